@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// One error type for the whole inspector. A function that can fail returns bool (true: it worked) and
+// writes what was tried, what was found and what to do into the caller's `struct as_error`.
+// Fixed size, so that the agent can report an error without touching the heap it looks at.
+#pragma once
+
+#include <stdbool.h>
+
+// The codes are also arenadump's exit codes; docs/user-guide.md documents each. Never renumber one.
+enum as_code {
+    AS_OK = 0,
+    AS_INTERNAL = 1,    // a bug of ours: an invariant did not hold
+    AS_USAGE = 2,       // the command line does not make sense
+    AS_NO_TARGET = 3,   // no such process, no such file
+    AS_DENIED = 4,      // the kernel does not let us look
+    AS_UNSUPPORTED = 5, // a kernel thread, a zombie, 32-bit code, another architecture
+    AS_BAD_INPUT = 6,   // not a core, not a dump, truncated, or a file that lies about itself
+    AS_TARGET_GONE = 7, // the target exited or exec'd while we looked
+    AS_IO = 8,          // the output could not be written (disk full, read-only, a symlink in the way)
+    AS_NO_MEMORY = 9,   // our own memory ran out
+    AS_NO_MALLOC = 10,  // what the command needs from glibc's malloc is not there
+};
+
+struct as_error {
+    enum as_code code;
+    char text[1000];
+};
+
+// Writes the error and returns false, so that a caller can `return as_fail(err, ...)`. A NULL `err` is allowed.
+bool as_fail(struct as_error *err, enum as_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+// As as_fail, with ": <strerror(errno)>" appended. Maps ESRCH to AS_TARGET_GONE and EPERM/EACCES to AS_DENIED;
+// any other errno keeps `code`.
+bool as_fail_errno(struct as_error *err, enum as_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));

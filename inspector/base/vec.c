@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
+#include "base/vec.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { FIRST_BYTES = 64 * 1024 };
+
+bool as_vec_grow(void **items, size_t *capacity, size_t count, size_t more, size_t item_size, struct as_error *err)
+{
+    size_t needed;
+    size_t bytes;
+    if (__builtin_add_overflow(count, more, &needed) || __builtin_mul_overflow(needed, item_size, &bytes))
+        return as_fail(err, AS_NO_MEMORY, "an array of %zu + %zu items of %zu bytes is too large", count, more,
+                       item_size);
+    if (needed <= *capacity)
+        return true;
+    size_t old_bytes = *capacity * item_size;
+    size_t new_bytes = old_bytes ? old_bytes : FIRST_BYTES;
+    while (new_bytes < bytes) {
+        if (__builtin_mul_overflow(new_bytes, 2, &new_bytes))
+            return as_fail(err, AS_NO_MEMORY, "an array of %zu bytes is too large", bytes);
+    }
+    // mremap moves page tables, not bytes: growing a large vector copies nothing.
+    void *grown = *items ? mremap(*items, old_bytes, new_bytes, MREMAP_MAYMOVE)
+                         : mmap(NULL, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (grown == MAP_FAILED)
+        return as_fail(err, AS_NO_MEMORY, "no memory for an array of %zu bytes", new_bytes);
+    *items = grown;
+    *capacity = new_bytes / item_size;
+    return true;
+}
+
+void as_vec_release(void **items, size_t *capacity, size_t item_size)
+{
+    if (*items)
+        munmap(*items, *capacity * item_size);
+    *items = NULL;
+    *capacity = 0;
+}
+
+uint32_t as_strings_add(struct as_strings *strings, const char *text, size_t max)
+{
+    size_t length = strnlen(text, max);
+    if (length == 0)
+        return 0;
+    if (!as_vec_reserve(strings, length + 2, NULL) || strings->count + length + 2 > UINT32_MAX)
+        return 0;
+    if (strings->count == 0)
+        strings->count = 1; // offset 0: the empty string
+    uint32_t offset = (uint32_t)strings->count;
+    memcpy(strings->items + offset, text, length);
+    strings->items[offset + length] = '\0';
+    strings->count += length + 1;
+    return offset;
+}
+
+const char *as_strings_at(const struct as_strings *strings, uint32_t offset)
+{
+    return offset < strings->count ? strings->items + offset : "";
+}

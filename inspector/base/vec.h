@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Growable arrays in memory of our own (mmap, mremap), never from malloc: the same code runs inside a process
+// whose heap it walks, where an allocation would change what is being measured, or deadlock.
+#pragma once
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Declares a vector type: `AS_VEC(struct as_thread) threads;`. All zero is an empty vector.
+#define AS_VEC(T)                                                                                                      \
+    struct {                                                                                                           \
+        T *items;                                                                                                      \
+        size_t count;                                                                                                  \
+        size_t capacity;                                                                                               \
+    }
+
+// Makes room for `more` further items. New room is zeroed. False (AS_NO_MEMORY) leaves the vector as it was.
+#define as_vec_reserve(vec, more, err)                                                                                 \
+    as_vec_grow((void **)&(vec)->items, &(vec)->capacity, (vec)->count, (more), sizeof *(vec)->items, (err))
+
+// Appends one zeroed item and yields its address, or NULL when memory ran out.
+#define as_vec_add(vec, err) (as_vec_reserve(vec, 1, err) ? &(vec)->items[(vec)->count++] : NULL)
+
+// Returns the vector's memory to the kernel and makes it empty.
+#define as_vec_free(vec)                                                                                               \
+    do {                                                                                                               \
+        as_vec_release((void **)&(vec)->items, &(vec)->capacity, sizeof *(vec)->items);                                \
+        (vec)->count = 0;                                                                                              \
+    } while (0)
+
+bool as_vec_grow(void **items, size_t *capacity, size_t count, size_t more, size_t item_size, struct as_error *err);
+void as_vec_release(void **items, size_t *capacity, size_t item_size);
+
+// NUL-separated strings, referred to by their offset; offset 0 is the empty string.
+struct as_strings {
+    char *items;
+    size_t count;
+    size_t capacity;
+};
+
+// Appends a copy of the string (at most `max` bytes of it) and returns its offset; 0 (the empty string) when memory ran out.
+uint32_t as_strings_add(struct as_strings *strings, const char *text, size_t max);
+
+// The string at an offset that as_strings_add returned.
+const char *as_strings_at(const struct as_strings *strings, uint32_t offset);

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+// The records of the dump file, which are also the records that a snapshot is made of: what one stage writes
+// the next reads, in memory or mapped from a file. docs/dump-format.md specifies them for other readers.
+// Little-endian, natural alignment, fixed size; sizes and addresses in bytes. AS_UNKNOWN (all ones) in a 64-bit field
+// means "not known". A change of a record's meaning or order raises AS_DUMP_MAJOR; a new section or a field that takes a
+// reserved place raises AS_DUMP_MINOR.
+#pragma once
+
+#include <stdint.h>
+
+#define AS_DUMP_MAGIC "ARENASC\n" // 8 bytes; the newline shows a transfer in text mode
+enum { AS_DUMP_MAJOR = 1, AS_DUMP_MINOR = 0, AS_DUMP_DATA_START = 4096 };
+
+struct as_dump_header {
+    char magic[8];
+    uint16_t major, minor;
+    uint32_t header_size;  // bytes of this struct
+    uint64_t file_size;    // bytes: a shorter file was truncated
+    uint64_t table_offset; // of the section table
+    uint32_t section_count;
+    uint32_t section_size; // bytes of one entry of the table
+};
+
+struct as_dump_section {
+    char name[16]; // NUL-padded
+    uint64_t offset;
+    uint64_t count;       // records
+    uint32_t record_size; // bytes
+    uint32_t reserved;
+};
+
+// Section "meta": one record.
+struct as_dump_meta {
+    uint32_t target_kind; // as_target_kind
+    uint32_t arch;        // ELF e_machine
+    uint32_t page_size;
+    uint32_t pid;
+    uint32_t thread_count;
+    uint32_t malloc_kind; // as_malloc_kind
+    uint32_t mode;        // as_mode
+    uint32_t flags;       // AS_META_*
+    uint64_t time_ns;     // of the snapshot, since the epoch, CLOCK_REALTIME
+    uint64_t pause_ns;    // how long the target stood still
+    uint64_t read_ns;     // how long the reading took
+    uint64_t torn_chunks; // chunks at which the walk lost the thread
+    uint64_t rss, swap;   // of the whole process, from its page tables
+    char comm[16];
+    uint32_t exe, cmdline, malloc_detail, tool_version; // in "strings"
+    uint64_t reserved[8];
+};
+enum {
+    AS_META_RESIDENCY_KNOWN = 1,
+    AS_META_HAS_CHUNKS = 2,
+    AS_META_EXACT = 4, // stopped, nothing torn, no warning that touches a number: the rows sum to rss
+};
+enum as_mode { AS_MODE_FREEZE = 1, AS_MODE_SNAPSHOT = 2, AS_MODE_LIVE = 3, AS_MODE_IN_PROCESS = 4, AS_MODE_CORE = 5 };
+
+// Section "mallocs": each glibc malloc found; the first is the program's own.
+struct as_dump_malloc {
+    uint32_t path, version, build_id, layout_versions; // in "strings"
+    uint32_t layout_source;                            // as_layout_source
+    uint32_t proven;
+    uint64_t main_arena, mp;
+    uint64_t trim_threshold, top_pad, mmap_threshold, arena_max, arena_test, no_dyn_threshold, tcache_count,
+        tcache_max_bytes, thp_pagesize, hp_pagesize;
+    uint64_t n_mmaps, mmapped_mem; // what mp_ says, to hold against what the walk found
+    uint64_t heap_max_size;
+    uint64_t reserved[4];
+};
+
+// The ledger and what belongs beside it; the field names are those of the JSON. Bytes.
+struct as_ledger {
+    // Resident bytes: each in one row.
+    uint64_t in_use, tcache, fastbin, stranded, releasable, withheld, metadata, mmapped_in_use, mmapped_slack;
+    uint64_t other_file, other_anon, other_shmem, stacks; // whole process only; 0 for one arena
+    uint64_t unknown;
+    // Not resident.
+    uint64_t returned, untouched, swapped_in_use, swapped_free;
+    // Forecast: resident bytes that would come back. deep_trim includes malloc_trim.
+    uint64_t malloc_trim, deep_trim;
+    uint64_t malloc_trim_swap, deep_trim_swap; // swap that would be freed with them
+    uint64_t reserved[6];
+};
+
+struct as_tally {
+    uint64_t count, bytes; // chunks, and the sum of their chunk sizes (headers included)
+};
+struct as_tallies {
+    struct as_tally in_use, tcache, fastbin, binned, top, mmapped;
+};
+
+// Section "totals": one record, the whole process.
+struct as_dump_totals {
+    struct as_ledger ledger;
+    struct as_tallies chunks;
+};
+
+// Section "arenas". Order: the ring of each malloc, main arena first.
+struct as_dump_arena {
+    uint64_t address;
+    uint32_t malloc_index; // in "mallocs"
+    uint32_t flags;        // AS_ARENA_*
+    uint64_t system_mem, max_system_mem;
+    uint64_t attached_threads;       // as glibc counts; AS_UNKNOWN before 2.23
+    uint64_t top;                    // address
+    uint32_t first_heap, heap_count; // in "heaps"
+    uint64_t torn_chunks;
+    struct as_ledger ledger;
+    struct as_tallies chunks;
+};
+enum { AS_ARENA_MAIN = 1, AS_ARENA_NONCONTIGUOUS = 2, AS_ARENA_CORRUPT = 4, AS_ARENA_LOCKED = 8 };
+
+enum as_heap_kind {
+    AS_HEAP_BRK = 1,     // a segment of the main arena that came from brk
+    AS_HEAP_MMAP = 2,    // a segment of the main arena that came from mmap when brk failed
+    AS_HEAP_THREAD = 3,  // a heap of a thread arena
+    AS_HEAP_MMAPPED = 4, // one mmapped chunk
+};
+
+// Section "heaps": each contiguous region that malloc holds, in order of arena, then address; mmapped chunks last.
+struct as_dump_heap {
+    uint64_t start, end; // start: of the heap_info, or of the segment; end: of what malloc uses (heap_info.size)
+    uint32_t arena;      // in "arenas"; UINT32_MAX for an mmapped chunk
+    uint32_t kind;       // as_heap_kind
+    uint64_t first_page; // in "pages"; the first record is for the page that holds `start`
+    uint64_t page_count;
+    uint64_t first_chunk;   // in "chunks"
+    uint64_t chunk_count;   // 0 without --chunks
+    uint64_t protected_end; // end of the read-write part (heap_info.mprotect_size); else = end
+    uint64_t reserved[2];
+};
+
+// Section "pages": one record for each page of each heap. The seven counts are in units of 16 bytes (MALLOC_ALIGNMENT),
+// so a page of up to 64 KiB fits; they add up to the page, or to less where the page is not all the heap's.
+struct as_page {
+    uint16_t in_use, tcache, fastbin, binned, top, metadata, unknown;
+    uint8_t residency; // AS_RES_* bits
+    uint8_t state;     // as_page_state
+};
+enum { AS_UNIT = 16 };
+
+// What a picture shows of a page: the strongest claim on it.
+enum as_page_state {
+    AS_PAGE_USED = 1,       // resident, something in use (or metadata) on it
+    AS_PAGE_PINNED = 2,     // as USED, but by ONE chunk in use, all else on the page free: a pin
+    AS_PAGE_CACHED = 3,     // resident, nothing in use, tcache or fastbin chunks on it
+    AS_PAGE_STRANDED = 4,   // resident, all free, but no trim returns it (a free chunk's header page, say)
+    AS_PAGE_RELEASABLE = 5, // resident, malloc_trim(0) returns it
+    AS_PAGE_WITHHELD = 6,   // resident, only a deep trim returns it
+    AS_PAGE_RETURNED = 7,   // absent and free
+    AS_PAGE_UNTOUCHED = 8,  // absent, in use or top
+    AS_PAGE_SWAPPED = 9,
+    AS_PAGE_UNKNOWN = 10, // residency not known, or skipped by the walk
+};
+
+// Section "chunks" (with --chunks): 32 bits each, in address order within a heap, without gaps: a chunk's address is its
+// heap's `start` plus the sizes of those before it. Bits 0-27: size in units of 16 bytes; bit 28: the chunk goes on in
+// the next record (sizes from 4 GiB); bits 29-31: as_chunk_class.
+enum as_chunk_class {
+    AS_CHUNK_UNKNOWN = 0, // skipped by the walk
+    AS_CHUNK_IN_USE = 1,
+    AS_CHUNK_TCACHE = 2,
+    AS_CHUNK_FASTBIN = 3,
+    AS_CHUNK_BINNED = 4,
+    AS_CHUNK_TOP = 5,
+    AS_CHUNK_METADATA = 6, // headers, fenceposts, tcache structs, alignment
+};
+enum { AS_CHUNK_SIZE_BITS = 28, AS_CHUNK_MORE = 1 << 28, AS_CHUNK_CLASS_SHIFT = 29 };
+
+// Section "sizes": one record for each chunk size seen, ascending. Pins: see docs/ledger.md.
+struct as_dump_size {
+    uint64_t chunk_size;
+    uint64_t in_use, tcache, fastbin, binned; // counts
+    uint64_t pin_count;                       // chunks in use that stand alone on at least one page
+    uint64_t pin_pages;                       // resident pages kept by them
+    uint64_t pin_stranded;                    // free bytes on those pages
+    uint64_t tail_count;                      // of those in use: the last of a heap with free pages below it
+    uint64_t tail_bytes;                      // resident free bytes just below such chunks
+};
+
+// Section "threads".
+struct as_dump_thread {
+    uint32_t tid;
+    uint32_t arena; // in "arenas"; UINT32_MAX when not known or none
+    char name[16];
+    uint64_t tcache;       // address of its tcache_perthread_struct; AS_UNKNOWN when not found; 0: it has none
+    uint64_t tcache_count; // chunks cached; AS_UNKNOWN likewise
+    uint64_t tcache_bytes;
+    uint64_t reserved;
+};
+
+// Section "mappings": every mapping of the process.
+struct as_dump_mapping {
+    uint64_t start, end;
+    uint32_t prot, kind; // AS_PROT_*, as_mapping_kind
+    uint32_t path;       // in "strings"
+    uint32_t role;       // as_mapping_role: in which row the part that is not malloc's stands
+    uint64_t rss, swap;
+    uint64_t malloc_rss; // the part of rss that stands in malloc's rows
+    uint64_t hugetlb;
+};
+enum as_mapping_role { AS_ROLE_OTHER = 0, AS_ROLE_STACK = 1, AS_ROLE_UNKNOWN = 2 };
+
+// Section "warnings": in the order they came up.
+struct as_dump_warning {
+    uint32_t text;    // in "strings"
+    uint32_t code;    // as_warning
+    uint32_t arena;   // in "arenas"; UINT32_MAX
+    uint32_t heap;    // in "heaps"; UINT32_MAX
+    uint64_t address; // AS_UNKNOWN when it is about no address
+};
+enum as_warning {
+    AS_WARN_NOTE = 0,      // worth knowing; touches no number
+    AS_WARN_CORRUPT = 1,   // the walk lost the thread here
+    AS_WARN_RESIDENCY = 2, // residency not known, or not wholly
+    AS_WARN_TCACHE = 3,    // a thread's tcache was not found
+    AS_WARN_MMAPPED = 4,   // mmapped chunks found differ from mp_'s count
+    AS_WARN_SUM = 5,       // the rows do not sum to Rss
+    AS_WARN_LOCKED = 6,    // an arena was locked when we looked
+    AS_WARN_ALLOCATOR = 7, // another malloc is in charge
+    AS_WARN_LAYOUT = 8,    // no glibc layout could be proven
+    AS_WARN_ESTIMATED = 9, // a number is right only under an assumption that the text names
+};
+
+// Section "strings": record size 1; NUL-terminated UTF-8 or whatever bytes the target had; offset 0 is "".
+
+// Everything above, wherever it lies: in a snapshot's own memory or mapped from a dump file. What the JSON, the terminal
+// table and the pictures are made from.
+struct as_view {
+    const struct as_dump_meta *meta;
+    const struct as_dump_totals *totals;
+    const struct as_dump_malloc *mallocs;
+    const struct as_dump_arena *arenas;
+    const struct as_dump_heap *heaps;
+    const struct as_page *pages;
+    const uint32_t *chunks; // NULL without --chunks
+    const struct as_dump_size *sizes;
+    const struct as_dump_thread *threads;
+    const struct as_dump_mapping *mappings;
+    const struct as_dump_warning *warnings;
+    const char *strings;
+    uint64_t malloc_count, arena_count, heap_count, page_count, chunk_count, size_count, thread_count, mapping_count,
+        warning_count, strings_size;
+};
+
+// A string of the view; "" for an offset that lies outside.
+static inline const char *as_view_string(const struct as_view *v, uint32_t offset)
+{
+    return offset < v->strings_size ? v->strings + offset : "";
+}
+
+_Static_assert(sizeof(struct as_dump_header) == 40, "dump format");
+_Static_assert(sizeof(struct as_dump_section) == 40, "dump format");
+_Static_assert(sizeof(struct as_page) == 16, "dump format");

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+// Whose memory we look at: a live process, a core file, or ourselves. One small interface, three backends.
+// Knows mappings, threads, bytes and residency; knows nothing of malloc. Nothing here ever writes to a target.
+#pragma once
+
+#include "base/error.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+// What is not known is this value, and null in JSON; never 0.
+#define AS_UNKNOWN UINT64_MAX
+
+enum as_target_kind { AS_TARGET_PROCESS = 1, AS_TARGET_CORE = 2, AS_TARGET_SELF = 3 };
+enum as_arch { AS_ARCH_UNKNOWN = 0, AS_ARCH_X86_64 = 62, AS_ARCH_AARCH64 = 183 }; // ELF e_machine
+
+enum as_mapping_kind {
+    AS_MAP_ANON = 1, // private anonymous memory, [heap] and [stack] included
+    AS_MAP_FILE = 2,
+    AS_MAP_SHMEM = 3,  // tmpfs, memfd, SysV, shared anonymous
+    AS_MAP_SPECIAL = 4 // vdso, vvar, vsyscall, device memory: never in Rss
+};
+
+enum { AS_PROT_READ = 1, AS_PROT_WRITE = 2, AS_PROT_EXEC = 4, AS_PROT_SHARED = 8 };
+
+// One line of /proc/PID/smaps, or one PT_LOAD (with NT_FILE) of a core. Sorted by start, never overlapping.
+struct as_mapping {
+    uint64_t start, end;
+    uint64_t offset; // in the file, bytes
+    uint64_t inode;
+    uint32_t dev_major, dev_minor;
+    uint32_t prot; // AS_PROT_*
+    enum as_mapping_kind kind;
+    uint32_t path;      // in as_target.strings, as the kernel prints it ("" when it has no name), newlines unescaped
+    uint64_t rss;       // bytes, smaps Rss; AS_UNKNOWN in a core
+    uint64_t anonymous; // bytes, smaps Anonymous; AS_UNKNOWN in a core
+    uint64_t swap;      // bytes, smaps Swap; AS_UNKNOWN in a core
+    uint64_t hugetlb;   // bytes, smaps Private_Hugetlb + Shared_Hugetlb (never part of Rss)
+    uint64_t kernel_page_size; // bytes, smaps KernelPageSize: 2 MiB for hugetlb mappings
+};
+
+struct as_thread {
+    pid_t tid;
+    char name[16]; // "" when not known (cores)
+    uint64_t tp;   // thread pointer (fs_base, TPIDR_EL0); AS_UNKNOWN when the thread could not be stopped
+    uint64_t sp, pc;
+};
+
+// What the kernel says of one page, as bits in a byte.
+enum {
+    AS_RES_PRESENT = 1, // in Rss
+    AS_RES_SWAPPED = 2,
+    AS_RES_ZERO = 4, // maps the shared zero page: readable, but not in Rss; never set together with PRESENT
+    AS_RES_HUGE = 8, // part of a huge page mapped as such
+    AS_RES_UNKNOWN = 0x80
+};
+
+struct as_target;
+
+struct as_target_ops {
+    // Copies up to `length` bytes at `address` into `buffer`; returns how many, counted from the start, could be
+    // read: short when a page in between cannot be. Holes of a core read as zeros.
+    size_t (*read)(struct as_target *t, uint64_t address, void *buffer, size_t length);
+    // The bytes themselves when they lie in our own address space (self, a mapped core), else NULL. *length is
+    // lowered to what is contiguous. NULL as an operation: never.
+    const void *(*in_place)(struct as_target *t, uint64_t address, size_t *length);
+    // One byte of AS_RES_* per page of [start, end), both page-aligned. False: the kernel would not say (and `err`
+    // why); pages of a target whose residency cannot be known at all are AS_RES_UNKNOWN, and that is success.
+    bool (*residency)(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
+    // Opens the file behind a mapping, for reading: never another file that took its name since. -1 and `err` if
+    // it cannot be had (deleted and map_files denied, or not on this machine).
+    int (*open_file)(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);
+    // Stops every thread (freeze) and reads mappings and threads anew; resume undoes it. Both no-ops for cores, and
+    // for ourselves. After stop: t->threads have tp, sp, pc.
+    bool (*stop)(struct as_target *t, struct as_error *err);
+    void (*resume)(struct as_target *t);
+    void (*close)(struct as_target *t);
+};
+
+struct as_target {
+    const struct as_target_ops *ops;
+    enum as_target_kind kind;
+    enum as_arch arch;
+    uint32_t page_size;
+    pid_t pid;                  // in our PID namespace; for a core the pid it had
+    char comm[16];              // as the kernel keeps it; may hold any bytes
+    uint32_t exe;               // path, in strings
+    uint32_t cmdline;           // arguments joined by spaces, in strings
+    uint64_t rss;               // sum of the mappings' Rss, bytes; AS_UNKNOWN in a core
+    uint64_t swap;              // likewise
+    bool residency_known;       // false: a gcore, or a core file that lost its holes
+    const char *residency_note; // why residency is not, or not wholly, known; NULL when it is exact
+    AS_VEC(struct as_mapping) mappings;
+    AS_VEC(struct as_thread) threads;
+    struct as_strings strings;
+    bool stopped;
+    uint64_t stop_ns; // how long the last stop lasted, stop to resume, nanoseconds; 0 before the first
+};
+
+// Each returns a target to be closed with as_target_close, or NULL and `err`.
+// A process: AS_NO_TARGET (no such pid), AS_DENIED, AS_UNSUPPORTED (kernel thread, zombie, 32-bit). Does not stop it.
+struct as_target *as_target_open_process(pid_t pid, struct as_error *err);
+// A core file of x86-64 or aarch64: AS_NO_TARGET, AS_BAD_INPUT (not a core, truncated), AS_UNSUPPORTED (32-bit, ...).
+// What of a truncated core's memory is missing reads as unreadable; no header at all of it is AS_BAD_INPUT.
+struct as_target *as_target_open_core(const char *path, struct as_error *err);
+// Ourselves, read in place. Stops nothing.
+struct as_target *as_target_open_self(struct as_error *err);
+
+// Resumes first if need be. NULL is allowed.
+void as_target_close(struct as_target *t);
+
+// --- shared by all backends (target.c) ---
+
+// Reads exactly `length` bytes or returns false. No error text: the caller knows what it was after.
+bool as_target_read(struct as_target *t, uint64_t address, void *buffer, size_t length);
+bool as_target_read_u64(struct as_target *t, uint64_t address, uint64_t *value);
+
+// Reads `length` bytes at each of `count` addresses (ascending) into `out`, `stride` bytes apart, in few system
+// calls; ok[i] says whether address i could be read.
+void as_target_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
+                      size_t stride, bool *ok);
+
+// The mapping that holds `address`, or NULL.
+const struct as_mapping *as_target_mapping_at(const struct as_target *t, uint64_t address);
+static inline const char *as_mapping_path(const struct as_target *t, const struct as_mapping *m)
+{
+    return as_strings_at(&t->strings, m->path);
+}
+
+// A window onto a target's memory for one forward pass: reads AS_WINDOW_BYTES at a time into one buffer that is
+// reused (so it stays in cache), or none at all where the memory can be read in place.
+enum { AS_WINDOW_BYTES = 1 << 20 };
+struct as_window {
+    struct as_target *target;
+    uint8_t *buffer;
+    const uint8_t *bytes; // the current window: in the buffer, or in place
+    uint64_t address;     // of bytes[0] in the target
+    size_t length;
+    uint64_t limit;      // never read at or beyond this address
+    uint64_t bytes_read; // statistics
+};
+bool as_window_open(struct as_window *w, struct as_target *t, struct as_error *err);
+void as_window_close(struct as_window *w);
+// Moves the window to begin at `address`; false when not even `need` bytes can be read there.
+bool as_window_move(struct as_window *w, uint64_t address, size_t need);
+
+// The bytes at `address`, at least `need` of them, valid until the next call; NULL when they cannot be read.
+static inline const void *as_window_at(struct as_window *w, uint64_t address, size_t need)
+{
+    if (address - w->address > w->length || w->length - (address - w->address) < need) {
+        if (!as_window_move(w, address, need))
+            return NULL;
+    }
+    return w->bytes + (address - w->address);
+}
