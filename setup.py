@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""Builds the C program with Meson and puts it into the wheel beside the Python package; the rest is pyproject.toml.
+
+$ARENASCOPE_MESON_ARGS adds options to `meson setup` ("-Dlibdw=disabled -Dpng=disabled"); CC, CFLAGS and LDFLAGS are
+honoured as Meson honours them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+from setuptools import Command, Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build import build
+from setuptools.command.install_scripts import install_scripts
+
+ROOT = Path(__file__).resolve().parent
+PROGRAM = "arenadump"
+
+
+def _version() -> str:
+    """The project's one version, which meson.build states."""
+    found = re.search(r"^\s*version:\s*'([^']+)'", (ROOT / "meson.build").read_text(encoding="utf-8"), re.MULTILINE)
+    if not found:
+        raise SystemExit("setup.py: meson.build states no version")
+    return found[1]
+
+
+class BuildProgram(Command):
+    """Compiles arenadump: `meson setup` and `ninja` in the temporary build directory."""
+
+    description = "build the C program arenadump with Meson"
+
+    def initialize_options(self) -> None:
+        """Take build_temp from `build`."""
+        self.build_temp: str | None = None
+
+    def finalize_options(self) -> None:
+        """Take build_temp from `build`."""
+        self.set_undefined_options("build", ("build_temp", "build_temp"))
+
+    @property
+    def program(self) -> Path:
+        """Where the compiled program lies."""
+        return self._directory / "inspector" / "cli" / PROGRAM
+
+    @property
+    def _directory(self) -> Path:
+        assert self.build_temp is not None
+        return Path(self.build_temp).resolve() / "meson"
+
+    def run(self) -> None:
+        """Compile; end with one clear sentence when a tool for it is missing."""
+        for tool in ("meson", "ninja"):
+            if not shutil.which(tool):
+                raise SystemExit(f"arenascope: {tool} was not found; apt-get install meson ninja-build")
+        if not os.environ.get("CC") and not any(map(shutil.which, ("cc", "gcc", "clang"))):
+            raise SystemExit("arenascope: no C compiler was found; apt-get install gcc libc6-dev (or set $CC)")
+        setup_command = ["meson", "setup", str(self._directory), str(ROOT), "-Dtests=false"]
+        setup_command += shlex.split(os.environ.get("ARENASCOPE_MESON_ARGS", ""))
+        if (self._directory / "build.ninja").exists():
+            setup_command.append("--wipe")  # the options, the compiler or Meson itself may be others today
+        self._tool(setup_command)
+        self._tool(["ninja", "-C", str(self._directory), f"inspector/cli/{PROGRAM}"])
+
+    @staticmethod
+    def _tool(command: list[str]) -> None:
+        if subprocess.run(command, check=False).returncode:
+            raise SystemExit(
+                f"arenascope: {shlex.join(command)} failed (its output is above); needed are gcc, libc6-dev, meson and "
+                "ninja-build, and wanted, but not needed, libdw-dev and libpng-dev"
+            )
+
+
+class Build(build):
+    """`build`, with the C program as its first part."""
+
+    sub_commands = [("build_program", None), *build.sub_commands]  # noqa: RUF012 - setuptools' own declaration
+
+
+class InstallProgram(install_scripts):
+    """Puts the program where console scripts go: bin/ of the environment."""
+
+    def run(self) -> None:
+        """Install the scripts, then the program, mode 755."""
+        super().run()
+        self.run_command("build_program")
+        program = self.get_finalized_command("build_program")
+        assert isinstance(program, BuildProgram)
+        self.mkpath(self.install_dir)
+        target = str(Path(self.install_dir) / PROGRAM)
+        self.copy_file(str(program.program), target)
+        Path(target).chmod(0o755)
+        self.outfiles.append(target)
+
+
+class BinaryDistribution(Distribution):
+    """A distribution with machine code in it, though none that Python imports."""
+
+    def has_ext_modules(self) -> bool:
+        """Yes: the wheel is of one platform."""
+        return True
+
+    def has_scripts(self) -> bool:
+        """Yes: so that install_scripts runs, in an editable install too."""
+        return True
+
+
+class Wheel(bdist_wheel):
+    """A wheel of one platform for every Python 3: the program is tied to the machine, the package to nothing."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """py3-none-<platform>."""
+        return "py3", "none", super().get_tag()[2]
+
+
+setup(
+    version=_version(),
+    distclass=BinaryDistribution,
+    scripts=[],
+    ext_modules=[],
+    cmdclass={
+        "build": Build,
+        "build_program": BuildProgram,
+        "install_scripts": InstallProgram,
+        "bdist_wheel": Wheel,
+    },
+)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""format.py against the C header: compiled here, so that the two can never drift apart."""
+
+from __future__ import annotations
+
+import enum
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arenascope import errors
+from arenascope import format as fmt
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADERS = ("dump/format.h", "target/target.h", "libc/libc.h", "base/error.h")
+
+RECORDS = {
+    "struct as_dump_header": fmt.HEADER,
+    "struct as_dump_section": fmt.SECTION,
+    "struct as_dump_meta": fmt.META,
+    "struct as_dump_malloc": fmt.MALLOC,
+    "struct as_ledger": fmt.LEDGER,
+    "struct as_tally": fmt.TALLY,
+    "struct as_tallies": fmt.TALLIES,
+    "struct as_dump_totals": fmt.TOTALS,
+    "struct as_dump_arena": fmt.ARENA,
+    "struct as_dump_heap": fmt.HEAP,
+    "struct as_page": fmt.PAGE,
+    "struct as_dump_size": fmt.SIZE,
+    "struct as_dump_thread": fmt.THREAD,
+    "struct as_dump_mapping": fmt.MAPPING,
+    "struct as_dump_warning": fmt.WARNING,
+}
+ENUMS: dict[str, type[enum.IntEnum] | type[enum.IntFlag]] = {
+    "AS_TARGET_": fmt.TargetKind,
+    "AS_ARCH_": fmt.Arch,
+    "AS_MAP_": fmt.MappingKind,
+    "AS_ROLE_": fmt.MappingRole,
+    "AS_RES_": fmt.Residency,
+    "AS_MALLOC_": fmt.MallocKind,
+    "AS_LAYOUT_": fmt.LayoutSource,
+    "AS_MODE_": fmt.Mode,
+    "AS_META_": fmt.MetaFlag,
+    "AS_ARENA_": fmt.ArenaFlag,
+    "AS_HEAP_": fmt.HeapKind,
+    "AS_PAGE_": fmt.PageState,
+    "AS_CHUNK_": fmt.ChunkClass,
+    "AS_WARN_": fmt.WarningCode,
+    "AS_": errors.Code,
+}
+CONSTANTS = {
+    "AS_DUMP_MAJOR": fmt.MAJOR,
+    "AS_DUMP_MINOR": fmt.MINOR,
+    "AS_DUMP_DATA_START": fmt.DATA_START,
+    "AS_UNKNOWN": fmt.UNKNOWN,
+    "AS_UNIT": fmt.UNIT,
+    "AS_CHUNK_SIZE_BITS": fmt.CHUNK_SIZE_BITS,
+    "AS_CHUNK_MORE": fmt.CHUNK_MORE,
+    "AS_CHUNK_CLASS_SHIFT": fmt.CHUNK_CLASS_SHIFT,
+}
+
+
+def _expected() -> dict[str, int]:
+    facts = dict(CONSTANTS)
+    for struct, dtype in RECORDS.items():
+        facts[f"sizeof({struct})"] = dtype.itemsize
+        assert dtype.fields is not None
+        for name, field in dtype.fields.items():
+            facts[f"offsetof({struct}, {name})"] = field[1]
+            facts[f"sizeof((({struct} *)0)->{name})"] = field[0].itemsize
+    for prefix, members in ENUMS.items():
+        for name, member in members.__members__.items():
+            facts[prefix + name] = int(member)
+    return facts
+
+
+@pytest.fixture(scope="module")
+def c_facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """Every fact that _expected names, as the C compiler sees it."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    assert compiler, "a C compiler is needed (apt-get install gcc)"
+    folder = tmp_path_factory.mktemp("format")
+    lines = [f'#include "{header}"' for header in HEADERS]
+    lines += ["#include <stddef.h>", "#include <stdio.h>", "int main(void)", "{"]
+    lines += [f'    printf("%s\\t%llu\\n", "{what}", (unsigned long long)({what}));' for what in _expected()]
+    lines += ['    printf("magic\\t%d\\n", (int)sizeof AS_DUMP_MAGIC - 1);', "}"]
+    source = folder / "facts.c"
+    source.write_text("\n".join(lines))
+    program = folder / "facts"
+    subprocess.run([compiler, "-std=gnu11", "-I", str(ROOT / "inspector"), "-o", program, source], check=True)
+    output = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    return {what: int(value) for what, value in (line.split("\t") for line in output.splitlines())}
+
+
+def test_records_and_enumerators_are_those_of_the_c_header(c_facts: dict[str, int]) -> None:
+    assert c_facts.pop("magic") == len(fmt.MAGIC)
+    assert c_facts == _expected()
+
+
+@pytest.mark.parametrize("dtype", RECORDS.values(), ids=RECORDS)
+def test_records_have_no_padding(dtype: np.dtype[np.void]) -> None:
+    """A hole would be bytes whose meaning nobody specified."""
+    assert dtype.names is not None
+    assert dtype.itemsize == sum(dtype[name].itemsize for name in dtype.names)
+
+
+def test_every_enumerator_of_the_dump_header_is_mirrored() -> None:
+    """A new enumerator in format.h must not go unnoticed here."""
+    source = (ROOT / "inspector/dump/format.h").read_text()
+    mirrored = set(CONSTANTS)
+    for prefix, members in ENUMS.items():
+        mirrored |= {prefix + name for name in members.__members__}
+    bodies = [part.split("}", 1)[0] for part in source.replace("enum as_", "enum ").split("enum ")[1:] if "{" in part]
+    found = set()
+    for body in bodies:
+        for line in body.split("{", 1)[1].splitlines():
+            for item in line.split("//")[0].split(","):
+                name = item.split("=")[0].strip()
+                if name.startswith("AS_"):
+                    found.add(name)
+    assert found
+    assert found <= mirrored, f"not in format.py: {sorted(found - mirrored)}"

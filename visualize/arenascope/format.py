@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: MIT
+"""The records of inspector/dump/format.h as numpy dtypes, field by field, under the same names.
+
+Little-endian and without implicit padding, so that a section of a dump is an array as it lies in the file.
+tests/test_dump_format.py compiles the C header and compares every offset, size and enumerator with this file.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import numpy as np
+
+MAGIC: Final = b"ARENASC\n"
+MAJOR: Final = 1
+MINOR: Final = 0
+DATA_START: Final = 4096
+
+UNKNOWN: Final = 2**64 - 1  # AS_UNKNOWN in a 64-bit field
+NO_INDEX: Final = 2**32 - 1  # "none" in an index
+UNIT: Final = 16  # AS_UNIT: what the counts of a page record are in, bytes
+
+CHUNK_SIZE_BITS: Final = 28
+CHUNK_MORE: Final = 1 << 28
+CHUNK_CLASS_SHIFT: Final = 29
+
+U16: Final = "<u2"
+U32: Final = "<u4"
+U64: Final = "<u8"
+
+
+def _record(*groups: tuple[str, object]) -> np.dtype[np.void]:
+    """A packed dtype from ("name name ...", type) groups, in the order of the C struct."""
+    return np.dtype([(name, kind) for names, kind in groups for name in names.split()])
+
+
+HEADER: Final = _record(
+    ("magic", "S8"),
+    ("major minor", U16),
+    ("header_size", U32),
+    ("file_size table_offset", U64),
+    ("section_count section_size", U32),
+)
+SECTION: Final = _record(("name", "S16"), ("offset count", U64), ("record_size reserved", U32))
+
+META: Final = _record(
+    ("target_kind arch page_size pid thread_count malloc_kind mode flags", U32),
+    ("time_ns pause_ns read_ns torn_chunks rss swap", U64),
+    ("comm", "S16"),
+    ("exe cmdline malloc_detail tool_version", U32),
+    ("reserved", (U64, (8,))),
+)
+
+MALLOC: Final = _record(
+    ("path version build_id layout_versions layout_source proven", U32),
+    ("main_arena mp", U64),
+    ("trim_threshold top_pad mmap_threshold arena_max arena_test no_dyn_threshold tcache_count", U64),
+    ("tcache_max_bytes thp_pagesize hp_pagesize n_mmaps mmapped_mem heap_max_size", U64),
+    ("reserved", (U64, (4,))),
+)
+
+LEDGER_ROWS: Final = (
+    "in_use",
+    "tcache",
+    "fastbin",
+    "stranded",
+    "releasable",
+    "withheld",
+    "metadata",
+    "mmapped_in_use",
+    "mmapped_slack",
+    "other_file",
+    "other_anon",
+    "other_shmem",
+    "stacks",
+    "unknown",
+)
+"""The resident rows, whose sum is Rss, in the order in which they are shown."""
+ABSENT_ROWS: Final = ("returned", "untouched", "swapped_in_use", "swapped_free")
+FORECAST_ROWS: Final = ("malloc_trim", "deep_trim", "malloc_trim_swap", "deep_trim_swap")
+TALLY_NAMES: Final = ("in_use", "tcache", "fastbin", "binned", "top", "mmapped")
+
+LEDGER: Final = _record(
+    (" ".join(LEDGER_ROWS), U64),
+    (" ".join(ABSENT_ROWS), U64),
+    (" ".join(FORECAST_ROWS), U64),
+    ("reserved", (U64, (6,))),
+)
+TALLY: Final = _record(("count bytes", U64))
+TALLIES: Final = _record((" ".join(TALLY_NAMES), TALLY))
+TOTALS: Final = _record(("ledger", LEDGER), ("chunks", TALLIES))
+
+ARENA: Final = _record(
+    ("address", U64),
+    ("malloc_index flags", U32),
+    ("system_mem max_system_mem attached_threads top", U64),
+    ("first_heap heap_count", U32),
+    ("torn_chunks", U64),
+    ("ledger", LEDGER),
+    ("chunks", TALLIES),
+)
+
+HEAP: Final = _record(
+    ("start end", U64),
+    ("arena kind", U32),
+    ("first_page page_count first_chunk chunk_count protected_end", U64),
+    ("reserved", (U64, (2,))),
+)
+
+PAGE: Final = _record(("in_use tcache fastbin binned top metadata unknown", U16), ("residency state", "u1"))
+CHUNK: Final = np.dtype(U32)
+
+SIZE: Final = _record(
+    ("chunk_size in_use tcache fastbin binned", U64),
+    ("pin_count pin_pages pin_stranded tail_count tail_bytes", U64),
+)
+
+THREAD: Final = _record(("tid arena", U32), ("name", "S16"), ("tcache tcache_count tcache_bytes reserved", U64))
+
+MAPPING: Final = _record(
+    ("start end", U64),
+    ("prot kind path role", U32),
+    ("rss swap malloc_rss hugetlb", U64),
+)
+
+WARNING: Final = _record(("text code arena heap", U32), ("address", U64))
+
+STRINGS: Final = np.dtype("u1")
+
+
+class TargetKind(enum.IntEnum):
+    """enum as_target_kind."""
+
+    PROCESS = 1
+    CORE = 2
+    SELF = 3
+
+
+class Arch(enum.IntEnum):
+    """enum as_arch."""
+
+    UNKNOWN = 0
+    X86_64 = 62
+    AARCH64 = 183
+
+
+class MappingKind(enum.IntEnum):
+    """enum as_mapping_kind."""
+
+    ANON = 1
+    FILE = 2
+    SHMEM = 3
+    SPECIAL = 4
+
+
+class MappingRole(enum.IntEnum):
+    """enum as_mapping_role."""
+
+    OTHER = 0
+    STACK = 1
+    UNKNOWN = 2
+
+
+class Residency(enum.IntFlag):
+    """AS_RES_*: what the kernel says of one page."""
+
+    PRESENT = 1
+    SWAPPED = 2
+    ZERO = 4
+    HUGE = 8
+    UNKNOWN = 0x80
+
+
+class MallocKind(enum.IntEnum):
+    """enum as_malloc_kind: who answers malloc()."""
+
+    UNKNOWN = 0
+    GLIBC = 1
+    JEMALLOC = 2
+    TCMALLOC = 3
+    MIMALLOC = 4
+    MUSL = 5
+    ASAN = 6
+    VALGRIND = 7
+    GO = 8
+
+
+class LayoutSource(enum.IntEnum):
+    """enum as_layout_source: how main_arena and the layout were found."""
+
+    NONE = 0
+    DWARF = 1
+    SYMTAB = 2
+    RELOCATION = 3
+    DECODE = 4
+    SCAN = 5
+
+
+class Mode(enum.IntEnum):
+    """enum as_mode: how the target was kept consistent."""
+
+    FREEZE = 1
+    SNAPSHOT = 2
+    LIVE = 3
+    IN_PROCESS = 4
+    CORE = 5
+
+
+class MetaFlag(enum.IntFlag):
+    """AS_META_*."""
+
+    RESIDENCY_KNOWN = 1
+    HAS_CHUNKS = 2
+    EXACT = 4
+
+
+class ArenaFlag(enum.IntFlag):
+    """AS_ARENA_*."""
+
+    MAIN = 1
+    NONCONTIGUOUS = 2
+    CORRUPT = 4
+    LOCKED = 8
+
+
+class HeapKind(enum.IntEnum):
+    """enum as_heap_kind."""
+
+    BRK = 1
+    MMAP = 2
+    THREAD = 3
+    MMAPPED = 4
+
+
+class PageState(enum.IntEnum):
+    """enum as_page_state: the strongest claim on a page."""
+
+    USED = 1
+    PINNED = 2
+    CACHED = 3
+    STRANDED = 4
+    RELEASABLE = 5
+    WITHHELD = 6
+    RETURNED = 7
+    UNTOUCHED = 8
+    SWAPPED = 9
+    UNKNOWN = 10
+
+
+class ChunkClass(enum.IntEnum):
+    """enum as_chunk_class."""
+
+    UNKNOWN = 0
+    IN_USE = 1
+    TCACHE = 2
+    FASTBIN = 3
+    BINNED = 4
+    TOP = 5
+    METADATA = 6
+
+
+class WarningCode(enum.IntEnum):
+    """enum as_warning."""
+
+    NOTE = 0
+    CORRUPT = 1
+    RESIDENCY = 2
+    TCACHE = 3
+    MMAPPED = 4
+    SUM = 5
+    LOCKED = 6
+    ALLOCATOR = 7
+    LAYOUT = 8
+    ESTIMATED = 9

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What people look at: one file per medium."""
