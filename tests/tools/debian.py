@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""Packages of other Debian suites and architectures, unpacked beside the machine's own and never installed.
+
+They come through the mirror that this machine's apt is set up with (its proxies, certificates and keyrings too), are verified
+by apt as any package is, and are kept in .cache/, so that a second run needs no network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CACHE = Path(__file__).resolve().parents[2] / ".cache" / "debian"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+# Each carries another generation of malloc's structures.
+SUITES = {"bullseye": "2.31", "bookworm": "2.36", "trixie": "2.41", "forky": "2.43", "experimental": "2.44"}
+TRIPLETS = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
+
+
+class Unavailable(Exception):
+    """The packages cannot be had here; the text says why."""
+
+
+@dataclass(frozen=True)
+class Libc:
+    """An unpacked libc6, and its debug information in a tree of its own."""
+
+    suite: str
+    arch: str
+    version: str  # as the package has it, 2.36-9+deb12u10
+    root: Path
+    debug: Path
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """The upstream release, (2, 36)."""
+        major, minor = self.version.split("-")[0].split(".")[:2]
+        return int(major), int(minor)
+
+    @property
+    def directory(self) -> Path:
+        """Where libc.so.6 stands."""
+        return _only(self.root, f"lib/{TRIPLETS[self.arch]}/libc.so.6").parent
+
+    @property
+    def loader(self) -> Path:
+        """The dynamic loader; the links in /lib64 are absolute in some suites, so not those."""
+        for pattern in (f"lib/{TRIPLETS[self.arch]}/ld-linux-*.so.*", f"lib/{TRIPLETS[self.arch]}/ld-2.*.so"):
+            for base in (self.root, self.root / "usr"):
+                for path in base.glob(pattern):
+                    if path.exists():
+                        return path
+        raise FileNotFoundError(f"no dynamic loader in {self.root}")
+
+    def command(self, program: Path | str, *args: str) -> list[str]:
+        """The command that runs a program of this machine under this libc."""
+        return [str(self.loader), "--library-path", str(self.directory), str(program), *args]
+
+
+def libc(suite: str, arch: str = "amd64") -> Libc:
+    """libc6 and libc6-dbg of a suite."""
+    home = unpack("libc", suite, arch, {"root": ["libc6"], "debug": ["libc6-dbg"]})
+    version = (home / "versions").read_text().split()[1]
+    return Libc(suite, arch, version, home / "root", home / "debug")
+
+
+def sysroot(arch: str = "amd64") -> Path:
+    """What a compiler needs to make one program that runs on every libc above: the oldest suite's headers and libraries."""
+    return unpack("sysroot", "bullseye", arch, {"root": ["libc6", "libc6-dev", "linux-libc-dev"]}) / "root"
+
+
+def unpack(purpose: str, suite: str, arch: str, trees: dict[str, list[str]]) -> Path:
+    """A directory with one tree for each name in `trees`, made of those packages; `versions` in it lists what they are.
+
+    Raises Unavailable.
+    """
+    home = CACHE / f"{purpose}-{suite}-{arch}"
+    with _locked(home.name):
+        if not (home / "versions").exists():
+            shutil.rmtree(home, ignore_errors=True)
+            with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+                _download(Path(scratch) / "home", suite, arch, trees)
+                os.rename(Path(scratch) / "home", home)
+    return home
+
+
+def mirror() -> str:
+    """The address of the Debian archive that this machine's apt uses for its own suite."""
+    release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
+    if release.get("ID", "").strip('"') != "debian":
+        raise Unavailable("this machine is not a Debian: its apt has no Debian mirror to ask")
+    codename = release.get("VERSION_CODENAME", "").strip('"')
+    for line in _run(["apt-get", "indextargets", "--format", "$(CODENAME) $(COMPONENT) $(REPO_URI)"]).splitlines():
+        fields = line.split()
+        if fields[:2] == [codename, "main"]:
+            return fields[2]
+    raise Unavailable(f"apt knows no mirror for {codename}/main (apt-get update may help)")
+
+
+def _download(home: Path, suite: str, arch: str, trees: dict[str, list[str]]) -> None:
+    versions = []
+    for tree, packages in trees.items():
+        debs = home / "debs"
+        debs.mkdir(parents=True)
+        download = ["-q", "download", *(f"{name}:{arch}" for name in packages)]
+        try:
+            _run(["apt-get", *_apt_root(suite), *download], cwd=debs)
+        except Unavailable:  # the suite has moved on since its lists were fetched
+            _run(["apt-get", *_apt_root(suite, fresh=True), *download], cwd=debs)
+        for deb in sorted(debs.glob("*.deb")):
+            _run(["dpkg-deb", "-x", str(deb), str(home / tree)])
+            versions.append(_run(["dpkg-deb", "-W", "--showformat", "${Package} ${Version}\n", str(deb)]))
+        shutil.rmtree(debs)
+        _make_links_relative(home / tree)
+    (home / "versions").write_text("".join(versions))
+
+
+def _apt_root(suite: str, fresh: bool = False) -> list[str]:
+    """Options that give apt lists of its own for one suite, and leave the machine's own lists alone."""
+    root = CACHE / "apt" / suite
+    for directory in ("lists/partial", "archives/partial"):
+        (root / directory).mkdir(parents=True, exist_ok=True)
+    sources = root / "sources.list"
+    options = [
+        f"-oDir::Etc::SourceList={sources}",
+        "-oDir::Etc::SourceParts=/dev/null",
+        f"-oDir::State::Lists={root}/lists",
+        "-oDir::State::Status=/dev/null",
+        f"-oDir::Cache={root}",
+        "-oAPT::Architecture=amd64",
+        "-oAPT::Architectures::=amd64",
+        "-oAPT::Architectures::=arm64",
+        "-oAPT::Sandbox::User=" + (_run(["id", "-un"]).strip()),
+        "-oAcquire::Languages=none",
+        "-oAcquire::Retries=3",
+    ]
+    with _locked(f"apt-{suite}"):
+        if fresh or not (root / "updated").exists():
+            sources.write_text(f"deb [arch=amd64,arm64 signed-by={KEYRING}] {mirror()} {suite} main\n")
+            _run(["apt-get", *options, "-q", "-oAPT::Update::Error-Mode=any", "update"])
+            (root / "updated").touch()
+    return options
+
+
+def _make_links_relative(root: Path) -> None:
+    """Absolute links mean the machine's own files once a package is unpacked elsewhere."""
+    for path in root.rglob("*"):
+        if path.is_symlink() and os.readlink(path).startswith("/"):
+            target = root / os.readlink(path)[1:]
+            path.unlink()
+            path.symlink_to(os.path.relpath(target, path.parent))
+
+
+def _only(root: Path, relative: str) -> Path:
+    for base in (root, root / "usr"):
+        if (base / relative).exists():
+            return base / relative
+    raise FileNotFoundError(f"no {relative} in {root}")
+
+
+def _run(command: list[str], cwd: Path | None = None) -> str:
+    try:
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True, timeout=600)
+    except FileNotFoundError as error:
+        raise Unavailable(f"{command[0]} is not installed") from error
+    except subprocess.CalledProcessError as error:
+        raise Unavailable(f"{' '.join(command)}: {error.stderr.strip()}") from error
+    return done.stdout
+
+
+@contextlib.contextmanager
+def _locked(name: str) -> Iterator[None]:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / f".{name}.lock", "w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    for name in SUITES:
+        for machine in TRIPLETS:
+            found = libc(name, machine)
+            print(found.suite, found.arch, found.version, found.loader)
+    for machine in TRIPLETS:
+        print("sysroot", machine, sysroot(machine))
