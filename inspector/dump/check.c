@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#include "dump/check.h"
+
+#include "libc/libc.h"
+#include "target/target.h"
+
+#include <inttypes.h>
+
+// A range of `count` records from `first` on, in a section of `total`.
+static bool in_range(uint64_t first, uint64_t count, uint64_t total)
+{
+    return first <= total && count <= total - first;
+}
+
+static bool is_index(uint32_t index, uint64_t total)
+{
+    return index == UINT32_MAX || index < total;
+}
+
+static bool check_meta(const struct as_view *v, const char *name, struct as_error *err)
+{
+    const struct as_dump_meta *m = v->meta;
+    if (m->page_size < 4096 || m->page_size > 65536 || (m->page_size & (m->page_size - 1)) != 0)
+        return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: a page size of %" PRIu32 " bytes", name, m->page_size);
+    if (m->target_kind < AS_TARGET_PROCESS || m->target_kind > AS_TARGET_SELF)
+        return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: target kind %" PRIu32, name, m->target_kind);
+    if (m->malloc_kind > AS_MALLOC_GO)
+        return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: malloc kind %" PRIu32, name, m->malloc_kind);
+    if (m->mode < AS_MODE_FREEZE || m->mode > AS_MODE_CORE)
+        return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: consistency mode %" PRIu32, name, m->mode);
+    if (v->strings_size && (v->strings[0] || v->strings[v->strings_size - 1]))
+        return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: its strings are not terminated", name);
+    if (!(m->flags & AS_META_HAS_CHUNKS) != !v->chunks)
+        return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: its flags and its sections disagree on chunk records",
+                       name);
+    return true;
+}
+
+// Every arena's heaps lie in its range (check_heaps), and the ranges hold no more than those: they are disjoint.
+static bool check_arenas(const struct as_view *v, const char *name, struct as_error *err)
+{
+    uint64_t heaps = 0;
+    for (uint64_t i = 0; i < v->arena_count; i++) {
+        const struct as_dump_arena *a = &v->arenas[i];
+        if (a->malloc_index >= v->malloc_count || !in_range(a->first_heap, a->heap_count, v->heap_count))
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: arena %" PRIu64 " points outside the file", name, i);
+        heaps += a->heap_count;
+    }
+    for (uint64_t i = 0; i < v->heap_count; i++)
+        heaps -= v->heaps[i].arena != UINT32_MAX;
+    return heaps == 0 || as_fail(err, AS_BAD_INPUT, "'%s' is damaged: its arenas share heaps", name);
+}
+
+static bool check_heap(const struct as_view *v, const struct as_dump_heap *h, uint64_t index)
+{
+    if (h->kind < AS_HEAP_BRK || h->kind > AS_HEAP_MMAPPED || h->start > h->end)
+        return false;
+    if ((h->arena == UINT32_MAX) != (h->kind == AS_HEAP_MMAPPED) || !is_index(h->arena, v->arena_count))
+        return false;
+    if (h->arena != UINT32_MAX) {
+        const struct as_dump_arena *a = &v->arenas[h->arena];
+        if (index < a->first_heap || index - a->first_heap >= a->heap_count)
+            return false;
+    }
+    // No more pages than the heap spans. protected_end is what a heap_info said, and may be nonsense.
+    uint64_t end = h->protected_end > h->end ? h->protected_end : h->end;
+    uint64_t first = h->start / v->meta->page_size;
+    uint64_t pages = end > h->start ? (end - 1) / v->meta->page_size - first + 1 : 1;
+    return h->page_count <= pages && in_range(h->first_page, h->page_count, v->page_count) &&
+           in_range(h->first_chunk, h->chunk_count, v->chunk_count);
+}
+
+static bool check_heaps(const struct as_view *v, const char *name, struct as_error *err)
+{
+    uint64_t pages_end = 0, chunks_end = 0;
+    for (uint64_t i = 0; i < v->heap_count; i++) {
+        const struct as_dump_heap *h = &v->heaps[i];
+        bool overlap = (h->page_count && h->first_page < pages_end) || (h->chunk_count && h->first_chunk < chunks_end);
+        if (overlap || !check_heap(v, h, i))
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: heap %" PRIu64 " (at 0x%" PRIx64 ") %s", name, i,
+                           h->start, overlap ? "shares pages or chunks with another" : "does not fit the file");
+        if (h->page_count)
+            pages_end = h->first_page + h->page_count;
+        if (h->chunk_count)
+            chunks_end = h->first_chunk + h->chunk_count;
+    }
+    return true;
+}
+
+static bool check_pages(const struct as_view *v, const char *name, struct as_error *err)
+{
+    uint32_t units = v->meta->page_size / AS_UNIT;
+    for (uint64_t i = 0; i < v->page_count; i++) {
+        const struct as_page *p = &v->pages[i];
+        uint32_t sum = (uint32_t)p->in_use + p->tcache + p->fastbin + p->binned + p->top + p->metadata + p->unknown;
+        if (sum > units || p->state < AS_PAGE_USED || p->state > AS_PAGE_UNKNOWN)
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: page record %" PRIu64 " (state %d, %" PRIu32 " units)",
+                           name, i, p->state, sum);
+    }
+    return true;
+}
+
+static bool check_rest(const struct as_view *v, const char *name, struct as_error *err)
+{
+    for (uint64_t i = 0; i < v->thread_count; i++) {
+        if (!is_index(v->threads[i].arena, v->arena_count))
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: thread record %" PRIu64 " points outside it", name, i);
+    }
+    for (uint64_t i = 0; i < v->malloc_count; i++) {
+        if (v->mallocs[i].layout_source > AS_LAYOUT_SCAN)
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: malloc record %" PRIu64 " has layout source %" PRIu32,
+                           name, i, v->mallocs[i].layout_source);
+    }
+    for (uint64_t i = 0; i < v->warning_count; i++) {
+        const struct as_dump_warning *w = &v->warnings[i];
+        if (!is_index(w->arena, v->arena_count) || !is_index(w->heap, v->heap_count) || w->code > AS_WARN_ESTIMATED)
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: warning record %" PRIu64, name, i);
+    }
+    return true;
+}
+
+bool as_dump_check(const struct as_view *v, const char *name, struct as_error *err)
+{
+    return check_meta(v, name, err) && check_arenas(v, name, err) && check_heaps(v, name, err) &&
+           check_pages(v, name, err) && check_rest(v, name, err);
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// The sections of a dump, as one table that writer and reader share: where each stands in a view.
+#pragma once
+
+#include "dump/format.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum as_section_id {
+    AS_SECTION_META,
+    AS_SECTION_TOTALS,
+    AS_SECTION_MALLOCS,
+    AS_SECTION_ARENAS,
+    AS_SECTION_HEAPS,
+    AS_SECTION_PAGES,
+    AS_SECTION_SIZES,
+    AS_SECTION_THREADS,
+    AS_SECTION_MAPPINGS,
+    AS_SECTION_WARNINGS,
+    AS_SECTION_STRINGS,
+    AS_SECTION_CHUNKS,
+    AS_SECTION_COUNT
+};
+
+enum { AS_SECTION_ALIGN = 64, AS_NO_COUNT = 0xffff };
+
+struct as_section_kind {
+    char name[16];
+    uint32_t record_size;
+    uint16_t pointer; // offset of the section's pointer in struct as_view
+    uint16_t count;   // offset of its count there; AS_NO_COUNT: always one record
+};
+
+extern const struct as_section_kind as_section_kinds[AS_SECTION_COUNT];
