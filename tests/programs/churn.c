@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: MIT
+// A program whose heap is known: it churns, then parks, and tells what it holds, for tests to hold the inspector against.
+// Its own records lie outside malloc (mmap), and it prints with write(), so that every chunk in use is one it asked for, or
+// one that libc made for itself before "ready".
+//
+// Commands, one a line on stdin; each answer ends with a line "end":
+//   go         run the scenario, then park every thread
+//   churn N    N more steps of the default scenario on the threads that live
+//   held       "held ADDRESS REQUESTED USABLE" for every block it holds
+//   freed      "freed ADDRESS REQUESTED ORDINAL" for what the scenario `caches` freed: ORDINAL counts within a thread and size
+//   mallinfo   "NAME VALUE" for each field of mallinfo2, or of mallinfo before 2.33
+//   trim       malloc_trim(0), and what it returned
+//   exit
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <getopt.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+enum { MAX_THREADS = 64, MAX_FREED = 65536, BIGGEST_LOG2 = 22 };
+
+// A place for one block. Any thread may fill it and any other may empty it: that is how frees cross threads.
+struct slot {
+    atomic_flag busy;
+    unsigned char *block;
+    size_t size;
+};
+
+struct freed {
+    void *block;
+    size_t size;
+    unsigned ordinal;
+};
+
+struct worker {
+    pthread_t thread;
+    uint64_t random;
+    bool ends; // after the first half
+    bool late; // begins with the second half
+};
+
+static struct {
+    const char *scenario;
+    uint64_t seed;
+    unsigned threads, operations, slots, biggest_log2;
+} option = {"churn", 1, 4, 20000, 4096, BIGGEST_LOG2};
+
+static struct slot *slots;
+static struct freed *freed;
+static atomic_uint freed_count;
+static struct worker workers[MAX_THREADS];
+static unsigned worker_count;
+
+// The gate behind which workers wait for work. `round` 0 is before the start.
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    unsigned round, busy, operations;
+    bool half; // a half of the scenario, as against a "churn" command
+} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    // Lines go out in large pieces; "end", which every answer has, sends them.
+    static char out[1 << 16];
+    static size_t used;
+    memcpy(out + used, line, (size_t)length);
+    used += (size_t)length;
+    if (used + sizeof line < sizeof out && strcmp(line, "end\n") != 0)
+        return;
+    for (size_t sent = 0; sent < used;) {
+        ssize_t n = write(STDOUT_FILENO, out + sent, used - sent);
+        if (n <= 0)
+            _exit(1);
+        sent += (size_t)n;
+    }
+    used = 0;
+}
+
+static void die(const char *what)
+{
+    dprintf(STDERR_FILENO, "churn: %s\n", what);
+    _exit(1);
+}
+
+static void *table(size_t bytes)
+{
+    void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (address == MAP_FAILED)
+        die("mmap");
+    return address;
+}
+
+static uint64_t roll(struct worker *w) // splitmix64
+{
+    uint64_t z = w->random += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+}
+
+// 1 byte to 2^log2 bytes, as many in each octave. Most slots hold blocks to 8 KiB, one in 32 any size at all: else the
+// big ones alone would fill the memory.
+static size_t some_size(struct worker *w, const struct slot *s)
+{
+    unsigned log2 = (s - slots) % 32 == 0 || option.biggest_log2 < 13 ? option.biggest_log2 : 13;
+    size_t low = (size_t)1 << (roll(w) % log2);
+    return low + roll(w) % low + (roll(w) % 64 == 0); // and 2^log2 itself
+}
+
+static void fill(struct worker *w, struct slot *s, size_t size)
+{
+    void *block = NULL;
+    size_t alignment = (size_t)16 << (roll(w) % (strcmp(option.scenario, "aligned") == 0 ? 17 : 13));
+    unsigned kind = (unsigned)(roll(w) % 16);
+    if (strcmp(option.scenario, "aligned") == 0)
+        kind %= 4;
+    if (kind == 0)
+        block = aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
+    else if (kind == 1) {
+        if (posix_memalign(&block, alignment, size) != 0)
+            block = NULL;
+    } else if (kind < 5)
+        block = calloc(1, size);
+    else
+        block = malloc(size);
+    if (!block)
+        die("out of memory");
+    // Some blocks are written through, some only begun: the rest of their pages may stay untouched.
+    memset(block, 0x5a, roll(w) % 2 ? size : 1);
+    s->block = block;
+    s->size = size;
+}
+
+static void empty(struct slot *s)
+{
+    free(s->block);
+    s->block = NULL;
+}
+
+static void step(struct worker *w, unsigned fill_percent)
+{
+    struct slot *s = &slots[roll(w) % option.slots];
+    while (atomic_flag_test_and_set_explicit(&s->busy, memory_order_acquire))
+        s = &slots[roll(w) % option.slots];
+    if (!s->block) {
+        if (roll(w) % 100 < fill_percent)
+            fill(w, s, some_size(w, s));
+    } else if (roll(w) % 5 == 0) {
+        size_t size = some_size(w, s);
+        s->block = realloc(s->block, size);
+        if (!s->block)
+            die("out of memory");
+        s->block[size - 1] = 0x5a;
+        s->size = size;
+    } else if (roll(w) % 100 >= fill_percent / 2)
+        empty(s);
+    atomic_flag_clear_explicit(&s->busy, memory_order_release);
+}
+
+static void churn(struct worker *w, unsigned operations)
+{
+    for (unsigned i = 0; i < operations; i++)
+        step(w, 90);
+}
+
+// Everything at once, then next to nothing, as a server after its busiest hour.
+static void burst(struct worker *w, unsigned operations)
+{
+    for (unsigned i = 0; i < operations; i++)
+        step(w, 100);
+    for (unsigned i = 0; i < 4 * operations; i++)
+        step(w, 5);
+}
+
+// Allocates about 50 MiB in small blocks, linked through themselves, and frees all of it from the first on: the tcache then
+// takes blocks at the bottom, and all that lies above them merges into the top.
+static void fill_and_free_all(struct worker *w)
+{
+    struct link {
+        struct link *next;
+    } *first = NULL, **last = &first;
+    for (size_t total = 0; total < (size_t)50 << 20;) {
+        size_t size = 64 + roll(w) % 2000;
+        struct link *block = malloc(size);
+        if (!block)
+            die("out of memory");
+        memset(block, 0x5a, size);
+        block->next = NULL;
+        *last = block;
+        last = &block->next;
+        total += size;
+    }
+    while (first) {
+        struct link *next = first->next;
+        free(first);
+        first = next;
+    }
+}
+
+// Frees blocks into tcaches and fastbins that are known to be empty, so that where each went is known: per size, the first
+// into the tcache, up to its count; those beyond into a fastbin where there is one. From the largest size down, since the
+// free of a chunk that grows to 64 KiB by merging empties all fastbins.
+static void fill_caches(void)
+{
+    static const size_t sizes[] = {1032, 1000, 200, 136, 120, 104, 40, 24};
+    enum { KINDS = sizeof sizes / sizeof *sizes, EACH = 24 };
+    void *blocks[KINDS][EACH];
+    for (unsigned kind = 0; kind < KINDS; kind++)
+        for (unsigned i = 0; i < EACH; i++)
+            blocks[kind][i] = malloc(sizes[kind]);
+    for (unsigned kind = 0; kind < KINDS; kind++)
+        for (unsigned i = 0; i < EACH; i++) {
+            freed[atomic_fetch_add(&freed_count, 1)] = (struct freed){blocks[kind][i], sizes[kind], i};
+            free(blocks[kind][i]);
+        }
+}
+
+static void foreign_sbrk(struct worker *w, unsigned operations)
+{
+    for (unsigned i = 0; i < operations; i++) {
+        if (i % 500 == 0)
+            sbrk((intptr_t)(1 + roll(w) % 20000)); // not even aligned
+        step(w, 90);
+    }
+}
+
+// Leaves brk no room to grow: from then on the main arena takes its memory from mmap.
+static void block_brk(void)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    uintptr_t end = ((uintptr_t)sbrk(0) + (uintptr_t)page - 1) & ~((uintptr_t)page - 1);
+    if (mmap((void *)end, (size_t)page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) !=
+        (void *)end)
+        die("brk cannot be blocked");
+}
+
+static void work(struct worker *w, unsigned operations, bool second_half)
+{
+    if (strcmp(option.scenario, "burst") == 0)
+        burst(w, operations);
+    else if (strcmp(option.scenario, "withheld") == 0) {
+        if (second_half)
+            fill_and_free_all(w);
+    } else if (strcmp(option.scenario, "caches") == 0) {
+        if (second_half)
+            fill_caches();
+    } else if (strcmp(option.scenario, "foreign-sbrk") == 0)
+        foreign_sbrk(w, operations);
+    else
+        churn(w, operations);
+}
+
+static void *worker_main(void *argument)
+{
+    struct worker *w = argument;
+    for (unsigned round = 0;;) {
+        pthread_mutex_lock(&gate.lock);
+        while (gate.round == round)
+            pthread_cond_wait(&gate.changed, &gate.lock);
+        round = gate.round;
+        unsigned operations = gate.operations;
+        bool half = gate.half;
+        pthread_mutex_unlock(&gate.lock);
+
+        if (!half)
+            churn(w, operations);
+        else if (round == 2 || !w->late)
+            work(w, operations, round == 2);
+
+        pthread_mutex_lock(&gate.lock);
+        gate.busy--;
+        pthread_cond_broadcast(&gate.changed);
+        pthread_mutex_unlock(&gate.lock);
+        if (round == 1 && w->ends)
+            return NULL;
+    }
+}
+
+// Has every living worker do something, or the main thread when there are none, and waits until all are parked again.
+static void run_round(unsigned operations, bool half)
+{
+    static struct worker self;
+    self.random = self.random ? self.random : option.seed;
+    pthread_mutex_lock(&gate.lock);
+    gate.busy = 0;
+    for (unsigned i = 0; i < worker_count; i++)
+        gate.busy += gate.round == 0 || !workers[i].ends;
+    gate.operations = gate.busy ? operations / gate.busy : 0;
+    gate.half = half;
+    gate.round++;
+    pthread_cond_broadcast(&gate.changed);
+    while (gate.busy > 0)
+        pthread_cond_wait(&gate.changed, &gate.lock);
+    bool second_half = gate.round == 2;
+    pthread_mutex_unlock(&gate.lock);
+    if (worker_count == 0) {
+        if (half)
+            work(&self, operations, second_half);
+        else
+            churn(&self, operations);
+    }
+}
+
+static void go(void)
+{
+    if (strcmp(option.scenario, "withheld") == 0) {
+        // Raises the trim threshold to 64 MiB: twice the size of the largest mmapped block ever freed. volatile: the
+        // compiler may leave out a malloc that nobody looks at.
+        void *volatile block = malloc(((size_t)32 << 20) - 65536);
+        free(block);
+    }
+    run_round(option.operations / 2, true);
+    for (unsigned i = 0; i < worker_count; i++)
+        if (workers[i].ends)
+            pthread_join(workers[i].thread, NULL);
+    if (strcmp(option.scenario, "no-brk") == 0)
+        block_brk();
+    run_round(option.operations / 2, true);
+}
+
+// All threads exist before anything is churned, the late ones too: whatever libc allocates for them is then in the baseline.
+static void create_workers(void)
+{
+    bool some_end = strcmp(option.scenario, "churn") == 0 || strcmp(option.scenario, "burst") == 0;
+    worker_count = option.threads;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 256 << 10);
+    for (unsigned i = 0; i < worker_count; i++) {
+        struct worker *w = &workers[i];
+        *w = (struct worker){.random = option.seed * 1000 + i};
+        w->ends = some_end && i % 4 == 3;
+        w->late = some_end && i % 4 == 2;
+        if (pthread_create(&w->thread, &attributes, worker_main, w) != 0)
+            die("pthread_create");
+    }
+}
+
+static void report_held(void)
+{
+    for (unsigned i = 0; i < option.slots; i++)
+        if (slots[i].block)
+            say("held %p %zu %zu\n", (void *)slots[i].block, slots[i].size, malloc_usable_size(slots[i].block));
+}
+
+// As mallinfo2, which is younger than the libc that this program is linked with.
+struct wide_info {
+    size_t field[10];
+};
+static struct wide_info (*wide_mallinfo)(void);
+
+static void report_mallinfo(void)
+{
+    static const char *const names[] = {"arena",   "ordblks", "smblks",   "hblks",    "hblkhd",
+                                        "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"};
+    struct wide_info info;
+    if (wide_mallinfo)
+        info = wide_mallinfo();
+    else {
+        struct mallinfo narrow = mallinfo();
+        int fields[10];
+        memcpy(fields, &narrow, sizeof fields);
+        for (unsigned i = 0; i < 10; i++)
+            info.field[i] = (size_t)fields[i];
+    }
+    for (unsigned i = 0; i < 10; i++)
+        say("%s %zu\n", names[i], info.field[i]);
+}
+
+static void parse_options(int argc, char **argv)
+{
+    static const struct option known[] = {
+        {"scenario", required_argument, NULL, 's'},
+        {"seed", required_argument, NULL, 'r'},
+        {"threads", required_argument, NULL, 't'},
+        {"operations", required_argument, NULL, 'o'},
+        {"slots", required_argument, NULL, 'l'},
+        {"biggest-log2", required_argument, NULL, 'b'},
+        {NULL, 0, NULL, 0},
+    };
+    for (int o; (o = getopt_long(argc, argv, "", known, NULL)) != -1;)
+        switch (o) {
+        case 's':
+            option.scenario = optarg;
+            break;
+        case 'r':
+            option.seed = strtoull(optarg, NULL, 10);
+            break;
+        case 't':
+            option.threads = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 'o':
+            option.operations = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 'l':
+            option.slots = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 'b':
+            option.biggest_log2 = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        default:
+            die("unknown option");
+        }
+    if (option.threads > MAX_THREADS || option.slots == 0 || option.biggest_log2 == 0 ||
+        option.biggest_log2 > BIGGEST_LOG2)
+        die("option out of range");
+}
+
+int main(int argc, char **argv)
+{
+    parse_options(argc, argv);
+    slots = table(option.slots * sizeof *slots);
+    freed = table(MAX_FREED * sizeof *freed);
+    void *symbol = dlsym(RTLD_DEFAULT, "mallinfo2"); // here, since a dlsym that fails allocates
+    memcpy(&wide_mallinfo, &symbol, sizeof symbol);
+    create_workers();
+    say("ready\n");
+    say("end\n");
+
+    char line[64];
+    for (size_t used = 0;;) {
+        ssize_t n = read(STDIN_FILENO, line + used, 1); // a byte at a time: commands are few
+        if (n <= 0)
+            return 0;
+        if (line[used] != '\n') {
+            used += used + 2 < sizeof line;
+            continue;
+        }
+        line[used] = '\0';
+        used = 0;
+        if (strcmp(line, "go") == 0)
+            go();
+        else if (strncmp(line, "churn ", 6) == 0)
+            run_round((unsigned)strtoul(line + 6, NULL, 10), false);
+        else if (strcmp(line, "held") == 0)
+            report_held();
+        else if (strcmp(line, "freed") == 0)
+            for (unsigned i = 0; i < freed_count; i++)
+                say("freed %p %zu %u\n", freed[i].block, freed[i].size, freed[i].ordinal);
+        else if (strcmp(line, "mallinfo") == 0)
+            report_mallinfo();
+        else if (strcmp(line, "trim") == 0)
+            say("trimmed %d\n", malloc_trim(0));
+        else if (strcmp(line, "exit") == 0)
+            _exit(0);
+        else
+            die("unknown command");
+        say("end\n");
+    }
+}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""Builds the programs of tests/programs, for this machine's libc or so that they run on every libc from 2.31 on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from . import debian
+
+SOURCES = Path(__file__).resolve().parents[1] / "programs"
+BUILT = Path(__file__).resolve().parents[2] / ".cache" / "programs"
+COMPILERS = {"amd64": "gcc", "arm64": "aarch64-linux-gnu-gcc"}
+FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
+
+
+def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
+    """A program for this machine as it is. Raises Unavailable when the compiler is missing."""
+    return _compile(name, [compiler, *FLAGS], list(flags))
+
+
+def build_portable(name: str, arch: str = "amd64") -> Path:
+    """A program against the oldest libc there is a test for, which therefore runs on all of them."""
+    root, triplet, compiler = debian.sysroot(arch), debian.TRIPLETS[arch], COMPILERS[arch]
+    if not shutil.which(compiler):
+        raise debian.Unavailable(f"{compiler} is not installed")
+    own_headers = subprocess.run([compiler, "-print-file-name=include"], capture_output=True, text=True, check=True)
+    # --sysroot alone is not enough: the compiler looks into the machine's own directories before.
+    headers = [own_headers.stdout.strip(), f"{root}/usr/include/{triplet}", f"{root}/usr/include"]
+    command = [compiler, *FLAGS, f"--sysroot={root}", "-nostdinc", f"-B{root}/usr/lib/{triplet}"]
+    command += [argument for header in headers for argument in ("-isystem", header)]
+    command += [f"-L{root}/usr/lib/{triplet}", f"-L{root}/lib/{triplet}"]
+    return _compile(name, command, ["-lpthread", "-ldl"])
+
+
+def _compile(name: str, command: list[str], libraries: list[str]) -> Path:
+    source = SOURCES / f"{name}.c"
+    if not shutil.which(command[0]):
+        raise debian.Unavailable(f"{command[0]} is not installed")
+    key = hashlib.sha256(source.read_bytes() + repr((command, libraries)).encode()).hexdigest()[:16]
+    BUILT.mkdir(parents=True, exist_ok=True)
+    program = BUILT / f"{name}-{key}"
+    if not program.exists():
+        scratch = program.with_suffix(f".{os.getpid()}")
+        subprocess.run([*command, "-o", str(scratch), str(source), *libraries], check=True)
+        scratch.rename(program)
+    return program
