@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Writes small dump files from Python, for tests of readers: valid by default, and bent by whoever asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arenascope import format as fmt
+from arenascope.dump import SECTION_ALIGN, SECTIONS
+
+PAGE = 4096
+HEAP_START = 0x5555_0000_0000
+
+
+class Strings:
+    """Section "strings" as it grows."""
+
+    def __init__(self) -> None:
+        self.data = bytearray(b"\0")
+
+    def add(self, text: bytes) -> int:
+        offset = len(self.data)
+        self.data += text + b"\0"
+        return offset
+
+
+def chunk(size: int, kind: fmt.ChunkClass) -> list[int]:
+    """The chunk records of one chunk: several of them from 4 GiB on."""
+    units, records = size // fmt.UNIT, []
+    most = (1 << fmt.CHUNK_SIZE_BITS) - 1
+    while units > most:
+        records.append(most | fmt.CHUNK_MORE | kind << fmt.CHUNK_CLASS_SHIFT)
+        units -= most
+    return [*records, units | kind << fmt.CHUNK_CLASS_SHIFT]
+
+
+def sections() -> dict[str, np.ndarray[Any, Any]]:
+    """A process with one arena, one heap of two pages with three chunks, one thread, one warning."""
+    strings = Strings()
+    made: dict[str, np.ndarray[Any, Any]] = {name: np.zeros(1, dtype) for name, dtype in SECTIONS.items()}
+    meta = made["meta"][0]
+    meta["target_kind"], meta["arch"], meta["page_size"] = fmt.TargetKind.PROCESS, fmt.Arch.X86_64, PAGE
+    meta["pid"], meta["thread_count"], meta["comm"] = 4242, 1, b"synthetic"
+    meta["malloc_kind"], meta["mode"] = fmt.MallocKind.GLIBC, fmt.Mode.FREEZE
+    meta["flags"] = fmt.MetaFlag.RESIDENCY_KNOWN | fmt.MetaFlag.HAS_CHUNKS | fmt.MetaFlag.EXACT
+    meta["time_ns"], meta["pause_ns"], meta["read_ns"] = 1_700_000_000_123_456_789, 1_234_567, 2_345_678
+    meta["rss"], meta["swap"] = 3 * PAGE, 0
+    meta["exe"], meta["cmdline"] = strings.add(b"/usr/bin/synthetic"), strings.add(b"synthetic --all")
+    meta["tool_version"] = strings.add(b"0.1.0")
+
+    malloc = made["mallocs"][0]
+    malloc["path"], malloc["version"] = strings.add(b"/lib/libc.so.6"), strings.add(b"2.36")
+    malloc["build_id"], malloc["layout_versions"] = strings.add(b"00ff"), strings.add(b"2.35-2.42")
+    malloc["layout_source"], malloc["proven"] = fmt.LayoutSource.RELOCATION, 1
+    malloc["main_arena"], malloc["mp"] = 0x7FFF_0000_1000, fmt.UNKNOWN
+    malloc["trim_threshold"], malloc["arena_max"] = 131072, fmt.UNKNOWN
+
+    arena = made["arenas"][0]
+    arena["address"], arena["flags"], arena["system_mem"] = 0x7FFF_0000_1000, fmt.ArenaFlag.MAIN, 2 * PAGE
+    arena["attached_threads"], arena["top"], arena["heap_count"] = 1, HEAP_START + PAGE, 1
+    for ledger in (arena["ledger"], made["totals"][0]["ledger"]):
+        ledger["in_use"], ledger["stranded"], ledger["malloc_trim"], ledger["deep_trim"] = PAGE, PAGE, 0, fmt.UNKNOWN
+    made["totals"][0]["ledger"]["other_file"] = PAGE
+    for tallies in (arena["chunks"], made["totals"][0]["chunks"]):
+        tallies["in_use"], tallies["top"] = (2, 4096), (1, 4096)
+
+    heap = made["heaps"][0]
+    heap["start"], heap["end"], heap["protected_end"] = HEAP_START, HEAP_START + 2 * PAGE, HEAP_START + 2 * PAGE
+    heap["kind"], heap["page_count"], heap["chunk_count"] = fmt.HeapKind.BRK, 2, 3
+    made["pages"] = np.zeros(2, fmt.PAGE)
+    made["pages"][0]["in_use"], made["pages"][0]["state"] = 256, fmt.PageState.USED
+    made["pages"][1]["top"], made["pages"][1]["state"] = 256, fmt.PageState.STRANDED
+    made["pages"]["residency"] = fmt.Residency.PRESENT
+    layout = ((1024, fmt.ChunkClass.IN_USE), (3072, fmt.ChunkClass.IN_USE), (4096, fmt.ChunkClass.TOP))
+    made["chunks"] = np.array([record for size, kind in layout for record in chunk(size, kind)], fmt.CHUNK)
+
+    made["sizes"][0]["chunk_size"], made["sizes"][0]["in_use"], made["sizes"][0]["pin_count"] = 1024, 2, 1
+    made["sizes"][0]["pin_pages"], made["sizes"][0]["pin_stranded"] = 1, 64
+    thread = made["threads"][0]
+    thread["tid"], thread["name"], thread["tcache"] = 4242, b"synth\x1b[31m", fmt.UNKNOWN
+    thread["tcache_count"] = thread["tcache_bytes"] = fmt.UNKNOWN
+    mapping = made["mappings"][0]
+    mapping["start"], mapping["end"], mapping["kind"] = HEAP_START, HEAP_START + 2 * PAGE, fmt.MappingKind.ANON
+    mapping["path"], mapping["rss"], mapping["malloc_rss"] = strings.add(b"[heap]"), 2 * PAGE, 2 * PAGE
+    warning = made["warnings"][0]
+    warning["text"], warning["code"] = strings.add(b"thread 4242: its tcache was not found"), fmt.WarningCode.TCACHE
+    warning["arena"] = warning["heap"] = fmt.NO_INDEX
+    warning["address"] = fmt.UNKNOWN
+    made["strings"] = np.frombuffer(bytes(strings.data), fmt.STRINGS).copy()
+    return made
+
+
+def write(path: Path, made: dict[str, np.ndarray[Any, Any]]) -> Path:
+    """Write the sections as a dump file."""
+    body = bytearray(fmt.DATA_START)
+    table = np.zeros(len(made), fmt.SECTION)
+    for entry, (name, records) in zip(table, made.items()):
+        body += bytes(-len(body) % SECTION_ALIGN)
+        entry["name"], entry["offset"] = name.encode(), len(body)
+        entry["count"], entry["record_size"] = len(records), records.dtype.itemsize
+        body += records.tobytes()
+    body += bytes(-len(body) % SECTION_ALIGN)
+    header = np.zeros(1, fmt.HEADER)[0]
+    header["magic"], header["major"], header["minor"] = fmt.MAGIC, fmt.MAJOR, fmt.MINOR
+    header["header_size"], header["section_size"] = fmt.HEADER.itemsize, fmt.SECTION.itemsize
+    header["table_offset"], header["section_count"] = len(body), len(table)
+    header["file_size"] = len(body) + table.nbytes
+    body[: fmt.HEADER.itemsize] = header.tobytes()
+    path.write_bytes(bytes(body) + table.tobytes())
+    return path

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT
+"""The Python dump reader on dumps written here: what it hands out, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from pathlib import Path
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+import synthetic_dump as synthetic
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from arenascope import format as fmt
+from arenascope.dump import Dump
+from arenascope.errors import Code, DumpError
+from arenascope.summary import summarize
+
+Sections = dict[str, np.ndarray[Any, Any]]
+
+
+@pytest.fixture
+def dump_path(tmp_path: Path) -> Path:
+    return synthetic.write(tmp_path / "dump", synthetic.sections())
+
+
+def test_sections_come_back_as_written(dump_path: Path) -> None:
+    dump, made = Dump(dump_path), synthetic.sections()
+    for name in ("mallocs", "arenas", "heaps", "pages", "chunks", "sizes", "threads", "mappings", "warnings"):
+        assert getattr(dump, name).tobytes() == made[name].tobytes(), name
+    assert dump.meta.tobytes() == made["meta"].tobytes()
+    assert dump.totals.tobytes() == made["totals"].tobytes()
+    assert dump.string(dump.meta["exe"]) == "/usr/bin/synthetic"
+    assert dump.string(0) == ""
+    assert dump.string(1 << 31) == ""
+
+
+def test_arrays_are_views_that_outlive_the_dump_and_the_file(dump_path: Path) -> None:
+    pages = Dump(dump_path).pages
+    dump_path.unlink()
+    assert not pages.flags.owndata
+    assert not pages.flags.writeable
+    assert pages["in_use"].tolist() == [256, 0]
+
+
+def test_chunks_have_addresses_sizes_and_classes(dump_path: Path) -> None:
+    chunks = Dump(dump_path).heap_chunks(0)
+    start = synthetic.HEAP_START
+    assert chunks.addresses.tolist() == [start, start + 1024, start + 4096]
+    assert chunks.sizes.tolist() == [1024, 3072, 4096]
+    assert chunks.classes.tolist() == [fmt.ChunkClass.IN_USE, fmt.ChunkClass.IN_USE, fmt.ChunkClass.TOP]
+    assert not chunks.torn
+
+
+def test_a_chunk_of_more_than_4_gib_is_one_chunk(tmp_path: Path) -> None:
+    made = synthetic.sections()
+    sizes = [64, (9 << 30) + 48, 32]
+    kinds = [fmt.ChunkClass.IN_USE, fmt.ChunkClass.BINNED, fmt.ChunkClass.TOP]
+    records = [r for size, kind in zip(sizes, kinds) for r in synthetic.chunk(size, kind)]
+    assert len(records) == 5
+    made["chunks"] = np.array(records, fmt.CHUNK)
+    made["heaps"][0]["end"] = synthetic.HEAP_START + sum(sizes)
+    made["heaps"][0]["chunk_count"] = len(records)
+    chunks = Dump(synthetic.write(tmp_path / "big", made)).heap_chunks(0)
+    assert chunks.sizes.tolist() == sizes
+    assert chunks.classes.tolist() == kinds
+    assert not chunks.torn
+
+
+@pytest.mark.parametrize("records", [[64], [64, 0, 8128 // 16], [513], [1 << 28], []], ids=str)
+def test_chunks_never_leave_their_heap(tmp_path: Path, records: list[int]) -> None:
+    """Records that cover too little, nothing, or more than the heap are cut off and called torn."""
+    made = synthetic.sections()
+    made["chunks"] = np.array(records, fmt.CHUNK)
+    made["heaps"][0]["chunk_count"] = len(records)
+    chunks = Dump(synthetic.write(tmp_path / "torn", made)).heap_chunks(0)
+    assert chunks.torn
+    assert (chunks.sizes > 0).all()
+    assert (chunks.addresses + chunks.sizes <= made["heaps"][0]["end"]).all()
+
+
+def test_without_chunks(tmp_path: Path) -> None:
+    made = synthetic.sections()
+    del made["chunks"]
+    made["meta"][0]["flags"] &= ~np.uint32(fmt.MetaFlag.HAS_CHUNKS)
+    made["heaps"][0]["chunk_count"] = 0
+    dump = Dump(synthetic.write(tmp_path / "plain", made))
+    assert dump.chunks is None
+    assert len(dump.heap_chunks(0).sizes) == 0
+
+
+def test_an_unknown_section_is_skipped(tmp_path: Path) -> None:
+    made = {"novelty": np.zeros(3, "<u8"), **synthetic.sections()}
+    assert Dump(synthetic.write(tmp_path / "newer", made)).meta["pid"] == 4242
+
+
+def _set(section: str, field: str, value: int, index: int = 0) -> Callable[[Sections], None]:
+    def bend(made: Sections) -> None:
+        made[section][index][field] = value
+
+    return bend
+
+
+def _drop(section: str) -> Callable[[Sections], None]:
+    def bend(made: Sections) -> None:
+        del made[section]
+
+    return bend
+
+
+LIES = {
+    "page size": (_set("meta", "page_size", 5000), "page size of 5000"),
+    "page size zero": (_set("meta", "page_size", 0), "page size of 0"),
+    "target kind": (_set("meta", "target_kind", 9), "target kind 9"),
+    "malloc kind": (_set("meta", "malloc_kind", 77), "malloc kind 77"),
+    "mode": (_set("meta", "mode", 0), "consistency mode 0"),
+    "chunk flag": (_set("meta", "flags", 0), "disagree on chunk"),
+    "malloc index": (_set("arenas", "malloc_index", 1), "arena 0 points outside"),
+    "first heap": (_set("arenas", "first_heap", 2), "arena 0 points outside"),
+    "heap count": (_set("arenas", "heap_count", 2**32 - 1), "arena 0 points outside"),
+    "heap owner": (_set("heaps", "arena", 1), "heap 0 does not fit"),
+    "heap of nobody": (_set("heaps", "arena", fmt.NO_INDEX), "share heaps"),
+    "heap kind": (_set("heaps", "kind", 0), "heap 0 does not fit"),
+    "heap backwards": (_set("heaps", "end", 1), "heap 0 does not fit"),
+    "pages": (_set("heaps", "page_count", 3), "heap 0"),
+    "pages overflow": (_set("heaps", "first_page", 2**64 - 1), "heap 0"),
+    "chunks": (_set("heaps", "chunk_count", 4), "heap 0"),
+    "chunks overflow": (_set("heaps", "first_chunk", 2**64 - 2), "heap 0"),
+    "page units": (_set("pages", "tcache", 1), "page record 0"),
+    "page units overflow": (_set("pages", "tcache", 65535, 1), "page record 1"),
+    "page state": (_set("pages", "state", 11, 1), "page record 1"),
+    "thread arena": (_set("threads", "arena", 1), "thread record 0"),
+    "layout source": (_set("mallocs", "layout_source", 6), "malloc record 0"),
+    "warning arena": (_set("warnings", "arena", 5), "warning record 0"),
+    "warning heap": (_set("warnings", "heap", 5), "warning record 0"),
+    "warning code": (_set("warnings", "code", 10), "warning record 0"),
+    "no totals": (_drop("totals"), "no section"),
+    "no strings": (_drop("strings"), "no section"),
+    "two metas": (lambda made: made.update(meta=np.repeat(made["meta"], 2)), "one record"),
+    "strings open": (lambda made: made.update(strings=made["strings"][:-1]), "not terminated"),
+    "record size": (lambda made: made.update(heaps=np.zeros(1, "V88")), "another size"),
+}
+
+
+@pytest.mark.parametrize(("bend", "words"), LIES.values(), ids=LIES)
+def test_a_lie_is_named(tmp_path: Path, bend: Callable[[Sections], None], words: str) -> None:
+    made = synthetic.sections()
+    bend(made)
+    with pytest.raises(DumpError, match=words) as caught:
+        Dump(synthetic.write(tmp_path / "liar", made))
+    assert caught.value.code == Code.BAD_INPUT
+
+
+HEADERS = {
+    "magic": (0, b"ARENASK\n", "not a dump"),
+    "text mode": (0, b"ARENASC\r", "text mode"),
+    "newer": (8, struct.pack("<H", 2), "newer arenascope"),
+    "version zero": (8, struct.pack("<H", 0), "never was"),
+    "truncated": (16, struct.pack("<Q", 1 << 40), "truncated"),
+    "longer": (16, struct.pack("<Q", 4096), "header does not fit"),
+    "table": (24, struct.pack("<Q", 2**64 - 8), "header does not fit"),
+    "sections": (32, struct.pack("<I", 2**32 - 1), "header does not fit"),
+    "entry size": (36, struct.pack("<I", 8), "header does not fit"),
+}
+
+
+@pytest.mark.parametrize(("offset", "value", "words"), HEADERS.values(), ids=HEADERS)
+def test_a_wrong_header_is_named(dump_path: Path, offset: int, value: bytes, words: str) -> None:
+    data = bytearray(dump_path.read_bytes())
+    data[offset : offset + len(value)] = value
+    dump_path.write_bytes(data)
+    with pytest.raises(DumpError, match=words):
+        Dump(dump_path)
+
+
+def test_what_is_no_dump_at_all(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "empty").touch()
+    (tmp_path / "short").write_bytes(fmt.MAGIC)
+    (tmp_path / "text").write_text("a" * 10000)
+    cases = {"fifo": "regular file", "empty": "only 0 bytes", "short": "only 8 bytes", "text": "not a dump", "": "file"}
+    for name, words in cases.items():
+        with pytest.raises(DumpError, match=words) as caught:
+            Dump(tmp_path / name)
+        assert caught.value.code == Code.BAD_INPUT
+    with pytest.raises(DumpError, match=re.escape("No such file")) as caught:
+        Dump(tmp_path / "missing")
+    assert caught.value.code == Code.NO_TARGET
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    edits=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=8),
+    cut=st.none() | st.integers(0, 1 << 20),
+)
+def test_a_damaged_dump_is_refused_or_safe(dump_path: Path, edits: list[tuple[int, int]], cut: int | None) -> None:
+    """Whatever a few wrong bytes say, the reader refuses them, or all that it hands out can be used."""
+    made = bytearray(synthetic.write(dump_path, synthetic.sections()).read_bytes())
+    for position, value in edits:
+        # The records are what matters; the hole before them is 4 KiB of nothing.
+        place = position % (len(made) - fmt.DATA_START + fmt.HEADER.itemsize)
+        made[place if place < fmt.HEADER.itemsize else place - fmt.HEADER.itemsize + fmt.DATA_START] = value
+    if cut is not None:
+        del made[cut % len(made) :]
+    dump_path.write_bytes(made)
+    try:
+        dump = Dump(dump_path)
+    except DumpError:
+        return
+    summarize(dump)
+    for heap in range(len(dump.heaps)):
+        assert len(dump.heap_pages(heap)) == dump.heaps[heap]["page_count"]
+        chunks = dump.heap_chunks(heap)
+        assert (chunks.addresses >= dump.heaps[heap]["start"]).all()
+        assert (chunks.sizes <= dump.heaps[heap]["end"] - chunks.addresses).all()

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""From what people type (a PID, a core file, a dump file) to a Dump: arenadump does the looking."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from arenascope import format as fmt
+from arenascope.dump import Dump
+from arenascope.errors import ArenascopeError, Code
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROGRAM: Final = "arenadump"
+OVERRIDE: Final = "ARENASCOPE_ARENADUMP"
+
+
+def find_arenadump() -> str:
+    """The C program's path: $ARENASCOPE_ARENADUMP, else beside this Python's scripts, else on PATH."""
+    override = os.environ.get(OVERRIDE)
+    if override:
+        if not os.access(override, os.X_OK) or Path(override).is_dir():
+            raise ArenascopeError(Code.USAGE, f"${OVERRIDE} names {override}, which is not a program")
+        return override
+    beside = (Path(sysconfig.get_path("scripts")), Path(sys.argv[0]).resolve().parent)
+    for folder in beside:
+        if os.access(folder / PROGRAM, os.X_OK):
+            return str(folder / PROGRAM)
+    found = shutil.which(PROGRAM)
+    if not found:
+        places = ", ".join(dict.fromkeys(map(str, beside)))
+        raise ArenascopeError(
+            Code.INTERNAL,
+            f"{PROGRAM} was found neither in {places} nor on PATH: install arenascope with pip, or name the program "
+            f"in ${OVERRIDE}",
+        )
+    return found
+
+
+def is_dump(target: str) -> bool:
+    """Whether the target is a file that begins as a dump does. A number is a PID, unless it is written as a path."""
+    if target.isdigit():
+        return False
+    try:
+        # Not blocking: the name may be a FIFO's.
+        fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return False  # arenadump says what is wrong with it
+    try:
+        return os.read(fd, len(fmt.MAGIC)) == fmt.MAGIC
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def capture(target: str, *, chunks: bool = False, options: Sequence[str] = ()) -> Dump:
+    """Look at the target and return what was seen; a dump file is opened as it is.
+
+    `options` go to `arenadump dump` as they are. What arenadump remarks on stderr is passed on; its failure is an
+    ArenascopeError with its exit code and its words. The temporary dump is in a directory of ours (0700) and has no
+    name any more when this returns: the mapping alone keeps it.
+    """
+    if is_dump(target):
+        return Dump(target)
+    with tempfile.TemporaryDirectory(prefix="arenascope-") as folder:
+        path = str(Path(folder) / "dump")
+        command = ["dump", *(["--chunks"] if chunks else []), *options, "-o", path, "--", target]
+        run_arenadump(command)
+        return Dump(path)
+
+
+def run_arenadump(arguments: Sequence[str]) -> str:
+    """Run arenadump and return its stdout; its remarks go to our stderr, its failure becomes an ArenascopeError."""
+    program = find_arenadump()
+    try:
+        done = subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except OSError as error:
+        raise ArenascopeError(Code.INTERNAL, f"{program} could not be started: {error.strerror}") from error
+    remarks = done.stderr.decode("utf-8", "replace")
+    if done.returncode < 0:
+        raise ArenascopeError(128 - done.returncode, f"{program} was killed by signal {-done.returncode}\n{remarks}".strip())
+    if done.returncode:
+        words = remarks.strip() or f"{program} failed with exit code {done.returncode} and gave no reason"
+        raise ArenascopeError(done.returncode, words.removeprefix(f"{PROGRAM}: "))
+    sys.stderr.write(remarks)
+    return done.stdout.decode("utf-8", "replace")

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""The `arenascope` command: its subcommands, and the one place where an error becomes an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from arenascope import __version__
+from arenascope.cli.doctor import doctor
+from arenascope.cli.dump import dump
+from arenascope.cli.summary import summary
+from arenascope.errors import ArenascopeError, Code
+from arenascope.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", prog_name="arenascope", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Where did a process's memory go, and what will bring it back?
+
+    TARGET is a PID, a core file or a dump file. A number is a PID; write ./123 for a file of that name.
+    """
+
+
+cli.add_command(summary)
+cli.add_command(dump)
+cli.add_command(doctor)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; errors are one paragraph on stderr, never a traceback."""
+    try:
+        code = cli.main(args=arguments, prog_name="arenascope", standalone_mode=False)
+        sys.stdout.flush()
+    except ArenascopeError as error:
+        return _fail(error.code, str(error))
+    except click.ClickException as error:
+        error.show()
+        return int(error.exit_code)
+    except click.Abort:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader went away (`| head`): no complaint, and none at the interpreter's exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+    except MemoryError:
+        return _fail(Code.NO_MEMORY, "out of memory")
+    except OSError as error:
+        return _fail(Code.IO, f"{error.filename or 'output'}: {error.strerror}")
+    return code if isinstance(code, int) else Code.OK
+
+
+def run() -> None:
+    """Entry point of the console script."""
+    sys.exit(main())
+
+
+def _fail(code: int, words: str) -> int:
+    lines = (printable(line) for line in words.splitlines())
+    click.echo("arenascope: " + "\n".join(lines), err=True)
+    return int(code)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope summary TARGET [--json]`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from arenascope.capture import capture
+from arenascope.cli.progress import waiting
+from arenascope.render.terminal import console, render_summary
+from arenascope.summary import summarize
+
+
+@click.command()
+@click.argument("target")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/summary.schema.json) instead of tables.")
+def summary(target: str, *, as_json: bool) -> None:
+    """Show the ledger of TARGET: what holds its memory, and what would come back."""
+    with waiting(f"looking at {target}"):
+        facts = summarize(capture(target))
+    if as_json:
+        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+    else:
+        console().print(render_summary(facts))

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT
+"""Numbers and names for people: sizes, unknowns, and names that a target chose."""
+
+from __future__ import annotations
+
+UNKNOWN = "unknown"
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def size(number: int | None) -> str:
+    """Bytes with a binary unit: three digits at most before the point; "unknown" for None."""
+    if number is None:
+        return UNKNOWN
+    value, unit = float(number), 0
+    # 1023.95 would round up to "1024.0".
+    while value >= 1023.95 and unit < len(_UNITS) - 1:  # noqa: PLR2004
+        value, unit = value / 1024, unit + 1
+    return f"{number} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def count(number: int | None) -> str:
+    """A number with thousands set apart; "unknown" for None."""
+    return UNKNOWN if number is None else f"{number:,}"
+
+
+def share(part: int | None, whole: int | None) -> str:
+    """A part of a whole in per cent; empty when it cannot be said."""
+    return f"{100 * part / whole:.1f} %" if part is not None and whole else ""
+
+
+def printable(name: str) -> str:
+    r"""A name that a target chose, safe in a terminal: control, format and lone surrogate characters as \x.. or \u...."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""What must hold between the records of a dump before any of them is used.
+
+The same checks as inspector/dump/check.c, with the same verdict on every file: indexes within bounds, ranges that do
+not overlap (so that work on a dump is bounded by the file's size), enumerators that this major version has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from arenascope import format as fmt
+
+if TYPE_CHECKING:
+    import enum
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+    Sections = Mapping[str, Array]
+
+PAGE_SIZES: Final = (4096, 8192, 16384, 32768, 65536)
+_COUNTS: Final = ("in_use", "tcache", "fastbin", "binned", "top", "metadata", "unknown")
+
+
+def check_records(sections: Sections) -> str | None:
+    """The first thing that does not hold, in words; None when all does."""
+    for check in (_meta, _arenas, _heaps, _pages, _rest):
+        for problem in check(sections):
+            return problem
+    return None
+
+
+def _meta(sections: Sections) -> Iterator[str]:
+    meta, strings = sections["meta"][0], sections["strings"]
+    if int(meta["page_size"]) not in PAGE_SIZES:
+        yield f"a page size of {meta['page_size']} bytes"
+    kinds: tuple[tuple[str, str, type[enum.IntEnum]], ...] = (
+        ("target_kind", "target kind", fmt.TargetKind),
+        ("malloc_kind", "malloc kind", fmt.MallocKind),
+        ("mode", "consistency mode", fmt.Mode),
+    )
+    for field, words, known in kinds:
+        if int(meta[field]) not in known.__members__.values():
+            yield f"{words} {meta[field]}"
+    if len(strings) and (strings[0] or strings[-1]):
+        yield "its strings are not terminated"
+    if bool(int(meta["flags"]) & fmt.MetaFlag.HAS_CHUNKS) != ("chunks" in sections):
+        yield "its flags and its sections disagree on chunk records"
+
+
+def _arenas(sections: Sections) -> Iterator[str]:
+    arenas, heaps = sections["arenas"], sections["heaps"]
+    outside = arenas["malloc_index"] >= len(sections["mallocs"])
+    outside |= _out_of_range(arenas["first_heap"], arenas["heap_count"], len(heaps))
+    if outside.any():
+        yield f"arena {_first(outside)} points outside the file"
+    # With every heap inside its own arena's range (_heaps), this makes the ranges disjoint.
+    if int(arenas["heap_count"].sum(dtype=np.uint64)) != int((heaps["arena"] != fmt.NO_INDEX).sum()):
+        yield "its arenas share heaps"
+
+
+def _heaps(sections: Sections) -> Iterator[str]:
+    heaps, arenas = sections["heaps"], sections["arenas"]
+    page_size = np.uint64(sections["meta"][0]["page_size"])
+    kind, owner = heaps["kind"], heaps["arena"]
+    bad = (kind < min(fmt.HeapKind)) | (kind > max(fmt.HeapKind)) | (heaps["start"] > heaps["end"])
+    bad |= (owner == fmt.NO_INDEX) != (kind == fmt.HeapKind.MMAPPED)
+    bad |= _bad_index(owner, len(arenas))
+    if bad.any():
+        yield f"heap {_first(bad)} does not fit the file"
+        return
+
+    owned = np.flatnonzero(owner != fmt.NO_INDEX)
+    first = arenas["first_heap"][owner[owned]].astype(np.uint64)
+    behind = first + arenas["heap_count"][owner[owned]]
+    bad[owned] |= (owned < first) | (owned >= behind)
+    # No more pages than the heap spans. protected_end is what a heap_info said, and may be nonsense.
+    end = np.maximum(heaps["end"], heaps["protected_end"])
+    last = np.where(end > heaps["start"], end - np.uint64(1), heaps["start"])
+    bad |= heaps["page_count"] > last // page_size - heaps["start"] // page_size + np.uint64(1)
+    for what, total in (("page", len(sections["pages"])), ("chunk", len(sections.get("chunks", ())))):
+        bad |= _out_of_range(heaps[f"first_{what}"], heaps[f"{what}_count"], total)
+    if bad.any():
+        yield f"heap {_first(bad)} (at {heaps['start'][_first(bad)]:#x}) does not fit the file"
+        return
+    for what in ("page", "chunk"):
+        some = heaps[heaps[f"{what}_count"] != 0]
+        ends = some[f"first_{what}"] + some[f"{what}_count"]
+        if (some[f"first_{what}"][1:] < ends[:-1]).any():
+            yield f"heaps share {what}s"
+
+
+def _pages(sections: Sections) -> Iterator[str]:
+    pages = sections["pages"]
+    units = np.zeros(len(pages), np.uint32)
+    for name in _COUNTS:
+        units += pages[name]
+    bad = units > int(sections["meta"][0]["page_size"]) // fmt.UNIT
+    bad |= (pages["state"] < min(fmt.PageState)) | (pages["state"] > max(fmt.PageState))
+    if bad.any():
+        index = _first(bad)
+        yield f"page record {index} (state {pages['state'][index]}, {units[index]} units)"
+
+
+def _rest(sections: Sections) -> Iterator[str]:
+    arenas, heaps = len(sections["arenas"]), len(sections["heaps"])
+    mallocs, threads, warnings = sections["mallocs"], sections["threads"], sections["warnings"]
+    checks = (
+        ("thread", _bad_index(threads["arena"], arenas)),
+        ("malloc", mallocs["layout_source"] > max(fmt.LayoutSource)),
+        ("warning", _bad_index(warnings["arena"], arenas) | _bad_index(warnings["heap"], heaps)),
+        ("warning", warnings["code"] > max(fmt.WarningCode)),
+    )
+    for record, bad in checks:
+        if bad.any():
+            yield f"{record} record {_first(bad)}"
+
+
+def _first(bad: Array) -> int:
+    return int(np.argmax(bad))
+
+
+def _bad_index(values: Array, bound: int) -> Array:
+    """Which of these indexes are neither within bounds nor "none"."""
+    return (values >= bound) & (values != fmt.NO_INDEX)
+
+
+def _out_of_range(first: Array, count: Array, total: int) -> Array:
+    """Which of the ranges [first, first + count) do not lie within [0, total), without overflow."""
+    start, length, limit = first.astype(np.uint64), count.astype(np.uint64), np.uint64(total)
+    return (start > limit) | (length > limit - np.minimum(start, limit))
