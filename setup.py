@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import cast
 
 from setuptools import Command, Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
@@ -51,8 +52,7 @@ class BuildProgram(Command):
 
     @property
     def _directory(self) -> Path:
-        assert self.build_temp is not None
-        return Path(self.build_temp).resolve() / "meson"
+        return Path(self.build_temp or "build").resolve() / "meson"
 
     def run(self) -> None:
         """Compile; end with one clear sentence when a tool for it is missing."""
@@ -90,11 +90,10 @@ class InstallProgram(install_scripts):
         """Install the scripts, then the program, mode 755."""
         super().run()
         self.run_command("build_program")
-        program = self.get_finalized_command("build_program")
-        assert isinstance(program, BuildProgram)
+        built = cast("BuildProgram", self.get_finalized_command("build_program")).program
         self.mkpath(self.install_dir)
         target = str(Path(self.install_dir) / PROGRAM)
-        self.copy_file(str(program.program), target)
+        self.copy_file(str(built), target)
         Path(target).chmod(0o755)
         self.outfiles.append(target)
 

@@ -34,7 +34,7 @@ RECORDS = {
     "struct as_dump_mapping": fmt.MAPPING,
     "struct as_dump_warning": fmt.WARNING,
 }
-ENUMS: dict[str, type[enum.IntEnum] | type[enum.IntFlag]] = {
+ENUMS: dict[str, type[enum.IntEnum | enum.IntFlag]] = {
     "AS_TARGET_": fmt.TargetKind,
     "AS_ARCH_": fmt.Arch,
     "AS_MAP_": fmt.MappingKind,

@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope import format as fmt
 from arenascope.dump import Dump
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "arenadump"
 OVERRIDE: Final = "ARENASCOPE_ARENADUMP"
+
+
+class Look(NamedTuple):
+    """A look at a target."""
+
+    dump: Dump
+    from_dump: bool  # the target is a dump file: the look was taken earlier
 
 
 def find_arenadump() -> str:
@@ -62,20 +69,19 @@ def is_dump(target: str) -> bool:
         os.close(fd)
 
 
-def capture(target: str, *, chunks: bool = False, options: Sequence[str] = ()) -> Dump:
-    """Look at the target and return what was seen; a dump file is opened as it is.
+def capture(target: str, *, chunks: bool = False) -> Look:
+    """Look at the target; a dump file is opened as it is.
 
-    `options` go to `arenadump dump` as they are. What arenadump remarks on stderr is passed on; its failure is an
-    ArenascopeError with its exit code and its words. The temporary dump is in a directory of ours (0700) and has no
-    name any more when this returns: the mapping alone keeps it.
+    What arenadump remarks on stderr is passed on; its failure is an ArenascopeError with its exit code and its words.
+    The temporary dump lies in a directory of ours (0700) and has no name any more when this returns: the mapping alone
+    keeps it.
     """
     if is_dump(target):
-        return Dump(target)
+        return Look(Dump(target), from_dump=True)
     with tempfile.TemporaryDirectory(prefix="arenascope-") as folder:
         path = str(Path(folder) / "dump")
-        command = ["dump", *(["--chunks"] if chunks else []), *options, "-o", path, "--", target]
-        run_arenadump(command)
-        return Dump(path)
+        run_arenadump(["dump", *(["--chunks"] if chunks else []), "-o", path, "--", target])
+        return Look(Dump(path), from_dump=False)
 
 
 def run_arenadump(arguments: Sequence[str]) -> str:
@@ -87,7 +93,9 @@ def run_arenadump(arguments: Sequence[str]) -> str:
         raise ArenascopeError(Code.INTERNAL, f"{program} could not be started: {error.strerror}") from error
     remarks = done.stderr.decode("utf-8", "replace")
     if done.returncode < 0:
-        raise ArenascopeError(128 - done.returncode, f"{program} was killed by signal {-done.returncode}\n{remarks}".strip())
+        raise ArenascopeError(
+            128 - done.returncode, f"{program} was killed by signal {-done.returncode}\n{remarks}".strip()
+        )
     if done.returncode:
         words = remarks.strip() or f"{program} failed with exit code {done.returncode} and gave no reason"
         raise ArenascopeError(done.returncode, words.removeprefix(f"{PROGRAM}: "))

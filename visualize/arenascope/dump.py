@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import stat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -42,6 +43,7 @@ SECTIONS: Final[dict[str, np.dtype[Any]]] = {
 SINGLE: Final = ("meta", "totals")
 SECTION_ALIGN: Final = 64
 MAX_SECTIONS: Final = 1024
+_NOT_UTF8: Final = re.compile("[\udc80-\udcff]")  # how surrogateescape marks such bytes
 
 
 class Chunks(NamedTuple):
@@ -141,7 +143,7 @@ class Dump:
                 raise self._damaged(f'it has no section "{name}"')
         return found
 
-    def _section_problem(self, name: str, entry: Any) -> str | None:  # noqa: ANN401 - a record has no better type
+    def _section_problem(self, name: str, entry: Any) -> str | None:
         offset, count, record_size = int(entry["offset"]), int(entry["count"]), int(entry["record_size"])
         if record_size != SECTIONS[name].itemsize:
             return "has records of another size"
@@ -153,7 +155,7 @@ class Dump:
             return "does not fit the file"
         return None
 
-    def _header(self) -> Any:  # noqa: ANN401 - a record has no better type
+    def _header(self) -> Any:
         size = len(self._data)
         magic = self._data[: len(fmt.MAGIC)]
         if magic == fmt.MAGIC[:-1] + b"\r":
@@ -179,8 +181,8 @@ class Dump:
 
 
 def text(raw: bytes) -> str:
-    """Bytes that a target chose, as text: what is not UTF-8 becomes U+FFFD."""
-    return raw.decode("utf-8", "replace")
+    """Bytes that a target chose, as text: each byte that is not part of valid UTF-8 becomes U+FFFD, as in C."""
+    return _NOT_UTF8.sub("\N{REPLACEMENT CHARACTER}", raw.decode("utf-8", "surrogateescape"))
 
 
 def _map(path: str) -> mmap.mmap:

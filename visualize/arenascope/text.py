@@ -29,5 +29,5 @@ def share(part: int | None, whole: int | None) -> str:
 
 
 def printable(name: str) -> str:
-    r"""A name that a target chose, safe in a terminal: control, format and lone surrogate characters as \x.. or \u...."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name)
+    r"""A name that a target chose, safe in a terminal: what is not printable comes out as \xNN or \u{NNNN}."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" if c < "\x80" else f"\\u{{{ord(c):x}}}" for c in name)

@@ -126,10 +126,12 @@ def _first(bad: Array) -> int:
 
 def _bad_index(values: Array, bound: int) -> Array:
     """Which of these indexes are neither within bounds nor "none"."""
-    return (values >= bound) & (values != fmt.NO_INDEX)
+    bad: Array = (values >= bound) & (values != fmt.NO_INDEX)
+    return bad
 
 
 def _out_of_range(first: Array, count: Array, total: int) -> Array:
     """Which of the ranges [first, first + count) do not lie within [0, total), without overflow."""
     start, length, limit = first.astype(np.uint64), count.astype(np.uint64), np.uint64(total)
-    return (start > limit) | (length > limit - np.minimum(start, limit))
+    outside: Array = (start > limit) | (length > limit - np.minimum(start, limit))
+    return outside

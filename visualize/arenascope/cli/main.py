@@ -36,25 +36,21 @@ cli.add_command(doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; errors are one paragraph on stderr, never a traceback."""
+    """Run the command line and return its exit code; errors are some lines on stderr, never a traceback."""
     try:
         code = cli.main(args=arguments, prog_name="arenascope", standalone_mode=False)
         sys.stdout.flush()
-    except ArenascopeError as error:
-        return _fail(error.code, str(error))
     except click.ClickException as error:
         error.show()
-        return int(error.exit_code)
+        return error.exit_code
     except click.Abort:
         return 128 + signal.SIGINT
     except BrokenPipeError:
         # The reader went away (`| head`): no complaint, and none at the interpreter's exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + signal.SIGPIPE
-    except MemoryError:
-        return _fail(Code.NO_MEMORY, "out of memory")
-    except OSError as error:
-        return _fail(Code.IO, f"{error.filename or 'output'}: {error.strerror}")
+    except (ArenascopeError, OSError, MemoryError) as error:
+        return _fail(error)
     return code if isinstance(code, int) else Code.OK
 
 
@@ -63,7 +59,12 @@ def run() -> None:
     sys.exit(main())
 
 
-def _fail(code: int, words: str) -> int:
-    lines = (printable(line) for line in words.splitlines())
-    click.echo("arenascope: " + "\n".join(lines), err=True)
+def _fail(error: Exception) -> int:
+    if isinstance(error, ArenascopeError):
+        code, words = error.code, str(error)
+    elif isinstance(error, OSError):
+        code, words = Code.IO, f"{error.filename or 'output'}: {error.strerror}"
+    else:
+        code, words = Code.NO_MEMORY, "out of memory"
+    click.echo("arenascope: " + "\n".join(map(printable, words.splitlines())), err=True)
     return int(code)

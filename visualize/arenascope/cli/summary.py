@@ -19,7 +19,8 @@ from arenascope.summary import summarize
 def summary(target: str, *, as_json: bool) -> None:
     """Show the ledger of TARGET: what holds its memory, and what would come back."""
     with waiting(f"looking at {target}"):
-        facts = summarize(capture(target))
+        look = capture(target)
+        facts = summarize(look.dump, from_dump=look.from_dump)
     if as_json:
         click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
