@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// Which pictures there are, and what they are called.
+#define _GNU_SOURCE
+#include "png/pictures.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void as_arena_label(const struct as_view *v, uint32_t arena, char *out, size_t size)
+{
+    snprintf(out, size, "arena-%02" PRIu32 "%s", arena, v->arenas[arena].flags & AS_ARENA_MAIN ? "-main" : "");
+}
+
+void as_picture_size(uint64_t bytes, char *out, size_t size)
+{
+    const char *unit = bytes >= 1ull << 30 ? "GiB" : bytes >= 1ull << 20 ? "MiB" : "KiB";
+    double divisor = bytes >= 1ull << 30 ? 1ull << 30 : bytes >= 1ull << 20 ? 1ull << 20 : 1024;
+    snprintf(out, size, "%.1f %s", (double)bytes / divisor, unit);
+}
+
+bool as_picture_title(struct as_image *image, const struct as_view *v, const char *title)
+{
+    char text[160];
+    const struct as_dump_meta *m = v->meta;
+    snprintf(text, sizeof text, "%s of %.*s (pid %" PRIu32 ")", title, (int)sizeof m->comm, m->comm, m->pid);
+    return as_image_gap(image, 8) && as_image_line(image, AS_RIGHT, 2, text) &&
+           (m->flags & AS_META_RESIDENCY_KNOWN ||
+            as_image_line(image, AS_RIGHT, 1, "Residency is not wholly known: see the dump's warnings."));
+}
+
+static const char *kind_name(uint32_t kind)
+{
+    return kind == AS_HEAP_BRK ? "brk heap" : kind == AS_HEAP_MMAP ? "mmap heap" : "heap";
+}
+
+static bool draw_arena(struct as_drawing *d, uint32_t index, struct as_error *err)
+{
+    const struct as_dump_arena *arena = &d->view->arenas[index];
+    char label[40], name[64], title[120], size[24];
+    as_arena_label(d->view, index, label, sizeof label);
+    snprintf(name, sizeof name, "%s-overview", label);
+    snprintf(title, sizeof title, "%s at 0x%" PRIx64, label, arena->address);
+    uint64_t end = (uint64_t)arena->first_heap + arena->heap_count;
+    if (!as_draw_overview(d, arena->first_heap, end, name, title, err))
+        return false;
+    for (uint64_t i = arena->first_heap; i < end && d->view->chunks; i++) {
+        const struct as_dump_heap *heap = &d->view->heaps[i];
+        uint64_t number = i - arena->first_heap;
+        as_picture_size(heap->end - heap->start, size, sizeof size);
+        snprintf(name, sizeof name, "%s-heap-%02" PRIu64, label, number);
+        snprintf(title, sizeof title, "%s, %s %" PRIu64 " (%s)", label, kind_name(heap->kind), number, size);
+        if (!as_draw_heap(d, heap, name, title, err))
+            return false;
+    }
+    return true;
+}
+
+// Each run of mmapped chunks; they are the last heaps, so there is but one run in our own dumps.
+static bool draw_mmapped(struct as_drawing *d, struct as_error *err)
+{
+    uint64_t first = 0;
+    while (first < d->view->heap_count && d->view->heaps[first].arena != UINT32_MAX)
+        first++;
+    for (uint64_t i = first; i < d->view->heap_count; i++) {
+        if (d->view->heaps[i].arena != UINT32_MAX)
+            return as_fail(err, AS_BAD_INPUT, "the dump has mmapped chunks between heaps of arenas");
+    }
+    return first == d->view->heap_count ||
+           as_draw_overview(d, first, d->view->heap_count, "mmapped-overview", "mmapped chunks", err);
+}
+
+static bool write_readme(const struct as_png_options *options, const char *text, size_t length, struct as_error *err)
+{
+    struct as_output *file = options->file;
+    bool ok = as_output_begin_at(file, options->directory, "README.txt", err) &&
+              as_output_write(file, text, length, 0, err) && as_output_finish(file, err);
+    as_output_close(file);
+    return ok;
+}
+
+bool as_png_draw(const struct as_view *v, const struct as_png_options *options, struct as_png_result *result,
+                 struct as_error *err)
+{
+    *result = (struct as_png_result){0};
+    char *text = NULL;
+    size_t length = 0;
+    FILE *readme = open_memstream(&text, &length);
+    if (!readme)
+        return as_fail(err, AS_NO_MEMORY, "no memory for the pictures' README.txt");
+    fprintf(readme,
+            "Pictures of the heaps of process %" PRIu32 ", drawn by arenadump.\n"
+            "*-overview.png: one cell a page. *-heap-*.png: a block a page, a pixel is 16 bytes.\n"
+            "The legend is in each picture.\n\n",
+            v->meta->pid);
+    struct as_drawing drawing = {v, options, result, readme};
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < v->arena_count; i++)
+        ok = draw_arena(&drawing, i, err);
+    ok = ok && draw_mmapped(&drawing, err);
+    if (!v->chunks)
+        fprintf(readme, "\nThis dump has no chunk records, so there are overviews only: take it with --chunks.\n");
+    if (result->torn_heaps)
+        fprintf(readme, "\nThe chunk records of %" PRIu64 " heaps do not cover them: the rest is drawn as unknown.\n",
+                result->torn_heaps);
+    bool written = fclose(readme) == 0;
+    ok = ok && (written || as_fail(err, AS_NO_MEMORY, "no memory for the pictures' README.txt")) &&
+         write_readme(options, text, length, err);
+    free(text);
+    return ok;
+}
