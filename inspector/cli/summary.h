@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// What `arenadump summary` prints, as JSON and as a table, from a view; and the orders that both print in.
+#pragma once
+
+#include "base/error.h"
+#include "dump/format.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+// `from_dump`: the view was read from a dump file, which becomes the target's kind.
+bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct as_error *err);
+
+// How the table may look.
+struct as_table_style {
+    unsigned columns; // of the terminal
+    bool colour;
+    bool ascii;         // nothing beyond ASCII
+    const char *target; // as it was given: a pid or a path, for the commands that the table names
+};
+bool as_summary_table(FILE *out, const struct as_view *v, const struct as_table_style *style, struct as_error *err);
+
+// Indexes of threads, grouped by arena: those of arena i are order[first[i]] to order[first[i + 1] - 1].
+struct as_arena_threads {
+    uint64_t *first;
+    uint32_t *order;
+};
+bool as_arena_threads_sort(struct as_arena_threads *t, const struct as_view *v, struct as_error *err);
+void as_arena_threads_free(struct as_arena_threads *t);
+
+// Indexes of the sizes that pin something, most stranded bytes first.
+struct as_pins {
+    uint32_t *order;
+    uint64_t count;
+};
+bool as_pins_sort(struct as_pins *p, const struct as_view *v, struct as_error *err);
+void as_pins_free(struct as_pins *p);
+
+// Resident bytes of an arena that the application freed: what makes an arena a bad one. AS_UNKNOWN when not known.
+uint64_t as_arena_idle(const struct as_ledger *l);
+
+// a + b, where either may be AS_UNKNOWN and a hostile dump may make the sum overflow: AS_UNKNOWN then.
+static inline uint64_t as_add(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return a == UINT64_MAX || b == UINT64_MAX || __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+// A view as JSON, schema "arenascope.summary/1": docs/summary.schema.json describes every key.
+#include "cli/summary.h"
+
+#include "cli/json.h"
+#include "cli/names.h"
+#include "libc/libc.h"
+#include "target/target.h"
+
+#include <stdlib.h>
+
+// An empty string of the dump means that there was nothing to tell.
+static const char *string_or_null(const struct as_view *v, uint32_t offset)
+{
+    const char *text = as_view_string(v, offset);
+    return text[0] ? text : NULL;
+}
+
+static void put_target(struct as_json *j, const struct as_view *v, bool from_dump)
+{
+    const struct as_dump_meta *m = v->meta;
+    as_json_object(j, "target");
+    as_json_string(j, "kind", from_dump ? "dump" : as_target_kind_name(m->target_kind));
+    as_json_string(j, "dump_of", from_dump ? as_target_kind_name(m->target_kind) : NULL);
+    as_json_number(j, "pid", m->pid ? m->pid : AS_UNKNOWN);
+    as_json_text(j, "comm", m->comm, sizeof m->comm);
+    as_json_string(j, "exe", string_or_null(v, m->exe));
+    as_json_string(j, "cmdline", string_or_null(v, m->cmdline));
+    as_json_string(j, "arch", as_arch_name(m->arch));
+    as_json_number(j, "page_size", m->page_size);
+    as_json_number(j, "threads", m->thread_count);
+    as_json_object_end(j);
+}
+
+static void put_allocator(struct as_json *j, const struct as_view *v)
+{
+    static const struct as_dump_malloc none = {.main_arena = AS_UNKNOWN, .mp = AS_UNKNOWN, .heap_max_size = AS_UNKNOWN};
+    const struct as_dump_malloc *m = v->malloc_count ? &v->mallocs[0] : &none;
+    as_json_object(j, "allocator");
+    as_json_string(j, "malloc", as_malloc_name(v->meta->malloc_kind));
+    as_json_string(j, "detail", string_or_null(v, v->meta->malloc_detail));
+    as_json_string(j, "glibc", string_or_null(v, m->version));
+    as_json_string(j, "layout_source", as_source_name(m->layout_source));
+    as_json_string(j, "layout_versions", string_or_null(v, m->layout_versions));
+    as_json_address(j, "main_arena", m->main_arena);
+    as_json_address(j, "mp", m->mp);
+    as_json_number(j, "heap_max_size", m->heap_max_size);
+    as_json_object_end(j);
+}
+
+static void put_tunables(struct as_json *j, const struct as_dump_malloc *m)
+{
+    as_json_object(j, "tunables");
+    as_json_number(j, "trim_threshold", m ? m->trim_threshold : AS_UNKNOWN);
+    as_json_number(j, "top_pad", m ? m->top_pad : AS_UNKNOWN);
+    as_json_number(j, "mmap_threshold", m ? m->mmap_threshold : AS_UNKNOWN);
+    as_json_number(j, "arena_max", m ? m->arena_max : AS_UNKNOWN);
+    as_json_number(j, "arena_test", m ? m->arena_test : AS_UNKNOWN);
+    as_json_number(j, "no_dyn_threshold", m ? m->no_dyn_threshold : AS_UNKNOWN);
+    as_json_number(j, "tcache_count", m ? m->tcache_count : AS_UNKNOWN);
+    as_json_number(j, "tcache_max_bytes", m ? m->tcache_max_bytes : AS_UNKNOWN);
+    as_json_number(j, "thp_pagesize", m ? m->thp_pagesize : AS_UNKNOWN);
+    as_json_number(j, "hp_pagesize", m ? m->hp_pagesize : AS_UNKNOWN);
+    as_json_object_end(j);
+}
+
+static void put_mallocs(struct as_json *j, const struct as_view *v)
+{
+    as_json_array(j, "mallocs");
+    for (uint64_t i = 0; i < v->malloc_count; i++) {
+        const struct as_dump_malloc *m = &v->mallocs[i];
+        as_json_object(j, NULL);
+        as_json_string(j, "path", string_or_null(v, m->path));
+        as_json_string(j, "build_id", string_or_null(v, m->build_id));
+        as_json_string(j, "glibc", string_or_null(v, m->version));
+        as_json_string(j, "layout_source", as_source_name(m->layout_source));
+        as_json_string(j, "layout_versions", string_or_null(v, m->layout_versions));
+        as_json_bool(j, "proven", m->proven);
+        as_json_address(j, "main_arena", m->main_arena);
+        as_json_address(j, "mp", m->mp);
+        as_json_number(j, "heap_max_size", m->heap_max_size);
+        as_json_number(j, "n_mmaps", m->n_mmaps);
+        as_json_number(j, "mmapped_mem", m->mmapped_mem);
+        put_tunables(j, m);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+static void put_snapshot(struct as_json *j, const struct as_dump_meta *m)
+{
+    as_json_object(j, "snapshot");
+    as_json_string(j, "mode", as_mode_name(m->mode));
+    as_json_milliseconds(j, "pause_ms", m->pause_ns);
+    as_json_milliseconds(j, "read_ms", m->read_ns);
+    as_json_number(j, "torn_chunks", m->torn_chunks);
+    as_json_time(j, "time", m->time_ns);
+    as_json_bool(j, "exact", m->flags & AS_META_EXACT);
+    as_json_bool(j, "residency_known", m->flags & AS_META_RESIDENCY_KNOWN);
+    as_json_object_end(j);
+}
+
+static void put_ledger(struct as_json *j, const struct as_ledger *l)
+{
+    as_json_object(j, "ledger");
+    as_json_number(j, "in_use", l->in_use);
+    as_json_number(j, "tcache", l->tcache);
+    as_json_number(j, "fastbin", l->fastbin);
+    as_json_number(j, "stranded", l->stranded);
+    as_json_number(j, "releasable", l->releasable);
+    as_json_number(j, "withheld", l->withheld);
+    as_json_number(j, "metadata", l->metadata);
+    as_json_number(j, "mmapped_in_use", l->mmapped_in_use);
+    as_json_number(j, "mmapped_slack", l->mmapped_slack);
+    as_json_number(j, "other_file", l->other_file);
+    as_json_number(j, "other_anon", l->other_anon);
+    as_json_number(j, "other_shmem", l->other_shmem);
+    as_json_number(j, "stacks", l->stacks);
+    as_json_number(j, "unknown", l->unknown);
+    as_json_object_end(j);
+    as_json_object(j, "absent");
+    as_json_number(j, "returned", l->returned);
+    as_json_number(j, "untouched", l->untouched);
+    as_json_number(j, "swapped_in_use", l->swapped_in_use);
+    as_json_number(j, "swapped_free", l->swapped_free);
+    as_json_object_end(j);
+    as_json_object(j, "forecast");
+    as_json_number(j, "malloc_trim", l->malloc_trim);
+    as_json_number(j, "deep_trim", l->deep_trim);
+    as_json_number(j, "malloc_trim_swap", l->malloc_trim_swap);
+    as_json_number(j, "deep_trim_swap", l->deep_trim_swap);
+    as_json_object_end(j);
+}
+
+static void put_tally(struct as_json *j, const char *key, struct as_tally tally)
+{
+    as_json_object(j, key);
+    as_json_number(j, "count", tally.count);
+    as_json_number(j, "bytes", tally.bytes);
+    as_json_object_end(j);
+}
+
+static void put_chunks(struct as_json *j, const struct as_tallies *t)
+{
+    as_json_object(j, "chunks");
+    put_tally(j, "in_use", t->in_use);
+    put_tally(j, "tcache", t->tcache);
+    put_tally(j, "fastbin", t->fastbin);
+    put_tally(j, "binned", t->binned);
+    put_tally(j, "top", t->top);
+    put_tally(j, "mmapped", t->mmapped);
+    as_json_object_end(j);
+}
+
+static void put_threads(struct as_json *j, const struct as_view *v, const struct as_arena_threads *threads,
+                        uint32_t arena)
+{
+    as_json_array(j, "threads");
+    for (uint64_t i = threads->first[arena]; i < threads->first[arena + 1]; i++) {
+        const struct as_dump_thread *t = &v->threads[threads->order[i]];
+        as_json_object(j, NULL);
+        as_json_number(j, "tid", t->tid);
+        as_json_text(j, "name", t->name, sizeof t->name);
+        as_json_number(j, "tcache_count", t->tcache_count);
+        as_json_number(j, "tcache_bytes", t->tcache_bytes);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+static void put_arenas(struct as_json *j, const struct as_view *v, const struct as_arena_threads *threads)
+{
+    as_json_array(j, "arenas");
+    for (uint32_t i = 0; i < v->arena_count; i++) {
+        const struct as_dump_arena *a = &v->arenas[i];
+        as_json_object(j, NULL);
+        as_json_address(j, "address", a->address);
+        as_json_bool(j, "main", a->flags & AS_ARENA_MAIN);
+        as_json_number(j, "malloc", a->malloc_index);
+        as_json_number(j, "heaps", a->heap_count);
+        as_json_number(j, "system_mem", a->system_mem);
+        as_json_number(j, "max_system_mem", a->max_system_mem);
+        as_json_number(j, "attached_threads", a->attached_threads);
+        as_json_address(j, "top", a->top);
+        as_json_bool(j, "noncontiguous", a->flags & AS_ARENA_NONCONTIGUOUS);
+        as_json_bool(j, "corrupt", a->flags & AS_ARENA_CORRUPT);
+        as_json_bool(j, "locked", a->flags & AS_ARENA_LOCKED);
+        as_json_number(j, "torn_chunks", a->torn_chunks);
+        put_threads(j, v, threads, i);
+        put_ledger(j, &a->ledger);
+        put_chunks(j, &a->chunks);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+static void put_pins(struct as_json *j, const struct as_view *v, const struct as_pins *pins)
+{
+    as_json_array(j, "pins");
+    for (uint64_t i = 0; i < pins->count; i++) {
+        const struct as_dump_size *s = &v->sizes[pins->order[i]];
+        as_json_object(j, NULL);
+        as_json_number(j, "chunk_size", s->chunk_size);
+        as_json_number(j, "count", s->pin_count);
+        as_json_number(j, "pages", s->pin_pages);
+        as_json_number(j, "stranded", s->pin_stranded);
+        as_json_number(j, "tails", s->tail_count);
+        as_json_number(j, "tail_bytes", s->tail_bytes);
+        as_json_number(j, "in_use", s->in_use);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+static void put_warnings(struct as_json *j, const struct as_view *v)
+{
+    as_json_array(j, "warnings");
+    for (uint64_t i = 0; i < v->warning_count; i++) {
+        const struct as_dump_warning *w = &v->warnings[i];
+        as_json_object(j, NULL);
+        as_json_string(j, "code", as_warning_name(w->code));
+        as_json_string(j, "text", as_view_string(v, w->text));
+        as_json_address(j, "arena", w->arena != UINT32_MAX ? v->arenas[w->arena].address : AS_UNKNOWN);
+        as_json_address(j, "heap", w->heap != UINT32_MAX ? v->heaps[w->heap].start : AS_UNKNOWN);
+        as_json_address(j, "address", w->address);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct as_error *err)
+{
+    struct as_arena_threads threads = {0};
+    struct as_pins pins = {0};
+    bool ok = as_arena_threads_sort(&threads, v, err) && as_pins_sort(&pins, v, err);
+    if (ok) {
+        struct as_json json = {.out = out};
+        struct as_json *j = &json;
+        as_json_object(j, NULL);
+        as_json_string(j, "schema", "arenascope.summary/1");
+        put_target(j, v, from_dump);
+        put_allocator(j, v);
+        put_snapshot(j, v->meta);
+        as_json_object(j, "kernel");
+        as_json_number(j, "rss", v->meta->rss);
+        as_json_number(j, "swap", v->meta->swap);
+        as_json_object_end(j);
+        put_ledger(j, &v->totals->ledger);
+        put_chunks(j, &v->totals->chunks);
+        put_arenas(j, v, &threads);
+        put_tunables(j, v->malloc_count ? &v->mallocs[0] : NULL);
+        put_mallocs(j, v);
+        put_pins(j, v, &pins);
+        put_warnings(j, v);
+        as_json_object_end(j);
+    }
+    as_arena_threads_free(&threads);
+    as_pins_free(&pins);
+    return ok;
+}

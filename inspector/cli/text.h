@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Text for people: sizes, shares, times, and names that a target chose and a terminal must not obey.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { AS_SIZE_TEXT = 24, AS_TIME_SIZE = 40 };
+#define AS_NOT_UTF8 UINT32_MAX
+
+// The character at `text` (of `length` > 0 bytes) into *rune; returns how many bytes it takes. A byte that begins no valid
+// UTF-8 character (overlong forms and surrogates are none) counts one, as AS_NOT_UTF8.
+size_t as_utf8_next(const char *text, size_t length, uint32_t *rune);
+
+// "812.3 MiB", "16 B", "unknown" for AS_UNKNOWN. Returns `out`.
+const char *as_format_size(uint64_t bytes, char out[AS_SIZE_TEXT]);
+
+// "1.234 ms", "15.2 s", "unknown". Returns `out`.
+const char *as_format_duration(uint64_t nanoseconds, char out[AS_SIZE_TEXT]);
+
+// "2026-11-20T09:32:59.123Z"; false when there is no such time.
+bool as_format_time(uint64_t nanoseconds, char out[AS_TIME_SIZE]);
+
+// Copies text that the target chose, so that it can be shown in a terminal: control characters, characters that turn the
+// direction of writing and bytes that are not UTF-8 come out as \xNN or \u{NNNN}; when `ascii`, so does all beyond ASCII.
+// Cut, with "…" or "...", where it would take more than `columns` columns. At most `max` bytes are read. Returns `out`.
+const char *as_safe_text(const char *text, size_t max, size_t columns, bool ascii, char *out, size_t size);
