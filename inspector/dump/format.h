@@ -79,7 +79,8 @@ struct as_ledger {
     // Forecast: resident bytes that would come back. deep_trim includes malloc_trim.
     uint64_t malloc_trim, deep_trim;
     uint64_t malloc_trim_swap, deep_trim_swap; // swap that would be freed with them
-    uint64_t reserved[6];
+    uint64_t hugetlb; // malloc's bytes on hugetlb pages, which the kernel counts apart from Rss
+    uint64_t reserved[5];
 };
 
 struct as_tally {
@@ -174,8 +175,8 @@ struct as_dump_size {
     uint64_t pin_count;                       // chunks in use that stand alone on at least one page
     uint64_t pin_pages;                       // resident pages kept by them
     uint64_t pin_stranded;                    // free bytes on those pages
-    uint64_t tail_count;                      // of those in use: the last of a heap with free pages below it
-    uint64_t tail_bytes;                      // resident free bytes just below such chunks
+    uint64_t tail_count;                      // of those in use: the last of a heap, with at least a page free below it
+    uint64_t tail_bytes;                      // bytes of the free run just below such chunks, resident or not
 };
 
 // Section "threads".

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+// What the application has freed and malloc keeps at hand: the members of every tcache bin and fastbin. Such chunks look
+// used to their neighbours; only these lists tell.
+#include "base/sort.h"
+#include "heap/heap.h"
+#include "heap/peek.h"
+
+#include <string.h>
+
+enum {
+    SMALL_BINS = 64,        // tcache bins of one chunk size each (TCACHE_SMALL_BINS, TCACHE_MAX_BINS before 2.42)
+    MAX_TCACHE_SIZE = 1024, // of tcache_perthread_struct; the largest is 760
+    MAX_COUNT = UINT16_MAX, // glibc.malloc.tcache_count's own limit
+};
+
+struct list_chunk {
+    uint64_t prev_size, size, link, key;
+};
+
+static uint64_t reveal(const struct as_heaps *h, const struct as_libc *libc, uint64_t position, uint64_t link)
+{
+    uint64_t pointer = libc->layout.heap.safe_linking ? (position >> 12) ^ link : link;
+    // With memory tagging (aarch64 MTE) the top byte is a tag.
+    return h->target->arch == AS_ARCH_AARCH64 ? pointer & (UINT64_MAX >> 8) : pointer;
+}
+
+static uint16_t bin_count(const struct as_heap_layout *layout, const struct as_par *par, const uint8_t *bytes, int bin)
+{
+    uint16_t value = 0;
+    memcpy(&value, bytes + bin * layout->tcache_count_size, (size_t)layout->tcache_count_size);
+    return layout->tcache_counts_down ? (uint16_t)(par->tcache_count - value) : value;
+}
+
+static uint64_t bin_entry(const struct as_heap_layout *layout, const uint8_t *bytes, int bin)
+{
+    uint64_t value;
+    memcpy(&value, bytes + layout->tcache_entries + 8 * bin, sizeof value);
+    return value;
+}
+
+bool as_tcache_plausible(const struct as_heaps *h, const struct as_libc *libc, const struct as_par *par,
+                         const uint8_t *bytes)
+{
+    const struct as_heap_layout *layout = &libc->layout.heap;
+    uint64_t most = par->tcache_count;
+    if (layout->tcache_counts_down && most > MAX_COUNT)
+        return false; // without mp_.tcache_count the numbers mean nothing
+    if (most > MAX_COUNT)
+        most = MAX_COUNT;
+    for (int bin = 0; bin < layout->tcache_bins; bin++) {
+        uint16_t count = bin_count(layout, par, bytes, bin);
+        uint64_t entry = bin_entry(layout, bytes, bin);
+        if (count > most || (count == 0) != (entry == 0))
+            return false;
+        if (entry == 0)
+            continue;
+        if (entry % AS_ALIGNMENT != 0 || !as_target_mapping_at(h->target, entry))
+            return false;
+    }
+    return true;
+}
+
+static bool remember(struct as_heaps *h, uint64_t chunk, enum as_chunk_class class, struct as_error *err)
+{
+    uint64_t *place = as_vec_add(&h->cached, err);
+    if (place)
+        *place = chunk | class;
+    return place != NULL;
+}
+
+// Follows one bin of a tcache. Adds to *count and *bytes.
+static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as_peek *peek, int bin, uint64_t entry,
+                       uint64_t expected, uint64_t *count, uint64_t *bytes, struct as_error *err)
+{
+    for (uint64_t n = 0; n < expected; n++) {
+        struct list_chunk c;
+        if (entry == 0 || entry % AS_ALIGNMENT != 0 || !as_peek(peek, entry - AS_HEADER, &c, sizeof c))
+            return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, entry, "a tcache list is broken");
+        uint64_t size = c.size & ~(uint64_t)AS_FLAG_BITS;
+        uint64_t wanted = AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT;
+        if (bin < SMALL_BINS ? size != wanted : size < wanted || size % AS_ALIGNMENT != 0)
+            return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, entry,
+                                  "a chunk in a tcache bin has another size than the bin");
+        if (!remember(h, entry - AS_HEADER, AS_CHUNK_TCACHE, err))
+            return false;
+        ++*count;
+        *bytes += size;
+        entry = reveal(h, libc, entry, c.link);
+    }
+    if (entry != 0)
+        return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, entry, "a tcache list is longer than its count");
+    return true;
+}
+
+// One thread's tcache: its struct's own chunk, and all that it holds.
+static bool tcache_read(struct as_heaps *h, uint32_t libc_index, struct as_peek *peek, uint64_t address,
+                        struct as_thread_use *use, struct as_error *err)
+{
+    const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
+    const struct as_heap_layout *layout = &libc->layout.heap;
+    uint8_t bytes[MAX_TCACHE_SIZE];
+    if ((size_t)layout->tcache_size > sizeof bytes ||
+        !as_target_read(h->target, address, bytes, (size_t)layout->tcache_size))
+        return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, address, "a thread's tcache cannot be read");
+    if (!remember(h, address - AS_HEADER, AS_CHUNK_METADATA, err))
+        return false;
+    uint64_t count = 0;
+    uint64_t size = 0;
+    for (int bin = 0; bin < layout->tcache_bins; bin++)
+        if (!tcache_bin(h, libc, peek, bin, bin_entry(layout, bytes, bin),
+                        bin_count(layout, &h->pars.items[libc_index], bytes, bin), &count, &size, err))
+            return false;
+    if (use) {
+        use->tcache_count = count;
+        use->tcache_bytes = size;
+    }
+    return true;
+}
+
+static bool fastbins_read(struct as_heaps *h, uint32_t arena_index, struct as_peek *peek, struct as_error *err)
+{
+    struct as_arena *arena = &h->arenas.items[arena_index];
+    const struct as_libc *libc = arena->libc;
+    for (int bin = 0; bin < libc->layout.state.fastbin_count && bin < 10; bin++) {
+        uint64_t chunk = arena->fastbins[bin];
+        uint64_t hare = 0; // Brent: a cycle comes back to the place remembered at the last power of two
+        for (uint64_t n = 0; chunk != 0; n++) {
+            struct list_chunk c;
+            if (chunk == hare || chunk % AS_ALIGNMENT != 0 || !as_peek(peek, chunk, &c, sizeof c)) {
+                as_heaps_fault(h, arena_index, UINT32_MAX, chunk, "a fastbin's list is broken");
+                break;
+            }
+            if ((c.size & ~(uint64_t)AS_FLAG_BITS) != AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT) {
+                as_heaps_fault(h, arena_index, UINT32_MAX, chunk, "a chunk in a fastbin has another size than the bin");
+                break;
+            }
+            if ((n & (n - 1)) == 0)
+                hare = chunk;
+            if (!remember(h, chunk, AS_CHUNK_FASTBIN, err))
+                return false;
+            chunk = reveal(h, libc, chunk + AS_HEADER, c.link);
+        }
+    }
+    return true;
+}
+
+// Collects the places that may hold a tcache_perthread_struct: chunks in use of its size.
+struct candidates {
+    struct as_chunk_sink sink;
+    uint64_t size;
+    AS_VEC(uint64_t) found;
+    struct as_error *err;
+};
+
+static bool collect(struct as_chunk_sink *sink, const struct as_chunk *batch, size_t count)
+{
+    struct candidates *c = (struct candidates *)sink;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t size = as_chunk_size(batch[i]);
+        if (as_chunk_class(batch[i]) != AS_CHUNK_IN_USE || (size != c->size && size != c->size + AS_ALIGNMENT))
+            continue;
+        uint64_t *place = as_vec_add(&c->found, c->err);
+        if (!place)
+            return false;
+        *place = batch[i].address + AS_HEADER;
+    }
+    return true;
+}
+
+static bool holds_something(const struct as_heap_layout *layout, const uint8_t *bytes)
+{
+    for (int i = 0; i < layout->tcache_size; i++)
+        if (bytes[i] != 0)
+            return true;
+    return false;
+}
+
+// Without thread pointers: a tcache is a chunk in use of the right size, whose counts agree with its lists. An empty one of
+// before 2.42 is all zeros and cannot be told from the application's: it holds nothing, so only its own 600 bytes count as in
+// use. `known` are those that threads gave.
+static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_peek *peek, struct as_error *err)
+{
+    const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
+    const struct as_heap_layout *layout = &libc->layout.heap;
+    struct candidates c = {
+        .sink = {.chunks = collect},
+        .size = ((uint64_t)layout->tcache_size + 8 + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1),
+        .err = err,
+    };
+    struct as_window w;
+    if (!as_window_open(&w, h->target, err))
+        return false;
+    bool ok = true;
+    size_t faults = h->faults.count;
+    for (uint32_t i = 0; ok && i < h->heaps.count; i++) {
+        size_t cursor = 0;
+        uint64_t torn = 0;
+        struct as_heap before = h->heaps.items[i];
+        if (h->arenas.items[before.arena].libc_index == libc_index)
+            ok = as_walk_heap(h, i, &w, &c.sink, &cursor, &torn);
+        h->heaps.items[i] = before;
+    }
+    h->faults.count = faults; // the walk that counts will note them again
+    as_window_close(&w);
+    for (size_t i = 0; ok && i < c.found.count; i++) {
+        uint8_t bytes[MAX_TCACHE_SIZE];
+        size_t first = h->cached.count;
+        size_t first_fault = h->faults.count;
+        if (!as_target_read(h->target, c.found.items[i], bytes, (size_t)layout->tcache_size) ||
+            !holds_something(layout, bytes) || !as_tcache_plausible(h, libc, &h->pars.items[libc_index], bytes))
+            continue;
+        ok = tcache_read(h, libc_index, peek, c.found.items[i], NULL, err);
+        if (h->faults.count != first_fault) { // its lists are none: it was the application's after all
+            h->faults.count = first_fault;
+            h->cached.count = first;
+        }
+    }
+    as_vec_free(&c.found);
+    return ok;
+}
+
+static void drop_duplicates(struct as_heaps *h)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < h->cached.count; i++) {
+        uint64_t entry = h->cached.items[i];
+        if (kept > 0 && (h->cached.items[kept - 1] ^ entry) < AS_ALIGNMENT) {
+            as_heaps_fault(h, UINT32_MAX, UINT32_MAX, entry & ~(uint64_t)(AS_ALIGNMENT - 1),
+                           "a chunk is in two lists at once");
+            continue;
+        }
+        h->cached.items[kept++] = entry;
+    }
+    h->cached.count = kept;
+}
+
+bool as_caches_find(struct as_heaps *h, struct as_error *err)
+{
+    struct as_peek peek;
+    if (!as_peek_open(&peek, h->target, err))
+        return false;
+    bool ok = true;
+    bool unknown = h->threads.count == 0;
+    for (size_t i = 0; ok && i < h->threads.count; i++) {
+        struct as_thread_use *use = &h->threads.items[i];
+        if (use->tcache == AS_UNKNOWN)
+            unknown = true;
+        else if (use->tcache == 0)
+            use->tcache_count = use->tcache_bytes = 0;
+        else
+            ok = tcache_read(h, 0, &peek, use->tcache, use, err);
+    }
+    for (uint32_t i = 0; ok && i < h->arenas.count; i++)
+        ok = fastbins_read(h, i, &peek, err);
+    for (uint32_t i = 0; ok && i < h->malloc->libcs.count; i++) {
+        if (h->malloc->libcs.items[i].layout.heap.tcache_size <= 0 || (i == 0 && !unknown))
+            continue;
+        h->tcache_searched = true;
+        ok = as_sort_u64(h->cached.items, h->cached.count, err) && tcaches_search(h, i, &peek, err);
+    }
+    ok = ok && as_sort_u64(h->cached.items, h->cached.count, err);
+    drop_duplicates(h);
+    as_peek_close(&peek);
+    return ok;
+}

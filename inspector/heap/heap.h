@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// glibc's heap as it lies in memory: arenas, their heaps, the chunks in them, what is cached, what was mmapped.
+// Reads a target with a known layout; knows nothing of pages, residency or ledgers. Every value that comes from the
+// target is checked before it is used: a hostile heap costs bounded time and memory, and is reported.
+#pragma once
+
+#include "base/error.h"
+#include "base/vec.h"
+#include "dump/format.h"
+#include "libc/libc.h"
+#include "target/target.h"
+
+// malloc.c's constants on LP64 (MALLOC_ALIGNMENT, MINSIZE, CHUNK_HDR_SZ) and the flag bits of a size field.
+enum {
+    AS_ALIGNMENT = 16,
+    AS_MIN_CHUNK = 32,
+    AS_HEADER = 16,
+    AS_PREV_INUSE = 1,
+    AS_IS_MMAPPED = 2,
+    AS_NON_MAIN_ARENA = 4,
+    AS_FLAG_BITS = 7,
+};
+
+// A chunk on its way from the walk to whoever counts it: its class in the low bits of its size, as sizes are multiples
+// of AS_ALIGNMENT.
+struct as_chunk {
+    uint64_t address;
+    uint64_t tagged;
+};
+static inline uint64_t as_chunk_size(struct as_chunk c)
+{
+    return c.tagged & ~(uint64_t)(AS_ALIGNMENT - 1);
+}
+static inline enum as_chunk_class as_chunk_class(struct as_chunk c)
+{
+    return (enum as_chunk_class)(c.tagged & (AS_ALIGNMENT - 1));
+}
+
+// Receives chunks in address order and without gaps, in batches that fit the first-level cache. False stops the walk.
+struct as_chunk_sink {
+    bool (*chunks)(struct as_chunk_sink *sink, const struct as_chunk *batch, size_t count);
+};
+
+// One arena: malloc_state as read, in this machine's terms.
+struct as_arena {
+    uint64_t address;
+    const struct as_libc *libc;
+    uint32_t libc_index;
+    bool main;
+    uint32_t mutex, flags;
+    uint64_t top, top_size;
+    uint64_t next;
+    uint64_t system_mem, max_system_mem, attached_threads; // AS_UNKNOWN where the version has no such field
+    uint64_t fastbins[10];
+};
+
+// One region to walk. A heap of a thread arena, or a segment of the main arena.
+struct as_heap {
+    enum as_heap_kind kind;
+    uint32_t arena;         // index
+    uint64_t start;         // heap_info, or the segment's first byte
+    uint64_t first_chunk;   // where chunks begin
+    uint64_t end;           // of what malloc uses; for a segment of the main arena: no chunk lies beyond
+    uint64_t protected_end; // of the read-write part
+    bool has_top;           // the arena's top lies here
+    uint64_t malloc_state;  // the arena's header within this heap, or 0
+};
+
+// One mmapped chunk and the mapping that was made for it.
+struct as_mmapped {
+    uint64_t map_start, map_end;
+    uint64_t chunk, size; // chunk: its header
+    bool cached;          // freed, and parked in a tcache (2.43+ with tcache_max)
+    uint32_t libc_index;
+};
+
+// mp_, as read. AS_UNKNOWN where the version has no such field, or where mp_ was not found.
+struct as_par {
+    uint64_t trim_threshold, top_pad, mmap_threshold, arena_test, arena_max, no_dyn_threshold;
+    uint64_t thp_pagesize, hp_pagesize, tcache_count, tcache_max_bytes;
+    uint64_t n_mmaps, mmapped_mem, sbrk_base;
+    uint64_t heap_max; // HEAP_MAX_SIZE in force
+};
+
+// A thread's part in malloc.
+struct as_thread_use {
+    uint64_t tcache;                     // address of tcache_perthread_struct; 0: none; AS_UNKNOWN: not found
+    uint64_t tcache_count, tcache_bytes; // chunks cached; AS_UNKNOWN likewise
+    uint32_t arena;                      // index, UINT32_MAX when not known or none
+};
+
+// A place where the heap is not what it should be.
+struct as_fault {
+    uint64_t address;
+    uint32_t arena, heap; // UINT32_MAX: none
+    const char *what;
+};
+
+// All that is known before the chunks are walked, for every glibc malloc of the target.
+struct as_heaps {
+    struct as_target *target;
+    const struct as_malloc *malloc;
+    AS_VEC(struct as_par) pars; // parallel to malloc->libcs
+    AS_VEC(struct as_arena) arenas;
+    AS_VEC(struct as_heap) heaps;      // by arena; thread arenas' oldest heap first
+    AS_VEC(struct as_mmapped) mmapped; // by address
+    // Chunks that a list of a cache holds: address | enum as_chunk_class, ascending: tcache and fastbin chunks, and the
+    // chunks that hold a tcache_perthread_struct (AS_CHUNK_METADATA).
+    AS_VEC(uint64_t) cached;
+    AS_VEC(struct as_thread_use) threads; // parallel to target->threads
+    AS_VEC(struct as_fault) faults;
+    bool tcache_searched; // the caches were found by their structure, not through the threads
+};
+
+// Finds arenas, heaps, caches and threads; as_heaps_find_mmapped completes it with the mmapped chunks. False only when our
+// memory ran out; what the target has wrong is in `faults`. `out` is to be freed in either case.
+bool as_heaps_find(struct as_target *t, const struct as_malloc *m, struct as_heaps *out, struct as_error *err);
+void as_heaps_free(struct as_heaps *h);
+
+// Reads mp_ and arena after arena of one libc into h (arenas.c).
+bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *err);
+
+// True when an arena's lock is held, or could not be read, right now. From outside this is only half the truth: a
+// single-threaded process does not lock.
+bool as_arenas_locked(struct as_target *t, const struct as_malloc *m);
+
+// The heaps of one arena, oldest first (segments.c).
+bool as_segments_find(struct as_heaps *h, uint32_t arena, struct as_error *err);
+
+// To be called when the walk of a heap of the main arena ended at fenceposts below the top (has_top was true and is false
+// now): finds where the arena goes on and inserts those heaps behind `heap`.
+bool as_segments_after(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_error *err);
+
+// Threads' tcaches and arenas (threads.c), then the members of their lists and of the fastbins (caches.c).
+bool as_threads_find(struct as_heaps *h, struct as_error *err);
+bool as_caches_find(struct as_heaps *h, struct as_error *err);
+
+// True if `bytes` (layout.tcache_size of them, read at `address`) can be a tcache_perthread_struct in use (caches.c).
+bool as_tcache_plausible(const struct as_heaps *h, const struct as_libc *libc, const struct as_par *par,
+                         const uint8_t *bytes);
+
+// The mmapped chunks of every libc, by stepping through the anonymous mappings that nothing else claims (mmapped.c).
+bool as_mmapped_find(struct as_heaps *h, struct as_error *err);
+
+// Index of the heap that holds an address, or UINT32_MAX.
+uint32_t as_heaps_at(const struct as_heaps *h, uint64_t address);
+
+bool as_heaps_fault(struct as_heaps *h, uint32_t arena, uint32_t heap, uint64_t address, const char *what);
+
+// Walks one heap from `start` to `end`: every byte of it goes to `sink` as part of exactly one chunk. Where the chain of
+// sizes breaks, the bytes up to the next place where it holds again are AS_CHUNK_UNKNOWN, a fault is noted, and *torn
+// counts it. `cursor` is the place in h->cached that the last call left (0 at first; heaps need not come in address
+// order, it is only a hint).
+bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_chunk_sink *sink, size_t *cursor,
+                  uint64_t *torn);
+
+// How a chain of chunks ends that begins at `address`.
+enum as_chain_end { AS_CHAIN_BROKEN, AS_CHAIN_LIMIT, AS_CHAIN_FENCEPOST };
+// Follows the sizes from `address` up to `limit`, at most `max_chunks` of them (then AS_CHAIN_LIMIT). *end: where it ended;
+// for a fencepost: just behind both of them.
+enum as_chain_end as_chain_follow(struct as_window *w, uint64_t address, uint64_t limit, bool main_arena,
+                                  uint64_t max_chunks, uint64_t *end);

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+// Mmapped chunks. No list holds them and neighbouring maps merge into one mapping, so they are found by stepping from map
+// to map: a map begins with a chunk header (at its very start, or behind the lead that aligned_alloc left) whose
+// sizes say where the map ends. mp_.n_mmaps and mp_.mmapped_mem tell when all have been found.
+#include "base/sort.h"
+#include "heap/heap.h"
+
+#include <string.h>
+
+enum {
+    BATCH = 256,     // pages looked at in one go
+    ALIGNMENTS = 34, // aligned_alloc's leads: powers of two from 32 to 128 GiB, each in two places
+    MMAP_HP = 1,     // 2.43+: a bit of prev_size, for maps of huge pages
+    RESIDENCY_PAGES = 65536,
+};
+
+struct head {
+    uint64_t prev_size, size;
+};
+
+struct search {
+    struct as_heaps *heaps;
+    uint64_t count, bytes;           // found so far
+    uint64_t want_count, want_bytes; // by mp_; AS_UNKNOWN
+    uint8_t *residency;
+};
+
+static bool private_anonymous(const struct as_mapping *m)
+{
+    return m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && !(m->prot & AS_PROT_SHARED);
+}
+
+// The map's size if `head` at `offset` into a map that begins at a page can be that of an mmapped chunk, else 0.
+static uint64_t map_size(const struct head *head, uint64_t offset, uint32_t extra, uint64_t page_size, uint64_t room)
+{
+    uint64_t size = head->size & ~(uint64_t)AS_FLAG_BITS;
+    uint64_t lead = extra ? head->prev_size & ~(uint64_t)MMAP_HP : head->prev_size;
+    uint64_t total;
+    if ((head->size & AS_FLAG_BITS) != AS_IS_MMAPPED || lead != offset || size < AS_MIN_CHUNK ||
+        size % AS_ALIGNMENT != 0 || __builtin_add_overflow(lead + extra, size, &total))
+        return 0;
+    return total % page_size == 0 && total <= room ? total : 0;
+}
+
+// Looks for the chunk that aligned_alloc placed inside a map at `start`. _int_memalign leaves the header that the map
+// was made with, so the place is one of few: 16 bytes before a multiple of a power of two.
+static uint64_t aligned_chunk(struct search *s, uint64_t start, uint32_t extra, uint64_t room, struct head *head)
+{
+    struct as_target *t = s->heaps->target;
+    uint64_t places[2 * ALIGNMENTS];
+    size_t count = 0;
+    for (int bit = 5; bit < 5 + ALIGNMENTS; bit++) {
+        uint64_t alignment = UINT64_C(1) << bit;
+        uint64_t first = ((start + AS_HEADER + alignment - 1) & ~(alignment - 1)) - AS_HEADER;
+        for (int again = 0; again < 2; again++) { // one further on when the first lead is too small to be a chunk
+            uint64_t place = first + (uint64_t)again * alignment;
+            if (place > start && place - start < room - AS_MIN_CHUNK)
+                places[count++] = place;
+        }
+    }
+    if (!as_sort_u64(places, count, NULL))
+        return 0;
+    struct head heads[2 * ALIGNMENTS];
+    bool ok[2 * ALIGNMENTS];
+    as_target_gather(t, places, count, sizeof *heads, heads, sizeof *heads, ok);
+    for (size_t i = 0; i < count; i++) {
+        if (ok[i] && map_size(&heads[i], places[i] - start, extra, t->page_size, room) != 0) {
+            *head = heads[i];
+            return places[i];
+        }
+    }
+    return 0;
+}
+
+// A map that begins at `start`, whose first bytes are `head`? Returns its end, or 0. The map may reach up to `limit`.
+static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct head head)
+{
+    struct as_heaps *h = s->heaps;
+    struct as_target *t = h->target;
+    if ((head.size & AS_FLAG_BITS) != AS_IS_MMAPPED || (head.prev_size & ~(uint64_t)MMAP_HP) != 0)
+        return 0;
+    for (uint32_t i = 0; i < h->malloc->libcs.count; i++) {
+        uint32_t extra = (uint32_t)h->malloc->libcs.items[i].layout.heap.mmap_extra;
+        bool seen = false;
+        for (uint32_t k = 0; k < i; k++)
+            seen |= (uint32_t)h->malloc->libcs.items[k].layout.heap.mmap_extra == extra;
+        if (seen)
+            continue;
+        struct head inner;
+        uint64_t chunk = aligned_chunk(s, start, extra, limit - start, &inner);
+        if (chunk == 0) {
+            chunk = start;
+            inner = head;
+        }
+        uint64_t total = map_size(&inner, chunk - start, extra, t->page_size, limit - start);
+        if (total == 0)
+            continue;
+        uint64_t size = inner.size & ~(uint64_t)AS_FLAG_BITS;
+        size_t at = as_lower_bound(h->cached.items, h->cached.count, chunk);
+        struct as_mmapped *found = as_vec_add(&h->mmapped, NULL);
+        if (!found)
+            return 0;
+        *found = (struct as_mmapped){
+            .map_start = start,
+            .map_end = start + total,
+            .chunk = chunk,
+            .size = size,
+            .cached = at < h->cached.count && (h->cached.items[at] ^ chunk) < AS_ALIGNMENT,
+            .libc_index = i,
+        };
+        s->count++;
+        s->bytes += total;
+        return start + total;
+    }
+    return 0;
+}
+
+static bool complete(const struct search *s)
+{
+    return s->count == s->want_count && s->bytes == s->want_bytes;
+}
+
+// Steps through [from, to), page by page until a map begins, then from map to map. A map's first page has been
+// written to, so absent pages need no look.
+static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *err)
+{
+    struct as_target *t = s->heaps->target;
+    uint64_t page = t->page_size;
+    uint64_t next = from; // before this everything is decided
+    for (uint64_t block = from; block < to && !complete(s); block += (uint64_t)RESIDENCY_PAGES * page) {
+        uint64_t end = to - block < (uint64_t)RESIDENCY_PAGES * page ? to : block + (uint64_t)RESIDENCY_PAGES * page;
+        if (next >= end)
+            continue;
+        if (!t->ops->residency(t, block, end, s->residency, err))
+            return false;
+        uint64_t at = next > block ? next : block;
+        while (at < end && !complete(s)) {
+            uint64_t addresses[BATCH];
+            size_t count = 0;
+            for (; at < end && count < BATCH; at += page)
+                if (s->residency[(at - block) / page] & (AS_RES_PRESENT | AS_RES_SWAPPED | AS_RES_UNKNOWN))
+                    addresses[count++] = at;
+            struct head heads[BATCH];
+            bool ok[BATCH];
+            as_target_gather(t, addresses, count, sizeof *heads, heads, sizeof *heads, ok);
+            for (size_t i = 0; i < count; i++) {
+                if (!ok[i] || addresses[i] < next)
+                    continue;
+                uint64_t map_end = take(s, addresses[i], to, heads[i]);
+                if (map_end != 0)
+                    next = map_end;
+            }
+            at = at > next ? at : next;
+        }
+    }
+    return true;
+}
+
+// The end of the writable private memory that goes on without a gap or a heap from `start`.
+static uint64_t free_run(const struct as_heaps *h, size_t mapping, uint64_t start)
+{
+    const struct as_target *t = h->target;
+    uint64_t end = t->mappings.items[mapping].end;
+    for (size_t i = mapping + 1;
+         i < t->mappings.count && t->mappings.items[i].start == end && private_anonymous(&t->mappings.items[i]); i++)
+        end = t->mappings.items[i].end;
+    for (size_t i = 0; i < h->heaps.count; i++)
+        if (h->heaps.items[i].start >= start && h->heaps.items[i].start < end)
+            end = h->heaps.items[i].start & ~(uint64_t)(t->page_size - 1);
+    return end;
+}
+
+bool as_mmapped_find(struct as_heaps *h, struct as_error *err)
+{
+    struct as_target *t = h->target;
+    struct search s = {.heaps = h};
+    for (size_t i = 0; i < h->pars.count; i++) {
+        if (h->pars.items[i].n_mmaps == AS_UNKNOWN)
+            s.want_count = s.want_bytes = AS_UNKNOWN;
+        if (s.want_count == AS_UNKNOWN)
+            continue;
+        s.want_count += h->pars.items[i].n_mmaps;
+        s.want_bytes += h->pars.items[i].mmapped_mem;
+    }
+    if (h->malloc->libcs.count == 0 || complete(&s))
+        return true;
+    AS_VEC(uint8_t) residency = {0};
+    if (!as_vec_reserve(&residency, RESIDENCY_PAGES, err))
+        return false;
+    s.residency = residency.items;
+    uint64_t next = 0;
+    bool ok = true;
+    for (size_t i = 0; ok && i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        uint64_t from = m->start > next ? m->start : next;
+        while (ok && private_anonymous(m) && from < m->end) {
+            uint32_t heap = as_heaps_at(h, from);
+            if (heap != UINT32_MAX) {
+                from = (h->heaps.items[heap].end + t->page_size - 1) & ~(uint64_t)(t->page_size - 1);
+                continue;
+            }
+            uint64_t to = free_run(h, i, from);
+            if (to <= from) {
+                from += t->page_size;
+                continue;
+            }
+            ok = scan(&s, from, to, err);
+            from = to;
+        }
+        next = from;
+    }
+    as_vec_free(&residency);
+    if (ok && s.want_count == AS_UNKNOWN)
+        return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                              "mp_ was not found: mmapped chunks cannot be held against its count");
+    if (ok && !complete(&s))
+        return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                              "the mmapped chunks found differ from mp_.n_mmaps and mp_.mmapped_mem");
+    return ok;
+}

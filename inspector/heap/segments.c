@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+// The heaps of an arena. A thread arena's are linked (heap_info.prev) from the one that holds the top. The main arena has
+// no list of its segments: it begins at mp_.sbrk_base, and goes on elsewhere after a foreign sbrk, or where mmap had to
+// stand in for a blocked brk; only fenceposts tell. Such a segment is found by its chain of chunks, which must arrive at
+// the top or at fenceposts.
+#include "heap/heap.h"
+
+#include <string.h>
+
+enum {
+    MAX_HEAPS = 1 << 20,     // of one arena: 64 TiB
+    SEARCH_CHUNKS = 1 << 28, // headers followed in one search
+    CHAIN_PROOF = 4,         // chunks at least in a segment that fenceposts end: fewer could be chance
+    NONCONTIGUOUS = 2,       // malloc_state.flags
+};
+
+struct heap_info {
+    uint64_t ar_ptr, prev, size, mprotect_size;
+};
+
+static uint64_t align_up(uint64_t value, uint64_t to)
+{
+    return (value + to - 1) & ~(to - 1);
+}
+
+static bool private_anonymous(const struct as_mapping *m)
+{
+    return m && m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && !(m->prot & AS_PROT_SHARED);
+}
+
+// How far adjoining writable private mappings reach from `address` (mprotect and madvise split one region into several
+// mappings). `address` itself when it lies in none.
+static uint64_t region_end(const struct as_target *t, uint64_t address)
+{
+    uint64_t end = address;
+    const struct as_mapping *m = as_target_mapping_at(t, address);
+    const struct as_mapping *stop = t->mappings.items + t->mappings.count;
+    for (; m && m < stop && m->start <= end && private_anonymous(m); m++)
+        end = m->end;
+    return end;
+}
+
+static bool add_heap(struct as_heaps *h, size_t at, struct as_heap heap, struct as_error *err)
+{
+    if (!as_vec_reserve(&h->heaps, 1, err))
+        return false;
+    memmove(h->heaps.items + at + 1, h->heaps.items + at, (h->heaps.count - at) * sizeof heap);
+    h->heaps.items[at] = heap;
+    h->heaps.count++;
+    return true;
+}
+
+static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_error *err)
+{
+    const struct as_arena *arena = &h->arenas.items[arena_index];
+    const struct as_heap_layout *layout = &arena->libc->layout.heap;
+    uint64_t heap_max = h->pars.items[arena->libc_index].heap_max;
+    uint64_t address = arena->top & ~(heap_max - 1);
+    size_t first = h->heaps.count;
+    for (size_t n = 0; address != 0; n++) {
+        struct heap_info info;
+        if (n == MAX_HEAPS)
+            return as_heaps_fault(h, arena_index, UINT32_MAX, address, "the list of an arena's heaps has no end");
+        if (!as_target_read(h->target, address, &info, sizeof info))
+            return as_heaps_fault(h, arena_index, UINT32_MAX, address, "a heap_info cannot be read");
+        if (info.ar_ptr != arena->address || info.size < (uint64_t)layout->heap_info_size || info.size > heap_max ||
+            info.size % AS_ALIGNMENT != 0)
+            return as_heaps_fault(h, arena_index, UINT32_MAX, address, "a heap_info does not belong to its arena");
+        struct as_heap heap = {
+            .kind = AS_HEAP_THREAD,
+            .arena = arena_index,
+            .start = address,
+            .end = address + info.size,
+            .protected_end =
+                address +
+                (info.mprotect_size > info.size && info.mprotect_size <= heap_max ? info.mprotect_size : info.size),
+            .first_chunk = address + (uint64_t)layout->heap_info_size,
+        };
+        if (arena->address - address < heap_max) { // the arena's first heap holds its malloc_state
+            heap.malloc_state = arena->address;
+            heap.first_chunk = align_up(arena->address + (uint64_t)arena->libc->layout.state.size, AS_ALIGNMENT);
+        }
+        if (heap.first_chunk > heap.end)
+            return as_heaps_fault(h, arena_index, UINT32_MAX, address, "a heap is smaller than its header");
+        heap.has_top = n == 0;
+        if (heap.has_top && (arena->top < heap.first_chunk || arena->top + arena->top_size != heap.end)) {
+            as_heaps_fault(h, arena_index, UINT32_MAX, arena->top, "an arena's top does not end with its heap");
+            heap.has_top = false;
+        }
+        for (size_t i = first; i < h->heaps.count; i++)
+            if (h->heaps.items[i].start == address)
+                return as_heaps_fault(h, arena_index, UINT32_MAX, address, "the list of an arena's heaps is a cycle");
+        if (!add_heap(h, first, heap, err)) // newest first in the list, oldest first here
+            return false;
+        address = info.prev;
+        if (address % heap_max != 0)
+            return as_heaps_fault(h, arena_index, UINT32_MAX, address, "a heap is not aligned to HEAP_MAX_SIZE");
+    }
+    return true;
+}
+
+// The kernel names what came from brk; a core does not keep the name, but an arena that never had to do without brk says
+// so in its flags (NONCONTIGUOUS).
+static enum as_heap_kind segment_kind(const struct as_target *t, const struct as_arena *arena, uint64_t address)
+{
+    const struct as_mapping *m = as_target_mapping_at(t, address);
+    bool named = m && strcmp(as_mapping_path(t, m), "[heap]") == 0;
+    bool unnamed_core = t->kind == AS_TARGET_CORE && !(arena->flags & NONCONTIGUOUS);
+    return named || unnamed_core ? AS_HEAP_BRK : AS_HEAP_MMAP;
+}
+
+// Looks for the first chunk of a segment in [from, to), `step` bytes apart: one whose chain arrives at the top, or at
+// fenceposts. Adds the segment and returns where it ended, or 0 when there is none.
+static uint64_t find_segment(struct as_heaps *h, uint32_t arena_index, size_t at, uint64_t from, uint64_t to,
+                             uint64_t step, struct as_window *w)
+{
+    const struct as_arena *arena = &h->arenas.items[arena_index];
+    bool top_inside = arena->top >= from && arena->top < to;
+    uint64_t budget = SEARCH_CHUNKS;
+    w->limit = to;
+    for (uint64_t start = from; start < to && budget > 0; start += step) {
+        const uint64_t *head = as_window_at(w, start, AS_HEADER);
+        if (!head)
+            return 0;
+        uint64_t size;
+        memcpy(&size, (const uint8_t *)head + 8, sizeof size);
+        if (!(size & AS_PREV_INUSE))
+            continue;
+        uint64_t limit = top_inside ? arena->top : to;
+        uint64_t end;
+        budget--;
+        enum as_chain_end how = as_chain_follow(w, start, limit, true, budget, &end);
+        uint64_t length = end - start;
+        bool top = how == AS_CHAIN_LIMIT && top_inside && end == arena->top;
+        bool fence = how == AS_CHAIN_FENCEPOST && length >= CHAIN_PROOF * AS_MIN_CHUNK;
+        budget -= length / AS_MIN_CHUNK < budget ? length / AS_MIN_CHUNK : budget;
+        if (!top && !fence)
+            continue;
+        struct as_heap heap = {
+            .kind = segment_kind(h->target, arena, start),
+            .arena = arena_index,
+            .start = start,
+            .first_chunk = start,
+            .end = top ? arena->top + arena->top_size : end,
+            .has_top = top,
+        };
+        heap.protected_end = heap.end;
+        return add_heap(h, at, heap, NULL) ? heap.end : 0;
+    }
+    return 0;
+}
+
+bool as_segments_after(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_error *err)
+{
+    struct as_heap ended = h->heaps.items[heap];
+    const struct as_arena *arena = &h->arenas.items[ended.arena];
+    uint64_t limit = arena->top + arena->top_size;
+    uint64_t from = ended.end;
+    (void)err;
+    for (size_t at = heap + 1; from < limit; at++) {
+        uint64_t end = find_segment(h, ended.arena, at, from, limit, AS_ALIGNMENT, w);
+        if (end == 0)
+            return as_heaps_fault(h, ended.arena, UINT32_MAX, from,
+                                  "the main arena goes on after a foreign sbrk, where cannot be told");
+        from = end;
+    }
+    return true;
+}
+
+// The segments that mmap provided when brk was blocked: anywhere in the anonymous mappings, at a page's start.
+static bool mmap_segments(struct as_heaps *h, uint32_t arena_index, struct as_error *err)
+{
+    struct as_target *t = h->target;
+    const struct as_arena *arena = &h->arenas.items[arena_index];
+    struct as_window w;
+    if (!as_window_open(&w, t, err))
+        return false;
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (!private_anonymous(m))
+            continue;
+        uint64_t from = m->start;
+        while (from < m->end) {
+            uint32_t claimed = as_heaps_at(h, from);
+            if (claimed != UINT32_MAX) {
+                from = align_up(h->heaps.items[claimed].end, t->page_size);
+                continue;
+            }
+            uint64_t to = m->end;
+            for (size_t k = 0; k < h->heaps.count; k++)
+                if (h->heaps.items[k].start >= from && h->heaps.items[k].start < to)
+                    to = h->heaps.items[k].start;
+            uint64_t end = find_segment(h, arena_index, h->heaps.count, from, to, t->page_size, &w);
+            from = end != 0 ? align_up(end, t->page_size) : align_up(to + 1, t->page_size);
+        }
+    }
+    as_window_close(&w);
+    bool found = false;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < h->heaps.count; i++) {
+        if (h->heaps.items[i].arena != arena_index)
+            continue;
+        found |= h->heaps.items[i].has_top;
+        sum += h->heaps.items[i].end - h->heaps.items[i].start;
+    }
+    if (!found)
+        as_heaps_fault(h, arena_index, UINT32_MAX, arena->top,
+                       "the segment that holds the main arena's top was not found");
+    if (sum != arena->system_mem)
+        as_heaps_fault(h, arena_index, UINT32_MAX, AS_UNKNOWN,
+                       "the main arena's segments found do not make up its system_mem");
+    return true;
+}
+
+static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_error *err)
+{
+    const struct as_arena *arena = &h->arenas.items[arena_index];
+    const struct as_par *par = &h->pars.items[arena->libc_index];
+    if (arena->top == 0)
+        return true; // malloc has not been called yet
+    uint64_t top_end = arena->top + arena->top_size;
+    uint64_t base = par->sbrk_base;
+    const struct as_mapping *m = base == AS_UNKNOWN ? NULL : as_target_mapping_at(h->target, base);
+    if (base == AS_UNKNOWN) // mp_ was not found: what brk gave begins with its mapping, if nobody else used brk before
+        m = as_target_mapping_at(h->target, arena->top);
+    if (!private_anonymous(m))
+        return as_heaps_fault(h, arena_index, UINT32_MAX, base, "mp_.sbrk_base is not in writable anonymous memory");
+    if (base == AS_UNKNOWN) {
+        as_heaps_fault(h, arena_index, UINT32_MAX, m->start,
+                       "mp_ was not found: the main arena is taken to begin with its mapping");
+        base = m->start;
+    }
+    uint64_t reach = region_end(h->target, base);
+    bool top_here = arena->top >= base && top_end <= reach && top_end > arena->top;
+    struct as_heap heap = {
+        .kind = segment_kind(h->target, arena, base),
+        .arena = arena_index,
+        .start = base,
+        .first_chunk = align_up(base, AS_ALIGNMENT),
+        .end = top_here ? top_end : reach,
+        .has_top = top_here,
+    };
+    heap.protected_end = heap.end;
+    if (!add_heap(h, h->heaps.count, heap, err))
+        return false;
+    if (top_here)
+        return true;
+
+    // The first segment ends where its fenceposts are, before the region does.
+    struct as_window w;
+    if (!as_window_open(&w, h->target, err))
+        return false;
+    uint64_t end;
+    w.limit = reach;
+    enum as_chain_end how = as_chain_follow(&w, heap.first_chunk, reach, true, SEARCH_CHUNKS, &end);
+    as_window_close(&w);
+    if (how == AS_CHAIN_FENCEPOST)
+        h->heaps.items[h->heaps.count - 1].end = h->heaps.items[h->heaps.count - 1].protected_end = end;
+    return mmap_segments(h, arena_index, err);
+}
+
+bool as_segments_find(struct as_heaps *h, uint32_t arena, struct as_error *err)
+{
+    return h->arenas.items[arena].main ? main_segments(h, arena, err) : thread_heaps(h, arena, err);
+}

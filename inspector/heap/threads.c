@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+// Which thread uses which arena and which tcache, with no symbols: both are thread-local variables of libc (tcache and
+// thread_arena), so each lies at one and the same distance from every thread's thread pointer. Every word of the static
+// TLS is a candidate; the distance at which all threads' words make sense is the answer.
+#include "heap/heap.h"
+
+#include <string.h>
+
+enum {
+    NEAR = 4096,     // libc's TLS is almost always this close to the thread pointer
+    FAR = 64 * 1024, // unless the program or a library before libc has large thread-local data of its own
+    WORD = 8,
+};
+
+// TLS blocks lie below the thread pointer on x86-64 (TLS variant II) and above it on aarch64 (variant I).
+static bool below(const struct as_target *t)
+{
+    return t->arch == AS_ARCH_X86_64;
+}
+
+struct block {
+    size_t thread; // index
+    uint8_t *bytes;
+    size_t first, last; // the readable part, as distances from the block's beginning
+};
+
+typedef AS_VEC(uint8_t) byte_vec;
+typedef AS_VEC(struct block) block_vec;
+
+// Reads `reach` bytes of static TLS of every thread whose thread pointer is known.
+static bool read_blocks(struct as_target *t, size_t reach, byte_vec *memory, block_vec *blocks, struct as_error *err)
+{
+    if (!as_vec_reserve(memory, t->threads.count * reach, err) || !as_vec_reserve(blocks, t->threads.count, err))
+        return false;
+    for (size_t i = 0; i < t->threads.count; i++) {
+        uint64_t tp = t->threads.items[i].tp;
+        if (tp == AS_UNKNOWN || tp < reach || tp % WORD != 0)
+            continue;
+        struct block b = {.thread = i, .bytes = memory->items + memory->count, .last = reach};
+        if (below(t)) {
+            // What lies further down may not be mapped: take what can be read next to the thread pointer.
+            size_t length = reach;
+            while (length >= 256 && !as_target_read(t, tp - length, b.bytes + reach - length, length))
+                length /= 2;
+            b.first = reach - (length >= 256 ? length : 0);
+        } else {
+            b.last = t->ops->read(t, tp, b.bytes, reach);
+        }
+        memory->count += reach;
+        blocks->items[blocks->count++] = b;
+    }
+    return true;
+}
+
+static uint64_t word_at(const struct block *b, size_t distance)
+{
+    uint64_t value;
+    memcpy(&value, b->bytes + distance, sizeof value);
+    return value;
+}
+
+enum verdict { NOTHING, FITS, WRONG }; // NOTHING: the thread has none, which fits as well
+
+// A word that may be a thread's `tcache`. NULL before its first malloc; from 2.43 a dummy inside libc itself.
+static enum verdict judge_tcache(const struct as_heaps *h, uint32_t libc_index, uint64_t word)
+{
+    const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
+    const struct as_heap_layout *layout = &libc->layout.heap;
+    if (word == 0)
+        return NOTHING;
+    if (word % AS_ALIGNMENT != 0 || as_heaps_at(h, word) == UINT32_MAX) {
+        const struct as_mapping *m = as_target_mapping_at(h->target, word);
+        return m && m->kind == AS_MAP_FILE && m->path == libc->path ? NOTHING : WRONG;
+    }
+    uint64_t size;
+    uint8_t bytes[1024];
+    uint64_t chunk = ((uint64_t)layout->tcache_size + 8 + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
+    if ((size_t)layout->tcache_size > sizeof bytes || !as_target_read_u64(h->target, word - 8, &size))
+        return WRONG;
+    size &= ~(uint64_t)AS_FLAG_BITS;
+    // malloc may hand out 16 bytes more when the rest would be too small for a chunk.
+    if (size != chunk && size != chunk + AS_ALIGNMENT)
+        return WRONG;
+    if (!as_target_read(h->target, word, bytes, (size_t)layout->tcache_size))
+        return WRONG;
+    return as_tcache_plausible(h, libc, &h->pars.items[libc_index], bytes) ? FITS : WRONG;
+}
+
+static uint32_t arena_at(const struct as_heaps *h, uint32_t libc_index, uint64_t address)
+{
+    for (size_t i = 0; i < h->arenas.count; i++)
+        if (h->arenas.items[i].libc_index == libc_index && h->arenas.items[i].address == address)
+            return (uint32_t)i;
+    return UINT32_MAX;
+}
+
+// A word that may be a thread's `thread_arena`: NULL before its first malloc.
+static enum verdict judge_arena(const struct as_heaps *h, uint32_t libc_index, uint64_t word)
+{
+    if (word == 0)
+        return NOTHING;
+    return arena_at(h, libc_index, word) != UINT32_MAX ? FITS : WRONG;
+}
+
+typedef enum verdict judge(const struct as_heaps *h, uint32_t libc_index, uint64_t word);
+
+// The distance at which most threads' words fit and none is wrong; `reach` when there is none.
+static size_t vote(const struct as_heaps *h, uint32_t libc_index, const block_vec *blocks, size_t reach, judge *ask)
+{
+    size_t best = reach;
+    size_t best_votes = 0;
+    for (size_t distance = 0; distance + WORD <= reach; distance += WORD) {
+        size_t votes = 0;
+        bool wrong = false;
+        for (size_t i = 0; i < blocks->count && !wrong; i++) {
+            const struct block *b = &blocks->items[i];
+            if (distance < b->first || distance + WORD > b->last)
+                continue;
+            enum verdict v = ask(h, libc_index, word_at(b, distance));
+            votes += v == FITS;
+            wrong = v == WRONG;
+        }
+        if (!wrong && votes > best_votes) {
+            best = distance;
+            best_votes = votes;
+        }
+    }
+    return best;
+}
+
+static bool look(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *all, struct as_error *err)
+{
+    byte_vec memory = {0};
+    block_vec blocks = {0};
+    bool ok = read_blocks(h->target, reach, &memory, &blocks, err);
+    size_t tcache = ok ? vote(h, libc_index, &blocks, reach, judge_tcache) : reach;
+    size_t arena = ok ? vote(h, libc_index, &blocks, reach, judge_arena) : reach;
+    bool has_tcache = h->malloc->libcs.items[libc_index].layout.heap.tcache_size > 0;
+    for (size_t i = 0; i < blocks.count; i++) {
+        const struct block *b = &blocks.items[i];
+        struct as_thread_use *use = &h->threads.items[b->thread];
+        if (tcache != reach && use->tcache == AS_UNKNOWN) {
+            uint64_t word = word_at(b, tcache);
+            use->tcache = judge_tcache(h, libc_index, word) == FITS ? word : 0;
+        }
+        if (arena != reach && use->arena == UINT32_MAX)
+            use->arena = arena_at(h, libc_index, word_at(b, arena));
+    }
+    *all = arena != reach && (tcache != reach || !has_tcache);
+    as_vec_free(&memory);
+    as_vec_free(&blocks);
+    return ok;
+}
+
+bool as_threads_find(struct as_heaps *h, struct as_error *err)
+{
+    struct as_target *t = h->target;
+    if (!as_vec_reserve(&h->threads, t->threads.count, err))
+        return false;
+    h->threads.count = t->threads.count;
+    for (size_t i = 0; i < t->threads.count; i++)
+        h->threads.items[i] = (struct as_thread_use){
+            .tcache = AS_UNKNOWN, .tcache_count = AS_UNKNOWN, .tcache_bytes = AS_UNKNOWN, .arena = UINT32_MAX};
+    // A second libc (dlmopen) has its thread-local variables elsewhere, in memory that only the loader knows: its tcaches
+    // are found by their structure (caches.c).
+    if (h->malloc->libcs.count == 0)
+        return true;
+    bool all = false;
+    return look(h, 0, NEAR, &all, err) && (all || look(h, 0, FAR, &all, err));
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+// The walk: from chunk to chunk by their sizes, telling apart what is in use, cached, binned, top and bookkeeping.
+//
+// A chunk says nothing of itself: whether it is in a bin stands in the NEXT chunk's PREV_INUSE bit, and a chunk in a
+// tcache or fastbin looks used: those come from the lists (h->cached), merged in by address as the walk goes by.
+#include "base/sort.h"
+#include "heap/heap.h"
+
+#include <string.h>
+
+enum {
+    BATCH = 512,          // chunks handed on at a time: 8 KiB, half of a first-level cache
+    SYNC_CHAIN = 32,      // chunks that must follow each other flawlessly before a lost walk trusts its place again
+    SYNC_STEPS = 1 << 22, // headers tried and followed in one search for such a place: bounds a hostile heap
+};
+
+struct header {
+    uint64_t prev_size, size;
+};
+
+static bool header_at(struct as_window *w, uint64_t address, struct header *out)
+{
+    const void *bytes = as_window_at(w, address, sizeof *out);
+    if (!bytes)
+        return false;
+    memcpy(out, bytes, sizeof *out);
+    return true;
+}
+
+// Whether a size field can be that of a chunk at `address` that ends at or before `limit`. In a thread arena the chunks in
+// use carry NON_MAIN_ARENA; binned ones and fenceposts do not, so its absence proves nothing there.
+static bool plausible(uint64_t size_field, uint64_t address, uint64_t limit, bool main_arena)
+{
+    uint64_t size = size_field & ~(uint64_t)AS_FLAG_BITS;
+    if (size < AS_MIN_CHUNK || size % AS_ALIGNMENT != 0 || size > limit - address)
+        return false;
+    return !(size_field & AS_IS_MMAPPED) && !(main_arena && (size_field & AS_NON_MAIN_ARENA));
+}
+
+// Fenceposts, as sysmalloc sets them when an arena goes on elsewhere. Main arena: two headers of 0x10 (CHUNK_HDR_SZ), in
+// use. Thread arena: a header of 0x10, or an in-use header of up to 0x20 without NON_MAIN_ARENA, then a size of 0. Returns
+// the address just behind, or 0.
+static uint64_t fencepost_end(struct as_window *w, uint64_t address, uint64_t size_field, uint64_t limit,
+                              bool main_arena)
+{
+    uint64_t size = size_field & ~(uint64_t)AS_FLAG_BITS;
+    struct header next;
+    if (size == 0 || size > 2 * AS_HEADER || (size_field & (AS_IS_MMAPPED | AS_NON_MAIN_ARENA)) ||
+        limit - address < size + AS_HEADER || !header_at(w, address + size, &next))
+        return 0;
+    if (main_arena)
+        return size == AS_HEADER && next.size == (AS_HEADER | AS_PREV_INUSE) ? address + 2 * AS_HEADER : 0;
+    return (next.size & ~(uint64_t)AS_FLAG_BITS) == 0 ? address + size + AS_HEADER : 0;
+}
+
+enum as_chain_end as_chain_follow(struct as_window *w, uint64_t address, uint64_t limit, bool main_arena,
+                                  uint64_t max_chunks, uint64_t *end)
+{
+    bool previous_free = false;
+    uint64_t previous_size = 0;
+    for (uint64_t n = 0; n < max_chunks; n++) {
+        *end = address;
+        if (address == limit)
+            return AS_CHAIN_LIMIT;
+        struct header header;
+        if (address > limit || limit - address < AS_HEADER || !header_at(w, address, &header))
+            return AS_CHAIN_BROKEN;
+        previous_free = n > 0 && !(header.size & AS_PREV_INUSE);
+        if (previous_free && header.prev_size != previous_size)
+            return AS_CHAIN_BROKEN;
+        uint64_t behind = fencepost_end(w, address, header.size, limit, main_arena);
+        if (behind != 0) {
+            *end = behind;
+            return AS_CHAIN_FENCEPOST;
+        }
+        if (!plausible(header.size, address, limit, main_arena))
+            return AS_CHAIN_BROKEN;
+        previous_size = header.size & ~(uint64_t)AS_FLAG_BITS;
+        address += previous_size;
+    }
+    return AS_CHAIN_LIMIT;
+}
+
+struct walk {
+    struct as_heaps *heaps;
+    uint32_t heap_index;
+    const struct as_arena *arena;
+    struct as_heap heap;
+    struct as_window *window;
+    struct as_chunk_sink *sink;
+    const uint64_t *cached, *cached_end;
+    uint64_t limit; // where the chain must arrive: the top, or the heap's end
+    struct as_chunk batch[BATCH];
+    size_t count;
+    bool going; // the sink wants more
+};
+
+static void flush(struct walk *k)
+{
+    if (k->count > 0 && k->going)
+        k->going = k->sink->chunks(k->sink, k->batch, k->count);
+    k->count = 0;
+}
+
+static inline void emit(struct walk *k, uint64_t address, uint64_t size, enum as_chunk_class class)
+{
+    if (size == 0)
+        return;
+    k->batch[k->count++] = (struct as_chunk){.address = address, .tagged = size | class};
+    if (k->count == BATCH)
+        flush(k);
+}
+
+static void fault(struct walk *k, uint64_t address, const char *what)
+{
+    as_heaps_fault(k->heaps, k->heap.arena, k->heap_index, address, what);
+}
+
+// The class of a chunk whose successor says that it is in use.
+static inline enum as_chunk_class class_in_use(struct walk *k, uint64_t address)
+{
+    while (k->cached < k->cached_end && (*k->cached & ~(uint64_t)(AS_ALIGNMENT - 1)) < address) {
+        // The list holds an address at which no chunk begins.
+        fault(k, *k->cached & ~(uint64_t)(AS_ALIGNMENT - 1), "a cached chunk is not where a chunk begins");
+        k->cached++;
+    }
+    if (k->cached < k->cached_end && (*k->cached & ~(uint64_t)(AS_ALIGNMENT - 1)) == address)
+        return (enum as_chunk_class)(*k->cached++ & (AS_ALIGNMENT - 1));
+    return AS_CHUNK_IN_USE;
+}
+
+// The first place at or after `from` where the chain holds again; the limit when there is none.
+static uint64_t resynchronise(struct walk *k, uint64_t from)
+{
+    uint64_t steps = SYNC_STEPS;
+    for (uint64_t at = from; at < k->limit && steps > 0; at += AS_ALIGNMENT, steps--) {
+        struct header header;
+        if (!header_at(k->window, at, &header))
+            return k->limit;
+        if (!plausible(header.size, at, k->limit, k->arena->main))
+            continue;
+        uint64_t end;
+        enum as_chain_end how = as_chain_follow(k->window, at, k->limit, k->arena->main, SYNC_CHAIN, &end);
+        if (how != AS_CHAIN_BROKEN)
+            return at;
+        uint64_t tried = (end - at) / AS_MIN_CHUNK;
+        steps -= tried < SYNC_CHAIN ? (tried < steps ? tried : steps - 1) : SYNC_CHAIN;
+    }
+    return k->limit;
+}
+
+// Everything from the fencepost on is bookkeeping; in the main arena the heap ends right behind it.
+static void end_at_fencepost(struct walk *k, uint64_t address, uint64_t behind)
+{
+    if (k->arena->main)
+        k->heap.end = behind;
+    emit(k, address, k->heap.end - address, AS_CHUNK_METADATA);
+}
+
+// Follows the chain from `address` to its end. Returns where it broke, or 0 when it did not: then everything up to the
+// heap's end (without the top) has been handed on. *pending: the last chunk whose own end is not proven.
+static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
+{
+    bool main_arena = k->arena->main;
+    struct header header;
+    *pending = address;
+    if (address == k->limit)
+        return 0;
+    if (!header_at(k->window, address, &header))
+        return address;
+    while (k->going) {
+        uint64_t behind = fencepost_end(k->window, address, header.size, k->limit, main_arena);
+        if (behind != 0 && !k->heap.has_top) {
+            end_at_fencepost(k, address, behind);
+            return 0;
+        }
+        if (behind != 0 && main_arena) { // foreign sbrk: the arena goes on further up
+            k->heap.has_top = false;
+            end_at_fencepost(k, address, behind);
+            return 0;
+        }
+        if (!plausible(header.size, address, k->limit, main_arena))
+            return address;
+        uint64_t size = header.size & ~(uint64_t)AS_FLAG_BITS;
+        uint64_t next = address + size;
+        *pending = address;
+        if (next == k->limit && !k->heap.has_top)
+            return next; // a heap without the top ends in a fencepost, not flush
+        struct header after;
+        if (!header_at(k->window, next, &after))
+            return next;
+        bool binned = !(after.size & AS_PREV_INUSE);
+        if (binned && after.prev_size != size)
+            return next;
+        if (!binned && !main_arena && !(header.size & AS_NON_MAIN_ARENA))
+            return next;
+        emit(k, address, size, binned ? AS_CHUNK_BINNED : class_in_use(k, address));
+        address = next;
+        *pending = address;
+        if (address == k->limit)
+            return 0;
+        header = after;
+    }
+    return 0;
+}
+
+bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_chunk_sink *sink, size_t *cursor,
+                  uint64_t *torn)
+{
+    struct walk k = {
+        .heaps = h,
+        .heap_index = heap,
+        .heap = h->heaps.items[heap],
+        .window = w,
+        .sink = sink,
+        .going = true,
+    };
+    k.arena = &h->arenas.items[k.heap.arena];
+    k.limit = k.heap.has_top ? k.arena->top : k.heap.end;
+    // Heaps come in the order of their arenas: the place in the list of cached chunks is found anew where that is not
+    // the order of addresses.
+    const uint64_t *cached = h->cached.items;
+    if (*cursor > 0 && *cursor <= h->cached.count && cached[*cursor - 1] >= k.heap.start)
+        *cursor = 0;
+    *cursor += as_lower_bound(cached + *cursor, h->cached.count - *cursor, k.heap.start);
+    k.cached = cached + *cursor;
+    k.cached_end = cached + as_lower_bound(cached, h->cached.count, k.heap.end);
+
+    w->limit = k.heap.end;
+    emit(&k, k.heap.start, k.heap.first_chunk - k.heap.start, AS_CHUNK_METADATA);
+    uint64_t address = k.heap.first_chunk;
+    uint64_t pending;
+    while (k.going) {
+        uint64_t broken = follow(&k, address, &pending);
+        if (broken == 0)
+            break;
+        ++*torn;
+        fault(&k, broken, "a chunk's size or flags cannot be right");
+        // The chunk before the break has an end that nothing confirms: it is part of what is not known.
+        address = resynchronise(&k, broken < k.limit ? broken + AS_ALIGNMENT : broken);
+        emit(&k, pending, address - pending, AS_CHUNK_UNKNOWN);
+        if (address >= k.limit)
+            break;
+    }
+    if (k.heap.has_top && k.going)
+        emit(&k, k.limit, k.heap.end - k.limit, AS_CHUNK_TOP);
+    flush(&k);
+    // What the walk learnt of the heap's shape.
+    h->heaps.items[heap].end = k.heap.end;
+    h->heaps.items[heap].has_top = k.heap.has_top;
+    *cursor = (size_t)(k.cached - cached);
+    return k.going;
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// Chunk x residency: turns the walk's chunks into page records, ledger rows, pins and the forecast. docs/ledger.md
+// defines every row; the rules of malloc_trim are those of glibc's mtrim and systrim.
+#pragma once
+
+#include "heap/heap.h"
+#include "ledger/sizes.h"
+#include "snapshot/snapshot.h"
+
+// What is being counted right now: one heap at a time.
+struct as_ledger_builder {
+    struct as_chunk_sink sink; // the walk's chunks come in here
+    struct as_snapshot *snapshot;
+    struct as_target *target;
+    struct as_error *err;
+    struct as_sizes sizes;
+    struct as_chunk_writer *chunks; // NULL: chunk records not wanted
+
+    // The heap at hand.
+    struct as_dump_heap *heap;
+    struct as_ledger *ledger;
+    struct as_tallies *tallies;
+    uint64_t base; // address of its first page
+    struct as_page *pages;
+    bool trims_fastbins; // malloc_trim consolidates fastbins first (to 2.42)
+    uint64_t main_trim;  // systrim's granularity for this heap's top: a page, mp_.thp_pagesize; 0: it cannot be trimmed
+
+    // The run of free chunks that malloc_trim would have merged into one, from `run` to wherever the walk is. 0: none.
+    uint64_t run;
+    // The page at hand: how many chunks in use touch it, and the last of them.
+    uint64_t page;
+    uint32_t users;
+    struct as_chunk user;
+    uint64_t last_pin; // address of the chunk last counted as a pin
+    // For the tail: the last chunk in use so far, and the free run below it.
+    struct as_chunk last_in_use;
+    uint64_t below_last;
+    uint64_t free_since;
+};
+
+bool as_ledger_open(struct as_ledger_builder *b, struct as_snapshot *s, struct as_target *t,
+                    struct as_chunk_writer *chunks, struct as_error *err);
+void as_ledger_close(struct as_ledger_builder *b);
+
+// Begins a heap: asks the kernel for the residency of its pages and makes their records. The record's index is that of
+// the last of snapshot->heaps, which this adds.
+bool as_ledger_begin(struct as_ledger_builder *b, const struct as_heap *heap, const struct as_arena *arena,
+                     const struct as_par *par, uint64_t brk_end);
+// As above for one mmapped chunk; hands its three parts (lead, chunk, rest) to the sink itself and ends it.
+bool as_ledger_mmapped(struct as_ledger_builder *b, const struct as_mmapped *m);
+// Ends the heap at `end` (the walk may have found that it is shorter than it seemed) and adds its pages to the rows.
+bool as_ledger_end(struct as_ledger_builder *b, uint64_t end);
+
+// After the last heap: the sizes, the mappings, the process's totals, and whether it all adds up. `all_found`: false when
+// a glibc is there whose heap could not be read, so that anonymous memory may be malloc's.
+bool as_ledger_finish(struct as_ledger_builder *b, bool all_found);
+
+// Adds every row of `from` to `to`; what is unknown in either is unknown in the sum.
+void as_ledger_add(struct as_ledger *to, const struct as_ledger *from);
+// The sum of the resident rows; AS_UNKNOWN when one of them is.
+uint64_t as_ledger_resident(const struct as_ledger *l);

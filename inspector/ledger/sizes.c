@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include "ledger/sizes.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { FIRST_SLOTS = 1024 };
+
+bool as_sizes_open(struct as_sizes *s, struct as_error *err)
+{
+    *s = (struct as_sizes){0};
+    void *map =
+        mmap(NULL, AS_SIZES_DIRECT * sizeof *s->direct, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        return as_fail(err, AS_NO_MEMORY, "no memory for the table of chunk sizes");
+    s->direct = map;
+    s->slots = FIRST_SLOTS;
+    return as_vec_reserve(&s->large, s->slots, err);
+}
+
+void as_sizes_close(struct as_sizes *s)
+{
+    if (s->direct)
+        munmap(s->direct, AS_SIZES_DIRECT * sizeof *s->direct);
+    as_vec_free(&s->large);
+    *s = (struct as_sizes){0};
+}
+
+static struct as_dump_size *slot_for(struct as_dump_size *items, size_t slots, uint64_t size)
+{
+    size_t at = (size_t)((size / AS_UNIT) * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (slots - 1);
+    while (items[at].chunk_size != 0 && items[at].chunk_size != size)
+        at = (at + 1) & (slots - 1);
+    return &items[at];
+}
+
+static bool grow(struct as_sizes *s)
+{
+    AS_VEC(struct as_dump_size) bigger = {0};
+    size_t slots = s->slots * 2;
+    if (!as_vec_reserve(&bigger, slots, NULL))
+        return false;
+    for (size_t i = 0; i < s->slots; i++)
+        if (s->large.items[i].chunk_size != 0)
+            *slot_for(bigger.items, slots, s->large.items[i].chunk_size) = s->large.items[i];
+    size_t count = s->large.count;
+    as_vec_free(&s->large);
+    memcpy(&s->large, &bigger, sizeof bigger);
+    s->large.count = count;
+    s->slots = slots;
+    return true;
+}
+
+struct as_dump_size *as_sizes_large(struct as_sizes *s, uint64_t size)
+{
+    if (s->large.count * 2 >= s->slots && !grow(s))
+        return NULL;
+    struct as_dump_size *slot = slot_for(s->large.items, s->slots, size);
+    if (slot->chunk_size == 0) {
+        slot->chunk_size = size;
+        s->large.count++;
+    }
+    return slot;
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// The whole process: the arenas' rows summed, the memory that is not malloc's, and whether the rows add up to Rss.
+#include "base/sort.h"
+#include "ledger/ledger.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { LEDGER_FIELDS = sizeof(struct as_ledger) / sizeof(uint64_t) };
+
+static void add(uint64_t *to, uint64_t value)
+{
+    *to = *to == AS_UNKNOWN || value == AS_UNKNOWN ? AS_UNKNOWN : *to + value;
+}
+
+void as_ledger_add(struct as_ledger *to, const struct as_ledger *from)
+{
+    uint64_t sums[LEDGER_FIELDS];
+    uint64_t values[LEDGER_FIELDS];
+    memcpy(sums, to, sizeof sums);
+    memcpy(values, from, sizeof values);
+    for (int i = 0; i < LEDGER_FIELDS; i++)
+        add(&sums[i], values[i]);
+    memcpy(to, sums, sizeof sums);
+}
+
+uint64_t as_ledger_resident(const struct as_ledger *l)
+{
+    const uint64_t rows[] = {l->in_use,     l->tcache,      l->fastbin,        l->stranded,      l->releasable,
+                             l->withheld,   l->metadata,    l->mmapped_in_use, l->mmapped_slack, l->other_file,
+                             l->other_anon, l->other_shmem, l->stacks,         l->unknown};
+    uint64_t sum = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        add(&sum, rows[i]);
+    return sum;
+}
+
+// Where residency is not known of all pages, no row of malloc's is.
+static void forget_rows(struct as_ledger *l)
+{
+    uint64_t *rows[] = {&l->in_use,    &l->tcache,           &l->fastbin,        &l->stranded,      &l->releasable,
+                        &l->withheld,  &l->metadata,         &l->mmapped_in_use, &l->mmapped_slack, &l->unknown,
+                        &l->returned,  &l->untouched,        &l->swapped_in_use, &l->swapped_free,  &l->malloc_trim,
+                        &l->deep_trim, &l->malloc_trim_swap, &l->deep_trim_swap, &l->hugetlb};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        *rows[i] = AS_UNKNOWN;
+}
+
+static bool finish_sizes(struct as_ledger_builder *b)
+{
+    struct as_snapshot *s = b->snapshot;
+    AS_VEC(uint64_t) large = {0};
+    if (!as_vec_reserve(&large, b->sizes.large.count, b->err) ||
+        !as_vec_reserve(&s->sizes, AS_SIZES_DIRECT + b->sizes.large.count, b->err)) {
+        as_vec_free(&large);
+        return false;
+    }
+    for (size_t i = 0; i < AS_SIZES_DIRECT; i++) {
+        struct as_dump_size size = b->sizes.direct[i];
+        size.chunk_size = i * AS_UNIT;
+        if (size.in_use || size.tcache || size.fastbin || size.binned)
+            s->sizes.items[s->sizes.count++] = size;
+    }
+    for (size_t i = 0; i < b->sizes.slots; i++)
+        if (b->sizes.large.items[i].chunk_size != 0)
+            large.items[large.count++] = b->sizes.large.items[i].chunk_size;
+    bool ok = as_sort_u64(large.items, large.count, b->err);
+    for (size_t i = 0; ok && i < large.count; i++) {
+        const struct as_dump_size *size = as_sizes_large(&b->sizes, large.items[i]);
+        if (size)
+            s->sizes.items[s->sizes.count++] = *size;
+    }
+    as_vec_free(&large);
+    for (size_t i = 0; !b->target->residency_known && i < s->sizes.count; i++)
+        if (s->sizes.items[i].pin_count != 0)
+            s->sizes.items[i].pin_pages = s->sizes.items[i].pin_stranded = AS_UNKNOWN;
+    return ok;
+}
+
+static bool holds_a_stack(const struct as_target *t, const struct as_mapping *m, const struct as_snapshot *s)
+{
+    if (strcmp(as_mapping_path(t, m), "[stack]") == 0)
+        return true;
+    if (m->kind != AS_MAP_ANON)
+        return false;
+    for (size_t i = 0; i < t->threads.count; i++) {
+        uint64_t sp = t->threads.items[i].sp;
+        if (sp == AS_UNKNOWN || sp < m->start || sp >= m->end)
+            continue;
+        bool in_heap = false; // a coroutine's stack, allocated with malloc: counted there already
+        for (size_t k = 0; k < s->heaps.count && !in_heap; k++)
+            in_heap = sp >= s->heaps.items[k].start && sp < s->heaps.items[k].end;
+        if (!in_heap)
+            return true;
+    }
+    return false;
+}
+
+// Puts what a mapping holds besides malloc's memory into its rows.
+static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *m, struct as_dump_mapping *record,
+                          bool all_found)
+{
+    struct as_ledger *l = &b->snapshot->totals.ledger;
+    if (m->rss == AS_UNKNOWN) {
+        add(&l->other_file, AS_UNKNOWN);
+        add(&l->other_anon, AS_UNKNOWN);
+        add(&l->other_shmem, AS_UNKNOWN);
+        add(&l->stacks, AS_UNKNOWN);
+        return;
+    }
+    uint64_t anonymous = m->kind == AS_MAP_ANON ? m->rss : m->anonymous;
+    if (record->malloc_rss > anonymous) {
+        as_snapshot_warn(b->snapshot, AS_WARN_SUM, UINT32_MAX, UINT32_MAX, m->start,
+                         "of the mapping at 0x%" PRIx64 ", %" PRIu64
+                         " bytes were found resident and the kernel counts %" PRIu64
+                         ": it changed while we looked, or its zero pages cannot be told apart",
+                         m->start, record->malloc_rss, anonymous);
+        return;
+    }
+    uint64_t rest = anonymous - record->malloc_rss;
+    if (m->kind == AS_MAP_SHMEM)
+        l->other_shmem += m->rss - anonymous;
+    else
+        l->other_file += m->rss - anonymous;
+    if (record->role == AS_ROLE_STACK) {
+        l->stacks += rest;
+    } else if (m->kind == AS_MAP_ANON && !all_found) {
+        record->role = AS_ROLE_UNKNOWN;
+        add(&l->unknown, rest);
+    } else {
+        l->other_anon += rest;
+    }
+}
+
+// True if some thread's stack pointer is not known, so that stacks cannot be told from other anonymous memory.
+static bool stacks_unknown(const struct as_target *t)
+{
+    for (size_t i = 0; i < t->threads.count; i++)
+        if (t->threads.items[i].sp == AS_UNKNOWN)
+            return t->threads.count > 1;
+    return false;
+}
+
+bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
+{
+    struct as_snapshot *s = b->snapshot;
+    struct as_target *t = b->target;
+    struct as_dump_totals *totals = &s->totals;
+    if (!finish_sizes(b))
+        return false;
+    if (totals->ledger.unknown == AS_UNKNOWN)
+        forget_rows(&totals->ledger);
+    for (size_t i = 0; i < s->arenas.count; i++) {
+        struct as_dump_arena *arena = &s->arenas.items[i];
+        if (arena->ledger.unknown == AS_UNKNOWN || !t->residency_known)
+            forget_rows(&arena->ledger);
+        as_ledger_add(&totals->ledger, &arena->ledger);
+        struct as_tally *to = (struct as_tally *)&totals->chunks;
+        const struct as_tally *from = (const struct as_tally *)&arena->chunks;
+        for (size_t k = 0; k < sizeof totals->chunks / sizeof *to; k++) {
+            to[k].count += from[k].count;
+            to[k].bytes += from[k].bytes;
+        }
+    }
+    if (!t->residency_known)
+        forget_rows(&totals->ledger);
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        struct as_dump_mapping *record = &s->mappings.items[i];
+        if (holds_a_stack(t, &t->mappings.items[i], s))
+            record->role = AS_ROLE_STACK;
+        count_mapping(b, &t->mappings.items[i], record, all_found);
+    }
+    if (stacks_unknown(t) && totals->ledger.stacks != AS_UNKNOWN) {
+        // Which anonymous mappings are stacks cannot be told: neither row is known, only their sum.
+        add(&totals->ledger.unknown, totals->ledger.stacks);
+        add(&totals->ledger.unknown, totals->ledger.other_anon);
+        totals->ledger.stacks = totals->ledger.other_anon = AS_UNKNOWN;
+    }
+    uint64_t sum = as_ledger_resident(&totals->ledger);
+    if (sum != AS_UNKNOWN && t->rss != AS_UNKNOWN && sum != t->rss)
+        as_snapshot_warn(s, AS_WARN_SUM, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                         "the ledger's rows add up to %" PRIu64 " bytes, the kernel's Rss to %" PRIu64, sum, t->rss);
+    return true;
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: MIT
+#include "snapshot/snapshot.h"
+#include "heap/heap.h"
+#include "ledger/chunk_writer.h"
+#include "ledger/ledger.h"
+#include "libc/libc.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum {
+    LOCK_TRIES = 200, // looks at most for a moment in which no arena is locked
+    LOCK_WAIT_US = 500,
+    TEXT = 512,
+};
+
+static uint64_t now(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+void as_snapshot_warn(struct as_snapshot *s, enum as_warning code, uint32_t arena, uint32_t heap, uint64_t address,
+                      const char *format, ...)
+{
+    char text[TEXT];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    struct as_dump_warning *warning = as_vec_add(&s->warnings, NULL);
+    if (warning)
+        *warning = (struct as_dump_warning){.text = as_strings_add(&s->strings, text, sizeof text),
+                                            .code = code,
+                                            .arena = arena,
+                                            .heap = heap,
+                                            .address = address};
+}
+
+// Stops the target at a moment when no arena's lock is held, if there is one to be had soon.
+static bool stop(struct as_target *t, const struct as_malloc *m, bool *locked, struct as_error *err)
+{
+    for (int i = 0;; i++) {
+        if (!t->ops->stop(t, err))
+            return false;
+        *locked = as_arenas_locked(t, m);
+        if (!*locked || i == LOCK_TRIES || t->kind == AS_TARGET_CORE)
+            return true;
+        t->ops->resume(t);
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_US * 1000L}, NULL);
+    }
+}
+
+static uint32_t copy_string(struct as_snapshot *s, const struct as_target *t, uint32_t offset)
+{
+    const char *text = as_strings_at(&t->strings, offset);
+    return as_strings_add(&s->strings, text, strlen(text));
+}
+
+static bool copy_mappings(struct as_snapshot *s, const struct as_target *t, struct as_error *err)
+{
+    if (!as_vec_reserve(&s->mappings, t->mappings.count, err))
+        return false;
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        // A file's mappings follow each other: one copy of its name serves them all.
+        const struct as_dump_mapping *before = i > 0 ? &s->mappings.items[i - 1] : NULL;
+        bool same = before && m->path == t->mappings.items[i - 1].path;
+        s->mappings.items[s->mappings.count++] = (struct as_dump_mapping){
+            .start = m->start,
+            .end = m->end,
+            .prot = m->prot,
+            .kind = m->kind,
+            .path = same ? before->path : copy_string(s, t, m->path),
+            .rss = m->rss,
+            .swap = m->swap,
+            .hugetlb = m->hugetlb,
+        };
+    }
+    return true;
+}
+
+static bool copy_mallocs(struct as_snapshot *s, const struct as_heaps *h, struct as_error *err)
+{
+    for (size_t i = 0; i < h->malloc->libcs.count; i++) {
+        const struct as_libc *libc = &h->malloc->libcs.items[i];
+        const struct as_par *par = &h->pars.items[i];
+        struct as_dump_malloc *record = as_vec_add(&s->mallocs, err);
+        if (!record)
+            return false;
+        *record = (struct as_dump_malloc){
+            .path = copy_string(s, h->target, libc->path),
+            .version = as_strings_add(&s->strings, libc->version, sizeof libc->version),
+            .build_id = as_strings_add(&s->strings, libc->build_id, sizeof libc->build_id),
+            .layout_versions = libc->layout.versions
+                                   ? as_strings_add(&s->strings, libc->layout.versions, strlen(libc->layout.versions))
+                                   : 0,
+            .layout_source = libc->source,
+            .proven = libc->proven,
+            .main_arena = libc->main_arena,
+            .mp = libc->mp,
+            .trim_threshold = par->trim_threshold,
+            .top_pad = par->top_pad,
+            .mmap_threshold = par->mmap_threshold,
+            .arena_max = par->arena_max,
+            .arena_test = par->arena_test,
+            .no_dyn_threshold = par->no_dyn_threshold,
+            .tcache_count = par->tcache_count,
+            .tcache_max_bytes = par->tcache_max_bytes,
+            .thp_pagesize = par->thp_pagesize,
+            .hp_pagesize = par->hp_pagesize,
+            .n_mmaps = par->n_mmaps,
+            .mmapped_mem = par->mmapped_mem,
+            .heap_max_size = par->heap_max,
+        };
+    }
+    return true;
+}
+
+static bool copy_arenas(struct as_snapshot *s, const struct as_heaps *h, struct as_error *err)
+{
+    for (size_t i = 0; i < h->arenas.count; i++) {
+        const struct as_arena *arena = &h->arenas.items[i];
+        struct as_dump_arena *record = as_vec_add(&s->arenas, err);
+        if (!record)
+            return false;
+        *record = (struct as_dump_arena){
+            .address = arena->address,
+            .malloc_index = arena->libc_index,
+            .flags = (arena->main ? AS_ARENA_MAIN : 0) | (arena->flags & 2 ? AS_ARENA_NONCONTIGUOUS : 0) |
+                     (arena->mutex ? AS_ARENA_LOCKED : 0),
+            .system_mem = arena->system_mem,
+            .max_system_mem = arena->max_system_mem,
+            .attached_threads = arena->attached_threads,
+            .top = arena->top,
+        };
+    }
+    return true;
+}
+
+static bool copy_threads(struct as_snapshot *s, const struct as_heaps *h, struct as_error *err)
+{
+    const struct as_target *t = h->target;
+    bool missing = false;
+    for (size_t i = 0; i < t->threads.count; i++) {
+        const struct as_thread_use *use = &h->threads.items[i];
+        struct as_dump_thread *record = as_vec_add(&s->threads, err);
+        if (!record)
+            return false;
+        *record = (struct as_dump_thread){
+            .tid = (uint32_t)t->threads.items[i].tid,
+            .arena = use->arena,
+            .tcache = use->tcache,
+            .tcache_count = use->tcache_count,
+            .tcache_bytes = use->tcache_bytes,
+        };
+        memcpy(record->name, t->threads.items[i].name, sizeof record->name);
+        missing |= use->tcache == AS_UNKNOWN;
+    }
+    bool has_tcache = h->malloc->libcs.count > 0 && h->malloc->libcs.items[0].layout.heap.tcache_size > 0;
+    if (missing && has_tcache)
+        as_snapshot_warn(
+            s, AS_WARN_TCACHE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+            "not every thread's tcache could be reached through its thread pointer: tcaches were looked for "
+            "by their structure, so one that was missed counts as in use");
+    return true;
+}
+
+// The end of what brk gave: as the kernel names it, or in a core (which has no such names) of the memory that holds the
+// main arena's top.
+static uint64_t brk_end(const struct as_target *t, const struct as_arena *arena)
+{
+    uint64_t end = AS_UNKNOWN;
+    for (size_t i = 0; i < t->mappings.count; i++)
+        if (strcmp(as_mapping_path(t, &t->mappings.items[i]), "[heap]") == 0)
+            end = t->mappings.items[i].end;
+    if (t->kind == AS_TARGET_CORE) {
+        const struct as_mapping *m = as_target_mapping_at(t, arena->top + arena->top_size - 1);
+        end = m ? m->end : AS_UNKNOWN;
+    }
+    return end;
+}
+
+// Walks every heap of one arena and counts it.
+static bool walk_arena(struct as_heaps *h, uint32_t arena, uint32_t *next, struct as_window *w, size_t *cursor,
+                       struct as_ledger_builder *b)
+{
+    struct as_snapshot *s = b->snapshot;
+    struct as_dump_arena *record = &s->arenas.items[arena];
+    record->first_heap = (uint32_t)s->heaps.count;
+    uint64_t end_of_brk = brk_end(h->target, &h->arenas.items[arena]);
+    for (; *next < h->heaps.count && h->heaps.items[*next].arena == arena; ++*next) {
+        struct as_heap heap = h->heaps.items[*next];
+        if (!as_ledger_begin(b, &heap, &h->arenas.items[arena], &h->pars.items[h->arenas.items[arena].libc_index],
+                             end_of_brk) ||
+            !as_walk_heap(h, *next, w, &b->sink, cursor, &record->torn_chunks) ||
+            !as_ledger_end(b, h->heaps.items[*next].end))
+            return false;
+        if (heap.has_top && !h->heaps.items[*next].has_top && !as_segments_after(h, *next, w, b->err))
+            return false;
+    }
+    record->heap_count = (uint32_t)s->heaps.count - record->first_heap;
+    s->meta.torn_chunks += record->torn_chunks;
+    return true;
+}
+
+static void report_faults(struct as_snapshot *s, const struct as_heaps *h)
+{
+    for (size_t i = 0; i < h->faults.count; i++) {
+        const struct as_fault *f = &h->faults.items[i];
+        bool mmapped = f->address == AS_UNKNOWN && f->arena == UINT32_MAX;
+        as_snapshot_warn(s, mmapped ? AS_WARN_MMAPPED : AS_WARN_CORRUPT, f->arena, f->heap, f->address, "%s", f->what);
+        if (f->arena != UINT32_MAX && f->arena < s->arenas.count)
+            s->arenas.items[f->arena].flags |= AS_ARENA_CORRUPT;
+    }
+}
+
+// Everything between stop and resume.
+static bool look(struct as_target *t, const struct as_malloc *m, struct as_chunk_writer *chunks, struct as_snapshot *s,
+                 struct as_error *err)
+{
+    struct as_heaps h;
+    struct as_window w = {0};
+    struct as_ledger_builder b = {0};
+    bool ok = as_heaps_find(t, m, &h, err) && as_ledger_open(&b, s, t, chunks, err) && as_window_open(&w, t, err) &&
+              copy_mappings(s, t, err) && copy_mallocs(s, &h, err) && copy_arenas(s, &h, err) &&
+              copy_threads(s, &h, err);
+    size_t cursor = 0;
+    uint32_t next = 0;
+    for (uint32_t i = 0; ok && i < h.arenas.count; i++)
+        ok = walk_arena(&h, i, &next, &w, &cursor, &b);
+    for (size_t i = 0; ok && i < h.mmapped.count; i++)
+        ok = as_ledger_mmapped(&b, &h.mmapped.items[i]);
+    // The target may run on: what is left is arithmetic.
+    t->ops->resume(t);
+    if (ok) {
+        report_faults(s, &h);
+        bool all_found = m->libcs.count > 0 || m->kind != AS_MALLOC_GLIBC;
+        ok = as_ledger_finish(&b, all_found) && (!chunks || as_chunk_flush(chunks, err));
+    }
+    as_window_close(&w);
+    as_ledger_close(&b);
+    as_heaps_free(&h);
+    return ok;
+}
+
+static bool touches_a_number(uint32_t code)
+{
+    return code != AS_WARN_NOTE && code != AS_WARN_ALLOCATOR;
+}
+
+static void describe(struct as_snapshot *s, const struct as_target *t, const struct as_malloc *m)
+{
+    s->meta.target_kind = t->kind;
+    s->meta.arch = t->arch;
+    s->meta.page_size = t->page_size;
+    s->meta.pid = (uint32_t)t->pid;
+    s->meta.thread_count = (uint32_t)t->threads.count;
+    s->meta.malloc_kind = m->kind;
+    s->meta.rss = t->rss;
+    s->meta.swap = t->swap;
+    memcpy(s->meta.comm, t->comm, sizeof s->meta.comm);
+    s->meta.exe = copy_string(s, t, t->exe);
+    s->meta.cmdline = copy_string(s, t, t->cmdline);
+    s->meta.malloc_detail = as_strings_add(&s->strings, m->detail, sizeof m->detail);
+    s->meta.flags = t->residency_known ? AS_META_RESIDENCY_KNOWN : 0;
+    if (t->residency_note)
+        as_snapshot_warn(s, AS_WARN_RESIDENCY, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->residency_note);
+    if (m->kind != AS_MALLOC_GLIBC)
+        as_snapshot_warn(s, AS_WARN_ALLOCATOR, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                         "malloc is not glibc's here (%s): only what sits in glibc's arenas is shown in malloc's rows",
+                         m->detail);
+    else if (m->libcs.count == 0)
+        as_snapshot_warn(s, AS_WARN_LAYOUT, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "glibc's malloc could not be read: %s",
+                         m->detail);
+}
+
+static void judge(struct as_snapshot *s, bool locked)
+{
+    if (locked)
+        as_snapshot_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                         "an arena was locked at every one of %d looks: its numbers may be those of a change half made",
+                         LOCK_TRIES);
+    bool exact = s->meta.mode != AS_MODE_LIVE && s->meta.torn_chunks == 0;
+    for (size_t i = 0; i < s->warnings.count; i++)
+        exact &= !touches_a_number(s->warnings.items[i].code);
+    if (exact)
+        s->meta.flags |= AS_META_EXACT;
+}
+
+bool as_snapshot_take(struct as_target *t, const struct as_snapshot_options *options, struct as_snapshot *out,
+                      struct as_error *err)
+{
+    *out = (struct as_snapshot){.chunk_fd = options->chunk_fd};
+    struct as_malloc m = {0};
+    // Files are read, and DWARF is, before the target is stopped.
+    if (!as_malloc_find(t, options->allowed_sources, &m, err))
+        return false;
+    struct as_chunk_writer *chunks = NULL;
+    if (options->chunk_fd >= 0) {
+        chunks = mmap(NULL, sizeof *chunks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (chunks == MAP_FAILED) {
+            as_malloc_free(&m);
+            return as_fail(err, AS_NO_MEMORY, "no memory for a buffer of chunk records");
+        }
+        chunks->fd = options->chunk_fd;
+        chunks->offset = AS_DUMP_DATA_START;
+    }
+    bool locked = false;
+    bool ok = options->no_stop || stop(t, &m, &locked, err);
+    out->meta.time_ns = now(CLOCK_REALTIME);
+    uint64_t before = now(CLOCK_MONOTONIC);
+    bool stopped = t->stopped;
+    ok = ok && look(t, &m, chunks, out, err);
+    t->ops->resume(t);
+    if (ok) {
+        out->meta.read_ns = now(CLOCK_MONOTONIC) - before;
+        out->meta.pause_ns = stopped ? t->stop_ns : 0;
+        out->meta.mode = t->kind == AS_TARGET_CORE   ? AS_MODE_CORE
+                         : t->kind == AS_TARGET_SELF ? AS_MODE_IN_PROCESS
+                         : stopped                   ? AS_MODE_FREEZE
+                                                     : AS_MODE_LIVE;
+        out->chunk_count = chunks ? chunks->count : 0;
+        describe(out, t, &m);
+        out->meta.flags |= chunks ? AS_META_HAS_CHUNKS : 0;
+        judge(out, locked);
+    }
+    if (chunks)
+        munmap(chunks, sizeof *chunks);
+    as_malloc_free(&m);
+    return ok;
+}
+
+void as_snapshot_free(struct as_snapshot *s)
+{
+    as_vec_free(&s->mallocs);
+    as_vec_free(&s->arenas);
+    as_vec_free(&s->heaps);
+    as_vec_free(&s->pages);
+    as_vec_free(&s->sizes);
+    as_vec_free(&s->threads);
+    as_vec_free(&s->mappings);
+    as_vec_free(&s->warnings);
+    as_vec_free(&s->strings);
+}
+
+struct as_view as_snapshot_view(const struct as_snapshot *s)
+{
+    return (struct as_view){
+        .meta = &s->meta,
+        .totals = &s->totals,
+        .mallocs = s->mallocs.items,
+        .arenas = s->arenas.items,
+        .heaps = s->heaps.items,
+        .pages = s->pages.items,
+        .sizes = s->sizes.items,
+        .threads = s->threads.items,
+        .mappings = s->mappings.items,
+        .warnings = s->warnings.items,
+        .strings = s->strings.items,
+        .malloc_count = s->mallocs.count,
+        .arena_count = s->arenas.count,
+        .heap_count = s->heaps.count,
+        .page_count = s->pages.count,
+        .size_count = s->sizes.count,
+        .thread_count = s->threads.count,
+        .mapping_count = s->mappings.count,
+        .warning_count = s->warnings.count,
+        .strings_size = s->strings.count,
+    };
+}
