@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Packages of other Debian suites and architectures, unpacked beside the machine's own and never installed.
 
-They come through the mirror that this machine's apt is set up with (its proxies, certificates and keyrings too), are verified
-by apt as any package is, and are kept in .cache/, so that a second run needs no network.
+They come through the mirror that this machine's apt is set up with (its proxies and certificates too), are verified by
+apt as any package is, and are kept in .cache/, so that a second run needs no network.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUITES = {"bullseye": "2.31", "bookworm": "2.36", "trixie": "2.41", "forky": "2.
 TRIPLETS = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """The packages cannot be had here; the text says why."""
 
 
@@ -72,14 +72,14 @@ def libc(suite: str, arch: str = "amd64") -> Libc:
 
 
 def sysroot(arch: str = "amd64") -> Path:
-    """What a compiler needs to make one program that runs on every libc above: the oldest suite's headers and libraries."""
+    """What a compiler needs for a program that runs on every libc above: the oldest suite's headers and libraries."""
     return unpack("sysroot", "bullseye", arch, {"root": ["libc6", "libc6-dev", "linux-libc-dev"]}) / "root"
 
 
 def unpack(purpose: str, suite: str, arch: str, trees: dict[str, list[str]]) -> Path:
     """A directory with one tree for each name in `trees`, made of those packages; `versions` in it lists what they are.
 
-    Raises Unavailable.
+    Raises UnavailableError.
     """
     home = CACHE / f"{purpose}-{suite}-{arch}"
     with _locked(home.name):
@@ -87,7 +87,7 @@ def unpack(purpose: str, suite: str, arch: str, trees: dict[str, list[str]]) -> 
             shutil.rmtree(home, ignore_errors=True)
             with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
                 _download(Path(scratch) / "home", suite, arch, trees)
-                os.rename(Path(scratch) / "home", home)
+                (Path(scratch) / "home").rename(home)
     return home
 
 
@@ -95,13 +95,13 @@ def mirror() -> str:
     """The address of the Debian archive that this machine's apt uses for its own suite."""
     release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     if release.get("ID", "").strip('"') != "debian":
-        raise Unavailable("this machine is not a Debian: its apt has no Debian mirror to ask")
+        raise UnavailableError("this machine is not a Debian: its apt has no Debian mirror to ask")
     codename = release.get("VERSION_CODENAME", "").strip('"')
     for line in _run(["apt-get", "indextargets", "--format", "$(CODENAME) $(COMPONENT) $(REPO_URI)"]).splitlines():
         fields = line.split()
         if fields[:2] == [codename, "main"]:
             return fields[2]
-    raise Unavailable(f"apt knows no mirror for {codename}/main (apt-get update may help)")
+    raise UnavailableError(f"apt knows no mirror for {codename}/main (apt-get update may help)")
 
 
 def _download(home: Path, suite: str, arch: str, trees: dict[str, list[str]]) -> None:
@@ -112,7 +112,7 @@ def _download(home: Path, suite: str, arch: str, trees: dict[str, list[str]]) ->
         download = ["-q", "download", *(f"{name}:{arch}" for name in packages)]
         try:
             _run(["apt-get", *_apt_root(suite), *download], cwd=debs)
-        except Unavailable:  # the suite has moved on since its lists were fetched
+        except UnavailableError:  # the suite has moved on since its lists were fetched
             _run(["apt-get", *_apt_root(suite, fresh=True), *download], cwd=debs)
         for deb in sorted(debs.glob("*.deb")):
             _run(["dpkg-deb", "-x", str(deb), str(home / tree)])
@@ -122,7 +122,7 @@ def _download(home: Path, suite: str, arch: str, trees: dict[str, list[str]]) ->
     (home / "versions").write_text("".join(versions))
 
 
-def _apt_root(suite: str, fresh: bool = False) -> list[str]:
+def _apt_root(suite: str, *, fresh: bool = False) -> list[str]:
     """Options that give apt lists of its own for one suite, and leave the machine's own lists alone."""
     root = CACHE / "apt" / suite
     for directory in ("lists/partial", "archives/partial"):
@@ -152,8 +152,8 @@ def _apt_root(suite: str, fresh: bool = False) -> list[str]:
 def _make_links_relative(root: Path) -> None:
     """Absolute links mean the machine's own files once a package is unpacked elsewhere."""
     for path in root.rglob("*"):
-        if path.is_symlink() and os.readlink(path).startswith("/"):
-            target = root / os.readlink(path)[1:]
+        if path.is_symlink() and path.readlink().is_absolute():
+            target = root / path.readlink().relative_to("/")
             path.unlink()
             path.symlink_to(os.path.relpath(target, path.parent))
 
@@ -169,16 +169,16 @@ def _run(command: list[str], cwd: Path | None = None) -> str:
     try:
         done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True, timeout=600)
     except FileNotFoundError as error:
-        raise Unavailable(f"{command[0]} is not installed") from error
+        raise UnavailableError(f"{command[0]} is not installed") from error
     except subprocess.CalledProcessError as error:
-        raise Unavailable(f"{' '.join(command)}: {error.stderr.strip()}") from error
+        raise UnavailableError(f"{' '.join(command)}: {error.stderr.strip()}") from error
     return done.stdout
 
 
 @contextlib.contextmanager
 def _locked(name: str) -> Iterator[None]:
     CACHE.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / f".{name}.lock", "w") as handle:
+    with (CACHE / f".{name}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What gdb, with libc6-dbg's symbols, says of a process's malloc: the second opinion that the inspector is held against.
+"""What gdb, with libc6-dbg's symbols, says of a process's malloc: the opinion that the inspector is held against.
 
-Two halves in one file: `look(...)` is for tests and starts gdb on this very file; inside gdb, the rest walks the lists by
-the names and types in the debug information, and prints JSON. Nothing here knows an offset.
+Two halves in one file: `look(...)` is for tests and starts gdb on this very file; inside gdb, the rest walks the lists
+by the names and types in the debug information, and prints JSON. Nothing here knows an offset.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 try:
-    import gdb  # type: ignore[import-not-found]  # only inside gdb
+    import gdb
 except ImportError:
     gdb = None
 
@@ -36,7 +36,7 @@ def look(pid: int, debug_root: Path) -> dict[str, Any]:
     command = ["gdb", "-nx", "-batch", "-iex", "set auto-solib-add off", "-iex", "set debuginfod enabled off"]
     command += ["-iex", "set libthread-db-search-path /nonexistent", "-p", str(pid), "-x", __file__]
     environment = {**os.environ, "GDB_ORACLE": json.dumps(settings)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
     for line in done.stdout.splitlines():
         if line.startswith(MARK):
             return json.loads(line[len(MARK) :])  # type: ignore[no-any-return]
@@ -45,8 +45,9 @@ def look(pid: int, debug_root: Path) -> dict[str, Any]:
 
 def _mapped(pid: int, stem: str) -> tuple[int, str]:
     """Where the file named libc.so.6, libc-2.31.so, ... begins in the process, and its path."""
-    pattern = re.compile(rf"^([0-9a-f]+)-\S+ \S+ 00000000 .* (/.*/{stem}(?:-2\.\d+|-linux[^/]*)?\.so(?:\.\d+)?)$", re.M)
-    found = pattern.search(Path(f"/proc/{pid}/maps").read_text())
+    name = rf"{stem}(?:-2\.\d+|-linux[^/]*)?\.so(?:\.\d+)?"
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    found = re.search(rf"^([0-9a-f]+)-\S+ \S+ 00000000 .* (/.*/{name})$", maps, re.MULTILINE)
     assert found, f"process {pid} maps no {stem}"
     return int(found[1], 16), found[2]
 

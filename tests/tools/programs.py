@@ -18,7 +18,7 @@ FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
 
 
 def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
-    """A program for this machine as it is. Raises Unavailable when the compiler is missing."""
+    """A program for this machine as it is. Raises UnavailableError when the compiler is missing."""
     return _compile(name, [compiler, *FLAGS], list(flags))
 
 
@@ -26,7 +26,7 @@ def build_portable(name: str, arch: str = "amd64") -> Path:
     """A program against the oldest libc there is a test for, which therefore runs on all of them."""
     root, triplet, compiler = debian.sysroot(arch), debian.TRIPLETS[arch], COMPILERS[arch]
     if not shutil.which(compiler):
-        raise debian.Unavailable(f"{compiler} is not installed")
+        raise debian.UnavailableError(f"{compiler} is not installed")
     own_headers = subprocess.run([compiler, "-print-file-name=include"], capture_output=True, text=True, check=True)
     # --sysroot alone is not enough: the compiler looks into the machine's own directories before.
     headers = [own_headers.stdout.strip(), f"{root}/usr/include/{triplet}", f"{root}/usr/include"]
@@ -39,7 +39,7 @@ def build_portable(name: str, arch: str = "amd64") -> Path:
 def _compile(name: str, command: list[str], libraries: list[str]) -> Path:
     source = SOURCES / f"{name}.c"
     if not shutil.which(command[0]):
-        raise debian.Unavailable(f"{command[0]} is not installed")
+        raise debian.UnavailableError(f"{command[0]} is not installed")
     key = hashlib.sha256(source.read_bytes() + repr((command, libraries)).encode()).hexdigest()[:16]
     BUILT.mkdir(parents=True, exist_ok=True)
     program = BUILT / f"{name}-{key}"

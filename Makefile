@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+# What people type. Each target does only what is missing, so that a second run is quick and needs no network.
+
+PYTHON ?= python3
+VENV := .venv
+BUILD := build
+
+# Whatever the C program or the Python package is made from.
+SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml meson.build meson_options.txt \
+	-type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
+C_FILES = $(shell git ls-files '*.c' '*.h')
+SCRIPTS = .ci/run $(shell git ls-files scripts)
+
+.PHONY: build deps demo test lint format clean
+
+build: $(VENV)/built
+
+deps:
+	scripts/install-deps build demo test lint
+
+demo:
+	scripts/install-deps build demo
+	$(MAKE) --no-print-directory build
+	scripts/demo
+
+test:
+	scripts/install-deps build test
+	$(MAKE) --no-print-directory build
+	meson test -C $(BUILD) --no-rebuild --print-errorlogs
+	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+lint:
+	scripts/install-deps build lint
+	$(MAKE) --no-print-directory build
+	clang-format --dry-run --Werror $(C_FILES)
+	scripts/clang-tidy $(BUILD)
+	shellcheck $(SCRIPTS)
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/mypy
+
+format:
+	clang-format -i $(C_FILES)
+	$(VENV)/bin/ruff format
+	$(VENV)/bin/ruff check --fix
+
+clean:
+	rm -rf $(BUILD) $(VENV) demo-output
+
+# The developer's build (tests, compile_commands.json) in build/; arenascope and arenadump in .venv/bin, where they work
+# from any directory. setuptools is installed once, so that a later build needs no network.
+$(VENV)/built: $(SOURCES) $(VENV)/bin/python
+	test -f $(BUILD)/build.ninja || meson setup $(BUILD)
+	meson compile -C $(BUILD)
+	$(VENV)/bin/pip install --quiet --no-build-isolation --editable '.[test,lint]'
+	touch $@
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --upgrade 'setuptools>=77'

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""What all tests share. With CI set, a test that would be skipped fails instead: nothing goes untested unseen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+from tools import debian, harness, programs
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which CI does not allow: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def arenadump() -> harness.Arenadump:
+    path = harness.arenadump_path()
+    if not path.exists():
+        pytest.fail(f"{path} does not exist: make build, or set $ARENADUMP")
+    return harness.Arenadump(path)
+
+
+@pytest.fixture(scope="session", params=debian.SUITES)
+def libc(request: pytest.FixtureRequest) -> debian.Libc:
+    """libc6 of each suite in turn, amd64."""
+    return fetched(request.param, "amd64")
+
+
+@pytest.fixture(scope="session")
+def churn_program() -> str:
+    """The truth harness's program, to be run under any `libc`."""
+    try:
+        return str(programs.build_portable("churn"))
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+def fetched(suite: str, arch: str) -> debian.Libc:
+    try:
+        return debian.libc(suite, arch)
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""Programs of Debian's that none of us wrote, under the machine's own libc: every resident byte in exactly one row."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+from tools import harness
+
+PYTHON = """
+import threading, time
+def work():
+    for i in range(200):
+        blocks = [bytearray(n * 37 % 5000 + 1) for n in range(400)]
+threads = [threading.Thread(target=work) for _ in range(4)]
+[t.start() for t in threads]; [t.join() for t in threads]
+kept = {i: str(i) * 50 for i in range(20000)}
+print("ready", flush=True); time.sleep(1000)
+"""
+RUBY = """
+threads = 4.times.map { |i| Thread.new { 3000.times { |n| "x" * (n * 37 % 20000) } } }
+threads.each(&:join)
+$stdout.puts "ready"; $stdout.flush; sleep
+"""
+
+
+@contextmanager
+def started(command: list[str], ready: str) -> Iterator[int]:
+    """A program that has said it is ready, by its pid."""
+    if not shutil.which(command[0]):
+        pytest.skip(f"{command[0]} is not installed")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert process.stdout
+        said = ""
+        while ready not in said:
+            line = process.stdout.readline()
+            assert line, f"{command[0]} ended early: {said}"
+            said += line
+        yield process.pid
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def redis(directory: Path) -> Iterator[int]:
+    """redis-server after it has stored and dropped some data, with no port open: only a socket in `directory`."""
+    socket = str(directory / "socket")
+    command = ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", str(directory)]
+    with started(command, "accept connections at") as pid:
+        for script in ("DEBUG POPULATE 50000 key 200", "DEBUG POPULATE 1000 other 20000", "FLUSHDB"):
+            subprocess.run(["redis-cli", "-s", socket, *script.split()], check=True, capture_output=True)
+        time.sleep(0.5)  # it frees on a thread of its own
+        yield pid
+
+
+def sleeper(interpreter: str, flag: str, code: str) -> Callable[[Path], AbstractContextManager[int]]:
+    return lambda _: started([interpreter, flag, code], "ready")
+
+
+PROGRAMS: dict[str, Callable[[Path], AbstractContextManager[int]]] = {
+    "python3": sleeper("/usr/bin/python3", "-c", PYTHON),
+    "ruby": sleeper("/usr/bin/ruby", "-e", RUBY),
+    "redis-server": redis,  # Debian's is linked with jemalloc
+    "bash": sleeper("/bin/bash", "-c", "x=$(seq 50000); unset x; echo ready; read -r -t 1000 < <(sleep 1000)"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_resident_byte_is_in_one_row(name: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with PROGRAMS[name](tmp_path) as pid:
+        os.kill(pid, signal.SIGSTOP)  # so that nothing changes between our look and the kernel's word
+        wait_until_stopped(pid)
+        summary = arenadump.summary(pid)
+        rss = harness.smaps(pid, "Rss")
+        assert stopped(pid), "a process that was stopped before must stay stopped"
+    ledger = summary["ledger"]
+    assert sum(ledger.values()) == summary["kernel"]["rss"] == rss
+    assert ledger["unknown"] == 0
+    assert summary["snapshot"]["torn_chunks"] == 0
+    assert summary["allocator"]["malloc"] == ("jemalloc" if name == "redis-server" else "glibc")
+
+
+def stopped(pid: int) -> bool:
+    """Whether every thread is."""
+    return all("State:\tT " in (task / "status").read_text() for task in Path(f"/proc/{pid}/task").iterdir())
+
+
+def wait_until_stopped(pid: int) -> None:
+    deadline = time.monotonic() + 10
+    while not stopped(pid):
+        assert time.monotonic() < deadline, f"{pid} does not stop"
+        time.sleep(0.01)

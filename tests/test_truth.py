@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""The inspector against the truth: a program that knows what it holds, glibc's mallinfo, gdb with symbols, the kernel.
+
+Each scenario runs once under each glibc, is looked at from every side while it is parked, and is then trimmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tools import debian, gdb_oracle, harness
+
+PAGE = 4096
+HEAP_ROWS = ("in_use", "tcache", "fastbin", "stranded", "releasable", "withheld", "metadata")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    options: tuple[str, ...] = ()
+    tunables: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def churn(name: str, seed: int = 1, threads: int = 4, tunables: str = "", **more: Any) -> Scenario:
+    options = {"scenario": "churn", "seed": seed, "threads": threads, **more}
+    words = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+    return Scenario(name, tuple(words), tunables)
+
+
+CACHES = churn("caches", scenario="caches")
+WITHHELD = churn("withheld", scenario="withheld", threads=8)
+SCENARIOS = [
+    churn("seed-1"),
+    churn("seed-2", seed=2, operations=40000),
+    churn("seed-3", seed=3, threads=16, operations=60000),
+    churn("main-thread-only", threads=0),
+    churn("several-heaps", threads=2, slots=262144, operations=600000, biggest_log2=17),
+    churn("burst", scenario="burst"),
+    churn("aligned", scenario="aligned"),
+    churn("foreign-sbrk", scenario="foreign-sbrk", threads=0),
+    churn("no-brk", scenario="no-brk", threads=0),
+    CACHES,
+    WITHHELD,
+    churn("one-arena", tunables="glibc.malloc.arena_max=1"),
+    churn("no-tcache", tunables="glibc.malloc.tcache_count=0"),
+    churn("much-mmapped", tunables="glibc.malloc.mmap_threshold=32768", biggest_log2=18),
+    churn("huge-pages", tunables="glibc.malloc.hugetlb=1"),
+    churn("large-tcache", tunables="glibc.malloc.tcache_max=4194304"),
+]
+
+
+@dataclass
+class Look:
+    """All that was seen of one parked program."""
+
+    libc: debian.Libc
+    scenario: Scenario
+    baseline: set[int]
+    chunks: harness.Chunks
+    summary: dict[str, Any]
+    rss: int
+    held: dict[int, tuple[int, int]]
+    freed: list[tuple[int, int, int]]
+    oracle: dict[str, Any]
+    mallinfo: dict[str, int]
+    trimmed: int  # bytes of anonymous memory that malloc_trim(0) gave back
+
+
+@pytest.fixture(scope="module", params=SCENARIOS, ids=str)
+def look(
+    request: pytest.FixtureRequest, libc: debian.Libc, churn_program: str, arenadump: harness.Arenadump
+) -> Iterator[Look]:
+    """The tunables that an older glibc does not know it ignores, and the scenario is a test of it all the same."""
+    scenario = request.param
+    command = libc.command(churn_program, *scenario.options)
+    environment = {"GLIBC_TUNABLES": scenario.tunables} if scenario.tunables else {}
+    with harness.Churn(command, **environment) as program:
+        baseline = set(arenadump.chunks(program.pid)["in_use"])
+        program.ask("go")
+        chunks = arenadump.chunks(program.pid)
+        summary = arenadump.summary(program.pid)
+        rss = harness.smaps(program.pid, "Rss")
+        held, freed = program.held(), program.freed()
+        oracle = gdb_oracle.look(program.pid, libc.debug)
+        mallinfo = program.mallinfo()
+        before = harness.smaps(program.pid, "Anonymous")
+        program.ask("trim")
+        trimmed = before - harness.smaps(program.pid, "Anonymous")
+        yield Look(libc, scenario, baseline, chunks, summary, rss, held, freed, oracle, mallinfo, trimmed)
+
+
+def test_in_use_is_what_the_program_holds(look: Look) -> None:
+    in_use = look.chunks["in_use"]
+    assert look.held.keys() - in_use.keys() == set(), "held, but not found in use"
+    assert in_use.keys() - look.held.keys() - look.baseline == set(), "found in use, but neither held nor libc's own"
+    # Beside the size stands a header of 8 bytes, 16 when mmapped.
+    wrong = {a: (in_use[a], usable) for a, (_, usable) in look.held.items() if in_use[a] - usable not in (8, 16)}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("look", [CACHES], indirect=True, ids=str)
+def test_caches_are_what_the_program_freed(look: Look) -> None:
+    assert look.freed
+    for address, requested, ordinal in look.freed:
+        size = max(32, (requested + 8 + 15) & ~15)
+        if ordinal < look.oracle["mp"]["tcache_count"]:
+            assert look.chunks["tcache"].get(address) == size
+        elif size <= 128 and look.libc.release < (2, 43):
+            assert look.chunks["fastbin"].get(address) == size
+        else:
+            assert address not in look.chunks["in_use"]
+
+
+def test_lists_are_what_gdb_walks(look: Look) -> None:
+    threads, arenas = look.oracle["threads"], look.oracle["arenas"]
+    assert set(look.chunks["tcache"]) == {e - harness.HEADER for thread in threads for e in thread["entries"]}
+    assert set(look.chunks["fastbin"]) == {chunk for arena in arenas for chunk in arena["fastbins"]}
+    assert set(look.chunks["binned"]) == {chunk for arena in arenas for chunk in arena["binned"]}
+    assert set(look.chunks["top"]) == {arena["top"] for arena in arenas}
+
+
+def test_nothing_is_unknown_or_torn(look: Look) -> None:
+    assert look.chunks["unknown"] == {}
+    assert look.summary["snapshot"]["torn_chunks"] == 0
+    assert look.summary["ledger"]["unknown"] == 0
+    assert look.summary["warnings"] == []
+
+
+def test_ledger_sums_to_what_the_kernel_says(look: Look) -> None:
+    ledger = look.summary["ledger"]
+    assert sum(ledger.values()) == look.summary["kernel"]["rss"] == look.rss
+    for row in HEAP_ROWS:
+        assert sum(arena["ledger"][row] for arena in look.summary["arenas"]) == ledger[row], row
+
+
+def test_summary_counts_what_chunks_lists(look: Look) -> None:
+    for name in ("tcache", "fastbin", "binned", "top"):
+        assert look.summary["chunks"][name] == tally(look.chunks[name]), name
+    mmapped, in_use = look.summary["chunks"]["mmapped"], look.summary["chunks"]["in_use"]
+    listed = tally(look.chunks["in_use"])
+    assert {key: mmapped[key] + in_use[key] for key in listed} == listed
+
+
+def test_fields_are_what_gdb_reads(look: Look) -> None:
+    allocator, oracle = look.summary["allocator"], look.oracle
+    assert int(allocator["main_arena"], 16) == oracle["main_arena"]
+    assert int(allocator["mp"], 16) == oracle["mp_"]
+    assert allocator["glibc"] == ".".join(map(str, oracle["version"]))
+    for name, value in look.summary["tunables"].items():
+        if name in oracle["mp"]:
+            assert value == oracle["mp"][name], name
+    found = {int(arena["address"], 16): arena for arena in look.summary["arenas"]}
+    assert found.keys() == {arena["address"] for arena in oracle["arenas"]}
+    for arena in oracle["arenas"]:
+        for name in ("system_mem", "attached_threads"):
+            assert found[arena["address"]][name] == arena[name], name
+
+
+def test_counts_agree_with_mallinfo(look: Look) -> None:
+    info, counts = look.mallinfo, look.summary["chunks"]
+    assert info["arena"] == sum(arena["system_mem"] for arena in look.summary["arenas"])
+    assert info["ordblks"] == counts["binned"]["count"] + len(look.summary["arenas"])
+    assert info["smblks"] == counts["fastbin"]["count"]
+    assert info["fsmblks"] == counts["fastbin"]["bytes"]
+    assert info["fordblks"] == sum(counts[name]["bytes"] for name in ("fastbin", "binned", "top"))
+    # A freed mmapped chunk that sits in a large tcache bin (2.42+) still counts as mapped.
+    if look.scenario.name != "large-tcache":
+        assert info["hblks"] == counts["mmapped"]["count"]
+
+
+def test_trim_returns_what_was_forecast(look: Look) -> None:
+    forecast = look.summary["forecast"]["malloc_trim"]
+    assert abs(look.trimmed - forecast) <= max(look.trimmed // 100, 16 * PAGE)
+
+
+@pytest.mark.parametrize("look", [WITHHELD], indirect=True, ids=str)
+def test_thread_tops_are_withheld(look: Look) -> None:
+    """One free() of 32 MiB raises the trim threshold; then eight threads free all they had."""
+    ledger, forecast = look.summary["ledger"], look.summary["forecast"]
+    assert look.rss > 400 << 20
+    assert ledger["in_use"] < 1 << 20
+    assert forecast["deep_trim"] > 0.9 * look.rss
+    if look.libc.release < (2, 43):  # malloc_trim(0) gives next to nothing back
+        assert ledger["withheld"] > 0.9 * look.rss
+        assert ledger["releasable"] < 10 << 20
+    else:  # it trims thread arenas' tops too
+        assert forecast["malloc_trim"] > 0.8 * look.rss
+
+
+def tally(chunks: dict[int, int]) -> dict[str, int]:
+    return {"count": len(chunks), "bytes": sum(chunks.values())}
