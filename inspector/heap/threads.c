@@ -70,7 +70,9 @@ static enum verdict judge_tcache(const struct as_heaps *h, uint32_t libc_index, 
         return NOTHING;
     if (word % AS_ALIGNMENT != 0 || as_heaps_at(h, word) == UINT32_MAX) {
         const struct as_mapping *m = as_target_mapping_at(h->target, word);
-        return m && m->kind == AS_MAP_FILE && m->path == libc->path ? NOTHING : WRONG;
+        bool in_libc = m && m->kind == AS_MAP_FILE &&
+                       strcmp(as_mapping_path(h->target, m), as_strings_at(&h->target->strings, libc->path)) == 0;
+        return in_libc ? NOTHING : WRONG;
     }
     uint64_t size;
     uint8_t bytes[1024];
