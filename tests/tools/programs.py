@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds the programs of tests/programs, for this machine's libc or so that they run on every libc from 2.31 on."""
+"""Builds the programs of tests/programs (a file, or a directory of files), for this machine's libc or so that they run on every libc from 2.31 on."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ def build_portable(name: str, arch: str = "amd64") -> Path:
 
 
 def _compile(name: str, command: list[str], libraries: list[str]) -> Path:
-    source = SOURCES / f"{name}.c"
+    sources = sorted((SOURCES / name).glob("*.c")) or [SOURCES / f"{name}.c"]
     if not shutil.which(command[0]):
         raise debian.UnavailableError(f"{command[0]} is not installed")
-    key = hashlib.sha256(source.read_bytes() + repr((command, libraries)).encode()).hexdigest()[:16]
+    read = [path.read_bytes() for path in [*sources, *(SOURCES / name).glob("*.h")]]
+    key = hashlib.sha256(b"".join(read) + repr((command, libraries)).encode()).hexdigest()[:16]
     BUILT.mkdir(parents=True, exist_ok=True)
     program = BUILT / f"{name}-{key}"
     if not program.exists():
         scratch = program.with_suffix(f".{os.getpid()}")
-        subprocess.run([*command, "-o", str(scratch), str(source), *libraries], check=True)
+        subprocess.run([*command, "-o", str(scratch), *map(str, sources), *libraries], check=True)
         scratch.rename(program)
     return program
