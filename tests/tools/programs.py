@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds the programs of tests/programs (a file, or a directory of files), for this machine's libc or so that they run on every libc from 2.31 on."""
+"""Builds the programs of tests/programs (a file, or a directory of files), for this machine or for every libc."""
 
 from __future__ import annotations
 
