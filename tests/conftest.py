@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from tools import debian, harness, programs
@@ -36,10 +37,10 @@ def libc(request: pytest.FixtureRequest) -> debian.Libc:
 
 
 @pytest.fixture(scope="session")
-def churn_program() -> str:
+def churn_program() -> Path:
     """The truth harness's program, to be run under any `libc`."""
     try:
-        return str(programs.build_portable("churn"))
+        return programs.build_portable("churn")
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
 

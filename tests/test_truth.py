@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,13 +75,12 @@ class Look:
 
 @pytest.fixture(scope="module", params=SCENARIOS, ids=str)
 def look(
-    request: pytest.FixtureRequest, libc: debian.Libc, churn_program: str, arenadump: harness.Arenadump
+    request: pytest.FixtureRequest, libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump
 ) -> Iterator[Look]:
     """The tunables that an older glibc does not know it ignores, and the scenario is a test of it all the same."""
     scenario = request.param
-    command = libc.command(churn_program, *scenario.options)
-    environment = {"GLIBC_TUNABLES": scenario.tunables} if scenario.tunables else {}
-    with harness.Churn(command, **environment) as program:
+    command = harness.under(libc, churn_program, *scenario.options)
+    with harness.Churn(command, tunables=scenario.tunables) as program:
         baseline = set(arenadump.chunks(program.pid)["in_use"])
         program.ask("go")
         chunks = arenadump.chunks(program.pid)

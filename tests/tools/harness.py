@@ -23,13 +23,16 @@ HEADER = 16  # a chunk begins this many bytes before what malloc returned, on ev
 class Churn:
     """The program at the other end of two pipes. Between commands all of its threads are parked."""
 
-    def __init__(self, command: list[str], **environment: str) -> None:
+    def __init__(
+        self, command: list[str], *, tunables: str = "", directory: Path | None = None, core: bool = False
+    ) -> None:
         self.process = subprocess.Popen(
-            command,
+            ["prlimit", f"--core={'unlimited' if core else 0}", *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, **environment},
+            cwd=directory,
+            env={**os.environ, "GLIBC_TUNABLES": tunables},
         )
         self._answer()
 
