@@ -36,7 +36,7 @@ size_t as_utf8_next(const char *text, size_t length, uint32_t *rune)
 
 const char *as_format_size(uint64_t bytes, char out[AS_SIZE_TEXT])
 {
-    static const char units[][4] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    static const char units[] = "KMGTPE";
     if (bytes == AS_UNKNOWN) {
         snprintf(out, AS_SIZE_TEXT, "unknown");
         return out;
@@ -48,11 +48,11 @@ const char *as_format_size(uint64_t bytes, char out[AS_SIZE_TEXT])
     double size = (double)bytes / 1024;
     size_t unit = 0;
     // 1023.96 would be printed as 1024.0.
-    while (size >= 1023.95 && unit + 1 < sizeof units / sizeof units[0]) {
+    while (size >= 1023.95 && unit + 2 < sizeof units) {
         size /= 1024;
         unit++;
     }
-    snprintf(out, AS_SIZE_TEXT, "%.1f %s", size, units[unit]);
+    snprintf(out, AS_SIZE_TEXT, "%.1f %ciB", size, units[unit]);
     return out;
 }
 

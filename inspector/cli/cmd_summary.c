@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
+#include "cli/cli.h"
+#include "cli/look.h"
+#include "cli/summary.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { MIN_COLUMNS = 60, DEFAULT_COLUMNS = 80, MAX_COLUMNS = 160 };
+
+// setlocale would say so too, but a static program often cannot load a locale.
+static bool locale_is_utf8(void)
+{
+    static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *value = getenv(variables[i]);
+        if (value && *value)
+            return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+    }
+    return false;
+}
+
+static struct as_table_style table_style(const struct as_options *o)
+{
+    struct as_table_style style = {.columns = DEFAULT_COLUMNS, .ascii = !locale_is_utf8(), .target = o->target};
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
+        style.columns = size.ws_col;
+    if (style.columns < MIN_COLUMNS)
+        style.columns = MIN_COLUMNS;
+    if (style.columns > MAX_COLUMNS)
+        style.columns = MAX_COLUMNS;
+    const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    style.colour = isatty(STDOUT_FILENO) && !(no_colour && *no_colour) && terminal && strcmp(terminal, "dumb") != 0;
+    return style;
+}
+
+bool as_cmd_summary(const struct as_options *o, struct as_error *err)
+{
+    struct as_look look;
+    bool ok = as_look_open(&look, o->target, err) && as_look_take(&look, o, NULL, false, err);
+    if (ok && o->json) {
+        ok = as_summary_json(stdout, &look.view, look.from_dump, err);
+    } else if (ok) {
+        struct as_table_style style = table_style(o);
+        ok = as_summary_table(stdout, &look.view, &style, err);
+    }
+    as_look_close(&look);
+    return ok;
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
+#include "cli/look.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_number(const char *text)
+{
+    return *text && text[strspn(text, "0123456789")] == '\0';
+}
+
+static bool open_process(struct as_look *look, const char *argument, struct as_error *err)
+{
+    errno = 0;
+    unsigned long pid = strtoul(argument, NULL, 10);
+    if (errno || pid == 0 || pid > INT_MAX)
+        return as_fail(err, AS_NO_TARGET, "no process has the id %s", argument);
+    look->target = as_target_open_process((pid_t)pid, err);
+    return look->target != NULL;
+}
+
+static bool open_file(struct as_look *look, const char *path, struct as_error *err)
+{
+    char magic[8] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe must not make us wait
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return as_fail(err, AS_NO_TARGET, "'%s' is neither a process id nor a file", path);
+    if (fd < 0)
+        return as_fail_errno(err, AS_NO_TARGET, "cannot open '%s'", path);
+    struct stat st;
+    bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    ssize_t length = regular ? pread(fd, magic, sizeof magic, 0) : 0;
+    close(fd);
+    if (!regular)
+        return as_fail(err, AS_BAD_INPUT, "'%s' is not a regular file", path);
+    if (length >= 4 && memcmp(magic, "\177ELF", 4) == 0) {
+        look->target = as_target_open_core(path, err);
+        return look->target != NULL;
+    }
+    if (length < 7 || memcmp(magic, AS_DUMP_MAGIC, 7) != 0)
+        return as_fail(err, AS_BAD_INPUT, "'%s' is neither a dump of arenascope nor a core file", path);
+    look->from_dump = true;
+    if (!as_dump_open(&look->dump, path, err))
+        return false;
+    look->view = look->dump.view;
+    return true;
+}
+
+bool as_look_open(struct as_look *look, const char *argument, struct as_error *err)
+{
+    *look = (struct as_look){.snapshot.chunk_fd = -1};
+    return is_number(argument) ? open_process(look, argument, err) : open_file(look, argument, err);
+}
+
+bool as_look_take(struct as_look *look, const struct as_options *options, struct as_dump_writer *writer, bool chunks,
+                  struct as_error *err)
+{
+    if (look->from_dump)
+        return true;
+    struct as_snapshot_options how = {
+        .chunk_fd = writer && chunks ? writer->file.fd : -1,
+        .allowed_sources = options->allowed_sources,
+        .no_stop = options->no_stop,
+    };
+    if (!as_snapshot_take(look->target, &how, &look->snapshot, err))
+        return false;
+    if (!writer) {
+        look->view = as_snapshot_view(&look->snapshot);
+        return true;
+    }
+    // Read back what was written: whatever we make of it, another reader of the file will make of it too.
+    if (!as_dump_finish(writer, &look->snapshot, err) ||
+        !as_dump_open_fd(&look->dump, writer->file.fd, "the dump just made", err))
+        return false;
+    look->view = look->dump.view;
+    return true;
+}
+
+void as_look_close(struct as_look *look)
+{
+    as_dump_file_close(&look->dump);
+    as_snapshot_free(&look->snapshot);
+    as_target_close(look->target);
+    look->target = NULL;
+}

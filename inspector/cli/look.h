@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// From what people type (a pid, a core, a dump) to a view, which is all that the commands work on.
+#pragma once
+
+#include "base/error.h"
+#include "cli/options.h"
+#include "dump/dump.h"
+#include "snapshot/snapshot.h"
+#include "target/target.h"
+
+// A TARGET argument, opened: a live target, or a dump file.
+struct as_look {
+    struct as_view view;
+    bool from_dump;
+    struct as_target *target;
+    struct as_snapshot snapshot;
+    struct as_dump_file dump;
+};
+// Opens without looking yet. Digits alone are a pid ("./123" is a file of that name); a file is a dump or a core by its
+// first bytes. AS_NO_TARGET, AS_DENIED, AS_UNSUPPORTED, AS_BAD_INPUT, AS_USAGE.
+bool as_look_open(struct as_look *look, const char *argument, struct as_error *err);
+
+// Takes the snapshot and makes the view; a dump file's is there already. `writer`: begun, and finished here, with chunk
+// records in it when `chunks`; NULL: nothing is written, and the view has no chunks.
+bool as_look_take(struct as_look *look, const struct as_options *options, struct as_dump_writer *writer, bool chunks,
+                  struct as_error *err);
+void as_look_close(struct as_look *look);

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
+#include "cli/options.h"
+
+#include "cli/names.h"
+#include "libc/libc.h"
+#include "png/palette.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPT_LAYOUT_SOURCE = 256, OPT_MODE, OPT_PALETTE, OPT_SCALE, OPT_JSON, OPT_CHUNKS };
+
+static const struct option long_options[] = {
+    {"help", no_argument, NULL, 'h'},
+    {"output", required_argument, NULL, 'o'},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"chunks", no_argument, NULL, OPT_CHUNKS},
+    {"palette", required_argument, NULL, OPT_PALETTE},
+    {"scale", required_argument, NULL, OPT_SCALE},
+    {"layout-source", required_argument, NULL, OPT_LAYOUT_SOURCE},
+    {"mode", required_argument, NULL, OPT_MODE},
+    {0},
+};
+
+// Which commands' option this is; 0: every command's.
+static uint32_t bit_of(int option)
+{
+    switch (option) {
+    case 'o':
+        return AS_OPTION_OUTPUT;
+    case OPT_JSON:
+        return AS_OPTION_JSON;
+    case OPT_CHUNKS:
+        return AS_OPTION_CHUNKS;
+    case OPT_PALETTE:
+        return AS_OPTION_PALETTE;
+    case OPT_SCALE:
+        return AS_OPTION_SCALE;
+    default:
+        return 0;
+    }
+}
+
+// "dwarf,symtab": a bit for each.
+static bool read_sources(const char *list, uint32_t *allowed, struct as_error *err)
+{
+    *allowed = 0;
+    while (*list) {
+        size_t length = strcspn(list, ",");
+        uint32_t source = AS_LAYOUT_DWARF;
+        while (source <= AS_LAYOUT_SCAN &&
+               (strncmp(list, as_source_name(source), length) != 0 || as_source_name(source)[length] != '\0'))
+            source++;
+        if (source > AS_LAYOUT_SCAN)
+            return as_fail(err, AS_USAGE,
+                           "--layout-source '%.*s': it is a list of dwarf, symtab, relocation, decode, scan",
+                           (int)length, list);
+        *allowed |= 1u << source;
+        list += length;
+        list += *list == ',';
+    }
+    return *allowed != 0 || as_fail(err, AS_USAGE, "--layout-source needs at least one source");
+}
+
+static bool read_scale(const char *text, uint32_t *scale, struct as_error *err)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || value < 1 || value > 16)
+        return as_fail(err, AS_USAGE, "--scale '%s': it is 1 to 16 pixels for a page of an overview", text);
+    *scale = (uint32_t)value;
+    return true;
+}
+
+static bool read_value(struct as_options *o, int option, const char *value, struct as_error *err)
+{
+    switch (option) {
+    case 'h':
+        o->help = true;
+        return true;
+    case 'o':
+        o->output = value;
+        return true;
+    case OPT_JSON:
+        o->json = true;
+        return true;
+    case OPT_CHUNKS:
+        o->chunks = true;
+        return true;
+    case OPT_SCALE:
+        return read_scale(value, &o->scale, err);
+    case OPT_LAYOUT_SOURCE:
+        return read_sources(value, &o->allowed_sources, err);
+    case OPT_PALETTE:
+        o->palette = strcmp(value, "safe") == 0 ? AS_PALETTE_SAFE : AS_PALETTE_PHUSION;
+        return o->palette == AS_PALETTE_SAFE || strcmp(value, "phusion") == 0 ||
+               as_fail(err, AS_USAGE, "--palette '%s': it is phusion or safe", value);
+    case OPT_MODE:
+        o->no_stop = strcmp(value, "live") == 0;
+        return o->no_stop || strcmp(value, "freeze") == 0 ||
+               as_fail(err, AS_USAGE, "--mode '%s': it is freeze or live", value);
+    default:
+        return as_fail(err, AS_INTERNAL, "an option without a meaning: %d", option);
+    }
+}
+
+bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes, struct as_error *err)
+{
+    *o = (struct as_options){.allowed_sources = AS_LAYOUT_ANY, .scale = 4};
+    opterr = 0;
+    optind = 1;
+    for (;;) {
+        int option = getopt_long(argc, argv, ":ho:", long_options, NULL);
+        if (option == -1)
+            break;
+        // For a long option optopt says little, but the word itself is the one just passed.
+        const char *word = argv[optind - 1];
+        if (option == ':')
+            return as_fail(err, AS_USAGE, "%s: the option '%s' needs a value", argv[0], word);
+        if (option == '?')
+            return as_fail(err, AS_USAGE, "%s: there is no option '%s' (arenadump %s --help lists them)", argv[0], word,
+                           argv[0]);
+        uint32_t bit = bit_of(option);
+        if (bit && !(takes & bit))
+            return as_fail(err, AS_USAGE,
+                           "%s: the option '%s' belongs to another command (arenadump --help lists them)", argv[0],
+                           word);
+        if (!read_value(o, option, optarg, err))
+            return false;
+    }
+    if (o->help)
+        return true;
+    if (optind == argc)
+        return as_fail(err, AS_USAGE, "%s: of what? Give a process id, a core file or a dump file", argv[0]);
+    o->target = argv[optind++];
+    if (optind < argc)
+        return as_fail(err, AS_USAGE, "%s: one target at a time; '%s' is one too many", argv[0], argv[optind]);
+    if ((takes & AS_OPTION_OUTPUT) && !o->output)
+        return as_fail(err, AS_USAGE, "%s: where to? Give -o", argv[0]);
+    return true;
+}

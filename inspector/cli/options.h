@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// The command line of each command: one table of options, of which each command takes some.
+#pragma once
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum as_option_bits {
+    AS_OPTION_JSON = 1,
+    AS_OPTION_CHUNKS = 2,
+    AS_OPTION_OUTPUT = 4,
+    AS_OPTION_PALETTE = 8,
+    AS_OPTION_SCALE = 16,
+};
+
+struct as_options {
+    const char *target;
+    const char *output;
+    bool json, chunks, help;
+    bool no_stop;             // --mode live
+    uint32_t allowed_sources; // --layout-source
+    uint32_t palette;         // as_palette
+    uint32_t scale;
+};
+
+// Reads what follows the command's name. `takes` is a set of as_option_bits; --help, --layout-source and --mode are taken
+// everywhere. AS_USAGE names what was wrong and what would be right. With --help the rest is not looked at.
+bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes, struct as_error *err);

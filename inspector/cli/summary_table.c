@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+// The summary for the terminal: what a tired engineer has to know first comes first.
+#include "cli/summary.h"
+
+#include "cli/names.h"
+#include "cli/text.h"
+#include "cli/writer.h"
+#include "libc/libc.h"
+#include "target/target.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORST = 5, BAR_COLUMNS = 16, MAX_WARNINGS = 12, MAX_THREADS = 6 };
+
+// A row of the ledger as people see it. `colour` is the terminal's.
+struct row {
+    const char *label, *note;
+    size_t offset; // in struct as_ledger
+    int colour;
+};
+#define ROW(field, label, colour, note)                                                                                \
+    {                                                                                                                  \
+        label, note, offsetof(struct as_ledger, field), colour                                                         \
+    }
+static const struct row rows[] = {
+    ROW(in_use, "in use", 31, "the application holds it"),
+    ROW(mmapped_in_use, "mmapped, in use", 31, "likewise, in mappings of its own"),
+    ROW(mmapped_slack, "mmapped, slack", 31, "rounding of those to pages"),
+    ROW(tcache, "tcache", 33, "freed, kept in threads' caches"),
+    ROW(fastbin, "fastbin", 33, "freed, kept in fastbins"),
+    ROW(releasable, "releasable", 32, "free: malloc_trim(0) returns it"),
+    ROW(withheld, "withheld", 36, "free: only a deep trim returns it"),
+    ROW(stranded, "stranded", 90, "free, on pages that are pinned"),
+    ROW(metadata, "metadata", 34, "malloc's own headers"),
+    ROW(other_file, "files", 35, "not malloc's: program, libraries"),
+    ROW(other_anon, "other anonymous", 35, "not malloc's: own mmap, GC, JIT"),
+    ROW(other_shmem, "shared memory", 35, "not malloc's"),
+    ROW(stacks, "stacks", 35, "of threads"),
+    ROW(unknown, "unknown", 90, "could not be told apart"),
+};
+enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
+
+static uint64_t value_of(const struct row *row, const struct as_ledger *l)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)l + row->offset, sizeof value);
+    return value;
+}
+
+struct sorted_row {
+    const struct row *row;
+    uint64_t bytes;
+};
+
+// Largest first; what is not known comes last, lest it look like the largest.
+static int by_bytes(const void *a, const void *b)
+{
+    uint64_t x = ((const struct sorted_row *)a)->bytes + 1, y = ((const struct sorted_row *)b)->bytes + 1;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void put_header(struct as_writer *w, const struct as_view *v)
+{
+    const struct as_dump_meta *m = v->meta;
+    char name[80], command[400], size[AS_SIZE_TEXT], swap[AS_SIZE_TEXT], time[AS_TIME_SIZE];
+    as_safe_text(m->comm, sizeof m->comm, 32, w->style->ascii, name, sizeof name);
+    const char *line = as_view_string(v, m->cmdline);
+    if (!*line)
+        line = as_view_string(v, m->exe);
+    as_bold(w, "%s", name);
+    fprintf(w->out, " (pid %" PRIu32 ")  ", m->pid);
+    size_t used = strlen(name) + 16;
+    as_put(w, "%s\n", as_safe_text(line, SIZE_MAX, w->style->columns - used, w->style->ascii, command, sizeof command));
+    as_put(w, "Rss ");
+    as_bold(w, "%s", as_format_size(m->rss, size));
+    as_put(w, ", swap %s, %" PRIu32 " thread%s, %s", as_format_size(m->swap, swap), m->thread_count,
+           m->thread_count == 1 ? "" : "s", as_malloc_name(m->malloc_kind));
+    if (m->malloc_kind == AS_MALLOC_GLIBC && v->malloc_count && *as_view_string(v, v->mallocs[0].version))
+        as_put(w, " %s",
+               as_safe_text(as_view_string(v, v->mallocs[0].version), SIZE_MAX, 12, true, command, sizeof command));
+    if (as_format_time(m->time_ns, time))
+        as_put(w, ", %.19sZ", time);
+    as_put(w, "\n");
+    if (m->malloc_kind != AS_MALLOC_GLIBC)
+        as_wrapped(
+            w, 0,
+            "Malloc here is not glibc's: %s. Its memory stands in the rows that are not malloc's; "
+            "arenas below are glibc's.",
+            as_safe_text(as_view_string(v, m->malloc_detail), SIZE_MAX, 200, w->style->ascii, command, sizeof command));
+}
+
+static void put_ledger(struct as_writer *w, const struct as_view *v)
+{
+    struct sorted_row sorted[ROW_COUNT];
+    uint64_t sum = 0, largest = 0;
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        sorted[i] = (struct sorted_row){&rows[i], value_of(&rows[i], &v->totals->ledger)};
+        sum = as_add(sum, sorted[i].bytes);
+        if (sorted[i].bytes != AS_UNKNOWN && sorted[i].bytes > largest)
+            largest = sorted[i].bytes;
+    }
+    qsort(sorted, ROW_COUNT, sizeof sorted[0], by_bytes);
+
+    // Shares are of Rss; of the rows' own sum where Rss is not known (a core).
+    uint64_t whole = v->meta->rss != AS_UNKNOWN ? v->meta->rss : sum;
+    as_heading(w, "What holds it");
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        char size[AS_SIZE_TEXT];
+        const struct sorted_row *s = &sorted[i];
+        if (s->bytes == 0)
+            continue;
+        as_put(w, "  %-16s %11s ", s->row->label, as_format_size(s->bytes, size));
+        if (s->bytes != AS_UNKNOWN && whole != AS_UNKNOWN && whole)
+            as_put(w, "%5.1f %% ", 100.0 * (double)s->bytes / (double)whole);
+        else
+            as_put(w, "%8s", "");
+        as_bar(w, s->row->colour, s->bytes == AS_UNKNOWN ? 0 : s->bytes, largest, BAR_COLUMNS);
+        as_dim(w, " %.*s\n", (int)(w->style->columns - 56), s->row->note);
+    }
+    const struct as_ledger *l = &v->totals->ledger;
+    char returned[AS_SIZE_TEXT], untouched[AS_SIZE_TEXT], used[AS_SIZE_TEXT], idle[AS_SIZE_TEXT];
+    as_wrapped(w, 2, "Not in Rss: %s returned already, %s never touched, swapped %s in use and %s free.",
+               as_format_size(l->returned, returned), as_format_size(l->untouched, untouched),
+               as_format_size(l->swapped_in_use, used), as_format_size(l->swapped_free, idle));
+}
+
+static void put_forecast(struct as_writer *w, const struct as_view *v)
+{
+    const struct as_ledger *l = &v->totals->ledger;
+    char size[AS_SIZE_TEXT];
+    uint64_t deeper = l->deep_trim == AS_UNKNOWN || l->malloc_trim == AS_UNKNOWN ? AS_UNKNOWN
+                      : l->deep_trim > l->malloc_trim                            ? l->deep_trim - l->malloc_trim
+                                                                                 : 0;
+    as_heading(w, "What would come back");
+    as_put(w, "  malloc_trim(0)   ");
+    as_bold(w, "%11s", as_format_size(l->malloc_trim, size));
+    if (v->meta->target_kind == AS_TARGET_PROCESS && l->malloc_trim != AS_UNKNOWN && l->malloc_trim)
+        as_put(w, "  gdb -p %" PRIu32 " -batch -ex 'call (int)malloc_trim(0)'", v->meta->pid);
+    as_put(w, "\n  a deep trim adds ");
+    as_bold(w, "%11s", as_format_size(deeper, size));
+    if (deeper && deeper != AS_UNKNOWN)
+        as_put(w, "  tops of thread arenas: malloc_trim never does");
+    as_put(w, "\n");
+}
+
+static void put_threads(struct as_writer *w, const struct as_view *v, const struct as_arena_threads *threads,
+                        uint32_t arena)
+{
+    char line[600] = "", name[80];
+    size_t used = 0, shown = 0;
+    uint64_t first = threads->first[arena], end = threads->first[arena + 1];
+    for (uint64_t i = first; i < end && shown < MAX_THREADS; i++, shown++) {
+        const struct as_dump_thread *t = &v->threads[threads->order[i]];
+        as_safe_text(t->name, sizeof t->name, 40, w->style->ascii, name, sizeof name);
+        used += (size_t)snprintf(line + used, sizeof line - used, "%s%s%s%" PRIu32, i > first ? ", " : "", name,
+                                 *name ? " " : "tid ", t->tid);
+    }
+    if (end - first > shown)
+        snprintf(line + used, sizeof line - used, " and %" PRIu64 " more", end - first - shown);
+    as_wrapped(w, 4, "%s", end > first ? line : "no thread of its own found");
+}
+
+static void put_arenas(struct as_writer *w, const struct as_view *v, const struct as_arena_threads *threads)
+{
+    uint32_t worst[WORST];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < v->arena_count; i++) {
+        // Insertion into the few worst so far; of equals the first stays ahead. Unknown + 1 is 0: the end of the order.
+        uint64_t idle = as_arena_idle(&v->arenas[i].ledger) + 1;
+        uint32_t at = count;
+        while (at > 0 && as_arena_idle(&v->arenas[worst[at - 1]].ledger) + 1 < idle)
+            at--;
+        if (at >= WORST)
+            continue;
+        if (count < WORST)
+            count++;
+        memmove(&worst[at + 1], &worst[at], (count - at - 1) * sizeof worst[0]);
+        worst[at] = i;
+    }
+    if (count == 0)
+        return;
+    if (v->arena_count > count)
+        as_heading(w, "The %" PRIu32 " arenas of %" PRIu64 " that hold most free memory", count, v->arena_count);
+    else
+        as_heading(w, "Arenas");
+    as_dim(w, "  %-16s %5s %10s %10s %10s %10s %10s\n", "", "heaps", "in use", "cached", "releasable", "withheld",
+           "stranded");
+    for (uint32_t i = 0; i < count; i++) {
+        const struct as_dump_arena *a = &v->arenas[worst[i]];
+        char label[24], cells[5][AS_SIZE_TEXT];
+        snprintf(label, sizeof label, a->flags & AS_ARENA_MAIN ? "main" : "0x%" PRIx64, a->address);
+        as_put(w, "  %-16s %5" PRIu32 " %10s %10s %10s %10s %10s\n", label, a->heap_count,
+               as_format_size(a->ledger.in_use, cells[0]),
+               as_format_size(as_add(a->ledger.tcache, a->ledger.fastbin), cells[1]),
+               as_format_size(a->ledger.releasable, cells[2]), as_format_size(a->ledger.withheld, cells[3]),
+               as_format_size(a->ledger.stranded, cells[4]));
+        put_threads(w, v, threads, worst[i]);
+    }
+}
+
+static void put_pins(struct as_writer *w, const struct as_view *v, const struct as_pins *pins)
+{
+    if (pins->count == 0)
+        return;
+    as_heading(w, "Pins: chunks in use that keep free memory from being returned");
+    as_dim(w, "  %12s %10s %12s %11s %11s\n", "chunk size", "count", "pages kept", "stranded", "below tails");
+    for (uint64_t i = 0; i < pins->count && i < WORST; i++) {
+        const struct as_dump_size *s = &v->sizes[pins->order[i]];
+        char size[AS_SIZE_TEXT], stranded[AS_SIZE_TEXT], tail[AS_SIZE_TEXT];
+        as_put(w, "  %12s %10" PRIu64 " %12" PRIu64 " %11s %11s\n", as_format_size(s->chunk_size, size), s->pin_count,
+               s->pin_pages, as_format_size(s->pin_stranded, stranded), as_format_size(s->tail_bytes, tail));
+    }
+}
+
+static void put_provenance(struct as_writer *w, const struct as_view *v)
+{
+    const struct as_dump_meta *m = v->meta;
+    const char *source = v->malloc_count ? as_source_name(v->mallocs[0].layout_source) : NULL;
+    char pause[AS_SIZE_TEXT], read[AS_SIZE_TEXT];
+    as_heading(w, "How this was found");
+    as_wrapped(w, 2, "Mode %s: the target stood still for %s, reading took %s. Layout of malloc: %s. %s%s",
+               as_mode_name(m->mode), as_format_duration(m->pause_ns, pause), as_format_duration(m->read_ns, read),
+               source ? source : "none found",
+               m->flags & AS_META_EXACT ? "Exact: the rows sum to Rss to the byte." : "Not exact: see the warnings.",
+               m->flags & AS_META_RESIDENCY_KNOWN ? "" : " Which pages are resident is not wholly known.");
+    if (v->warning_count == 0)
+        return;
+    as_heading(w, "Warnings");
+    for (uint64_t i = 0; i < v->warning_count && i < MAX_WARNINGS; i++) {
+        char text[800];
+        as_safe_text(as_view_string(v, v->warnings[i].text), SIZE_MAX, 500, w->style->ascii, text, sizeof text);
+        as_wrapped(w, 2, "%s: %s", as_warning_name(v->warnings[i].code), text);
+    }
+    if (v->warning_count > MAX_WARNINGS)
+        as_put(w, "  and %" PRIu64 " more: summary --json has them all\n", v->warning_count - MAX_WARNINGS);
+}
+
+bool as_summary_table(FILE *out, const struct as_view *v, const struct as_table_style *style, struct as_error *err)
+{
+    struct as_arena_threads threads = {0};
+    struct as_pins pins = {0};
+    struct as_writer writer = {out, style};
+    bool ok = as_arena_threads_sort(&threads, v, err) && as_pins_sort(&pins, v, err);
+    if (ok) {
+        put_header(&writer, v);
+        put_ledger(&writer, v);
+        put_forecast(&writer, v);
+        put_arenas(&writer, v, &threads);
+        put_pins(&writer, v, &pins);
+        put_provenance(&writer, v);
+    }
+    as_arena_threads_free(&threads);
+    as_pins_free(&pins);
+    return ok;
+}
