@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def find_arenadump() -> str:
 
 def is_dump(target: str) -> bool:
     """Whether the target is a file that begins as a dump does. A number is a PID, unless it is written as a path."""
-    if target.isdigit():
+    if re.fullmatch("[0-9]+", target):
         return False
     try:
         # Not blocking: the name may be a FIFO's.
@@ -62,15 +63,15 @@ def is_dump(target: str) -> bool:
     except OSError:
         return False  # arenadump says what is wrong with it
     try:
-        return os.read(fd, len(fmt.MAGIC)) == fmt.MAGIC
+        return os.read(fd, len(fmt.MAGIC) - 1) == fmt.MAGIC[:-1]  # one that lost its newline in a transfer, too
     except OSError:
         return False
     finally:
         os.close(fd)
 
 
-def capture(target: str, *, chunks: bool = False) -> Look:
-    """Look at the target; a dump file is opened as it is.
+def capture(target: str, options: Sequence[str] = ()) -> Look:
+    """Look at the target; a dump file is opened as it is. `options` are arenadump's ("--chunks", "--mode=live").
 
     What arenadump remarks on stderr is passed on; its failure is an ArenascopeError with its exit code and its words.
     The temporary dump lies in a directory of ours (0700) and has no name any more when this returns: the mapping alone
@@ -80,7 +81,7 @@ def capture(target: str, *, chunks: bool = False) -> Look:
         return Look(Dump(target), from_dump=True)
     with tempfile.TemporaryDirectory(prefix="arenascope-") as folder:
         path = str(Path(folder) / "dump")
-        run_arenadump(["dump", *(["--chunks"] if chunks else []), "-o", path, "--", target])
+        run_arenadump(["dump", *options, "-o", path, "--", target])
         return Look(Dump(path), from_dump=False)
 
 

@@ -85,7 +85,8 @@ LEDGER: Final = _record(
     (" ".join(LEDGER_ROWS), U64),
     (" ".join(ABSENT_ROWS), U64),
     (" ".join(FORECAST_ROWS), U64),
-    ("reserved", (U64, (6,))),
+    ("hugetlb", U64),
+    ("reserved", (U64, (5,))),
 )
 TALLY: Final = _record(("count bytes", U64))
 TALLIES: Final = _record((" ".join(TALLY_NAMES), TALLY))

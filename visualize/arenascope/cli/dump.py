@@ -6,6 +6,7 @@ from __future__ import annotations
 import click
 
 from arenascope.capture import run_arenadump
+from arenascope.cli.options import for_arenadump, looking
 from arenascope.cli.progress import waiting
 
 
@@ -13,8 +14,12 @@ from arenascope.cli.progress import waiting
 @click.argument("target")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Where to write the dump (mode 0600).")
 @click.option("--chunks", is_flag=True, help="Record every chunk too, not only every page.")
-def dump(target: str, output: str, *, chunks: bool) -> None:
-    """Write what can be seen of TARGET to a dump file: sizes and addresses, never the heap's contents."""
+@looking
+def dump(target: str, output: str, mode: str | None, layout_source: str | None, *, chunks: bool) -> None:
+    """Write all that is known of TARGET's memory to a file.
+
+    Sizes, addresses and names; never the contents of the heap.
+    """
+    options = for_arenadump(mode, layout_source, chunks=chunks)
     with waiting(f"looking at {target}"):
-        words = run_arenadump(["dump", *(["--chunks"] if chunks else []), "-o", output, "--", target])
-    click.echo(words, nl=False)
+        run_arenadump(["dump", *options, f"--output={output}", "--", target])

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -45,10 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except click.Abort:
         return 128 + signal.SIGINT
-    except BrokenPipeError:
-        # The reader went away (`| head`): no complaint, and none at the interpreter's exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 128 + signal.SIGPIPE
     except (ArenascopeError, OSError, MemoryError) as error:
         return _fail(error)
     return code if isinstance(code, int) else Code.OK
@@ -56,6 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run() -> None:
     """Entry point of the console script."""
+    # A reader that goes away (`| head`) ends us as it ends every other filter, without a word.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    # The temporary dump is removed when we are told to go.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(main())
 
 

@@ -8,6 +8,7 @@ import json
 import click
 
 from arenascope.capture import capture
+from arenascope.cli.options import for_arenadump, looking
 from arenascope.cli.progress import waiting
 from arenascope.render.terminal import console, render_summary
 from arenascope.summary import summarize
@@ -16,10 +17,11 @@ from arenascope.summary import summarize
 @click.command()
 @click.argument("target")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/summary.schema.json) instead of tables.")
-def summary(target: str, *, as_json: bool) -> None:
-    """Show the ledger of TARGET: what holds its memory, and what would come back."""
+@looking
+def summary(target: str, mode: str | None, layout_source: str | None, *, as_json: bool) -> None:
+    """Show where the memory of TARGET went, and what would come back."""
     with waiting(f"looking at {target}"):
-        look = capture(target)
+        look = capture(target, for_arenadump(mode, layout_source))
         facts = summarize(look.dump, from_dump=look.from_dump)
     if as_json:
         click.echo(json.dumps(facts, indent=2, ensure_ascii=False))

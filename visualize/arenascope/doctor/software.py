@@ -37,7 +37,7 @@ def arenadump() -> Check:
     if version and version[0] != __version__:
         return Check("arenadump", Status.LIMITED, f"{found}; this arenascope is {__version__}", reinstall, basic=True)
     for feature, (loss, package) in FEATURES.items():
-        if not re.search(rf"\+{feature}\b", words):
+        if not re.search(rf"\b{feature} yes\b", words):
             fix = f"apt-get install {package} && {reinstall}"
             return Check("arenadump", Status.LIMITED, f"{found}; built without {feature}: {loss}", fix, basic=True)
     return Check("arenadump", Status.OK, found, basic=True)

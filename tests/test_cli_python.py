@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT
+"""The `arenascope` command as people run it: what it prints, what it writes, how it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_dump as synthetic
+from tools import harness
+
+from arenascope import format as fmt
+from arenascope import text
+from arenascope.errors import Code
+
+PARK = "import sys; print('.', flush=True); sys.stdin.read()"
+
+
+def arenascope(
+    *arguments: object, arenadump: Path | str | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "160"}
+    if arenadump:
+        environment["ARENASCOPE_ARENADUMP"] = str(arenadump)
+    command = [sys.executable, "-m", "arenascope", *map(str, arguments)]
+    options = {"capture_output": True, "text": True, "timeout": 120, "env": environment, **options}
+    done: subprocess.CompletedProcess[str] = subprocess.run(command, check=False, **options)
+    return done
+
+
+@pytest.fixture(scope="module")
+def parked() -> Iterator[int]:
+    """The PID of a Python that waits."""
+    with subprocess.Popen([sys.executable, "-c", PARK], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        child.stdout.readline()
+        yield child.pid
+
+
+@pytest.fixture
+def synthetic_dump(tmp_path: Path) -> Path:
+    return synthetic.write(tmp_path / "synthetic.dump", synthetic.sections())
+
+
+def test_summary_of_a_process(arenadump: harness.Arenadump, parked: int) -> None:
+    done = arenascope("summary", parked, arenadump=arenadump.path)
+    assert done.returncode == 0, done.stderr
+    for words in (str(parked), "Rss", "in use", "other files", "malloc_trim(0)", "main"):
+        assert words in done.stdout
+
+
+def test_json_of_a_process_sums_to_rss(arenadump: harness.Arenadump, parked: int) -> None:
+    done = arenascope("summary", "--json", parked, arenadump=arenadump.path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["target"]["kind"] == "process"
+    assert summary["target"]["dump_of"] is None
+    assert summary["target"]["pid"] == parked
+    assert sum(summary["ledger"].values()) == summary["kernel"]["rss"]
+
+
+def test_nothing_is_left_behind(arenadump: harness.Arenadump, parked: int, tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "ARENASCOPE_ARENADUMP": str(arenadump.path)}
+    assert arenascope("summary", parked, env=environment).returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dump_then_summary(arenadump: harness.Arenadump, parked: int, tmp_path: Path) -> None:
+    path = tmp_path / "dump"
+    done = arenascope("dump", parked, "-o", path, "--chunks", arenadump=arenadump.path)
+    assert done.returncode == 0, done.stderr
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    # A dump needs no arenadump to be read.
+    summary = json.loads(arenascope("summary", "--json", path, arenadump="/bin/false").stdout)
+    assert summary["target"]["kind"] == "dump"
+    assert summary["target"]["dump_of"] == "process"
+    assert summary["target"]["pid"] == parked
+
+
+def test_errors_have_the_exit_codes_of_the_guide(arenadump: harness.Arenadump, parked: int, tmp_path: Path) -> None:
+    garbage, link = tmp_path / "garbage", tmp_path / "link"
+    garbage.write_bytes(b"nonsense" * 1000)
+    link.symlink_to(garbage)
+    liar = tmp_path / "liar"
+    liar.write_bytes(fmt.MAGIC + bytes(5000))
+    cases: list[tuple[tuple[object, ...], Code]] = [
+        (("summary",), Code.USAGE),
+        (("summary", "--nonsense", parked), Code.USAGE),
+        (("dump", parked), Code.USAGE),
+        (("summary", 2**22 + 1), Code.NO_TARGET),
+        (("summary", tmp_path / "missing"), Code.NO_TARGET),
+        (("summary", garbage), Code.BAD_INPUT),
+        (("summary", liar), Code.BAD_INPUT),
+        (("dump", parked, "-o", link), Code.IO),
+        (("dump", parked, "-o", tmp_path / "no" / "folder"), Code.IO),
+    ]
+    for arguments, code in cases:
+        done = arenascope(*arguments, arenadump=arenadump.path)
+        assert done.returncode == code, (arguments, done.stderr)
+        assert done.stdout == ""
+        assert done.stderr.strip()
+        assert "Traceback" not in done.stderr
+    assert garbage.read_bytes() == b"nonsense" * 1000
+
+
+def test_an_arenadump_that_fails_oddly(tmp_path: Path) -> None:
+    """Its exit code and words come through; a signal is 128 and more; none at all is said in words."""
+    program = tmp_path / "arenadump"
+    cases = {
+        "exit 7": (7, "exit code 7"),
+        "echo 'arenadump: gone \033[31m' >&2; exit 7": (7, "arenascope: gone \\x1b[31m"),
+        "kill -9 $$": (137, "signal 9"),
+        "exit 0": (Code.NO_TARGET, "dump"),
+    }
+    for script, (code, words) in cases.items():
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        done = arenascope("summary", "1", arenadump=program)
+        assert done.returncode == code, script
+        assert words in done.stderr, script
+    done = arenascope("summary", "1", arenadump=tmp_path / "missing")
+    assert done.returncode == Code.USAGE
+    assert "ARENASCOPE_ARENADUMP" in done.stderr
+
+
+def test_a_number_is_a_pid_and_a_path_is_a_file(synthetic_dump: Path) -> None:
+    numbered = synthetic_dump.rename(synthetic_dump.parent / "123")
+    folder = numbered.parent
+    assert arenascope("summary", "./123", cwd=folder).returncode == 0
+    assert "synthetic" not in arenascope("summary", "123", cwd=folder).stdout
+
+
+def test_names_cannot_command_the_terminal(synthetic_dump: Path) -> None:
+    done = arenascope("summary", synthetic_dump)
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    assert "synth\\x1b[31m" in done.stdout
+
+
+def test_unknown_is_never_shown_as_zero(tmp_path: Path) -> None:
+    made = synthetic.sections()
+    ledger = made["totals"][0]["ledger"]
+    ledger["stranded"] = ledger["returned"] = made["arenas"][0]["ledger"]["stranded"] = fmt.UNKNOWN
+    made["meta"][0]["rss"] = fmt.UNKNOWN
+    done = arenascope("summary", synthetic.write(tmp_path / "dump", made))
+    assert "Rss unknown" in done.stdout
+    lines = {line.split("  ")[0].strip(): line for line in done.stdout.splitlines()}
+    assert "unknown" in lines["stranded"]
+    assert "unknown" in lines["deep trim"]
+    assert "returned unknown" in done.stdout
+    assert "unknown" in next(line for line in done.stdout.splitlines() if line.startswith("0x"))
+
+
+def test_a_reader_that_goes_away(synthetic_dump: Path) -> None:
+    command = f"{sys.executable} -m arenascope summary --json {synthetic_dump} | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode in {0, -13, 141}
+    assert done.stderr == ""
+
+
+def test_output_that_cannot_be_written(synthetic_dump: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = arenascope(
+            "summary", "--json", synthetic_dump, capture_output=False, stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == Code.IO
+    assert "No space left" in done.stderr
+
+
+def test_doctor(arenadump: harness.Arenadump) -> None:
+    done = arenascope("doctor", "--json", arenadump=arenadump.path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["schema"] == "arenascope.doctor/1"
+    assert report["ok"] is True
+    checks = {check["name"]: check for check in report["checks"]}
+    assert checks["inspection"]["status"] == "ok", checks["inspection"]
+    assert checks["libc"]["status"] == "ok", checks["libc"]
+    assert {check["status"] for check in report["checks"]} <= {"ok", "limited", "missing"}
+    lines = arenascope("doctor", arenadump=arenadump.path).stdout.splitlines()
+    assert sum(line.startswith(("ok ", "limited ", "missing ")) for line in lines) == len(checks)
+
+
+def test_doctor_without_arenadump(tmp_path: Path) -> None:
+    done = arenascope("doctor", "--json", arenadump=tmp_path / "missing")
+    assert done.returncode == 1
+    report = json.loads(done.stdout)
+    assert report["ok"] is False
+    assert report["checks"][0]["status"] == "missing"
+    assert report["checks"][0]["fix"]
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1024 * 1024 - 1, "1.0 MiB"),
+        (1536 << 20, "1.5 GiB"),
+        (2**64 - 2, "16.0 EiB"),
+        (None, "unknown"),
+    ],
+)
+def test_sizes(number: int | None, shown: str) -> None:
+    assert text.size(number) == shown

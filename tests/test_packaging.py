@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""What strangers install: the wheel, the sdist, and both programs in a fresh environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = "from setuptools import build_meta as b; import sys; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
+
+pytestmark = pytest.mark.slow
+
+
+def build(kind: str, source: Path, folder: Path) -> Path:
+    """Build a "wheel" or an "sdist" with the setuptools that is installed here: no network."""
+    command = [sys.executable, "-c", BUILD, kind, str(folder)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / done.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # From a copy: building writes beside setup.py.
+    source = tmp_path_factory.mktemp("tree") / "source"
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, files.split("\0")):
+        if (ROOT / name).exists():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, source / name)
+    return build("sdist", source, tmp_path_factory.mktemp("sdist"))
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from the sdist, so that what the sdist lacks is found out."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder)
+    return build("wheel", next(folder.iterdir()), tmp_path_factory.mktemp("wheel"))
+
+
+def test_wheel_is_of_one_platform_and_carries_the_program(wheel: Path) -> None:
+    assert "-py3-none-linux_" in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        (program,) = (entry for entry in archive.infolist() if entry.filename.endswith("/scripts/arenadump"))
+        assert program.external_attr >> 16 & 0o777 == 0o755
+        assert archive.read(program)[:4] == b"\x7fELF"
+        names = archive.namelist()
+    assert "arenascope/cli/main.py" in names
+    assert "arenascope/py.typed" in names
+    assert not [name for name in names if name.endswith((".c", ".pyc")) or name.startswith("tests")]
+
+
+def test_sdist_carries_the_sources(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    files = subprocess.run(
+        ["git", "ls-files", "inspector", "visualize"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert set(files.stdout.split()) <= names
+    assert {"meson.build", "meson_options.txt", "setup.py", "pyproject.toml", "LICENSE", "README.md"} <= names
+
+
+def test_both_programs_run_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*install, str(wheel)], check=True)
+    folder = tmp_path / "venv" / "bin"
+    assert os.access(folder / "arenadump", os.X_OK)
+    clean = {key: value for key, value in os.environ.items() if key not in {"ARENASCOPE_ARENADUMP", "PYTHONPATH"}}
+    version = subprocess.run(
+        [folder / "arenadump", "--version"], capture_output=True, text=True, check=True, cwd="/"
+    ).stdout
+    # numpy and its friends come from the environment that runs the tests, arenascope from the wheel alone.
+    friends = [path for path in sys.path if path.endswith("site-packages")]
+    clean["PYTHONPATH"] = os.pathsep.join([str(next((tmp_path / "venv/lib").glob("python*/site-packages"))), *friends])
+    script = folder / "arenascope"
+    ours = subprocess.run([script, "--version"], capture_output=True, text=True, check=True, cwd="/", env=clean).stdout
+    assert ours.split()[-1] in version
+    doctor = subprocess.run(
+        [script, "doctor", "--json"], capture_output=True, text=True, check=False, cwd="/", env=clean
+    )
+    assert str(folder / "arenadump") in doctor.stdout, doctor.stderr
