@@ -13,7 +13,7 @@ static bool print_chunks(const struct as_view *v, const char *target, struct as_
     uint64_t torn = 0;
     for (uint64_t i = 0; i < v->heap_count; i++) {
         struct as_chunk_cursor cursor = as_chunks_of(v, &v->heaps[i]);
-        struct as_chunk chunk;
+        struct as_chunk_entry chunk;
         const char *mapped = v->heaps[i].kind == AS_HEAP_MMAPPED ? " mmapped" : "";
         while (as_chunk_next(&cursor, &chunk))
             printf("0x%" PRIx64 " %" PRIu64 " %s%s\n", chunk.address, chunk.size, as_chunk_name(chunk.kind), mapped);

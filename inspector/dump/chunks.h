@@ -12,7 +12,7 @@ struct as_chunk_cursor {
     bool torn; // the records do not cover the heap: more or less than its bytes
 };
 
-struct as_chunk {
+struct as_chunk_entry {
     uint64_t address, size; // bytes, header included
     enum as_chunk_class kind;
 };
@@ -24,7 +24,7 @@ static inline struct as_chunk_cursor as_chunks_of(const struct as_view *v, const
 }
 
 // The next chunk; false after the last. Never one that lies outside the heap, whatever the records say.
-static inline bool as_chunk_next(struct as_chunk_cursor *c, struct as_chunk *chunk)
+static inline bool as_chunk_next(struct as_chunk_cursor *c, struct as_chunk_entry *chunk)
 {
     if (c->next == c->end) {
         c->torn |= c->address != c->limit;

@@ -30,8 +30,8 @@ struct heap_painter {
     struct grid grid;
     uint64_t from, to; // the pages of the picture being drawn
     struct as_chunk_cursor cursor;
-    struct as_chunk chunk; // the last one taken from the cursor; it may reach into rows to come
-    bool more;             // `chunk` is one
+    struct as_chunk_entry chunk; // the last one taken from the cursor; it may reach into rows to come
+    bool more;                   // `chunk` is one
     uint8_t kinds[MAX_UNITS];
 };
 
