@@ -28,6 +28,20 @@ def share(part: int | None, whole: int | None) -> str:
     return f"{100 * part / whole:.1f} %" if part is not None and whole else ""
 
 
+def duration(milliseconds: float | None) -> str:
+    """A time in the unit that fits; "unknown" for None."""
+    if milliseconds is None:
+        return UNKNOWN
+    if milliseconds < 1:
+        return f"{milliseconds * 1000:.0f} µs"
+    return f"{milliseconds:.1f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"  # noqa: PLR2004
+
+
+def plural(number: int | None, noun: str) -> str:
+    """Render a count of things: "1 thread", "2 threads"."""
+    return f"{count(number)} {noun}" + ("" if number == 1 else "s")
+
+
 def printable(name: str) -> str:
     r"""A name that a target chose, safe in a terminal: what is not printable comes out as \xNN or \u{NNNN}."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" if c < "\x80" else f"\\u{{{ord(c):x}}}" for c in name)

@@ -47,7 +47,7 @@ def doctor(*, as_json: bool) -> int:
                 for check in done
             ],
         }
-        click.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(report, indent=2, ensure_ascii=False).encode())  # UTF-8, whatever the locale
     return int(broken)
 
 

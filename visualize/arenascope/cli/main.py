@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -55,6 +56,9 @@ def run() -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     # The temporary dump is removed when we are told to go.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a locale without our bars and arrows
     sys.exit(main())
 
 

@@ -24,6 +24,7 @@ def summary(target: str, mode: str | None, layout_source: str | None, *, as_json
         look = capture(target, for_arenadump(mode, layout_source))
         facts = summarize(look.dump, from_dump=look.from_dump)
     if as_json:
-        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(facts, indent=2, ensure_ascii=False).encode())  # UTF-8, whatever the locale
     else:
-        console().print(render_summary(facts))
+        out = console()
+        out.print(render_summary(facts, ascii_only=out.options.ascii_only))

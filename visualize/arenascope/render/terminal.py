@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The summary as tables in a terminal: Rss, what holds it, what would come back, the worst arenas."""
+"""The summary as tables in a terminal: Rss, what holds it, what would come back, the worst arenas, the pins."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from arenascope.text import UNKNOWN, count, printable, share, size
+from arenascope.text import UNKNOWN, count, duration, plural, printable, share, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rich.console import RenderableType
 
     Json = dict[str, Any]
 
-WORST_ARENAS: Final = 5
-WORST_PINS: Final = 5
-SHOWN_THREADS: Final = 4
+WORST: Final = 5  # arenas, pins
+SHOWN_THREADS: Final = 6
+SHOWN_WARNINGS: Final = 12
+BAR_COLUMNS: Final = 16
 
-# What each row of the ledger is, in the words of docs/ledger.md. Red holds memory in use, grey holds free memory.
+# What each row of the ledger is, in the words of the C program's table. Red: in use. Yellow: cached. Green and cyan:
+# comes back with a trim. Grey: free, but stays.
 ROWS: Final = {
-    "in_use": ("in use", "chunks that the application holds", "red"),
-    "mmapped_in_use": ("mmapped in use", "large chunks with a mapping of their own", "red"),
-    "mmapped_slack": ("mmapped slack", "the rest of those mappings' pages", "dim"),
-    "tcache": ("tcache", "freed, cached by a thread", "yellow"),
-    "fastbin": ("fastbin", "freed, cached by an arena", "yellow"),
-    "stranded": ("stranded", "free, on pages that something else keeps", "bright_black"),
-    "releasable": ("releasable", "free whole pages: malloc_trim(0) returns them", "green"),
-    "withheld": ("withheld", "free whole pages: only a deep trim returns them", "cyan"),
-    "metadata": ("metadata", "malloc's own headers", "dim"),
-    "other_anon": ("other anonymous", "anonymous memory that is not malloc's", "dim"),
-    "other_file": ("other files", "code and mapped files", "dim"),
-    "other_shmem": ("other shared", "tmpfs, memfd, shared anonymous memory", "dim"),
-    "stacks": ("stacks", "of the threads", "dim"),
-    "unknown": ("unknown", "could not be told apart", "magenta"),
+    "in_use": ("in use", "the application holds it", "red"),
+    "mmapped_in_use": ("mmapped, in use", "likewise, in mappings of its own", "red"),
+    "mmapped_slack": ("mmapped, slack", "rounding of those to pages", "red"),
+    "tcache": ("tcache", "freed, kept in threads' caches", "yellow"),
+    "fastbin": ("fastbin", "freed, kept in fastbins", "yellow"),
+    "releasable": ("releasable", "free: malloc_trim(0) returns it", "green"),
+    "withheld": ("withheld", "free: only a deep trim returns it", "cyan"),
+    "stranded": ("stranded", "free, on pages that are pinned", "bright_black"),
+    "metadata": ("metadata", "malloc's own headers", "blue"),
+    "other_file": ("files", "not malloc's: program, libraries", "magenta"),
+    "other_anon": ("other anonymous", "not malloc's: own mmap, GC, JIT", "magenta"),
+    "other_shmem": ("shared memory", "not malloc's", "magenta"),
+    "stacks": ("stacks", "of threads", "magenta"),
+    "unknown": ("unknown", "could not be told apart", "bright_black"),
 }
-FREE_ROWS: Final = ("tcache", "fastbin", "stranded", "releasable", "withheld")
-MALLOC_ROWS: Final = (*FREE_ROWS, "in_use", "metadata", "unknown")
+CACHED: Final = ("tcache", "fastbin")
+IDLE: Final = (*CACHED, "stranded", "releasable", "withheld")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -52,147 +54,157 @@ def console(*, stderr: bool = False) -> Console:
     return made
 
 
-def render_summary(summary: Json) -> RenderableType:
+def render_summary(summary: Json, *, ascii_only: bool = False) -> RenderableType:
     """Everything that the terminal shows of a summary."""
-    return Group(*_parts(summary))
+    return Group(*_parts(summary, bar="#" if ascii_only else "█"))
 
 
-def _parts(summary: Json) -> Iterator[RenderableType]:
+def _parts(summary: Json, bar: str) -> Iterator[RenderableType]:
     yield _heading(summary)
-    yield _ledger(summary)
+    yield _title("What holds it")
+    yield _ledger(summary, bar)
+    yield _absent(summary["absent"])
+    yield _title("What would come back")
     yield _forecast(summary)
-    if summary["arenas"]:
-        yield _arenas(summary["arenas"])
+    arenas = summary["arenas"]
+    if arenas:
+        many = f"The {WORST} arenas of {len(arenas)} that hold most free memory"
+        yield _title(many if len(arenas) > WORST else "Arenas")
+        yield _arenas(sorted(arenas, key=_idle, reverse=True)[:WORST])
     if summary["pins"]:
-        yield _pins(summary["pins"])
+        yield _title("Pins: chunks in use that keep free memory from being returned")
+        yield _pins(summary["pins"][:WORST])
+    yield _title("How this was found")
+    yield _provenance(summary)
     if summary["warnings"]:
-        yield Text()
-    for warning in summary["warnings"]:
-        words = warning["text"] if isinstance(warning, dict) else warning
-        yield Text(f"warning: {printable(words)}", style="magenta")
+        yield _title("Warnings")
+        yield from _warnings(summary["warnings"])
 
 
 def _heading(summary: Json) -> Text:
-    target, allocator, snapshot = summary["target"], summary["allocator"], summary["snapshot"]
-    line = Text(printable(target["comm"] or UNKNOWN), style="bold")
+    target, allocator, kernel = summary["target"], summary["allocator"], summary["kernel"]
+    line = Text(printable(target["comm"]), style="bold")
     if target["pid"] is not None:
-        line.append(f" {target['pid']}")
-    if target["exe"]:
-        line.append(f"  {printable(target['exe'])}", style="dim")
-    facts = [_plural(target["threads"], "thread")]
-    if allocator["glibc"]:
-        facts.append(f"glibc {printable(allocator['glibc'])}")
-    facts.append(f"layout by {allocator['layout_source']}" if allocator["layout_source"] else "no glibc malloc found")
+        line.append(f" (pid {target['pid']})", style="not bold")
+    line.append(f"  {printable(target['cmdline'] or target['exe'] or '')}", style="not bold dim")
+    line.append("\nRss ", style="not bold")
+    line.append(size(kernel["rss"]))
+    facts = [f"swap {size(kernel['swap'])}", plural(target["threads"], "thread"), allocator["malloc"]]
+    if allocator["malloc"] == "glibc" and allocator["glibc"]:
+        facts[-1] += f" {printable(allocator['glibc'])}"
+    if summary["snapshot"]["time"]:
+        facts.append(summary["snapshot"]["time"])
+    line.append(f", {', '.join(facts)}", style="not bold")
     if allocator["malloc"] != "glibc":
-        facts.append(f"malloc() is {allocator['malloc']}'s")
-    facts.append(str(snapshot["mode"]))
-    if snapshot["pause_ms"]:
-        facts.append(f"stopped for {snapshot['pause_ms']:.1f} ms")
-    if snapshot["torn_chunks"]:
-        facts.append(f"{count(snapshot['torn_chunks'])} torn chunks")
-    line.append("\n" + ", ".join(facts), style="dim")
-    line.append("\nRss ")
-    line.append(size(summary["kernel"]["rss"]), style="bold")
-    line.append(f", swapped {size(summary['kernel']['swap'])}")
+        words = f"Malloc here is not glibc's: {printable(allocator['detail'] or UNKNOWN)}."
+        where = "Its memory stands in the rows that are not malloc's; arenas below are glibc's."
+        line.append(f"\n{words} {where}", style="not bold yellow")
     return line
 
 
-def _ledger(summary: Json) -> Table:
-    table = _table("What holds it")
-    table.add_column("row", no_wrap=True)
-    table.add_column("bytes", justify="right", no_wrap=True)
-    table.add_column("of Rss", justify="right", no_wrap=True)
-    table.add_column("what it is", style="dim")
-    rss = summary["kernel"]["rss"]
-    for name, (title, meaning, style) in ROWS.items():
-        held = summary["ledger"][name]
-        if held != 0:  # None is unknown, and is shown as such
-            table.add_row(Text(title, style=style), size(held), share(held, rss), meaning)
-    absent = summary["absent"]
-    gone = ((name.replace("_", " "), absent[name]) for name in ("returned", "untouched"))
-    swapped = ((f"swapped, {state.replace('_', ' ')}", absent[f"swapped_{state}"]) for state in ("in_use", "free"))
-    words = [f"{title} {size(held)}" for title, held in (*gone, *swapped) if held != 0]
-    if words:
-        table.caption = f"not resident: {', '.join(words)}"
+def _ledger(summary: Json, bar: str) -> Table:
+    table = _table("", ">bytes", ">of Rss", "", "what it is")
+    ledger, rss = summary["ledger"], summary["kernel"]["rss"]
+    known = [held for held in ledger.values() if held is not None]
+    # Shares are of Rss; of the rows' own sum where Rss is not known (a core).
+    whole = rss if rss is not None or len(known) < len(ledger) else sum(known)
+    # Largest first; what is not known comes last, lest it look like the largest.
+    for name in sorted(ROWS, key=lambda row: -1 if ledger[row] is None else ledger[row], reverse=True):
+        title, meaning, style = ROWS[name]
+        held = ledger[name]
+        if held != 0:
+            length = round(BAR_COLUMNS * held / max(known)) if held else 0
+            cells = (Text(title, style=style), size(held), share(held, whole), Text(bar * length, style=style))
+            table.add_row(*cells, Text(meaning, style="dim"))
     return table
 
 
+def _absent(absent: Json) -> Text:
+    held = {name: size(number) for name, number in absent.items()}
+    words = f"Not in Rss: {held['returned']} returned already, {held['untouched']} never touched, "
+    return Text(f"{words}swapped {held['swapped_in_use']} in use and {held['swapped_free']} free.", style="dim")
+
+
 def _forecast(summary: Json) -> Table:
-    table = _table("What would come back")
-    table.add_column("how", no_wrap=True)
-    table.add_column("bytes", justify="right", no_wrap=True)
-    table.add_column("of Rss", justify="right", no_wrap=True)
-    table.add_column("what it is", style="dim")
-    rss, forecast = summary["kernel"]["rss"], summary["forecast"]
-    meanings = {
-        "malloc_trim": ("malloc_trim(0)", "what the process itself can call"),
-        "deep_trim": ("deep trim", "malloc_trim(0), and the tops of thread arenas with it"),
-    }
-    for name, (title, meaning) in meanings.items():
-        table.add_row(Text(title, style="green"), size(forecast[name]), share(forecast[name], rss), meaning)
+    trim, deep = (summary["forecast"][name] for name in ("malloc_trim", "deep_trim"))
+    target = summary["target"]
+    how = ""
+    if trim and "process" in {target["kind"], target["dump_of"]}:
+        how = f"gdb -p {target['pid']} -batch -ex 'call (int)malloc_trim(0)'"
+    more = None if trim is None or deep is None else max(deep - trim, 0)
+    table = _table("", ">bytes", ">of Rss", "how")
+    rss = summary["kernel"]["rss"]
+    table.add_row(Text("malloc_trim(0)", style="green"), size(trim), share(trim, rss), how)
+    why = "tops of thread arenas: malloc_trim never does" if more else ""
+    table.add_row(Text("a deep trim adds", style="cyan"), size(more), share(more, rss), Text(why, style="dim"))
     return table
 
 
 def _arenas(arenas: list[Json]) -> Table:
-    shown = sorted(arenas, key=_free, reverse=True)[:WORST_ARENAS]
-    more = f" of {len(arenas)}" if len(arenas) > len(shown) else ""
-    table = _table(f"Arenas with the most free memory resident ({len(shown)}{more})")
-    table.add_column("arena", no_wrap=True)
-    for title in ("heaps", "resident", "in use", "cached", "stranded", "releasable", "withheld"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("threads")
-    for arena in shown:
+    table = _table("", ">heaps", ">in use", ">cached", ">releasable", ">withheld", ">stranded", "threads")
+    for arena in arenas:
         ledger = arena["ledger"]
-        cached = _total(ledger, ("tcache", "fastbin"))
-        cells = (_total(ledger, MALLOC_ROWS), ledger["in_use"], cached)
-        free = (ledger[name] for name in ("stranded", "releasable", "withheld"))
-        name = arena["address"] + (" main" if arena["main"] else "")
-        table.add_row(name, count(arena["heaps"]), *map(size, (*cells, *free)), _threads(arena))
+        cells = [size(ledger["in_use"]), size(_total(ledger, CACHED))]
+        cells += [size(ledger[row]) for row in ("releasable", "withheld", "stranded")]
+        name = "main" if arena["main"] else arena["address"]
+        table.add_row(name, count(arena["heaps"]), *cells, _threads(arena["threads"]))
     return table
 
 
-def _threads(arena: Json) -> str:
-    threads = arena["threads"]
-    names = [f"{thread['tid']} {printable(thread['name'] or '')}".strip() for thread in threads[:SHOWN_THREADS]]
+def _threads(threads: list[Json]) -> str:
+    names = [f"{printable(thread['name']) or 'tid'} {thread['tid']}" for thread in threads[:SHOWN_THREADS]]
     if len(threads) > SHOWN_THREADS:
         names.append(f"and {len(threads) - SHOWN_THREADS} more")
-    if names:
-        return ", ".join(names)
-    attached = arena["attached_threads"]
-    return "none" if attached == 0 else f"{count(attached)} attached"
+    return ", ".join(names) or "no thread of its own found"
 
 
 def _pins(pins: list[Json]) -> Table:
-    shown = sorted(pins, key=lambda pin: pin["stranded"] or 0, reverse=True)[:WORST_PINS]
-    table = _table("Chunks that keep pages from being returned")
-    for title in ("chunk size", "chunks", "pages kept", "stranded with them"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for pin in shown:
-        table.add_row(size(pin["chunk_size"]), count(pin["count"]), count(pin["pages"]), size(pin["stranded"]))
+    table = _table(">chunk size", ">count", ">pages kept", ">stranded", ">below tails")
+    for pin in pins:
+        cells = (count(pin["count"]), count(pin["pages"]), size(pin["stranded"]), size(pin["tail_bytes"]))
+        table.add_row(size(pin["chunk_size"]), *cells)
     return table
 
 
-def _table(title: str) -> Table:
-    return Table(
-        title=f"\n{title}",
-        title_justify="left",
-        title_style="bold",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        show_edge=False,
-    )
+def _provenance(summary: Json) -> Text:
+    snapshot = summary["snapshot"]
+    pause, read = duration(snapshot["pause_ms"]), duration(snapshot["read_ms"])
+    words = [f"Mode {snapshot['mode']}: the target stood still for {pause}, reading took {read}."]
+    words.append(f"Layout of malloc: {summary['allocator']['layout_source'] or 'none found'}.")
+    words.append("Exact: the rows sum to Rss to the byte." if snapshot["exact"] else "Not exact: see the warnings.")
+    if not snapshot["residency_known"]:
+        words.append("Which pages are resident is not wholly known.")
+    return Text(" ".join(words))
 
 
-def _total(ledger: Json, names: tuple[str, ...]) -> int | None:
+def _warnings(warnings: list[Json]) -> Iterator[Text]:
+    for warning in warnings[:SHOWN_WARNINGS]:
+        yield Text(f"{warning['code']}: ", style="yellow").append(printable(warning["text"]), style="default")
+    if len(warnings) > SHOWN_WARNINGS:
+        yield Text(f"and {len(warnings) - SHOWN_WARNINGS} more: summary --json has them all", style="dim")
+
+
+def _title(words: str) -> Text:
+    return Text(f"\n{words}", style="bold")
+
+
+def _table(*columns: str) -> Table:
+    """A plain table; a column whose title begins with ">" is aligned to the right and never wrapped."""
+    table = Table(header_style="dim", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for index, column in enumerate(columns):
+        right = column.startswith(">")
+        justify = "right" if right else "left"
+        table.add_column(column.lstrip(">"), justify=justify, no_wrap=right or index == 0)  # type: ignore[arg-type]
+    return table
+
+
+def _total(ledger: Json, names: Iterable[str]) -> int | None:
     """The sum of some rows: unknown when one of them is."""
     rows = [ledger[name] for name in names]
     return None if None in rows else sum(rows)
 
 
-def _free(arena: Json) -> int:
-    return sum(arena["ledger"][name] or 0 for name in FREE_ROWS)
-
-
-def _plural(number: int | None, noun: str) -> str:
-    return f"{count(number)} {noun}" + ("" if number == 1 else "s")
+def _idle(arena: Json) -> int:
+    """What makes an arena a bad one; one of which it is not known comes last."""
+    total = _total(arena["ledger"], IDLE)
+    return -1 if total is None else total
