@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "cli/look.h"
+#include "config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -70,6 +71,7 @@ bool as_look_take(struct as_look *look, const struct as_options *options, struct
     };
     if (!as_snapshot_take(look->target, &how, &look->snapshot, err))
         return false;
+    look->snapshot.meta.tool_version = as_strings_add(&look->snapshot.strings, AS_VERSION, sizeof AS_VERSION);
     if (!writer) {
         look->view = as_snapshot_view(&look->snapshot);
         return true;
