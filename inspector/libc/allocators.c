@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// The first object in ld.so's search order that exports malloc answers it, whatever else is mapped. Which allocator that
+// object is, its name and its other functions say.
+#include "libc/allocators.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool begins(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static void __attribute__((format(printf, 3, 4)))
+decide(struct as_malloc *out, enum as_malloc_kind kind, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    out->kind = kind;
+    vsnprintf(out->detail, sizeof out->detail, format, args);
+    va_end(args);
+}
+
+bool as_module_is_malloc_debug(const struct as_module *module)
+{
+    return begins(module->elf.soname, "libc_malloc_debug.so");
+}
+
+static bool is_glibc(const struct as_modules *modules, const struct as_module *module)
+{
+    const char *name = as_module_name(modules, module);
+    if (module->elf.soname[0])
+        return strcmp(module->elf.soname, "libc.so.6") == 0;
+    // Of an object whose strings are in neither a file nor a core only the file's name is left.
+    return !module->has_file && (begins(name, "libc.so.6") || begins(name, "libc-2."));
+}
+
+static bool is_musl(const struct as_modules *modules, const struct as_module *module)
+{
+    return begins(module->elf.soname, "libc.musl-") || begins(as_module_name(modules, module), "ld-musl-") ||
+           begins(as_module_name(modules, module), "libc.musl-") ||
+           (strcmp(module->elf.soname, "libc.so") == 0 && module->defines_malloc);
+}
+
+static bool is_static_program(const struct as_module *module)
+{
+    return module->is_program && !module->elf.has_interp && module->elf.needed_count == 0;
+}
+
+bool as_module_may_be_libc(const struct as_modules *modules, const struct as_module *module)
+{
+    return is_glibc(modules, module) || as_module_is_malloc_debug(module) || is_static_program(module);
+}
+
+static enum as_malloc_kind kind_of(const struct as_modules *modules, const struct as_module *module)
+{
+    const char *name = module->elf.soname[0] ? module->elf.soname : as_module_name(modules, module);
+    if (is_glibc(modules, module) || as_module_is_malloc_debug(module))
+        return AS_MALLOC_GLIBC;
+    if (is_musl(modules, module))
+        return AS_MALLOC_MUSL;
+    if (module->is_asan || begins(name, "libasan") || begins(name, "libclang_rt.asan"))
+        return AS_MALLOC_ASAN;
+    if (module->is_jemalloc || begins(name, "libjemalloc"))
+        return AS_MALLOC_JEMALLOC;
+    if (module->is_tcmalloc || begins(name, "libtcmalloc"))
+        return AS_MALLOC_TCMALLOC;
+    if (module->is_mimalloc || begins(name, "libmimalloc"))
+        return AS_MALLOC_MIMALLOC;
+    return AS_MALLOC_UNKNOWN;
+}
+
+// The module that answers malloc, or NULL. Without ld.so's list: the program before its libraries, and one that is no
+// libc before libc, for whoever brings a malloc of his own means it to be used. ld.so's own is for itself alone.
+static const struct as_module *answering(const struct as_modules *modules)
+{
+    const struct as_module *best = NULL;
+    uint64_t best_rank = UINT64_MAX;
+    for (size_t i = 0; i < modules->list.count; i++) {
+        const struct as_module *module = &modules->list.items[i];
+        uint64_t rank = module->order;
+        if (!module->defines_malloc || begins(module->elf.soname, "ld-linux"))
+            continue;
+        if (modules->ordered && module->order == AS_NO_ORDER)
+            continue;
+        if (!modules->ordered)
+            rank = module->is_program ? 0 : is_glibc(modules, module) || is_musl(modules, module) ? 2 : 1;
+        if (rank < best_rank) {
+            best = module;
+            best_rank = rank;
+        }
+    }
+    return best;
+}
+
+static const struct as_module *find_module(const struct as_modules *modules,
+                                           bool (*is)(const struct as_modules *, const struct as_module *))
+{
+    for (size_t i = 0; i < modules->list.count; i++) {
+        if (is(modules, &modules->list.items[i]))
+            return &modules->list.items[i];
+    }
+    return NULL;
+}
+
+static bool is_valgrind(const struct as_modules *modules, const struct as_module *module)
+{
+    // vgpreload_core and one of vgpreload_memcheck, _massif, ... are preloaded into whatever valgrind runs.
+    return begins(as_module_name(modules, module), "vgpreload_");
+}
+
+static bool is_go_program(const struct as_modules *modules, const struct as_module *module)
+{
+    (void)modules;
+    return module->is_program && module->elf.is_go;
+}
+
+static bool is_any_static(const struct as_modules *modules, const struct as_module *module)
+{
+    (void)modules;
+    return is_static_program(module);
+}
+
+static void decide_dynamic(const struct as_modules *modules, const struct as_module *module, struct as_malloc *out)
+{
+    enum as_malloc_kind kind = kind_of(modules, module);
+    const char *name = as_module_name(modules, module);
+    if (as_module_is_malloc_debug(module)) {
+        decide(out, kind, "%s is preloaded: it answers, and has an arena of its own for its checks", name);
+    } else if (kind == AS_MALLOC_GLIBC) {
+        bool go = find_module(modules, is_go_program) != NULL;
+        decide(out, kind, go ? "%s; but Go keeps a heap of its own, only C code uses this one" : "%s", name);
+    } else if (kind == AS_MALLOC_UNKNOWN) {
+        decide(out, kind, "%s defines malloc: an allocator that is not known here", name);
+    } else if (kind == AS_MALLOC_MUSL) {
+        decide(out, kind, "%s", name);
+    } else {
+        decide(out, kind, module->is_program ? "%s, the program itself, defines malloc" : "%s is loaded ahead of libc",
+               name);
+    }
+}
+
+void as_allocator_decide(const struct as_modules *modules, struct as_malloc *out)
+{
+    const struct as_module *valgrind = find_module(modules, is_valgrind);
+    const struct as_module *module = answering(modules);
+    const struct as_module *program = find_module(modules, is_any_static);
+    const struct as_module *musl = find_module(modules, is_musl);
+    if (valgrind) {
+        decide(out, AS_MALLOC_VALGRIND, "%s is loaded: Valgrind runs the program and answers malloc",
+               as_module_name(modules, valgrind));
+    } else if (module) {
+        decide_dynamic(modules, module, out);
+    } else if (out->libcs.count && program) {
+        decide(out, AS_MALLOC_GLIBC, "%s is linked statically, with glibc's malloc inside",
+               as_module_name(modules, program));
+    } else if (out->libcs.count) {
+        decide(out, AS_MALLOC_GLIBC, "an arena of glibc's, found in memory; no file says whose malloc is called");
+    } else if (musl) {
+        decide(out, AS_MALLOC_MUSL, "%s", as_module_name(modules, musl));
+    } else if (find_module(modules, is_go_program)) {
+        decide(out, AS_MALLOC_GO, "a Go program without libc: it has a heap of its own, and no malloc");
+    } else if (program) {
+        decide(out, AS_MALLOC_UNKNOWN, "%s is linked statically, and holds no malloc of glibc's",
+               as_module_name(modules, program));
+    } else {
+        decide(out, AS_MALLOC_UNKNOWN, "%zu objects are mapped, and none of them is a libc", modules->list.count);
+    }
+}
+
+const char *as_malloc_kind_name(enum as_malloc_kind kind)
+{
+    switch (kind) {
+    case AS_MALLOC_GLIBC:
+        return "glibc";
+    case AS_MALLOC_JEMALLOC:
+        return "jemalloc";
+    case AS_MALLOC_TCMALLOC:
+        return "tcmalloc";
+    case AS_MALLOC_MIMALLOC:
+        return "mimalloc";
+    case AS_MALLOC_MUSL:
+        return "musl";
+    case AS_MALLOC_ASAN:
+        return "asan";
+    case AS_MALLOC_VALGRIND:
+        return "valgrind";
+    case AS_MALLOC_GO:
+        return "go";
+    case AS_MALLOC_UNKNOWN:
+        break;
+    }
+    return "unknown";
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// Finds the separate debug file of an object, where distributions put it. Only a file with the very same build-id is
+// taken: names and time stamps prove nothing.
+#include "libc/sources.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+// Opens `path` when it is an ELF file of that build-id, else -1.
+static int open_same_build(const char *path, const struct as_elf *elf)
+{
+    // O_NONBLOCK: the path may lie in a container that put a FIFO there.
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct as_elf debug;
+    if (fd < 0)
+        return -1;
+    if (as_elf_open(&debug, fd, NULL) && debug.machine == elf->machine && strcmp(debug.build_id, elf->build_id) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int open_joined(const struct as_elf *elf, const char *const parts[], size_t count)
+{
+    char path[PATH_MAX];
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(parts[i]);
+        if (length >= sizeof path - used)
+            return -1;
+        memcpy(path + used, parts[i], length);
+        used += length;
+    }
+    path[used] = '\0';
+    return open_same_build(path, elf);
+}
+
+static int open_by_build_id(const struct as_elf *elf, const char *root)
+{
+    char first[3] = {elf->build_id[0], elf->build_id[1], '\0'};
+    const char *const parts[] = {root, "/usr/lib/debug/.build-id/", first, "/", elf->build_id + 2, ".debug"};
+    return open_joined(elf, parts, sizeof parts / sizeof *parts);
+}
+
+// .gnu_debuglink: a name, to be looked for beside the object, in .debug beside it, and below usr/lib/debug.
+static int open_by_link(const struct as_elf *elf, const char *root, const char *path)
+{
+    Elf64_Shdr section;
+    char name[256];
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (!slash || (size_t)(slash - path) >= sizeof folder || !as_elf_section(elf, ".gnu_debuglink", &section) ||
+        section.sh_size < 6)
+        return -1;
+    size_t length = section.sh_size < sizeof name ? (size_t)section.sh_size : sizeof name;
+    if (!as_elf_read_offset(elf, section.sh_offset, name, length) || !memchr(name, '\0', length) || name[0] == '\0' ||
+        strchr(name, '/'))
+        return -1;
+    memcpy(folder, path, (size_t)(slash - path));
+    folder[slash - path] = '\0';
+    const char *const beside[] = {root, folder, "/", name};
+    const char *const below[] = {root, folder, "/.debug/", name};
+    const char *const apart[] = {root, "/usr/lib/debug", folder, "/", name};
+    int fd = open_joined(elf, beside, 4);
+    if (fd < 0)
+        fd = open_joined(elf, below, 4);
+    return fd < 0 ? open_joined(elf, apart, 5) : fd;
+}
+
+int as_debug_file_open(const struct as_elf *elf, const char *const *roots, const char *path)
+{
+    if (strlen(elf->build_id) < 8)
+        return -1;
+    int fd = -1;
+    for (; fd < 0 && *roots; roots++) {
+        fd = open_by_build_id(elf, *roots);
+        if (fd < 0)
+            fd = open_by_link(elf, *roots, path);
+    }
+    return fd;
+}

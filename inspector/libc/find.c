@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+// Finds every glibc malloc of a target: asks the sources in the order of their weight, and lets none speak whom the
+// target's memory does not bear out.
+#include "libc/allocators.h"
+#include "libc/layouts.h"
+#include "libc/live.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_LIBCS = 64, MAX_RANGES = 16 };
+
+struct finding {
+    struct as_target *target;
+    struct as_modules modules;
+    uint32_t allowed;
+    struct as_malloc *out;
+    const char *version; // of the first libc.so.6: libc_malloc_debug.so is of the same build, and has no banner
+};
+
+static bool is_allowed(const struct finding *finding, enum as_layout_source source)
+{
+    return finding->allowed >> source & 1;
+}
+
+// Moves an answer from the object's addresses to the target's.
+static void relocate(struct as_answer *answer, uint64_t base)
+{
+    answer->main_arena += base;
+    if (answer->mp != AS_UNKNOWN)
+        answer->mp += base;
+}
+
+// Fills in from memory what the object's file did not show, and chooses the layout by all that is known.
+static void complete(struct finding *finding, const struct as_module *module, const struct as_text *text,
+                     struct as_answer *answer)
+{
+    struct as_target *t = finding->target;
+    uint32_t hints[AS_LIVE_HINTS];
+    if (answer->source != AS_LAYOUT_DWARF) {
+        uint32_t live = as_live_state_rows(t, answer->main_arena) & answer->state_rows;
+        answer->state_rows = live ? live : answer->state_rows;
+        bool has_tcache = answer->has_tcache;
+        live = answer->mp == AS_UNKNOWN
+                   ? 0
+                   : as_live_par_rows(t, answer->mp, answer->main_arena, answer->state_rows, &has_tcache);
+        if (answer->par_rows == 0) {
+            answer->par_rows = live;
+            answer->has_tcache = has_tcache;
+        } else if (live & answer->par_rows) {
+            answer->par_rows &= live;
+        }
+        uint64_t start;
+        uint64_t end;
+        for (unsigned i = 0; answer->mp == AS_UNKNOWN && as_module_writable(&finding->modules, module, i, &start, &end);
+             i++)
+            as_scan_par(t, start, end, answer);
+    }
+    // A first layout says where to look for the rest.
+    as_object_compose(text, NULL, 0, answer);
+    size_t count = as_live_hints(t, answer, hints);
+    as_object_compose(text, hints, count, answer);
+}
+
+static void describe(struct finding *finding, const struct as_module *module, const struct as_answer *answer,
+                     struct as_libc *libc)
+{
+    struct as_target *t = finding->target;
+    struct as_state_copy copy;
+    libc->layout = answer->layout;
+    libc->source = answer->source;
+    libc->path = t->mappings.items[module->first_mapping].path;
+    libc->base = module->base;
+    libc->main_arena = answer->main_arena;
+    libc->mp = answer->mp;
+    libc->tls_tcache = AS_UNKNOWN;
+    libc->tls_thread_arena = AS_UNKNOWN;
+    memcpy(libc->build_id, module->elf.build_id, sizeof libc->build_id);
+    libc->started = as_state_read(t, libc->main_arena, &libc->layout.state, &copy) &&
+                    (!as_state_is_initial(&copy, &libc->layout.state) ||
+                     as_state_u64(&copy, libc->layout.state.next) != libc->main_arena);
+}
+
+static void describe_tls(struct finding *finding, const struct as_module *module, const struct as_answer *answer,
+                         struct as_libc *libc)
+{
+    uint64_t block = as_tls_block_offset(&module->elf, finding->target, module->base);
+    if (block == AS_UNKNOWN)
+        return;
+    if (answer->tcache != AS_UNKNOWN)
+        libc->tls_tcache = block + answer->tcache;
+    if (answer->thread_arena != AS_UNKNOWN)
+        libc->tls_thread_arena = block + answer->thread_arena;
+}
+
+// An answer from memory alone, in the module's own writable ranges.
+static bool scan_module(struct finding *finding, const struct as_module *module, struct as_answer *answer)
+{
+    uint64_t start;
+    uint64_t end;
+    for (unsigned i = 0; i < MAX_RANGES && as_module_writable(&finding->modules, module, i, &start, &end); i++) {
+        *answer = (struct as_answer){.source = AS_LAYOUT_SCAN,
+                                     .main_arena = AS_UNKNOWN,
+                                     .mp = AS_UNKNOWN,
+                                     .tcache = AS_UNKNOWN,
+                                     .thread_arena = AS_UNKNOWN,
+                                     .has_tcache = true};
+        if (as_scan_main_arena(finding->target, start, end, answer))
+            return true;
+    }
+    return false;
+}
+
+// Looks for a malloc in one module. Adds a libc when there is one, proven or not (then the first source's answer).
+static bool resolve_module(struct finding *finding, struct as_module *module, struct as_error *err)
+{
+    struct as_target *t = finding->target;
+    char root[32] = "";
+    char why[200];
+    const char *roots[3] = {"", NULL, NULL};
+    if (t->kind == AS_TARGET_PROCESS) {
+        // The target may live in a container that has debug files of its own.
+        snprintf(root, sizeof root, "/proc/%d/root", (int)t->pid);
+        roots[0] = root;
+        roots[1] = "";
+    }
+    struct as_object object;
+    if (!as_module_open(&finding->modules, module))
+        return true;
+    const char *path = as_mapping_path(t, &t->mappings.items[module->first_mapping]);
+    if (!as_object_open(&object, &module->elf, roots, path, err)) {
+        as_module_close(module);
+        return false;
+    }
+    struct as_libc best = {0};
+    for (enum as_layout_source source = AS_LAYOUT_DWARF; source <= AS_LAYOUT_SCAN && !best.proven; source++) {
+        struct as_answer answer;
+        struct as_libc libc = {0};
+        if (!is_allowed(finding, source))
+            continue;
+        if (source == AS_LAYOUT_SCAN) {
+            if (!scan_module(finding, module, &answer))
+                continue;
+        } else {
+            if (!as_object_ask(&object, source, &answer))
+                continue;
+            relocate(&answer, module->base);
+        }
+        as_object_text(&object);
+        if (object.text.version[0] == '\0' && as_module_is_malloc_debug(module))
+            snprintf(object.text.version, sizeof object.text.version, "%s", finding->version);
+        complete(finding, module, &object.text, &answer);
+        describe(finding, module, &answer, &libc);
+        describe_tls(finding, module, &answer, &libc);
+        memcpy(libc.version, object.text.version, sizeof libc.version);
+        libc.proven = as_libc_prove(t, &libc, why, sizeof why);
+        if (libc.proven || best.source == AS_LAYOUT_NONE)
+            best = libc;
+    }
+    as_object_close(&object);
+    as_module_close(module);
+    if (best.source == AS_LAYOUT_NONE)
+        return true;
+    struct as_libc *slot = as_vec_add(&finding->out->libcs, err);
+    if (!slot)
+        return false;
+    *slot = best;
+    return true;
+}
+
+// Default first: the libc of the main namespace, then those of others, libc_malloc_debug.so, and a static program's.
+static uint64_t rank(const struct finding *finding, const struct as_module *module)
+{
+    // Without ld.so's list: what is loaded later is mapped lower.
+    uint64_t place = finding->modules.ordered ? module->order : UINT32_MAX - (module->start >> 32);
+    return (uint64_t)as_module_is_malloc_debug(module) << 40 | place;
+}
+
+static struct as_module *next_libc(struct finding *finding, const struct as_module *after)
+{
+    struct as_module *best = NULL;
+    for (size_t i = 0; i < finding->modules.list.count; i++) {
+        struct as_module *module = &finding->modules.list.items[i];
+        if (!as_module_may_be_libc(&finding->modules, module))
+            continue;
+        // Modules of equal rank follow each other in the order of their addresses, from above.
+        if (after && (rank(finding, module) < rank(finding, after) ||
+                      (rank(finding, module) == rank(finding, after) && module->start >= after->start)))
+            continue;
+        if (!best || rank(finding, module) < rank(finding, best) ||
+            (rank(finding, module) == rank(finding, best) && module->start > best->start))
+            best = module;
+    }
+    return best;
+}
+
+bool as_malloc_find(struct as_target *t, uint32_t allowed_sources, struct as_malloc *out, struct as_error *err)
+{
+    *out = (struct as_malloc){0};
+    struct finding finding = {.target = t, .allowed = allowed_sources, .out = out, .version = ""};
+    bool done = as_modules_find(&finding.modules, t, err);
+    if (!done)
+        return false;
+    char version[sizeof out->libcs.items->version] = "";
+    const struct as_module *module = NULL;
+    for (unsigned i = 0; done && i < MAX_LIBCS && (module = next_libc(&finding, module)) != NULL; i++) {
+        done = resolve_module(&finding, (struct as_module *)module, err);
+        if (done && out->libcs.count && version[0] == '\0') {
+            memcpy(version, out->libcs.items[0].version, sizeof version);
+            finding.version = version;
+        }
+    }
+    // No libc by name, or none that can be read (a core far from its files): any object's data may hold an arena.
+    bool any_proven = false;
+    for (size_t i = 0; i < out->libcs.count; i++)
+        any_proven = any_proven || out->libcs.items[i].proven;
+    for (size_t i = 0; done && !any_proven && is_allowed(&finding, AS_LAYOUT_SCAN) && i < finding.modules.list.count;
+         i++) {
+        struct as_module *other = &finding.modules.list.items[i];
+        if (as_module_may_be_libc(&finding.modules, other))
+            continue;
+        uint32_t allowed = finding.allowed;
+        finding.allowed = 1u << AS_LAYOUT_SCAN;
+        done = resolve_module(&finding, other, err);
+        finding.allowed = allowed;
+        any_proven = done && out->libcs.count && out->libcs.items[out->libcs.count - 1].proven;
+    }
+    if (done)
+        as_allocator_decide(&finding.modules, out);
+    else
+        as_malloc_free(out);
+    as_modules_free(&finding.modules);
+    return done;
+}
+
+void as_malloc_free(struct as_malloc *m)
+{
+    as_vec_free(&m->libcs);
+}
+
+const char *as_layout_source_name(enum as_layout_source source)
+{
+    switch (source) {
+    case AS_LAYOUT_DWARF:
+        return "dwarf";
+    case AS_LAYOUT_SYMTAB:
+        return "symtab";
+    case AS_LAYOUT_RELOCATION:
+        return "relocation";
+    case AS_LAYOUT_DECODE:
+        return "decode";
+    case AS_LAYOUT_SCAN:
+        return "scan";
+    case AS_LAYOUT_NONE:
+        break;
+    }
+    return "none";
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The ELF objects that a target has mapped: each file once for every load bias it is mapped at, so the second libc of a
+// dlmopen namespace is a module of its own; in the order in which ld.so searches them, where that is known.
+#pragma once
+
+#include "libc/elf.h"
+
+enum { AS_NO_ORDER = UINT32_MAX };
+
+struct as_module {
+    uint32_t first_mapping, mapping_count; // in the target's mappings; others may lie between
+    uint64_t start, end;                   // address of its first and after its last mapping
+    uint64_t base;                         // load bias
+    struct as_elf elf;                     // headers only, until as_module_open gives it something to read from
+    bool has_file;                         // its file can be had; else its pages in the target's memory must do
+    uint32_t order;      // place in the main namespace's search order; AS_NO_ORDER: in none, or not known
+    bool is_program;     // has an interpreter, or needs none: the program, not a library
+    bool defines_malloc; // exports a function of that name
+    bool is_jemalloc, is_tcmalloc, is_mimalloc, is_asan; // by functions that it exports besides
+};
+
+struct as_modules {
+    struct as_target *target;
+    bool ordered; // ld.so's own list could be read
+    AS_VEC(struct as_module) list;
+};
+
+// Finds them. Success also when there is none; false when memory ran out.
+bool as_modules_find(struct as_modules *modules, struct as_target *t, struct as_error *err);
+void as_modules_free(struct as_modules *modules);
+
+// Makes module->elf readable; to be undone with as_module_close. (Not all at once: a process may have more objects
+// than we may have files open.)
+bool as_module_open(const struct as_modules *modules, struct as_module *module);
+void as_module_close(struct as_module *module);
+
+// The last part of the path of a module's file.
+const char *as_module_name(const struct as_modules *modules, const struct as_module *module);
+
+// Writes the module's writable range number `index` (its own data and the .bss behind it) to *start and *end; false when
+// it has no so many.
+bool as_module_writable(const struct as_modules *modules, const struct as_module *module, unsigned index,
+                        uint64_t *start, uint64_t *end);

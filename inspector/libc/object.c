@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+// Asks the sources about one ELF object and makes one answer of what each says.
+#include "config.h"
+
+#include "libc/layouts.h"
+#include "libc/sources.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+bool as_object_open(struct as_object *object, const struct as_elf *elf, const char *const *roots, const char *path,
+                    struct as_error *err)
+{
+    *object = (struct as_object){.elf = elf, .debug.fd = -1};
+    struct as_error reason;
+    // Without an image, of an object that has no data or is cut short, the sources have less to go by.
+    if (elf->fd >= 0 && !as_image_load(&object->image, elf, &reason) && reason.code == AS_NO_MEMORY)
+        return as_fail(err, AS_NO_MEMORY, "%s", reason.text);
+    int fd = as_debug_file_open(elf, roots, path);
+    if (fd >= 0 && !as_elf_open(&object->debug, fd, NULL)) {
+        close(fd);
+        object->debug.fd = -1;
+    }
+    return true;
+}
+
+void as_object_close(struct as_object *object)
+{
+    if (object->debug.fd >= 0)
+        close(object->debug.fd);
+    object->debug.fd = -1;
+    as_image_free(&object->image);
+}
+
+const struct as_text *as_object_text(struct as_object *object)
+{
+    if (!object->has_text)
+        as_text_read(&object->text, object->elf);
+    object->has_text = true;
+    return &object->text;
+}
+
+bool as_accept_main_arena(const struct as_object *object, uint64_t address, struct as_answer *answer)
+{
+    uint64_t least = UINT64_MAX;
+    for (unsigned i = 0; i < AS_LAYOUT_ROWS; i++) {
+        uint64_t size = (uint64_t)as_layout_row(i)->state.size;
+        least = size < least ? size : least;
+    }
+    const struct as_elf_load *load = as_elf_load_at(object->elf, address, least);
+    if (!load || !(load->flags & PF_W) || address % 8)
+        return false;
+    uint32_t rows = AS_LAYOUT_ALL_ROWS;
+    if (object->image.bytes.count) {
+        const uint8_t *bytes = as_image_at(&object->image, address, least);
+        if (!bytes)
+            return false;
+        rows = as_layout_rows_of_state_image(bytes, object->image.bytes.count - (address - object->image.address),
+                                             address);
+    }
+    if (!rows)
+        return false;
+    answer->main_arena = address;
+    answer->state_rows = rows;
+    return true;
+}
+
+bool as_image_find_par(const struct as_image *image, struct as_answer *answer)
+{
+    unsigned hits = 0;
+    for (uint64_t at = -image->address & 7; at < image->bytes.count; at += 8) {
+        bool has_tcache;
+        uint32_t rows = as_layout_rows_of_par_image(image->bytes.items + at, image->bytes.count - at, &has_tcache);
+        if (!rows)
+            continue;
+        answer->mp = image->address + at;
+        answer->par_rows = rows;
+        answer->has_tcache = has_tcache;
+        hits++;
+    }
+    if (hits == 1)
+        return true;
+    answer->mp = AS_UNKNOWN;
+    answer->par_rows = 0;
+    return false;
+}
+
+void as_object_compose(const struct as_text *text, const uint32_t *live, size_t live_count, struct as_answer *answer)
+{
+    if (answer->source == AS_LAYOUT_DWARF)
+        return; // its layout is the compiler's own
+    uint32_t hints[12];
+    size_t count = 0;
+    while (count < live_count && count < 8) {
+        hints[count] = live[count];
+        count++;
+    }
+    if (text->complete)
+        hints[count++] = as_layout_rows_with_linking(text->safe_linking);
+    if (text->fastbin_size)
+        hints[count++] = as_layout_rows_of_version("2.42");
+    hints[count++] = as_layout_rows_of_version(text->version);
+    as_layout_compose(&answer->layout, answer->state_rows, answer->par_rows, answer->has_tcache, hints, count);
+}
+
+bool as_object_ask(struct as_object *object, enum as_layout_source source, struct as_answer *answer)
+{
+    *answer = (struct as_answer){.source = source,
+                                 .main_arena = AS_UNKNOWN,
+                                 .mp = AS_UNKNOWN,
+                                 .tcache = AS_UNKNOWN,
+                                 .thread_arena = AS_UNKNOWN,
+                                 .has_tcache = true};
+    bool found = false;
+    switch (source) {
+    case AS_LAYOUT_DWARF:
+#ifdef HAVE_LIBDW
+        found = as_source_dwarf(object, answer);
+#endif
+        break;
+    case AS_LAYOUT_SYMTAB:
+        found = as_source_symtab(object, answer);
+        break;
+    case AS_LAYOUT_RELOCATION:
+        found = as_source_relocation(object, answer);
+        break;
+    case AS_LAYOUT_DECODE:
+        found = as_source_decode(object, answer);
+        break;
+    case AS_LAYOUT_SCAN: // looks at live memory, not at files
+    case AS_LAYOUT_NONE:
+        break;
+    }
+    if (!found)
+        return false;
+    // No source but names and DWARF knows mp_: its initial values are as good as a name.
+    if (answer->mp == AS_UNKNOWN)
+        as_image_find_par(&object->image, answer);
+    as_object_compose(as_object_text(object), NULL, 0, answer);
+    return true;
+}
+
+bool as_libc_from_file(int fd, uint32_t allowed_sources, const char *root, struct as_libc *out, struct as_error *err)
+{
+    *out = (struct as_libc){
+        .main_arena = AS_UNKNOWN, .mp = AS_UNKNOWN, .tls_tcache = AS_UNKNOWN, .tls_thread_arena = AS_UNKNOWN};
+    struct as_elf elf;
+    if (!as_elf_open(&elf, fd, err))
+        return false;
+    struct as_object object;
+    const char *roots[] = {root, NULL};
+    if (!as_object_open(&object, &elf, roots, "", err))
+        return false;
+    bool found = false;
+    for (enum as_layout_source source = AS_LAYOUT_DWARF; !found && source < AS_LAYOUT_SCAN; source++) {
+        struct as_answer answer;
+        if (!(allowed_sources >> source & 1) || !as_object_ask(&object, source, &answer))
+            continue;
+        found = true;
+        out->layout = answer.layout;
+        out->source = source;
+        out->main_arena = answer.main_arena;
+        out->mp = answer.mp;
+    }
+    memcpy(out->version, as_object_text(&object)->version, sizeof out->version);
+    memcpy(out->build_id, elf.build_id, sizeof out->build_id);
+    as_object_close(&object);
+    return found || as_fail(err, AS_NO_MALLOC, "no allowed source finds glibc's malloc in this file");
+}
