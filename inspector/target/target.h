@@ -78,6 +78,9 @@ struct as_target_ops {
     bool (*stop)(struct as_target *t, struct as_error *err);
     void (*resume)(struct as_target *t);
     void (*close)(struct as_target *t);
+    // What as_target_gather does, where the backend has something better than one read after the other; may be NULL.
+    void (*gather)(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
+                   size_t stride, bool *ok);
 };
 
 struct as_target {
@@ -123,6 +126,8 @@ bool as_target_read_u64(struct as_target *t, uint64_t address, uint64_t *value);
 void as_target_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                       size_t stride, bool *ok);
 
+// The index of the first mapping that ends behind `address`; mappings.count when there is none.
+size_t as_target_mapping_from(const struct as_target *t, uint64_t address);
 // The mapping that holds `address`, or NULL.
 const struct as_mapping *as_target_mapping_at(const struct as_target *t, uint64_t address);
 static inline const char *as_mapping_path(const struct as_target *t, const struct as_mapping *m)

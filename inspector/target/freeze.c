@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT
+// Stopping a live process, all its threads at once, and letting it go again exactly as it was.
+//
+// PTRACE_SEIZE and PTRACE_INTERRUPT send the target no signal and leave no trace in it. Whatever ends us (SIGKILL
+// too), the kernel detaches our tracees and they run on: hence no PTRACE_O_EXITKILL, ever. ptrace belongs to a thread:
+// stop and resume have to be called by the same one.
+#define _GNU_SOURCE
+#include "target/process.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+// How long we wait for threads to stop. Stopping takes microseconds unless a thread is in an uninterruptible wait (a
+// parent in vfork, a dead network file system).
+#define STOP_NS UINT64_C(2000000000)
+// How long a resume waits for a thread that did not stop in time to become detachable.
+#define STRAGGLER_NS UINT64_C(200000000)
+
+// Waits between two looks at a thread's state: yields at first, then sleeps for longer and longer.
+static void pause_a_little(unsigned round)
+{
+    if (round < 50) {
+        sched_yield();
+        return;
+    }
+    long ns = round < 100 ? 20000 : 1000000;
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+static char thread_state(const struct as_process *p, pid_t tid)
+{
+    char name[48];
+    struct as_proc_stat stat;
+    snprintf(name, sizeof name, "task/%d/stat", tid);
+    return as_proc_stat(p->proc_fd, name, &stat) ? stat.state : 'X';
+}
+
+// Before anything is touched: a thread that stays in an uninterruptible wait could not be stopped, and worse, could
+// not be detached from. Found here, it costs the target nothing.
+static bool await_interruptible(struct as_process *p, uint64_t deadline, struct as_error *err)
+{
+    for (size_t i = 0; i < p->tids.count; ++i) {
+        for (unsigned round = 0; thread_state(p, p->tids.items[i]) == 'D'; ++round) {
+            if (as_now_ns() > deadline)
+                return as_fail(
+                    err, AS_DENIED,
+                    "thread %d of process %d is in an uninterruptible wait (a vfork whose child has not "
+                    "exec'd yet, or a file system that does not answer) and cannot be stopped: try again, or "
+                    "look without stopping (mode live)",
+                    p->tids.items[i], p->base.pid);
+            pause_a_little(round);
+        }
+    }
+    return true;
+}
+
+static bool is_tracee(const struct as_process *p, pid_t tid, size_t hint)
+{
+    // The kernel lists threads in the same order each time: nearly always the hint is right.
+    if (hint < p->tracees.count && p->tracees.items[hint].tid == tid)
+        return true;
+    for (size_t i = 0; i < p->tracees.count; ++i) {
+        if (p->tracees.items[i].tid == tid)
+            return true;
+    }
+    return false;
+}
+
+static bool seize_failed(struct as_process *p, pid_t tid, struct as_error *err)
+{
+    char name[48];
+    snprintf(name, sizeof name, "task/%d/status", tid);
+    uint64_t tracer = as_proc_status(p->proc_fd, name, "TracerPid:");
+    if (tracer != 0 && tracer != AS_PROC_NONE) {
+        char comm[64] = "";
+        char path[48];
+        snprintf(path, sizeof path, "/proc/%d/comm", (int)tracer);
+        ssize_t length = as_proc_read(-1, path, comm, sizeof comm);
+        if (length > 0 && comm[length - 1] == '\n')
+            comm[length - 1] = '\0';
+        return as_fail(err, AS_DENIED,
+                       "process %d cannot be stopped: it is already being traced by process %d (%s); end that first, "
+                       "or look without stopping (mode live)",
+                       p->base.pid, (int)tracer, comm);
+    }
+    return as_process_denied(p, "its threads", err);
+}
+
+// Attaches to every thread that is listed and not attached to yet; *added says whether there was one.
+static bool seize_new(struct as_process *p, bool *added, struct as_error *err)
+{
+    *added = false;
+    for (size_t i = 0; i < p->tids.count; ++i) {
+        pid_t tid = p->tids.items[i];
+        if (is_tracee(p, tid, i))
+            continue;
+        if (!as_vec_reserve(&p->tracees, 1, err))
+            return false;
+        if (ptrace(PTRACE_SEIZE, tid, 0, 0) != 0) {
+            int saved = errno;
+            if (as_proc_is_dead(thread_state(p, tid))) // it ended, or is the leader of threads that outlive it
+                continue;
+            if (saved == ESRCH || saved == EINVAL)
+                continue;
+            errno = saved;
+            return seize_failed(p, tid, err);
+        }
+        ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+        p->tracees.items[p->tracees.count++] = (struct as_tracee){.tid = tid};
+        *added = true;
+    }
+    return true;
+}
+
+// Has the tracee come to a stop? Sets `stopped`. False: it is not ours any more, for it has ended.
+static bool look_at(struct as_tracee *tracee)
+{
+    int status;
+    pid_t got;
+    do
+        got = waitpid(tracee->tid, &status, __WALL | WNOHANG);
+    while (got < 0 && errno == EINTR);
+    if (got == 0)
+        return true;
+    if (got < 0 || !WIFSTOPPED(status))
+        return false;
+    tracee->stopped = true;
+    // PTRACE_EVENT_STOP is our interrupt, or a group stop (SIGSTOP and the like), which outlasts a detach by itself.
+    // Anything else is a signal on its way into the thread, and the thread must not lose it.
+    tracee->signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+    return true;
+}
+
+static void forget(struct as_process *p, size_t index)
+{
+    // Keeps the order, on which is_tracee's hint relies.
+    memmove(&p->tracees.items[index], &p->tracees.items[index + 1],
+            (p->tracees.count - index - 1) * sizeof p->tracees.items[0]);
+    --p->tracees.count;
+}
+
+// Waits until every tracee has stopped or ended. False: some did not by the deadline.
+static bool await_stops(struct as_process *p, uint64_t deadline)
+{
+    for (size_t i = 0; i < p->tracees.count;) {
+        for (unsigned round = 0;; ++round) {
+            if (p->tracees.items[i].stopped) {
+                ++i;
+                break;
+            }
+            if (!look_at(&p->tracees.items[i])) {
+                forget(p, i);
+                break;
+            }
+            if (!p->tracees.items[i].stopped) {
+                if (as_now_ns() > deadline)
+                    return false;
+                pause_a_little(round);
+            }
+        }
+    }
+    return true;
+}
+
+static bool count_threads(const struct as_process *p, uint64_t *count)
+{
+    struct as_proc_stat stat;
+    if (!as_proc_stat(p->proc_fd, "stat", &stat))
+        return false;
+    *count = stat.threads;
+    return true;
+}
+
+static bool freeze(struct as_process *p, struct as_error *err)
+{
+    uint64_t deadline = as_now_ns() + STOP_NS;
+    if (!as_proc_threads(p->proc_fd, &p->tids, err) || !await_interruptible(p, deadline, err))
+        return false;
+    p->stop_began = as_now_ns();
+    deadline = p->stop_began + STOP_NS;
+    // Only a running thread can start another: once all that are known stand still and a further look finds none that
+    // is new, there is none. A thread's end can make the kernel's listing skip another one: hence the count.
+    for (bool added = true;;) {
+        uint64_t threads = 0;
+        if (!as_proc_threads(p->proc_fd, &p->tids, err) || !seize_new(p, &added, err))
+            return false;
+        if (!await_stops(p, deadline))
+            return as_fail(err, AS_DENIED,
+                           "process %d could not be stopped within %d s: one of its threads is in an uninterruptible "
+                           "wait (a vfork whose child has not exec'd yet, or a file system that does not answer); try "
+                           "again, or look without stopping (mode live)",
+                           p->base.pid, (int)(STOP_NS / 1000000000));
+        if (!added && count_threads(p, &threads) && threads <= p->tids.count)
+            break;
+        if (as_now_ns() > deadline)
+            return as_fail(err, AS_DENIED,
+                           "process %d starts threads faster than they can be stopped: try again, or look without "
+                           "stopping (mode live)",
+                           p->base.pid);
+    }
+    if (p->tracees.count == 0)
+        return as_fail(err, AS_TARGET_GONE, "process %d ended as we were about to stop it", p->base.pid);
+    return true;
+}
+
+// The registers that tell where a stopped thread's own data and stack lie.
+static void read_registers(struct as_thread *thread)
+{
+#if defined(__x86_64__)
+    struct user_regs_struct regs;
+    struct iovec all = {&regs, sizeof regs};
+    if (ptrace(PTRACE_GETREGSET, thread->tid, NT_PRSTATUS, &all) != 0 || all.iov_len != sizeof regs)
+        return;
+    thread->tp = regs.fs_base;
+    thread->sp = regs.rsp;
+    thread->pc = regs.rip;
+#elif defined(__aarch64__)
+    struct user_regs_struct regs;
+    struct iovec all = {&regs, sizeof regs};
+    if (ptrace(PTRACE_GETREGSET, thread->tid, NT_PRSTATUS, &all) != 0 || all.iov_len != sizeof regs)
+        return;
+    thread->sp = regs.sp;
+    thread->pc = regs.pc;
+    uint64_t tls;
+    struct iovec one = {&tls, sizeof tls};
+    if (ptrace(PTRACE_GETREGSET, thread->tid, NT_ARM_TLS, &one) == 0 && one.iov_len >= sizeof tls)
+        thread->tp = tls;
+#else
+#error "only x86-64 and aarch64 are known"
+#endif
+}
+
+// Stops every thread, then reads mappings, threads and registers anew. On failure all run again.
+bool as_process_stop(struct as_target *t, struct as_error *err)
+{
+    struct as_process *p = as_process_of(t);
+    if (t->stopped)
+        return true;
+    if (t->pid == getpid())
+        return as_fail(err, AS_USAGE, "process %d is ourselves: we cannot stop us and go on looking", t->pid);
+    if (p->tracees.count > 0) // a thread that an earlier resume could not let go
+        as_process_resume(t);
+    if (!freeze(p, err)) {
+        as_process_resume(t);
+        return false;
+    }
+    t->stopped = true;
+    if (!as_process_refresh_maps(p, err) || !as_process_refresh_threads(p, err)) {
+        as_process_resume(t);
+        return false;
+    }
+    for (size_t i = 0; i < t->threads.count; ++i)
+        read_registers(&t->threads.items[i]);
+    return true;
+}
+
+// Lets one tracee go; true when it is not ours any more.
+static bool release(struct as_tracee *tracee)
+{
+    if (tracee->stopped && ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0)
+        return true;
+    // Killed while it stood still, or not stopped yet. A dead one has to be waited for, or its parent never
+    // learns of it.
+    tracee->stopped = false;
+    if (!look_at(tracee))
+        return true;
+    return tracee->stopped && ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0;
+}
+
+// Detaches from every thread and lets it run, or stay stopped if it was. One that cannot be let go (see STRAGGLER_NS)
+// stays attached and runs; the next resume or close tries again, and the kernel lets it go when we end.
+void as_process_resume(struct as_target *t)
+{
+    struct as_process *p = as_process_of(t);
+    uint64_t deadline = 0;
+    for (unsigned round = 0; p->tracees.count > 0; ++round) {
+        size_t kept = 0;
+        for (size_t i = 0; i < p->tracees.count; ++i) {
+            if (!release(&p->tracees.items[i]))
+                p->tracees.items[kept++] = p->tracees.items[i];
+        }
+        p->tracees.count = kept;
+        uint64_t now = as_now_ns();
+        if (deadline == 0)
+            deadline = now + STRAGGLER_NS;
+        if (kept > 0 && now > deadline)
+            break;
+        if (kept > 0)
+            pause_a_little(round);
+    }
+    if (t->stopped)
+        t->stop_ns = as_now_ns() - p->stop_began;
+    t->stopped = false;
+}

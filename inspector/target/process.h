@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// What the parts of the live-process backend (process.c, view.c, maps.c, residency.c, freeze.c, files.c) and self.c
+// share. Internal to target/, and to its tests.
+#pragma once
+
+#include "target/procfs.h"
+#include "target/target.h"
+
+// A thread that we have attached to.
+struct as_tracee {
+    pid_t tid;
+    int signal;   // that it was about to receive when it stopped: given to it as we detach
+    bool stopped; // else it is attached and still runs
+};
+
+// How the pages were classified whose pagemap entry alone does not tell the zero page; see residency.c.
+enum as_zero_verdict { AS_ZERO_NONE = 1, AS_ZERO_ALL = 2, AS_ZERO_MIXED = 3 };
+
+struct as_process {
+    struct as_target base; // first: a pointer to one is a pointer to the other
+    int proc_fd;           // /proc/PID
+    // /proc/TID of a thread that still has the memory: /proc/PID itself until the group's leader exits before the
+    // others; from then on the leader's files are empty and any living thread's serve.
+    int view_fd;
+    pid_t view_tid;
+    int mem_fd, pagemap_fd; // both stay with the memory they were opened on: after an exec they read nothing
+    int kpageflags_fd;      // -1: not allowed
+    bool no_vm_readv;       // process_vm_readv is forbidden here (an old container's seccomp filter): use mem_fd
+    bool no_scan;           // PAGEMAP_SCAN is not known to this kernel, or not wanted (tests)
+    bool no_guard;          // PAGE_IS_GUARD is not known to this kernel
+    bool no_smaps;          // the kernel was built without smaps
+    AS_VEC(struct as_tracee) tracees;
+    as_pid_vec tids;            // scratch of the freeze
+    uint64_t dev_shmem;         // the kernel's own tmpfs, as AS_DEV: memfd, SysV, shared anonymous
+    AS_VEC(uint64_t) dev_tmpfs; // mounted tmpfs, as AS_DEV
+    size_t strings_kept;        // of base.strings, what outlives a refresh: exe, cmdline
+    uint64_t stop_began;        // as_now_ns
+    uint64_t verdict_start;     // the mapping that `verdict` is about
+    enum as_zero_verdict verdict;
+};
+
+#define AS_DEV(major, minor) ((uint64_t)(major) << 32 | (uint32_t)(minor))
+
+static inline struct as_process *as_process_of(struct as_target *t)
+{
+    return (struct as_process *)t;
+}
+
+// process.c
+// A process target without its files opened; NULL and `err` when memory runs out. Freed by as_process_close.
+struct as_process *as_process_new(const struct as_target_ops *ops, enum as_target_kind kind, struct as_error *err);
+// Opens /proc/PID/mem and pagemap through view_fd, reads comm, exe, cmdline and architecture, then refreshes.
+bool as_process_attach_files(struct as_process *p, struct as_error *err);
+void as_process_close(struct as_target *t);
+size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size_t length);
+void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
+                       size_t stride, bool *ok);
+
+// view.c
+// Makes view_fd a thread that still has the memory. False: none is left (AS_TARGET_GONE), or a zombie.
+bool as_process_view(struct as_process *p, struct as_error *err);
+// Is the memory that we opened still there: neither exited nor replaced by an exec? One system call, touches nothing.
+bool as_process_alive(const struct as_process *p);
+// Why we may not look, in words, with what to do about it; AS_DENIED. Always returns false.
+bool as_process_denied(const struct as_process *p, const char *what, struct as_error *err);
+
+// maps.c
+// Learns which devices are tmpfs, to tell shared memory from files. Never fails: names are the fallback.
+void as_process_learn_tmpfs(struct as_process *p);
+// Reads mappings (smaps) anew, and rss and swap with them.
+bool as_process_refresh_maps(struct as_process *p, struct as_error *err);
+// Lists the threads anew with their names; registers AS_UNKNOWN.
+bool as_process_refresh_threads(struct as_process *p, struct as_error *err);
+
+// residency.c
+bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
+
+// freeze.c
+bool as_process_stop(struct as_target *t, struct as_error *err);
+void as_process_resume(struct as_target *t);
+
+// files.c
+int as_process_open_file(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// Reading /proc without stdio and without malloc. Every name is relative to an open directory, so that a pid that is
+// used again for another process cannot fool us. Internal to target/.
+#pragma once
+
+#include "base/error.h"
+#include "base/vec.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef AS_VEC(pid_t) as_pid_vec;
+
+// Reads a small file, at most size - 1 bytes of it, and ends it with a NUL. Returns the length, or -1 (errno).
+ssize_t as_proc_read(int dir, const char *name, char *buffer, size_t size);
+
+// Of proc_pid_stat(5).
+struct as_proc_stat {
+    char state;       // 'R', 'S', 'D', 'T', 't', 'Z', 'X', ...
+    uint64_t flags;   // PF_* of the kernel
+    uint64_t threads; // of the whole process, the dead ones that nobody has waited for included
+};
+enum { AS_PF_KTHREAD = 0x00200000 };
+
+// Has a thread in this state ended (waited for or not)?
+static inline bool as_proc_is_dead(char state)
+{
+    return state == 'Z' || state == 'X' || state == 'x';
+}
+
+// Parses a `stat` file: "stat" of the directory, or "task/TID/stat". False: it is gone, or not to be understood.
+bool as_proc_stat(int dir, const char *name, struct as_proc_stat *out);
+
+// The number after `key` ("TracerPid:") in a `status` file; AS_PROC_NONE when there is none.
+#define AS_PROC_NONE UINT64_MAX
+uint64_t as_proc_status(int dir, const char *name, const char *key);
+
+// The tids in dir/task, in the kernel's order. False: the process is gone, or our memory ran out.
+bool as_proc_threads(int dir, as_pid_vec *out, struct as_error *err);
+
+// A file of /proc, line by line, however long it is, through one buffer.
+struct as_lines {
+    int fd;
+    AS_VEC(char) buffer;
+    size_t begin, end; // of what is read and not yet given out
+};
+// False with errno: it cannot be opened; or AS_NO_MEMORY's ENOMEM. Close it only when it was opened.
+bool as_lines_open(struct as_lines *lines, int dir, const char *name);
+// The next line without its newline, valid until the next call, not NUL-terminated; NULL at the end, when the process
+// ended, and when a line is longer than any that the kernel writes.
+const char *as_lines_next(struct as_lines *lines, size_t *length);
+void as_lines_close(struct as_lines *lines);
+
+// Decimal and hexadecimal numbers; they move *text behind the digits and stop at `end`. Overflow yields UINT64_MAX.
+uint64_t as_parse_decimal(const char **text, const char *end);
+uint64_t as_parse_hex(const char **text, const char *end);
+
+// The monotonic clock, nanoseconds.
+uint64_t as_now_ns(void);
+
+// Closes the file descriptor in *fd if there is one (for __attribute__((cleanup))); keeps errno.
+void as_close_fd(int *fd);
+#define AS_CLEANUP_FD __attribute__((cleanup(as_close_fd)))

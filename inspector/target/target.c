@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// What all backends share: exact reads, gathers, the search for a mapping, and the window.
+#define _GNU_SOURCE
+#include "target/target.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+void as_target_close(struct as_target *t)
+{
+    if (!t)
+        return;
+    t->ops->resume(t);
+    t->ops->close(t);
+}
+
+// Reads exactly `length` bytes at `address`; false when any of them cannot be read (`buffer` is then undefined).
+bool as_target_read(struct as_target *t, uint64_t address, void *buffer, size_t length)
+{
+    size_t direct = length;
+    const void *bytes = t->ops->in_place ? t->ops->in_place(t, address, &direct) : NULL;
+    if (bytes && direct == length) {
+        memcpy(buffer, bytes, length);
+        return true;
+    }
+    return t->ops->read(t, address, buffer, length) == length;
+}
+
+// One little-endian word (both architectures are).
+bool as_target_read_u64(struct as_target *t, uint64_t address, uint64_t *value)
+{
+    return as_target_read(t, address, value, sizeof *value);
+}
+
+void as_target_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
+                      size_t stride, bool *ok)
+{
+    if (t->ops->gather) {
+        t->ops->gather(t, addresses, count, length, out, stride, ok);
+        return;
+    }
+    for (size_t i = 0; i < count; ++i)
+        ok[i] = as_target_read(t, addresses[i], (uint8_t *)out + i * stride, length);
+}
+
+size_t as_target_mapping_from(const struct as_target *t, uint64_t address)
+{
+    size_t low = 0;
+    size_t high = t->mappings.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->mappings.items[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const struct as_mapping *as_target_mapping_at(const struct as_target *t, uint64_t address)
+{
+    size_t i = as_target_mapping_from(t, address);
+    return i < t->mappings.count && t->mappings.items[i].start <= address ? &t->mappings.items[i] : NULL;
+}
+
+// Makes an empty window without a limit (set w->limit afterwards). AS_NO_MEMORY.
+bool as_window_open(struct as_window *w, struct as_target *t, struct as_error *err)
+{
+    *w = (struct as_window){.target = t, .limit = UINT64_MAX};
+    void *buffer = mmap(NULL, AS_WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (buffer == MAP_FAILED)
+        return as_fail_errno(err, AS_NO_MEMORY, "no memory for a window of %d bytes", AS_WINDOW_BYTES);
+    w->buffer = buffer;
+    return true;
+}
+
+void as_window_close(struct as_window *w)
+{
+    if (w->buffer)
+        munmap(w->buffer, AS_WINDOW_BYTES);
+    *w = (struct as_window){0};
+}
+
+bool as_window_move(struct as_window *w, uint64_t address, size_t need)
+{
+    w->address = address;
+    w->length = 0;
+    if (address >= w->limit || w->limit - address < need || need > AS_WINDOW_BYTES)
+        return false;
+    struct as_target *t = w->target;
+    size_t room = w->limit - address < AS_WINDOW_BYTES ? (size_t)(w->limit - address) : AS_WINDOW_BYTES;
+    if (t->ops->in_place) {
+        size_t length = room;
+        const void *bytes = t->ops->in_place(t, address, &length);
+        if (bytes && length >= need) {
+            w->bytes = bytes;
+            w->length = length;
+            return true;
+        }
+    }
+    w->bytes = w->buffer;
+    w->length = t->ops->read(t, address, w->buffer, room);
+    w->bytes_read += w->length;
+    return w->length >= need;
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// Through which of the target's threads we look, whether it is still there, and why we may not look.
+#define _GNU_SOURCE
+#include "target/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// Looks for a thread that lives, through its own directory in /proc (a thread's directory in task/ has no map_files).
+static bool view_other_thread(struct as_process *p, struct as_error *err)
+{
+    if (!as_proc_threads(p->proc_fd, &p->tids, err))
+        return false;
+    for (size_t i = 0; i < p->tids.count; ++i) {
+        char name[32];
+        snprintf(name, sizeof name, "/proc/%d", p->tids.items[i]);
+        AS_CLEANUP_FD int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct as_proc_stat stat;
+        if (fd < 0 || as_proc_status(fd, "status", "Tgid:") != (uint64_t)p->base.pid ||
+            !as_proc_stat(fd, "stat", &stat) || as_proc_is_dead(stat.state))
+            continue;
+        as_close_fd(&p->view_fd);
+        p->view_fd = fd;
+        p->view_tid = p->tids.items[i];
+        fd = -1;
+        return true;
+    }
+    return as_fail(err, AS_TARGET_GONE, "process %d has ended", p->base.pid);
+}
+
+bool as_process_view(struct as_process *p, struct as_error *err)
+{
+    struct as_proc_stat stat;
+    if (p->view_fd >= 0 && as_proc_stat(p->view_fd, "stat", &stat) && !as_proc_is_dead(stat.state))
+        return true;
+    if (!as_proc_stat(p->proc_fd, "stat", &stat))
+        return as_fail(err, p->view_fd < 0 ? AS_NO_TARGET : AS_TARGET_GONE, "process %d has ended", p->base.pid);
+    if (stat.flags & AS_PF_KTHREAD)
+        return as_fail(err, AS_UNSUPPORTED, "process %d is a kernel thread: it has no memory of its own", p->base.pid);
+    if (as_proc_is_dead(stat.state) && stat.threads > 1)
+        return view_other_thread(p, err);
+    if (as_proc_is_dead(stat.state))
+        return as_fail(err, p->view_fd < 0 ? AS_UNSUPPORTED : AS_TARGET_GONE,
+                       "process %d is a zombie: it has ended and given its memory back; only its parent can clear it",
+                       p->base.pid);
+    int fd = fcntl(p->proc_fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return as_fail_errno(err, AS_INTERNAL, "no file descriptor is left");
+    as_close_fd(&p->view_fd);
+    p->view_fd = fd;
+    p->view_tid = p->base.pid;
+    return true;
+}
+
+bool as_process_alive(const struct as_process *p)
+{
+    // Reads nothing (0 bytes) once the memory it was opened on has lost its last user, and touches no page.
+    uint64_t entry;
+    return pread(p->pagemap_fd, &entry, sizeof entry, 0) == sizeof entry;
+}
+
+bool as_process_denied(const struct as_process *p, const char *what, struct as_error *err)
+{
+    int pid = p->base.pid;
+    uint64_t uid = as_proc_status(p->proc_fd, "status", "Uid:");
+    uint64_t tracer = as_proc_status(p->proc_fd, "status", "TracerPid:");
+    char scope[16];
+    int yama =
+        as_proc_read(AT_FDCWD, "/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope) > 0 ? scope[0] - '0' : 0;
+    if (tracer != 0 && tracer != AS_PROC_NONE)
+        return as_fail(err, AS_DENIED,
+                       "process %d: we may not see %s: it is being traced by process %d; end that first", pid, what,
+                       (int)tracer);
+    if (uid != AS_PROC_NONE && uid != (uint64_t)geteuid() && geteuid() != 0)
+        return as_fail(err, AS_DENIED,
+                       "process %d: we may not see %s: it belongs to user %u and we are user %u; run as that user, or "
+                       "as root (CAP_SYS_PTRACE)",
+                       pid, what, (unsigned)uid, (unsigned)geteuid());
+    if (yama == 3)
+        return as_fail(
+            err, AS_DENIED,
+            "process %d: we may not see %s: kernel.yama.ptrace_scope is 3, which forbids it to everyone until the "
+            "next boot",
+            pid, what);
+    if (yama > 0 && geteuid() != 0)
+        return as_fail(err, AS_DENIED,
+                       "process %d: we may not see %s: kernel.yama.ptrace_scope is %d; run as root (CAP_SYS_PTRACE)%s",
+                       pid, what, yama, yama == 1 ? ", or set it to 0 (sysctl kernel.yama.ptrace_scope=0)" : "");
+    if (geteuid() == 0)
+        return as_fail(err, AS_DENIED,
+                       "process %d: we may not see %s although we are root: CAP_SYS_PTRACE is missing (in a "
+                       "container: --cap-add SYS_PTRACE), or a security module forbids it",
+                       pid, what);
+    return as_fail(err, AS_DENIED,
+                   "process %d: we may not see %s: it is marked as not dumpable, has capabilities that we lack, or is "
+                   "in another user namespace; run as root (CAP_SYS_PTRACE)",
+                   pid, what);
+}
