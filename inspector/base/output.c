@@ -24,7 +24,7 @@ static bool random_name(char *name, size_t size, struct as_error *err)
 // as_fail_errno blames the target for EACCES; an output that cannot be written is AS_IO whatever the errno.
 static bool io_error(const struct as_output *o, const char *what, struct as_error *err)
 {
-    as_fail_errno(err, AS_IO, "cannot %s '%s'", what, o->directory >= 0 ? o->name : "a dump in memory");
+    as_fail_errno(err, AS_IO, "cannot %s '%s'", what, o->path ? o->path : "a dump in memory");
     if (err)
         err->code = AS_IO;
     return false;
@@ -39,7 +39,7 @@ static bool may_replace(const struct as_output *o, struct as_error *err)
     if (S_ISREG(st.st_mode))
         return true;
     const char *what = S_ISLNK(st.st_mode) ? "a symbolic link" : S_ISDIR(st.st_mode) ? "a directory" : "a special file";
-    return as_fail(err, AS_IO, "will not write '%s': %s stands there, and only a regular file is replaced", o->name,
+    return as_fail(err, AS_IO, "will not write '%s': %s stands there, and only a regular file is replaced", o->path,
                    what);
 }
 
@@ -60,19 +60,26 @@ static bool create(struct as_output *o, struct as_error *err)
     return io_error(o, "create", err);
 }
 
-bool as_output_begin_at(struct as_output *o, int directory, const char *name, struct as_error *err)
+// Starts the file that `path` means: `name` in `directory`.
+static bool begin(struct as_output *o, int directory, const char *name, const char *path, struct as_error *err)
 {
     *o = (struct as_output)AS_OUTPUT_CLOSED;
+    o->path = path;
     size_t length = strlen(name);
     if (length == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return as_fail(err, AS_IO, "'%s' does not name a file", name);
+        return as_fail(err, AS_IO, "'%s' does not name a file", path);
     if (length > NAME_MAX)
-        return as_fail(err, AS_IO, "the file name is longer than %d bytes", NAME_MAX);
+        return as_fail(err, AS_IO, "the file name of '%s' is longer than %d bytes", path, NAME_MAX);
     memcpy(o->name, name, length + 1);
     o->directory = fcntl(directory, F_DUPFD_CLOEXEC, 0);
     if (o->directory < 0)
         return io_error(o, "create", err);
     return may_replace(o, err) && create(o, err);
+}
+
+bool as_output_begin_at(struct as_output *o, int directory, const char *name, struct as_error *err)
+{
+    return begin(o, directory, name, name, err);
 }
 
 bool as_output_begin(struct as_output *o, const char *path, struct as_error *err)
@@ -96,7 +103,7 @@ bool as_output_begin(struct as_output *o, const char *path, struct as_error *err
             err->code = AS_IO;
         return false;
     }
-    bool ok = as_output_begin_at(o, fd, slash ? slash + 1 : path, err);
+    bool ok = begin(o, fd, slash ? slash + 1 : path, path, err);
     close(fd);
     return ok;
 }

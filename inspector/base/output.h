@@ -11,6 +11,7 @@
 
 struct as_output {
     int fd;
+    const char *path;             // as it was given, for error texts: it must live as long as this
     int directory;                // of the wanted name; -1 for a file in memory
     char name[NAME_MAX + 1];      // the wanted name within the directory
     char temporary[NAME_MAX + 1]; // a name that the unfinished file has on disk; "" while it has none

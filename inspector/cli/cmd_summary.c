@@ -10,7 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { MIN_COLUMNS = 60, DEFAULT_COLUMNS = 80, MAX_COLUMNS = 160 };
+enum { MIN_COLUMNS = 80, MAX_COLUMNS = 160 };
 
 // setlocale would say so too, but a static program often cannot load a locale.
 static bool locale_is_utf8(void)
@@ -24,9 +24,9 @@ static bool locale_is_utf8(void)
     return false;
 }
 
-static struct as_table_style table_style(const struct as_options *o)
+static struct as_table_style table_style(bool live)
 {
-    struct as_table_style style = {.columns = DEFAULT_COLUMNS, .ascii = !locale_is_utf8(), .target = o->target};
+    struct as_table_style style = {.columns = MIN_COLUMNS, .ascii = !locale_is_utf8(), .live = live};
     struct winsize size;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
         style.columns = size.ws_col;
@@ -46,7 +46,7 @@ bool as_cmd_summary(const struct as_options *o, struct as_error *err)
     if (ok && o->json) {
         ok = as_summary_json(stdout, &look.view, look.from_dump, err);
     } else if (ok) {
-        struct as_table_style style = table_style(o);
+        struct as_table_style style = table_style(look.target && look.target->kind == AS_TARGET_PROCESS);
         ok = as_summary_table(stdout, &look.view, &style, err);
     }
     as_look_close(&look);

@@ -16,8 +16,8 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
 struct as_table_style {
     unsigned columns; // of the terminal
     bool colour;
-    bool ascii;         // nothing beyond ASCII
-    const char *target; // as it was given: a pid or a path, for the commands that the table names
+    bool ascii; // nothing beyond ASCII
+    bool live;  // the target is a process that runs now: commands that act on it make sense
 };
 bool as_summary_table(FILE *out, const struct as_view *v, const struct as_table_style *style, struct as_error *err);
 

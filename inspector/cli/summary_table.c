@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORST = 5, BAR_COLUMNS = 16, MAX_WARNINGS = 12, MAX_THREADS = 6 };
+enum { WORST = 5, BAR_COLUMNS = 10, MAX_WARNINGS = 12, MAX_THREADS = 6 };
 
 // A row of the ledger as people see it. `colour` is the terminal's.
 struct row {
@@ -26,16 +26,16 @@ struct row {
     }
 static const struct row rows[] = {
     ROW(in_use, "in use", 31, "the application holds it"),
-    ROW(mmapped_in_use, "mmapped, in use", 31, "likewise, in mappings of its own"),
+    ROW(mmapped_in_use, "mmapped, in use", 31, "likewise, mappings of its own"),
     ROW(mmapped_slack, "mmapped, slack", 31, "rounding of those to pages"),
-    ROW(tcache, "tcache", 33, "freed, kept in threads' caches"),
-    ROW(fastbin, "fastbin", 33, "freed, kept in fastbins"),
-    ROW(releasable, "releasable", 32, "free: malloc_trim(0) returns it"),
-    ROW(withheld, "withheld", 36, "free: only a deep trim returns it"),
-    ROW(stranded, "stranded", 90, "free, on pages that are pinned"),
+    ROW(tcache, "tcache", 33, "freed, in threads' caches"),
+    ROW(fastbin, "fastbin", 33, "freed, in fastbins"),
+    ROW(releasable, "releasable", 32, "free: malloc_trim returns it"),
+    ROW(withheld, "withheld", 36, "free: needs a deep trim"),
+    ROW(stranded, "stranded", 90, "free, but its pages are pinned"),
     ROW(metadata, "metadata", 34, "malloc's own headers"),
-    ROW(other_file, "files", 35, "not malloc's: program, libraries"),
-    ROW(other_anon, "other anonymous", 35, "not malloc's: own mmap, GC, JIT"),
+    ROW(other_file, "files", 35, "program, libraries, data"),
+    ROW(other_anon, "other anonymous", 35, "not malloc's: own mmap, GC"),
     ROW(other_shmem, "shared memory", 35, "not malloc's"),
     ROW(stacks, "stacks", 35, "of threads"),
     ROW(unknown, "unknown", 90, "could not be told apart"),
@@ -117,7 +117,8 @@ static void put_ledger(struct as_writer *w, const struct as_view *v)
         else
             as_put(w, "%8s", "");
         as_bar(w, s->row->colour, s->bytes == AS_UNKNOWN ? 0 : s->bytes, largest, BAR_COLUMNS);
-        as_dim(w, " %.*s\n", (int)(w->style->columns - 56), s->row->note);
+        as_dim(w, " %.*s", (int)(w->style->columns - 50), s->row->note);
+        as_put(w, "\n");
     }
     const struct as_ledger *l = &v->totals->ledger;
     char returned[AS_SIZE_TEXT], untouched[AS_SIZE_TEXT], used[AS_SIZE_TEXT], idle[AS_SIZE_TEXT];
@@ -136,8 +137,10 @@ static void put_forecast(struct as_writer *w, const struct as_view *v)
     as_heading(w, "What would come back");
     as_put(w, "  malloc_trim(0)   ");
     as_bold(w, "%11s", as_format_size(l->malloc_trim, size));
-    if (v->meta->target_kind == AS_TARGET_PROCESS && l->malloc_trim != AS_UNKNOWN && l->malloc_trim)
+    if (l->malloc_trim != AS_UNKNOWN && l->malloc_trim && w->style->live)
         as_put(w, "  gdb -p %" PRIu32 " -batch -ex 'call (int)malloc_trim(0)'", v->meta->pid);
+    else if (l->malloc_trim != AS_UNKNOWN && l->malloc_trim)
+        as_put(w, "  called in the process itself");
     as_put(w, "\n  a deep trim adds ");
     as_bold(w, "%11s", as_format_size(deeper, size));
     if (deeper && deeper != AS_UNKNOWN)
@@ -185,8 +188,9 @@ static void put_arenas(struct as_writer *w, const struct as_view *v, const struc
         as_heading(w, "The %" PRIu32 " arenas of %" PRIu64 " that hold most free memory", count, v->arena_count);
     else
         as_heading(w, "Arenas");
-    as_dim(w, "  %-16s %5s %10s %10s %10s %10s %10s\n", "", "heaps", "in use", "cached", "releasable", "withheld",
+    as_dim(w, "  %-16s %5s %10s %10s %10s %10s %10s", "", "heaps", "in use", "cached", "releasable", "withheld",
            "stranded");
+    as_put(w, "\n");
     for (uint32_t i = 0; i < count; i++) {
         const struct as_dump_arena *a = &v->arenas[worst[i]];
         char label[24], cells[5][AS_SIZE_TEXT];
@@ -205,12 +209,14 @@ static void put_pins(struct as_writer *w, const struct as_view *v, const struct 
     if (pins->count == 0)
         return;
     as_heading(w, "Pins: chunks in use that keep free memory from being returned");
-    as_dim(w, "  %12s %10s %12s %11s %11s\n", "chunk size", "count", "pages kept", "stranded", "below tails");
+    as_dim(w, "  %12s %10s %11s %11s %8s %11s", "chunk size", "count", "on pages", "stranded", "tails", "below them");
+    as_put(w, "\n");
     for (uint64_t i = 0; i < pins->count && i < WORST; i++) {
         const struct as_dump_size *s = &v->sizes[pins->order[i]];
-        char size[AS_SIZE_TEXT], stranded[AS_SIZE_TEXT], tail[AS_SIZE_TEXT];
-        as_put(w, "  %12s %10" PRIu64 " %12" PRIu64 " %11s %11s\n", as_format_size(s->chunk_size, size), s->pin_count,
-               s->pin_pages, as_format_size(s->pin_stranded, stranded), as_format_size(s->tail_bytes, tail));
+        char stranded[AS_SIZE_TEXT], tail[AS_SIZE_TEXT];
+        as_put(w, "  %10" PRIu64 " B %10" PRIu64 " %11" PRIu64 " %11s %8" PRIu64 " %11s\n", s->chunk_size, s->pin_count,
+               s->pin_pages, as_format_size(s->pin_stranded, stranded), s->tail_count,
+               as_format_size(s->tail_bytes, tail));
     }
 }
 
@@ -223,7 +229,9 @@ static void put_provenance(struct as_writer *w, const struct as_view *v)
     as_wrapped(w, 2, "Mode %s: the target stood still for %s, reading took %s. Layout of malloc: %s. %s%s",
                as_mode_name(m->mode), as_format_duration(m->pause_ns, pause), as_format_duration(m->read_ns, read),
                source ? source : "none found",
-               m->flags & AS_META_EXACT ? "Exact: the rows sum to Rss to the byte." : "Not exact: see the warnings.",
+               m->flags & AS_META_EXACT  ? "Exact: the rows sum to Rss to the byte."
+               : m->mode == AS_MODE_LIVE ? "Not exact: the target ran on while it was read."
+                                         : "Not exact: see the warnings.",
                m->flags & AS_META_RESIDENCY_KNOWN ? "" : " Which pages are resident is not wholly known.");
     if (v->warning_count == 0)
         return;

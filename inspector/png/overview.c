@@ -30,7 +30,7 @@ static bool draw_label(struct as_image *image, const struct as_dump_heap *heap, 
 static bool draw_row(struct as_image *image, const struct overview_painter *p, const struct as_dump_heap *heap)
 {
     if (as_image_band(image)) {
-        uint32_t gap = p->scale >= 4; // cells of this size can spare a pixel to be told apart
+        uint32_t gap = p->scale >= 6; // cells of this size can spare a pixel to be told apart
         uint64_t pages = heap->page_count - p->page;
         for (uint32_t column = 0; column < p->columns && column < pages; column++) {
             enum as_colour colour = as_colour_of_page(&p->view->pages[heap->first_page + p->page + column]);

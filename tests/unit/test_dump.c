@@ -245,7 +245,7 @@ static void expect_bad(const void *bytes, uint64_t size, const char *reason)
 static void render(const struct as_view *v, FILE *null, int directory)
 {
     struct as_error err = {0};
-    struct as_table_style style = {.columns = 80, .colour = true, .target = "x"};
+    struct as_table_style style = {.columns = 80, .colour = true};
     CHECK(as_summary_json(null, v, true, &err));
     CHECK(as_summary_table(null, v, &style, &err));
     for (uint64_t i = 0; i < v->heap_count; i++) {
