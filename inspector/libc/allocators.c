@@ -36,11 +36,12 @@ static bool is_glibc(const struct as_modules *modules, const struct as_module *m
     return !module->has_file && (begins(name, "libc.so.6") || begins(name, "libc-2."));
 }
 
+// musl's libc is its own program interpreter, has no DT_SONAME, and is called libc.so or by a name that says musl.
 static bool is_musl(const struct as_modules *modules, const struct as_module *module)
 {
-    return begins(module->elf.soname, "libc.musl-") || begins(as_module_name(modules, module), "ld-musl-") ||
-           begins(as_module_name(modules, module), "libc.musl-") ||
-           (strcmp(module->elf.soname, "libc.so") == 0 && module->defines_malloc);
+    const char *name = as_module_name(modules, module);
+    return begins(module->elf.soname, "libc.musl-") || begins(name, "ld-musl-") || begins(name, "libc.musl-") ||
+           (strcmp(name, "libc.so") == 0 && module->defines_malloc && module->elf.needed_count == 0);
 }
 
 static bool is_static_program(const struct as_module *module)
@@ -50,6 +51,8 @@ static bool is_static_program(const struct as_module *module)
 
 bool as_module_may_be_libc(const struct as_modules *modules, const struct as_module *module)
 {
+    if (is_musl(modules, module))
+        return false;
     return is_glibc(modules, module) || as_module_is_malloc_debug(module) || is_static_program(module);
 }
 
@@ -118,8 +121,7 @@ static bool is_go_program(const struct as_modules *modules, const struct as_modu
 
 static bool is_any_static(const struct as_modules *modules, const struct as_module *module)
 {
-    (void)modules;
-    return is_static_program(module);
+    return is_static_program(module) && !is_musl(modules, module);
 }
 
 static void decide_dynamic(const struct as_modules *modules, const struct as_module *module, struct as_malloc *out)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { MAX_IMPORTS = 8, MAX_DIES = 200000 };
+enum { MAX_IMPORTS = 8, MAX_DIES = 200000, MAX_OWN_BYTES = 64 << 20 };
 
 // The kinds of thing that are looked for, as bits of what was found.
 enum { STATE = 1, PAR = 2, HEAP_INFO = 4, TCACHE = 8, MAIN_ARENA = 16, MP = 32 };
@@ -309,8 +309,11 @@ bool as_source_dwarf(struct as_object *object, struct as_answer *answer)
     Elf64_Shdr section;
     int fd = object->debug.fd;
     if (fd < 0) {
-        // An object that was never stripped carries its own.
-        if (object->elf->fd < 0 || !as_elf_section(object->elf, ".debug_info", &section))
+        // An object that was never stripped carries its own. A program's may be of any size, so its names are asked
+        // first whether there is a malloc in it at all.
+        struct as_answer named = *answer;
+        if (object->elf->fd < 0 || !as_elf_section(object->elf, ".debug_info", &section) ||
+            section.sh_size > MAX_OWN_BYTES || !as_source_symtab(object, &named))
             return false;
         fd = object->elf->fd;
     }

@@ -56,6 +56,9 @@ static void complete(struct finding *finding, const struct as_module *module, co
              i++)
             as_scan_par(t, start, end, answer);
     }
+    // It is compiled without, and what happens to follow its mp_ must not pass for the fields.
+    if (as_module_is_malloc_debug(module))
+        answer->has_tcache = false;
     // A first layout says where to look for the rest.
     as_object_compose(text, NULL, 0, answer);
     size_t count = as_live_hints(t, answer, hints);
@@ -132,6 +135,10 @@ static bool resolve_module(struct finding *finding, struct as_module *module, st
         as_module_close(module);
         return false;
     }
+    if (as_module_is_malloc_debug(module)) {
+        as_object_text(&object);
+        snprintf(object.text.version, sizeof object.text.version, "%s", finding->version);
+    }
     struct as_libc best = {0};
     for (enum as_layout_source source = AS_LAYOUT_DWARF; source <= AS_LAYOUT_SCAN && !best.proven; source++) {
         struct as_answer answer;
@@ -146,10 +153,7 @@ static bool resolve_module(struct finding *finding, struct as_module *module, st
                 continue;
             relocate(&answer, module->base);
         }
-        as_object_text(&object);
-        if (object.text.version[0] == '\0' && as_module_is_malloc_debug(module))
-            snprintf(object.text.version, sizeof object.text.version, "%s", finding->version);
-        complete(finding, module, &object.text, &answer);
+        complete(finding, module, as_object_text(&object), &answer);
         describe(finding, module, &answer, &libc);
         describe_tls(finding, module, &answer, &libc);
         memcpy(libc.version, object.text.version, sizeof libc.version);

@@ -37,11 +37,15 @@ uint32_t as_live_state_rows(struct as_target *t, uint64_t main_arena)
     return rows;
 }
 
+// The tcache fields: 64 small bins and any larger limit, or fewer bins that just reach the limit that was set.
 static bool tcache_fits(const struct as_par_layout *par, const uint8_t *bytes)
 {
     uint64_t bins = as_load_u64(bytes + par->tcache_bins);
-    return bins >= 1 && bins <= 64 && as_load_u64(bytes + par->tcache_max_bytes) <= MAX_TCACHE_BYTES &&
-           as_load_u64(bytes + par->tcache_count) <= UINT16_MAX;
+    uint64_t limit = as_load_u64(bytes + par->tcache_max_bytes);
+    if (as_load_u64(bytes + par->tcache_count) > UINT16_MAX || bins < 1 || bins > 64 || limit > MAX_TCACHE_BYTES)
+        return false;
+    uint64_t reach = 16 * bins + 8; // the largest request that the last of them serves
+    return bins == 64 ? limit >= 1024 : limit <= reach + 16 && limit + 32 >= reach;
 }
 
 // Whether what lies at sbrk_base is main_arena's memory: up to the end of top, if it is all contiguous.

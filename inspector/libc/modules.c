@@ -64,10 +64,14 @@ static bool group_mappings(struct as_modules *modules, struct as_error *err)
     return true;
 }
 
+// Whether anything of the file is mapped as code, and it is worth opening. A core does not always say: gdb leaves code
+// out, and what is left out has no protection.
 static bool is_executable(const struct as_modules *modules, const struct as_module *module)
 {
     const struct as_target *t = modules->target;
     unsigned seen = 0;
+    if (t->kind == AS_TARGET_CORE)
+        return true;
     for (size_t i = module->first_mapping; i < t->mappings.count && seen < module->mapping_count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         if (m->start < module->start || m->end > module->end || !is_of_module(t, module, m))
