@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -128,6 +130,35 @@ def test_an_arenadump_that_fails_oddly(tmp_path: Path) -> None:
     done = arenascope("summary", "1", arenadump=tmp_path / "missing")
     assert done.returncode == Code.USAGE
     assert "ARENASCOPE_ARENADUMP" in done.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_told_to_go(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    """The temporary dump goes with us, and so does arenadump."""
+    program, temporary = tmp_path / "arenadump", tmp_path / "temporary"
+    temporary.mkdir()
+    lines = (
+        "#!/bin/sh",
+        f"echo unfinished > {temporary}/arenascope-*/dump",
+        f"echo $$ > {tmp_path}/pid.new && mv {tmp_path}/pid.new {tmp_path}/pid",
+        "exec sleep 600",
+    )
+    program.write_text("\n".join(lines))
+    program.chmod(0o755)
+    environment = {**os.environ, "TMPDIR": str(temporary), "ARENASCOPE_ARENADUMP": str(program)}
+    command = [sys.executable, "-m", "arenascope", "summary", "1"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as running:
+        while not (tmp_path / "pid").exists():
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.send_signal(number)
+        _, words = running.communicate(timeout=60)
+    assert running.returncode == code
+    assert "Traceback" not in words
+    assert list(temporary.iterdir()) == []
+    inspector = int((tmp_path / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(inspector, 0)
 
 
 def test_a_number_is_a_pid_and_a_path_is_a_file(synthetic_dump: Path) -> None:

@@ -60,7 +60,8 @@ def render_summary(summary: Json, *, ascii_only: bool = False) -> RenderableType
 
 
 def _parts(summary: Json, bar: str) -> Iterator[RenderableType]:
-    yield _heading(summary)
+    yield _heading(summary["target"])
+    yield _facts(summary)
     yield _title("What holds it")
     yield _ledger(summary, bar)
     yield _absent(summary["absent"])
@@ -81,24 +82,26 @@ def _parts(summary: Json, bar: str) -> Iterator[RenderableType]:
         yield from _warnings(summary["warnings"])
 
 
-def _heading(summary: Json) -> Text:
-    target, allocator, kernel = summary["target"], summary["allocator"], summary["kernel"]
-    line = Text(printable(target["comm"]), style="bold")
+def _heading(target: Json) -> Text:
+    line = Text(printable(target["comm"]), style="bold", no_wrap=True, overflow="ellipsis")
     if target["pid"] is not None:
         line.append(f" (pid {target['pid']})", style="not bold")
-    line.append(f"  {printable(target['cmdline'] or target['exe'] or '')}", style="not bold dim")
-    line.append("\nRss ", style="not bold")
-    line.append(size(kernel["rss"]))
+    return line.append(f"  {printable(target['cmdline'] or target['exe'] or '')}", style="not bold dim")
+
+
+def _facts(summary: Json) -> Text:
+    target, allocator, kernel = summary["target"], summary["allocator"], summary["kernel"]
+    line = Text("Rss ").append(size(kernel["rss"]), style="bold")
     facts = [f"swap {size(kernel['swap'])}", plural(target["threads"], "thread"), allocator["malloc"]]
     if allocator["malloc"] == "glibc" and allocator["glibc"]:
         facts[-1] += f" {printable(allocator['glibc'])}"
     if summary["snapshot"]["time"]:
         facts.append(summary["snapshot"]["time"])
-    line.append(f", {', '.join(facts)}", style="not bold")
+    line.append(f", {', '.join(facts)}")
     if allocator["malloc"] != "glibc":
         words = f"Malloc here is not glibc's: {printable(allocator['detail'] or UNKNOWN)}."
         where = "Its memory stands in the rows that are not malloc's; arenas below are glibc's."
-        line.append(f"\n{words} {where}", style="not bold yellow")
+        line.append(f"\n{words} {where}", style="yellow")
     return line
 
 
