@@ -99,7 +99,7 @@ class _Oracle:
         """The members of a bin, a doubly linked ring around its head."""
         chunks: list[int] = []
         chunk = gdb.Value(head).cast(chunk_type.pointer())["fd"]
-        while int(chunk) != head:
+        while int(chunk) not in (0, head):  # 0: malloc has not been called yet
             chunks.append(int(chunk))
             chunk = chunk["fd"]
         return chunks

@@ -88,6 +88,7 @@ class Chunks:
     """What `arenadump chunks` lists: class → chunk address → size."""
 
     of: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    mmapped: set[int] = field(default_factory=set)  # those that have a mapping of their own
 
     def __getitem__(self, name: str) -> dict[int, int]:
         return self.of[name]
@@ -116,9 +117,12 @@ class Arenadump:
     def chunks(self, target: int | Path, *options: str) -> Chunks:
         found = Chunks()
         for line in self.check("chunks", *options, target).splitlines():
-            address, size, name = line.split()
-            assert int(address, 16) not in found[name], f"chunk {address} is listed twice"
-            found[name][int(address, 16)] = int(size, 0)
+            words = line.split()
+            address, size, name = int(words[0], 16), int(words[1]), words[2]
+            assert address not in found[name], f"chunk {words[0]} is listed twice"
+            found[name][address] = size
+            if "mmapped" in words[3:]:
+                found.mmapped.add(address)
         return found
 
 
