@@ -189,6 +189,18 @@ def test_unknown_is_never_shown_as_zero(tmp_path: Path) -> None:
     assert lines["main"].split()[-3] == "unknown"
 
 
+def test_without_residency_the_chunks_are_shown(tmp_path: Path) -> None:
+    made = synthetic.sections()
+    for row in fmt.LEDGER_ROWS:
+        made["totals"][0]["ledger"][row] = fmt.UNKNOWN
+    made["totals"][0]["chunks"]["in_use"] = (1234, 5 << 20)
+    done = arenascope("summary", synthetic.write(tmp_path / "dump", made))
+    assert done.returncode == 0, done.stderr
+    assert "is unknown" in done.stdout
+    line = next(line for line in done.stdout.splitlines() if line.startswith("in use"))
+    assert line.split() == ["in", "use", "1,234", "5.0", "MiB"]
+
+
 def test_a_reader_that_goes_away(synthetic_dump: Path) -> None:
     command = f"{sys.executable} -m arenascope summary --json {synthetic_dump} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

@@ -62,11 +62,16 @@ def render_summary(summary: Json, *, ascii_only: bool = False) -> RenderableType
 def _parts(summary: Json, bar: str) -> Iterator[RenderableType]:
     yield _heading(summary["target"])
     yield _facts(summary)
-    yield _title("What holds it")
-    yield _ledger(summary, bar)
-    yield _absent(summary["absent"])
-    yield _title("What would come back")
-    yield _forecast(summary)
+    if any(held is not None for held in summary["ledger"].values()):
+        yield _title("What holds it")
+        yield _ledger(summary, bar)
+        yield _absent(summary["absent"])
+        yield _title("What would come back")
+        yield _forecast(summary)
+    else:
+        # The core of a gcore, say: what is resident is not known, but what the chunks are is.
+        yield _title("What holds Rss, and what would come back, is unknown. All chunks, resident or not")
+        yield _chunks(summary["chunks"])
     arenas = summary["arenas"]
     if arenas:
         many = f"The {WORST} arenas of {len(arenas)} that hold most free memory"
@@ -99,7 +104,10 @@ def _facts(summary: Json) -> Text:
         facts.append(summary["snapshot"]["time"])
     line.append(f", {', '.join(facts)}")
     if allocator["malloc"] != "glibc":
-        words = f"Malloc here is not glibc's: {printable(allocator['detail'] or UNKNOWN)}."
+        known = (
+            "Malloc here is not glibc's" if allocator["malloc"] != UNKNOWN else "Which malloc is used here is unknown"
+        )
+        words = f"{known}: {printable(allocator['detail'] or 'no reason given')}."
         where = "Its memory stands in the rows that are not malloc's; arenas below are glibc's."
         line.append(f"\n{words} {where}", style="yellow")
     return line
@@ -140,6 +148,13 @@ def _forecast(summary: Json) -> Table:
     table.add_row(Text("malloc_trim(0)", style="green"), size(trim), share(trim, rss), how)
     why = "tops of thread arenas: malloc_trim never does" if more else ""
     table.add_row(Text("a deep trim adds", style="cyan"), size(more), share(more, rss), Text(why, style="dim"))
+    return table
+
+
+def _chunks(chunks: Json) -> Table:
+    table = _table("", ">chunks", ">bytes")
+    for name, tally in chunks.items():
+        table.add_row(name.replace("_", " "), count(tally["count"]), size(tally["bytes"]))
     return table
 
 
