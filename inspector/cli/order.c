@@ -68,9 +68,3 @@ void as_pins_free(struct as_pins *p)
 {
     free(p->order);
 }
-
-uint64_t as_arena_idle(const struct as_ledger *l)
-{
-    uint64_t cached = as_add(l->tcache, l->fastbin);
-    return as_add(as_add(cached, l->stranded), as_add(l->releasable, l->withheld));
-}

@@ -37,9 +37,6 @@ struct as_pins {
 bool as_pins_sort(struct as_pins *p, const struct as_view *v, struct as_error *err);
 void as_pins_free(struct as_pins *p);
 
-// Resident bytes of an arena that the application freed: what makes an arena a bad one. AS_UNKNOWN when not known.
-uint64_t as_arena_idle(const struct as_ledger *l);
-
 // a + b, where either may be AS_UNKNOWN and a hostile dump may make the sum overflow: AS_UNKNOWN then.
 static inline uint64_t as_add(uint64_t a, uint64_t b)
 {

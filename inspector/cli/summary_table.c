@@ -91,6 +91,28 @@ static void put_header(struct as_writer *w, const struct as_view *v)
             as_safe_text(as_view_string(v, m->malloc_detail), SIZE_MAX, 200, w->style->ascii, command, sizeof command));
 }
 
+static uint64_t cached_bytes(const struct as_tallies *t)
+{
+    return as_add(t->tcache.bytes, t->fastbin.bytes);
+}
+
+// Where residency is not known the chunks still are: how large they are, though not how much of them is in memory.
+static void put_chunks(struct as_writer *w, const struct as_tallies *t)
+{
+    static const char *const labels[] = {"in use", "mmapped, in use", "tcache", "fastbin", "free, in bins", "top"};
+    const struct as_tally tallies[] = {t->in_use, t->mmapped, t->tcache, t->fastbin, t->binned, t->top};
+    uint64_t largest = 0;
+    for (size_t i = 0; i < sizeof tallies / sizeof tallies[0]; i++)
+        largest = tallies[i].bytes > largest ? tallies[i].bytes : largest;
+    as_heading(w, "Its chunks, in memory or not: which pages are resident is not known");
+    for (size_t i = 0; i < sizeof tallies / sizeof tallies[0]; i++) {
+        char size[AS_SIZE_TEXT];
+        as_put(w, "  %-16s %11s ", labels[i], as_format_size(tallies[i].bytes, size));
+        as_bar(w, i < 2 ? 31 : 32, tallies[i].bytes, largest, BAR_COLUMNS);
+        as_put(w, " %" PRIu64 " chunks\n", tallies[i].count);
+    }
+}
+
 static void put_ledger(struct as_writer *w, const struct as_view *v)
 {
     struct sorted_row sorted[ROW_COUNT];
@@ -165,15 +187,39 @@ static void put_threads(struct as_writer *w, const struct as_view *v, const stru
     as_wrapped(w, 4, "%s", end > first ? line : "no thread of its own found");
 }
 
-static void put_arenas(struct as_writer *w, const struct as_view *v, const struct as_arena_threads *threads)
+// The columns of an arena: resident bytes; of chunks where residency is not known.
+enum { ARENA_CELLS = 5 };
+
+static void arena_cells(const struct as_view *v, const struct as_dump_arena *a, uint64_t cells[ARENA_CELLS])
 {
-    uint32_t worst[WORST];
+    const struct as_ledger *l = &a->ledger;
+    const struct as_tallies *t = &a->chunks;
+    if (v->meta->flags & AS_META_RESIDENCY_KNOWN)
+        memcpy(cells, (uint64_t[]){l->in_use, as_add(l->tcache, l->fastbin), l->releasable, l->withheld, l->stranded},
+               ARENA_CELLS * sizeof *cells);
+    else
+        memcpy(cells, (uint64_t[]){t->in_use.bytes, cached_bytes(t), t->binned.bytes, t->top.bytes, a->system_mem},
+               ARENA_CELLS * sizeof *cells);
+}
+
+// What makes an arena a bad one: bytes that the application freed. Unknown is the least.
+static uint64_t badness(const struct as_view *v, uint32_t arena)
+{
+    uint64_t cells[ARENA_CELLS];
+    arena_cells(v, &v->arenas[arena], cells);
+    uint64_t idle = as_add(as_add(cells[1], cells[2]), cells[3]);
+    if (v->meta->flags & AS_META_RESIDENCY_KNOWN)
+        idle = as_add(idle, cells[4]);
+    return idle == AS_UNKNOWN ? 0 : idle;
+}
+
+// The few worst, by insertion; of equals the first stays ahead.
+static uint32_t worst_arenas(const struct as_view *v, uint32_t worst[WORST])
+{
     uint32_t count = 0;
     for (uint32_t i = 0; i < v->arena_count; i++) {
-        // Insertion into the few worst so far; of equals the first stays ahead. Unknown + 1 is 0: the end of the order.
-        uint64_t idle = as_arena_idle(&v->arenas[i].ledger) + 1;
         uint32_t at = count;
-        while (at > 0 && as_arena_idle(&v->arenas[worst[at - 1]].ledger) + 1 < idle)
+        while (at > 0 && badness(v, worst[at - 1]) < badness(v, i))
             at--;
         if (at >= WORST)
             continue;
@@ -182,24 +228,33 @@ static void put_arenas(struct as_writer *w, const struct as_view *v, const struc
         memmove(&worst[at + 1], &worst[at], (count - at - 1) * sizeof worst[0]);
         worst[at] = i;
     }
+    return count;
+}
+
+static void put_arenas(struct as_writer *w, const struct as_view *v, const struct as_arena_threads *threads)
+{
+    uint32_t worst[WORST];
+    uint32_t count = worst_arenas(v, worst);
     if (count == 0)
         return;
     if (v->arena_count > count)
         as_heading(w, "The %" PRIu32 " arenas of %" PRIu64 " that hold most free memory", count, v->arena_count);
     else
         as_heading(w, "Arenas");
-    as_dim(w, "  %-16s %5s %10s %10s %10s %10s %10s", "", "heaps", "in use", "cached", "releasable", "withheld",
-           "stranded");
+    bool resident = v->meta->flags & AS_META_RESIDENCY_KNOWN;
+    as_dim(w, "  %-16s %5s %10s %10s %10s %10s %10s", "", "heaps", "in use", "cached",
+           resident ? "releasable" : "in bins", resident ? "withheld" : "top", resident ? "stranded" : "system_mem");
     as_put(w, "\n");
     for (uint32_t i = 0; i < count; i++) {
         const struct as_dump_arena *a = &v->arenas[worst[i]];
-        char label[24], cells[5][AS_SIZE_TEXT];
+        char label[24], size[AS_SIZE_TEXT];
+        uint64_t cells[ARENA_CELLS];
+        arena_cells(v, a, cells);
         snprintf(label, sizeof label, a->flags & AS_ARENA_MAIN ? "main" : "0x%" PRIx64, a->address);
-        as_put(w, "  %-16s %5" PRIu32 " %10s %10s %10s %10s %10s\n", label, a->heap_count,
-               as_format_size(a->ledger.in_use, cells[0]),
-               as_format_size(as_add(a->ledger.tcache, a->ledger.fastbin), cells[1]),
-               as_format_size(a->ledger.releasable, cells[2]), as_format_size(a->ledger.withheld, cells[3]),
-               as_format_size(a->ledger.stranded, cells[4]));
+        as_put(w, "  %-16s %5" PRIu32, label, a->heap_count);
+        for (int c = 0; c < ARENA_CELLS; c++)
+            as_put(w, " %10s", as_format_size(cells[c], size));
+        as_put(w, "\n");
         put_threads(w, v, threads, worst[i]);
     }
 }
@@ -224,11 +279,12 @@ static void put_provenance(struct as_writer *w, const struct as_view *v)
 {
     const struct as_dump_meta *m = v->meta;
     const char *source = v->malloc_count ? as_source_name(v->mallocs[0].layout_source) : NULL;
-    char pause[AS_SIZE_TEXT], read[AS_SIZE_TEXT];
+    char pause[AS_SIZE_TEXT], read[AS_SIZE_TEXT], stood[80] = "";
+    if (m->mode == AS_MODE_FREEZE || m->mode == AS_MODE_SNAPSHOT)
+        snprintf(stood, sizeof stood, "the target stood still for %s, ", as_format_duration(m->pause_ns, pause));
     as_heading(w, "How this was found");
-    as_wrapped(w, 2, "Mode %s: the target stood still for %s, reading took %s. Layout of malloc: %s. %s%s",
-               as_mode_name(m->mode), as_format_duration(m->pause_ns, pause), as_format_duration(m->read_ns, read),
-               source ? source : "none found",
+    as_wrapped(w, 2, "Mode %s: %sreading took %s. Layout of malloc: %s. %s%s", as_mode_name(m->mode), stood,
+               as_format_duration(m->read_ns, read), source ? source : "none found",
                m->flags & AS_META_EXACT  ? "Exact: the rows sum to Rss to the byte."
                : m->mode == AS_MODE_LIVE ? "Not exact: the target ran on while it was read."
                                          : "Not exact: see the warnings.",
@@ -253,8 +309,12 @@ bool as_summary_table(FILE *out, const struct as_view *v, const struct as_table_
     bool ok = as_arena_threads_sort(&threads, v, err) && as_pins_sort(&pins, v, err);
     if (ok) {
         put_header(&writer, v);
-        put_ledger(&writer, v);
-        put_forecast(&writer, v);
+        if (v->meta->flags & AS_META_RESIDENCY_KNOWN) {
+            put_ledger(&writer, v);
+            put_forecast(&writer, v);
+        } else {
+            put_chunks(&writer, &v->totals->chunks);
+        }
         put_arenas(&writer, v, &threads);
         put_pins(&writer, v, &pins);
         put_provenance(&writer, v);
