@@ -15,7 +15,7 @@ def busy_hour(random)
   (ROUNDS * KEPT).times do
     kept[random.rand(KEPT)] = "x" * (SIZES.sample(random: random) + random.rand(1024))
   end
-  kept.sample(KEPT / 50, random: random).compact # what outlives the hour
+  kept.sample(KEPT / 8, random: random).compact # what outlives the hour
 end
 
 sessions = Array.new(THREADS) do |seed|

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Every command that README.md shows works as shown.
 
-Blocks marked `console` hold commands behind "$ ". They run in the order in which they stand, in one directory, with PID standing
-for the truth harness; those that begin with make are what .ci/run runs.
+Blocks marked `console` hold commands behind "$ ". They run in the order in which they stand, in one directory, with PID
+standing for the truth harness; those that begin with make are what .ci/run runs.
 """
 
 from __future__ import annotations

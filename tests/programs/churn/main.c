@@ -25,6 +25,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" // mallinfo: there is no other before 2.33
+
 struct options option = {
     .scenario = "churn", .seed = 1, .threads = 4, .operations = 20000, .slots = 4096, .biggest_log2 = BIGGEST_LOG2};
 struct slot *slots;
