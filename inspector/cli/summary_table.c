@@ -159,10 +159,13 @@ static void put_forecast(struct as_writer *w, const struct as_view *v)
     as_heading(w, "What would come back");
     as_put(w, "  malloc_trim(0)   ");
     as_bold(w, "%11s", as_format_size(l->malloc_trim, size));
-    if (l->malloc_trim != AS_UNKNOWN && l->malloc_trim && w->style->live)
-        as_put(w, "  gdb -p %" PRIu32 " -batch -ex 'call (int)malloc_trim(0)'", v->meta->pid);
-    else if (l->malloc_trim != AS_UNKNOWN && l->malloc_trim)
+    if (l->malloc_trim != AS_UNKNOWN && l->malloc_trim && !w->style->live)
         as_put(w, "  called in the process itself");
+    else if (l->malloc_trim != AS_UNKNOWN && l->malloc_trim)
+        as_put(w,
+               "  by this (malloc waits while it works):\n"
+               "      gdb -p %" PRIu32 " -batch -ex 'call (int)malloc_trim(0)'",
+               v->meta->pid);
     as_put(w, "\n  a deep trim adds ");
     as_bold(w, "%11s", as_format_size(deeper, size));
     if (deeper && deeper != AS_UNKNOWN)

@@ -61,7 +61,7 @@ const char *as_format_duration(uint64_t nanoseconds, char out[AS_SIZE_TEXT])
     if (nanoseconds == AS_UNKNOWN)
         snprintf(out, AS_SIZE_TEXT, "unknown");
     else if (nanoseconds < 1000 * 1000)
-        snprintf(out, AS_SIZE_TEXT, "%.0f µs", (double)nanoseconds / 1e3);
+        snprintf(out, AS_SIZE_TEXT, "%.3f ms", (double)nanoseconds / 1e6);
     else if (nanoseconds < 1000 * 1000 * 1000)
         snprintf(out, AS_SIZE_TEXT, "%.1f ms", (double)nanoseconds / 1e6);
     else
