@@ -4,10 +4,9 @@
 //
 // The trap is the zero page: memory that was only ever read maps one page that all processes share. It is present
 // but not in Rss. PAGEMAP_SCAN tells it (PAGE_IS_PFNZERO), except the huge zero page before 6.17; pagemap does not. But
-// the zero page is no page of the process's own, and so has neither of two bits that nearly every page of Rss has:
-// "mapped only here" or "of a file or shared". What remains doubtful are pages shared after a fork, and smaps decides
-// between the two when only one of them occurs in a mapping. Where both do, page frame numbers tell, if we may
-// see them; if not, these pages are said to be unknown.
+// pagemap tells which pages are mapped here only, as nearly all of a private mapping's are and the zero page never is.
+// What remains doubtful are pages shared after a fork, and smaps decides between the two when only one of them occurs in
+// a mapping. Where both do, page frame numbers tell, if we may see them; if not, these pages are said to be unknown.
 #define _GNU_SOURCE
 #include "target/process.h"
 
@@ -37,7 +36,6 @@ enum {
 };
 #define MAP_PRESENT (UINT64_C(1) << 63)
 #define MAP_SWAPPED (UINT64_C(1) << 62)
-#define MAP_FILE_OR_SHARED (UINT64_C(1) << 61)
 #define MAP_GUARD (UINT64_C(1) << 58) // Linux 6.15
 #define MAP_EXCLUSIVE (UINT64_C(1) << 56)
 #define MAP_FRAME ((UINT64_C(1) << 55) - 1)
@@ -117,7 +115,7 @@ static size_t read_entries(const struct as_process *p, uint64_t address, uint64_
 
 static bool is_doubtful(uint64_t entry)
 {
-    return (entry & (MAP_PRESENT | MAP_FILE_OR_SHARED | MAP_EXCLUSIVE)) == MAP_PRESENT;
+    return (entry & (MAP_PRESENT | MAP_EXCLUSIVE)) == MAP_PRESENT;
 }
 
 static bool fill_by_pagemap(struct as_process *p, uint64_t start, uint64_t end, uint8_t *pages)

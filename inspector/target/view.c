@@ -81,14 +81,14 @@ bool as_process_denied(const struct as_process *p, const char *what, struct as_e
                        "as root (CAP_SYS_PTRACE)",
                        pid, what, (unsigned)uid, (unsigned)geteuid());
     if (yama == 3)
-        return as_fail(
-            err, AS_DENIED,
-            "process %d: we may not see %s: kernel.yama.ptrace_scope is 3, which forbids it to everyone until the "
-            "next boot",
-            pid, what);
+        return as_fail(err, AS_DENIED,
+                       "process %d: we may not see %s: kernel.yama.ptrace_scope is 3, which forbids it to everyone "
+                       "until the next boot",
+                       pid, what);
     if (yama > 0 && geteuid() != 0)
         return as_fail(err, AS_DENIED,
-                       "process %d: we may not see %s: kernel.yama.ptrace_scope is %d; run as root (CAP_SYS_PTRACE)%s",
+                       "process %d: we may not see %s: kernel.yama.ptrace_scope is %d; run as root "
+                       "(CAP_SYS_PTRACE)%s",
                        pid, what, yama, yama == 1 ? ", or set it to 0 (sysctl kernel.yama.ptrace_scope=0)" : "");
     if (geteuid() == 0)
         return as_fail(err, AS_DENIED,
