@@ -124,6 +124,27 @@ static bool is_any_static(const struct as_modules *modules, const struct as_modu
     return is_static_program(module) && !is_musl(modules, module);
 }
 
+static bool is_musl_name(void *context, const char *name, const Elf64_Sym *symbol)
+{
+    // Of mallocng and of oldmalloc: musl's, and nobody else's.
+    bool *found = context;
+    *found = *found || (symbol->st_shndx != SHN_UNDEF &&
+                        (strcmp(name, "__malloc_donate") == 0 || strcmp(name, "__libc_malloc_impl") == 0));
+    return !*found;
+}
+
+// A static program with musl inside shows it by its names alone, if it was not stripped of them.
+static bool has_musl_names(const struct as_modules *modules, const struct as_module *module)
+{
+    struct as_module copy = *module;
+    bool found = false;
+    if (as_module_open(modules, &copy)) {
+        as_elf_visit_symtab(&copy.elf, is_musl_name, &found);
+        as_module_close(&copy);
+    }
+    return found;
+}
+
 static void decide_dynamic(const struct as_modules *modules, const struct as_module *module, struct as_malloc *out)
 {
     enum as_malloc_kind kind = kind_of(modules, module);
@@ -163,6 +184,8 @@ void as_allocator_decide(const struct as_modules *modules, struct as_malloc *out
         decide(out, AS_MALLOC_MUSL, "%s", as_module_name(modules, musl));
     } else if (find_module(modules, is_go_program)) {
         decide(out, AS_MALLOC_GO, "a Go program without libc: it has a heap of its own, and no malloc");
+    } else if (program && has_musl_names(modules, program)) {
+        decide(out, AS_MALLOC_MUSL, "%s is linked statically, with musl inside", as_module_name(modules, program));
     } else if (program) {
         decide(out, AS_MALLOC_UNKNOWN, "%s is linked statically, and holds no malloc of glibc's",
                as_module_name(modules, program));

@@ -2,10 +2,10 @@
 // DWARF, through libdw: the compiler's own word on where things are. Reads one compilation unit, that of malloc.c.
 #include "config.h"
 
-#ifdef HAVE_LIBDW
-
 #include "libc/layouts.h"
 #include "libc/sources.h"
+
+#ifdef HAVE_LIBDW
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

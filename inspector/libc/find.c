@@ -122,10 +122,9 @@ static bool resolve_module(struct finding *finding, struct as_module *module, st
     char why[200];
     const char *roots[3] = {"", NULL, NULL};
     if (t->kind == AS_TARGET_PROCESS) {
-        // The target may live in a container that has debug files of its own.
+        // The target may live in a container that has debug files of its own. Ours come first: they are ours.
         snprintf(root, sizeof root, "/proc/%d/root", (int)t->pid);
-        roots[0] = root;
-        roots[1] = "";
+        roots[1] = root;
     }
     struct as_object object;
     if (!as_module_open(&finding->modules, module))

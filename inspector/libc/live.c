@@ -84,9 +84,13 @@ uint32_t as_live_par_rows(struct as_target *t, uint64_t mp, uint64_t main_arena,
         uint32_t count = as_load_u32(bytes + par->n_mmaps);
         uint32_t maximum = as_load_u32(bytes + par->n_mmaps_max);
         uint64_t mapped = as_load_u64(bytes + par->mmapped_mem);
+        // From 2.43 mmapped_mem grows by 16 bytes too much with every realloc of an mmapped chunk (mremap_chunk).
+        bool drifts = as_layout_row(i)->heap.mmap_extra != 0;
+        uint64_t unit = drifts ? 16 : t->page_size;
         bool exact;
-        if (as_load_u32(bytes + par->no_dyn_threshold) > 1 || count > INT32_MAX || (count == 0) != (mapped == 0) ||
-            mapped % t->page_size || mapped > as_load_u64(bytes + par->mmapped_mem + 8) /* max_mmapped_mem */ ||
+        if (as_load_u32(bytes + par->no_dyn_threshold) > 1 || count > INT32_MAX || (count != 0 && mapped == 0) ||
+            (count == 0 && mapped != 0 && !drifts) || mapped % unit ||
+            mapped > as_load_u64(bytes + par->mmapped_mem + 8) /* max_mmapped_mem */ ||
             count > as_load_u32(bytes + par->n_mmaps_max + 4) /* max_n_mmaps */ ||
             !base_fits(t, as_load_u64(bytes + par->sbrk_base), &arena, state, &exact))
             continue;

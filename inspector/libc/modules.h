@@ -5,7 +5,7 @@
 
 #include "libc/elf.h"
 
-enum { AS_NO_ORDER = UINT32_MAX };
+#define AS_NO_ORDER UINT32_MAX
 
 struct as_module {
     uint32_t first_mapping, mapping_count; // in the target's mappings; others may lie between
