@@ -147,7 +147,7 @@ static bool fastbins_read(struct as_heaps *h, uint32_t arena_index, struct as_pe
 // Collects the places that may hold a tcache_perthread_struct: chunks in use of its size.
 struct candidates {
     struct as_chunk_sink sink;
-    uint64_t size;
+    const struct as_heap_layout *layout;
     AS_VEC(uint64_t) found;
     struct as_error *err;
 };
@@ -156,8 +156,7 @@ static bool collect(struct as_chunk_sink *sink, const struct as_chunk *batch, si
 {
     struct candidates *c = (struct candidates *)sink;
     for (size_t i = 0; i < count; i++) {
-        uint64_t size = as_chunk_size(batch[i]);
-        if (as_chunk_class(batch[i]) != AS_CHUNK_IN_USE || (size != c->size && size != c->size + AS_ALIGNMENT))
+        if (as_chunk_class(batch[i]) != AS_CHUNK_IN_USE || !as_tcache_chunk_size(c->layout, as_chunk_size(batch[i])))
             continue;
         uint64_t *place = as_vec_add(&c->found, c->err);
         if (!place)
@@ -184,7 +183,7 @@ static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_pe
     const struct as_heap_layout *layout = &libc->layout.heap;
     struct candidates c = {
         .sink = {.chunks = collect},
-        .size = ((uint64_t)layout->tcache_size + 8 + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1),
+        .layout = layout,
         .err = err,
     };
     struct as_window w;
@@ -253,7 +252,7 @@ bool as_caches_find(struct as_heaps *h, struct as_error *err)
     for (uint32_t i = 0; ok && i < h->arenas.count; i++)
         ok = fastbins_read(h, i, &peek, err);
     for (uint32_t i = 0; ok && i < h->malloc->libcs.count; i++) {
-        if (h->malloc->libcs.items[i].layout.heap.tcache_size <= 0 || (i == 0 && !unknown))
+        if (!as_has_tcache(h, i) || (i == 0 && !unknown))
             continue;
         h->tcache_searched = true;
         ok = as_sort_u64(h->cached.items, h->cached.count, err) && tcaches_search(h, i, &peek, err);

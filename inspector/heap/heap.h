@@ -139,6 +139,21 @@ bool as_caches_find(struct as_heaps *h, struct as_error *err);
 bool as_tcache_plausible(const struct as_heaps *h, const struct as_libc *libc, const struct as_par *par,
                          const uint8_t *bytes);
 
+// False where a libc's threads have no tcache: before 2.26.
+static inline bool as_has_tcache(const struct as_heaps *h, uint32_t libc_index)
+{
+    return h->malloc->libcs.items[libc_index].layout.heap.tcache_size > 0;
+}
+
+// True if a chunk of `size` can be the one that holds a tcache_perthread_struct: as large as asked for, or up to 16 bytes
+// more where the rest would have been too small for a chunk of its own, and up to 16 more again from 2.43, whose tcache_init
+// rounds twice.
+static inline bool as_tcache_chunk_size(const struct as_heap_layout *layout, uint64_t size)
+{
+    uint64_t least = ((uint64_t)layout->tcache_size + 8 + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
+    return size >= least && size <= least + (layout->tcache_counts_down ? 2 : 1) * AS_ALIGNMENT;
+}
+
 // The mmapped chunks of every libc, by stepping through the anonymous mappings that nothing else claims (mmapped.c).
 bool as_mmapped_find(struct as_heaps *h, struct as_error *err);
 

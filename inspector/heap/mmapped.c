@@ -22,6 +22,8 @@ struct search {
     struct as_heaps *heaps;
     uint64_t count, bytes;           // found so far
     uint64_t want_count, want_bytes; // by mp_; AS_UNKNOWN
+    bool bytes_drift;                // mp_.mmapped_mem cannot be taken at its word
+    bool thorough;                   // look also for chunks that aligned_alloc placed and realloc moved
     uint8_t *residency;
 };
 
@@ -42,11 +44,27 @@ static uint64_t map_size(const struct head *head, uint64_t offset, uint32_t extr
     return total % page_size == 0 && total <= room ? total : 0;
 }
 
+// The first of some places at which the header of a map from `start` on stands, or 0.
+static uint64_t first_chunk(struct search *s, uint64_t start, uint32_t extra, uint64_t room, const uint64_t *places,
+                            size_t count, struct head *head)
+{
+    struct as_target *t = s->heaps->target;
+    struct head heads[BATCH];
+    bool ok[BATCH];
+    as_target_gather(t, places, count, sizeof *heads, heads, sizeof *heads, ok);
+    for (size_t i = 0; i < count; i++) {
+        if (ok[i] && map_size(&heads[i], places[i] - start, extra, t->page_size, room) != 0) {
+            *head = heads[i];
+            return places[i];
+        }
+    }
+    return 0;
+}
+
 // Looks for the chunk that aligned_alloc placed inside a map at `start`. _int_memalign leaves the header that the map
 // was made with, so the place is one of few: 16 bytes before a multiple of a power of two.
 static uint64_t aligned_chunk(struct search *s, uint64_t start, uint32_t extra, uint64_t room, struct head *head)
 {
-    struct as_target *t = s->heaps->target;
     uint64_t places[2 * ALIGNMENTS];
     size_t count = 0;
     for (int bit = 5; bit < 5 + ALIGNMENTS; bit++) {
@@ -58,16 +76,24 @@ static uint64_t aligned_chunk(struct search *s, uint64_t start, uint32_t extra, 
                 places[count++] = place;
         }
     }
-    if (!as_sort_u64(places, count, NULL))
-        return 0;
-    struct head heads[2 * ALIGNMENTS];
-    bool ok[2 * ALIGNMENTS];
-    as_target_gather(t, places, count, sizeof *heads, heads, sizeof *heads, ok);
-    for (size_t i = 0; i < count; i++) {
-        if (ok[i] && map_size(&heads[i], places[i] - start, extra, t->page_size, room) != 0) {
-            *head = heads[i];
-            return places[i];
-        }
+    return as_sort_u64(places, count, NULL) ? first_chunk(s, start, extra, room, places, count, head) : 0;
+}
+
+// As above for a chunk that realloc moved with its map (mremap): it keeps its distance from the map's start, but no
+// longer its alignment. The header that the map was made with says how far away it can be.
+static uint64_t moved_chunk(struct search *s, uint64_t start, uint32_t extra, uint64_t room, uint64_t made_size,
+                            struct head *head)
+{
+    uint64_t page = s->heaps->target->page_size;
+    uint64_t end = made_size < room ? made_size : room;
+    for (uint64_t offset = page; offset <= end;) {
+        uint64_t places[BATCH];
+        size_t count = 0;
+        for (; count < BATCH && offset <= end; offset += page)
+            places[count++] = start + offset - AS_HEADER;
+        uint64_t chunk = first_chunk(s, start, extra, room, places, count, head);
+        if (chunk != 0)
+            return chunk;
     }
     return 0;
 }
@@ -88,6 +114,8 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
             continue;
         struct head inner;
         uint64_t chunk = aligned_chunk(s, start, extra, limit - start, &inner);
+        if (chunk == 0 && s->thorough)
+            chunk = moved_chunk(s, start, extra, limit - start, head.size & ~(uint64_t)AS_FLAG_BITS, &inner);
         if (chunk == 0) {
             chunk = start;
             inner = head;
@@ -115,9 +143,14 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
     return 0;
 }
 
+// In 2.43 and 2.44 mremap_chunk forgets CHUNK_HDR_SZ when it adjusts mp_.mmapped_mem, which so grows by 16 bytes too much
+// with every realloc of an mmapped chunk.
 static bool complete(const struct search *s)
 {
-    return s->count == s->want_count && s->bytes == s->want_bytes;
+    if (s->count != s->want_count)
+        return false;
+    return s->bytes == s->want_bytes || (s->bytes_drift && s->want_bytes != AS_UNKNOWN && s->want_bytes > s->bytes &&
+                                         (s->want_bytes - s->bytes) % AS_HEADER == 0);
 }
 
 // Steps through [from, to), page by page until a map begins, then from map to map. A map's first page has been
@@ -170,24 +203,13 @@ static uint64_t free_run(const struct as_heaps *h, size_t mapping, uint64_t star
     return end;
 }
 
-bool as_mmapped_find(struct as_heaps *h, struct as_error *err)
+// Looks through all memory that may hold mmapped chunks, from the start.
+static bool search_all(struct search *s, struct as_error *err)
 {
+    struct as_heaps *h = s->heaps;
     struct as_target *t = h->target;
-    struct search s = {.heaps = h};
-    for (size_t i = 0; i < h->pars.count; i++) {
-        if (h->pars.items[i].n_mmaps == AS_UNKNOWN)
-            s.want_count = s.want_bytes = AS_UNKNOWN;
-        if (s.want_count == AS_UNKNOWN)
-            continue;
-        s.want_count += h->pars.items[i].n_mmaps;
-        s.want_bytes += h->pars.items[i].mmapped_mem;
-    }
-    if (h->malloc->libcs.count == 0 || complete(&s))
-        return true;
-    AS_VEC(uint8_t) residency = {0};
-    if (!as_vec_reserve(&residency, RESIDENCY_PAGES, err))
-        return false;
-    s.residency = residency.items;
+    h->mmapped.count = 0;
+    s->count = s->bytes = 0;
     uint64_t next = 0;
     bool ok = true;
     for (size_t i = 0; ok && i < t->mappings.count; i++) {
@@ -204,10 +226,36 @@ bool as_mmapped_find(struct as_heaps *h, struct as_error *err)
                 from += t->page_size;
                 continue;
             }
-            ok = scan(&s, from, to, err);
+            ok = scan(s, from, to, err);
             from = to;
         }
         next = from;
+    }
+    return ok;
+}
+
+bool as_mmapped_find(struct as_heaps *h, struct as_error *err)
+{
+    struct search s = {.heaps = h};
+    for (size_t i = 0; i < h->pars.count; i++) {
+        if (h->pars.items[i].n_mmaps == AS_UNKNOWN)
+            s.want_count = s.want_bytes = AS_UNKNOWN;
+        if (s.want_count == AS_UNKNOWN)
+            continue;
+        s.bytes_drift |= h->malloc->libcs.items[i].layout.heap.mmap_extra != 0;
+        s.want_count += h->pars.items[i].n_mmaps;
+        s.want_bytes += h->pars.items[i].mmapped_mem;
+    }
+    if (h->malloc->libcs.count == 0 || s.want_count == 0)
+        return true;
+    AS_VEC(uint8_t) residency = {0};
+    if (!as_vec_reserve(&residency, RESIDENCY_PAGES, err))
+        return false;
+    s.residency = residency.items;
+    bool ok = search_all(&s, err);
+    if (ok && s.want_count != AS_UNKNOWN && !complete(&s)) {
+        s.thorough = true;
+        ok = search_all(&s, err);
     }
     as_vec_free(&residency);
     if (ok && s.want_count == AS_UNKNOWN)

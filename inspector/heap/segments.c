@@ -235,7 +235,7 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     struct as_heap heap = {
         .kind = segment_kind(h->target, arena, base),
         .arena = arena_index,
-        .start = base,
+        .start = align_up(base, AS_ALIGNMENT), // the bytes before were never malloc's to use
         .first_chunk = align_up(base, AS_ALIGNMENT),
         .end = top_here ? top_end : reach,
         .has_top = top_here,

@@ -76,12 +76,9 @@ static enum verdict judge_tcache(const struct as_heaps *h, uint32_t libc_index, 
     }
     uint64_t size;
     uint8_t bytes[1024];
-    uint64_t chunk = ((uint64_t)layout->tcache_size + 8 + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
     if ((size_t)layout->tcache_size > sizeof bytes || !as_target_read_u64(h->target, word - 8, &size))
         return WRONG;
-    size &= ~(uint64_t)AS_FLAG_BITS;
-    // malloc may hand out 16 bytes more when the rest would be too small for a chunk.
-    if (size != chunk && size != chunk + AS_ALIGNMENT)
+    if (!as_tcache_chunk_size(layout, size & ~(uint64_t)AS_FLAG_BITS))
         return WRONG;
     if (!as_target_read(h->target, word, bytes, (size_t)layout->tcache_size))
         return WRONG;
@@ -137,7 +134,7 @@ static bool look(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *al
     bool ok = read_blocks(h->target, reach, &memory, &blocks, err);
     size_t tcache = ok ? vote(h, libc_index, &blocks, reach, judge_tcache) : reach;
     size_t arena = ok ? vote(h, libc_index, &blocks, reach, judge_arena) : reach;
-    bool has_tcache = h->malloc->libcs.items[libc_index].layout.heap.tcache_size > 0;
+    bool has_tcache = as_has_tcache(h, libc_index);
     for (size_t i = 0; i < blocks.count; i++) {
         const struct block *b = &blocks.items[i];
         struct as_thread_use *use = &h->threads.items[b->thread];
@@ -168,5 +165,12 @@ bool as_threads_find(struct as_heaps *h, struct as_error *err)
     if (h->malloc->libcs.count == 0)
         return true;
     bool all = false;
-    return look(h, 0, NEAR, &all, err) && (all || look(h, 0, FAR, &all, err));
+    if (!look(h, 0, NEAR, &all, err) || (!all && !look(h, 0, FAR, &all, err)))
+        return false;
+    // With glibc.malloc.tcache_count=0 a newer libc never makes a tcache: then there is none to be found.
+    bool none = !as_has_tcache(h, 0) || h->pars.items[0].tcache_count == 0;
+    for (size_t i = 0; none && i < t->threads.count; i++)
+        if (h->threads.items[i].tcache == AS_UNKNOWN)
+            h->threads.items[i].tcache = 0;
+    return true;
 }

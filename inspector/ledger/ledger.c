@@ -407,7 +407,7 @@ bool as_ledger_end(struct as_ledger_builder *b, uint64_t end)
             b->ledger->unknown = AS_UNKNOWN; // and with it every row (as_ledger_finish)
             p->state = AS_PAGE_UNKNOWN;
         } else if (p->residency & AS_RES_PRESENT) {
-            if (m && m->hugetlb > 0) {
+            if (m && m->hugetlb != AS_UNKNOWN && m->hugetlb > 0) {
                 b->ledger->hugetlb += page_bytes(p);
                 p->state = (uint8_t)(p->state ? p->state : state_of(p));
                 continue;

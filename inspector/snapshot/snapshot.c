@@ -162,7 +162,7 @@ static bool copy_threads(struct as_snapshot *s, const struct as_heaps *h, struct
         memcpy(record->name, t->threads.items[i].name, sizeof record->name);
         missing |= use->tcache == AS_UNKNOWN;
     }
-    bool has_tcache = h->malloc->libcs.count > 0 && h->malloc->libcs.items[0].layout.heap.tcache_size > 0;
+    bool has_tcache = h->malloc->libcs.count > 0 && as_has_tcache(h, 0);
     if (missing && has_tcache)
         as_snapshot_warn(
             s, AS_WARN_TCACHE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
