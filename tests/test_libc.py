@@ -109,7 +109,7 @@ def test_sources_agree_on_malloc_debug(suite: str, arch: str) -> None:
 
 
 @pytest.mark.parametrize("with_debug", [False, True], ids=["stripped", "debug"])
-def test_process(libc: debian.Libc, with_debug: bool) -> None:
+def test_process(libc: debian.Libc, *, with_debug: bool) -> None:
     try:
         program = programs.build_portable("alloc")
     except debian.UnavailableError as reason:
@@ -218,7 +218,7 @@ def test_dlmopen() -> None:
 
 
 @pytest.mark.parametrize("checked", [False, True], ids=["idle", "checking"])
-def test_malloc_debug(checked: bool) -> None:
+def test_malloc_debug(*, checked: bool) -> None:
     environment = {"LD_PRELOAD": "libc_malloc_debug.so.0", **({"MALLOC_CHECK_": "3"} if checked else {})}
     with running([str(build("alloc"))], **environment) as pid:
         answer = by_source(pid)["any"]
@@ -272,7 +272,7 @@ def test_valgrind() -> None:
 def test_an_allocator_of_ones_own(tmp_path: Path) -> None:
     """A library ahead of libc that exports malloc answers it, whoever wrote it."""
     source = tmp_path / "mine.c"
-    source.write_text("void *__libc_malloc(unsigned long);\nvoid *malloc(unsigned long n) { return __libc_malloc(n); }\n")
+    source.write_text("void *__libc_malloc(long);\nvoid *malloc(long size) { return __libc_malloc(size); }\n")
     library = tmp_path / "libmine.so"
     subprocess.run(["gcc", "-shared", "-fPIC", "-fno-builtin", "-o", library, source], check=True)
     with running([str(build("alloc"))], LD_PRELOAD=str(library)) as pid:

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { MAX_IMPORTS = 8, MAX_DIES = 200000, MAX_OWN_BYTES = 64 << 20 };
+enum { MAX_UNITS = 64, MAX_DIES = 200000, MAX_OWN_BYTES = 64 << 20 };
 
 // The kinds of thing that are looked for, as bits of what was found.
 enum { STATE = 1, PAR = 2, HEAP_INFO = 4, TCACHE = 8, MAIN_ARENA = 16, MP = 32 };
@@ -231,22 +231,25 @@ static void read_die(struct reading *reading, Dwarf_Die *die)
 }
 
 // The top level of a unit, and of the partial units that it imports (dwz moves shared types there).
-static void read_unit(struct reading *reading, Dwarf_Die *unit, unsigned depth)
+static void read_unit(struct reading *reading, const Dwarf_Die *unit)
 {
-    Dwarf_Die die;
-    if (dwarf_child(unit, &die) != 0)
-        return;
-    do {
-        Dwarf_Attribute import;
-        Dwarf_Die imported;
-        if (++reading->dies > MAX_DIES)
-            return;
-        if (dwarf_tag(&die) == DW_TAG_imported_unit && depth < MAX_IMPORTS && dwarf_attr(&die, DW_AT_import, &import) &&
-            dwarf_formref_die(&import, &imported))
-            read_unit(reading, &imported, depth + 1);
-        else
-            read_die(reading, &die);
-    } while (dwarf_siblingof(&die, &die) == 0);
+    Dwarf_Die units[MAX_UNITS] = {*unit};
+    size_t count = 1;
+    for (size_t i = 0; i < count; i++) {
+        Dwarf_Die die;
+        if (dwarf_child(&units[i], &die) != 0)
+            continue;
+        do {
+            Dwarf_Attribute import;
+            if (++reading->dies > MAX_DIES)
+                return;
+            if (dwarf_tag(&die) != DW_TAG_imported_unit)
+                read_die(reading, &die);
+            else if (count < MAX_UNITS && dwarf_attr(&die, DW_AT_import, &import) &&
+                     dwarf_formref_die(&import, &units[count]))
+                count++;
+        } while (dwarf_siblingof(&die, &die) == 0);
+    }
 }
 
 static bool is_malloc_unit(Dwarf_Die *unit)
@@ -327,7 +330,7 @@ bool as_source_dwarf(struct as_object *object, struct as_answer *answer)
     struct reading reading = {.answer = answer};
     Dwarf_Die unit;
     if (unit_by_address(dwarf, object->elf, &unit) || unit_by_name(dwarf, &unit))
-        read_unit(&reading, &unit, 0);
+        read_unit(&reading, &unit);
     dwarf_end(dwarf);
     unsigned needed = STATE | PAR | HEAP_INFO | MAIN_ARENA | MP | (answer->has_tcache ? TCACHE : 0);
     if ((reading.found & needed) != needed)

@@ -15,7 +15,7 @@ struct finding {
     struct as_modules modules;
     uint32_t allowed;
     struct as_malloc *out;
-    const char *version; // of the first libc.so.6: libc_malloc_debug.so is of the same build, and has no banner
+    char version[16]; // of the first libc.so.6: libc_malloc_debug.so is of the same build, and has no banner
 };
 
 static bool is_allowed(const struct finding *finding, enum as_layout_source source)
@@ -179,39 +179,35 @@ static uint64_t rank(const struct finding *finding, const struct as_module *modu
     return (uint64_t)as_module_is_malloc_debug(module) << 40 | place;
 }
 
-static struct as_module *next_libc(struct finding *finding, const struct as_module *after)
+// The modules that may be libcs, by rank; those of equal rank in the order of their addresses, from above.
+static size_t list_libcs(struct finding *finding, struct as_module *found[MAX_LIBCS])
 {
-    struct as_module *best = NULL;
-    for (size_t i = 0; i < finding->modules.list.count; i++) {
+    size_t count = 0;
+    for (size_t i = finding->modules.list.count; i-- > 0 && count < MAX_LIBCS;) {
         struct as_module *module = &finding->modules.list.items[i];
         if (!as_module_may_be_libc(&finding->modules, module))
             continue;
-        // Modules of equal rank follow each other in the order of their addresses, from above.
-        if (after && (rank(finding, module) < rank(finding, after) ||
-                      (rank(finding, module) == rank(finding, after) && module->start >= after->start)))
-            continue;
-        if (!best || rank(finding, module) < rank(finding, best) ||
-            (rank(finding, module) == rank(finding, best) && module->start > best->start))
-            best = module;
+        size_t place = count++;
+        for (; place > 0 && rank(finding, found[place - 1]) > rank(finding, module); place--)
+            found[place] = found[place - 1];
+        found[place] = module;
     }
-    return best;
+    return count;
 }
 
 bool as_malloc_find(struct as_target *t, uint32_t allowed_sources, struct as_malloc *out, struct as_error *err)
 {
     *out = (struct as_malloc){0};
-    struct finding finding = {.target = t, .allowed = allowed_sources, .out = out, .version = ""};
+    struct finding finding = {.target = t, .allowed = allowed_sources, .out = out};
     bool done = as_modules_find(&finding.modules, t, err);
     if (!done)
         return false;
-    char version[sizeof out->libcs.items->version] = "";
-    const struct as_module *module = NULL;
-    for (unsigned i = 0; done && i < MAX_LIBCS && (module = next_libc(&finding, module)) != NULL; i++) {
-        done = resolve_module(&finding, (struct as_module *)module, err);
-        if (done && out->libcs.count && version[0] == '\0') {
-            memcpy(version, out->libcs.items[0].version, sizeof version);
-            finding.version = version;
-        }
+    struct as_module *libcs[MAX_LIBCS];
+    size_t libc_count = list_libcs(&finding, libcs);
+    for (size_t i = 0; done && i < libc_count; i++) {
+        done = resolve_module(&finding, libcs[i], err);
+        if (done && out->libcs.count && finding.version[0] == '\0')
+            memcpy(finding.version, out->libcs.items[0].version, sizeof finding.version);
     }
     // No libc by name, or none that can be read (a core far from its files): any object's data may hold an arena.
     bool any_proven = false;
