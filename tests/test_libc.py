@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -160,6 +161,39 @@ def test_core_far_from_its_files(libc: debian.Libc, tmp_path: Path) -> None:
     assert found["heap"] == expected["heap"]
     assert found["state"] == expected["state"]
     assert found["par"][1:] == expected["par"][1:]  # mp_'s last field, of 2.43 alone, leaves no trace
+
+
+@pytest.mark.parametrize("suite", debian.SUITES)
+def test_core_that_names_nothing(suite: str, tmp_path: Path) -> None:
+    """A core of qemu has no file names and no ELF headers: all that is writable is looked at, and arm64 is found."""
+    if not shutil.which("qemu-aarch64-static"):
+        pytest.skip("qemu-aarch64-static is not installed")
+    libc = fetched(suite, "arm64")
+    try:
+        program = programs.build_portable("alloc", "arm64")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    (expected,) = (a for a in find("file", libc.directory / "libc.so.6", libc.debug) if a["source"] == "dwarf")
+    command = ["prlimit", "--core=unlimited", "qemu-aarch64-static", *libc.command(program)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGABRT)
+        process.wait(timeout=60)
+    (core,) = tmp_path.glob("qemu_*.core")
+    answer = by_source(core)["any"]
+    for path in tmp_path.glob("*core*"):
+        path.unlink()
+    assert answer["kind"] == "glibc"
+    (found,) = answer["libcs"]
+    assert found["proven"]
+    # Where it was loaded is nowhere said, but a load bias is a whole number of pages.
+    bias = found["main_arena"] - expected["main_arena"]
+    assert bias % 4096 == 0
+    assert found["mp"] == expected["mp"] + bias
+    assert found["heap"] == expected["heap"]
+    assert found["state"] == expected["state"]
+    assert found["par"][1:] == expected["par"][1:]
 
 
 def test_deleted_libc(libc: debian.Libc, tmp_path: Path) -> None:

@@ -10,6 +10,10 @@
 
 enum { MAX_LIBCS = 64, MAX_RANGES = 16 };
 
+// Where nothing says which memory is whose: a libc's data is small, and a core may be of any size.
+#define MAX_UNNAMED_RANGE ((uint64_t)16 << 20)
+#define MAX_UNNAMED_IN_ALL ((uint64_t)512 << 20)
+
 struct finding {
     struct as_target *target;
     struct as_modules modules;
@@ -52,12 +56,13 @@ static void complete(struct finding *finding, const struct as_module *module, co
         }
         uint64_t start;
         uint64_t end;
-        for (unsigned i = 0; answer->mp == AS_UNKNOWN && as_module_writable(&finding->modules, module, i, &start, &end);
+        for (unsigned i = 0; module && answer->mp == AS_UNKNOWN && i < MAX_RANGES &&
+                             as_module_writable(&finding->modules, module, i, &start, &end);
              i++)
             as_scan_par(t, start, end, answer);
     }
     // It is compiled without, and what happens to follow its mp_ must not pass for the fields.
-    if (as_module_is_malloc_debug(module))
+    if (module && as_module_is_malloc_debug(module))
         answer->has_tcache = false;
     // A first layout says where to look for the rest.
     as_object_compose(text, NULL, 0, answer);
@@ -72,13 +77,14 @@ static void describe(struct finding *finding, const struct as_module *module, co
     struct as_state_copy copy;
     libc->layout = answer->layout;
     libc->source = answer->source;
-    libc->path = t->mappings.items[module->first_mapping].path;
-    libc->base = module->base;
+    libc->path = module ? t->mappings.items[module->first_mapping].path : 0;
+    libc->base = module ? module->base : AS_UNKNOWN;
     libc->main_arena = answer->main_arena;
     libc->mp = answer->mp;
     libc->tls_tcache = AS_UNKNOWN;
     libc->tls_thread_arena = AS_UNKNOWN;
-    memcpy(libc->build_id, module->elf.build_id, sizeof libc->build_id);
+    if (module)
+        memcpy(libc->build_id, module->elf.build_id, sizeof libc->build_id);
     libc->started = as_state_read(t, libc->main_arena, &libc->layout.state, &copy) &&
                     (!as_state_is_initial(&copy, &libc->layout.state) ||
                      as_state_u64(&copy, libc->layout.state.next) != libc->main_arena);
@@ -96,18 +102,20 @@ static void describe_tls(struct finding *finding, const struct as_module *module
         libc->tls_thread_arena = block + answer->thread_arena;
 }
 
+static const struct as_answer scan_answer = {.source = AS_LAYOUT_SCAN,
+                                             .main_arena = AS_UNKNOWN,
+                                             .mp = AS_UNKNOWN,
+                                             .tcache = AS_UNKNOWN,
+                                             .thread_arena = AS_UNKNOWN,
+                                             .has_tcache = true};
+
 // An answer from memory alone, in the module's own writable ranges.
 static bool scan_module(struct finding *finding, const struct as_module *module, struct as_answer *answer)
 {
     uint64_t start;
     uint64_t end;
     for (unsigned i = 0; i < MAX_RANGES && as_module_writable(&finding->modules, module, i, &start, &end); i++) {
-        *answer = (struct as_answer){.source = AS_LAYOUT_SCAN,
-                                     .main_arena = AS_UNKNOWN,
-                                     .mp = AS_UNKNOWN,
-                                     .tcache = AS_UNKNOWN,
-                                     .thread_arena = AS_UNKNOWN,
-                                     .has_tcache = true};
+        *answer = scan_answer;
         if (as_scan_main_arena(finding->target, start, end, answer))
             return true;
     }
@@ -171,6 +179,51 @@ static bool resolve_module(struct finding *finding, struct as_module *module, st
     return true;
 }
 
+// The next range of writable memory, from mapping *i on: mappings that follow each other, as far as they are small.
+static bool next_writable(const struct as_target *t, size_t *i, uint64_t *start, uint64_t *end)
+{
+    bool open = false;
+    for (; *i < t->mappings.count; ++*i) {
+        const struct as_mapping *m = &t->mappings.items[*i];
+        bool fits = (m->prot & AS_PROT_WRITE) && m->kind != AS_MAP_SPECIAL && m->end - m->start <= MAX_UNNAMED_RANGE &&
+                    (!open || m->end - *start <= MAX_UNNAMED_RANGE);
+        if (open && (!fits || m->start != *end))
+            return true;
+        if (!fits)
+            continue;
+        *start = open ? *start : m->start;
+        *end = m->end;
+        open = true;
+    }
+    return open;
+}
+
+// A core that names no files and holds no ELF headers (qemu's are such): all writable memory is looked at.
+static bool scan_unnamed(struct finding *finding, struct as_error *err)
+{
+    static const struct as_text no_text = {0};
+    struct as_target *t = finding->target;
+    uint64_t scanned = 0;
+    uint64_t start = 0;
+    uint64_t end = 0;
+    for (size_t i = 0; scanned < MAX_UNNAMED_IN_ALL && next_writable(t, &i, &start, &end); scanned += end - start) {
+        struct as_answer answer = scan_answer;
+        struct as_libc libc = {0};
+        if (!as_scan_main_arena(t, start, end, &answer))
+            continue;
+        as_scan_par(t, start, end, &answer);
+        complete(finding, NULL, &no_text, &answer);
+        describe(finding, NULL, &answer, &libc);
+        libc.proven = as_libc_prove(t, &libc, NULL, 0);
+        struct as_libc *slot = libc.proven ? as_vec_add(&finding->out->libcs, err) : NULL;
+        if (slot)
+            *slot = libc;
+        else if (libc.proven)
+            return false;
+    }
+    return true;
+}
+
 // Default first: the libc of the main namespace, then those of others, libc_malloc_debug.so, and a static program's.
 static uint64_t rank(const struct finding *finding, const struct as_module *module)
 {
@@ -224,6 +277,8 @@ bool as_malloc_find(struct as_target *t, uint32_t allowed_sources, struct as_mal
         finding.allowed = allowed;
         any_proven = done && out->libcs.count && out->libcs.items[out->libcs.count - 1].proven;
     }
+    if (done && !any_proven && is_allowed(&finding, AS_LAYOUT_SCAN) && t->kind == AS_TARGET_CORE)
+        done = scan_unnamed(&finding, err);
     if (done)
         as_allocator_decide(&finding.modules, out);
     else

@@ -5,6 +5,8 @@
 
 #include "libc/layouts.h"
 
+#include <string.h>
+
 enum { LIVE_PAR_BYTES = 160, MAX_CACHED = 64, FIRST_TRIED = 8 };
 
 // The tunables' ceilings, and glibc's own.
@@ -32,8 +34,14 @@ static bool state_fits(struct as_target *t, uint64_t main_arena, const struct as
 uint32_t as_live_state_rows(struct as_target *t, uint64_t main_arena)
 {
     uint32_t rows = 0;
-    for (unsigned i = 0; i < AS_LAYOUT_ROWS; i++)
-        rows |= (uint32_t)state_fits(t, main_arena, &as_layout_row(i)->state) << i;
+    bool fits = false;
+    for (unsigned i = 0; i < AS_LAYOUT_ROWS; i++) {
+        const struct as_state_layout *state = &as_layout_row(i)->state;
+        // Neighbours in the table mostly have the same struct; what follows of it is looked at once.
+        if (i == 0 || memcmp(state, &as_layout_row(i - 1)->state, sizeof *state) != 0)
+            fits = state_fits(t, main_arena, state);
+        rows |= (uint32_t)fits << i;
+    }
     return rows;
 }
 
@@ -64,6 +72,13 @@ static bool base_fits(struct as_target *t, uint64_t base, const struct as_state_
     return true;
 }
 
+bool as_may_be_par(const uint8_t *bytes)
+{
+    uint64_t thresholds = as_load_u64(bytes) | as_load_u64(bytes + 8) | as_load_u64(bytes + 16);
+    return as_load_u64(bytes + 24) < MAX_ATTACHED_THREADS && as_load_u64(bytes + 32) < MAX_ATTACHED_THREADS &&
+           thresholds < MAX_THRESHOLD && as_load_u64(bytes + 16) != 0;
+}
+
 uint32_t as_live_par_rows(struct as_target *t, uint64_t mp, uint64_t main_arena, uint32_t state_rows, bool *has_tcache)
 {
     uint8_t bytes[LIVE_PAR_BYTES];
@@ -74,9 +89,7 @@ uint32_t as_live_par_rows(struct as_target *t, uint64_t mp, uint64_t main_arena,
     struct as_state_copy arena;
     if (!as_state_read(t, main_arena, state, &arena))
         return 0;
-    uint64_t thresholds = as_load_u64(bytes) | as_load_u64(bytes + 8) | as_load_u64(bytes + 16);
-    bool plain = as_load_u64(bytes + 24) < MAX_ATTACHED_THREADS && as_load_u64(bytes + 32) < MAX_ATTACHED_THREADS &&
-                 thresholds < MAX_THRESHOLD && as_load_u64(bytes + 16) != 0;
+    bool plain = as_may_be_par(bytes);
     uint32_t with = 0;
     uint32_t without = 0;
     for (unsigned i = 0; plain && i < AS_LAYOUT_ROWS; i++) {

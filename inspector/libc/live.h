@@ -40,6 +40,10 @@ uint32_t as_live_state_rows(struct as_target *t, uint64_t main_arena);
 // Rows whose struct malloc_par fits the memory at `mp`, given the arena; 0: none. *has_tcache as for a data image.
 uint32_t as_live_par_rows(struct as_target *t, uint64_t mp, uint64_t main_arena, uint32_t state_rows, bool *has_tcache);
 
+// Whether the first 40 bytes, the tunables that all releases share, can be those of a struct malloc_par. Cheap, and far
+// from a proof.
+bool as_may_be_par(const uint8_t *bytes);
+
 // Completes an answer (in the target's addresses) from memory: which rows of the table its heaps, caches and lists fit.
 // Writes them as hints, the strongest first, and returns how many (at most 4).
 enum { AS_LIVE_HINTS = 4 };

@@ -4,7 +4,12 @@
 #include "libc/layouts.h"
 #include "libc/live.h"
 
-enum { NEXT_AFTER_BINS = 2048, PIECE = 1 << 20 }; // bins[254] and binmap: the same distance in every release
+enum {
+    NEXT_AFTER_BINS = 2048,
+    PIECE = 1 << 20,
+    MAX_ARENAS_TRIED = 1024,
+    MAX_TRIED = 65536
+}; // bins[254] and binmap: the same distance in every release
 
 // What is scanned of one object's writable memory; a static program may have any amount of data.
 #define MAX_SCAN ((uint64_t)64 << 20)
@@ -43,8 +48,18 @@ static bool is_empty_bin(const struct memory *memory, uint64_t offset)
     return word_at(memory, offset) == self && word_at(memory, offset + 8) == self;
 }
 
-// Whether bins[] begins at that offset; if so, the answer says which rows and where main_arena is.
-static bool try_bins(struct as_target *t, const struct memory *memory, uint64_t offset, struct as_answer *answer)
+// A thread's arena stands in the first page of its heap, behind a heap_info that names it. main_arena is the one of the
+// ring that does not.
+static bool is_thread_arena(struct as_target *t, uint64_t arena)
+{
+    uint64_t owner;
+    return as_target_read_u64(t, arena & ~(uint64_t)4095, &owner) && owner == arena;
+}
+
+// Whether bins[] begins at that offset; if so, the answer says which rows and where main_arena is. *left: how many closer
+// looks may still be taken, for memory that was made to look like arenas all over.
+static bool try_bins(struct as_target *t, const struct memory *memory, uint64_t offset, unsigned *left,
+                     struct as_answer *answer)
 {
     if (offset + NEXT_AFTER_BINS + 8 > memory->bytes.count)
         return false;
@@ -59,8 +74,14 @@ static bool try_bins(struct as_target *t, const struct memory *memory, uint64_t 
         for (unsigned k = i; k < AS_LAYOUT_ROWS; k++)
             tried |= (uint32_t)((uint64_t)as_layout_row(k)->state.bins == bins) << k;
         uint64_t main_arena = memory->start + offset - bins;
+        uint64_t first = memory->start + offset - 16;
+        // next leads to this arena or to a thread's; top is this bin until malloc starts, and in a heap from then on.
+        uint64_t top = word_at(memory, offset - bins + (uint64_t)as_layout_row(i)->state.top);
+        if (*left == 0 || top % 8 || (top != first && !as_is_heap_memory(t, top)))
+            continue;
+        --*left;
         uint32_t rows = as_live_state_rows(t, main_arena);
-        if (rows) {
+        if (rows && !is_thread_arena(t, main_arena)) {
             answer->main_arena = main_arena;
             answer->state_rows = rows;
             return true;
@@ -73,6 +94,7 @@ bool as_scan_main_arena(struct as_target *t, uint64_t start, uint64_t end, struc
 {
     struct memory memory;
     unsigned found = 0;
+    unsigned left = MAX_ARENAS_TRIED;
     if (!copy_memory(t, start, end, &memory)) {
         as_vec_free(&memory.bytes);
         return false;
@@ -84,7 +106,7 @@ bool as_scan_main_arena(struct as_target *t, uint64_t start, uint64_t end, struc
             continue;
         // This may be any bin of an arena whose bins before it are all in use.
         for (uint64_t i = 0; i < AS_BIN_COUNT && at >= i * 16 + 16 && at - i * 16 >= previous; i++) {
-            if (try_bins(t, &memory, at - i * 16, answer)) {
+            if (try_bins(t, &memory, at - i * 16, &left, answer)) {
                 found++;
                 at += NEXT_AFTER_BINS; // this arena is done with
                 break;
@@ -100,16 +122,18 @@ bool as_scan_par(struct as_target *t, uint64_t start, uint64_t end, struct as_an
 {
     struct memory memory;
     unsigned found = 0;
+    unsigned tried = 0;
     if (!copy_memory(t, start, end, &memory)) {
         as_vec_free(&memory.bytes);
         return false;
     }
     for (uint64_t at = 0; at + 160 <= memory.bytes.count; at += 8) {
-        // arena_test is 8 unless the program or its user asked for something else; look closer at any small number.
+        // arena_test is 8 unless the program or its user asked for something else; look closer at any number.
         bool has_tcache;
-        uint64_t arena_test = word_at(&memory, at + 24);
-        if (arena_test == 0 || arena_test > 4096 || word_at(&memory, at + 16) == 0)
+        if (word_at(&memory, at + 24) == 0 || !as_may_be_par(memory.bytes.items + at))
             continue;
+        if (++tried > MAX_TRIED)
+            break;
         uint32_t rows = as_live_par_rows(t, memory.start + at, answer->main_arena, answer->state_rows, &has_tcache);
         if (!rows)
             continue;
