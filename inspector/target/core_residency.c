@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Which pages of a core were resident. The kernel leaves a hole in the file where a private anonymous page was absent or
-// the zero page, and writes every other one: so the holes tell, as long as this is the kernel's own file with the holes
-// that it made.
+// Which pages of a core were resident. The kernel leaves a hole in the file where a private anonymous page was absent
+// or the zero page, and writes every other one: so the holes tell, as long as this is the kernel's own file with the
+// holes that it made.
 //
-// They can be lost (a copy, a pipe, an archive): every absent page is stored as zeros then. And they can be too many: tools
-// that turn zeros into holes do it with resident pages full of zeros as well. So we look for a page of zeros that is
-// stored: where there is one among holes, nobody made holes of zeros; where there is one and no hole at all, holes
-// were probably lost, and nothing is known.
+// They can be lost (a copy, a pipe, an archive): every absent page is stored as zeros then. And they can be too many:
+// tools that turn zeros into holes (plain cp does) do it with resident pages full of zeros as well. So we look for a
+// page of zeros that is stored: where there is one among holes, nobody made holes of zeros; where there is one and no
+// hole at all, holes were probably lost, and nothing is known.
 #define _GNU_SOURCE
 #include "target/core.h"
 
@@ -124,15 +124,18 @@ bool as_core_judge_residency(struct as_core *c, struct as_error *err)
         return false;
     bool searched_all = found.searched < MAX_SEARCHED;
     if (!found.holes && (found.zeros || !searched_all)) {
-        remark(c, "residency is not known: the core file has no holes (any more): copies have to keep them (cp "
-                  "--sparse=auto, tar -S)");
+        remark(
+            c,
+            "residency is not known: the core file has no holes (any more); tar -S copies a core with the holes that "
+            "the kernel made");
         return true;
     }
     c->base.residency_known = true;
     remark(c, "pages that were swapped out count as resident: the kernel reads them back as it writes a core");
     if (found.holes && !found.zeros)
-        remark(c, "no page of zeros is stored: if the file was written or copied by a tool that makes holes of zeros, "
-                  "resident pages of zeros count as absent");
+        remark(c, "no page of zeros is stored: if the file was copied by a tool that makes holes of zeros (cp does, "
+                  "tar -S does "
+                  "not), resident pages of zeros count as absent");
     if (found.holes && c->block_size > c->base.page_size)
         remark(c, "the file system's blocks are larger than a page: absent pages beside resident ones may count as "
                   "resident");

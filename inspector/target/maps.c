@@ -82,7 +82,7 @@ static enum as_mapping_kind classify(const struct as_process *p, const struct as
             return AS_MAP_ANON;
         return starts_with(path, length, "[anon_shmem:") ? AS_MAP_SHMEM : AS_MAP_SPECIAL;
     }
-    // MAP_HUGETLB memory without a file of the target's own, and MAP_PRIVATE of /dev/zero, are anonymous by another name.
+    // MAP_HUGETLB memory without a file of the target's own, and MAP_PRIVATE of /dev/zero: anonymous by another name.
     if (!shared && (starts_with(path, length, "/anon_hugepage") || equals(path, length, "/dev/zero")))
         return AS_MAP_ANON;
     if (is_tmpfs(p, m) || starts_with(path, length, "/dev/shm/") || starts_with(path, length, "/memfd:") ||

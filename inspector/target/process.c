@@ -69,8 +69,9 @@ size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size
     }
     if (p->no_vm_readv)
         return done + read_mem(p, address + done, (uint8_t *)buffer + done, length - done);
-    // process_vm_readv goes by number. That the memory we opened still lives says that the number was still its own.
-    return done > 0 && !as_process_alive(p) ? 0 : done;
+    // process_vm_readv goes by number. That the memory we opened still lives says that the number was still its own. A
+    // tracee keeps its number until we have waited for it.
+    return done > 0 && !t->stopped && !as_process_alive(p) ? 0 : done;
 }
 
 void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
@@ -105,7 +106,7 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
     }
     for (; i < count; ++i)
         ok[i] = read_mem(p, addresses[i], (uint8_t *)out + i * stride, length) == length;
-    if (!p->no_vm_readv && !as_process_alive(p))
+    if (!p->no_vm_readv && !t->stopped && !as_process_alive(p))
         memset(ok, 0, count * sizeof *ok);
 }
 

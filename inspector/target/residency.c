@@ -5,8 +5,8 @@
 // The trap is the zero page: memory that was only ever read maps one page that all processes share. It is present
 // but not in Rss. PAGEMAP_SCAN tells it (PAGE_IS_PFNZERO), except the huge zero page before 6.17; pagemap does not. But
 // pagemap tells which pages are mapped here only, as nearly all of a private mapping's are and the zero page never is.
-// What remains doubtful are pages shared after a fork, and smaps decides between the two when only one of them occurs in
-// a mapping. Where both do, page frame numbers tell, if we may see them; if not, these pages are said to be unknown.
+// What remains doubtful are pages shared after a fork, and smaps decides between the two when only one of them occurs
+// in a mapping. Where both do, page frame numbers tell, if we may see them; if not, these pages are said to be unknown.
 #define _GNU_SOURCE
 #include "target/process.h"
 
