@@ -106,6 +106,9 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
         if (!place)
             return false;
         *place = arena;
+        if (arena.top == 0 && arena.system_mem != 0)
+            as_heaps_fault(h, (uint32_t)(h->arenas.count - 1), UINT32_MAX, arena.address,
+                           "the top of an arena that has memory cannot be read: none of its chunks is known");
         address = arena.next;
         if (address == libc->main_arena)
             return true;

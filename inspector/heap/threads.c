@@ -151,6 +151,20 @@ static bool look(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *al
     return ok;
 }
 
+// Whether nobody can have a tcache: before 2.26; where glibc.malloc.tcache_count=0 keeps a newer libc from ever making one;
+// and where this malloc has not handed out anything yet, as when another one answers in its stead.
+static bool no_tcaches(const struct as_heaps *h, uint32_t libc_index)
+{
+    if (!as_has_tcache(h, libc_index) || h->pars.items[libc_index].tcache_count == 0)
+        return true;
+    for (size_t i = 0; i < h->arenas.count; i++) {
+        const struct as_arena *arena = &h->arenas.items[i];
+        if (arena->libc_index == libc_index && (arena->top != 0 || arena->system_mem != 0))
+            return false;
+    }
+    return true;
+}
+
 bool as_threads_find(struct as_heaps *h, struct as_error *err)
 {
     struct as_target *t = h->target;
@@ -167,8 +181,7 @@ bool as_threads_find(struct as_heaps *h, struct as_error *err)
     bool all = false;
     if (!look(h, 0, NEAR, &all, err) || (!all && !look(h, 0, FAR, &all, err)))
         return false;
-    // With glibc.malloc.tcache_count=0 a newer libc never makes a tcache: then there is none to be found.
-    bool none = !as_has_tcache(h, 0) || h->pars.items[0].tcache_count == 0;
+    bool none = no_tcaches(h, 0);
     for (size_t i = 0; none && i < t->threads.count; i++)
         if (h->threads.items[i].tcache == AS_UNKNOWN)
             h->threads.items[i].tcache = 0;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { LIVE_PAR_BYTES = 160, MAX_CACHED = 64, FIRST_TRIED = 8 };
+enum { LIVE_PAR_BYTES = 160, MAX_CACHED = 64, FIRST_TRIED = 8, MAX_PLACES = 16 };
 
 // The tunables' ceilings, and glibc's own.
 #define MAX_ATTACHED_THREADS 65536
@@ -142,8 +142,8 @@ static unsigned cached(const struct cache *cache, const struct as_heap_layout *h
     return heap->tcache_count_size == 1 ? counts[0] : counts[0] | (unsigned)counts[1] << 8;
 }
 
-// Whether the chunk that a main arena begins with, the first thread's tcache, is one of that row: its size, its counts,
-// and that a list is empty exactly where its count says so. *lists: how many are not empty.
+// Whether the chunk that an arena begins with, a thread's tcache, is one of that row: its size, its counts, and that a
+// list is empty exactly where its count says so. *lists: how many are not empty.
 static bool cache_fits(struct as_target *t, uint64_t chunk, const struct as_layout *row, uint64_t limit,
                        struct cache *cache, unsigned *lists)
 {
@@ -204,26 +204,45 @@ static uint32_t rows_by_linking(struct as_target *t, const struct cache *cache, 
     return plain == safe ? AS_LAYOUT_ALL_ROWS : as_layout_rows_with_linking(safe > plain);
 }
 
-// Rows by the first thread's tcache, and by the links of its lists.
+// Where a thread's tcache can be: malloc allocates it before anything else, so it is the first chunk of the main arena, or of
+// the thread arena that was made for its thread. Returns how many places there are.
+static size_t cache_places(struct as_target *t, const struct as_answer *answer, uint64_t places[MAX_PLACES])
+{
+    const struct as_state_layout *state = &answer->layout.state;
+    size_t count = 0;
+    uint64_t base;
+    if (as_target_read_u64(t, answer->mp + (uint64_t)answer->layout.par.sbrk_base, &base) && base != 0)
+        places[count++] = (base + 15) & ~(uint64_t)15;
+    for (uint64_t arena = answer->main_arena; count < MAX_PLACES;) {
+        if (!as_target_read_u64(t, arena + (uint64_t)state->next, &arena) || arena == answer->main_arena)
+            break;
+        places[count++] = (arena + (uint64_t)state->size + 15) & ~(uint64_t)15;
+    }
+    return count;
+}
+
+// Rows by the first tcache that is in use, and by the links of its lists.
 static uint32_t rows_by_tcache(struct as_target *t, const struct as_answer *answer, uint32_t *linking)
 {
     const struct as_par_layout *par = &answer->layout.par;
-    uint64_t base;
     uint64_t limit;
     *linking = AS_LAYOUT_ALL_ROWS;
     if (answer->mp == AS_UNKNOWN || par->tcache_count == AS_NONE ||
-        !as_target_read_u64(t, answer->mp + (uint64_t)par->sbrk_base, &base) || base == 0 ||
         !as_target_read_u64(t, answer->mp + (uint64_t)par->tcache_count, &limit))
         return AS_LAYOUT_ALL_ROWS;
+    uint64_t places[MAX_PLACES];
+    size_t count = cache_places(t, answer, places);
     uint32_t rows = 0;
-    for (unsigned i = 0; i < AS_LAYOUT_ROWS; i++) {
-        struct cache cache;
-        unsigned lists;
-        const struct as_layout *row = as_layout_row(i);
-        if (!cache_fits(t, (base + 15) & ~(uint64_t)15, row, limit, &cache, &lists))
-            continue;
-        rows |= 1u << i;
-        *linking = rows_by_linking(t, &cache, row, limit);
+    for (size_t place = 0; place < count && !rows; place++) {
+        for (unsigned i = 0; i < AS_LAYOUT_ROWS; i++) {
+            struct cache cache;
+            unsigned lists;
+            const struct as_layout *row = as_layout_row(i);
+            if (!cache_fits(t, places[place], row, limit, &cache, &lists))
+                continue;
+            rows |= 1u << i;
+            *linking = rows_by_linking(t, &cache, row, limit);
+        }
     }
     return rows ? rows : AS_LAYOUT_ALL_ROWS;
 }

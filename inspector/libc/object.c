@@ -98,8 +98,12 @@ void as_object_compose(const struct as_text *text, const uint32_t *live, size_t 
     }
     if (text->complete)
         hints[count++] = as_layout_rows_with_linking(text->safe_linking);
+    // A message of 2.42 alone: without it, all but 2.42.
+    uint32_t only = as_layout_rows_of_version("2.42");
     if (text->fastbin_size)
-        hints[count++] = as_layout_rows_of_version("2.42");
+        hints[count++] = only;
+    else if (text->complete)
+        hints[count++] = AS_LAYOUT_ALL_ROWS & ~only;
     hints[count++] = as_layout_rows_of_version(text->version);
     as_layout_compose(&answer->layout, answer->state_rows, answer->par_rows, answer->has_tcache, hints, count);
 }
