@@ -76,8 +76,9 @@ def test_synthetic_values(tmp_path: Path) -> None:
 
 def test_what_is_not_known_is_null(tmp_path: Path) -> None:
     made = synthetic.sections()
-    for row in (*fmt.LEDGER_ROWS, *fmt.ABSENT_ROWS, *fmt.FORECAST_ROWS):
+    for row in (*fmt.LEDGER_ROWS, *fmt.ABSENT_ROWS, *fmt.FORECAST_ROWS, "hugetlb"):
         made["totals"][0]["ledger"][row] = fmt.UNKNOWN
+    made["mappings"][0]["hugetlb"] = fmt.UNKNOWN
     for field in ("rss", "swap", "time_ns", "pause_ns", "read_ns", "torn_chunks"):
         made["meta"][0][field] = fmt.UNKNOWN
     made["meta"][0]["pid"] = made["meta"][0]["exe"] = made["meta"][0]["arch"] = 0
@@ -86,6 +87,7 @@ def test_what_is_not_known_is_null(tmp_path: Path) -> None:
     jsonschema.validate(summary, SCHEMA)
     for part in ("ledger", "absent", "forecast", "kernel"):
         assert set(summary[part].values()) == {None}, part
+    assert summary["hugetlb"] is None
     snapshot = summary["snapshot"]
     assert [snapshot[key] for key in ("pause_ms", "read_ms", "torn_chunks", "time")] == [None] * 4
     assert [summary["target"][key] for key in ("pid", "exe", "arch")] == [None] * 3

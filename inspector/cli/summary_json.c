@@ -100,6 +100,18 @@ static void put_snapshot(struct as_json *j, const struct as_dump_meta *m)
     as_json_object_end(j);
 }
 
+static void put_kernel(struct as_json *j, const struct as_view *v)
+{
+    uint64_t hugetlb = 0;
+    for (uint64_t i = 0; i < v->mapping_count; i++)
+        hugetlb = as_add(hugetlb, v->mappings[i].hugetlb);
+    as_json_object(j, "kernel");
+    as_json_number(j, "rss", v->meta->rss);
+    as_json_number(j, "swap", v->meta->swap);
+    as_json_number(j, "hugetlb", hugetlb);
+    as_json_object_end(j);
+}
+
 static void put_ledger(struct as_json *j, const struct as_ledger *l)
 {
     as_json_object(j, "ledger");
@@ -130,6 +142,7 @@ static void put_ledger(struct as_json *j, const struct as_ledger *l)
     as_json_number(j, "malloc_trim_swap", l->malloc_trim_swap);
     as_json_number(j, "deep_trim_swap", l->deep_trim_swap);
     as_json_object_end(j);
+    as_json_number(j, "hugetlb", l->hugetlb);
 }
 
 static void put_tally(struct as_json *j, const char *key, struct as_tally tally)
@@ -241,10 +254,7 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
         put_target(j, v, from_dump);
         put_allocator(j, v);
         put_snapshot(j, v->meta);
-        as_json_object(j, "kernel");
-        as_json_number(j, "rss", v->meta->rss);
-        as_json_number(j, "swap", v->meta->swap);
-        as_json_object_end(j);
+        put_kernel(j, v);
         put_ledger(j, &v->totals->ledger);
         put_chunks(j, &v->totals->chunks);
         put_arenas(j, v, &threads);

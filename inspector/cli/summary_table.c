@@ -83,12 +83,19 @@ static void put_header(struct as_writer *w, const struct as_view *v)
     if (as_format_time(m->time_ns, time))
         as_put(w, ", %.19sZ", time);
     as_put(w, "\n");
-    if (m->malloc_kind != AS_MALLOC_GLIBC)
-        as_wrapped(
-            w, 0,
-            "Malloc here is not glibc's: %s. Its memory stands in the rows that are not malloc's; "
-            "arenas below are glibc's.",
-            as_safe_text(as_view_string(v, m->malloc_detail), SIZE_MAX, 200, w->style->ascii, command, sizeof command));
+    if (m->malloc_kind == AS_MALLOC_GLIBC)
+        return;
+    as_safe_text(as_view_string(v, m->malloc_detail), SIZE_MAX, 200, w->style->ascii, command, sizeof command);
+    if (m->malloc_kind == AS_MALLOC_UNKNOWN)
+        as_wrapped(w, 0,
+                   "Which malloc is used here is unknown: %s. What does not sit in glibc's arenas stands in the rows "
+                   "that are not malloc's.",
+                   command);
+    else
+        as_wrapped(w, 0,
+                   "Malloc here is not glibc's: %s. Its memory stands in the rows that are not malloc's; arenas below "
+                   "are glibc's.",
+                   command);
 }
 
 static uint64_t cached_bytes(const struct as_tallies *t)

@@ -273,7 +273,9 @@ static void describe(struct as_snapshot *s, const struct as_target *t, const str
         as_snapshot_warn(s, AS_WARN_RESIDENCY, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->residency_note);
     if (m->kind != AS_MALLOC_GLIBC)
         as_snapshot_warn(s, AS_WARN_ALLOCATOR, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                         "malloc is not glibc's here (%s): only what sits in glibc's arenas is shown in malloc's rows",
+                         "%s (%s): only what sits in glibc's arenas is shown in malloc's rows",
+                         m->kind == AS_MALLOC_UNKNOWN ? "which malloc is used here is unknown"
+                                                      : "malloc is not glibc's here",
                          m->detail);
     else if (m->libcs.count == 0)
         as_snapshot_warn(s, AS_WARN_LAYOUT, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "glibc's malloc could not be read: %s",

@@ -44,7 +44,7 @@ def summarize(dump: Dump, *, from_dump: bool = True) -> Json:
         "target": _target(dump, from_dump=from_dump),
         "allocator": _allocator(dump, main),
         "snapshot": _snapshot(dump.meta),
-        "kernel": {"rss": number(dump.meta["rss"]), "swap": number(dump.meta["swap"])},
+        "kernel": _kernel(dump),
         **_ledger(dump.totals["ledger"]),
         "chunks": _chunks(dump.totals["chunks"]),
         "arenas": _arenas(dump),
@@ -161,9 +161,23 @@ def _time(nanoseconds: Any) -> str | None:
     return f"{when:%Y-%m-%dT%H:%M:%S}.{known // 10**6 % 1000:03}Z"
 
 
+def _kernel(dump: Dump) -> Json:
+    hugetlb = [int(value) for value in dump.mappings["hugetlb"]]
+    # A sum that overflows, because a part of it is unknown (all ones) or the dump lies, is unknown.
+    known = sum(hugetlb) < fmt.UNKNOWN
+    return {
+        "rss": number(dump.meta["rss"]),
+        "swap": number(dump.meta["swap"]),
+        "hugetlb": sum(hugetlb) if known else None,
+    }
+
+
 def _ledger(ledger: Any) -> Json:
     parts = {"ledger": fmt.LEDGER_ROWS, "absent": fmt.ABSENT_ROWS, "forecast": fmt.FORECAST_ROWS}
-    return {part: {row: number(ledger[row]) for row in rows} for part, rows in parts.items()}
+    return {
+        **{part: {row: number(ledger[row]) for row in rows} for part, rows in parts.items()},
+        "hugetlb": number(ledger["hugetlb"]),
+    }
 
 
 def _chunks(tallies: Any) -> Json:

@@ -104,12 +104,19 @@ def _facts(summary: Json) -> Text:
         facts.append(summary["snapshot"]["time"])
     line.append(f", {', '.join(facts)}")
     if allocator["malloc"] != "glibc":
-        known = (
-            "Malloc here is not glibc's" if allocator["malloc"] != UNKNOWN else "Which malloc is used here is unknown"
+        known, where = (
+            (
+                "Malloc here is not glibc's",
+                "Its memory stands in the rows that are not malloc's; arenas below are glibc's.",
+            )
+            if allocator["malloc"] != UNKNOWN
+            else (
+                "Which malloc is used here is unknown",
+                "What does not sit in glibc's arenas stands in the rows that are not malloc's.",
+            )
         )
-        words = f"{known}: {printable(allocator['detail'] or 'no reason given')}."
-        where = "Its memory stands in the rows that are not malloc's; arenas below are glibc's."
-        line.append(f"\n{words} {where}", style="yellow")
+        detail = printable(allocator["detail"] or "no reason given")
+        line.append(f"\n{known}: {detail}. {where}", style="yellow")
     return line
 
 
