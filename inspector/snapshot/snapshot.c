@@ -236,6 +236,8 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_chunk
         ok = walk_arena(&h, i, &next, &w, &cursor, &b);
     for (size_t i = 0; ok && i < h.mmapped.count; i++)
         ok = as_ledger_mmapped(&b, &h.mmapped.items[i]);
+    // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
+    ok = ok && (!t->ops->intact || t->ops->intact(t, err));
     // The target may run on: what is left is arithmetic.
     t->ops->resume(t);
     if (ok) {

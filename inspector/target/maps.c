@@ -244,10 +244,8 @@ bool as_process_refresh_maps(struct as_process *p, struct as_error *err)
     }
     if (p->base.mappings.count == 0)
         return as_fail(err, AS_TARGET_GONE, "process %d has ended: it has no memory any more", p->base.pid);
-    if (!as_process_alive(p))
-        return as_fail(err, AS_TARGET_GONE, "process %d started another program (exec) while we looked: look again",
-                       p->base.pid);
-    return true;
+    p->lost = false;
+    return as_process_intact(&p->base, err);
 }
 
 bool as_process_refresh_threads(struct as_process *p, struct as_error *err)

@@ -62,6 +62,8 @@ size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size
         ssize_t got = process_vm_readv(p->view_tid, &local, 1, &remote, 1, 0);
         if (got < 0 && (errno == EPERM || errno == ENOSYS))
             p->no_vm_readv = true;
+        if (got < 0 && errno == ESRCH)
+            p->lost = true;
         // Short, it stopped before a page that cannot be read, and the next call says so with EFAULT.
         if (got <= 0)
             break;
@@ -95,8 +97,10 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
             p->no_vm_readv = true;
             break;
         }
-        if (got < 0 && errno == ESRCH)
+        if (got < 0 && errno == ESRCH) {
+            p->lost = true;
             return;
+        }
         size_t whole = got < 0 ? 0 : (size_t)got / length;
         memset(ok + i, 1, whole * sizeof *ok);
         i += whole;
@@ -222,6 +226,7 @@ static const struct as_target_ops process_ops = {
     .open_file = as_process_open_file,
     .stop = as_process_stop,
     .resume = as_process_resume,
+    .intact = as_process_intact,
     .close = as_process_close,
     .gather = as_process_gather,
 };

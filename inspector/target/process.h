@@ -26,6 +26,7 @@ struct as_process {
     int mem_fd, pagemap_fd; // both stay with the memory they were opened on: after an exec they read nothing
     int kpageflags_fd;      // -1: not allowed
     bool no_vm_readv;       // process_vm_readv is forbidden here (an old container's seccomp filter): use mem_fd
+    bool lost;              // a read found that the thread through which we look has no memory any more
     bool no_scan;           // PAGEMAP_SCAN is not known to this kernel, or not wanted (tests)
     bool no_guard;          // PAGE_IS_GUARD is not known to this kernel
     bool no_smaps;          // the kernel was built without smaps
@@ -61,6 +62,8 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
 bool as_process_view(struct as_process *p, struct as_error *err);
 // Is the memory that we opened still there: neither exited nor replaced by an exec? One system call, touches nothing.
 bool as_process_alive(const struct as_process *p);
+// As as_target_ops.intact.
+bool as_process_intact(struct as_target *t, struct as_error *err);
 // Why we may not look, in words, with what to do about it; AS_DENIED. Always returns false.
 bool as_process_denied(const struct as_process *p, const char *what, struct as_error *err);
 

@@ -77,6 +77,9 @@ struct as_target_ops {
     // for ourselves. After stop: t->threads have tp, sp, pc.
     bool (*stop)(struct as_target *t, struct as_error *err);
     void (*resume)(struct as_target *t);
+    // Whether all that was read since the last stop (or since it was opened) was the target's own memory. False and
+    // AS_TARGET_GONE: it exited or exec'd meanwhile, and the rest read as nothing. NULL: it cannot go away.
+    bool (*intact)(struct as_target *t, struct as_error *err);
     void (*close)(struct as_target *t);
     // What as_target_gather does, where the backend has something better than one read after the other; may be NULL.
     void (*gather)(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,

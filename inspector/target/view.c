@@ -63,6 +63,14 @@ bool as_process_alive(const struct as_process *p)
     return pread(p->pagemap_fd, &entry, sizeof entry, 0) == sizeof entry;
 }
 
+bool as_process_intact(struct as_target *t, struct as_error *err)
+{
+    const struct as_process *p = as_process_of(t);
+    if (!p->lost && as_process_alive(p))
+        return true;
+    return as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program (exec), while we looked", t->pid);
+}
+
 bool as_process_denied(const struct as_process *p, const char *what, struct as_error *err)
 {
     int pid = p->base.pid;
