@@ -43,6 +43,23 @@ static int open_regular(int dir, const char *name, const struct as_mapping *m)
     return open(reopen, O_RDONLY | O_CLOEXEC);
 }
 
+// By its name, in the target's own root. A deleted file has none that could be trusted.
+static int open_by_name(const struct as_process *p, const char *path, const struct as_mapping *m)
+{
+    if (is_deleted(path) || path[0] != '/')
+        return -1;
+    // Of a process that was chrooted the kernel tells names from the root of its mount namespace: they begin with the
+    // chroot's own name, which has to go.
+    char root[PATH_MAX];
+    ssize_t length = readlinkat(p->view_fd, "root", root, sizeof root);
+    if (length > 1 && strncmp(path, root, (size_t)length) == 0 && path[length] == '/')
+        path += length;
+    char name[PATH_MAX + 8];
+    if ((size_t)snprintf(name, sizeof name, "root%s", path) >= sizeof name)
+        return -1;
+    return open_regular(p->view_fd, name, m);
+}
+
 int as_process_open_file(struct as_target *t, const struct as_mapping *m, struct as_error *err)
 {
     struct as_process *p = as_process_of(t);
@@ -59,13 +76,9 @@ int as_process_open_file(struct as_target *t, const struct as_mapping *m, struct
     int map_files_errno = errno;
     if (fd >= 0)
         return fd;
-    // By its name, in the target's own root. A deleted file has none that could be trusted.
-    if (!is_deleted(path) && path[0] == '/' && strlen(path) < PATH_MAX) {
-        snprintf(name, sizeof name, "root%s", path);
-        fd = open_regular(p->view_fd, name, m);
-        if (fd >= 0)
-            return fd;
-    }
+    fd = open_by_name(p, path, m);
+    if (fd >= 0)
+        return fd;
     // The program itself can be had by a link of its own, even when it is deleted.
     if (m->path && strcmp(path, as_strings_at(&t->strings, t->exe)) == 0) {
         fd = open_regular(p->view_fd, "exe", m);
@@ -74,8 +87,8 @@ int as_process_open_file(struct as_target *t, const struct as_mapping *m, struct
     }
     if (map_files_errno == EPERM || map_files_errno == EACCES)
         as_fail(err, AS_DENIED,
-                "%s: the file was deleted or replaced while it is mapped, and only /proc/%d/map_files still leads to "
-                "it: run as root (CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN)",
+                "%s: no file of that name is the one that is mapped (it was deleted or replaced), and only "
+                "/proc/%d/map_files still leads to it: run as root (CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN)",
                 path, p->base.pid);
     else
         as_fail(err, AS_TARGET_GONE, "%s: the mapping at %#" PRIx64 " of process %d is gone, or its file is (%s)", path,

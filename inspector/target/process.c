@@ -49,10 +49,34 @@ static size_t read_mem(struct as_process *p, uint64_t address, uint8_t *buffer, 
     return done;
 }
 
+// process_vm_readv goes by number, and follows an exec. Was what it has just read the memory that we opened? A thread
+// that we have stopped keeps its number and its program until we let it go, even when it is killed; of another one,
+// that the memory still lives says it.
+static bool same_memory(const struct as_process *p)
+{
+    return p->base.stopped || p->base.kind == AS_TARGET_SELF || as_process_alive(p);
+}
+
+// What to do about a process_vm_readv that failed. True: try again, for we look through another thread now.
+static bool try_again(struct as_process *p)
+{
+    if (errno == EPERM || errno == ENOSYS)
+        p->no_vm_readv = true;
+    if (errno != ESRCH)
+        return false;
+    // The thread through which we look has ended; others may still have the memory.
+    pid_t before = p->view_tid;
+    if (as_process_view(p, NULL) && p->view_tid != before)
+        return true;
+    p->lost = true;
+    return false;
+}
+
 // Copies up to `length` bytes; returns how many, from the start, could be read. 0 also when the process is gone.
 size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size_t length)
 {
     struct as_process *p = as_process_of(t);
+    p->verdict_start = AS_UNKNOWN; // reading an absent page maps the zero page there
     if (length > UINT64_MAX - address)
         length = (size_t)(UINT64_MAX - address);
     size_t done = 0;
@@ -60,10 +84,8 @@ size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size
         struct iovec local = {(uint8_t *)buffer + done, length - done};
         struct iovec remote = {(void *)(uintptr_t)(address + done), length - done};
         ssize_t got = process_vm_readv(p->view_tid, &local, 1, &remote, 1, 0);
-        if (got < 0 && (errno == EPERM || errno == ENOSYS))
-            p->no_vm_readv = true;
-        if (got < 0 && errno == ESRCH)
-            p->lost = true;
+        if (got < 0 && try_again(p))
+            continue;
         // Short, it stopped before a page that cannot be read, and the next call says so with EFAULT.
         if (got <= 0)
             break;
@@ -71,20 +93,19 @@ size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size
     }
     if (p->no_vm_readv)
         return done + read_mem(p, address + done, (uint8_t *)buffer + done, length - done);
-    // process_vm_readv goes by number. That the memory we opened still lives says that the number was still its own. A
-    // tracee keeps its number until we have waited for it.
-    return done > 0 && !t->stopped && !as_process_alive(p) ? 0 : done;
+    return done > 0 && !same_memory(p) ? 0 : done;
 }
 
 void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                        size_t stride, bool *ok)
 {
     struct as_process *p = as_process_of(t);
+    p->verdict_start = AS_UNKNOWN;
     memset(ok, 0, count * sizeof *ok);
     if (length == 0)
         return;
     size_t i = 0;
-    while (i < count && !p->no_vm_readv) {
+    while (i < count && !p->no_vm_readv && !p->lost) {
         struct iovec local[GATHER];
         struct iovec remote[GATHER];
         size_t batch = count - i < GATHER ? count - i : GATHER;
@@ -93,14 +114,8 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
             remote[k] = (struct iovec){(void *)(uintptr_t)addresses[i + k], length};
         }
         ssize_t got = process_vm_readv(p->view_tid, local, batch, remote, batch, 0);
-        if (got < 0 && (errno == EPERM || errno == ENOSYS)) {
-            p->no_vm_readv = true;
-            break;
-        }
-        if (got < 0 && errno == ESRCH) {
-            p->lost = true;
-            return;
-        }
+        if (got < 0 && (try_again(p) || p->no_vm_readv))
+            continue;
         size_t whole = got < 0 ? 0 : (size_t)got / length;
         memset(ok + i, 1, whole * sizeof *ok);
         i += whole;
@@ -108,9 +123,9 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
         if (whole < batch)
             ++i;
     }
-    for (; i < count; ++i)
+    for (; i < count && !p->lost; ++i)
         ok[i] = read_mem(p, addresses[i], (uint8_t *)out + i * stride, length) == length;
-    if (!p->no_vm_readv && !t->stopped && !as_process_alive(p))
+    if (!p->no_vm_readv && !same_memory(p))
         memset(ok, 0, count * sizeof *ok);
 }
 

@@ -233,9 +233,10 @@ static void test_leader_leaves(void)
     struct as_target *t = open_process(pid);
     shared->go = 1;
     await_state(pid, 'Z');
+    uint64_t work;
+    CHECK(as_target_read_u64(t, (uintptr_t)&shared->work, &work)); // through the other thread from now on
     stop(t);
     check_still();
-    uint64_t work;
     CHECK(as_target_read_u64(t, (uintptr_t)&shared->work, &work) && work == shared->work);
     as_target_close(t);
     CHECK(works());
