@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the application has freed and malloc keeps at hand: the members of every tcache bin and fastbin. Such chunks look
-// used to their neighbours; only these lists tell.
+// What the application has freed and malloc keeps at hand for its threads: the members of every tcache bin. Such chunks
+// look used to their neighbours; only these lists tell.
 #include "base/sort.h"
 #include "heap/heap.h"
 #include "heap/peek.h"
@@ -117,33 +117,6 @@ static bool tcache_read(struct as_heaps *h, uint32_t libc_index, struct as_peek 
     return true;
 }
 
-static bool fastbins_read(struct as_heaps *h, uint32_t arena_index, struct as_peek *peek, struct as_error *err)
-{
-    struct as_arena *arena = &h->arenas.items[arena_index];
-    const struct as_libc *libc = arena->libc;
-    for (int bin = 0; bin < libc->layout.state.fastbin_count && bin < 10; bin++) {
-        uint64_t chunk = arena->fastbins[bin];
-        uint64_t hare = 0; // Brent: a cycle comes back to the place remembered at the last power of two
-        for (uint64_t n = 0; chunk != 0; n++) {
-            struct list_chunk c;
-            if (chunk == hare || chunk % AS_ALIGNMENT != 0 || !as_peek(peek, chunk, &c, sizeof c)) {
-                as_heaps_fault(h, arena_index, UINT32_MAX, chunk, "a fastbin's list is broken");
-                break;
-            }
-            if ((c.size & ~(uint64_t)AS_FLAG_BITS) != AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT) {
-                as_heaps_fault(h, arena_index, UINT32_MAX, chunk, "a chunk in a fastbin has another size than the bin");
-                break;
-            }
-            if ((n & (n - 1)) == 0)
-                hare = chunk;
-            if (!remember(h, chunk, AS_CHUNK_FASTBIN, err))
-                return false;
-            chunk = reveal(h, libc, chunk + AS_HEADER, c.link);
-        }
-    }
-    return true;
-}
-
 // Collects the places that may hold a tcache_perthread_struct: chunks in use of its size.
 struct candidates {
     struct as_chunk_sink sink;
@@ -192,11 +165,10 @@ static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_pe
     bool ok = true;
     size_t faults = h->faults.count;
     for (uint32_t i = 0; ok && i < h->heaps.count; i++) {
-        size_t cursor = 0;
         uint64_t torn = 0;
         struct as_heap before = h->heaps.items[i];
         if (h->arenas.items[before.arena].libc_index == libc_index)
-            ok = as_walk_heap(h, i, &w, &c.sink, &cursor, &torn);
+            ok = as_walk_heap(h, i, &w, &c.sink, NULL, &torn);
         h->heaps.items[i] = before;
     }
     h->faults.count = faults; // the walk that counts will note them again
@@ -249,8 +221,6 @@ bool as_caches_find(struct as_heaps *h, struct as_error *err)
         else
             ok = tcache_read(h, 0, &peek, use->tcache, use, err);
     }
-    for (uint32_t i = 0; ok && i < h->arenas.count; i++)
-        ok = fastbins_read(h, i, &peek, err);
     for (uint32_t i = 0; ok && i < h->malloc->libcs.count; i++) {
         if (!as_has_tcache(h, i) || (i == 0 && !unknown))
             continue;

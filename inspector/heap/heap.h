@@ -104,8 +104,8 @@ struct as_heaps {
     AS_VEC(struct as_arena) arenas;
     AS_VEC(struct as_heap) heaps;      // by arena; thread arenas' oldest heap first
     AS_VEC(struct as_mmapped) mmapped; // by address
-    // Chunks that a list of a cache holds: address | enum as_chunk_class, ascending: tcache and fastbin chunks, and the
-    // chunks that hold a tcache_perthread_struct (AS_CHUNK_METADATA).
+    // What the threads' tcaches hold: address | enum as_chunk_class, ascending; and the chunks that hold a
+    // tcache_perthread_struct (AS_CHUNK_METADATA). Fastbins come later (fastbins.h).
     AS_VEC(uint64_t) cached;
     AS_VEC(struct as_thread_use) threads; // parallel to target->threads
     AS_VEC(struct as_fault) faults;
@@ -131,7 +131,7 @@ bool as_segments_find(struct as_heaps *h, uint32_t arena, struct as_error *err);
 // now): finds where the arena goes on and inserts those heaps behind `heap`.
 bool as_segments_after(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_error *err);
 
-// Threads' tcaches and arenas (threads.c), then the members of their lists and of the fastbins (caches.c).
+// Threads' tcaches and arenas (threads.c), then the members of their lists (caches.c).
 bool as_threads_find(struct as_heaps *h, struct as_error *err);
 bool as_caches_find(struct as_heaps *h, struct as_error *err);
 
@@ -164,10 +164,10 @@ bool as_heaps_fault(struct as_heaps *h, uint32_t arena, uint32_t heap, uint64_t 
 
 // Walks one heap from `start` to `end`: every byte of it goes to `sink` as part of exactly one chunk. Where the chain of
 // sizes breaks, the bytes up to the next place where it holds again are AS_CHUNK_UNKNOWN, a fault is noted, and *torn
-// counts it. `cursor` is the place in h->cached that the last call left (0 at first; heaps need not come in address
-// order, it is only a hint).
-bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_chunk_sink *sink, size_t *cursor,
-                  uint64_t *torn);
+// counts it. Members of fastbins are handed on as in use, and noted in `notes` (which may be NULL).
+struct as_fast_notes;
+bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_chunk_sink *sink,
+                  struct as_fast_notes *notes, uint64_t *torn);
 
 // How a chain of chunks ends that begins at `address`.
 enum as_chain_end { AS_CHAIN_BROKEN, AS_CHAIN_LIMIT, AS_CHAIN_FENCEPOST };

@@ -4,6 +4,7 @@
 // A chunk says nothing of itself: whether it is in a bin stands in the NEXT chunk's PREV_INUSE bit, and a chunk in a
 // tcache or fastbin looks used: those come from the lists (h->cached), merged in by address as the walk goes by.
 #include "base/sort.h"
+#include "heap/fastbins.h"
 #include "heap/heap.h"
 
 #include <string.h>
@@ -88,11 +89,13 @@ struct walk {
     struct as_heap heap;
     struct as_window *window;
     struct as_chunk_sink *sink;
+    struct as_fast_notes *notes; // NULL: not wanted
     const uint64_t *cached, *cached_end;
     uint64_t limit; // where the chain must arrive: the top, or the heap's end
     struct as_chunk batch[BATCH];
     size_t count;
-    bool going; // the sink wants more
+    uint64_t most_noted; // size of the largest chunk worth a note
+    bool going;          // the sink wants more
 };
 
 static void flush(struct walk *k)
@@ -127,6 +130,16 @@ static inline enum as_chunk_class class_in_use(struct walk *k, uint64_t address)
     if (k->cached < k->cached_end && (*k->cached & ~(uint64_t)(AS_ALIGNMENT - 1)) == address)
         return (enum as_chunk_class)(*k->cached++ & (AS_ALIGNMENT - 1));
     return AS_CHUNK_IN_USE;
+}
+
+// The first word of a chunk's memory: the link, if it is in a fastbin. ~0 when it cannot be read, which is no link.
+static inline uint64_t link_at(struct as_window *w, uint64_t chunk)
+{
+    const uint8_t *bytes = as_window_at(w, chunk, AS_MIN_CHUNK);
+    uint64_t link = UINT64_MAX;
+    if (bytes)
+        memcpy(&link, bytes + AS_HEADER, sizeof link);
+    return link;
 }
 
 // The first place at or after `from` where the chain holds again; the limit when there is none.
@@ -186,6 +199,8 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
         *pending = address;
         if (next == k->limit && !k->heap.has_top)
             return next; // a heap without the top ends in a fencepost, not flush
+        // Read before the window moves on to the next chunk.
+        uint64_t link = k->notes && size <= k->most_noted ? link_at(k->window, address) : 0;
         struct header after;
         if (!header_at(k->window, next, &after))
             return next;
@@ -194,7 +209,10 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
             return next;
         if (!binned && !main_arena && !(header.size & AS_NON_MAIN_ARENA))
             return next;
-        emit(k, address, size, binned ? AS_CHUNK_BINNED : class_in_use(k, address));
+        enum as_chunk_class class = binned ? AS_CHUNK_BINNED : class_in_use(k, address);
+        if (class == AS_CHUNK_IN_USE && k->notes && size <= k->most_noted)
+            as_fast_note(k->notes, address, size, link);
+        emit(k, address, size, class);
         address = next;
         *pending = address;
         if (address == k->limit)
@@ -204,8 +222,8 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
     return 0;
 }
 
-bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_chunk_sink *sink, size_t *cursor,
-                  uint64_t *torn)
+bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_chunk_sink *sink,
+                  struct as_fast_notes *notes, uint64_t *torn)
 {
     struct walk k = {
         .heaps = h,
@@ -213,17 +231,16 @@ bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct
         .heap = h->heaps.items[heap],
         .window = w,
         .sink = sink,
+        .notes = notes && notes->bins != 0 ? notes : NULL,
         .going = true,
     };
+    for (int bin = 0; k.notes && bin < 16; bin++)
+        if (notes->bins & (1 << bin))
+            k.most_noted = AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT;
     k.arena = &h->arenas.items[k.heap.arena];
     k.limit = k.heap.has_top ? k.arena->top : k.heap.end;
-    // Heaps come in the order of their arenas: the place in the list of cached chunks is found anew where that is not
-    // the order of addresses.
     const uint64_t *cached = h->cached.items;
-    if (*cursor > 0 && *cursor <= h->cached.count && cached[*cursor - 1] >= k.heap.start)
-        *cursor = 0;
-    *cursor += as_lower_bound(cached + *cursor, h->cached.count - *cursor, k.heap.start);
-    k.cached = cached + *cursor;
+    k.cached = cached + as_lower_bound(cached, h->cached.count, k.heap.start);
     k.cached_end = cached + as_lower_bound(cached, h->cached.count, k.heap.end);
 
     w->limit = k.heap.end;
@@ -248,6 +265,5 @@ bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct
     // What the walk learnt of the heap's shape.
     h->heaps.items[heap].end = k.heap.end;
     h->heaps.items[heap].has_top = k.heap.has_top;
-    *cursor = (size_t)(k.cached - cached);
     return k.going;
 }

@@ -4,6 +4,7 @@
 #include "ledger/chunk_writer.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
+#include "snapshot/pipeline.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     LOCK_TRIES = 200, // looks at most for a moment in which no arena is locked
@@ -171,42 +173,31 @@ static bool copy_threads(struct as_snapshot *s, const struct as_heaps *h, struct
     return true;
 }
 
-// The end of what brk gave: as the kernel names it, or in a core (which has no such names) of the memory that holds the
-// main arena's top.
-static uint64_t brk_end(const struct as_target *t, const struct as_arena *arena)
-{
-    uint64_t end = AS_UNKNOWN;
-    for (size_t i = 0; i < t->mappings.count; i++)
-        if (strcmp(as_mapping_path(t, &t->mappings.items[i]), "[heap]") == 0)
-            end = t->mappings.items[i].end;
-    if (t->kind == AS_TARGET_CORE) {
-        const struct as_mapping *m = as_target_mapping_at(t, arena->top + arena->top_size - 1);
-        end = m ? m->end : AS_UNKNOWN;
-    }
-    return end;
-}
-
-// Walks every heap of one arena and counts it.
-static bool walk_arena(struct as_heaps *h, uint32_t arena, uint32_t *next, struct as_window *w, size_t *cursor,
-                       struct as_ledger_builder *b)
+// Walks every arena and counts it, and then the mmapped chunks.
+static bool walk(struct as_heaps *h, struct as_ledger_builder *b, struct as_window *w, struct as_error *err)
 {
     struct as_snapshot *s = b->snapshot;
-    struct as_dump_arena *record = &s->arenas.items[arena];
-    record->first_heap = (uint32_t)s->heaps.count;
-    uint64_t end_of_brk = brk_end(h->target, &h->arenas.items[arena]);
-    for (; *next < h->heaps.count && h->heaps.items[*next].arena == arena; ++*next) {
-        struct as_heap heap = h->heaps.items[*next];
-        if (!as_ledger_begin(b, &heap, &h->arenas.items[arena], &h->pars.items[h->arenas.items[arena].libc_index],
-                             end_of_brk) ||
-            !as_walk_heap(h, *next, w, &b->sink, cursor, &record->torn_chunks) ||
-            !as_ledger_end(b, h->heaps.items[*next].end))
-            return false;
-        if (heap.has_top && !h->heaps.items[*next].has_top && !as_segments_after(h, *next, w, b->err))
-            return false;
+    struct as_pipeline p;
+    // Inside a target we start no thread that is not needed.
+    bool threaded = h->target->kind != AS_TARGET_SELF && sysconf(_SC_NPROCESSORS_ONLN) > 1;
+    if (!as_pipeline_open(&p, h, b, threaded, err))
+        return false;
+    bool ok = true;
+    uint32_t next = 0;
+    for (uint32_t i = 0; ok && i < h->arenas.count; i++) {
+        uint64_t *torn = &s->arenas.items[i].torn_chunks;
+        ok = as_pipeline_arena(&p, i, &next, w, torn, err);
+        s->meta.torn_chunks += *torn;
     }
-    record->heap_count = (uint32_t)s->heaps.count - record->first_heap;
-    s->meta.torn_chunks += record->torn_chunks;
-    return true;
+    ok = as_pipeline_close(&p, err) && ok;
+    for (uint32_t i = 0; i < s->heaps.count; i++) {
+        struct as_dump_arena *arena = &s->arenas.items[s->heaps.items[i].arena];
+        if (arena->heap_count++ == 0)
+            arena->first_heap = i;
+    }
+    for (size_t i = 0; ok && i < h->mmapped.count; i++)
+        ok = as_ledger_mmapped(b, &h->mmapped.items[i]);
+    return ok;
 }
 
 static void report_faults(struct as_snapshot *s, const struct as_heaps *h)
@@ -230,12 +221,7 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_chunk
     bool ok = as_heaps_find(t, m, &h, err) && as_ledger_open(&b, s, t, chunks, err) && as_window_open(&w, t, err) &&
               copy_mappings(s, t, err) && copy_mallocs(s, &h, err) && copy_arenas(s, &h, err) &&
               copy_threads(s, &h, err);
-    size_t cursor = 0;
-    uint32_t next = 0;
-    for (uint32_t i = 0; ok && i < h.arenas.count; i++)
-        ok = walk_arena(&h, i, &next, &w, &cursor, &b);
-    for (size_t i = 0; ok && i < h.mmapped.count; i++)
-        ok = as_ledger_mmapped(&b, &h.mmapped.items[i]);
+    ok = ok && walk(&h, &b, &w, err);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
     ok = ok && (!t->ops->intact || t->ops->intact(t, err));
     // The target may run on: what is left is arithmetic.

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+#include "heap/fastbins.h"
+#include "base/sort.h"
+#include "heap/peek.h"
+
+#include <string.h>
+
+enum {
+    FASTBINS = 10,
+    BIN_MASK = 15,
+    VISITED = 15,         // in place of a bin's index
+    MOST_NOTES = 1 << 21, // 32 MiB of them
+};
+
+struct as_fast_notes as_fast_notes_for(const struct as_heaps *h, uint32_t arena)
+{
+    const struct as_arena *a = &h->arenas.items[arena];
+    struct as_fast_notes n = {.safe_linking = a->libc->layout.heap.safe_linking, .low = UINT64_MAX};
+    for (int i = 0; i < a->libc->layout.state.fastbin_count && i < FASTBINS; i++)
+        if (a->fastbins[i] != 0)
+            n.bins |= (uint16_t)(1 << i);
+    for (size_t i = 0; i < h->heaps.count; i++) {
+        if (h->heaps.items[i].arena != arena)
+            continue;
+        n.low = h->heaps.items[i].start < n.low ? h->heaps.items[i].start : n.low;
+        n.high = h->heaps.items[i].end > n.high ? h->heaps.items[i].end : n.high;
+    }
+    return n;
+}
+
+void as_fast_note(struct as_fast_notes *n, uint64_t chunk, uint64_t size, uint64_t link)
+{
+    uint64_t bin = size / AS_ALIGNMENT - 2;
+    if (bin >= FASTBINS || !(n->bins & (1 << bin)))
+        return;
+    uint64_t next = n->safe_linking ? ((chunk + AS_HEADER) >> 12) ^ link : link;
+    if (next != 0 && (next % AS_ALIGNMENT != 0 || next < n->low || next >= n->high))
+        return;
+    if (n->links.count >= MOST_NOTES) {
+        n->overflow = true;
+        return;
+    }
+    struct as_fast_link *place = as_vec_add(&n->links, NULL);
+    if (place)
+        *place = (struct as_fast_link){.chunk = chunk | bin, .next = next};
+    else
+        n->overflow = true;
+}
+
+// From address to note, by open addressing.
+struct index {
+    AS_VEC(uint32_t) slots; // number of a note, plus one
+    uint64_t mask;
+};
+
+static uint64_t slot_of(const struct index *x, uint64_t chunk)
+{
+    return ((chunk / AS_ALIGNMENT) * UINT64_C(0x9E3779B97F4A7C15) >> 24) & x->mask;
+}
+
+static bool index_notes(struct index *x, const struct as_fast_notes *n, struct as_error *err)
+{
+    size_t slots = 1024;
+    while (slots < n->links.count * 2)
+        slots *= 2;
+    if (!as_vec_reserve(&x->slots, slots, err))
+        return false;
+    x->mask = slots - 1;
+    for (size_t i = 0; i < n->links.count; i++) {
+        uint64_t at = slot_of(x, n->links.items[i].chunk & ~(uint64_t)BIN_MASK);
+        while (x->slots.items[at] != 0)
+            at = (at + 1) & x->mask;
+        x->slots.items[at] = (uint32_t)i + 1;
+    }
+    return true;
+}
+
+static struct as_fast_link *find(const struct index *x, struct as_fast_notes *n, uint64_t chunk)
+{
+    for (uint64_t at = slot_of(x, chunk); x->slots.items[at] != 0; at = (at + 1) & x->mask) {
+        struct as_fast_link *link = &n->links.items[x->slots.items[at] - 1];
+        if ((link->chunk & ~(uint64_t)BIN_MASK) == chunk)
+            return link;
+    }
+    return NULL;
+}
+
+bool as_fast_resolve(const struct as_arena *arena, struct as_fast_notes *n, as_address_vec *members,
+                     void (*fault)(void *context, uint64_t address, const char *what), void *context,
+                     struct as_error *err)
+{
+    struct index x = {0};
+    if (!index_notes(&x, n, err) || !as_vec_reserve(members, n->links.count, err)) {
+        as_vec_free(&x.slots);
+        return false;
+    }
+    uint64_t at[FASTBINS];
+    int active = 0;
+    for (int bin = 0; bin < FASTBINS; bin++) {
+        at[bin] = n->bins & (1 << bin) ? arena->fastbins[bin] : 0;
+        active += at[bin] != 0;
+    }
+    // All lists at once, one step each in turn: every step is a cache miss, and those of different lists overlap.
+    while (active > 0) {
+        for (int bin = 0; bin < FASTBINS; bin++) {
+            if (at[bin] == 0)
+                continue;
+            struct as_fast_link *link = find(&x, n, at[bin]);
+            if (!link || (link->chunk & BIN_MASK) != (uint64_t)bin) {
+                bool twice = link && (link->chunk & BIN_MASK) == VISITED;
+                if (fault)
+                    fault(context, at[bin],
+                          twice ? "a fastbin's list comes back to itself" : "a fastbin's list leaves its chunks");
+                at[bin] = 0;
+            } else {
+                link->chunk |= VISITED;
+                members->items[members->count++] = at[bin];
+                at[bin] = link->next;
+            }
+            active -= at[bin] == 0;
+        }
+    }
+    as_vec_free(&x.slots);
+    return as_sort_u64(members->items, members->count, err);
+}
+
+struct free_chunk {
+    uint64_t prev_size, size, link;
+};
+
+// One list in the target; false only when memory ran out.
+static bool follow_list(struct as_heaps *h, uint32_t arena, int bin, struct as_peek *peek, as_address_vec *members,
+                        struct as_error *err)
+{
+    const struct as_arena *a = &h->arenas.items[arena];
+    uint64_t chunk = a->fastbins[bin];
+    uint64_t tortoise = 0; // Brent: a cycle comes back to the place remembered at the last power of two
+    for (uint64_t n = 0; chunk != 0; n++) {
+        struct free_chunk c;
+        if (chunk == tortoise)
+            return as_heaps_fault(h, arena, UINT32_MAX, chunk, "a fastbin's list comes back to itself");
+        if (chunk % AS_ALIGNMENT != 0 || !as_peek(peek, chunk, &c, sizeof c) ||
+            (c.size & ~(uint64_t)AS_FLAG_BITS) != AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT)
+            return as_heaps_fault(h, arena, UINT32_MAX, chunk, "a fastbin's list leaves its chunks");
+        if ((n & (n - 1)) == 0)
+            tortoise = chunk;
+        uint64_t *place = as_vec_add(members, err);
+        if (!place)
+            return false;
+        *place = chunk;
+        chunk = a->libc->layout.heap.safe_linking ? ((chunk + AS_HEADER) >> 12) ^ c.link : c.link;
+    }
+    return true;
+}
+
+bool as_fast_follow(struct as_heaps *h, uint32_t arena, as_address_vec *members, struct as_error *err)
+{
+    struct as_peek peek;
+    if (!as_peek_open(&peek, h->target, err))
+        return false;
+    bool ok = true;
+    for (int bin = 0; ok && bin < h->arenas.items[arena].libc->layout.state.fastbin_count && bin < FASTBINS; bin++)
+        ok = follow_list(h, arena, bin, &peek, members, err);
+    as_peek_close(&peek);
+    return ok && as_sort_u64(members->items, members->count, err);
+}
