@@ -33,7 +33,7 @@ struct as_core {
     uint64_t expected;       // how long the file should be by its headers
     bool page_aligned;       // every PT_LOAD lies on a page boundary of the file, as in the kernel's cores
     uint32_t notes;          // how many
-    uint32_t first_notes[2]; // their types: who wrote the core can be told by them
+    uint32_t first_notes[3]; // their types: who wrote the core can be told by them
     bool by_gdb;
     uint64_t vdso, program_headers; // addresses by NT_AUXV; 0: not known
     char note[480];                 // behind base.residency_note

@@ -128,7 +128,7 @@ static bool read_files(struct as_core *c, const struct note *note, struct as_err
 
 static bool take_note(struct as_core *c, const struct note *note, struct as_error *err)
 {
-    if (c->notes < 2)
+    if (c->notes < sizeof c->first_notes / sizeof c->first_notes[0])
         c->first_notes[c->notes] = note->type;
     ++c->notes;
     if (strcmp(note->owner, "GDB") == 0)

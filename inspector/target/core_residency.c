@@ -111,9 +111,9 @@ bool as_core_judge_residency(struct as_core *c, struct as_error *err)
                  (unsigned long long)(c->expected - c->file_size), (unsigned long long)c->expected);
         remark(c, text);
     }
-    // The kernel begins its notes with the thread that died, gdb with the process.
-    bool by_kernel = c->notes >= 2 && c->first_notes[0] == NT_PRSTATUS && c->first_notes[1] == NT_PRPSINFO &&
-                     c->page_aligned && !c->by_gdb;
+    // The kernel begins its notes with the thread that died (3.7 and later with these three), gdb with the process.
+    bool by_kernel = c->notes >= 3 && c->first_notes[0] == NT_PRSTATUS && c->first_notes[1] == NT_PRPSINFO &&
+                     c->first_notes[2] == NT_SIGINFO && c->page_aligned && !c->by_gdb;
     if (!by_kernel) {
         remark(c, c->notes == 0 ? "residency is not known: the core's notes are missing"
                                 : "residency is not known: the core was not written by the kernel (but by gcore, say)");

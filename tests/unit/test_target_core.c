@@ -361,6 +361,7 @@ static struct synthetic *make_synthetic(void)
             strcpy((char *)info + 40, "synthetic");
             strcpy((char *)info + 56, "synthetic -v ");
             add_note(s, "CORE", NT_PRPSINFO, info, sizeof info);
+            add_note(s, "CORE", NT_SIGINFO, status, 128);
             uint64_t aux[] = {AT_PAGESZ, 65536, AT_PHDR, 0x20040, AT_NULL, 0};
             add_note(s, "CORE", NT_AUXV, aux, sizeof aux);
             struct {
