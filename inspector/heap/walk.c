@@ -10,8 +10,9 @@
 #include <string.h>
 
 enum {
-    BATCH = 512,          // chunks handed on at a time: 8 KiB, half of a first-level cache
-    SYNC_CHAIN = 32,      // chunks that must follow each other flawlessly before a lost walk trusts its place again
+    BATCH = 512,     // chunks handed on at a time: 8 KiB, half of a first-level cache
+    AHEAD = 8192,    // bytes to fetch ahead of the walk: far enough to hide a memory access, near enough to stay cached
+    SYNC_CHAIN = 32, // chunks that must follow each other flawlessly before a lost walk trusts its place again
     SYNC_STEPS = 1 << 22, // headers tried and followed in one search for such a place: bounds a hostile heap
 };
 
@@ -170,6 +171,43 @@ static void end_at_fencepost(struct walk *k, uint64_t address, uint64_t behind)
     emit(k, address, k->heap.end - address, AS_CHUNK_METADATA);
 }
 
+// Follows the chain as far as it lies in the window and nothing about it is special, and returns where it stopped. All
+// but a few of a heap's chunks pass through here: no call, no copy, one cache line each, fetched ahead of time.
+static uint64_t follow_in_window(struct walk *k, uint64_t address)
+{
+    const struct as_window *w = k->window;
+    uint64_t end = w->address + w->length < k->limit ? w->address + w->length : k->limit;
+    if (address < w->address || address >= end)
+        return address;
+    const uint64_t refused = AS_IS_MMAPPED | 8 | (k->arena->main ? AS_NON_MAIN_ARENA : 0);
+    const uint64_t required = k->arena->main ? 0 : AS_NON_MAIN_ARENA; // of a chunk in use
+    const uint8_t *base = w->bytes - w->address;
+    uint64_t next_cached = k->cached < k->cached_end ? *k->cached & ~(uint64_t)(AS_ALIGNMENT - 1) : UINT64_MAX;
+    while (end - address > AS_MIN_CHUNK) {
+        const uint64_t *chunk = (const uint64_t *)(const void *)(base + address);
+        __builtin_prefetch((const uint8_t *)chunk + AHEAD);
+        uint64_t head = chunk[1];
+        uint64_t size = head & ~(uint64_t)AS_FLAG_BITS;
+        if ((head & refused) || size < AS_MIN_CHUNK || size > end - address - AS_HEADER || address >= next_cached)
+            break;
+        const uint64_t *next = (const uint64_t *)(const void *)(base + address + size);
+        bool binned = !(next[1] & AS_PREV_INUSE);
+        if (binned ? next[0] != size : (head & required) != required)
+            break;
+        if (!binned && size <= k->most_noted)
+            as_fast_note(k->notes, address, size, chunk[2]);
+        k->batch[k->count++] =
+            (struct as_chunk){.address = address, .tagged = size | (binned ? AS_CHUNK_BINNED : AS_CHUNK_IN_USE)};
+        address += size;
+        if (k->count == BATCH) {
+            flush(k);
+            if (!k->going)
+                break;
+        }
+    }
+    return address;
+}
+
 // Follows the chain from `address` to its end. Returns where it broke, or 0 when it did not: then everything up to the
 // heap's end (without the top) has been handed on. *pending: the last chunk whose own end is not proven.
 static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
@@ -182,6 +220,13 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
     if (!header_at(k->window, address, &header))
         return address;
     while (k->going) {
+        uint64_t passed = follow_in_window(k, address);
+        if (passed != address) {
+            address = passed;
+            *pending = address;
+            if (!header_at(k->window, address, &header))
+                return address;
+        }
         uint64_t behind = fencepost_end(k->window, address, header.size, k->limit, main_arena);
         if (behind != 0 && !k->heap.has_top) {
             end_at_fencepost(k, address, behind);
