@@ -2,9 +2,14 @@
 // What all backends share: exact reads, gathers, the search for a mapping, and the window.
 #define _GNU_SOURCE
 #include "target/target.h"
+#include "target/ahead.h"
 
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+// A chunk's header may straddle the end of what was read: so much is read again with the next part.
+enum { OVERLAP = 256 };
 
 void as_target_close(struct as_target *t)
 {
@@ -76,6 +81,7 @@ bool as_window_open(struct as_window *w, struct as_target *t, struct as_error *e
 
 void as_window_close(struct as_window *w)
 {
+    as_read_ahead_end(w->ahead);
     if (w->buffer)
         munmap(w->buffer, AS_WINDOW_BYTES);
     *w = (struct as_window){0};
@@ -83,6 +89,9 @@ void as_window_close(struct as_window *w)
 
 bool as_window_move(struct as_window *w, uint64_t address, size_t need)
 {
+    // The next chunk's header lies at the window's end, or as far beyond as the last chunk is long.
+    uint64_t end_before = w->address + w->length;
+    bool straight = w->length > 0 && address + OVERLAP > end_before && address < end_before + AS_WINDOW_BYTES / 2;
     w->address = address;
     w->length = 0;
     if (address >= w->limit || w->limit - address < need || need > AS_WINDOW_BYTES)
@@ -98,8 +107,19 @@ bool as_window_move(struct as_window *w, uint64_t address, size_t need)
             return true;
         }
     }
+    if (!w->ahead || !as_read_ahead_take(w->ahead, address, need, &w->buffer, &w->address, &w->length)) {
+        // One step after another shows that the way is straight, and worth a thread.
+        if (!w->ahead && straight && t->kind == AS_TARGET_PROCESS && sysconf(_SC_NPROCESSORS_ONLN) > 1)
+            w->ahead = as_read_ahead_start(t);
+        w->length = t->ops->read(t, address, w->buffer, room);
+        straight = straight && w->length == room;
+    }
     w->bytes = w->buffer;
-    w->length = t->ops->read(t, address, w->buffer, room);
     w->bytes_read += w->length;
-    return w->length >= need;
+    uint64_t end = w->address + w->length;
+    if (w->ahead && straight && end < w->limit && w->length > OVERLAP) {
+        uint64_t from = end - OVERLAP;
+        as_read_ahead_ask(w->ahead, from, w->limit - from < AS_WINDOW_BYTES ? w->limit - from : AS_WINDOW_BYTES);
+    }
+    return w->address + w->length - address >= need;
 }

@@ -141,8 +141,10 @@ static inline const char *as_mapping_path(const struct as_target *t, const struc
 // A window onto a target's memory for one forward pass: reads AS_WINDOW_BYTES at a time into one buffer that is
 // reused (so it stays in cache), or none at all where the memory can be read in place.
 enum { AS_WINDOW_BYTES = 1 << 20 };
+struct as_read_ahead;
 struct as_window {
     struct as_target *target;
+    struct as_read_ahead *ahead; // reads on while the walk is busy; NULL until the way is seen to be straight
     uint8_t *buffer;
     const uint8_t *bytes; // the current window: in the buffer, or in place
     uint64_t address;     // of bytes[0] in the target
