@@ -88,6 +88,31 @@ static bool arena_read(struct as_target *t, const struct as_libc *libc, uint64_t
     return true;
 }
 
+// True once `address`, the one that comes after `steps` steps along a ring, has been passed before: compared with the place
+// remembered at the last power of two (Brent), which a cycle comes back to.
+static bool is_cycle(uint64_t *remembered, uint64_t address, size_t steps)
+{
+    if (address == *remembered)
+        return true;
+    if ((steps & (steps - 1)) == 0)
+        *remembered = address;
+    return false;
+}
+
+// A ring that runs into a cycle without main_arena has been read more than once: keeps the arenas of the first round.
+static void drop_repeated(struct as_heaps *h, size_t first)
+{
+    size_t length = 1; // of the cycle, which ends with the last arena read
+    size_t last = h->arenas.count - 1;
+    while (length <= last - first && h->arenas.items[last - length].address != h->arenas.items[last].address)
+        length++;
+    size_t kept = first;
+    while (kept + length <= last && h->arenas.items[kept].address != h->arenas.items[kept + length].address)
+        kept++;
+    if (kept + length <= last)
+        h->arenas.count = kept + length;
+}
+
 bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *err)
 {
     const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
@@ -97,7 +122,9 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
     par_read(h->target, libc, par);
 
     uint64_t address = libc->main_arena;
-    for (size_t i = 0; i < MAX_ARENAS; i++) {
+    uint64_t remembered = 0;
+    size_t first = h->arenas.count;
+    for (size_t i = 1; i <= MAX_ARENAS; i++) {
         struct as_arena arena;
         if (!arena_read(h->target, libc, address, &arena))
             return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, address, "an arena of the ring cannot be read");
@@ -112,9 +139,10 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
         address = arena.next;
         if (address == libc->main_arena)
             return true;
-        if (address % AS_ALIGNMENT != 0)
+        if (address % AS_ALIGNMENT != 0 || is_cycle(&remembered, address, i))
             break;
     }
+    drop_repeated(h, first);
     return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, address, "the ring of arenas does not close");
 }
 
@@ -123,13 +151,14 @@ bool as_arenas_locked(struct as_target *t, const struct as_malloc *m)
     for (size_t i = 0; i < m->libcs.count; i++) {
         const struct as_libc *libc = &m->libcs.items[i];
         uint64_t address = libc->main_arena;
-        for (size_t n = 0; n < MAX_ARENAS; n++) {
+        uint64_t remembered = 0;
+        for (size_t n = 1; n <= MAX_ARENAS; n++) {
             uint32_t mutex;
             if (!as_target_read(t, address + (uint64_t)libc->layout.state.mutex, &mutex, sizeof mutex) || mutex != 0)
                 return true;
             if (!as_target_read_u64(t, address + (uint64_t)libc->layout.state.next, &address))
                 return true;
-            if (address == libc->main_arena)
+            if (address == libc->main_arena || is_cycle(&remembered, address, n))
                 break;
         }
     }

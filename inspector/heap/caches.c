@@ -170,6 +170,7 @@ static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_pe
         if (h->arenas.items[before.arena].libc_index == libc_index)
             ok = as_walk_heap(h, i, &w, &c.sink, NULL, &torn);
         h->heaps.items[i] = before;
+        h->arenas.items[before.arena].links = (struct as_links){0};
     }
     h->faults.count = faults; // the walk that counts will note them again
     as_window_close(&w);
@@ -231,4 +232,17 @@ bool as_caches_find(struct as_heaps *h, struct as_error *err)
     drop_duplicates(h);
     as_peek_close(&peek);
     return ok;
+}
+
+void as_caches_check(struct as_heaps *h)
+{
+    size_t mapped = 0;
+    for (size_t i = 0; i < h->cached.count; i++) {
+        uint64_t chunk = h->cached.items[i] & ~(uint64_t)(AS_ALIGNMENT - 1);
+        while (mapped < h->mmapped.count && h->mmapped.items[mapped].map_end <= chunk)
+            mapped++;
+        bool is_mmapped = mapped < h->mmapped.count && h->mmapped.items[mapped].chunk == chunk;
+        if (!is_mmapped && !as_heaps_at(h, chunk)) // those that lie in a heap the walk has seen
+            as_heaps_fault(h, UINT32_MAX, UINT32_MAX, chunk, "a tcache holds a chunk that is in no heap");
+    }
 }

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "dump/format.h"
+#include "heap/bins.h"
+#include "heap/spans.h"
 #include "libc/libc.h"
 #include "target/target.h"
 
@@ -52,6 +54,7 @@ struct as_arena {
     uint64_t next;
     uint64_t system_mem, max_system_mem, attached_threads; // AS_UNKNOWN where the version has no such field
     uint64_t fastbins[10];
+    struct as_links links; // of the chunks that the walk found binned (bins.h)
 };
 
 // One region to walk. A heap of a thread arena, or a segment of the main arena.
@@ -103,6 +106,7 @@ struct as_heaps {
     AS_VEC(struct as_par) pars; // parallel to malloc->libcs
     AS_VEC(struct as_arena) arenas;
     AS_VEC(struct as_heap) heaps;      // by arena; thread arenas' oldest heap first
+    as_span_vec spans;                 // what the heaps occupy
     AS_VEC(struct as_mmapped) mmapped; // by address
     // What the threads' tcaches hold: address | enum as_chunk_class, ascending; and the chunks that hold a
     // tcache_perthread_struct (AS_CHUNK_METADATA). Fastbins come later (fastbins.h).
@@ -110,6 +114,8 @@ struct as_heaps {
     AS_VEC(struct as_thread_use) threads; // parallel to target->threads
     AS_VEC(struct as_fault) faults;
     bool tcache_searched; // the caches were found by their structure, not through the threads
+    uint64_t sync_left;   // places that may still be tried where the walk has lost the thread
+    uint64_t search_left; // headers that may still be followed in the search for the main arena's segments
 };
 
 // Finds arenas, heaps, caches and threads; as_heaps_find_mmapped completes it with the mmapped chunks. False only when our
@@ -130,6 +136,12 @@ bool as_segments_find(struct as_heaps *h, uint32_t arena, struct as_error *err);
 // To be called when the walk of a heap of the main arena ended at fenceposts below the top (has_top was true and is false
 // now): finds where the arena goes on and inserts those heaps behind `heap`.
 bool as_segments_after(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_error *err);
+
+// After the walk of all of an arena's heaps: whether its bins hold what the walk found free, no more and no less (bins.c).
+void as_bins_check(struct as_heaps *h, uint32_t arena);
+
+// After the walk and as_mmapped_find: whether all that the caches hold lies in a heap or a mapping of malloc's (caches.c).
+void as_caches_check(struct as_heaps *h);
 
 // Threads' tcaches and arenas (threads.c), then the members of their lists (caches.c).
 bool as_threads_find(struct as_heaps *h, struct as_error *err);
@@ -157,8 +169,12 @@ static inline bool as_tcache_chunk_size(const struct as_heap_layout *layout, uin
 // The mmapped chunks of every libc, by stepping through the anonymous mappings that nothing else claims (mmapped.c).
 bool as_mmapped_find(struct as_heaps *h, struct as_error *err);
 
-// Index of the heap that holds an address, or UINT32_MAX.
-uint32_t as_heaps_at(const struct as_heaps *h, uint64_t address);
+// The span of the heap that holds an address, or NULL.
+static inline const struct as_span *as_heaps_at(const struct as_heaps *h, uint64_t address)
+{
+    const struct as_span *span = as_span_from(&h->spans, address);
+    return span && span->start <= address ? span : NULL;
+}
 
 bool as_heaps_fault(struct as_heaps *h, uint32_t arena, uint32_t heap, uint64_t address, const char *what);
 
@@ -172,6 +188,7 @@ bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct
 // How a chain of chunks ends that begins at `address`.
 enum as_chain_end { AS_CHAIN_BROKEN, AS_CHAIN_LIMIT, AS_CHAIN_FENCEPOST };
 // Follows the sizes from `address` up to `limit`, at most `max_chunks` of them (then AS_CHAIN_LIMIT). *end: where it ended;
-// for a fencepost: just behind both of them.
+// for a fencepost: just behind both of them. A probe of up to AS_CHAIN_PROBE chunks leaves the window where it is.
+enum { AS_CHAIN_PROBE = 32 };
 enum as_chain_end as_chain_follow(struct as_window *w, uint64_t address, uint64_t limit, bool main_arena,
                                   uint64_t max_chunks, uint64_t *end);

@@ -197,10 +197,8 @@ static uint64_t free_run(const struct as_heaps *h, size_t mapping, uint64_t star
     for (size_t i = mapping + 1;
          i < t->mappings.count && t->mappings.items[i].start == end && private_anonymous(&t->mappings.items[i]); i++)
         end = t->mappings.items[i].end;
-    for (size_t i = 0; i < h->heaps.count; i++)
-        if (h->heaps.items[i].start >= start && h->heaps.items[i].start < end)
-            end = h->heaps.items[i].start & ~(uint64_t)(t->page_size - 1);
-    return end;
+    const struct as_span *heap = as_span_from(&h->spans, start);
+    return heap && heap->start < end ? heap->start & ~(uint64_t)(t->page_size - 1) : end;
 }
 
 // Looks through all memory that may hold mmapped chunks, from the start.
@@ -216,9 +214,9 @@ static bool search_all(struct search *s, struct as_error *err)
         const struct as_mapping *m = &t->mappings.items[i];
         uint64_t from = m->start > next ? m->start : next;
         while (ok && private_anonymous(m) && from < m->end) {
-            uint32_t heap = as_heaps_at(h, from);
-            if (heap != UINT32_MAX) {
-                from = (h->heaps.items[heap].end + t->page_size - 1) & ~(uint64_t)(t->page_size - 1);
+            const struct as_span *heap = as_heaps_at(h, from);
+            if (heap) {
+                from = (heap->end + t->page_size - 1) & ~(uint64_t)(t->page_size - 1);
                 continue;
             }
             uint64_t to = free_run(h, i, from);

@@ -8,10 +8,8 @@
 #include <string.h>
 
 enum {
-    MAX_HEAPS = 1 << 20,     // of one arena: 64 TiB
-    SEARCH_CHUNKS = 1 << 28, // headers followed in one search
-    CHAIN_PROOF = 4,         // chunks at least in a segment that fenceposts end: fewer could be chance
-    NONCONTIGUOUS = 2,       // malloc_state.flags
+    CHAIN_PROOF = 4,   // chunks at least in a segment that fenceposts end: fewer could be chance
+    NONCONTIGUOUS = 2, // malloc_state.flags
 };
 
 struct heap_info {
@@ -29,20 +27,30 @@ static bool private_anonymous(const struct as_mapping *m)
 }
 
 // How far adjoining writable private mappings reach from `address` (mprotect and madvise split one region into several
-// mappings). `address` itself when it lies in none.
-static uint64_t region_end(const struct as_target *t, uint64_t address)
+// mappings); no need to look beyond `enough`. `address` itself when it lies in none.
+static uint64_t region_end(const struct as_target *t, uint64_t address, uint64_t enough)
 {
     uint64_t end = address;
     const struct as_mapping *m = as_target_mapping_at(t, address);
     const struct as_mapping *stop = t->mappings.items + t->mappings.count;
-    for (; m && m < stop && m->start <= end && private_anonymous(m); m++)
+    for (; m && m < stop && m->start <= end && end < enough && private_anonymous(m); m++)
         end = m->end;
     return end;
 }
 
+// Whether a heap can be where it says: in writable private memory, and clear of all others. A process that runs on may have
+// got the memory since its mappings were read.
+static bool can_be_there(const struct as_heaps *h, uint64_t start, uint64_t end)
+{
+    const struct as_target *t = h->target;
+    bool mapped = t->kind == AS_TARGET_PROCESS && !t->stopped;
+    return as_span_is_clear(&h->spans, start, end) && (mapped || region_end(t, start, end) >= end);
+}
+
+// Inserts a heap that can be there.
 static bool add_heap(struct as_heaps *h, size_t at, struct as_heap heap, struct as_error *err)
 {
-    if (!as_vec_reserve(&h->heaps, 1, err))
+    if (!as_vec_reserve(&h->heaps, 1, err) || !as_span_add(&h->spans, heap.start, heap.end, err))
         return false;
     memmove(h->heaps.items + at + 1, h->heaps.items + at, (h->heaps.count - at) * sizeof heap);
     h->heaps.items[at] = heap;
@@ -57,10 +65,9 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
     uint64_t heap_max = h->pars.items[arena->libc_index].heap_max;
     uint64_t address = arena->top & ~(heap_max - 1);
     size_t first = h->heaps.count;
-    for (size_t n = 0; address != 0; n++) {
+    uint64_t sum = 0;
+    for (bool newest = true; address != 0; newest = false) {
         struct heap_info info;
-        if (n == MAX_HEAPS)
-            return as_heaps_fault(h, arena_index, UINT32_MAX, address, "the list of an arena's heaps has no end");
         if (!as_target_read(h->target, address, &info, sizeof info))
             return as_heaps_fault(h, arena_index, UINT32_MAX, address, "a heap_info cannot be read");
         if (info.ar_ptr != arena->address || info.size < (uint64_t)layout->heap_info_size || info.size > heap_max ||
@@ -82,20 +89,25 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
         }
         if (heap.first_chunk > heap.end)
             return as_heaps_fault(h, arena_index, UINT32_MAX, address, "a heap is smaller than its header");
-        heap.has_top = n == 0;
-        if (heap.has_top && (arena->top < heap.first_chunk || arena->top + arena->top_size != heap.end)) {
+        // A list that comes back to a heap that it has been to ends here.
+        if (!can_be_there(h, heap.start, heap.end))
+            return as_heaps_fault(h, arena_index, UINT32_MAX, address,
+                                  "a heap is not in memory that can be malloc's, or is another heap's too");
+        heap.has_top = newest;
+        if (heap.has_top && (arena->top < heap.first_chunk || arena->top % AS_ALIGNMENT != 0 || arena->top > heap.end ||
+                             heap.end - arena->top != arena->top_size)) {
             as_heaps_fault(h, arena_index, UINT32_MAX, arena->top, "an arena's top does not end with its heap");
             heap.has_top = false;
         }
-        for (size_t i = first; i < h->heaps.count; i++)
-            if (h->heaps.items[i].start == address)
-                return as_heaps_fault(h, arena_index, UINT32_MAX, address, "the list of an arena's heaps is a cycle");
+        sum += info.size;
         if (!add_heap(h, first, heap, err)) // newest first in the list, oldest first here
             return false;
         address = info.prev;
         if (address % heap_max != 0)
             return as_heaps_fault(h, arena_index, UINT32_MAX, address, "a heap is not aligned to HEAP_MAX_SIZE");
     }
+    if (sum != arena->system_mem)
+        as_heaps_fault(h, arena_index, UINT32_MAX, AS_UNKNOWN, "an arena's heaps do not make up its system_mem");
     return true;
 }
 
@@ -115,37 +127,43 @@ static uint64_t find_segment(struct as_heaps *h, uint32_t arena_index, size_t at
                              uint64_t step, struct as_window *w)
 {
     const struct as_arena *arena = &h->arenas.items[arena_index];
-    bool top_inside = arena->top >= from && arena->top < to;
-    uint64_t budget = SEARCH_CHUNKS;
+    uint64_t top_end = arena->top + arena->top_size;
+    bool top_inside = arena->top >= from && arena->top < to && arena->top % AS_ALIGNMENT == 0 && top_end > arena->top &&
+                      top_end % AS_ALIGNMENT == 0 && can_be_there(h, arena->top, top_end);
+    uint64_t limit = top_inside ? arena->top : to;
     w->limit = to;
-    for (uint64_t start = from; start < to && budget > 0; start += step) {
+    for (uint64_t start = from; start < to && to - start >= AS_HEADER && h->search_left > 0; start += step) {
         const uint64_t *head = as_window_at(w, start, AS_HEADER);
         if (!head)
             return 0;
         uint64_t size;
         memcpy(&size, (const uint8_t *)head + 8, sizeof size);
-        if (!(size & AS_PREV_INUSE))
+        h->search_left--;
+        if (!(size & AS_PREV_INUSE) || start > limit)
             continue;
-        uint64_t limit = top_inside ? arena->top : to;
+        // Most of what looks like a chain breaks soon; what does not is followed to its end.
         uint64_t end;
-        budget--;
-        enum as_chain_end how = as_chain_follow(w, start, limit, true, budget, &end);
-        uint64_t length = end - start;
+        enum as_chain_end how = as_chain_follow(w, start, limit, true, AS_CHAIN_PROBE, &end);
+        h->search_left -= h->search_left < AS_CHAIN_PROBE ? h->search_left : AS_CHAIN_PROBE;
+        if (how == AS_CHAIN_LIMIT && end != limit) {
+            how = as_chain_follow(w, start, limit, true, h->search_left, &end);
+            // As if it had been made of the smallest chunks: a window that goes back and forth costs time too.
+            uint64_t cost = (end - start) / AS_MIN_CHUNK;
+            h->search_left -= cost < h->search_left ? cost : h->search_left;
+        }
         bool top = how == AS_CHAIN_LIMIT && top_inside && end == arena->top;
-        bool fence = how == AS_CHAIN_FENCEPOST && length >= CHAIN_PROOF * AS_MIN_CHUNK;
-        budget -= length / AS_MIN_CHUNK < budget ? length / AS_MIN_CHUNK : budget;
-        if (!top && !fence)
-            continue;
+        bool fence = how == AS_CHAIN_FENCEPOST && end - start >= CHAIN_PROOF * AS_MIN_CHUNK;
         struct as_heap heap = {
             .kind = segment_kind(h->target, arena, start),
             .arena = arena_index,
             .start = start,
             .first_chunk = start,
-            .end = top ? arena->top + arena->top_size : end,
+            .end = top ? top_end : end,
             .has_top = top,
         };
         heap.protected_end = heap.end;
-        return add_heap(h, at, heap, NULL) ? heap.end : 0;
+        if ((top || fence) && can_be_there(h, heap.start, heap.end))
+            return add_heap(h, at, heap, NULL) ? heap.end : 0;
     }
     return 0;
 }
@@ -156,6 +174,7 @@ bool as_segments_after(struct as_heaps *h, uint32_t heap, struct as_window *w, s
     const struct as_arena *arena = &h->arenas.items[ended.arena];
     uint64_t limit = arena->top + arena->top_size;
     uint64_t from = ended.end;
+    as_span_cut(&h->spans, ended.start, ended.end);
     (void)err;
     for (size_t at = heap + 1; from < limit; at++) {
         uint64_t end = find_segment(h, ended.arena, at, from, limit, AS_ALIGNMENT, w);
@@ -181,20 +200,21 @@ static bool mmap_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
             continue;
         uint64_t from = m->start;
         while (from < m->end) {
-            uint32_t claimed = as_heaps_at(h, from);
-            if (claimed != UINT32_MAX) {
-                from = align_up(h->heaps.items[claimed].end, t->page_size);
+            const struct as_span *claimed = as_heaps_at(h, from);
+            if (claimed) {
+                from = align_up(claimed->end, t->page_size);
                 continue;
             }
-            uint64_t to = m->end;
-            for (size_t k = 0; k < h->heaps.count; k++)
-                if (h->heaps.items[k].start >= from && h->heaps.items[k].start < to)
-                    to = h->heaps.items[k].start;
+            const struct as_span *next = as_span_from(&h->spans, from);
+            uint64_t to = next && next->start < m->end ? next->start : m->end;
             uint64_t end = find_segment(h, arena_index, h->heaps.count, from, to, t->page_size, &w);
             from = end != 0 ? align_up(end, t->page_size) : align_up(to + 1, t->page_size);
         }
     }
     as_window_close(&w);
+    if (h->search_left == 0)
+        as_heaps_fault(h, arena_index, UINT32_MAX, AS_UNKNOWN,
+                       "the search for the main arena's segments was given up: too much memory looks like chunks");
     bool found = false;
     uint64_t sum = 0;
     for (size_t i = 0; i < h->heaps.count; i++) {
@@ -209,6 +229,25 @@ static bool mmap_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     if (sum != arena->system_mem)
         as_heaps_fault(h, arena_index, UINT32_MAX, AS_UNKNOWN,
                        "the main arena's segments found do not make up its system_mem");
+    return true;
+}
+
+// The first segment of a main arena that goes on elsewhere: it ends at its fenceposts, before the memory that it lies in does.
+// Where its chain is broken, it is taken to be no larger than the whole arena.
+static bool first_segment(struct as_heaps *h, const struct as_arena *arena, struct as_heap *heap, struct as_error *err)
+{
+    struct as_window w;
+    if (!as_window_open(&w, h->target, err))
+        return false;
+    uint64_t end;
+    uint64_t room = heap->end - heap->start;
+    w.limit = heap->end;
+    enum as_chain_end how = as_chain_follow(&w, heap->start, heap->end, true, h->search_left, &end);
+    as_window_close(&w);
+    if (how == AS_CHAIN_FENCEPOST)
+        heap->end = end;
+    else if (arena->system_mem < room)
+        heap->end = heap->start + (arena->system_mem & ~(uint64_t)(AS_ALIGNMENT - 1));
     return true;
 }
 
@@ -230,33 +269,26 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
                        "mp_ was not found: the main arena is taken to begin with its mapping");
         base = m->start;
     }
-    uint64_t reach = region_end(h->target, base);
-    bool top_here = arena->top >= base && top_end <= reach && top_end > arena->top;
+    uint64_t start = align_up(base, AS_ALIGNMENT); // the bytes before were never malloc's to use
+    uint64_t reach = region_end(h->target, base, UINT64_MAX);
+    bool top_here = arena->top >= start && arena->top % AS_ALIGNMENT == 0 && top_end % AS_ALIGNMENT == 0 &&
+                    top_end > arena->top && top_end <= reach;
     struct as_heap heap = {
         .kind = segment_kind(h->target, arena, base),
         .arena = arena_index,
-        .start = align_up(base, AS_ALIGNMENT), // the bytes before were never malloc's to use
-        .first_chunk = align_up(base, AS_ALIGNMENT),
+        .start = start,
+        .first_chunk = start,
         .end = top_here ? top_end : reach,
         .has_top = top_here,
     };
+    if (!top_here && !first_segment(h, arena, &heap, err))
+        return false;
     heap.protected_end = heap.end;
-    if (!add_heap(h, h->heaps.count, heap, err))
+    if (!can_be_there(h, heap.start, heap.end))
+        as_heaps_fault(h, arena_index, UINT32_MAX, base, "mp_.sbrk_base lies in another heap");
+    else if (!add_heap(h, h->heaps.count, heap, err))
         return false;
-    if (top_here)
-        return true;
-
-    // The first segment ends where its fenceposts are, before the region does.
-    struct as_window w;
-    if (!as_window_open(&w, h->target, err))
-        return false;
-    uint64_t end;
-    w.limit = reach;
-    enum as_chain_end how = as_chain_follow(&w, heap.first_chunk, reach, true, SEARCH_CHUNKS, &end);
-    as_window_close(&w);
-    if (how == AS_CHAIN_FENCEPOST)
-        h->heaps.items[h->heaps.count - 1].end = h->heaps.items[h->heaps.count - 1].protected_end = end;
-    return mmap_segments(h, arena_index, err);
+    return top_here || mmap_segments(h, arena_index, err);
 }
 
 bool as_segments_find(struct as_heaps *h, uint32_t arena, struct as_error *err)

@@ -68,7 +68,7 @@ static enum verdict judge_tcache(const struct as_heaps *h, uint32_t libc_index, 
     const struct as_heap_layout *layout = &libc->layout.heap;
     if (word == 0)
         return NOTHING;
-    if (word % AS_ALIGNMENT != 0 || as_heaps_at(h, word) == UINT32_MAX) {
+    if (word % AS_ALIGNMENT != 0 || !as_heaps_at(h, word)) {
         const struct as_mapping *m = as_target_mapping_at(h->target, word);
         bool in_libc = m && m->kind == AS_MAP_FILE &&
                        strcmp(as_mapping_path(h->target, m), as_strings_at(&h->target->strings, libc->path)) == 0;

@@ -10,10 +10,11 @@
 #include <string.h>
 
 enum {
-    BATCH = 512,     // chunks handed on at a time: 8 KiB, half of a first-level cache
-    AHEAD = 8192,    // bytes to fetch ahead of the walk: far enough to hide a memory access, near enough to stay cached
-    SYNC_CHAIN = 32, // chunks that must follow each other flawlessly before a lost walk trusts its place again
-    SYNC_STEPS = 1 << 22, // headers tried and followed in one search for such a place: bounds a hostile heap
+    BATCH = 512,  // chunks handed on at a time: 8 KiB, half of a first-level cache
+    AHEAD = 8192, // bytes to fetch ahead of the walk: far enough to hide a memory access, near enough to stay cached
+    // Chunks that must follow each other flawlessly before a lost walk trusts its place again.
+    SYNC_CHAIN = AS_CHAIN_PROBE,
+    SYNC_COST = 16, // of following one header, where trying a place costs 1: it may be far away
 };
 
 struct header {
@@ -29,6 +30,17 @@ static bool header_at(struct as_window *w, uint64_t address, struct header *out)
     return true;
 }
 
+// As header_at, but leaves the window where it is: for a look ahead that will most likely come to nothing.
+static bool header_far(struct as_window *w, uint64_t address, struct header *out)
+{
+    if (address >= w->limit || w->limit - address < sizeof *out)
+        return false;
+    bool near = address >= w->address && w->length >= sizeof *out && address - w->address <= w->length - sizeof *out;
+    return near ? header_at(w, address, out) : as_target_read(w->target, address, out, sizeof *out);
+}
+
+typedef bool read_header(struct as_window *w, uint64_t address, struct header *out);
+
 // Whether a size field can be that of a chunk at `address` that ends at or before `limit`. In a thread arena the chunks in
 // use carry NON_MAIN_ARENA; binned ones and fenceposts do not, so its absence proves nothing there.
 static bool plausible(uint64_t size_field, uint64_t address, uint64_t limit, bool main_arena)
@@ -43,12 +55,12 @@ static bool plausible(uint64_t size_field, uint64_t address, uint64_t limit, boo
 // use. Thread arena: a header of 0x10, or an in-use header of up to 0x20 without NON_MAIN_ARENA, then a size of 0. Returns
 // the address just behind, or 0.
 static uint64_t fencepost_end(struct as_window *w, uint64_t address, uint64_t size_field, uint64_t limit,
-                              bool main_arena)
+                              bool main_arena, read_header *read)
 {
     uint64_t size = size_field & ~(uint64_t)AS_FLAG_BITS;
     struct header next;
     if (size == 0 || size > 2 * AS_HEADER || (size_field & (AS_IS_MMAPPED | AS_NON_MAIN_ARENA)) ||
-        limit - address < size + AS_HEADER || !header_at(w, address + size, &next))
+        limit - address < size + AS_HEADER || !read(w, address + size, &next))
         return 0;
     if (main_arena)
         return size == AS_HEADER && next.size == (AS_HEADER | AS_PREV_INUSE) ? address + 2 * AS_HEADER : 0;
@@ -60,17 +72,19 @@ enum as_chain_end as_chain_follow(struct as_window *w, uint64_t address, uint64_
 {
     bool previous_free = false;
     uint64_t previous_size = 0;
+    read_header *read = max_chunks <= AS_CHAIN_PROBE ? header_far : header_at;
+    *end = address;
     for (uint64_t n = 0; n < max_chunks; n++) {
         *end = address;
         if (address == limit)
             return AS_CHAIN_LIMIT;
         struct header header;
-        if (address > limit || limit - address < AS_HEADER || !header_at(w, address, &header))
+        if (address > limit || limit - address < AS_HEADER || !read(w, address, &header))
             return AS_CHAIN_BROKEN;
         previous_free = n > 0 && !(header.size & AS_PREV_INUSE);
         if (previous_free && header.prev_size != previous_size)
             return AS_CHAIN_BROKEN;
-        uint64_t behind = fencepost_end(w, address, header.size, limit, main_arena);
+        uint64_t behind = fencepost_end(w, address, header.size, limit, main_arena, read);
         if (behind != 0) {
             *end = behind;
             return AS_CHAIN_FENCEPOST;
@@ -86,7 +100,7 @@ enum as_chain_end as_chain_follow(struct as_window *w, uint64_t address, uint64_
 struct walk {
     struct as_heaps *heaps;
     uint32_t heap_index;
-    const struct as_arena *arena;
+    struct as_arena *arena;
     struct as_heap heap;
     struct as_window *window;
     struct as_chunk_sink *sink;
@@ -95,8 +109,9 @@ struct walk {
     uint64_t limit; // where the chain must arrive: the top, or the heap's end
     struct as_chunk batch[BATCH];
     size_t count;
-    uint64_t most_noted; // size of the largest chunk worth a note
-    bool going;          // the sink wants more
+    struct as_links links; // of the arena's binned chunks
+    uint64_t most_noted;   // size of the largest chunk worth a note
+    bool going;            // the sink wants more
 };
 
 static void flush(struct walk *k)
@@ -120,14 +135,17 @@ static void fault(struct walk *k, uint64_t address, const char *what)
     as_heaps_fault(k->heaps, k->heap.arena, k->heap_index, address, what);
 }
 
+// The lists of caches hold addresses before `address` at which no chunk in use begins.
+static void miss_cached(struct walk *k, uint64_t address)
+{
+    for (; k->cached < k->cached_end && (*k->cached & ~(uint64_t)(AS_ALIGNMENT - 1)) < address; k->cached++)
+        fault(k, *k->cached & ~(uint64_t)(AS_ALIGNMENT - 1), "a cached chunk is not where a chunk in use begins");
+}
+
 // The class of a chunk whose successor says that it is in use.
 static inline enum as_chunk_class class_in_use(struct walk *k, uint64_t address)
 {
-    while (k->cached < k->cached_end && (*k->cached & ~(uint64_t)(AS_ALIGNMENT - 1)) < address) {
-        // The list holds an address at which no chunk begins.
-        fault(k, *k->cached & ~(uint64_t)(AS_ALIGNMENT - 1), "a cached chunk is not where a chunk begins");
-        k->cached++;
-    }
+    miss_cached(k, address);
     if (k->cached < k->cached_end && (*k->cached & ~(uint64_t)(AS_ALIGNMENT - 1)) == address)
         return (enum as_chunk_class)(*k->cached++ & (AS_ALIGNMENT - 1));
     return AS_CHUNK_IN_USE;
@@ -143,22 +161,39 @@ static inline uint64_t link_at(struct as_window *w, uint64_t chunk)
     return link;
 }
 
+// Adds a binned chunk to the sums that its arena's lists are held against (bins.h). The window may have moved on already.
+static void weigh(struct walk *k, uint64_t chunk)
+{
+    struct {
+        struct header header;
+        uint64_t forward, back;
+    } free;
+    const struct as_window *w = k->window;
+    bool near = chunk >= w->address && w->length >= sizeof free && chunk - w->address <= w->length - sizeof free;
+    if (near)
+        memcpy(&free, w->bytes + (chunk - w->address), sizeof free);
+    if (near || as_target_read(w->target, chunk, &free, sizeof free))
+        as_links_add(&k->links, chunk, free.forward, free.back);
+}
+
 // The first place at or after `from` where the chain holds again; the limit when there is none.
 static uint64_t resynchronise(struct walk *k, uint64_t from)
 {
-    uint64_t steps = SYNC_STEPS;
-    for (uint64_t at = from; at < k->limit && steps > 0; at += AS_ALIGNMENT, steps--) {
+    struct as_heaps *h = k->heaps;
+    for (uint64_t at = from; at < k->limit && h->sync_left > 0; at += AS_ALIGNMENT) {
         struct header header;
+        h->sync_left--;
         if (!header_at(k->window, at, &header))
             return k->limit;
         if (!plausible(header.size, at, k->limit, k->arena->main))
             continue;
         uint64_t end;
         enum as_chain_end how = as_chain_follow(k->window, at, k->limit, k->arena->main, SYNC_CHAIN, &end);
+        uint64_t tried = (end - at) / AS_MIN_CHUNK + 1;
+        uint64_t cost = SYNC_COST * (tried < SYNC_CHAIN ? tried : SYNC_CHAIN);
+        h->sync_left -= cost < h->sync_left ? cost : h->sync_left;
         if (how != AS_CHAIN_BROKEN)
             return at;
-        uint64_t tried = (end - at) / AS_MIN_CHUNK;
-        steps -= tried < SYNC_CHAIN ? (tried < steps ? tried : steps - 1) : SYNC_CHAIN;
     }
     return k->limit;
 }
@@ -194,7 +229,9 @@ static uint64_t follow_in_window(struct walk *k, uint64_t address)
         bool binned = !(next[1] & AS_PREV_INUSE);
         if (binned ? next[0] != size : (head & required) != required)
             break;
-        if (!binned && size <= k->most_noted)
+        if (binned)
+            as_links_add(&k->links, address, chunk[2], chunk[3]);
+        else if (size <= k->most_noted)
             as_fast_note(k->notes, address, size, chunk[2]);
         k->batch[k->count++] =
             (struct as_chunk){.address = address, .tagged = size | (binned ? AS_CHUNK_BINNED : AS_CHUNK_IN_USE)};
@@ -227,7 +264,7 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
             if (!header_at(k->window, address, &header))
                 return address;
         }
-        uint64_t behind = fencepost_end(k->window, address, header.size, k->limit, main_arena);
+        uint64_t behind = fencepost_end(k->window, address, header.size, k->limit, main_arena, header_at);
         if (behind != 0 && !k->heap.has_top) {
             end_at_fencepost(k, address, behind);
             return 0;
@@ -255,6 +292,8 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
         if (!binned && !main_arena && !(header.size & AS_NON_MAIN_ARENA))
             return next;
         enum as_chunk_class class = binned ? AS_CHUNK_BINNED : class_in_use(k, address);
+        if (binned)
+            weigh(k, address);
         if (class == AS_CHUNK_IN_USE && k->notes && size <= k->most_noted)
             as_fast_note(k->notes, address, size, link);
         emit(k, address, size, class);
@@ -283,6 +322,7 @@ bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct
         if (notes->bins & (1 << bin))
             k.most_noted = AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT;
     k.arena = &h->arenas.items[k.heap.arena];
+    k.links = k.arena->links;
     k.limit = k.heap.has_top ? k.arena->top : k.heap.end;
     const uint64_t *cached = h->cached.items;
     k.cached = cached + as_lower_bound(cached, h->cached.count, k.heap.start);
@@ -307,8 +347,10 @@ bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct
     if (k.heap.has_top && k.going)
         emit(&k, k.limit, k.heap.end - k.limit, AS_CHUNK_TOP);
     flush(&k);
+    miss_cached(&k, k.heap.end);
     // What the walk learnt of the heap's shape.
     h->heaps.items[heap].end = k.heap.end;
     h->heaps.items[heap].has_top = k.heap.has_top;
+    k.arena->links = k.links;
     return k.going;
 }

@@ -31,7 +31,7 @@ static bool count_block(struct as_pipeline *p, const struct as_trace_block *bloc
 {
     const struct as_arena *arena = &p->heaps->arenas.items[block->heap.arena];
     if (block->first && !as_ledger_begin(p->ledger, &block->heap, arena, &p->heaps->pars.items[arena->libc_index],
-                                         brk_end(p->heaps->target, arena)))
+                                         arena->main ? brk_end(p->heaps->target, arena) : AS_UNKNOWN))
         return false;
     if (block->first) {
         // Heaps come in any order of addresses.

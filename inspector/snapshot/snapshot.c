@@ -188,8 +188,11 @@ static bool walk(struct as_heaps *h, struct as_ledger_builder *b, struct as_wind
         uint64_t *torn = &s->arenas.items[i].torn_chunks;
         ok = as_pipeline_arena(&p, i, &next, w, torn, err);
         s->meta.torn_chunks += *torn;
+        if (ok && *torn == 0)
+            as_bins_check(h, i);
     }
     ok = as_pipeline_close(&p, err) && ok;
+    as_caches_check(h);
     for (uint32_t i = 0; i < s->heaps.count; i++) {
         struct as_dump_arena *arena = &s->arenas.items[s->heaps.items[i].arena];
         if (arena->heap_count++ == 0)
