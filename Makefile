@@ -11,7 +11,7 @@ SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml m
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SCRIPTS = .ci/run $(shell git ls-files scripts)
 
-.PHONY: build deps demo test lint format clean
+.PHONY: build deps demo test lint bench format clean
 
 build: $(VENV)/built
 
@@ -38,6 +38,10 @@ lint:
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
+
+bench:
+	$(MAKE) --no-print-directory build
+	$(VENV)/bin/python bench/run.py $(BENCH_ARGS)
 
 format:
 	clang-format -i $(C_FILES)

@@ -94,7 +94,6 @@ static void claim(struct as_ledger_builder *b, struct as_chunk c, uint64_t first
         [AS_CHUNK_TOP] = offsetof(struct as_page, top) / 2,
         [AS_CHUNK_METADATA] = offsetof(struct as_page, metadata) / 2,
     };
-    uint64_t page_size = b->target->page_size;
     uint64_t size = as_chunk_size(c);
     uint16_t *counts = (uint16_t *)&b->pages[first];
     if (first == last) {
@@ -102,6 +101,7 @@ static void claim(struct as_ledger_builder *b, struct as_chunk c, uint64_t first
         return;
     }
     const size_t step = sizeof(struct as_page) / sizeof *counts;
+    uint64_t page_size = b->target->page_size;
     uint64_t head = b->base + (first + 1) * page_size - c.address;
     counts[place[class]] += (uint16_t)(head / AS_UNIT);
     counts += step;
@@ -129,25 +129,12 @@ static bool count(struct as_ledger_builder *b, uint64_t size, enum as_chunk_clas
     struct as_dump_size *of_size = as_sizes_at(&b->sizes, size);
     if (!of_size)
         return as_fail(b->err, AS_NO_MEMORY, "no memory for the table of chunk sizes");
-    bool mmapped = b->heap->kind == AS_HEAP_MMAPPED;
-    switch (class) {
-    case AS_CHUNK_IN_USE:
-        of_size->in_use++;
-        tally(mmapped ? &b->tallies->mmapped : &b->tallies->in_use, size);
-        break;
-    case AS_CHUNK_TCACHE:
-        of_size->tcache++;
-        tally(&b->tallies->tcache, size);
-        break;
-    case AS_CHUNK_FASTBIN:
-        of_size->fastbin++;
-        tally(&b->tallies->fastbin, size);
-        break;
-    default:
-        of_size->binned++;
-        tally(&b->tallies->binned, size);
-        break;
-    }
+    _Static_assert(AS_CHUNK_IN_USE == 1 && AS_CHUNK_BINNED == 4, "classes in the order of the fields");
+    (&of_size->in_use)[class - AS_CHUNK_IN_USE]++;
+    struct as_tally *tallies = &b->tallies->in_use;
+    tally(b->heap->kind == AS_HEAP_MMAPPED && class == AS_CHUNK_IN_USE ? &b->tallies->mmapped
+                                                                       : &tallies[class - AS_CHUNK_IN_USE],
+          size);
     return true;
 }
 
@@ -172,13 +159,12 @@ static void follow_tail(struct as_ledger_builder *b, struct as_chunk c, enum as_
 static bool on_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, size_t n)
 {
     struct as_ledger_builder *b = (struct as_ledger_builder *)sink;
-    uint64_t page_size = b->target->page_size;
     for (size_t i = 0; i < n; i++) {
         struct as_chunk c = batch[i];
         uint64_t size = as_chunk_size(c);
         enum as_chunk_class class = as_chunk_class(c);
-        uint64_t first = (c.address - b->base) / page_size;
-        uint64_t last = (c.address + size - 1 - b->base) / page_size;
+        uint64_t first = (c.address - b->base) >> b->page_shift;
+        uint64_t last = (c.address + size - 1 - b->base) >> b->page_shift;
         if (b->chunks && !as_chunk_write(b->chunks, c, b->err))
             return false;
         if (!count(b, size, class))
@@ -209,6 +195,7 @@ bool as_ledger_open(struct as_ledger_builder *b, struct as_snapshot *s, struct a
         .target = t,
         .err = err,
         .chunks = chunks,
+        .page_shift = (unsigned)__builtin_ctz(t->page_size),
     };
     return as_sizes_open(&b->sizes, err);
 }

@@ -20,7 +20,8 @@ struct as_ledger_builder {
     struct as_dump_heap *heap;
     struct as_ledger *ledger;
     struct as_tallies *tallies;
-    uint64_t base; // address of its first page
+    unsigned page_shift; // page_size is 1 << page_shift: a division for each chunk would cost more than all else
+    uint64_t base;       // address of its first page
     struct as_page *pages;
     bool trims_fastbins; // malloc_trim consolidates fastbins first (to 2.42)
     uint64_t main_trim;  // systrim's granularity for this heap's top: a page, mp_.thp_pagesize; 0: it cannot be trimmed
