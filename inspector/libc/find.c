@@ -85,6 +85,8 @@ static void describe(struct finding *finding, const struct as_module *module, co
     libc->tls_thread_arena = AS_UNKNOWN;
     if (module)
         memcpy(libc->build_id, module->elf.build_id, sizeof libc->build_id);
+    if (module)
+        as_code_find(&module->elf, module->base, libc);
     libc->started = as_state_read(t, libc->main_arena, &libc->layout.state, &copy) &&
                     (!as_state_is_initial(&copy, &libc->layout.state) ||
                      as_state_u64(&copy, libc->layout.state.next) != libc->main_arena);

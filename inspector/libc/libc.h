@@ -88,6 +88,9 @@ struct as_libc {
     // Offsets from the thread pointer of the TLS variables of malloc.c, when the symbols or DWARF tell; else AS_UNKNOWN.
     // They are found by scanning then (heap/threads.c). Two's complement: negative on x86-64.
     uint64_t tls_tcache, tls_thread_arena;
+    // Where malloc's own code lies in the target, and all code of its object. 0 and 0: not known (a stripped static
+    // program).
+    uint64_t malloc_start, malloc_end, code_start, code_end;
 };
 
 typedef AS_VEC(struct as_libc) as_libc_vec;

@@ -169,6 +169,7 @@ bool as_libc_from_file(int fd, uint32_t allowed_sources, const char *root, struc
     }
     memcpy(out->version, as_object_text(&object)->version, sizeof out->version);
     memcpy(out->build_id, elf.build_id, sizeof out->build_id);
+    as_code_find(&elf, 0, out);
     as_object_close(&object);
     return found || as_fail(err, AS_NO_MALLOC, "no allowed source finds glibc's malloc in this file");
 }

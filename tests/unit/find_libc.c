@@ -33,6 +33,8 @@ static void print_libc(const struct as_libc *libc, const char *path)
     printf("\"base\": %" PRIu64 ", \"main_arena\": %" PRIu64 ", \"mp\": %" PRIu64 ", \"tls\": [%" PRId64 ", %" PRId64
            "], ",
            libc->base, libc->main_arena, libc->mp, (int64_t)libc->tls_tcache, (int64_t)libc->tls_thread_arena);
+    printf("\"malloc_code\": [%" PRIu64 ", %" PRIu64 "], \"code\": [%" PRIu64 ", %" PRIu64 "], ", libc->malloc_start,
+           libc->malloc_end, libc->code_start, libc->code_end);
     printf("\"state\": [%d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d], ", s->size, s->mutex, s->flags,
            s->have_fastchunks, s->fastbins, s->fastbin_count, s->top, s->bins, s->binmap, s->next, s->next_free,
            s->attached_threads, s->system_mem, s->max_system_mem);
