@@ -37,7 +37,9 @@ def started(command: list[str], ready: str) -> Iterator[int]:
     """A program that has said it is ready, by its pid."""
     if not shutil.which(command[0]):
         pytest.skip(f"{command[0]} is not installed")
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     try:
         assert process.stdout
         said = ""
@@ -71,7 +73,7 @@ PROGRAMS: dict[str, Callable[[Path], AbstractContextManager[int]]] = {
     "python3": sleeper("/usr/bin/python3", "-c", PYTHON),
     "ruby": sleeper("/usr/bin/ruby", "-e", RUBY),
     "redis-server": redis,  # Debian's is linked with jemalloc
-    "bash": sleeper("/bin/bash", "-c", "x=$(seq 50000); unset x; echo ready; read -r -t 1000 < <(sleep 1000)"),
+    "bash": sleeper("/bin/bash", "-c", "x=$(seq 50000); unset x; echo ready; read -r"),
 }
 
 
