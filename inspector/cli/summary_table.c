@@ -110,11 +110,15 @@ static void put_chunks(struct as_writer *w, const struct as_tallies *t)
     const struct as_tally tallies[] = {t->in_use, t->mmapped, t->tcache, t->fastbin, t->binned, t->top};
     uint64_t largest = 0;
     for (size_t i = 0; i < sizeof tallies / sizeof tallies[0]; i++)
-        largest = tallies[i].bytes > largest ? tallies[i].bytes : largest;
+        largest = tallies[i].bytes != AS_UNKNOWN && tallies[i].bytes > largest ? tallies[i].bytes : largest;
     as_heading(w, "Its chunks, in memory or not: which pages are resident is not known");
     for (size_t i = 0; i < sizeof tallies / sizeof tallies[0]; i++) {
         char size[AS_SIZE_TEXT];
         as_put(w, "  %-16s %11s ", labels[i], as_format_size(tallies[i].bytes, size));
+        if (tallies[i].bytes == AS_UNKNOWN || tallies[i].count == AS_UNKNOWN) {
+            as_put(w, "\n");
+            continue;
+        }
         as_bar(w, i < 2 ? 31 : 32, tallies[i].bytes, largest, BAR_COLUMNS);
         as_put(w, " %" PRIu64 " chunks\n", tallies[i].count);
     }

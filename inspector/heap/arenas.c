@@ -126,16 +126,20 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
     size_t first = h->arenas.count;
     for (size_t i = 1; i <= MAX_ARENAS; i++) {
         struct as_arena arena;
-        if (!arena_read(h->target, libc, address, &arena))
+        if (!arena_read(h->target, libc, address, &arena)) {
+            h->missing = true;
             return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, address, "an arena of the ring cannot be read");
+        }
         arena.libc_index = libc_index;
         struct as_arena *place = as_vec_add(&h->arenas, err);
         if (!place)
             return false;
         *place = arena;
-        if (arena.top == 0 && arena.system_mem != 0)
+        if (arena.top == 0 && arena.system_mem != 0) {
+            h->missing = true;
             as_heaps_fault(h, (uint32_t)(h->arenas.count - 1), UINT32_MAX, arena.address,
                            "the top of an arena that has memory cannot be read: none of its chunks is known");
+        }
         address = arena.next;
         if (address == libc->main_arena)
             return true;
@@ -143,6 +147,7 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
             break;
     }
     drop_repeated(h, first);
+    h->missing = true;
     return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, address, "the ring of arenas does not close");
 }
 
@@ -154,10 +159,13 @@ bool as_arenas_locked(struct as_target *t, const struct as_malloc *m)
         uint64_t remembered = 0;
         for (size_t n = 1; n <= MAX_ARENAS; n++) {
             uint32_t mutex;
-            if (!as_target_read(t, address + (uint64_t)libc->layout.state.mutex, &mutex, sizeof mutex) || mutex != 0)
+            // What cannot be read is as_arenas_read's to report.
+            if (!as_target_read(t, address + (uint64_t)libc->layout.state.mutex, &mutex, sizeof mutex))
+                break;
+            if (mutex != 0)
                 return true;
             if (!as_target_read_u64(t, address + (uint64_t)libc->layout.state.next, &address))
-                return true;
+                break;
             if (address == libc->main_arena || is_cycle(&remembered, address, n))
                 break;
         }

@@ -113,6 +113,7 @@ struct as_heaps {
     AS_VEC(uint64_t) cached;
     AS_VEC(struct as_thread_use) threads; // parallel to target->threads
     AS_VEC(struct as_fault) faults;
+    bool missing; // malloc has memory that `heaps` does not list: an arena, or a heap's header, could not be read
     bool tcache_searched; // the caches were found by their structure, not through the threads
     uint64_t sync_left;   // places that may still be tried where the walk has lost the thread
     uint64_t search_left; // headers that may still be followed in the search for the main arena's segments
@@ -126,7 +127,7 @@ void as_heaps_free(struct as_heaps *h);
 // Reads mp_ and arena after arena of one libc into h (arenas.c).
 bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *err);
 
-// True when an arena's lock is held, or could not be read, right now. From outside this is only half the truth: a
+// True when an arena's lock is held right now. From outside this is only half the truth: a
 // single-threaded process does not lock.
 bool as_arenas_locked(struct as_target *t, const struct as_malloc *m);
 

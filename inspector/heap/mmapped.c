@@ -144,13 +144,17 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
 }
 
 // In 2.43 and 2.44 mremap_chunk forgets CHUNK_HDR_SZ when it adjusts mp_.mmapped_mem, which so grows by 16 bytes too much
-// with every realloc of an mmapped chunk.
+// with every realloc of an mmapped chunk. Whole pages of drift may as well be a chunk that was taken for smaller than it is
+// (by the header its map was made with): they are believed only after a thorough look.
 static bool complete(const struct search *s)
 {
     if (s->count != s->want_count)
         return false;
-    return s->bytes == s->want_bytes || (s->bytes_drift && s->want_bytes != AS_UNKNOWN && s->want_bytes > s->bytes &&
-                                         (s->want_bytes - s->bytes) % AS_HEADER == 0);
+    if (s->bytes == s->want_bytes)
+        return true;
+    uint64_t drift = s->want_bytes - s->bytes;
+    return s->bytes_drift && s->want_bytes != AS_UNKNOWN && s->want_bytes > s->bytes && drift % AS_HEADER == 0 &&
+           (s->thorough || drift < s->heaps->target->page_size);
 }
 
 // Steps through [from, to), page by page until a map begins, then from map to map. A map's first page has been

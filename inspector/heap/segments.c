@@ -58,6 +58,13 @@ static bool add_heap(struct as_heaps *h, size_t at, struct as_heap heap, struct 
     return true;
 }
 
+// The rest of an arena's heaps is out of reach.
+static bool lost_heap(struct as_heaps *h, uint32_t arena_index, uint64_t address, const char *what)
+{
+    h->missing = true;
+    return as_heaps_fault(h, arena_index, UINT32_MAX, address, what);
+}
+
 static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_error *err)
 {
     const struct as_arena *arena = &h->arenas.items[arena_index];
@@ -69,10 +76,10 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
     for (bool newest = true; address != 0; newest = false) {
         struct heap_info info;
         if (!as_target_read(h->target, address, &info, sizeof info))
-            return as_heaps_fault(h, arena_index, UINT32_MAX, address, "a heap_info cannot be read");
+            return lost_heap(h, arena_index, address, "a heap_info cannot be read");
         if (info.ar_ptr != arena->address || info.size < (uint64_t)layout->heap_info_size || info.size > heap_max ||
             info.size % AS_ALIGNMENT != 0)
-            return as_heaps_fault(h, arena_index, UINT32_MAX, address, "a heap_info does not belong to its arena");
+            return lost_heap(h, arena_index, address, "a heap_info does not belong to its arena");
         struct as_heap heap = {
             .kind = AS_HEAP_THREAD,
             .arena = arena_index,
@@ -88,11 +95,11 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
             heap.first_chunk = align_up(arena->address + (uint64_t)arena->libc->layout.state.size, AS_ALIGNMENT);
         }
         if (heap.first_chunk > heap.end)
-            return as_heaps_fault(h, arena_index, UINT32_MAX, address, "a heap is smaller than its header");
+            return lost_heap(h, arena_index, address, "a heap is smaller than its header");
         // A list that comes back to a heap that it has been to ends here.
         if (!can_be_there(h, heap.start, heap.end))
-            return as_heaps_fault(h, arena_index, UINT32_MAX, address,
-                                  "a heap is not in memory that can be malloc's, or is another heap's too");
+            return lost_heap(h, arena_index, address,
+                             "a heap is not in memory that can be malloc's, or is another heap's too");
         heap.has_top = newest;
         if (heap.has_top && (arena->top < heap.first_chunk || arena->top % AS_ALIGNMENT != 0 || arena->top > heap.end ||
                              heap.end - arena->top != arena->top_size)) {
@@ -104,10 +111,10 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
             return false;
         address = info.prev;
         if (address % heap_max != 0)
-            return as_heaps_fault(h, arena_index, UINT32_MAX, address, "a heap is not aligned to HEAP_MAX_SIZE");
+            return lost_heap(h, arena_index, address, "a heap is not aligned to HEAP_MAX_SIZE");
     }
     if (sum != arena->system_mem)
-        as_heaps_fault(h, arena_index, UINT32_MAX, AS_UNKNOWN, "an arena's heaps do not make up its system_mem");
+        lost_heap(h, arena_index, AS_UNKNOWN, "an arena's heaps do not make up its system_mem");
     return true;
 }
 
@@ -224,8 +231,7 @@ static bool mmap_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
         sum += h->heaps.items[i].end - h->heaps.items[i].start;
     }
     if (!found)
-        as_heaps_fault(h, arena_index, UINT32_MAX, arena->top,
-                       "the segment that holds the main arena's top was not found");
+        lost_heap(h, arena_index, arena->top, "the segment that holds the main arena's top was not found");
     if (sum != arena->system_mem)
         as_heaps_fault(h, arena_index, UINT32_MAX, AS_UNKNOWN,
                        "the main arena's segments found do not make up its system_mem");
@@ -263,7 +269,7 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     if (base == AS_UNKNOWN) // mp_ was not found: what brk gave begins with its mapping, if nobody else used brk before
         m = as_target_mapping_at(h->target, arena->top);
     if (!private_anonymous(m))
-        return as_heaps_fault(h, arena_index, UINT32_MAX, base, "mp_.sbrk_base is not in writable anonymous memory");
+        return lost_heap(h, arena_index, base, "mp_.sbrk_base is not in writable anonymous memory");
     if (base == AS_UNKNOWN) {
         as_heaps_fault(h, arena_index, UINT32_MAX, m->start,
                        "mp_ was not found: the main arena is taken to begin with its mapping");

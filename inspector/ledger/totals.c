@@ -170,6 +170,13 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
             record->role = AS_ROLE_STACK;
         count_mapping(b, &t->mappings.items[i], record, all_found);
     }
+    if (!all_found && t->rss == AS_UNKNOWN) { // nothing to take the rest from
+        totals->ledger.unknown = AS_UNKNOWN;
+        if (s->arenas.count == 0)
+            forget_rows(&totals->ledger);
+    }
+    if (!all_found && s->arenas.count == 0)
+        memset(&totals->chunks, 0xff, sizeof totals->chunks); // AS_UNKNOWN
     if (stacks_unknown(t) && totals->ledger.stacks != AS_UNKNOWN) {
         // Which anonymous mappings are stacks cannot be told: neither row is known, only their sum.
         add(&totals->ledger.unknown, totals->ledger.stacks);

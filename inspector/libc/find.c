@@ -281,6 +281,7 @@ bool as_malloc_find(struct as_target *t, uint32_t allowed_sources, struct as_mal
     }
     if (done && !any_proven && is_allowed(&finding, AS_LAYOUT_SCAN) && t->kind == AS_TARGET_CORE)
         done = scan_unnamed(&finding, err);
+    out->objects = finding.modules.list.count;
     if (done)
         as_allocator_decide(&finding.modules, out);
     else

@@ -231,13 +231,29 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_chunk
     t->ops->resume(t);
     if (ok) {
         report_faults(s, &h);
-        bool all_found = m->libcs.count > 0 || m->kind != AS_MALLOC_GLIBC;
+        bool all_found = m->libcs.count > 0 ? !h.missing : m->kind != AS_MALLOC_GLIBC && m->objects > 0;
+        for (size_t i = 0; i < m->libcs.count; i++)
+            all_found &= m->libcs.items[i].proven;
         ok = as_ledger_finish(&b, all_found) && (!chunks || as_chunk_flush(chunks, err));
     }
     as_window_close(&w);
     as_ledger_close(&b);
     as_heaps_free(&h);
     return ok;
+}
+
+// Whoever failed the proof while the target ran, or was locked, may pass it now. What is not proven is shown, and doubted.
+static void prove(struct as_target *t, struct as_malloc *m, struct as_snapshot *s)
+{
+    for (size_t i = 0; i < m->libcs.count; i++) {
+        struct as_libc *libc = &m->libcs.items[i];
+        char why[TEXT / 2];
+        if (libc->proven || (libc->proven = as_libc_prove(t, libc, why, sizeof why)))
+            continue;
+        as_snapshot_warn(s, AS_WARN_LAYOUT, UINT32_MAX, UINT32_MAX, libc->main_arena,
+                         "malloc's structures as %s has them do not hold on the target's memory: %s",
+                         as_strings_at(&t->strings, libc->path), why);
+    }
 }
 
 static bool touches_a_number(uint32_t code)
@@ -275,7 +291,11 @@ static void describe(struct as_snapshot *s, const struct as_target *t, const str
 
 static void judge(struct as_snapshot *s, bool locked)
 {
-    if (locked)
+    if (locked && s->meta.target_kind == AS_TARGET_CORE)
+        as_snapshot_warn(
+            s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+            "an arena was locked when the core was written: its numbers may be those of a change half made");
+    else if (locked)
         as_snapshot_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                          "an arena was locked at every one of %d looks: its numbers may be those of a change half made",
                          LOCK_TRIES);
@@ -306,6 +326,8 @@ bool as_snapshot_take(struct as_target *t, const struct as_snapshot_options *opt
     }
     bool locked = false;
     bool ok = options->no_stop || stop(t, &m, &locked, err);
+    if (ok)
+        prove(t, &m, out);
     out->meta.time_ns = now(CLOCK_REALTIME);
     uint64_t before = now(CLOCK_MONOTONIC);
     bool stopped = t->stopped;
