@@ -168,7 +168,7 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
         uint64_t end = to - block < (uint64_t)RESIDENCY_PAGES * page ? to : block + (uint64_t)RESIDENCY_PAGES * page;
         if (next >= end)
             continue;
-        if (!t->ops->residency(t, block, end, s->residency, err))
+        if (!as_target_residency(t, block, end, s->residency, err))
             return false;
         uint64_t at = next > block ? next : block;
         while (at < end && !complete(s)) {

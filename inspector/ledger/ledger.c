@@ -225,7 +225,7 @@ static bool add_pages(struct as_ledger_builder *b, uint64_t start, uint64_t end)
         uint64_t n = count - i < STEP ? count - i : STEP;
         struct as_error err;
         uint64_t from = b->base + i * page_size;
-        if (!b->target->ops->residency(b->target, from, from + n * page_size, residency, &err)) {
+        if (!as_target_residency(b->target, from, from + n * page_size, residency, &err)) {
             memset(residency, AS_RES_UNKNOWN, n);
             as_snapshot_warn(s, AS_WARN_RESIDENCY, b->heap->arena, (uint32_t)(s->heaps.count - 1), from, "%s",
                              err.text);

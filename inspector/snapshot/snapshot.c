@@ -218,12 +218,12 @@ static void report_faults(struct as_snapshot *s, const struct as_heaps *h)
 static bool look(struct as_target *t, const struct as_malloc *m, struct as_chunk_writer *chunks, struct as_snapshot *s,
                  struct as_error *err)
 {
-    struct as_heaps h;
+    struct as_heaps h = {0};
     struct as_window w = {0};
     struct as_ledger_builder b = {0};
-    bool ok = as_heaps_find(t, m, &h, err) && as_ledger_open(&b, s, t, chunks, err) && as_window_open(&w, t, err) &&
-              copy_mappings(s, t, err) && copy_mallocs(s, &h, err) && copy_arenas(s, &h, err) &&
-              copy_threads(s, &h, err);
+    bool ok = as_target_capture(t, err) && as_heaps_find(t, m, &h, err) && as_ledger_open(&b, s, t, chunks, err) &&
+              as_window_open(&w, t, err) && copy_mappings(s, t, err) && copy_mallocs(s, &h, err) &&
+              copy_arenas(s, &h, err) && copy_threads(s, &h, err);
     ok = ok && walk(&h, &b, &w, err);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
     ok = ok && (!t->ops->intact || t->ops->intact(t, err));

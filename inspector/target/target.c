@@ -16,6 +16,7 @@ void as_target_close(struct as_target *t)
     if (!t)
         return;
     t->ops->resume(t);
+    as_vec_free(&t->runs);
     t->ops->close(t);
 }
 
@@ -111,7 +112,7 @@ bool as_window_move(struct as_window *w, uint64_t address, size_t need)
         // One step after another shows that the way is straight, and worth a thread.
         if (!w->ahead && straight && t->kind == AS_TARGET_PROCESS && sysconf(_SC_NPROCESSORS_ONLN) > 1)
             w->ahead = as_read_ahead_start(t);
-        w->length = t->ops->read(t, address, w->buffer, room);
+        w->length = as_target_read_resident(t, address, w->buffer, room);
         straight = straight && w->length == room;
     }
     w->bytes = w->buffer;

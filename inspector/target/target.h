@@ -40,6 +40,13 @@ struct as_mapping {
     uint64_t swap;      // bytes, smaps Swap; AS_UNKNOWN in a core
     uint64_t hugetlb;   // bytes, smaps Private_Hugetlb + Shared_Hugetlb (never part of Rss)
     uint64_t kernel_page_size; // bytes, smaps KernelPageSize: 2 MiB for hugetlb mappings
+    bool captured;             // its residency is in as_target.runs
+};
+
+// Pages of which the kernel said the same (AS_RES_* bits, not 0).
+struct as_page_run {
+    uint64_t start, end;
+    uint8_t residency;
 };
 
 struct as_thread {
@@ -60,6 +67,28 @@ enum {
 
 struct as_target;
 
+// Addresses [start, end).
+struct as_range {
+    uint64_t start, end;
+};
+
+// Code that changes what we are going to read: no thread may be caught in the middle of it.
+struct as_critical {
+    const struct as_range *code;   // that code
+    const struct as_range *around; // and what it may call: a thread in there is in it if its stack says so
+    size_t count;                  // of both
+    bool complete;                 // false: there is more such code, and where it lies is not known
+    bool (*held)(struct as_target *t, const void *context); // is a lock of that code taken?
+    const void *context;
+};
+
+// How a target was stopped.
+enum as_caught {
+    AS_CAUGHT_CLEAN = 0, // no thread is in the middle of critical code
+    AS_CAUGHT_BUSY = 1,  // one is, at every attempt
+    AS_CAUGHT_UNTOLD = 2 // one may be: where its code lies is not known
+};
+
 struct as_target_ops {
     // Copies up to `length` bytes at `address` into `buffer`; returns how many, counted from the start, could be
     // read: short when a page in between cannot be. Holes of a core read as zeros.
@@ -77,6 +106,9 @@ struct as_target_ops {
     // for ourselves. After stop: t->threads have tp, sp, pc.
     bool (*stop)(struct as_target *t, struct as_error *err);
     void (*resume)(struct as_target *t);
+    // As stop, but at a moment when no thread is in the middle of critical code, if there is one to be had soon: see
+    // t->caught. NULL: nothing of the target runs.
+    bool (*stop_clean)(struct as_target *t, const struct as_critical *critical, struct as_error *err);
     // Whether all that was read since the last stop (or since it was opened) was the target's own memory. False and
     // AS_TARGET_GONE: it exited or exec'd meanwhile, and the rest read as nothing. NULL: it cannot go away.
     bool (*intact)(struct as_target *t, struct as_error *err);
@@ -101,9 +133,11 @@ struct as_target {
     const char *residency_note; // why residency is not, or not wholly, known; NULL when it is exact
     AS_VEC(struct as_mapping) mappings;
     AS_VEC(struct as_thread) threads;
+    AS_VEC(struct as_page_run) runs; // of the mappings that were captured: what is not absent, by address
     struct as_strings strings;
     bool stopped;
-    uint64_t stop_ns; // how long the last stop lasted, stop to resume, nanoseconds; 0 before the first
+    enum as_caught caught; // by the last stop_clean
+    uint64_t stop_ns;      // how long the last stop lasted, stop to resume, nanoseconds; 0 before the first
 };
 
 // Each returns a target to be closed with as_target_close, or NULL and `err`.
@@ -131,6 +165,16 @@ void as_target_gather(struct as_target *t, const uint64_t *addresses, size_t cou
 
 // The index of the first mapping that ends behind `address`; mappings.count when there is none.
 size_t as_target_mapping_from(const struct as_target *t, uint64_t address);
+// Takes the residency of all writable private anonymous memory, to be called right after stop and before anything is
+// read: reading changes it.
+bool as_target_capture(struct as_target *t, struct as_error *err);
+
+// One byte of AS_RES_* per page of [start, end): as captured, else as the kernel says now (as_target_ops.residency).
+bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
+
+// As as_target_ops.read, but of a stopped target absent pages are not touched: they are zeros.
+size_t as_target_read_resident(struct as_target *t, uint64_t address, void *buffer, size_t length);
+
 // The mapping that holds `address`, or NULL.
 const struct as_mapping *as_target_mapping_at(const struct as_target *t, uint64_t address);
 static inline const char *as_mapping_path(const struct as_target *t, const struct as_mapping *m)
