@@ -294,7 +294,13 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
         as_heaps_fault(h, arena_index, UINT32_MAX, base, "mp_.sbrk_base lies in another heap");
     else if (!add_heap(h, h->heaps.count, heap, err))
         return false;
-    return top_here || mmap_segments(h, arena_index, err);
+    if (!top_here)
+        return mmap_segments(h, arena_index, err);
+    // What others took from brk counts as well (sysmalloc), as long as brk has been enough.
+    if (par->sbrk_base != AS_UNKNOWN && !(arena->flags & NONCONTIGUOUS) && top_end - base != arena->system_mem)
+        as_heaps_fault(h, arena_index, UINT32_MAX, AS_UNKNOWN,
+                       "the main arena does not reach from mp_.sbrk_base as far as its system_mem says");
+    return true;
 }
 
 bool as_segments_find(struct as_heaps *h, uint32_t arena, struct as_error *err)
