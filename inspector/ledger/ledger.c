@@ -1,196 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Counts one heap: every chunk onto its pages, then every page into the rows. One pass over the chunks as they stream
-// by, one over the page records.
+// One heap from beginning to end: makes its page records with the kernel's word on each, has the chunks counted onto
+// them (chunks.c), and adds every page to the rows.
 #include "ledger/ledger.h"
 #include "ledger/chunk_writer.h"
+#include "ledger/counting.h"
 
 #include <string.h>
-
-// What malloc_trim spares at the start of a free chunk: sizeof (struct malloc_chunk), all six fields (mtrim, malloc.c).
-enum { TRIM_SPARES = 48 };
-
-static uint64_t round_up(uint64_t value, uint64_t to)
-{
-    return (value + to - 1) & ~(to - 1);
-}
-
-static uint64_t round_down(uint64_t value, uint64_t to)
-{
-    return value & ~(to - 1);
-}
-
-static void mark(struct as_ledger_builder *b, uint64_t from, uint64_t to, enum as_page_state state)
-{
-    uint64_t page_size = b->target->page_size;
-    from = round_up(from, page_size);
-    to = round_down(to, page_size);
-    for (uint64_t at = from; at < to; at += page_size)
-        b->pages[(at - b->base) / page_size].state = (uint8_t)state;
-}
-
-// A run of free chunks ended: mtrim gives back its whole pages, sparing the first chunk's header.
-static void end_run(struct as_ledger_builder *b, uint64_t end)
-{
-    if (b->run != 0)
-        mark(b, b->run + TRIM_SPARES, end, AS_PAGE_RELEASABLE);
-    b->run = 0;
-}
-
-// The top: systrim cuts whole pages off the main arena's end, leaving MINSIZE and one byte; mtrim never touches a thread
-// arena's. A deep trim can drop all whole pages behind the top's header.
-static void count_top(struct as_ledger_builder *b, uint64_t start, uint64_t end)
-{
-    uint64_t from = end;
-    uint64_t size = end - start;
-    if (b->main_trim != 0 && size > AS_MIN_CHUNK + 1)
-        from = end - round_down(size - AS_MIN_CHUNK - 1, b->main_trim);
-    mark(b, start + AS_HEADER, from, AS_PAGE_WITHHELD);
-    mark(b, from, end, AS_PAGE_RELEASABLE);
-}
-
-// No more chunks will touch the page at hand: is it kept by a single chunk in use?
-static void close_page(struct as_ledger_builder *b)
-{
-    struct as_page *page = &b->pages[b->page];
-    if (b->users != 1 || page->binned == 0 || page->tcache || page->fastbin || page->metadata || page->top ||
-        page->unknown || !(page->residency & (AS_RES_PRESENT | AS_RES_UNKNOWN)))
-        return;
-    struct as_dump_size *size = as_sizes_at(&b->sizes, as_chunk_size(b->user));
-    if (!size)
-        return;
-    page->state = AS_PAGE_PINNED;
-    size->pin_pages++;
-    size->pin_stranded += (uint64_t)page->binned * AS_UNIT;
-    size->pin_count += b->user.address != b->last_pin;
-    b->last_pin = b->user.address;
-}
-
-static void count_user(struct as_ledger_builder *b, struct as_chunk c, uint64_t first, uint64_t last)
-{
-    if (b->page != first) {
-        close_page(b);
-        b->page = first;
-        b->users = 0;
-    }
-    b->users++;
-    b->user = c;
-    if (last != first) {
-        close_page(b);
-        b->page = last;
-        b->users = 1;
-    }
-}
-
-// Adds a chunk's units to the records of the pages that it touches.
-static void claim(struct as_ledger_builder *b, struct as_chunk c, uint64_t first, uint64_t last,
-                  enum as_chunk_class class)
-{
-    static const uint8_t place[] = {
-        [AS_CHUNK_UNKNOWN] = offsetof(struct as_page, unknown) / 2,
-        [AS_CHUNK_IN_USE] = offsetof(struct as_page, in_use) / 2,
-        [AS_CHUNK_TCACHE] = offsetof(struct as_page, tcache) / 2,
-        [AS_CHUNK_FASTBIN] = offsetof(struct as_page, fastbin) / 2,
-        [AS_CHUNK_BINNED] = offsetof(struct as_page, binned) / 2,
-        [AS_CHUNK_TOP] = offsetof(struct as_page, top) / 2,
-        [AS_CHUNK_METADATA] = offsetof(struct as_page, metadata) / 2,
-    };
-    uint64_t size = as_chunk_size(c);
-    uint16_t *counts = (uint16_t *)&b->pages[first];
-    if (first == last) {
-        counts[place[class]] += (uint16_t)(size / AS_UNIT);
-        return;
-    }
-    const size_t step = sizeof(struct as_page) / sizeof *counts;
-    uint64_t page_size = b->target->page_size;
-    uint64_t head = b->base + (first + 1) * page_size - c.address;
-    counts[place[class]] += (uint16_t)(head / AS_UNIT);
-    counts += step;
-    for (uint64_t i = first + 1; i < last; i++, counts += step)
-        counts[place[class]] = (uint16_t)(page_size / AS_UNIT);
-    uint64_t tail = c.address + size - (b->base + last * page_size);
-    counts[place[class]] += (uint16_t)(tail / AS_UNIT);
-}
-
-static void tally(struct as_tally *t, uint64_t size)
-{
-    t->count++;
-    t->bytes += size;
-}
-
-// Counts by class and by size. False when our memory ran out.
-static bool count(struct as_ledger_builder *b, uint64_t size, enum as_chunk_class class)
-{
-    if (class == AS_CHUNK_TOP) {
-        tally(&b->tallies->top, size);
-        return true;
-    }
-    if (class == AS_CHUNK_METADATA || class == AS_CHUNK_UNKNOWN)
-        return true;
-    struct as_dump_size *of_size = as_sizes_at(&b->sizes, size);
-    if (!of_size)
-        return as_fail(b->err, AS_NO_MEMORY, "no memory for the table of chunk sizes");
-    _Static_assert(AS_CHUNK_IN_USE == 1 && AS_CHUNK_BINNED == 4, "classes in the order of the fields");
-    (&of_size->in_use)[class - AS_CHUNK_IN_USE]++;
-    struct as_tally *tallies = &b->tallies->in_use;
-    tally(b->heap->kind == AS_HEAP_MMAPPED && class == AS_CHUNK_IN_USE ? &b->tallies->mmapped
-                                                                       : &tallies[class - AS_CHUNK_IN_USE],
-          size);
-    return true;
-}
-
-// What holds up the heap's tail is the last chunk in use, if nothing that is merely cached lies behind it.
-static void follow_tail(struct as_ledger_builder *b, struct as_chunk c, enum as_chunk_class class)
-{
-    bool at_end = c.address + as_chunk_size(c) >= b->heap->end;
-    if (class == AS_CHUNK_BINNED) {
-        if (b->free_since == 0)
-            b->free_since = c.address;
-        return;
-    }
-    if (class == AS_CHUNK_IN_USE) {
-        b->below_last = b->free_since != 0 ? c.address - b->free_since : 0;
-        b->last_in_use = c;
-    } else if (class != AS_CHUNK_TOP && !(class == AS_CHUNK_METADATA && at_end)) {
-        b->below_last = 0;
-    }
-    b->free_since = 0;
-}
-
-static bool on_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, size_t n)
-{
-    struct as_ledger_builder *b = (struct as_ledger_builder *)sink;
-    for (size_t i = 0; i < n; i++) {
-        struct as_chunk c = batch[i];
-        uint64_t size = as_chunk_size(c);
-        enum as_chunk_class class = as_chunk_class(c);
-        uint64_t first = (c.address - b->base) >> b->page_shift;
-        uint64_t last = (c.address + size - 1 - b->base) >> b->page_shift;
-        if (b->chunks && !as_chunk_write(b->chunks, c, b->err))
-            return false;
-        if (!count(b, size, class))
-            return false;
-        claim(b, c, first, last, class);
-        if (class == AS_CHUNK_IN_USE)
-            count_user(b, c, first, last);
-        follow_tail(b, c, class);
-        if (class == AS_CHUNK_BINNED || (class == AS_CHUNK_FASTBIN && b->trims_fastbins)) {
-            if (b->run == 0)
-                b->run = c.address;
-        } else if (class == AS_CHUNK_TOP) {
-            count_top(b, b->run != 0 ? b->run : c.address, c.address + size);
-            b->run = 0;
-        } else {
-            end_run(b, c.address);
-        }
-    }
-    return true;
-}
 
 bool as_ledger_open(struct as_ledger_builder *b, struct as_snapshot *s, struct as_target *t,
                     struct as_chunk_writer *chunks, struct as_error *err)
 {
     *b = (struct as_ledger_builder){
-        .sink = {.chunks = on_chunks},
+        .sink = {.chunks = as_ledger_chunks},
         .snapshot = s,
         .target = t,
         .err = err,
@@ -211,8 +32,8 @@ static bool add_pages(struct as_ledger_builder *b, uint64_t start, uint64_t end)
     enum { STEP = 16384 };
     struct as_snapshot *s = b->snapshot;
     uint64_t page_size = b->target->page_size;
-    b->base = round_down(start, page_size);
-    uint64_t count = (round_up(end, page_size) - b->base) / page_size;
+    b->base = as_round_down(start, page_size);
+    uint64_t count = (as_round_up(end, page_size) - b->base) / page_size;
     if (!as_vec_reserve(&s->pages, count, b->err))
         return false;
     b->heap->first_page = s->pages.count;
@@ -262,7 +83,7 @@ bool as_ledger_begin(struct as_ledger_builder *b, const struct as_heap *heap, co
     b->trims_fastbins = arena->libc->layout.state.fastbin_count > 0;
     b->main_trim = 0;
     // systrim acts only where brk is still where malloc left it.
-    if (arena->main && heap->has_top && heap->kind == AS_HEAP_BRK && round_up(heap->end, page_size) == brk_end) {
+    if (arena->main && heap->has_top && heap->kind == AS_HEAP_BRK && as_round_up(heap->end, page_size) == brk_end) {
         bool huge = par->thp_pagesize != AS_UNKNOWN && par->thp_pagesize > page_size &&
                     (par->thp_pagesize & (par->thp_pagesize - 1)) == 0;
         b->main_trim = huge ? par->thp_pagesize : page_size;
@@ -297,7 +118,7 @@ bool as_ledger_mmapped(struct as_ledger_builder *b, const struct as_mmapped *m)
         {m->chunk + m->size, (m->map_end - m->chunk - m->size) | AS_CHUNK_METADATA},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (as_chunk_size(parts[i]) > 0 && !on_chunks(&b->sink, &parts[i], 1))
+        if (as_chunk_size(parts[i]) > 0 && !as_ledger_chunks(&b->sink, &parts[i], 1))
             return false;
     return as_ledger_end(b, m->map_end);
 }
@@ -365,19 +186,10 @@ bool as_ledger_end(struct as_ledger_builder *b, uint64_t end)
 {
     struct as_snapshot *s = b->snapshot;
     uint32_t page_size = b->target->page_size;
-    end_run(b, end);
-    if (b->users > 0)
-        close_page(b);
-    if (b->below_last >= page_size) {
-        struct as_dump_size *size = as_sizes_at(&b->sizes, as_chunk_size(b->last_in_use));
-        if (size) {
-            size->tail_count++;
-            size->tail_bytes += b->below_last;
-        }
-    }
+    as_ledger_chunks_end(b, end);
     b->heap->end = end;
     b->heap->chunk_count = b->chunks ? b->chunks->count - b->heap->first_chunk : 0;
-    b->heap->page_count = (round_up(end, page_size) - b->base) / page_size;
+    b->heap->page_count = (as_round_up(end, page_size) - b->base) / page_size;
     s->pages.count = b->heap->first_page + b->heap->page_count;
 
     bool mmapped = b->heap->kind == AS_HEAP_MMAPPED;
