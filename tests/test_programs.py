@@ -82,8 +82,8 @@ def test_every_resident_byte_is_in_one_row(name: str, arenadump: harness.Arenadu
     with PROGRAMS[name](tmp_path) as pid:
         os.kill(pid, signal.SIGSTOP)  # so that nothing changes between our look and the kernel's word
         wait_until_stopped(pid)
-        summary = arenadump.summary(pid)
         rss = harness.smaps(pid, "Rss")
+        summary = arenadump.summary(pid)
         wait_until_stopped(pid)  # it must be again what it was before
     ledger = summary["ledger"]
     assert sum(ledger.values()) == summary["kernel"]["rss"] == rss
