@@ -11,6 +11,7 @@ enum {
     SMALL_BINS = 64,        // tcache bins of one chunk size each (TCACHE_SMALL_BINS, TCACHE_MAX_BINS before 2.42)
     MAX_TCACHE_SIZE = 1024, // of tcache_perthread_struct; the largest is 760
     MAX_COUNT = UINT16_MAX, // glibc.malloc.tcache_count's own limit
+    MAX_MAPPED = 1 << 16,   // mmapped chunks that tcaches may hold besides (2.43)
 };
 
 struct list_chunk {
@@ -60,6 +61,15 @@ bool as_tcache_plausible(const struct as_heaps *h, const struct as_libc *libc, c
     return true;
 }
 
+// How many chunks all caches can hold together, at most: as many as there is room for.
+static uint64_t most_cached(const struct as_heaps *h)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < h->spans.count; i++)
+        bytes += h->spans.items[i].end - h->spans.items[i].start;
+    return bytes / AS_MIN_CHUNK + MAX_MAPPED;
+}
+
 static bool remember(struct as_heaps *h, uint64_t chunk, enum as_chunk_class class, struct as_error *err)
 {
     uint64_t *place = as_vec_add(&h->cached, err);
@@ -72,8 +82,15 @@ static bool remember(struct as_heaps *h, uint64_t chunk, enum as_chunk_class cla
 static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as_peek *peek, int bin, uint64_t entry,
                        uint64_t expected, uint64_t *count, uint64_t *bytes, struct as_error *err)
 {
+    uint64_t tortoise = 0; // Brent: a cycle comes back to the place remembered at the last power of two
     for (uint64_t n = 0; n < expected; n++) {
         struct list_chunk c;
+        if (entry == tortoise && n > 0)
+            return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, entry, "a tcache list comes back to itself");
+        if (h->cached.count >= h->most_cached)
+            return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, entry, "tcaches hold more chunks than there is room for");
+        if ((n & (n - 1)) == 0)
+            tortoise = entry;
         if (entry == 0 || entry % AS_ALIGNMENT != 0 || !as_peek(peek, entry - AS_HEADER, &c, sizeof c))
             return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, entry, "a tcache list is broken");
         uint64_t size = c.size & ~(uint64_t)AS_FLAG_BITS;
@@ -211,6 +228,7 @@ bool as_caches_find(struct as_heaps *h, struct as_error *err)
     struct as_peek peek;
     if (!as_peek_open(&peek, h->target, err))
         return false;
+    h->most_cached = most_cached(h);
     bool ok = true;
     bool unknown = h->threads.count == 0;
     for (size_t i = 0; ok && i < h->threads.count; i++) {

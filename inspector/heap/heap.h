@@ -111,6 +111,7 @@ struct as_heaps {
     // What the threads' tcaches hold: address | enum as_chunk_class, ascending; and the chunks that hold a
     // tcache_perthread_struct (AS_CHUNK_METADATA). Fastbins come later (fastbins.h).
     AS_VEC(uint64_t) cached;
+    uint64_t most_cached;                 // no more of them are believed
     AS_VEC(struct as_thread_use) threads; // parallel to target->threads
     AS_VEC(struct as_fault) faults;
     bool missing; // malloc has memory that `heaps` does not list: an arena, or a heap's header, could not be read

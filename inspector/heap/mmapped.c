@@ -12,6 +12,9 @@ enum {
     ALIGNMENTS = 34, // aligned_alloc's leads: powers of two from 32 to 128 GiB, each in two places
     MMAP_HP = 1,     // 2.43+: a bit of prev_size, for maps of huge pages
     RESIDENCY_PAGES = 65536,
+    // Against memory made to look like map after map. Without these looks a chunk may be missed, which mp_'s count shows.
+    MOST_PLACES = 1 << 23, // looked at within maps, for chunks that are not at their start
+    MOST_BLOCKS = 1 << 17, // of RESIDENCY_PAGES: 32 TiB
 };
 
 struct head {
@@ -24,6 +27,7 @@ struct search {
     uint64_t want_count, want_bytes; // by mp_; AS_UNKNOWN
     bool bytes_drift;                // mp_.mmapped_mem cannot be taken at its word
     bool thorough;                   // look also for chunks that aligned_alloc placed and realloc moved
+    uint64_t places, blocks;         // looked at so far
     uint8_t *residency;
 };
 
@@ -51,6 +55,7 @@ static uint64_t first_chunk(struct search *s, uint64_t start, uint32_t extra, ui
     struct as_target *t = s->heaps->target;
     struct head heads[BATCH];
     bool ok[BATCH];
+    s->places += count;
     as_target_gather(t, places, count, sizeof *heads, heads, sizeof *heads, ok);
     for (size_t i = 0; i < count; i++) {
         if (ok[i] && map_size(&heads[i], places[i] - start, extra, t->page_size, room) != 0) {
@@ -67,6 +72,8 @@ static uint64_t aligned_chunk(struct search *s, uint64_t start, uint32_t extra, 
 {
     uint64_t places[2 * ALIGNMENTS];
     size_t count = 0;
+    if (s->places >= MOST_PLACES)
+        return 0;
     for (int bit = 5; bit < 5 + ALIGNMENTS; bit++) {
         uint64_t alignment = UINT64_C(1) << bit;
         uint64_t first = ((start + AS_HEADER + alignment - 1) & ~(alignment - 1)) - AS_HEADER;
@@ -86,7 +93,7 @@ static uint64_t moved_chunk(struct search *s, uint64_t start, uint32_t extra, ui
 {
     uint64_t page = s->heaps->target->page_size;
     uint64_t end = made_size < room ? made_size : room;
-    for (uint64_t offset = page; offset <= end;) {
+    for (uint64_t offset = page; offset <= end && s->places < MOST_PLACES;) {
         uint64_t places[BATCH];
         size_t count = 0;
         for (; count < BATCH && offset <= end; offset += page)
@@ -164,7 +171,8 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
     struct as_target *t = s->heaps->target;
     uint64_t page = t->page_size;
     uint64_t next = from; // before this everything is decided
-    for (uint64_t block = from; block < to && !complete(s); block += (uint64_t)RESIDENCY_PAGES * page) {
+    for (uint64_t block = from; block < to && !complete(s) && s->blocks++ < MOST_BLOCKS;
+         block += (uint64_t)RESIDENCY_PAGES * page) {
         uint64_t end = to - block < (uint64_t)RESIDENCY_PAGES * page ? to : block + (uint64_t)RESIDENCY_PAGES * page;
         if (next >= end)
             continue;
@@ -197,12 +205,14 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
 static uint64_t free_run(const struct as_heaps *h, size_t mapping, uint64_t start)
 {
     const struct as_target *t = h->target;
-    uint64_t end = t->mappings.items[mapping].end;
-    for (size_t i = mapping + 1;
-         i < t->mappings.count && t->mappings.items[i].start == end && private_anonymous(&t->mappings.items[i]); i++)
-        end = t->mappings.items[i].end;
     const struct as_span *heap = as_span_from(&h->spans, start);
-    return heap && heap->start < end ? heap->start & ~(uint64_t)(t->page_size - 1) : end;
+    uint64_t limit = heap ? heap->start & ~(uint64_t)(t->page_size - 1) : UINT64_MAX;
+    uint64_t end = t->mappings.items[mapping].end;
+    for (size_t i = mapping + 1; i < t->mappings.count && end < limit && t->mappings.items[i].start == end &&
+                                 private_anonymous(&t->mappings.items[i]);
+         i++)
+        end = t->mappings.items[i].end;
+    return end < limit ? end : limit;
 }
 
 // Looks through all memory that may hold mmapped chunks, from the start.

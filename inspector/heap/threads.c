@@ -10,6 +10,7 @@ enum {
     NEAR = 4096,     // libc's TLS is almost always this close to the thread pointer
     FAR = 64 * 1024, // unless the program or a library before libc has large thread-local data of its own
     WORD = 8,
+    SAMPLE = 256, // threads that find the distances; the rest are read there only
 };
 
 // TLS blocks lie below the thread pointer on x86-64 (TLS variant II) and above it on aarch64 (variant I).
@@ -19,7 +20,6 @@ static bool below(const struct as_target *t)
 }
 
 struct block {
-    size_t thread; // index
     uint8_t *bytes;
     size_t first, last; // the readable part, as distances from the block's beginning
 };
@@ -27,16 +27,18 @@ struct block {
 typedef AS_VEC(uint8_t) byte_vec;
 typedef AS_VEC(struct block) block_vec;
 
-// Reads `reach` bytes of static TLS of every thread whose thread pointer is known.
+// Reads `reach` bytes of static TLS of threads whose thread pointer is known, as many as are needed.
 static bool read_blocks(struct as_target *t, size_t reach, byte_vec *memory, block_vec *blocks, struct as_error *err)
 {
-    if (!as_vec_reserve(memory, t->threads.count * reach, err) || !as_vec_reserve(blocks, t->threads.count, err))
+    size_t step = t->threads.count / SAMPLE + 1;
+    size_t most = t->threads.count / step + 1;
+    if (!as_vec_reserve(memory, most * reach, err) || !as_vec_reserve(blocks, most, err))
         return false;
-    for (size_t i = 0; i < t->threads.count; i++) {
+    for (size_t i = 0; i < t->threads.count; i += step) {
         uint64_t tp = t->threads.items[i].tp;
         if (tp == AS_UNKNOWN || tp < reach || tp % WORD != 0)
             continue;
-        struct block b = {.thread = i, .bytes = memory->items + memory->count, .last = reach};
+        struct block b = {.bytes = memory->items + memory->count, .last = reach};
         if (below(t)) {
             // What lies further down may not be mapped: take what can be read next to the thread pointer.
             size_t length = reach;
@@ -127,6 +129,15 @@ static size_t vote(const struct as_heaps *h, uint32_t libc_index, const block_ve
     return best;
 }
 
+// The word of a thread's block that lies at `distance` from its beginning.
+static bool read_word(struct as_target *t, size_t thread, size_t reach, size_t distance, uint64_t *word)
+{
+    uint64_t tp = t->threads.items[thread].tp;
+    if (tp == AS_UNKNOWN || tp < reach || tp % WORD != 0)
+        return false;
+    return as_target_read_u64(t, (below(t) ? tp - reach : tp) + distance, word);
+}
+
 static bool look(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *all, struct as_error *err)
 {
     byte_vec memory = {0};
@@ -135,15 +146,15 @@ static bool look(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *al
     size_t tcache = ok ? vote(h, libc_index, &blocks, reach, judge_tcache) : reach;
     size_t arena = ok ? vote(h, libc_index, &blocks, reach, judge_arena) : reach;
     bool has_tcache = as_has_tcache(h, libc_index);
-    for (size_t i = 0; i < blocks.count; i++) {
-        const struct block *b = &blocks.items[i];
-        struct as_thread_use *use = &h->threads.items[b->thread];
-        if (tcache != reach && use->tcache == AS_UNKNOWN) {
-            uint64_t word = word_at(b, tcache);
-            use->tcache = judge_tcache(h, libc_index, word) == FITS ? word : 0;
+    for (size_t i = 0; ok && i < h->threads.count; i++) {
+        struct as_thread_use *use = &h->threads.items[i];
+        uint64_t word;
+        if (tcache != reach && use->tcache == AS_UNKNOWN && read_word(h->target, i, reach, tcache, &word)) {
+            enum verdict v = judge_tcache(h, libc_index, word);
+            use->tcache = v == FITS ? word : v == NOTHING ? 0 : AS_UNKNOWN;
         }
-        if (arena != reach && use->arena == UINT32_MAX)
-            use->arena = arena_at(h, libc_index, word_at(b, arena));
+        if (arena != reach && use->arena == UINT32_MAX && read_word(h->target, i, reach, arena, &word))
+            use->arena = arena_at(h, libc_index, word);
     }
     *all = arena != reach && (tcache != reach || !has_tcache);
     as_vec_free(&memory);

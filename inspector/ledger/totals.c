@@ -77,23 +77,33 @@ static bool finish_sizes(struct as_ledger_builder *b)
     return ok;
 }
 
-static bool holds_a_stack(const struct as_target *t, const struct as_mapping *m, const struct as_snapshot *s)
+// Marks the mappings that hold a stack: the kernel's [stack], and those that a thread's stack pointer leads to; but not into
+// a heap: a coroutine's stack, allocated with malloc, is counted there already.
+static bool mark_stacks(struct as_ledger_builder *b)
 {
-    if (strcmp(as_mapping_path(t, m), "[stack]") == 0)
-        return true;
-    if (m->kind != AS_MAP_ANON)
-        return false;
-    for (size_t i = 0; i < t->threads.count; i++) {
-        uint64_t sp = t->threads.items[i].sp;
-        if (sp == AS_UNKNOWN || sp < m->start || sp >= m->end)
-            continue;
-        bool in_heap = false; // a coroutine's stack, allocated with malloc: counted there already
-        for (size_t k = 0; k < s->heaps.count && !in_heap; k++)
-            in_heap = sp >= s->heaps.items[k].start && sp < s->heaps.items[k].end;
-        if (!in_heap)
-            return true;
+    const struct as_target *t = b->target;
+    struct as_snapshot *s = b->snapshot;
+    AS_VEC(uint64_t) pointers = {0};
+    AS_VEC(bool) in_heap = {0};
+    bool ok = as_vec_reserve(&pointers, t->threads.count, b->err) && as_vec_reserve(&in_heap, t->threads.count, b->err);
+    for (size_t i = 0; ok && i < t->threads.count; i++)
+        pointers.items[pointers.count++] = t->threads.items[i].sp;
+    ok = ok && as_sort_u64(pointers.items, pointers.count, b->err);
+    for (size_t i = 0; ok && i < s->heaps.count; i++)
+        for (size_t k = as_lower_bound(pointers.items, pointers.count, s->heaps.items[i].start);
+             k < pointers.count && pointers.items[k] < s->heaps.items[i].end; k++)
+            in_heap.items[k] = true;
+    for (size_t i = 0; ok && i < t->mappings.count; i++)
+        if (strcmp(as_mapping_path(t, &t->mappings.items[i]), "[stack]") == 0)
+            s->mappings.items[i].role = AS_ROLE_STACK;
+    for (size_t i = 0; ok && i < pointers.count; i++) {
+        const struct as_mapping *m = in_heap.items[i] ? NULL : as_target_mapping_at(t, pointers.items[i]);
+        if (m && m->kind == AS_MAP_ANON)
+            s->mappings.items[m - t->mappings.items].role = AS_ROLE_STACK;
     }
-    return false;
+    as_vec_free(&pointers);
+    as_vec_free(&in_heap);
+    return ok;
 }
 
 // Puts what a mapping holds besides malloc's memory into its rows.
@@ -164,12 +174,10 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
     }
     if (!t->residency_known)
         forget_rows(&totals->ledger);
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        struct as_dump_mapping *record = &s->mappings.items[i];
-        if (holds_a_stack(t, &t->mappings.items[i], s))
-            record->role = AS_ROLE_STACK;
-        count_mapping(b, &t->mappings.items[i], record, all_found);
-    }
+    if (!mark_stacks(b))
+        return false;
+    for (size_t i = 0; i < t->mappings.count; i++)
+        count_mapping(b, &t->mappings.items[i], &s->mappings.items[i], all_found);
     if (!all_found && t->rss == AS_UNKNOWN) { // nothing to take the rest from
         totals->ledger.unknown = AS_UNKNOWN;
         if (s->arenas.count == 0)

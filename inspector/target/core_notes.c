@@ -76,7 +76,7 @@ static void read_auxv(struct as_core *c, const struct note *note)
     for (size_t i = 0; i < count && aux[i].a_type != AT_NULL; ++i) {
         uint64_t value = aux[i].a_un.a_val;
         // A page size that no kernel has is not believed.
-        if (aux[i].a_type == AT_PAGESZ && value >= 4096 && value <= 1 << 20 && (value & (value - 1)) == 0)
+        if (aux[i].a_type == AT_PAGESZ && value >= 4096 && value <= 65536 && (value & (value - 1)) == 0)
             c->base.page_size = (uint32_t)value;
         else if (aux[i].a_type == AT_SYSINFO_EHDR)
             c->vdso = value;
