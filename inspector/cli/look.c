@@ -67,7 +67,8 @@ bool as_look_take(struct as_look *look, const struct as_options *options, struct
     struct as_snapshot_options how = {
         .chunk_fd = writer && chunks ? writer->file.fd : -1,
         .allowed_sources = options->allowed_sources,
-        .no_stop = options->no_stop,
+        .mode = options->mode,
+        .max_pause_ns = options->max_pause_ns,
     };
     if (!as_snapshot_take(look->target, &how, &look->snapshot, err))
         return false;

@@ -3,6 +3,7 @@
 #include "cli/options.h"
 
 #include "cli/names.h"
+#include "dump/format.h"
 #include "libc/libc.h"
 #include "png/palette.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_LAYOUT_SOURCE = 256, OPT_MODE, OPT_PALETTE, OPT_SCALE, OPT_JSON, OPT_CHUNKS };
+enum { OPT_LAYOUT_SOURCE = 256, OPT_MODE, OPT_MAX_PAUSE, OPT_PALETTE, OPT_SCALE, OPT_JSON, OPT_CHUNKS };
 
 static const struct option long_options[] = {
     {"help", no_argument, NULL, 'h'},
@@ -21,6 +22,7 @@ static const struct option long_options[] = {
     {"scale", required_argument, NULL, OPT_SCALE},
     {"layout-source", required_argument, NULL, OPT_LAYOUT_SOURCE},
     {"mode", required_argument, NULL, OPT_MODE},
+    {"max-pause", required_argument, NULL, OPT_MAX_PAUSE},
     {0},
 };
 
@@ -74,6 +76,38 @@ static bool read_scale(const char *text, uint32_t *scale, struct as_error *err)
     return true;
 }
 
+static bool read_mode(const char *text, uint32_t *mode, struct as_error *err)
+{
+    static const struct {
+        const char *name;
+        uint32_t mode;
+    } modes[] = {{"auto", 0}, {"freeze", AS_MODE_FREEZE}, {"snapshot", AS_MODE_SNAPSHOT}, {"live", AS_MODE_LIVE}};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        *mode = modes[i].mode;
+        if (strcmp(text, modes[i].name) == 0)
+            return true;
+    }
+    return as_fail(err, AS_USAGE, "--mode '%s': it is auto, freeze, snapshot or live", text);
+}
+
+// "50ms", "1s", "0.5s", "200us".
+static bool read_duration(const char *text, uint64_t *ns, struct as_error *err)
+{
+    static const struct {
+        const char *name;
+        double ns;
+    } units[] = {{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+    char *end;
+    double value = strtod(text, &end);
+    for (size_t i = 0; *text >= '0' && *text <= '9' && i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(end, units[i].name) != 0 || value * units[i].ns < 1 || value * units[i].ns > 3600e9)
+            continue;
+        *ns = (uint64_t)(value * units[i].ns);
+        return true;
+    }
+    return as_fail(err, AS_USAGE, "--max-pause '%s': it is a time such as 5ms, 0.5s or 200us, at most an hour", text);
+}
+
 static bool read_value(struct as_options *o, int option, const char *value, struct as_error *err)
 {
     switch (option) {
@@ -98,9 +132,9 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
         return o->palette == AS_PALETTE_SAFE || strcmp(value, "phusion") == 0 ||
                as_fail(err, AS_USAGE, "--palette '%s': it is phusion or safe", value);
     case OPT_MODE:
-        o->no_stop = strcmp(value, "live") == 0;
-        return o->no_stop || strcmp(value, "freeze") == 0 ||
-               as_fail(err, AS_USAGE, "--mode '%s': it is freeze or live", value);
+        return read_mode(value, &o->mode, err);
+    case OPT_MAX_PAUSE:
+        return read_duration(value, &o->max_pause_ns, err);
     default:
         return as_fail(err, AS_INTERNAL, "an option without a meaning: %d", option);
     }

@@ -19,12 +19,13 @@ struct as_options {
     const char *target;
     const char *output;
     bool json, chunks, help;
-    bool no_stop;             // --mode live
+    uint32_t mode;            // --mode, as as_mode; 0: auto
+    uint64_t max_pause_ns;    // --max-pause; 0: not given
     uint32_t allowed_sources; // --layout-source
     uint32_t palette;         // as_palette
     uint32_t scale;
 };
 
-// Reads what follows the command's name. `takes` is a set of as_option_bits; --help, --layout-source and --mode are taken
-// everywhere. AS_USAGE names what was wrong and what would be right. With --help the rest is not looked at.
+// Reads what follows the command's name. `takes` is a set of as_option_bits; --help, --layout-source, --mode and --max-pause
+// are taken everywhere. AS_USAGE names what was wrong and what would be right. With --help the rest is not looked at.
 bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes, struct as_error *err);

@@ -157,15 +157,16 @@ bool as_arenas_locked(struct as_target *t, const struct as_malloc *m)
         const struct as_libc *libc = &m->libcs.items[i];
         uint64_t address = libc->main_arena;
         uint64_t remembered = 0;
+        const struct as_state_layout *at = &libc->layout.state;
         for (size_t n = 1; n <= MAX_ARENAS; n++) {
-            uint32_t mutex;
+            uint8_t bytes[MAX_STATE_SIZE]; // read whole: one call for each arena, and threads stand still meanwhile
             // What cannot be read is as_arenas_read's to report.
-            if (!as_target_read(t, address + (uint64_t)libc->layout.state.mutex, &mutex, sizeof mutex))
+            if (at->size <= 0 || (size_t)at->size > sizeof bytes ||
+                !as_target_read(t, address, bytes, (size_t)at->size))
                 break;
-            if (mutex != 0)
+            if (field(bytes, at->mutex, 4) != 0)
                 return true;
-            if (!as_target_read_u64(t, address + (uint64_t)libc->layout.state.next, &address))
-                break;
+            address = field(bytes, at->next, 8);
             if (address == libc->main_arena || is_cycle(&remembered, address, n))
                 break;
         }

@@ -4,6 +4,7 @@
 #include "ledger/chunk_writer.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
+#include "snapshot/modes.h"
 #include "snapshot/pipeline.h"
 
 #include <inttypes.h>
@@ -15,8 +16,6 @@
 #include <unistd.h>
 
 enum {
-    LOCK_TRIES = 200, // looks at most for a moment in which no arena is locked
-    LOCK_WAIT_US = 500,
     TEXT = 512,
 };
 
@@ -42,20 +41,6 @@ void as_snapshot_warn(struct as_snapshot *s, enum as_warning code, uint32_t aren
                                             .arena = arena,
                                             .heap = heap,
                                             .address = address};
-}
-
-// Stops the target at a moment when no arena's lock is held, if there is one to be had soon.
-static bool stop(struct as_target *t, const struct as_malloc *m, bool *locked, struct as_error *err)
-{
-    for (int i = 0;; i++) {
-        if (!t->ops->stop(t, err))
-            return false;
-        *locked = as_arenas_locked(t, m);
-        if (!*locked || i == LOCK_TRIES || t->kind == AS_TARGET_CORE)
-            return true;
-        t->ops->resume(t);
-        nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_US * 1000L}, NULL);
-    }
 }
 
 static uint32_t copy_string(struct as_snapshot *s, const struct as_target *t, uint32_t offset)
@@ -289,16 +274,8 @@ static void describe(struct as_snapshot *s, const struct as_target *t, const str
                          m->detail);
 }
 
-static void judge(struct as_snapshot *s, bool locked)
+static void judge(struct as_snapshot *s)
 {
-    if (locked && s->meta.target_kind == AS_TARGET_CORE)
-        as_snapshot_warn(
-            s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-            "an arena was locked when the core was written: its numbers may be those of a change half made");
-    else if (locked)
-        as_snapshot_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                         "an arena was locked at every one of %d looks: its numbers may be those of a change half made",
-                         LOCK_TRIES);
     bool exact = s->meta.mode != AS_MODE_LIVE && s->meta.torn_chunks == 0;
     for (size_t i = 0; i < s->warnings.count; i++)
         exact &= !touches_a_number(s->warnings.items[i].code);
@@ -324,8 +301,8 @@ bool as_snapshot_take(struct as_target *t, const struct as_snapshot_options *opt
         chunks->fd = options->chunk_fd;
         chunks->offset = AS_DUMP_DATA_START;
     }
-    bool locked = false;
-    bool ok = options->no_stop || stop(t, &m, &locked, err);
+    struct as_moment moment;
+    bool ok = as_moment_catch(t, &m, options, &moment, err);
     if (ok)
         prove(t, &m, out);
     out->meta.time_ns = now(CLOCK_REALTIME);
@@ -336,14 +313,12 @@ bool as_snapshot_take(struct as_target *t, const struct as_snapshot_options *opt
     if (ok) {
         out->meta.read_ns = now(CLOCK_MONOTONIC) - before;
         out->meta.pause_ns = stopped ? t->stop_ns : 0;
-        out->meta.mode = t->kind == AS_TARGET_CORE   ? AS_MODE_CORE
-                         : t->kind == AS_TARGET_SELF ? AS_MODE_IN_PROCESS
-                         : stopped                   ? AS_MODE_FREEZE
-                                                     : AS_MODE_LIVE;
+        out->meta.mode = moment.mode;
         out->chunk_count = chunks ? chunks->count : 0;
         describe(out, t, &m);
         out->meta.flags |= chunks ? AS_META_HAS_CHUNKS : 0;
-        judge(out, locked);
+        as_moment_report(&moment, t, out);
+        judge(out);
     }
     if (chunks)
         munmap(chunks, sizeof *chunks);

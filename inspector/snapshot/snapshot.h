@@ -28,7 +28,8 @@ struct as_snapshot {
 struct as_snapshot_options {
     int chunk_fd;             // where to write chunk records, or -1
     uint32_t allowed_sources; // AS_LAYOUT_ANY, or fewer for tests
-    bool no_stop;             // look without stopping the target (mode live)
+    enum as_mode mode;        // freeze, snapshot or live; 0: freeze or snapshot, as max_pause_ns allows
+    uint64_t max_pause_ns;    // how long the target may stand still where there is a choice; 0: 50 ms
 };
 
 // Looks at the target once; the target is stopped for as short as possible and always resumed. Free the snapshot in

@@ -7,15 +7,12 @@
 #define _GNU_SOURCE
 #include "target/process.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/uio.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -125,19 +122,32 @@ static bool seize_new(struct as_process *p, bool *added, struct as_error *err)
 // Has the tracee come to a stop? Sets `stopped`. False: it is not ours any more, for it has ended.
 static bool look_at(struct as_tracee *tracee)
 {
-    int status;
-    pid_t got;
-    do
-        got = waitpid(tracee->tid, &status, __WALL | WNOHANG);
-    while (got < 0 && errno == EINTR);
-    if (got == 0)
+    siginfo_t info;
+    int got;
+    do {
+        // A stop is left to be waited for again (WNOWAIT): if we are killed now, the kernel still knows the signal with
+        // which the thread was stopped, and delivers it. Waited for, it would be lost.
+        info.si_pid = 0;
+        got = waitid(P_PID, (id_t)tracee->tid, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL | WNOHANG);
+    } while (got < 0 && errno == EINTR);
+    if (got == 0 && info.si_pid == 0)
         return true;
-    if (got < 0 || !WIFSTOPPED(status))
+    if (got < 0)
         return false;
+    if (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED) {
+        // A dead one has to be waited for, or its parent never learns of it.
+        while (waitpid(tracee->tid, NULL, __WALL | WNOHANG) < 0 && errno == EINTR)
+            ;
+        return false;
+    }
     tracee->stopped = true;
-    // PTRACE_EVENT_STOP is our interrupt, or a group stop (SIGSTOP and the like), which outlasts a detach by itself.
-    // Anything else is a signal on its way into the thread, and the thread must not lose it.
-    tracee->signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+    tracee->registers.known = false;
+    // PTRACE_EVENT_STOP is our interrupt (SIGTRAP), or a group stop (SIGSTOP and the like), which outlasts a detach by
+    // itself. Anything else is a signal on its way into the thread, and the thread must not lose it.
+    int signal = info.si_status & 0xff;
+    bool event = info.si_status >> 8 == PTRACE_EVENT_STOP;
+    tracee->signal = event ? 0 : signal;
+    tracee->group_stopped = event && signal != SIGTRAP;
     return true;
 }
 
@@ -181,13 +191,19 @@ static bool count_threads(const struct as_process *p, uint64_t *count)
     return true;
 }
 
-static bool freeze(struct as_process *p, struct as_error *err)
+bool as_process_halt(struct as_process *p, struct as_error *err)
 {
     uint64_t deadline = as_now_ns() + STOP_NS;
-    if (!as_proc_threads(p->proc_fd, &p->tids, err) || !await_interruptible(p, deadline, err))
-        return false;
-    p->stop_began = as_now_ns();
-    deadline = p->stop_began + STOP_NS;
+    if (p->tracees.count == 0) {
+        if (!as_proc_threads(p->proc_fd, &p->tids, err) || !await_interruptible(p, deadline, err))
+            return false;
+        p->stop_began = as_now_ns();
+        deadline = p->stop_began + STOP_NS;
+    }
+    for (size_t i = 0; i < p->tracees.count; ++i) {
+        if (!p->tracees.items[i].stopped)
+            ptrace(PTRACE_INTERRUPT, p->tracees.items[i].tid, 0, 0);
+    }
     // Only a running thread can start another: once all that are known stand still and a further look finds none that
     // is new, there is none. A thread's end can make the kernel's listing skip another one: hence the count.
     for (bool added = true;;) {
@@ -213,60 +229,26 @@ static bool freeze(struct as_process *p, struct as_error *err)
     return true;
 }
 
-// The registers that tell where a stopped thread's own data and stack lie.
-static void read_registers(struct as_thread *thread)
+void as_process_let_run(struct as_tracee *tracee)
 {
-#if defined(__x86_64__)
-    struct user_regs_struct regs;
-    struct iovec all = {&regs, sizeof regs};
-    if (ptrace(PTRACE_GETREGSET, thread->tid, NT_PRSTATUS, &all) != 0 || all.iov_len != sizeof regs)
-        return;
-    thread->tp = regs.fs_base;
-    thread->sp = regs.rsp;
-    thread->pc = regs.rip;
-#elif defined(__aarch64__)
-    struct user_regs_struct regs;
-    struct iovec all = {&regs, sizeof regs};
-    if (ptrace(PTRACE_GETREGSET, thread->tid, NT_PRSTATUS, &all) != 0 || all.iov_len != sizeof regs)
-        return;
-    thread->sp = regs.sp;
-    thread->pc = regs.pc;
-    uint64_t tls;
-    struct iovec one = {&tls, sizeof tls};
-    if (ptrace(PTRACE_GETREGSET, thread->tid, NT_ARM_TLS, &one) == 0 && one.iov_len >= sizeof tls)
-        thread->tp = tls;
-#else
-#error "only x86-64 and aarch64 are known"
-#endif
+    as_registers_mend(tracee->tid, &tracee->registers);
+    if (ptrace(PTRACE_CONT, tracee->tid, 0, (long)tracee->signal) != 0)
+        return; // killed while it stood still: the next halt finds out
+    tracee->stopped = false;
+    tracee->signal = 0;
 }
 
 // Stops every thread, then reads mappings, threads and registers anew. On failure all run again.
 bool as_process_stop(struct as_target *t, struct as_error *err)
 {
-    struct as_process *p = as_process_of(t);
-    if (t->stopped)
-        return true;
-    if (t->pid == getpid())
-        return as_fail(err, AS_USAGE, "process %d is ourselves: we cannot stop us and go on looking", t->pid);
-    if (p->tracees.count > 0) // a thread that an earlier resume could not let go
-        as_process_resume(t);
-    if (!freeze(p, err)) {
-        as_process_resume(t);
-        return false;
-    }
-    t->stopped = true;
-    if (!as_process_refresh_maps(p, err) || !as_process_refresh_threads(p, err)) {
-        as_process_resume(t);
-        return false;
-    }
-    for (size_t i = 0; i < t->threads.count; ++i)
-        read_registers(&t->threads.items[i]);
-    return true;
+    return as_process_stop_clean(t, NULL, err);
 }
 
 // Lets one tracee go; true when it is not ours any more.
 static bool release(struct as_tracee *tracee)
 {
+    if (tracee->stopped)
+        as_registers_mend(tracee->tid, &tracee->registers);
     if (tracee->stopped && ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0)
         return true;
     // Killed while it stood still, or not stopped yet. A dead one has to be waited for, or its parent never
@@ -299,6 +281,6 @@ void as_process_resume(struct as_target *t)
             pause_a_little(round);
     }
     if (t->stopped)
-        t->stop_ns = as_now_ns() - p->stop_began;
+        t->stop_ns = p->stood_ns + as_now_ns() - p->stop_began;
     t->stopped = false;
 }

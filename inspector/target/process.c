@@ -240,6 +240,7 @@ static const struct as_target_ops process_ops = {
     .residency = as_process_residency,
     .open_file = as_process_open_file,
     .stop = as_process_stop,
+    .stop_clean = as_process_stop_clean,
     .resume = as_process_resume,
     .intact = as_process_intact,
     .close = as_process_close,

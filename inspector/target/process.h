@@ -6,11 +6,25 @@
 #include "target/procfs.h"
 #include "target/target.h"
 
+// Of a stopped thread.
+struct as_registers {
+    bool known;
+    bool endless; // it waits in a system call that has no limit of time and would fail with EINTR because of us
+    uint64_t pc, sp;
+    uint64_t lr; // the return address of a function that calls no other (aarch64); 0 on x86-64
+    uint64_t tp;
+    int64_t call; // number of the system call that it is in or comes from, -1: none
+    int64_t result;
+};
+
 // A thread that we have attached to.
 struct as_tracee {
     pid_t tid;
-    int signal;   // that it was about to receive when it stopped: given to it as we detach
-    bool stopped; // else it is attached and still runs
+    int signal;                    // that it was about to receive when it stopped: given to it as we detach
+    bool stopped;                  // else it is attached and still runs
+    bool group_stopped;            // by SIGSTOP and the like: it would not run if we were not here
+    bool inside;                   // of the code that it must not be in the middle of
+    struct as_registers registers; // while it is stopped, and once they have been asked for
 };
 
 // How the pages were classified whose pagemap entry alone does not tell the zero page; see residency.c.
@@ -36,6 +50,7 @@ struct as_process {
     AS_VEC(uint64_t) dev_tmpfs; // mounted tmpfs, as AS_DEV
     size_t strings_kept;        // of base.strings, what outlives a refresh: exe, cmdline
     uint64_t stop_began;        // as_now_ns
+    uint64_t stood_ns;          // how long it stood still in attempts before that
     uint64_t verdict_start;     // the mapping that `verdict` is about
     enum as_zero_verdict verdict;
 };
@@ -78,9 +93,28 @@ bool as_process_refresh_threads(struct as_process *p, struct as_error *err);
 // residency.c
 bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
 
+// registers.c
+// Reads a stopped thread's registers; false when it has ended.
+bool as_registers_read(pid_t tid, struct as_registers *out);
+// Was it waiting in a system call that our stop has interrupted?
+bool as_registers_waiting(const struct as_registers *r);
+// To be called before a thread runs on: has the kernel restart a call that would fail with EINTR for our sake alone.
+void as_registers_mend(pid_t tid, const struct as_registers *r);
+
 // freeze.c
+// Stops every thread, those too that have been let run since: all stand still when it returns true. On failure the
+// caller has to resume.
+bool as_process_halt(struct as_process *p, struct as_error *err);
+// Lets one stopped thread run, still attached, until as_process_halt.
+void as_process_let_run(struct as_tracee *tracee);
 bool as_process_stop(struct as_target *t, struct as_error *err);
 void as_process_resume(struct as_target *t);
+
+// converge.c
+// Stops every thread at a moment when none is in the middle of `critical` (NULL: any moment will do); t->caught says
+// whether there was one. Reads neither mappings nor the list of threads. On failure all run again.
+bool as_process_catch(struct as_process *p, const struct as_critical *critical, struct as_error *err);
+bool as_process_stop_clean(struct as_target *t, const struct as_critical *critical, struct as_error *err);
 
 // files.c
 int as_process_open_file(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);

@@ -109,6 +109,10 @@ struct as_target_ops {
     // As stop, but at a moment when no thread is in the middle of critical code, if there is one to be had soon: see
     // t->caught. NULL: nothing of the target runs.
     bool (*stop_clean)(struct as_target *t, const struct as_critical *critical, struct as_error *err);
+    // As stop_clean, but has the target clone itself then, copy-on-write, and run on: until resume all that is read is
+    // the clone's. AS_UNSUPPORTED or AS_NO_MEMORY, with the reason: this target cannot be cloned, or not now; it runs
+    // then. NULL: no target of this kind can.
+    bool (*fork)(struct as_target *t, const struct as_critical *critical, struct as_error *err);
     // Whether all that was read since the last stop (or since it was opened) was the target's own memory. False and
     // AS_TARGET_GONE: it exited or exec'd meanwhile, and the rest read as nothing. NULL: it cannot go away.
     bool (*intact)(struct as_target *t, struct as_error *err);
@@ -136,7 +140,8 @@ struct as_target {
     AS_VEC(struct as_page_run) runs; // of the mappings that were captured: what is not absent, by address
     struct as_strings strings;
     bool stopped;
-    enum as_caught caught; // by the last stop_clean
+    enum as_caught caught; // by the last stop_clean or fork
+    const char *mode_note; // what else is to be known of that; NULL: nothing
     uint64_t stop_ns;      // how long the last stop lasted, stop to resume, nanoseconds; 0 before the first
 };
 

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include "snapshot/modes.h"
+#include "heap/heap.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_LIBCS = 64 };
+
+#define DEFAULT_MAX_PAUSE_NS UINT64_C(50000000)
+// What a freeze is reckoned to take: some time whatever the size, and the heap at a rate that any machine reaches.
+#define FREEZE_BASE_NS UINT64_C(3000000)
+#define FREEZE_BYTES_PER_US UINT64_C(1500)
+
+static bool is_held(struct as_target *t, const void *context)
+{
+    return as_arenas_locked(t, context);
+}
+
+// The pause that a freeze would mean, by what is resident of the memory that a heap can be in.
+static uint64_t estimate_freeze(const struct as_target *t)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && m->rss != AS_UNKNOWN)
+            bytes += m->rss;
+    }
+    return FREEZE_BASE_NS + bytes / FREEZE_BYTES_PER_US * 1000;
+}
+
+static enum as_mode choose(const struct as_target *t, const struct as_snapshot_options *options)
+{
+    if (options->mode != 0)
+        return options->mode;
+    uint64_t most = options->max_pause_ns != 0 ? options->max_pause_ns : DEFAULT_MAX_PAUSE_NS;
+    return t->ops->fork && estimate_freeze(t) > most ? AS_MODE_SNAPSHOT : AS_MODE_FREEZE;
+}
+
+// The mappings were read anew, and with them the names in t->strings: a libc's own is that of the file its data is of.
+static void refresh_paths(const struct as_target *t, struct as_malloc *m)
+{
+    for (size_t i = 0; i < m->libcs.count; i++) {
+        struct as_libc *libc = &m->libcs.items[i];
+        const struct as_mapping *data = libc->base == AS_UNKNOWN ? NULL : as_target_mapping_at(t, libc->main_arena);
+        libc->path = data ? data->path : 0;
+    }
+}
+
+bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_snapshot_options *options,
+                     struct as_moment *out, struct as_error *err)
+{
+    *out = (struct as_moment){0};
+    if (t->kind != AS_TARGET_PROCESS) {
+        out->mode = t->kind == AS_TARGET_CORE ? AS_MODE_CORE : AS_MODE_IN_PROCESS;
+        out->locked = t->kind == AS_TARGET_CORE && as_arenas_locked(t, m);
+        return t->ops->stop(t, err);
+    }
+    struct as_range code[MAX_LIBCS];
+    struct as_range around[MAX_LIBCS];
+    struct as_critical critical = {.code = code, .around = around, .complete = true, .held = is_held, .context = m};
+    for (size_t i = 0; i < m->libcs.count; i++) {
+        const struct as_libc *libc = &m->libcs.items[i];
+        if (libc->malloc_end == 0 || critical.count == MAX_LIBCS) {
+            critical.complete = false;
+            continue;
+        }
+        code[critical.count] = (struct as_range){libc->malloc_start, libc->malloc_end};
+        around[critical.count++] = (struct as_range){libc->code_start, libc->code_end};
+    }
+    out->mode = choose(t, options);
+    bool caught = out->mode == AS_MODE_LIVE;
+    if (out->mode == AS_MODE_SNAPSHOT) {
+        struct as_error why = {0};
+        caught = t->ops->fork ? t->ops->fork(t, &critical, &why)
+                              : as_fail(&why, AS_UNSUPPORTED, "targets of this kind cannot");
+        if (!caught && why.code != AS_UNSUPPORTED && why.code != AS_NO_MEMORY)
+            return as_fail(err, why.code, "%s", why.text);
+        if (!caught) {
+            snprintf(out->fallback, sizeof out->fallback, "%s", why.text);
+            out->mode = AS_MODE_FREEZE;
+        }
+    }
+    if (!caught && !t->ops->stop_clean(t, &critical, err))
+        return false;
+    refresh_paths(t, m);
+    return true;
+}
+
+void as_moment_report(const struct as_moment *moment, const struct as_target *t, struct as_snapshot *s)
+{
+    if (moment->fallback[0])
+        as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                         "the target stood still while it was read, for it could not be made to clone itself: %s",
+                         moment->fallback);
+    if (moment->locked)
+        as_snapshot_warn(
+            s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+            "an arena was locked when the core was written: its numbers may be those of a change half made");
+    if (moment->mode != AS_MODE_FREEZE && moment->mode != AS_MODE_SNAPSHOT)
+        return;
+    if (t->caught == AS_CAUGHT_BUSY)
+        as_snapshot_warn(
+            s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+            "a thread was inside malloc, or an arena was locked, at every attempt: the numbers may be those "
+            "of a change half made");
+    else if (t->caught == AS_CAUGHT_UNTOLD)
+        as_snapshot_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                         "where malloc's code lies in this program is not known: no arena was locked, but a thread may "
+                         "have been inside malloc, and the numbers those of a change half made");
+    if (t->mode_note)
+        as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->mode_note);
+}

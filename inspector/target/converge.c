@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// Stopping a process at a moment when none of its threads is in the middle of something: of malloc, say.
+//
+// First all threads are stopped, wherever they are. Those that are inside the critical code are let run for an instant,
+// and stopped again, until they have left it; all others stay where they are, so each round leaves fewer. In a storm of
+// malloc calls this takes some ten rounds, where stopping everybody again and again would hardly ever succeed.
+#define _GNU_SOURCE
+#include "target/process.h"
+
+#include <string.h>
+#include <sys/ptrace.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    ATTEMPTS = 3,           // then what is caught is said to be busy
+    CONVERGE_MS = 100,      // of one attempt
+    BETWEEN_MS = 5,         // the target runs between two attempts
+    SLICE_NS = 20000,       // for which threads that are inside run; the kernel adds some
+    LONG_SLICE_NS = 500000, // for all, when a lock is held by nobody that is inside
+    STACK_WORDS = 64,       // of the stack that are searched for return addresses
+};
+
+static bool in(const struct as_range *range, uint64_t address)
+{
+    return address >= range->start && address < range->end;
+}
+
+// Does a call instruction end at `address`? Stacks hold old words, too, and data.
+static bool follows_call(struct as_target *t, uint64_t address)
+{
+    uint8_t code[7];
+    if (!as_target_read(t, address - sizeof code, code, sizeof code))
+        return false;
+    const uint8_t *end = code + sizeof code;
+    if (t->arch == AS_ARCH_AARCH64) {
+        uint32_t word;
+        memcpy(&word, end - 4, sizeof word);
+        return word >> 26 == 0x25 || (word & 0xfffffc1f) == 0xd63f0000; // bl, blr
+    }
+    if (end[-5] == 0xe8) // call rel32
+        return true;
+    for (int length = 2; length <= 7; ++length) { // call r/m64 is ff /2 with up to five bytes of operand
+        if (end[-length] == 0xff && (end[-length + 1] >> 3 & 7) == 2)
+            return true;
+    }
+    return false;
+}
+
+// Is a thread that is in what critical code calls there on behalf of it? Its nearest frames tell.
+static bool called_from(struct as_target *t, const struct as_registers *r, const struct as_range *code)
+{
+    if (r->lr != 0 && in(code, r->lr))
+        return true;
+    uint64_t words[STACK_WORDS];
+    size_t length = t->ops->read(t, r->sp, words, sizeof words);
+    for (size_t i = 0; i < length / sizeof *words; ++i) {
+        if (in(code, words[i]) && follows_call(t, words[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool is_inside(struct as_target *t, const struct as_registers *r, const struct as_critical *c)
+{
+    // Critical code waits for nothing but its own locks, and before it has one it has not begun.
+    if (!r->known || as_registers_waiting(r))
+        return false;
+    for (size_t i = 0; i < c->count; ++i) {
+        if (in(&c->code[i], r->pc) || (in(&c->around[i], r->pc) && called_from(t, r, &c->code[i])))
+            return true;
+    }
+    return false;
+}
+
+// Counts the threads that are inside; *runnable: those of them that can leave, *untold: some may be or not.
+static size_t count_inside(struct as_process *p, const struct as_critical *c, size_t *runnable, bool *untold)
+{
+    size_t inside = 0;
+    *runnable = 0;
+    *untold = false;
+    for (size_t i = 0; i < p->tracees.count; ++i) {
+        struct as_tracee *tracee = &p->tracees.items[i];
+        if (!tracee->registers.known) {
+            as_registers_read(tracee->tid, &tracee->registers);
+            tracee->inside = is_inside(&p->base, &tracee->registers, c);
+        }
+        inside += tracee->inside;
+        *runnable += tracee->inside && !tracee->group_stopped;
+        *untold |= !c->complete && !as_registers_waiting(&tracee->registers);
+    }
+    return inside;
+}
+
+static void run_for_an_instant(struct as_process *p, bool all)
+{
+    for (size_t i = 0; i < p->tracees.count; ++i) {
+        struct as_tracee *tracee = &p->tracees.items[i];
+        if ((all || tracee->inside) && !tracee->group_stopped)
+            as_process_let_run(tracee);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = all ? LONG_SLICE_NS : SLICE_NS}, NULL);
+}
+
+// All stand still. Lets those run that must, until nobody is inside and no lock is held, or the time is up.
+static bool converge(struct as_process *p, const struct as_critical *c, struct as_error *err)
+{
+    uint64_t deadline = as_now_ns() + (uint64_t)CONVERGE_MS * 1000000;
+    for (;;) {
+        size_t runnable;
+        bool untold;
+        size_t inside = count_inside(p, c, &runnable, &untold);
+        bool held = inside == 0 && c->held && c->held(&p->base, c->context);
+        p->base.caught = inside > 0 || held ? AS_CAUGHT_BUSY : untold ? AS_CAUGHT_UNTOLD : AS_CAUGHT_CLEAN;
+        if (p->base.caught != AS_CAUGHT_BUSY || (inside > 0 && runnable == 0) || as_now_ns() > deadline)
+            return true;
+        run_for_an_instant(p, held);
+        if (!as_process_halt(p, err))
+            return false;
+    }
+}
+
+bool as_process_catch(struct as_process *p, const struct as_critical *critical, struct as_error *err)
+{
+    struct as_target *t = &p->base;
+    t->caught = AS_CAUGHT_CLEAN;
+    p->stood_ns = 0;
+    for (int attempt = 1;; ++attempt) {
+        if (!as_process_halt(p, err) || (critical && !converge(p, critical, err))) {
+            as_process_resume(t);
+            return false;
+        }
+        if (t->caught != AS_CAUGHT_BUSY || attempt == ATTEMPTS)
+            break;
+        uint64_t stood_ns = p->stood_ns + as_now_ns() - p->stop_began;
+        as_process_resume(t);
+        p->stood_ns = stood_ns;
+        nanosleep(&(struct timespec){.tv_nsec = BETWEEN_MS * 1000000L}, NULL);
+    }
+    t->stopped = true;
+    return true;
+}
+
+// Gives the threads that are listed the registers of those that we hold.
+static void fill_registers(struct as_process *p)
+{
+    struct as_target *t = &p->base;
+    for (size_t i = 0; i < t->threads.count; ++i) {
+        struct as_thread *thread = &t->threads.items[i];
+        // Both lists are in the kernel's order; now and then one that has ended lies between.
+        for (size_t k = 0; k < p->tracees.count; ++k) {
+            struct as_tracee *tracee = &p->tracees.items[(i + k) % p->tracees.count];
+            if (tracee->tid != thread->tid)
+                continue;
+            if (!tracee->registers.known)
+                as_registers_read(tracee->tid, &tracee->registers);
+            if (tracee->registers.known) {
+                thread->tp = tracee->registers.tp;
+                thread->sp = tracee->registers.sp;
+                thread->pc = tracee->registers.pc;
+            }
+            break;
+        }
+    }
+}
+
+bool as_process_stop_clean(struct as_target *t, const struct as_critical *critical, struct as_error *err)
+{
+    struct as_process *p = as_process_of(t);
+    if (t->stopped)
+        return true;
+    if (t->pid == getpid())
+        return as_fail(err, AS_USAGE, "process %d is ourselves: we cannot stop us and go on looking", t->pid);
+    if (p->tracees.count > 0) // a thread that an earlier resume could not let go
+        as_process_resume(t);
+    if (!as_process_catch(p, critical, err))
+        return false;
+    if (!as_process_refresh_maps(p, err) || !as_process_refresh_threads(p, err)) {
+        as_process_resume(t);
+        return false;
+    }
+    fill_registers(p);
+    return true;
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// selfcheck [storm=N] [blocks=N] [waits=N] [lives=N] [spins=N]: says "ready", works, and answers commands on stdin:
+// "report" with a line of JSON, "quit" with a last one. Exit code 0: unharmed.
+#define _GNU_SOURCE
+#include "selfcheck.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+atomic_bool stopping;
+
+enum { MAX_CALLS = 32, MAX_THREADS = 256 };
+static atomic_ulong checks, harms;
+static char first_harm[300];
+static struct {
+    const char *_Atomic name;
+    atomic_ulong count;
+} interruptions[MAX_CALLS];
+static pthread_t threads[MAX_THREADS];
+static size_t thread_count;
+
+uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+void checked(void)
+{
+    atomic_fetch_add_explicit(&checks, 1, memory_order_relaxed);
+}
+
+void harmed(const char *format, ...)
+{
+    if (atomic_fetch_add(&harms, 1) != 0)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(first_harm, sizeof first_harm, format, args);
+    va_end(args);
+}
+
+void interrupted(const char *call)
+{
+    for (int i = 0; i < MAX_CALLS; i++) {
+        const char *none = NULL;
+        if (atomic_compare_exchange_strong(&interruptions[i].name, &none, call) || none == call) {
+            atomic_fetch_add(&interruptions[i].count, 1);
+            return;
+        }
+    }
+}
+
+void start(void *(*run)(void *), void *argument, int open)
+{
+    sigset_t set;
+    sigfillset(&set);
+    if (open)
+        sigdelset(&set, open);
+    pthread_sigmask(SIG_SETMASK, &set, NULL);
+    if (thread_count == MAX_THREADS || pthread_create(&threads[thread_count++], NULL, run, argument) != 0)
+        abort();
+    sigfillset(&set); // the first thread takes none either
+    pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
+static void report(void)
+{
+    printf("{\"checks\": %lu, \"harms\": %lu, \"first_harm\": \"%s\", \"eintr\": {", checks, harms, first_harm);
+    for (int i = 0; i < MAX_CALLS && interruptions[i].name; i++)
+        printf("%s\"%s\": %lu", i ? ", " : "", interruptions[i].name, interruptions[i].count);
+    puts("}}");
+    fflush(stdout);
+}
+
+static bool option(const char *text, const char *name, unsigned *value)
+{
+    size_t length = strlen(name);
+    if (strncmp(text, name, length) != 0 || text[length] != '=')
+        return false;
+    *value = (unsigned)strtoul(text + length + 1, NULL, 10);
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {.blocks = 1000};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int i = 1; i < argc; i++) {
+        if (!option(argv[i], "storm", &o.storm) && !option(argv[i], "blocks", &o.blocks) &&
+            !option(argv[i], "waits", &o.waits) && !option(argv[i], "lives", &o.lives) &&
+            !option(argv[i], "spins", &o.spins)) {
+            fprintf(stderr, "selfcheck: what is '%s'?\n", argv[i]);
+            return 2;
+        }
+    }
+    static char out[4096];
+    setvbuf(stdout, out, _IOFBF, sizeof out);
+    storm_start(&o);
+    for (unsigned i = 0; i < o.waits; i++)
+        waits_start();
+    for (unsigned i = 0; i < o.spins; i++)
+        spins_start();
+    for (unsigned i = 0; i < o.lives; i++)
+        lives_start();
+    puts("ready");
+    fflush(stdout);
+    // read, not stdio: a read that is cut short by us would be seen here.
+    char line[64];
+    for (ssize_t got; (got = read(STDIN_FILENO, line, sizeof line)) != 0;) {
+        if (got < 0)
+            harmed("read of stdin failed: %m");
+        else if (line[0] == 'q')
+            break;
+        else
+            report();
+    }
+    stopping = true;
+    for (size_t i = 0; i < thread_count; i++)
+        pthread_join(threads[i], NULL);
+    report();
+    return harms != 0;
+}
