@@ -28,7 +28,7 @@ bool as_cmd_chunks(const struct as_options *o, struct as_error *err)
     struct as_look look;
     struct as_dump_writer memory = {AS_OUTPUT_CLOSED};
     bool ok = as_look_open(&look, o->target, err) && (look.from_dump || as_dump_begin(&memory, NULL, err)) &&
-              as_look_take(&look, o, &memory, true, err);
+              as_look_take(&look, o, &memory, true, err) && as_look_needs_glibc(&look, o, err);
     if (ok && !look.view.chunks)
         ok = as_fail(err, AS_BAD_INPUT, "'%s' has no chunk records: take it with arenadump dump --chunks", o->target);
     ok = ok && print_chunks(&look.view, o->target, err);

@@ -73,7 +73,8 @@ bool as_cmd_png(const struct as_options *o, struct as_error *err)
     struct as_output file = AS_OUTPUT_CLOSED;
     as_signals_guard(&file);
     bool ok = as_look_open(&look, o->target, err) && (look.from_dump || as_dump_begin(&memory, NULL, err)) &&
-              as_look_take(&look, o, &memory, true, err) && draw(o, &look, &file, err);
+              as_look_take(&look, o, &memory, true, err) && as_look_needs_glibc(&look, o, err) &&
+              draw(o, &look, &file, err);
     as_signals_guard(NULL);
     as_dump_close(&memory);
     as_look_close(&look);

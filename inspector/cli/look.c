@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "cli/look.h"
+#include "cli/names.h"
 #include "config.h"
 
 #include <errno.h>
@@ -40,11 +41,13 @@ static bool open_file(struct as_look *look, const char *path, struct as_error *e
     close(fd);
     if (!regular)
         return as_fail(err, AS_BAD_INPUT, "'%s' is not a regular file", path);
-    if (length >= 4 && memcmp(magic, "\177ELF", 4) == 0) {
+    // Why a compressed core is none yet, its reader says best.
+    size_t known = length > 0 ? (size_t)length : 0;
+    if ((known >= 4 && memcmp(magic, "\177ELF", 4) == 0) || as_core_compression(magic, known)) {
         look->target = as_target_open_core(path, err);
         return look->target != NULL;
     }
-    if (length < 7 || memcmp(magic, AS_DUMP_MAGIC, 7) != 0)
+    if (known < 7 || memcmp(magic, AS_DUMP_MAGIC, 7) != 0)
         return as_fail(err, AS_BAD_INPUT, "'%s' is neither a dump of arenascope nor a core file", path);
     look->from_dump = true;
     if (!as_dump_open(&look->dump, path, err))
@@ -83,6 +86,15 @@ bool as_look_take(struct as_look *look, const struct as_options *options, struct
         return false;
     look->view = look->dump.view;
     return true;
+}
+
+bool as_look_needs_glibc(const struct as_look *look, const struct as_options *options, struct as_error *err)
+{
+    const struct as_view *v = &look->view;
+    return v->malloc_count > 0 ||
+           as_fail(err, AS_NO_MALLOC,
+                   "'%s' has no malloc of glibc's to look into (%s: %s); arenadump summary shows what it has",
+                   options->target, as_malloc_name(v->meta->malloc_kind), as_view_string(v, v->meta->malloc_detail));
 }
 
 void as_look_close(struct as_look *look)

@@ -24,4 +24,6 @@ bool as_look_open(struct as_look *look, const char *argument, struct as_error *e
 // records in it when `chunks`; NULL: nothing is written, and the view has no chunks.
 bool as_look_take(struct as_look *look, const struct as_options *options, struct as_dump_writer *writer, bool chunks,
                   struct as_error *err);
+// For commands that have nothing to show without an arena of glibc's: false and AS_NO_MALLOC where there is none.
+bool as_look_needs_glibc(const struct as_look *look, const struct as_options *options, struct as_error *err);
 void as_look_close(struct as_look *look);

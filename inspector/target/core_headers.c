@@ -10,8 +10,7 @@
 // No process has more mappings than this (vm.max_map_count is 65530 by default; some raise it).
 enum { MAX_SEGMENTS = 1 << 24 };
 
-// The well-known beginnings of compressed files: cores are often kept that way.
-static const char *compression_of(const uint8_t *head)
+const char *as_core_compression(const void *head, size_t length)
 {
     static const struct {
         uint8_t magic[6];
@@ -24,7 +23,7 @@ static const char *compression_of(const uint8_t *head)
         {{0x1f, 0x8b}, 2, "gzip"},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
-        if (memcmp(head, known[i].magic, known[i].length) == 0)
+        if (length >= known[i].length && memcmp(head, known[i].magic, known[i].length) == 0)
             return known[i].name;
     }
     return NULL;
@@ -34,7 +33,7 @@ static bool check_header(struct as_core *c, Elf64_Ehdr *header, struct as_error 
 {
     memset(header, 0, sizeof *header);
     size_t got = as_core_pread(c, 0, header, sizeof *header);
-    const char *compression = compression_of(header->e_ident);
+    const char *compression = as_core_compression(header->e_ident, got);
     if (compression)
         return as_fail(err, AS_BAD_INPUT,
                        "this file is compressed (%s): decompress it first (coredumpctl dump does), with its holes kept "

@@ -151,6 +151,8 @@ struct as_target *as_target_open_process(pid_t pid, struct as_error *err);
 // A core file of x86-64 or aarch64: AS_NO_TARGET, AS_BAD_INPUT (not a core, truncated), AS_UNSUPPORTED (32-bit, ...).
 // What of a truncated core's memory is missing reads as unreadable; no header at all of it is AS_BAD_INPUT.
 struct as_target *as_target_open_core(const char *path, struct as_error *err);
+// By what a file that begins with these bytes is compressed ("zstd"), as cores often are; NULL: not by anything known.
+const char *as_core_compression(const void *head, size_t length);
 // Ourselves, read in place. Stops nothing.
 struct as_target *as_target_open_self(struct as_error *err);
 

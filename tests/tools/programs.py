@@ -43,7 +43,7 @@ def _compile(name: str, command: list[str], libraries: list[str]) -> Path:
     read = [path.read_bytes() for path in [*sources, *(SOURCES / name).glob("*.h")]]
     key = hashlib.sha256(b"".join(read) + repr((command, libraries)).encode()).hexdigest()[:16]
     BUILT.mkdir(parents=True, exist_ok=True)
-    program = BUILT / f"{name}-{key}"
+    program = BUILT / f"{name.replace('/', '-')}-{key}"
     if not program.exists():
         scratch = program.with_suffix(f".{os.getpid()}")
         subprocess.run([*command, "-o", str(scratch), *map(str, sources), *libraries], check=True)

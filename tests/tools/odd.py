@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""Odd targets: what starts them, and what may be asked of the machine for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from . import debian, programs
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
+    """A program of tests/programs; a test that cannot have it is skipped."""
+    try:
+        return programs.build(name, *flags, compiler=compiler)
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+@contextlib.contextmanager
+def running(command: list[str], *, ready: str = "ready", **environment: str) -> Iterator[int]:
+    """A program that has said it is ready, by its pid. It ends when its stdin does, or with us."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **environment},
+    ) as process:
+        try:
+            assert process.stdout
+            for line in process.stdout:
+                if line.strip() == ready:
+                    break
+            else:
+                pytest.fail(f"{command} ended early: {process.wait()}")
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.002)
+
+
+def state(pid: int) -> str:
+    """As in /proc/PID/stat: R, S, Z, ..."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+
+
+def tracer(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("TracerPid:"):
+            return int(line.split()[1])
+    raise AssertionError(f"/proc/{pid}/status has no TracerPid")
