@@ -201,17 +201,20 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
     return true;
 }
 
-// The end of the writable private memory that goes on without a gap or a heap from `start`.
+// The end of the private memory that goes on without a gap or a heap from `start`. A program may protect pages of its own
+// blocks, but a map begins in a writable page: malloc's header.
 static uint64_t free_run(const struct as_heaps *h, size_t mapping, uint64_t start)
 {
     const struct as_target *t = h->target;
     const struct as_span *heap = as_span_from(&h->spans, start);
     uint64_t limit = heap ? heap->start & ~(uint64_t)(t->page_size - 1) : UINT64_MAX;
     uint64_t end = t->mappings.items[mapping].end;
-    for (size_t i = mapping + 1; i < t->mappings.count && end < limit && t->mappings.items[i].start == end &&
-                                 private_anonymous(&t->mappings.items[i]);
-         i++)
-        end = t->mappings.items[i].end;
+    for (size_t i = mapping + 1; i < t->mappings.count && end < limit; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (m->start != end || m->kind != AS_MAP_ANON || (m->prot & AS_PROT_SHARED))
+            break;
+        end = m->end;
+    }
     return end < limit ? end : limit;
 }
 

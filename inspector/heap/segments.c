@@ -26,14 +26,17 @@ static bool private_anonymous(const struct as_mapping *m)
     return m && m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && !(m->prot & AS_PROT_SHARED);
 }
 
-// How far adjoining writable private mappings reach from `address` (mprotect and madvise split one region into several
-// mappings); no need to look beyond `enough`. `address` itself when it lies in none.
+// How far adjoining private anonymous mappings reach from `address`, which must be writable there: mprotect and madvise split
+// one region into several mappings, and a program may protect pages of its own blocks as it likes. No need to look beyond
+// `enough`. `address` itself when it lies in none.
 static uint64_t region_end(const struct as_target *t, uint64_t address, uint64_t enough)
 {
     uint64_t end = address;
     const struct as_mapping *m = as_target_mapping_at(t, address);
     const struct as_mapping *stop = t->mappings.items + t->mappings.count;
-    for (; m && m < stop && m->start <= end && end < enough && private_anonymous(m); m++)
+    if (!private_anonymous(m))
+        return end;
+    for (; m < stop && m->start <= end && end < enough && m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED); m++)
         end = m->end;
     return end;
 }
@@ -201,19 +204,19 @@ static bool mmap_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     struct as_window w;
     if (!as_window_open(&w, t, err))
         return false;
+    uint64_t from = 0;
     for (size_t i = 0; i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
-        if (!private_anonymous(m))
-            continue;
-        uint64_t from = m->start;
-        while (from < m->end) {
+        from = from > m->start ? from : m->start;
+        uint64_t region = from < m->end ? region_end(t, from, UINT64_MAX) : from;
+        while (from < region) {
             const struct as_span *claimed = as_heaps_at(h, from);
             if (claimed) {
                 from = align_up(claimed->end, t->page_size);
                 continue;
             }
             const struct as_span *next = as_span_from(&h->spans, from);
-            uint64_t to = next && next->start < m->end ? next->start : m->end;
+            uint64_t to = next && next->start < region ? next->start : region;
             uint64_t end = find_segment(h, arena_index, h->heaps.count, from, to, t->page_size, &w);
             from = end != 0 ? align_up(end, t->page_size) : align_up(to + 1, t->page_size);
         }

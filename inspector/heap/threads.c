@@ -46,7 +46,7 @@ static bool read_blocks(struct as_target *t, size_t reach, byte_vec *memory, blo
                 length /= 2;
             b.first = reach - (length >= 256 ? length : 0);
         } else {
-            b.last = t->ops->read(t, tp, b.bytes, reach);
+            b.last = as_target_read_resident(t, tp, b.bytes, reach);
         }
         memory->count += reach;
         blocks->items[blocks->count++] = b;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the kernel said of the target's pages at the moment it was stopped. To read memory is to change it: an absent page
-// that is read gets the zero page mapped, a swapped one comes back. So residency is taken before anything is read, and what
-// is absent is not read at all: it is zeros.
+// that is read gets the zero page mapped (and page tables for it), a swapped one comes back. So residency is taken before
+// anything is read, and what is absent is not read at all: it is zeros.
 #include "target/target.h"
 
 #include <string.h>
@@ -9,10 +9,12 @@
 enum { STEP = 16384 };
 static const uint64_t MOST_BYTES = UINT64_C(1) << 38; // of a mapping: an address sanitizer's shadow reserves terabytes
 
+// Memory that a program has protected from itself may still be malloc's. A reservation that nothing ever came of (a thread
+// arena's next 60 MiB, say) is not worth a look.
 static bool worth_it(const struct as_mapping *m)
 {
-    return m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && !(m->prot & AS_PROT_SHARED) &&
-           m->end - m->start <= MOST_BYTES;
+    return m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED) && m->end - m->start <= MOST_BYTES &&
+           ((m->prot & (AS_PROT_READ | AS_PROT_WRITE)) || m->rss != 0 || m->swap != 0 || m->hugetlb != 0);
 }
 
 static bool add_pages(struct as_target *t, uint64_t start, const uint8_t *pages, size_t count, struct as_error *err)
@@ -98,31 +100,68 @@ bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint
     return true;
 }
 
+// Whether the page at `address` was absent when the target was stopped. Lowers *end to where the answer may change.
+static bool is_absent(const struct as_target *t, uint64_t address, uint64_t *end)
+{
+    size_t i = run_from(t, address);
+    if (i < t->runs.count && t->runs.items[i].start <= address) {
+        uint64_t until = t->runs.items[i].end;
+        for (i++; until < *end && i < t->runs.count && t->runs.items[i].start == until; i++)
+            until = t->runs.items[i].end;
+        *end = until < *end ? until : *end;
+        return false;
+    }
+    if (i < t->runs.count && t->runs.items[i].start < *end)
+        *end = t->runs.items[i].start;
+    size_t k = as_target_mapping_from(t, address);
+    const struct as_mapping *m = t->mappings.items + k;
+    bool captured = k < t->mappings.count && m->captured && m->start <= address;
+    if (captured) {
+        *end = m->end < *end ? m->end : *end;
+        return true;
+    }
+    for (; k < t->mappings.count && m->start < *end; k++, m++)
+        if (m->captured)
+            *end = m->start;
+    return false;
+}
+
 size_t as_target_read_resident(struct as_target *t, uint64_t address, void *buffer, size_t length)
 {
-    const struct as_mapping *m = t->stopped ? as_target_mapping_at(t, address) : NULL;
-    if (!m || !m->captured || length > m->end - address)
+    if (!t->stopped || length > UINT64_MAX - address)
         return t->ops->read(t, address, buffer, length);
-    uint8_t *to = buffer;
-    uint64_t end = address + length;
-    size_t i = run_from(t, address);
-    for (uint64_t at = address; at < end;) {
-        uint64_t from = i < t->runs.count && t->runs.items[i].start < end ? t->runs.items[i].start : end;
-        if (from > at) {
-            memset(to, 0, from - at);
-            to += from - at;
-            at = from;
-            continue;
-        }
-        uint64_t until = t->runs.items[i].end;
-        for (i++; i < t->runs.count && t->runs.items[i].start == until; i++)
-            until = t->runs.items[i].end;
-        until = until < end ? until : end;
-        size_t got = t->ops->read(t, at, to, until - at);
-        to += got;
-        if (got < until - at)
+    size_t done = 0;
+    while (done < length) {
+        uint64_t at = address + done;
+        uint64_t end = address + length;
+        bool absent = is_absent(t, at, &end);
+        size_t part = (size_t)(end - at);
+        size_t got = absent ? part : t->ops->read(t, at, (uint8_t *)buffer + done, part);
+        if (absent)
+            memset((uint8_t *)buffer + done, 0, part);
+        done += got;
+        if (got < part)
             break;
-        at = until;
     }
-    return (size_t)(to - (uint8_t *)buffer);
+    return done;
+}
+
+void as_target_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
+                      size_t stride, bool *ok)
+{
+    for (size_t i = 0; i < count;) {
+        size_t n = 0; // addresses in a row that may be read
+        for (; i + n < count && t->ops->gather; n++) {
+            uint64_t end = addresses[i + n] + length;
+            if (t->stopped && is_absent(t, addresses[i + n], &end))
+                break;
+        }
+        if (n > 0)
+            t->ops->gather(t, addresses + i, n, length, (uint8_t *)out + i * stride, stride, ok + i);
+        i += n;
+        if (i < count) {
+            ok[i] = as_target_read(t, addresses[i], (uint8_t *)out + i * stride, length);
+            i++;
+        }
+    }
 }

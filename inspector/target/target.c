@@ -29,24 +29,13 @@ bool as_target_read(struct as_target *t, uint64_t address, void *buffer, size_t 
         memcpy(buffer, bytes, length);
         return true;
     }
-    return t->ops->read(t, address, buffer, length) == length;
+    return as_target_read_resident(t, address, buffer, length) == length;
 }
 
 // One little-endian word (both architectures are).
 bool as_target_read_u64(struct as_target *t, uint64_t address, uint64_t *value)
 {
     return as_target_read(t, address, value, sizeof *value);
-}
-
-void as_target_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
-                      size_t stride, bool *ok)
-{
-    if (t->ops->gather) {
-        t->ops->gather(t, addresses, count, length, out, stride, ok);
-        return;
-    }
-    for (size_t i = 0; i < count; ++i)
-        ok[i] = as_target_read(t, addresses[i], (uint8_t *)out + i * stride, length);
 }
 
 size_t as_target_mapping_from(const struct as_target *t, uint64_t address)
