@@ -216,16 +216,16 @@ static uint64_t follow_in_window(struct walk *k, uint64_t address)
         return address;
     const uint64_t refused = AS_IS_MMAPPED | 8 | (k->arena->main ? AS_NON_MAIN_ARENA : 0);
     const uint64_t required = k->arena->main ? 0 : AS_NON_MAIN_ARENA; // of a chunk in use
-    const uint8_t *base = w->bytes - w->address;
+    const uintptr_t base = (uintptr_t)w->bytes - w->address;          // where address 0 would be
     uint64_t next_cached = k->cached < k->cached_end ? *k->cached & ~(uint64_t)(AS_ALIGNMENT - 1) : UINT64_MAX;
     while (end - address > AS_MIN_CHUNK) {
-        const uint64_t *chunk = (const uint64_t *)(const void *)(base + address);
-        __builtin_prefetch((const uint8_t *)chunk + AHEAD);
+        const uint64_t *chunk = (const uint64_t *)(base + address);
+        __builtin_prefetch((const void *)(base + address + AHEAD));
         uint64_t head = chunk[1];
         uint64_t size = head & ~(uint64_t)AS_FLAG_BITS;
         if ((head & refused) || size < AS_MIN_CHUNK || size > end - address - AS_HEADER || address >= next_cached)
             break;
-        const uint64_t *next = (const uint64_t *)(const void *)(base + address + size);
+        const uint64_t *next = (const uint64_t *)(base + address + size);
         bool binned = !(next[1] & AS_PREV_INUSE);
         if (binned ? next[0] != size : (head & required) != required)
             break;
@@ -324,9 +324,10 @@ bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct
     k.arena = &h->arenas.items[k.heap.arena];
     k.links = k.arena->links;
     k.limit = k.heap.has_top ? k.arena->top : k.heap.end;
-    const uint64_t *cached = h->cached.items;
-    k.cached = cached + as_lower_bound(cached, h->cached.count, k.heap.start);
-    k.cached_end = cached + as_lower_bound(cached, h->cached.count, k.heap.end);
+    if (h->cached.count > 0) {
+        k.cached = h->cached.items + as_lower_bound(h->cached.items, h->cached.count, k.heap.start);
+        k.cached_end = h->cached.items + as_lower_bound(h->cached.items, h->cached.count, k.heap.end);
+    }
 
     w->limit = k.heap.end;
     emit(&k, k.heap.start, k.heap.first_chunk - k.heap.start, AS_CHUNK_METADATA);

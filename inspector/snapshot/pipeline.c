@@ -33,13 +33,12 @@ static bool count_block(struct as_pipeline *p, const struct as_trace_block *bloc
     if (block->first && !as_ledger_begin(p->ledger, &block->heap, arena, &p->heaps->pars.items[arena->libc_index],
                                          arena->main ? brk_end(p->heaps->target, arena) : AS_UNKNOWN))
         return false;
-    if (block->first) {
-        // Heaps come in any order of addresses.
-        p->next_member = p->members.items;
-        if (p->members.count > 0)
-            p->next_member += as_lower_bound(p->members.items, p->members.count, block->start);
-    }
-    return as_trace_replay(block, &p->ledger->sink, &p->next_member, p->members.items + p->members.count) &&
+    bool any = p->members.count > 0;
+    if (block->first) // heaps come in any order of addresses
+        p->next_member =
+            any ? p->members.items + as_lower_bound(p->members.items, p->members.count, block->start) : NULL;
+    const uint64_t *end = any ? p->members.items + p->members.count : NULL;
+    return as_trace_replay(block, &p->ledger->sink, &p->next_member, end) &&
            (!block->last || as_ledger_end(p->ledger, block->end));
 }
 
