@@ -124,31 +124,43 @@ static bool is_any_static(const struct as_modules *modules, const struct as_modu
     return is_static_program(module) && !is_musl(modules, module);
 }
 
-static bool is_musl_name(void *context, const char *name, const Elf64_Sym *symbol)
+// Functions that one allocator has, and nobody else: musl's are of mallocng and of oldmalloc.
+static const struct {
+    const char *name;
+    enum as_malloc_kind kind;
+} telling[] = {
+    {"__malloc_donate", AS_MALLOC_MUSL}, {"__libc_malloc_impl", AS_MALLOC_MUSL}, {"__asan_init", AS_MALLOC_ASAN},
+    {"mallctl", AS_MALLOC_JEMALLOC},     {"je_mallctl", AS_MALLOC_JEMALLOC},     {"tc_malloc", AS_MALLOC_TCMALLOC},
+    {"mi_malloc", AS_MALLOC_MIMALLOC},
+};
+
+static bool judge_name(void *context, const char *name, const Elf64_Sym *symbol)
 {
-    // Of mallocng and of oldmalloc: musl's, and nobody else's.
-    bool *found = context;
-    *found = *found || (symbol->st_shndx != SHN_UNDEF &&
-                        (strcmp(name, "__malloc_donate") == 0 || strcmp(name, "__libc_malloc_impl") == 0));
-    return !*found;
+    enum as_malloc_kind *kind = context;
+    for (size_t i = 0; i < sizeof telling / sizeof telling[0]; i++)
+        if (symbol->st_shndx != SHN_UNDEF && strcmp(name, telling[i].name) == 0)
+            *kind = telling[i].kind;
+    return *kind == AS_MALLOC_UNKNOWN;
 }
 
-// A static program with musl inside shows it by its names alone, if it was not stripped of them.
-static bool has_musl_names(const struct as_modules *modules, const struct as_module *module)
+// An allocator that was linked into an object statically shows by its names alone, if they were not stripped.
+static enum as_malloc_kind kind_by_names(const struct as_modules *modules, const struct as_module *module)
 {
     struct as_module copy = *module;
-    bool found = false;
+    enum as_malloc_kind kind = AS_MALLOC_UNKNOWN;
     if (as_module_open(modules, &copy)) {
-        as_elf_visit_symtab(&copy.elf, is_musl_name, &found);
+        as_elf_visit_symtab(&copy.elf, judge_name, &kind);
         as_module_close(&copy);
     }
-    return found;
+    return kind;
 }
 
 static void decide_dynamic(const struct as_modules *modules, const struct as_module *module, struct as_malloc *out)
 {
     enum as_malloc_kind kind = kind_of(modules, module);
     const char *name = as_module_name(modules, module);
+    if (kind == AS_MALLOC_UNKNOWN)
+        kind = kind_by_names(modules, module);
     if (as_module_is_malloc_debug(module)) {
         decide(out, kind, "%s is preloaded: it answers, and has an arena of its own for its checks", name);
     } else if (kind == AS_MALLOC_GLIBC) {
@@ -162,6 +174,17 @@ static void decide_dynamic(const struct as_modules *modules, const struct as_mod
         decide(out, kind, module->is_program ? "%s, the program itself, defines malloc" : "%s is loaded ahead of libc",
                name);
     }
+}
+
+// A static program without glibc's malloc.
+static void decide_static(const struct as_modules *modules, const struct as_module *module, struct as_malloc *out)
+{
+    enum as_malloc_kind kind = kind_by_names(modules, module);
+    const char *name = as_module_name(modules, module);
+    if (kind == AS_MALLOC_UNKNOWN)
+        decide(out, kind, "%s is linked statically, and holds no malloc of glibc's", name);
+    else
+        decide(out, kind, "%s is linked statically, with %s inside", name, as_malloc_kind_name(kind));
 }
 
 void as_allocator_decide(const struct as_modules *modules, struct as_malloc *out)
@@ -184,11 +207,8 @@ void as_allocator_decide(const struct as_modules *modules, struct as_malloc *out
         decide(out, AS_MALLOC_MUSL, "%s", as_module_name(modules, musl));
     } else if (find_module(modules, is_go_program)) {
         decide(out, AS_MALLOC_GO, "a Go program without libc: it has a heap of its own, and no malloc");
-    } else if (program && has_musl_names(modules, program)) {
-        decide(out, AS_MALLOC_MUSL, "%s is linked statically, with musl inside", as_module_name(modules, program));
     } else if (program) {
-        decide(out, AS_MALLOC_UNKNOWN, "%s is linked statically, and holds no malloc of glibc's",
-               as_module_name(modules, program));
+        decide_static(modules, program, out);
     } else {
         decide(out, AS_MALLOC_UNKNOWN, "%zu objects are mapped, and none of them is a libc", modules->list.count);
     }
