@@ -119,8 +119,7 @@ static bool seize_new(struct as_process *p, bool *added, struct as_error *err)
     return true;
 }
 
-// Has the tracee come to a stop? Sets `stopped`. False: it is not ours any more, for it has ended.
-static bool look_at(struct as_tracee *tracee)
+bool as_tracee_look(struct as_tracee *tracee)
 {
     siginfo_t info;
     int got;
@@ -168,7 +167,7 @@ static bool await_stops(struct as_process *p, uint64_t deadline)
                 ++i;
                 break;
             }
-            if (!look_at(&p->tracees.items[i])) {
+            if (!as_tracee_look(&p->tracees.items[i])) {
                 forget(p, i);
                 break;
             }
@@ -254,7 +253,7 @@ static bool release(struct as_tracee *tracee)
     // Killed while it stood still, or not stopped yet. A dead one has to be waited for, or its parent never
     // learns of it.
     tracee->stopped = false;
-    if (!look_at(tracee))
+    if (!as_tracee_look(tracee))
         return true;
     return tracee->stopped && ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0;
 }
@@ -264,6 +263,11 @@ static bool release(struct as_tracee *tracee)
 void as_process_resume(struct as_target *t)
 {
     struct as_process *p = as_process_of(t);
+    if (p->clone.pid != 0) {
+        as_process_drop_clone(p);
+        t->stopped = false;
+        return;
+    }
     uint64_t deadline = 0;
     for (unsigned round = 0; p->tracees.count > 0; ++round) {
         size_t kept = 0;

@@ -178,6 +178,8 @@ static void add_count(struct as_mapping *m, const char *line, size_t length)
         for (; end - at >= 2; at += at + 2 < end ? 3 : 2) {
             if (memcmp(at, "io", 2) == 0 || memcmp(at, "pf", 2) == 0)
                 m->kind = AS_MAP_SPECIAL;
+            m->not_inherited |= memcmp(at, "dc", 2) == 0 || memcmp(at, "wf", 2) == 0;
+            m->droppable |= memcmp(at, "dp", 2) == 0;
         }
         return;
     }
@@ -248,6 +250,18 @@ bool as_process_refresh_maps(struct as_process *p, struct as_error *err)
     return as_process_intact(&p->base, err);
 }
 
+void as_process_read_thread_name(const struct as_process *p, struct as_thread *thread)
+{
+    char name[48];
+    char comm[sizeof thread->name + 1];
+    snprintf(name, sizeof name, "task/%d/comm", thread->tid);
+    ssize_t length = as_proc_read(p->proc_fd, name, comm, sizeof comm);
+    if (length > 0 && comm[length - 1] == '\n')
+        --length;
+    if (length > 0)
+        memcpy(thread->name, comm, (size_t)length < sizeof thread->name ? (size_t)length : sizeof thread->name - 1);
+}
+
 bool as_process_refresh_threads(struct as_process *p, struct as_error *err)
 {
     struct as_target *t = &p->base;
@@ -256,7 +270,6 @@ bool as_process_refresh_threads(struct as_process *p, struct as_error *err)
         return false;
     for (size_t i = 0; i < p->tids.count; ++i) {
         char name[48];
-        char comm[sizeof t->threads.items[0].name + 1];
         struct as_proc_stat stat;
         snprintf(name, sizeof name, "task/%d/stat", p->tids.items[i]);
         if (!as_proc_stat(p->proc_fd, name, &stat) || as_proc_is_dead(stat.state))
@@ -265,12 +278,7 @@ bool as_process_refresh_threads(struct as_process *p, struct as_error *err)
         if (!thread)
             return false;
         *thread = (struct as_thread){.tid = p->tids.items[i], .tp = AS_UNKNOWN, .sp = AS_UNKNOWN, .pc = AS_UNKNOWN};
-        snprintf(name, sizeof name, "task/%d/comm", p->tids.items[i]);
-        ssize_t length = as_proc_read(p->proc_fd, name, comm, sizeof comm);
-        if (length > 0 && comm[length - 1] == '\n')
-            --length;
-        if (length > 0)
-            memcpy(thread->name, comm, (size_t)length < sizeof thread->name ? (size_t)length : sizeof thread->name - 1);
+        as_process_read_thread_name(p, thread);
     }
     return true;
 }

@@ -241,6 +241,7 @@ static const struct as_target_ops process_ops = {
     .open_file = as_process_open_file,
     .stop = as_process_stop,
     .stop_clean = as_process_stop_clean,
+    .fork = as_process_fork,
     .resume = as_process_resume,
     .intact = as_process_intact,
     .close = as_process_close,

@@ -27,6 +27,16 @@ struct as_tracee {
     struct as_registers registers; // while it is stopped, and once they have been asked for
 };
 
+// A clone of the target, through which we look at the moment at which it was made; see fork.c.
+struct as_clone {
+    pid_t pid;                       // 0: there is none
+    pid_t guardian;                  // the process of ours that holds it
+    int socket;                      // to the guardian: once it is closed, the clone is done away with
+    int view_fd, mem_fd, pagemap_fd; // the target's own, while p's are the clone's
+    pid_t view_tid;
+    char note[256]; // behind base.mode_note
+};
+
 // How the pages were classified whose pagemap entry alone does not tell the zero page; see residency.c.
 enum as_zero_verdict { AS_ZERO_NONE = 1, AS_ZERO_ALL = 2, AS_ZERO_MIXED = 3 };
 
@@ -53,6 +63,7 @@ struct as_process {
     uint64_t stood_ns;          // how long it stood still in attempts before that
     uint64_t verdict_start;     // the mapping that `verdict` is about
     enum as_zero_verdict verdict;
+    struct as_clone clone;
 };
 
 #define AS_DEV(major, minor) ((uint64_t)(major) << 32 | (uint32_t)(minor))
@@ -92,6 +103,8 @@ bool as_process_refresh_threads(struct as_process *p, struct as_error *err);
 
 // residency.c
 bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
+// The name of a thread, if it still lives.
+void as_process_read_thread_name(const struct as_process *p, struct as_thread *thread);
 
 // registers.c
 // Reads a stopped thread's registers; false when it has ended.
@@ -108,6 +121,8 @@ bool as_process_halt(struct as_process *p, struct as_error *err);
 // Lets one stopped thread run, still attached, until as_process_halt.
 void as_process_let_run(struct as_tracee *tracee);
 bool as_process_stop(struct as_target *t, struct as_error *err);
+// Has the tracee come to a stop? Sets `stopped` and its neighbours. False: it is not ours any more, for it has ended.
+bool as_tracee_look(struct as_tracee *tracee);
 void as_process_resume(struct as_target *t);
 
 // converge.c
@@ -118,3 +133,22 @@ bool as_process_stop_clean(struct as_target *t, const struct as_critical *critic
 
 // files.c
 int as_process_open_file(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);
+
+// fork.c
+bool as_process_fork(struct as_target *t, const struct as_critical *critical, struct as_error *err);
+// Does away with the clone: what is read from now on is the target's own again. Waits until the guardian has finished, or
+// for some seconds.
+void as_process_drop_clone(struct as_process *p);
+
+// guardian.c
+// What the guardian tells about the clone, followed by `thread_count` struct as_thread (without names).
+struct as_birth {
+    struct as_error err; // code AS_OK: there is a clone
+    pid_t pid;
+    uint64_t pause_ns;
+    enum as_caught caught;
+    uint32_t thread_count;
+};
+// The guardian's whole life, in a process of its own: clones the target, tells through `socket`, holds the clone until the
+// other end is closed (by the inspector, or by its death), kills it and has the target reap it.
+_Noreturn void as_guardian_run(struct as_process *p, const struct as_critical *critical, int socket);

@@ -41,6 +41,8 @@ struct as_mapping {
     uint64_t hugetlb;   // bytes, smaps Private_Hugetlb + Shared_Hugetlb (never part of Rss)
     uint64_t kernel_page_size; // bytes, smaps KernelPageSize: 2 MiB for hugetlb mappings
     bool captured;             // its residency is in as_target.runs
+    bool not_inherited;        // a child gets it empty or not at all (MADV_DONTFORK, MADV_WIPEONFORK)
+    bool droppable;            // the kernel may take it at any time (MAP_DROPPABLE)
 };
 
 // Pages of which the kernel said the same (AS_RES_* bits, not 0).

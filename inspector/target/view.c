@@ -35,6 +35,9 @@ static bool view_other_thread(struct as_process *p, struct as_error *err)
 bool as_process_view(struct as_process *p, struct as_error *err)
 {
     struct as_proc_stat stat;
+    if (p->clone.pid != 0) // nobody else will do
+        return (as_proc_stat(p->view_fd, "stat", &stat) && !as_proc_is_dead(stat.state)) ||
+               as_fail(err, AS_TARGET_GONE, "the clone of process %d was killed", p->base.pid);
     if (p->view_fd >= 0 && as_proc_stat(p->view_fd, "stat", &stat) && !as_proc_is_dead(stat.state))
         return true;
     if (!as_proc_stat(p->proc_fd, "stat", &stat))
@@ -68,6 +71,12 @@ bool as_process_intact(struct as_target *t, struct as_error *err)
     const struct as_process *p = as_process_of(t);
     if (!p->lost && as_process_alive(p))
         return true;
+    if (p->clone.pid != 0)
+        return as_fail(
+            err, AS_TARGET_GONE,
+            "the clone of process %d was killed while we looked at it (is the machine short of memory?): try "
+            "mode freeze",
+            t->pid);
     return as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program (exec), while we looked", t->pid);
 }
 

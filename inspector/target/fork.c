@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+// Looking at a clone of the target, made by itself, copy-on-write: the inspector's side. guardian.c makes it.
+//
+// The clone has the target's anonymous memory as it was at that moment, page for page, swapped ones included: its smaps and
+// pagemap are the target's of then. What a child does not inherit are the page tables of files and of shared memory that
+// have no private copies (the kernel fills them in on demand); these are counted in the target, which runs meanwhile.
+#define _GNU_SOURCE
+#include "target/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// For how long we wait for the guardian to have the clone reaped; it goes on without us.
+enum { GOODBYE_MS = 3000 };
+
+// Nothing of the heap may be missing in the clone.
+static bool is_whole(const struct as_process *p, struct as_error *err)
+{
+    for (size_t i = 0; i < p->base.mappings.count; ++i) {
+        const struct as_mapping *m = &p->base.mappings.items[i];
+        if (m->kind == AS_MAP_ANON && m->not_inherited && !m->droppable && (m->prot & AS_PROT_WRITE) && m->rss != 0)
+            return as_fail(err, AS_UNSUPPORTED,
+                           "process %d keeps memory from its children (MADV_DONTFORK or MADV_WIPEONFORK, at 0x%llx)",
+                           p->base.pid, (unsigned long long)m->start);
+    }
+    return true;
+}
+
+static bool receive_all(int socket, void *data, size_t length)
+{
+    for (size_t done = 0; done < length;) {
+        ssize_t got = recv(socket, (char *)data + done, length - done, 0);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            return false;
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
+// Starts the guardian; it has our memory as it is now.
+static bool start_guardian(struct as_process *p, const struct as_critical *critical, struct as_error *err)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return as_fail_errno(err, AS_UNSUPPORTED, "no socket for the process that is to make the clone");
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[0]);
+        as_guardian_run(p, critical, ends[1]);
+    }
+    int saved = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    close(ends[1]);
+    if (pid < 0) {
+        close(ends[0]);
+        errno = saved;
+        return as_fail_errno(err, AS_UNSUPPORTED, "no process could be made that is to make the clone");
+    }
+    p->clone = (struct as_clone){.guardian = pid, .socket = ends[0], .view_fd = -1, .mem_fd = -1, .pagemap_fd = -1};
+    return true;
+}
+
+// Closes our end, upon which the guardian cleans up, and waits for it.
+static void end_guardian(struct as_process *p)
+{
+    if (p->clone.guardian == 0)
+        return;
+    shutdown(p->clone.socket, SHUT_WR);
+    // It closes its end when it has finished.
+    struct pollfd other = {.fd = p->clone.socket, .events = POLLIN};
+    uint64_t deadline = as_now_ns() + (uint64_t)GOODBYE_MS * 1000000;
+    bool over = false;
+    while (!over && as_now_ns() < deadline) {
+        char rest[256];
+        int ready = poll(&other, 1, GOODBYE_MS);
+        over = ready == 0 || (ready > 0 && recv(p->clone.socket, rest, sizeof rest, 0) <= 0);
+        if (over && ready > 0)
+            while (waitpid(p->clone.guardian, NULL, 0) < 0 && errno == EINTR)
+                ;
+    }
+    as_close_fd(&p->clone.socket);
+    p->clone.guardian = 0;
+}
+
+// Receives what the guardian has to tell; the threads go into base.threads, without their names.
+static bool await_birth(struct as_process *p, struct as_birth *birth, struct as_error *err)
+{
+    struct as_target *t = &p->base;
+    if (!receive_all(p->clone.socket, birth, sizeof *birth))
+        return as_fail(err, AS_INTERNAL,
+                       "the process of ours that was to clone process %d ended without a word: was it killed?", t->pid);
+    if (birth->err.code != AS_OK)
+        return as_fail(err, birth->err.code, "%s", birth->err.text);
+    t->threads.count = 0;
+    if (!as_vec_reserve(&t->threads, birth->thread_count, err))
+        return false;
+    if (!receive_all(p->clone.socket, t->threads.items, birth->thread_count * sizeof t->threads.items[0]))
+        return as_fail(err, AS_INTERNAL, "the process of ours that has cloned process %d was killed", t->pid);
+    t->threads.count = birth->thread_count;
+    for (size_t i = 0; i < t->threads.count; ++i)
+        as_process_read_thread_name(p, &t->threads.items[i]);
+    return true;
+}
+
+static void swap(int *a, int *b)
+{
+    int other = *a;
+    *a = *b;
+    *b = other;
+}
+
+// Makes p's files those of the clone, and keeps the target's; or back.
+static void change_view(struct as_process *p)
+{
+    swap(&p->view_fd, &p->clone.view_fd);
+    swap(&p->mem_fd, &p->clone.mem_fd);
+    swap(&p->pagemap_fd, &p->clone.pagemap_fd);
+    swap(&p->view_tid, &p->clone.view_tid);
+    p->verdict_start = AS_UNKNOWN;
+}
+
+static bool open_clone(struct as_process *p, pid_t pid, struct as_error *err)
+{
+    char name[32];
+    snprintf(name, sizeof name, "/proc/%d", pid);
+    p->clone.view_tid = pid;
+    p->clone.view_fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (p->clone.view_fd >= 0) {
+        p->clone.mem_fd = openat(p->clone.view_fd, "mem", O_RDONLY | O_CLOEXEC);
+        p->clone.pagemap_fd = openat(p->clone.view_fd, "pagemap", O_RDONLY | O_CLOEXEC);
+    }
+    if (p->clone.mem_fd < 0 || p->clone.pagemap_fd < 0)
+        return as_fail_errno(err, AS_UNSUPPORTED, "the clone of process %d cannot be looked at", p->base.pid);
+    p->clone.pid = pid;
+    change_view(p);
+    return true;
+}
+
+typedef AS_VEC(struct as_mapping) as_mapping_vec;
+
+// The same mapping in the other list, or NULL. Both are sorted; *at goes along.
+static const struct as_mapping *find_same(const as_mapping_vec *list, size_t *at, const struct as_mapping *m)
+{
+    while (*at < list->count && list->items[*at].end <= m->start)
+        ++*at;
+    const struct as_mapping *other = *at < list->count ? &list->items[*at] : NULL;
+    return other && other->start == m->start && other->end == m->end && other->kind == m->kind &&
+                   other->inode == m->inode && other->dev_major == m->dev_major && other->dev_minor == m->dev_minor
+               ? other
+               : NULL;
+}
+
+// Completes the clone's mappings by what only the target's own page tables have. *changed: mappings of files or shared
+// memory that were not there any more.
+static void merge(struct as_target *t, const as_mapping_vec *target, size_t *changed)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < t->mappings.count; ++i) {
+        struct as_mapping *m = &t->mappings.items[i];
+        if (m->kind == AS_MAP_ANON && !m->not_inherited)
+            continue;
+        const struct as_mapping *other = find_same(target, &at, m);
+        if (!other) {
+            *changed += m->kind != AS_MAP_SPECIAL;
+        } else if (m->kind == AS_MAP_ANON) { // it is empty in the clone (MADV_WIPEONFORK)
+            m->rss = other->rss;
+            m->anonymous = other->anonymous;
+            m->swap = other->swap;
+        } else if (other->rss != AS_UNKNOWN && m->rss != AS_UNKNOWN && other->rss >= other->anonymous) {
+            m->rss = m->anonymous + (other->rss - other->anonymous);
+            m->swap = m->kind == AS_MAP_SHMEM ? other->swap : m->swap;
+        }
+    }
+    t->rss = t->swap = 0;
+    for (size_t i = 0; i < t->mappings.count; ++i) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        t->rss = t->rss == AS_UNKNOWN || m->rss == AS_UNKNOWN ? AS_UNKNOWN : t->rss + m->rss;
+        t->swap = t->swap == AS_UNKNOWN || m->swap == AS_UNKNOWN ? AS_UNKNOWN : t->swap + m->swap;
+    }
+}
+
+// Reads the mappings of the clone and, for what it has not inherited, of the target.
+static bool read_mappings(struct as_process *p, uint64_t born_ns, struct as_error *err)
+{
+    struct as_target *t = &p->base;
+    as_mapping_vec target = {0};
+    pid_t clone = p->clone.pid;
+    change_view(p);
+    p->clone.pid = 0;
+    struct as_error gone;
+    bool ok = as_process_refresh_maps(p, &gone); // it may have ended by now; its clone has not
+    if (ok) {
+        target = (as_mapping_vec){t->mappings.items, t->mappings.count, t->mappings.capacity};
+        t->mappings.items = NULL;
+        t->mappings.count = t->mappings.capacity = 0;
+    }
+    double later_ms = (double)(as_now_ns() - born_ns) / 1e6;
+    p->clone.pid = clone;
+    change_view(p);
+    p->lost = false;
+    size_t changed = 0;
+    ok = as_process_refresh_maps(p, err);
+    if (ok)
+        merge(t, &target, &changed);
+    int length =
+        snprintf(p->clone.note, sizeof p->clone.note,
+                 "pages of files and of shared memory were counted %.1f ms after the moment, as a clone does not "
+                 "inherit them",
+                 later_ms);
+    if (changed > 0)
+        snprintf(p->clone.note + length, sizeof p->clone.note - (size_t)length,
+                 "; %zu such mapping%s gone or changed by then", changed, changed == 1 ? " was" : "s were");
+    t->mode_note = p->clone.note;
+    as_vec_free(&target);
+    return ok;
+}
+
+bool as_process_fork(struct as_target *t, const struct as_critical *critical, struct as_error *err)
+{
+    struct as_process *p = as_process_of(t);
+    struct as_birth birth;
+    if (t->stopped)
+        return as_fail(err, AS_INTERNAL, "process %d has been caught already", t->pid);
+    if (t->pid == getpid())
+        return as_fail(err, AS_USAGE, "process %d is ourselves: we cannot stop us and go on looking", t->pid);
+    if (p->tracees.count > 0) // a thread that an earlier resume could not let go
+        as_process_resume(t);
+    if (!is_whole(p, err) || !start_guardian(p, critical, err))
+        return false;
+    bool ok = await_birth(p, &birth, err) && open_clone(p, birth.pid, err);
+    if (ok) {
+        t->stopped = true;
+        t->caught = birth.caught;
+        t->stop_ns = birth.pause_ns;
+        ok = read_mappings(p, as_now_ns(), err);
+    }
+    if (!ok) {
+        as_process_drop_clone(p);
+        t->stopped = false;
+    }
+    return ok;
+}
+
+void as_process_drop_clone(struct as_process *p)
+{
+    if (p->clone.pid != 0) {
+        change_view(p);
+        p->clone.pid = 0;
+    }
+    as_close_fd(&p->clone.view_fd);
+    as_close_fd(&p->clone.mem_fd);
+    as_close_fd(&p->clone.pagemap_fd);
+    end_guardian(p);
+}

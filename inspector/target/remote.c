@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+// x86-64 only: on aarch64 the way back from a call that was interrupted, and what becomes of SVE registers, have not been
+// tried on a machine, and what has not been tried is not done to a target.
+#define _GNU_SOURCE
+#include "target/remote.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+
+#if defined(__x86_64__)
+
+// The kernel's interface, which older headers lack (linux/ptrace.h).
+static const int GET_RSEQ_CONFIGURATION = 0x420f;
+static const int GET_SYSCALL_USER_DISPATCH = 0x4211;
+static const long OPTION_SUSPEND_SECCOMP = 1 << 21;
+struct rseq_configuration {
+    uint64_t address;
+    uint32_t size, signature, flags, pad;
+};
+struct user_dispatch {
+    uint64_t mode, selector, offset, length;
+};
+enum { RSEQ_CS_OFFSET = 8 }; // struct rseq: cpu_id_start, cpu_id, rseq_cs
+enum { SYSCALL_STOP = SIGTRAP | 0x80 };
+
+static bool gone(pid_t tid, struct as_error *err)
+{
+    return as_fail(err, AS_TARGET_GONE, "thread %d was killed while it stood still", tid);
+}
+
+// Waits for the next stop; *stop is the signal and, from bit 8 on, the event. False: it has ended.
+static bool await_stop(pid_t tid, int *stop)
+{
+    siginfo_t info;
+    int got;
+    do
+        got = waitid(P_PID, (id_t)tid, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL);
+    while (got < 0 && errno == EINTR);
+    *stop = info.si_status;
+    if (got == 0 && (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED))
+        return true;
+    while (got == 0 && waitpid(tid, NULL, __WALL | WNOHANG) < 0 && errno == EINTR)
+        ;
+    return false;
+}
+
+// Lets the thread run to a stop of the kind that is wanted, past all others. Blocked as its signals are, the only one
+// that can come is SIGSTOP: it is kept for the end.
+static bool run_until(struct as_remote *r, int request, int wanted)
+{
+    for (;;) {
+        int stop;
+        if (ptrace(request, r->tid, 0, 0) != 0 || !await_stop(r->tid, &stop))
+            return false;
+        if (stop == (SIGTRAP | PTRACE_EVENT_CLONE << 8)) {
+            unsigned long pid = 0;
+            ptrace(PTRACE_GETEVENTMSG, r->tid, 0, &pid);
+            r->born = (pid_t)pid;
+        } else if (stop >> 8 == 0 && stop != SYSCALL_STOP) {
+            r->signal = stop;
+        }
+        if (stop == wanted)
+            return true;
+        // A signal is as good a place as our interrupt to put the registers back: the kernel goes on from both alike.
+        if (wanted == (SIGTRAP | PTRACE_EVENT_STOP << 8) && stop != SYSCALL_STOP &&
+            (stop >> 8 == 0 || stop >> 8 == PTRACE_EVENT_STOP))
+            return true;
+    }
+}
+
+static bool in_restartable_sequence(const struct as_process *p, pid_t tid)
+{
+    struct rseq_configuration configuration = {0};
+    uint64_t section = 0;
+    if (ptrace(GET_RSEQ_CONFIGURATION, tid, sizeof configuration, &configuration) <= 0 || configuration.address == 0)
+        return false;
+    // Of the thread itself, not of a clone through which we may be looking.
+    struct iovec local = {&section, sizeof section};
+    struct iovec remote = {(void *)(uintptr_t)(configuration.address + RSEQ_CS_OFFSET), sizeof section};
+    (void)p;
+    return process_vm_readv(tid, &local, 1, &remote, 1, 0) == sizeof section && section != 0;
+}
+
+static bool set_options(const struct as_process *p, pid_t tid, struct as_error *err)
+{
+    long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
+    char name[48];
+    snprintf(name, sizeof name, "task/%d/status", tid);
+    uint64_t seccomp = as_proc_status(p->proc_fd, name, "Seccomp:");
+    if (seccomp != 0 && seccomp != AS_PROC_NONE)
+        options |= OPTION_SUSPEND_SECCOMP;
+    if (ptrace(PTRACE_SETOPTIONS, tid, 0, options) == 0)
+        return true;
+    return options & OPTION_SUSPEND_SECCOMP
+               ? as_fail(err, AS_UNSUPPORTED,
+                         "process %d is under a seccomp filter that may kill it for the call, and that we may not "
+                         "suspend (CAP_SYS_ADMIN)",
+                         p->base.pid)
+               : gone(tid, err);
+}
+
+bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
+                     uint64_t instruction, struct as_error *err)
+{
+    *r = (struct as_remote){.tid = tracee->tid, .instruction = instruction};
+    struct user_dispatch dispatch = {0};
+    if (ptrace(GET_SYSCALL_USER_DISPATCH, r->tid, sizeof dispatch, &dispatch) == 0 && dispatch.mode != 0)
+        return as_fail(err, AS_UNSUPPORTED, "process %d catches its own system calls (user dispatch)", p->base.pid);
+    if (in_restartable_sequence(p, r->tid))
+        return as_fail(err, AS_UNSUPPORTED, "thread %d of process %d is in a restartable sequence", r->tid,
+                       p->base.pid);
+    struct iovec all = {r->saved, sizeof r->saved};
+    if (ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) != 0)
+        return gone(r->tid, err);
+    r->saved_size = all.iov_len;
+    if (!set_options(p, r->tid, err))
+        return false;
+    // Signals wait until the thread is its own again. (One that is in sigsuspend or ppoll gets the mask that it had
+    // before; the call sets its own again when it is restarted.)
+    uint64_t every = UINT64_MAX;
+    if (ptrace(PTRACE_GETSIGMASK, r->tid, sizeof r->mask, &r->mask) != 0 ||
+        ptrace(PTRACE_SETSIGMASK, r->tid, sizeof every, &every) != 0) {
+        ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0);
+        return gone(r->tid, err);
+    }
+    return true;
+}
+
+bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result,
+                    struct as_error *err)
+{
+    struct user_regs_struct regs;
+    struct iovec all = {&regs, sizeof regs};
+    memcpy(&regs, r->saved, sizeof regs);
+    regs.rip = r->instruction;
+    regs.orig_rax = (uint64_t)-1; // or the kernel would restart the call that was interrupted
+    regs.rax = (uint64_t)number;
+    regs.rdi = arguments[0];
+    regs.rsi = arguments[1];
+    regs.rdx = arguments[2];
+    regs.r10 = arguments[3];
+    regs.r8 = arguments[4];
+    regs.r9 = arguments[5];
+    r->born = 0;
+    // To the entry of the call, to its exit, and from there into the kernel's handling of signals, where alone it looks at
+    // orig_rax again.
+    if (ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) != 0 || !run_until(r, PTRACE_SYSCALL, SYSCALL_STOP) ||
+        !run_until(r, PTRACE_SYSCALL, SYSCALL_STOP))
+        return gone(r->tid, err);
+    all.iov_len = sizeof regs;
+    if (ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) != 0)
+        return gone(r->tid, err);
+    *result = (int64_t)regs.rax;
+    ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
+    return run_until(r, PTRACE_CONT, SIGTRAP | PTRACE_EVENT_STOP << 8) || gone(r->tid, err);
+}
+
+bool as_remote_end(struct as_remote *r, struct as_error *err)
+{
+    struct iovec all = {r->saved, r->saved_size};
+    bool ok = ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0;
+    ok &= ptrace(PTRACE_SETSIGMASK, r->tid, sizeof r->mask, &r->mask) == 0;
+    ok &= ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0) == 0;
+    return ok || gone(r->tid, err);
+}
+
+static const uint8_t SYSCALL[2] = {0x0f, 0x05};
+
+static uint64_t search(struct as_process *p, uint64_t from, uint64_t to)
+{
+    uint8_t bytes[4096];
+    for (uint64_t at = from; at < to; at += sizeof bytes - 1) {
+        size_t length = to - at < sizeof bytes ? (size_t)(to - at) : sizeof bytes;
+        length = p->base.ops->read(&p->base, at, bytes, length);
+        const uint8_t *found = memmem(bytes, length, SYSCALL, sizeof SYSCALL);
+        if (found)
+            return at + (uint64_t)(found - bytes);
+        if (length < sizeof bytes)
+            break;
+    }
+    return 0;
+}
+
+uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code, size_t count)
+{
+    for (size_t i = 0; i < p->tracees.count; ++i) {
+        const struct as_registers *at = &p->tracees.items[i].registers;
+        uint8_t bytes[2];
+        if (at->known && as_registers_waiting(at) && as_target_read(&p->base, at->pc - 2, bytes, sizeof bytes) &&
+            memcmp(bytes, SYSCALL, sizeof bytes) == 0)
+            return at->pc - 2;
+    }
+    for (size_t i = 0; i < p->base.mappings.count; ++i) {
+        const struct as_mapping *m = &p->base.mappings.items[i];
+        if (strcmp(as_mapping_path(&p->base, m), "[vdso]") == 0) {
+            uint64_t found = search(p, m->start, m->end);
+            if (found != 0)
+                return found;
+        }
+    }
+    for (size_t i = 0; i < count; ++i) {
+        uint64_t found = search(p, code[i].start, code[i].end);
+        if (found != 0)
+            return found;
+    }
+    return 0;
+}
+
+#else
+
+bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
+                     uint64_t instruction, struct as_error *err)
+{
+    *r = (struct as_remote){.tid = tracee->tid, .instruction = instruction};
+    return as_fail(err, AS_UNSUPPORTED, "process %d: this is done on x86-64 only, so far", p->base.pid);
+}
+
+bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result,
+                    struct as_error *err)
+{
+    (void)number;
+    (void)arguments;
+    *result = -ENOSYS;
+    return as_fail(err, AS_INTERNAL, "thread %d was never taken hold of", r->tid);
+}
+
+bool as_remote_end(struct as_remote *r, struct as_error *err)
+{
+    return as_fail(err, AS_INTERNAL, "thread %d was never taken hold of", r->tid);
+}
+
+uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code, size_t count)
+{
+    (void)p;
+    return count > 0 ? code[0].start : 0;
+}
+
+#endif

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// Making a stopped thread of a live process perform a system call, and putting it back exactly as it was: registers,
+// signal mask, the call that it was waiting in, a signal that arrives meanwhile. Nothing is written to the target's
+// memory; the only instruction that runs is a system call instruction that is there already. Internal to target/.
+#pragma once
+
+#include "target/process.h"
+
+// One thread while it works for us.
+struct as_remote {
+    pid_t tid;
+    uint64_t instruction; // address of a system call instruction
+    uint64_t mask;        // its blocked signals
+    int signal;           // that arrived meanwhile although all are blocked: SIGSTOP
+    pid_t born;           // the process that the last call made, in our PID namespace; 0: none
+    uint8_t saved[512];   // its registers
+    size_t saved_size;
+};
+
+// Takes hold of a tracee that has stopped by our interrupt (not by a signal, not by a group stop). AS_UNSUPPORTED when
+// it should not be touched: seccomp that cannot be suspended, a restartable sequence, user dispatch of system calls.
+bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
+                     uint64_t instruction, struct as_error *err);
+// Performs a call; *result is what it returned, negative errno included. A process that it makes is our tracee from its
+// first moment, and has not run a single instruction. False (AS_TARGET_GONE): the thread has been killed.
+bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result,
+                    struct as_error *err);
+// Puts everything back; the tracee is stopped as it was at the beginning. False (AS_TARGET_GONE): it has been killed.
+bool as_remote_end(struct as_remote *r, struct as_error *err);
+
+// Where a system call instruction stands in the target: at the call that a stopped thread waits in, or in the vdso, or in
+// [from, to). 0: none was found.
+uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code, size_t count);
