@@ -85,6 +85,7 @@ def test_every_resident_byte_is_in_one_row(name: str, arenadump: harness.Arenadu
         rss = harness.smaps(pid, "Rss")
         summary = arenadump.summary(pid)
         wait_until_stopped(pid)  # it must be again what it was before
+        assert harness.smaps(pid, "Rss") == rss, "our look made pages resident"
     ledger = summary["ledger"]
     assert sum(ledger.values()) == summary["kernel"]["rss"] == rss
     assert ledger["unknown"] == 0

@@ -39,14 +39,17 @@ static bool read_blocks(struct as_target *t, size_t reach, byte_vec *memory, blo
         if (tp == AS_UNKNOWN || tp < reach || tp % WORD != 0)
             continue;
         struct block b = {.bytes = memory->items + memory->count, .last = reach};
+        // Only within the mapping that holds the block: next to it may lie a file, whose pages would become resident.
+        const struct as_mapping *m = as_target_mapping_at(t, below(t) ? tp - 1 : tp);
+        if (!m || !(m->prot & AS_PROT_WRITE))
+            continue;
         if (below(t)) {
-            // What lies further down may not be mapped: take what can be read next to the thread pointer.
-            size_t length = reach;
-            while (length >= 256 && !as_target_read(t, tp - length, b.bytes + reach - length, length))
-                length /= 2;
-            b.first = reach - (length >= 256 ? length : 0);
+            size_t length = tp - m->start < reach ? (size_t)(tp - m->start) : reach;
+            size_t got = as_target_read_resident(t, tp - length, b.bytes + reach - length, length);
+            b.first = got == length ? reach - length : reach;
         } else {
-            b.last = as_target_read_resident(t, tp, b.bytes, reach);
+            size_t length = m->end - tp < reach ? (size_t)(m->end - tp) : reach;
+            b.last = as_target_read_resident(t, tp, b.bytes, length);
         }
         memory->count += reach;
         blocks->items[blocks->count++] = b;
