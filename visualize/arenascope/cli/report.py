@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope report TARGET [AFTER] -o FILE`."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+from pathlib import Path
+
+import click
+
+from arenascope.capture import capture, is_dump
+from arenascope.cli.options import for_arenadump, looking
+from arenascope.cli.progress import waiting
+from arenascope.errors import ArenascopeError, Code
+
+CHUNKS_UP_TO = 1 << 30  # bytes resident: chunk records of more than that are taken only when asked for
+
+
+@click.command()
+@click.argument("target")
+@click.argument("after", required=False)
+@click.option("-o", "--output", metavar="FILE", default="report.html", show_default=True, help="Where to write it (mode 0600).")
+@click.option(
+    "--chunks/--no-chunks",
+    default=None,
+    help="Show single chunks too, not only pages. The default: where no more than 1 GiB is resident.",
+)
+@click.option("--png", metavar="DIR", help="Pictures for a ticket or a slide as well: map, charts and every heap.")
+@click.option("--svg", metavar="DIR", help="Map and charts as SVG as well.")
+@looking
+def report(
+    target: str,
+    after: str | None,
+    output: str,
+    mode: str | None,
+    layout_source: str | None,
+    png: str | None,
+    svg: str | None,
+    *,
+    chunks: bool | None,
+) -> None:
+    """Write a page that shows what bloats TARGET, and what brings the memory back.
+
+    With a second target, the page compares the two: before and after. It is one file, complete in itself.
+    """
+    # matplotlib takes a second to import: not for those who want something else.
+    from arenascope.report.html import render
+    from arenascope.report.model import build
+
+    looks = []
+    for each in (target, after):
+        if each is not None:
+            wanted = _few_chunks(each) if chunks is None else chunks
+            with waiting(f"looking at {each}"):
+                looks.append(capture(each, for_arenadump(mode, layout_source, chunks=wanted)))
+    with waiting("drawing"):
+        write(output, render(build(looks)))
+    click.echo(f"{output}: open it in a browser", err=True)
+
+
+def write(path: str, text: str) -> None:
+    """Write a file of mode 0600 that stands under its name only when it is complete; a symlink is not followed."""
+    place = Path(path)
+    try:
+        if not stat.S_ISREG(place.lstat().st_mode):
+            raise ArenascopeError(Code.IO, f"'{path}' is there already, and no regular file: name another with -o")
+    except FileNotFoundError:
+        pass
+    with tempfile.NamedTemporaryFile(dir=place.parent, prefix=".arenascope-", delete=False) as file:
+        try:
+            file.write(text.encode("utf-8", "replace"))
+            file.flush()
+            os.replace(file.name, place)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def _few_chunks(target: str) -> bool:
+    """Whether so little is resident that a record for every chunk costs nothing to speak of."""
+    try:
+        if re.fullmatch("[0-9]+", target):
+            pages = int(Path(f"/proc/{target}/statm").read_text(encoding="ascii").split()[1])
+            return pages * os.sysconf("SC_PAGE_SIZE") <= CHUNKS_UP_TO
+        return not is_dump(target) and Path(target).stat().st_blocks * 512 <= CHUNKS_UP_TO
+    except (OSError, ValueError, IndexError):
+        return False  # arenadump says what is wrong with it

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""The charts, drawn by matplotlib: as SVG inside the page, where the style sheet colours them, or as files."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from arenascope.report.colours import LOOKS, Colour
+from arenascope.text import size
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from arenascope.report.figures import Histogram
+
+INK: Final = "#24292f"
+GRID: Final = "#d8dee4"
+SERIES: Final = {
+    "in use": Colour.USED,
+    "cached": Colour.CACHED,
+    "free": Colour.RELEASABLE,
+    "stranded by pins": Colour.STRANDED,
+    "releasable": Colour.RELEASABLE,
+    "withheld": Colour.WITHHELD,
+    "returned already": Colour.RETURNED,
+}
+STYLE: Final = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "svg.fonttype": "none",  # text stays text: readable by a screen reader, in the page's own type
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+}
+WIDTH, HEIGHT = 7.4, 2.7  # inches
+# The style sheet's names for the colours that are drawn with.
+CLASSES: Final = {
+    **{LOOKS[colour].phusion: f"c-{colour.name.lower()}" for colour in SERIES.values()},
+    GRID: "c-grid",
+    INK: "c-ink",
+}
+
+
+def draw(histogram: Histogram, label: str, apart: str | None = None) -> Figure:
+    """Stacked bars, a class of sizes each; the series named `apart` gets a panel of its own below."""
+    with mpl.rc_context(STYLE):
+        panels = 2 if apart else 1
+        figure = Figure(figsize=(WIDTH, HEIGHT * (1.45 if apart else 1)), layout="constrained")
+        ratios = [2, 1][:panels]
+        axes = figure.subplots(panels, 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": ratios})[:, 0]
+        stacked = [name for name in histogram.series if name != apart]
+        _bars(axes[0], histogram, stacked)
+        if apart:
+            _bars(axes[1], histogram, [apart])
+        bounds = histogram.bounds
+        step = max(1, -(-len(bounds) // 12))
+        axes[-1].set_xticks(range(0, len(bounds), step), [_short(bound) for bound in bounds[::step]])
+        axes[-1].set_xlabel(label)
+    return figure
+
+
+def _bars(axes: Axes, histogram: Histogram, names: list[str]) -> None:
+    bottom = [0.0] * len(histogram.bounds)
+    for name in names:
+        values = histogram.series[name].tolist()
+        if not any(values):
+            continue
+        axes.bar(
+            range(len(values)),
+            values,
+            bottom=bottom,
+            width=0.84,
+            color=LOOKS[SERIES[name]].phusion,
+            edgecolor=INK if SERIES[name] is Colour.RETURNED else "none",
+            linewidth=0.6,
+            label=name,
+        )
+        bottom = [below + value for below, value in zip(bottom, values)]
+    axes.set_axisbelow(True)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+    axes.tick_params(axis="both", length=0)
+    axes.yaxis.set_major_locator(_BinaryLocator(max(bottom, default=0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(int(value))))
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, loc="upper right", fontsize=9, ncols=len(names), borderaxespad=0)
+    axes.margins(y=0.18)
+
+
+class _BinaryLocator(MaxNLocator):  # type: ignore[misc]  # matplotlib's stubs leave it untyped
+    """Ticks at round numbers of KiB, MiB or GiB."""
+
+    def __init__(self, largest: float) -> None:
+        super().__init__(nbins=3, steps=[1, 2, 2.5, 5, 10])
+        self._unit = 1
+        while largest >= 1024 * self._unit:
+            self._unit *= 1024
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        return super().tick_values(vmin / self._unit, vmax / self._unit) * self._unit
+
+
+def _short(number: int) -> str:
+    return size(number).replace(".0 ", " ")
+
+
+def for_page(figure: Figure, name: str, title: str) -> str:
+    """The figure as an SVG element that a strict Content-Security-Policy lets through: no style, classes for colours."""
+    out = io.StringIO()
+    with mpl.rc_context({**STYLE, "svg.hashsalt": name}):
+        FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    svg = out.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'style="([^"]*)"', lambda found: _attributes(found[1]), svg)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = svg.replace("url(#", f"url(#{name}-").replace('xlink:href="#', f'xlink:href="#{name}-')
+    width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0]
+    opening = f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{title}" xmlns:xlink="http://www.w3.org/1999/xlink">'
+    return re.sub(r"<svg[^>]*>", opening, svg, count=1)
+
+
+def _attributes(style: str) -> str:
+    """CSS declarations as presentation attributes; a colour of ours as a class."""
+    found, classes = [], []
+    for declaration in style.split(";"):
+        key, _, value = (part.strip() for part in declaration.partition(":"))
+        if not value:
+            continue
+        if key == "font":
+            found.append(f'font-size="{value.split()[0]}"')
+        elif value in CLASSES:
+            classes.append(f"{CLASSES[value]}-{key}")
+        elif key != "font-family":
+            found.append(f'{key}="{value}"')
+    if classes:
+        found.append(f'class="{" ".join(classes)}"')
+    return " ".join(found)
+
+
+def as_png(figure: Figure, path: Any) -> None:
+    """Write the figure as a PNG, at twice the resolution of a screen."""
+    figure.set_facecolor("white")
+    with mpl.rc_context({**STYLE, "savefig.dpi": 200}):
+        FigureCanvasAgg(figure).print_png(path, pil_kwargs={}, metadata={"Software": None})
+
+

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""What each page and each 16 bytes is shown as: one numbering for Python, the page's script, and its style sheet.
+
+The colours and their rules are those of the C program's pictures (inspector/png/palette.c, docs/png.md).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from arenascope import format as fmt
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Colour(enum.IntEnum):
+    """What a page is shown as. NONE: no page of this process's heaps (before it came, or after it went)."""
+
+    NONE = 0
+    USED = 1
+    PINNED = 2
+    CACHED = 3
+    STRANDED = 4
+    RELEASABLE = 5
+    WITHHELD = 6
+    RETURNED = 7
+    UNTOUCHED = 8
+    USED_SWAPPED = 9
+    FREE_SWAPPED = 10
+    UNKNOWN = 11
+    FREE_UNKNOWN = 12
+    METADATA = 13  # never a whole page's: 16 bytes of it
+
+
+class Look(NamedTuple):
+    """How a colour looks, and what it is called."""
+
+    name: str
+    letter: str  # stands in a page's cell where there is room, so that nothing is told by colour alone
+    meaning: str
+    phusion: str
+    safe: str
+
+
+PALETTES: Final = ("phusion", "safe")
+BACKGROUND: Final = "#1f2430"
+
+LOOKS: Final = {
+    Colour.USED: Look("in use", "U", "resident; the application holds something on it", "#d62728", "#d55e00"),
+    Colour.PINNED: Look("pinned", "P", "all free but for one chunk in use, which keeps it", "#860f14", "#7d3600"),
+    Colour.CACHED: Look("cached", "C", "freed, but parked in a tcache or a fastbin", "#f29e2e", "#f0e442"),
+    Colour.STRANDED: Look("stranded", "S", "free and resident; no trim returns it", "#707070", "#707070"),
+    Colour.RELEASABLE: Look("releasable", "R", "free and resident; malloc_trim(0) returns it", "#b9b9b9", "#b9b9b9"),
+    Colour.WITHHELD: Look("withheld", "W", "free and resident; malloc_trim(0) never reaches it", "#7d9fc9", "#56b4e9"),
+    Colour.RETURNED: Look("returned", "·", "free, and back with the kernel already", "#ffffff", "#ffffff"),
+    Colour.UNTOUCHED: Look("never touched", "N", "not resident, because never written", "#f6d5d3", "#f8e0cc"),
+    Colour.USED_SWAPPED: Look("in use, swapped", "X", "swapped out; the application holds it", "#7b3a93", "#cc79a7"),
+    Colour.FREE_SWAPPED: Look("free, swapped", "x", "swapped out, though nothing is in use on it", "#cdabdb", "#ebccdd"),
+    Colour.UNKNOWN: Look("unknown", "?", "could not be told: the heap is corrupt here", "#ffe14d", "#009e73"),
+    Colour.FREE_UNKNOWN: Look("free, residency unknown", "f", "free; whether it was resident is lost", "#d8d3b0", "#d8d3b0"),
+    Colour.METADATA: Look("malloc's own", "M", "headers of arenas and heaps, fenceposts, tcaches", "#2f62b0", "#0072b2"),
+}
+
+# Above the colour, in the byte of a page: what else the kernel says of it.
+HUGE_BIT: Final = 0x10
+ZERO_BIT: Final = 0x20
+RESIDENCY_UNKNOWN_BIT: Final = 0x80
+
+_BY_STATE: Final = np.arange(max(fmt.PageState) + 1, dtype=np.uint8)  # the first eight have the same numbers
+
+
+def page_bytes(pages: NDArray[np.void]) -> NDArray[np.uint8]:
+    """One byte for each page record: its Colour, and the bits above."""
+    state, residency = pages["state"], pages["residency"]
+    colour = _BY_STATE[state]
+    odd = np.flatnonzero(state >= fmt.PageState.SWAPPED)
+    if len(odd):
+        colour[odd] = _odd_colours(pages[odd])
+    colour[(residency & fmt.Residency.HUGE) != 0] |= HUGE_BIT
+    colour[(residency & fmt.Residency.ZERO) != 0] |= ZERO_BIT
+    colour[(residency & fmt.Residency.UNKNOWN) != 0] |= RESIDENCY_UNKNOWN_BIT
+    return colour
+
+
+def _odd_colours(pages: NDArray[np.void]) -> NDArray[Any]:
+    """Of pages that are swapped or unknown: what lies on them decides."""
+    held = (pages["in_use"] | pages["metadata"]) != 0
+    cached = (pages["tcache"] | pages["fastbin"]) != 0
+    lost = ((pages["residency"] & fmt.Residency.UNKNOWN) == 0) | (pages["unknown"] != 0)
+    swapped = np.where(held, Colour.USED_SWAPPED, Colour.FREE_SWAPPED)
+    unknown = np.select([lost, held, cached], [Colour.UNKNOWN, Colour.USED, Colour.CACHED], Colour.FREE_UNKNOWN)
+    return np.where(pages["state"] == fmt.PageState.SWAPPED, swapped, unknown).astype(np.uint8)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""The map's data: planes of one byte for each page, deflated, for the browser's own DecompressionStream to open.
+
+A plane holds one thing of every page, so equal bytes stand side by side and deflate into runs. A page's counts of 16-byte
+units (in use, tcache, …) are two planes each; `binned` is left out, being what the others leave of the page. Everything is
+exact until LIMIT is reached; then in-use counts lose their last bits, which the page says.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from arenascope import format as fmt
+from arenascope.report.colours import Colour, page_bytes
+from arenascope.report.regions import Regions, sources, struct_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from arenascope.dump import Dump
+
+COUNTS: Final = ("in_use", "tcache", "fastbin", "top", "metadata", "unknown")
+LIMIT: Final = 3_300_000  # bytes of deflated counts: in base64, and with all else, below 5 MB
+CHUNK_LIMIT: Final = 1_000_000  # bytes of deflated chunk records
+CHUNKS_TRIED: Final = 1_000_000  # records
+LEVEL: Final = 5
+MAX_PINS: Final = 65_535
+
+
+class Block(NamedTuple):
+    """Deflated bytes, and what the script needs to take them apart again."""
+
+    name: str
+    data: bytes  # a zlib stream
+    layout: list[tuple[str, str, int]]  # column, type ("u1", "u2", …), count
+
+    @property
+    def text(self) -> str:
+        """As it stands in the page."""
+        return base64.b64encode(self.data).decode("ascii")
+
+
+class Units(NamedTuple):
+    """The counts of a dump's pages, in units of 16 bytes."""
+
+    block: Block
+    step: int  # in-use counts are multiples of it: 1 is exact
+
+
+def pack(name: str, columns: Iterable[tuple[str, NDArray[Any]]], level: int = LEVEL) -> Block:
+    """Deflate columns of numbers one behind the other, each wide one byte plane by byte plane."""
+    squeeze = zlib.compressobj(level)
+    layout, parts = [], []
+    for column, values in columns:
+        layout.append((column, f"{values.dtype.kind}{values.dtype.itemsize}", len(values)))
+        planes = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), values.dtype.itemsize)
+        parts += [squeeze.compress(np.ascontiguousarray(planes[:, index]).data) for index in range(planes.shape[1])]
+    parts.append(squeeze.flush())
+    return Block(name, b"".join(parts), layout)
+
+
+class DumpPages:
+    """One dump's part of the map."""
+
+    def __init__(self, dump: Dump, laid: Regions, which: int) -> None:
+        """`which`: of the dumps that `laid` was made from."""
+        self.dump: Final = dump
+        self.laid: Final = laid
+        self.heaps: Final = laid.heaps[which]
+        self.source: Final = sources(dump, self.heaps, laid)
+        self.there: Final = self.source >= 0
+
+    def _placed(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values for each page record of the dump, put in the map's order."""
+        out = np.zeros(self.laid.total, values.dtype)
+        out[self.there] = values[self.source[self.there]]
+        return out
+
+    def states(self) -> NDArray[np.uint8]:
+        """A byte for each page of the map: its colour, and what else the kernel says of it."""
+        return self._placed(page_bytes(self.dump.pages))
+
+    def units(self, limit: int = LIMIT) -> Units:
+        """What lies on each page. Where that deflates to more than `limit` bytes, in coarser steps."""
+        step = 1
+        while True:
+            block = pack("units", self._unit_columns(step))
+            if len(block.data) <= limit or step >= self._per_page // 4:
+                return Units(block, step)
+            step *= 4
+
+    @property
+    def _per_page(self) -> int:
+        return int(self.dump.meta["page_size"]) // fmt.UNIT
+
+    def _unit_columns(self, step: int) -> Iterable[tuple[str, NDArray[Any]]]:
+        pages = self.dump.pages
+        rest = np.full(len(pages), self._per_page, np.uint16)
+        for name in (*COUNTS, "binned"):
+            rest -= pages[name]  # never below 0: the reader has checked it
+        yield "rest", self._placed(rest)  # of the page: not this heap's
+        for name in COUNTS:
+            counts = self._placed(np.ascontiguousarray(pages[name]))
+            if step > 1 and name in ("in_use", "fastbin", "tcache"):
+                # To the nearest step, but something never becomes nothing.
+                rounded = (counts + step // 2) // step * step
+                counts = np.where(counts > 0, np.maximum(rounded, 1), 0).astype(np.uint16)
+            yield name, counts
+
+    def pins(self) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+        """The pages that one chunk alone keeps, and that chunk's size; nothing without chunk records."""
+        none = np.empty(0, np.uint32), np.empty(0, np.uint64)
+        if self.dump.chunks is None:
+            return none
+        states = self.states() & 0xF
+        size = np.uint64(self.dump.meta["page_size"])
+        found: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        for place in np.flatnonzero(self.heaps >= 0):
+            first = int(self.laid.first[place])
+            pinned = np.flatnonzero(states[first : first + int(self.laid.pages[place])] == Colour.PINNED)
+            if not len(pinned):
+                continue
+            chunks = self.dump.heap_chunks(int(self.heaps[place]))
+            held = chunks.classes == fmt.ChunkClass.IN_USE
+            starts, sizes = chunks.addresses[held], chunks.sizes[held]
+            page = (self.laid.start[place] // size + pinned.astype(np.uint64)) * size
+            at = np.searchsorted(starts + sizes, page, side="right")
+            inside = (at < len(starts)) & (starts[np.minimum(at, len(starts) - 1)] < page + size) if len(starts) else at < 0
+            found.append((first + pinned[inside], sizes[at[inside]]))
+        if not found:
+            return none
+        where = np.concatenate([pages for pages, _ in found]).astype(np.uint32)
+        return where, np.concatenate([sizes for _, sizes in found])
+
+    def chunk_block(self, limit: int = CHUNK_LIMIT) -> Block:
+        """Chunk records of as many regions as there is room for; which, says its first column."""
+        tried = CHUNKS_TRIED
+        while True:
+            block = self._chunks(tried)
+            if len(block.data) <= limit or not tried:
+                return block
+            tried = int(tried * 0.9 * limit / len(block.data))
+
+    def _chunks(self, most: int) -> Block:
+        empty = np.empty(0, np.uint32)
+        if self.dump.chunks is None:
+            return pack("chunks", [("region", empty), ("count", empty), ("record", empty)])
+        chosen, counts, records = [], [], []
+        left = most
+        for place in np.flatnonzero(self.heaps >= 0):
+            heap = self.dump.heaps[self.heaps[place]]
+            many = int(heap["chunk_count"])
+            if not many or many > left:
+                continue
+            left -= many
+            chosen.append(int(place))
+            counts.append(many)
+            first = int(heap["first_chunk"])
+            records.append(self.dump.chunks[first : first + many])
+        columns = (
+            ("region", np.array(chosen, np.uint32)),
+            ("count", np.array(counts, np.uint32)),
+            ("record", np.concatenate(records) if records else empty),
+        )
+        return pack("chunks", columns)
+
+
+def map_blocks(dumps: list[Dump], laid: Regions, page_size: int) -> tuple[list[Block], list[dict[str, Any]]]:
+    """All blocks of the page, those of the first paint first, and for each dump what the script is told of them."""
+    blocks = [pack("regions", struct_of(laid, page_size).items())]
+    told: list[dict[str, Any]] = []
+    parts = [DumpPages(dump, laid, index) for index, dump in enumerate(dumps)]
+    blocks += [pack("state", [("state", part.states())])._replace(name=f"state-{i}") for i, part in enumerate(parts)]
+    for index, part in enumerate(parts):
+        units = part.units(LIMIT // len(parts))
+        chunks = part.chunk_block(CHUNK_LIMIT // len(parts))
+        where, sizes = part.pins()
+        known = np.unique(sizes)[:MAX_PINS]
+        keep = np.isin(sizes, known)
+        pins = pack("pins", [("page", where[keep]), ("size", np.searchsorted(known, sizes[keep]).astype(np.uint16))])
+        blocks += [block._replace(name=f"{block.name}-{index}") for block in (units.block, pins, chunks)]
+        shown, have = chunks.layout[2][2], 0 if part.dump.chunks is None else len(part.dump.chunks)
+        told.append({"step": units.step, "pinSizes": known.tolist(), "chunksShown": shown, "chunks": have})
+    return blocks, told
