@@ -212,9 +212,16 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_chunk
     ok = ok && walk(&h, &b, &w, err);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
     ok = ok && (!t->ops->intact || t->ops->intact(t, err));
+    as_target_send_back(t);
+    uint64_t left = as_target_brought_back(t);
     // The target may run on: what is left is arithmetic.
     t->ops->resume(t);
     if (ok) {
+        if (left > 0)
+            as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                             "%" PRIu64 " bytes of the target that were swapped out had to be read and are in memory "
+                             "now; to send them back takes root (CAP_SYS_NICE) and Linux 5.10",
+                             left);
         report_faults(s, &h);
         bool all_found = m->libcs.count > 0 ? !h.missing : m->kind != AS_MALLOC_GLIBC && m->objects > 0;
         for (size_t i = 0; i < m->libcs.count; i++)
@@ -283,13 +290,23 @@ static void judge(struct as_snapshot *s)
         s->meta.flags |= AS_META_EXACT;
 }
 
+// Files are read, and DWARF is, before the target is stopped.
+static bool find_malloc(struct as_target *t, uint32_t allowed_sources, struct as_malloc *m, struct as_error *err)
+{
+    // The proof of a layout reads here and there. What was swapped out when the look began is to be found so.
+    t->runs.count = 0;
+    bool ok = t->swap == 0 || t->swap == AS_UNKNOWN || as_target_capture(t, err);
+    ok = ok && as_malloc_find(t, allowed_sources, m, err);
+    as_target_send_back(t);
+    return ok;
+}
+
 bool as_snapshot_take(struct as_target *t, const struct as_snapshot_options *options, struct as_snapshot *out,
                       struct as_error *err)
 {
     *out = (struct as_snapshot){.chunk_fd = options->chunk_fd};
     struct as_malloc m = {0};
-    // Files are read, and DWARF is, before the target is stopped.
-    if (!as_malloc_find(t, options->allowed_sources, &m, err))
+    if (!find_malloc(t, options->allowed_sources, &m, err))
         return false;
     struct as_chunk_writer *chunks = NULL;
     if (options->chunk_fd >= 0) {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
 // What the kernel said of the target's pages at the moment it was stopped. To read memory is to change it: an absent page
 // that is read gets the zero page mapped (and page tables for it), a swapped one comes back. So residency is taken before
-// anything is read, and what is absent is not read at all: it is zeros.
+// anything is read; what is absent is not read at all: it is zeros; and what came back from swap is sent there again, as the
+// reading goes on: a target that lacks memory must not get all of its heap at once.
 #include "target/target.h"
 
 #include <string.h>
 
-enum { STEP = 16384 };
+enum {
+    STEP = 16384, // pages
+    RANGES = 256,
+};
 static const uint64_t MOST_BYTES = UINT64_C(1) << 38; // of a mapping: an address sanitizer's shadow reserves terabytes
 
 // Memory that a program has protected from itself may still be malloc's. A reservation that nothing ever came of (a thread
@@ -15,6 +19,12 @@ static bool worth_it(const struct as_mapping *m)
 {
     return m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED) && m->end - m->start <= MOST_BYTES &&
            ((m->prot & (AS_PROT_READ | AS_PROT_WRITE)) || m->rss != 0 || m->swap != 0 || m->hugetlb != 0);
+}
+
+// Pages of a file that a program has written to can be swapped out too; the rest of them are the file's.
+static bool may_swap(const struct as_mapping *m)
+{
+    return m->kind == AS_MAP_FILE && !(m->prot & AS_PROT_SHARED) && m->swap != 0 && m->swap != AS_UNKNOWN;
 }
 
 static bool add_pages(struct as_target *t, uint64_t start, const uint8_t *pages, size_t count, struct as_error *err)
@@ -43,16 +53,20 @@ bool as_target_capture(struct as_target *t, struct as_error *err)
     for (size_t i = 0; i < t->mappings.count; i++) {
         struct as_mapping *m = &t->mappings.items[i];
         m->captured = false;
-        if (!worth_it(m))
+        bool whole = worth_it(m);
+        if (!whole && !may_swap(m))
             continue;
         for (uint64_t at = m->start; at < m->end;) {
             size_t count = (m->end - at) / t->page_size < STEP ? (size_t)((m->end - at) / t->page_size) : STEP;
-            if (!t->ops->residency(t, at, at + count * t->page_size, pages, err) ||
-                !add_pages(t, at, pages, count, err))
+            if (!t->ops->residency(t, at, at + count * t->page_size, pages, err))
+                return false;
+            for (size_t k = 0; !whole && k < count; k++)
+                pages[k] &= AS_RES_SWAPPED;
+            if (!add_pages(t, at, pages, count, err))
                 return false;
             at += count * t->page_size;
         }
-        m->captured = true;
+        m->captured = whole;
     }
     return true;
 }
@@ -126,6 +140,56 @@ static bool is_absent(const struct as_target *t, uint64_t address, uint64_t *end
     return false;
 }
 
+static bool has_swap(const struct as_target *t)
+{
+    return t->ops->page_out && t->swap != 0 && t->swap != AS_UNKNOWN;
+}
+
+// Sends back to swap what of [start, end) was swapped out when it was captured.
+static void send_back(struct as_target *t, uint64_t start, uint64_t end)
+{
+    struct as_range ranges[RANGES];
+    size_t count = 0;
+    for (size_t i = run_from(t, start); i < t->runs.count && t->runs.items[i].start < end; i++) {
+        const struct as_page_run *run = &t->runs.items[i];
+        if (!(run->residency & AS_RES_SWAPPED))
+            continue;
+        ranges[count].start = run->start > start ? run->start : start;
+        ranges[count++].end = run->end < end ? run->end : end;
+        if (count == RANGES) {
+            t->ops->page_out(t, ranges, count);
+            count = 0;
+        }
+    }
+    if (count > 0)
+        t->ops->page_out(t, ranges, count);
+}
+
+void as_target_send_back(struct as_target *t)
+{
+    if (has_swap(t))
+        send_back(t, 0, UINT64_MAX);
+}
+
+uint64_t as_target_brought_back(struct as_target *t)
+{
+    uint8_t pages[STEP];
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < t->runs.count && has_swap(t); i++) {
+        const struct as_page_run *run = &t->runs.items[i];
+        for (uint64_t at = run->start; (run->residency & AS_RES_SWAPPED) && at < run->end;) {
+            uint64_t left = (run->end - at) / t->page_size;
+            size_t count = left < STEP ? (size_t)left : STEP;
+            if (!t->ops->residency(t, at, at + count * t->page_size, pages, NULL))
+                return bytes;
+            for (size_t k = 0; k < count; k++)
+                bytes += pages[k] & AS_RES_PRESENT ? t->page_size : 0;
+            at += count * t->page_size;
+        }
+    }
+    return bytes;
+}
+
 size_t as_target_read_resident(struct as_target *t, uint64_t address, void *buffer, size_t length)
 {
     if (!t->stopped || length > UINT64_MAX - address)
@@ -144,6 +208,16 @@ size_t as_target_read_resident(struct as_target *t, uint64_t address, void *buff
             break;
     }
     return done;
+}
+
+size_t as_target_read_once(struct as_target *t, uint64_t address, void *buffer, size_t length)
+{
+    size_t got = as_target_read_resident(t, address, buffer, length);
+    if (t->stopped && got > 0 && has_swap(t)) {
+        uint64_t mask = ~(uint64_t)(t->page_size - 1);
+        send_back(t, address & mask, (address + got + t->page_size - 1) & mask);
+    }
+    return got;
 }
 
 void as_target_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,

@@ -246,6 +246,7 @@ static const struct as_target_ops process_ops = {
     .intact = as_process_intact,
     .close = as_process_close,
     .gather = as_process_gather,
+    .page_out = as_process_page_out,
 };
 
 // Checks that /proc is there and numbers processes as our own system calls do (it may be another namespace's).

@@ -83,6 +83,9 @@ size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size
 void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                        size_t stride, bool *ok);
 
+// swap.c
+void as_process_page_out(struct as_target *t, const struct as_range *ranges, size_t count);
+
 // view.c
 // Makes view_fd a thread that still has the memory. False: none is left (AS_TARGET_GONE), or a zombie.
 bool as_process_view(struct as_process *p, struct as_error *err);

@@ -119,6 +119,8 @@ struct as_target_ops {
     // AS_TARGET_GONE: it exited or exec'd meanwhile, and the rest read as nothing. NULL: it cannot go away.
     bool (*intact)(struct as_target *t, struct as_error *err);
     void (*close)(struct as_target *t);
+    // Has the kernel move pages to swap, as far as it will. NULL: reading brings nothing back from there.
+    void (*page_out)(struct as_target *t, const struct as_range *ranges, size_t count);
     // What as_target_gather does, where the backend has something better than one read after the other; may be NULL.
     void (*gather)(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                    size_t stride, bool *ok);
@@ -163,7 +165,8 @@ void as_target_close(struct as_target *t);
 
 // --- shared by all backends (target.c) ---
 
-// Reads exactly `length` bytes or returns false. No error text: the caller knows what it was after.
+// Reads exactly `length` bytes or returns false. No error text: the caller knows what it was after. Of a stopped target this
+// and all that follow leave absent pages alone (as_target_read_resident).
 bool as_target_read(struct as_target *t, uint64_t address, void *buffer, size_t length);
 bool as_target_read_u64(struct as_target *t, uint64_t address, uint64_t *value);
 
@@ -174,8 +177,8 @@ void as_target_gather(struct as_target *t, const uint64_t *addresses, size_t cou
 
 // The index of the first mapping that ends behind `address`; mappings.count when there is none.
 size_t as_target_mapping_from(const struct as_target *t, uint64_t address);
-// Takes the residency of all writable private anonymous memory, to be called right after stop and before anything is
-// read: reading changes it.
+// Takes the residency of all private anonymous memory that anything has come of, to be called right after stop and before
+// anything is read: reading changes it.
 bool as_target_capture(struct as_target *t, struct as_error *err);
 
 // One byte of AS_RES_* per page of [start, end): as captured, else as the kernel says now (as_target_ops.residency).
@@ -183,6 +186,12 @@ bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint
 
 // As as_target_ops.read, but of a stopped target absent pages are not touched: they are zeros.
 size_t as_target_read_resident(struct as_target *t, uint64_t address, void *buffer, size_t length);
+// As that, for memory that will hardly be read again: what came back from swap for it is sent there again.
+size_t as_target_read_once(struct as_target *t, uint64_t address, void *buffer, size_t length);
+// Sends all that was swapped out at the last capture, and came back by being read, to swap again, as far as we may.
+void as_target_send_back(struct as_target *t);
+// How many bytes of that are in memory now.
+uint64_t as_target_brought_back(struct as_target *t);
 
 // The mapping that holds `address`, or NULL.
 const struct as_mapping *as_target_mapping_at(const struct as_target *t, uint64_t address);
