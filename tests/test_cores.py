@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""A core tells what its process would have told: the same chunks, and where the kernel wrote it, the same rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import fetched
+from tools import cores, debian, harness
+
+OPTIONS = ("--threads", "4", "--seed", "6", "--operations", "12000", "--slots", "2048", "--biggest-log2", "19")
+CLASSES = ("in_use", "tcache", "fastbin", "binned", "top", "metadata", "unknown")
+MALLOC_ROWS = (
+    *("in_use", "tcache", "fastbin", "stranded", "releasable", "withheld", "metadata"),
+    *("mmapped_in_use", "mmapped_slack", "unknown"),
+)
+OTHER_ROWS = ("other_file", "other_anon", "other_shmem", "stacks")
+
+
+@dataclass
+class Died:
+    """A process that died, what was seen of it just before, and the cores of it."""
+
+    libc: debian.Libc
+    chunks: harness.Chunks
+    summary: dict[str, Any]
+    kernel: Path
+    gcore: Path
+    far: Path  # written by the kernel, too, of another run: its libc is not on this machine any more
+    far_chunks: harness.Chunks
+
+
+@pytest.fixture(scope="module")
+def died(
+    libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Died]:
+    if not shutil.which("gcore"):
+        pytest.skip("gcore is not installed")
+    near, far = tmp_path_factory.mktemp("near"), tmp_path_factory.mktemp("far")
+    with harness.Churn(harness.under(libc, churn_program, *OPTIONS), directory=near, core=True) as program:
+        program.ask("go")
+        chunks, summary = arenadump.chunks(program.pid), arenadump.summary(program.pid)
+        by_gdb = cores.gcore(program.pid, near)
+        by_kernel = cores.abort(program, near)
+    elsewhere = far / "lib"
+    shutil.copytree(libc.directory, elsewhere, symlinks=True, ignore=shutil.ignore_patterns("gconv"))
+    command = [str(elsewhere / libc.loader.name), "--library-path", str(elsewhere), str(churn_program), *OPTIONS]
+    with harness.Churn(command, directory=far, core=True) as program:
+        program.ask("go")
+        far_chunks = arenadump.chunks(program.pid)
+        far_core = cores.abort(program, far)
+    shutil.rmtree(elsewhere)
+    yield Died(libc, chunks, summary, by_kernel, by_gdb, far_core, far_chunks)
+    for directory in (near, far):  # cores are large
+        shutil.rmtree(directory)
+
+
+def check_chunks(found: harness.Chunks, expected: harness.Chunks) -> None:
+    for name in CLASSES:
+        assert found[name] == expected[name], name
+    assert found.mmapped == expected.mmapped
+
+
+def codes(summary: dict[str, Any]) -> list[str]:
+    return [warning["code"] for warning in summary["warnings"]]
+
+
+def check_rows_unknown(summary: dict[str, Any]) -> None:
+    """Null, never 0: all that depends on residency."""
+    for part in ("ledger", "absent", "forecast", "kernel"):
+        assert set(summary[part].values()) == {None}, part
+        for arena in summary["arenas"]:
+            assert part == "kernel" or set(arena[part].values()) <= {None, *(0 for _ in OTHER_ROWS)}
+    assert not summary["snapshot"]["residency_known"]
+    assert not summary["snapshot"]["exact"]
+
+
+def test_the_kernels_core_has_the_same_chunks(died: Died, arenadump: harness.Arenadump) -> None:
+    check_chunks(arenadump.chunks(died.kernel), died.chunks)
+
+
+def test_the_kernels_core_has_the_same_rows(died: Died, arenadump: harness.Arenadump) -> None:
+    """But for what a core cannot tell: the rest of Rss."""
+    before, after = died.summary, arenadump.summary(died.kernel)
+    assert after["target"]["kind"] == "core"
+    assert after["target"]["pid"] == before["target"]["pid"]
+    assert after["target"]["threads"] == before["target"]["threads"]
+    assert after["snapshot"]["residency_known"]
+    assert codes(after) == ["residency"]  # which says that swapped pages would count as resident
+    for row in MALLOC_ROWS:
+        assert after["ledger"][row] == before["ledger"][row], row
+    assert [after["ledger"][row] for row in OTHER_ROWS] == [None] * 4
+    assert set(after["kernel"].values()) == {None}
+    for part in ("absent", "forecast", "chunks", "pins", "tunables"):
+        assert after[part] == before[part], part
+    for arena, was in zip(after["arenas"], before["arenas"]):
+        for part in ("address", "system_mem", "attached_threads", "ledger", "absent", "forecast", "chunks"):
+            assert arena[part] == was[part], part
+        assert {thread["tid"] for thread in arena["threads"]} == {thread["tid"] for thread in was["threads"]}
+    assert len(after["arenas"]) == len(before["arenas"])
+
+
+def test_gdbs_core_has_the_same_chunks_and_no_rows(died: Died, arenadump: harness.Arenadump) -> None:
+    check_chunks(arenadump.chunks(died.gcore), died.chunks)
+    summary = arenadump.summary(died.gcore)
+    check_rows_unknown(summary)
+    # Where a stack's guard is not a mapping of its own (2.42 and later, on Linux 6.13 and later) gdb fails to read beyond
+    # it, and leaves zeros where the threads' own data was. Their tcaches are then found by structure, which is said.
+    assert set(codes(summary)) <= ({"residency", "tcache"} if died.libc.release >= (2, 42) else {"residency"})
+    for part in ("chunks", "tunables"):
+        assert summary[part] == died.summary[part], part
+    assert "residency" in arenadump.check("summary", died.gcore)
+
+
+def test_far_from_its_libc(died: Died, arenadump: harness.Arenadump) -> None:
+    """Memory alone must do; or, where debug information is installed by build-id, that and memory."""
+    for options in ((), ("--layout-source", "scan")):
+        check_chunks(arenadump.chunks(died.far, *options), died.far_chunks)
+        summary = arenadump.summary(died.far, *options)
+        assert summary["allocator"]["malloc"] == "glibc"
+        assert summary["mallocs"][0]["proven"]
+        assert codes(summary) == ["residency"]
+    assert summary["allocator"]["layout_source"] == "scan"
+
+
+def test_another_build_in_its_libcs_place(died: Died, arenadump: harness.Arenadump) -> None:
+    """A file of the right name is not believed for its name."""
+    before = arenadump.summary(died.far)
+    place = Path(before["mallocs"][0]["path"])
+    assert place.name.startswith("libc")
+    place.parent.mkdir()
+    try:
+        # Of the next suite; and no younger than the core, so that its time does not give it away.
+        suites = list(debian.SUITES)
+        other = fetched(suites[(suites.index(died.libc.suite) + 1) % len(suites)], "amd64")
+        shutil.copy(other.directory / "libc.so.6", place)
+        os.utime(place, (0, 0))
+        check_chunks(arenadump.chunks(died.far), died.far_chunks)
+    finally:
+        shutil.rmtree(place.parent)
+
+
+@pytest.mark.parametrize("how", ["tar -S", "cp --sparse=never", "cp --sparse=always"])
+def test_a_copy(died: Died, arenadump: harness.Arenadump, tmp_path: Path, how: str) -> None:
+    """Lost holes are unknown residency; holes that were made of zeros are suspected."""
+    copy = cores.copy_with_holes(died.kernel, tmp_path) if how == "tar -S" else tmp_path / died.kernel.name
+    if how != "tar -S":
+        subprocess.run([*how.split(), died.kernel, copy], check=True)
+    summary = arenadump.summary(copy)
+    assert summary["chunks"] == died.summary["chunks"]
+    if how == "tar -S":
+        assert summary["ledger"] == arenadump.summary(died.kernel)["ledger"]
+    elif how == "cp --sparse=never":
+        check_rows_unknown(summary)
+        assert "no holes" in summary["warnings"][0]["text"]
+    else:
+        assert "no page of zeros" in summary["warnings"][0]["text"]
+    copy.unlink()
+
+
+def test_a_truncated_core(died: Died, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Cut anywhere, it ends with what is left, or with exit code 6; never with a chunk that was not there."""
+    held = {**died.chunks["in_use"], **died.chunks["tcache"], **died.chunks["fastbin"], **died.chunks["metadata"]}
+    cut = cores.copy_with_holes(died.kernel, tmp_path)
+    quick = ("--layout-source", "relocation,decode,scan")  # reading debug information forty times takes seconds
+    length = cut.stat().st_size
+    shares = [length * i // 16 // 4096 * 4096 + 1000 for i in range(16)]
+    seen = set()
+    for size in sorted({16, 64, 500, 3000, 5000, 9000, *shares, length - 4096, length - 1}, reverse=True):
+        os.truncate(cut, size)
+        done = arenadump.run("summary", "--json", *quick, cut)
+        seen.add(done.returncode)
+        if done.returncode != 0:
+            assert done.returncode == 6, done.stderr
+            assert size < 16384, done.stderr
+            continue
+        summary = json.loads(done.stdout)
+        assert any("truncated" in warning["text"] for warning in summary["warnings"])
+        assert not summary["snapshot"]["exact"]
+        for row in MALLOC_ROWS:
+            found, whole = summary["ledger"][row], died.summary["ledger"][row]
+            assert found is None or summary["arenas"], f"{row} at {size}"
+            assert found in (None, whole) or len(summary["warnings"]) > 1, f"{row} at {size}"
+        listed = arenadump.run("chunks", *quick, cut)
+        if listed.returncode == 0:
+            in_use = {int(line.split()[0], 16) for line in listed.stdout.splitlines() if " in_use" in line}
+            assert in_use <= held.keys(), f"cut at {size}"
+    assert seen == {0, 6}
+    cut.unlink()
+
+
+def test_python_says_the_same(died: Died, arenadump: harness.Arenadump) -> None:
+    command = [sys.executable, "-m", "arenascope", "summary", "--json", str(died.kernel)]
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    ours, theirs = json.loads(done.stdout), arenadump.summary(died.kernel)
+    for summary in (ours, theirs):
+        del summary["snapshot"]["time"], summary["snapshot"]["read_ms"]
+    assert ours == theirs

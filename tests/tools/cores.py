@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""Core files of programs that run: the kernel's own, and gdb's."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from . import harness
+
+PATTERN = Path("/proc/sys/kernel/core_pattern")
+
+
+@contextlib.contextmanager
+def written_here() -> Iterator[None]:
+    """The kernel writes cores into the directory in which a program dies, for as long as this lasts."""
+    before = PATTERN.read_text()
+    if before[0] not in "|/":
+        yield
+        return
+    try:
+        PATTERN.write_text("core\n")
+    except OSError as error:
+        pytest.skip(f"the kernel gives cores to {before.strip()}, and we may not change that: {error.strerror}")
+    try:
+        yield
+    finally:
+        PATTERN.write_text(before)
+
+
+def abort(program: harness.Churn, directory: Path) -> Path:
+    """Has the truth harness's program, which was started in `directory` with core=True, die of SIGABRT; its core."""
+    before = set(directory.iterdir())
+    with written_here(), pytest.raises(AssertionError, match="the program died"):
+        program.ask("abort")
+    (path,) = set(directory.iterdir()) - before
+    return path
+
+
+def gcore(pid: int, directory: Path) -> Path:
+    subprocess.run(["gcore", "-o", directory / "gcore", str(pid)], check=True, capture_output=True)
+    return directory / f"gcore.{pid}"
+
+
+def copy_with_holes(path: Path, directory: Path) -> Path:
+    """A copy with exactly the holes of the original; cp would make some more."""
+    packed = subprocess.run(["tar", "-C", path.parent, "-cS", path.name], stdout=subprocess.PIPE, check=True)
+    subprocess.run(["tar", "-C", directory, "-xS"], input=packed.stdout, check=True)
+    return directory / path.name
