@@ -15,6 +15,11 @@ class Row(NamedTuple):
     remedy: str
     colour: str  # class of its colour in the style sheet
 
+    @property
+    def on_map(self) -> bool:
+        """Whether it is malloc's: the map shows malloc's heaps."""
+        return self.name != "stacks" and not self.name.startswith("other_")
+
 
 ROWS: Final = (
     Row("in_use", "in use", "chunks that the application holds", "the application, by freeing it", "used"),

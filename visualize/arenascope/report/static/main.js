@@ -1,1 +1,79 @@
 // SPDX-License-Identifier: MIT
+// Brings the page to life: the map first, what it needs for details once that is painted.
+import { told } from "./data.js";
+import { HeapMap } from "./map.js";
+import { keys, pointers } from "./controls.js";
+import { readLink, writeLink } from "./link.js";
+import { copyButtons, sortableTables } from "./tables.js";
+
+const byId = (id) => document.getElementById(id);
+
+function buttons(map) {
+  byId("zoom-in").addEventListener("click", () => map.zoom(map.views[0], 2));
+  byId("zoom-out").addEventListener("click", () => map.zoom(map.views[0], 0.5));
+  byId("whole").addEventListener("click", () => map.whole());
+  byId("layout-rows").addEventListener("click", () => map.setLayout("rows"));
+  byId("layout-hilbert").addEventListener("click", () => map.setLayout("hilbert"));
+  byId("palette").addEventListener("click", () => map.togglePalette());
+  byId("next-lit").addEventListener("click", () => map.nextLit(1));
+  byId("previous-lit").addEventListener("click", () => map.nextLit(-1));
+  byId("unlit").addEventListener("click", () => map.light(null));
+  byId("search").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const input = byId("address");
+    const found = map.search(input.value);
+    input.setAttribute("aria-invalid", String(!found));
+    if (!found) byId("spoken").textContent = "This address is in no heap of malloc's.";
+    else map.views[0].canvas.focus({ preventScroll: true });
+  });
+}
+
+function lights(map) {
+  const all = [...document.querySelectorAll("button[data-light]")];
+  for (const button of all) {
+    button.addEventListener("click", () => {
+      const { light, go } = button.dataset;
+      map.light(map.spec === light ? null : light);
+      if (go && map.spec) byId(go).scrollIntoView();
+    });
+  }
+  map.changed = () => {
+    for (const button of all) button.setAttribute("aria-pressed", String(button.dataset.light === map.spec));
+    byId("lit").hidden = !map.spec;
+    if (map.spec) {
+      const named = all.find((button) => button.dataset.light === map.spec && !button.dataset.go);
+      const words = named?.firstChild?.nodeType === Node.TEXT_NODE ? named.firstChild.data.trim() : named?.textContent.trim();
+      const pages = map.litCounts().map((count) => count.toLocaleString("en")).join(" → ");
+      byId("lit-name").textContent = `${words ?? map.spec}: ${pages} pages`;
+      byId("spoken").textContent = byId("lit-name").textContent;
+    }
+    byId("layout-rows").setAttribute("aria-pressed", String(map.layout.name === "rows"));
+    byId("layout-hilbert").setAttribute("aria-pressed", String(map.layout.name === "hilbert"));
+    byId("palette").setAttribute("aria-pressed", String(map.palette === "safe"));
+  };
+}
+
+
+async function start() {
+  sortableTables();
+  copyButtons();
+  if (told.total === 0) return;
+  const map = await HeapMap.open();
+  for (const view of map.views) {
+    pointers(view, map);
+    keys(view, map);
+  }
+  buttons(map);
+  lights(map);
+  performance.mark("map-painted");
+  await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
+  await map.takeDetails();
+  readLink(map);
+  map.moved = () => writeLink(map);
+  addEventListener("hashchange", () => readLink(map));
+  performance.mark("details-taken");
+  window.arenascope = map;
+  document.documentElement.dataset.ready = "true";
+}
+
+start();

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+// The heaps, in the map's order, and what is known of each page in one dump.
+import { lastNotAbove, takeBlock, told } from "./data.js";
+
+// Colours as in report/colours.py; above them, bits of the same byte.
+export const NONE = 0, USED = 1, PINNED = 2, CACHED = 3, STRANDED = 4, RELEASABLE = 5, WITHHELD = 6, RETURNED = 7, UNTOUCHED = 8,
+  USED_SWAPPED = 9, FREE_SWAPPED = 10, UNKNOWN = 11, FREE_UNKNOWN = 12, METADATA = 13;
+export const COLOUR_BITS = 0xf, HUGE = 0x10, ZERO = 0x20, RESIDENCY_UNKNOWN = 0x80;
+export const MMAPPED = 4; // kind of a heap that is one mmapped chunk
+export const UNIT = 16; // bytes
+
+const MORE = 1 << 28; // a chunk's record goes on in the next
+
+export function isResident(colour) {
+  return colour >= USED && colour <= WITHHELD;
+}
+
+// Heap after heap: `first` is where each begins on the map, counted in pages.
+export class Regions {
+  constructor(columns) {
+    Object.assign(this, columns); // page, lead, pages, arena, kind
+    this.count = this.pages.length;
+    this.first = new Float64Array(this.count);
+    for (let i = 1; i < this.count; i++) this.first[i] = this.first[i - 1] + this.pages[i - 1];
+    // By address, for the search.
+    this.order = Uint32Array.from(this.page.keys()).sort((a, b) => this.page[a] - this.page[b]);
+  }
+
+  static async take() {
+    return new Regions(await takeBlock("regions"));
+  }
+
+  of(index) {
+    let region = lastNotAbove(this.first, index);
+    while (this.pages[region] === 0) region--; // one without pages begins where the next does
+    return region;
+  }
+
+  // A page's address: a multiple of the page size, and so an exact double.
+  address(index) {
+    const region = this.of(index);
+    return (this.page[region] + index - this.first[region]) * told.pageSize;
+  }
+
+  // The page that holds an address; -1 for none of ours.
+  find(address) {
+    const wanted = Math.floor(address / told.pageSize);
+    for (const region of this.order) {
+      const within = wanted - this.page[region];
+      if (within >= 0 && within < this.pages[region]) return this.first[region] + within;
+    }
+    return -1;
+  }
+}
+
+// One dump: the state of each page, what lies on it, the pins, the chunks. All but the states come a moment later.
+export class Pages {
+  constructor(regions, which) {
+    this.regions = regions;
+    this.which = which;
+    this.units = null;
+    this.pins = null;
+    this.ends = new Map(); // region → where each of its chunks ends, in units from the region's first page
+  }
+
+  async takeStates() {
+    this.state = (await takeBlock(`state-${this.which}`)).state;
+  }
+
+  async takeDetails() {
+    this.units = await takeBlock(`units-${this.which}`);
+    const pins = await takeBlock(`pins-${this.which}`);
+    const sizes = told.dumps[this.which].pinSizes;
+    this.pins = new Map(Array.from(pins.page, (page, i) => [page, sizes[pins.size[i]]]));
+    const chunks = await takeBlock(`chunks-${this.which}`);
+    let behind = 0;
+    this.records = new Map();
+    chunks.region.forEach((region, i) => {
+      this.records.set(region, chunks.record.subarray(behind, behind + chunks.count[i]));
+      behind += chunks.count[i];
+    });
+  }
+
+  colour(index) {
+    return this.state[index] & COLOUR_BITS;
+  }
+
+  // Bytes on a page that are in bins: what no other count has.
+  binned(index) {
+    const u = this.units;
+    return told.pageSize / UNIT - u.rest[index] - u.in_use[index] - u.tcache[index] - u.fastbin[index] - u.top[index] -
+      u.metadata[index] - u.unknown[index];
+  }
+
+  hasChunks(index) {
+    return this.records !== undefined && this.records.has(this.regions.of(index));
+  }
+
+  // The chunk at each unit of a page, as classes (255: not the heap's) into `out`; false where no chunks are known.
+  classes(index, out) {
+    const region = this.regions.of(index);
+    const chunks = this.chunks(region);
+    if (!chunks) return false;
+    const perPage = told.pageSize / UNIT;
+    const start = (index - this.regions.first[region]) * perPage;
+    out.fill(255);
+    let chunk = lastNotAbove(chunks.end, start) + 1;
+    for (; chunk < chunks.end.length; chunk++) {
+      const from = chunk ? chunks.end[chunk - 1] : chunks.start;
+      if (from >= start + perPage) break;
+      out.fill(chunks.kind[chunk], Math.max(from - start, 0), Math.min(chunks.end[chunk] - start, perPage));
+    }
+    return true;
+  }
+
+  // The chunk that holds a unit of a page: its address, size and class; null where none is known.
+  chunkAt(index, unit) {
+    const region = this.regions.of(index);
+    const chunks = this.chunks(region);
+    if (!chunks) return null;
+    const wanted = (index - this.regions.first[region]) * (told.pageSize / UNIT) + unit;
+    const chunk = lastNotAbove(chunks.end, wanted) + 1;
+    const from = chunk ? chunks.end[chunk - 1] : chunks.start;
+    if (chunk >= chunks.end.length || wanted < from) return null;
+    const base = this.regions.page[region] * told.pageSize;
+    return { address: base + from * UNIT, size: (chunks.end[chunk] - from) * UNIT, kind: chunks.kind[chunk] };
+  }
+
+  // A region's chunks, added up when first asked for.
+  chunks(region) {
+    if (!this.records || !this.records.has(region)) return null;
+    let known = this.ends.get(region);
+    if (!known) {
+      const records = this.records.get(region);
+      const end = new Float64Array(records.length);
+      const kind = new Uint8Array(records.length);
+      const start = this.regions.lead[region] / UNIT;
+      let at = start;
+      let count = 0;
+      for (const record of records) {
+        at += record & (MORE - 1);
+        if (record & MORE) continue;
+        end[count] = at;
+        kind[count++] = record >>> 29;
+      }
+      known = { start, end: end.subarray(0, count), kind: kind.subarray(0, count) };
+      this.ends.set(region, known);
+    }
+    return known;
+  }
+}

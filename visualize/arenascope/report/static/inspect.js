@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// What is known of a page, in words: for the card beside the pointer, and for those who listen.
+import { told } from "./data.js";
+import { COLOUR_BITS, FREE_SWAPPED, HUGE, MMAPPED, NONE, PINNED, RELEASABLE, RESIDENCY_UNKNOWN, RETURNED, UNIT, UNTOUCHED, USED_SWAPPED,
+  WITHHELD, ZERO, isResident } from "./heaps.js";
+
+const KINDS = ["", "main heap (brk)", "main heap (mmap)", "thread heap", "mmapped block"];
+const CLASSES = ["unknown", "in use", "in a tcache", "in a fastbin", "free, in a bin", "the top", "malloc's own"];
+const SCALES = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+export function hex(address) {
+  return `0x${address.toString(16)}`;
+}
+
+export function size(bytes) {
+  let unit = 0;
+  let value = bytes;
+  for (; value >= 1023.95 && unit < SCALES.length - 1; unit++) value /= 1024;
+  return unit === 0 ? `${bytes} B` : `${value.toFixed(1)} ${SCALES[unit]}`;
+}
+
+export function where(index, regions) {
+  const region = regions.of(index);
+  const arena = regions.arena[region];
+  const heap = KINDS[regions.kind[region]];
+  if (arena < 0) return `${heap}, ${size(regions.pages[region] * told.pageSize)}`;
+  const { name, threads } = told.arenas[arena];
+  return `${name}, ${heap}${threads ? ` · ${threads}` : ""}`;
+}
+
+export function stateName(state) {
+  const colour = state & COLOUR_BITS;
+  if (colour === NONE) return "not there";
+  const notes = [state & HUGE ? "part of a huge page" : "", state & ZERO ? "the shared zero page" : "",
+    state & RESIDENCY_UNKNOWN ? "residency unknown" : ""].filter(Boolean);
+  return [told.looks[colour].name, ...notes].join(", ");
+}
+
+// The bytes of a page in each row of the ledger (or beside it, where the page is absent): [name, bytes], none of 0.
+export function rows(index, pages) {
+  const { units, regions } = pages;
+  if (!units || !pages.colour(index)) return [];
+  const colour = pages.colour(index);
+  const bytes = (name) => units[name][index] * UNIT;
+  const free = pages.binned(index) * UNIT + bytes("top");
+  const found = new Map();
+  const add = (name, held) => held > 0 && found.set(name, (found.get(name) ?? 0) + held);
+  if (regions.kind[regions.of(index)] === MMAPPED && isResident(colour)) {
+    add("mmapped, in use", bytes("in_use"));
+    add("mmapped, slack", told.pageSize - bytes("in_use"));
+  } else if (isResident(colour)) {
+    const whole = colour === RELEASABLE ? "releasable" : colour === WITHHELD ? "withheld" : null;
+    add("in use", bytes("in_use"));
+    add("tcache", bytes("tcache"));
+    add(whole ?? "fastbin", bytes("fastbin"));
+    add(whole ?? "stranded", free);
+    add("metadata", bytes("metadata"));
+  } else {
+    const kept = { [UNTOUCHED]: "in use, never touched", [USED_SWAPPED]: "in use, swapped", [FREE_SWAPPED]: "in use, swapped" };
+    const gone = { [RETURNED]: "returned", [UNTOUCHED]: "free, never touched", [USED_SWAPPED]: "free, swapped", [FREE_SWAPPED]: "free, swapped" };
+    add(kept[colour] ?? "in use", bytes("in_use") + bytes("metadata"));
+    add(gone[colour] ?? "free", free + bytes("tcache") + bytes("fastbin"));
+  }
+  add("unknown", bytes("unknown"));
+  return [...found];
+}
+
+// The chunk that alone keeps a page, as far as it is known.
+export function pin(index, pages) {
+  if (pages.colour(index) !== PINNED) return "";
+  const held = pages.pins?.get(index);
+  return held ? `Kept by one chunk of ${held.toLocaleString("en")} bytes.` : "Kept by one chunk in use.";
+}
+
+export function chunk(found) {
+  return `Chunk ${hex(found.address)}: ${found.size.toLocaleString("en")} bytes, ${CLASSES[found.kind] ?? CLASSES[0]}`;
+}
+
+// One line for those who listen.
+export function spoken(index, all) {
+  const { regions } = all[0];
+  const parts = [`${hex(regions.address(index))}, ${where(index, regions)}`];
+  all.forEach((pages, i) => {
+    const held = rows(index, pages).map(([name, bytes]) => `${name} ${size(bytes)}`).join(", ");
+    const side = told.sides[i] ? `${told.sides[i]}: ` : "";
+    parts.push(`${side}${stateName(pages.state[index])}${held ? ` (${held})` : ""}. ${pin(index, pages)}`.trim());
+  });
+  return parts.join(". ");
+}

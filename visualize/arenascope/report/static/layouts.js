@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// Where on the map a page stands, and which page stands at a place. Coordinates are cells, one for each page.
+import { lastNotAbove } from "./data.js";
+
+const ASPECT = 2; // of the whole map, width to height
+
+// As one reads: rows of equal length, each arena (and then the mmapped chunks) from a row of its own on.
+export class Rows {
+  constructor(regions, total) {
+    this.name = "rows";
+    this.width = Math.max(32, Math.ceil(Math.sqrt(total * ASPECT) / 16) * 16);
+    const gap = Math.max(1, Math.round(total / this.width / 100));
+    this.bands = [];
+    let y = 0;
+    for (let region = 0; region < regions.count; ) {
+      const arena = regions.arena[region];
+      const first = regions.first[region];
+      let count = 0;
+      for (; region < regions.count && regions.arena[region] === arena; region++) count += regions.pages[region];
+      if (count === 0) continue;
+      const height = Math.ceil(count / this.width);
+      this.bands.push({ arena, first, count, y, height });
+      y += height + gap;
+    }
+    this.height = Math.max(y - gap, 1);
+    this.firsts = Float64Array.from(this.bands, (band) => band.first);
+    this.tops = Float64Array.from(this.bands, (band) => band.y);
+  }
+
+  place(index) {
+    const band = this.bands[lastNotAbove(this.firsts, index)];
+    const within = index - band.first;
+    return [within % this.width, band.y + Math.floor(within / this.width)];
+  }
+
+  at(x, y) {
+    if (x < 0 || y < 0 || x >= this.width || y >= this.height) return -1;
+    const band = this.bands[lastNotAbove(this.tops, y)];
+    const within = (y - band.y) * this.width + x;
+    return within < band.count ? band.first + within : -1;
+  }
+
+  // Values for each page, put where the pages stand, row by row.
+  fill(values, cells) {
+    for (const band of this.bands) cells.set(values.subarray(band.first, band.first + band.count), band.y * this.width);
+  }
+}
+
+// A Hilbert curve, on which neighbours in memory stay neighbours: squares of one order, each entered where the last was left.
+export class Hilbert {
+  constructor(regions, total) {
+    this.name = "hilbert";
+    this.total = total;
+    this.order = Math.max(0, Math.floor(Math.log(Math.max(total, 1) / 4) / Math.log(4)));
+    this.side = 2 ** this.order;
+    this.area = this.side * this.side;
+    const squares = Math.max(1, Math.ceil(total / this.area));
+    this.across = Math.min(squares, Math.ceil(Math.sqrt(squares * ASPECT)));
+    this.width = this.across * this.side;
+    this.height = Math.ceil(squares / this.across) * this.side;
+    this.bands = [];
+  }
+
+  place(index) {
+    const square = Math.floor(index / this.area);
+    let d = index % this.area;
+    let x = 0;
+    let y = 0;
+    for (let s = 1; s < this.side; s *= 2) {
+      const right = (d >> 1) & 1;
+      const up = (d ^ right) & 1;
+      if (!up) {
+        if (right) [x, y] = [s - 1 - x, s - 1 - y];
+        [x, y] = [y, x];
+      }
+      x += s * right;
+      y += s * up;
+      d >>= 2;
+    }
+    return [(square % this.across) * this.side + x, Math.floor(square / this.across) * this.side + y];
+  }
+
+  at(x, y) {
+    if (x < 0 || y < 0 || x >= this.width || y >= this.height) return -1;
+    const square = Math.floor(y / this.side) * this.across + Math.floor(x / this.side);
+    x %= this.side;
+    y %= this.side;
+    let d = 0;
+    for (let s = this.side / 2; s >= 1; s /= 2) {
+      const right = x & s ? 1 : 0;
+      const up = y & s ? 1 : 0;
+      d += s * s * ((3 * right) ^ up);
+      x &= s - 1;
+      y &= s - 1;
+      if (!up) {
+        if (right) [x, y] = [s - 1 - x, s - 1 - y];
+        [x, y] = [y, x];
+      }
+    }
+    const index = square * this.area + d;
+    return index < this.total ? index : -1;
+  }
+
+  fill(values, cells) {
+    if (!this.offsets) {
+      this.offsets = new Uint32Array(this.area);
+      for (let d = 0; d < this.area; d++) {
+        const [x, y] = this.place(d);
+        this.offsets[d] = y * this.width + x;
+      }
+    }
+    for (let first = 0, square = 0; first < this.total; first += this.area, square++) {
+      const corner = Math.floor(square / this.across) * this.side * this.width + (square % this.across) * this.side;
+      const count = Math.min(this.area, this.total - first);
+      for (let d = 0; d < count; d++) cells[corner + this.offsets[d]] = values[first + d];
+    }
+  }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// What a click lights up: a byte for each page, 1 where it belongs to the thing that was chosen.
+import { told } from "./data.js";
+import { COLOUR_BITS, FREE_UNKNOWN, MMAPPED, RELEASABLE, RETURNED, UNKNOWN, USED_SWAPPED, FREE_SWAPPED, WITHHELD, isResident } from "./heaps.js";
+
+// Rows of the ledger: whether a page has bytes in it.
+const ROWS = {
+  in_use: (page) => page.resident && page.kind !== MMAPPED && page.units.in_use[page.index] > 0,
+  mmapped_in_use: (page) => page.resident && page.kind === MMAPPED && page.units.in_use[page.index] > 0,
+  mmapped_slack: (page) => page.resident && page.kind === MMAPPED && page.units.in_use[page.index] < told.pageSize / 16,
+  tcache: (page) => page.resident && page.units.tcache[page.index] > 0,
+  fastbin: (page) => page.resident && page.colour !== RELEASABLE && page.colour !== WITHHELD && page.units.fastbin[page.index] > 0,
+  stranded: (page) =>
+    page.resident && page.colour !== RELEASABLE && page.colour !== WITHHELD && page.kind !== MMAPPED &&
+    page.pages.binned(page.index) + page.units.top[page.index] > 0,
+  releasable: (page) => page.colour === RELEASABLE,
+  withheld: (page) => page.colour === WITHHELD,
+  metadata: (page) => page.resident && page.units.metadata[page.index] > 0,
+  unknown: (page) => page.colour === UNKNOWN || page.colour === FREE_UNKNOWN || page.units.unknown[page.index] > 0,
+  returned: (page) => page.colour === RETURNED,
+  swapped_in_use: (page) => page.colour === USED_SWAPPED,
+  swapped_free: (page) => page.colour === FREE_SWAPPED,
+};
+
+// The pages that `spec` ("row:in_use", "state:5", "arena:2", "pin:48", "idle", "changed") names in one dump; null when it
+// names nothing that is on the map.
+export function lit(spec, pages, all) {
+  const { regions } = pages;
+  const mask = new Uint8Array(told.total);
+  const [what, value] = spec.split(":");
+  if (what === "pin") {
+    for (const [page, size] of pages.pins ?? []) if (size === Number(value)) mask[page] = 1;
+  } else if (what === "arena" || what === "idle") {
+    const wanted = new Set(what === "idle" ? told.idle : [Number(value)]);
+    for (let region = 0; region < regions.count; region++) {
+      if (wanted.has(regions.arena[region])) mask.fill(1, regions.first[region], regions.first[region] + regions.pages[region]);
+    }
+    for (let i = 0; i < mask.length; i++) if (!(pages.state[i] & COLOUR_BITS)) mask[i] = 0;
+  } else if (what === "state") {
+    for (let i = 0; i < mask.length; i++) mask[i] = (pages.state[i] & COLOUR_BITS) === Number(value) ? 1 : 0;
+  } else if (what === "changed" && all.length > 1) {
+    for (let i = 0; i < mask.length; i++) mask[i] = (all[0].state[i] ^ all[1].state[i]) & COLOUR_BITS ? 1 : 0;
+  } else if (what === "row" && Object.hasOwn(ROWS, value) && pages.units) {
+    rowMask(mask, ROWS[value], pages);
+  } else {
+    return null;
+  }
+  return mask;
+}
+
+function rowMask(mask, belongs, pages) {
+  const { regions, units } = pages;
+  for (let region = 0; region < regions.count; region++) {
+    const kind = regions.kind[region];
+    const end = regions.first[region] + regions.pages[region];
+    for (let index = regions.first[region]; index < end; index++) {
+      const colour = pages.state[index] & COLOUR_BITS;
+      if (colour && belongs({ index, kind, colour, units, pages, resident: isResident(colour) })) mask[index] = 1;
+    }
+  }
+}
+
+// The page after (or before) `from` at which a run of lit pages begins, all the way round; -1 when none is lit.
+export function nextRun(mask, from, step) {
+  const begins = (i) => mask[i] && !(i > 0 && mask[i - 1]);
+  for (let turn = 1, i = from; turn <= mask.length; turn++) {
+    i = (i + step + mask.length) % mask.length;
+    if (begins(i)) return i;
+  }
+  return -1;
+}

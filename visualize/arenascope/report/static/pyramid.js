@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// The map as images of 1, 1/2, 1/4, … of its size. Where one pixel stands for many pages, its colour is the mean of their
+// colours, taken of light and not of the numbers that encode it: a pixel of half red and half white pages looks as both
+// would from afar. While something is lit, lit pages among many others stay visible: they count for LIT_LEAST at least.
+
+const TILE = 1024;
+const LIT = 0x10;
+const LIT_LEAST = 0.45;
+const DIMMED = 0.14; // of its colour that a page keeps while others are lit
+
+export function linear(byte) {
+  const c = byte / 255;
+  return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+}
+
+const ENCODED = Uint8Array.from({ length: 4097 }, (_, i) => {
+  const c = i / 4096;
+  return Math.round(255 * (c <= 0.0031308 ? c * 12.92 : 1.055 * c ** (1 / 2.4) - 0.055));
+});
+
+export function parseColour(hex) {
+  return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+}
+
+// `cells`: a colour for each cell, row by row, and LIT; 0: nothing there. `palette`: [r, g, b] for each colour.
+export class Pyramid {
+  constructor(cells, width, height, palette, background, lighting) {
+    const dim = palette.map((rgb) => rgb.map((c, i) => Math.round(lighting ? c * DIMMED + background[i] * (1 - DIMMED) : c)));
+    this.levels = [bare(cells, width, height, palette, dim)];
+    const plain = new Float32Array(64);
+    const lit = new Float32Array(64);
+    for (let colour = 1; colour < 16; colour++) {
+      plain.set([...(dim[colour] ?? [0, 0, 0]).map(linear), 1], 4 * colour);
+      lit.set([...(palette[colour] ?? [0, 0, 0]).map(linear), 1], 4 * colour);
+    }
+    let sums = halved(cells, width, height, lighting, plain, lit);
+    for (let scale = 2; ; scale *= 2) {
+      this.levels.push(level(sums, scale));
+      if (sums.width <= 1 && sums.height <= 1) break;
+      sums = halvedAgain(sums);
+    }
+  }
+
+  // The level whose texels are nearest to a pixel, not larger: `scale` is pixels a cell.
+  pick(scale) {
+    const wanted = scale >= 1 ? 0 : Math.min(Math.floor(Math.log2(1 / scale) + 0.01), this.levels.length - 1);
+    return this.levels[wanted];
+  }
+}
+
+function bare(cells, width, height, palette, dim) {
+  const colours = new Uint32Array(32);
+  const pack = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+  for (let colour = 1; colour < 16; colour++) {
+    colours[colour] = palette[colour] ? pack(dim[colour]) : 0;
+    colours[colour | LIT] = palette[colour] ? pack(palette[colour]) : 0;
+  }
+  return {
+    scale: 1,
+    tiles: cut(width, height, (image, left, top) => {
+      const pixels = new Uint32Array(image.data.buffer);
+      for (let y = 0, to = 0; y < image.height; y++) {
+        for (let x = 0, from = (top + y) * width + left; x < image.width; x++) pixels[to++] = colours[cells[from++] & 31];
+      }
+    }),
+  };
+}
+
+// Means of four cells: light of all and how much of the square is pages (a); the same of what is lit.
+function halved(cells, width, height, lighting, plain, lit) {
+  const w = (width + 1) >> 1;
+  const h = (height + 1) >> 1;
+  const all = new Float32Array(4 * w * h);
+  const bright = lighting ? new Float32Array(4 * w * h) : null;
+  for (let y = 0; y < height; y++) {
+    for (let x = 0, from = y * width, row = (y >> 1) * w; x < width; x++, from++) {
+      const cell = cells[from];
+      if (!cell) continue;
+      const to = 4 * (row + (x >> 1));
+      const colour = 4 * (cell & 15);
+      for (let c = 0; c < 4; c++) all[to + c] += plain[colour + c] / 4;
+      if (bright && cell & LIT) for (let c = 0; c < 4; c++) bright[to + c] += lit[colour + c] / 4;
+    }
+  }
+  return { width: w, height: h, all, bright };
+}
+
+function halvedAgain({ width, height, all, bright }) {
+  const w = (width + 1) >> 1;
+  const h = (height + 1) >> 1;
+  const half = (from) => {
+    const out = new Float32Array(4 * w * h);
+    for (let y = 0, at = 0; y < height; y++) {
+      for (let x = 0; x < width; x++, at += 4) {
+        const to = 4 * ((y >> 1) * w + (x >> 1));
+        for (let c = 0; c < 4; c++) out[to + c] += from[at + c] / 4;
+      }
+    }
+    return out;
+  };
+  return { width: w, height: h, all: half(all), bright: bright && half(bright) };
+}
+
+function level({ width, height, all, bright }, scale) {
+  return {
+    scale,
+    tiles: cut(width, height, (image, left, top) => {
+      for (let y = 0, to = 0; y < image.height; y++) {
+        for (let x = 0, at = 4 * ((top + y) * width + left); x < image.width; x++, at += 4, to += 4) {
+          const there = all[at + 3];
+          if (!there) continue;
+          const shown = bright && bright[at + 3] ? Math.max(bright[at + 3] / there, LIT_LEAST) : 0;
+          for (let c = 0; c < 3; c++) {
+            let light = all[at + c] / there;
+            if (shown) light = light * (1 - shown) + (bright[at + c] / bright[at + 3]) * shown;
+            image.data[to + c] = ENCODED[Math.round(Math.min(light, 1) * 4096)];
+          }
+          image.data[to + 3] = Math.round(255 * Math.min(there, 1));
+        }
+      }
+    }),
+  };
+}
+
+// Canvases of at most TILE × TILE, each painted when it is first drawn.
+function cut(width, height, paint) {
+  const tiles = [];
+  for (let top = 0; top < height; top += TILE) {
+    for (let left = 0; left < width; left += TILE) {
+      const tile = { left, top, width: Math.min(TILE, width - left), height: Math.min(TILE, height - top), canvas: null };
+      tile.image = () => {
+        if (!tile.canvas) {
+          tile.canvas = document.createElement("canvas");
+          tile.canvas.width = tile.width;
+          tile.canvas.height = tile.height;
+          const context = tile.canvas.getContext("2d");
+          const image = context.createImageData(tile.width, tile.height);
+          paint(image, left, top);
+          context.putImageData(image, 0, 0);
+        }
+        return tile.canvas;
+      };
+      tiles.push(tile);
+    }
+  }
+  return tiles;
+}
