@@ -17,7 +17,7 @@ enum {
     CONVERGE_MS = 100,      // of one attempt
     BETWEEN_MS = 5,         // the target runs between two attempts
     SLICE_NS = 20000,       // for which threads that are inside run; the kernel adds some
-    LONG_SLICE_NS = 500000, // for all, when a lock is held by nobody that is inside
+    LONG_SLICE_NS = 200000, // when a lock is held by nobody that is inside
     STACK_WORDS = 64,       // of the stack that are searched for return addresses
 };
 
@@ -92,14 +92,30 @@ static size_t count_inside(struct as_process *p, const struct as_critical *c, si
     return inside;
 }
 
-static void run_for_an_instant(struct as_process *p, bool all)
+// Nobody is inside, and yet a lock is held: by a thread in fork(), which takes them all, or by one whose frames we did not
+// understand. It is in the code around, if it does not wait for yet another lock.
+static bool mark_holders(struct as_process *p, const struct as_critical *c)
+{
+    bool any = false;
+    for (size_t i = 0; i < p->tracees.count; ++i) {
+        struct as_tracee *tracee = &p->tracees.items[i];
+        bool around = false;
+        for (size_t k = 0; k < c->count; ++k)
+            around |= in(&c->around[k], tracee->registers.pc);
+        tracee->inside = around && tracee->registers.known && !as_registers_waiting(&tracee->registers);
+        any |= tracee->inside && !tracee->group_stopped;
+    }
+    return any;
+}
+
+static void run_for_an_instant(struct as_process *p, bool all, long slice_ns)
 {
     for (size_t i = 0; i < p->tracees.count; ++i) {
         struct as_tracee *tracee = &p->tracees.items[i];
         if ((all || tracee->inside) && !tracee->group_stopped)
             as_process_let_run(tracee);
     }
-    nanosleep(&(struct timespec){.tv_nsec = all ? LONG_SLICE_NS : SLICE_NS}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = slice_ns}, NULL);
 }
 
 // All stand still. Lets those run that must, until nobody is inside and no lock is held, or the time is up.
@@ -114,7 +130,8 @@ static bool converge(struct as_process *p, const struct as_critical *c, struct a
         p->base.caught = inside > 0 || held ? AS_CAUGHT_BUSY : untold ? AS_CAUGHT_UNTOLD : AS_CAUGHT_CLEAN;
         if (p->base.caught != AS_CAUGHT_BUSY || (inside > 0 && runnable == 0) || as_now_ns() > deadline)
             return true;
-        run_for_an_instant(p, held);
+        bool all = held && !mark_holders(p, c);
+        run_for_an_instant(p, all, held ? LONG_SLICE_NS : SLICE_NS);
         if (!as_process_halt(p, err))
             return false;
     }
