@@ -66,7 +66,7 @@ def build(looks: Sequence[Look]) -> Page:
         "verdict": judge(now),
         "changes": changes(facts[0], now) if len(facts) > 1 else None,
         "sides": sides,
-        "bars": [_bar(fact) for fact in facts],
+        "bars": [_bar(fact, max(_shown(each) for each in facts)) for fact in facts],
         "ledger": _ledger(facts),
         "rss": [amount(fact.summary["kernel"]["rss"], 0) for fact in facts],
         "absent": _absent(facts),
@@ -122,16 +122,20 @@ def _target(facts: Facts) -> Json:
     }
 
 
-def _bar(facts: Facts) -> list[Json]:
-    """The ledger's rows side by side: offsets and widths in per cent of what is shown."""
-    known = [(row, facts.row(row.name) or 0) for row in ROWS]
-    whole = sum(held for _, held in known) or 1
-    parts, behind = [], 0
-    for row, held in known:
+def _shown(facts: Facts) -> int:
+    """What the rows that are known add up to."""
+    return sum(facts.row(row.name) or 0 for row in ROWS) or 1
+
+
+def _bar(facts: Facts, whole: int) -> list[Json]:
+    """The ledger's rows side by side: offsets and widths in per cent of `whole`, the same for two bars."""
+    parts, behind, own = [], 0, _shown(facts)
+    for row in ROWS:
+        held = facts.row(row.name)
         if held:
-            title = f"{row.title}: {size(held)}, {share(held, whole)}"
+            title = f"{row.title}: {size(held)}, {share(held, own)}"
             parts.append({"row": row, "x": 100 * behind / whole, "width": 100 * held / whole, "title": title})
-        behind += held
+            behind += held
     return parts
 
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Where on the map a page stands, and which page stands at a place. Coordinates are cells, one for each page.
-import { lastNotAbove } from "./data.js";
+import { lastNotAbove, told } from "./data.js";
 
-const ASPECT = 2; // of the whole map, width to height
+const ASPECT = told.sides.length > 1 ? 1 : 2; // of the whole map, width to height: two stand side by side
+const MOST_SQUARES = 40;
 
 // As one reads: rows of equal length, each arena (and then the mmapped chunks) from a row of its own on.
 export class Rows {
@@ -46,18 +47,32 @@ export class Rows {
   }
 }
 
+// The squares that hold so many pages with least left over, in a shape that suits a screen.
+function squares(total) {
+  let best = null;
+  for (let side = 1; side * side <= Math.max(total, 1); side *= 2) {
+    const needed = Math.ceil(total / (side * side)) || 1;
+    if (needed > MOST_SQUARES) continue;
+    for (let across = 1; across <= needed; across++) {
+      const down = Math.ceil(needed / across);
+      const waste = across * down * side * side - total;
+      const shape = Math.abs(Math.log(across / down / ASPECT));
+      const cost = waste / total + 0.3 * shape + needed / MOST_SQUARES / 8;
+      if (!best || cost < best.cost) best = { side, across, down, cost };
+    }
+  }
+  return best ?? { side: 1, across: 1, down: 1 };
+}
+
 // A Hilbert curve, on which neighbours in memory stay neighbours: squares of one order, each entered where the last was left.
 export class Hilbert {
   constructor(regions, total) {
     this.name = "hilbert";
     this.total = total;
-    this.order = Math.max(0, Math.floor(Math.log(Math.max(total, 1) / 4) / Math.log(4)));
-    this.side = 2 ** this.order;
+    Object.assign(this, squares(total));
     this.area = this.side * this.side;
-    const squares = Math.max(1, Math.ceil(total / this.area));
-    this.across = Math.min(squares, Math.ceil(Math.sqrt(squares * ASPECT)));
     this.width = this.across * this.side;
-    this.height = Math.ceil(squares / this.across) * this.side;
+    this.height = this.down * this.side;
     this.bands = [];
   }
 

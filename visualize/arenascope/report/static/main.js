@@ -41,8 +41,7 @@ function lights(map) {
     for (const button of all) button.setAttribute("aria-pressed", String(button.dataset.light === map.spec));
     byId("lit").hidden = !map.spec;
     if (map.spec) {
-      const named = all.find((button) => button.dataset.light === map.spec && !button.dataset.go);
-      const words = named?.firstChild?.nodeType === Node.TEXT_NODE ? named.firstChild.data.trim() : named?.textContent.trim();
+      const words = all.find((button) => button.dataset.light === map.spec && button.dataset.name)?.dataset.name;
       const pages = map.litCounts().map((count) => count.toLocaleString("en")).join(" → ");
       byId("lit-name").textContent = `${words ?? map.spec}: ${pages} pages`;
       byId("spoken").textContent = byId("lit-name").textContent;

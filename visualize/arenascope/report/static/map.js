@@ -80,7 +80,8 @@ export class HeapMap {
     const { camera, layout } = this;
     camera.x = Math.min(Math.max(camera.x, 0), layout.width);
     camera.y = Math.min(Math.max(camera.y, 0), layout.height);
-    hideCard();
+    if (this.views[0].marker >= 0) this.cardAtMarker();
+    else hideCard();
     this.redraw();
     this.moved();
   }
@@ -202,6 +203,10 @@ export class HeapMap {
   cardAtMarker() {
     const view = this.views[0];
     const [x, y] = view.toPixel(...this.layout.place(view.marker));
+    if (x < view.gutter || y < 0 || x > view.width || y > view.height) {
+      hideCard();
+      return;
+    }
     const [left, top] = this.offset(view);
     showCard(view.marker, this.all, left + x + this.camera.scale, top + y + this.camera.scale);
   }

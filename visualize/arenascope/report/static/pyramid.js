@@ -6,7 +6,7 @@
 const TILE = 1024;
 const LIT = 0x10;
 const LIT_LEAST = 0.45;
-const DIMMED = 0.14; // of its colour that a page keeps while others are lit
+const DIMMED = 0.1; // of its colour that a page keeps while others are lit
 
 export function linear(byte) {
   const c = byte / 255;
@@ -22,16 +22,23 @@ export function parseColour(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
+// While others are dimmed, a dark colour would look dimmed too.
+function brightened(rgb) {
+  const [r, g, b] = rgb;
+  return 0.299 * r + 0.587 * g + 0.114 * b < 70 ? rgb.map((c) => Math.round(c + (255 - c) * 0.3)) : rgb;
+}
+
 // `cells`: a colour for each cell, row by row, and LIT; 0: nothing there. `palette`: [r, g, b] for each colour.
 export class Pyramid {
   constructor(cells, width, height, palette, background, lighting) {
     const dim = palette.map((rgb) => rgb.map((c, i) => Math.round(lighting ? c * DIMMED + background[i] * (1 - DIMMED) : c)));
-    this.levels = [bare(cells, width, height, palette, dim)];
+    const bright = lighting ? palette.map(brightened) : palette;
+    this.levels = [bare(cells, width, height, bright, dim)];
     const plain = new Float32Array(64);
     const lit = new Float32Array(64);
     for (let colour = 1; colour < 16; colour++) {
       plain.set([...(dim[colour] ?? [0, 0, 0]).map(linear), 1], 4 * colour);
-      lit.set([...(palette[colour] ?? [0, 0, 0]).map(linear), 1], 4 * colour);
+      lit.set([...(bright[colour] ?? [0, 0, 0]).map(linear), 1], 4 * colour);
     }
     let sums = halved(cells, width, height, lighting, plain, lit);
     for (let scale = 2; ; scale *= 2) {
