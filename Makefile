@@ -11,12 +11,12 @@ SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml m
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SCRIPTS = .ci/run $(shell git ls-files scripts)
 
-.PHONY: build deps demo test lint bench format clean
+.PHONY: build deps demo test lint bench fuzz format clean
 
 build: $(VENV)/built
 
 deps:
-	scripts/install-deps build demo test lint
+	scripts/install-deps build demo test lint fuzz
 
 demo:
 	scripts/install-deps build demo
@@ -27,6 +27,7 @@ test:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
+	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
 
 lint:
@@ -39,6 +40,12 @@ lint:
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
 
+# FUZZ_SECONDS: for each of the four, 600 unless told. FUZZERS: which of them.
+fuzz:
+	scripts/install-deps build test fuzz
+	$(MAKE) --no-print-directory build
+	FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz $(FUZZERS)
+
 bench:
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python bench/run.py $(BENCH_ARGS)
@@ -49,7 +56,7 @@ format:
 	$(VENV)/bin/ruff check --fix
 
 clean:
-	rm -rf $(BUILD) $(VENV) demo-output
+	rm -rf $(BUILD) build-fuzz $(VENV) demo-output
 
 # The developer's build (tests, compile_commands.json) in build/; arenascope and arenadump in .venv/bin, where they work
 # from any directory. setuptools is installed once, so that a later build needs no network.

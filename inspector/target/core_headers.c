@@ -216,7 +216,7 @@ bool as_core_make_mappings(struct as_core *c, struct as_error *err)
     const struct as_segment *segment = c->segments.items;
     const struct as_segment *segments_end = segment + c->segments.count;
     const struct as_core_file *file = c->files.items;
-    const struct as_core_file *files_end = file + c->files.count;
+    const struct as_core_file *files_end = c->files.count > 0 ? file + c->files.count : file; // of none: NULL
     for (uint64_t at = 0;;) {
         while (segment < segments_end && segment->end <= at)
             ++segment;

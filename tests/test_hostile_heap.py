@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: MIT
+"""A target's heap is untrusted input: the truth harness's heap is wrecked in seeded ways, live and in its core.
+
+Whatever was done to it, the inspector ends within its bounds of time and memory, with a documented exit code; its
+chunks still cover every byte of every heap once, and its rows add up; where the damage can be seen, it says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tools import debian, fuzz_seeds, harness, vandal
+
+from arenascope import format as fmt
+from arenascope.dump import Dump
+
+TRIALS = int(os.environ.get("HOSTILE_TRIALS", "3"))  # of each kind of damage, under each glibc
+FIRST_SEED = int(os.environ.get("HOSTILE_SEED", "0"))
+SECONDS = 10  # for a heap of some 50 MB
+MEMORY = 1 << 30  # bytes of address space
+EXIT_CODES = {0, 5, 6, 9, 10}  # docs/user-guide.md; never a signal, never 1 (a bug of ours)
+DOUBTS = {
+    fmt.WarningCode.CORRUPT,
+    fmt.WarningCode.TCACHE,
+    fmt.WarningCode.MMAPPED,
+    fmt.WarningCode.SUM,
+    fmt.WarningCode.LAYOUT,
+    fmt.WarningCode.LOCKED,
+    fmt.WarningCode.ALLOCATOR,
+    fmt.WarningCode.ESTIMATED,
+}
+OPTIONS = ("--threads", "6", "--seed", "5", "--slots", "16384", "--operations", "60000", "--biggest-log2", "18")
+
+
+@dataclasses.dataclass
+class Scene:
+    """A victim, and what was seen of it while it was whole."""
+
+    target: int | Path
+    victim: vandal.Victim
+    truth: dict[str, Any]
+    sure: bool
+    scratch: Path
+    memory: int | None  # bytes of address space that the inspector may have
+
+
+def look(arenadump: harness.Arenadump, target: int | Path, scratch: Path, memory: int | None) -> Dump | None:
+    """The dump of a target, made within the bounds; None where the inspector said why there is none."""
+    output = scratch / "look.dump"
+    limit = "unlimited" if memory is None else memory
+    command = ["prlimit", f"--as={limit}", "--core=0", str(arenadump.path), "dump", "--chunks", "-o", str(output)]
+    start = time.monotonic()
+    done = subprocess.run([*command, str(target)], capture_output=True, text=True, timeout=6 * SECONDS, check=False)
+    seconds = time.monotonic() - start
+    assert done.returncode in EXIT_CODES, f"ended with {done.returncode}: {done.stderr}"
+    assert seconds < SECONDS, f"took {seconds:.1f} s"
+    if done.returncode != 0:
+        assert done.stderr.startswith("arenadump: ")
+        return None
+    return Dump(output)
+
+
+def check_cover(dump: Dump) -> None:
+    """Every byte of each heap in one chunk, and no byte in two heaps."""
+    spans = sorted((int(heap["start"]), int(heap["end"])) for heap in dump.heaps)
+    for (_, end), (start, _) in zip(spans, spans[1:]):
+        assert end <= start, f"heaps overlap at {start:#x}"
+    counts = ("in_use", "tcache", "fastbin", "binned", "top", "metadata", "unknown")
+    for i, heap in enumerate(dump.heaps):
+        assert not dump.heap_chunks(i).torn, f"the chunks of heap {i} do not cover it"
+        pages = dump.heap_pages(i)
+        units = sum(int(np.sum(pages[name], dtype=np.uint64)) for name in counts)
+        assert units * fmt.UNIT == int(heap["end"]) - int(heap["start"]), f"the pages of heap {i} do not cover it"
+
+
+def check_rows(dump: Dump) -> None:
+    ledger = dump.totals["ledger"]
+    rows = [int(ledger[name]) for name in fmt.LEDGER_ROWS]
+    codes = {int(w["code"]) for w in dump.warnings}
+    if fmt.UNKNOWN not in rows and int(dump.meta["rss"]) != fmt.UNKNOWN:
+        assert sum(rows) == int(dump.meta["rss"]) or fmt.WarningCode.SUM in codes
+
+
+def is_sure(dump: Dump) -> bool:
+    """True if the dump claims that what it says of malloc is the whole truth (residency apart)."""
+    codes = {int(warning["code"]) for warning in dump.warnings}
+    exact = bool(int(dump.meta["flags"]) & fmt.MetaFlag.EXACT)
+    sure = int(dump.meta["torn_chunks"]) == 0 and not codes & DOUBTS
+    assert sure or not exact
+    return sure
+
+
+def wreck(arenadump: harness.Arenadump, scene: Scene, kind: str, seed: int) -> None:
+    with scene.victim.memory.restored():
+        damage = vandal.KINDS[kind](scene.victim, random.Random(f"{kind} {seed}"))
+        try:
+            dump = look(arenadump, scene.target, scene.scratch, scene.memory)
+            if dump is None:
+                return
+            check_cover(dump)
+            check_rows(dump)
+            if is_sure(dump) and scene.sure:
+                assert not damage.certain, "not a word about it"
+        except AssertionError as error:
+            error.args = (f"{damage.what}\n{error}",)
+            raise
+    if isinstance(scene.target, int):
+        state = Path(f"/proc/{scene.target}/stat").read_text().rpartition(") ")[2][0]
+        assert state not in "tTZX", f"the target was left in state {state}"
+
+
+def scene_of(
+    arenadump: harness.Arenadump,
+    target: int | Path,
+    libc: debian.Libc,
+    scratch: Path,
+    *,
+    memory: int | None,
+    live: Dump,
+) -> Iterator[Scene]:
+    dump = look(arenadump, target, scratch, memory)
+    assert dump is not None
+    reach = vandal.Memory.of_process(target) if isinstance(target, int) else vandal.Memory.of_core(target)
+    with reach:
+        victim = vandal.Victim.from_dump(live, reach, libc.release)
+        yield Scene(target, victim, vandal.sets(dump), is_sure(dump), scratch, memory)
+
+
+@pytest.fixture(scope="module")
+def parked(
+    libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
+    with harness.Churn(harness.under(libc, churn_program, *OPTIONS)) as program:
+        program.ask("go")
+        scratch = tmp_path_factory.mktemp("hostile")
+        dump = look(arenadump, program.pid, scratch, MEMORY)
+        assert dump is not None
+        yield from scene_of(arenadump, program.pid, libc, scratch, memory=MEMORY, live=dump)
+
+
+@pytest.mark.parametrize("kind", vandal.KINDS)
+def test_a_wrecked_heap_is_reported(parked: Scene, arenadump: harness.Arenadump, kind: str) -> None:
+    assert parked.sure
+    for seed in range(FIRST_SEED, FIRST_SEED + TRIALS):
+        wreck(arenadump, parked, kind, seed)
+    # And nothing of it stays behind: whole again, the heap is seen as it was.
+    dump = look(arenadump, parked.target, parked.scratch, parked.memory)
+    assert dump is not None
+    assert is_sure(dump)
+    assert vandal.sets(dump) == parked.truth
+
+
+@pytest.fixture(scope="module")
+def sanitized() -> harness.Arenadump:
+    """The arenadump with ASan and UBSan, as `make fuzz` builds it."""
+    path = Path(os.environ.get("ARENADUMP_SANITIZED", harness.ROOT / "build-fuzz/inspector/cli/arenadump"))
+    if not path.exists():
+        pytest.skip(f"{path} does not exist: make fuzz FUZZ_SECONDS=1 builds it")
+    return harness.Arenadump(path)
+
+
+@pytest.fixture(scope="module")
+def core(
+    libc: debian.Libc, churn_program: Path, sanitized: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
+    """A small core: what malloc has of a process, and all of its headers and notes."""
+    scratch = tmp_path_factory.mktemp("core")
+    path = scratch / "core"
+    with harness.Churn(harness.under(libc, churn_program, *fuzz_seeds.OPTIONS)) as program:
+        program.ask("go")
+        dump = look(sanitized, program.pid, scratch, None)
+        assert dump is not None
+        path.write_bytes(fuzz_seeds.small_core(program.pid, dump, scratch))
+    yield from scene_of(sanitized, path, libc, scratch, memory=None, live=dump)
+
+
+@pytest.mark.parametrize("kind", vandal.KINDS)
+def test_a_wrecked_core_is_reported(core: Scene, sanitized: harness.Arenadump, kind: str) -> None:
+    for seed in range(FIRST_SEED, FIRST_SEED + TRIALS):
+        wreck(sanitized, core, kind, seed)
+
+
+def test_wrecked_headers_and_notes(core: Scene, sanitized: harness.Arenadump) -> None:
+    assert isinstance(core.target, Path)
+    whole = core.target.read_bytes()
+    wrecked = core.scratch / "wrecked"
+    headers = 64 + 56 * int.from_bytes(whole[56:58], "little")
+    for seed in range(FIRST_SEED, FIRST_SEED + 10 * TRIALS):
+        rng = random.Random(f"headers {seed}")
+        data = bytearray(whole)
+        for _ in range(rng.choice([1, 1, 2, 8, 64])):
+            end = rng.choice([64, headers, headers + 8192])  # the notes come first behind the headers
+            place = rng.randrange(end)
+            size = rng.choice([1, 2, 4, 8])
+            data[place : place + size] = rng.choice([rng.randbytes(size), b"\xff" * size, bytes(size), b"\x01" * size])
+        if rng.randrange(8) == 0:
+            del data[rng.randrange(len(data)) :]
+        wrecked.write_bytes(data)
+        try:
+            dump = look(sanitized, wrecked, core.scratch, None)
+            if dump is not None:
+                check_cover(dump)
+                check_rows(dump)
+        except AssertionError as error:
+            error.args = (f"seed {seed}\n{error}",)
+            raise

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""Makes what the fuzzers begin with, from real things: `python -m tools.fuzz_seeds ARENADUMP DIRECTORY`.
+
+DIRECTORY/core, dump, elf and walker are filled: cores of the truth harness under each libc, cut down to what malloc
+keeps in them; dumps of it; a small library with a libc's structures. The walker's inputs are patches to
+DIRECTORY/image.core.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+from arenascope import format as fmt
+from arenascope.dump import Dump
+
+from . import debian, harness, programs
+
+PAGE = 4096
+OPTIONS = ("--threads", "2", "--seed", "3", "--slots", "64", "--operations", "600", "--biggest-log2", "9")
+PATCH = struct.Struct("<BbHII")
+PT_LOAD = 1
+
+Ranges = list[tuple[int, int]]
+
+
+def wanted(dump: Dump) -> Ranges:
+    """The memory that the inspector reads of a process: heaps up to their tops, malloc_state, mp_."""
+    ranges: Ranges = []
+    for i, heap in enumerate(dump.heaps):
+        chunks = dump.heap_chunks(i)
+        top = chunks.addresses[chunks.classes == fmt.ChunkClass.TOP]
+        mmapped = heap["kind"] == fmt.HeapKind.MMAPPED
+        end = int(top[0]) + 32 if len(top) else int(heap["start"]) + 4096 if mmapped else int(heap["end"])
+        ranges.append((int(heap["start"]), end))
+        if mmapped:
+            ranges += [(address, address + 32) for address in chunks.addresses.tolist()]
+    for malloc in dump.mallocs:
+        ranges += [(int(malloc[name]), int(malloc[name]) + 2304) for name in ("main_arena", "mp")]
+    return ranges
+
+
+def shrink(core: Path, keep: Ranges) -> bytes:
+    """The core with the content of these pages only, its mappings and notes as they were."""
+    data = core.read_bytes()
+    header = bytearray(data[:64])
+    (table,) = struct.unpack_from("<Q", header, 32)
+    (count,) = struct.unpack_from("<H", header, 56)
+    pages = sorted({page for start, end in keep for page in range(start // PAGE, (end - 1) // PAGE + 1)})
+    headers: list[tuple[int, ...]] = []
+    content: list[bytes] = []
+    for entry in struct.iter_unpack("<IIQQQQQQ", data[table : table + 56 * count]):
+        kind, flags, offset, address, physical, stored, size, align = entry
+        if kind != PT_LOAD:
+            headers.append(entry)
+            content.append(data[offset : offset + stored])
+            continue
+        at = address
+        for page in [p * PAGE for p in pages if address <= p * PAGE < address + stored]:
+            if page > at:
+                headers.append((kind, flags, 0, at, 0, 0, page - at, align))
+                content.append(b"")
+            headers.append((kind, flags, 0, page, physical, PAGE, PAGE, align))
+            content.append(data[offset + page - address : offset + page - address + PAGE])
+            at = page + PAGE
+        if at < address + size:
+            headers.append((kind, flags, 0, at, 0, 0, address + size - at, align))
+            content.append(b"")
+    struct.pack_into("<Q", header, 32, 64)
+    struct.pack_into("<Q", header, 40, 0)  # no sections
+    struct.pack_into("<HHHHH", header, 54, 56, len(headers), 64, 0, 0)
+    place = 64 + 56 * len(headers)
+    table_bytes = b""
+    for (kind, flags, _, address, physical, stored, size, align), piece in zip(headers, content):
+        table_bytes += struct.pack("<IIQQQQQQ", kind, flags, place, address, physical, stored, size, align)
+        place += len(piece)
+    return bytes(header) + table_bytes + b"".join(content)
+
+
+def tls(core: Path) -> Ranges:
+    """The pages around each thread's thread pointer (NT_PRSTATUS, fs_base)."""
+    notes = subprocess.run(["readelf", "-lW", str(core)], capture_output=True, text=True, check=True).stdout
+    (line,) = [words for words in map(str.split, notes.splitlines()) if words[:1] == ["NOTE"]]
+    at, end = int(line[1], 16), int(line[1], 16) + int(line[4], 16)
+    data, ranges = core.read_bytes(), []
+    while at < end:
+        name_size, size, kind = struct.unpack_from("<III", data, at)
+        at += 12 + (name_size + 3 & ~3)
+        if kind == 1:
+            (pointer,) = struct.unpack_from("<Q", data, at + 112 + 8 * 21)
+            ranges.append((pointer - PAGE, pointer + 64))
+        at += size + 3 & ~3
+    return ranges
+
+
+def small_core(pid: int, dump: Dump, scratch: Path) -> bytes:
+    """A core of a process as gdb's gcore writes it, cut down to what matters by a dump of it."""
+    whole = scratch / f"{pid}.core"
+    gcore = ["gdb", "-nx", "-batch", "-p", str(pid), "-ex", f"generate-core-file {whole}"]
+    subprocess.run(gcore, check=True, capture_output=True)
+    small = shrink(whole, wanted(dump) + tls(whole))
+    whole.unlink()
+    return small
+
+
+def make(arenadump: harness.Arenadump, home: Path) -> None:
+    program = programs.build_portable("churn")
+    for name in ("core", "dump", "elf", "walker"):
+        (home / name).mkdir(parents=True, exist_ok=True)
+    for suite in debian.SUITES:
+        with harness.Churn(harness.under(debian.libc(suite), program, *OPTIONS)) as churn:
+            churn.ask("go")
+            arenadump.check("dump", "--chunks", "-o", home / "dump" / suite, churn.pid)
+            (home / "core" / suite).write_bytes(small_core(churn.pid, Dump(home / "dump" / suite), home))
+    (home / "image.core").write_bytes((home / "core" / "bookworm").read_bytes())
+    library = home / "elf" / "library"
+    source = harness.ROOT / "tests" / "fuzz" / "seed_libc.c"
+    subprocess.run(["gcc", "-O1", "-g", "-shared", "-fPIC", "-nostdlib", "-o", str(library), str(source)], check=True)
+    bare = ["gcc", "-O1", "-s", "-shared", "-fPIC", "-nostdlib", "-Wl,-z,pack-relative-relocs"]
+    if subprocess.run([*bare, "-o", f"{library}-relr", str(source)], check=False, capture_output=True).returncode:
+        subprocess.run([*bare[:-1], "-o", f"{library}-bare", str(source)], check=True)
+    rng = random.Random(1)
+    for i in range(50):
+        patches = [
+            PATCH.pack(
+                rng.randrange(6), rng.choice([0, 1, 8, 16, -16]), rng.getrandbits(16), *rng.choices(range(2**17), k=2)
+            )
+            for _ in range(rng.randrange(1, 9))
+        ]
+        (home / "walker" / f"patches-{i}").write_bytes(b"".join(patches))
+
+
+if __name__ == "__main__":
+    make(harness.Arenadump(Path(sys.argv[1])), Path(sys.argv[2]))
