@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import debian, harness, odd
+from tools import debian, harness, odd, programs
 
 OTHER_ROWS = {"other_file", "other_anon", "other_shmem", "stacks"}
 CHURN = ("--threads", "3", "--seed", "3")
@@ -179,6 +179,19 @@ def test_a_second_libc(arenadump: harness.Arenadump) -> None:
     (second,) = [arena for arena in summary["arenas"] if arena["malloc"] != 0 and arena["system_mem"]]
     assert second["main"]
     assert second["noncontiguous"] or second["ledger"]["in_use"] >= 100 * 1008
+
+
+def test_memory_that_looks_like_mmapped_chunks(arenadump: harness.Arenadump, libc: debian.Libc) -> None:
+    """As Java's tables do: what mp_ counts tells the true ones."""
+    try:
+        program = programs.build_portable("odd/decoys")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    with odd.running(libc.command(program)) as pid:
+        summary = arenadump.summary(pid)
+        check_sum(summary, pid)
+    assert summary["warnings"] == []
+    assert summary["chunks"]["mmapped"]["count"] == summary["mallocs"][0]["n_mmaps"] == 5
 
 
 # --- containers, so to speak ---

@@ -167,7 +167,10 @@ static bool holds_something(const struct as_heap_layout *layout, const uint8_t *
 // Without thread pointers: a tcache is a chunk in use of the right size, whose counts agree with its lists. An empty one of
 // before 2.42 is all zeros and cannot be told from the application's: it holds nothing, so only its own 600 bytes count as in
 // use. `known` are those that threads gave.
-static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_peek *peek, struct as_error *err)
+//
+// *none: there is no tcache at all, as no chunk can be one. That is sure only where the whole heap could be walked.
+static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_peek *peek, bool *none,
+                           struct as_error *err)
 {
     const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
     const struct as_heap_layout *layout = &libc->layout.heap;
@@ -181,8 +184,8 @@ static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_pe
         return false;
     bool ok = true;
     size_t faults = h->faults.count;
+    uint64_t torn = 0;
     for (uint32_t i = 0; ok && i < h->heaps.count; i++) {
-        uint64_t torn = 0;
         struct as_heap before = h->heaps.items[i];
         if (h->arenas.items[before.arena].libc_index == libc_index)
             ok = as_walk_heap(h, i, &w, &c.sink, NULL, &torn);
@@ -191,13 +194,17 @@ static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_pe
     }
     h->faults.count = faults; // the walk that counts will note them again
     as_window_close(&w);
+    *none = ok && torn == 0 && !h->missing;
     for (size_t i = 0; ok && i < c.found.count; i++) {
         uint8_t bytes[MAX_TCACHE_SIZE];
         size_t first = h->cached.count;
         size_t first_fault = h->faults.count;
         if (!as_target_read(h->target, c.found.items[i], bytes, (size_t)layout->tcache_size) ||
-            !holds_something(layout, bytes) || !as_tcache_plausible(h, libc, &h->pars.items[libc_index], bytes))
+            !holds_something(layout, bytes) || !as_tcache_plausible(h, libc, &h->pars.items[libc_index], bytes)) {
+            *none &= layout->tcache_counts_down; // else it may be an empty one
             continue;
+        }
+        *none = false;
         ok = tcache_read(h, libc_index, peek, c.found.items[i], NULL, err);
         if (h->faults.count != first_fault) { // its lists are none: it was the application's after all
             h->faults.count = first_fault;
@@ -244,7 +251,11 @@ bool as_caches_find(struct as_heaps *h, struct as_error *err)
         if (!as_has_tcache(h, i) || (i == 0 && !unknown))
             continue;
         h->tcache_searched = true;
-        ok = as_sort_u64(h->cached.items, h->cached.count, err) && tcaches_search(h, i, &peek, err);
+        bool none = false;
+        ok = as_sort_u64(h->cached.items, h->cached.count, err) && tcaches_search(h, i, &peek, &none, err);
+        for (size_t k = 0; i == 0 && none && k < h->threads.count; k++)
+            if (h->threads.items[k].tcache == AS_UNKNOWN)
+                h->threads.items[k].tcache = h->threads.items[k].tcache_count = h->threads.items[k].tcache_bytes = 0;
     }
     ok = ok && as_sort_u64(h->cached.items, h->cached.count, err);
     drop_duplicates(h);

@@ -170,6 +170,8 @@ static inline bool as_tcache_chunk_size(const struct as_heap_layout *layout, uin
 
 // The mmapped chunks of every libc, by stepping through the anonymous mappings that nothing else claims (mmapped.c).
 bool as_mmapped_find(struct as_heaps *h, struct as_error *err);
+// Drops the `count` maps, `bytes` long together, that h->mmapped holds too many (decoys.c). False: which, cannot be told.
+bool as_mmapped_drop_decoys(struct as_heaps *h, uint64_t count, uint64_t bytes);
 
 // The span of the heap that holds an address, or NULL.
 static inline const struct as_span *as_heaps_at(const struct as_heaps *h, uint64_t address)

@@ -273,6 +273,15 @@ bool as_mmapped_find(struct as_heaps *h, struct as_error *err)
         ok = search_all(&s, err);
     }
     as_vec_free(&residency);
+    if (ok && s.want_count != AS_UNKNOWN && s.count > s.want_count && s.bytes > s.want_bytes) {
+        // Less than a page of the excess may be hidden by drift.
+        uint64_t page = h->target->page_size;
+        uint64_t excess = (s.bytes - s.want_bytes + page - 1) / page * page;
+        if (as_mmapped_drop_decoys(h, s.count - s.want_count, excess)) {
+            s.count = s.want_count;
+            s.bytes -= excess;
+        }
+    }
     if (ok && s.want_count == AS_UNKNOWN)
         return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                               "mp_ was not found: mmapped chunks cannot be held against its count");

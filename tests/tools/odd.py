@@ -43,6 +43,7 @@ def running(command: list[str], *, ready: str = "ready", **environment: str) -> 
                     break
             else:
                 pytest.fail(f"{command} ended early: {process.wait()}")
+            wait_for(lambda: state(process.pid) == "S")  # on its way from here to there it may map another page
             yield process.pid
         finally:
             process.kill()
