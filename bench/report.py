@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""The report at scale: how long and how much memory for a dump of a large heap, and how the page behaves in Chromium.
+
+    report.py [DUMP]    without a dump, that of a process of --megabytes in --threads arenas (bench/hoard.c)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from run import hoard
+
+ROOT = Path(__file__).resolve().parents[1]
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+FRAMES = 120
+
+# Pans by 7 pixels a frame, as a hand would; how long each frame took to come, by the browser's own clock, and how much of
+# that our script had.
+PAN = """
+async (frames) => {
+  const map = window.arenascope, between = [], own = [];
+  let last = await new Promise(requestAnimationFrame);
+  for (let i = 0; i < frames; i++) {
+    const way = i < frames / 2 ? -7 : 7;
+    map.pan(way, way / 2);
+    const now = await new Promise(requestAnimationFrame);
+    between.push(now - last);
+    last = now;
+    const before = performance.now();
+    for (const view of map.views) view.draw();
+    own.push(performance.now() - before);
+  }
+  return { between, own };
+}
+"""
+
+
+def rendered(dump: Path, page: Path) -> tuple[float, int]:
+    """Seconds and peak resident bytes of `arenascope report`."""
+    command = [sys.executable, "-m", "arenascope", "report", str(dump), "-o", str(page)]
+    before = time.perf_counter()
+    pid = os.posix_spawn(command[0], command, os.environ)
+    _, status, usage = os.wait4(pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(command)} failed")
+    return time.perf_counter() - before, usage.ru_maxrss * 1024
+
+
+def in_browser(page: Path) -> dict[str, Any]:
+    """First paint and panning, by Chromium's own timing."""
+    from playwright.sync_api import sync_playwright
+
+    found: dict[str, Any] = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        tab = browser.new_page(viewport={"width": 1280, "height": 860})
+        tab.goto(page.as_uri())
+        tab.wait_for_selector("html[data-ready]", timeout=60_000)
+        paints = tab.evaluate("performance.getEntriesByType('paint').map(e => [e.name, e.startTime])")
+        marks = tab.evaluate("performance.getEntriesByType('mark').map(e => [e.name, e.startTime])")
+        found.update(paints)
+        found.update(marks)
+        tab.evaluate("document.getElementById('map').scrollIntoView({behavior: 'instant'})")
+        for name, zoom in (("whole", 1), ("pages", 12), ("units", 100)):
+            tab.evaluate(f"arenascope.whole(); arenascope.zoom(arenascope.views[0], {zoom})")
+            tab.evaluate(PAN, 10)
+            found[f"pan {name}"] = tab.evaluate(PAN, FRAMES)
+        browser.close()
+    return found
+
+
+def percentile(values: list[float], share: float) -> float:
+    return sorted(values)[int(share * (len(values) - 1))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dump", type=Path, nargs="?")
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("--megabytes", type=int, default=10_000)
+    parser.add_argument("--threads", type=int, default=64)
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="arenascope-bench-") as folder:
+        dump = options.dump or Path(folder) / "bench.dump"
+        if not options.dump:
+            with hoard(options.build / "bench/hoard", options.megabytes, options.threads) as target:
+                program = options.build / "inspector/cli/arenadump"
+                subprocess.run([program, "dump", target.pid, "-o", str(dump)], check=True)
+        page = Path(folder) / "report.html"
+        rendered(dump, page)
+        seconds, memory = min(rendered(dump, page) for _ in range(3))
+        figures = [
+            ("rendering", seconds, "s", 3.0),
+            ("memory", memory / 1e6, "MB", 300.0),
+            ("file", page.stat().st_size / 1e6, "MB", 5.0),
+        ]
+        browser = in_browser(page)
+        figures.append(("first contentful paint", browser["first-contentful-paint"] / 1000, "s", 1.0))
+        figures.append(("map painted", browser["map-painted"] / 1000, "s", 1.0))
+        for name in ("whole", "pages", "units"):
+            pan = browser[f"pan {name}"]
+            figures.append((f"pan, {name}: a frame, median", percentile(pan["between"], 0.5), "ms", 16.8))
+            figures.append((f"pan, {name}: a frame, 95 %", percentile(pan["between"], 0.95), "ms", 17.5))
+            figures.append((f"pan, {name}: our part, 95 %", percentile(pan["own"], 0.95), "ms", 8.0))
+    table = Table(title="The report at scale")
+    for column in ("what", "measured", "wanted"):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    for what, value, unit, wanted in figures:
+        style = "" if value <= wanted else "red"
+        table.add_row(what, f"{value:.3g} {unit}", f"≤ {wanted:g} {unit}", style=style)
+    Console().print(table)
+    if options.json:
+        options.json.write_text(json.dumps({what: value for what, value, _, _ in figures}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
