@@ -79,6 +79,12 @@ class Dump:
         self.chunks: Final[NDArray[np.uint32] | None] = sections.get("chunks")
         self._strings: Final = sections["strings"].tobytes()
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the dump to a new file of mode 0600: one that was captured has no name of its own any more."""
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(self._data)
+
     def bytes_at(self, offset: int) -> bytes:
         """The string at an offset into section "strings", as the target had it; empty for an offset outside."""
         offset = int(offset)

@@ -47,6 +47,7 @@ def report(
     With a second target, the page compares the two: before and after. It is one file, complete in itself.
     """
     # matplotlib takes a second to import: not for those who want something else.
+    from arenascope.report import stills
     from arenascope.report.html import render
     from arenascope.report.model import build
 
@@ -58,6 +59,9 @@ def report(
                 looks.append(capture(each, for_arenadump(mode, layout_source, chunks=wanted)))
     with waiting("drawing"):
         write(output, render(build(looks)))
+        for kind, folder in (("png", png), ("svg", svg)):
+            if folder is not None:
+                stills.write(looks, folder, kind)
     click.echo(f"{output}: open it in a browser", err=True)
 
 

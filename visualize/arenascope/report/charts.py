@@ -8,7 +8,6 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -150,12 +149,3 @@ def _attributes(style: str) -> str:
     if classes:
         found.append(f'class="{" ".join(classes)}"')
     return " ".join(found)
-
-
-def as_png(figure: Figure, path: Any) -> None:
-    """Write the figure as a PNG, at twice the resolution of a screen."""
-    figure.set_facecolor("white")
-    with mpl.rc_context({**STYLE, "savefig.dpi": 200}):
-        FigureCanvasAgg(figure).print_png(path, pil_kwargs={}, metadata={"Software": None})
-
-

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""Pictures for elsewhere: the map as a still with its legend and the verdict, the charts, and the C program's heat maps."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from arenascope.capture import run_arenadump
+from arenascope.report import charts, figures
+from arenascope.report.colours import BACKGROUND, LOOKS
+from arenascope.report.compare import changes
+from arenascope.report.facts import Facts
+from arenascope.report.pages import DumpPages
+from arenascope.report.regions import arena_names, regions
+from arenascope.report.rules import judge
+from arenascope.text import printable, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from arenascope.capture import Look
+    from arenascope.report.regions import Regions
+
+ACROSS: Final = 1600  # pixels of the map, at most
+ASPECT: Final = 2
+DPI: Final = 160
+TITLE: Final = 88  # characters a line
+LABEL_APART: Final = 0.028  # of the map's height, between names of arenas
+
+
+class Band(NamedTuple):
+    """The pages of one arena: rows from `y` on."""
+
+    arena: int
+    first: int
+    count: int
+    y: int
+
+
+def write(looks: Sequence[Look], folder: str, kind: str) -> list[Path]:
+    """Write the stills as `kind` ("png" or "svg") files of mode 0600 into a directory; heat maps with the PNGs."""
+    place = Path(folder)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    written = []
+    for name, figure in _figures(looks):
+        path = place / f"{name}.{kind}"
+        path.unlink(missing_ok=True)  # a symlink of that name is replaced, not followed
+        path.touch(mode=0o600, exist_ok=False)
+        with mpl.rc_context({**charts.STYLE, "svg.hashsalt": name}):
+            figure.set_facecolor("white")
+            figure.set_dpi(DPI)
+            if kind == "svg":
+                FigureCanvasSVG(figure).print_svg(str(path), metadata={"Date": None})
+            else:
+                FigureCanvasAgg(figure).print_png(str(path), metadata={"Software": None})
+        written.append(path)
+    if kind == "png":
+        for look, side in zip(looks, _sides(looks)):
+            _heat_maps(look, place / f"heaps{'-' if side else ''}{side}")
+    return written
+
+
+def _heat_maps(look: Look, folder: Path) -> None:
+    """What `arenadump png` draws, of the very dump that the page shows."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    dump = folder / "heaps.arenascope"
+    look.dump.save(dump)
+    try:
+        run_arenadump(["png", "-o", str(folder), "--", str(dump)])
+    finally:
+        dump.unlink()
+
+
+def _sides(looks: Sequence[Look]) -> list[str]:
+    return [""] if len(looks) == 1 else ["before", "after"]
+
+
+def _figures(looks: Sequence[Look]) -> Iterator[tuple[str, Figure]]:
+    dumps = [look.dump for look in looks]
+    laid = regions(dumps)
+    facts = [Facts(look.dump, from_dump=look.from_dump) for look in looks]
+    states = [DumpPages(dump, laid, index).states() for index, dump in enumerate(dumps)]
+    if laid.total:
+        yield "map", _map(facts, laid, states)
+    sizes = figures.by_chunk_size(dumps[-1])
+    if sizes:
+        yield "sizes", charts.draw(sizes, "chunk size, from", apart="stranded by pins")
+    runs = figures.by_free_run(states[-1], laid, facts[-1].summary["target"]["page_size"])
+    if runs:
+        yield "runs", charts.draw(runs, "length of the run of free pages, from")
+
+
+def _map(facts: list[Facts], laid: Regions, states: list[NDArray[np.uint8]]) -> Figure:
+    names = arena_names(facts[0].dump) | arena_names(facts[-1].dump)
+    with mpl.rc_context(charts.STYLE):
+        across = len(states)
+        figure = Figure(figsize=(12, 7.2), layout="constrained")
+        axes = figure.subplots(1, across, squeeze=False)[0]
+        for place, state, side in zip(axes, states, ["before", "after"]):
+            _one_map(place, laid, state & 0xF, names, ASPECT / across)
+            if across > 1:
+                place.set_title(side, loc="left", fontsize=11)
+        target = facts[-1].summary["target"]
+        who = f"{printable(target['comm'])}" + (f" (pid {target['pid']})" if target["pid"] else "")
+        words = f"{who}: {_verdict(facts)}"
+        figure.suptitle(textwrap.fill(words, TITLE), x=0.01, ha="left", fontsize=14, fontweight="bold", parse_math=False)
+        page = facts[-1].summary["target"]["page_size"]
+        patches = []
+        for colour, look in LOOKS.items():
+            held = [int(((state & 0xF) == colour).sum()) * page for state in states]
+            if any(held):
+                label = f"{look.name}, {' → '.join(map(size, held))}"
+                patches.append(Patch(facecolor=look.phusion, edgecolor="#999999", linewidth=0.5, label=label))
+        figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    return figure
+
+
+def _verdict(facts: list[Facts]) -> str:
+    if len(facts) > 1:
+        return changes(facts[0], facts[-1]).lead
+    verdict = judge(facts[0])
+    return " ".join([verdict.lead, *(finding.says for finding in verdict.findings[:1])])
+
+
+def _one_map(axes: Axes, laid: Regions, colours: NDArray[np.uint8], names: dict[int, str], aspect: float) -> None:
+    width = max(32, int(np.ceil(np.sqrt(laid.total * aspect))))
+    bands, height = _bands(laid, width)
+    cells = np.zeros((height, width), np.uint8)
+    flat = cells.reshape(-1)
+    for band in bands:
+        flat[band.y * width : band.y * width + band.count] = colours[band.first : band.first + band.count]
+    axes.imshow(blended(cells, -(-width // ACROSS)), interpolation="none", aspect="auto", extent=(0, width, height, 0))
+    ticks: list[Any] = []
+    for band in bands:
+        middle = band.y + -(-band.count // width) / 2
+        if not ticks or middle - ticks[-1][0] >= LABEL_APART * height:
+            ticks.append((middle, "mmapped" if band.arena < 0 else names[laid.arenas[band.arena]]))
+    axes.set_yticks([at for at, _ in ticks], [name for _, name in ticks], fontsize=8)
+    axes.set_xticks([])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+
+
+def _bands(laid: Regions, width: int) -> tuple[list[Band], int]:
+    """Each arena from a row of its own on, as the page's map has them."""
+    gap = max(1, round(laid.total / width / 100))
+    bands, y = [], 0
+    edges = np.flatnonzero(np.diff(laid.arena)) + 1
+    for group in np.split(np.arange(len(laid.arena)), edges):
+        count = int(laid.pages[group].sum())
+        if count:
+            bands.append(Band(int(laid.arena[group[0]]), int(laid.first[group[0]]), count, y))
+            y += -(-count // width) + gap
+    return bands, max(y - gap, 1)
+
+
+def blended(cells: NDArray[np.uint8], factor: int) -> NDArray[np.uint8]:
+    """An image of cells; squares of factor × factor become one pixel, with the mean of their light."""
+    palette = np.array([_rgb(BACKGROUND), *(_rgb(look.phusion) for look in LOOKS.values())], np.uint8)
+    if factor == 1:
+        return palette[cells]
+    height, width = (-(-side // factor) for side in cells.shape)
+    padded = np.zeros((height * factor, width * factor), np.uint8)
+    padded[: cells.shape[0], : cells.shape[1]] = cells
+    scaled = palette / 255.0
+    linear = np.where(scaled <= 0.04045, scaled / 12.92, ((scaled + 0.055) / 1.055) ** 2.4)  # noqa: PLR2004 - sRGB's
+    squares = padded.reshape(height, factor, width, factor)
+    light = np.zeros((height, width, 3))
+    for colour in np.unique(cells):
+        light += (squares == colour).mean(axis=(1, 3))[..., None] * linear[colour]
+    encoded = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)  # noqa: PLR2004
+    return np.rint(encoded * 255).astype(np.uint8)
+
+
+def _rgb(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
