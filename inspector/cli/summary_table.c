@@ -282,10 +282,10 @@ static void put_pins(struct as_writer *w, const struct as_view *v, const struct 
     as_put(w, "\n");
     for (uint64_t i = 0; i < pins->count && i < WORST; i++) {
         const struct as_dump_size *s = &v->sizes[pins->order[i]];
-        char stranded[AS_SIZE_TEXT], tail[AS_SIZE_TEXT];
-        as_put(w, "  %10" PRIu64 " B %10" PRIu64 " %11" PRIu64 " %11s %8" PRIu64 " %11s\n", s->chunk_size, s->pin_count,
-               s->pin_pages, as_format_size(s->pin_stranded, stranded), s->tail_count,
-               as_format_size(s->tail_bytes, tail));
+        char stranded[AS_SIZE_TEXT], tail[AS_SIZE_TEXT], pages[24];
+        snprintf(pages, sizeof pages, s->pin_pages == UINT64_MAX ? "unknown" : "%" PRIu64, s->pin_pages);
+        as_put(w, "  %10" PRIu64 " B %10" PRIu64 " %11s %11s %8" PRIu64 " %11s\n", s->chunk_size, s->pin_count, pages,
+               as_format_size(s->pin_stranded, stranded), s->tail_count, as_format_size(s->tail_bytes, tail));
     }
 }
 
