@@ -155,6 +155,7 @@ bool as_process_catch(struct as_process *p, const struct as_critical *critical, 
         nanosleep(&(struct timespec){.tv_nsec = BETWEEN_MS * 1000000L}, NULL);
     }
     t->stopped = true;
+    as_target_send_back(t); // locks and stacks have been read: smaps, or a clone, is to find it as it was
     return true;
 }
 

@@ -237,7 +237,6 @@ static bool read_maps(struct as_process *p, struct as_error *err)
 
 bool as_process_refresh_maps(struct as_process *p, struct as_error *err)
 {
-    as_target_send_back(&p->base); // smaps is to count what it would have, had we not looked at an arena's lock
     // Empty when the thread through which we look has just ended: try another one.
     for (int attempt = 0; attempt < 3; ++attempt) {
         if (!as_process_view(p, err) || !read_maps(p, err))
