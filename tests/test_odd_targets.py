@@ -123,6 +123,20 @@ def test_go(arenadump: harness.Arenadump) -> None:
         process.kill()
 
 
+if shutil.which("javac"):  # too much to install for one test
+
+    def test_java(arenadump: harness.Arenadump) -> None:
+        """Its heap is its own, and glibc's malloc serves the virtual machine, whose threads never quite stand still."""
+        source = programs.SOURCES / "odd/Idle.java"
+        with odd.running(["java", "-Xmx64m", str(source)]) as pid:
+            summary = arenadump.summary(pid)
+        assert summary["allocator"]["malloc"] == "glibc"
+        assert sum(summary["ledger"].values()) == summary["kernel"]["rss"]
+        assert summary["ledger"]["unknown"] == 0
+        assert summary["chunks"]["mmapped"]["count"] == summary["mallocs"][0]["n_mmaps"]
+        assert {warning["code"] for warning in summary["warnings"]} <= {"note", "locked"}
+
+
 def test_the_malloc_of_a_program(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """One that hands requests on to glibc's: the answer is doubtful, and what sits in the arenas is right."""
     source, library = tmp_path / "mine.c", tmp_path / "libmine.so"
