@@ -41,6 +41,7 @@ class Finding(NamedTuple):
     command: str | None = None  # what brings those bytes back
     lights: str | None = None  # what to light up on the map: "row:…", "state:…"
     estimate: str | None = None  # under which assumption `held` is right
+    part: bool = False  # of what other findings count
 
 
 Rule = Callable[["Facts"], Optional[Finding]]
@@ -57,8 +58,8 @@ class Verdict(NamedTuple):
 def judge(facts: Facts) -> Verdict:
     """Apply every rule."""
     findings = [finding for rule in RULES for finding in (rule(facts),) if finding]
-    # What changes how everything else is to be read comes first, then by size.
-    findings.sort(key=lambda finding: (finding.rule not in FIRST, -(finding.held or 0)))
+    # What changes how everything else is to be read comes first, then by size; last what tells of a part once more.
+    findings.sort(key=lambda finding: (finding.rule not in FIRST, finding.part, -(finding.held or 0)))
     return Verdict(_lead(facts), findings, list(_caveats(facts)))
 
 
@@ -165,9 +166,9 @@ def idle_arenas(facts: Facts) -> Finding | None:
         free,
         f"{len(idle)} of {plural(len(arenas), 'arena')} {verb} no thread, and {size(free)} of free memory.",
         f"These were made for threads that have ended: {named}{rest}. New threads reuse them; until then nobody allocates "
-        f"there. The process has {plural(facts.summary['target']['threads'], 'thread')}. (Part of the free memory "
-        "that the other findings count.)",
+        f"there. The process has {plural(facts.summary['target']['threads'], 'thread')}. Other rows count this memory too.",
         lights="idle",
+        part=True,
     )
 
 
@@ -204,6 +205,7 @@ def large_blocks(facts: Facts) -> Finding | None:
         f"{size(held)} is in {plural(blocks, 'large block')} with mappings of their own, the largest of {size(largest)}.",
         "They are in use: free() returns such a block to the kernel at once. No trim makes them smaller.",
         lights="row:mmapped_in_use",
+        part=True,
     )
 
 
@@ -259,7 +261,7 @@ def in_use(facts: Facts) -> Finding | None:
     if held is None or held < MOST * facts.whole:
         return None
     sizes = facts.largest_in_use
-    which = f" Chunks of {count(sizes[0])} bytes hold the most: {count(sizes[1])} of them, {size(sizes[2])}." if sizes else ""
+    which = f" Most of it by size: {plural(sizes[1], 'chunk')} of {count(sizes[0])} bytes, {size(sizes[2])}." if sizes else ""
     return Finding(
         "in use",
         held,
@@ -296,6 +298,9 @@ def _lead(facts: Facts) -> str:
         return "How much of this process was resident is not known."
     if facts.summary["allocator"]["malloc"] != "glibc":
         return f"{size(rss)} resident."
+    other = _sum(facts.row(row) for row in OTHER_ROWS)
+    if rss is not None and other is not None and other >= MOST * rss:
+        return f"{size(rss)} resident; {size(rss - other)} of it is malloc's."
     if rss is None:
         return f"{size(held)} of what was resident is in use."
     return f"{size(rss)} resident; {size(held)} is in use."

@@ -7,6 +7,7 @@ import { Pyramid, parseColour } from "./pyramid.js";
 
 const GUTTER = 96; // CSS pixels, for the arenas' names; none where there is little room
 const ROOM = 560;
+const LEAST_SCALE = 1 / 4096; // pixels a cell
 const GRID_FROM = 6; // pixels a cell
 const LETTERS_FROM = 20;
 const UNITS_FROM = 40;
@@ -70,7 +71,8 @@ export class View {
   // The scale at which all of the map is seen.
   wholeScale() {
     const margin = 12;
-    return Math.min((this.width - this.gutter - margin) / this.layout.width, (this.height - margin) / this.layout.height);
+    const scale = Math.min((this.width - this.gutter - margin) / this.layout.width, (this.height - margin) / this.layout.height);
+    return Math.max(scale, LEAST_SCALE); // a canvas that is not shown has no size
   }
 
   // Cell coordinates of a point of the canvas, and back.
