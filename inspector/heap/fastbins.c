@@ -4,6 +4,7 @@
 #include "heap/peek.h"
 
 #include <string.h>
+#include <sys/random.h>
 
 enum {
     FASTBINS = 10,
@@ -51,11 +52,12 @@ void as_fast_note(struct as_fast_notes *n, uint64_t chunk, uint64_t size, uint64
 struct index {
     AS_VEC(uint32_t) slots; // number of a note, plus one
     uint64_t mask;
+    uint64_t multiplier; // a random one: chunks cannot be placed so that they collide
 };
 
 static uint64_t slot_of(const struct index *x, uint64_t chunk)
 {
-    return ((chunk / AS_ALIGNMENT) * UINT64_C(0x9E3779B97F4A7C15) >> 24) & x->mask;
+    return ((chunk / AS_ALIGNMENT) * x->multiplier >> 24) & x->mask;
 }
 
 static bool index_notes(struct index *x, const struct as_fast_notes *n, struct as_error *err)
@@ -66,6 +68,10 @@ static bool index_notes(struct index *x, const struct as_fast_notes *n, struct a
     if (!as_vec_reserve(&x->slots, slots, err))
         return false;
     x->mask = slots - 1;
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
+        random = 0; // early in a machine's life: as good as before
+    x->multiplier = (random ^ UINT64_C(0x9E3779B97F4A7C15)) | 1;
     for (size_t i = 0; i < n->links.count; i++) {
         uint64_t at = slot_of(x, n->links.items[i].chunk & ~(uint64_t)BIN_MASK);
         while (x->slots.items[at] != 0)
@@ -139,7 +145,7 @@ static bool follow_list(struct as_heaps *h, uint32_t arena, int bin, struct as_p
         struct free_chunk c;
         if (chunk == tortoise)
             return as_heaps_fault(h, arena, UINT32_MAX, chunk, "a fastbin's list comes back to itself");
-        if (chunk % AS_ALIGNMENT != 0 || !as_peek(peek, chunk, &c, sizeof c) ||
+        if (chunk % AS_ALIGNMENT != 0 || !as_heaps_at(h, chunk) || !as_peek(peek, chunk, &c, sizeof c) ||
             (c.size & ~(uint64_t)AS_FLAG_BITS) != AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT)
             return as_heaps_fault(h, arena, UINT32_MAX, chunk, "a fastbin's list leaves its chunks");
         if ((n & (n - 1)) == 0)
