@@ -87,6 +87,7 @@ int main(int argc, char **argv)
 {
     const char *cause = argc == 2 ? argv[1] : "";
     setvbuf(stdout, NULL, _IONBF, 0); // a buffer would be a large block, for which malloc tidies its fastbins up
+    filled(1000);                     // a process that never used malloc is another matter
     if (!strcmp(cause, "free-pages")) {
         allocate_and_free(blocks, 1000, 64 << 10, 1000);
     } else if (!strcmp(cause, "withheld")) {
@@ -94,6 +95,7 @@ int main(int argc, char **argv)
         in_threads(fill_and_idle, THREADS, 1);
     } else if (!strcmp(cause, "pins")) {
         allocate_and_free(blocks, 200000, 88, 60); // 96-byte chunks, one in use on most pages
+        free(filled(64 << 10));                    // has malloc move what is in fastbins into bins
     } else if (!strcmp(cause, "idle-arenas")) {
         in_threads(fill_and_end, THREADS, 0);
     } else if (!strcmp(cause, "tcache")) {

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""The verdict: each cause with a process that shows it, its numbers held against the ledger."""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import synthetic_dump as synthetic
+from tools import harness, programs
+
+from arenascope.dump import Dump
+from arenascope.report.compare import changes
+from arenascope.report.facts import Facts
+from arenascope.report.rules import FIRST, RULES, Finding, judge
+
+JEMALLOC = ctypes.util.find_library("jemalloc")
+
+
+@contextmanager
+def process(cause: str, **environment: str) -> Iterator[int]:
+    """tests/programs/causes, when it has made that cause."""
+    command = [str(programs.build("causes", "-lpthread")), cause]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **environment}) as running:
+        try:
+            assert running.stdout
+            assert running.stdout.readline() == b"ready\n"
+            yield running.pid
+        finally:
+            running.kill()
+
+
+def facts_of(arenadump: harness.Arenadump, pid: int | str, folder: Path, *options: str) -> Facts:
+    path = folder / "dump"
+    arenadump.check("dump", *options, "-o", path, pid)
+    return Facts(Dump(path))
+
+
+def found(facts: Facts) -> dict[str, Finding]:
+    return {finding.rule: finding for finding in judge(facts).findings}
+
+
+def row(*names: str) -> Any:
+    return lambda facts: sum(facts.summary["ledger"][name] for name in names)
+
+
+# Cause, the rule that must see it, and what that must hold.
+CAUSES = {
+    "free-pages": ("free pages kept", lambda facts: facts.summary["forecast"]["malloc_trim"]),
+    "withheld": ("withheld tops", row("withheld")),
+    "pins": ("stranded by pins", row("stranded")),
+    "tcache": ("cached", row("tcache", "fastbin")),
+    "fastbin": ("cached", row("tcache", "fastbin")),
+    "mmapped": ("large blocks", row("mmapped_in_use")),
+    "not-malloc": ("not malloc's", row("other_file", "other_anon", "other_shmem", "stacks")),
+    "returned": ("gone already", lambda facts: facts.summary["absent"]["returned"]),
+    "in-use": ("in use", row("in_use", "mmapped_in_use")),
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_process_that_shows_the_cause(cause: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process(cause) as pid:
+        facts = facts_of(arenadump, pid, tmp_path)
+    rule, held = CAUSES[cause]
+    verdict = judge(facts)
+    assert verdict.findings[0].rule == rule or verdict.findings[0].held >= found(facts)[rule].held  # type: ignore[operator]
+    assert found(facts)[rule].held == held(facts) > 10 << 20
+    assert not verdict.caveats
+
+
+def test_the_command_does_what_was_forecast(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    if not shutil.which("gdb"):
+        pytest.skip("gdb is not installed")
+    with process("free-pages") as pid:
+        before = harness.smaps(pid, "Rss")
+        finding = found(facts_of(arenadump, pid, tmp_path))["free pages kept"]
+        assert finding.command
+        assert finding.held
+        subprocess.run(finding.command, shell=True, check=True, capture_output=True)
+        came_back = before - harness.smaps(pid, "Rss")
+    # gdb itself makes some pages of libraries resident.
+    assert finding.held - (1 << 20) <= came_back <= finding.held
+
+
+def test_what_raised_the_threshold_is_told(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process("withheld") as pid:
+        raised = found(facts_of(arenadump, pid, tmp_path))["withheld tops"].why
+    assert "32.0 MiB here: glibc raised it from 128.0 KiB" in raised
+    with process("withheld", GLIBC_TUNABLES="glibc.malloc.trim_threshold=33554432") as pid:
+        set_by_hand = found(facts_of(arenadump, pid, tmp_path))["withheld tops"].why
+    assert "32.0 MiB here." in set_by_hand
+
+
+def test_pins_are_named_by_size(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process("pins") as pid:
+        why = found(facts_of(arenadump, pid, tmp_path))["stranded by pins"].why
+    assert "chunks of 96 bytes keep" in why
+
+
+def test_idle_arenas_are_named(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process("idle-arenas") as pid:
+        facts = facts_of(arenadump, pid, tmp_path)
+    finding = found(facts)["idle arenas"]
+    arenas = [arena for arena in facts.summary["arenas"] if not arena["main"]]
+    assert finding.says.startswith("8 of 9 arenas have no thread")
+    assert sum(arena["address"] in finding.why for arena in arenas) == 3
+    rows = ("tcache", "fastbin", "stranded", "releasable", "withheld")
+    assert finding.held == sum(arena["ledger"][name] for arena in arenas for name in rows)
+    assert finding.part  # and so never the headline: "free pages kept" has the same bytes
+    assert judge(facts).findings[0].rule == "free pages kept"
+
+
+def test_another_allocator(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    if not JEMALLOC:
+        pytest.skip("libjemalloc2 is not installed")
+    with process("in-use", LD_PRELOAD=JEMALLOC) as pid:
+        facts = facts_of(arenadump, pid, tmp_path)
+    first = judge(facts).findings[0]
+    assert first.rule == "another allocator"
+    assert "jemalloc" in first.says
+    assert first.held == facts.summary["ledger"]["other_anon"] > 60 << 20
+    assert "malloc_trim(0)" not in "".join(finding.command or "" for finding in judge(facts).findings)
+
+
+def test_a_core_that_lost_residency(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    if not shutil.which("gcore"):
+        pytest.skip("gdb is not installed")
+    with process("tcache") as pid:
+        subprocess.run(["gcore", "-o", str(tmp_path / "core"), str(pid)], check=True, capture_output=True)
+    facts = facts_of(arenadump, str(tmp_path / f"core.{pid}"), tmp_path)
+    verdict = judge(facts)
+    assert verdict.lead == "How much of this process was resident is not known."
+    assert [finding.rule for finding in verdict.findings] == ["residency unknown"]
+    assert facts.gdb("anything") is None
+
+
+def swapped(made: dict[str, np.ndarray[Any, Any]]) -> None:
+    made["meta"][0]["rss"] = 40 << 20
+    made["totals"][0]["ledger"]["in_use"] = 10 << 20
+    made["totals"][0]["ledger"]["swapped_in_use"] = 30 << 20
+
+
+def test_swapped_memory(tmp_path: Path) -> None:
+    # No swap can be counted on here: a dump that says so.
+    made = synthetic.sections()
+    swapped(made)
+    facts = Facts(Dump(synthetic.write(tmp_path / "dump", made)))
+    assert found(facts)["swapped"].held == 30 << 20
+
+
+def test_every_rule_is_tested() -> None:
+    seen = {rule for rule, _ in CAUSES.values()} | {"idle arenas", "swapped", *FIRST}
+    assert len(RULES) == len(seen)
+
+
+def test_two_dumps_in_a_sentence(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process("free-pages") as one, process("returned") as other:
+        facts = []
+        for name, pid in (("one", one), ("other", other)):
+            (tmp_path / name).mkdir()
+            facts.append(facts_of(arenadump, pid, tmp_path / name))
+    change = changes(*facts)
+    assert change.lead.endswith("MiB less.")
+    assert any(words.startswith("releasable fell from 62.") for words in change.rows)
+    assert change.note
+    assert str(one) in change.note
