@@ -1,0 +1,568 @@
+# SPDX-License-Identifier: MIT
+"""The report in a real Chromium: what it shows is what the dump says, and a hostile dump cannot make it do anything.
+
+Screenshots are kept in .cache/report, to be looked at; nothing is compared with them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import synthetic_dump as synthetic
+from PIL import Image
+from test_programs import PYTHON, started
+from test_report_rules import process
+from tools import harness
+
+from arenascope import format as fmt
+from arenascope.capture import Look
+from arenascope.dump import Dump
+from arenascope.report.colours import LOOKS, Colour, page_bytes
+from arenascope.report.html import render
+from arenascope.report.model import build
+from arenascope.report.stills import blended
+from arenascope.summary import summarize
+
+playwright_api = pytest.importorskip("playwright.sync_api")
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SHOTS = Path(__file__).resolve().parents[1] / ".cache" / "report"
+SIZES = {"desktop": (1440, 900), "tablet": (820, 1180), "phone": (390, 844)}
+CLOSE = 3  # a colour channel may be off by rounding
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if not CHROMIUM:
+        pytest.skip("chromium is not installed")
+    with playwright_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield running
+        running.close()
+
+
+class Tab:
+    """A page that is open, and all that it said."""
+
+    def __init__(self, browser: Any, path: Path, fragment: str = "", **options: Any) -> None:
+        self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(path.as_uri() + fragment)
+        self.page.wait_for_selector("html[data-ready]", timeout=20_000)
+
+    def js(self, expression: str, value: Any = None) -> Any:
+        return self.page.evaluate(expression, value)
+
+    def still(self) -> None:
+        """Everything that was asked for is drawn."""
+        self.js("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
+
+    def colour(self, x: float, y: float, canvas: int = 0) -> tuple[int, int, int]:
+        """The pixel that one sees at a point of a map."""
+        self.still()
+        shot = Image.open(io.BytesIO(self.page.locator(f"#canvas-{canvas}").screenshot())).convert("RGB")
+        return shot.getpixel((int(x), int(y)))  # type: ignore[return-value]
+
+    def goto(self, address: int, scale: float) -> dict[str, Any]:
+        self.js("([at, scale]) => { const m = arenascope; m.goTo(m.regions.find(at), scale); }", [address, scale])
+        return self.js("at => arenascope.probe(at)", address)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def tab(browser: Any, one: tuple[Path, Dump]) -> Iterator[Tab]:
+    opened = Tab(browser, one[0])
+    yield opened
+    said = opened.said
+    opened.context.close()
+    assert not said
+
+
+def write(folder: Path, *dumps: Dump) -> Path:
+    path = folder / "report.html"
+    path.write_text(render(build([Look(dump, from_dump=True) for dump in dumps])), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def one(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Dump]:
+    """A program that none of us wrote, and its report."""
+    folder = tmp_path_factory.mktemp("one")
+    with started([sys.executable, "-c", PYTHON], "ready") as pid:
+        arenadump.check("dump", "--chunks", "-o", folder / "dump", pid)
+    dump = Dump(folder / "dump")
+    return write(folder, dump), dump
+
+
+@pytest.fixture(scope="module")
+def two(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Dump, Dump]:
+    """A process before and after a trim."""
+    folder = tmp_path_factory.mktemp("two")
+    if not shutil.which("gdb"):
+        pytest.skip("gdb is not installed")
+    with process("free-pages") as pid:
+        arenadump.check("dump", "--chunks", "-o", folder / "before", pid)
+        command = ["gdb", "-p", str(pid), "-batch", "-ex", "call (int)malloc_trim(0)"]
+        subprocess.run(command, check=True, capture_output=True)
+        arenadump.check("dump", "--chunks", "-o", folder / "after", pid)
+    before, after = Dump(folder / "before"), Dump(folder / "after")
+    return write(folder, before, after), before, after
+
+
+def rgb(colour: Colour, palette: str = "phusion") -> tuple[int, int, int]:
+    text = getattr(LOOKS[colour], palette)
+    return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)
+
+
+def near(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return all(abs(a - b) <= CLOSE for a, b in zip(one, other))
+
+
+def page_addresses(dump: Dump) -> np.ndarray[Any, Any]:
+    """The address of each page record."""
+    out = np.zeros(len(dump.pages), np.uint64)
+    for heap in dump.heaps:
+        first, count = int(heap["first_page"]), int(heap["page_count"])
+        start = int(heap["start"]) // 4096 * 4096
+        out[first : first + count] = start + 4096 * np.arange(count, dtype=np.uint64)
+    return out
+
+
+def some(dump: Dump, each: int = 3) -> list[tuple[int, Colour]]:
+    """Addresses of some pages of every state that the dump has."""
+    colours, addresses = page_bytes(dump.pages) & 0xF, page_addresses(dump)
+    chosen = []
+    for colour in np.unique(colours):
+        places = np.flatnonzero(colours == colour)
+        for place in places[np.linspace(0, len(places) - 1, each).astype(int)]:
+            chosen.append((int(addresses[place]), Colour(int(colour))))
+    return chosen
+
+
+def test_opens_without_a_word_and_asks_for_nothing(tab: Tab, one: tuple[Path, Dump]) -> None:
+    assert tab.asked == [one[0].as_uri()]
+    assert tab.page.locator("h1").inner_text().startswith(str(round(int(one[1].meta["rss"]) / 2**20, 1)))
+
+
+@pytest.mark.parametrize("layout", ["rows", "hilbert"])
+def test_pixels_have_the_state_of_their_page(tab: Tab, one: tuple[Path, Dump], layout: str) -> None:
+    tab.js("name => arenascope.setLayout(name)", layout)
+    chosen = some(one[1])
+    assert len({colour for _, colour in chosen}) >= 4
+    for address, colour in chosen:
+        probe = tab.goto(address, 14)
+        assert probe["states"][0].startswith(LOOKS[colour].name)
+        assert near(tab.colour(probe["x"], probe["y"]), rgb(colour)), hex(address)
+
+
+def test_safe_palette(tab: Tab, one: tuple[Path, Dump]) -> None:
+    tab.page.locator("#palette").click()
+    for address, colour in some(one[1], each=1):
+        probe = tab.goto(address, 14)
+        assert near(tab.colour(probe["x"], probe["y"]), rgb(colour, "safe"))
+
+
+def test_every_page_of_the_dump_is_where_the_layouts_say(tab: Tab, one: tuple[Path, Dump]) -> None:
+    """Index to place and back, for all pages; neighbours on a Hilbert curve are neighbours."""
+    result = tab.js("""() => Object.values(arenascope.layouts).map(layout => {
+        const total = arenascope.regions.first.at(-1) + arenascope.regions.pages.at(-1);
+        let wrong = 0, far = 0, last = null;
+        for (let i = 0; i < total; i++) {
+            const [x, y] = layout.place(i);
+            if (layout.at(x, y) !== i) wrong++;
+            if (last && Math.abs(x - last[0]) + Math.abs(y - last[1]) !== 1) far++;
+            last = [x, y];
+        }
+        return [layout.name, wrong, far];
+    })""")
+    assert [wrong for _, wrong, _ in result] == [0, 0]
+    assert dict((name, far) for name, _, far in result)["hilbert"] < 40  # where one row of squares ends
+
+
+def test_units_have_the_class_of_their_chunk(tab: Tab, one: tuple[Path, Dump]) -> None:
+    dump = one[1]
+    heap = int(np.argmax(dump.heaps["page_count"]))
+    chunks = dump.heap_chunks(heap)
+    for kind, colour in ((fmt.ChunkClass.IN_USE, Colour.USED), (fmt.ChunkClass.METADATA, Colour.METADATA)):
+        found = np.flatnonzero(chunks.classes == kind)
+        states = page_bytes(dump.heap_pages(heap)) & 0xF
+        base = int(dump.heaps[heap]["start"]) // 4096 * 4096
+        for index in found[np.linspace(0, len(found) - 1, 3).astype(int)]:
+            address = int(chunks.addresses[index])
+            if states[(address - base) // 4096] not in (Colour.USED, Colour.PINNED):
+                continue
+            probe = tab.goto(address, 256)
+            unit = address % 4096 // 16
+            x = probe["x"] - 128 + (unit % 16 + 0.6) * 16
+            y = probe["y"] - 128 + (unit // 16 + 0.6) * 16
+            if unit % 16 in (0, 15) or unit // 16 in (0, 15):
+                continue  # under the grid
+            assert near(tab.colour(x, y), rgb(colour))
+
+
+def checkerboard(tmp_path: Path) -> Dump:
+    """Pages in use and returned ones in turn."""
+    made = synthetic.sections()
+    count = 1 << 16
+    end = synthetic.HEAP_START + count * 4096
+    made["heaps"][0]["end"] = made["heaps"][0]["protected_end"] = end
+    made["heaps"][0]["page_count"], made["heaps"][0]["chunk_count"] = count, 0
+    made["pages"] = np.zeros(count, fmt.PAGE)
+    made["pages"]["in_use"][::2], made["pages"]["binned"][1::2] = 256, 256
+    made["pages"]["residency"][::2] = fmt.Residency.PRESENT
+    made["pages"]["state"] = np.where(np.arange(count) % 2 == 0, fmt.PageState.USED, fmt.PageState.RETURNED)
+    made["chunks"] = np.zeros(0, fmt.CHUNK)
+    return Dump(synthetic.write(tmp_path / "dump", made))
+
+
+def test_pixels_of_many_pages_blend_as_light_does(browser: Any, tmp_path: Path) -> None:
+    tab = Tab(browser, write(tmp_path, checkerboard(tmp_path)))
+    tab.goto(synthetic.HEAP_START + 4096 * 30_000, 0.25)
+    seen = tab.colour(688, 250)
+    # Half the light of red, half that of white.
+    light = [((a / 255 + 0.055) / 1.055) ** 2.4 / 2 + 0.5 if a > 10 else a / 255 / 12.92 / 2 + 0.5 for a in (214, 39, 40)]
+    wanted = tuple(round(255 * (1.055 * c ** (1 / 2.4) - 0.055)) for c in light)
+    assert near(seen, wanted), (seen, wanted)
+    still = blended(np.tile(np.array([Colour.USED, Colour.RETURNED], np.uint8), (4, 2)), 4)
+    assert near(tuple(int(c) for c in still[0, 0]), wanted)
+    tab.context.close()
+
+
+def test_a_single_lit_page_is_seen_among_thousands(browser: Any, tmp_path: Path) -> None:
+    dump = checkerboard(tmp_path)
+    pages = dump.pages.copy()
+    pages["state"] = fmt.PageState.RETURNED
+    pages["state"][40_000] = fmt.PageState.WITHHELD
+    dump.pages = pages  # type: ignore[misc]
+    tab = Tab(browser, write(tmp_path, dump))
+    tab.page.locator("button[data-light='state:6']").click()
+    probe = tab.goto(synthetic.HEAP_START + 4096 * 40_000, 0.25)
+    lit = tab.colour(probe["x"], probe["y"])
+    away = tab.colour(probe["x"] + 40, probe["y"])
+    assert sum(lit) > sum(away) + 90
+    tab.context.close()
+
+
+def test_what_is_clicked_lights_up(tab: Tab, one: tuple[Path, Dump]) -> None:
+    dump = one[1]
+    colours, pages = page_bytes(dump.pages) & 0xF, dump.pages
+    resident = (colours >= Colour.USED) & (colours <= Colour.WITHHELD)
+    mmapped = np.repeat(dump.heaps["kind"] == fmt.HeapKind.MMAPPED, dump.heaps["page_count"].astype(int))
+    arena = int(np.argmax(dump.arenas["heap_count"]))
+    first, count = dump.arenas[arena]["first_heap"], dump.arenas[arena]["heap_count"]
+    wanted = {
+        "row:in_use": (resident & ~mmapped & (pages["in_use"] > 0)).sum(),
+        "row:tcache": (resident & (pages["tcache"] > 0)).sum(),
+        "row:metadata": (resident & (pages["metadata"] > 0)).sum(),
+        "state:1": (colours == Colour.USED).sum(),
+        f"arena:{arena}": dump.heaps["page_count"][first : first + count].sum(),
+    }
+    for spec, pages_lit in wanted.items():
+        button = tab.page.locator(f"button[data-light='{spec}'][data-name]:not([data-go])")
+        button.click()
+        assert tab.js("arenascope.litCounts()") == [int(pages_lit)], spec
+        assert button.get_attribute("aria-pressed") == "true"
+        assert f"{int(pages_lit):,} pages" in tab.page.locator("#lit-name").inner_text()
+    tab.page.locator("#unlit").click()
+    assert tab.js("arenascope.spec") is None
+    assert not tab.page.locator("#lit").is_visible()
+
+
+def test_pins_of_one_size(tab: Tab, one: tuple[Path, Dump]) -> None:
+    """Chunk by chunk: the pages on which a chunk of that size is all that is in use."""
+    dump = one[1]
+    pinned: dict[int, int] = {}
+    for index in range(len(dump.heaps)):
+        chunks = dump.heap_chunks(index)
+        held = chunks.classes == fmt.ChunkClass.IN_USE
+        base = int(dump.heaps[index]["start"]) // 4096 * 4096
+        for page in np.flatnonzero(dump.heap_pages(index)["state"] == fmt.PageState.PINNED):
+            low = base + int(page) * 4096
+            on = held & (chunks.addresses < low + 4096) & (chunks.addresses + chunks.sizes > low)
+            assert on.sum() == 1
+            pinned[int(chunks.sizes[on][0])] = pinned.get(int(chunks.sizes[on][0]), 0) + 1
+    assert pinned
+    for button in tab.page.locator("button[data-light^='pin:']").all()[:6]:
+        button.click()
+        size = int((button.get_attribute("data-light") or "").split(":")[1])
+        assert tab.js("arenascope.litCounts()") == [pinned[size]]
+
+
+def test_search_and_link(tab: Tab, browser: Any, one: tuple[Path, Dump]) -> None:
+    address, colour = some(one[1])[4]
+    tab.page.fill("#address", hex(address + 0x123))
+    tab.page.press("#address", "Enter")
+    assert hex(address) in tab.page.locator("#spoken").inner_text()
+    assert LOOKS[colour].name in tab.page.locator("#card").inner_text()
+    tab.page.wait_for_function("location.hash.includes('mark=')")
+    other = Tab(browser, one[0], "#" + tab.page.url.split("#")[1])
+    for what in ("arenascope.views[0].marker", "arenascope.camera.x", "arenascope.camera.y", "arenascope.camera.scale"):
+        assert other.js(what) == tab.js(what)
+    other.context.close()
+    tab.page.fill("#address", "0x10")
+    tab.page.press("#address", "Enter")
+    assert tab.page.locator("#address").get_attribute("aria-invalid") == "true"
+
+
+def test_link_of_everything(browser: Any, one: tuple[Path, Dump]) -> None:
+    tab = Tab(browser, one[0], "#layout=hilbert&palette=safe&light=state:1")
+    assert tab.js("[arenascope.layout.name, arenascope.palette, arenascope.spec]") == ["hilbert", "safe", "state:1"]
+    # Nonsense is nothing.
+    other = Tab(browser, one[0], "#at=zz&scale=-3&layout=__proto__&light=row:constructor&mark=1")
+    assert other.js("[arenascope.layout.name, arenascope.spec, arenascope.views[0].marker]") == ["rows", None, -1]
+    assert not tab.said + other.said
+    tab.context.close()
+    other.context.close()
+
+
+def test_keys(tab: Tab) -> None:
+    tab.page.focus("#canvas-0")
+    press = tab.page.keyboard.press
+    before = tab.js("arenascope.camera.scale")
+    press("+")
+    assert tab.js("arenascope.camera.scale") == pytest.approx(2 * before)
+    press("ArrowRight")
+    marker = tab.js("arenascope.views[0].marker")
+    assert marker >= 0
+    press("ArrowDown")
+    assert tab.js("arenascope.views[0].marker") > marker
+    assert tab.page.locator("#spoken").inner_text().startswith("0x")
+    x = tab.js("arenascope.camera.x")
+    press("Shift+ArrowRight")
+    assert tab.js("arenascope.camera.x") > x
+    press("h")
+    assert tab.js("arenascope.layout.name") == "hilbert"
+    press("c")
+    assert tab.js("document.documentElement.dataset.palette") == "safe"
+    press("0")
+    assert tab.js("arenascope.camera.scale") == tab.js("arenascope.views[0].wholeScale()")
+    tab.page.locator("button[data-light='state:2']").click()
+    tab.page.focus("#canvas-0")
+    press("n")
+    first = tab.js("arenascope.views[0].marker")
+    press("n")
+    assert tab.js("arenascope.views[0].marker") != first
+    press("p")
+    assert tab.js("arenascope.views[0].marker") == first
+    assert "pinned" in tab.page.locator("#spoken").inner_text()
+    press("Escape")
+    assert tab.js("arenascope.spec") is None
+    press("/")
+    assert tab.js("document.activeElement.id") == "address"
+
+
+def test_pointer_wheel_and_pinch(tab: Tab) -> None:
+    canvas = tab.page.locator("#canvas-0")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    x, y = box["x"] + 600, box["y"] + 200
+    tab.page.mouse.move(x, y)
+    below = tab.js("([x, y]) => arenascope.views[0].pageAt(x, y)", [600, 200])
+    before = tab.js("arenascope.camera.scale")
+    tab.page.mouse.wheel(0, -1200)
+    tab.page.wait_for_function("before => arenascope.camera.scale > 2 * before", arg=before)
+    # Around the pointer: the same page stays below it.
+    assert abs(tab.js("([x, y]) => arenascope.views[0].pageAt(x, y)", [600, 200]) - below) <= 1
+    assert tab.page.locator("#card").is_visible() or below < 0
+    x0 = tab.js("arenascope.camera.x")
+    tab.page.mouse.down()
+    tab.page.mouse.move(x - 100, y, steps=4)
+    tab.page.mouse.up()
+    assert tab.js("arenascope.camera.x") == pytest.approx(x0 + 100 / tab.js("arenascope.camera.scale"), rel=0.05)
+    scale = tab.js("arenascope.camera.scale")
+    tab.js("""() => {
+        const canvas = document.getElementById("canvas-0"), box = canvas.getBoundingClientRect();
+        canvas.setPointerCapture = () => {};
+        const send = (type, id, x) => canvas.dispatchEvent(new PointerEvent(type, { pointerId: id, pointerType: "touch",
+            clientX: box.left + x, clientY: box.top + 150, bubbles: true }));
+        send("pointerdown", 11, 400); send("pointerdown", 12, 500);
+        send("pointermove", 11, 350); send("pointermove", 12, 550);
+        send("pointerup", 11, 350); send("pointerup", 12, 550);
+    }""")
+    assert tab.js("arenascope.camera.scale") == pytest.approx(2 * scale)
+
+
+def test_numbers_are_those_of_the_json(tab: Tab, one: tuple[Path, Dump]) -> None:
+    summary = summarize(one[1])
+    shown = tab.js("""() => Object.fromEntries([...document.querySelectorAll("td[data-key]")]
+        .map(cell => [cell.dataset.key, Number(cell.dataset.bytes)]))""")
+    known = {**summary["ledger"], **summary["absent"], "rss": summary["kernel"]["rss"]}
+    assert shown == {name: held for name, held in known.items() if held}
+    rows = tab.js("""() => [...document.querySelectorAll("#arenas tbody tr")].map(row =>
+        [row.querySelector("th span").title, ...[...row.querySelectorAll("td[data-bytes]")].map(c => Number(c.dataset.bytes))])""")
+    wanted = []
+    for arena in summary["arenas"]:
+        held = arena["ledger"]
+        cells = [held["in_use"], held["tcache"] + held["fastbin"], held["stranded"], held["releasable"], held["withheld"]]
+        wanted.append([arena["address"], *cells, sum(cells[1:]), arena["heaps"]])
+    assert sorted(rows) == sorted(wanted)
+    pins = tab.js("""() => [...document.querySelectorAll("#pins tbody tr")].map(row =>
+        [...row.querySelectorAll("[data-bytes]")].map(c => Number(c.dataset.bytes)))""")
+    keys = ("chunk_size", "count", "pages", "stranded", "tails", "tail_bytes", "in_use")
+    assert pins == [[pin[key] for key in keys] for pin in summary["pins"][: len(pins)]]
+
+
+def test_bytes_of_a_page_are_those_of_its_record(tab: Tab, one: tuple[Path, Dump]) -> None:
+    dump = one[1]
+    addresses, bad = page_addresses(dump), []
+    for place in np.linspace(0, len(dump.pages) - 1, 200).astype(int):
+        counts = tab.js(
+            """address => { const m = arenascope, p = m.all[0], i = m.regions.find(address);
+            return [p.units.in_use[i], p.units.tcache[i], p.units.fastbin[i], p.binned(i), p.units.top[i],
+                    p.units.metadata[i], p.units.unknown[i]]; }""",
+            int(addresses[place]),
+        )
+        if counts != [int(dump.pages[place][name]) for name in ("in_use", "tcache", "fastbin", "binned", "top", "metadata", "unknown")]:
+            bad.append(int(place))
+    assert not bad
+
+
+def test_tables_sort(tab: Tab) -> None:
+    tab.page.locator("#arenas button.sort", has_text="in use").click()
+    column = "[...document.querySelectorAll('#arenas tbody tr')].map(row => Number(row.cells[2].dataset.bytes))"
+    assert tab.js(column) == sorted(tab.js(column), reverse=True)
+    tab.page.locator("#arenas button.sort", has_text="in use").click()
+    assert tab.js(column) == sorted(tab.js(column))
+
+
+def test_before_and_after(browser: Any, two: tuple[Path, Dump, Dump]) -> None:
+    path, before, after = two
+    tab = Tab(browser, path)
+    released = int(before.meta["rss"]) - int(after.meta["rss"])
+    assert re.search(rf"{released / 2**20:.1f} MiB less", tab.page.locator("h1").inner_text())
+    changed = tab.js("() => { arenascope.light('changed'); return arenascope.litCounts(); }")
+    assert changed[0] == changed[1] > released // 4096 * 0.95
+    tab.js("arenascope.light(null)")
+    places, states = page_addresses(before), page_bytes(before.pages) & 0xF
+    address = int(places[np.flatnonzero(states == Colour.RELEASABLE)[100]])
+    probe = tab.goto(address, 14)
+    assert probe["states"] == ["releasable", "returned"]
+    assert near(tab.colour(probe["x"], probe["y"], 0), rgb(Colour.RELEASABLE))
+    assert near(tab.colour(probe["x"], probe["y"], 1), rgb(Colour.RETURNED))
+    difference = tab.js("""() => [...document.querySelectorAll("#ledger tbody tr")].map(row =>
+        [...row.querySelectorAll("td[data-bytes]")].map(c => Number(c.dataset.bytes)))""")
+    assert all(last - first == shown for first, last, shown in (line for line in difference if len(line) == 3))
+    assert not tab.said
+    tab.context.close()
+
+
+HOSTILE = [
+    b"</script><script>window.owned=1</script>",
+    b'"><img src=x onerror=window.owned=1>',
+    b"{{ 7*7 }}<svg/onload=window.owned=1>",
+    b"\xff\xfe<!--\xe2\x80\xa8\x1b[31m\x01</title>",
+]
+
+
+def test_a_hostile_dump_stays_text(browser: Any, tmp_path: Path) -> None:
+    made = synthetic.sections()
+    strings = bytearray(made["strings"].tobytes())
+
+    def add(text: bytes) -> int:
+        strings.extend(text + b"\0")
+        return len(strings) - len(text) - 1
+
+    meta = made["meta"][0]
+    meta["comm"] = b"</title><script>"
+    meta["malloc_kind"] = fmt.MallocKind.UNKNOWN
+    meta["exe"], meta["cmdline"], meta["malloc_detail"] = add(HOSTILE[0]), add(HOSTILE[1]), add(HOSTILE[2])
+    for field in ("path", "version", "build_id", "layout_versions"):
+        made["mallocs"][0][field] = add(HOSTILE[3])
+    made["threads"][0]["name"], made["threads"][0]["arena"] = b"<script>owned=1", 0
+    made["mappings"][0]["path"], made["mappings"][0]["malloc_rss"] = add(HOSTILE[0]), 0
+    made["warnings"][0]["text"] = add(HOSTILE[0] + HOSTILE[1])
+    made["strings"] = np.frombuffer(bytes(strings), fmt.STRINGS)
+    path = write(tmp_path, Dump(synthetic.write(tmp_path / "dump", made)))
+    tab = Tab(browser, path)
+    assert tab.js("window.owned") is None
+    assert tab.js("document.images.length") == 0
+    assert tab.js("[...document.scripts].filter(s => !s.type.startsWith('application/')).length") == 1
+    assert HOSTILE[0].decode() in tab.page.locator("#trust").inner_text()
+    assert HOSTILE[1].decode() in tab.page.locator("header").inner_text()
+    tab.goto(synthetic.HEAP_START, 64)
+    tab.page.focus("#canvas-0")
+    tab.page.keyboard.press("ArrowLeft")
+    assert "<script>" in tab.page.locator("#card").inner_text()
+    assert not tab.said
+    assert tab.asked == [path.as_uri()]
+    tab.context.close()
+
+
+def test_the_policy_lets_nothing_in(browser: Any, one: tuple[Path, Dump]) -> None:
+    tab = Tab(browser, one[0])
+    tab.js("""() => {
+        const script = document.createElement("script");
+        try { script.textContent = "window.owned = 1"; document.body.append(script); } catch { }
+        document.body.setAttribute("style", "opacity: 0.5");
+        const image = new Image(); image.src = "https://example.invalid/x.png"; document.body.append(image);
+    }""")
+    tab.page.wait_for_timeout(100)
+    assert tab.js("window.owned") is None
+    assert tab.js("getComputedStyle(document.body).opacity") == "1"
+    assert all(url.startswith("file:") for url in tab.asked)
+    assert tab.said  # the browser says what it refused
+    tab.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("which", ["one", "two"])
+def test_axe_finds_nothing(browser: Any, scheme: str, which: str, request: pytest.FixtureRequest) -> None:
+    axe = pytest.importorskip("axe_playwright_python")
+    source = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+    tab = Tab(browser, request.getfixturevalue(which)[0], color_scheme=scheme, bypass_csp=True)
+    tab.js("arenascope.setMarker(10)")
+    tab.page.locator("details").first.click()
+    tab.js(source)
+    violations = tab.js("axe.run().then(found => found.violations)")
+    shown = [(v["id"], [node["html"][:120] for node in v["nodes"]][:4]) for v in violations]
+    assert not shown, json.dumps(shown, indent=1)
+    tab.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_screenshots_to_look_at(browser: Any, one: tuple[Path, Dump], two: tuple[Path, Dump, Dump], size: str, scheme: str) -> None:
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    for name, path in (("one", one[0]), ("two", two[0])):
+        tab = Tab(browser, path, color_scheme=scheme)
+        width, height = SIZES[size]
+        tab.page.set_viewport_size({"width": width, "height": height})
+        tab.still()
+        tab.page.screenshot(path=SHOTS / f"{name}-{size}-{scheme}.png", full_page=True)
+        # Nothing sticks out to the right.
+        assert tab.js("document.documentElement.scrollWidth") <= width
+        assert not tab.said
+        tab.context.close()
+
+
+def test_prints(browser: Any, one: tuple[Path, Dump]) -> None:
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    tab = Tab(browser, one[0])
+    tab.page.emulate_media(media="print")
+    assert not tab.page.locator(".tools").is_visible()
+    assert tab.page.locator("#arenas table").is_visible()
+    (SHOTS / "one.pdf").write_bytes(tab.page.pdf())
+    tab.context.close()
