@@ -85,6 +85,7 @@ static void *work(void *argument)
         p->failed |= !ok;
         p->first = (p->first + 1) % AS_PIPELINE_SLOTS;
         p->count--;
+        p->noted -= d.resolve;
         pthread_cond_broadcast(&p->changed);
     }
     pthread_mutex_unlock(&p->lock);
@@ -99,10 +100,11 @@ static bool deliver(struct as_pipeline *p, struct as_delivery d)
         return !p->failed;
     }
     pthread_mutex_lock(&p->lock);
-    while (p->count == AS_PIPELINE_SLOTS)
+    while (p->count == AS_PIPELINE_SLOTS || (d.resolve && p->noted == AS_PIPELINE_NOTED))
         pthread_cond_wait(&p->changed, &p->lock);
     p->slots[(p->first + p->count) % AS_PIPELINE_SLOTS] = d;
     p->count++;
+    p->noted += d.resolve;
     bool ok = !p->failed;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);

@@ -10,7 +10,10 @@
 
 #include <pthread.h>
 
-enum { AS_PIPELINE_SLOTS = 64 };
+enum {
+    AS_PIPELINE_SLOTS = 64,
+    AS_PIPELINE_NOTED = 2, // of them with notes, which may take 32 MiB each
+};
 
 // Blocks on their way, oldest first, and what is needed to tell their fastbin chunks.
 struct as_delivery {
@@ -32,7 +35,7 @@ struct as_pipeline {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct as_delivery slots[AS_PIPELINE_SLOTS];
-    size_t first, count;
+    size_t first, count, noted;
     bool closed, failed;
     struct as_error err;            // why it failed
     AS_VEC(struct as_fault) faults; // found while counting; for the arena in each
