@@ -29,12 +29,15 @@ static uint64_t estimate_freeze(const struct as_target *t)
     return FREEZE_BASE_NS + bytes / FREEZE_BYTES_PER_US * 1000;
 }
 
+// A freeze, unless it would last too long, or pages are swapped out: those have to be read. Their time is the disk's, and
+// they count against the target's memory cgroup, which a clone can be killed for in the target's stead.
 static enum as_mode choose(const struct as_target *t, const struct as_snapshot_options *options)
 {
     if (options->mode != 0)
         return options->mode;
     uint64_t most = options->max_pause_ns != 0 ? options->max_pause_ns : DEFAULT_MAX_PAUSE_NS;
-    return t->ops->fork && estimate_freeze(t) > most ? AS_MODE_SNAPSHOT : AS_MODE_FREEZE;
+    bool swapped = t->swap != 0 && t->swap != AS_UNKNOWN;
+    return t->ops->fork && (swapped || estimate_freeze(t) > most) ? AS_MODE_SNAPSHOT : AS_MODE_FREEZE;
 }
 
 // The mappings were read anew, and with them the names in t->strings: a libc's own is that of the file its data is of.

@@ -14,7 +14,7 @@ static void *read_on(void *argument)
         if (!a->busy)
             break;
         pthread_mutex_unlock(&a->lock);
-        size_t length = as_target_read_once(a->target, a->address, a->buffer, a->wanted);
+        size_t length = as_target_read_resident(a->target, a->address, a->buffer, a->wanted);
         pthread_mutex_lock(&a->lock);
         a->length = length;
         a->busy = false;

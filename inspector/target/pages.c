@@ -10,6 +10,7 @@
 enum {
     STEP = 16384, // pages
     RANGES = 256,
+    LITTLE = 16, // pages that may come back from swap before they are sent there again
 };
 static const uint64_t MOST_BYTES = UINT64_C(1) << 38; // of a mapping: an address sanitizer's shadow reserves terabytes
 
@@ -145,6 +146,14 @@ static bool has_swap(const struct as_target *t)
     return t->ops->page_out && t->swap != 0 && t->swap != AS_UNKNOWN;
 }
 
+static bool is_swapped(const struct as_target *t, uint64_t address)
+{
+    if (!has_swap(t))
+        return false;
+    size_t i = run_from(t, address);
+    return i < t->runs.count && t->runs.items[i].start <= address && (t->runs.items[i].residency & AS_RES_SWAPPED);
+}
+
 // Sends back to swap what of [start, end) was swapped out when it was captured.
 static void send_back(struct as_target *t, uint64_t start, uint64_t end)
 {
@@ -190,44 +199,63 @@ uint64_t as_target_brought_back(struct as_target *t)
     return bytes;
 }
 
+// Reads what is not absent, and sends back what came from swap for it, a little at a time: what is read counts against the
+// target's memory cgroup, and may be too much for it.
+static size_t read_present(struct as_target *t, uint64_t start, uint64_t end, uint8_t *buffer)
+{
+    uint64_t at = start;
+    for (size_t i = has_swap(t) ? run_from(t, start) : t->runs.count; at < end;) {
+        while (i < t->runs.count && (t->runs.items[i].end <= at || !(t->runs.items[i].residency & AS_RES_SWAPPED)))
+            i++;
+        uint64_t swapped = i < t->runs.count && t->runs.items[i].start < end ? t->runs.items[i].start : end;
+        bool from_swap = swapped <= at;
+        uint64_t to = swapped;
+        if (from_swap) {
+            to = t->runs.items[i].end < end ? t->runs.items[i].end : end;
+            to = to - at < LITTLE * (uint64_t)t->page_size ? to : at + LITTLE * (uint64_t)t->page_size;
+        }
+        size_t got = t->ops->read(t, at, buffer + (at - start), (size_t)(to - at));
+        if (from_swap)
+            send_back(t, at & ~(uint64_t)(t->page_size - 1), to);
+        at += got;
+        if (at < to)
+            break;
+    }
+    return (size_t)(at - start);
+}
+
 size_t as_target_read_resident(struct as_target *t, uint64_t address, void *buffer, size_t length)
 {
-    if (!t->stopped || length > UINT64_MAX - address)
+    if (length > UINT64_MAX - address)
         return t->ops->read(t, address, buffer, length);
+    if (!t->stopped) // what was absent may not be so any more
+        return read_present(t, address, address + length, buffer);
     size_t done = 0;
     while (done < length) {
         uint64_t at = address + done;
         uint64_t end = address + length;
+        uint8_t *to = (uint8_t *)buffer + done;
         bool absent = is_absent(t, at, &end);
-        size_t part = (size_t)(end - at);
-        size_t got = absent ? part : t->ops->read(t, at, (uint8_t *)buffer + done, part);
+        size_t got = (size_t)(end - at);
         if (absent)
-            memset((uint8_t *)buffer + done, 0, part);
+            memset(to, 0, got);
+        else
+            got = read_present(t, at, end, to);
         done += got;
-        if (got < part)
+        if (got < end - at)
             break;
     }
     return done;
-}
-
-size_t as_target_read_once(struct as_target *t, uint64_t address, void *buffer, size_t length)
-{
-    size_t got = as_target_read_resident(t, address, buffer, length);
-    if (t->stopped && got > 0 && has_swap(t)) {
-        uint64_t mask = ~(uint64_t)(t->page_size - 1);
-        send_back(t, address & mask, (address + got + t->page_size - 1) & mask);
-    }
-    return got;
 }
 
 void as_target_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                       size_t stride, bool *ok)
 {
     for (size_t i = 0; i < count;) {
-        size_t n = 0; // addresses in a row that may be read
+        size_t n = 0; // addresses in a row that may be read as they are
         for (; i + n < count && t->ops->gather; n++) {
             uint64_t end = addresses[i + n] + length;
-            if (t->stopped && is_absent(t, addresses[i + n], &end))
+            if ((t->stopped && is_absent(t, addresses[i + n], &end)) || is_swapped(t, addresses[i + n]))
                 break;
         }
         if (n > 0)

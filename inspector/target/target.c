@@ -101,7 +101,7 @@ bool as_window_move(struct as_window *w, uint64_t address, size_t need)
         // One step after another shows that the way is straight, and worth a thread.
         if (!w->ahead && straight && t->kind == AS_TARGET_PROCESS && sysconf(_SC_NPROCESSORS_ONLN) > 1)
             w->ahead = as_read_ahead_start(t);
-        w->length = as_target_read_once(t, address, w->buffer, room);
+        w->length = as_target_read_resident(t, address, w->buffer, room);
         straight = straight && w->length == room;
     }
     w->bytes = w->buffer;

@@ -184,10 +184,9 @@ bool as_target_capture(struct as_target *t, struct as_error *err);
 // One byte of AS_RES_* per page of [start, end): as captured, else as the kernel says now (as_target_ops.residency).
 bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
 
-// As as_target_ops.read, but of a stopped target absent pages are not touched: they are zeros.
+// As as_target_ops.read, but of a stopped target absent pages are not touched: they are zeros; and what comes back from swap
+// is sent there again at once, as far as we may.
 size_t as_target_read_resident(struct as_target *t, uint64_t address, void *buffer, size_t length);
-// As that, for memory that will hardly be read again: what came back from swap for it is sent there again.
-size_t as_target_read_once(struct as_target *t, uint64_t address, void *buffer, size_t length);
 // Sends all that was swapped out at the last capture, and came back by being read, to swap again, as far as we may.
 void as_target_send_back(struct as_target *t);
 // How many bytes of that are in memory now.

@@ -74,8 +74,8 @@ bool as_process_intact(struct as_target *t, struct as_error *err)
     if (p->clone.pid != 0)
         return as_fail(
             err, AS_TARGET_GONE,
-            "the clone of process %d was killed while we looked at it (is the machine short of memory?): try "
-            "mode freeze",
+            "the clone of process %d was killed while we looked at it: its memory cgroup, or the machine, is short of "
+            "memory; try again, or mode freeze, which needs less (but can get the process itself killed)",
             t->pid);
     return as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program (exec), while we looked", t->pid);
 }
