@@ -95,7 +95,8 @@ export class HeapMap {
 
   // By a factor, around a point of the canvas; around the marker or the middle when there is none.
   zoom(view, factor, px, py) {
-    if (px === undefined) {
+    const pointed = px !== undefined;
+    if (!pointed) {
       const marked = view.marker >= 0 ? view.toPixel(...view.layout.place(view.marker)) : [-1, -1];
       const inside = marked[0] > view.gutter && marked[0] < view.width && marked[1] > 0 && marked[1] < view.height;
       [px, py] = inside ? marked : [(view.gutter + view.width) / 2, view.height / 2];
@@ -113,6 +114,7 @@ export class HeapMap {
     this.camera.y += cy - ny;
     this.atWhole = false;
     this.afterMove();
+    if (pointed) this.hover(view, px, py);
   }
 
   goTo(index, scale) {
@@ -130,7 +132,7 @@ export class HeapMap {
   }
 
   setLayout(name) {
-    if (!this.layouts[name] || this.layouts[name] === this.layout) return;
+    if (!Object.hasOwn(this.layouts, name) || this.layouts[name] === this.layout) return;
     const { atWhole } = this;
     const marked = this.views[0].marker;
     const kept = marked >= 0 ? marked : this.middle();

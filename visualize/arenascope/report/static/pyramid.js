@@ -5,7 +5,7 @@
 
 const TILE = 1024;
 const LIT = 0x10;
-const LIT_LEAST = 0.45;
+const LIT_LEAST = 0.75;
 const DIMMED = 0.1; // of its colour that a page keeps while others are lit
 
 export function linear(byte) {
