@@ -95,14 +95,35 @@ static uint64_t moved_chunk(struct search *s, uint64_t start, uint32_t extra, ui
     uint64_t end = made_size < room ? made_size : room;
     for (uint64_t offset = page; offset <= end && s->places < MOST_PLACES;) {
         uint64_t places[BATCH];
+        uint8_t residency[BATCH];
         size_t count = 0;
-        for (; count < BATCH && offset <= end; offset += page)
-            places[count++] = start + offset - AS_HEADER;
+        uint64_t pages = (end - offset) / page + 1 < BATCH ? (end - offset) / page + 1 : BATCH;
+        uint64_t first = start + offset - page;
+        // Its header has been written: absent pages need no look, and must not become resident by one.
+        if (!s->heaps->target->ops->residency(s->heaps->target, first, first + pages * page, residency, NULL))
+            return 0;
+        for (uint64_t i = 0; i < pages; i++, offset += page)
+            if (residency[i] & (AS_RES_PRESENT | AS_RES_SWAPPED | AS_RES_UNKNOWN))
+                places[count++] = start + offset - AS_HEADER;
         uint64_t chunk = first_chunk(s, start, extra, room, places, count, head);
         if (chunk != 0)
             return chunk;
     }
     return 0;
+}
+
+// Whether nobody has written behind the header that a map begins with: either the chunk has not been used, or it begins
+// further on. An aligned chunk that was moved cannot be told from an unaligned one by the sizes when realloc gave it the
+// size that its map was made with.
+static bool untouched_lead(struct search *s, uint64_t start)
+{
+    uint8_t bytes[4096];
+    if (!as_target_read(s->heaps->target, start, bytes, sizeof bytes))
+        return false;
+    uint64_t bits = 0;
+    for (size_t i = AS_HEADER; i < sizeof bytes; i++)
+        bits |= bytes[i];
+    return bits == 0;
 }
 
 // A map that begins at `start`, whose first bytes are `head`? Returns its end, or 0. The map may reach up to `limit`.
@@ -121,7 +142,7 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
             continue;
         struct head inner;
         uint64_t chunk = aligned_chunk(s, start, extra, limit - start, &inner);
-        if (chunk == 0 && s->thorough)
+        if (chunk == 0 && (s->thorough || untouched_lead(s, start)))
             chunk = moved_chunk(s, start, extra, limit - start, head.size & ~(uint64_t)AS_FLAG_BITS, &inner);
         if (chunk == 0) {
             chunk = start;
