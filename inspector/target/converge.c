@@ -7,6 +7,8 @@
 #define _GNU_SOURCE
 #include "target/process.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <time.h>
@@ -18,6 +20,7 @@ enum {
     BETWEEN_MS = 5,         // the target runs between two attempts
     SLICE_NS = 20000,       // for which threads that are inside run; the kernel adds some
     LONG_SLICE_NS = 200000, // when a lock is held by nobody that is inside
+    OTHERS_MS = 10000,      // for which another inspector may hold the target
     STACK_WORDS = 64,       // of the stack that are searched for return addresses
 };
 
@@ -137,15 +140,38 @@ static bool converge(struct as_process *p, const struct as_critical *c, struct a
     }
 }
 
+// Is another inspector's guardian at it? It will have finished soon.
+static bool is_held_by_another(const struct as_process *p)
+{
+    for (size_t i = 0; i < p->tids.count; ++i) {
+        char name[48];
+        char comm[32] = "";
+        snprintf(name, sizeof name, "task/%d/status", p->tids.items[i]);
+        uint64_t tracer = as_proc_status(p->proc_fd, name, "TracerPid:");
+        if (tracer == 0 || tracer == AS_PROC_NONE || tracer == (uint64_t)getpid())
+            continue;
+        snprintf(name, sizeof name, "/proc/%d/comm", (int)tracer);
+        if (as_proc_read(AT_FDCWD, name, comm, sizeof comm) > 0 && strcmp(comm, AS_GUARDIAN_NAME "\n") == 0)
+            return true;
+    }
+    return false;
+}
+
 bool as_process_catch(struct as_process *p, const struct as_critical *critical, struct as_error *err)
 {
     struct as_target *t = &p->base;
     t->caught = AS_CAUGHT_CLEAN;
     p->stood_ns = 0;
+    uint64_t deadline = as_now_ns() + (uint64_t)OTHERS_MS * 1000000;
     for (int attempt = 1;; ++attempt) {
         if (!as_process_halt(p, err) || (critical && !converge(p, critical, err))) {
+            bool wait = is_held_by_another(p) && as_now_ns() < deadline;
             as_process_resume(t);
-            return false;
+            if (!wait)
+                return false;
+            nanosleep(&(struct timespec){.tv_nsec = BETWEEN_MS * 1000000L}, NULL);
+            attempt = 0;
+            continue;
         }
         if (t->caught != AS_CAUGHT_BUSY || attempt == ATTEMPTS)
             break;
@@ -182,7 +208,8 @@ static void fill_registers(struct as_process *p)
     }
 }
 
-bool as_process_stop_clean(struct as_target *t, const struct as_critical *critical, struct as_error *err)
+// Stops every thread, then reads mappings, threads and registers anew. On failure all run again.
+bool as_process_stop(struct as_target *t, struct as_error *err)
 {
     struct as_process *p = as_process_of(t);
     if (t->stopped)
@@ -191,7 +218,7 @@ bool as_process_stop_clean(struct as_target *t, const struct as_critical *critic
         return as_fail(err, AS_USAGE, "process %d is ourselves: we cannot stop us and go on looking", t->pid);
     if (p->tracees.count > 0) // a thread that an earlier resume could not let go
         as_process_resume(t);
-    if (!as_process_catch(p, critical, err))
+    if (!as_process_catch(p, NULL, err))
         return false;
     if (!as_process_refresh_maps(p, err) || !as_process_refresh_threads(p, err)) {
         as_process_resume(t);

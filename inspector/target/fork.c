@@ -45,11 +45,11 @@ static bool receive_all(int socket, void *data, size_t length)
 }
 
 // Starts the guardian; it has our memory as it is now.
-static bool start_guardian(struct as_process *p, const struct as_critical *critical, struct as_error *err)
+static bool start_guardian(struct as_process *p, const struct as_critical *critical, bool clone, struct as_error *err)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        return as_fail_errno(err, AS_UNSUPPORTED, "no socket for the process that is to make the clone");
+        return as_fail_errno(err, AS_UNSUPPORTED, "no socket for the process that is to hold the target");
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -57,7 +57,7 @@ static bool start_guardian(struct as_process *p, const struct as_critical *criti
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[0]);
-        as_guardian_run(p, critical, ends[1]);
+        as_guardian_run(p, critical, clone, ends[1]);
     }
     int saved = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -65,10 +65,16 @@ static bool start_guardian(struct as_process *p, const struct as_critical *criti
     if (pid < 0) {
         close(ends[0]);
         errno = saved;
-        return as_fail_errno(err, AS_UNSUPPORTED, "no process could be made that is to make the clone");
+        return as_fail_errno(err, AS_UNSUPPORTED, "no process could be made that is to hold the target");
     }
     p->clone = (struct as_clone){.guardian = pid, .socket = ends[0], .view_fd = -1, .mem_fd = -1, .pagemap_fd = -1};
     return true;
+}
+
+bool as_process_is_guarded(const struct as_process *p)
+{
+    char byte;
+    return recv(p->clone.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
 // Closes our end, upon which the guardian cleans up, and waits for it.
@@ -84,7 +90,10 @@ static void end_guardian(struct as_process *p)
     while (!over && as_now_ns() < deadline) {
         char rest[256];
         int ready = poll(&other, 1, GOODBYE_MS);
-        over = ready == 0 || (ready > 0 && recv(p->clone.socket, rest, sizeof rest, 0) <= 0);
+        ssize_t got = ready > 0 ? recv(p->clone.socket, rest, sizeof rest, 0) : 0;
+        if (got == sizeof p->base.stop_ns) // of a freeze; nothing else is sent at the end
+            memcpy(&p->base.stop_ns, rest, sizeof p->base.stop_ns);
+        over = got <= 0;
         if (over && ready > 0)
             while (waitpid(p->clone.guardian, NULL, 0) < 0 && errno == EINTR)
                 ;
@@ -99,14 +108,14 @@ static bool await_birth(struct as_process *p, struct as_birth *birth, struct as_
     struct as_target *t = &p->base;
     if (!receive_all(p->clone.socket, birth, sizeof *birth))
         return as_fail(err, AS_INTERNAL,
-                       "the process of ours that was to clone process %d ended without a word: was it killed?", t->pid);
+                       "the process of ours that was to stop process %d ended without a word: was it killed?", t->pid);
     if (birth->err.code != AS_OK)
         return as_fail(err, birth->err.code, "%s", birth->err.text);
     t->threads.count = 0;
     if (!as_vec_reserve(&t->threads, birth->thread_count, err))
         return false;
     if (!receive_all(p->clone.socket, t->threads.items, birth->thread_count * sizeof t->threads.items[0]))
-        return as_fail(err, AS_INTERNAL, "the process of ours that has cloned process %d was killed", t->pid);
+        return as_fail(err, AS_INTERNAL, "the process of ours that has stopped process %d was killed", t->pid);
     t->threads.count = birth->thread_count;
     for (size_t i = 0; i < t->threads.count; ++i)
         as_process_read_thread_name(p, &t->threads.items[i]);
@@ -226,17 +235,42 @@ static bool read_mappings(struct as_process *p, uint64_t born_ns, struct as_erro
     return ok;
 }
 
+static bool may_catch(struct as_process *p, struct as_error *err)
+{
+    if (p->base.pid == getpid())
+        return as_fail(err, AS_USAGE, "process %d is ourselves: we cannot stop us and go on looking", p->base.pid);
+    if (p->tracees.count > 0) // a thread that an earlier resume could not let go
+        as_process_resume(&p->base);
+    return true;
+}
+
+bool as_process_stop_clean(struct as_target *t, const struct as_critical *critical, struct as_error *err)
+{
+    struct as_process *p = as_process_of(t);
+    struct as_birth birth;
+    if (t->stopped)
+        return true;
+    if (!may_catch(p, err) || !start_guardian(p, critical, false, err))
+        return false;
+    bool ok = await_birth(p, &birth, err);
+    if (ok) {
+        t->stopped = true;
+        t->caught = birth.caught;
+        t->mode_note = NULL;
+        ok = as_process_refresh_maps(p, err);
+    }
+    if (!ok)
+        as_process_resume(t);
+    return ok;
+}
+
 bool as_process_fork(struct as_target *t, const struct as_critical *critical, struct as_error *err)
 {
     struct as_process *p = as_process_of(t);
     struct as_birth birth;
     if (t->stopped)
         return as_fail(err, AS_INTERNAL, "process %d has been caught already", t->pid);
-    if (t->pid == getpid())
-        return as_fail(err, AS_USAGE, "process %d is ourselves: we cannot stop us and go on looking", t->pid);
-    if (p->tracees.count > 0) // a thread that an earlier resume could not let go
-        as_process_resume(t);
-    if (!is_whole(p, err) || !start_guardian(p, critical, err))
+    if (!may_catch(p, err) || !is_whole(p, err) || !start_guardian(p, critical, true, err))
         return false;
     bool ok = await_birth(p, &birth, err) && open_clone(p, birth.pid, err);
     if (ok) {
@@ -246,13 +280,13 @@ bool as_process_fork(struct as_target *t, const struct as_critical *critical, st
         ok = read_mappings(p, as_now_ns(), err);
     }
     if (!ok) {
-        as_process_drop_clone(p);
+        as_process_dismiss(p);
         t->stopped = false;
     }
     return ok;
 }
 
-void as_process_drop_clone(struct as_process *p)
+void as_process_dismiss(struct as_process *p)
 {
     if (p->clone.pid != 0) {
         change_view(p);

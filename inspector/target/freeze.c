@@ -237,12 +237,6 @@ void as_process_let_run(struct as_tracee *tracee)
     tracee->signal = 0;
 }
 
-// Stops every thread, then reads mappings, threads and registers anew. On failure all run again.
-bool as_process_stop(struct as_target *t, struct as_error *err)
-{
-    return as_process_stop_clean(t, NULL, err);
-}
-
 // Lets one tracee go; true when it is not ours any more.
 static bool release(struct as_tracee *tracee)
 {
@@ -263,8 +257,8 @@ static bool release(struct as_tracee *tracee)
 void as_process_resume(struct as_target *t)
 {
     struct as_process *p = as_process_of(t);
-    if (p->clone.pid != 0) {
-        as_process_drop_clone(p);
+    if (p->clone.guardian != 0) {
+        as_process_dismiss(p);
         t->stopped = false;
         return;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The guardian: a process of ours that makes a target clone itself, and undoes it, whatever becomes of the inspector.
+// The guardian: a process of ours that stops a target, or makes it clone itself, and undoes it, whatever becomes of the
+// inspector. (The kernel would let the threads of a stopped target go, too, but not mend their interrupted calls.)
 //
 // All that must not be left half done is done here, in a process that blocks every signal, belongs to no terminal, and waits
 // on a socket that is closed when the inspector is: by itself, or by kill -9. Three more things stand between the clone
@@ -125,12 +126,8 @@ static bool make_clone(struct as_process *p, const struct as_critical *critical,
 // Once it has come to its first stop, the clone lives only as long as we do.
 static bool hold(pid_t pid)
 {
-    siginfo_t info;
-    int got;
-    do
-        got = waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL);
-    while (got < 0 && errno == EINTR);
-    if (got != 0 || info.si_code != CLD_TRAPPED || ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_EXITKILL) != 0)
+    int stop;
+    if (!as_remote_await(pid, &stop) || ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_EXITKILL) != 0)
         return false;
     // When memory runs out, the clone is to be killed, not the target, which looks as large.
     char name[48];
@@ -305,7 +302,7 @@ static void close_others(const struct as_process *p, int socket)
 static void stand_apart(const struct as_process *p, int socket)
 {
     setsid();
-    prctl(PR_SET_NAME, "arenadump-guard");
+    prctl(PR_SET_NAME, AS_GUARDIAN_NAME);
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd >= 0 && write(fd, "-1000", 5) < 0) { // for root alone; others are killed as others are
     }
@@ -313,11 +310,34 @@ static void stand_apart(const struct as_process *p, int socket)
     close_others(p, socket);
 }
 
-_Noreturn void as_guardian_run(struct as_process *p, const struct as_critical *critical, int socket)
+// Until the other end is closed: nothing is ever sent to us.
+static void await_end(int socket)
+{
+    struct pollfd other = {.fd = socket, .events = POLLIN};
+    while (poll(&other, 1, -1) < 0 && errno == EINTR)
+        ;
+}
+
+static void freeze(struct as_process *p, const struct as_critical *critical, int socket)
+{
+    struct as_birth birth = {0};
+    bool ok = as_process_catch(p, critical, &birth.err) && list_threads(p, &birth.err);
+    if (ok) {
+        birth.err.code = AS_OK;
+        birth.caught = p->base.caught;
+        birth.thread_count = (uint32_t)p->base.threads.count;
+    }
+    tell(p, &birth, socket);
+    if (ok)
+        await_end(socket);
+    as_process_resume(&p->base);
+    send_all(socket, &p->base.stop_ns, sizeof p->base.stop_ns);
+}
+
+static void snapshot(struct as_process *p, const struct as_critical *critical, int socket)
 {
     struct as_birth birth = {0};
     struct as_made made = {0};
-    stand_apart(p, socket);
     bool ok = as_process_catch(p, critical, &birth.err);
     if (ok) {
         ok = list_threads(p, &birth.err) && make_clone(p, critical, &made, &birth.err);
@@ -333,12 +353,20 @@ _Noreturn void as_guardian_run(struct as_process *p, const struct as_critical *c
         birth.thread_count = (uint32_t)p->base.threads.count;
     }
     tell(p, &birth, socket);
-    // Readable when the other end is closed; nothing is ever sent to us.
-    struct pollfd other = {.fd = socket, .events = POLLIN};
-    while (made.pid != 0 && poll(&other, 1, -1) < 0 && errno == EINTR)
-        ;
-    if (made.pid != 0)
-        clean_up(p, critical, &made);
+    if (made.pid == 0)
+        return;
+    if (ok)
+        await_end(socket);
+    clean_up(p, critical, &made);
+}
+
+_Noreturn void as_guardian_run(struct as_process *p, const struct as_critical *critical, bool clone, int socket)
+{
+    stand_apart(p, socket);
+    if (clone)
+        snapshot(p, critical, socket);
+    else
+        freeze(p, critical, socket);
     close(socket);
     // A thread that would not stop, and has not been let go yet: the kernel does it as we end.
     _exit(0);

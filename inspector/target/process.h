@@ -27,11 +27,12 @@ struct as_tracee {
     struct as_registers registers; // while it is stopped, and once they have been asked for
 };
 
-// A clone of the target, through which we look at the moment at which it was made; see fork.c.
+// How the target is held by another process of ours, and the clone of it, if there is one, through which we look at the
+// moment at which it was made; see fork.c.
 struct as_clone {
     pid_t pid;                       // 0: there is none
-    pid_t guardian;                  // the process of ours that holds it
-    int socket;                      // to the guardian: once it is closed, the clone is done away with
+    pid_t guardian;                  // 0: there is none
+    int socket;                      // to the guardian: once it is closed, all is undone
     int view_fd, mem_fd, pagemap_fd; // the target's own, while p's are the clone's
     pid_t view_tid;
     char note[256]; // behind base.mode_note
@@ -103,11 +104,11 @@ void as_process_learn_tmpfs(struct as_process *p);
 bool as_process_refresh_maps(struct as_process *p, struct as_error *err);
 // Lists the threads anew with their names; registers AS_UNKNOWN.
 bool as_process_refresh_threads(struct as_process *p, struct as_error *err);
+// The name of a thread, if it still lives.
+void as_process_read_thread_name(const struct as_process *p, struct as_thread *thread);
 
 // residency.c
 bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
-// The name of a thread, if it still lives.
-void as_process_read_thread_name(const struct as_process *p, struct as_thread *thread);
 
 // registers.c
 // Reads a stopped thread's registers; false when it has ended.
@@ -121,37 +122,41 @@ void as_registers_mend(pid_t tid, const struct as_registers *r);
 // Stops every thread, those too that have been let run since: all stand still when it returns true. On failure the
 // caller has to resume.
 bool as_process_halt(struct as_process *p, struct as_error *err);
+// Has the tracee come to a stop? Sets `stopped` and its neighbours. False: it is not ours any more, for it has ended.
+bool as_tracee_look(struct as_tracee *tracee);
 // Lets one stopped thread run, still attached, until as_process_halt.
 void as_process_let_run(struct as_tracee *tracee);
 bool as_process_stop(struct as_target *t, struct as_error *err);
-// Has the tracee come to a stop? Sets `stopped` and its neighbours. False: it is not ours any more, for it has ended.
-bool as_tracee_look(struct as_tracee *tracee);
 void as_process_resume(struct as_target *t);
 
 // converge.c
 // Stops every thread at a moment when none is in the middle of `critical` (NULL: any moment will do); t->caught says
 // whether there was one. Reads neither mappings nor the list of threads. On failure all run again.
 bool as_process_catch(struct as_process *p, const struct as_critical *critical, struct as_error *err);
-bool as_process_stop_clean(struct as_target *t, const struct as_critical *critical, struct as_error *err);
 
 // files.c
 int as_process_open_file(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);
 
 // fork.c
 bool as_process_fork(struct as_target *t, const struct as_critical *critical, struct as_error *err);
-// Does away with the clone: what is read from now on is the target's own again. Waits until the guardian has finished, or
-// for some seconds.
-void as_process_drop_clone(struct as_process *p);
+bool as_process_stop_clean(struct as_target *t, const struct as_critical *critical, struct as_error *err);
+// Has the guardian let go of the target, or do away with its clone: what is read from now on is the target's own again.
+// Waits until it has finished, or for some seconds.
+void as_process_dismiss(struct as_process *p);
+// Is the guardian still there? Without it the target runs.
+bool as_process_is_guarded(const struct as_process *p);
 
 // guardian.c
-// What the guardian tells about the clone, followed by `thread_count` struct as_thread (without names).
+#define AS_GUARDIAN_NAME "arenadump-guard" // as the kernel shows it; 15 characters at most
+// What the guardian tells once the target is caught, followed by `thread_count` struct as_thread (without names).
 struct as_birth {
-    struct as_error err; // code AS_OK: there is a clone
-    pid_t pid;
+    struct as_error err; // code AS_OK: it is
+    pid_t pid;           // the clone's; 0: none was wanted
     uint64_t pause_ns;
     enum as_caught caught;
     uint32_t thread_count;
 };
-// The guardian's whole life, in a process of its own: clones the target, tells through `socket`, holds the clone until the
-// other end is closed (by the inspector, or by its death), kills it and has the target reap it.
-_Noreturn void as_guardian_run(struct as_process *p, const struct as_critical *critical, int socket);
+// The guardian's whole life, in a process of its own: stops the target or clones it, tells through `socket`, and holds it
+// until the other end is closed (by the inspector, or by its death). Then it lets the target go, and last tells how long it
+// stood still (8 bytes); or it kills the clone and has the target reap it.
+_Noreturn void as_guardian_run(struct as_process *p, const struct as_critical *critical, bool clone, int socket);

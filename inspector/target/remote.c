@@ -6,6 +6,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,30 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <time.h>
+
+bool as_remote_await(pid_t tid, int *stop)
+{
+    char name[32];
+    snprintf(name, sizeof name, "/proc/%d/stat", tid);
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    for (;;) {
+        siginfo_t info = {0};
+        int got = waitid(P_PID, (id_t)tid, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL | WNOHANG);
+        *stop = info.si_status;
+        if (got == 0 && (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED))
+            return true;
+        // The end of a group's leader is not told before its other threads, which we hold as well, have been waited for:
+        // one must not wait for it (as_process_resume does, for all).
+        struct as_proc_stat stat;
+        if ((got != 0 && errno != EINTR) || info.si_pid != 0 || !as_proc_stat(AT_FDCWD, name, &stat) ||
+            as_proc_is_dead(stat.state))
+            return false;
+        sigtimedwait(&child, NULL, &(struct timespec){.tv_nsec = 2000000});
+    }
+}
 
 #if defined(__x86_64__)
 
@@ -36,29 +61,13 @@ static bool gone(pid_t tid, struct as_error *err)
     return as_fail(err, AS_TARGET_GONE, "thread %d was killed while it stood still", tid);
 }
 
-// Waits for the next stop; *stop is the signal and, from bit 8 on, the event. False: it has ended.
-static bool await_stop(pid_t tid, int *stop)
-{
-    siginfo_t info;
-    int got;
-    do
-        got = waitid(P_PID, (id_t)tid, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL);
-    while (got < 0 && errno == EINTR);
-    *stop = info.si_status;
-    if (got == 0 && (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED))
-        return true;
-    while (got == 0 && waitpid(tid, NULL, __WALL | WNOHANG) < 0 && errno == EINTR)
-        ;
-    return false;
-}
-
 // Lets the thread run to a stop of the kind that is wanted, past all others. Blocked as its signals are, the only one
 // that can come is SIGSTOP: it is kept for the end.
 static bool run_until(struct as_remote *r, int request, int wanted)
 {
     for (;;) {
         int stop;
-        if (ptrace(request, r->tid, 0, 0) != 0 || !await_stop(r->tid, &stop))
+        if (ptrace(request, r->tid, 0, 0) != 0 || !as_remote_await(r->tid, &stop))
             return false;
         if (stop == (SIGTRAP | PTRACE_EVENT_CLONE << 8)) {
             unsigned long pid = 0;

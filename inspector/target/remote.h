@@ -17,6 +17,10 @@ struct as_remote {
     size_t saved_size;
 };
 
+// Waits for the next stop of a tracee, leaving it to be waited for again (see as_tracee_look). *stop: the signal, and from
+// bit 8 on the event. False: it has ended. To be called with SIGCHLD blocked.
+bool as_remote_await(pid_t tid, int *stop);
+
 // Takes hold of a tracee that has stopped by our interrupt (not by a signal, not by a group stop). AS_UNSUPPORTED when
 // it should not be touched: seccomp that cannot be suspended, a restartable sequence, user dispatch of system calls.
 bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,

@@ -69,6 +69,10 @@ bool as_process_alive(const struct as_process *p)
 bool as_process_intact(struct as_target *t, struct as_error *err)
 {
     const struct as_process *p = as_process_of(t);
+    if (p->clone.guardian != 0 && !as_process_is_guarded(p))
+        return as_fail(err, AS_INTERNAL,
+                       "the process of ours that held process %d was killed, and the target ran on while we looked",
+                       t->pid);
     if (!p->lost && as_process_alive(p))
         return true;
     if (p->clone.pid != 0)

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Looks at targets that check themselves, again and again, in all modes, and is killed while it looks.
+
+    .venv/bin/python tests/soak.py --minutes 10 [--suite bookworm ...]
+
+Prints what was done and what went wrong as JSON; exit code 1 when anything did. `make soak` runs it for long; a
+short run is in tests/test_modes.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+# By its path, from wherever it is run.
+sys.path.insert(0, str(Path(__file__).parent))
+from tools import debian, harness, programs
+
+MODES = ("freeze", "snapshot", "live", "auto")
+LOADS = (
+    ("storm=4", "waits=1", "lives=1", "spins=1"),
+    ("storm=16", "blocks=300"),
+    ("storm=1", "blocks=20000"),
+    ("waits=2", "lives=1", "spins=2"),
+)
+SLACK = 24  # blocks that threads other than the storm's may hold or not
+FIXED = ("freeze", "snapshot")  # modes whose answer is one moment
+
+
+@dataclass
+class Counts:
+    """What was done, and what went wrong: `wrong` is to stay empty."""
+
+    looks: Counter[str] = field(default_factory=Counter)
+    kills: Counter[str] = field(default_factory=Counter)
+    fallbacks: int = 0
+    busy: int = 0  # answers that say themselves that a thread was inside malloc
+    checks: int = 0  # that targets made of themselves
+    eintr: Counter[str] = field(default_factory=Counter)
+    pauses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    wrong: Counter[str] = field(default_factory=Counter)
+    first: list[str] = field(default_factory=list)
+
+    def fault(self, kind: str, what: str) -> None:
+        self.wrong[kind] += 1
+        if len(self.first) < 20:
+            self.first.append(f"{kind}: {what}")
+
+    def report(self) -> dict[str, Any]:
+        kinds = ("targets_harmed", "targets_left_stopped", "targets_left_with_a_child", "wrong_ledgers", "failed_looks")
+        return {
+            "looks": dict(self.looks),
+            "killed": dict(self.kills),
+            "fallbacks": self.fallbacks,
+            "busy": self.busy,
+            "checks_by_targets": self.checks,
+            "eintr": dict(self.eintr),
+            "pause_ms": {
+                mode: {
+                    "median": round(statistics.median(values), 2),
+                    "p99": round(sorted(values)[int(len(values) * 0.99)], 2),
+                    "max": round(max(values), 2),
+                }
+                for mode, values in self.pauses.items()
+            },
+            **{kind: self.wrong[kind] for kind in kinds},
+            "first": self.first,
+        }
+
+
+class Target:
+    """tests/programs/selfcheck, at work."""
+
+    def __init__(self, command: list[str], counts: Counts) -> None:
+        self.counts = counts
+        self.storm = next((int(word[6:]) for word in command if word.startswith("storm=")), 0)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout
+        assert self.process.stdout.readline() == "ready\n"
+        self.in_use: list[int] = []
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def tasks(self) -> Iterator[Path]:
+        yield from Path(f"/proc/{self.pid}/task").iterdir()
+
+    def traced(self) -> str:
+        """Of the first thread that is in somebody's hand, its status."""
+        for task in self.tasks():
+            status = read(task / "status")
+            if "\nTracerPid:\t0\n" not in status and "State:\tX" not in status and status:
+                return status
+        return ""
+
+    def strangers(self) -> set[int]:
+        """Children that are traced, or dead and not waited for."""
+        children = {int(pid) for task in self.tasks() for pid in read(task / "children").split()}
+        states = {pid: read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split() for pid in children}
+        return {pid for pid, words in states.items() if words and words[0] in "tZ"}
+
+    def check_free(self, why: str) -> None:
+        """It is as if nobody had looked, soon."""
+        deadline = time.monotonic() + 10
+        while self.traced() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if self.traced():
+            self.counts.fault("targets_left_stopped", f"after {why}: {self.traced()[:200]}")
+        left = self.strangers()
+        while left and time.monotonic() < deadline:  # its own children die and are waited for all the time
+            time.sleep(0.01)
+            left &= self.strangers()
+        if left:
+            self.counts.fault("targets_left_with_a_child", f"after {why}: {left}")
+
+    def end(self) -> None:
+        out, _ = self.process.communicate("quit\n", timeout=120)
+        last = json.loads(out.splitlines()[-1])
+        self.counts.checks += last["checks"]
+        self.counts.eintr.update(last["eintr"])
+        if self.process.returncode != 0 or last["harms"] != 0:
+            self.counts.fault("targets_harmed", f"exit {self.process.returncode}: {last}")
+
+
+def read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def look(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts) -> None:
+    """One look that is left in peace."""
+    done = arenadump.run("summary", "--json", "--mode", mode, target.pid)
+    counts.looks[mode] += 1
+    if done.returncode != 0:
+        counts.fault("failed_looks", f"{mode}: exit {done.returncode}: {done.stderr.strip()}")
+        return
+    facts = json.loads(done.stdout)
+    snapshot, warnings = facts["snapshot"], facts["warnings"]
+    counts.pauses[mode].append(snapshot["pause_ms"])
+    counts.fallbacks += mode == "snapshot" and snapshot["mode"] != mode
+    if any(warning["code"] == "locked" for warning in warnings):
+        counts.busy += 1
+        return
+    if mode == "live":
+        if snapshot["exact"] or snapshot["pause_ms"] != 0:
+            counts.fault("wrong_ledgers", "a live look that says it is exact, or that it stopped the target")
+        return
+    ledger = facts["ledger"]
+    if not snapshot["exact"] or snapshot["torn_chunks"] or sum(ledger.values()) != facts["kernel"]["rss"]:
+        counts.fault("wrong_ledgers", f"{mode}: {snapshot}, {warnings}")
+    target.in_use.append(facts["chunks"]["in_use"]["count"] + facts["chunks"]["mmapped"]["count"])
+    if max(target.in_use) - min(target.in_use) > 2 * target.storm + SLACK:
+        counts.fault("wrong_ledgers", f"{mode}: blocks in use vary: {min(target.in_use)} to {max(target.in_use)}")
+
+
+def look_and_die(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts, rng: random.Random) -> None:
+    """One look whose inspector is killed by SIGKILL at a random moment, or its guardian's group told to end."""
+    command = [str(arenadump.path), "summary", "--json", "--mode", mode, str(target.pid)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    time.sleep(rng.uniform(0, 0.12))
+    which = rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM))
+    os.killpg(process.pid, which)
+    process.wait()
+    counts.kills[mode] += 1
+    target.check_free(f"{mode}, {which.name}")
+
+
+def soak(seconds: float, command: list[str], arenadump: harness.Arenadump, counts: Counts, seed: int) -> None:
+    """Looks at one target for a time."""
+    rng = random.Random(seed)
+    target = Target(command, counts)
+    end = time.monotonic() + seconds
+    try:
+        while time.monotonic() < end:
+            mode = rng.choice(MODES)
+            if rng.random() < 0.4:
+                look_and_die(target, mode, arenadump, counts, rng)
+            else:
+                look(target, mode, arenadump, counts)
+        target.check_free("the last look")
+        target.end()
+    finally:
+        target.process.kill()
+        target.process.wait()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Soak arenadump on targets that check themselves.")
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--suite", action="append", choices=list(debian.SUITES), help="a libc; all unless told")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    program = programs.build_portable("selfcheck")
+    arenadump = harness.Arenadump(harness.arenadump_path())
+    counts = Counts()
+    suites = options.suite or list(debian.SUITES)
+    runs = [(suite, load) for suite in suites for load in LOADS]
+    for number, (suite, load) in enumerate(runs):
+        print(f"{suite}, {' '.join(load)}", file=sys.stderr, flush=True)
+        command = debian.libc(suite).command(program, *load)
+        soak(options.minutes * 60 / len(runs), command, arenadump, counts, options.seed + number)
+    print(json.dumps(counts.report(), indent=2))
+    return 1 if counts.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: MIT
+"""The consistency modes: answers that are one moment, targets that do not notice, and refusals that say why."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soak
+from tools import debian, harness, programs
+
+SOAK_SECONDS = 4
+LOOKS = 6
+
+
+@pytest.fixture(scope="session")
+def selfcheck() -> Path:
+    try:
+        return programs.build_portable("selfcheck")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def postures() -> Path:
+    return programs.build("postures", "-lpthread")
+
+
+@contextmanager
+def posture(program: Path, name: str, *prefix: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*prefix, str(program), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ask(process: subprocess.Popen[str]) -> str:
+    """What the target says for itself now: it lives."""
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write("?")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def children(pid: int) -> list[int]:
+    return [
+        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in soak.read(task / "children").split()
+    ]
+
+
+def notes(summary: dict[str, Any], code: str = "note") -> str:
+    return "\n".join(warning["text"] for warning in summary["warnings"] if warning["code"] == code)
+
+
+def check_exact(summary: dict[str, Any]) -> None:
+    assert summary["snapshot"]["exact"], summary["warnings"]
+    assert summary["snapshot"]["torn_chunks"] == 0
+    assert sum(summary["ledger"].values()) == summary["kernel"]["rss"]
+
+
+@pytest.mark.parametrize("threads", [1, 4, 16])
+@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+def test_one_moment_of_a_storm(
+    libc: debian.Libc, selfcheck: Path, arenadump: harness.Arenadump, mode: str, threads: int
+) -> None:
+    """Each thread holds a fixed number of blocks, give or take the one at hand: so must what is found in use."""
+    counts = soak.Counts()
+    target = soak.Target(libc.command(selfcheck, f"storm={threads}", "blocks=500"), counts)
+    for _ in range(LOOKS):
+        summary = arenadump.summary(target.pid, "--mode", mode)
+        assert summary["snapshot"]["mode"] == mode
+        assert summary["snapshot"]["pause_ms"] > 0
+        check_exact(summary)
+        target.in_use.append(summary["chunks"]["in_use"]["count"] + summary["chunks"]["mmapped"]["count"])
+    assert max(target.in_use) - min(target.in_use) <= 2 * threads
+    assert min(target.in_use) >= threads * 500 - threads
+    target.check_free(mode)
+    target.end()
+    assert not counts.wrong, counts.first
+
+
+def test_snapshot_is_what_freeze_says(postures: Path, arenadump: harness.Arenadump) -> None:
+    """Of a target at rest the two agree on everything but the way, and on what the kernel says."""
+    with posture(postures, "plain") as process:
+        frozen = arenadump.summary(process.pid, "--mode", "freeze")
+        cloned = arenadump.summary(process.pid, "--mode", "snapshot")
+        for part in ("ledger", "chunks", "sizes", "not_resident", "forecast", "kernel", "arenas"):
+            assert cloned.get(part) == frozen.get(part), part
+        assert cloned["kernel"]["rss"] == harness.smaps(process.pid, "Rss")
+        assert "counted" in notes(cloned)
+        assert children(process.pid) == []
+        assert ask(process) == "seen 0, children none"
+
+
+def test_live_stops_nothing(libc: debian.Libc, selfcheck: Path, arenadump: harness.Arenadump) -> None:
+    counts = soak.Counts()
+    target = soak.Target(libc.command(selfcheck, "storm=4", "waits=1"), counts)
+    for _ in range(LOOKS):
+        summary = arenadump.summary(target.pid, "--mode", "live")
+        assert summary["snapshot"]["mode"] == "live"
+        assert summary["snapshot"]["pause_ms"] == 0
+        assert not summary["snapshot"]["exact"]
+    target.end()
+    assert not counts.wrong, counts.first
+    assert not counts.eintr
+
+
+@pytest.mark.parametrize("load", soak.LOADS, ids=" ".join)
+def test_soak(selfcheck: Path, arenadump: harness.Arenadump, load: tuple[str, ...]) -> None:
+    """In all modes, and killed while it looks; `make soak` does so for hours."""
+    counts = soak.Counts()
+    soak.soak(SOAK_SECONDS, [str(selfcheck), *load], arenadump, counts, seed=7)
+    assert not counts.wrong, json.dumps(counts.report(), indent=1)
+
+
+def test_auto_keeps_to_max_pause(postures: Path, arenadump: harness.Arenadump) -> None:
+    with posture(postures, "plain") as process:
+        assert arenadump.summary(process.pid)["snapshot"]["mode"] == "freeze"
+        assert arenadump.summary(process.pid, "--max-pause", "1s")["snapshot"]["mode"] == "freeze"
+        assert arenadump.summary(process.pid, "--max-pause=1ms")["snapshot"]["mode"] == "snapshot"
+
+
+@pytest.mark.parametrize("pause", ["", "5", "ms", "-1ms", "0ms", "5 parsecs", "2h", "nan", "1e300s"])
+def test_max_pause_is_a_time(postures: Path, arenadump: harness.Arenadump, pause: str) -> None:
+    done = arenadump.run("summary", f"--max-pause={pause}", "1")
+    assert done.returncode == 2
+    assert "--max-pause" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["dontfork", "wipe"])
+def test_heap_that_children_do_not_get(postures: Path, arenadump: harness.Arenadump, name: str) -> None:
+    with posture(postures, name) as process:
+        summary = arenadump.summary(process.pid, "--mode", "snapshot")
+        assert summary["snapshot"]["mode"] == "freeze"
+        assert "MADV_DONTFORK" in notes(summary)
+        check_exact(summary)
+
+
+def test_seccomp(postures: Path, arenadump: harness.Arenadump) -> None:
+    """With CAP_SYS_ADMIN the filter is suspended for the call; without it the target is not asked to make one."""
+    with posture(postures, "seccomp") as process:
+        summary = arenadump.summary(process.pid, "--mode", "snapshot")
+        assert summary["snapshot"]["mode"] == ("snapshot" if os.geteuid() == 0 else "freeze")
+        check_exact(summary)
+        if os.geteuid() == 0 and shutil.which("setpriv"):
+            less = ["setpriv", "--bounding-set=-sys_admin", str(arenadump.path)]
+            done = subprocess.run(
+                [*less, "summary", "--json", "--mode=snapshot", str(process.pid)], capture_output=True, check=True
+            )
+            summary = json.loads(done.stdout)
+            assert summary["snapshot"]["mode"] == "freeze"
+            assert "seccomp" in notes(summary)
+            check_exact(summary)
+        assert process.poll() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes another user to try the limit with")
+def test_limit_on_processes(postures: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    program = Path(shutil.copy(postures, "/tmp")).rename(f"/tmp/postures-{os.getpid()}")
+    try:
+        user = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        with posture(program, "nproc", *user) as process:
+            summary = arenadump.summary(process.pid, "--mode", "snapshot")
+            assert summary["snapshot"]["mode"] == "freeze"
+            assert "limit on processes" in notes(summary)
+            check_exact(summary)
+            assert process.poll() is None
+    finally:
+        program.unlink()
+
+
+def test_waiting_for_every_child(postures: Path, arenadump: harness.Arenadump) -> None:
+    """Only who waits with __WALL can see the clone: it takes it off our hands then, and nothing is left."""
+    with posture(postures, "wall") as process:
+        for _ in range(3):
+            check_exact(arenadump.summary(process.pid, "--mode", "snapshot"))
+        assert children(process.pid) == []
+        assert "children none" in ask(process)
+
+
+def test_stopped_target_stays_stopped(postures: Path, arenadump: harness.Arenadump) -> None:
+    with posture(postures, "plain") as process:
+        os.kill(process.pid, signal.SIGSTOP)
+        summary = arenadump.summary(process.pid, "--mode", "snapshot")
+        assert summary["snapshot"]["mode"] == "freeze"
+        assert "SIGSTOP" in notes(summary)
+        assert "State:\tT" in Path(f"/proc/{process.pid}/status").read_text()
+        os.kill(process.pid, signal.SIGCONT)
+        assert ask(process) == "seen 0, children none"
+
+
+def guardians() -> set[int]:
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and soak.read(entry / "comm") == "arenadump-guard\n":
+            found.add(int(entry.name))
+    return found
+
+
+def wait_until(what: Any, seconds: float = 10) -> bool:
+    deadline = time.monotonic() + seconds
+    while not what() and time.monotonic() < deadline:
+        time.sleep(0.002)
+    return bool(what())
+
+
+@pytest.fixture
+def slow_look(selfcheck: Path, arenadump: harness.Arenadump) -> Iterator[tuple[soak.Target, subprocess.Popen[bytes]]]:
+    """A snapshot of a large heap, caught while the clone is there."""
+    counts = soak.Counts()
+    target = soak.Target([str(selfcheck), "storm=1", "blocks=400000"], counts)
+    command = [str(arenadump.path), "chunks", "--mode", "snapshot", str(target.pid)]
+    before = guardians()
+    # Nobody reads its output: it is there until it is killed.
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert wait_until(lambda: guardians() - before and children(target.pid))
+        yield target, process
+        assert wait_until(lambda: not guardians() - before)
+        assert target.traced() == ""
+        target.end()
+        assert not counts.wrong, counts.first
+    finally:
+        process.kill()
+        process.communicate()
+        target.process.kill()
+        target.process.wait()
+
+
+def test_inspector_is_killed(slow_look: tuple[soak.Target, subprocess.Popen[bytes]]) -> None:
+    target, process = slow_look
+    process.kill()
+    assert wait_until(lambda: children(target.pid) == [])
+
+
+def test_guardian_is_killed(slow_look: tuple[soak.Target, subprocess.Popen[bytes]]) -> None:
+    """Then nobody has the clone reaped: it is dead (PTRACE_O_EXITKILL), and waits for the target's own end."""
+    target, process = slow_look
+    mine = [pid for pid in guardians() if f"PPid:\t{process.pid}\n" in soak.read(Path(f"/proc/{pid}/status"))]
+    for pid in mine:
+        os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: all("State:\tZ" in soak.read(Path(f"/proc/{c}/status")) for c in children(target.pid)))
+
+
+def test_stopped_while_cloned(slow_look: tuple[soak.Target, subprocess.Popen[bytes]]) -> None:
+    """A target that is stopped by a signal cannot reap; it does as soon as it goes on."""
+    target, process = slow_look
+    os.kill(target.pid, signal.SIGSTOP)
+    process.kill()
+    time.sleep(0.3)
+    assert "State:\tT" in Path(f"/proc/{target.pid}/status").read_text()
+    os.kill(target.pid, signal.SIGCONT)
+    assert wait_until(lambda: children(target.pid) == [])
+
+
+def test_target_ends_while_cloned(selfcheck: Path, arenadump: harness.Arenadump) -> None:
+    counts = soak.Counts()
+    target = soak.Target([str(selfcheck), "storm=1", "blocks=100000"], counts)
+    command = [str(arenadump.path), "summary", "--json", "--mode", "snapshot", str(target.pid)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert wait_until(lambda: process.poll() is not None or children(target.pid))
+    target.process.kill()
+    target.process.wait()
+    out, err = process.communicate(timeout=60)
+    # The clone outlives it: an answer of that moment, or a plain refusal.
+    assert process.returncode in (0, 7), err
+    if process.returncode == 0:
+        assert json.loads(out)["snapshot"]["torn_chunks"] == 0
