@@ -117,7 +117,7 @@ def make(arenadump: harness.Arenadump, home: Path) -> None:
             (home / "core" / suite).write_bytes(small_core(churn.pid, Dump(home / "dump" / suite), home))
     (home / "image.core").write_bytes((home / "core" / "bookworm").read_bytes())
     library = home / "elf" / "library"
-    source = harness.ROOT / "tests" / "fuzz" / "seed_libc.c"
+    source = harness.ROOT / "tests" / "fuzz" / "seed" / "malloc.c"
     subprocess.run(["gcc", "-O1", "-g", "-shared", "-fPIC", "-nostdlib", "-o", str(library), str(source)], check=True)
     bare = ["gcc", "-O1", "-s", "-shared", "-fPIC", "-nostdlib", "-Wl,-z,pack-relative-relocs"]
     if subprocess.run([*bare, "-o", f"{library}-relr", str(source)], check=False, capture_output=True).returncode:
