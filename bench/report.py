@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The report at scale: how long and how much memory for a dump of a large heap, and how the page behaves in Chromium.
 
-    report.py [DUMP]    without a dump, that of a process of --megabytes in --threads arenas (bench/hoard.c)
+report.py [DUMP]    without a dump, that of a process of --megabytes in --threads arenas (bench/hoard.c)
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import sync_playwright
 from rich.console import Console
 from rich.table import Table
 from run import hoard
@@ -33,8 +34,8 @@ FLAGS = [
 ]
 FRAMES = 120
 
-# Pans by 7 pixels a frame, as a hand would; how long each frame took to come, by the browser's own clock, and how much of
-# that our script had.
+# Pans by 7 pixels a frame, as a hand would; how long each frame took to come, by the browser's own clock, and how much
+# of that our script had.
 PAN = """
 async (frames) => {
   const map = window.arenascope, between = [], own = [];
@@ -67,8 +68,6 @@ def rendered(dump: Path, page: Path) -> tuple[float, int]:
 
 def in_browser(page: Path) -> dict[str, Any]:
     """First paint and panning, by Chromium's own timing."""
-    from playwright.sync_api import sync_playwright
-
     found: dict[str, Any] = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

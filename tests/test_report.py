@@ -84,7 +84,7 @@ class Tab:
         self.js("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
     def until(self, expression: str, value: Any = None) -> None:
-        """Wait until it holds. (Playwright's own way needs eval, which the page's policy forbids.)"""
+        """Wait until it holds. Playwright's own way needs eval, which the page's policy forbids."""
         deadline = time.monotonic() + 10
         while not self.js(expression, value):
             assert time.monotonic() < deadline, expression
@@ -171,8 +171,8 @@ def some(dump: Dump, each: int = 3) -> list[tuple[int, Colour]]:
     chosen = []
     for colour in np.unique(colours):
         places = np.flatnonzero(colours == colour)
-        for place in places[np.linspace(0, len(places) - 1, each).astype(int)]:
-            chosen.append((int(addresses[place]), Colour(int(colour))))
+        places = places[np.linspace(0, len(places) - 1, each).astype(int)]
+        chosen += [(int(addresses[place]), Colour(int(colour))) for place in places]
     return chosen
 
 
@@ -213,7 +213,7 @@ def test_every_page_of_the_dump_is_where_the_layouts_say(tab: Tab, one: tuple[Pa
         return [layout.name, wrong, far];
     })""")
     assert [wrong for _, wrong, _ in result] == [0, 0]
-    assert dict((name, far) for name, _, far in result)["hilbert"] < 40  # where one row of squares ends
+    assert {name: far for name, _, far in result}["hilbert"] < 40  # where one row of squares ends
 
 
 def test_units_have_the_class_of_their_chunk(tab: Tab, one: tuple[Path, Dump]) -> None:
@@ -258,7 +258,9 @@ def test_pixels_of_many_pages_blend_as_light_does(browser: Any, tmp_path: Path) 
     assert tab.js("arenascope.camera.scale") == 0.5
     seen = tab.colour(300, 150)
     # Half the light of red, half that of white.
-    light = [((a / 255 + 0.055) / 1.055) ** 2.4 / 2 + 0.5 if a > 10 else a / 255 / 12.92 / 2 + 0.5 for a in (214, 39, 40)]
+    light = [
+        ((a / 255 + 0.055) / 1.055) ** 2.4 / 2 + 0.5 if a > 10 else a / 255 / 12.92 / 2 + 0.5 for a in (214, 39, 40)
+    ]
     wanted = tuple(round(255 * (1.055 * c ** (1 / 2.4) - 0.055)) for c in light)
     assert near(seen, wanted), (seen, wanted)
     still = blended(np.tile(np.array([Colour.USED, Colour.RETURNED], np.uint8), (4, 2)), 4)
@@ -427,11 +429,18 @@ def test_numbers_are_those_of_the_json(tab: Tab, one: tuple[Path, Dump]) -> None
     known = {**summary["ledger"], **summary["absent"], "rss": summary["kernel"]["rss"]}
     assert shown == {name: held for name, held in known.items() if held}
     rows = tab.js("""() => [...document.querySelectorAll("#arenas tbody tr")].map(row =>
-        [row.querySelector("th span").title, ...[...row.querySelectorAll("td[data-bytes]")].map(c => Number(c.dataset.bytes))])""")
+        [row.querySelector("th span").title,
+         ...[...row.querySelectorAll("td[data-bytes]")].map(c => Number(c.dataset.bytes))])""")
     wanted = []
     for arena in summary["arenas"]:
         held = arena["ledger"]
-        cells = [held["in_use"], held["tcache"] + held["fastbin"], held["stranded"], held["releasable"], held["withheld"]]
+        cells = [
+            held["in_use"],
+            held["tcache"] + held["fastbin"],
+            held["stranded"],
+            held["releasable"],
+            held["withheld"],
+        ]
         wanted.append([arena["address"], *cells, sum(cells[1:]), arena["heaps"]])
     assert sorted(rows) == sorted(wanted)
     pins = tab.js("""() => [...document.querySelectorAll("#pins tbody tr")].map(row =>
@@ -450,7 +459,10 @@ def test_bytes_of_a_page_are_those_of_its_record(tab: Tab, one: tuple[Path, Dump
                     p.units.metadata[i], p.units.unknown[i]]; }""",
             int(addresses[place]),
         )
-        if counts != [int(dump.pages[place][name]) for name in ("in_use", "tcache", "fastbin", "binned", "top", "metadata", "unknown")]:
+        if counts != [
+            int(dump.pages[place][name])
+            for name in ("in_use", "tcache", "fastbin", "binned", "top", "metadata", "unknown")
+        ]:
             bad.append(int(place))
     assert not bad
 
@@ -558,19 +570,18 @@ def test_axe_finds_nothing(browser: Any, scheme: str, which: str, request: pytes
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
-def test_screenshots_to_look_at(browser: Any, one: tuple[Path, Dump], two: tuple[Path, Dump, Dump], size: str, scheme: str) -> None:
+@pytest.mark.parametrize("which", ["one", "two"])
+def test_screenshots_to_look_at(browser: Any, scheme: str, which: str, request: pytest.FixtureRequest) -> None:
     SHOTS.mkdir(parents=True, exist_ok=True)
-    for name, path in (("one", one[0]), ("two", two[0])):
-        tab = Tab(browser, path, color_scheme=scheme)
-        width, height = SIZES[size]
+    tab = Tab(browser, request.getfixturevalue(which)[0], color_scheme=scheme)
+    for name, (width, height) in SIZES.items():
         tab.page.set_viewport_size({"width": width, "height": height})
         tab.still()
-        tab.page.screenshot(path=SHOTS / f"{name}-{size}-{scheme}.png", full_page=True)
+        tab.page.screenshot(path=SHOTS / f"{which}-{name}-{scheme}.png", full_page=True)
         # Nothing sticks out to the right.
         assert tab.js("document.documentElement.scrollWidth") <= width
-        assert not tab.said
-        tab.context.close()
+    assert not tab.said
+    tab.context.close()
 
 
 def test_prints(browser: Any, one: tuple[Path, Dump]) -> None:

@@ -22,7 +22,9 @@ CHUNKS_UP_TO = 1 << 30  # bytes resident: chunk records of more than that are ta
 @click.command()
 @click.argument("target")
 @click.argument("after", required=False)
-@click.option("-o", "--output", metavar="FILE", default="report.html", show_default=True, help="Where to write it (mode 0600).")
+@click.option(
+    "-o", "--output", metavar="FILE", default="report.html", show_default=True, help="Where to write it (mode 0600)."
+)
 @click.option(
     "--chunks/--no-chunks",
     default=None,
@@ -31,7 +33,7 @@ CHUNKS_UP_TO = 1 << 30  # bytes resident: chunk records of more than that are ta
 @click.option("--png", metavar="DIR", help="Pictures for a ticket or a slide as well: map, charts and every heap.")
 @click.option("--svg", metavar="DIR", help="Map and charts as SVG as well.")
 @looking
-def report(
+def report(  # noqa: PLR0913, PLR0917 - one for each option
     target: str,
     after: str | None,
     output: str,
@@ -47,16 +49,16 @@ def report(
     With a second target, the page compares the two: before and after. It is one file, complete in itself.
     """
     # matplotlib takes a second to import: not for those who want something else.
-    from arenascope.report import stills
-    from arenascope.report.html import render
-    from arenascope.report.model import build
+    from arenascope.report import stills  # noqa: PLC0415
+    from arenascope.report.html import render  # noqa: PLC0415
+    from arenascope.report.model import build  # noqa: PLC0415
 
     looks = []
     for each in (target, after):
         if each is not None:
             wanted = _few_chunks(each) if chunks is None else chunks
             with waiting(f"looking at {each}"):
-                looks.append(capture(each, for_arenadump(mode, layout_source, chunks=wanted)))
+                looks.append(capture(each, for_arenadump(mode, max_pause, layout_source, chunks=wanted)))
     with waiting("drawing"):
         write(output, render(build(looks)))
         for kind, folder in (("png", png), ("svg", svg)):
@@ -77,9 +79,9 @@ def write(path: str, text: str) -> None:
         try:
             file.write(text.encode("utf-8", "replace"))
             file.flush()
-            os.replace(file.name, place)
+            Path(file.name).replace(place)
         except BaseException:
-            os.unlink(file.name)
+            Path(file.name).unlink()
             raise
 
 

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -31,7 +32,7 @@ SERIES: Final = {
     "withheld": Colour.WITHHELD,
     "returned already": Colour.RETURNED,
 }
-STYLE: Final = {
+STYLE: Final[dict[Any, Any]] = {  # matplotlib's type is a list of all the keys there are
     "font.family": "sans-serif",
     "font.size": 10,
     "figure.facecolor": "none",
@@ -46,6 +47,7 @@ STYLE: Final = {
     "axes.spines.right": False,
     "axes.spines.left": False,
 }
+NO_METADATA: Final = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 WIDTH, HEIGHT = 7.4, 2.7  # inches
 # The style sheet's names for the colours that are drawn with.
 CLASSES: Final = {
@@ -96,11 +98,13 @@ def _bars(axes: Axes, histogram: Histogram, names: list[str]) -> None:
     axes.yaxis.set_major_locator(_BinaryLocator(max(bottom, default=0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(int(value))))
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, loc="upper right", fontsize=9, ncols=len(names), borderaxespad=0)
-    axes.margins(y=0.18)
+        axes.legend(
+            frameon=False, loc="lower right", bbox_to_anchor=(1, 1), fontsize=9, ncols=len(names), borderaxespad=0
+        )
+    axes.margins(y=0.05)
 
 
-class _BinaryLocator(MaxNLocator):  # type: ignore[misc]  # matplotlib's stubs leave it untyped
+class _BinaryLocator(MaxNLocator):
     """Ticks at round numbers of KiB, MiB or GiB."""
 
     def __init__(self, largest: float) -> None:
@@ -110,7 +114,7 @@ class _BinaryLocator(MaxNLocator):  # type: ignore[misc]  # matplotlib's stubs l
             self._unit *= 1024
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
-        return super().tick_values(vmin / self._unit, vmax / self._unit) * self._unit
+        return np.asarray(super().tick_values(vmin / self._unit, vmax / self._unit)) * self._unit
 
 
 def _short(number: int) -> str:
@@ -118,10 +122,10 @@ def _short(number: int) -> str:
 
 
 def for_page(figure: Figure, name: str, title: str) -> str:
-    """The figure as an SVG element that a strict Content-Security-Policy lets through: no style, classes for colours."""
+    """The figure as an SVG element that a strict policy lets through: no style, but classes for colours."""
     out = io.StringIO()
     with mpl.rc_context({**STYLE, "svg.hashsalt": name}):
-        FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        FigureCanvasSVG(figure).print_svg(out, metadata=NO_METADATA)  # type: ignore[no-untyped-call]
     svg = out.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
@@ -129,7 +133,8 @@ def for_page(figure: Figure, name: str, title: str) -> str:
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = svg.replace("url(#", f"url(#{name}-").replace('xlink:href="#', f'xlink:href="#{name}-')
     width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0]
-    opening = f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{title}" xmlns:xlink="http://www.w3.org/1999/xlink">'
+    xlink = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
+    opening = f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{title}" {xlink}>'
     return re.sub(r"<svg[^>]*>", opening, svg, count=1)
 
 

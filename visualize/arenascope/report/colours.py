@@ -59,10 +59,16 @@ LOOKS: Final = {
     Colour.RETURNED: Look("returned", "·", "free, and back with the kernel already", "#ffffff", "#ffffff"),
     Colour.UNTOUCHED: Look("never touched", "N", "not resident, because never written", "#f6d5d3", "#f8e0cc"),
     Colour.USED_SWAPPED: Look("in use, swapped", "X", "swapped out; the application holds it", "#7b3a93", "#cc79a7"),
-    Colour.FREE_SWAPPED: Look("free, swapped", "x", "swapped out, though nothing is in use on it", "#cdabdb", "#ebccdd"),
+    Colour.FREE_SWAPPED: Look(
+        "free, swapped", "x", "swapped out, though nothing is in use on it", "#cdabdb", "#ebccdd"
+    ),
     Colour.UNKNOWN: Look("unknown", "?", "could not be told: the heap is corrupt here", "#ffe14d", "#009e73"),
-    Colour.FREE_UNKNOWN: Look("free, residency unknown", "f", "free; whether it was resident is lost", "#d8d3b0", "#d8d3b0"),
-    Colour.METADATA: Look("malloc's own", "M", "headers of arenas and heaps, fenceposts, tcaches", "#2f62b0", "#0072b2"),
+    Colour.FREE_UNKNOWN: Look(
+        "free, residency unknown", "f", "free; whether it was resident is lost", "#d8d3b0", "#d8d3b0"
+    ),
+    Colour.METADATA: Look(
+        "malloc's own", "M", "headers of arenas and heaps, fenceposts, tcaches", "#2f62b0", "#0072b2"
+    ),
 }
 
 # Above the colour, in the byte of a page: what else the kernel says of it.
@@ -76,7 +82,7 @@ _BY_STATE: Final = np.arange(max(fmt.PageState) + 1, dtype=np.uint8)  # the firs
 def page_bytes(pages: NDArray[np.void]) -> NDArray[np.uint8]:
     """One byte for each page record: its Colour, and the bits above."""
     state, residency = pages["state"], pages["residency"]
-    colour = _BY_STATE[state]
+    colour: NDArray[np.uint8] = _BY_STATE[state]
     odd = np.flatnonzero(state >= fmt.PageState.SWAPPED)
     if len(odd):
         colour[odd] = _odd_colours(pages[odd])
@@ -86,7 +92,7 @@ def page_bytes(pages: NDArray[np.void]) -> NDArray[np.uint8]:
     return colour
 
 
-def _odd_colours(pages: NDArray[np.void]) -> NDArray[Any]:
+def _odd_colours(pages: NDArray[np.void]) -> Any:
     """Of pages that are swapped or unknown: what lies on them decides."""
     held = (pages["in_use"] | pages["metadata"]) != 0
     cached = (pages["tcache"] | pages["fastbin"]) != 0

@@ -51,8 +51,9 @@ def _note(before: Facts, after: Facts) -> str | None:
     one, other = before.summary["target"], after.summary["target"]
     same = (one["pid"], one["comm"], one["exe"]) == (other["pid"], other["comm"], other["exe"])
     if not same:
+        named = [f"{printable(each['comm'])} ({each['pid']})" for each in (one, other)]
         return (
-            f"These are two processes: {printable(one['comm'])} ({one['pid']}) and {printable(other['comm'])} ({other['pid']}). "
+            f"These are two processes: {' and '.join(named)}. "
             "Their heaps lie at addresses of their own, so the maps show each beside the other's gap."
         )
     times = before.dump.meta["time_ns"], after.dump.meta["time_ns"]

@@ -24,7 +24,7 @@ class Histogram(NamedTuple):
     """Bytes in classes [2^first, 2^(first+1)), …, one series for each name."""
 
     first: int
-    series: dict[str, NDArray[np.float64]]
+    series: dict[str, NDArray[Any]]
 
     @property
     def bounds(self) -> list[int]:
@@ -77,7 +77,7 @@ def _known(counts: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(counts == fmt.UNKNOWN, 0, counts).astype(np.float64)
 
 
-def _histogram(keys: NDArray[Any], series: dict[str, NDArray[np.float64]]) -> Histogram | None:
+def _histogram(keys: NDArray[Any], series: dict[str, NDArray[Any]]) -> Histogram | None:
     if not len(keys):
         return None
     # The exponent of a double is the floor of its binary logarithm, exactly.

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The page as one file: template, style sheet, script and data, under a Content-Security-Policy that lets nothing else in.
+"""The page as one file: template, style sheet, script and data, under a policy that lets nothing else in.
 
 The script is plain ES modules in static/, each importing from its siblings by name. An inline module cannot import, so
 they are put behind one another in the order of their imports, without the import and export words: one scope, which
-the browser holds against names that are declared twice. The policy names the hashes of that script and of the style sheet.
+in which the browser refuses names that are declared twice. The Content-Security-Policy names the hashes of that
+script and of the style sheet.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ def _style() -> str:
     """The style sheet, behind the colours of the map."""
     palettes = []
     for selector, palette in ((":root", "phusion"), (':root[data-palette="safe"]', "safe")):
-        colours = "".join(f"--{colour.name.lower().replace('_', '-')}:{getattr(look, palette)};" for colour, look in LOOKS.items())
+        colours = "".join(
+            f"--{colour.name.lower().replace('_', '-')}:{getattr(look, palette)};" for colour, look in LOOKS.items()
+        )
         palettes.append(f"{selector}{{{colours}}}\n")
     return "".join(palettes) + (STATIC / "report.css").read_text(encoding="utf-8")
 

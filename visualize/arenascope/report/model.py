@@ -157,7 +157,7 @@ def change(held: Sequence[int | None]) -> Json | None:
     first, last = held[0], held[-1]
     if first is None or last is None:
         return {"exact": None, "shown": "unknown"}
-    sign = "+" if last > first else "−" if last < first else ""
+    sign = "+" if last > first else "\N{MINUS SIGN}" if last < first else ""
     return {"exact": last - first, "shown": f"{sign}{size(abs(last - first))}"}
 
 
@@ -233,8 +233,8 @@ def _sizes(facts: Facts) -> Json | None:
     if histogram is None:
         return None
     figure = charts.draw(histogram, "chunk size, from", apart="stranded by pins")
-    title = "Bytes in use, cached and free by chunk size, and the free bytes that pins of each size strand. The table has the numbers."
-    return {"svg": Markup(charts.for_page(figure, "sizes", title)), **_table(histogram)}
+    title = "Bytes in use, cached and free, and stranded by pins, by chunk size. The table has the numbers."
+    return {"svg": Markup(charts.for_page(figure, "sizes", title)), **_table(histogram)}  # noqa: S704 - all ours: numbers
 
 
 def _runs(states: Any, laid: Regions, page_size: int) -> Json | None:
@@ -243,7 +243,7 @@ def _runs(states: Any, laid: Regions, page_size: int) -> Json | None:
         return None
     figure = charts.draw(histogram, "length of the run, from")
     title = "Bytes of free pages by the length of the run that they lie in. The table has the numbers."
-    return {"svg": Markup(charts.for_page(figure, "runs", title)), **_table(histogram)}
+    return {"svg": Markup(charts.for_page(figure, "runs", title)), **_table(histogram)}  # noqa: S704 - all ours: numbers
 
 
 def _table(histogram: figures.Histogram) -> Json:
@@ -285,16 +285,16 @@ def _trust(facts: Facts) -> Json:
     pause, read = duration(snapshot["pause_ms"]), duration(snapshot["read_ms"])
     lines = [MODES[snapshot["mode"]].format(pause=pause, read=read)]
     if allocator["layout_source"]:
-        lines.append(
-            f"Where malloc keeps its structures was found {LAYOUTS[allocator['layout_source']]}, and proven on the memory itself."
-        )
+        lines.append(f"Malloc's structures were found {LAYOUTS[allocator['layout_source']]}, and proven on the memory.")
     else:
         lines.append("No layout of glibc's malloc could be proven.")
     if snapshot["exact"]:
         lines.append("Exact: nothing was torn, and the rows add up to the kernel's Rss to the byte.")
     else:
         torn = snapshot["torn_chunks"]
-        lines.append(f"Not exact: {plural(torn, 'chunk')} torn." if torn else "Not exact: the rows need not add up to Rss.")
+        lines.append(
+            f"Not exact: {plural(torn, 'chunk')} torn." if torn else "Not exact: the rows need not add up to Rss."
+        )
     if not snapshot["residency_known"]:
         lines.append("Which pages were resident is not wholly known.")
     warnings = facts.summary["warnings"]
@@ -312,7 +312,9 @@ def _legend(states: list[Any], page_size: int) -> list[Json]:
         held = [int(((state & 0xF) == colour).sum()) for state in states]
         if any(held):
             amounts = [amount(pages * page_size, 0) for pages in held]
-            lines.append({"colour": int(colour), "key": colour.name.lower(), "look": look, "pages": held, "amounts": amounts})
+            lines.append(
+                {"colour": int(colour), "key": colour.name.lower(), "look": look, "pages": held, "amounts": amounts}
+            )
     return lines
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The map's data: planes of one byte for each page, deflated, for the browser's own DecompressionStream to open.
 
-A plane holds one thing of every page, so equal bytes stand side by side and deflate into runs. A page's counts of 16-byte
-units (in use, tcache, …) are two planes each; `binned` is left out, being what the others leave of the page. Everything is
-exact until LIMIT is reached; then in-use counts lose their last bits, which the page says.
+A plane holds one thing of every page, so equal bytes stand side by side and deflate into runs. A page's counts of
+16-byte units (in use, tcache, …) are two planes each; `binned` is left out, being what the others leave of the page.
+Everything is exact until LIMIT is reached; then in-use counts lose their last bits, which the page says.
 """
 
 from __future__ import annotations
@@ -131,7 +131,9 @@ class DumpPages:
             starts, sizes = chunks.addresses[held], chunks.sizes[held]
             page = (self.laid.start[place] // size + pinned.astype(np.uint64)) * size
             at = np.searchsorted(starts + sizes, page, side="right")
-            inside = (at < len(starts)) & (starts[np.minimum(at, len(starts) - 1)] < page + size) if len(starts) else at < 0
+            inside = (
+                (at < len(starts)) & (starts[np.minimum(at, len(starts) - 1)] < page + size) if len(starts) else at < 0
+            )
             found.append((first + pinned[inside], sizes[at[inside]]))
         if not found:
             return none

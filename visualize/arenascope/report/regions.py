@@ -77,7 +77,9 @@ def sources(dump: Dump, heaps: NDArray[np.int64], laid: Regions) -> NDArray[np.i
     # 0, 1, 2, … within each heap, without a loop over heaps: there can be 65,536 mmapped ones.
     within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     found = np.full(laid.total, -1, np.int64)
-    found[np.repeat(laid.first[mine], counts) + within] = np.repeat(records["first_page"].astype(np.int64), counts) + within
+    found[np.repeat(laid.first[mine], counts) + within] = (
+        np.repeat(records["first_page"].astype(np.int64), counts) + within
+    )
     return found
 
 

@@ -78,7 +78,7 @@ def another_allocator(facts: Facts) -> Finding | None:
         why = f"{_sentence(detail)} Memory outside glibc's arenas stands in the rows that are not malloc's."
     else:
         says = f"{kind} answers malloc() here, not glibc: its {size(held)} stand in the row “other anonymous”."
-        why = f"{_sentence(detail)} malloc_trim(0) does not touch it; the arenas below are glibc's, and hold what little it was asked for."
+        why = f"{_sentence(detail)} malloc_trim(0) does not touch it. The arenas below are glibc's."
     return Finding("another allocator", held, says, why, lights="row:other_anon")
 
 
@@ -87,12 +87,15 @@ def residency_unknown(facts: Facts) -> Finding | None:
     if facts.summary["snapshot"]["residency_known"]:
         return None
     chunks = facts.summary["chunks"]
-    held, free = chunks["in_use"]["bytes"], _sum(chunks[name]["bytes"] for name in ("binned", "top", "fastbin", "tcache"))
+    held, free = (
+        chunks["in_use"]["bytes"],
+        _sum(chunks[name]["bytes"] for name in ("binned", "top", "fastbin", "tcache")),
+    )
     return Finding(
         "residency unknown",
         None,
-        f"Which pages were resident is not known. {size(held)} is in chunks in use, {size(free)} in free ones, resident or not.",
-        "Cores by gdb's gcore, and cores that lost their holes on the way, do not tell. A look at the living process does.",
+        f"Which pages were resident is not known. {size(held)} is in chunks in use, {size(free)} in free ones.",
+        "Cores by gdb's gcore, and cores that lost their holes on the way, do not tell. The living process does.",
     )
 
 
@@ -108,8 +111,8 @@ def free_pages(facts: Facts) -> Finding | None:
         "free pages kept",
         trim,
         f"{size(trim)} would come back with one malloc_trim(0).",
-        f"It lies in whole free pages of {plural(arenas, 'arena')}. free() gives back only the end of a heap; what is freed in "
-        f"the middle glibc keeps for later.{more}",
+        f"It lies in whole free pages of {plural(arenas, 'arena')}. free() gives back only the end of a heap; what is "
+        f"freed in the middle glibc keeps for later.{more}",
         command=facts.gdb("call (int)malloc_trim(0)"),
         lights="row:releasable",
     )
@@ -165,8 +168,9 @@ def idle_arenas(facts: Facts) -> Finding | None:
         "idle arenas",
         free,
         f"{len(idle)} of {plural(len(arenas), 'arena')} {verb} no thread, and {size(free)} of free memory.",
-        f"These were made for threads that have ended: {named}{rest}. New threads reuse them; until then nobody allocates "
-        f"there. The process has {plural(facts.summary['target']['threads'], 'thread')}. Other rows count this memory too.",
+        f"These were made for threads that have ended: {named}{rest}. New threads reuse them; until then nobody "
+        f"allocates there. The process has {plural(facts.summary['target']['threads'], 'thread')}. The findings above "
+        "count this memory too.",
         lights="idle",
         part=True,
     )
@@ -202,7 +206,7 @@ def large_blocks(facts: Facts) -> Finding | None:
     return Finding(
         "large blocks",
         held,
-        f"{size(held)} is in {plural(blocks, 'large block')} with mappings of their own, the largest of {size(largest)}.",
+        f"{size(held)} is in {plural(blocks, 'large block')}, each mapped on its own, the largest of {size(largest)}.",
         "They are in use: free() returns such a block to the kernel at once. No trim makes them smaller.",
         lights="row:mmapped_in_use",
         part=True,
@@ -236,7 +240,7 @@ def gone_already(facts: Facts) -> Finding | None:
         "gone already",
         gone,
         f"{size(absent['returned'])} of malloc's free memory is back with the kernel already{swapped}.",
-        f"mallinfo() and malloc_info() count it as held: they would say that {size(free)} is free in the heap. It costs no RAM.",
+        f"mallinfo() and malloc_info() still count it, and say that {size(free)} is held free. It costs no RAM.",
         lights="state:7",
     )
 
@@ -261,7 +265,11 @@ def in_use(facts: Facts) -> Finding | None:
     if held is None or held < MOST * facts.whole:
         return None
     sizes = facts.largest_in_use
-    which = f" Most of it by size: {plural(sizes[1], 'chunk')} of {count(sizes[0])} bytes, {size(sizes[2])}." if sizes else ""
+    which = (
+        f" Most of it by size: {plural(sizes[1], 'chunk')} of {count(sizes[0])} bytes, {size(sizes[2])}."
+        if sizes
+        else ""
+    )
     return Finding(
         "in use",
         held,
@@ -309,7 +317,8 @@ def _lead(facts: Facts) -> str:
 def _caveats(facts: Facts) -> Iterable[str]:
     snapshot, ledger = facts.summary["snapshot"], facts.summary["ledger"]
     if snapshot["torn_chunks"]:
-        yield f"The heap changed, or is corrupt, at {plural(snapshot['torn_chunks'], 'chunk')}: what lies behind is unknown."
+        torn = plural(snapshot["torn_chunks"], "chunk")
+        yield f"The heap changed, or is corrupt, at {torn}: what lies behind is unknown."
     if ledger["unknown"]:
         yield f"{size(ledger['unknown'])} could not be told apart."
     if not snapshot["exact"] and snapshot["residency_known"] and not snapshot["torn_chunks"]:

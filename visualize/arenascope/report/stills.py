@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pictures for elsewhere: the map as a still with its legend and the verdict, the charts, and the C program's heat maps."""
+"""Pictures for elsewhere: a still of the map with legend and verdict, the charts, and the C program's heat maps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Band(NamedTuple):
 
     arena: int
     first: int
-    count: int
+    pages: int
     y: int
 
 
@@ -62,9 +62,9 @@ def write(looks: Sequence[Look], folder: str, kind: str) -> list[Path]:
             figure.set_facecolor("white")
             figure.set_dpi(DPI)
             if kind == "svg":
-                FigureCanvasSVG(figure).print_svg(str(path), metadata={"Date": None})
+                FigureCanvasSVG(figure).print_svg(str(path), metadata={"Date": None})  # type: ignore[no-untyped-call]
             else:
-                FigureCanvasAgg(figure).print_png(str(path), metadata={"Software": None})
+                FigureCanvasAgg(figure).print_png(str(path), metadata={"Software": None})  # type: ignore[no-untyped-call]
         written.append(path)
     if kind == "png":
         for look, side in zip(looks, _sides(looks)):
@@ -115,7 +115,9 @@ def _map(facts: list[Facts], laid: Regions, states: list[NDArray[np.uint8]]) -> 
         target = facts[-1].summary["target"]
         who = f"{printable(target['comm'])}" + (f" (pid {target['pid']})" if target["pid"] else "")
         words = f"{who}: {_verdict(facts)}"
-        figure.suptitle(textwrap.fill(words, TITLE), x=0.01, ha="left", fontsize=14, fontweight="bold", parse_math=False)
+        figure.suptitle(
+            textwrap.fill(words, TITLE), x=0.01, ha="left", fontsize=14, fontweight="bold", parse_math=False
+        )
         page = facts[-1].summary["target"]["page_size"]
         patches = []
         for colour, look in LOOKS.items():
@@ -134,17 +136,17 @@ def _verdict(facts: list[Facts]) -> str:
     return " ".join([verdict.lead, *(finding.says for finding in verdict.findings[:1])])
 
 
-def _one_map(axes: Axes, laid: Regions, colours: NDArray[np.uint8], names: dict[int, str], aspect: float) -> None:
+def _one_map(axes: Axes, laid: Regions, colours: NDArray[Any], names: dict[int, str], aspect: float) -> None:
     width = max(32, int(np.ceil(np.sqrt(laid.total * aspect))))
     bands, height = _bands(laid, width)
     cells = np.zeros((height, width), np.uint8)
     flat = cells.reshape(-1)
     for band in bands:
-        flat[band.y * width : band.y * width + band.count] = colours[band.first : band.first + band.count]
+        flat[band.y * width : band.y * width + band.pages] = colours[band.first : band.first + band.pages]
     axes.imshow(blended(cells, -(-width // ACROSS)), interpolation="none", aspect="auto", extent=(0, width, height, 0))
     ticks: list[Any] = []
     for band in bands:
-        middle = band.y + -(-band.count // width) / 2
+        middle = band.y + -(-band.pages // width) / 2
         if not ticks or middle - ticks[-1][0] >= LABEL_APART * height:
             ticks.append((middle, "mmapped" if band.arena < 0 else names[laid.arenas[band.arena]]))
     axes.set_yticks([at for at, _ in ticks], [name for _, name in ticks], fontsize=8)
@@ -167,10 +169,12 @@ def _bands(laid: Regions, width: int) -> tuple[list[Band], int]:
 
 
 def blended(cells: NDArray[np.uint8], factor: int) -> NDArray[np.uint8]:
-    """An image of cells; squares of factor × factor become one pixel, with the mean of their light."""
-    palette = np.array([_rgb(BACKGROUND), *(_rgb(look.phusion) for look in LOOKS.values())], np.uint8)
+    """An image of cells; squares of `factor` by `factor` become one pixel, with the mean of their light."""
+    palette: NDArray[np.uint8] = np.array(
+        [_rgb(BACKGROUND), *(_rgb(look.phusion) for look in LOOKS.values())], np.uint8
+    )
     if factor == 1:
-        return palette[cells]
+        return np.take(palette, cells, axis=0)
     height, width = (-(-side // factor) for side in cells.shape)
     padded = np.zeros((height * factor, width * factor), np.uint8)
     padded[: cells.shape[0], : cells.shape[1]] = cells
@@ -181,7 +185,8 @@ def blended(cells: NDArray[np.uint8], factor: int) -> NDArray[np.uint8]:
     for colour in np.unique(cells):
         light += (squares == colour).mean(axis=(1, 3))[..., None] * linear[colour]
     encoded = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)  # noqa: PLR2004
-    return np.rint(encoded * 255).astype(np.uint8)
+    image: NDArray[np.uint8] = np.rint(encoded * 255).astype(np.uint8)
+    return image
 
 
 def _rgb(colour: str) -> tuple[int, int, int]:

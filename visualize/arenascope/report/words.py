@@ -23,10 +23,22 @@ class Row(NamedTuple):
 
 ROWS: Final = (
     Row("in_use", "in use", "chunks that the application holds", "the application, by freeing it", "used"),
-    Row("mmapped_in_use", "mmapped, in use", "large blocks with a mapping of their own", "free() of such a block", "mmapped"),
+    Row(
+        "mmapped_in_use",
+        "mmapped, in use",
+        "large blocks with a mapping of their own",
+        "free() of such a block",
+        "mmapped",
+    ),
     Row("mmapped_slack", "mmapped, slack", "what those mappings waste on whole pages", "the same", "slack"),
     Row("tcache", "tcache", "freed, parked in threads' caches", "the end of that thread", "cached"),
-    Row("fastbin", "fastbin", "freed, parked in arenas' fast lists, beside something in use", "freeing what is beside it", "fastbin"),
+    Row(
+        "fastbin",
+        "fastbin",
+        "freed, parked in arenas' fast lists, beside something in use",
+        "freeing what is beside it",
+        "fastbin",
+    ),
     Row("stranded", "stranded", "free, on pages that something else keeps", "freeing the pins beside it", "stranded"),
     Row("releasable", "releasable", "whole free pages", "malloc_trim(0)", "releasable"),
     Row("withheld", "withheld", "whole free pages that malloc_trim(0) never reaches", "a deep trim only", "withheld"),
@@ -49,7 +61,10 @@ TUNABLES: Final = {
     "trim_threshold": ("bytes", "free() gives the top of a heap back once it is larger than this"),
     "top_pad": ("bytes", "what is asked for, or left at the top, beyond what is needed"),
     "mmap_threshold": ("bytes", "blocks from this size on get a mapping of their own"),
-    "no_dyn_threshold": ("flag", "1: the two thresholds above stay as they are set; 0: freeing a mmapped block raises them"),
+    "no_dyn_threshold": (
+        "flag",
+        "1: the two thresholds above stay as they are set; 0: freeing a mmapped block raises them",
+    ),
     "arena_max": ("count", "most arenas; 0: 8 for each processor"),
     "arena_test": ("count", "arenas that are made before that limit is looked at"),
     "tcache_count": ("count", "most chunks of one size in a thread's cache"),
