@@ -20,11 +20,17 @@
 // For how long we wait for the guardian to have the clone reaped; it goes on without us.
 enum { GOODBYE_MS = 3000 };
 
-// Nothing of the heap may be missing in the clone.
+// Nothing of the heap may be missing in the clone. Nor may the target write to a hugetlb page that it shares: where the pool
+// has no page for its copy, the kernel takes the clone's away, or kills the target (SIGBUS).
 static bool is_whole(const struct as_process *p, struct as_error *err)
 {
     for (size_t i = 0; i < p->base.mappings.count; ++i) {
         const struct as_mapping *m = &p->base.mappings.items[i];
+        if (!(m->prot & AS_PROT_SHARED) && m->hugetlb != 0 && m->hugetlb != AS_UNKNOWN)
+            return as_fail(err, AS_UNSUPPORTED,
+                           "process %d has private memory on hugetlb pages (at 0x%llx), which the pool may have no "
+                           "copies for",
+                           p->base.pid, (unsigned long long)m->start);
         if (m->kind == AS_MAP_ANON && m->not_inherited && !m->droppable && (m->prot & AS_PROT_WRITE) && m->rss != 0)
             return as_fail(err, AS_UNSUPPORTED,
                            "process %d keeps memory from its children (MADV_DONTFORK or MADV_WIPEONFORK, at 0x%llx)",
