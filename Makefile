@@ -47,8 +47,10 @@ fuzz:
 	FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz $(FUZZERS)
 
 bench:
+	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python bench/run.py $(BENCH_ARGS)
+	$(VENV)/bin/python bench/report.py $(BENCH_REPORT_ARGS)
 
 format:
 	clang-format -i $(C_FILES)

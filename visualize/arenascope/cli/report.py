@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from arenascope.capture import capture, is_dump
-from arenascope.cli.options import for_arenadump, looking
+from arenascope.cli.options import looking
 from arenascope.cli.progress import waiting
 from arenascope.errors import ArenascopeError, Code
 
@@ -33,12 +33,11 @@ CHUNKS_UP_TO = 1 << 30  # bytes resident: chunk records of more than that are ta
 @click.option("--png", metavar="DIR", help="Pictures for a ticket or a slide as well: map, charts and every heap.")
 @click.option("--svg", metavar="DIR", help="Map and charts as SVG as well.")
 @looking
-def report(  # noqa: PLR0913, PLR0917 - one for each option
+def report(  # noqa: PLR0913 - one for each option
     target: str,
     after: str | None,
     output: str,
-    mode: str | None,
-    layout_source: str | None,
+    how: list[str],
     png: str | None,
     svg: str | None,
     *,
@@ -46,7 +45,8 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
 ) -> None:
     """Write a page that shows what bloats TARGET, and what brings the memory back.
 
-    With a second target, the page compares the two: before and after. It is one file, complete in itself.
+    With a second target, the page compares the two: before and after. It is one file, complete in itself; whoever
+    has it sees sizes, addresses, names and the command line, and never the contents of the heap.
     """
     # matplotlib takes a second to import: not for those who want something else.
     from arenascope.report import stills  # noqa: PLC0415
@@ -58,7 +58,7 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
         if each is not None:
             wanted = _few_chunks(each) if chunks is None else chunks
             with waiting(f"looking at {each}"):
-                looks.append(capture(each, for_arenadump(mode, max_pause, layout_source, chunks=wanted)))
+                looks.append(capture(each, [*how, "--chunks"] if wanted else how))
     with waiting("drawing"):
         write(output, render(build(looks)))
         for kind, folder in (("png", png), ("svg", svg)):

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope report` as people type it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import synthetic_dump as synthetic
+from PIL import Image
+from test_report_rules import process
+from tools import harness
+
+from arenascope import format as fmt
+from arenascope.dump import Dump
+from arenascope.errors import Code
+from arenascope.report.pages import LIMIT, DumpPages
+from arenascope.report.regions import regions
+
+TARGET_LIMIT = 5_000_000
+
+
+def run(*arguments: str | Path | int, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "arenascope", "report", *map(str, arguments)]
+    env = {**os.environ, "ARENASCOPE_ARENADUMP": str(harness.arenadump_path().resolve())}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd=cwd)
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    return synthetic.write(tmp_path / "dump", synthetic.sections())
+
+
+def test_of_a_process_with_pictures(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process("pins") as pid:
+        done = run(pid, "-o", tmp_path / "r.html", "--png", tmp_path / "stills", "--svg", tmp_path / "stills")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "stranded, on pages that something in use keeps" in text
+    assert "without <code>--chunks</code>" not in text  # so little is resident that chunks come by themselves
+    names = {path.name for path in (tmp_path / "stills").iterdir()}
+    assert {"map.png", "sizes.png", "runs.png", "map.svg", "sizes.svg", "runs.svg", "heaps"} <= names
+    assert list((tmp_path / "stills" / "heaps").glob("arena-00-main-heap-*.png"))
+    assert not list((tmp_path / "stills" / "heaps").glob("*.arenascope"))
+    with Image.open(tmp_path / "stills" / "map.png") as image:
+        assert image.size == (1920, 1152)
+        assert len(image.convert("RGB").getcolors(1 << 24)) > 4
+    for path in [tmp_path / "r.html", *(tmp_path / "stills").glob("*.*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_chunks_are_left_out_when_told(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process("pins") as pid:
+        assert run(pid, "--no-chunks", "-o", tmp_path / "r.html").returncode == 0
+    assert "without <code>--chunks</code>" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_default_name(dump: Path, tmp_path: Path) -> None:
+    done = run(dump, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "report.html").exists()
+    assert not done.stdout
+
+
+def test_a_symlink_is_not_followed(dump: Path, tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("untouched")
+    (tmp_path / "link.html").symlink_to(tmp_path / "victim")
+    done = run(dump, "-o", tmp_path / "link.html")
+    assert done.returncode == Code.IO
+    assert "no regular file" in done.stderr
+    assert (tmp_path / "victim").read_text() == "untouched"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["./nothing"], Code.NO_TARGET), ([], Code.USAGE), (["DUMP", "-o", "/nowhere/r.html"], Code.IO)],
+)
+def test_errors_have_a_code_and_leave_nothing(arguments: list[str], code: Code, dump: Path, tmp_path: Path) -> None:
+    done = run(*[str(dump) if word == "DUMP" else word for word in arguments], cwd=tmp_path)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"dump"}
+
+
+def test_dumps_that_lack_things(tmp_path: Path) -> None:
+    """No chunks, no pages, no arenas, no mallocs: each still gives a page."""
+
+    def without(*names: str) -> dict[str, np.ndarray[Any, Any]]:
+        made = synthetic.sections()
+        for name in names:
+            made[name] = made[name][:0]
+        if "heaps" in names and "arenas" not in names:
+            made["arenas"]["heap_count"] = 0
+        made["heaps"]["chunk_count"] = made["heaps"]["page_count"] = 0
+        return made
+
+    everything = ("heaps", "arenas", "mallocs", "sizes", "threads", "mappings", "warnings")
+    for index, names in enumerate((("pages",), ("pages", "heaps"), ("pages", *everything))):
+        made = without(*names)
+        if "arenas" in names:
+            made["threads"] = made["threads"][:0]
+        path = synthetic.write(tmp_path / f"dump{index}", made)
+        done = run(path, path, "-o", tmp_path / "r.html", "--png", tmp_path / f"stills{index}")
+        assert done.returncode == 0, done.stderr
+
+
+def noise(path: Path, pages: int) -> Dump:
+    """A dump that no compression helps with."""
+    random = np.random.default_rng(1)
+    made = synthetic.sections()
+    end = synthetic.HEAP_START + pages * 4096
+    made["heaps"][0]["end"] = made["heaps"][0]["protected_end"] = end
+    made["heaps"][0]["page_count"], made["heaps"][0]["chunk_count"] = pages, 0
+    made["pages"] = np.zeros(pages, fmt.PAGE)
+    made["pages"]["in_use"] = random.integers(1, 200, pages)
+    made["pages"]["fastbin"] = random.integers(0, 40, pages)
+    made["pages"]["binned"] = 256 - made["pages"]["in_use"] - made["pages"]["fastbin"]
+    made["pages"]["residency"], made["pages"]["state"] = fmt.Residency.PRESENT, fmt.PageState.USED
+    made["chunks"] = np.zeros(0, fmt.CHUNK)
+    return Dump(synthetic.write(path, made))
+
+
+def test_the_file_stays_small_and_says_what_that_cost(tmp_path: Path) -> None:
+    dump = noise(tmp_path / "dump", 2_700_000)  # more than 10 GB
+    laid = regions([dump])
+    units = DumpPages(dump, laid, 0).units()
+    assert len(units.block.data) <= LIMIT
+    assert units.step > 1
+    planes = np.frombuffer(zlib.decompress(units.block.data), np.uint8).reshape(-1, 2, laid.total)
+    in_use = planes[1][0].astype(int) + 256 * planes[1][1].astype(int)
+    assert np.abs(in_use - dump.pages["in_use"]).max() <= units.step // 2
+    assert in_use.min() > 0  # something never becomes nothing
+    done = run(dump.path, "-o", tmp_path / "r.html")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "r.html").stat().st_size <= TARGET_LIMIT
+    assert f"to the nearest {units.step * 16}" in (tmp_path / "r.html").read_text(encoding="utf-8")
