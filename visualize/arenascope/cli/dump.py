@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from arenascope.capture import run_arenadump
-from arenascope.cli.options import for_arenadump, looking
+from arenascope.cli.options import looking
 from arenascope.cli.progress import waiting
 
 
@@ -15,11 +15,11 @@ from arenascope.cli.progress import waiting
 @click.option("-o", "--output", required=True, metavar="FILE", help="Where to write the dump (mode 0600).")
 @click.option("--chunks", is_flag=True, help="Record every chunk too, not only every page.")
 @looking
-def dump(target: str, output: str, mode: str | None, layout_source: str | None, *, chunks: bool) -> None:
+def dump(target: str, output: str, how: list[str], *, chunks: bool) -> None:
     """Write all that is known of TARGET's memory to a file.
 
     Sizes, addresses and names; never the contents of the heap.
     """
-    options = for_arenadump(mode, layout_source, chunks=chunks)
+    options = [*how, "--chunks"] if chunks else how
     with waiting(f"looking at {target}"):
         run_arenadump(["dump", *options, f"--output={output}", "--", target])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Callable
 
 import click
@@ -10,25 +11,41 @@ import click
 if TYPE_CHECKING:
     Command = Callable[..., Any]
 
-_MODE = click.option(
-    "--mode",
-    type=click.Choice(["freeze", "live"]),
-    help="freeze (the default): a process stands still while it is read. live: it runs on, and the answer may be torn.",
-)
-_LAYOUT_SOURCE = click.option(
-    "--layout-source",
-    metavar="LIST",
-    help="How glibc's structures may be found, of dwarf,symtab,relocation,decode,scan (the default: all).",
+_OPTIONS = (
+    click.option(
+        "--mode",
+        type=click.Choice(["auto", "freeze", "snapshot", "live"]),
+        help="freeze: a process stands still while it is read. snapshot: it clones itself and runs on; the clone is "
+        "read. live: nothing stops, and the answer may be torn. auto (the default): freeze where that is short enough.",
+    ),
+    click.option(
+        "--max-pause",
+        metavar="TIME",
+        help="How long auto lets a process stand still: 5ms, 0.5s (the default: 50ms).",
+    ),
+    click.option(
+        "--layout-source",
+        metavar="LIST",
+        help="How glibc's structures may be found, of dwarf,symtab,relocation,decode,scan (the default: all).",
+    ),
 )
 
 
 def looking(command: Command) -> Command:
-    """Give a command the options that say how to look at a target, as `mode` and `layout_source`."""
-    return _MODE(_LAYOUT_SOURCE(command))
+    """Give a command the options that say how to look at a target; it gets them as `how`, in arenadump's own words."""
 
+    @functools.wraps(command)
+    def with_how(
+        *args: Any,
+        mode: str | None,
+        max_pause: str | None,
+        layout_source: str | None,
+        **others: Any,
+    ) -> Any:
+        given = {"mode": mode, "max-pause": max_pause, "layout-source": layout_source}
+        how = [f"--{name}={value}" for name, value in given.items() if value is not None]
+        return command(*args, how=how, **others)
 
-def for_arenadump(mode: str | None, layout_source: str | None, *, chunks: bool = False) -> list[str]:
-    """The same options as arenadump takes them."""
-    given = {"mode": mode, "layout-source": layout_source}
-    words = [f"--{name}={value}" for name, value in given.items() if value is not None]
-    return [*words, "--chunks"] if chunks else words
+    for option in reversed(_OPTIONS):
+        with_how = option(with_how)
+    return with_how

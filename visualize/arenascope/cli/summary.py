@@ -8,7 +8,7 @@ import json
 import click
 
 from arenascope.capture import capture
-from arenascope.cli.options import for_arenadump, looking
+from arenascope.cli.options import looking
 from arenascope.cli.progress import waiting
 from arenascope.render.terminal import console, render_summary
 from arenascope.summary import summarize
@@ -18,10 +18,10 @@ from arenascope.summary import summarize
 @click.argument("target")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/summary.schema.json) instead of tables.")
 @looking
-def summary(target: str, mode: str | None, layout_source: str | None, *, as_json: bool) -> None:
+def summary(target: str, how: list[str], *, as_json: bool) -> None:
     """Show where the memory of TARGET went, and what would come back."""
     with waiting(f"looking at {target}"):
-        look = capture(target, for_arenadump(mode, layout_source))
+        look = capture(target, how)
         facts = summarize(look.dump, from_dump=look.from_dump)
     if as_json:
         click.echo(json.dumps(facts, indent=2, ensure_ascii=False).encode())  # UTF-8, whatever the locale
