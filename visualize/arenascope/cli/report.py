@@ -33,7 +33,7 @@ CHUNKS_UP_TO = 1 << 30  # bytes resident: chunk records of more than that are ta
 @click.option("--png", metavar="DIR", help="Pictures for a ticket or a slide as well: map, charts and every heap.")
 @click.option("--svg", metavar="DIR", help="Map and charts as SVG as well.")
 @looking
-def report(  # noqa: PLR0913 - one for each option
+def report(  # noqa: PLR0913, PLR0917 - one for each option
     target: str,
     after: str | None,
     output: str,

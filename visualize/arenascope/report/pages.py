@@ -3,7 +3,8 @@
 
 A plane holds one thing of every page, so equal bytes stand side by side and deflate into runs. A page's counts of
 16-byte units (in use, tcache, …) are two planes each; `binned` is left out, being what the others leave of the page.
-Everything is exact until LIMIT is reached; then in-use counts lose their last bits, which the page says.
+All of it together stays below LIMIT. What does not fit is left out or told coarser, and the page says so: the sizes of
+pins, then the last bits of counts, then chunk records.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from arenascope.dump import Dump
 
 COUNTS: Final = ("in_use", "tcache", "fastbin", "top", "metadata", "unknown")
-LIMIT: Final = 3_300_000  # bytes of deflated counts: in base64, and with all else, below 5 MB
+LIMIT: Final = 3_550_000  # bytes of deflated data: in base64, and with all else, below 5 MB
+PIN_LIMIT: Final = 500_000  # bytes of deflated sizes of pins
 CHUNK_LIMIT: Final = 1_000_000  # bytes of deflated chunk records
 CHUNKS_TRIED: Final = 1_000_000  # records
 LEVEL: Final = 5
@@ -113,32 +115,41 @@ class DumpPages:
                 counts = np.where(counts > 0, np.maximum(rounded, 1), 0).astype(np.uint16)
             yield name, counts
 
-    def pins(self) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
-        """The pages that one chunk alone keeps, and that chunk's size; nothing without chunk records."""
-        none = np.empty(0, np.uint32), np.empty(0, np.uint64)
-        if self.dump.chunks is None:
-            return none
-        states = self.states() & 0xF
-        size = np.uint64(self.dump.meta["page_size"])
-        found: list[tuple[NDArray[Any], NDArray[Any]]] = []
-        for place in np.flatnonzero(self.heaps >= 0):
-            first = int(self.laid.first[place])
-            pinned = np.flatnonzero(states[first : first + int(self.laid.pages[place])] == Colour.PINNED)
-            if not len(pinned):
-                continue
-            chunks = self.dump.heap_chunks(int(self.heaps[place]))
-            held = chunks.classes == fmt.ChunkClass.IN_USE
-            starts, sizes = chunks.addresses[held], chunks.sizes[held]
-            page = (self.laid.start[place] // size + pinned.astype(np.uint64)) * size
-            at = np.searchsorted(starts + sizes, page, side="right")
-            inside = (
-                (at < len(starts)) & (starts[np.minimum(at, len(starts) - 1)] < page + size) if len(starts) else at < 0
-            )
-            found.append((first + pinned[inside], sizes[at[inside]]))
-        if not found:
-            return none
-        where = np.concatenate([pages for pages, _ in found]).astype(np.uint32)
-        return where, np.concatenate([sizes for _, sizes in found])
+    def pins(self, states: NDArray[np.uint8], limit: int = PIN_LIMIT) -> tuple[Block, list[int]]:
+        """For each page that one chunk alone keeps, in the map's order, which size that chunk has: an index, from 1 on.
+
+        0, and an empty list, where it is not known: without chunk records, or where it would not fit.
+        """
+        pinned = np.flatnonzero((states & 0xF) == Colour.PINNED)
+        sizes = np.zeros(len(pinned), np.uint64)
+        if self.dump.chunks is not None:
+            behind = np.searchsorted(pinned, self.laid.first)
+            for place in np.flatnonzero((self.heaps >= 0) & (self.laid.pages > 0)):
+                first = int(self.laid.first[place])
+                part = slice(behind[place], np.searchsorted(pinned, first + int(self.laid.pages[place])))
+                sizes[part] = self._pin_sizes(int(place), pinned[part] - first)
+        known = np.unique(sizes[sizes > 0])[:MAX_PINS]
+        index = np.where(np.isin(sizes, known), np.searchsorted(known, sizes) + 1, 0).astype(np.uint16)
+        block = pack("pins", [("size", index)])
+        if len(block.data) > limit:
+            return pack("pins", [("size", np.zeros(len(pinned), np.uint16))]), []
+        return block, known.tolist()
+
+    def _pin_sizes(self, place: int, pinned: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """The size of the chunk in use on each of these pages of a heap."""
+        sizes = np.zeros(len(pinned), np.uint64)
+        if not len(pinned):
+            return sizes
+        chunks = self.dump.heap_chunks(int(self.heaps[place]))
+        held = chunks.classes == fmt.ChunkClass.IN_USE
+        if held.any():
+            starts, lengths = chunks.addresses[held], chunks.sizes[held]
+            page_size = np.uint64(self.dump.meta["page_size"])
+            page = (self.laid.start[place] // page_size + pinned.astype(np.uint64)) * page_size
+            at = np.minimum(np.searchsorted(starts + lengths, page, side="right"), len(starts) - 1)
+            on_page = (starts[at] < page + page_size) & (starts[at] + lengths[at] > page)
+            sizes[on_page] = lengths[at[on_page]]
+        return sizes
 
     def chunk_block(self, limit: int = CHUNK_LIMIT) -> Block:
         """Chunk records of as many regions as there is room for; which, says its first column."""
@@ -178,15 +189,18 @@ def map_blocks(dumps: list[Dump], laid: Regions, page_size: int) -> tuple[list[B
     blocks = [pack("regions", struct_of(laid, page_size).items())]
     told: list[dict[str, Any]] = []
     parts = [DumpPages(dump, laid, index) for index, dump in enumerate(dumps)]
-    blocks += [pack("state", [("state", part.states())])._replace(name=f"state-{i}") for i, part in enumerate(parts)]
+    share = LIMIT // len(parts)
+    details: list[Block] = []
     for index, part in enumerate(parts):
-        units = part.units(LIMIT // len(parts))
-        chunks = part.chunk_block(CHUNK_LIMIT // len(parts))
-        where, sizes = part.pins()
-        known = np.unique(sizes)[:MAX_PINS]
-        keep = np.isin(sizes, known)
-        pins = pack("pins", [("page", where[keep]), ("size", np.searchsorted(known, sizes[keep]).astype(np.uint16))])
-        blocks += [block._replace(name=f"{block.name}-{index}") for block in (units.block, pins, chunks)]
+        states = part.states()
+        state = pack("state", [("state", states)])
+        pins, sizes = part.pins(states, PIN_LIMIT // len(parts))
+        left = share - len(state.data) - len(pins.data)
+        units = part.units(left)
+        left -= len(units.block.data)
+        chunks = part.chunk_block(max(min(left, CHUNK_LIMIT // len(parts)), 0))
+        blocks.append(state._replace(name=f"state-{index}"))
+        details += [block._replace(name=f"{block.name}-{index}") for block in (units.block, pins, chunks)]
         shown, have = chunks.layout[2][2], 0 if part.dump.chunks is None else len(part.dump.chunks)
-        told.append({"step": units.step, "pinSizes": known.tolist(), "chunksShown": shown, "chunks": have})
-    return blocks, told
+        told.append({"step": units.step, "pinSizes": sizes, "chunksShown": shown, "chunks": have})
+    return blocks + details, told

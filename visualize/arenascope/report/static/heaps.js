@@ -69,9 +69,14 @@ export class Pages {
 
   async takeDetails() {
     this.units = await takeBlock(`units-${this.which}`);
-    const pins = await takeBlock(`pins-${this.which}`);
+    const pins = (await takeBlock(`pins-${this.which}`)).size; // of the pinned pages in turn; 0: not known
     const sizes = told.dumps[this.which].pinSizes;
-    this.pins = new Map(Array.from(pins.page, (page, i) => [page, sizes[pins.size[i]]]));
+    this.pins = new Map();
+    for (let index = 0, pin = 0; pin < pins.length; index++) {
+      if (this.colour(index) !== PINNED) continue;
+      if (pins[pin]) this.pins.set(index, sizes[pins[pin] - 1]);
+      pin++;
+    }
     const chunks = await takeBlock(`chunks-${this.which}`);
     let behind = 0;
     this.records = new Map();
