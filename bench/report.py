@@ -34,8 +34,8 @@ FLAGS = [
 ]
 FRAMES = 120
 
-# Pans by 7 pixels a frame, as a hand would; how long each frame took to come, by the browser's own clock, and how much
-# of that our script had.
+# Pans by 7 pixels a frame, as a hand would: how long each frame took to come, by the browser's own clock. Then how long
+# a frame takes to draw, read back.
 PAN = """
 async (frames) => {
   const map = window.arenascope, between = [], own = [];
@@ -46,8 +46,14 @@ async (frames) => {
     const now = await new Promise(requestAnimationFrame);
     between.push(now - last);
     last = now;
+  }
+  for (let i = 0; i < frames / 4; i++) {
+    map.camera.x += 1;
     const before = performance.now();
-    for (const view of map.views) view.draw();
+    for (const view of map.views) {
+      view.draw();
+      view.context.getImageData(0, 0, 1, 1); // until it is drawn, not only told
+    }
     own.push(performance.now() - before);
   }
   return { between, own };
@@ -95,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dump", type=Path, nargs="?")
     parser.add_argument("--build", type=Path, default=ROOT / "build")
-    parser.add_argument("--megabytes", type=int, default=10_000)
+    parser.add_argument("--megabytes", type=int, default=12_300, help="asked for; 10 GB of heap come of the default")
     parser.add_argument("--threads", type=int, default=64)
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
@@ -120,7 +126,7 @@ def main() -> None:
             pan = browser[f"pan {name}"]
             figures.append((f"pan, {name}: a frame, median", percentile(pan["between"], 0.5), "ms", 16.8))
             figures.append((f"pan, {name}: a frame, 95 %", percentile(pan["between"], 0.95), "ms", 17.5))
-            figures.append((f"pan, {name}: our part, 95 %", percentile(pan["own"], 0.95), "ms", 8.0))
+            figures.append((f"pan, {name}: drawing it, 95 %", percentile(pan["own"], 0.95), "ms", 16.7))
     table = Table(title="The report at scale")
     for column in ("what", "measured", "wanted"):
         table.add_column(column, justify="left" if column == "what" else "right")

@@ -32,6 +32,8 @@ PIN_LIMIT: Final = 500_000  # bytes of deflated sizes of pins
 CHUNK_LIMIT: Final = 1_000_000  # bytes of deflated chunk records
 CHUNKS_TRIED: Final = 1_000_000  # records
 LEVEL: Final = 5
+SAMPLED: Final = 16  # of a heap of more than LARGE pages, one part in so many
+LARGE: Final = 1 << 20
 MAX_PINS: Final = 65_535
 
 
@@ -91,6 +93,12 @@ class DumpPages:
     def units(self, limit: int = LIMIT) -> Units:
         """What lies on each page. Where that deflates to more than `limit` bytes, in coarser steps."""
         step = 1
+        # A large heap is tried by a part of it first, so that all of it is deflated once as a rule.
+        part = slice(self.laid.total // 2, self.laid.total // 2 + self.laid.total // SAMPLED)
+        while self.laid.total > LARGE and step < self._per_page // 4:
+            if len(pack("units", self._unit_columns(step, part)).data) * SAMPLED <= limit:
+                break
+            step *= 4
         while True:
             block = pack("units", self._unit_columns(step))
             if len(block.data) <= limit or step >= self._per_page // 4:
@@ -101,14 +109,14 @@ class DumpPages:
     def _per_page(self) -> int:
         return int(self.dump.meta["page_size"]) // fmt.UNIT
 
-    def _unit_columns(self, step: int) -> Iterable[tuple[str, NDArray[Any]]]:
+    def _unit_columns(self, step: int, part: slice = slice(None)) -> Iterable[tuple[str, NDArray[Any]]]:
         pages = self.dump.pages
         rest = np.full(len(pages), self._per_page, np.uint16)
         for name in (*COUNTS, "binned"):
             rest -= pages[name]  # never below 0: the reader has checked it
-        yield "rest", self._placed(rest)  # of the page: not this heap's
+        yield "rest", self._placed(rest)[part]  # of the page: not this heap's
         for name in COUNTS:
-            counts = self._placed(np.ascontiguousarray(pages[name]))
+            counts = self._placed(np.ascontiguousarray(pages[name]))[part]
             if step > 1 and name in ("in_use", "fastbin", "tcache"):
                 # To the nearest step, but something never becomes nothing.
                 rounded = (counts + step // 2) // step * step

@@ -124,7 +124,7 @@ export class View {
     const each = level.scale * scale;
     const [left, top] = this.toPixel(0, 0);
     context.imageSmoothingEnabled = each < 1;
-    context.imageSmoothingQuality = "medium";
+    context.imageSmoothingQuality = "low";
     for (const tile of level.tiles) {
       const x = left + tile.left * each;
       const y = top + tile.top * each;
