@@ -200,20 +200,24 @@ static void report_faults(struct as_snapshot *s, const struct as_heaps *h)
 }
 
 // Everything between stop and resume.
-static bool look(struct as_target *t, const struct as_malloc *m, struct as_chunk_writer *chunks, struct as_snapshot *s,
-                 struct as_error *err)
+static bool look(struct as_target *t, const struct as_malloc *m, enum as_mode mode, struct as_chunk_writer *chunks,
+                 struct as_snapshot *s, struct as_error *err)
 {
     struct as_heaps h = {0};
     struct as_window w = {0};
     struct as_ledger_builder b = {0};
+    t->preparing = false;
     bool ok = as_target_capture(t, err) && as_heaps_find(t, m, &h, err) && as_ledger_open(&b, s, t, chunks, err) &&
               as_window_open(&w, t, err) && copy_mappings(s, t, err) && copy_mallocs(s, &h, err) &&
               copy_arenas(s, &h, err) && copy_threads(s, &h, err);
     ok = ok && walk(&h, &b, &w, err);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
     ok = ok && (!t->ops->intact || t->ops->intact(t, err));
-    as_target_send_back(t);
-    uint64_t left = as_target_brought_back(t);
+    uint64_t left = 0;
+    if (mode != AS_MODE_SNAPSHOT) { // a clone ends now, and has brought nothing back for the target
+        as_target_send_back(t);
+        left = as_target_brought_back(t);
+    }
     // The target may run on: what is left is arithmetic.
     t->ops->resume(t);
     if (ok) {
@@ -294,11 +298,9 @@ static void judge(struct as_snapshot *s)
 static bool find_malloc(struct as_target *t, uint32_t allowed_sources, struct as_malloc *m, struct as_error *err)
 {
     // The proof of a layout reads here and there. What was swapped out when the look began is to be found so.
-    t->runs.count = 0;
-    bool ok = t->swap == 0 || t->swap == AS_UNKNOWN || as_target_capture(t, err);
-    ok = ok && as_malloc_find(t, allowed_sources, m, err);
-    as_target_send_back(t);
-    return ok;
+    t->runs.count = t->fetched.count = 0;
+    t->preparing = t->swap != 0 && t->swap != AS_UNKNOWN;
+    return (!t->preparing || as_target_capture(t, err)) && as_malloc_find(t, allowed_sources, m, err);
 }
 
 bool as_snapshot_take(struct as_target *t, const struct as_snapshot_options *options, struct as_snapshot *out,
@@ -325,7 +327,7 @@ bool as_snapshot_take(struct as_target *t, const struct as_snapshot_options *opt
     out->meta.time_ns = now(CLOCK_REALTIME);
     uint64_t before = now(CLOCK_MONOTONIC);
     bool stopped = t->stopped;
-    ok = ok && look(t, &m, chunks, out, err);
+    ok = ok && look(t, &m, moment.mode, chunks, out, err);
     t->ops->resume(t);
     if (ok) {
         out->meta.read_ns = now(CLOCK_MONOTONIC) - before;

@@ -56,7 +56,7 @@ static bool called_from(struct as_target *t, const struct as_registers *r, const
     if (r->lr != 0 && in(code, r->lr))
         return true;
     uint64_t words[STACK_WORDS];
-    size_t length = t->ops->read(t, r->sp, words, sizeof words);
+    size_t length = as_target_read_resident(t, r->sp, words, sizeof words);
     for (size_t i = 0; i < length / sizeof *words; ++i) {
         if (in(code, words[i]) && follows_call(t, words[i]))
             return true;
@@ -181,7 +181,7 @@ bool as_process_catch(struct as_process *p, const struct as_critical *critical, 
         nanosleep(&(struct timespec){.tv_nsec = BETWEEN_MS * 1000000L}, NULL);
     }
     t->stopped = true;
-    as_target_send_back(t); // locks and stacks have been read: smaps, or a clone, is to find it as it was
+    as_target_send_back(t); // locks and stacks have been read: smaps, or a clone, is to find them where they were
     return true;
 }
 

@@ -176,7 +176,9 @@ static void send_back(struct as_target *t, uint64_t start, uint64_t end)
 
 void as_target_send_back(struct as_target *t)
 {
-    if (has_swap(t))
+    if (has_swap(t) && t->preparing)
+        t->ops->page_out(t, t->fetched.items, t->fetched.count);
+    else if (has_swap(t))
         send_back(t, 0, UINT64_MAX);
 }
 
@@ -215,8 +217,14 @@ static size_t read_present(struct as_target *t, uint64_t start, uint64_t end, ui
             to = to - at < LITTLE * (uint64_t)t->page_size ? to : at + LITTLE * (uint64_t)t->page_size;
         }
         size_t got = t->ops->read(t, at, buffer + (at - start), (size_t)(to - at));
-        if (from_swap)
-            send_back(t, at & ~(uint64_t)(t->page_size - 1), to);
+        if (from_swap) {
+            uint64_t page = at & ~(uint64_t)(t->page_size - 1);
+            uint64_t behind = (to + t->page_size - 1) & ~(uint64_t)(t->page_size - 1);
+            struct as_range *fetched = t->preparing ? as_vec_add(&t->fetched, NULL) : NULL;
+            if (fetched)
+                *fetched = (struct as_range){page, behind};
+            send_back(t, page, behind);
+        }
         at += got;
         if (at < to)
             break;

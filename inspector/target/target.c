@@ -17,6 +17,7 @@ void as_target_close(struct as_target *t)
         return;
     t->ops->resume(t);
     as_vec_free(&t->runs);
+    as_vec_free(&t->fetched);
     t->ops->close(t);
 }
 

@@ -142,6 +142,8 @@ struct as_target {
     AS_VEC(struct as_mapping) mappings;
     AS_VEC(struct as_thread) threads;
     AS_VEC(struct as_page_run) runs; // of the mappings that were captured: what is not absent, by address
+    AS_VEC(struct as_range) fetched; // what was read from swap while `preparing`
+    bool preparing;                  // a capture was made, and the target is still to be caught
     struct as_strings strings;
     bool stopped;
     enum as_caught caught; // by the last stop_clean or fork
@@ -187,7 +189,8 @@ bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint
 // As as_target_ops.read, but of a stopped target absent pages are not touched: they are zeros; and what comes back from swap
 // is sent there again at once, as far as we may.
 size_t as_target_read_resident(struct as_target *t, uint64_t address, void *buffer, size_t length);
-// Sends all that was swapped out at the last capture, and came back by being read, to swap again, as far as we may.
+// Sends what was swapped out at the last capture, and came back by being read, to swap again, as far as we may: reading does
+// so already, but the kernel moves no page that another processor has at hand. While `preparing` it takes little time.
 void as_target_send_back(struct as_target *t);
 // How many bytes of that are in memory now.
 uint64_t as_target_brought_back(struct as_target *t);
