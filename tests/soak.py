@@ -11,6 +11,7 @@ short run is in tests/test_modes.py.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -113,13 +114,14 @@ class Target:
         states = {pid: read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split() for pid in children}
         return {pid for pid, words in states.items() if words and words[0] in "tZ"}
 
-    def check_free(self, why: str) -> None:
-        """It is as if nobody had looked, soon."""
-        deadline = time.monotonic() + 10
-        while self.traced() and time.monotonic() < deadline:
+    def check_free(self, why: str, arenadump: harness.Arenadump) -> None:
+        """It is as if nobody had looked, once nobody does: a guardian outlives its inspector by a moment."""
+        deadline = time.monotonic() + 30
+        while lookers(arenadump) and time.monotonic() < deadline:
             time.sleep(0.01)
-        if self.traced():
-            self.counts.fault("targets_left_stopped", f"after {why}: {self.traced()[:200]}")
+        held = self.traced()
+        if held:
+            self.counts.fault("targets_left_stopped", f"after {why}: {describe_tracer(held)}")
         left = self.strangers()
         while left and time.monotonic() < deadline:  # its own children die and are waited for all the time
             time.sleep(0.01)
@@ -141,6 +143,25 @@ def read(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+def lookers(arenadump: harness.Arenadump) -> list[str]:
+    """The processes that run the inspector."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if (entry / "exe").samefile(arenadump.path):
+                    found.append(entry.name)
+    return found
+
+
+def describe_tracer(status: str) -> str:
+    """Who holds the thread of which this is the status, and where that one is."""
+    lines = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    tracer = Path("/proc") / lines.get("TracerPid", "0")
+    about = [f"thread {lines.get('Pid')} in state {lines.get('State')} by {tracer.name}"]
+    return ", ".join(about + [read(tracer / name).strip() for name in ("comm", "syscall", "stack")])
 
 
 def look(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts) -> None:
@@ -178,7 +199,7 @@ def look_and_die(target: Target, mode: str, arenadump: harness.Arenadump, counts
     os.killpg(process.pid, which)
     process.wait()
     counts.kills[mode] += 1
-    target.check_free(f"{mode}, {which.name}")
+    target.check_free(f"{mode}, {which.name}", arenadump)
 
 
 def soak(seconds: float, command: list[str], arenadump: harness.Arenadump, counts: Counts, seed: int) -> None:
@@ -193,7 +214,7 @@ def soak(seconds: float, command: list[str], arenadump: harness.Arenadump, count
                 look_and_die(target, mode, arenadump, counts, rng)
             else:
                 look(target, mode, arenadump, counts)
-        target.check_free("the last look")
+        target.check_free("the last look", arenadump)
         target.end()
     finally:
         target.process.kill()

@@ -90,7 +90,7 @@ def test_one_moment_of_a_storm(
         target.in_use.append(summary["chunks"]["in_use"]["count"] + summary["chunks"]["mmapped"]["count"])
     assert max(target.in_use) - min(target.in_use) <= 2 * threads
     assert min(target.in_use) >= threads * 500 - threads
-    target.check_free(mode)
+    target.check_free(mode, arenadump)
     target.end()
     assert not counts.wrong, counts.first
 

@@ -228,9 +228,16 @@ bool as_process_halt(struct as_process *p, struct as_error *err)
     return true;
 }
 
+static void mend(struct as_tracee *tracee)
+{
+    if (!tracee->registers.known)
+        as_registers_read(tracee->tid, &tracee->registers);
+    as_registers_mend(tracee->tid, &tracee->registers);
+}
+
 void as_process_let_run(struct as_tracee *tracee)
 {
-    as_registers_mend(tracee->tid, &tracee->registers);
+    mend(tracee);
     if (ptrace(PTRACE_CONT, tracee->tid, 0, (long)tracee->signal) != 0)
         return; // killed while it stood still: the next halt finds out
     tracee->stopped = false;
@@ -240,16 +247,20 @@ void as_process_let_run(struct as_tracee *tracee)
 // Lets one tracee go; true when it is not ours any more.
 static bool release(struct as_tracee *tracee)
 {
-    if (tracee->stopped)
-        as_registers_mend(tracee->tid, &tracee->registers);
-    if (tracee->stopped && ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0)
-        return true;
+    if (tracee->stopped) {
+        mend(tracee);
+        if (ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0)
+            return true;
+    }
     // Killed while it stood still, or not stopped yet. A dead one has to be waited for, or its parent never
     // learns of it.
     tracee->stopped = false;
     if (!as_tracee_look(tracee))
         return true;
-    return tracee->stopped && ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0;
+    if (!tracee->stopped)
+        return false;
+    mend(tracee);
+    return ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0;
 }
 
 // Detaches from every thread and lets it run, or stay stopped if it was. One that cannot be let go (see STRAGGLER_NS)

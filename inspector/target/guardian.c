@@ -30,9 +30,9 @@
 #include <unistd.h>
 
 enum {
-    CANDIDATES = 8,     // threads that are asked to make a call for us before we give up
-    REAP_STOP_MS = 200, // for which a thread may be slow to stop
-    REAP_WAIT_MS = 20,  // between two attempts to reap, growing
+    CANDIDATES = 8,      // threads that are asked to make a call for us before we give up
+    REAP_STOP_MS = 2000, // for which a thread may be slow to stop
+    REAP_WAIT_MS = 20,   // between two attempts to reap, growing
     REAP_MOST_WAIT_MS = 1000,
     REAP_HOURS = 1,
     NO_STACK = 16, // an address that nothing is mapped at
@@ -220,9 +220,10 @@ static bool stop_one(struct as_process *p, pid_t tid)
     if (!as_proc_stat(p->proc_fd, name, &stat) || stat.state == 'D' || as_proc_is_dead(stat.state) ||
         !as_vec_reserve(&p->tracees, 1, NULL) || ptrace(PTRACE_SEIZE, tid, 0, 0) != 0)
         return false;
-    struct as_tracee *tracee = &p->tracees.items[0];
+    // Behind those that earlier would not stop.
+    size_t index = p->tracees.count++;
+    struct as_tracee *tracee = &p->tracees.items[index];
     *tracee = (struct as_tracee){.tid = tid};
-    p->tracees.count = 1;
     ptrace(PTRACE_INTERRUPT, tid, 0, 0);
     uint64_t deadline = as_now_ns() + (uint64_t)REAP_STOP_MS * 1000000;
     while (as_tracee_look(tracee)) {
@@ -232,7 +233,7 @@ static bool stop_one(struct as_process *p, pid_t tid)
             return false;
         sched_yield();
     }
-    p->tracees.count = 0;
+    p->tracees.count = index;
     return false;
 }
 
