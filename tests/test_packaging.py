@@ -54,6 +54,7 @@ def test_wheel_is_of_one_platform_and_carries_the_program(wheel: Path) -> None:
         names = archive.namelist()
     assert "arenascope/cli/main.py" in names
     assert "arenascope/py.typed" in names
+    assert {"arenascope/report/templates/report.html.j2", "arenascope/report/static/main.js"} <= set(names)
     assert not [name for name in names if name.endswith((".c", ".pyc")) or name.startswith("tests")]
 
 

@@ -239,6 +239,26 @@ def test_units_have_the_class_of_their_chunk(tab: Tab, one: tuple[Path, Dump]) -
             assert near(tab.colour(x, y), rgb(colour))
 
 
+@pytest.mark.parametrize("page_size", [8192, 65536])
+def test_larger_pages(browser: Any, tmp_path: Path, page_size: int) -> None:
+    """As on arm64 and elsewhere: the first page of a heap, all its units, and the address of the second."""
+    made = synthetic.sections()
+    made["meta"][0]["page_size"] = page_size
+    made["heaps"][0]["end"] = made["heaps"][0]["protected_end"] = synthetic.HEAP_START + 2 * page_size
+    made["pages"]["in_use"], made["pages"]["top"] = (page_size // 16, 0), (0, page_size // 16)
+    used = synthetic.chunk(page_size, fmt.ChunkClass.IN_USE)
+    made["chunks"] = np.array([*used, *synthetic.chunk(page_size, fmt.ChunkClass.TOP)], fmt.CHUNK)
+    made["heaps"][0]["chunk_count"] = len(made["chunks"])
+    tab = Tab(browser, write(tmp_path, Dump(synthetic.write(tmp_path / "dump", made))))
+    for page, colour in ((0, Colour.USED), (1, Colour.STRANDED)):
+        probe = tab.goto(synthetic.HEAP_START + page * page_size, 200)
+        assert int(probe["address"], 16) == synthetic.HEAP_START + page * page_size
+        assert near(tab.colour(probe["x"] - 90, probe["y"] - 90), rgb(colour))
+        assert near(tab.colour(probe["x"] + 90, probe["y"] - 10), rgb(colour))
+    assert not tab.said
+    tab.context.close()
+
+
 def checkerboard(tmp_path: Path) -> Dump:
     """Pages in use and returned ones in turn."""
     made = synthetic.sections()
@@ -428,7 +448,7 @@ def test_numbers_are_those_of_the_json(tab: Tab, one: tuple[Path, Dump]) -> None
     summary = summarize(one[1])
     shown = tab.js("""() => Object.fromEntries([...document.querySelectorAll("td[data-key]")]
         .map(cell => [cell.dataset.key, Number(cell.dataset.bytes)]))""")
-    known = {**summary["ledger"], **summary["absent"], "rss": summary["kernel"]["rss"]}
+    known = {**summary["ledger"], **summary["absent"], "hugetlb": summary["hugetlb"], "rss": summary["kernel"]["rss"]}
     assert shown == {name: held for name, held in known.items() if held}
     rows = tab.js("""() => [...document.querySelectorAll("#arenas tbody tr")].map(row =>
         [row.querySelector("th span").title,

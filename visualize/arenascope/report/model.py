@@ -69,6 +69,7 @@ def build(looks: Sequence[Look]) -> Page:
         "bars": [_bar(fact, max(_shown(each) for each in facts)) for fact in facts],
         "ledger": _ledger(facts),
         "rss": [amount(fact.summary["kernel"]["rss"], 0) for fact in facts],
+        "rss_change": change([fact.summary["kernel"]["rss"] for fact in facts]),
         "absent": _absent(facts),
         "arenas": _arenas(now, laid, names),
         "arena_sum": plural(len(now.summary["arenas"]), "arena"),
@@ -164,7 +165,7 @@ def change(held: Sequence[int | None]) -> Json | None:
 def _absent(facts: list[Facts]) -> list[Json]:
     lines = []
     for name, (title, meaning) in ABSENT.items():
-        held = [fact.summary["absent"][name] for fact in facts]
+        held = [fact.summary["hugetlb"] if name == "hugetlb" else fact.summary["absent"][name] for fact in facts]
         if any(held) or None in held:
             amounts = [amount(number, 0) for number in held]
             lines.append({"name": name, "title": title, "meaning": meaning, "amounts": amounts, "change": change(held)})

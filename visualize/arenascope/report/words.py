@@ -55,6 +55,7 @@ ABSENT: Final = {
     "untouched": ("never touched", "in use or top, and never written"),
     "swapped_in_use": ("swapped, in use", "the application holds it, in swap"),
     "swapped_free": ("swapped, free", "free, and in swap nevertheless"),
+    "hugetlb": ("hugetlb", "malloc's, on hugetlb pages, which the kernel counts apart from Rss"),
 }
 
 TUNABLES: Final = {

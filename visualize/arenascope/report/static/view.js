@@ -27,7 +27,8 @@ export class View {
   constructor(canvas, pages, regions, camera) {
     Object.assign(this, { canvas, pages, regions, camera });
     this.context = canvas.getContext("2d", { alpha: false });
-    this.side = Math.sqrt(told.pageSize / UNIT); // a page's units stand in a square
+    this.perPage = told.pageSize / UNIT;
+    this.side = 2 ** Math.ceil(Math.log2(this.perPage) / 2); // a page's units stand in a square, in rows of so many
     this.units = document.createElement("canvas");
     this.unitsOf = "";
     this.letters = document.createElement("canvas");
@@ -97,7 +98,7 @@ export class View {
   unitAt(px, py) {
     const [cx, cy] = this.toCell(px, py);
     const within = (c) => Math.min(Math.floor((c - Math.floor(c)) * this.side), this.side - 1);
-    return within(cy) * this.side + within(cx);
+    return Math.min(within(cy) * this.side + within(cx), this.perPage - 1);
   }
 
   draw() {
@@ -219,7 +220,7 @@ export class View {
     const context = this.units.getContext("2d");
     const image = context.createImageData(columns * side, rows * side);
     const pixels = new Uint32Array(image.data.buffer);
-    const classes = new Uint8Array(side * side);
+    const classes = new Uint8Array(this.perPage);
     for (let y = 0; y < rows; y++) {
       for (let x = 0; x < columns; x++) {
         const index = this.layout.at(seen.left + x, seen.top + y);
@@ -244,7 +245,7 @@ export class View {
         if (index < 0 || !pages.hasChunks(index)) continue;
         const [px, py] = this.toPixel(x, y);
         const address = this.regions.address(index);
-        for (let at = 0; at < side * side; ) {
+        for (let at = 0; at < this.perPage; ) {
           const chunk = pages.chunkAt(index, at);
           if (!chunk) break;
           const from = (chunk.address - address) / UNIT;
