@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the two halves of the truth harness share: work.c, which churns, and main.c, which drives it and reports.
+// What the parts of the truth harness share: work.c, which churns, pressure.c, and main.c, which drives it and reports.
 #pragma once
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_THREADS = 64, MAX_FREED = 65536, BIGGEST_LOG2 = 22 };
+enum { MAX_THREADS = 256, MAX_FREED = 65536, BIGGEST_LOG2 = 22 };
 
 // A place for one block. Any thread may fill it and any other may empty it: that is how frees cross threads.
 struct slot {
@@ -49,5 +49,11 @@ void work(struct worker *w, unsigned operations, bool second_half);
 void churn(struct worker *w, unsigned operations);
 // Leaves brk no room to grow: from then on the main arena takes its memory from mmap.
 void block_brk(void);
+
+// What the program does to its own blocks, or to all of its memory (pressure.c). advise_blocks: how many took the advice.
+void lock_memory(void);
+unsigned advise_blocks(int advice);
+void protect_blocks(void);
+int fork_and_wait(void); // the child's pid; the child does nothing more
 
 void die(const char *what) __attribute__((noreturn));

@@ -10,6 +10,10 @@
 //   freed      "freed ADDRESS REQUESTED ORDINAL" for what the scenario `caches` freed: ORDINAL counts within a thread and size
 //   mallinfo   "NAME VALUE" for each field of mallinfo2, or of mallinfo before 2.33
 //   trim       malloc_trim(0), and what it returned
+//   lock       mlockall, now and for what comes
+//   advise N   madvise(N) on the whole pages inside the blocks it holds: "advised BLOCKS"
+//   protect    mprotect on them: a third each to nothing, read, and read, write and execute
+//   fork       a child that shares its memory, and does nothing: "child PID"
 //   abort      for a core
 //   exit
 #define _GNU_SOURCE
@@ -273,6 +277,14 @@ int main(int argc, char **argv)
             report_mallinfo();
         else if (strcmp(line, "trim") == 0)
             say("trimmed %d\n", malloc_trim(0));
+        else if (strcmp(line, "lock") == 0)
+            lock_memory();
+        else if (strncmp(line, "advise ", 7) == 0)
+            say("advised %u\n", advise_blocks((int)strtol(line + 7, NULL, 10)));
+        else if (strcmp(line, "protect") == 0)
+            protect_blocks();
+        else if (strcmp(line, "fork") == 0)
+            say("child %d\n", fork_and_wait());
         else if (strcmp(line, "abort") == 0)
             abort();
         else if (strcmp(line, "exit") == 0)

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: MIT
+"""What the kernel itself says of a process's pages, and ways to put them under pressure, each undone afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+PAGE = os.sysconf("SC_PAGESIZE")
+HUGE = 2 << 20
+# /proc/PID/pagemap and /proc/kpageflags (Documentation/admin-guide/mm/pagemap.rst)
+PM_PRESENT, PM_SWAPPED, PM_EXCLUSIVE, PM_FRAME = 1 << 63, 1 << 62, 1 << 56, (1 << 55) - 1
+KPF_ZERO_PAGE = 1 << 24
+# As dump pages have it (inspector/target/target.h)
+PRESENT, SWAPPED, ZERO, HUGE_MAPPED = 1, 2, 4, 8
+MADV_PAGEOUT, MADV_COLLAPSE = 21, 25
+SYS_PIDFD_OPEN, SYS_PROCESS_MADVISE = 434, 440
+THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+KHUGEPAGED = Path("/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan")
+HUGE_POOL = Path("/proc/sys/vm/nr_hugepages")
+KSM = Path("/sys/kernel/mm/ksm")
+CGROUPS = Path("/sys/fs/cgroup")
+
+libc = ctypes.CDLL(None, use_errno=True)
+Entries = NDArray[np.uint64]
+
+
+class NotAllowedError(Exception):
+    """This machine does not let us do that; the text says what was tried."""
+
+
+@dataclass
+class Mapping:
+    """One entry of smaps; counts in bytes."""
+
+    start: int
+    end: int
+    permissions: str
+    path: str
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def anonymous(self) -> bool:
+        return self.path.startswith(("[heap]", "[stack]", "[anon:", "/anon_hugepage")) or not self.path
+
+    @property
+    def writable(self) -> bool:
+        return self.permissions.startswith("rw") and self.permissions.endswith("p")
+
+
+def smaps(pid: int) -> list[Mapping]:
+    mappings: list[Mapping] = []
+    for line in Path(f"/proc/{pid}/smaps").read_text(errors="replace").splitlines():
+        if head := re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \S+ *(.*)", line):
+            start, end, permissions, path = head.groups()
+            mappings.append(Mapping(int(start, 16), int(end, 16), permissions, path))
+        elif count := re.match(r"(\w+): +(\d+) kB$", line):
+            mappings[-1].counts[count[1]] = int(count[2]) * 1024
+    return mappings
+
+
+def total(mappings: list[Mapping], name: str) -> int:
+    return sum(m.counts[name] for m in mappings)
+
+
+def entries(pid: int, start: int, end: int) -> Entries:
+    """The pagemap entries of [start, end)."""
+    with Path(f"/proc/{pid}/pagemap").open("rb", buffering=0) as file:
+        data = os.pread(file.fileno(), (end - start) // PAGE * 8, start // PAGE * 8)
+    return np.frombuffer(data, np.uint64)
+
+
+def residency(pid: int, start: int, end: int) -> NDArray[np.uint8]:
+    """PRESENT, SWAPPED, ZERO or 0 for each page, by pagemap and the flags of page frames alone."""
+    found = entries(pid, start, end)
+    present = (found & np.uint64(PM_PRESENT)) != 0
+    swapped = ~present & ((found & np.uint64(PM_SWAPPED)) != 0)
+    result = np.where(present, PRESENT, np.where(swapped, SWAPPED, 0)).astype(np.uint8)
+    # The zero page is the one page that may be mapped and yet not counted; nobody has it to himself.
+    doubtful = present & ((found & np.uint64(PM_EXCLUSIVE)) == 0)
+    frames, index = np.unique(found[doubtful] & np.uint64(PM_FRAME), return_inverse=True)
+    with Path("/proc/kpageflags").open("rb", buffering=0) as file:
+        flags = [int.from_bytes(os.pread(file.fileno(), 8, int(frame) * 8), "little") for frame in frames]
+    zero = np.array([flag & KPF_ZERO_PAGE != 0 for flag in flags], bool)
+    if len(zero):
+        result[doubtful] = np.where(zero[index], ZERO, PRESENT)
+    return result
+
+
+@dataclass
+class Pages:
+    """What the kernel says of a process: smaps, and every page of its private anonymous memory."""
+
+    mappings: list[Mapping]
+    pages: dict[int, NDArray[np.uint8]]  # by the start of the mapping
+
+    @classmethod
+    def of(cls, pid: int) -> Pages:
+        mappings = smaps(pid)
+        return cls(mappings, {m.start: residency(pid, m.start, m.end) for m in mappings if m.anonymous})
+
+    def __getitem__(self, span: tuple[int, int]) -> NDArray[np.uint8]:
+        """Of [start, end), page by page."""
+        parts = [np.zeros(0, np.uint8)]
+        for m in self.mappings:
+            start, end = max(span[0], m.start), min(span[1], m.end)
+            if start < end and m.anonymous:
+                parts.append(self.pages[m.start][(start - m.start) // PAGE : (end - m.start) // PAGE])
+        return np.concatenate(parts)
+
+
+def advise(pid: int, ranges: list[tuple[int, int]], advice: int) -> None:
+    """process_madvise: has the kernel do something to another process's memory. Raises NotAllowedError."""
+    pidfd = libc.syscall(SYS_PIDFD_OPEN, pid, 0)
+    try:
+        for start, end in ranges:
+            vector = (ctypes.c_size_t * 2)(start, end - start)
+            length = ctypes.c_ssize_t(libc.syscall(SYS_PROCESS_MADVISE, pidfd, vector, 1, advice, 0)).value
+            if length < 0 and ctypes.get_errno() != 22:
+                raise NotAllowedError(f"process_madvise({advice}): {os.strerror(ctypes.get_errno())}")
+    finally:
+        os.close(pidfd)
+
+
+def settle() -> None:
+    """Has every processor put the pages at hand where they belong: the kernel moves none of them to swap before.
+
+    To collapse memory of our own begins with that (lru_add_drain_all); nothing else comes of it.
+    """
+    with mmap.mmap(-1, 2 * HUGE) as scratch:
+        scratch[0] = 1
+        address = ctypes.addressof(view := ctypes.c_char.from_buffer(scratch))
+        libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(2 * HUGE), MADV_COLLAPSE)
+        del view
+
+
+@contextlib.contextmanager
+def setting(path: Path, value: str) -> Iterator[None]:
+    """A kernel setting of the whole machine, for a while."""
+    try:
+        before = path.read_text().strip()
+        chosen = re.search(r"\[(\S+)\]", before)
+        path.write_text(value)
+    except OSError as error:
+        raise NotAllowedError(f"{path} cannot be set: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        path.write_text(chosen[1] if chosen else before)
+
+
+@contextlib.contextmanager
+def huge_page_pool(pages: int) -> Iterator[None]:
+    """Huge pages for hugetlb mappings."""
+    with setting(HUGE_POOL, str(pages)):
+        if int(HUGE_POOL.read_text()) < pages:
+            raise NotAllowedError(f"only {HUGE_POOL.read_text().strip()} of {pages} huge pages could be had")
+        yield
+
+
+@contextlib.contextmanager
+def swap_file(directory: Path, megabytes: int) -> Iterator[None]:
+    """A swap file that the whole machine may use, for a while."""
+    path = directory / "swap"
+    path.touch(mode=0o600)
+    with path.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, megabytes << 20)
+    try:
+        for command in (["mkswap", str(path)], ["swapon", str(path)]):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise NotAllowedError(f"{' '.join(command)}: {done.stderr.strip()}")
+        try:
+            yield
+        finally:
+            subprocess.run(["swapoff", str(path)], check=True)
+    finally:
+        path.unlink()
+
+
+class Cgroup:
+    """A memory cgroup, of either version."""
+
+    def __init__(self, name: str) -> None:
+        unified = [root for root in (CGROUPS, CGROUPS / "unified") if _gives_memory(root)]
+        self.root = unified[0] if unified else CGROUPS / "memory"
+        self.path = self.root / name
+        self.limit = self.path / ("memory.high" if unified else "memory.limit_in_bytes")
+        try:
+            self.path.mkdir()
+        except OSError as error:
+            raise NotAllowedError(f"no memory cgroup can be made: {error}") from error
+
+    def squeeze(self, pid: int, size: int) -> None:
+        """Moves a process there with all that it has, and takes back from it what is more than `size` bytes.
+
+        Version 1 charges only what is touched from then on, so it is to move in before it grows.
+        """
+        (self.path / "cgroup.procs").write_text(str(pid))
+        with contextlib.suppress(OSError):  # EBUSY: it took what it could
+            self.limit.write_text(str(size))
+
+    def __enter__(self) -> Cgroup:  # noqa: PYI034 - Self is younger than our oldest Python
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Who was in it has ended, if perhaps not quite yet."""
+        for _attempt in range(200):
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+                return
+            time.sleep(0.01)
+        raise AssertionError(f"{self.path} cannot be removed")
+
+
+def _gives_memory(root: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return "memory" in (root / "cgroup.subtree_control").read_text().split()
+    return False
