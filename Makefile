@@ -11,7 +11,7 @@ SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml m
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SCRIPTS = .ci/run $(shell git ls-files scripts)
 
-.PHONY: build deps demo test lint bench fuzz format clean
+.PHONY: build deps demo test soak lint bench fuzz format clean
 
 build: $(VENV)/built
 
@@ -29,6 +29,12 @@ test:
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+# MINUTES=600 for a night.
+soak:
+	scripts/install-deps build test
+	$(MAKE) --no-print-directory build
+	$(VENV)/bin/python tests/soak.py --minutes $(or $(MINUTES),30)
 
 lint:
 	scripts/install-deps build lint
