@@ -91,7 +91,7 @@ bool as_registers_read(pid_t tid, struct as_registers *out)
     if (ptrace(PTRACE_GETREGSET, tid, NT_ARM_TLS, &one) == 0 && one.iov_len >= sizeof tls)
         out->tp = tls;
     // The kernel has prepared the restart before it tells us: the thread is at its svc again, or behind it with EINTR.
-    enum { SVC_0 = 0xd4000001u };
+    const uint32_t SVC_0 = 0xd4000001u;
     errno = 0;
     uint64_t code = (uint64_t)ptrace(PTRACE_PEEKTEXT, tid, regs.pc - 4, 0);
     if (errno == 0 && (uint32_t)(code >> 32) == SVC_0)
