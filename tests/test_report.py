@@ -39,6 +39,7 @@ CHROMIUM = shutil.which("chromium")
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -451,7 +452,7 @@ def test_numbers_are_those_of_the_json(tab: Tab, one: tuple[Path, Dump]) -> None
     known = {**summary["ledger"], **summary["absent"], "hugetlb": summary["hugetlb"], "rss": summary["kernel"]["rss"]}
     assert shown == {name: held for name, held in known.items() if held}
     rows = tab.js("""() => [...document.querySelectorAll("#arenas tbody tr")].map(row =>
-        [row.querySelector("th span").title,
+        [row.querySelector("th code").textContent,
          ...[...row.querySelectorAll("td[data-bytes]")].map(c => Number(c.dataset.bytes))])""")
     wanted = []
     for arena in summary["arenas"]:
@@ -514,6 +515,31 @@ def test_before_and_after(browser: Any, two: tuple[Path, Dump, Dump]) -> None:
     difference = tab.js("""() => [...document.querySelectorAll("#ledger tbody tr")].map(row =>
         [...row.querySelectorAll("td[data-bytes]")].map(c => Number(c.dataset.bytes)))""")
     assert all(last - first == shown for first, last, shown in (line for line in difference if len(line) == 3))
+    assert not tab.said
+    tab.context.close()
+
+
+def test_what_is_unknown_and_what_is_not_there(browser: Any, tmp_path: Path) -> None:
+    """No residency: chunks instead of rows, and never a 0. No heaps: no map, and nothing that would want one."""
+    made = synthetic.sections()
+    made["meta"][0]["flags"] = fmt.MetaFlag.HAS_CHUNKS
+    for row in (*fmt.LEDGER_ROWS, *fmt.ABSENT_ROWS, *fmt.FORECAST_ROWS):
+        made["totals"][0]["ledger"][row] = made["arenas"][0]["ledger"][row] = fmt.UNKNOWN
+    made["meta"][0]["rss"] = fmt.UNKNOWN
+    made["pages"]["residency"], made["pages"]["state"] = fmt.Residency.UNKNOWN, fmt.PageState.UNKNOWN
+    tab = Tab(browser, write(tmp_path, Dump(synthetic.write(tmp_path / "dump", made))))
+    assert "not known" in tab.page.locator("h1").inner_text()
+    assert tab.js("document.querySelectorAll('#ledger [data-bytes]').length") == len(fmt.TALLY_NAMES)
+    cells = tab.page.locator("#arenas tbody tr").inner_text()
+    assert cells.count("unknown") >= 5
+    assert not tab.said
+    tab.context.close()
+
+    for name in ("heaps", "pages", "arenas", "threads", "chunks"):
+        made[name] = made[name][:0]
+    tab = Tab(browser, write(tmp_path, Dump(synthetic.write(tmp_path / "dump", made))))
+    assert tab.page.locator("canvas, button[data-light]").count() == 0
+    assert "nothing to draw" in tab.page.locator("#map").inner_text()
     assert not tab.said
     tab.context.close()
 

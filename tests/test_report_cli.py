@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,11 @@ from test_report_rules import process
 from tools import harness
 
 from arenascope import format as fmt
+from arenascope.capture import Look
 from arenascope.dump import Dump
-from arenascope.errors import Code
+from arenascope.errors import Code, DumpError
+from arenascope.report.html import render
+from arenascope.report.model import build
 from arenascope.report.pages import LIMIT, DumpPages, map_blocks
 from arenascope.report.regions import regions
 
@@ -117,6 +121,37 @@ def test_all_data_of_two_dumps_stays_below_the_limit(tmp_path: Path, monkeypatch
     blocks, told = map_blocks(dumps, regions(dumps), 4096)
     assert sum(len(block.data) for block in blocks) <= 300_000 + 1000
     assert all(part["step"] > 1 for part in told)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_dump_that_lies_is_refused_or_drawn(tmp_path: Path, seed: int) -> None:
+    """Some fields of nonsense: either the reader says no, or there is a page. Never an exception, never a warning."""
+    random = np.random.default_rng(seed)
+    made = synthetic.sections()
+    for name in random.choice([name for name in made if name != "strings"], 3):
+        raw = bytearray(made[name].tobytes())
+        width = int(random.choice([1, 2, 4, 8]))
+        at = int(random.integers(0, len(raw))) // width * width
+        raw[at : at + width] = random.choice([b"\xff" * 8, random.bytes(8), b"\0" * 7 + b"\1"]).ljust(8, b"\0")[:width]
+        made[name] = np.frombuffer(bytes(raw[: made[name].nbytes]), made[name].dtype)
+    path = synthetic.write(tmp_path / "dump", made)
+    try:
+        dump = Dump(path)
+    except DumpError:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "</html>" in render(build([Look(dump, from_dump=True)]))
+
+
+def test_pages_of_two_sizes_are_not_compared(tmp_path: Path) -> None:
+    made = synthetic.sections()
+    one = synthetic.write(tmp_path / "one", made)
+    made["meta"][0]["page_size"] = 65536
+    made["heaps"][0]["page_count"] = 1
+    done = run(one, synthetic.write(tmp_path / "other", made), "-o", tmp_path / "r.html")
+    assert done.returncode == Code.BAD_INPUT
+    assert "4096, 65536" in done.stderr
 
 
 def noise(path: Path, pages: int) -> Dump:

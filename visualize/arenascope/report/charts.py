@@ -47,8 +47,9 @@ STYLE: Final[dict[Any, Any]] = {  # matplotlib's type is a list of all the keys 
     "axes.spines.right": False,
     "axes.spines.left": False,
 }
+TICKS: Final = 7
 NO_METADATA: Final = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-WIDTH, HEIGHT = 7.4, 2.7  # inches
+WIDTH, HEIGHT = 5.8, 2.4  # inches
 # The style sheet's names for the colours that are drawn with.
 CLASSES: Final = {
     **{LOOKS[colour].phusion: f"c-{colour.name.lower()}" for colour in SERIES.values()},
@@ -69,7 +70,7 @@ def draw(histogram: Histogram, label: str, apart: str | None = None) -> Figure:
         if apart:
             _bars(axes[1], histogram, [apart])
         bounds = histogram.bounds
-        step = max(1, -(-len(bounds) // 12))
+        step = max(1, -(-len(bounds) // TICKS))
         axes[-1].set_xticks(range(0, len(bounds), step), [_short(bound) for bound in bounds[::step]])
         axes[-1].set_xlabel(label)
     return figure
@@ -108,7 +109,7 @@ class _BinaryLocator(MaxNLocator):
     """Ticks at round numbers of KiB, MiB or GiB."""
 
     def __init__(self, largest: float) -> None:
-        super().__init__(nbins=3, steps=[1, 2, 2.5, 5, 10])
+        super().__init__(nbins=4, steps=[1, 2, 2.5, 5, 10])
         self._unit = 1
         while largest >= 1024 * self._unit:
             self._unit *= 1024

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from markupsafe import Markup
 
 from arenascope import __version__
+from arenascope.errors import ArenascopeError, Code
 from arenascope.report import charts, figures
 from arenascope.report.colours import BACKGROUND, LOOKS, Colour
 from arenascope.report.compare import changes
@@ -53,6 +54,9 @@ def build(looks: Sequence[Look]) -> Page:
     """The page of one look, or of two: before and after."""
     facts = [Facts(look.dump, from_dump=look.from_dump) for look in looks]
     dumps = [look.dump for look in looks]
+    sizes = {int(dump.meta["page_size"]) for dump in dumps}
+    if len(sizes) > 1:
+        raise ArenascopeError(Code.BAD_INPUT, f"pages of {sorted(sizes)} bytes: these two cannot be compared")
     laid = regions(dumps)
     now = facts[-1]
     page_size = now.summary["target"]["page_size"]
@@ -68,6 +72,8 @@ def build(looks: Sequence[Look]) -> Page:
         "sides": sides,
         "bars": [_bar(fact, max(_shown(each) for each in facts)) for fact in facts],
         "ledger": _ledger(facts),
+        "known": any(held is not None for fact in facts for held in fact.summary["ledger"].values()),
+        "chunks": _chunks(facts),
         "rss": [amount(fact.summary["kernel"]["rss"], 0) for fact in facts],
         "rss_change": change([fact.summary["kernel"]["rss"] for fact in facts]),
         "absent": _absent(facts),
@@ -149,6 +155,16 @@ def _ledger(facts: list[Facts]) -> list[Json]:
             table.append({"row": row, "amounts": amounts, "change": change(held)})
     # Largest first; what is not known comes last, lest it look like the largest.
     return sorted(table, key=lambda line: -max((a.exact if a.exact is not None else -1) for a in line["amounts"]))
+
+
+def _chunks(facts: list[Facts]) -> list[Json]:
+    """All chunks, resident or not, by what they are: what there is to say where residency is not known."""
+    lines = []
+    for name in facts[0].summary["chunks"]:
+        tallies = [fact.summary["chunks"][name] for fact in facts]
+        amounts = [(count(tally["count"]), amount(tally["bytes"], 0)) for tally in tallies]
+        lines.append({"name": name.replace("_", " "), "amounts": amounts})
+    return lines
 
 
 def change(held: Sequence[int | None]) -> Json | None:

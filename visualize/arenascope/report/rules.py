@@ -77,9 +77,9 @@ def another_allocator(facts: Facts) -> Finding | None:
         says = "Which malloc this program uses is not known."
         why = f"{_sentence(detail)} Memory outside glibc's arenas stands in the rows that are not malloc's."
     else:
-        says = f"{kind} answers malloc() here, not glibc: its {size(held)} stand in the row “other anonymous”."
+        says = f"{kind} answers malloc() here, not glibc: its memory stands in “other anonymous”, {size(held)}."
         why = f"{_sentence(detail)} malloc_trim(0) does not touch it. The arenas below are glibc's."
-    return Finding("another allocator", held, says, why, lights="row:other_anon")
+    return Finding("another allocator", held, says, why)
 
 
 def residency_unknown(facts: Facts) -> Finding | None:
@@ -94,7 +94,7 @@ def residency_unknown(facts: Facts) -> Finding | None:
     return Finding(
         "residency unknown",
         None,
-        f"Which pages were resident is not known. {size(held)} is in chunks in use, {size(free)} in free ones.",
+        f"{size(held)} is in chunks in use, {size(free)} in free ones, resident or not.",
         "Cores by gdb's gcore, and cores that lost their holes on the way, do not tell. The living process does.",
     )
 
@@ -351,8 +351,7 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 
 
 def _sentence(words: str) -> str:
-    words = words.strip()
-    return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")
+    return words.strip().rstrip(".") + "."
 
 
 def gdb_command(pid: int, call: str) -> str:

@@ -56,7 +56,11 @@ function lights(map) {
 async function start() {
   sortableTables();
   copyButtons();
-  if (told.total === 0) return;
+  if (told.total > 0) await startMap();
+  document.documentElement.dataset.ready = "true";
+}
+
+async function startMap() {
   const map = await HeapMap.open();
   for (const view of map.views) {
     pointers(view, map);
@@ -72,7 +76,6 @@ async function start() {
   addEventListener("hashchange", () => readLink(map));
   performance.mark("details-taken");
   window.arenascope = map;
-  document.documentElement.dataset.ready = "true";
 }
 
 start();
