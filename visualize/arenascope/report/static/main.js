@@ -42,7 +42,7 @@ function lights(map) {
     byId("lit").hidden = !map.spec;
     if (map.spec) {
       const words = all.find((button) => button.dataset.light === map.spec && button.dataset.name)?.dataset.name;
-      const pages = map.litCounts().map((count) => count.toLocaleString("en")).join(" → ");
+      const pages = [...new Set(map.litCounts())].map((count) => count.toLocaleString("en")).join(" → ");
       byId("lit-name").textContent = `${words ?? map.spec}: ${pages} pages`;
       byId("spoken").textContent = byId("lit-name").textContent;
     }
