@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Performance as ratios: what we do against what the machine can do, measured in turn in one run (`make bench`).
 
-Absolute figures say more of the machine than of the program; a ratio whose two sides were measured side by side travels.
+Absolute figures say more of the machine than of the program; a ratio whose sides were measured in turn travels.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 GIGABYTE = 1_000_000_000
@@ -137,9 +140,7 @@ class Bench:
                     ).stdout
                 )["kernel"]["rss"]
             )
-            self.growth.append(
-                (resident / GIGABYTE, statistics.median(ours), statistics.median(bound), peak_kib(dump))
-            )
+            self.growth.append((resident / GIGABYTE, statistics.median(ours), statistics.median(bound), peak_kib(dump)))
             self.pause(target, size)
 
     def pause(self, target: Hoard, size: str) -> None:
@@ -158,7 +159,8 @@ class Bench:
             return float(answer["pause_ms"])
 
         ours, bound = self.pairs(paused, lambda: target.clone_ns() / 1e6)
-        self.figures.append(Figure(f"pause of a snapshot, {size}", "raw clone() by the target", ours, bound, "ms", "≥ 0.8"))
+        what = f"pause of a snapshot, {size}"
+        self.figures.append(Figure(what, "raw clone() by the target", ours, bound, "ms", "≥ 0.8"))
 
     def in_place(self, megabytes: int) -> None:
         out = subprocess.run(

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// Vectors, strings and the sort: what everything else stands on.
+#include "base/sort.h"
+#include "base/vec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(what)                                                                                                    \
+    do {                                                                                                               \
+        if (!(what)) {                                                                                                 \
+            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #what);                                   \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static uint64_t next(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+static void test_vectors(void)
+{
+    AS_VEC(uint64_t) numbers = {0};
+    struct as_error err;
+    for (uint64_t i = 0; i < 100000; i++) {
+        uint64_t *place = as_vec_add(&numbers, &err);
+        CHECK(place && *place == 0); // new room is zeroed
+        *place = i;
+    }
+    for (uint64_t i = 0; i < numbers.count; i++)
+        CHECK(numbers.items[i] == i);
+    size_t capacity = numbers.capacity;
+    CHECK(!as_vec_reserve(&numbers, SIZE_MAX, &err) && err.code == AS_NO_MEMORY);
+    CHECK(!as_vec_reserve(&numbers, SIZE_MAX / sizeof(uint64_t), &err));
+    CHECK(numbers.capacity == capacity && numbers.items[99999] == 99999);
+    as_vec_free(&numbers);
+    CHECK(!numbers.items && numbers.count == 0);
+}
+
+static void test_strings(void)
+{
+    struct as_strings strings = {0};
+    CHECK(as_strings_add(&strings, "", 10) == 0);
+    uint32_t first = as_strings_add(&strings, "first", 100);
+    uint32_t cut = as_strings_add(&strings, "cut off", 3);
+    CHECK(first != 0 && cut != 0);
+    CHECK(strcmp(as_strings_at(&strings, first), "first") == 0);
+    CHECK(strcmp(as_strings_at(&strings, cut), "cut") == 0);
+    CHECK(strcmp(as_strings_at(&strings, 0), "") == 0);
+    CHECK(strcmp(as_strings_at(&strings, 1000000), "") == 0);
+    as_vec_free(&strings);
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void test_sort(size_t count, uint64_t mask)
+{
+    uint64_t state = 0x9E3779B97F4A7C15u + count;
+    uint64_t *ours = malloc((count + 1) * sizeof *ours);
+    uint64_t *theirs = malloc((count + 1) * sizeof *theirs);
+    CHECK(ours && theirs);
+    for (size_t i = 0; i < count; i++)
+        ours[i] = theirs[i] = next(&state) & mask;
+    struct as_error err;
+    CHECK(as_sort_u64(ours, count, &err));
+    qsort(theirs, count, sizeof *theirs, compare);
+    CHECK(memcmp(ours, theirs, count * sizeof *ours) == 0);
+    for (int i = 0; i < 100; i++) {
+        uint64_t key = next(&state) & mask;
+        size_t at = as_lower_bound(ours, count, key);
+        CHECK(at == count || ours[at] >= key);
+        CHECK(at == 0 || ours[at - 1] < key);
+    }
+    free(ours);
+    free(theirs);
+}
+
+int main(void)
+{
+    test_vectors();
+    test_strings();
+    const size_t counts[] = {0, 1, 2, 63, 64, 65, 1000, 100000};
+    const uint64_t masks[] = {UINT64_MAX, 0xff, 0x7ffffffffff0, 0};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (size_t k = 0; k < sizeof masks / sizeof *masks; k++)
+            test_sort(counts[i], masks[k]);
+    return 0;
+}
