@@ -113,8 +113,8 @@ def test_gdbs_core_has_the_same_chunks_and_no_rows(died: Died, arenadump: harnes
     check_chunks(arenadump.chunks(died.gcore), died.chunks)
     summary = arenadump.summary(died.gcore)
     check_rows_unknown(summary)
-    # Where a stack's guard is no mapping of its own (2.42 and later, Linux 6.13 and later) gdb seems to fail to read beyond
-    # it, and leaves zeros where the threads' own data was. Their tcaches are then found by structure, which is said.
+    # Where a stack's guard is no mapping of its own (2.42 and later, Linux 6.13 and later) gdb seems to fail to read
+    # beyond it, and leaves zeros where the threads' own data was. Tcaches are then found by structure, which is said.
     assert set(codes(summary)) <= ({"residency", "tcache"} if died.libc.release >= (2, 42) else {"residency"})
     for part in ("chunks", "tunables"):
         assert summary[part] == died.summary[part], part
