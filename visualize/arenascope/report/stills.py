@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from arenascope.capture import run_arenadump
+from arenascope.errors import ArenascopeError, Code
 from arenascope.report import charts, figures
 from arenascope.report.colours import BACKGROUND, LOOKS
 from arenascope.report.compare import changes
@@ -73,12 +74,15 @@ def write(looks: Sequence[Look], folder: str, kind: str) -> list[Path]:
 
 
 def _heat_maps(look: Look, folder: Path) -> None:
-    """What `arenadump png` draws, of the very dump that the page shows."""
+    """What `arenadump png` draws, of the very dump that the page shows; nothing where there are no heaps of glibc's."""
     folder.mkdir(mode=0o700, exist_ok=True)
     dump = folder / "heaps.arenascope"
     look.dump.save(dump)
     try:
         run_arenadump(["png", "-o", str(folder), "--", str(dump)])
+    except ArenascopeError as error:
+        if error.code != Code.NO_MALLOC:
+            raise
     finally:
         dump.unlink()
 
