@@ -1,182 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""The report in a real Chromium: what it shows is what the dump says, and a hostile dump cannot make it do anything.
-
-Screenshots are kept in .cache/report, to be looked at; nothing is compared with them.
-"""
+"""The report in a real Chromium: what it shows is what the dump says, and what one can do with it works."""
 
 from __future__ import annotations
 
-import io
-import json
 import re
-import shutil
-import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import synthetic_dump as synthetic
-from PIL import Image
-from test_programs import RUBY, started
-from test_report_rules import process
-from tools import harness
+from report_fixtures import browser, one, tab, two
+from tools.tab import Tab, near, page_addresses, rgb, some, write
 
 from arenascope import format as fmt
-from arenascope.capture import Look
 from arenascope.dump import Dump
 from arenascope.report.colours import LOOKS, Colour, page_bytes
-from arenascope.report.html import render
-from arenascope.report.model import build
 from arenascope.report.stills import blended
 from arenascope.summary import summarize
-
-playwright_api = pytest.importorskip("playwright.sync_api")
-
-CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-SHOTS = Path(__file__).resolve().parents[1] / ".cache" / "report"
-SIZES = {"desktop": (1440, 900), "tablet": (820, 1180), "phone": (390, 844)}
-CLOSE = 3  # a colour channel may be off by rounding
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if not CHROMIUM:
-        pytest.skip("chromium is not installed")
-    with playwright_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield running
-        running.close()
-
-
-class Tab:
-    """A page that is open, and all that it said."""
-
-    def __init__(self, browser: Any, path: Path, fragment: str = "", **options: Any) -> None:
-        self.context = browser.new_context(
-            **{"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", **options}
-        )
-        self.page = self.context.new_page()
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.refused: list[str] = []
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("requestfailed", lambda request: self.refused.append(f"{request.url} {request.failure}"))
-        self.page.goto(path.as_uri() + fragment)
-        self.page.wait_for_selector("html[data-ready]", timeout=20_000)
-
-    def js(self, expression: str, value: Any = None) -> Any:
-        return self.page.evaluate(expression, value)
-
-    def still(self) -> None:
-        """Everything that was asked for is drawn."""
-        self.js("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
-
-    def until(self, expression: str, value: Any = None) -> None:
-        """Wait until it holds. Playwright's own way needs eval, which the page's policy forbids."""
-        deadline = time.monotonic() + 10
-        while not self.js(expression, value):
-            assert time.monotonic() < deadline, expression
-            time.sleep(0.05)
-
-    def colour(self, x: float, y: float, canvas: int = 0) -> tuple[int, int, int]:
-        """The pixel that one sees at a point of a map."""
-        self.still()
-        shot = Image.open(io.BytesIO(self.page.locator(f"#canvas-{canvas}").screenshot())).convert("RGB")
-        return shot.getpixel((int(x), int(y)))  # type: ignore[return-value]
-
-    def goto(self, address: int, scale: float) -> dict[str, Any]:
-        self.js("([at, scale]) => { const m = arenascope; m.goTo(m.regions.find(at), scale); }", [address, scale])
-        return self.js("at => arenascope.probe(at)", address)  # type: ignore[no-any-return]
-
-    def seen(self, probe: dict[str, Any], canvas: int = 0) -> tuple[int, int, int]:
-        """The colour of a page's cell, beside the letter in its middle."""
-        aside = 0.36 * probe["scale"]
-        return self.colour(probe["x"] - aside, probe["y"] - aside, canvas)
-
-
-@pytest.fixture
-def tab(browser: Any, one: tuple[Path, Dump]) -> Iterator[Tab]:
-    opened = Tab(browser, one[0])
-    yield opened
-    said = opened.said
-    opened.context.close()
-    assert not said
-
-
-def write(folder: Path, *dumps: Dump) -> Path:
-    path = folder / "report.html"
-    path.write_text(render(build([Look(dump, from_dump=True) for dump in dumps])), encoding="utf-8")
-    return path
-
-
-@pytest.fixture(scope="module")
-def one(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Dump]:
-    """A program that none of us wrote, and its report."""
-    folder = tmp_path_factory.mktemp("one")
-    with started(["ruby", "-e", RUBY], "ready") as pid:
-        arenadump.check("dump", "--chunks", "-o", folder / "dump", pid)
-    dump = Dump(folder / "dump")
-    return write(folder, dump), dump
-
-
-@pytest.fixture(scope="module")
-def two(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Dump, Dump]:
-    """A process before and after a trim."""
-    folder = tmp_path_factory.mktemp("two")
-    if not shutil.which("gdb"):
-        pytest.skip("gdb is not installed")
-    with process("free-pages") as pid:
-        arenadump.check("dump", "--chunks", "-o", folder / "before", pid)
-        command = ["gdb", "-p", str(pid), "-batch", "-ex", "call (int)malloc_trim(0)"]
-        subprocess.run(command, check=True, capture_output=True)
-        arenadump.check("dump", "--chunks", "-o", folder / "after", pid)
-    before, after = Dump(folder / "before"), Dump(folder / "after")
-    return write(folder, before, after), before, after
-
-
-def rgb(colour: Colour, palette: str = "phusion") -> tuple[int, int, int]:
-    text = getattr(LOOKS[colour], palette)
-    return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)
-
-
-def near(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    return all(abs(a - b) <= CLOSE for a, b in zip(one, other))
-
-
-def page_addresses(dump: Dump) -> np.ndarray[Any, Any]:
-    """The address of each page record."""
-    out = np.zeros(len(dump.pages), np.uint64)
-    for heap in dump.heaps:
-        first, count = int(heap["first_page"]), int(heap["page_count"])
-        start = int(heap["start"]) // 4096 * 4096
-        out[first : first + count] = start + 4096 * np.arange(count, dtype=np.uint64)
-    return out
-
-
-def some(dump: Dump, each: int = 3) -> list[tuple[int, Colour]]:
-    """Addresses of some pages of every state that the dump has."""
-    colours, addresses = page_bytes(dump.pages) & 0xF, page_addresses(dump)
-    chosen = []
-    for colour in np.unique(colours):
-        places = np.flatnonzero(colours == colour)
-        places = places[np.linspace(0, len(places) - 1, each).astype(int)]
-        chosen += [(int(addresses[place]), Colour(int(colour))) for place in places]
-    return chosen
 
 
 def test_opens_without_a_word_and_asks_for_nothing(tab: Tab, one: tuple[Path, Dump]) -> None:
@@ -541,102 +382,4 @@ def test_what_is_unknown_and_what_is_not_there(browser: Any, tmp_path: Path) -> 
     assert tab.page.locator("canvas, button[data-light]").count() == 0
     assert "nothing to draw" in tab.page.locator("#map").inner_text()
     assert not tab.said
-    tab.context.close()
-
-
-HOSTILE = [
-    b"</script><script>window.owned=1</script>",
-    b'"><img src=x onerror=window.owned=1>',
-    b"{{ 7*7 }}<svg/onload=window.owned=1>",
-    b"\xff\xfe<!--\xe2\x80\xa8\x1b[31m\x01</title>",
-]
-
-
-def test_a_hostile_dump_stays_text(browser: Any, tmp_path: Path) -> None:
-    made = synthetic.sections()
-    strings = bytearray(made["strings"].tobytes())
-
-    def add(text: bytes) -> int:
-        strings.extend(text + b"\0")
-        return len(strings) - len(text) - 1
-
-    meta = made["meta"][0]
-    meta["comm"] = b"</title><script>"
-    meta["malloc_kind"] = fmt.MallocKind.UNKNOWN
-    meta["exe"], meta["cmdline"], meta["malloc_detail"] = add(HOSTILE[0]), add(HOSTILE[1]), add(HOSTILE[2])
-    for field in ("path", "version", "build_id", "layout_versions"):
-        made["mallocs"][0][field] = add(HOSTILE[3])
-    made["threads"][0]["name"], made["threads"][0]["arena"] = b"<script>owned=1", 0
-    made["mappings"][0]["path"], made["mappings"][0]["malloc_rss"] = add(HOSTILE[0]), 0
-    made["warnings"][0]["text"] = add(HOSTILE[0] + HOSTILE[1])
-    made["strings"] = np.frombuffer(bytes(strings), fmt.STRINGS)
-    path = write(tmp_path, Dump(synthetic.write(tmp_path / "dump", made)))
-    tab = Tab(browser, path)
-    assert tab.js("window.owned") is None
-    assert tab.js("document.images.length") == 0
-    assert tab.js("[...document.scripts].filter(s => !s.type.startsWith('application/')).length") == 1
-    assert HOSTILE[0].decode() in tab.page.locator("#trust").inner_text()
-    assert HOSTILE[1].decode() in tab.page.locator("header").inner_text()
-    tab.goto(synthetic.HEAP_START, 64)
-    tab.page.focus("#canvas-0")
-    tab.page.keyboard.press("ArrowLeft")
-    assert "<script>" in tab.page.locator("#card").inner_text()
-    assert not tab.said
-    assert tab.asked == [path.as_uri()]
-    tab.context.close()
-
-
-def test_the_policy_lets_nothing_in(browser: Any, one: tuple[Path, Dump]) -> None:
-    tab = Tab(browser, one[0])
-    tab.js("""() => {
-        const script = document.createElement("script");
-        try { script.textContent = "window.owned = 1"; document.body.append(script); } catch { }
-        document.body.setAttribute("style", "opacity: 0.5");
-        const image = new Image(); image.src = "https://example.invalid/x.png"; document.body.append(image);
-    }""")
-    tab.page.wait_for_timeout(100)
-    assert tab.js("window.owned") is None
-    assert tab.js("getComputedStyle(document.body).opacity") == "1"
-    assert tab.refused == ["https://example.invalid/x.png csp"]
-    assert tab.said  # the browser says what it refused
-    tab.context.close()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("which", ["one", "two"])
-def test_axe_finds_nothing(browser: Any, scheme: str, which: str, request: pytest.FixtureRequest) -> None:
-    axe = pytest.importorskip("axe_playwright_python")
-    source = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
-    tab = Tab(browser, request.getfixturevalue(which)[0], color_scheme=scheme, bypass_csp=True)
-    tab.js("arenascope.setMarker(10)")
-    tab.page.locator("details").first.click()
-    tab.js(source)
-    violations = tab.js("axe.run().then(found => found.violations)")
-    shown = [(v["id"], [node["html"][:120] for node in v["nodes"]][:4]) for v in violations]
-    assert not shown, json.dumps(shown, indent=1)
-    tab.context.close()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("which", ["one", "two"])
-def test_screenshots_to_look_at(browser: Any, scheme: str, which: str, request: pytest.FixtureRequest) -> None:
-    SHOTS.mkdir(parents=True, exist_ok=True)
-    tab = Tab(browser, request.getfixturevalue(which)[0], color_scheme=scheme)
-    for name, (width, height) in SIZES.items():
-        tab.page.set_viewport_size({"width": width, "height": height})
-        tab.still()
-        tab.page.screenshot(path=SHOTS / f"{which}-{name}-{scheme}.png", full_page=True)
-        # Nothing sticks out to the right.
-        assert tab.js("document.documentElement.scrollWidth") <= width
-    assert not tab.said
-    tab.context.close()
-
-
-def test_prints(browser: Any, one: tuple[Path, Dump]) -> None:
-    SHOTS.mkdir(parents=True, exist_ok=True)
-    tab = Tab(browser, one[0])
-    tab.page.emulate_media(media="print")
-    assert not tab.page.locator(".tools").is_visible()
-    assert tab.page.locator("#arenas table").is_visible()
-    (SHOTS / "one.pdf").write_bytes(tab.page.pdf())
     tab.context.close()

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures of the report's tests: a browser, the report of a program that none of us wrote, one of before and after."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_programs import RUBY, started
+from test_report_rules import process
+from tools import harness
+from tools.tab import FLAGS, Tab, write
+
+from arenascope.dump import Dump
+
+CHROMIUM = shutil.which("chromium")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if not CHROMIUM:
+        pytest.skip("chromium is not installed")
+    playwright_api = pytest.importorskip("playwright.sync_api")
+    with playwright_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def one(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Dump]:
+    """A program that none of us wrote, and its report."""
+    folder = tmp_path_factory.mktemp("one")
+    with started(["ruby", "-e", RUBY], "ready") as pid:
+        arenadump.check("dump", "--chunks", "-o", folder / "dump", pid)
+    dump = Dump(folder / "dump")
+    return write(folder, dump), dump
+
+
+@pytest.fixture(scope="module")
+def two(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Dump, Dump]:
+    """A process before and after a trim."""
+    folder = tmp_path_factory.mktemp("two")
+    if not shutil.which("gdb"):
+        pytest.skip("gdb is not installed")
+    with process("free-pages") as pid:
+        arenadump.check("dump", "--chunks", "-o", folder / "before", pid)
+        command = ["gdb", "-p", str(pid), "-batch", "-ex", "call (int)malloc_trim(0)"]
+        subprocess.run(command, check=True, capture_output=True)
+        arenadump.check("dump", "--chunks", "-o", folder / "after", pid)
+    before, after = Dump(folder / "before"), Dump(folder / "after")
+    return write(folder, before, after), before, after
+
+
+@pytest.fixture
+def tab(browser: Any, one: tuple[Path, Dump]) -> Iterator[Tab]:
+    opened = Tab(browser, one[0])
+    yield opened
+    said = opened.said
+    opened.context.close()
+    assert not said

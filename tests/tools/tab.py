@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""The report open in a real Chromium, and what there is to ask of it."""
+
+from __future__ import annotations
+
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from arenascope.capture import Look
+from arenascope.dump import Dump
+from arenascope.report.colours import LOOKS, Colour, page_bytes
+from arenascope.report.html import render
+from arenascope.report.model import build
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+CLOSE = 3  # a colour channel may be off by rounding
+
+
+class Tab:
+    """A page that is open, and all that it said."""
+
+    def __init__(self, browser: Any, path: Path, fragment: str = "", **options: Any) -> None:
+        self.context = browser.new_context(
+            **{"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", **options}
+        )
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.refused: list[str] = []
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("requestfailed", lambda request: self.refused.append(f"{request.url} {request.failure}"))
+        self.page.goto(path.as_uri() + fragment)
+        self.page.wait_for_selector("html[data-ready]", timeout=20_000)
+
+    def js(self, expression: str, value: Any = None) -> Any:
+        return self.page.evaluate(expression, value)
+
+    def still(self) -> None:
+        """Everything that was asked for is drawn."""
+        self.js("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
+
+    def until(self, expression: str, value: Any = None) -> None:
+        """Wait until it holds. Playwright's own way needs eval, which the page's policy forbids."""
+        deadline = time.monotonic() + 10
+        while not self.js(expression, value):
+            assert time.monotonic() < deadline, expression
+            time.sleep(0.05)
+
+    def colour(self, x: float, y: float, canvas: int = 0) -> tuple[int, int, int]:
+        """The pixel that one sees at a point of a map."""
+        self.still()
+        shot = Image.open(io.BytesIO(self.page.locator(f"#canvas-{canvas}").screenshot())).convert("RGB")
+        return shot.getpixel((int(x), int(y)))  # type: ignore[return-value]
+
+    def goto(self, address: int, scale: float) -> dict[str, Any]:
+        self.js("([at, scale]) => { const m = arenascope; m.goTo(m.regions.find(at), scale); }", [address, scale])
+        return self.js("at => arenascope.probe(at)", address)  # type: ignore[no-any-return]
+
+    def seen(self, probe: dict[str, Any], canvas: int = 0) -> tuple[int, int, int]:
+        """The colour of a page's cell, beside the letter in its middle."""
+        aside = 0.36 * probe["scale"]
+        return self.colour(probe["x"] - aside, probe["y"] - aside, canvas)
+
+
+def write(folder: Path, *dumps: Dump) -> Path:
+    path = folder / "report.html"
+    path.write_text(render(build([Look(dump, from_dump=True) for dump in dumps])), encoding="utf-8")
+    return path
+
+
+def rgb(colour: Colour, palette: str = "phusion") -> tuple[int, int, int]:
+    text = getattr(LOOKS[colour], palette)
+    return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)
+
+
+def near(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return all(abs(a - b) <= CLOSE for a, b in zip(one, other))
+
+
+def page_addresses(dump: Dump) -> np.ndarray[Any, Any]:
+    """The address of each page record."""
+    out = np.zeros(len(dump.pages), np.uint64)
+    for heap in dump.heaps:
+        first, count = int(heap["first_page"]), int(heap["page_count"])
+        start = int(heap["start"]) // 4096 * 4096
+        out[first : first + count] = start + 4096 * np.arange(count, dtype=np.uint64)
+    return out
+
+
+def some(dump: Dump, each: int = 3) -> list[tuple[int, Colour]]:
+    """Addresses of some pages of every state that the dump has."""
+    colours, addresses = page_bytes(dump.pages) & 0xF, page_addresses(dump)
+    chosen = []
+    for colour in np.unique(colours):
+        places = np.flatnonzero(colours == colour)
+        places = places[np.linspace(0, len(places) - 1, each).astype(int)]
+        chosen += [(int(addresses[place]), Colour(int(colour))) for place in places]
+    return chosen
