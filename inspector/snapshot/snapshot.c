@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
 #include "snapshot/snapshot.h"
 #include "heap/heap.h"
 #include "ledger/chunk_writer.h"
@@ -8,6 +9,7 @@
 #include "snapshot/pipeline.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -303,8 +305,22 @@ static bool find_malloc(struct as_target *t, uint32_t allowed_sources, struct as
     return (!t->preparing || as_target_capture(t, err)) && as_malloc_find(t, allowed_sources, m, err);
 }
 
-bool as_snapshot_take(struct as_target *t, const struct as_snapshot_options *options, struct as_snapshot *out,
-                      struct as_error *err)
+// Of a page that was just brought back from swap the kernel keeps the processor's own note for a while, and does not move it
+// out again at another processor's word. So where there is swap, one processor does both. False: nothing to undo.
+static bool pin(const struct as_target *t, cpu_set_t *before)
+{
+    cpu_set_t here;
+    int cpu = sched_getcpu();
+    if (t->kind != AS_TARGET_PROCESS || t->swap == 0 || t->swap == AS_UNKNOWN || cpu < 0 ||
+        sched_getaffinity(0, sizeof *before, before) != 0)
+        return false;
+    CPU_ZERO(&here);
+    CPU_SET((size_t)cpu, &here);
+    return sched_setaffinity(0, sizeof here, &here) == 0;
+}
+
+static bool take(struct as_target *t, const struct as_snapshot_options *options, struct as_snapshot *out,
+                 struct as_error *err)
 {
     *out = (struct as_snapshot){.chunk_fd = options->chunk_fd};
     struct as_malloc m = {0};
@@ -342,6 +358,17 @@ bool as_snapshot_take(struct as_target *t, const struct as_snapshot_options *opt
     if (chunks)
         munmap(chunks, sizeof *chunks);
     as_malloc_free(&m);
+    return ok;
+}
+
+bool as_snapshot_take(struct as_target *t, const struct as_snapshot_options *options, struct as_snapshot *out,
+                      struct as_error *err)
+{
+    cpu_set_t before;
+    bool pinned = pin(t, &before);
+    bool ok = take(t, options, out, err);
+    if (pinned)
+        sched_setaffinity(0, sizeof before, &before);
     return ok;
 }
 
