@@ -7,6 +7,7 @@
 #include "libc/libc.h"
 #include "snapshot/modes.h"
 #include "snapshot/pipeline.h"
+#include "snapshot/records.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -43,121 +44,6 @@ void as_snapshot_warn(struct as_snapshot *s, enum as_warning code, uint32_t aren
                                             .arena = arena,
                                             .heap = heap,
                                             .address = address};
-}
-
-static uint32_t copy_string(struct as_snapshot *s, const struct as_target *t, uint32_t offset)
-{
-    const char *text = as_strings_at(&t->strings, offset);
-    return as_strings_add(&s->strings, text, strlen(text));
-}
-
-static bool copy_mappings(struct as_snapshot *s, const struct as_target *t, struct as_error *err)
-{
-    if (!as_vec_reserve(&s->mappings, t->mappings.count, err))
-        return false;
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
-        // A file's mappings follow each other: one copy of its name serves them all.
-        const struct as_dump_mapping *before = i > 0 ? &s->mappings.items[i - 1] : NULL;
-        bool same = before && m->path == t->mappings.items[i - 1].path;
-        s->mappings.items[s->mappings.count++] = (struct as_dump_mapping){
-            .start = m->start,
-            .end = m->end,
-            .prot = m->prot,
-            .kind = m->kind,
-            .path = same ? before->path : copy_string(s, t, m->path),
-            .rss = m->rss,
-            .swap = m->swap,
-            .hugetlb = m->hugetlb,
-        };
-    }
-    return true;
-}
-
-static bool copy_mallocs(struct as_snapshot *s, const struct as_heaps *h, struct as_error *err)
-{
-    for (size_t i = 0; i < h->malloc->libcs.count; i++) {
-        const struct as_libc *libc = &h->malloc->libcs.items[i];
-        const struct as_par *par = &h->pars.items[i];
-        struct as_dump_malloc *record = as_vec_add(&s->mallocs, err);
-        if (!record)
-            return false;
-        *record = (struct as_dump_malloc){
-            .path = copy_string(s, h->target, libc->path),
-            .version = as_strings_add(&s->strings, libc->version, sizeof libc->version),
-            .build_id = as_strings_add(&s->strings, libc->build_id, sizeof libc->build_id),
-            .layout_versions = libc->layout.versions
-                                   ? as_strings_add(&s->strings, libc->layout.versions, strlen(libc->layout.versions))
-                                   : 0,
-            .layout_source = libc->source,
-            .proven = libc->proven,
-            .main_arena = libc->main_arena,
-            .mp = libc->mp,
-            .trim_threshold = par->trim_threshold,
-            .top_pad = par->top_pad,
-            .mmap_threshold = par->mmap_threshold,
-            .arena_max = par->arena_max,
-            .arena_test = par->arena_test,
-            .no_dyn_threshold = par->no_dyn_threshold,
-            .tcache_count = par->tcache_count,
-            .tcache_max_bytes = par->tcache_max_bytes,
-            .thp_pagesize = par->thp_pagesize,
-            .hp_pagesize = par->hp_pagesize,
-            .n_mmaps = par->n_mmaps,
-            .mmapped_mem = par->mmapped_mem,
-            .heap_max_size = par->heap_max,
-        };
-    }
-    return true;
-}
-
-static bool copy_arenas(struct as_snapshot *s, const struct as_heaps *h, struct as_error *err)
-{
-    for (size_t i = 0; i < h->arenas.count; i++) {
-        const struct as_arena *arena = &h->arenas.items[i];
-        struct as_dump_arena *record = as_vec_add(&s->arenas, err);
-        if (!record)
-            return false;
-        *record = (struct as_dump_arena){
-            .address = arena->address,
-            .malloc_index = arena->libc_index,
-            .flags = (arena->main ? AS_ARENA_MAIN : 0) | (arena->flags & 2 ? AS_ARENA_NONCONTIGUOUS : 0) |
-                     (arena->mutex ? AS_ARENA_LOCKED : 0),
-            .system_mem = arena->system_mem,
-            .max_system_mem = arena->max_system_mem,
-            .attached_threads = arena->attached_threads,
-            .top = arena->top,
-        };
-    }
-    return true;
-}
-
-static bool copy_threads(struct as_snapshot *s, const struct as_heaps *h, struct as_error *err)
-{
-    const struct as_target *t = h->target;
-    bool missing = false;
-    for (size_t i = 0; i < t->threads.count; i++) {
-        const struct as_thread_use *use = &h->threads.items[i];
-        struct as_dump_thread *record = as_vec_add(&s->threads, err);
-        if (!record)
-            return false;
-        *record = (struct as_dump_thread){
-            .tid = (uint32_t)t->threads.items[i].tid,
-            .arena = use->arena,
-            .tcache = use->tcache,
-            .tcache_count = use->tcache_count,
-            .tcache_bytes = use->tcache_bytes,
-        };
-        memcpy(record->name, t->threads.items[i].name, sizeof record->name);
-        missing |= use->tcache == AS_UNKNOWN;
-    }
-    bool has_tcache = h->malloc->libcs.count > 0 && as_has_tcache(h, 0);
-    if (missing && has_tcache)
-        as_snapshot_warn(
-            s, AS_WARN_TCACHE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-            "not every thread's tcache could be reached through its thread pointer: tcaches were looked for "
-            "by their structure, so one that was missed counts as in use");
-    return true;
 }
 
 // Walks every arena and counts it, and then the mmapped chunks.
@@ -210,8 +96,7 @@ static bool look(struct as_target *t, const struct as_malloc *m, enum as_mode mo
     struct as_ledger_builder b = {0};
     t->preparing = false;
     bool ok = as_target_capture(t, err) && as_heaps_find(t, m, &h, err) && as_ledger_open(&b, s, t, chunks, err) &&
-              as_window_open(&w, t, err) && copy_mappings(s, t, err) && copy_mallocs(s, &h, err) &&
-              copy_arenas(s, &h, err) && copy_threads(s, &h, err);
+              as_window_open(&w, t, err) && as_records_copy(s, &h, err);
     ok = ok && walk(&h, &b, &w, err);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
     ok = ok && (!t->ops->intact || t->ops->intact(t, err));
@@ -270,8 +155,8 @@ static void describe(struct as_snapshot *s, const struct as_target *t, const str
     s->meta.rss = t->rss;
     s->meta.swap = t->swap;
     memcpy(s->meta.comm, t->comm, sizeof s->meta.comm);
-    s->meta.exe = copy_string(s, t, t->exe);
-    s->meta.cmdline = copy_string(s, t, t->cmdline);
+    s->meta.exe = as_records_string(s, t, t->exe);
+    s->meta.cmdline = as_records_string(s, t, t->cmdline);
     s->meta.malloc_detail = as_strings_add(&s->strings, m->detail, sizeof m->detail);
     s->meta.flags = t->residency_known ? AS_META_RESIDENCY_KNOWN : 0;
     if (t->residency_note)

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// Between what the finders found and the records of a snapshot. Internal to snapshot/.
+#pragma once
+
+#include "heap/heap.h"
+#include "snapshot/snapshot.h"
+
+// Copies one of the target's strings into the snapshot's; its offset there.
+uint32_t as_records_string(struct as_snapshot *s, const struct as_target *t, uint32_t offset);
+
+// Makes the records of mappings, mallocs, arenas and threads. False when our memory ran out.
+bool as_records_copy(struct as_snapshot *s, const struct as_heaps *h, struct as_error *err);
