@@ -286,6 +286,9 @@ NAMESPACES = {
 @pytest.mark.parametrize("kind", NAMESPACES)
 def test_another_namespace(arenadump: harness.Arenadump, tree: Path, kind: str) -> None:
     """The process is named by the pid it has in our namespace."""
+    refused = subprocess.run([*NAMESPACES[kind][:-1], "true"], capture_output=True, text=True, check=False).stderr
+    if kind == "user" and refused:  # the kernel makes no user namespace inside a chroot
+        pytest.xfail(f"this machine does not allow it: {refused}")
     with harness.Churn([*NAMESPACES[kind], str(tree), "/churn", *CHURN]) as unshare:
         (child,) = Path(f"/proc/{unshare.pid}/task/{unshare.pid}/children").read_text().split()
         summary = check_heap(arenadump, unshare, int(child))

@@ -58,9 +58,21 @@ static unsigned choose(const struct as_heaps *h, size_t count, uint64_t bytes, b
     return choices;
 }
 
+// With hugetlb pages glibc 2.35 to 2.42 forgets blocks that realloc shrank, and counts bytes that it could not unmap as gone:
+// then mp_ is no judge of what is a decoy.
+static bool counts_are_off(const struct as_heaps *h)
+{
+    for (size_t i = 0; i < h->mmapped.count; i++) {
+        const struct as_mapping *m = as_target_mapping_at(h->target, h->mmapped.items[i].map_start);
+        if (m && m->kernel_page_size > h->target->page_size)
+            return true;
+    }
+    return false;
+}
+
 bool as_mmapped_drop_decoys(struct as_heaps *h, uint64_t count, uint64_t bytes)
 {
-    if (count == 0 || count > MOST_DECOYS)
+    if (count == 0 || count > MOST_DECOYS || counts_are_off(h))
         return false;
     size_t choice[MOST_DECOYS];
     unsigned choices = choose(h, count, bytes, true, choice);

@@ -185,6 +185,16 @@ static bool complete(const struct search *s)
            (s->thorough || drift < s->heaps->target->page_size);
 }
 
+// Nothing more needs to be looked for. With hugetlb pages glibc 2.35 to 2.42 forgets blocks: then one that it forgot may make
+// up the numbers before one that it counts has been reached.
+static bool enough(const struct search *s)
+{
+    for (size_t i = 0; i < s->heaps->pars.count; i++)
+        if (s->heaps->pars.items[i].hp_pagesize != AS_UNKNOWN && s->heaps->pars.items[i].hp_pagesize != 0)
+            return false;
+    return complete(s);
+}
+
 // Steps through [from, to), page by page until a map begins, then from map to map. A map's first page has been
 // written to, so absent pages need no look.
 static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *err)
@@ -192,7 +202,7 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
     struct as_target *t = s->heaps->target;
     uint64_t page = t->page_size;
     uint64_t next = from; // before this everything is decided
-    for (uint64_t block = from; block < to && !complete(s) && s->blocks++ < MOST_BLOCKS;
+    for (uint64_t block = from; block < to && !enough(s) && s->blocks++ < MOST_BLOCKS;
          block += (uint64_t)RESIDENCY_PAGES * page) {
         uint64_t end = to - block < (uint64_t)RESIDENCY_PAGES * page ? to : block + (uint64_t)RESIDENCY_PAGES * page;
         if (next >= end)
@@ -200,7 +210,7 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
         if (!as_target_residency(t, block, end, s->residency, err))
             return false;
         uint64_t at = next > block ? next : block;
-        while (at < end && !complete(s)) {
+        while (at < end && !enough(s)) {
             uint64_t addresses[BATCH];
             size_t count = 0;
             for (; at < end && count < BATCH; at += page)
