@@ -405,6 +405,18 @@ def test_hugetlb(
                 assert 8 * kernel.HUGE < int(ledger["hugetlb"]) <= counted
 
 
+def test_hugetlb_is_not_called_exact(
+    libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    """Where glibc's own counts of mmapped blocks are off, no answer is called exact."""
+    if not (2, 35) <= libc.release < (2, 43):
+        return
+    with pressed(HUGETLB[0], libc, churn_program, arenadump, tmp_path) as (_, p):
+        for look in p.looks.values():
+            assert not look.dump.meta["flags"] & fmt.MetaFlag.EXACT
+            assert look.warnings
+
+
 def test_parent_and_child(libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Every page shared copy-on-write. In the child other threads' tcaches have no owner: they count as in use."""
     with pressed(Scenario("forked"), libc, churn_program, arenadump, tmp_path) as (churn, p):
