@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// What a client and the agent say to each other, over a SOCK_SEQPACKET connection to the agent's door: one request, any
+// number of AGENT_PROGRESS, one AGENT_DONE. Both sides are of the same machine; sizes tell versions apart.
+//
+// The door is an abstract AF_UNIX socket whose name the kernel chose (autobind): no file, nothing to guess. A client finds
+// it through /proc/PID/task/TID/fd of the thread named AS_AGENT_THREAD (its inode) and /proc/PID/net/unix (its name), and
+// connects from inside the target's network namespace. The agent serves only its own user and root (SO_PEERCRED).
+//
+// The agent's threads have a table of descriptors of their own (CLOSE_RANGE_UNSHARE): a program that closes all descriptors, or
+// forks, has no part in them, and none of its own stays open because of us.
+#pragma once
+
+#include "arenascope.h"
+#include "base/error.h"
+
+#include <stdint.h>
+
+#define AS_AGENT_THREAD "arenascope"
+#define AS_AGENT_MEMFD "arenascope-agent" // the name of the memfd that an injected library lies in
+
+enum { AS_PROTOCOL = 1 };
+
+enum as_agent_operation {
+    AS_AGENT_HELLO = 1, // who are you: as_agent_done.version; the library's path
+    AS_AGENT_DUMP = 2,  // into the descriptor that comes with the request
+    AS_AGENT_SUMMARY = 3,
+    AS_AGENT_FORECAST = 4,
+    AS_AGENT_TRIM = 5,
+    AS_AGENT_POLICY = 6,
+    AS_AGENT_STATISTICS = 7, // of the policy
+    AS_AGENT_STANDBY = 8,    // switch off: no policy, no signal; the library stays, its threads end
+};
+
+struct as_agent_request {
+    uint32_t protocol;  // AS_PROTOCOL
+    uint32_t operation; // as_agent_operation
+    uint64_t flags;     // AS_AGENT_DUMP: ARENASCOPE_CHUNKS
+    union {
+        struct arenascope_trim_options trim;
+        struct arenascope_policy policy;
+    };
+};
+
+enum as_agent_kind { AS_AGENT_PROGRESS = 1, AS_AGENT_DONE = 2 };
+
+struct as_agent_reply {
+    uint32_t kind;  // as_agent_kind
+    uint32_t code;  // as_code, of AS_AGENT_DONE
+    uint64_t count; // AS_AGENT_FORECAST, AS_AGENT_TRIM: arenas that follow, as one more message of as_agent_arena each
+    char version[16];
+    union {
+        struct arenascope_summary summary;
+        struct arenascope_trim_result trim; // also as progress: so far
+        struct arenascope_policy_stats statistics;
+    };
+    char error[sizeof((struct as_error *)0)->text];
+};
+
+// One arena of a forecast or a trim.
+struct as_agent_arena {
+    struct arenascope_arena_forecast before;
+    uint64_t returned; // AS_UNKNOWN for a forecast
+    uint64_t longest_hold;
+};
