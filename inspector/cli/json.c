@@ -96,6 +96,15 @@ void as_json_number(struct as_json *j, const char *key, uint64_t number)
     fprintf(j->out, "%" PRIu64, number);
 }
 
+void as_json_numbers(struct as_json *j, const void *record, const struct as_json_field *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t value;
+        memcpy(&value, (const char *)record + fields[i].offset, sizeof value);
+        as_json_number(j, fields[i].key, value);
+    }
+}
+
 void as_json_address(struct as_json *j, const char *key, uint64_t address)
 {
     if (address == AS_UNKNOWN) {

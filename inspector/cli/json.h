@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -23,6 +24,16 @@ void as_json_text(struct as_json *j, const char *key, const char *text, size_t m
 void as_json_string(struct as_json *j, const char *key, const char *text);
 // An integer; AS_UNKNOWN gives null.
 void as_json_number(struct as_json *j, const char *key, uint64_t number);
+// 64-bit fields of a record as numbers, in the order of the table; a field's key is its name in the format (dump/format.h).
+struct as_json_field {
+    const char *key;
+    size_t offset;
+};
+#define AS_JSON_FIELD(record, field)                                                                                   \
+    {                                                                                                                  \
+#field, offsetof(struct record, field)                                                                         \
+    }
+void as_json_numbers(struct as_json *j, const void *record, const struct as_json_field *fields, size_t count);
 // "0x…"; AS_UNKNOWN gives null.
 void as_json_address(struct as_json *j, const char *key, uint64_t address);
 // Nanoseconds as milliseconds with three decimals; AS_UNKNOWN gives null.

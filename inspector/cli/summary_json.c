@@ -7,7 +7,46 @@
 #include "libc/libc.h"
 #include "target/target.h"
 
-#include <stdlib.h>
+#include <string.h>
+
+// A record's numbers in runs. What the rows are: docs/ledger.md.
+static const struct as_json_field ledger_rows[] = {
+    AS_JSON_FIELD(as_ledger, in_use),        AS_JSON_FIELD(as_ledger, tcache),
+    AS_JSON_FIELD(as_ledger, fastbin),       AS_JSON_FIELD(as_ledger, stranded),
+    AS_JSON_FIELD(as_ledger, releasable),    AS_JSON_FIELD(as_ledger, withheld),
+    AS_JSON_FIELD(as_ledger, metadata),      AS_JSON_FIELD(as_ledger, mmapped_in_use),
+    AS_JSON_FIELD(as_ledger, mmapped_slack), AS_JSON_FIELD(as_ledger, other_file),
+    AS_JSON_FIELD(as_ledger, other_anon),    AS_JSON_FIELD(as_ledger, other_shmem),
+    AS_JSON_FIELD(as_ledger, stacks),        AS_JSON_FIELD(as_ledger, unknown),
+};
+static const struct as_json_field absent_rows[] = {
+    AS_JSON_FIELD(as_ledger, returned),
+    AS_JSON_FIELD(as_ledger, untouched),
+    AS_JSON_FIELD(as_ledger, swapped_in_use),
+    AS_JSON_FIELD(as_ledger, swapped_free),
+};
+static const struct as_json_field forecasts[] = {
+    AS_JSON_FIELD(as_ledger, malloc_trim),
+    AS_JSON_FIELD(as_ledger, deep_trim),
+    AS_JSON_FIELD(as_ledger, malloc_trim_swap),
+    AS_JSON_FIELD(as_ledger, deep_trim_swap),
+};
+static const struct as_json_field tunables[] = {
+    AS_JSON_FIELD(as_dump_malloc, trim_threshold), AS_JSON_FIELD(as_dump_malloc, top_pad),
+    AS_JSON_FIELD(as_dump_malloc, mmap_threshold), AS_JSON_FIELD(as_dump_malloc, arena_max),
+    AS_JSON_FIELD(as_dump_malloc, arena_test),     AS_JSON_FIELD(as_dump_malloc, no_dyn_threshold),
+    AS_JSON_FIELD(as_dump_malloc, tcache_count),   AS_JSON_FIELD(as_dump_malloc, tcache_max_bytes),
+    AS_JSON_FIELD(as_dump_malloc, thp_pagesize),   AS_JSON_FIELD(as_dump_malloc, hp_pagesize),
+};
+#define COUNT(table) (sizeof(table) / sizeof(table)[0])
+
+static void put_run(struct as_json *j, const char *key, const void *record, const struct as_json_field *fields,
+                    size_t count)
+{
+    as_json_object(j, key);
+    as_json_numbers(j, record, fields, count);
+    as_json_object_end(j);
+}
 
 // An empty string of the dump means that there was nothing to tell.
 static const char *string_or_null(const struct as_view *v, uint32_t offset)
@@ -48,20 +87,12 @@ static void put_allocator(struct as_json *j, const struct as_view *v)
     as_json_object_end(j);
 }
 
+// Without a malloc of glibc's every one is unknown.
 static void put_tunables(struct as_json *j, const struct as_dump_malloc *m)
 {
-    as_json_object(j, "tunables");
-    as_json_number(j, "trim_threshold", m ? m->trim_threshold : AS_UNKNOWN);
-    as_json_number(j, "top_pad", m ? m->top_pad : AS_UNKNOWN);
-    as_json_number(j, "mmap_threshold", m ? m->mmap_threshold : AS_UNKNOWN);
-    as_json_number(j, "arena_max", m ? m->arena_max : AS_UNKNOWN);
-    as_json_number(j, "arena_test", m ? m->arena_test : AS_UNKNOWN);
-    as_json_number(j, "no_dyn_threshold", m ? m->no_dyn_threshold : AS_UNKNOWN);
-    as_json_number(j, "tcache_count", m ? m->tcache_count : AS_UNKNOWN);
-    as_json_number(j, "tcache_max_bytes", m ? m->tcache_max_bytes : AS_UNKNOWN);
-    as_json_number(j, "thp_pagesize", m ? m->thp_pagesize : AS_UNKNOWN);
-    as_json_number(j, "hp_pagesize", m ? m->hp_pagesize : AS_UNKNOWN);
-    as_json_object_end(j);
+    struct as_dump_malloc none;
+    memset(&none, 0xff, sizeof none);
+    put_run(j, "tunables", m ? m : &none, tunables, COUNT(tunables));
 }
 
 static void put_mallocs(struct as_json *j, const struct as_view *v)
@@ -114,34 +145,9 @@ static void put_kernel(struct as_json *j, const struct as_view *v)
 
 static void put_ledger(struct as_json *j, const struct as_ledger *l)
 {
-    as_json_object(j, "ledger");
-    as_json_number(j, "in_use", l->in_use);
-    as_json_number(j, "tcache", l->tcache);
-    as_json_number(j, "fastbin", l->fastbin);
-    as_json_number(j, "stranded", l->stranded);
-    as_json_number(j, "releasable", l->releasable);
-    as_json_number(j, "withheld", l->withheld);
-    as_json_number(j, "metadata", l->metadata);
-    as_json_number(j, "mmapped_in_use", l->mmapped_in_use);
-    as_json_number(j, "mmapped_slack", l->mmapped_slack);
-    as_json_number(j, "other_file", l->other_file);
-    as_json_number(j, "other_anon", l->other_anon);
-    as_json_number(j, "other_shmem", l->other_shmem);
-    as_json_number(j, "stacks", l->stacks);
-    as_json_number(j, "unknown", l->unknown);
-    as_json_object_end(j);
-    as_json_object(j, "absent");
-    as_json_number(j, "returned", l->returned);
-    as_json_number(j, "untouched", l->untouched);
-    as_json_number(j, "swapped_in_use", l->swapped_in_use);
-    as_json_number(j, "swapped_free", l->swapped_free);
-    as_json_object_end(j);
-    as_json_object(j, "forecast");
-    as_json_number(j, "malloc_trim", l->malloc_trim);
-    as_json_number(j, "deep_trim", l->deep_trim);
-    as_json_number(j, "malloc_trim_swap", l->malloc_trim_swap);
-    as_json_number(j, "deep_trim_swap", l->deep_trim_swap);
-    as_json_object_end(j);
+    put_run(j, "ledger", l, ledger_rows, COUNT(ledger_rows));
+    put_run(j, "absent", l, absent_rows, COUNT(absent_rows));
+    put_run(j, "forecast", l, forecasts, COUNT(forecasts));
     as_json_number(j, "hugetlb", l->hugetlb);
 }
 
