@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+// Ruby's pages by structure. Each begins with a pointer to its struct heap_page, which points back into it; that leads on to
+// struct objspace, and there stands Ruby's own array of all its pages, with their number. Each of its elements must be a page
+// that fits: then the array is the answer, and proven. Pages that Ruby has given up may look like pages still; they are not in it.
+#include "ruby/ruby.h"
+
+#include "ruby/layouts.h"
+
+#include <string.h>
+
+enum {
+    BATCH = 512,          // addresses that are read in one go
+    TRIES = 64,           // likely pages from which the array is looked for, before we give up
+    AROUND = 16384,       // bytes of struct objspace on either side of where a page points
+    MOST_PAGES = 1 << 24, // of an array that may be nonsense
+    MOST_HOPS = 1 << 20,  // from page to page, to the list's head
+    BASE_SLOT = 40,       // bytes of the smallest slot
+    LARGEST_SLOT = 1024,
+    NODE_TO_NEXT = 0, // struct list_node: next, prev
+};
+
+struct header {
+    uint64_t address; // of struct heap_page
+    uint8_t bytes[AS_RUBY_HEADER];
+};
+
+static uint64_t word(const struct header *h, int offset)
+{
+    uint64_t value;
+    memcpy(&value, h->bytes + offset, sizeof value);
+    return value;
+}
+
+static uint32_t half(const struct header *h, int offset)
+{
+    uint16_t value;
+    memcpy(&value, h->bytes + offset, sizeof value);
+    return value;
+}
+
+static bool read_header(struct as_target *t, uint64_t address, struct header *h)
+{
+    h->address = address;
+    return address % 8 == 0 && address != 0 && as_target_read(t, address, h->bytes, sizeof h->bytes);
+}
+
+// Does a struct heap_page fit the layout? Then it is as *page says.
+static bool fits(const struct as_ruby_layout *layout, const struct header *h, struct as_ruby_page *page)
+{
+    uint64_t start = word(h, layout->start);
+    uint64_t mask = ~((uint64_t)layout->align - 1);
+    uint64_t body = layout->body < 0 ? start & mask : word(h, layout->body);
+    *page = (struct as_ruby_page){.address = body, .size = layout->size};
+    if (body == 0 || (body & ~mask) != 0)
+        return false;
+    if (layout->body >= 0 && start == 0) // in reserve: no heap has divided it into slots
+        return half(h, layout->total_slots) == 0;
+    uint32_t slot = layout->slot_size < 0 ? BASE_SLOT : half(h, layout->slot_size);
+    uint32_t total = half(h, layout->total_slots);
+    if (slot < BASE_SLOT || slot > LARGEST_SLOT || slot % 8 != 0 || start % 8 != 0 || start <= body)
+        return false;
+    // As many slots as there is room for, or one less.
+    uint64_t lead = start - body;
+    if (lead > slot + BASE_SLOT || lead >= layout->size)
+        return false;
+    uint64_t room = (layout->size - lead) / slot;
+    if (total > room || total + 1 < room)
+        return false;
+    page->first_slot = (uint32_t)lead;
+    page->slot_size = slot;
+    page->total_slots = total;
+    return true;
+}
+
+static bool is_page(struct as_target *t, const struct as_ruby_layout *layout, uint64_t heap_page,
+                    struct as_ruby_page *page)
+{
+    struct header h;
+    uint64_t back;
+    return read_header(t, heap_page, &h) && fits(layout, &h, page) && as_target_read_u64(t, page->address, &back) &&
+           back == heap_page;
+}
+
+// Reads Ruby's array at `data`, of `count` elements, if that is what it is.
+static bool read_array(struct as_target *t, const struct as_ruby_layout *layout, uint64_t data, uint64_t count,
+                       struct as_ruby *out, struct as_error *err)
+{
+    uint64_t elements[BATCH];
+    out->pages.count = 0;
+    for (uint64_t done = 0; done < count;) {
+        size_t n = count - done < BATCH ? (size_t)(count - done) : BATCH;
+        if (!as_target_read(t, data + done * sizeof *elements, elements, n * sizeof *elements))
+            return false;
+        for (size_t i = 0; i < n; i++) {
+            struct as_ruby_page page;
+            const struct as_ruby_page *last = out->pages.count > 0 ? &out->pages.items[out->pages.count - 1] : NULL;
+            if (!is_page(t, layout, elements[i], &page))
+                return false;
+            if (last && page.address < last->address + layout->align)
+                return false; // they are sorted; those without slots too, for they keep their place
+            struct as_ruby_page *added = as_vec_add(&out->pages, err);
+            if (!added)
+                return false;
+            *added = page;
+        }
+        done += n;
+    }
+    return true;
+}
+
+// Looks for the array in the struct objspace around `inside`: a pointer to it, and its length beside it (up to 3.3) or at its
+// own head (from 3.4 on). True when it was found, or when our memory ran out.
+static bool find_array(struct as_target *t, const struct as_ruby_layout *layout, uint64_t inside, struct as_ruby *out,
+                       struct as_error *err)
+{
+    const struct as_mapping *m = as_target_mapping_at(t, inside);
+    if (!m || inside % 8 != 0)
+        return false;
+    uint64_t from = inside - m->start < AROUND ? m->start : inside - AROUND;
+    uint64_t to = m->end - inside < AROUND ? m->end : inside + AROUND;
+    uint64_t words[2 * AROUND / 8];
+    size_t count = (size_t)(to - from) / 8;
+    if (!as_target_read(t, from, words, count * 8))
+        return false;
+    for (size_t i = 0; i + 1 < count; i++) {
+        const struct as_mapping *there = as_target_mapping_at(t, words[i]);
+        if (words[i] % 8 != 0 || !there || there->kind != AS_MAP_ANON)
+            continue;
+        uint64_t length = words[i + 1];
+        uint64_t data = words[i] + (uint64_t)layout->array_data;
+        if (layout->array_data != 0 && !as_target_read_u64(t, words[i], &length))
+            continue;
+        if (length == 0 || length > MOST_PAGES || length * 8 > there->end - data)
+            continue;
+        struct as_error failed = {0};
+        if (read_array(t, layout, data, length, out, &failed))
+            return true;
+        if (failed.code != AS_OK) {
+            *err = failed;
+            return true;
+        }
+    }
+    return false;
+}
+
+// From a page to struct objspace: through its pool, or along the list of its heap to the head of it.
+static uint64_t objspace_of(struct as_target *t, const struct as_ruby_layout *layout, const struct header *h)
+{
+    if (layout->pool >= 0)
+        return word(h, layout->pool);
+    struct header at = *h;
+    for (int hops = 0; hops < MOST_HOPS; hops++) {
+        uint64_t next = word(&at, layout->node + NODE_TO_NEXT);
+        struct as_ruby_page page;
+        if (next < (uint64_t)layout->node)
+            return 0;
+        if (!read_header(t, next - (uint64_t)layout->node, &at) || !fits(layout, &at, &page))
+            return next;
+        if (at.address == h->address)
+            return 0;
+    }
+    return 0;
+}
+
+// Could Ruby's heap lie in there?
+static bool is_likely(const struct as_mapping *m)
+{
+    return m->kind == AS_MAP_ANON && m->captured && !(m->prot & AS_PROT_SHARED) && (m->prot & AS_PROT_WRITE);
+}
+
+struct search {
+    struct as_target *target;
+    const struct as_ruby_layout *layout;
+    struct as_ruby *out;
+    struct as_error *err;
+    int tries;
+    bool done;
+};
+
+static void try_batch(struct search *s, const uint64_t *addresses, size_t count)
+{
+    uint64_t words[BATCH];
+    bool ok[BATCH];
+    as_target_gather(s->target, addresses, count, sizeof *words, words, sizeof *words, ok);
+    for (size_t i = 0; i < count && !s->done && s->tries < TRIES; i++) {
+        struct header h;
+        struct as_ruby_page page;
+        if (!ok[i] || words[i] % 16 != 0 || !as_target_mapping_at(s->target, words[i]) ||
+            !read_header(s->target, words[i], &h) || !fits(s->layout, &h, &page) || page.address != addresses[i])
+            continue;
+        s->tries++;
+        uint64_t inside = objspace_of(s->target, s->layout, &h);
+        s->done = inside != 0 && find_array(s->target, s->layout, inside, s->out, s->err);
+    }
+}
+
+// Goes through the places where a page may begin, in memory that is there.
+static void search(struct search *s)
+{
+    struct as_target *t = s->target;
+    uint64_t align = s->layout->align;
+    uint64_t addresses[BATCH];
+    size_t count = 0;
+    uint64_t last = 0;
+    for (size_t i = 0; i < t->runs.count && !s->done && s->tries < TRIES; i++) {
+        const struct as_page_run *run = &t->runs.items[i];
+        const struct as_mapping *m = as_target_mapping_at(t, run->start);
+        if (!m || !is_likely(m) || !(run->residency & (AS_RES_PRESENT | AS_RES_SWAPPED)))
+            continue;
+        for (uint64_t at = (run->start + align - 1) & ~(align - 1); at < run->end && !s->done; at += align) {
+            if (at == last)
+                continue;
+            last = addresses[count++] = at;
+            if (count == BATCH) {
+                try_batch(s, addresses, count);
+                count = 0;
+            }
+        }
+    }
+    if (!s->done)
+        try_batch(s, addresses, count);
+}
+
+// A program that is called ruby, or has Ruby's library in it.
+static bool is_ruby(const struct as_target *t)
+{
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        const char *path = as_mapping_path(t, m);
+        const char *slash = strrchr(path, '/');
+        const char *name = slash ? slash + 1 : path;
+        if (m->kind == AS_MAP_FILE && (strncmp(name, "libruby", 7) == 0 || strncmp(name, "ruby", 4) == 0))
+            return true;
+    }
+    return false;
+}
+
+bool as_ruby_find(struct as_target *t, struct as_ruby *out, struct as_error *err)
+{
+    *out = (struct as_ruby){.present = is_ruby(t)};
+    size_t count;
+    const struct as_ruby_layout *layouts = as_ruby_layouts(&count);
+    struct as_error failed = {0};
+    for (size_t i = 0; i < count && out->present && !out->proven && failed.code == AS_OK; i++) {
+        struct search s = {.target = t, .layout = &layouts[i], .out = out, .err = &failed};
+        search(&s);
+        out->proven = s.done && failed.code == AS_OK;
+        if (out->proven)
+            out->releases = layouts[i].releases;
+    }
+    if (!out->proven)
+        out->pages.count = 0;
+    if (failed.code == AS_OK)
+        return !out->proven || as_ruby_count_slots(t, out, err);
+    if (err)
+        *err = failed;
+    return false;
+}
+
+void as_ruby_free(struct as_ruby *r)
+{
+    as_vec_free(&r->pages);
+}

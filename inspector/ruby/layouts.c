@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "ruby/layouts.h"
+
+// Read in the sources of 2.6.0, 2.7.4, 3.0.0, 3.1.2, 3.2, 3.3.8, 3.4.5 and 4.0. What shows that one of them is in force is not
+// the version but that Ruby's whole array of pages fits it (find.c).
+static const struct as_ruby_layout layouts[] = {
+    {.releases = "2.6 to 3.0",
+     .align = 16384,
+     .size = 16384 - 40,
+     .slot_size = -1,
+     .total_slots = 0,
+     .pool = -1,
+     .body = -1,
+     .start = 24,
+     .node = 40},
+    {.releases = "3.1",
+     .align = 16384,
+     .size = 16384,
+     .slot_size = 0,
+     .total_slots = 2,
+     .pool = 16,
+     .body = -1,
+     .start = 32,
+     .node = 48},
+    {.releases = "3.2, 3.3",
+     .align = 65536,
+     .size = 65536,
+     .slot_size = 0,
+     .total_slots = 2,
+     .pool = 16,
+     .body = -1,
+     .start = 32,
+     .node = 48},
+    {.releases = "3.4, 4.0",
+     .align = 65536,
+     .size = 65536,
+     .slot_size = 0,
+     .total_slots = 2,
+     .pool = 16,
+     .body = 32,
+     .start = 40,
+     .node = 56,
+     .array_data = 16},
+};
+
+const struct as_ruby_layout *as_ruby_layouts(size_t *count)
+{
+    *count = sizeof layouts / sizeof *layouts;
+    return layouts;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Ruby's own heap in a target: the pages that its objects live in, and how many of their slots are free. Up to 3.0 they are
+// chunks of malloc's, from 3.1 on mappings of their own. Found from outside, with no symbols: by structure, and proven (find.c).
+#pragma once
+
+#include "base/error.h"
+#include "base/vec.h"
+#include "target/target.h"
+
+// One page of Ruby's heap ("heap page" in gc.c; not a page of the kernel's).
+struct as_ruby_page {
+    uint64_t address;
+    uint32_t size;        // bytes that are Ruby's
+    uint32_t first_slot;  // its offset in the page
+    uint32_t slot_size;   // bytes of one slot; 0 for a page that is not divided yet
+    uint32_t total_slots; // objects that it has room for
+    uint32_t free_slots;  // of them, those that hold no object; what has died since the last sweep still counts as one
+};
+
+struct as_ruby {
+    bool present;                      // a Ruby interpreter is mapped here
+    bool proven;                       // `pages` are all there are: those of Ruby's own array of them
+    const char *releases;              // which releases have the structures that fitted, "3.2, 3.3"; NULL: none did
+    AS_VEC(struct as_ruby_page) pages; // by address
+};
+
+// Looks for Ruby's pages in a target that stands still and whose residency has been captured. That there is none is no
+// failure; when they cannot be proven, `pages` is empty. False (AS_NO_MEMORY): our memory ran out.
+bool as_ruby_find(struct as_target *t, struct as_ruby *out, struct as_error *err);
+void as_ruby_free(struct as_ruby *r);
