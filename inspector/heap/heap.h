@@ -71,8 +71,9 @@ struct as_heap {
 
 // One mmapped chunk and the mapping that was made for it.
 struct as_mmapped {
-    uint64_t map_start, map_end;
-    uint64_t chunk, size; // chunk: its header
+    uint64_t map_start, map_end; // the whole of it: to the end of a huge page
+    uint64_t counted;            // its length as mp_.mmapped_mem counts it
+    uint64_t chunk, size;        // chunk: its header
     bool cached;          // freed, and parked in a tcache (2.43+ with tcache_max)
     uint32_t libc_index;
 };
@@ -114,6 +115,8 @@ struct as_heaps {
     uint64_t most_cached;                 // no more of them are believed
     AS_VEC(struct as_thread_use) threads; // parallel to target->threads
     AS_VEC(struct as_fault) faults;
+    uint64_t forgotten, forgotten_bytes; // maps of blocks that the program freed and malloc could not unmap (surplus.c),
+    bool forgotten_untold;               // and which of `mmapped` these are cannot be told: none has been left out
     bool missing; // malloc has memory that `heaps` does not list: an arena, or a heap's header, could not be read
     bool tcache_searched; // the caches were found by their structure, not through the threads
     uint64_t sync_left;   // places that may still be tried where the walk has lost the thread
@@ -170,8 +173,11 @@ static inline bool as_tcache_chunk_size(const struct as_heap_layout *layout, uin
 
 // The mmapped chunks of every libc, by stepping through the anonymous mappings that nothing else claims (mmapped.c).
 bool as_mmapped_find(struct as_heaps *h, struct as_error *err);
-// Drops the `count` maps, `bytes` long together, that h->mmapped holds too many (decoys.c). False: which, cannot be told.
-bool as_mmapped_drop_decoys(struct as_heaps *h, uint64_t count, uint64_t bytes);
+// Drops the `count` maps, `bytes` long together, that h->mmapped holds too many (surplus.c): those that are forgotten (below),
+// or the program's own memory. False: which they are, cannot be told; h->forgotten says how many are forgotten ones.
+bool as_mmapped_drop_surplus(struct as_heaps *h, uint64_t count, uint64_t bytes);
+// Can this map be a forgotten one: a block that the program freed, and that stays, for munmap refuses a part of a huge page?
+bool as_mmapped_forgettable(const struct as_heaps *h, const struct as_mmapped *m);
 
 // The span of the heap that holds an address, or NULL.
 static inline const struct as_span *as_heaps_at(const struct as_heaps *h, uint64_t address)

@@ -133,6 +133,13 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
     struct as_target *t = h->target;
     if ((head.size & AS_FLAG_BITS) != AS_IS_MMAPPED || (head.prev_size & ~(uint64_t)MMAP_HP) != 0)
         return 0;
+    const struct as_mapping *m = as_target_mapping_at(t, start);
+    uint64_t unit = m && m->kernel_page_size != AS_UNKNOWN && m->kernel_page_size > t->page_size &&
+                            (m->kernel_page_size & (m->kernel_page_size - 1)) == 0
+                        ? m->kernel_page_size
+                        : t->page_size;
+    if (start % unit != 0)
+        return 0;
     for (uint32_t i = 0; i < h->malloc->libcs.count; i++) {
         uint32_t extra = (uint32_t)h->malloc->libcs.items[i].layout.heap.mmap_extra;
         bool seen = false;
@@ -156,9 +163,13 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
         struct as_mmapped *found = as_vec_add(&h->mmapped, NULL);
         if (!found)
             return 0;
+        // Of a huge page the kernel gives no part, whatever the sizes say.
+        uint64_t map_end =
+            total <= limit - start - (unit - 1) ? (start + total + unit - 1) & ~(unit - 1) : start + total;
         *found = (struct as_mmapped){
             .map_start = start,
-            .map_end = start + total,
+            .map_end = map_end,
+            .counted = total,
             .chunk = chunk,
             .size = size,
             .cached = at < h->cached.count && (h->cached.items[at] ^ chunk) < AS_ALIGNMENT,
@@ -166,7 +177,7 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
         };
         s->count++;
         s->bytes += total;
-        return start + total;
+        return map_end;
     }
     return 0;
 }
@@ -185,7 +196,7 @@ static bool complete(const struct search *s)
            (s->thorough || drift < s->heaps->target->page_size);
 }
 
-// With hugetlb pages glibc 2.35 to 2.42 forgets blocks that realloc made smaller: mp_ has no say then in what is whole.
+// Whether malloc can have lost a block for good (surplus.c).
 static bool forgets_blocks(const struct as_heaps *h)
 {
     for (size_t i = 0; i < h->pars.count; i++)
@@ -195,28 +206,22 @@ static bool forgets_blocks(const struct as_heaps *h)
     return false;
 }
 
-// Nothing more needs to be looked for. A forgotten block may make up the numbers before one that is counted was reached.
-static bool enough(const struct search *s)
-{
-    return complete(s) && !forgets_blocks(s->heaps);
-}
-
 // Steps through [from, to), page by page until a map begins, then from map to map. A map's first page has been
-// written to, so absent pages need no look.
+// written to, so absent pages need no look. All memory is looked at, though mp_'s counts may be met before: memory that only
+// looks like malloc's could have met them.
 static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *err)
 {
     struct as_target *t = s->heaps->target;
     uint64_t page = t->page_size;
     uint64_t next = from; // before this everything is decided
-    for (uint64_t block = from; block < to && !enough(s) && s->blocks++ < MOST_BLOCKS;
-         block += (uint64_t)RESIDENCY_PAGES * page) {
+    for (uint64_t block = from; block < to && s->blocks++ < MOST_BLOCKS; block += (uint64_t)RESIDENCY_PAGES * page) {
         uint64_t end = to - block < (uint64_t)RESIDENCY_PAGES * page ? to : block + (uint64_t)RESIDENCY_PAGES * page;
         if (next >= end)
             continue;
         if (!as_target_residency(t, block, end, s->residency, err))
             return false;
         uint64_t at = next > block ? next : block;
-        while (at < end && !enough(s)) {
+        while (at < end) {
             uint64_t addresses[BATCH];
             size_t count = 0;
             for (; at < end && count < BATCH; at += page)
@@ -286,6 +291,21 @@ static bool search_all(struct search *s, struct as_error *err)
     return ok;
 }
 
+// More was found than there can be: leaves out what is too much, if that can be told.
+static bool drop_surplus(struct search *s)
+{
+    if (s->count <= s->want_count || s->bytes <= s->want_bytes)
+        return false;
+    // Less than a page of the excess may be hidden by drift.
+    uint64_t page = s->heaps->target->page_size;
+    uint64_t excess = (s->bytes - s->want_bytes + page - 1) / page * page;
+    if (!as_mmapped_drop_surplus(s->heaps, s->count - s->want_count, excess))
+        return false;
+    s->count = s->want_count;
+    s->bytes -= excess;
+    return complete(s);
+}
+
 bool as_mmapped_find(struct as_heaps *h, struct as_error *err)
 {
     struct search s = {.heaps = h};
@@ -298,35 +318,24 @@ bool as_mmapped_find(struct as_heaps *h, struct as_error *err)
         s.want_count += h->pars.items[i].n_mmaps;
         s.want_bytes += h->pars.items[i].mmapped_mem;
     }
-    if (forgets_blocks(h))
-        as_heaps_fault(
-            h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-            "with hugetlb pages this glibc (2.35 to 2.42) forgets mmapped blocks, so that its counts prove nothing");
-    if (h->malloc->libcs.count == 0 || s.want_count == 0)
+    if (h->malloc->libcs.count == 0 || (s.want_count == 0 && !forgets_blocks(h)))
         return true;
     AS_VEC(uint8_t) residency = {0};
     if (!as_vec_reserve(&residency, RESIDENCY_PAGES, err))
         return false;
     s.residency = residency.items;
     bool ok = search_all(&s, err);
-    if (ok && s.want_count != AS_UNKNOWN && !complete(&s)) {
+    if (ok && s.want_count != AS_UNKNOWN && !complete(&s) && !drop_surplus(&s) && !h->forgotten_untold) {
         s.thorough = true;
         ok = search_all(&s, err);
+        if (ok && !complete(&s))
+            drop_surplus(&s);
     }
     as_vec_free(&residency);
-    if (ok && s.want_count != AS_UNKNOWN && s.count > s.want_count && s.bytes > s.want_bytes) {
-        // Less than a page of the excess may be hidden by drift.
-        uint64_t page = h->target->page_size;
-        uint64_t excess = (s.bytes - s.want_bytes + page - 1) / page * page;
-        if (as_mmapped_drop_decoys(h, s.count - s.want_count, excess)) {
-            s.count = s.want_count;
-            s.bytes -= excess;
-        }
-    }
     if (ok && s.want_count == AS_UNKNOWN)
         return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                               "mp_ was not found: mmapped chunks cannot be held against its count");
-    if (ok && !complete(&s))
+    if (ok && !complete(&s) && !h->forgotten_untold)
         return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                               "the mmapped chunks found differ from mp_.n_mmaps and mp_.mmapped_mem");
     return ok;

@@ -144,8 +144,11 @@ static uint64_t find_segment(struct as_heaps *h, uint32_t arena_index, size_t at
     w->limit = to;
     for (uint64_t start = from; start < to && to - start >= AS_HEADER && h->search_left > 0; start += step) {
         const uint64_t *head = as_window_at(w, start, AS_HEADER);
-        if (!head)
-            return 0;
+        if (!head) { // protected: the unused rest of a thread's heap, say, which the search passes
+            const struct as_mapping *m = as_target_mapping_at(h->target, start);
+            start = align_up(m ? m->end : start + 1, h->target->page_size) - step;
+            continue;
+        }
         uint64_t size;
         memcpy(&size, (const uint8_t *)head + 8, sizeof size);
         h->search_left--;
@@ -241,22 +244,27 @@ static bool mmap_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     return true;
 }
 
-// The first segment of a main arena that goes on elsewhere: it ends at its fenceposts, before the memory that it lies in does.
-// Where its chain is broken, it is taken to be no larger than the whole arena.
+// Where the first segment of a main arena ends whose end the addresses alone do not tell: at the top (heap->has_top: it lies
+// further on in the same memory), or at its fenceposts, and the arena goes on elsewhere. Where its chain is broken, it is
+// taken to be no larger than the whole arena.
 static bool first_segment(struct as_heaps *h, const struct as_arena *arena, struct as_heap *heap, struct as_error *err)
 {
     struct as_window w;
     if (!as_window_open(&w, h->target, err))
         return false;
     uint64_t end;
-    uint64_t room = heap->end - heap->start;
-    w.limit = heap->end;
-    enum as_chain_end how = as_chain_follow(&w, heap->start, heap->end, true, h->search_left, &end);
+    uint64_t limit = heap->has_top ? arena->top : heap->end;
+    w.limit = limit;
+    enum as_chain_end how = as_chain_follow(&w, heap->start, limit, true, h->search_left, &end);
     as_window_close(&w);
-    if (how == AS_CHAIN_FENCEPOST)
+    bool at_top = heap->has_top && how == AS_CHAIN_LIMIT && end == limit;
+    if (how == AS_CHAIN_FENCEPOST) {
         heap->end = end;
-    else if (arena->system_mem < room)
+        heap->has_top = false;
+    } else if (!at_top && arena->system_mem < heap->end - heap->start) {
         heap->end = heap->start + (arena->system_mem & ~(uint64_t)(AS_ALIGNMENT - 1));
+        heap->has_top = false;
+    }
     return true;
 }
 
@@ -290,14 +298,16 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
         .end = top_here ? top_end : reach,
         .has_top = top_here,
     };
-    if (!top_here && !first_segment(h, arena, &heap, err))
+    // Segments that mmap provided (all of them with hugetlb pages) lie above and below the first, and the program's own maps
+    // between them: that the memory goes on as far as the top does not mean that the segment does.
+    if ((!top_here || arena->flags & NONCONTIGUOUS) && !first_segment(h, arena, &heap, err))
         return false;
     heap.protected_end = heap.end;
     if (!can_be_there(h, heap.start, heap.end))
         as_heaps_fault(h, arena_index, UINT32_MAX, base, "mp_.sbrk_base lies in another heap");
     else if (!add_heap(h, h->heaps.count, heap, err))
         return false;
-    if (!top_here)
+    if (!heap.has_top)
         return mmap_segments(h, arena_index, err);
     // What others took from brk counts as well (sysmalloc), as long as brk has been enough.
     if (par->sbrk_base != AS_UNKNOWN && !(arena->flags & NONCONTIGUOUS) && top_end - base != arena->system_mem)

@@ -76,6 +76,8 @@ static bool walk(struct as_heaps *h, struct as_ledger_builder *b, struct as_wind
     return ok;
 }
 
+#define FORGETS "with hugetlb pages glibc 2.35 to 2.42 cannot unmap a block that realloc made smaller, and forgets it"
+
 static void report_faults(struct as_snapshot *s, const struct as_heaps *h)
 {
     for (size_t i = 0; i < h->faults.count; i++) {
@@ -85,6 +87,17 @@ static void report_faults(struct as_snapshot *s, const struct as_heaps *h)
         if (f->arena != UINT32_MAX && f->arena < s->arenas.count)
             s->arenas.items[f->arena].flags |= AS_ARENA_CORRUPT;
     }
+    if (h->forgotten > 0 && h->forgotten_untold)
+        as_snapshot_warn(s, AS_WARN_MMAPPED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                         "of the mmapped blocks shown as in use %" PRIu64 " (%" PRIu64
+                         " bytes) have been freed, and which "
+                         "cannot be told: " FORGETS,
+                         h->forgotten, h->forgotten_bytes);
+    else if (h->forgotten > 0)
+        as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                         "%" PRIu64 " mmapped block%s that the program freed (%" PRIu64
+                         " bytes) stay mapped for good: " FORGETS,
+                         h->forgotten, h->forgotten == 1 ? "" : "s", h->forgotten_bytes);
 }
 
 // Everything between stop and resume.
