@@ -131,11 +131,12 @@ static bool link_temporary(struct as_output *o, struct as_error *err)
         return true;
     if (!random_name(o->temporary, sizeof o->temporary, err))
         return false;
-    // By descriptor where the kernel allows it (root, or Linux 6.10), else by way of /proc.
+    // By descriptor where the kernel allows it (root, or Linux 6.10), else by way of /proc; of the thread, for the agent's have
+    // their own table of descriptors.
     if (linkat(o->fd, "", o->directory, o->temporary, AT_EMPTY_PATH) == 0)
         return true;
-    char self[32];
-    snprintf(self, sizeof self, "/proc/self/fd/%d", o->fd);
+    char self[40];
+    snprintf(self, sizeof self, "/proc/thread-self/fd/%d", o->fd);
     if (linkat(AT_FDCWD, self, o->directory, o->temporary, AT_SYMLINK_FOLLOW) == 0)
         return true;
     o->temporary[0] = '\0';

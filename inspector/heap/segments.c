@@ -46,7 +46,7 @@ static uint64_t region_end(const struct as_target *t, uint64_t address, uint64_t
 static bool can_be_there(const struct as_heaps *h, uint64_t start, uint64_t end)
 {
     const struct as_target *t = h->target;
-    bool mapped = t->kind == AS_TARGET_PROCESS && !t->stopped;
+    bool mapped = (t->kind == AS_TARGET_PROCESS && !t->stopped) || t->steady_only;
     return as_span_is_clear(&h->spans, start, end) && (mapped || region_end(t, start, end) >= end);
 }
 

@@ -17,6 +17,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define ARENASCOPE_UNKNOWN UINT64_MAX
 #define ARENASCOPE_ALL_ARENAS UINT64_MAX
@@ -147,6 +148,7 @@ int arenascope_dump_on_signal(int signal, const char *pattern, unsigned flags);
  * ARENASCOPE_USAGE when arenascope_dump_on_signal was not called before. */
 int arenascope_request_dump(void);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

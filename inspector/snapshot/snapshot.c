@@ -47,7 +47,8 @@ void as_snapshot_warn(struct as_snapshot *s, enum as_warning code, uint32_t aren
 }
 
 // Walks every arena and counts it, and then the mmapped chunks.
-static bool walk(struct as_heaps *h, struct as_ledger_builder *b, struct as_window *w, struct as_error *err)
+static bool walk(struct as_heaps *h, struct as_ledger_builder *b, struct as_window *w, const struct as_arena_hold *hold,
+                 struct as_error *err)
 {
     struct as_snapshot *s = b->snapshot;
     struct as_pipeline p;
@@ -59,10 +60,13 @@ static bool walk(struct as_heaps *h, struct as_ledger_builder *b, struct as_wind
     uint32_t next = 0;
     for (uint32_t i = 0; ok && i < h->arenas.count; i++) {
         uint64_t *torn = &s->arenas.items[i].torn_chunks;
-        ok = as_pipeline_arena(&p, i, &next, w, torn, err);
+        ok = !hold || hold->take(hold->context, h, i, next, err);
+        ok = ok && as_pipeline_arena(&p, i, &next, w, torn, err);
         s->meta.torn_chunks += *torn;
         if (ok && *torn == 0)
             as_bins_check(h, i);
+        if (hold)
+            hold->release(hold->context, h);
     }
     ok = as_pipeline_close(&p, err) && ok;
     as_caches_check(h);
@@ -102,15 +106,16 @@ static void report_faults(struct as_snapshot *s, const struct as_heaps *h)
 
 // Everything between stop and resume.
 static bool look(struct as_target *t, const struct as_malloc *m, enum as_mode mode, struct as_chunk_writer *chunks,
-                 struct as_snapshot *s, struct as_error *err)
+                 const struct as_arena_hold *hold, struct as_snapshot *s, struct as_error *err)
 {
     struct as_heaps h = {0};
     struct as_window w = {0};
     struct as_ledger_builder b = {0};
     t->preparing = false;
-    bool ok = as_target_capture(t, err) && as_heaps_find(t, m, &h, err) && as_ledger_open(&b, s, t, chunks, err) &&
-              as_window_open(&w, t, err) && as_records_copy(s, &h, err);
-    ok = ok && walk(&h, &b, &w, err);
+    // Of ourselves, who run on, the pages are asked for heap by heap.
+    bool ok = (t->kind == AS_TARGET_SELF || as_target_capture(t, err)) && as_heaps_find(t, m, &h, err) &&
+              as_ledger_open(&b, s, t, chunks, err) && as_window_open(&w, t, err) && as_records_copy(s, &h, err);
+    ok = ok && walk(&h, &b, &w, hold, err);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
     ok = ok && (!t->ops->intact || t->ops->intact(t, err));
     uint64_t left = 0;
@@ -187,7 +192,8 @@ static void describe(struct as_snapshot *s, const struct as_target *t, const str
 
 static void judge(struct as_snapshot *s)
 {
-    bool exact = s->meta.mode != AS_MODE_LIVE && s->meta.torn_chunks == 0;
+    bool ran = s->meta.mode == AS_MODE_LIVE || s->meta.mode == AS_MODE_IN_PROCESS;
+    bool exact = !ran && s->meta.torn_chunks == 0;
     for (size_t i = 0; i < s->warnings.count; i++)
         exact &= !touches_a_number(s->warnings.items[i].code);
     if (exact)
@@ -241,7 +247,7 @@ static bool take(struct as_target *t, const struct as_snapshot_options *options,
     out->meta.time_ns = now(CLOCK_REALTIME);
     uint64_t before = now(CLOCK_MONOTONIC);
     bool stopped = t->stopped;
-    ok = ok && look(t, &m, moment.mode, chunks, out, err);
+    ok = ok && look(t, &m, moment.mode, chunks, options->hold, out, err);
     t->ops->resume(t);
     if (ok) {
         out->meta.read_ns = now(CLOCK_MONOTONIC) - before;

@@ -38,8 +38,8 @@ static int open_regular(int dir, const char *name, const struct as_mapping *m)
         errno = ESTALE;
         return -1;
     }
-    char reopen[40];
-    snprintf(reopen, sizeof reopen, "/proc/self/fd/%d", handle);
+    char reopen[48];
+    snprintf(reopen, sizeof reopen, "/proc/thread-self/fd/%d", handle);
     return open(reopen, O_RDONLY | O_CLOEXEC);
 }
 

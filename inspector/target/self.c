@@ -12,6 +12,16 @@
 // sees to it that what it looks at is not unmapped meanwhile (it holds the arena's lock).
 static const void *self_in_place(struct as_target *t, uint64_t address, size_t *length)
 {
+    for (size_t i = 0; i < t->steady.count; ++i) {
+        const struct as_range *r = &t->steady.items[i];
+        if (address < r->start || address >= r->end)
+            continue;
+        if (r->end - address < *length)
+            *length = (size_t)(r->end - address);
+        return (const void *)(uintptr_t)address;
+    }
+    if (t->steady_only)
+        return NULL;
     const struct as_mapping *m = as_target_mapping_at(t, address);
     const struct as_mapping *behind = t->mappings.items + t->mappings.count;
     uint64_t end = address;

@@ -18,6 +18,7 @@ void as_target_close(struct as_target *t)
     t->ops->resume(t);
     as_vec_free(&t->runs);
     as_vec_free(&t->fetched);
+    as_vec_free(&t->steady);
     t->ops->close(t);
 }
 

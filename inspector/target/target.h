@@ -143,7 +143,11 @@ struct as_target {
     AS_VEC(struct as_thread) threads;
     AS_VEC(struct as_page_run) runs; // of the mappings that were captured: what is not absent, by address
     AS_VEC(struct as_range) fetched; // what was read from swap while `preparing`
-    bool preparing;                  // a capture was made, and the target is still to be caught
+    // Of ourselves: memory that may be read in place, for nobody unmaps or protects it now. All else is copied by the kernel,
+    // which faults for nobody. Unless steady_only, what was mapped when we looked is taken to be as good.
+    AS_VEC(struct as_range) steady;
+    bool steady_only;
+    bool preparing; // a capture was made, and the target is still to be caught
     struct as_strings strings;
     bool stopped;
     enum as_caught caught; // by the last stop_clean or fork

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// Read before every file of the library: what keeps it loadable into a process of any glibc since 2.17, wherever it was
+// built. A symbol that moved or was renamed since is asked for under its oldest version, or is a system call of our own;
+// and there is no libdw inside. tests/test_agent.py holds the result against readelf.
+#pragma once
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "config.h"
+
+#undef HAVE_LIBDW
+#undef HAVE_LIBPNG
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// libpthread became part of libc in 2.34, and its functions got a second version there.
+#if defined(__x86_64__)
+#define AS_OLDEST_GLIBC "GLIBC_2.2.5"
+#elif defined(__aarch64__)
+#define AS_OLDEST_GLIBC "GLIBC_2.17"
+#endif
+#define AS_OLD_SYMBOL(name) __asm__(".symver " #name "," #name "@" AS_OLDEST_GLIBC)
+AS_OLD_SYMBOL(pthread_create);
+AS_OLD_SYMBOL(pthread_join);
+AS_OLD_SYMBOL(pthread_sigmask);
+AS_OLD_SYMBOL(pthread_attr_setstacksize);
+// And before that not every process had libpthread (thread.c has).
+#pragma weak pthread_create
+#pragma weak pthread_join
+#pragma weak pthread_sigmask
+#pragma weak pthread_attr_setstacksize
+
+// stat and its kin are symbols of libc's since 2.33 only (macros for __xstat before). On these machines libc's struct stat is
+// the kernel's.
+static inline int as_compat_fstatat(int dir, const char *path, struct stat *out, int flags)
+{
+    return (int)syscall(SYS_newfstatat, dir, path, out, flags);
+}
+static inline int as_compat_fstat(int fd, struct stat *out)
+{
+    return as_compat_fstatat(fd, "", out, AT_EMPTY_PATH);
+}
+#define fstatat as_compat_fstatat
+#define fstat as_compat_fstat
+
+// fcntl64 since 2.28, memfd_create since 2.27, getrandom since 2.25.
+static inline int as_compat_fcntl(int fd, int command, unsigned long argument)
+{
+    return (int)syscall(SYS_fcntl, fd, command, argument);
+}
+static inline int as_compat_memfd(const char *name, unsigned flags)
+{
+    return (int)syscall(SYS_memfd_create, name, flags);
+}
+static inline ssize_t as_compat_getrandom(void *buffer, size_t size, unsigned flags)
+{
+    return syscall(SYS_getrandom, buffer, size, flags);
+}
+#define fcntl(fd, command, argument) as_compat_fcntl(fd, command, (unsigned long)(argument))
+#define memfd_create as_compat_memfd
+#define getrandom as_compat_getrandom
+
+// libc's looks for a translation, which it allocates (errors.c).
+const char *as_compat_strerror(int number);
+#define strerror as_compat_strerror

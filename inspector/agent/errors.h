@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// What each public function does first and last: keeps signals and cancellation away while it works, and keeps for the calling
+// thread why it failed.
+#pragma once
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct as_call {
+    struct as_error *err; // write the reason here
+    uint64_t signals;     // the thread's mask before
+    int cancel, saved_errno;
+};
+
+struct as_call as_call_begin(void);
+// Returns the call's code: 0 when it succeeded.
+int as_call_end(struct as_call *call, bool ok);

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// How malloc is kept out of one arena while that is walked: by the arena's own lock.
+#pragma once
+
+#include "snapshot/snapshot.h"
+
+struct as_hold {
+    uint64_t arena;      // address of the arena whose lock is ours; 0: none
+    uint64_t since;      // CLOCK_MONOTONIC, nanoseconds
+    uint64_t longest_ns; // for which one was held
+    uint64_t missed;     // arenas whose lock was not to be had
+};
+
+// For as_snapshot_options.hold; the context is a struct as_hold, all zero.
+struct as_arena_hold as_hold_for(struct as_hold *hold);

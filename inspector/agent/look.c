@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "agent/look.h"
+#include "arenascope.h"
+#include "dump/dump.h"
+#include "libc/libc.h"
+#include "target/target.h"
+
+#include <string.h>
+
+bool as_own_look(struct as_own_look *look, int chunk_fd, struct as_error *err)
+{
+    *look = (struct as_own_look){.snapshot.chunk_fd = chunk_fd};
+    struct as_target *self = as_target_open_self(err);
+    if (!self)
+        return false;
+    self->steady_only = true;
+    struct as_arena_hold hold = as_hold_for(&look->hold);
+    struct as_snapshot_options options = {.chunk_fd = chunk_fd, .allowed_sources = AS_LAYOUT_ANY, .hold = &hold};
+    struct as_snapshot *s = &look->snapshot;
+    bool ok = as_snapshot_take(self, &options, s, err);
+    as_target_close(self);
+    if (ok && s->meta.malloc_kind != AS_MALLOC_GLIBC)
+        return as_fail(err, AS_NO_MALLOC,
+                       "malloc is not glibc's in this process (%s): the agent leaves it alone; arenadump summary shows "
+                       "what can be told from outside",
+                       as_malloc_kind_name(s->meta.malloc_kind));
+    if (!ok)
+        return false;
+    s->meta.tool_version = as_strings_add(&s->strings, AS_VERSION, sizeof AS_VERSION);
+    if (look->hold.missed > 0)
+        as_snapshot_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                         "the lock of %llu arenas was not to be had within a second: they were read without it",
+                         (unsigned long long)look->hold.missed);
+    return true;
+}
+
+void as_own_look_free(struct as_own_look *look)
+{
+    as_snapshot_free(&look->snapshot);
+}
+
+static bool begin(struct as_dump_writer *w, const char *path, int fd, struct as_error *err)
+{
+    if (fd < 0)
+        return as_dump_begin(w, path, err);
+    struct stat st;
+    int mode = fcntl(fd, F_GETFL, 0);
+    if (mode < 0 || fstat(fd, &st) != 0)
+        return as_fail_errno(err, AS_USAGE, "%d is no open file", fd);
+    if (!S_ISREG(st.st_mode) || (mode & O_ACCMODE) != O_RDWR)
+        return as_fail(err, AS_USAGE, "a dump needs a regular file (or a memfd) that is open for reading and writing");
+    w->file.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); // which as_dump_close closes
+    w->file.path = "the descriptor given";
+    return (w->file.fd >= 0 && ftruncate(fd, 0) == 0) || as_fail_errno(err, AS_IO, "cannot empty the file given");
+}
+
+bool as_own_dump(const char *path, int fd, bool chunks, struct as_error *err)
+{
+    struct as_dump_writer w = {AS_OUTPUT_CLOSED};
+    struct as_own_look look = {0};
+    bool ok = begin(&w, path, fd, err) && as_own_look(&look, chunks ? w.file.fd : -1, err) &&
+              as_dump_finish(&w, &look.snapshot, err);
+    as_own_look_free(&look);
+    as_dump_close(&w);
+    return ok;
+}
+
+void as_own_summary(const struct as_own_look *look, struct arenascope_summary *out)
+{
+    const struct as_snapshot *s = &look->snapshot;
+    const struct as_ledger *l = &s->totals.ledger;
+    uint64_t heaps = 0;
+    for (size_t i = 0; i < s->heaps.count; i++)
+        heaps += s->heaps.items[i].kind != AS_HEAP_MMAPPED;
+    struct arenascope_summary full = {
+        .size = sizeof full,
+        .rss = s->meta.rss,
+        .swap = s->meta.swap,
+        .in_use = l->in_use,
+        .tcache = l->tcache,
+        .fastbin = l->fastbin,
+        .stranded = l->stranded,
+        .releasable = l->releasable,
+        .withheld = l->withheld,
+        .metadata = l->metadata,
+        .mmapped_in_use = l->mmapped_in_use,
+        .mmapped_slack = l->mmapped_slack,
+        .other_file = l->other_file,
+        .other_anon = l->other_anon,
+        .other_shmem = l->other_shmem,
+        .stacks = l->stacks,
+        .unknown = l->unknown,
+        .returned = l->returned,
+        .untouched = l->untouched,
+        .swapped_in_use = l->swapped_in_use,
+        .swapped_free = l->swapped_free,
+        .malloc_trim = l->malloc_trim,
+        .deep_trim = l->deep_trim,
+        .arenas = s->arenas.count,
+        .heaps = heaps,
+        .threads = s->meta.thread_count,
+        .torn_chunks = s->meta.torn_chunks,
+        .longest_hold = look->hold.longest_ns,
+        .exact = (s->meta.flags & AS_META_EXACT) != 0,
+    };
+    // An older program knows fewer fields, a newer one more: those stay as they are but for the size.
+    size_t size = out->size < sizeof full ? out->size : sizeof full;
+    size_t given = out->size;
+    memcpy(out, &full, size);
+    out->size = given;
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// Between the moment when the arenas were listed and the one when an arena's lock was got, threads went on: its heaps grew, came
+// and went.
+#include "agent/refresh.h"
+
+#include <string.h>
+
+// The kernel's list of mappings is as old as the arena's first reading: what brk gave has grown with the top since.
+static void stretch_brk(struct as_heaps *h, const struct as_arena *arena)
+{
+    struct as_target *t = h->target;
+    uint64_t base = h->pars.items[arena->libc_index].sbrk_base;
+    uint64_t end = arena->top + arena->top_size;
+    size_t i = base == AS_UNKNOWN ? t->mappings.count : as_target_mapping_from(t, base);
+    if (i == t->mappings.count || t->mappings.items[i].start > base || end < base ||
+        end - base != arena->system_mem) // nobody but malloc has moved brk, and never did it go on elsewhere
+        return;
+    struct as_mapping *m = &t->mappings.items[i];
+    uint64_t limit = i + 1 < t->mappings.count ? m[1].start : UINT64_MAX;
+    end = (end + t->page_size - 1) & ~(uint64_t)(t->page_size - 1);
+    if (m->end < end && end <= limit)
+        m->end = end;
+}
+
+// Makes the spans those of the new heaps, so that what lies in them is known to.
+static bool claim(struct as_heaps *h, const struct as_heap *heap, struct as_error *err)
+{
+    for (size_t i = 0; i < h->spans.count; i++) {
+        struct as_span *span = &h->spans.items[i];
+        if (span->start != heap->start)
+            continue;
+        uint64_t limit = i + 1 < h->spans.count ? span[1].start : UINT64_MAX;
+        span->end = heap->end < limit ? heap->end : limit;
+        return true;
+    }
+    return !as_span_is_clear(&h->spans, heap->start, heap->end) || as_span_add(&h->spans, heap->start, heap->end, err);
+}
+
+static bool replace(struct as_heaps *h, uint32_t arena, uint32_t first, const struct as_heaps *now,
+                    struct as_error *err)
+{
+    size_t last = first;
+    while (last < h->heaps.count && h->heaps.items[last].arena == arena)
+        last++;
+    size_t count = now->heaps.count;
+    if (!as_vec_reserve(&h->heaps, count, err))
+        return false;
+    memmove(h->heaps.items + first + count, h->heaps.items + last, (h->heaps.count - last) * sizeof *h->heaps.items);
+    h->heaps.count = h->heaps.count - (last - first) + count;
+    for (size_t i = 0; i < count; i++) {
+        h->heaps.items[first + i] = now->heaps.items[i];
+        h->heaps.items[first + i].arena = arena;
+        if (!claim(h, &now->heaps.items[i], err))
+            return false;
+    }
+    return true;
+}
+
+bool as_heaps_refresh(struct as_heaps *h, uint32_t arena, uint32_t first, struct as_error *err)
+{
+    struct as_arena *old = &h->arenas.items[arena];
+    struct as_heaps now = {.target = h->target, .malloc = h->malloc, .search_left = h->search_left};
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < h->malloc->libcs.count; i++) // mp_ of every libc, in its place
+        ok = as_arenas_read(&now, i, err);
+    for (uint32_t i = 0; ok && i < now.arenas.count; i++) {
+        if (now.arenas.items[i].address != old->address)
+            continue;
+        if (now.arenas.items[i].main)
+            stretch_brk(&now, &now.arenas.items[i]);
+        ok = as_segments_find(&now, i, err);
+        if (ok && now.heaps.count > 0 && !now.missing) {
+            *old = now.arenas.items[i];
+            ok = replace(h, arena, first, &now, err);
+        }
+        h->search_left = now.search_left;
+        break;
+    }
+    as_heaps_free(&now);
+    return ok;
+}
