@@ -36,6 +36,11 @@ static const struct command commands[] = {
      "  One line a chunk: address, size in bytes (header included), and what it is:\n"
      "  in_use, tcache, fastbin, binned, top, metadata or unknown, and \"mmapped\" behind\n"
      "  it where it has a mapping of its own.\n"},
+    {"inject", as_cmd_inject, AS_OPTION_JSON | AS_OPTION_FORCE,
+     "arenadump inject PID [--force]\n"
+     "  Loads the agent (libarenascope.so) into a process that runs, if it is not there,\n"
+     "  and has it answer. Refused, with the reason, where that might harm (exit 4, 5).\n"
+     "  --force: also under a seccomp filter, which may kill the process for it.\n"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
@@ -103,8 +108,9 @@ static bool run(int argc, char **argv, struct as_error *err)
         return command->run(&options, err);
     }
     if (*word)
-        return as_fail(err, AS_USAGE, "there is no command '%s': it is summary, dump, png or chunks (--help)", word);
-    return as_fail(err, AS_USAGE, "give a command: summary, dump, png or chunks (--help)");
+        return as_fail(err, AS_USAGE, "there is no command '%s': it is summary, dump, png, chunks or inject (--help)",
+                       word);
+    return as_fail(err, AS_USAGE, "give a command: summary, dump, png, chunks or inject (--help)");
 }
 
 int main(int argc, char **argv)

@@ -11,7 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_LAYOUT_SOURCE = 256, OPT_MODE, OPT_MAX_PAUSE, OPT_PALETTE, OPT_SCALE, OPT_JSON, OPT_CHUNKS };
+enum {
+    OPT_LAYOUT_SOURCE = 256,
+    OPT_MODE,
+    OPT_MAX_PAUSE,
+    OPT_PALETTE,
+    OPT_SCALE,
+    OPT_JSON,
+    OPT_CHUNKS,
+    OPT_FORCE,
+    OPT_FORECAST,
+    OPT_DEEP,
+    OPT_ARENA,
+    OPT_WATCH
+};
 
 static const struct option long_options[] = {
     {"help", no_argument, NULL, 'h'},
@@ -20,6 +33,11 @@ static const struct option long_options[] = {
     {"chunks", no_argument, NULL, OPT_CHUNKS},
     {"palette", required_argument, NULL, OPT_PALETTE},
     {"scale", required_argument, NULL, OPT_SCALE},
+    {"force", no_argument, NULL, OPT_FORCE},
+    {"forecast", no_argument, NULL, OPT_FORECAST},
+    {"deep", no_argument, NULL, OPT_DEEP},
+    {"arena", required_argument, NULL, OPT_ARENA},
+    {"watch", required_argument, NULL, OPT_WATCH},
     {"layout-source", required_argument, NULL, OPT_LAYOUT_SOURCE},
     {"mode", required_argument, NULL, OPT_MODE},
     {"max-pause", required_argument, NULL, OPT_MAX_PAUSE},
@@ -40,6 +58,13 @@ static uint32_t bit_of(int option)
         return AS_OPTION_PALETTE;
     case OPT_SCALE:
         return AS_OPTION_SCALE;
+    case OPT_FORCE:
+        return AS_OPTION_FORCE;
+    case OPT_FORECAST:
+    case OPT_DEEP:
+    case OPT_ARENA:
+    case OPT_WATCH:
+        return AS_OPTION_TRIM;
     default:
         return 0;
     }
@@ -91,7 +116,7 @@ static bool read_mode(const char *text, uint32_t *mode, struct as_error *err)
 }
 
 // "50ms", "1s", "0.5s", "200us".
-static bool read_duration(const char *text, uint64_t *ns, struct as_error *err)
+static bool read_duration(const char *name, const char *text, uint64_t *ns, struct as_error *err)
 {
     static const struct {
         const char *name;
@@ -105,7 +130,18 @@ static bool read_duration(const char *text, uint64_t *ns, struct as_error *err)
         *ns = (uint64_t)(value * units[i].ns);
         return true;
     }
-    return as_fail(err, AS_USAGE, "--max-pause '%s': it is a time such as 5ms, 0.5s or 200us, at most an hour", text);
+    return as_fail(err, AS_USAGE, "--%s '%s': it is a time such as 5ms, 0.5s or 200us, at most an hour", name, text);
+}
+
+// As every output has it: 0x and hexadecimal digits.
+static bool read_address(const char *text, uint64_t *address, struct as_error *err)
+{
+    char *end;
+    *address = strtoull(text, &end, 16);
+    return (strncmp(text, "0x", 2) == 0 && text[2] != '\0' && *end == '\0' && *address != 0 &&
+            *address != UINT64_MAX) ||
+           as_fail(err, AS_USAGE,
+                   "--arena '%s': it is an arena's address such as 0x7f1234000030 (arenadump summary has them)", text);
 }
 
 static bool read_value(struct as_options *o, int option, const char *value, struct as_error *err)
@@ -134,7 +170,20 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
     case OPT_MODE:
         return read_mode(value, &o->mode, err);
     case OPT_MAX_PAUSE:
-        return read_duration(value, &o->max_pause_ns, err);
+        return read_duration("max-pause", value, &o->max_pause_ns, err);
+    case OPT_WATCH:
+        return read_duration("watch", value, &o->watch_ns, err);
+    case OPT_ARENA:
+        return read_address(value, &o->arena, err);
+    case OPT_FORCE:
+        o->force = true;
+        return true;
+    case OPT_FORECAST:
+        o->forecast = true;
+        return true;
+    case OPT_DEEP:
+        o->deep = true;
+        return true;
     default:
         return as_fail(err, AS_INTERNAL, "an option without a meaning: %d", option);
     }

@@ -13,6 +13,8 @@ enum as_option_bits {
     AS_OPTION_OUTPUT = 4,
     AS_OPTION_PALETTE = 8,
     AS_OPTION_SCALE = 16,
+    AS_OPTION_FORCE = 32,
+    AS_OPTION_TRIM = 64, // --forecast, --deep, --arena, --watch
 };
 
 struct as_options {
@@ -24,6 +26,10 @@ struct as_options {
     uint32_t allowed_sources; // --layout-source
     uint32_t palette;         // as_palette
     uint32_t scale;
+    bool force;
+    bool forecast, deep;
+    uint64_t arena;    // --arena; 0: all
+    uint64_t watch_ns; // --watch; 0: not
 };
 
 // Reads what follows the command's name. `takes` is a set of as_option_bits; --help, --layout-source, --mode and --max-pause

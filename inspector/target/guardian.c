@@ -183,8 +183,7 @@ static bool is_left(const struct as_process *p, pid_t pid)
            as_proc_stat(p->proc_fd, "stat", &stat) && !(as_proc_is_dead(stat.state) && stat.threads <= 1);
 }
 
-// Would a stop make the call fail that this thread waits in, though no signal came? Then rather another one.
-static bool is_touchy(const struct as_process *p, pid_t tid)
+bool as_process_is_touchy(const struct as_process *p, pid_t tid)
 {
     char name[48];
     char text[64];
@@ -211,8 +210,7 @@ static bool is_touchy(const struct as_process *p, pid_t tid)
     }
 }
 
-// Stops one thread alone. False: it is not ours.
-static bool stop_one(struct as_process *p, pid_t tid)
+bool as_process_stop_one(struct as_process *p, pid_t tid)
 {
     char name[48];
     struct as_proc_stat stat;
@@ -247,12 +245,12 @@ static bool reap_once(struct as_process *p, const struct as_critical *critical, 
         for (size_t i = 0; i < p->tids.count; ++i) {
             if (!is_left(p, made->pid))
                 return true;
-            if (is_touchy(p, p->tids.items[i]) != (pass == 1))
+            if (as_process_is_touchy(p, p->tids.items[i]) != (pass == 1))
                 continue;
             int64_t result = 0;
             pid_t born;
             struct as_error err;
-            bool done = stop_one(p, p->tids.items[i]) &&
+            bool done = as_process_stop_one(p, p->tids.items[i]) &&
                         call_in_target(p, critical, SYS_wait4, arguments, &result, &born, &err) &&
                         (result == made->inner_pid || result == -ECHILD);
             as_process_resume(&p->base);
@@ -299,8 +297,7 @@ static void close_others(const struct as_process *p, int socket)
     syscall(SYS_close_range, from, ~0u, 0);
 }
 
-// Apart from the inspector's terminal and process group, and hard to kill by mistake.
-static void stand_apart(const struct as_process *p, int socket)
+void as_guardian_stand_apart(const struct as_process *p, int socket)
 {
     setsid();
     prctl(PR_SET_NAME, AS_GUARDIAN_NAME);
@@ -363,7 +360,7 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, i
 
 _Noreturn void as_guardian_run(struct as_process *p, const struct as_critical *critical, bool clone, int socket)
 {
-    stand_apart(p, socket);
+    as_guardian_stand_apart(p, socket);
     if (clone)
         snapshot(p, critical, socket);
     else

@@ -98,7 +98,7 @@ static bool in_restartable_sequence(const struct as_process *p, pid_t tid)
     return process_vm_readv(tid, &local, 1, &remote, 1, 0) == sizeof section && section != 0;
 }
 
-static bool set_options(const struct as_process *p, pid_t tid, struct as_error *err)
+static bool set_options(const struct as_process *p, pid_t tid, long *set, struct as_error *err)
 {
     long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
     char name[48];
@@ -106,6 +106,7 @@ static bool set_options(const struct as_process *p, pid_t tid, struct as_error *
     uint64_t seccomp = as_proc_status(p->proc_fd, name, "Seccomp:");
     if (seccomp != 0 && seccomp != AS_PROC_NONE)
         options |= OPTION_SUSPEND_SECCOMP;
+    *set = options;
     if (ptrace(PTRACE_SETOPTIONS, tid, 0, options) == 0)
         return true;
     return options & OPTION_SUSPEND_SECCOMP
@@ -130,7 +131,7 @@ bool as_remote_begin(struct as_remote *r, const struct as_process *p, const stru
     if (ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) != 0)
         return gone(r->tid, err);
     r->saved_size = all.iov_len;
-    if (!set_options(p, r->tid, err))
+    if (!set_options(p, r->tid, &r->options, err))
         return false;
     // Signals wait until the thread is its own again. (One that is in sigsuspend or ppoll gets the mask that it had
     // before; the call sets its own again when it is restarted.)

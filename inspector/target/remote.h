@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Making a stopped thread of a live process perform a system call, and putting it back exactly as it was: registers,
 // signal mask, the call that it was waiting in, a signal that arrives meanwhile. Nothing is written to the target's
-// memory; the only instruction that runs is a system call instruction that is there already. Internal to target/.
+// memory; the only instruction that runs is a system call instruction that is there already. Internal to target/ and inject/.
 #pragma once
 
 #include "target/process.h"
@@ -11,6 +11,7 @@ struct as_remote {
     pid_t tid;
     uint64_t instruction; // address of a system call instruction
     uint64_t mask;        // its blocked signals
+    long options;         // that its tracing is done with (PTRACE_O_*)
     int signal;           // that arrived meanwhile although all are blocked: SIGSTOP
     pid_t born;           // the process that the last call made, in our PID namespace; 0: none
     uint8_t saved[512];   // its registers
@@ -35,3 +36,12 @@ bool as_remote_end(struct as_remote *r, struct as_error *err);
 // Where a system call instruction stands in the target: at the call that a stopped thread waits in, or in the vdso, or in
 // [from, to). 0: none was found.
 uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code, size_t count);
+
+// guardian.c
+// Stops one thread alone: it becomes the last of the tracees, with its registers. False: it would not stop, or has ended.
+bool as_process_stop_one(struct as_process *p, pid_t tid);
+// Would a stop make the call fail that this thread waits in, though no signal came? Then rather another one.
+bool as_process_is_touchy(const struct as_process *p, pid_t tid);
+// For a process of ours that holds a target: apart from the inspector's terminal and process group, hard to kill by mistake,
+// with no file open but those that we look through, and `socket`.
+void as_guardian_stand_apart(const struct as_process *p, int socket);

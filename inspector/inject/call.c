@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// The function returns to a system call instruction that is there already, and there the kernel stops the thread for us:
+// nothing of its code is patched, and no signal is needed that the application might catch, block or ignore.
+#define _GNU_SOURCE
+#include "inject/call.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+bool as_call_write(const struct as_process *p, pid_t tid, uint64_t address, const void *bytes, size_t length,
+                   struct as_error *err)
+{
+    char name[48];
+    snprintf(name, sizeof name, "task/%d/mem", tid);
+    AS_CLEANUP_FD int fd = openat(p->proc_fd, name, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || pwrite(fd, bytes, length, (off_t)address) != (ssize_t)length)
+        return as_fail_errno(err, AS_DENIED, "the memory of process %d cannot be written", p->base.pid);
+    return true;
+}
+
+#if defined(__x86_64__)
+
+enum {
+    STATE_BYTES = 32 * 1024, // of all registers that XSAVE knows; with AMX it is 11 KB
+    SYSCALL_STOP = SIGTRAP | 0x80,
+    INSTRUCTION = 2,     // bytes of `syscall`
+    PLAIN_FLAGS = 0x202, // no direction flag, no trap flag: as functions expect them
+};
+
+static bool gone(const struct as_remote *r, struct as_error *err)
+{
+    return as_fail(err, AS_TARGET_GONE, "thread %d was killed in the middle of a call", r->tid);
+}
+
+static uint64_t bit(int signal)
+{
+    return UINT64_C(1) << (signal - 1);
+}
+
+// What the thread's own instructions may raise: blocked, it would end the process and its handler would be taken away.
+static uint64_t synchronous(void)
+{
+    return bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGFPE) | bit(SIGTRAP) | bit(SIGSYS) | bit(SIGABRT);
+}
+
+// Waits for a stop; tells once when it takes long.
+static bool await(const struct as_call *call, uint64_t deadline, bool *told, int *stop)
+{
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    while (!*told) {
+        siginfo_t info = {0};
+        int got = waitid(P_PID, (id_t)call->remote->tid, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL | WNOHANG);
+        if (got != 0 || info.si_pid != 0)
+            break;
+        if (as_now_ns() > deadline) {
+            *told = true;
+            if (call->late)
+                call->late(call->context);
+        }
+        sigtimedwait(&child, NULL, &(struct timespec){.tv_nsec = 1000000});
+    }
+    return as_remote_await(call->remote->tid, stop);
+}
+
+// Lets the thread run until the function has returned: until it enters the kernel from our return address, with the return
+// address gone from the stack.
+static bool run(const struct as_call *call, uint64_t stack_at_return, uint64_t *result)
+{
+    struct as_remote *r = call->remote;
+    uint64_t deadline = as_now_ns() + call->watchdog_ns;
+    bool told = false;
+    int deliver = 0;
+    for (;;) {
+        int stop;
+        if (ptrace(PTRACE_SYSCALL, r->tid, 0, (long)deliver) != 0 || !await(call, deadline, &told, &stop))
+            return false;
+        deliver = 0;
+        if (stop == SYSCALL_STOP) {
+            struct user_regs_struct regs;
+            struct iovec all = {&regs, sizeof regs};
+            if (ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) != 0)
+                return false;
+            if (regs.rip != r->instruction + INSTRUCTION || regs.rsp != stack_at_return)
+                continue;
+            *result = regs.orig_rax;      // what the function has returned, which is not the number of a call
+            regs.orig_rax = (uint64_t)-1; // so let none be made
+            return ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0;
+        }
+        if (stop >> 8 == 0 && stop > 0 && stop < 64 && (synchronous() & bit(stop)))
+            deliver = stop; // a handler of the application's may know what to do
+        else if (stop >> 8 == 0)
+            r->signal = stop; // SIGSTOP: kept for the end
+    }
+}
+
+// From a stop at a system call to one where the kernel, as the thread goes on, looks at orig_rax again.
+static bool settle(const struct as_call *call)
+{
+    struct as_remote *r = call->remote;
+    bool told = true;
+    int stop;
+    ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
+    do {
+        if (ptrace(PTRACE_CONT, r->tid, 0, 0) != 0 || !await(call, 0, &told, &stop))
+            return false;
+        if (stop >> 8 == 0 && stop != SYSCALL_STOP)
+            r->signal = stop;
+    } while (stop >> 8 == 0 ? stop == SYSCALL_STOP : stop >> 8 != PTRACE_EVENT_STOP);
+    return true;
+}
+
+bool as_call(const struct as_call *call, uint64_t function, const uint64_t arguments[3], uint64_t *result,
+             struct as_error *err)
+{
+    struct as_remote *r = call->remote;
+    uint8_t state[STATE_BYTES];
+    struct iovec vectors = {state, sizeof state};
+    struct user_regs_struct regs;
+    struct iovec all = {&regs, sizeof regs};
+    uint64_t mask = ~synchronous();
+    uint64_t kept_mask;
+    memcpy(&regs, r->saved, sizeof regs);
+    regs.rip = function;
+    regs.rsp = call->stack_top - sizeof r->instruction; // where a call instruction would have left it
+    regs.rdi = arguments[0];
+    regs.rsi = arguments[1];
+    regs.rdx = arguments[2];
+    regs.rax = 0;
+    regs.eflags = PLAIN_FLAGS;
+    regs.orig_rax = (uint64_t)-1; // or the kernel would restart the call that was interrupted
+    long births = PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
+    if (!as_call_write(call->process, r->tid, regs.rsp, &r->instruction, sizeof r->instruction, err))
+        return false;
+    if (ptrace(PTRACE_GETREGSET, r->tid, NT_X86_XSTATE, &vectors) != 0 ||
+        ptrace(PTRACE_GETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) != 0)
+        return gone(r, err);
+    // Its threads are the application's, not ours to hold.
+    bool ok = ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options & ~births) == 0 &&
+              ptrace(PTRACE_SETSIGMASK, r->tid, sizeof mask, &mask) == 0 &&
+              ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0 && run(call, call->stack_top, result) &&
+              settle(call);
+    ok = ok && ptrace(PTRACE_SETREGSET, r->tid, NT_X86_XSTATE, &vectors) == 0 &&
+         ptrace(PTRACE_SETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) == 0 &&
+         ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options) == 0;
+    return ok || gone(r, err);
+}
+
+#else
+
+bool as_call(const struct as_call *call, uint64_t function, const uint64_t arguments[3], uint64_t *result,
+             struct as_error *err)
+{
+    (void)function;
+    (void)arguments;
+    *result = 0;
+    return as_fail(err, AS_UNSUPPORTED, "thread %d: this is done on x86-64 only, so far", call->remote->tid);
+}
+
+#endif

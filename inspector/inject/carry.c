@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT
+// A process of ours that blocks every signal and belongs to no terminal, so that whatever becomes of the inspector the
+// target's thread returns from its call and is put back. It holds one thread at a time; all others run.
+#define _GNU_SOURCE
+#include "inject/carry.h"
+#include "agent/protocol.h"
+#include "inject/call.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    STACK_BYTES = 256 * 1024, // for the loader, and for our constructor and its call of pthread_create
+    TEXT_BYTES = 4096,        // at its lower end, for the strings that we pass
+    FIRST_NAP_US = 200,       // between two rounds through the threads
+    LONGEST_NAP_US = 10000,
+    CANDIDATES = 8, // threads that look safe, but cannot be taken hold of, before we give up
+};
+
+struct carrier {
+    struct as_process *p;
+    const struct as_cargo *cargo;
+    int socket;
+    struct as_carried told;
+    const char *doing; // for the watchdog
+    struct as_remote remote;
+    uint64_t stack; // in the target
+};
+
+static void nap(uint64_t us)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
+}
+
+static void tell(const struct carrier *c)
+{
+    while (send(c->socket, &c->told, sizeof c->told, MSG_NOSIGNAL) < 0 && errno == EINTR)
+        ;
+}
+
+// --- A thread that may do it ---
+
+// What stands in the way of every thread: said when none was found.
+struct obstacles {
+    char loader[128];
+    char thread[192];
+    pid_t tid;
+    bool stopped; // each thread that was seen was stopped by SIGSTOP
+};
+
+static bool try_thread(struct carrier *c, pid_t tid, struct obstacles *o)
+{
+    struct as_process *p = c->p;
+    if (!as_process_stop_one(p, tid))
+        return false;
+    const struct as_tracee *tracee = &p->tracees.items[p->tracees.count - 1];
+    struct as_inject_result *result = &c->told.result;
+    result->looks++;
+    o->tid = tid;
+    if (tracee->group_stopped || tracee->signal != 0) {
+        snprintf(o->thread, sizeof o->thread,
+                 tracee->group_stopped ? "it is stopped (SIGSTOP or the like)" : "a signal was on its way to it");
+        return false;
+    }
+    // The loader's lock once more: now this thread cannot take it any more.
+    if (!as_judge(&p->base, c->cargo->plan, &tracee->registers, o->thread, sizeof o->thread) ||
+        as_plan_loader_is_busy(c->cargo->plan, &p->base, o->loader, sizeof o->loader))
+        return false;
+    result->tid = tid;
+    snprintf(result->where, sizeof result->where, "%s", o->thread);
+    return true;
+}
+
+// Goes through the threads, in several rounds: at first only those that would not notice. False: none would do. True: the
+// last tracee is the one, stopped.
+static bool round_through(struct carrier *c, bool touchy_too, uint64_t deadline, struct obstacles *o,
+                          struct as_error *err)
+{
+    struct as_process *p = c->p;
+    if (!as_proc_threads(p->proc_fd, &p->tids, err))
+        return false;
+    for (size_t i = 0; i < p->tids.count && as_now_ns() < deadline; ++i) {
+        pid_t tid = p->tids.items[i];
+        if (as_process_is_touchy(p, tid) && !touchy_too)
+            continue;
+        if (try_thread(c, tid, o))
+            return true;
+        as_process_resume(&p->base);
+    }
+    return false;
+}
+
+static bool find_thread(struct carrier *c, struct as_error *err)
+{
+    struct as_process *p = c->p;
+    struct obstacles o = {0};
+    uint64_t began = as_now_ns();
+    uint64_t deadline = began + c->cargo->patience_ns;
+    uint64_t wait = FIRST_NAP_US;
+    *err = (struct as_error){0};
+    for (unsigned round = 0; as_now_ns() < deadline; ++round) {
+        if (!as_process_alive(p))
+            return as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program", p->base.pid);
+        bool busy = as_plan_loader_is_busy(c->cargo->plan, &p->base, o.loader, sizeof o.loader);
+        if (!busy && round_through(c, round > 0, deadline, &o, err)) {
+            c->told.result.search_ns = as_now_ns() - began;
+            return true;
+        }
+        if (err->code != AS_OK)
+            return false;
+        nap(wait);
+        wait = wait * 2 < LONGEST_NAP_US ? wait * 2 : LONGEST_NAP_US;
+    }
+    uint64_t looks = c->told.result.looks;
+    if (looks == 0)
+        return as_fail(err, AS_DENIED, "process %d: no thread could be looked at: %s", p->base.pid,
+                       o.loader[0] ? o.loader : "none would stop");
+    return as_fail(
+        err, AS_DENIED,
+        "process %d: no thread was ever in a place from which a library can be loaded without the risk of a "
+        "deadlock; at the last of %llu looks thread %d could not be used: %s. Try again when it is less busy",
+        p->base.pid, (unsigned long long)looks, o.tid, o.thread[0] ? o.thread : o.loader);
+}
+
+// --- What it does for us ---
+
+// Called when a function has not returned for long.
+static void say_late(void *context)
+{
+    struct carrier *c = context;
+    char why[128] = "";
+    if (!as_plan_loader_is_busy(c->cargo->plan, &c->p->base, why, sizeof why))
+        snprintf(why, sizeof why, "the loader's lock is free");
+    as_fail(&c->told.err, AS_DENIED,
+            "process %d: thread %d has been in %s for %llu ms (%s). It cannot be taken out of there without harm: our "
+            "process %d stays with it, and puts the thread back as it was when that returns",
+            c->p->base.pid, c->remote.tid, c->doing, (unsigned long long)(c->cargo->watchdog_ns / 1000000), why,
+            getpid());
+    c->told.late = true;
+    tell(c);
+}
+
+static bool invoke(struct carrier *c, const char *doing, uint64_t function, uint64_t first, uint64_t second,
+                   uint64_t *result, struct as_error *err)
+{
+    const struct as_call call = {
+        .process = c->p,
+        .remote = &c->remote,
+        .stack_top = c->stack + STACK_BYTES,
+        .watchdog_ns = c->cargo->watchdog_ns,
+        .late = c->told.late ? NULL : say_late,
+        .context = c,
+    };
+    const uint64_t arguments[3] = {first, second};
+    c->doing = doing;
+    return as_call(&call, function, arguments, result, err);
+}
+
+// A system call in the target; false with `err` also when that fails.
+static bool ask_kernel(struct carrier *c, const char *name, long number, const uint64_t arguments[6], int64_t *result,
+                       struct as_error *err)
+{
+    if (!as_remote_call(&c->remote, number, arguments, result, err))
+        return false;
+    return *result >= 0 ||
+           as_fail(err, AS_DENIED, "%s in process %d failed: %s", name, c->p->base.pid, strerror((int)-*result));
+}
+
+static bool put_text(struct carrier *c, const char *text, struct as_error *err)
+{
+    return as_call_write(c->p, c->remote.tid, c->stack, text, strlen(text) + 1, err);
+}
+
+// Fills a memfd of the target's from outside.
+static bool fill(const struct carrier *c, int fd_there, struct as_error *err)
+{
+    char name[64];
+    snprintf(name, sizeof name, "task/%d/fd/%d", c->remote.tid, fd_there);
+    AS_CLEANUP_FD int fd = openat(c->p->proc_fd, name, O_WRONLY | O_CLOEXEC);
+    for (size_t done = 0; fd >= 0 && done < c->cargo->size;) {
+        ssize_t written = write(fd, c->cargo->library + done, c->cargo->size - done);
+        if (written < 0 && errno != EINTR)
+            return as_fail_errno(err, AS_DENIED, "the library could not be written into process %d", c->p->base.pid);
+        done += written > 0 ? (size_t)written : 0;
+    }
+    return fd >= 0 || as_fail_errno(err, AS_DENIED, "a file of process %d could not be opened", c->p->base.pid);
+}
+
+// Why dlopen failed, in its own words.
+static bool dlopen_failed(struct carrier *c, struct as_error *err)
+{
+    char text[300] = "";
+    uint64_t address = 0;
+    if (c->cargo->plan->dlerror != 0 && !invoke(c, "dlerror", c->cargo->plan->dlerror, 0, 0, &address, err))
+        return false;
+    if (address != 0)
+        c->p->base.ops->read(&c->p->base, address, text, sizeof text - 1);
+    return as_fail(err, AS_UNSUPPORTED, "process %d could not load the library: dlopen failed%s%s", c->p->base.pid,
+                   text[0] ? ": " : " without a word (is /proc mounted there?)", text);
+}
+
+// What dlopen returns is its struct link_map, which begins with the load bias.
+static bool find_wake(struct carrier *c, uint64_t handle, uint64_t *wake, struct as_error *err)
+{
+    uint64_t base;
+    uint8_t there[AS_WAKE_BYTES];
+    const struct as_cargo *cargo = c->cargo;
+    if (!as_target_read_u64(&c->p->base, handle, &base) ||
+        !as_target_read(&c->p->base, base + cargo->wake, there, sizeof there) ||
+        memcmp(there, cargo->library + cargo->wake_offset, sizeof there) != 0)
+        return as_fail(err, AS_INTERNAL, "process %d has loaded the library, but it is not where dlopen says",
+                       c->p->base.pid);
+    *wake = base + cargo->wake;
+    return true;
+}
+
+static bool load_from(struct carrier *c, int fd, uint64_t *wake, struct as_error *err)
+{
+    char path[64];
+    uint64_t handle = 0;
+    snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
+    return fill(c, fd, err) && put_text(c, path, err) &&
+           invoke(c, "dlopen", c->cargo->plan->dlopen, c->stack, c->cargo->plan->dlopen_flags, &handle, err) &&
+           (handle != 0 || dlopen_failed(c, err)) && find_wake(c, handle, wake, err);
+}
+
+static bool load(struct carrier *c, uint64_t *wake, struct as_error *err)
+{
+    const uint64_t create[6] = {c->stack, MFD_CLOEXEC};
+    int64_t fd;
+    if (!put_text(c, AS_AGENT_MEMFD, err) || !ask_kernel(c, "memfd_create", SYS_memfd_create, create, &fd, err))
+        return false;
+    bool ok = load_from(c, (int)fd, wake, err);
+    if (!ok && err->code == AS_TARGET_GONE)
+        return false;
+    // What is mapped stays.
+    const uint64_t close[6] = {(uint64_t)fd};
+    struct as_error late;
+    int64_t result;
+    return ask_kernel(c, "close", SYS_close, close, &result, ok ? err : &late) && ok;
+}
+
+// With a stack to do it on.
+static bool load_and_wake(struct carrier *c, struct as_error *err)
+{
+    const struct as_plan *plan = c->cargo->plan;
+    uint64_t errno_at = 0;
+    uint64_t wake = plan->wake;
+    uint64_t result = 0;
+    uint8_t kept[4];
+    // Between a call that failed and the application's look at why.
+    if (!invoke(c, "__errno_location", plan->errno_location, 0, 0, &errno_at, err))
+        return false;
+    bool has_errno = as_target_read(&c->p->base, errno_at, kept, sizeof kept);
+    c->told.result.how = wake == 0 ? AS_INJECT_LOADED : AS_INJECT_WOKEN;
+    bool ok = (wake != 0 || load(c, &wake, err)) && invoke(c, AS_AGENT_WAKE, wake, 0, 0, &result, err);
+    if (!ok && err->code == AS_TARGET_GONE)
+        return false;
+    struct as_error other;
+    if (has_errno && !as_call_write(c->p, c->remote.tid, errno_at, kept, sizeof kept, ok ? err : &other))
+        ok = false;
+    if (ok && (int)result != 0)
+        ok = as_fail(err, AS_DENIED, "the agent is in process %d, but could not start its thread: %s", c->p->base.pid,
+                     strerror((int)result));
+    return ok;
+}
+
+static bool work(struct carrier *c, struct as_error *err)
+{
+    const uint64_t map[6] = {
+        0, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, (uint64_t)-1, 0};
+    int64_t address;
+    if (!ask_kernel(c, "mmap", SYS_mmap, map, &address, err))
+        return false;
+    c->stack = (uint64_t)address;
+    bool ok = load_and_wake(c, err);
+    if (!ok && err->code == AS_TARGET_GONE)
+        return false;
+    const uint64_t unmap[6] = {c->stack, STACK_BYTES};
+    struct as_error late;
+    int64_t result;
+    return ask_kernel(c, "munmap", SYS_munmap, unmap, &result, ok ? err : &late) && ok;
+}
+
+// Takes hold of a thread that may do it.
+static bool take_hold(struct carrier *c, struct as_error *err)
+{
+    struct as_process *p = c->p;
+    for (int asked = 0; asked < CANDIDATES && find_thread(c, err); ++asked) {
+        const struct as_tracee *tracee = &p->tracees.items[p->tracees.count - 1];
+        uint64_t instruction = as_remote_instruction(p, c->cargo->plan->system.items, c->cargo->plan->system.count);
+        if (instruction == 0)
+            return as_fail(err, AS_UNSUPPORTED, "no system call instruction was found in process %d", p->base.pid);
+        if (as_remote_begin(&c->remote, p, tracee, instruction, err))
+            return true;
+        as_process_resume(&p->base);
+    }
+    return false;
+}
+
+static bool carry(struct carrier *c, struct as_error *err)
+{
+    struct as_process *p = c->p;
+    bool ok = take_hold(c, err);
+    uint64_t began = as_now_ns();
+    if (ok) {
+        ok = work(c, err);
+        struct as_error late;
+        ok = as_remote_end(&c->remote, ok ? err : &late) && ok;
+    }
+    as_process_resume(&p->base);
+    // It has been taken from the thread, and comes again.
+    if (c->remote.signal != 0)
+        syscall(SYS_tgkill, p->base.pid, c->remote.tid, c->remote.signal);
+    c->told.result.away_ns = as_now_ns() - began;
+    return ok;
+}
+
+_Noreturn void as_carrier_run(struct as_process *p, const struct as_cargo *cargo, int socket)
+{
+    as_guardian_stand_apart(p, socket);
+    prctl(PR_SET_NAME, AS_CARRIER_NAME);
+    struct carrier c = {.p = p, .cargo = cargo, .socket = socket};
+    struct as_error err = {0};
+    if (carry(&c, &err))
+        c.told.err.code = AS_OK;
+    else
+        c.told.err = err;
+    c.told.late = false;
+    tell(&c);
+    // A thread that would not stop, and has not been let go yet: the kernel does it as we end.
+    _exit(0);
+}

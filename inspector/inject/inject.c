@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// The inspector's side of an injection: makes the plan, starts the carrier, waits for what it tells.
+#define _GNU_SOURCE
+#include "inject/inject.h"
+#include "inject/carry.h"
+#include "libc/elf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LIBRARY_MOST = 64 << 20 };
+
+// Finds the function to call in the library's file.
+static bool find_wake(struct as_cargo *cargo, int fd, const char *path, struct as_error *err)
+{
+    struct as_elf elf;
+    Elf64_Sym symbol;
+    if (!as_elf_open(&elf, fd, err))
+        return false;
+    if (!as_elf_dynamic_symbol(&elf, AS_AGENT_WAKE, &symbol) || symbol.st_shndx == SHN_UNDEF)
+        return as_fail(err, AS_BAD_INPUT, "'%s' is not the agent's library: it has no function " AS_AGENT_WAKE, path);
+    const struct as_elf_load *load = as_elf_load_at(&elf, symbol.st_value, symbol.st_size);
+    cargo->wake = symbol.st_value;
+    cargo->wake_offset = load ? symbol.st_value - load->vaddr + load->offset : UINT64_MAX;
+    return (symbol.st_size >= AS_WAKE_BYTES && cargo->wake_offset <= cargo->size - AS_WAKE_BYTES) ||
+           as_fail(err, AS_BAD_INPUT, "'%s' is damaged: " AS_AGENT_WAKE " lies outside of it", path);
+}
+
+static bool read_library(struct as_cargo *cargo, const char *path, struct as_error *err)
+{
+    AS_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return as_fail_errno(err, AS_NO_TARGET, "cannot open the agent's library '%s'", path);
+    if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr) || st.st_size > LIBRARY_MOST)
+        return as_fail(err, AS_BAD_INPUT, "'%s' is no library", path);
+    uint8_t *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bytes == MAP_FAILED)
+        return as_fail_errno(err, AS_NO_MEMORY, "no memory for '%s'", path);
+    cargo->library = bytes;
+    cargo->size = (size_t)st.st_size;
+    for (size_t done = 0; done < cargo->size;) {
+        ssize_t got = pread(fd, bytes + done, cargo->size - done, (off_t)done);
+        if (got <= 0 && errno != EINTR)
+            return as_fail(err, AS_BAD_INPUT, "'%s' could not be read wholly", path);
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return find_wake(cargo, fd, path, err);
+}
+
+static bool await_carrier(int socket, struct as_carried *told, struct as_error *err)
+{
+    ssize_t got;
+    do
+        got = recv(socket, told, sizeof *told, 0);
+    while (got < 0 && errno == EINTR);
+    if (got != (ssize_t)sizeof *told)
+        return as_fail(err, AS_INTERNAL,
+                       "the process of ours that was to load the library ended without a word: was it "
+                       "killed?");
+    return told->err.code == AS_OK || as_fail(err, told->err.code, "%s", told->err.text);
+}
+
+static bool carry(struct as_process *p, const struct as_cargo *cargo, struct as_inject_result *out,
+                  struct as_error *err)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return as_fail_errno(err, AS_INTERNAL, "no socket for the process that is to load the library");
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[0]);
+        as_carrier_run(p, cargo, ends[1]);
+    }
+    int saved = errno;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    close(ends[1]);
+    errno = saved;
+    struct as_carried told = {0};
+    bool ok = pid > 0 ? await_carrier(ends[0], &told, err)
+                      : as_fail_errno(err, AS_INTERNAL, "no process could be made that is to load the library");
+    *out = told.result;
+    close(ends[0]);
+    while (pid > 0 && !told.late && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return ok;
+}
+
+bool as_inject(struct as_target *t, const struct as_inject_options *options, struct as_inject_result *out,
+               struct as_error *err)
+{
+    struct as_process *p = as_process_of(t);
+    struct as_malloc m;
+    struct as_plan plan = {0};
+    struct as_cargo cargo = {
+        .plan = &plan,
+        .patience_ns = options->patience_ns ? options->patience_ns : AS_INJECT_PATIENCE_NS,
+        .watchdog_ns = options->watchdog_ns ? options->watchdog_ns : AS_INJECT_WATCHDOG_NS,
+    };
+    *out = (struct as_inject_result){0};
+    if (t->kind != AS_TARGET_PROCESS)
+        return as_fail(err, AS_USAGE, "only a process that runs can have a library loaded");
+    if (!as_malloc_find(t, AS_LAYOUT_ANY, &m, err))
+        return false;
+    bool ok = as_refuse(p, &m, options->force, err) && as_plan_make(&plan, t, &m, err) &&
+              (plan.wake != 0 || read_library(&cargo, options->library, err)) && carry(p, &cargo, out, err);
+    if (cargo.library)
+        munmap((void *)(uintptr_t)cargo.library, cargo.size);
+    as_plan_free(&plan);
+    as_malloc_free(&m);
+    return ok;
+}
+
+// Where the library lies, seen from the directory of our own program: installed with Python, with Meson, and as built.
+static const char *const places[] = {"", "../lib/arenascope/", "../lib/", "../agent/"};
+
+bool as_inject_library(char *path, size_t size, struct as_error *err)
+{
+    static const char NAME[] = "libarenascope.so";
+    const char *chosen = getenv("ARENASCOPE_LIBRARY");
+    if (chosen && *chosen) {
+        snprintf(path, size, "%s", chosen);
+        return access(path, R_OK) == 0 || as_fail_errno(err, AS_NO_TARGET, "$ARENASCOPE_LIBRARY names '%s'", path);
+    }
+    char own[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    own[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(own, '/');
+    if (!slash)
+        return as_fail(err, AS_NO_TARGET, "where %s lies cannot be told: name it in $ARENASCOPE_LIBRARY", NAME);
+    slash[1] = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; ++i) {
+        int written = snprintf(path, size, "%s%s%s", own, places[i], NAME);
+        if (written > 0 && (size_t)written < size && access(path, R_OK) == 0)
+            return true;
+    }
+    return as_fail(err, AS_NO_TARGET, "%s was not found beside arenadump (in %s): name it in $ARENASCOPE_LIBRARY", NAME,
+                   own);
+}

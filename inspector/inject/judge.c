@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+// May a stopped thread call dlopen, here and now? Only where it can be seen to hold none of the locks that dlopen takes:
+//
+//   - it waits in a system call, or it runs code that is neither libc's nor the loader's;
+//   - none of the nearest words of its stack is a return address into malloc, the loader, fork, or another function that
+//     holds such a lock and may call back (plan.c has the list);
+//   - where it is in a signal handler, the same holds for the place that the signal interrupted.
+//
+// That nobody else holds the loader's lock for long is looked at apart (as_plan_loader_is_busy); the locks of malloc are held
+// by others for an instant only, and those others run on.
+#define _GNU_SOURCE
+#include "inject/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    NEAR_WORDS = 64,    // of the stack that are searched for return addresses
+    FAR_WORDS = 2048,   // for the frame of a signal handler, which keeps some kilobytes of registers above its own
+    DEPTH = 4,          // handlers within handlers
+    CONTEXT_OFFSET = 8, // of the ucontext, from the word with the restorer's address
+    SAVED_SP = 160,
+    SAVED_PC = 168, // in the ucontext: gregs[REG_RSP], gregs[REG_RIP]
+};
+
+static const uint8_t SYSCALL[2] = {0x0f, 0x05};
+// mov $15, %rax; syscall: what every restorer is (kernel and gdb know it by these bytes, too).
+static const uint8_t RESTORER[9] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
+
+static bool has_code(struct as_target *t, uint64_t address, const uint8_t *expected, size_t length)
+{
+    uint8_t bytes[16];
+    return length <= sizeof bytes && as_target_read(t, address, bytes, length) && memcmp(bytes, expected, length) == 0;
+}
+
+// Does a call instruction end at `address`? Stacks hold old words, too, and data.
+static bool follows_call(struct as_target *t, uint64_t address)
+{
+    uint8_t code[7];
+    if (!as_target_read(t, address - sizeof code, code, sizeof code))
+        return false;
+    const uint8_t *end = code + sizeof code;
+    if (end[-5] == 0xe8) // call rel32
+        return true;
+    for (int length = 2; length <= 7; ++length) { // call r/m64 is ff /2 with up to five bytes of operand
+        if (end[-length] == 0xff && (end[-length + 1] >> 3 & 7) == 2)
+            return true;
+    }
+    return false;
+}
+
+static bool is_code(const struct as_target *t, uint64_t address)
+{
+    const struct as_mapping *m = as_target_mapping_at(t, address);
+    return m && (m->prot & AS_PROT_EXEC);
+}
+
+// The name of the object that the address is in, for people.
+static const char *object_at(const struct as_target *t, uint64_t address)
+{
+    const struct as_mapping *m = as_target_mapping_at(t, address);
+    const char *path = m ? as_mapping_path(t, m) : "";
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : *path ? path : "code without a name";
+}
+
+// A place where a thread is, or where a signal handler will go on.
+struct place {
+    uint64_t pc, sp;
+    bool waiting;
+};
+
+static bool is_safe(struct as_target *t, const struct as_plan *plan, const struct place *at, unsigned depth, char *why,
+                    size_t why_size);
+
+// The nearest signal frame, if there is one: what it interrupted has to be safe, too.
+static bool is_safe_below(struct as_target *t, const struct as_plan *plan, const struct place *at,
+                          const uint64_t *words, size_t count, unsigned depth, char *why, size_t why_size)
+{
+    for (size_t i = 0; i < count; ++i) {
+        struct place saved = {0};
+        uint64_t context = at->sp + i * sizeof *words + CONTEXT_OFFSET;
+        if (!is_code(t, words[i]) || !has_code(t, words[i], RESTORER, sizeof RESTORER) ||
+            !as_target_read_u64(t, context + SAVED_PC, &saved.pc) ||
+            !as_target_read_u64(t, context + SAVED_SP, &saved.sp) || !is_code(t, saved.pc))
+            continue;
+        saved.waiting = has_code(t, saved.pc - sizeof SYSCALL, SYSCALL, sizeof SYSCALL);
+        if (depth == DEPTH || !is_safe(t, plan, &saved, depth + 1, why, why_size)) {
+            size_t length = strlen(why);
+            snprintf(why + length, why_size - length, ", in a signal handler");
+            return false;
+        }
+        return true;
+    }
+    return true;
+}
+
+static bool is_safe(struct as_target *t, const struct as_plan *plan, const struct place *at, unsigned depth, char *why,
+                    size_t why_size)
+{
+    if (as_in_ranges(plan->locked.items, plan->locked.count, at->pc) ||
+        (!at->waiting && as_in_ranges(plan->system.items, plan->system.count, at->pc))) {
+        snprintf(why, why_size, "it runs in %s", object_at(t, at->pc));
+        return false;
+    }
+    if (!is_code(t, at->pc) && !at->waiting) {
+        snprintf(why, why_size, "it runs where nothing is known to be code");
+        return false;
+    }
+    uint64_t words[FAR_WORDS];
+    size_t count = t->ops->read(t, at->sp, words, sizeof words) / sizeof *words;
+    for (size_t i = 0; i < count && i < NEAR_WORDS; ++i) {
+        if (as_in_ranges(plan->locked.items, plan->locked.count, words[i]) && follows_call(t, words[i])) {
+            snprintf(why, why_size, "it was called from malloc, the loader or the like in %s", object_at(t, words[i]));
+            return false;
+        }
+    }
+    return is_safe_below(t, plan, at, words, count, depth, why, why_size);
+}
+
+bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_registers *r, char *why, size_t why_size)
+{
+    snprintf(why, why_size, "its registers cannot be read");
+    struct place at = {.pc = r->pc, .sp = r->sp, .waiting = as_registers_waiting(r)};
+    if (!r->known || !is_safe(t, plan, &at, 0, why, why_size))
+        return false;
+    if (at.waiting)
+        snprintf(why, why_size, "waiting in system call %lld", (long long)r->call);
+    else
+        snprintf(why, why_size, "running in %s", object_at(t, r->pc));
+    return true;
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
+#include "inject/plan.h"
+#include "libc/modules.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+// glibc's internal flag that __libc_dlopen_mode wants from callers outside of libc (include/dlfcn.h).
+static const uint64_t INTERNAL_DLOPEN = 0x80000000;
+
+enum {
+    RTLD_GLOBAL_MOST = 64 * 1024, // bytes of _rtld_global: 4 KB in every version so far
+    R_STATE_OFFSET = 24,          // of struct r_debug: r_version, r_map, r_brk, r_state (link.h)
+};
+
+// Exported functions, beside malloc and all of the loader, that hold a lock that dlopen, or the start of a thread, or its
+// registration for fork needs. Some call back into the application with it.
+static const char *const lockers[] = {
+    "fork",
+    "__libc_fork",
+    "_Fork",
+    "vfork",
+    "posix_spawn",
+    "pthread_create",
+    "__register_atfork",
+    "pthread_atfork",
+    "__cxa_atexit",
+    "__cxa_finalize",
+    "exit",
+    "dl_iterate_phdr",
+    "setenv",
+    "unsetenv",
+    "putenv",
+    "clearenv",
+    "dlopen",
+    "dlclose",
+    "dlsym",
+    "dlmopen",
+    "dladdr",
+    "dlvsym",
+};
+
+static bool defined(const struct as_module *module, const char *name, Elf64_Sym *symbol)
+{
+    return as_elf_dynamic_symbol(&module->elf, name, symbol) && symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0;
+}
+
+// The function's address in the target; 0: this module has none.
+static uint64_t function(const struct as_module *module, const char *name)
+{
+    Elf64_Sym symbol;
+    return defined(module, name, &symbol) && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC ? module->base + symbol.st_value
+                                                                                       : 0;
+}
+
+static bool add(as_range_vec *ranges, uint64_t start, uint64_t end, struct as_error *err)
+{
+    struct as_range *range = as_vec_add(ranges, err);
+    if (range)
+        *range = (struct as_range){start, end};
+    return range != NULL;
+}
+
+static bool add_code(as_range_vec *ranges, const struct as_module *module, struct as_error *err)
+{
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < module->elf.load_count; i++) {
+        const struct as_elf_load *load = &module->elf.loads[i];
+        if (load->flags & PF_X)
+            ok = add(ranges, module->base + load->vaddr, module->base + load->vaddr + load->memsz, err);
+    }
+    return ok;
+}
+
+static bool add_lockers(struct as_plan *plan, const struct as_module *module, struct as_error *err)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < sizeof lockers / sizeof lockers[0]; i++) {
+        Elf64_Sym symbol;
+        if (defined(module, lockers[i], &symbol) && symbol.st_size != 0)
+            ok = add(&plan->locked, module->base + symbol.st_value, module->base + symbol.st_value + symbol.st_size,
+                     err);
+    }
+    return ok;
+}
+
+static bool is_named(const struct as_module *module, const char *name)
+{
+    return strncmp(module->elf.soname, name, strlen(name)) == 0;
+}
+
+static bool is_loader(const struct as_module *module)
+{
+    return is_named(module, "ld-linux");
+}
+
+// What came with libc as files of their own, until 2.34.
+static bool is_companion(const struct as_module *module)
+{
+    return is_named(module, "libpthread.so.0") || is_named(module, "libdl.so.2") || is_named(module, "librt.so.1");
+}
+
+static void see_loader(struct as_plan *plan, const struct as_module *module)
+{
+    Elf64_Sym symbol;
+    if (defined(module, "_rtld_global", &symbol) && symbol.st_size <= RTLD_GLOBAL_MOST)
+        plan->loader =
+            (struct as_range){module->base + symbol.st_value, module->base + symbol.st_value + symbol.st_size};
+    if (defined(module, "_r_debug", &symbol))
+        plan->debug_state = module->base + symbol.st_value + R_STATE_OFFSET;
+}
+
+// The functions of the libc that the program itself uses, or of its companions.
+static void see_libc(struct as_plan *plan, const struct as_module *module, bool is_libc)
+{
+    uint64_t dlopen = function(module, "dlopen");
+    if (dlopen != 0) {
+        plan->dlopen = dlopen;
+        plan->dlopen_flags = RTLD_NOW;
+        plan->dlerror = function(module, "dlerror");
+    }
+    // Before 2.34 a program need not have libdl, and libc keeps a way of its own.
+    if (is_libc && plan->dlopen == 0) {
+        plan->dlopen = function(module, "__libc_dlopen_mode");
+        plan->dlopen_flags = RTLD_NOW | INTERNAL_DLOPEN;
+    }
+    if (is_libc)
+        plan->errno_location = function(module, "__errno_location");
+}
+
+static bool see(struct as_plan *plan, const struct as_module *module, const struct as_libc *libc, struct as_error *err)
+{
+    bool is_libc = module->base == libc->base;
+    if (function(module, AS_AGENT_WAKE) != 0)
+        plan->wake = function(module, AS_AGENT_WAKE);
+    if (is_loader(module)) {
+        see_loader(plan, module);
+        return add_code(&plan->system, module, err) && add_code(&plan->locked, module, err);
+    }
+    if (!is_libc && !is_companion(module))
+        return true;
+    if (module->order != AS_NO_ORDER || is_libc)
+        see_libc(plan, module, is_libc);
+    return add_code(&plan->system, module, err) && add_lockers(plan, module, err);
+}
+
+bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_malloc *m, struct as_error *err)
+{
+    *plan = (struct as_plan){0};
+    struct as_modules modules;
+    const struct as_libc *libc = &m->libcs.items[0];
+    bool ok = as_modules_find(&modules, t, err);
+    if (!ok)
+        return false;
+    for (size_t i = 0; ok && i < modules.list.count; i++) {
+        struct as_module *module = &modules.list.items[i];
+        if (!as_module_open(&modules, module))
+            continue;
+        ok = see(plan, module, libc, err);
+        as_module_close(module);
+    }
+    as_modules_free(&modules);
+    for (size_t i = 0; ok && i < m->libcs.count; i++)
+        ok = m->libcs.items[i].malloc_end == 0 ||
+             add(&plan->locked, m->libcs.items[i].malloc_start, m->libcs.items[i].malloc_end, err);
+    for (size_t i = 0; ok && i < t->mappings.count; i++) {
+        const struct as_mapping *map = &t->mappings.items[i];
+        if (strcmp(as_mapping_path(t, map), "[vdso]") == 0)
+            ok = add(&plan->system, map->start, map->end, err);
+    }
+    if (ok && plan->loader.end == 0)
+        ok = as_fail(err, AS_UNSUPPORTED,
+                     "process %d has no dynamic loader of glibc's (a static program?): nothing can be loaded into it",
+                     t->pid);
+    if (ok && (plan->dlopen == 0 || plan->errno_location == 0 || libc->malloc_end == 0))
+        ok = as_fail(err, AS_UNSUPPORTED,
+                     "the libc of process %d exports no dlopen, or hides where its malloc is: nothing can be loaded "
+                     "into it safely",
+                     t->pid);
+    if (!ok)
+        as_plan_free(plan);
+    return ok;
+}
+
+void as_plan_free(struct as_plan *plan)
+{
+    as_vec_free(&plan->system);
+    as_vec_free(&plan->locked);
+}
+
+// A recursive mutex of nptl that is held (struct __pthread_mutex_s): lock, count, owner, nusers, kind.
+static bool is_held_mutex(const uint32_t words[5])
+{
+    enum { RECURSIVE = 1, MOST_COUNT = 100, MOST_TID = 1 << 22 };
+    return words[0] >= 1 && words[0] <= 2 && words[1] >= 1 && words[1] <= MOST_COUNT && words[2] >= 1 &&
+           words[2] <= MOST_TID && words[3] == 1 && words[4] == RECURSIVE;
+}
+
+bool as_plan_loader_is_busy(const struct as_plan *plan, struct as_target *t, char *why, size_t why_size)
+{
+    int32_t state = 0;
+    if (plan->debug_state != 0 && as_target_read(t, plan->debug_state, &state, sizeof state) && state != 0) {
+        snprintf(why, why_size, "its loader is adding or removing objects");
+        return true;
+    }
+    // Where in _rtld_global the locks are differs from version to version; what a held one looks like does not.
+    uint8_t bytes[RTLD_GLOBAL_MOST];
+    size_t length = (size_t)(plan->loader.end - plan->loader.start);
+    if (!as_target_read(t, plan->loader.start, bytes, length)) {
+        snprintf(why, why_size, "its loader's data cannot be read");
+        return true;
+    }
+    for (size_t i = 0; i + 5 * sizeof(uint32_t) <= length; i += sizeof(uint64_t)) {
+        uint32_t words[5];
+        memcpy(words, bytes + i, sizeof words);
+        if (is_held_mutex(words)) {
+            snprintf(why, why_size, "thread %u (by its own count) holds the loader's lock", words[2]);
+            return true;
+        }
+    }
+    return false;
+}

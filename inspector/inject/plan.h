@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// What an injection has to know of its target before it touches it. Internal to inject/.
+#pragma once
+
+#include "base/vec.h"
+#include "libc/libc.h"
+#include "target/process.h"
+
+// The agent's function that starts its thread if it does not run: int (void), 0 or an errno.
+#define AS_AGENT_WAKE "arenascope_wake"
+
+typedef AS_VEC(struct as_range) as_range_vec;
+
+struct as_plan {
+    uint64_t dlopen, dlerror; // addresses in the target; dlerror 0: there is none
+    uint64_t dlopen_flags;
+    uint64_t errno_location;
+    uint64_t wake;          // 0: the library is not there yet
+    struct as_range loader; // ld.so's data that has its locks, _rtld_global
+    uint64_t
+        debug_state; // address of r_debug.r_state, which says when its list of objects is being changed; 0: not known
+    as_range_vec system; // all code of libc and of its companions: what holds locks in there is not known
+    as_range_vec locked; // of it, malloc, the loader, fork and others: with a call into it on the stack, no
+};
+
+// Finds all this by reading mapped files. AS_NO_MALLOC, AS_UNSUPPORTED: why there can be no injection.
+bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_malloc *m, struct as_error *err);
+void as_plan_free(struct as_plan *plan);
+
+// Is a thread inside the loader, or holds its lock? `why` says so.
+bool as_plan_loader_is_busy(const struct as_plan *plan, struct as_target *t, char *why, size_t why_size);
+
+static inline bool as_in_ranges(const struct as_range *ranges, size_t count, uint64_t address)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (address >= ranges[i].start && address < ranges[i].end)
+            return true;
+    }
+    return false;
+}
+
+// judge.c
+// May this stopped thread call dlopen? False, and `why`: what is in the way; true: what it was doing.
+bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_registers *r, char *why,
+              size_t why_size);
+
+// refuse.c
+// False, and why, when a process of this kind is never touched, or not in the state it is in.
+bool as_refuse(const struct as_process *p, const struct as_malloc *m, bool force, struct as_error *err);

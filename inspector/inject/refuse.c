@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// Which processes are left alone, and why. What can be seen only of a stopped thread is refused later, by judge.c and by
+// as_remote_begin (a restartable sequence, user dispatch of system calls).
+#define _GNU_SOURCE
+#include "inject/plan.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_AUXV = 64, STATUS_BYTES = 8192 };
+
+// Was the program started with rights that its user does not have?
+static bool is_privileged(const struct as_process *p)
+{
+    Elf64_auxv_t entries[MAX_AUXV + 1];
+    ssize_t length = as_proc_read(p->view_fd, "auxv", (char *)entries, sizeof entries);
+    for (size_t i = 0; length > 0 && i < (size_t)length / sizeof entries[0]; ++i) {
+        if (entries[i].a_type == AT_SECURE)
+            return entries[i].a_un.a_val != 0;
+    }
+    return false;
+}
+
+static bool has_shadow_stack(const struct as_process *p)
+{
+    char text[STATUS_BYTES];
+    if (as_proc_read(p->view_fd, "status", text, sizeof text) <= 0)
+        return false;
+    const char *line = strstr(text, "\nx86_Thread_features:");
+    const char *end = line ? strchr(line + 1, '\n') : NULL;
+    return end && memmem(line, (size_t)(end - line), "shstk", strlen("shstk"));
+}
+
+static bool refuse_now(const struct as_process *p, struct as_error *err)
+{
+    int pid = p->base.pid;
+    struct as_proc_stat stat;
+    uint64_t tracer = as_proc_status(p->view_fd, "status", "TracerPid:");
+    if (tracer != 0 && tracer != AS_PROC_NONE)
+        return as_fail(err, AS_DENIED,
+                       "process %d is being traced by process %d: nothing is loaded into it under a "
+                       "debugger's eyes; end that first",
+                       pid, (int)tracer);
+    if (as_proc_stat(p->view_fd, "stat", &stat) && (stat.state == 'T' || stat.state == 't'))
+        return as_fail(err, AS_DENIED,
+                       "process %d is stopped (SIGSTOP or the like): nothing can be loaded into it before "
+                       "it goes on (kill -CONT %d)",
+                       pid, pid);
+    return true;
+}
+
+bool as_refuse(const struct as_process *p, const struct as_malloc *m, bool force, struct as_error *err)
+{
+    int pid = p->base.pid;
+    if (p->base.arch != AS_ARCH_X86_64)
+        return as_fail(
+            err, AS_UNSUPPORTED,
+            "process %d is of an architecture that injection has not been tried on: it is done on x86-64 only", pid);
+    if (pid == getpid())
+        return as_fail(err, AS_USAGE, "process %d is ourselves", pid);
+    if (m->kind != AS_MALLOC_GLIBC || m->libcs.count == 0)
+        return as_fail(err, AS_NO_MALLOC,
+                       "process %d has no malloc of glibc's for the agent to work on (%s: %s): nothing was loaded", pid,
+                       as_malloc_kind_name(m->kind), m->detail);
+    if (!refuse_now(p, err))
+        return false;
+    if (is_privileged(p))
+        return as_fail(err, AS_UNSUPPORTED,
+                       "process %d runs with other rights than those who started it (setuid, setgid or capabilities of "
+                       "its file): nothing is loaded into such a process",
+                       pid);
+    if (has_shadow_stack(p))
+        return as_fail(err, AS_UNSUPPORTED,
+                       "process %d has a shadow stack, which forbids a call from outside: preload the agent instead "
+                       "(arenascope run)",
+                       pid);
+    uint64_t seccomp = as_proc_status(p->view_fd, "status", "Seccomp:");
+    if (!force && seccomp != 0 && seccomp != AS_PROC_NONE)
+        return as_fail(
+            err, AS_UNSUPPORTED,
+            "process %d is under a seccomp filter, which may kill it for a system call that the agent makes: "
+            "--force, if you know that the filter allows sockets, threads and madvise",
+            pid);
+    return true;
+}
