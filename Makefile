@@ -11,7 +11,7 @@ SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml m
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SCRIPTS = .ci/run $(shell git ls-files scripts)
 
-.PHONY: build deps demo test soak lint bench fuzz format clean
+.PHONY: build deps demo test soak lint bench fuzz patches-all format clean
 
 build: $(VENV)/built
 
@@ -57,6 +57,12 @@ bench:
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python bench/run.py $(BENCH_ARGS)
 	$(VENV)/bin/python bench/report.py $(BENCH_REPORT_ARGS)
+
+# Ruby, patched, of each release that Debian has the source of: 15 minutes. More in patches/README.md.
+patches-all:
+	scripts/install-deps build test
+	$(MAKE) --no-print-directory build
+	$(MAKE) --no-print-directory -C patches check PYTHON=$(abspath $(VENV))/bin/python
 
 format:
 	clang-format -i $(C_FILES)

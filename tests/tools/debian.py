@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Packages of other Debian suites and architectures, unpacked beside the machine's own and never installed.
+"""Packages and sources of other Debian suites and architectures, unpacked beside the machine's and never installed.
 
 They come through the mirror that this machine's apt is set up with (its proxies and certificates too), are verified by
 apt as any package is, and are kept in .cache/, so that a second run needs no network.
@@ -91,6 +91,23 @@ def unpack(purpose: str, suite: str, arch: str, trees: dict[str, list[str]]) -> 
     return home
 
 
+def source(suite: str, package: str) -> Path:
+    """The upstream tarball of a source package: the release as its authors made it, without Debian's changes.
+
+    Raises UnavailableError.
+    """
+    home = CACHE / f"source-{package}-{suite}"
+    with _locked(home.name):
+        if not home.exists():
+            with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+                _download_source(Path(scratch), suite, package)
+                tarball = next(Path(scratch).glob("*.orig.tar.*[!c]"))  # and not its signature, .asc
+                (Path(scratch) / "home").mkdir()
+                tarball.rename(Path(scratch) / "home" / tarball.name)
+                (Path(scratch) / "home").rename(home)
+    return next(home.iterdir())
+
+
 def mirror() -> str:
     """The address of the Debian archive that this machine's apt uses for its own suite."""
     release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
@@ -122,14 +139,32 @@ def _download(home: Path, suite: str, arch: str, trees: dict[str, list[str]]) ->
     (home / "versions").write_text("".join(versions))
 
 
-def _apt_root(suite: str, *, fresh: bool = False) -> list[str]:
-    """Options that give apt lists of its own for one suite, and leave the machine's own lists alone."""
-    root = CACHE / "apt" / suite
+def _download_source(scratch: Path, suite: str, package: str) -> None:
+    options = _apt_root(suite, sources=True, fresh=True)
+    shown = _run(["apt-cache", *options, "showsrc", "--only-source", package])
+    versions = [line.split()[1] for line in shown.splitlines() if line.startswith("Version:")]
+    failure = UnavailableError(f"{suite} has no source package {package}")
+    # The index may already name a newer version than the mirror holds: experimental's are often taken away.
+    for version in ["", *(f"={version}" for version in versions)]:
+        try:
+            _run(["apt-get", *options, "-q", "source", "--download-only", package + version], cwd=scratch)
+        except UnavailableError as error:
+            failure = error
+        else:
+            return
+    raise failure
+
+
+def _apt_root(suite: str, *, sources: bool = False, fresh: bool = False) -> list[str]:
+    """Options that give apt lists of its own for one suite's packages or sources, and leave the machine's alone."""
+    name = f"{suite}-source" if sources else suite
+    kind = "deb-src [" if sources else "deb [arch=amd64,arm64 "
+    root = CACHE / "apt" / name
     for directory in ("lists/partial", "archives/partial"):
         (root / directory).mkdir(parents=True, exist_ok=True)
-    sources = root / "sources.list"
+    source_list = root / "sources.list"
     options = [
-        f"-oDir::Etc::SourceList={sources}",
+        f"-oDir::Etc::SourceList={source_list}",
         "-oDir::Etc::SourceParts=/dev/null",
         f"-oDir::State::Lists={root}/lists",
         "-oDir::State::Status=/dev/null",
@@ -141,9 +176,9 @@ def _apt_root(suite: str, *, fresh: bool = False) -> list[str]:
         "-oAcquire::Languages=none",
         "-oAcquire::Retries=3",
     ]
-    with _locked(f"apt-{suite}"):
+    with _locked(f"apt-{name}"):
         if fresh or not (root / "updated").exists():
-            sources.write_text(f"deb [arch=amd64,arm64 signed-by={KEYRING}] {mirror()} {suite} main\n")
+            source_list.write_text(f"{kind}signed-by={KEYRING}] {mirror()} {suite} main\n")
             _run(["apt-get", *options, "-q", "-oAPT::Update::Error-Mode=any", "update"])
             (root / "updated").touch()
     return options
