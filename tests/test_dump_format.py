@@ -32,6 +32,7 @@ RECORDS = {
     "struct as_dump_size": fmt.SIZE,
     "struct as_dump_thread": fmt.THREAD,
     "struct as_dump_mapping": fmt.MAPPING,
+    "struct as_dump_ruby_page": fmt.RUBY_PAGE,
     "struct as_dump_warning": fmt.WARNING,
 }
 ENUMS: dict[str, type[enum.IntEnum | enum.IntFlag]] = {
@@ -44,6 +45,7 @@ ENUMS: dict[str, type[enum.IntEnum | enum.IntFlag]] = {
     "AS_LAYOUT_": fmt.LayoutSource,
     "AS_MODE_": fmt.Mode,
     "AS_META_": fmt.MetaFlag,
+    "AS_RUBY_": fmt.RubyState,
     "AS_ARENA_": fmt.ArenaFlag,
     "AS_HEAP_": fmt.HeapKind,
     "AS_PAGE_": fmt.PageState,

@@ -96,7 +96,7 @@ def test_what_is_not_known_is_null(tmp_path: Path) -> None:
 
 def test_without_any_glibc(tmp_path: Path) -> None:
     made = synthetic.sections()
-    for section in ("mallocs", "arenas", "heaps", "pages", "chunks", "sizes", "threads", "warnings"):
+    for section in ("mallocs", "arenas", "heaps", "pages", "chunks", "sizes", "threads", "ruby", "warnings"):
         made[section] = made[section][:0]
     made["meta"][0]["malloc_kind"] = fmt.MallocKind.MUSL
     summary = summarize(Dump(synthetic.write(tmp_path / "dump", made)))

@@ -17,7 +17,8 @@ static const struct as_json_field ledger_rows[] = {
     AS_JSON_FIELD(as_ledger, metadata),      AS_JSON_FIELD(as_ledger, mmapped_in_use),
     AS_JSON_FIELD(as_ledger, mmapped_slack), AS_JSON_FIELD(as_ledger, other_file),
     AS_JSON_FIELD(as_ledger, other_anon),    AS_JSON_FIELD(as_ledger, other_shmem),
-    AS_JSON_FIELD(as_ledger, stacks),        AS_JSON_FIELD(as_ledger, unknown),
+    AS_JSON_FIELD(as_ledger, stacks),        AS_JSON_FIELD(as_ledger, ruby_pages),
+    AS_JSON_FIELD(as_ledger, unknown),
 };
 static const struct as_json_field absent_rows[] = {
     AS_JSON_FIELD(as_ledger, returned),
@@ -231,6 +232,53 @@ static void put_pins(struct as_json *j, const struct as_view *v, const struct as
     as_json_array_end(j);
 }
 
+struct slots {
+    uint64_t size, pages, total, free;
+};
+
+// Ruby has some five sizes of slots; a file that claims to have more than these gets the rest of them left out of the list.
+enum { MOST_SLOT_SIZES = 32 };
+
+static void put_ruby(struct as_json *j, const struct as_view *v)
+{
+    if (v->meta->ruby != AS_RUBY_FOUND) {
+        as_json_null(j, "ruby");
+        return;
+    }
+    struct slots all = {0}, sizes[MOST_SLOT_SIZES] = {{0}};
+    size_t count = 0;
+    for (uint64_t i = 0; i < v->ruby_count; i++) {
+        const struct as_dump_ruby_page *p = &v->ruby[i];
+        size_t k = 0;
+        while (k < count && sizes[k].size != p->slot_size)
+            k++;
+        if (k == count && count < MOST_SLOT_SIZES)
+            sizes[count++].size = p->slot_size;
+        struct slots *to[] = {&all, k < count ? &sizes[k] : NULL};
+        for (size_t n = 0; n < 2 && to[n]; n++) {
+            to[n]->pages++;
+            to[n]->total += p->total_slots;
+            to[n]->free += p->free_slots;
+        }
+    }
+    as_json_object(j, "ruby");
+    as_json_string(j, "releases", string_or_null(v, v->meta->ruby_releases));
+    as_json_number(j, "pages", all.pages);
+    as_json_number(j, "slots", all.total);
+    as_json_number(j, "free_slots", all.free);
+    as_json_array(j, "slot_sizes");
+    for (size_t k = 0; k < count; k++) {
+        as_json_object(j, NULL);
+        as_json_number(j, "slot_size", sizes[k].size);
+        as_json_number(j, "pages", sizes[k].pages);
+        as_json_number(j, "slots", sizes[k].total);
+        as_json_number(j, "free_slots", sizes[k].free);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+    as_json_object_end(j);
+}
+
 static void put_warnings(struct as_json *j, const struct as_view *v)
 {
     as_json_array(j, "warnings");
@@ -267,6 +315,7 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
         put_tunables(j, v->malloc_count ? &v->mallocs[0] : NULL);
         put_mallocs(j, v);
         put_pins(j, v, &pins);
+        put_ruby(j, v);
         put_warnings(j, v);
         as_json_object_end(j);
     }

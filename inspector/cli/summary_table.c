@@ -38,6 +38,7 @@ static const struct row rows[] = {
     ROW(other_anon, "other anonymous", 35, "not malloc's: own mmap, GC"),
     ROW(other_shmem, "shared memory", 35, "not malloc's"),
     ROW(stacks, "stacks", 35, "of threads"),
+    ROW(ruby_pages, "Ruby's pages", 34, "its objects, and free slots"),
     ROW(unknown, "unknown", 90, "could not be told apart"),
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };

@@ -28,6 +28,8 @@ static bool check_meta(const struct as_view *v, const char *name, struct as_erro
         return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: malloc kind %" PRIu32, name, m->malloc_kind);
     if (m->mode < AS_MODE_FREEZE || m->mode > AS_MODE_CORE)
         return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: consistency mode %" PRIu32, name, m->mode);
+    if (m->ruby > AS_RUBY_UNPROVEN)
+        return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: state of Ruby %" PRIu32, name, m->ruby);
     if (v->strings_size && (v->strings[0] || v->strings[v->strings_size - 1]))
         return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: its strings are not terminated", name);
     if (!(m->flags & AS_META_HAS_CHUNKS) != !v->chunks)
@@ -110,6 +112,11 @@ static bool check_rest(const struct as_view *v, const char *name, struct as_erro
         if (v->mallocs[i].layout_source > AS_LAYOUT_SCAN)
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: malloc record %" PRIu64 " has layout source %" PRIu32,
                            name, i, v->mallocs[i].layout_source);
+    }
+    for (uint64_t i = 0; i < v->ruby_count; i++) {
+        const struct as_dump_ruby_page *p = &v->ruby[i];
+        if (!is_index(p->heap, v->heap_count) || p->free_slots > p->total_slots)
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: Ruby page record %" PRIu64, name, i);
     }
     for (uint64_t i = 0; i < v->warning_count; i++) {
         const struct as_dump_warning *w = &v->warnings[i];

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define AS_DUMP_MAGIC "ARENASC\n" // 8 bytes; the newline shows a transfer in text mode
-enum { AS_DUMP_MAJOR = 1, AS_DUMP_MINOR = 0, AS_DUMP_DATA_START = 4096 };
+enum { AS_DUMP_MAJOR = 1, AS_DUMP_MINOR = 1, AS_DUMP_DATA_START = 4096 };
 
 struct as_dump_header {
     char magic[8];
@@ -46,13 +46,17 @@ struct as_dump_meta {
     uint64_t rss, swap;   // of the whole process, from its page tables
     char comm[16];
     uint32_t exe, cmdline, malloc_detail, tool_version; // in "strings"
-    uint64_t reserved[8];
+    uint32_t ruby;                                      // as_ruby_state (1.1)
+    uint32_t ruby_releases;                             // in "strings": which have the structures found, "3.2, 3.3"
+    uint64_t reserved[7];
 };
 enum {
     AS_META_RESIDENCY_KNOWN = 1,
     AS_META_HAS_CHUNKS = 2,
     AS_META_EXACT = 4, // stopped, nothing torn, no warning that touches a number: the rows sum to rss
 };
+// Is there a Ruby, and are its pages in section "ruby"?
+enum as_ruby_state { AS_RUBY_NONE = 0, AS_RUBY_FOUND = 1, AS_RUBY_UNPROVEN = 2 };
 enum as_mode { AS_MODE_FREEZE = 1, AS_MODE_SNAPSHOT = 2, AS_MODE_LIVE = 3, AS_MODE_IN_PROCESS = 4, AS_MODE_CORE = 5 };
 
 // Section "mallocs": each glibc malloc found; the first is the program's own.
@@ -80,7 +84,10 @@ struct as_ledger {
     uint64_t malloc_trim, deep_trim;
     uint64_t malloc_trim_swap, deep_trim_swap; // swap that would be freed with them
     uint64_t hugetlb; // malloc's bytes on hugetlb pages, which the kernel counts apart from Rss
-    uint64_t reserved[5];
+    // Resident too, a row as those above (1.1): in Ruby's own pages, whose memory is malloc's up to Ruby 3.0 and other
+    // anonymous memory from 3.1 on. AS_UNKNOWN where a Ruby is and they could not be proven: then they stand there.
+    uint64_t ruby_pages;
+    uint64_t reserved[4];
 };
 
 struct as_tally {
@@ -202,6 +209,18 @@ struct as_dump_mapping {
 };
 enum as_mapping_role { AS_ROLE_OTHER = 0, AS_ROLE_STACK = 1, AS_ROLE_UNKNOWN = 2 };
 
+// Section "ruby" (1.1): each page of a Ruby's own heap, by address.
+struct as_dump_ruby_page {
+    uint64_t address;
+    uint64_t resident;    // bytes of it on resident pages; AS_UNKNOWN where residency is not known
+    uint32_t size;        // bytes
+    uint32_t slot_size;   // bytes; 0: not divided into slots
+    uint32_t total_slots; // objects it has room for
+    uint32_t free_slots;  // those without one
+    uint32_t heap;        // in "heaps", when it is a chunk of malloc's; UINT32_MAX: a mapping of its own
+    uint32_t reserved;
+};
+
 // Section "warnings": in the order they came up.
 struct as_dump_warning {
     uint32_t text;    // in "strings"
@@ -238,10 +257,11 @@ struct as_view {
     const struct as_dump_size *sizes;
     const struct as_dump_thread *threads;
     const struct as_dump_mapping *mappings;
+    const struct as_dump_ruby_page *ruby; // NULL in a dump of before 1.1
     const struct as_dump_warning *warnings;
     const char *strings;
     uint64_t malloc_count, arena_count, heap_count, page_count, chunk_count, size_count, thread_count, mapping_count,
-        warning_count, strings_size;
+        ruby_count, warning_count, strings_size;
 };
 
 // A string of the view; "" for an offset that lies outside.

@@ -113,7 +113,7 @@ static bool read_table(struct found *d, struct as_error *err)
             return false;
         d->sections[kind - as_section_kinds] = s;
     }
-    for (int id = 0; id < AS_SECTION_CHUNKS; id++) {
+    for (int id = 0; id < AS_SECTION_REQUIRED; id++) {
         if (!d->sections[id].offset)
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: it has no section \"%s\"", d->name,
                            as_section_kinds[id].name);

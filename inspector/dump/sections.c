@@ -22,6 +22,7 @@ const struct as_section_kind as_section_kinds[AS_SECTION_COUNT] = {
     [AS_SECTION_MAPPINGS] = MANY(mappings, struct as_dump_mapping, mapping_count),
     [AS_SECTION_WARNINGS] = MANY(warnings, struct as_dump_warning, warning_count),
     [AS_SECTION_STRINGS] = MANY(strings, char, strings_size),
+    [AS_SECTION_RUBY] = MANY(ruby, struct as_dump_ruby_page, ruby_count),
     [AS_SECTION_CHUNKS] = MANY(chunks, uint32_t, chunk_count),
 };
 
@@ -34,5 +35,6 @@ _Static_assert(sizeof(struct as_dump_heap) == 80, "dump format");
 _Static_assert(sizeof(struct as_dump_size) == 80, "dump format");
 _Static_assert(sizeof(struct as_dump_thread) == 56, "dump format");
 _Static_assert(sizeof(struct as_dump_mapping) == 64, "dump format");
+_Static_assert(sizeof(struct as_dump_ruby_page) == 40, "dump format");
 _Static_assert(sizeof(struct as_dump_warning) == 24, "dump format");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the records are written as they lie in memory");

@@ -19,8 +19,10 @@ enum as_section_id {
     AS_SECTION_MAPPINGS,
     AS_SECTION_WARNINGS,
     AS_SECTION_STRINGS,
+    AS_SECTION_RUBY, // from here on sections that may be missing
     AS_SECTION_CHUNKS,
-    AS_SECTION_COUNT
+    AS_SECTION_COUNT,
+    AS_SECTION_REQUIRED = AS_SECTION_RUBY
 };
 
 enum { AS_SECTION_ALIGN = 64, AS_NO_COUNT = 0xffff };

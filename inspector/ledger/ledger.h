@@ -26,6 +26,8 @@ struct as_ledger_builder {
     bool trims_fastbins; // malloc_trim consolidates fastbins first (to 2.42)
     uint64_t main_trim;  // systrim's granularity for this heap's top: a page, mp_.thp_pagesize; 0: it cannot be trimmed
 
+    bool ruby_known; // the resident bytes of Ruby's pages are
+
     // The run of free chunks that malloc_trim would have merged into one, from `run` to wherever the walk is. 0: none.
     uint64_t run;
     // The page at hand: how many chunks in use touch it, and the last of them.
@@ -51,6 +53,12 @@ bool as_ledger_begin(struct as_ledger_builder *b, const struct as_heap *heap, co
 bool as_ledger_mmapped(struct as_ledger_builder *b, const struct as_mmapped *m);
 // Ends the heap at `end` (the walk may have found that it is shorter than it seemed) and adds its pages to the rows.
 bool as_ledger_end(struct as_ledger_builder *b, uint64_t end);
+
+// After the walk, while the target still stands: what is resident of Ruby's pages (snapshot->ruby), and those of them that are
+// malloc's into a row of their own.
+void as_ledger_ruby_open(struct as_ledger_builder *b);
+// After the mappings have been counted: those that are mappings of their own. as_ledger_finish calls it.
+void as_ledger_ruby_close(struct as_ledger_builder *b);
 
 // After the last heap: the sizes, the mappings, the process's totals, and whether it all adds up. `all_found`: false when
 // a glibc is there whose heap could not be read, so that anonymous memory may be malloc's.

@@ -29,7 +29,8 @@ uint64_t as_ledger_resident(const struct as_ledger *l)
     const uint64_t rows[] = {l->in_use,     l->tcache,      l->fastbin,        l->stranded,      l->releasable,
                              l->withheld,   l->metadata,    l->mmapped_in_use, l->mmapped_slack, l->other_file,
                              l->other_anon, l->other_shmem, l->stacks,         l->unknown};
-    uint64_t sum = 0;
+    // Unknown, they stand in the rows that hold them.
+    uint64_t sum = l->ruby_pages == AS_UNKNOWN ? 0 : l->ruby_pages;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         add(&sum, rows[i]);
     return sum;
@@ -191,6 +192,7 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
         add(&totals->ledger.unknown, totals->ledger.other_anon);
         totals->ledger.stacks = totals->ledger.other_anon = AS_UNKNOWN;
     }
+    as_ledger_ruby_close(b);
     uint64_t sum = as_ledger_resident(&totals->ledger);
     if (sum != AS_UNKNOWN && t->rss != AS_UNKNOWN && sum != t->rss)
         as_snapshot_warn(s, AS_WARN_SUM, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,

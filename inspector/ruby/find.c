@@ -12,12 +12,15 @@ enum {
     BATCH = 512,          // addresses that are read in one go
     TRIES = 64,           // likely pages from which the array is looked for, before we give up
     AROUND = 16384,       // bytes of struct objspace on either side of where a page points
+    STEP = 16384,         // of the kernel's pages, whose residency is asked for in one go: a multiple of any of Ruby's
     MOST_PAGES = 1 << 24, // of an array that may be nonsense
     MOST_HOPS = 1 << 20,  // from page to page, to the list's head
     BASE_SLOT = 40,       // bytes of the smallest slot
     LARGEST_SLOT = 1024,
     NODE_TO_NEXT = 0, // struct list_node: next, prev
 };
+
+static const uint64_t LARGEST_MAPPING = UINT64_C(1) << 38; // bytes: what is larger is a reservation, not a heap
 
 struct header {
     uint64_t address; // of struct heap_page
@@ -165,7 +168,8 @@ static uint64_t objspace_of(struct as_target *t, const struct as_ruby_layout *la
 // Could Ruby's heap lie in there?
 static bool is_likely(const struct as_mapping *m)
 {
-    return m->kind == AS_MAP_ANON && m->captured && !(m->prot & AS_PROT_SHARED) && (m->prot & AS_PROT_WRITE);
+    return m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED) && (m->prot & AS_PROT_WRITE) &&
+           m->end - m->start <= LARGEST_MAPPING;
 }
 
 struct search {
@@ -194,31 +198,35 @@ static void try_batch(struct search *s, const uint64_t *addresses, size_t count)
     }
 }
 
-// Goes through the places where a page may begin, in memory that is there.
-static void search(struct search *s)
+// Goes through the places in [start, end) where a page may begin, if there is memory.
+static void search_range(struct search *s, uint64_t start, uint64_t end)
 {
     struct as_target *t = s->target;
     uint64_t align = s->layout->align;
     uint64_t addresses[BATCH];
+    uint8_t residency[STEP];
     size_t count = 0;
-    uint64_t last = 0;
-    for (size_t i = 0; i < t->runs.count && !s->done && s->tries < TRIES; i++) {
-        const struct as_page_run *run = &t->runs.items[i];
-        const struct as_mapping *m = as_target_mapping_at(t, run->start);
-        if (!m || !is_likely(m) || !(run->residency & (AS_RES_PRESENT | AS_RES_SWAPPED)))
-            continue;
-        for (uint64_t at = (run->start + align - 1) & ~(align - 1); at < run->end && !s->done; at += align) {
-            if (at == last)
-                continue;
-            last = addresses[count++] = at;
-            if (count == BATCH) {
-                try_batch(s, addresses, count);
-                count = 0;
-            }
+    if (!as_target_residency(t, start, end, residency, NULL))
+        return;
+    for (uint64_t at = (start + align - 1) & ~(align - 1); at < end && !s->done; at += align) {
+        if (residency[(at - start) / t->page_size] & (AS_RES_PRESENT | AS_RES_SWAPPED | AS_RES_UNKNOWN))
+            addresses[count++] = at;
+        if (count == BATCH || (count > 0 && end - at <= align)) {
+            try_batch(s, addresses, count);
+            count = 0;
         }
     }
-    if (!s->done)
-        try_batch(s, addresses, count);
+}
+
+static void search(struct search *s)
+{
+    struct as_target *t = s->target;
+    uint64_t step = (uint64_t)STEP * t->page_size;
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        for (uint64_t at = m->start; is_likely(m) && at < m->end && !s->done && s->tries < TRIES; at += step)
+            search_range(s, at, m->end - at < step ? m->end : at + step);
+    }
 }
 
 // A program that is called ruby, or has Ruby's library in it.

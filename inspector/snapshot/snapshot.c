@@ -5,6 +5,7 @@
 #include "ledger/chunk_writer.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
+#include "ruby/ruby.h"
 #include "snapshot/modes.h"
 #include "snapshot/pipeline.h"
 #include "snapshot/records.h"
@@ -104,6 +105,15 @@ static void report_faults(struct as_snapshot *s, const struct as_heaps *h)
                          h->forgotten, h->forgotten == 1 ? "" : "s", h->forgotten_bytes);
 }
 
+// Ruby's own pages, of a target that is one.
+static bool find_ruby(struct as_target *t, struct as_snapshot *s, struct as_error *err)
+{
+    struct as_ruby ruby;
+    bool ok = as_ruby_find(t, &ruby, err) && as_records_ruby(s, &ruby, err);
+    as_ruby_free(&ruby);
+    return ok;
+}
+
 // Everything between stop and resume.
 static bool look(struct as_target *t, const struct as_malloc *m, enum as_mode mode, struct as_chunk_writer *chunks,
                  const struct as_arena_hold *hold, struct as_snapshot *s, struct as_error *err)
@@ -115,7 +125,9 @@ static bool look(struct as_target *t, const struct as_malloc *m, enum as_mode mo
     // Of ourselves, who run on, the pages are asked for heap by heap.
     bool ok = (t->kind == AS_TARGET_SELF || as_target_capture(t, err)) && as_heaps_find(t, m, &h, err) &&
               as_ledger_open(&b, s, t, chunks, err) && as_window_open(&w, t, err) && as_records_copy(s, &h, err);
-    ok = ok && walk(&h, &b, &w, hold, err);
+    ok = ok && walk(&h, &b, &w, hold, err) && find_ruby(t, s, err);
+    if (ok)
+        as_ledger_ruby_open(&b);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
     ok = ok && (!t->ops->intact || t->ops->intact(t, err));
     uint64_t left = 0;
@@ -285,6 +297,7 @@ void as_snapshot_free(struct as_snapshot *s)
     as_vec_free(&s->sizes);
     as_vec_free(&s->threads);
     as_vec_free(&s->mappings);
+    as_vec_free(&s->ruby);
     as_vec_free(&s->warnings);
     as_vec_free(&s->strings);
 }
@@ -301,6 +314,7 @@ struct as_view as_snapshot_view(const struct as_snapshot *s)
         .sizes = s->sizes.items,
         .threads = s->threads.items,
         .mappings = s->mappings.items,
+        .ruby = s->ruby.items,
         .warnings = s->warnings.items,
         .strings = s->strings.items,
         .malloc_count = s->mallocs.count,
@@ -310,6 +324,7 @@ struct as_view as_snapshot_view(const struct as_snapshot *s)
         .size_count = s->sizes.count,
         .thread_count = s->threads.count,
         .mapping_count = s->mappings.count,
+        .ruby_count = s->ruby.count,
         .warning_count = s->warnings.count,
         .strings_size = s->strings.count,
     };

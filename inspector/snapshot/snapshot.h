@@ -18,6 +18,7 @@ struct as_snapshot {
     AS_VEC(struct as_dump_size) sizes;
     AS_VEC(struct as_dump_thread) threads;
     AS_VEC(struct as_dump_mapping) mappings;
+    AS_VEC(struct as_dump_ruby_page) ruby;
     AS_VEC(struct as_dump_warning) warnings;
     struct as_strings strings;
     // Chunk records go straight to a file (they may be many times our memory limit): from AS_DUMP_DATA_START on.

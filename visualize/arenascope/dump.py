@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Records = NDArray[np.void]
 
-# Every section of this major version; "chunks" alone may be missing.
+# Every section of this major version. OPTIONAL ones may be missing.
 SECTIONS: Final[dict[str, np.dtype[Any]]] = {
     "meta": fmt.META,
     "totals": fmt.TOTALS,
@@ -38,8 +38,10 @@ SECTIONS: Final[dict[str, np.dtype[Any]]] = {
     "threads": fmt.THREAD,
     "mappings": fmt.MAPPING,
     "warnings": fmt.WARNING,
+    "ruby": fmt.RUBY_PAGE,
     "strings": fmt.STRINGS,
 }
+OPTIONAL: Final = ("chunks", "ruby")
 SINGLE: Final = ("meta", "totals")
 SECTION_ALIGN: Final = 64
 MAX_SECTIONS: Final = 1024
@@ -76,6 +78,7 @@ class Dump:
         self.threads: Final[Records] = sections["threads"]
         self.mappings: Final[Records] = sections["mappings"]
         self.warnings: Final[Records] = sections["warnings"]
+        self.ruby: Final[Records] = sections.get("ruby", np.empty(0, fmt.RUBY_PAGE))
         self.chunks: Final[NDArray[np.uint32] | None] = sections.get("chunks")
         self._strings: Final = sections["strings"].tobytes()
 
@@ -145,7 +148,7 @@ class Dump:
                 raise self._damaged(f'its section "{name}" {problem}')
             found[name] = np.frombuffer(self._data, SECTIONS[name], int(entry["count"]), int(entry["offset"]))
         for name in SECTIONS:
-            if name not in found and name != "chunks":
+            if name not in found and name not in OPTIONAL:
                 raise self._damaged(f'it has no section "{name}"')
         return found
 

@@ -14,7 +14,7 @@ import numpy as np
 
 MAGIC: Final = b"ARENASC\n"
 MAJOR: Final = 1
-MINOR: Final = 0
+MINOR: Final = 1
 DATA_START: Final = 4096
 
 UNKNOWN: Final = 2**64 - 1  # AS_UNKNOWN in a 64-bit field
@@ -48,8 +48,8 @@ META: Final = _record(
     ("target_kind arch page_size pid thread_count malloc_kind mode flags", U32),
     ("time_ns pause_ns read_ns torn_chunks rss swap", U64),
     ("comm", "S16"),
-    ("exe cmdline malloc_detail tool_version", U32),
-    ("reserved", (U64, (8,))),
+    ("exe cmdline malloc_detail tool_version ruby ruby_releases", U32),
+    ("reserved", (U64, (7,))),
 )
 
 MALLOC: Final = _record(
@@ -74,6 +74,7 @@ LEDGER_ROWS: Final = (
     "other_anon",
     "other_shmem",
     "stacks",
+    "ruby_pages",
     "unknown",
 )
 """The resident rows, whose sum is Rss, in the order in which they are shown."""
@@ -82,11 +83,11 @@ FORECAST_ROWS: Final = ("malloc_trim", "deep_trim", "malloc_trim_swap", "deep_tr
 TALLY_NAMES: Final = ("in_use", "tcache", "fastbin", "binned", "top", "mmapped")
 
 LEDGER: Final = _record(
-    (" ".join(LEDGER_ROWS), U64),
+    (" ".join(row for row in LEDGER_ROWS if row != "ruby_pages"), U64),
     (" ".join(ABSENT_ROWS), U64),
     (" ".join(FORECAST_ROWS), U64),
-    ("hugetlb", U64),
-    ("reserved", (U64, (5,))),
+    ("hugetlb ruby_pages", U64),  # ruby_pages came later
+    ("reserved", (U64, (4,))),
 )
 TALLY: Final = _record(("count bytes", U64))
 TALLIES: Final = _record((" ".join(TALLY_NAMES), TALLY))
@@ -124,6 +125,8 @@ MAPPING: Final = _record(
     ("prot kind path role", U32),
     ("rss swap malloc_rss hugetlb", U64),
 )
+
+RUBY_PAGE: Final = _record(("address resident", U64), ("size slot_size total_slots free_slots heap reserved", U32))
 
 WARNING: Final = _record(("text code arena heap", U32), ("address", U64))
 
@@ -206,6 +209,14 @@ class Mode(enum.IntEnum):
     LIVE = 3
     IN_PROCESS = 4
     CORE = 5
+
+
+class RubyState(enum.IntEnum):
+    """enum as_ruby_state: is there a Ruby, and were its pages found?"""
+
+    NONE = 0
+    FOUND = 1
+    UNPROVEN = 2
 
 
 class MetaFlag(enum.IntFlag):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 SCHEMA: Final = "arenascope.summary/1"
+MOST_SLOT_SIZES: Final = 32  # that are listed: Ruby has some five
 TUNABLES: Final = (
     "trim_threshold",
     "top_pad",
@@ -51,6 +52,7 @@ def summarize(dump: Dump, *, from_dump: bool = True) -> Json:
         "tunables": _tunables(main),
         "mallocs": [_malloc(dump, record) for record in dump.mallocs],
         "pins": _pins(dump.sizes),
+        "ruby": _ruby(dump),
         "warnings": [_warning(dump, record) for record in dump.warnings],
     }
 
@@ -244,6 +246,29 @@ def _pin(size: Any) -> Json:
         "tails": number(size["tail_count"]),
         "tail_bytes": number(size["tail_bytes"]),
         "in_use": number(size["in_use"]),
+    }
+
+
+def _ruby(dump: Dump) -> Json | None:
+    """Ruby's own pages; None where there is no Ruby, or they could not be proven."""
+    if int(dump.meta["ruby"]) != fmt.RubyState.FOUND:
+        return None
+    sizes, first = np.unique(dump.ruby["slot_size"], return_index=True)
+    return {
+        "releases": dump.string(dump.meta["ruby_releases"]) or None,
+        **_slots(dump.ruby),
+        "slot_sizes": [
+            {"slot_size": int(size), **_slots(dump.ruby[dump.ruby["slot_size"] == size])}
+            for size in sizes[np.argsort(first)][:MOST_SLOT_SIZES]
+        ],
+    }
+
+
+def _slots(pages: Any) -> Json:
+    return {
+        "pages": len(pages),
+        "slots": int(pages["total_slots"].sum(dtype=np.uint64)),
+        "free_slots": int(pages["free_slots"].sum(dtype=np.uint64)),
     }
 
 

@@ -42,6 +42,7 @@ def _meta(sections: Sections) -> Iterator[str]:
         ("target_kind", "target kind", fmt.TargetKind),
         ("malloc_kind", "malloc kind", fmt.MallocKind),
         ("mode", "consistency mode", fmt.Mode),
+        ("ruby", "state of Ruby", fmt.RubyState),
     )
     for field, words, known in kinds:
         if int(meta[field]) not in known.__members__.values():
@@ -108,10 +109,12 @@ def _pages(sections: Sections) -> Iterator[str]:
 
 def _rest(sections: Sections) -> Iterator[str]:
     arenas, heaps = len(sections["arenas"]), len(sections["heaps"])
+    ruby = sections.get("ruby", np.empty(0, fmt.RUBY_PAGE))
     mallocs, threads, warnings = sections["mallocs"], sections["threads"], sections["warnings"]
     checks = (
         ("thread", _bad_index(threads["arena"], arenas)),
         ("malloc", mallocs["layout_source"] > max(fmt.LayoutSource)),
+        ("Ruby page", _bad_index(ruby["heap"], heaps) | (ruby["free_slots"] > ruby["total_slots"])),
         ("warning", _bad_index(warnings["arena"], arenas) | _bad_index(warnings["heap"], heaps)),
         ("warning", warnings["code"] > max(fmt.WarningCode)),
     )

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""Ruby interpreters of other Debian suites, each under the libc of its own suite, without being installed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools import debian
+
+# By release: the suite that has it. Between them they have three of the four layouts of Ruby's pages.
+RUBIES = {"2.7": "bullseye", "3.1": "bookworm", "3.3": "trixie"}
+LIBRARIES = ("libgmp10", "zlib1g", "libcrypt1", "libgcc-s1", "libc6")
+
+
+@dataclass(frozen=True)
+class Ruby:
+    """An unpacked interpreter."""
+
+    release: str
+    root: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Where its own library of Ruby code is."""
+        places = (self.root / f"usr/lib/ruby/{self.release}.0", self.root / f"usr/lib/{_TRIPLET}/ruby/{self.release}.0")
+        return {**os.environ, "RUBYLIB": ":".join(map(str, places))}
+
+    def command(self, *arguments: str | Path) -> list[str]:
+        """The command that runs it, without gems."""
+        libraries = [self.root / base / _TRIPLET for base in ("lib", "usr/lib")]
+        loader = next(path for path in (folder / "ld-linux-x86-64.so.2" for folder in libraries) if path.exists())
+        program = self.root / f"usr/bin/ruby{self.release}"
+        path = ":".join(map(str, libraries))
+        return [str(loader), "--library-path", path, str(program), "--disable=gems", *map(str, arguments)]
+
+
+_TRIPLET = debian.TRIPLETS["amd64"]
+
+
+def ruby(release: str) -> Ruby:
+    """The interpreter of a release in RUBIES. Raises debian.UnavailableError."""
+    packages = [f"ruby{release}", f"libruby{release}", *LIBRARIES]
+    return Ruby(release, debian.unpack("ruby", RUBIES[release], "amd64", {"root": packages}) / "root")
