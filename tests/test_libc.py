@@ -122,7 +122,8 @@ def test_process(libc: debian.Libc, *, with_debug: bool) -> None:
     assert set(usable) >= {"any", "relocation", "decode", "scan"}
     if with_debug:
         assert set(usable) >= {"dwarf", "symtab"}
-        assert answers["any"]["libcs"][0]["source"] == "dwarf"
+    # The cheapest that is there, as the next one agrees with it: never DWARF.
+    assert answers["any"]["libcs"][0]["source"] == ("symtab" if "symtab" in usable else "relocation")
     expected = answers["relocation"]["libcs"][0]
     for source in usable:
         assert answers[source]["kind"] == "glibc"

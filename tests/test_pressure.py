@@ -429,6 +429,28 @@ def test_parent_and_child(libc: debian.Libc, churn_program: Path, arenadump: har
             os.kill(child, 9)
 
 
+def test_clone_costs_no_memory(
+    libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    """To look at the clone gives it no copies of the pages that it shares with the target."""
+    try:
+        group = kernel.Cgroup(f"arenascope-test-{os.getpid()}")
+    except kernel.NotAllowedError as reason:
+        pytest.xfail(f"this machine does not allow it: {reason}")
+    with group, harness.Churn(harness.under(libc, churn_program, *LARGE)) as churn:
+        group.squeeze(churn.pid, 1 << 40)
+        churn.ask("go")
+        try:
+            before = group.peak()
+        except kernel.NotAllowedError as reason:
+            pytest.skip(str(reason))
+        arenadump.check("dump", "--mode", "snapshot", "-o", tmp_path / "dump", churn.pid)
+        dump = Dump(tmp_path / "dump")
+        assert dump.meta["mode"] == fmt.Mode.SNAPSHOT
+        assert dump.meta["rss"] > 32 << 20
+        assert group.peak() - before < int(dump.meta["rss"]) // 4
+
+
 def tcaches(dump: Dump) -> set[int]:
     """The chunks in which threads keep their tcache_perthread_struct."""
     return {int(thread["tcache"]) - harness.HEADER for thread in dump.threads}

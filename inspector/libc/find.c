@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Finds every glibc malloc of a target: asks the sources in the order of their weight, and lets none speak whom the
-// target's memory does not bear out.
+// Finds every glibc malloc of a target: asks the sources, the cheapest first, until two agree, and lets none speak whom
+// the target's memory does not bear out.
 #include "libc/allocators.h"
 #include "libc/layouts.h"
 #include "libc/live.h"
@@ -124,12 +124,57 @@ static bool scan_module(struct finding *finding, const struct as_module *module,
     return false;
 }
 
-// Looks for a malloc in one module. Adds a libc when there is one, proven or not (then the first source's answer).
+// By what they cost. DWARF knows most, but to unpack it takes longer than to look at a whole heap of 100 MB.
+static const enum as_layout_source sources[] = {AS_LAYOUT_SYMTAB, AS_LAYOUT_RELOCATION, AS_LAYOUT_DECODE,
+                                                AS_LAYOUT_DWARF, AS_LAYOUT_SCAN};
+
+// Asks one source, and has the target's memory bear out what it says. False when it says nothing.
+static bool ask(struct finding *finding, const struct as_module *module, struct as_object *object,
+                enum as_layout_source source, struct as_libc *libc)
+{
+    struct as_answer answer;
+    char why[200];
+    if (source == AS_LAYOUT_SCAN) {
+        if (!scan_module(finding, module, &answer))
+            return false;
+    } else {
+        if (!as_object_ask(object, source, &answer))
+            return false;
+        relocate(&answer, module->base);
+    }
+    *libc = (struct as_libc){0};
+    complete(finding, module, as_object_text(object), &answer);
+    describe(finding, module, &answer, libc);
+    describe_tls(finding, module, &answer, libc);
+    memcpy(libc->version, object->text.version, sizeof libc->version);
+    libc->proven = as_libc_prove(finding->target, libc, why, sizeof why);
+    return true;
+}
+
+// The first answer that memory bears out, when a second source, which takes another way to it, finds malloc at the same
+// place; else DWARF's word weighs most. What no memory bears out is the first source's answer; AS_LAYOUT_NONE: there is none.
+static struct as_libc ask_all(struct finding *finding, const struct as_module *module, struct as_object *object)
+{
+    struct as_libc best = {0};
+    bool agreed = false;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources && !agreed; i++) {
+        struct as_libc libc;
+        if (!is_allowed(finding, sources[i]) || (best.proven && sources[i] == AS_LAYOUT_SCAN) ||
+            !ask(finding, module, object, sources[i], &libc))
+            continue;
+        agreed = best.proven && libc.proven && libc.main_arena == best.main_arena && libc.mp == best.mp &&
+                 sources[i] != AS_LAYOUT_DWARF;
+        if (best.source == AS_LAYOUT_NONE || (libc.proven && (!best.proven || sources[i] == AS_LAYOUT_DWARF)))
+            best = libc;
+    }
+    return best;
+}
+
+// Looks for a malloc in one module. Adds a libc when there is one, proven or not.
 static bool resolve_module(struct finding *finding, struct as_module *module, struct as_error *err)
 {
     struct as_target *t = finding->target;
     char root[32] = "";
-    char why[200];
     const char *roots[3] = {"", NULL, NULL};
     if (t->kind == AS_TARGET_PROCESS) {
         // The target may live in a container that has debug files of its own. Ours come first: they are ours.
@@ -148,28 +193,7 @@ static bool resolve_module(struct finding *finding, struct as_module *module, st
         as_object_text(&object);
         snprintf(object.text.version, sizeof object.text.version, "%s", finding->version);
     }
-    struct as_libc best = {0};
-    for (enum as_layout_source source = AS_LAYOUT_DWARF; source <= AS_LAYOUT_SCAN && !best.proven; source++) {
-        struct as_answer answer;
-        struct as_libc libc = {0};
-        if (!is_allowed(finding, source))
-            continue;
-        if (source == AS_LAYOUT_SCAN) {
-            if (!scan_module(finding, module, &answer))
-                continue;
-        } else {
-            if (!as_object_ask(&object, source, &answer))
-                continue;
-            relocate(&answer, module->base);
-        }
-        complete(finding, module, as_object_text(&object), &answer);
-        describe(finding, module, &answer, &libc);
-        describe_tls(finding, module, &answer, &libc);
-        memcpy(libc.version, object.text.version, sizeof libc.version);
-        libc.proven = as_libc_prove(t, &libc, why, sizeof why);
-        if (libc.proven || best.source == AS_LAYOUT_NONE)
-            best = libc;
-    }
+    struct as_libc best = ask_all(finding, module, &object);
     as_object_close(&object);
     as_module_close(module);
     if (best.source == AS_LAYOUT_NONE)

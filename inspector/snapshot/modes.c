@@ -17,16 +17,11 @@ static bool is_held(struct as_target *t, const void *context)
     return as_arenas_locked(t, context);
 }
 
-// The pause that a freeze would mean, by what is resident of the memory that a heap can be in.
+// The pause that a freeze would mean, by how much is resident of the memory that a heap can be in.
 static uint64_t estimate_freeze(const struct as_target *t)
 {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
-        if (m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && m->rss != AS_UNKNOWN)
-            bytes += m->rss;
-    }
-    return FREEZE_BASE_NS + bytes / FREEZE_BYTES_PER_US * 1000;
+    return t->anonymous_hint == AS_UNKNOWN ? UINT64_MAX
+                                           : FREEZE_BASE_NS + t->anonymous_hint / FREEZE_BYTES_PER_US * 1000;
 }
 
 // A freeze, unless it would last too long, or pages are swapped out: those have to be read. Their time is the disk's, and
@@ -36,7 +31,7 @@ static enum as_mode choose(const struct as_target *t, const struct as_snapshot_o
     if (options->mode != 0)
         return options->mode;
     uint64_t most = options->max_pause_ns != 0 ? options->max_pause_ns : DEFAULT_MAX_PAUSE_NS;
-    bool swapped = t->swap != 0 && t->swap != AS_UNKNOWN;
+    bool swapped = t->swap_hint != 0 && t->swap_hint != AS_UNKNOWN;
     return t->ops->fork && (swapped || estimate_freeze(t) > most) ? AS_MODE_SNAPSHOT : AS_MODE_FREEZE;
 }
 
@@ -84,7 +79,7 @@ bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_s
             out->mode = AS_MODE_FREEZE;
         }
     }
-    if (!caught && !t->ops->stop_clean(t, &critical, err))
+    if (out->mode == AS_MODE_LIVE ? !t->ops->count(t, err) : !caught && !t->ops->stop_clean(t, &critical, err))
         return false;
     refresh_paths(t, m);
     return true;

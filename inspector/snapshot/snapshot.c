@@ -212,13 +212,19 @@ static void judge(struct as_snapshot *s)
         s->meta.flags |= AS_META_EXACT;
 }
 
+static bool is_swapping(const struct as_target *t)
+{
+    return t->kind == AS_TARGET_PROCESS && t->swap_hint != 0 && t->swap_hint != AS_UNKNOWN;
+}
+
 // Files are read, and DWARF is, before the target is stopped.
 static bool find_malloc(struct as_target *t, uint32_t allowed_sources, struct as_malloc *m, struct as_error *err)
 {
     // The proof of a layout reads here and there. What was swapped out when the look began is to be found so.
     t->runs.count = t->fetched.count = 0;
-    t->preparing = t->swap != 0 && t->swap != AS_UNKNOWN;
-    return (!t->preparing || as_target_capture(t, err)) && as_malloc_find(t, allowed_sources, m, err);
+    t->preparing = is_swapping(t);
+    return (!t->preparing || (t->ops->count(t, err) && as_target_capture(t, err))) &&
+           as_malloc_find(t, allowed_sources, m, err);
 }
 
 // Of a page that was just brought back from swap the kernel keeps the processor's own note for a while, and does not move it
@@ -227,8 +233,7 @@ static bool pin(const struct as_target *t, cpu_set_t *before)
 {
     cpu_set_t here;
     int cpu = sched_getcpu();
-    if (t->kind != AS_TARGET_PROCESS || t->swap == 0 || t->swap == AS_UNKNOWN || cpu < 0 ||
-        sched_getaffinity(0, sizeof *before, before) != 0)
+    if (t->kind != AS_TARGET_PROCESS || !is_swapping(t) || cpu < 0 || sched_getaffinity(0, sizeof *before, before) != 0)
         return false;
     CPU_ZERO(&here);
     CPU_SET((size_t)cpu, &here);

@@ -220,7 +220,7 @@ bool as_process_stop(struct as_target *t, struct as_error *err)
         as_process_resume(t);
     if (!as_process_catch(p, NULL, err))
         return false;
-    if (!as_process_refresh_maps(p, err) || !as_process_refresh_threads(p, err)) {
+    if (!as_process_refresh_maps(p, true, err) || !as_process_refresh_threads(p, err)) {
         as_process_resume(t);
         return false;
     }

@@ -214,7 +214,7 @@ static bool read_mappings(struct as_process *p, uint64_t born_ns, struct as_erro
     change_view(p);
     p->clone.pid = 0;
     struct as_error gone;
-    bool ok = as_process_refresh_maps(p, &gone); // it may have ended by now; its clone has not
+    bool ok = as_process_refresh_maps(p, true, &gone); // it may have ended by now; its clone has not
     if (ok) {
         target = (as_mapping_vec){t->mappings.items, t->mappings.count, t->mappings.capacity};
         t->mappings.items = NULL;
@@ -225,7 +225,7 @@ static bool read_mappings(struct as_process *p, uint64_t born_ns, struct as_erro
     change_view(p);
     p->lost = false;
     size_t changed = 0;
-    ok = as_process_refresh_maps(p, err);
+    ok = as_process_refresh_maps(p, true, err);
     if (ok)
         merge(t, &target, &changed);
     int length =
@@ -263,7 +263,7 @@ bool as_process_stop_clean(struct as_target *t, const struct as_critical *critic
         t->stopped = true;
         t->caught = birth.caught;
         t->mode_note = NULL;
-        ok = as_process_refresh_maps(p, err);
+        ok = as_process_refresh_maps(p, true, err);
     }
     if (!ok)
         as_process_resume(t);
@@ -276,7 +276,8 @@ bool as_process_fork(struct as_target *t, const struct as_critical *critical, st
     struct as_birth birth;
     if (t->stopped)
         return as_fail(err, AS_INTERNAL, "process %d has been caught already", t->pid);
-    if (!may_catch(p, err) || !is_whole(p, err) || !start_guardian(p, critical, true, err))
+    if (!may_catch(p, err) || !as_process_refresh_maps(p, true, err) || !is_whole(p, err) ||
+        !start_guardian(p, critical, true, err))
         return false;
     bool ok = await_birth(p, &birth, err) && open_clone(p, birth.pid, err);
     if (ok) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The mappings of a live process, from /proc/PID/smaps, and its threads.
 //
-// smaps, not maps: its counts are read from the page tables, where statm and status are kept per CPU and lag.
+// smaps, not maps: its counts are read from the page tables, where statm and status are kept per CPU and lag. That takes
+// some 15 ms a GB, so before a process is caught, when counts would be stale anyway, maps has to do.
 #define _GNU_SOURCE
 #include "target/process.h"
 
@@ -144,7 +145,7 @@ static struct as_mapping *add_mapping(struct as_process *p, const char *line, si
     while (at < end && *at == ' ')
         ++at;
     m.kind = classify(p, &m, at, (size_t)(end - at));
-    if (p->no_smaps)
+    if (!p->counting)
         m.rss = m.anonymous = m.swap = m.hugetlb = AS_UNKNOWN;
     // A running target can change its mappings between two reads of the file, so that one may be seen twice.
     uint64_t floor = t->mappings.count ? t->mappings.items[t->mappings.count - 1].end : 0;
@@ -200,16 +201,18 @@ static void add_count(struct as_mapping *m, const char *line, size_t length)
         *field = bytes;
 }
 
-static bool read_maps(struct as_process *p, struct as_error *err)
+static bool read_maps(struct as_process *p, bool count, struct as_error *err)
 {
     struct as_target *t = &p->base;
+    p->counting = count && !p->no_smaps;
     t->mappings.count = 0;
     t->strings.count = p->strings_kept;
     p->verdict_start = AS_UNKNOWN;
     struct as_lines lines;
-    bool opened = as_lines_open(&lines, p->view_fd, p->no_smaps ? "maps" : "smaps");
-    if (!opened && errno == ENOENT && !p->no_smaps) {
+    bool opened = as_lines_open(&lines, p->view_fd, p->counting ? "smaps" : "maps");
+    if (!opened && errno == ENOENT && p->counting) {
         p->no_smaps = true; // CONFIG_PROC_PAGE_MONITOR is off; if the process is gone instead, maps is too
+        p->counting = false;
         opened = as_lines_open(&lines, p->view_fd, "maps");
     }
     if (!opened && (errno == EACCES || errno == EPERM))
@@ -227,19 +230,19 @@ static bool read_maps(struct as_process *p, struct as_error *err)
             add_count(current, line, length);
     }
     as_lines_close(&lines);
-    t->rss = t->swap = p->no_smaps ? AS_UNKNOWN : 0;
-    for (size_t i = 0; i < t->mappings.count && !p->no_smaps; ++i) {
+    t->rss = t->swap = p->counting ? 0 : AS_UNKNOWN;
+    for (size_t i = 0; i < t->mappings.count && p->counting; ++i) {
         t->rss += t->mappings.items[i].rss;
         t->swap += t->mappings.items[i].swap;
     }
     return memory.code == AS_OK || as_fail(err, memory.code, "%s", memory.text);
 }
 
-bool as_process_refresh_maps(struct as_process *p, struct as_error *err)
+bool as_process_refresh_maps(struct as_process *p, bool count, struct as_error *err)
 {
     // Empty when the thread through which we look has just ended: try another one.
     for (int attempt = 0; attempt < 3; ++attempt) {
-        if (!as_process_view(p, err) || !read_maps(p, err))
+        if (!as_process_view(p, err) || !read_maps(p, count, err))
             return false;
         if (p->base.mappings.count > 0)
             break;

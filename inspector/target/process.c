@@ -19,8 +19,6 @@ enum { CMDLINE_BYTES = 16 * 1024 };
 // How many addresses one process_vm_readv gets. The kernel allows 1024; 256 keep the arrays on a small stack.
 enum { GATHER = 256 };
 
-static bool refresh(struct as_process *p, struct as_error *err);
-
 // May the mapping table's word be taken that [address, address + 1) is readable? Returns how far, at most `length`.
 // /proc/PID/mem reads even PROT_NONE memory, and would map pages into the target by doing so.
 static size_t readable_length(const struct as_target *t, uint64_t address, size_t length)
@@ -57,6 +55,14 @@ static bool same_memory(const struct as_process *p)
     return p->base.stopped || p->base.kind == AS_TARGET_SELF || as_process_alive(p);
 }
 
+// Whether to read through /proc/PID/mem. process_vm_readv pins the pages that it copies, and the kernel gives a process that
+// shares pages with its parent a copy of each one that is pinned: to read a clone by it would take twice as long, and all of
+// the heap's memory once more, from the target's memory cgroup. But only such a copy can be sent back to swap at once.
+static bool by_file(const struct as_process *p)
+{
+    return p->no_vm_readv || (p->clone.pid != 0 && p->base.swap == 0);
+}
+
 // What to do about a process_vm_readv that failed. True: try again, for we look through another thread now.
 static bool try_again(struct as_process *p)
 {
@@ -80,7 +86,7 @@ size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size
     if (length > UINT64_MAX - address)
         length = (size_t)(UINT64_MAX - address);
     size_t done = 0;
-    while (done < length && !p->no_vm_readv) {
+    while (done < length && !by_file(p)) {
         struct iovec local = {(uint8_t *)buffer + done, length - done};
         struct iovec remote = {(void *)(uintptr_t)(address + done), length - done};
         ssize_t got = process_vm_readv(p->view_tid, &local, 1, &remote, 1, 0);
@@ -91,7 +97,7 @@ size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size
             break;
         done += (size_t)got;
     }
-    if (p->no_vm_readv)
+    if (by_file(p))
         return done + read_mem(p, address + done, (uint8_t *)buffer + done, length - done);
     return done > 0 && !same_memory(p) ? 0 : done;
 }
@@ -105,7 +111,7 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
     if (length == 0)
         return;
     size_t i = 0;
-    while (i < count && !p->no_vm_readv && !p->lost) {
+    while (i < count && !by_file(p) && !p->lost) {
         struct iovec local[GATHER];
         struct iovec remote[GATHER];
         size_t batch = count - i < GATHER ? count - i : GATHER;
@@ -125,7 +131,7 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
     }
     for (; i < count && !p->lost; ++i)
         ok[i] = read_mem(p, addresses[i], (uint8_t *)out + i * stride, length) == length;
-    if (!p->no_vm_readv && !same_memory(p))
+    if (!by_file(p) && !same_memory(p))
         memset(ok, 0, count * sizeof *ok);
 }
 
@@ -227,12 +233,18 @@ bool as_process_attach_files(struct as_process *p, struct as_error *err)
         return as_fail_errno(err, AS_TARGET_GONE, "/proc/%d/mem cannot be opened", p->base.pid);
     p->kpageflags_fd = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
     as_process_learn_tmpfs(p);
-    return refresh(p, err);
+    if (!as_process_refresh_maps(p, false, err) || !as_process_refresh_threads(p, err))
+        return false;
+    uint64_t anonymous = as_proc_status(p->view_fd, "status", "RssAnon:");
+    uint64_t swap = as_proc_status(p->view_fd, "status", "VmSwap:");
+    p->base.anonymous_hint = anonymous == AS_PROC_NONE ? AS_UNKNOWN : anonymous * 1024;
+    p->base.swap_hint = swap == AS_PROC_NONE ? AS_UNKNOWN : swap * 1024;
+    return true;
 }
 
-static bool refresh(struct as_process *p, struct as_error *err)
+bool as_process_count(struct as_target *t, struct as_error *err)
 {
-    return as_process_refresh_maps(p, err) && as_process_refresh_threads(p, err);
+    return as_process_refresh_maps(as_process_of(t), true, err);
 }
 
 static const struct as_target_ops process_ops = {
@@ -246,6 +258,7 @@ static const struct as_target_ops process_ops = {
     .intact = as_process_intact,
     .close = as_process_close,
     .gather = as_process_gather,
+    .count = as_process_count,
     .page_out = as_process_page_out,
 };
 

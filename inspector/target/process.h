@@ -55,6 +55,7 @@ struct as_process {
     bool no_scan;           // PAGEMAP_SCAN is not known to this kernel, or not wanted (tests)
     bool no_guard;          // PAGE_IS_GUARD is not known to this kernel
     bool no_smaps;          // the kernel was built without smaps
+    bool counting;          // the mappings come from smaps
     AS_VEC(struct as_tracee) tracees;
     as_pid_vec tids;            // scratch of the freeze
     uint64_t dev_shmem;         // the kernel's own tmpfs, as AS_DEV: memfd, SysV, shared anonymous
@@ -77,10 +78,11 @@ static inline struct as_process *as_process_of(struct as_target *t)
 // process.c
 // A process target without its files opened; NULL and `err` when memory runs out. Freed by as_process_close.
 struct as_process *as_process_new(const struct as_target_ops *ops, enum as_target_kind kind, struct as_error *err);
-// Opens /proc/PID/mem and pagemap through view_fd, reads comm, exe, cmdline and architecture, then refreshes.
+// Opens /proc/PID/mem and pagemap through view_fd, reads comm, exe, cmdline, architecture, mappings (not counted) and threads.
 bool as_process_attach_files(struct as_process *p, struct as_error *err);
 void as_process_close(struct as_target *t);
 size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size_t length);
+bool as_process_count(struct as_target *t, struct as_error *err);
 void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                        size_t stride, bool *ok);
 
@@ -100,8 +102,8 @@ bool as_process_denied(const struct as_process *p, const char *what, struct as_e
 // maps.c
 // Learns which devices are tmpfs, to tell shared memory from files. Never fails: names are the fallback.
 void as_process_learn_tmpfs(struct as_process *p);
-// Reads mappings (smaps) anew, and rss and swap with them.
-bool as_process_refresh_maps(struct as_process *p, struct as_error *err);
+// Reads mappings anew; `count`: and what is resident of each, in all rss and swap. Without it these are AS_UNKNOWN.
+bool as_process_refresh_maps(struct as_process *p, bool count, struct as_error *err);
 // Lists the threads anew with their names; registers AS_UNKNOWN.
 bool as_process_refresh_threads(struct as_process *p, struct as_error *err);
 // The name of a thread, if it still lives.

@@ -72,6 +72,7 @@ static const struct as_target_ops self_ops = {
     .read = as_process_read,
     .in_place = self_in_place,
     .residency = as_process_residency,
+    .count = as_process_count,
     .open_file = as_process_open_file,
     .stop = self_stop,
     .resume = self_resume,
@@ -88,7 +89,7 @@ struct as_target *as_target_open_self(struct as_error *err)
     p->proc_fd = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (p->proc_fd < 0)
         as_fail_errno(err, AS_DENIED, "/proc is not mounted here (mount -t proc proc /proc)");
-    else if (as_process_view(p, err) && as_process_attach_files(p, err)) {
+    else if (as_process_view(p, err) && as_process_attach_files(p, err) && as_process_count(&p->base, err)) {
         know_this_thread(p);
         return &p->base;
     }

@@ -35,10 +35,10 @@ struct as_mapping {
     uint32_t prot; // AS_PROT_*
     enum as_mapping_kind kind;
     uint32_t path;      // in as_target.strings, as the kernel prints it ("" when it has no name), newlines unescaped
-    uint64_t rss;       // bytes, smaps Rss; AS_UNKNOWN in a core
-    uint64_t anonymous; // bytes, smaps Anonymous; AS_UNKNOWN in a core
-    uint64_t swap;      // bytes, smaps Swap; AS_UNKNOWN in a core
-    uint64_t hugetlb;   // bytes, smaps Private_Hugetlb + Shared_Hugetlb (never part of Rss)
+    uint64_t rss;       // bytes, smaps Rss; AS_UNKNOWN in a core, and until it is counted
+    uint64_t anonymous; // bytes, smaps Anonymous; likewise
+    uint64_t swap;      // bytes, smaps Swap; likewise
+    uint64_t hugetlb;   // bytes, smaps Private_Hugetlb + Shared_Hugetlb (never part of Rss); likewise
     uint64_t kernel_page_size; // bytes, smaps KernelPageSize: 2 MiB for hugetlb mappings
     bool captured;             // its residency is in as_target.runs
     bool not_inherited;        // a child gets it empty or not at all (MADV_DONTFORK, MADV_WIPEONFORK)
@@ -101,6 +101,8 @@ struct as_target_ops {
     // One byte of AS_RES_* per page of [start, end), both page-aligned. False: the kernel would not say (and `err`
     // why); pages of a target whose residency cannot be known at all are AS_RES_UNKNOWN, and that is success.
     bool (*residency)(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
+    // Reads the mappings anew, and what is resident of each of them now. NULL: it is never known.
+    bool (*count)(struct as_target *t, struct as_error *err);
     // Opens the file behind a mapping, for reading: never another file that took its name since. -1 and `err` if
     // it cannot be had (deleted and map_files denied, or not on this machine).
     int (*open_file)(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);
@@ -135,9 +137,11 @@ struct as_target {
     char comm[16];              // as the kernel keeps it; may hold any bytes
     uint32_t exe;               // path, in strings
     uint32_t cmdline;           // arguments joined by spaces, in strings
-    uint64_t rss;               // sum of the mappings' Rss, bytes; AS_UNKNOWN in a core
+    uint64_t rss;               // sum of the mappings' Rss, bytes; AS_UNKNOWN in a core, and until it is counted
     uint64_t swap;              // likewise
     bool residency_known;       // false: a gcore, or a core file that lost its holes
+    uint64_t anonymous_hint;    // a running process's as it was opened: about how much anonymous memory is resident,
+    uint64_t swap_hint;         // and about how much is swapped out (status, which lags); AS_UNKNOWN: not known
     const char *residency_note; // why residency is not, or not wholly, known; NULL when it is exact
     AS_VEC(struct as_mapping) mappings;
     AS_VEC(struct as_thread) threads;
@@ -156,7 +160,8 @@ struct as_target {
 };
 
 // Each returns a target to be closed with as_target_close, or NULL and `err`.
-// A process: AS_NO_TARGET (no such pid), AS_DENIED, AS_UNSUPPORTED (kernel thread, zombie, 32-bit). Does not stop it.
+// A process: AS_NO_TARGET (no such pid), AS_DENIED, AS_UNSUPPORTED (kernel thread, zombie, 32-bit). Does not stop it. What is
+// resident of its mappings is not known before ops->stop, stop_clean, fork or count.
 struct as_target *as_target_open_process(pid_t pid, struct as_error *err);
 // A core file of x86-64 or aarch64: AS_NO_TARGET, AS_BAD_INPUT (not a core, truncated), AS_UNSUPPORTED (32-bit, ...).
 // What of a truncated core's memory is missing reads as unreadable; no header at all of it is AS_BAD_INPUT.

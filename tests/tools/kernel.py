@@ -211,6 +211,14 @@ class Cgroup:
         with contextlib.suppress(OSError):  # EBUSY: it took what it could
             self.limit.write_text(str(size))
 
+    def peak(self) -> int:
+        """The most that it ever took, bytes."""
+        names = ("memory.peak", "memory.max_usage_in_bytes")  # version 2, since Linux 5.19, and version 1
+        found = [self.path / name for name in names if (self.path / name).exists()]
+        if not found:
+            raise NotAllowedError("this kernel does not tell a memory cgroup's peak")
+        return int(found[0].read_text())
+
     def __enter__(self) -> Cgroup:  # noqa: PYI034 - Self is younger than our oldest Python
         return self
 

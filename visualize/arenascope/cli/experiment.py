@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope experiment run | list | report`."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from arenascope.cli.experiment_progress import progress
+from arenascope.cli.progress import waiting
+from arenascope.errors import ArenascopeError, Code
+from arenascope.experiment import available, runner
+from arenascope.experiment import spec as specs
+from arenascope.experiment.reader import seconds
+from arenascope.experiment.store import Store
+from arenascope.text import count, plural, printable
+
+if TYPE_CHECKING:
+    Json = dict[str, Any]
+
+PAGE: Final = "report.html"
+COMMAND: Final = "arenascope.command"  # where the words behind "--" are kept
+
+
+class Behind(click.Command):
+    """A command that takes somebody's own command line behind "--"."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Set the words behind "--" aside."""
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta[COMMAND] = args[place + 1 :]
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+
+class Time(click.ParamType):
+    """A time: 50ms, 2s, 8m."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds."""
+        found = value if isinstance(value, float) else seconds(value)
+        if found is None:
+            self.fail(f"'{value}' is no time: write 50ms, 2s, 8m", param, ctx)
+        return float(found)
+
+
+@click.group()
+def experiment() -> None:
+    """Run the same workload under several allocator settings, and compare them.
+
+    A SPEC is a TOML file (docs/experiments.md) or the name of an experiment that comes with arenascope.
+    """
+
+
+@experiment.command(cls=Behind)
+@click.argument("spec", required=False)
+@click.option("-o", "--output", metavar="DIR", help="Where the results go; the default: NAME-results.")
+@click.option("--resume", metavar="DIR", help="Go on with results that are not complete. Takes no SPEC.")
+@click.option("--matrix", metavar="NAME", multiple=True, help="Run in these ready-made configurations instead.")
+@click.option("--only", metavar="NAMES", help="Only these configurations: plain,jemalloc.")
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a parameter of the workload.")
+@click.option("--repeats", type=click.IntRange(1), help="Runs of each configuration.")
+@click.option("--warmup", type=click.IntRange(0), help="Runs of each before those that count.")
+@click.option("--settle", metavar="TIME", help="How long to wait between the end of the work and the last look.")
+@click.option("--seed", type=click.IntRange(0), help="Of the random order.")
+@click.option("--timeout", metavar="TIME", help="How long one run may take.")
+@click.option("--max-time", type=Time(), help="Begin no run that would end later than this from now.")
+@click.option("--smoke", is_flag=True, help="The small size: does everything work?")
+@click.option("--retry", is_flag=True, help="With --resume: make failed runs again.")
+@click.option("--no-report", is_flag=True, help="Leave the page to `arenascope experiment report`.")
+def run(  # noqa: PLR0913, PLR0917 - one for each option
+    spec: str | None,
+    output: str | None,
+    resume: str | None,
+    matrix: tuple[str, ...],
+    only: str | None,
+    settings: tuple[str, ...],
+    repeats: int | None,
+    warmup: int | None,
+    settle: str | None,
+    seed: int | None,
+    timeout: str | None,
+    max_time: float | None,
+    *,
+    smoke: bool,
+    retry: bool,
+    no_report: bool,
+) -> int:
+    """Run an experiment: arenascope experiment run article.
+
+    One's own command under the standard configurations: arenascope experiment run --matrix standard -- COMMAND.
+    Ctrl-C keeps what is done; --resume goes on with it. Exit code 1 when runs failed.
+    """
+    command = click.get_current_context().meta.get(COMMAND, [])
+    if resume:
+        changed = (spec, output, matrix, only, settings, repeats, warmup, settle, seed, timeout, smoke or None, command)
+        if any(changed):
+            raise click.UsageError("--resume goes on with what was planned: only --max-time, --retry and --no-report fit")
+        store = Store(Path(resume))
+    else:
+        if retry:
+            raise click.UsageError("--retry needs --resume")
+        data, file, here = _data(spec, command, list(matrix))
+        how = {"repeats": repeats, "warmup": warmup, "settle": settle, "seed": seed, "timeout": timeout}
+        data = _changed(data, how, settings, list(matrix), smoke=smoke)
+        specs.parse(data, file, here)  # refuse it before anything else is made of it
+        data = specs.inline(data)
+        if only:
+            data = _only(data, only.split(","))
+        read = specs.parse(data, file, here)
+        left_out = _left_out(read, asked=bool(only))
+        for name, why in left_out.items():
+            click.echo(f"{name}: not available here: {printable(why)}", err=True)
+        store = Store.create(Path(output or f"{read.name}-results"), data, here, left_out)
+    return _run(store, max_time, retry=retry, page=not no_report)
+
+
+@experiment.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
+def list_(*, as_json: bool) -> None:
+    """List the experiments that come with arenascope, and the ready-made configurations."""
+    experiments, seen = [], {}
+    for name, path in specs.shipped().items():
+        read = specs.parse(specs.load(path), str(path), path.parent)
+        seen |= {each.name: (read, each) for each in read.configurations}
+        experiments.append({
+            "name": name,
+            "title": read.title,
+            "imitates": read.imitates,
+            "differs": read.differs,
+            "configurations": [each.name for each in read.configurations],
+            "missing": available.missing_for_workload(read),
+        })
+    everything = specs.of_command(["true"], list(specs.matrices()))
+    # Of those for one kind of program, whether they can be had is asked with the experiment that they are for.
+    general = specs.parse({**everything, "parameters": {"ruby": "ruby"}}, "configurations", specs.HERE)
+    configurations = [
+        {"name": each.name, "says": each.says, "missing": available.missing(general, each)}
+        for each in general.configurations
+    ]
+    told = {"experiments": experiments, "matrices": specs.matrices(), "configurations": configurations}
+    if as_json:
+        click.echo(json.dumps(told, indent=2, ensure_ascii=False).encode())
+        return
+    from arenascope.experiment.table import render_list  # noqa: PLC0415 - rich takes its time
+    from arenascope.render.terminal import console  # noqa: PLC0415
+
+    console().print(render_list(told))
+
+
+@experiment.command()
+@click.argument("results")
+@click.option("-o", "--output", metavar="FILE", help=f"Where to write the page; the default: RESULTS/{PAGE}.")
+@click.option("--no-maps", is_flag=True, help="Without a page for each run: its ledger and its map.")
+@click.option("--json", "as_json", is_flag=True, help="Print the analysis as JSON, and write no page.")
+def report(results: str, output: str | None, *, no_maps: bool, as_json: bool) -> None:
+    """Show what an experiment found: a table, and a page beside the results."""
+    store = Store(Path(results))
+    _show(store, Path(output) if output else store.folder / PAGE, maps=not no_maps, as_json=as_json)
+
+
+def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
+    made = runner.Outcome(0, 0, 0)
+    resume = f"arenascope experiment run --resume {store.folder}"
+    interrupted = False
+    try:
+        with progress(store.spec.title) as watcher:
+            made = runner.run(store, watcher, budget=budget, retry=retry)
+    except KeyboardInterrupt:
+        interrupted = True
+    if interrupted:
+        click.echo(f"Interrupted: what is done is kept in {store.folder}. To go on: {resume}", err=True)
+    elif made.left:
+        click.echo(f"The time is up, {plural(made.left, 'run')} short. To go on: {resume}", err=True)
+    if any(record["status"] == "ok" and not record["warmup"] for record in store.runs()):
+        _show(store, store.folder / PAGE if page and not interrupted else None, maps=True, as_json=False)
+    if interrupted:
+        return 128 + signal.SIGINT
+    if made.failed:
+        click.echo(f"{count(made.failed)} of {plural(made.made, 'run')} failed: see run.json in {store.folder}", err=True)
+        return Code.INTERNAL
+    return Code.OK
+
+
+def _show(store: Store, page: Path | None, *, maps: bool, as_json: bool) -> None:
+    # numpy, rich and matplotlib take their time: not for those who want something else.
+    from arenascope.experiment.analysis import analyse, as_values  # noqa: PLC0415
+    from arenascope.experiment.table import render  # noqa: PLC0415
+    from arenascope.render.terminal import console  # noqa: PLC0415
+
+    analysis = analyse(store)
+    if as_json:
+        click.echo(json.dumps(as_values(analysis), indent=2, ensure_ascii=False).encode())
+        return
+    console().print(render(analysis))
+    if page is not None:
+        from arenascope.cli.report import write  # noqa: PLC0415
+        from arenascope.experiment import maps as run_maps  # noqa: PLC0415
+        from arenascope.experiment.page import render as render_page  # noqa: PLC0415
+
+        if maps:
+            todo = run_maps.missing(store)
+            for index, folder in enumerate(todo, 1):
+                with waiting(f"drawing the map of {folder.name}, {index} of {len(todo)}"):
+                    run_maps.draw(folder, write)
+        write(str(page), render_page(analysis, store, run_maps.links(store, page.parent)))
+        click.echo(f"{page}: open it in a browser", err=True)
+
+
+def _data(name: str | None, command: list[str], matrix: list[str]) -> tuple[Json, str, Path]:
+    """The spec as read, its name in messages, and its directory."""
+    if command:
+        if name is not None:
+            raise click.UsageError(f"both a spec, '{name}', and a command behind -- were given: one of them is to be run")
+        return specs.of_command(command, matrix or ["standard"]), "command line", Path.cwd()
+    if name is None:
+        raise click.UsageError("name an experiment (`arenascope experiment list`), a spec, or a command behind --")
+    path = specs.find(name)
+    return specs.load(path), str(path), path.parent
+
+
+def _changed(data: Json, how: Json, settings: tuple[str, ...], matrix: list[str], *, smoke: bool) -> Json:
+    """The spec with what the command line says otherwise."""
+    if smoke:
+        data = specs.smoke(data)
+    changed = dict(data)
+    changed["experiment"] = {
+        **data.get("experiment", {}),
+        **{name: value for name, value in how.items() if value is not None},
+    }
+    if matrix:
+        changed["experiment"]["matrix"] = matrix
+        changed.pop("configuration", None)
+    parameters = dict(data.get("parameters", {}))
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or name not in parameters:
+            known = ", ".join(parameters) or "none"
+            raise click.UsageError(f"--set {setting}: write NAME=VALUE; this workload's parameters are: {known}")
+        parameters[name] = value
+    return {**changed, "parameters": parameters}
+
+
+def _only(data: Json, names: list[str]) -> Json:
+    """The spec with some of its configurations, or others that are ready-made."""
+    ready_made = {each["name"]: each for each in specs.ready_made(list(specs.matrices()))}
+    own = {each["name"]: each for each in data["configuration"]}
+    every = {**ready_made, **own}
+    for name in names:
+        if name not in every:
+            raise click.UsageError(f"--only: there is no configuration '{name}'; there are {', '.join(every)}")
+    how = dict(data["experiment"])
+    if how.get("baseline", next(iter(own))) not in names:
+        how["baseline"] = names[0]
+    # The baseline is the first that the spec names, so the spec's order stays.
+    order = [name for name in every if name in names]
+    return {**data, "experiment": how, "configuration": [every[name] for name in order]}
+
+
+def _left_out(spec: specs.Spec, *, asked: bool) -> dict[str, str]:
+    """Configurations that cannot be run here, and why; an error when that leaves nothing to compare."""
+    why = available.missing_for_workload(spec)
+    if why:
+        raise ArenascopeError(Code.UNSUPPORTED, f"{spec.name}: not available here: {why}")
+    missing = {each.name: available.missing(spec, each) for each in spec.configurations}
+    left_out = {name: why for name, why in missing.items() if why}
+    if left_out and (asked or spec.baseline in left_out):
+        name = spec.baseline if spec.baseline in left_out else next(iter(left_out))
+        raise ArenascopeError(Code.UNSUPPORTED, f"{name}: not available here: {left_out[name]}")
+    return left_out

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""How far an experiment is: a bar with the time left where somebody watches, else a line for each run."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from arenascope.render.terminal import console
+from arenascope.text import printable, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from arenascope.experiment.plan import Planned
+    from arenascope.experiment.runner import Watcher
+
+    Json = dict[str, Any]
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Watcher]:
+    """Who is told how far it is."""
+    err = console(stderr=True)
+    if not err.is_terminal:
+        yield _Lines()
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}", markup=False),
+    )
+    with Progress(*columns, console=err, transient=True) as bar:
+        yield _Bar(bar, title)
+
+
+class _Lines:
+    def begins(self, planned: Planned, done: int, total: int, left: float | None) -> None:
+        pass
+
+    def ends(self, planned: Planned, record: Json) -> None:
+        click.echo(_line(planned, record), err=True)
+
+
+class _Bar:
+    def __init__(self, bar: Progress, title: str) -> None:
+        self._bar = bar
+        self._task = bar.add_task(printable(title), total=None, left="")
+
+    def begins(self, planned: Planned, done: int, total: int, left: float | None) -> None:
+        words = "" if left is None else f"about {_clock(left)} left"
+        self._bar.update(
+            self._task, completed=done, total=total, left=words, description=f"{planned.configuration:16}"
+        )
+
+    def ends(self, planned: Planned, record: Json) -> None:
+        self._bar.advance(self._task)
+        self._bar.console.print(_line(planned, record), soft_wrap=True)
+
+
+def _line(planned: Planned, record: Json) -> str:
+    words = f"{planned.number:3} {planned.configuration:16} {'warm-up' if planned.warmup else ''}"
+    if record["status"] != "ok":
+        return f"{words} failed: {printable(record['reason'].splitlines()[0])}"
+    metrics = record["metrics"]
+    cpu = "" if metrics["cpu"] is None else f"{metrics['cpu']:.2f} s CPU, "
+    noise = ", noisy" if record["machine"]["noisy"] else ""
+    average, end = size(metrics["rss_average"]), size(metrics["rss_end"])
+    return f"{words} Rss {average} on average, {end} at the end, {cpu}{metrics['wall']:.2f} s{noise}"
+
+
+def _clock(time: float) -> str:
+    return f"{time:.0f} s" if time < 100 else f"{time / 60:.0f} min"  # noqa: PLR2004 - as people say it

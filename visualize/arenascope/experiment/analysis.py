@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: MIT
+"""What the results say: each configuration's figures, which can be told apart, what they cost, and what to do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from arenascope.errors import ArenascopeError, Code
+from arenascope.experiment.look import LEDGER
+from arenascope.experiment.statistics import Difference, Estimate, compare, estimate
+
+if TYPE_CHECKING:
+    from arenascope.experiment.plan import Planned
+    from arenascope.experiment.spec import Spec
+    from arenascope.experiment.store import Store
+
+    Json = dict[str, Any]
+
+CPU: Final = "cpu"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A configuration, and what its runs came to. Warm-ups and failed runs count for nothing."""
+
+    name: str
+    says: str
+    runs: int
+    failed: int
+    noisy: int
+    figures: dict[str, list[float]]  # of each run that has the figure, in their order
+    estimates: dict[str, Estimate]
+    median_run: Planned | None  # the one in the middle, by the memory compared
+    ledger: Json | None  # the summary of that run
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The memory at a point of the work: name → configuration → estimate."""
+
+    name: str
+    held: dict[str, Estimate]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """All of it."""
+
+    spec: Spec
+    machine: Json
+    left_out: dict[str, str]
+    rows: list[Row]
+    memory: str  # the figure compared: "rss_average"
+    kind: str  # "rss", or "pss" where several processes share pages
+    differences: dict[str, dict[tuple[str, str], Difference]]  # of that and of CPU: (a, b) → b - a
+    front: list[str]  # no other is better in one of the two and no worse in the other
+    marks: list[Mark]
+    made: int
+    planned: int
+
+    def row(self, name: str) -> Row:
+        """The row of a configuration."""
+        return next(each for each in self.rows if each.name == name)
+
+    def difference(self, figure: str, a: str, b: str) -> Difference | None:
+        """How b differs from a; None where one of them has no such figure."""
+        return self.differences[figure].get((a, b))
+
+    def better(self, figure: str, a: str, b: str) -> bool:
+        """Whether a can be told to be below b."""
+        difference = self.difference(figure, b, a)
+        return difference is not None and difference.apart and difference.median < 0
+
+    def alike(self, figure: str) -> list[tuple[str, str]]:
+        """Pairs that cannot be told apart."""
+        names = [row.name for row in self.rows]
+        found = self.differences[figure]
+        return [
+            (a, b)
+            for index, a in enumerate(names)
+            for b in names[index + 1 :]
+            if (a, b) in found and not found[a, b].apart
+        ]
+
+
+def analyse(store: Store) -> Analysis:
+    """Everything from a results directory, complete or not."""
+    spec, plan = store.spec, {each.number: each for each in store.plan}
+    records = store.runs()
+    counted = [record for record in records if not record["warmup"]]
+    if not any(record["status"] == "ok" for record in counted):
+        raise ArenascopeError(
+            Code.NO_TARGET, f"'{store.folder}' has no run yet that was made and counts{_reason(counted)}"
+        )
+    several = any(record["sampling"]["processes"] > 1 for record in counted if record["status"] == "ok")
+    kind = "pss" if several else "rss"
+    memory = f"{kind}_{spec.memory}"
+    if not any(record["metrics"].get(memory) is not None for record in counted):
+        memory = f"{kind}_average"  # a program that ends by itself never settles
+    rows = []
+    for configuration in spec.configurations:
+        own = [record for record in counted if record["configuration"] == configuration.name]
+        if own:
+            rows.append(_row(configuration.name, configuration.says, own, memory, plan, store))
+    differences = {figure: _differences(rows, figure) for figure in (memory, CPU)}
+    analysis = Analysis(
+        spec=spec,
+        machine=store.about["machine"],
+        left_out=store.left_out,
+        rows=rows,
+        memory=memory,
+        kind=kind,
+        differences=differences,
+        front=[],
+        marks=_marks(counted, kind),
+        made=len(records),
+        planned=len(plan),
+    )
+    analysis.front.extend(_front(analysis))
+    return analysis
+
+
+def as_values(analysis: Analysis) -> Json:
+    """The analysis as JSON (docs/experiments.md)."""
+    from arenascope.experiment.verdict import verdict  # noqa: PLC0415 - stands to the right of this
+
+    return {
+        "schema": "arenascope.analysis/1",
+        "name": analysis.spec.name,
+        "machine": analysis.machine,
+        "left_out": analysis.left_out,
+        "runs": {"made": analysis.made, "planned": analysis.planned},
+        "memory": analysis.memory,
+        "configurations": [
+            {
+                "name": row.name,
+                "runs": row.runs,
+                "failed": row.failed,
+                "noisy": row.noisy,
+                "figures": {name: each._asdict() for name, each in row.estimates.items()},
+                "ledger": row.ledger["ledger"] if row.ledger else None,
+            }
+            for row in analysis.rows
+        ],
+        "differences": {
+            figure: [{"a": a, "b": b, **each._asdict()} for (a, b), each in pairs.items()]
+            for figure, pairs in analysis.differences.items()
+        },
+        "marks": [
+            {"name": mark.name, "held": {name: each._asdict() for name, each in mark.held.items()}}
+            for mark in analysis.marks
+        ],
+        "front": analysis.front,
+        "verdict": verdict(analysis)._asdict(),
+    }
+
+
+def _row(name: str, says: str, records: list[Json], memory: str, plan: dict[int, Planned], store: Store) -> Row:
+    good = [record for record in records if record["status"] == "ok"]
+    figures: dict[str, list[float]] = {}
+    for record in good:
+        for figure, value in record["metrics"].items():
+            if value is not None:
+                figures.setdefault(figure, []).append(value)
+    middle = _middle(good, memory)
+    planned = plan[middle["number"]] if middle else None
+    return Row(
+        name=name,
+        says=says,
+        runs=len(good),
+        failed=len(records) - len(good),
+        noisy=sum(record["machine"]["noisy"] for record in good),
+        figures=figures,
+        estimates={figure: estimate(values) for figure, values in figures.items()},
+        median_run=planned,
+        ledger=_ledger(store, planned) if planned else None,
+    )
+
+
+def _middle(good: list[Json], memory: str) -> Json | None:
+    """The run whose memory is nearest to the median."""
+    known = [record for record in good if record["metrics"].get(memory) is not None]
+    if not known:
+        return None
+    middle = median(record["metrics"][memory] for record in known)
+    return min(known, key=lambda record: abs(record["metrics"][memory] - middle))
+
+
+def _ledger(store: Store, planned: Planned) -> Json | None:
+    path = store.run_folder(planned) / LEDGER
+    try:
+        found: Json = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ArenascopeError(Code.BAD_INPUT, f"{path}: not JSON: {error}") from error
+    return found
+
+
+def _differences(rows: list[Row], figure: str) -> dict[tuple[str, str], Difference]:
+    having = [row for row in rows if row.figures.get(figure)]
+    made = {}
+    for index, a in enumerate(having):
+        for b in having[index + 1 :]:
+            found = compare(a.figures[figure], b.figures[figure])
+            made[a.name, b.name] = found
+            low, high = (None if each is None else -each for each in (found.high, found.low))
+            made[b.name, a.name] = Difference(-found.median, low, high, found.chance, found.apart)
+    return made
+
+
+def _front(analysis: Analysis) -> list[str]:
+    figures = (analysis.memory, CPU)
+    names = [row.name for row in analysis.rows if all(row.figures.get(figure) for figure in figures)]
+
+    def dominates(a: str, b: str) -> bool:
+        better = [analysis.better(figure, a, b) for figure in figures]
+        worse = [analysis.better(figure, b, a) for figure in figures]
+        return any(better) and not any(worse)
+
+    return [name for name in names if not any(dominates(other, name) for other in names)]
+
+
+def _marks(records: list[Json], kind: str) -> list[Mark]:
+    found: dict[str, dict[str, list[float]]] = {}
+    for record in records:
+        if record["status"] == "ok":
+            for mark in record["marks"]:
+                found.setdefault(mark["name"], {}).setdefault(record["configuration"], []).append(mark[kind])
+    return [
+        Mark(name, {configuration: estimate(values) for configuration, values in held.items()})
+        for name, held in found.items()
+    ]
+
+
+def _reason(records: list[Json]) -> str:
+    return f"; the first failed: {records[0]['reason']}" if records else ""

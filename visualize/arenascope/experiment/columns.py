@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""The columns of the comparison: one list for the terminal and the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from arenascope.experiment.analysis import CPU
+from arenascope.text import size
+
+if TYPE_CHECKING:
+    from arenascope.experiment.analysis import Analysis, Row
+    from arenascope.experiment.statistics import Estimate
+
+
+class Column(NamedTuple):
+    """A figure and how it is shown."""
+
+    title: str
+    name: str  # of the figure; a memory's begins with "_"
+    unit: str  # "bytes", "s", "ms", "" (a count), "/s"
+    terminal: bool = True  # has a column there too, where there is little room
+
+    def figure(self, kind: str) -> str:
+        """The figure's name, given which kind of memory is compared."""
+        return kind + self.name if self.name.startswith("_") else self.name
+
+
+COLUMNS: Final = (
+    Column("average", "_average", "bytes"),
+    Column("peak", "_peak", "bytes"),
+    Column("end", "_end", "bytes"),
+    Column("settled", "_settled", "bytes"),
+    Column("swap at end", "swap_end", "bytes", terminal=False),
+    Column("CPU", CPU, "s"),
+    Column("user", "cpu_user", "s", terminal=False),
+    Column("system", "cpu_system", "s", terminal=False),
+    Column("wall", "wall", "s"),
+    Column("faults", "minor_faults", ""),
+    Column("major faults", "major_faults", "", terminal=False),
+    Column("operations", "throughput", "/s"),
+    Column("p50", "p50_ms", "ms", terminal=False),
+    Column("p99", "p99_ms", "ms"),
+)
+
+
+def shown(value: float | None, unit: str) -> str:
+    """A figure for people."""
+    if value is None:
+        return ""
+    if unit == "bytes":
+        return size(round(value)).replace("iB", "i")
+    if unit == "s":
+        return f"{value:.2f} s"
+    if unit == "ms":
+        return f"{value:.2f} ms"
+    counted = f"{value / 1000:,.0f} k" if value >= 10_000 else f"{value:,.0f}"  # noqa: PLR2004 - four digits are enough
+    return counted + unit
+
+
+def interval(estimate: Estimate, unit: str) -> str:
+    """An estimate's interval, as "a – b"; empty where there is none."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"{shown(estimate.low, unit)} – {shown(estimate.high, unit)}"
+
+
+def is_alike(analysis: Analysis, row: Row, column: Column) -> bool:
+    """Whether a configuration cannot be told from the baseline, of the two figures that are compared."""
+    figure = column.figure(analysis.kind)
+    if figure not in analysis.differences:
+        return False
+    difference = analysis.difference(figure, analysis.spec.baseline, row.name)
+    return difference is not None and not difference.apart
+
+
+def used(analysis: Analysis) -> list[Column]:
+    """The columns that have anything in them."""
+    return [each for each in COLUMNS if any(each.figure(analysis.kind) in row.estimates for row in analysis.rows)]
+
+
+def cell(analysis: Analysis, row: Row, column: Column) -> str:
+    """A median, and below it its interval."""
+    estimate = row.estimates.get(column.figure(analysis.kind))
+    if estimate is None:
+        return ""
+    mark = "~" if is_alike(analysis, row, column) else ""
+    return f"{mark}{shown(estimate.median, column.unit)}\n{interval(estimate, column.unit)}".strip()
+
+
+def marks_table(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
+    """The memory at marks: a header, and a line for each configuration."""
+    header = ["", *(mark.name for mark in analysis.marks)]
+    lines = []
+    for row in analysis.rows:
+        held = [mark.held.get(row.name) for mark in analysis.marks]
+        lines.append([row.name, *("" if each is None else shown(each.median, "bytes") for each in held)])
+    return header, lines

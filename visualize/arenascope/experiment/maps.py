@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""A page for each run: its ledger and its map, beside its other files."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from arenascope.capture import capture
+from arenascope.experiment.look import DUMP
+from arenascope.report.html import render
+from arenascope.report.model import build
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from arenascope.experiment.store import Store
+
+MAP: Final = "map.html"
+
+
+def missing(store: Store) -> list[Path]:
+    """The directories of runs that have a dump and no page yet."""
+    return [folder for _, folder in _with_dump(store) if not (folder / MAP).exists()]
+
+
+def draw(folder: Path, write: Callable[[str, str], None]) -> None:
+    """Write the page of one run; `write` puts a text into a file."""
+    write(str(folder / MAP), render(build([capture(str(folder / DUMP))])))
+
+
+def links(store: Store, base: Path) -> dict[int, str]:
+    """Number of the run → its page, as seen from a page in `base`."""
+    return {
+        number: os.path.relpath(folder / MAP, base)
+        for number, folder in _with_dump(store)
+        if (folder / MAP).exists()
+    }
+
+
+def _with_dump(store: Store) -> Iterator[tuple[int, Path]]:
+    for planned in store.plan:
+        folder = store.run_folder(planned)
+        if (folder / DUMP).exists():
+            yield planned.number, folder

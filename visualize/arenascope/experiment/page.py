@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""The page of an experiment: one file, complete but for the links to each run's map, and without any script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from arenascope import __version__
+from arenascope.experiment import charts
+from arenascope.experiment.analysis import CPU
+from arenascope.experiment.columns import interval, is_alike, marks_table, shown, used
+from arenascope.experiment.verdict import verdict
+from arenascope.report.charts import for_page
+from arenascope.report.colours import LOOKS
+from arenascope.report.html import STATIC
+from arenascope.report.words import ROWS
+from arenascope.text import printable, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from arenascope.experiment.analysis import Analysis
+    from arenascope.experiment.store import Store
+
+    Json = dict[str, Any]
+
+HERE: Final = Path(__file__).parent
+
+
+def render(analysis: Analysis, store: Store, links: dict[int, str]) -> str:
+    """The whole file. `links`: number of a run → its map."""
+    style = _style()
+    told = hashlib.sha256(style.encode()).digest()
+    policy = f"default-src 'none'; style-src 'sha256-{base64.b64encode(told).decode()}'; base-uri 'none'; form-action 'none'"
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("experiment.html.j2").render(
+        policy=policy,
+        style=Markup(style),  # noqa: S704 - ours
+        version=__version__,
+        spec=analysis.spec,
+        verdict=verdict(analysis),
+        charts=dict(_charts(analysis, store)),
+        columns=[column.title for column in used(analysis)],
+        rows=list(_rows(analysis)),
+        ledger=_ledger(analysis),
+        marks=marks_table(analysis) if analysis.marks else None,
+        alike={_called(figure): analysis.alike(figure) for figure in (analysis.memory, CPU)},
+        runs=list(_runs(analysis, store, links)),
+        settings=list(_settings(analysis)),
+        left_out={name: printable(why) for name, why in analysis.left_out.items()},
+        machine=_machine(analysis.machine),
+    )
+
+
+def _charts(analysis: Analysis, store: Store) -> Iterator[tuple[str, Markup | None]]:
+    drawn = {
+        "time": (charts.over_time(analysis, store), "Memory over time, for each configuration"),
+        "trade": (charts.trade_off(analysis), "Memory against processor time, for each configuration"),
+        "ledger": (charts.ledgers(analysis), "What was resident in the end, for each configuration"),
+        "marks": (charts.marks(analysis), "Memory at points of the work, for each configuration"),
+    }
+    for name, (figure, title) in drawn.items():
+        # matplotlib escapes what it draws.
+        yield name, Markup(for_page(figure, name, title)) if figure else None  # noqa: S704
+
+
+def _rows(analysis: Analysis) -> Iterator[Json]:
+    for row in analysis.rows:
+        cells = []
+        for column in used(analysis):
+            estimate = row.estimates.get(column.figure(analysis.kind))
+            cells.append(
+                None
+                if estimate is None
+                else {
+                    "median": shown(estimate.median, column.unit),
+                    "interval": interval(estimate, column.unit),
+                    "alike": is_alike(analysis, row, column),
+                }
+            )
+        front = row.name in analysis.front
+        yield {"name": row.name, "runs": row.runs, "failed": row.failed, "front": front, "cells": cells}
+
+
+def _ledger(analysis: Analysis) -> Json | None:
+    """What was resident, as a table: the rows that hold something anywhere."""
+    looked = [row for row in analysis.rows if row.ledger]
+    if not looked:
+        return None
+    ledgers = [row.ledger["ledger"] for row in looked if row.ledger]
+    titles = {row.name: row.title for row in ROWS}
+    names = [name for name in ledgers[0] if any(ledger.get(name) != 0 for ledger in ledgers)]
+    allocators = [row.ledger["allocator"]["malloc"] for row in looked if row.ledger]
+    return {
+        "header": [row.name for row in looked],
+        "allocators": allocators,
+        "lines": [(titles.get(name, name), [size(ledger.get(name)) for ledger in ledgers]) for name in names],
+    }
+
+
+def _runs(analysis: Analysis, store: Store, links: dict[int, str]) -> Iterator[Json]:
+    plan = {each.number: each for each in store.plan}
+    for record in store.runs():
+        metrics, others = record["metrics"], record["machine"]["others_cpu"]
+        state = "warm-up" if record["warmup"] else record["status"]
+        yield {
+            "number": record["number"],
+            "configuration": record["configuration"],
+            "state": state,
+            "reason": printable((record["reason"] or "").partition("\n")[0]),
+            "memory": shown(metrics.get(analysis.memory), "bytes"),
+            "cpu": shown(metrics.get(CPU), "s"),
+            "others": "" if others is None else f"{100 * others:.0f} %",
+            "noisy": record["machine"]["noisy"],
+            "map": links.get(record["number"]),
+            "median": any(row.median_run == plan[record["number"]] for row in analysis.rows),
+        }
+
+
+def _settings(analysis: Analysis) -> Iterator[tuple[str, str, str]]:
+    for row in analysis.rows:
+        each = analysis.spec.configuration(row.name)
+        set_here = [f"{name}={value}" for name, value in each.env.items()]
+        if each.preload:
+            set_here.append(f"LD_PRELOAD={':'.join(each.preload)}")
+        set_here += [f"{name} = {value}" for name, value in each.parameters.items()]
+        yield row.name, each.says, " ".join([*set_here, *each.wrapper])
+
+
+def _machine(machine: Json) -> list[tuple[str, str]]:
+    sizes = {"memory", "swap"}
+    return [
+        (name.replace("_", " "), size(value) if name in sizes else printable(str(value)))
+        for name, value in machine.items()
+        if value is not None
+    ]
+
+
+def _called(figure: str) -> str:
+    return "processor time" if figure == CPU else "memory"
+
+
+def _style() -> str:
+    """The report's style sheet and its colours, and what only this page has."""
+    colours = "".join(f"--{colour.name.lower().replace('_', '-')}:{look.phusion};" for colour, look in LOOKS.items())
+    own = (HERE / "templates" / "experiment.css").read_text(encoding="utf-8")
+    return f":root{{{colours}}}\n{(STATIC / 'report.css').read_text(encoding='utf-8')}{own}"
