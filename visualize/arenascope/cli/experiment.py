@@ -38,19 +38,6 @@ class Behind(click.Command):
         return super().parse_args(ctx, args)
 
 
-class Time(click.ParamType):
-    """A time: 50ms, 2s, 8m."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds."""
-        found = value if isinstance(value, float) else seconds(value)
-        if found is None:
-            self.fail(f"'{value}' is no time: write 50ms, 2s, 8m", param, ctx)
-        return float(found)
-
-
 @click.group()
 def experiment() -> None:
     """Run the same workload under several allocator settings, and compare them.
@@ -71,7 +58,7 @@ def experiment() -> None:
 @click.option("--settle", metavar="TIME", help="How long to wait between the end of the work and the last look.")
 @click.option("--seed", type=click.IntRange(0), help="Of the random order.")
 @click.option("--timeout", metavar="TIME", help="How long one run may take.")
-@click.option("--max-time", type=Time(), help="Begin no run that would end later than this from now.")
+@click.option("--max-time", metavar="TIME", help="Begin no run that would end later than this from now.")
 @click.option("--smoke", is_flag=True, help="The small size: does everything work?")
 @click.option("--retry", is_flag=True, help="With --resume: make failed runs again.")
 @click.option("--no-report", is_flag=True, help="Leave the page to `arenascope experiment report`.")
@@ -87,7 +74,7 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     settle: str | None,
     seed: int | None,
     timeout: str | None,
-    max_time: float | None,
+    max_time: str | None,
     *,
     smoke: bool,
     retry: bool,
@@ -99,10 +86,15 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     Ctrl-C keeps what is done; --resume goes on with it. Exit code 1 when runs failed.
     """
     command = click.get_current_context().meta.get(COMMAND, [])
+    budget = None if max_time is None else seconds(max_time)
+    if max_time is not None and budget is None:
+        raise click.UsageError(f"--max-time {max_time} is no time: write 50s, 8m, 1h")
     if resume:
         changed = (spec, output, matrix, only, settings, repeats, warmup, settle, seed, timeout, smoke or None, command)
         if any(changed):
-            raise click.UsageError("--resume goes on with what was planned: only --max-time, --retry and --no-report fit")
+            raise click.UsageError(
+                "--resume goes on with what was planned: only --max-time, --retry and --no-report fit"
+            )
         store = Store(Path(resume))
     else:
         if retry:
@@ -119,28 +111,28 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
         for name, why in left_out.items():
             click.echo(f"{name}: not available here: {printable(why)}", err=True)
         store = Store.create(Path(output or f"{read.name}-results"), data, here, left_out)
-    return _run(store, max_time, retry=retry, page=not no_report)
+    return _run(store, budget, retry=retry, page=not no_report)
 
 
 @experiment.command(name="list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
 def list_(*, as_json: bool) -> None:
     """List the experiments that come with arenascope, and the ready-made configurations."""
-    experiments, seen = [], {}
+    experiments = []
     for name, path in specs.shipped().items():
         read = specs.parse(specs.load(path), str(path), path.parent)
-        seen |= {each.name: (read, each) for each in read.configurations}
-        experiments.append({
-            "name": name,
-            "title": read.title,
-            "imitates": read.imitates,
-            "differs": read.differs,
-            "configurations": [each.name for each in read.configurations],
-            "missing": available.missing_for_workload(read),
-        })
-    everything = specs.of_command(["true"], list(specs.matrices()))
-    # Of those for one kind of program, whether they can be had is asked with the experiment that they are for.
-    general = specs.parse({**everything, "parameters": {"ruby": "ruby"}}, "configurations", specs.HERE)
+        experiments.append(
+            {
+                "name": name,
+                "title": read.title,
+                "imitates": read.imitates,
+                "differs": read.differs,
+                "configurations": [each.name for each in read.configurations],
+                "missing": available.missing_for_workload(read),
+            }
+        )
+    everything = {**specs.of_command(["true"], list(specs.matrices())), "parameters": {"ruby": "ruby"}}
+    general = specs.parse(everything, "configurations", specs.HERE)
     configurations = [
         {"name": each.name, "says": each.says, "missing": available.missing(general, each)}
         for each in general.configurations
@@ -184,7 +176,9 @@ def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
     if interrupted:
         return 128 + signal.SIGINT
     if made.failed:
-        click.echo(f"{count(made.failed)} of {plural(made.made, 'run')} failed: see run.json in {store.folder}", err=True)
+        click.echo(
+            f"{count(made.failed)} of {plural(made.made, 'run')} failed: see run.json in {store.folder}", err=True
+        )
         return Code.INTERNAL
     return Code.OK
 
@@ -218,7 +212,9 @@ def _data(name: str | None, command: list[str], matrix: list[str]) -> tuple[Json
     """The spec as read, its name in messages, and its directory."""
     if command:
         if name is not None:
-            raise click.UsageError(f"both a spec, '{name}', and a command behind -- were given: one of them is to be run")
+            raise click.UsageError(
+                f"both a spec, '{name}', and a command behind -- were given: one of them is to be run"
+            )
         return specs.of_command(command, matrix or ["standard"]), "command line", Path.cwd()
     if name is None:
         raise click.UsageError("name an experiment (`arenascope experiment list`), a spec, or a command behind --")

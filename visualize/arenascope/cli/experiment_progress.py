@@ -53,9 +53,7 @@ class _Bar:
 
     def begins(self, planned: Planned, done: int, total: int, left: float | None) -> None:
         words = "" if left is None else f"about {_clock(left)} left"
-        self._bar.update(
-            self._task, completed=done, total=total, left=words, description=f"{planned.configuration:16}"
-        )
+        self._bar.update(self._task, completed=done, total=total, left=words, description=f"{planned.configuration:16}")
 
     def ends(self, planned: Planned, record: Json) -> None:
         self._bar.advance(self._task)

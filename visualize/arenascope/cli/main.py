@@ -13,6 +13,7 @@ import click
 from arenascope import __version__
 from arenascope.cli.doctor import doctor
 from arenascope.cli.dump import dump
+from arenascope.cli.experiment import experiment
 from arenascope.cli.report import report
 from arenascope.cli.summary import summary
 from arenascope.errors import ArenascopeError, Code
@@ -34,6 +35,7 @@ def cli() -> None:
 cli.add_command(report)
 cli.add_command(summary)
 cli.add_command(dump)
+cli.add_command(experiment)
 cli.add_command(doctor)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""As much of ELF as it takes to read a build-id."""
+"""As much of ELF as it takes to read a build-id, or for which machine a file is."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ PT_NOTE: Final = 4
 NT_GNU_BUILD_ID: Final = 3
 ELF64_LITTLE: Final = b"\x7fELF\x02\x01"
 MOST_NOTES: Final = 1 << 20  # bytes; a libc's are some hundred
+
+
+def machine(path: Path) -> bytes | None:
+    """What says for which machine an ELF file is: class, byte order and e_machine; None when it is no such file."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(20)
+    except OSError:
+        return None
+    return head[4:6] + head[18:20] if head.startswith(b"\x7fELF") else None
 
 
 def build_id(path: Path) -> str | None:

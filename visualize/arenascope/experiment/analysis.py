@@ -14,7 +14,7 @@ from arenascope.experiment.statistics import Difference, Estimate, compare, esti
 
 if TYPE_CHECKING:
     from arenascope.experiment.plan import Planned
-    from arenascope.experiment.spec import Spec
+    from arenascope.experiment.spec import Configuration, Spec
     from arenascope.experiment.store import Store
 
     Json = dict[str, Any]
@@ -88,7 +88,7 @@ class Analysis:
 
 def analyse(store: Store) -> Analysis:
     """Everything from a results directory, complete or not."""
-    spec, plan = store.spec, {each.number: each for each in store.plan}
+    spec = store.spec
     records = store.runs()
     counted = [record for record in records if not record["warmup"]]
     if not any(record["status"] == "ok" for record in counted):
@@ -104,7 +104,7 @@ def analyse(store: Store) -> Analysis:
     for configuration in spec.configurations:
         own = [record for record in counted if record["configuration"] == configuration.name]
         if own:
-            rows.append(_row(configuration.name, configuration.says, own, memory, plan, store))
+            rows.append(_row(configuration, own, memory, store))
     differences = {figure: _differences(rows, figure) for figure in (memory, CPU)}
     analysis = Analysis(
         spec=spec,
@@ -117,7 +117,7 @@ def analyse(store: Store) -> Analysis:
         front=[],
         marks=_marks(counted, kind),
         made=len(records),
-        planned=len(plan),
+        planned=len(store.plan),
     )
     analysis.front.extend(_front(analysis))
     return analysis
@@ -158,7 +158,7 @@ def as_values(analysis: Analysis) -> Json:
     }
 
 
-def _row(name: str, says: str, records: list[Json], memory: str, plan: dict[int, Planned], store: Store) -> Row:
+def _row(configuration: Configuration, records: list[Json], memory: str, store: Store) -> Row:
     good = [record for record in records if record["status"] == "ok"]
     figures: dict[str, list[float]] = {}
     for record in good:
@@ -166,10 +166,10 @@ def _row(name: str, says: str, records: list[Json], memory: str, plan: dict[int,
             if value is not None:
                 figures.setdefault(figure, []).append(value)
     middle = _middle(good, memory)
-    planned = plan[middle["number"]] if middle else None
+    planned = store.plan[middle["number"]] if middle else None
     return Row(
-        name=name,
-        says=says,
+        name=configuration.name,
+        says=configuration.says,
         runs=len(good),
         failed=len(records) - len(good),
         noisy=sum(record["machine"]["noisy"] for record in good),

@@ -26,12 +26,13 @@ class Column(NamedTuple):
         return kind + self.name if self.name.startswith("_") else self.name
 
 
+SWAP: Final = "swap_end"
 COLUMNS: Final = (
     Column("average", "_average", "bytes"),
     Column("peak", "_peak", "bytes"),
     Column("end", "_end", "bytes"),
     Column("settled", "_settled", "bytes"),
-    Column("swap at end", "swap_end", "bytes", terminal=False),
+    Column("swap at end", SWAP, "bytes", terminal=False),
     Column("CPU", CPU, "s"),
     Column("user", "cpu_user", "s", terminal=False),
     Column("system", "cpu_system", "s", terminal=False),
@@ -59,10 +60,10 @@ def shown(value: float | None, unit: str) -> str:
 
 
 def interval(estimate: Estimate, unit: str) -> str:
-    """An estimate's interval, as "a – b"; empty where there is none."""
+    """An estimate's interval, as "a to b"; empty where there is none."""
     if estimate.low is None or estimate.high is None:
         return ""
-    return f"{shown(estimate.low, unit)} – {shown(estimate.high, unit)}"
+    return f"{shown(estimate.low, unit)} to {shown(estimate.high, unit)}"
 
 
 def is_alike(analysis: Analysis, row: Row, column: Column) -> bool:
@@ -75,17 +76,38 @@ def is_alike(analysis: Analysis, row: Row, column: Column) -> bool:
 
 
 def used(analysis: Analysis) -> list[Column]:
-    """The columns that have anything in them."""
-    return [each for each in COLUMNS if any(each.figure(analysis.kind) in row.estimates for row in analysis.rows)]
+    """The columns that have anything in them; swap only where there was some."""
+    found = []
+    for column in COLUMNS:
+        figure = column.figure(analysis.kind)
+        values = [value for row in analysis.rows for value in row.figures.get(figure, [])]
+        if values and (figure != SWAP or any(values)):
+            found.append(column)
+    return found
 
 
 def cell(analysis: Analysis, row: Row, column: Column) -> str:
-    """A median, and below it its interval."""
+    """A median, and below it its interval; without the unit, which stands in `heading`."""
     estimate = row.estimates.get(column.figure(analysis.kind))
     if estimate is None:
         return ""
     mark = "~" if is_alike(analysis, row, column) else ""
-    return f"{mark}{shown(estimate.median, column.unit)}\n{interval(estimate, column.unit)}".strip()
+    middle = f"{mark}{bare(estimate.median, column.unit)}"
+    if estimate.low is None or estimate.high is None:
+        return middle
+    return f"{middle}\n{bare(estimate.low, column.unit)}-{bare(estimate.high, column.unit)}"
+
+
+def heading(column: Column) -> str:
+    """The title of a column, and its unit."""
+    unit = {"bytes": "MiB", "/s": "k/s", "": "k"}.get(column.unit, column.unit)
+    return f"{column.title}\n{unit}"
+
+
+def bare(value: float, unit: str) -> str:
+    """A number with at least three digits, of the unit that the heading says."""
+    scaled = value / {"bytes": 1 << 20, "/s": 1000, "": 1000}.get(unit, 1)
+    return f"{scaled:,.0f}" if scaled >= 100 else f"{scaled:.1f}" if scaled >= 10 else f"{scaled:.2f}"  # noqa: PLR2004
 
 
 def marks_table(analysis: Analysis) -> tuple[list[str], list[list[str]]]:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
 from arenascope.capture import run_arenadump
 from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError
+from arenascope.experiment.files import write_json
 from arenascope.summary import summarize
 
 if TYPE_CHECKING:
@@ -25,5 +25,5 @@ def take(pid: int, folder: Path) -> str | None:
         summary = summarize(Dump(str(folder / DUMP)), from_dump=False)
     except ArenascopeError as error:
         return str(error)
-    (folder / LEDGER).write_text(json.dumps(summary, ensure_ascii=False), encoding="utf-8")
+    write_json(folder / LEDGER, summary)
     return None

@@ -33,9 +33,7 @@ def draw(folder: Path, write: Callable[[str, str], None]) -> None:
 def links(store: Store, base: Path) -> dict[int, str]:
     """Number of the run → its page, as seen from a page in `base`."""
     return {
-        number: os.path.relpath(folder / MAP, base)
-        for number, folder in _with_dump(store)
-        if (folder / MAP).exists()
+        number: os.path.relpath(folder / MAP, base) for number, folder in _with_dump(store) if (folder / MAP).exists()
     }
 
 

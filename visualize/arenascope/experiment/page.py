@@ -37,7 +37,9 @@ def render(analysis: Analysis, store: Store, links: dict[int, str]) -> str:
     """The whole file. `links`: number of a run → its map."""
     style = _style()
     told = hashlib.sha256(style.encode()).digest()
-    policy = f"default-src 'none'; style-src 'sha256-{base64.b64encode(told).decode()}'; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{base64.b64encode(told).decode()}'; base-uri 'none'; form-action 'none'"
+    )
     environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,

@@ -9,9 +9,8 @@ Lines that begin with "arenascope " are for us (docs/experiments.md):
 
 from __future__ import annotations
 
+import contextlib
 import os
-import queue
-import resource
 import signal
 import subprocess
 import threading
@@ -19,8 +18,11 @@ import time
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.errors import ArenascopeError, Code
+from arenascope.experiment.files import create
 
 if TYPE_CHECKING:
+    import queue
+    import resource
     from pathlib import Path
 
 MOST_OUTPUT: Final = 1 << 20  # bytes that are kept of what it prints
@@ -75,25 +77,20 @@ class Program:
 
     def say(self, text: str) -> None:
         """Write to its stdin; nothing happens when it does not listen any more."""
-        try:
+        with contextlib.suppress(BrokenPipeError, ValueError):
             self._stdin.write(text.encode())
             self._stdin.flush()
-        except (BrokenPipeError, ValueError):
-            pass
 
     def end(self) -> None:
         """End it and its process group, and reap it. It may have ended already."""
         if self.status is None:
-            self.say("")
             self._signal(signal.SIGTERM)
             self._waiter.join(GRACE)
             self._signal(signal.SIGKILL)  # and whatever is left of its group
             self.reap()
         self._reader.join(GRACE)
-        try:
+        with contextlib.suppress(BrokenPipeError):
             self._stdin.close()
-        except BrokenPipeError:
-            pass
 
     def reap(self) -> None:
         """Wait for the end of the process, whose pid is its own until then; keep its status and usage."""
@@ -103,10 +100,8 @@ class Program:
             self._process.returncode = self.status = os.waitstatus_to_exitcode(status)
 
     def _signal(self, number: int) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass
 
     def _wait(self) -> None:
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
@@ -116,7 +111,7 @@ class Program:
     def _read(self, path: Path) -> None:
         assert self._process.stdout  # noqa: S101 - for the type: it was asked for
         room = MOST_OUTPUT
-        with self._process.stdout as pipe, path.open("wb") as kept:
+        with self._process.stdout as pipe, create(path) as kept:
             while True:
                 line = pipe.readline(MOST_LINE)
                 now = time.monotonic()

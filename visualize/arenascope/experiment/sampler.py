@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.experiment import procfs
-from arenascope.experiment.procfs import Memory
+
+if TYPE_CHECKING:
+    from arenascope.experiment.procfs import Memory
 
 MOST_OF_ITS_TIME: Final = 0.05  # smaps_rollup walks page tables under the target's own lock: no more than this
 MEMBERS_EVERY: Final = 0.25  # seconds between two looks for processes that came
@@ -26,7 +28,7 @@ class Sample(NamedTuple):
 
 
 class Sampler:
-    """Samples of one session, oldest first. `with` starts and ends the thread."""
+    """Samples of one session, oldest first."""
 
     def __init__(self, session: int, begin: float, interval: float) -> None:
         """`begin` is the moment (time.monotonic) that the samples' times count from."""
@@ -39,15 +41,12 @@ class Sampler:
         self.cost = 0.0  # seconds spent looking
         self.high_water: int | None = None  # of the main process
 
-    def __enter__(self) -> Sampler:
+    def start(self) -> None:
+        """Sample until told to stop."""
         self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def stop(self) -> None:
-        """No more samples."""
+        """No more samples but those that are taken by `take`. May be said twice."""
         self._end.set()
         self._thread.join()
 
@@ -67,8 +66,8 @@ class Sampler:
             self.cost += now - begun
             if not held:
                 return None
-            sums = (sum(column) for column in zip(*held))
-            sample = Sample((begun + now) / 2 - self._begin, *sums, processes=len(held))
+            rss, pss, swap, lazy_free = (sum(column) for column in zip(*held))
+            sample = Sample((begun + now) / 2 - self._begin, rss, pss, swap, lazy_free, len(held))
             self.samples.append(sample)
             return sample
 

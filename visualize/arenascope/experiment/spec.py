@@ -228,7 +228,9 @@ def _need(table: Table, value: Any) -> Need:
         return value
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
         return tuple(value)
-    table.fail("has in 'needs' what is neither a program's name, nor \"$VARIABLE\", nor a command (an array of strings)")
+    return table.fail(
+        "has in 'needs' what is neither a program's name, nor \"$VARIABLE\", nor a command (an array of strings)"
+    )
 
 
 def _workload(table: Table) -> Workload:
@@ -240,7 +242,7 @@ def _workload(table: Table) -> Workload:
         done, line = "line", _pattern(inner, "line")
         inner.finish()
     if done not in {None, "exit", "load", "line"} or (done == "line" and line is None):
-        table.fail(f"has done = {done!r}; it can be \"exit\", \"load\" or {{ line = \"a regular expression\" }}")
+        table.fail(f'has done = {done!r}; it can be "exit", "load" or {{ line = "a regular expression" }}')
     read = Workload(
         command=table.words("command", required=True),
         build=table.each("build", lambda words: _command(table, words)),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import machine
+from arenascope.experiment.files import create_text, write_json
 from arenascope.experiment.plan import Planned, plan
 from arenascope.experiment.sampler import Sample
 from arenascope.experiment.spec import Spec, parse
@@ -102,7 +102,7 @@ class Store:
     def keep(self, planned: Planned, folder: Path, record: Json, samples: Iterable[Sample]) -> Json:
         """The run is over: its record and samples, and its name. Returns the record as `runs` will."""
         kept = {**planned._asdict(), **record}
-        with (folder / SAMPLES).open("w", encoding="utf-8", newline="") as file:
+        with create_text(folder / SAMPLES) as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(Sample._fields)
             writer.writerows((f"{sample.time:.4f}", *sample[1:]) for sample in samples)
@@ -138,7 +138,7 @@ class Store:
         records = self.runs()
         figures = list(dict.fromkeys(name for record in records for name in record["metrics"]))
         path = self.folder / f"{TABLE}.new"
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with create_text(path) as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["number", "block", "configuration", "warmup", "status", "others_cpu", *figures])
             for record in records:
@@ -148,10 +148,3 @@ class Store:
                 row = [*about, int(record["warmup"]), record["status"], record["machine"]["others_cpu"], *values]
                 writer.writerow(row)
         path.replace(self.folder / TABLE)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """A JSON file that stands under its name only when it is complete."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    new.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    new.replace(path)

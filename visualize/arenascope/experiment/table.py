@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from arenascope.experiment.columns import cell, marks_table, used
+from arenascope.experiment.columns import cell, heading, marks_table, used
 from arenascope.experiment.verdict import verdict
 from arenascope.text import printable
 
@@ -38,13 +38,17 @@ def _parts(analysis: Analysis) -> Iterator[RenderableType]:
     table.add_column("", no_wrap=True)
     table.add_column("runs", justify="right")
     for column in columns:
-        table.add_column(column.title, justify="right", no_wrap=True)
+        table.add_column(heading(column), justify="right", no_wrap=True)
     for row in analysis.rows:
         style = "bold" if row.name in analysis.front else ""
-        table.add_row(Text(row.name, style=style), str(row.runs), *(cell(analysis, row, each) for each in columns))
+        table.add_row(
+            Text(f"{row.name}{' *' if row.name in analysis.front else ''}", style=style),
+            str(row.runs),
+            *(cell(analysis, row, each) for each in columns),
+        )
     yield table
     yield Text(
-        "Medians of runs, with the 95 % interval below. Bold: no other is better in memory or CPU and no worse in the "
+        "Medians of runs, with the 95 % interval below. *: no other is better in memory or CPU and no worse in the "
         f"other. ~: cannot be told from {analysis.spec.baseline}.",
         style="dim",
     )

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import queue
 import re
@@ -82,15 +84,15 @@ class Trial:
         sampler = Sampler(program.pid, program.begin, self._spec.interval)
         times = figures.Times()
         try:
-            with sampler:
-                self._deadline = program.begin + self._spec.timeout
-                try:
-                    self._work(program, sampler, times)
-                    if not warmup:
-                        self._afterwards(program, sampler, times, record)
-                except FailedRunError as failure:
-                    record |= {"status": "failed", "reason": f"{failure}{self._output()}"}
+            sampler.start()
+            self._deadline = program.begin + self._spec.timeout
+            self._work(program, sampler, times)
+            if not warmup:
+                self._afterwards(program, sampler, times, record)
+        except FailedRunError as failure:
+            record |= {"status": "failed", "reason": f"{failure}{self._output()}"}
         finally:
+            sampler.stop()
             for each in (self._load, program):
                 if each is not None:
                     each.end()
@@ -161,10 +163,8 @@ class Trial:
         if self._workload.ready_port is not None:
             port = int(expand(self._workload.ready_port, self._values))
             while not _listens(port):
-                try:
+                with contextlib.suppress(queue.Empty):
                     self._line_with(self._next(what, PORT_POLL), None, program, sampler, what)
-                except queue.Empty:
-                    continue
             return time.monotonic()
         return program.begin
 
@@ -239,10 +239,11 @@ class Trial:
             speaker.say("\n")
         elif words[:1] == ["report"]:
             for key, _, value in (word.partition("=") for word in words[1:]):
-                try:
-                    self._reported[key] = float(value)
-                except ValueError:
+                number = _number(value)
+                if number is None:
                     self._notes[key] = value
+                else:
+                    self._reported[key] = number
 
     def _verify_preload(self, program: Program) -> None:
         """A preload that the loader ignored (a static program, another architecture) would make a false comparison."""
@@ -269,6 +270,14 @@ class Trial:
                 if lines:
                     said += f"\nThe end of what the {name} printed:\n" + "\n".join(lines)
         return said
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _listens(port: int) -> bool:

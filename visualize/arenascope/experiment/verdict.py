@@ -48,29 +48,33 @@ def _lead(analysis: Analysis) -> str:
     free = [name for name in less if not analysis.better(CPU, base, name)]
     if len(analysis.front) == 1 and analysis.front[0] in free:
         best = analysis.front[0]
-        return (
-            f"Take {best}: {_change(analysis, memory, best)} memory {_when(analysis)}, and no other is better in memory "
-            "or processor time."
-        )
+        return f"Take {best}: {_bill(analysis, best)}, and no other is better in either."
     least = min(less, key=lambda name: analysis.row(name).estimates[memory].median)
-    if not analysis.row(least).figures.get(CPU):
+    if CPU not in analysis.row(least).figures:
         return f"No recommendation: {least} needs least memory {_when(analysis)}, but what it costs is not known."
     return (
-        f"No single recommendation: {least} needs least memory {_when(analysis)} ({_change(analysis, memory, least)}, "
-        f"{_change(analysis, CPU, least)} CPU); which price is right is yours to say, between {_list(analysis.front)}."
+        f"No single recommendation: least memory with {least} ({_bill(analysis, least)}). Which price is right is "
+        f"yours to say, between {_list(analysis.front)}."
     )
+
+
+def _bill(analysis: Analysis, name: str) -> str:
+    """What a configuration saves and costs."""
+    memory = f"memory {_when(analysis)} {_change(analysis, analysis.memory, name)}"
+    return f"{memory}, CPU {_change(analysis, CPU, name)}"
 
 
 def _findings(analysis: Analysis) -> list[str]:
     base, memory = analysis.spec.baseline, analysis.memory
+    if min(row.runs for row in analysis.rows) < ENOUGH:
+        return []
     found = []
     for row in analysis.rows:
-        if row.name == base or analysis.difference(memory, base, row.name) is None:
-            continue
-        words = f"{row.name}: {_change(analysis, memory, row.name)} memory {_when(analysis)}"
-        if analysis.difference(CPU, base, row.name) is not None:
-            words += f", {_change(analysis, CPU, row.name)} CPU"
-        found.append(f"{words}.")
+        if row.name != base and analysis.difference(memory, base, row.name) is not None:
+            words = f"{row.name}: memory {_when(analysis)} {_change(analysis, memory, row.name)}"
+            if analysis.difference(CPU, base, row.name) is not None:
+                words += f", CPU {_change(analysis, CPU, row.name)}"
+            found.append(f"{words}.")
     return found
 
 
@@ -78,14 +82,13 @@ def _change(analysis: Analysis, figure: str, name: str) -> str:
     """The change against the baseline in per cent, or that there is none to be seen."""
     base = analysis.spec.baseline
     difference = analysis.difference(figure, base, name)
-    from_ = analysis.row(base).estimates[figure].median
-    if difference is None or not from_:
-        return "an unknown change in"
+    of = analysis.row(base).estimates[figure].median
+    if difference is None or not of:
+        return "unknown"
     if not difference.apart:
-        return "cannot be told from it in"
-    share = 100 * difference.median / from_
-    low, high = (100 * each / from_ for each in (difference.low or 0, difference.high or 0))
-    return f"{share:+.0f} % ({low:+.0f} to {high:+.0f})"
+        return f"as {base}, as far as can be told"
+    low, high = (100 * each / of for each in (difference.low or 0, difference.high or 0))
+    return f"{100 * difference.median / of:+.0f} % ({low:+.0f} to {high:+.0f})"
 
 
 def _caveats(analysis: Analysis) -> list[str]:
@@ -99,14 +102,14 @@ def _caveats(analysis: Analysis) -> list[str]:
     noisy, runs = (sum(getattr(row, name) for row in analysis.rows) for name in ("noisy", "runs"))
     if noisy:
         said.append(
-            f"In {noisy} of {plural(runs, 'run')} others used more than a tenth of the machine: times are not to be trusted."
+            f"In {noisy} of {plural(runs, 'run')} others used more than a tenth of the machine: do not trust the times."
         )
     pairs = len(analysis.differences[analysis.memory]) // 2
     if pairs > 1:
         chance = round(100 * (1 - CONFIDENCE))
         said.append(
-            f"Each of {pairs} pairs is judged by itself, at {CONFIDENCE:.0%}: of pairs that do not differ, {chance} in a "
-            "hundred would seem to."
+            f"Each of {pairs} pairs is judged by itself, at {100 * CONFIDENCE:.0f} %: of pairs that do not differ, "
+            f"{chance} in a hundred would seem to."
         )
     return said
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import random
 import sys
@@ -10,9 +11,9 @@ import threading
 from typing import Any
 
 try:
-    import numpy as np
+    np: Any = importlib.import_module("numpy")
 except ImportError:
-    np = None  # type: ignore[assignment]
+    np = None
 
 SMALLEST, LARGEST = 1 << 10, 1 << 20
 STAGES = 3  # arrays for each request
@@ -25,7 +26,7 @@ def size(rng: random.Random) -> int:
 
 def request(rng: random.Random) -> Any:
     """What a request leaves behind."""
-    held = []
+    held: list[Any] = []
     for _ in range(STAGES):
         length = size(rng)
         if np is None:
