@@ -118,9 +118,9 @@ def test_dumps_that_lack_things(tmp_path: Path) -> None:
 def test_all_data_of_two_dumps_stays_below_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dumps = [noise(tmp_path / name, 200_000) for name in ("one", "two")]
     monkeypatch.setattr("arenascope.report.pages.LIMIT", 300_000)
-    blocks, told = map_blocks(dumps, regions(dumps), 4096)
-    assert sum(len(block.data) for block in blocks) <= 300_000 + 1000
-    assert all(part["step"] > 1 for part in told)
+    drawn = map_blocks(dumps, regions(dumps), 4096)
+    assert sum(len(block.data) for block in drawn.blocks) <= 300_000 + 1000
+    assert all(part["step"] > 1 for part in drawn.told)
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -15,12 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 import synthetic_dump as synthetic
+from test_programs import started
 from tools import harness, programs
 
+from arenascope import format as fmt
 from arenascope.dump import Dump
+from arenascope.remedy import trim_command
 from arenascope.report.compare import changes
 from arenascope.report.facts import Facts
-from arenascope.report.rules import FIRST, RULES, Finding, judge
+from arenascope.report.rules import RULES, Finding, Rank
+from arenascope.report.tables import tunables
+from arenascope.report.verdict import judge
+from arenascope.text import size
 
 JEMALLOC = ctypes.util.find_library("jemalloc")
 
@@ -72,8 +78,13 @@ def test_a_process_that_shows_the_cause(cause: str, arenadump: harness.Arenadump
         facts = facts_of(arenadump, pid, tmp_path)
     rule, held = CAUSES[cause]
     verdict = judge(facts)
-    assert verdict.findings[0].rule == rule or verdict.findings[0].held >= found(facts)[rule].held  # type: ignore[operator]
     assert found(facts)[rule].held == held(facts) > 10 << 20
+    # Waste is told before what is no waste, and the larger before the smaller.
+    ranked = [(finding.rank, -(finding.held or 0)) for finding in verdict.findings]
+    assert ranked == sorted(ranked)
+    if found(facts)[rule].rank is Rank.WASTE:
+        assert verdict.findings[0].rule == rule
+    assert not any(finding.estimate for finding in verdict.findings)
     assert not verdict.caveats
 
 
@@ -106,17 +117,49 @@ def test_pins_are_named_by_size(arenadump: harness.Arenadump, tmp_path: Path) ->
     assert "chunks of 96 bytes keep" in why
 
 
-def test_idle_arenas_are_named(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+def test_arenas_without_a_thread_are_named(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with process("idle-arenas") as pid:
         facts = facts_of(arenadump, pid, tmp_path)
-    finding = found(facts)["idle arenas"]
+    finding = found(facts)["too many arenas"]
     arenas = [arena for arena in facts.summary["arenas"] if not arena["main"]]
-    assert finding.says.startswith("8 of 9 arenas have no thread")
-    assert sum(arena["address"] in finding.why for arena in arenas) == 3
+    assert finding.says.startswith("8 of 9 arenas have no thread any more;")
+    assert finding.why.count("(no thread: ") == 3
     rows = ("tcache", "fastbin", "stranded", "releasable", "withheld")
     assert finding.held == sum(arena["ledger"][name] for arena in arenas for name in rows)
-    assert finding.part  # and so never the headline: "free pages kept" has the same bytes
+    assert finding.rank is Rank.PART  # and so never the headline: "free pages kept" has the same bytes
     assert judge(facts).findings[0].rule == "free pages kept"
+
+
+def test_nearly_empty_arenas_are_named_with_their_threads(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """The threads live, and hold next to nothing of what they once asked for."""
+    with process("withheld") as pid:
+        facts = facts_of(arenadump, pid, tmp_path)
+        threads = {int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()}
+    finding = found(facts)["too many arenas"]
+    assert finding.says.startswith("8 of 9 arenas are nearly empty;")
+    assert sum(f" {thread}: " in finding.why for thread in threads) == 3
+    assert {arena["address"] for arena in facts.nearly_empty} == {
+        arena["address"] for arena in facts.summary["arenas"] if not arena["main"]
+    }
+    assert not facts.unattached
+
+
+def test_every_malloc_has_its_tunables(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    made = synthetic.sections()
+    made["mallocs"] = np.repeat(made["mallocs"], 2)
+    made["mallocs"]["top_pad"] = 4096, 8192
+    made["mallocs"][1]["tcache_count"] = fmt.UNKNOWN
+    told = tunables(Facts(Dump(synthetic.write(tmp_path / "dump", made))))
+    cells = {line["name"]: line["cells"] for line in told["lines"]}
+    assert len(told["titles"]) == 2
+    assert cells["top_pad"] == ["4.0 KiB", "8.0 KiB"]
+    assert cells["tcache_count"][1] == "\N{EN DASH}"
+
+
+def test_what_was_read_of_a_running_process_is_an_estimate(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process("free-pages") as pid:
+        finding = found(facts_of(arenadump, pid, tmp_path, "--mode=live"))["free pages kept"]
+    assert finding.estimate == "the process ran on while it was read"
 
 
 def test_another_allocator(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -140,7 +183,22 @@ def test_a_core_that_lost_residency(arenadump: harness.Arenadump, tmp_path: Path
     verdict = judge(facts)
     assert verdict.lead == "How much of this process was resident is not known."
     assert [finding.rule for finding in verdict.findings] == ["residency unknown"]
-    assert facts.gdb("anything") is None
+    assert trim_command(facts.summary["target"]) is None
+    held = facts.summary["chunks"]
+    assert size(held["in_use"]["bytes"] + held["mmapped"]["bytes"]) in verdict.findings[0].says
+
+
+def test_pages_of_ruby(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    if not shutil.which("ruby"):
+        pytest.skip("ruby is not installed")
+    with started(
+        ["ruby", "-e", "a = Array.new(200_000) { Object.new }; puts :ready; $stdout.flush; sleep"], "ready"
+    ) as pid:
+        facts = facts_of(arenadump, pid, tmp_path)
+    finding = found(facts)["Ruby's pages"]
+    assert finding.held == facts.row("ruby_pages") > 5 << 20  # type: ignore[operator]
+    ruby = facts.summary["ruby"]
+    assert f"{100 * ruby['free_slots'] / ruby['slots']:.1f} %" in finding.says
 
 
 def swapped(made: dict[str, np.ndarray[Any, Any]]) -> None:
@@ -158,7 +216,8 @@ def test_swapped_memory(tmp_path: Path) -> None:
 
 
 def test_every_rule_is_tested() -> None:
-    seen = {rule for rule, _ in CAUSES.values()} | {"idle arenas", "swapped", *FIRST}
+    seen = {rule for rule, _ in CAUSES.values()}
+    seen |= {"Ruby's pages", "too many arenas", "swapped", "another allocator", "residency unknown"}
     assert len(RULES) == len(seen)
 
 

@@ -65,8 +65,16 @@ class Tab:
     def colour(self, x: float, y: float, canvas: int = 0) -> tuple[int, int, int]:
         """The pixel that one sees at a point of a map."""
         self.still()
-        shot = Image.open(io.BytesIO(self.page.locator(f"#canvas-{canvas}").screenshot())).convert("RGB")
-        return shot.getpixel((int(x), int(y)))  # type: ignore[return-value]
+        shown = self.page.locator(f"#canvas-{canvas}")
+        shown.scroll_into_view_if_needed()
+        box = shown.bounding_box()
+        # A canvas that lies at fractions of a pixel is drawn at the nearest whole ones.
+        clip = {"x": round(box["x"]) + int(x), "y": round(box["y"]) + int(y), "width": 1, "height": 1}
+        if not 0 <= clip["y"] < self.page.viewport_size["height"]:
+            self.js("at => scrollBy(0, at)", clip["y"] - 200)
+            return self.colour(x, y, canvas)
+        shot = Image.open(io.BytesIO(self.page.screenshot(clip=clip))).convert("RGB")
+        return shot.getpixel((0, 0))  # type: ignore[return-value]
 
     def goto(self, address: int, scale: float) -> dict[str, Any]:
         self.js("([at, scale]) => { const m = arenascope; m.goTo(m.regions.find(at), scale); }", [address, scale])
@@ -74,7 +82,7 @@ class Tab:
 
     def seen(self, probe: dict[str, Any], canvas: int = 0) -> tuple[int, int, int]:
         """The colour of a page's cell, beside the letter in its middle."""
-        aside = 0.36 * probe["scale"]
+        aside = 0.28 * probe["scale"]
         return self.colour(probe["x"] - aside, probe["y"] - aside, canvas)
 
 

@@ -88,6 +88,10 @@ class Dump:
         with os.fdopen(fd, "wb") as file:
             file.write(self._data)
 
+    def let_go(self) -> None:
+        """Let go of what was read of the file: it counts as our memory, and comes back when it is asked for."""
+        self._data.madvise(mmap.MADV_DONTNEED)
+
     def bytes_at(self, offset: int) -> bytes:
         """The string at an offset into section "strings", as the target had it; empty for an offset outside."""
         offset = int(offset)

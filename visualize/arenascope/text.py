@@ -25,7 +25,10 @@ def count(number: int | None) -> str:
 
 def share(part: int | None, whole: int | None) -> str:
     """A part of a whole in per cent; empty when it cannot be said."""
-    return f"{100 * part / whole:.1f} %" if part is not None and whole else ""
+    if part is None or not whole:
+        return ""
+    per_cent = 100 * part / whole
+    return "< 0.1 %" if 0 < per_cent < 0.05 else f"{per_cent:.1f} %"  # noqa: PLR2004 - what would show as 0.0
 
 
 def duration(milliseconds: float | None) -> str:

@@ -10,6 +10,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from arenascope.remedy import trim_command
+from arenascope.rows import ROWS
 from arenascope.text import UNKNOWN, count, duration, plural, printable, share, size
 
 if TYPE_CHECKING:
@@ -24,23 +26,15 @@ SHOWN_THREADS: Final = 6
 SHOWN_WARNINGS: Final = 12
 BAR_COLUMNS: Final = 16
 
-# What each row of the ledger is, in the words of the C program's table. Red: in use. Yellow: cached. Green and cyan:
-# comes back with a trim. Grey: free, but stays.
-ROWS: Final = {
-    "in_use": ("in use", "the application holds it", "red"),
-    "mmapped_in_use": ("mmapped, in use", "likewise, in mappings of its own", "red"),
-    "mmapped_slack": ("mmapped, slack", "rounding of those to pages", "red"),
-    "tcache": ("tcache", "freed, kept in threads' caches", "yellow"),
-    "fastbin": ("fastbin", "freed, kept in fastbins", "yellow"),
-    "releasable": ("releasable", "free: malloc_trim(0) returns it", "green"),
-    "withheld": ("withheld", "free: only a deep trim returns it", "cyan"),
-    "stranded": ("stranded", "free, on pages that are pinned", "bright_black"),
-    "metadata": ("metadata", "malloc's own headers", "blue"),
-    "other_file": ("files", "not malloc's: program, libraries", "magenta"),
-    "other_anon": ("other anonymous", "not malloc's: own mmap, GC, JIT", "magenta"),
-    "other_shmem": ("shared memory", "not malloc's", "magenta"),
-    "stacks": ("stacks", "of threads", "magenta"),
-    "unknown": ("unknown", "could not be told apart", "bright_black"),
+# Red: in use. Yellow: cached. Green and cyan: comes back with a trim. Grey: free, but stays.
+STYLES: Final = {
+    **dict.fromkeys(("in_use", "mmapped_in_use", "mmapped_slack"), "red"),
+    **dict.fromkeys(("tcache", "fastbin"), "yellow"),
+    "releasable": "green",
+    "withheld": "cyan",
+    **dict.fromkeys(("metadata", "ruby_pages"), "blue"),
+    **dict.fromkeys(("other_file", "other_anon", "other_shmem", "stacks"), "magenta"),
+    **dict.fromkeys(("stranded", "unknown"), "bright_black"),
 }
 CACHED: Final = ("tcache", "fastbin")
 IDLE: Final = (*CACHED, "stranded", "releasable", "withheld")
@@ -128,7 +122,7 @@ def _ledger(summary: Json, bar: str) -> Table:
     whole = rss if rss is not None or len(known) < len(ledger) else sum(known)
     # Largest first; what is not known comes last, lest it look like the largest.
     for name in sorted(ROWS, key=lambda row: -1 if ledger[row] is None else ledger[row], reverse=True):
-        title, meaning, style = ROWS[name]
+        (title, meaning), style = ROWS[name], STYLES[name]
         held = ledger[name]
         if held != 0:
             length = round(BAR_COLUMNS * held / max(known)) if held else 0
@@ -145,10 +139,7 @@ def _absent(absent: Json) -> Text:
 
 def _forecast(summary: Json) -> Table:
     trim, deep = (summary["forecast"][name] for name in ("malloc_trim", "deep_trim"))
-    target = summary["target"]
-    how = ""
-    if trim and "process" in {target["kind"], target["dump_of"]}:
-        how = f"gdb -p {target['pid']} -batch -ex 'call (int)malloc_trim(0)'"
+    how = (trim_command(summary["target"]) or "") if trim else ""
     more = None if trim is None or deep is None else max(deep - trim, 0)
     table = _table("", ">bytes", ">of Rss", "how")
     rss = summary["kernel"]["rss"]

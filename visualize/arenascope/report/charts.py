@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from arenascope.report.colours import LOOKS, Colour
+from arenascope.report.figures import PINNING
 from arenascope.text import size
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ SERIES: Final = {
     "in use": Colour.USED,
     "cached": Colour.CACHED,
     "free": Colour.RELEASABLE,
-    "stranded by pins": Colour.STRANDED,
+    PINNING: Colour.STRANDED,
     "releasable": Colour.RELEASABLE,
     "withheld": Colour.WITHHELD,
     "returned already": Colour.RETURNED,
@@ -59,16 +60,16 @@ CLASSES: Final = {
 
 
 def draw(histogram: Histogram, label: str, apart: str | None = None) -> Figure:
-    """Stacked bars, a class of sizes each; the series named `apart` gets a panel of its own below."""
+    """Stacked bars, a class of sizes each; the series `apart` gets a panel of its own below, if anything is in it."""
     with mpl.rc_context(STYLE):
-        panels = 2 if apart else 1
-        figure = Figure(figsize=(WIDTH, HEIGHT * (1.45 if apart else 1)), layout="constrained")
+        panels = 2 if apart and histogram.series[apart].any() else 1
+        figure = Figure(figsize=(WIDTH, HEIGHT * (1.45 if panels > 1 else 1)), layout="constrained")
         ratios = [2, 1][:panels]
         axes = figure.subplots(panels, 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": ratios})[:, 0]
         stacked = [name for name in histogram.series if name != apart]
         _bars(axes[0], histogram, stacked)
-        if apart:
-            _bars(axes[1], histogram, [apart])
+        if panels > 1:
+            _bars(axes[1], histogram, [str(apart)])
         bounds = histogram.bounds
         step = max(1, -(-len(bounds) // TICKS))
         axes[-1].set_xticks(range(0, len(bounds), step), [_short(bound) for bound in bounds[::step]])

@@ -71,6 +71,16 @@ LOOKS: Final = {
     ),
 }
 
+INK: Final = {True: "#00000099", False: "#ffffffd9"}  # of a letter on a bright colour, and on a dark one
+BRIGHT: Final = 110
+
+
+def bright(colour: str) -> bool:
+    """Whether dark letters show on a colour ("#rrggbb")."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return 0.299 * red + 0.587 * green + 0.114 * blue > BRIGHT
+
+
 # Above the colour, in the byte of a page: what else the kernel says of it.
 HUGE_BIT: Final = 0x10
 ZERO_BIT: Final = 0x20

@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from arenascope import format as fmt
-from arenascope.report.rules import MIB, SHARE, gdb_command
+from arenascope.report.regions import arena_names
 from arenascope.summary import number, summarize
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from arenascope.dump import Dump
 
 Json = dict[str, Any]
+
 ANONYMOUS: Final = "anonymous memory"
+MIB: Final = 1 << 20
+SHARE: Final = 0.03  # of Rss: what is less is not worth a sentence
+EMPTY: Final = 1 / 8  # of an arena's memory: where less is in use, it is nearly empty
+FREE_ROWS: Final = ("tcache", "fastbin", "stranded", "releasable", "withheld")
 
 
 class Facts:
@@ -33,6 +40,13 @@ class Facts:
         held: int | None = self.summary["ledger"][name]
         return held
 
+    def rows(self, *names: str) -> int | None:
+        """The sum of some rows."""
+        held = {name: self.row(name) for name in names}
+        if held.get("ruby_pages", 0) is None:
+            held["ruby_pages"] = 0  # what could not be told to be Ruby's stands in the other rows
+        return total(held.values())
+
     @cached_property
     def whole(self) -> int:
         """What shares are of: Rss, or the rows that are known where Rss is not."""
@@ -43,12 +57,37 @@ class Facts:
         """Whether so many bytes are worth a sentence."""
         return held is not None and held >= MIB and held >= SHARE * self.whole
 
-    def gdb(self, call: str) -> str | None:
-        """The command that has the process do something; None when it is no living process."""
-        target = self.summary["target"]
-        if "process" not in {target["kind"], target["dump_of"]} or not target["pid"]:
-            return None
-        return gdb_command(target["pid"], call)
+    @cached_property
+    def doubt(self) -> str | None:
+        """Why what is forecast is an estimate; None where it is what the call will do to the process as it was read."""
+        snapshot = self.summary["snapshot"]
+        if snapshot["torn_chunks"]:
+            return "part of the heap could not be read, and nothing there is counted"
+        if snapshot["mode"] == "live":
+            return "the process ran on while it was read"
+        return None
+
+    @cached_property
+    def arena_names(self) -> dict[str, str]:
+        """What each arena is called, by its address as the summary has it."""
+        return {f"{address:#x}": name for address, name in arena_names(self.dump).items()}
+
+    @cached_property
+    def unattached(self) -> list[Json]:
+        """Arenas that no thread allocates from: those that once did have ended."""
+        return [arena for arena in self.summary["arenas"] if not arena["main"] and arena["attached_threads"] == 0]
+
+    @cached_property
+    def nearly_empty(self) -> list[Json]:
+        """Arenas that threads do allocate from, and that hold next to nothing but free memory."""
+        found = []
+        for arena in self.summary["arenas"]:
+            used, free = arena["ledger"]["in_use"], free_of(arena)
+            if arena["main"] or arena["attached_threads"] == 0 or used is None or free is None:
+                continue
+            if free >= MIB and used <= EMPTY * (used + free):
+                found.append(arena)
+        return found
 
     @cached_property
     def mmapped(self) -> tuple[int, int]:
@@ -79,3 +118,14 @@ class Facts:
         top = known[int(np.argmax(held))]
         each, many = int(top["chunk_size"]), int(top["in_use"])
         return each, many, each * many
+
+
+def total(numbers: Iterable[int | None]) -> int | None:
+    """A sum: unknown when a part of it is."""
+    parts = list(numbers)
+    return None if any(part is None for part in parts) else sum(part for part in parts if part is not None)
+
+
+def free_of(arena: Json) -> int | None:
+    """Resident bytes of an arena that nobody uses."""
+    return total(arena["ledger"][row] for row in FREE_ROWS)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from arenascope.report.regions import Regions
 
 MAX_LOG2: Final = 63
+PINNING: Final = "stranded by pins"  # the series that is not part of the others
 FREE: Final = (Colour.RELEASABLE, Colour.WITHHELD, Colour.RETURNED)
 
 
@@ -46,7 +47,7 @@ def by_chunk_size(dump: Dump) -> Histogram | None:
         "in use": _known(sizes["in_use"]) * each,
         "cached": (_known(sizes["tcache"]) + _known(sizes["fastbin"])) * each,
         "free": _known(sizes["binned"]) * each,
-        "stranded by pins": _known(sizes["pin_stranded"]),
+        PINNING: _known(sizes["pin_stranded"]),
     }
     return _histogram(sizes["chunk_size"], series)
 

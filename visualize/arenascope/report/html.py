@@ -2,8 +2,8 @@
 """The page as one file: template, style sheet, script and data, under a policy that lets nothing else in.
 
 The script is plain ES modules in static/, each importing from its siblings by name. An inline module cannot import, so
-they are put behind one another in the order of their imports, without the import and export words: one scope, which
-in which the browser refuses names that are declared twice. The Content-Security-Policy names the hashes of that
+they are put behind one another in the order of their imports, without the import and export words: one scope, in
+which the browser refuses names that are declared twice. The Content-Security-Policy names the hashes of that
 script and of the style sheet.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from arenascope.report.colours import LOOKS
+from arenascope.report.colours import INK, LOOKS, bright
 from arenascope.text import count, plural
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ STATIC: Final = HERE / "static"
 ENTRY: Final = "main.js"
 IMPORT: Final = re.compile(r'^import (?:\{[^}]*\} from )?"\./([\w-]+\.js)";\n', re.MULTILINE)
 EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:function|class|const|let)\b)", re.MULTILINE)
+UNIT: Final = re.compile(r"(?<=\d) (?=(?:[KMGTPE]i)?B\b|%|ms\b|s\b|µs\b)")
 # What would end a script element or begin another, and what JSON allows but old scripts did not.
 ESCAPES: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
@@ -53,7 +54,7 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": count, "plural": plural}
+    environment.filters |= {"count": count, "plural": plural, "firm": firm}
     return environment.get_template("report.html.j2").render(
         page.values,
         policy="; ".join(f"{name} {value}" for name, value in policy.items()),
@@ -62,6 +63,11 @@ def render(page: Page) -> str:
         data=Markup(embedded(page.script)),  # noqa: S704 - escaped by embedded()
         blocks=page.blocks,
     )
+
+
+def firm(text: str) -> str:
+    """Text in which a number and its unit stay on one line."""
+    return UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
 def embedded(value: Any) -> str:
@@ -91,10 +97,11 @@ def _style() -> str:
     """The style sheet, behind the colours of the map."""
     palettes = []
     for selector, palette in ((":root", "phusion"), (':root[data-palette="safe"]', "safe")):
-        colours = "".join(
-            f"--{colour.name.lower().replace('_', '-')}:{getattr(look, palette)};" for colour, look in LOOKS.items()
-        )
-        palettes.append(f"{selector}{{{colours}}}\n")
+        colours = []
+        for colour, look in LOOKS.items():
+            name, value = colour.name.lower().replace("_", "-"), getattr(look, palette)
+            colours.append(f"--{name}:{value};--on-{name}:{INK[bright(value)]};")
+        palettes.append(f"{selector}{{{''.join(colours)}}}\n")
     return "".join(palettes) + (STATIC / "report.css").read_text(encoding="utf-8")
 
 

@@ -9,37 +9,27 @@ from markupsafe import Markup
 
 from arenascope import __version__
 from arenascope.errors import ArenascopeError, Code
-from arenascope.report import charts, figures
-from arenascope.report.colours import BACKGROUND, LOOKS, Colour
+from arenascope.report import charts, figures, tables
+from arenascope.report.colours import BACKGROUND, LOOKS
 from arenascope.report.compare import changes
 from arenascope.report.facts import Facts
-from arenascope.report.pages import Block, DumpPages, map_blocks
-from arenascope.report.regions import NO_ARENA, Regions, arena_names, regions
-from arenascope.report.rules import FREE_ROWS, Verdict, judge
-from arenascope.report.words import ABSENT, LAYOUTS, MODES, ROWS, TUNABLES
-from arenascope.text import count, duration, plural, printable, share, size
+from arenascope.report.pages import Block, map_blocks
+from arenascope.report.regions import arena_names, regions
+from arenascope.report.tables import address_of, amount, threads_of
+from arenascope.report.verdict import judge
+from arenascope.report.words import LAYOUTS, MODES
+from arenascope.text import duration, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arenascope.capture import Look
+    from arenascope.report.regions import Regions
 
 Json = dict[str, Any]
 
-SHOWN_PINS: Final = 24
 SHOWN_MAPPINGS: Final = 12
 SHOWN_WARNINGS: Final = 50
-SHOWN_THREADS: Final = 4
-MAIN_COLUMNS: Final = ("in_use", "cached", "stranded", "releasable", "withheld")
-
-
-class Amount(NamedTuple):
-    """A number of bytes, exact and as shown."""
-
-    exact: int | None
-    shown: str
-    share: str  # of the whole
-    part: float  # of the whole, 0 to 1
 
 
 class Page(NamedTuple):
@@ -54,63 +44,55 @@ def build(looks: Sequence[Look]) -> Page:
     """The page of one look, or of two: before and after."""
     facts = [Facts(look.dump, from_dump=look.from_dump) for look in looks]
     dumps = [look.dump for look in looks]
-    sizes = {int(dump.meta["page_size"]) for dump in dumps}
-    if len(sizes) > 1:
-        raise ArenascopeError(Code.BAD_INPUT, f"pages of {sorted(sizes)} bytes: these two cannot be compared")
+    page_sizes = {int(dump.meta["page_size"]) for dump in dumps}
+    if len(page_sizes) > 1:
+        raise ArenascopeError(Code.BAD_INPUT, f"pages of {sorted(page_sizes)} bytes: these two cannot be compared")
+    page_size = page_sizes.pop()
     laid = regions(dumps)
     now = facts[-1]
-    page_size = now.summary["target"]["page_size"]
-    blocks, told = map_blocks(dumps, laid, page_size)
-    sides = [""] if len(looks) == 1 else ["before", "after"]
     names = arena_names(dumps[0]) | arena_names(dumps[-1])
-    states = [DumpPages(dump, laid, index).states() for index, dump in enumerate(dumps)]
+    drawn = map_blocks(dumps, laid, page_size)
+    sides = [""] if len(looks) == 1 else ["before", "after"]
     values = {
         "version": __version__,
         "target": _target(now),
         "verdict": judge(now),
         "changes": changes(facts[0], now) if len(facts) > 1 else None,
         "sides": sides,
-        "bars": [_bar(fact, max(_shown(each) for each in facts)) for fact in facts],
-        "ledger": _ledger(facts),
         "known": any(held is not None for fact in facts for held in fact.summary["ledger"].values()),
-        "chunks": _chunks(facts),
-        "rss": [amount(fact.summary["kernel"]["rss"], 0) for fact in facts],
-        "rss_change": change([fact.summary["kernel"]["rss"] for fact in facts]),
-        "absent": _absent(facts),
-        "arenas": _arenas(now, laid, names),
-        "arena_sum": plural(len(now.summary["arenas"]), "arena"),
+        "bars": tables.bars(facts),
+        "ledger": tables.ledger(facts),
+        "rss": [amount(fact.summary["kernel"]["rss"]) for fact in facts],
+        "rss_change": tables.change([fact.summary["kernel"]["rss"] for fact in facts]),
+        "absent": tables.absent(facts),
+        "chunks": tables.chunks(facts),
+        "arenas": tables.arenas(now, laid, names),
         "sizes": _sizes(now),
-        "runs": _runs(states[-1], laid, page_size),
-        "pins": _pins(now, told[-1]["pinSizes"]),
+        "runs": _runs(drawn.states[-1], laid, page_size),
+        "pins": tables.pins(now, drawn.told[-1]["pinSizes"]),
         "pin_count": len(now.summary["pins"]),
-        "mappings": [(path, amount(rss, now.whole)) for path, rss in now.mappings[:SHOWN_MAPPINGS]],
+        "mappings": [(printable(path), amount(rss, now.whole)) for path, rss in now.mappings[:SHOWN_MAPPINGS]],
         "mapping_count": len(now.mappings),
-        "tunables": _tunables(now.summary["tunables"]),
+        "tunables": tables.tunables(now),
         "trust": [_trust(fact) for fact in facts],
-        "legend": _legend(states, page_size),
+        "legend": _legend(drawn.states, page_size),
         "page_count": laid.total,
         "page_size": page_size,
-        "map": told,
-        "coarse": max((part["step"] for part in told), default=1) * 16,
+        "map": drawn.told,
+        "coarse": max((part["step"] for part in drawn.told), default=1) * 16,
     }
     script = {
         "pageSize": page_size,
         "total": laid.total,
         "background": BACKGROUND,
         "looks": {int(colour): look._asdict() for colour, look in LOOKS.items()},
-        "arenas": [{"name": names[address], "threads": _threads_of(facts, address)} for address in laid.arenas],
-        "idle": [laid.arenas.index(int(arena["address"], 16)) for arena in now.summary["arenas"] if _idle(arena)],
+        "arenas": [{"name": names[address], "threads": _threads_at(facts, address)} for address in laid.arenas],
+        "idle": [laid.arenas.index(address_of(arena)) for arena in (*now.unattached, *now.nearly_empty)],
         "sides": sides,
-        "dumps": told,
-        "blocks": {block.name: block.layout for block in blocks},
+        "dumps": drawn.told,
+        "blocks": {block.name: block.layout for block in drawn.blocks},
     }
-    return Page(values, blocks, script)
-
-
-def amount(exact: int | None, whole: int) -> Amount:
-    """A number of bytes beside the whole that it is a part of; `whole` 0: of nothing."""
-    part = exact / whole if exact is not None and whole else 0.0
-    return Amount(exact, size(exact), share(exact, whole), min(max(part, 0.0), 1.0))
+    return Page(values, drawn.blocks, script)
 
 
 def _target(facts: Facts) -> Json:
@@ -129,118 +111,11 @@ def _target(facts: Facts) -> Json:
     }
 
 
-def _shown(facts: Facts) -> int:
-    """What the rows that are known add up to."""
-    return sum(facts.row(row.name) or 0 for row in ROWS) or 1
-
-
-def _bar(facts: Facts, whole: int) -> list[Json]:
-    """The ledger's rows side by side: offsets and widths in per cent of `whole`, the same for two bars."""
-    parts, behind, own = [], 0, _shown(facts)
-    for row in ROWS:
-        held = facts.row(row.name)
-        if held:
-            title = f"{row.title}: {size(held)}, {share(held, own)}"
-            parts.append({"row": row, "x": 100 * behind / whole, "width": 100 * held / whole, "title": title})
-            behind += held
-    return parts
-
-
-def _ledger(facts: list[Facts]) -> list[Json]:
-    table = []
-    for row in ROWS:
-        held = [fact.row(row.name) for fact in facts]
-        if any(number != 0 for number in held):
-            amounts = [amount(number, fact.whole) for number, fact in zip(held, facts)]
-            table.append({"row": row, "amounts": amounts, "change": change(held)})
-    # Largest first; what is not known comes last, lest it look like the largest.
-    return sorted(table, key=lambda line: -max((a.exact if a.exact is not None else -1) for a in line["amounts"]))
-
-
-def _chunks(facts: list[Facts]) -> list[Json]:
-    """All chunks, resident or not, by what they are: what there is to say where residency is not known."""
-    lines = []
-    for name in facts[0].summary["chunks"]:
-        tallies = [fact.summary["chunks"][name] for fact in facts]
-        amounts = [(count(tally["count"]), amount(tally["bytes"], 0)) for tally in tallies]
-        lines.append({"name": name.replace("_", " "), "amounts": amounts})
-    return lines
-
-
-def change(held: Sequence[int | None]) -> Json | None:
-    """The difference of the last from the first, with a sign. None of one number alone, or of an unknown one."""
-    if len(held) == 1:
-        return None
-    first, last = held[0], held[-1]
-    if first is None or last is None:
-        return {"exact": None, "shown": "unknown"}
-    sign = "+" if last > first else "\N{MINUS SIGN}" if last < first else ""
-    return {"exact": last - first, "shown": f"{sign}{size(abs(last - first))}"}
-
-
-def _absent(facts: list[Facts]) -> list[Json]:
-    lines = []
-    for name, (title, meaning) in ABSENT.items():
-        held = [fact.summary["hugetlb"] if name == "hugetlb" else fact.summary["absent"][name] for fact in facts]
-        if any(held) or None in held:
-            amounts = [amount(number, 0) for number in held]
-            lines.append({"name": name, "title": title, "meaning": meaning, "amounts": amounts, "change": change(held)})
-    return lines
-
-
-def _arenas(facts: Facts, laid: Regions, names: dict[int, str]) -> list[Json]:
-    """Each arena; those that hold most free memory first."""
-    lines = []
-    for arena in facts.summary["arenas"]:
-        ledger = arena["ledger"]
-        address = int(arena["address"], 16)
-        cached = None if None in (ledger["tcache"], ledger["fastbin"]) else ledger["tcache"] + ledger["fastbin"]
-        cells = [ledger["in_use"], cached, ledger["stranded"], ledger["releasable"], ledger["withheld"]]
-        free = [ledger[row] for row in FREE_ROWS]
-        waste = None if None in free else sum(free)
-        parts = list(zip(("used", "cached", "stranded", "releasable", "withheld"), cells))
-        lines.append(
-            {
-                "index": laid.arenas.index(address),
-                "name": names[address],
-                "address": arena["address"],
-                "heaps": arena["heaps"],
-                "threads": threads_of(arena),
-                "attached": arena["attached_threads"],
-                "cells": [amount(cell, 0) for cell in cells],
-                "waste": amount(waste, 0),
-                "parts": parts,
-                "notes": [note for note in ("corrupt", "locked") if arena[note]],
-            }
-        )
-    lines.sort(key=lambda line: -1 if line["waste"].exact is None else line["waste"].exact, reverse=True)
-    largest = max((sum(held or 0 for _, held in line["parts"]) for line in lines), default=0) or 1
-    for line in lines:
-        behind, drawn = 0.0, []
-        for colour, held in line["parts"]:
-            width = 100 * (held or 0) / largest
-            drawn.append({"colour": colour, "x": behind, "width": width})
-            behind += width
-        line["parts"] = [part for part in drawn if part["width"]]
-    return lines
-
-
-def threads_of(arena: Json) -> str:
-    """The threads that use an arena, by name."""
-    named = [f"{printable(thread['name']) or 'thread'} {thread['tid']}" for thread in arena["threads"][:SHOWN_THREADS]]
-    if len(arena["threads"]) > SHOWN_THREADS:
-        named.append(f"{len(arena['threads']) - SHOWN_THREADS} more")
-    return ", ".join(named) or ("no thread" if _idle(arena) else "not found")
-
-
-def _idle(arena: Json) -> bool:
-    return not arena["main"] and arena["attached_threads"] == 0
-
-
-def _threads_of(facts: list[Facts], address: int) -> str:
+def _threads_at(facts: list[Facts], address: int) -> str:
+    """The threads of the arena at an address, as they were last seen."""
     for fact in reversed(facts):
         for arena in fact.summary["arenas"]:
-            if int(arena["address"], 16) == address:
+            if address_of(arena) == address:
                 return threads_of(arena)
     return ""
 
@@ -249,9 +124,11 @@ def _sizes(facts: Facts) -> Json | None:
     histogram = figures.by_chunk_size(facts.dump)
     if histogram is None:
         return None
-    figure = charts.draw(histogram, "chunk size, from", apart="stranded by pins")
+    pinning = bool(histogram.series[figures.PINNING].any())
+    figure = charts.draw(histogram, "chunk size, from", apart=figures.PINNING)
     title = "Bytes in use, cached and free, and stranded by pins, by chunk size. The table has the numbers."
-    return {"svg": Markup(charts.for_page(figure, "sizes", title)), **_table(histogram)}  # noqa: S704 - all ours: numbers
+    svg = Markup(charts.for_page(figure, "sizes", title))  # noqa: S704 - all ours: numbers
+    return {"svg": svg, "pinning": pinning, **tables.histogram(histogram)}
 
 
 def _runs(states: Any, laid: Regions, page_size: int) -> Json | None:
@@ -260,41 +137,8 @@ def _runs(states: Any, laid: Regions, page_size: int) -> Json | None:
         return None
     figure = charts.draw(histogram, "length of the run, from")
     title = "Bytes of free pages by the length of the run that they lie in. The table has the numbers."
-    return {"svg": Markup(charts.for_page(figure, "runs", title)), **_table(histogram)}  # noqa: S704 - all ours: numbers
-
-
-def _table(histogram: figures.Histogram) -> Json:
-    return {
-        "columns": list(histogram.series),
-        "rows": [(size(bound), [amount(cell, 0) for cell in cells]) for bound, cells in histogram.rows()],
-    }
-
-
-def _pins(facts: Facts, on_map: list[int]) -> list[Json]:
-    shown = set(on_map)
-    return [
-        {
-            "size": pin["chunk_size"],
-            "count": pin["count"],
-            "pages": pin["pages"],
-            "stranded": amount(pin["stranded"], 0),
-            "tails": pin["tails"],
-            "tail_bytes": amount(pin["tail_bytes"], 0),
-            "in_use": pin["in_use"],
-            "on_map": pin["chunk_size"] in shown,
-        }
-        for pin in facts.summary["pins"][:SHOWN_PINS]
-    ]
-
-
-def _tunables(tunables: Json) -> list[tuple[str, str, str]]:
-    """Name, value, meaning; what this libc does not have is left out."""
-    lines = []
-    for name, (kind, meaning) in TUNABLES.items():
-        value = tunables[name]
-        if value is not None:
-            lines.append((name, size(value) if kind == "bytes" and value else count(value), meaning))
-    return lines
+    svg = Markup(charts.for_page(figure, "runs", title))  # noqa: S704 - all ours: numbers
+    return {"svg": svg, **tables.histogram(histogram)}
 
 
 def _trust(facts: Facts) -> Json:
@@ -315,10 +159,12 @@ def _trust(facts: Facts) -> Json:
     if not snapshot["residency_known"]:
         lines.append("Which pages were resident is not wholly known.")
     warnings = facts.summary["warnings"]
+    lines += [f"{printable(w['text'])}." for w in warnings if w["code"] == "note"][:SHOWN_WARNINGS]
+    told = [w for w in warnings if w["code"] != "note"]
     return {
-        "lines": lines,
-        "warnings": [(w["code"], printable(w["text"])) for w in warnings[:SHOWN_WARNINGS]],
-        "more_warnings": max(len(warnings) - SHOWN_WARNINGS, 0),
+        "lines": [line[:1].upper() + line[1:] for line in lines],
+        "warnings": [(w["code"], printable(w["text"])) for w in told[:SHOWN_WARNINGS]],
+        "more_warnings": max(len(told) - SHOWN_WARNINGS, 0),
     }
 
 
@@ -328,11 +174,6 @@ def _legend(states: list[Any], page_size: int) -> list[Json]:
     for colour, look in LOOKS.items():
         held = [int(((state & 0xF) == colour).sum()) for state in states]
         if any(held):
-            amounts = [amount(pages * page_size, 0) for pages in held]
-            lines.append(
-                {"colour": int(colour), "key": colour.name.lower(), "look": look, "pages": held, "amounts": amounts}
-            )
+            amounts = [amount(pages * page_size) for pages in held]
+            lines.append({"colour": int(colour), "key": colour.name.lower(), "look": look, "amounts": amounts})
     return lines
-
-
-__all__ = ["NO_ARENA", "Amount", "Colour", "Page", "Verdict", "amount", "build", "change"]

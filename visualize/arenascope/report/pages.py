@@ -57,6 +57,14 @@ class Units(NamedTuple):
     step: int  # in-use counts are multiples of it: 1 is exact
 
 
+class Drawn(NamedTuple):
+    """The map of all dumps."""
+
+    blocks: list[Block]
+    told: list[dict[str, Any]]  # for each dump: what the script and the page must know of its blocks
+    states: list[NDArray[np.uint8]]  # for each dump: DumpPages.states()
+
+
 def pack(name: str, columns: Iterable[tuple[str, NDArray[Any]]], level: int = LEVEL) -> Block:
     """Deflate columns of numbers one behind the other, each wide one byte plane by byte plane."""
     squeeze = zlib.compressobj(level)
@@ -136,6 +144,7 @@ class DumpPages:
                 first = int(self.laid.first[place])
                 part = slice(behind[place], np.searchsorted(pinned, first + int(self.laid.pages[place])))
                 sizes[part] = self._pin_sizes(int(place), pinned[part] - first)
+                self.dump.let_go()
         known = np.unique(sizes[sizes > 0])[:MAX_PINS]
         index = np.where(np.isin(sizes, known), np.searchsorted(known, sizes) + 1, 0).astype(np.uint16)
         block = pack("pins", [("size", index)])
@@ -192,15 +201,17 @@ class DumpPages:
         return pack("chunks", columns)
 
 
-def map_blocks(dumps: list[Dump], laid: Regions, page_size: int) -> tuple[list[Block], list[dict[str, Any]]]:
-    """All blocks of the page, those of the first paint first, and for each dump what the script is told of them."""
+def map_blocks(dumps: list[Dump], laid: Regions, page_size: int) -> Drawn:
+    """All blocks of the page, those of the first paint first."""
     blocks = [pack("regions", struct_of(laid, page_size).items())]
     told: list[dict[str, Any]] = []
+    shown: list[NDArray[np.uint8]] = []
     parts = [DumpPages(dump, laid, index) for index, dump in enumerate(dumps)]
     share = LIMIT // len(parts)
     details: list[Block] = []
     for index, part in enumerate(parts):
         states = part.states()
+        shown.append(states)
         state = pack("state", [("state", states)])
         pins, sizes = part.pins(states, PIN_LIMIT // len(parts))
         left = share - len(state.data) - len(pins.data)
@@ -209,6 +220,15 @@ def map_blocks(dumps: list[Dump], laid: Regions, page_size: int) -> tuple[list[B
         chunks = part.chunk_block(max(min(left, CHUNK_LIMIT // len(parts)), 0))
         blocks.append(state._replace(name=f"state-{index}"))
         details += [block._replace(name=f"{block.name}-{index}") for block in (units.block, pins, chunks)]
-        shown, have = chunks.layout[2][2], 0 if part.dump.chunks is None else len(part.dump.chunks)
-        told.append({"step": units.step, "pinSizes": sizes, "chunksShown": shown, "chunks": have})
-    return blocks + details, told
+        records = 0 if part.dump.chunks is None else len(part.dump.chunks)
+        told.append(
+            {
+                "step": units.step,
+                "pinSizes": sizes,
+                "pinsLeftOut": bool(records and not sizes and pins.layout[0][2]),
+                "chunksShown": chunks.layout[2][2],
+                "chunks": records,
+            }
+        )
+        part.dump.let_go()
+    return Drawn(blocks + details, told, shown)

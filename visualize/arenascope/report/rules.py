@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The verdict: what a process's memory is made of, in sentences, each with its evidence and what acts on it.
+"""What a process's memory is made of: each cause in a sentence, with its evidence and what acts on it.
 
 Each cause is one rule: a function that looks at the facts and returns a Finding, or None where the cause is not there.
 RULES lists them all. A rule states only what was counted or computed; where a number holds under an assumption,
@@ -8,62 +8,51 @@ RULES lists them all. A rule states only what was counted or computed; where a n
 
 from __future__ import annotations
 
-import shlex
+import enum
 from typing import TYPE_CHECKING, Any, Callable, Final, NamedTuple, Optional
 
-from arenascope.text import count, plural, share, size
+from arenascope.remedy import deep_trim_command, trim_command
+from arenascope.report.facts import free_of, total
+from arenascope.report.words import ROWS
+from arenascope.text import count, plural, printable, share, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from arenascope.report.facts import Facts
 
 Json = dict[str, Any]
 
-MIB: Final = 1 << 20
-SHARE: Final = 0.03  # of Rss: what is less is not worth a sentence
 MOST: Final = 0.5
 LARGE: Final = 0.25
+NOTABLE: Final = 0.1  # of all pins, or of all chunks: a size that has less is not named
 DEFAULT_THRESHOLD: Final = 128 << 10  # of trimming and of mmapping (glibc's DEFAULT_*_THRESHOLD)
 NAMED: Final = 3  # arenas, mappings and the like that a sentence names
 
-FREE_ROWS: Final = ("tcache", "fastbin", "stranded", "releasable", "withheld")
-OTHER_ROWS: Final = ("other_file", "other_anon", "other_shmem", "stacks")
+OTHER_ROWS: Final = ("other_file", "other_anon", "other_shmem", "stacks", "ruby_pages")
+
+
+class Rank(enum.IntEnum):
+    """In which order findings stand; within one rank the largest comes first."""
+
+    PREMISE = 0  # changes how everything else is to be read
+    WASTE = 1  # free memory that malloc keeps
+    ACCOUNT = 2  # where the rest is
+    PART = 3  # of what others have counted already
 
 
 class Finding(NamedTuple):
     """One cause, as the page shows it."""
 
     rule: str
+    rank: Rank
     held: int | None  # bytes that it explains
     says: str  # the sentence with the numbers
     why: str  # the evidence, and how it came to be
     command: str | None = None  # what brings those bytes back
-    lights: str | None = None  # what to light up on the map: "row:…", "state:…"
-    estimate: str | None = None  # under which assumption `held` is right
-    part: bool = False  # of what other findings count
+    lights: str | None = None  # what to light up on the map: "row:…", "state:…", "idle"
+    estimate: str | None = None  # why `held` may be off
 
 
 Rule = Callable[["Facts"], Optional[Finding]]
-
-
-class Verdict(NamedTuple):
-    """The whole answer: a sentence, the causes (largest first), and what limits one's trust in them."""
-
-    lead: str
-    findings: list[Finding]
-    caveats: list[str]
-
-
-def judge(facts: Facts) -> Verdict:
-    """Apply every rule."""
-    findings = [finding for rule in RULES for finding in (rule(facts),) if finding]
-    # What changes how everything else is to be read comes first, then by size; last what tells of a part once more.
-    findings.sort(key=lambda finding: (finding.rule not in FIRST, finding.part, -(finding.held or 0)))
-    return Verdict(_lead(facts), findings, list(_caveats(facts)))
-
-
-# --- the rules ------------------------------------------------------------------------------------------------------
 
 
 def another_allocator(facts: Facts) -> Finding | None:
@@ -71,15 +60,17 @@ def another_allocator(facts: Facts) -> Finding | None:
     kind = facts.summary["allocator"]["malloc"]
     if kind == "glibc":
         return None
-    detail = facts.summary["allocator"]["detail"] or "no reason was found"
+    detail = _sentence(printable(facts.summary["allocator"]["detail"] or "no reason was found"))
     held = facts.row("other_anon")
     if kind == "unknown":
         says = "Which malloc this program uses is not known."
-        why = f"{_sentence(detail)} Memory outside glibc's arenas stands in the rows that are not malloc's."
+        why = f"{detail} Memory outside glibc's arenas stands in the rows that are not malloc's."
     else:
-        says = f"{kind} answers malloc() here, not glibc: its memory stands in “other anonymous”, {size(held)}."
-        why = f"{_sentence(detail)} malloc_trim(0) does not touch it. The arenas below are glibc's."
-    return Finding("another allocator", held, says, why)
+        says = f"{kind} answers malloc() here, not glibc: what it holds is part of {size(held)} of anonymous memory."
+        why = f"{detail} malloc_trim(0) does not touch it."
+        if len(facts.dump.pages):
+            why += " The map and the arenas are glibc's, which something used nevertheless."
+    return Finding("another allocator", Rank.PREMISE, held, says, why)
 
 
 def residency_unknown(facts: Facts) -> Finding | None:
@@ -87,12 +78,11 @@ def residency_unknown(facts: Facts) -> Finding | None:
     if facts.summary["snapshot"]["residency_known"]:
         return None
     chunks = facts.summary["chunks"]
-    held, free = (
-        chunks["in_use"]["bytes"],
-        _sum(chunks[name]["bytes"] for name in ("binned", "top", "fastbin", "tcache")),
-    )
+    held = total(chunks[name]["bytes"] for name in ("in_use", "mmapped"))
+    free = total(chunks[name]["bytes"] for name in ("binned", "top", "fastbin", "tcache"))
     return Finding(
         "residency unknown",
+        Rank.PREMISE,
         None,
         f"{size(held)} is in chunks in use, {size(free)} in free ones, resident or not.",
         "Cores by gdb's gcore, and cores that lost their holes on the way, do not tell. The living process does.",
@@ -109,12 +99,14 @@ def free_pages(facts: Facts) -> Finding | None:
     more = f" {size(swap)} of swap goes with it." if swap else ""
     return Finding(
         "free pages kept",
+        Rank.WASTE,
         trim,
-        f"{size(trim)} would come back with one malloc_trim(0).",
-        f"It lies in whole free pages of {plural(arenas, 'arena')}. free() gives back only the end of a heap; what is "
-        f"freed in the middle glibc keeps for later.{more}",
-        command=facts.gdb("call (int)malloc_trim(0)"),
+        f"{size(trim)} is free pages that one malloc_trim(0) returns.",
+        f"free() gives back only the end of a heap. These pages lie below that, in {plural(arenas, 'arena')}, and "
+        f"glibc keeps them for later.{more}",
+        command=trim_command(facts.summary["target"]),
         lights="row:releasable",
+        estimate=facts.doubt,
     )
 
 
@@ -124,14 +116,18 @@ def withheld_tops(facts: Facts) -> Finding | None:
     if not facts.matters(withheld):
         return None
     holders = [arena for arena in facts.summary["arenas"] if arena["ledger"]["withheld"]]
-    idle = sum(1 for arena in holders if arena["attached_threads"] == 0)
-    where = plural(len(holders), "idle arena" if idle == len(holders) else "arena")
+    holders.sort(key=lambda arena: -arena["ledger"]["withheld"])
+    idle = sum(1 for arena in holders if arena in facts.unattached or arena in facts.nearly_empty)
+    where = plural(len(holders), "idle thread arena" if idle == len(holders) else "thread arena")
     return Finding(
         "withheld tops",
+        Rank.WASTE,
         withheld,
-        f"{size(withheld)} is free at the top of {where}, where malloc_trim(0) cannot reach.",
-        f"malloc_trim(0) shrinks only the main arena's top. {_threshold(facts)}",
+        f"{size(withheld)} is free in the tops of {where}, where malloc_trim(0) cannot reach.",
+        f"malloc_trim(0) shrinks only the main arena's top. {_threshold(facts, holders)}",
+        command=deep_trim_command(facts.summary["target"]),
         lights="row:withheld",
+        estimate=facts.doubt,
     )
 
 
@@ -141,45 +137,53 @@ def pinned(facts: Facts) -> Finding | None:
     if not facts.matters(stranded):
         return None
     pins = [pin for pin in facts.summary["pins"] if pin["pages"]]
-    pages = _sum(pin["pages"] for pin in pins)
-    says = f"{size(stranded)} is free but stranded, on pages that something in use keeps resident."
+    pages = total(pin["pages"] for pin in pins)
+    says = f"{size(stranded)} is free but stranded, on pages that something in use keeps."
     why = "No trim returns it: only freeing what shares those pages does."
     if pins and pages:
-        worst = max(pins, key=lambda pin: pin["pages"] or 0)
-        why = (
-            f"{count(pages)} pages are each kept by one chunk alone; chunks of {count(worst['chunk_size'])} bytes keep "
-            f"{count(worst['pages'])} of them, with {size(worst['stranded'])} free beside. {why}"
-        )
-    return Finding("stranded by pins", stranded, says, why, lights="row:stranded")
+        worst = max(pins, key=lambda pin: pin["pages"])
+        who = f"these chunks have {plural(len(pins), 'size')}, of which none keeps a tenth of the pages"
+        if worst["pages"] >= NOTABLE * pages:
+            which = "all of them" if worst["pages"] == pages else f"{count(worst['pages'])} of them"
+            who = (
+                f"chunks of {count(worst['chunk_size'])} bytes keep {which}, with {size(worst['stranded'])} free beside"
+            )
+        why = f"{plural(pages, 'page')} {'is' if pages == 1 else 'are each'} kept by one chunk alone; {who}. {why}"
+    return Finding("stranded by pins", Rank.WASTE, stranded, says, why, lights="row:stranded")
 
 
-def idle_arenas(facts: Facts) -> Finding | None:
-    """Arenas that no thread uses any more, and what free memory sits in them."""
-    arenas = facts.summary["arenas"]
-    idle = [arena for arena in arenas if arena["attached_threads"] == 0 and not arena["main"]]
-    free = _sum(_free(arena["ledger"]) for arena in idle)
+def too_many_arenas(facts: Facts) -> Finding | None:
+    """Arenas that no thread uses any more, or that hold next to nothing but free memory."""
+    idle = [*facts.unattached, *facts.nearly_empty]
+    free = total(free_of(arena) for arena in idle)
     if not idle or not facts.matters(free):
         return None
-    idle.sort(key=lambda arena: -(_free(arena["ledger"]) or 0))
-    named = ", ".join(arena["address"] for arena in idle[:NAMED])
-    rest = f" and {len(idle) - NAMED} more" if len(idle) > NAMED else ""
-    verb = "has" if len(idle) == 1 else "have"
+    of = f"of {plural(len(facts.summary['arenas']), 'arena')}"
+    gone, empty = len(facts.unattached), len(facts.nearly_empty)
+    says = f"{gone} {of} {'has' if gone == 1 else 'have'} no thread any more"
+    if gone and empty:
+        says = f"{len(idle)} {of} are idle: {gone} without a thread, {empty} nearly empty"
+    elif empty:
+        says = f"{empty} {of} {'is' if empty == 1 else 'are'} nearly empty"
+    idle.sort(key=lambda arena: -(free_of(arena) or 0))
+    named = ", ".join(_idle_arena(facts, arena) for arena in idle[:NAMED])
+    most = "The largest of them: " if len(idle) > NAMED else ""
+    reuse = " A new thread takes one of those without before it makes its own." if gone else ""
     return Finding(
-        "idle arenas",
+        "too many arenas",
+        Rank.PART,
         free,
-        f"{len(idle)} of {plural(len(arenas), 'arena')} {verb} no thread, and {size(free)} of free memory.",
-        f"These were made for threads that have ended: {named}{rest}. New threads reuse them; until then nobody "
-        f"allocates there. The process has {plural(facts.summary['target']['threads'], 'thread')}. The findings above "
-        "count this memory too.",
+        f"{says}; {size(free)} in them is free.",
+        f"The process has {plural(facts.summary['target']['threads'], 'thread')}.{reuse} {_capital(most + named)}. "
+        "The findings above count this memory too.",
         lights="idle",
-        part=True,
     )
 
 
 def caches(facts: Facts) -> Finding | None:
     """Hoards in tcaches and fastbins."""
     tcache, fastbin = facts.row("tcache"), facts.row("fastbin")
-    held = _sum((tcache, fastbin))
+    held = total((tcache, fastbin))
     if held is None or not facts.matters(held):
         return None
     mostly_tcache = (tcache or 0) >= (fastbin or 0)
@@ -188,13 +192,14 @@ def caches(facts: Facts) -> Finding | None:
     largest = max(threads, key=lambda thread: thread["tcache_bytes"], default=None)
     why = "A tcache is emptied when its thread ends; malloc_trim(0) leaves it alone."
     if mostly_tcache and largest:
-        why = f"Thread {largest['tid']} ({largest['name']}) holds the most, {size(largest['tcache_bytes'])}. {why}"
+        name = printable(largest["name"])
+        why = f"Thread {largest['tid']} ({name}) holds the most, {size(largest['tcache_bytes'])}. {why}"
     if not mostly_tcache:
         why = (
             "Fastbin chunks are merged with their neighbours by malloc_trim(0), but these lie on pages that something "
             "else keeps: the rest counts as releasable already."
         )
-    return Finding("cached", held, says, why, lights="row:tcache" if mostly_tcache else "row:fastbin")
+    return Finding("cached", Rank.WASTE, held, says, why, lights="row:tcache" if mostly_tcache else "row:fastbin")
 
 
 def large_blocks(facts: Facts) -> Finding | None:
@@ -203,45 +208,66 @@ def large_blocks(facts: Facts) -> Finding | None:
     if held is None or not facts.matters(held) or held < LARGE * facts.whole:
         return None
     blocks, largest = facts.mmapped
+    which = f"one large block of {size(largest)}, mapped on its own"
+    if blocks > 1:
+        which = f"{plural(blocks, 'large block')}, each mapped on its own, the largest of {size(largest)}"
     return Finding(
         "large blocks",
+        Rank.PART,
         held,
-        f"{size(held)} is in {plural(blocks, 'large block')}, each mapped on its own, the largest of {size(largest)}.",
-        "They are in use: free() returns such a block to the kernel at once. No trim makes them smaller.",
+        f"{size(held)} of what is in use is in {which}.",
+        "free() returns such a block to the kernel at once, so none of this is waste, and no trim makes it smaller.",
         lights="row:mmapped_in_use",
-        part=True,
     )
 
 
 def not_mallocs(facts: Facts) -> Finding | None:
     """Most of Rss is not malloc's at all."""
-    held = _sum(facts.row(row) for row in OTHER_ROWS)
+    held = facts.rows(*OTHER_ROWS)
     if held is None or held < MOST * facts.whole or facts.summary["allocator"]["malloc"] != "glibc":
         return None
-    parts = [f"{path} ({size(rss)})" for path, rss in facts.mappings[:NAMED]]
+    most = max((row for row in ROWS if row.name in OTHER_ROWS), key=lambda row: facts.row(row.name) or 0)
+    parts = [f"{printable(path)} ({size(rss)})" for path, rss in facts.mappings[:NAMED]]
     return Finding(
         "not malloc's",
+        Rank.ACCOUNT,
         held,
-        f"{size(held)}, {share(held, facts.whole)} of it all, is not malloc's.",
-        f"Most of it: {', '.join(parts)}. No setting of malloc changes that.",
-        lights=None,
+        f"{size(held)} of it ({share(held, facts.whole)}) is not malloc's: mostly {most.plural}.",
+        f"The largest: {', '.join(parts)}. No setting of malloc changes that.",
+    )
+
+
+def ruby_pages(facts: Facts) -> Finding | None:
+    """Ruby's own heap, and how much of it holds no object."""
+    held, ruby = facts.row("ruby_pages"), facts.summary["ruby"]
+    if not ruby or not facts.matters(held):
+        return None
+    free = share(ruby["free_slots"], ruby["slots"])
+    return Finding(
+        "Ruby's pages",
+        Rank.PART,
+        held,
+        f"{size(held)} is pages of Ruby's own heap; {free} of their slots are free.",
+        f"{plural(ruby['pages'], 'page')} with {plural(ruby['slots'], 'slot')}. Ruby gives a page back only when all "
+        "of its slots are free; no trim does.",
     )
 
 
 def gone_already(facts: Facts) -> Finding | None:
     """Free memory that is not in RAM any more, which mallinfo still counts as held."""
     absent, chunks = facts.summary["absent"], facts.summary["chunks"]
-    free = _sum(chunks[name]["bytes"] for name in ("binned", "top", "fastbin"))
-    gone = _sum((absent["returned"], absent["swapped_free"]))
+    free = total(chunks[name]["bytes"] for name in ("binned", "top", "fastbin"))
+    gone = total((absent["returned"], absent["swapped_free"]))
     if free is None or gone is None or not facts.matters(gone):
         return None
     swapped = f", and {size(absent['swapped_free'])} is swapped out" if absent["swapped_free"] else ""
     return Finding(
         "gone already",
+        Rank.ACCOUNT,
         gone,
         f"{size(absent['returned'])} of malloc's free memory is back with the kernel already{swapped}.",
-        f"mallinfo() and malloc_info() still count it, and say that {size(free)} is held free. It costs no RAM.",
-        lights="state:7",
+        f"It costs no RAM, though mallinfo() and malloc_info() still count it: by them {size(free)} is held free.",
+        lights="row:returned" if absent["returned"] else "row:swapped_free",
     )
 
 
@@ -252,28 +278,27 @@ def swapped_in_use(facts: Facts) -> Finding | None:
         return None
     return Finding(
         "swapped",
+        Rank.ACCOUNT,
         held,
         f"{size(held)} that the application holds in malloc's heaps is swapped out.",
         "It is in use, and not in Rss: the process is larger than Rss says.",
-        lights="state:9",
+        lights="row:swapped_in_use",
     )
 
 
 def in_use(facts: Facts) -> Finding | None:
     """Nothing to gain: the application holds most of it."""
-    held = _sum((facts.row("in_use"), facts.row("mmapped_in_use")))
+    held = facts.rows("in_use", "mmapped_in_use")
     if held is None or held < MOST * facts.whole:
         return None
-    sizes = facts.largest_in_use
-    which = (
-        f" Most of it by size: {plural(sizes[1], 'chunk')} of {count(sizes[0])} bytes, {size(sizes[2])}."
-        if sizes
-        else ""
-    )
+    sizes, which = facts.largest_in_use, ""
+    if sizes and sizes[2] >= NOTABLE * held:
+        which = f" {size(sizes[2])} of it is {plural(sizes[1], 'chunk')} of {count(sizes[0])} bytes."
     return Finding(
         "in use",
+        Rank.ACCOUNT,
         held,
-        f"{size(held)}, {share(held, facts.whole)} of it all, is in use by the application.",
+        f"{size(held)} of it ({share(held, facts.whole)}) is in use by the application.",
         f"No trim brings that back, only the application by freeing it.{which}",
         lights="row:in_use",
     )
@@ -285,49 +310,23 @@ RULES: Final[tuple[Rule, ...]] = (
     free_pages,
     withheld_tops,
     pinned,
-    idle_arenas,
     caches,
-    large_blocks,
     not_mallocs,
+    ruby_pages,
     gone_already,
     swapped_in_use,
     in_use,
+    large_blocks,
+    too_many_arenas,
 )
-FIRST: Final = ("another allocator", "residency unknown")
 
 
-# --- the sentences around them --------------------------------------------------------------------------------------
+# --- parts of sentences ---------------------------------------------------------------------------------------------
 
 
-def _lead(facts: Facts) -> str:
-    rss = facts.summary["kernel"]["rss"]
-    held = _sum((facts.row("in_use"), facts.row("mmapped_in_use")))
-    if rss is None and held is None:
-        return "How much of this process was resident is not known."
-    if facts.summary["allocator"]["malloc"] != "glibc":
-        return f"{size(rss)} resident."
-    other = _sum(facts.row(row) for row in OTHER_ROWS)
-    if rss is not None and other is not None and other >= MOST * rss:
-        return f"{size(rss)} resident; {size(rss - other)} of it is malloc's."
-    if rss is None:
-        return f"{size(held)} of what was resident is in use."
-    return f"{size(rss)} resident; {size(held)} is in use."
-
-
-def _caveats(facts: Facts) -> Iterable[str]:
-    snapshot, ledger = facts.summary["snapshot"], facts.summary["ledger"]
-    if snapshot["torn_chunks"]:
-        torn = plural(snapshot["torn_chunks"], "chunk")
-        yield f"The heap changed, or is corrupt, at {torn}: what lies behind is unknown."
-    if ledger["unknown"]:
-        yield f"{size(ledger['unknown'])} could not be told apart."
-    if not snapshot["exact"] and snapshot["residency_known"] and not snapshot["torn_chunks"]:
-        yield "The rows need not add up to Rss to the byte: see “How this was found”."
-
-
-def _threshold(facts: Facts) -> str:
-    """What decides whether free() gives a top back."""
-    tunables = facts.summary["tunables"]
+def _threshold(facts: Facts, holders: list[Json]) -> str:
+    """What decides whether free() gives a top back, in the malloc that withholds most."""
+    tunables = facts.summary["mallocs"][holders[0]["malloc"]]["tunables"] if holders else facts.summary["tunables"]
     trim, mmap = tunables["trim_threshold"], tunables["mmap_threshold"]
     if trim is None:
         return "free() gives a top back only when it is larger than the trim threshold, which is not known here."
@@ -340,20 +339,17 @@ def _threshold(facts: Facts) -> str:
     return words + "."
 
 
-def _free(ledger: Json) -> int | None:
-    return _sum(ledger[row] for row in FREE_ROWS)
+def _idle_arena(facts: Facts, arena: Json) -> str:
+    """An idle arena, with its threads and its free memory: "arena 3 (no thread: 12.1 MiB)"."""
+    threads = [f"{printable(thread['name'])} {thread['tid']}" for thread in arena["threads"]]
+    who = "no thread" if arena["attached_threads"] == 0 else threads[0] if threads else "threads not found"
+    more = f" and {len(threads) - 1} more" if len(threads) > 1 else ""
+    return f"{facts.arena_names.get(arena['address'], 'an arena')} ({who}{more}: {size(free_of(arena))})"
 
 
-def _sum(numbers: Iterable[int | None]) -> int | None:
-    """A sum: unknown when a part of it is."""
-    parts = list(numbers)
-    return None if any(part is None for part in parts) else sum(part for part in parts if part is not None)
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _sentence(words: str) -> str:
     return words.strip().rstrip(".") + "."
-
-
-def gdb_command(pid: int, call: str) -> str:
-    """The command that has a living process do something, with what every machine has today."""
-    return f"gdb -p {pid} -batch -ex {shlex.quote(call)}"

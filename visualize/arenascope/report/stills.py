@@ -22,7 +22,7 @@ from arenascope.report.compare import changes
 from arenascope.report.facts import Facts
 from arenascope.report.pages import DumpPages
 from arenascope.report.regions import arena_names, regions
-from arenascope.report.rules import judge
+from arenascope.report.verdict import judge
 from arenascope.text import printable, size
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _figures(looks: Sequence[Look]) -> Iterator[tuple[str, Figure]]:
         yield "map", _map(facts, laid, states)
     sizes = figures.by_chunk_size(dumps[-1])
     if sizes:
-        yield "sizes", charts.draw(sizes, "chunk size, from", apart="stranded by pins")
+        yield "sizes", charts.draw(sizes, "chunk size, from", apart=figures.PINNING)
     runs = figures.by_free_run(states[-1], laid, facts[-1].summary["target"]["page_size"])
     if runs:
         yield "runs", charts.draw(runs, "length of the run of free pages, from")

@@ -5,49 +5,48 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from arenascope.rows import ROWS as WORDS
+
 
 class Row(NamedTuple):
-    """A row of the ledger."""
+    """A row of the ledger, as the page shows it."""
 
     name: str
-    title: str
-    meaning: str
-    remedy: str
     colour: str  # class of its colour in the style sheet
+    plural: str = ""  # what to call such memory in a sentence, where one does
+
+    @property
+    def title(self) -> str:
+        """Its name."""
+        return WORDS[self.name].title
+
+    @property
+    def meaning(self) -> str:
+        """What is in it."""
+        return WORDS[self.name].meaning
 
     @property
     def on_map(self) -> bool:
         """Whether it is malloc's: the map shows malloc's heaps."""
-        return self.name != "stacks" and not self.name.startswith("other_")
+        return self.name not in {"stacks", "ruby_pages"} and not self.name.startswith("other_")
 
 
-ROWS: Final = (
-    Row("in_use", "in use", "chunks that the application holds", "the application, by freeing it", "used"),
-    Row(
-        "mmapped_in_use",
-        "mmapped, in use",
-        "large blocks with a mapping of their own",
-        "free() of such a block",
-        "mmapped",
-    ),
-    Row("mmapped_slack", "mmapped, slack", "what those mappings waste on whole pages", "the same", "slack"),
-    Row("tcache", "tcache", "freed, parked in threads' caches", "the end of that thread", "cached"),
-    Row(
-        "fastbin",
-        "fastbin",
-        "freed, parked in arenas' fast lists, beside something in use",
-        "freeing what is beside it",
-        "fastbin",
-    ),
-    Row("stranded", "stranded", "free, on pages that something else keeps", "freeing the pins beside it", "stranded"),
-    Row("releasable", "releasable", "whole free pages", "malloc_trim(0)", "releasable"),
-    Row("withheld", "withheld", "whole free pages that malloc_trim(0) never reaches", "a deep trim only", "withheld"),
-    Row("metadata", "metadata", "malloc's own headers", "nothing", "metadata"),
-    Row("other_file", "files", "not malloc's: program, libraries, mapped data", "whoever mapped it", "file"),
-    Row("other_anon", "other anonymous", "not malloc's: own mmap, GC heaps, JIT code", "whoever mapped it", "anon"),
-    Row("other_shmem", "shared memory", "not malloc's: tmpfs, memfd, shared anonymous", "whoever mapped it", "shmem"),
-    Row("stacks", "stacks", "of threads", "the end of those threads", "stacks"),
-    Row("unknown", "unknown", "could not be told apart", "", "unknown"),
+ROWS: Final = (  # in the order of the bar
+    Row("in_use", "used"),
+    Row("mmapped_in_use", "mmapped"),
+    Row("mmapped_slack", "slack"),
+    Row("tcache", "cached"),
+    Row("fastbin", "fastbin"),
+    Row("stranded", "stranded"),
+    Row("releasable", "releasable"),
+    Row("withheld", "withheld"),
+    Row("metadata", "metadata"),
+    Row("other_file", "file", "files"),
+    Row("other_anon", "anon", "anonymous memory"),
+    Row("other_shmem", "shmem", "shared memory"),
+    Row("stacks", "stacks", "stacks"),
+    Row("ruby_pages", "ruby", "Ruby's own pages"),
+    Row("unknown", "unknown"),
 )
 
 ABSENT: Final = {

@@ -1,15 +1,28 @@
 // SPDX-License-Identifier: MIT
 // Where on the map a page stands, and which page stands at a place. Coordinates are cells, one for each page.
-import { lastNotAbove, told } from "./data.js";
+import { lastNotAbove } from "./data.js";
 
-const ASPECT = told.sides.length > 1 ? 1 : 2; // of the whole map, width to height: two stand side by side
 const MOST_SQUARES = 40;
+const SMALL = 128; // cells a row: from there on rows have a round length
 
-// As one reads: rows of equal length, each arena (and then the mmapped chunks) from a row of its own on.
+// As one reads: rows of equal length, each arena (and then the mmapped chunks) from a row of its own on. `aspect`: width
+// to height that the whole map should have.
 export class Rows {
-  constructor(regions, total) {
+  constructor(regions, total, aspect) {
     this.name = "rows";
-    this.width = Math.max(32, Math.ceil(Math.sqrt(total * ASPECT) / 16) * 16);
+    // Gaps and last rows that are not full make it higher than it should be: then the rows are made longer.
+    let width = Math.sqrt(total * aspect);
+    for (let tries = 0; tries < 4; tries++) {
+      this.lay(regions, total, width);
+      width = Math.sqrt(this.width * this.height * aspect);
+    }
+    this.firsts = Float64Array.from(this.bands, (band) => band.first);
+    this.tops = Float64Array.from(this.bands, (band) => band.y);
+  }
+
+  lay(regions, total, width) {
+    const round = width < SMALL ? 1 : 16;
+    this.width = Math.max(Math.ceil(width / round) * round, 1);
     const gap = Math.max(1, Math.round(total / this.width / 100));
     this.bands = [];
     let y = 0;
@@ -24,8 +37,6 @@ export class Rows {
       y += height + gap;
     }
     this.height = Math.max(y - gap, 1);
-    this.firsts = Float64Array.from(this.bands, (band) => band.first);
-    this.tops = Float64Array.from(this.bands, (band) => band.y);
   }
 
   place(index) {
@@ -48,7 +59,7 @@ export class Rows {
 }
 
 // The squares that hold so many pages with least left over, in a shape that suits a screen.
-function squares(total) {
+function squares(total, aspect) {
   let best = null;
   for (let side = 1; side * side <= Math.max(total, 1); side *= 2) {
     const needed = Math.ceil(total / (side * side)) || 1;
@@ -56,7 +67,7 @@ function squares(total) {
     for (let across = 1; across <= needed; across++) {
       const down = Math.ceil(needed / across);
       const waste = across * down * side * side - total;
-      const shape = Math.abs(Math.log(across / down / ASPECT));
+      const shape = Math.abs(Math.log(across / down / aspect));
       const cost = waste / total + 0.3 * shape + needed / MOST_SQUARES / 8;
       if (!best || cost < best.cost) best = { side, across, down, cost };
     }
@@ -66,10 +77,10 @@ function squares(total) {
 
 // A Hilbert curve, on which neighbours in memory stay neighbours: squares of one order, each entered where the last was left.
 export class Hilbert {
-  constructor(regions, total) {
+  constructor(total, aspect) {
     this.name = "hilbert";
     this.total = total;
-    Object.assign(this, squares(total));
+    Object.assign(this, squares(total, aspect));
     this.area = this.side * this.side;
     this.width = this.across * this.side;
     this.height = this.down * this.side;

@@ -24,11 +24,11 @@ export function writeLink(map) {
 export function readLink(map) {
   const fragment = location.hash.slice(1);
   if (!fragment.includes("=") || fragment === written) return;
-  const words = new Map(fragment.split("&").map((word) => word.split(/=(.*)/s, 2)));
+  const words = new URLSearchParams(fragment);
   const address = (name) => map.regions.find(parseInt(words.get(name) ?? "", 16));
   if (words.get("palette") === "safe") map.setPalette("safe");
   if (words.has("layout")) map.setLayout(words.get("layout"));
-  if (words.has("light")) map.light(decodeURIComponent(words.get("light")));
+  if (words.has("light")) map.light(words.get("light"));
   const scale = Number(words.get("scale"));
   if (address("mark") >= 0) map.setMarker(address("mark"), { go: true, speak: false });
   if (address("at") >= 0 && scale > 0) map.goTo(address("at"), scale);

@@ -52,7 +52,6 @@ function lights(map) {
   };
 }
 
-
 async function start() {
   sortableTables();
   copyButtons();

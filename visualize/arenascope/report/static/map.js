@@ -3,7 +3,7 @@
 import { told } from "./data.js";
 import { Pages, Regions } from "./heaps.js";
 import { Hilbert, Rows } from "./layouts.js";
-import { Camera, View, paletteOf } from "./view.js";
+import { Camera, View, aspectOf, paletteOf } from "./view.js";
 import { lit, nextRun } from "./light.js";
 import { hideCard, showCard } from "./card.js";
 import { hex, spoken, stateName } from "./inspect.js";
@@ -20,12 +20,14 @@ export class HeapMap {
     map.regions = await Regions.take();
     map.all = told.sides.map((_, which) => new Pages(map.regions, which));
     for (const pages of map.all) await pages.takeStates();
-    map.layouts = { rows: new Rows(map.regions, told.total), hilbert: new Hilbert(map.regions, told.total) };
+    const canvases = told.sides.map((_, which) => document.getElementById(`canvas-${which}`));
+    const aspect = aspectOf(canvases[0]);
+    map.layouts = { rows: new Rows(map.regions, told.total, aspect), hilbert: new Hilbert(told.total, aspect) };
     map.layout = map.layouts.rows;
     map.palette = "phusion";
     map.spec = null;
     map.camera = new Camera();
-    map.views = map.all.map((pages, i) => new View(document.getElementById(`canvas-${i}`), pages, map.regions, map.camera));
+    map.views = map.all.map((pages, i) => new View(canvases[i], pages, map.regions, map.camera));
     map.moved = () => {};
     map.refresh();
     map.whole();

@@ -123,7 +123,8 @@ export class View {
     const { scale } = this.camera;
     const level = this.pyramid.pick(scale * this.ratio);
     const each = level.scale * scale;
-    const [left, top] = this.toPixel(0, 0);
+    // On whole pixels, so that what is one pixel large is not smeared over four.
+    const [left, top] = this.toPixel(0, 0).map((at) => Math.round(at * this.ratio) / this.ratio);
     context.imageSmoothingEnabled = each < 1;
     context.imageSmoothingQuality = "low";
     for (const tile of level.tiles) {
@@ -320,6 +321,12 @@ export function unitColour(kind, state) {
     return kind === TOP && colour === UNTOUCHED ? UNTOUCHED : RETURNED;
   }
   return UNKNOWN;
+}
+
+// Width to height of the room that a canvas has for the map.
+export function aspectOf({ clientWidth, clientHeight }) {
+  const width = clientWidth - (clientWidth > ROOM ? GUTTER : 0);
+  return width > 0 && clientHeight > 0 ? Math.min(Math.max(width / clientHeight, 0.5), 4) : 2; // one that is not shown has no size
 }
 
 export function paletteOf(name) {
