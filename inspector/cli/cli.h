@@ -11,6 +11,7 @@ bool as_cmd_summary(const struct as_options *o, struct as_error *err);
 bool as_cmd_png(const struct as_options *o, struct as_error *err);
 bool as_cmd_chunks(const struct as_options *o, struct as_error *err);
 bool as_cmd_inject(const struct as_options *o, struct as_error *err);
+bool as_cmd_trim(const struct as_options *o, struct as_error *err);
 
 // From now on SIGINT, SIGTERM and SIGHUP take `file`'s unfinished file from the disk before they end us. NULL undoes it.
 // A target that is stopped at that moment is set running by the kernel, as it is after any death of ours.

@@ -4,25 +4,25 @@
 #include "cli/json.h"
 #include "cli/look.h"
 #include "cli/text.h"
-#include "inject/inject.h"
+#include "inject/client.h"
 
-#include <limits.h>
 #include <stdio.h>
 
 static const char *how_name(uint32_t how)
 {
-    return how == AS_INJECT_LOADED ? "loaded" : "woken";
+    return how == AS_INJECT_LOADED ? "loaded" : how == AS_INJECT_WOKEN ? "woken" : "present";
 }
 
-static void print_json(const struct as_target *t, const struct as_inject_result *r)
+static void print_json(const struct as_agent *agent, const struct as_inject_result *r)
 {
     struct as_json j = {.out = stdout, .empty = true};
     as_json_object(&j, NULL);
     as_json_string(&j, "schema", "arenascope.inject/1");
-    as_json_number(&j, "pid", (uint64_t)t->pid);
+    as_json_number(&j, "pid", (uint64_t)agent->pid);
+    as_json_text(&j, "agent_version", agent->version, sizeof agent->version);
     as_json_string(&j, "how", how_name(r->how));
-    as_json_number(&j, "thread", (uint64_t)r->tid);
-    as_json_text(&j, "where", r->where, sizeof r->where);
+    as_json_number(&j, "thread", r->how ? (uint64_t)r->tid : AS_UNKNOWN);
+    as_json_text(&j, "where", r->how ? r->where : NULL, sizeof r->where);
     as_json_number(&j, "looks", r->looks);
     as_json_milliseconds(&j, "search_ms", r->search_ns);
     as_json_milliseconds(&j, "away_ms", r->away_ns);
@@ -30,19 +30,32 @@ static void print_json(const struct as_target *t, const struct as_inject_result 
     putchar('\n');
 }
 
+static void print_text(const struct as_agent *agent, const struct as_inject_result *r)
+{
+    char away[AS_SIZE_TEXT], where[200];
+    printf("agent %s answers in process %d: ", agent->version, agent->pid);
+    if (r->how == 0)
+        puts("it was there already");
+    else
+        printf("%s by thread %d (%s), which was away from its own work for %s\n", how_name(r->how), r->tid,
+               as_safe_text(r->where, sizeof r->where, SIZE_MAX, false, where, sizeof where),
+               as_format_duration(r->away_ns, away));
+}
+
 bool as_cmd_inject(const struct as_options *o, struct as_error *err)
 {
     struct as_look look;
-    char library[PATH_MAX];
+    struct as_agent agent = {.socket = -1};
     struct as_inject_result result;
-    struct as_inject_options how = {.library = library, .force = o->force};
-    bool ok = as_look_open(&look, o->target, err) && as_inject_library(library, sizeof library, err) &&
-              as_inject(look.target, &how, &result, err);
+    bool ok = as_look_open(&look, o->target, err);
+    if (ok && (!look.target || look.target->kind != AS_TARGET_PROCESS))
+        ok = as_fail(err, AS_USAGE, "inject: '%s' is not a process that runs", o->target);
+    ok = ok && as_agent_reach(&agent, look.target, o->force, &result, err);
     if (ok && o->json)
-        print_json(look.target, &result);
+        print_json(&agent, &result);
     else if (ok)
-        printf("the agent is in process %d: %s by thread %d, %s\n", look.target->pid, how_name(result.how), result.tid,
-               result.where);
+        print_text(&agent, &result);
+    as_agent_close(&agent);
     as_look_close(&look);
     return ok;
 }

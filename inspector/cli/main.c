@@ -36,6 +36,13 @@ static const struct command commands[] = {
      "  One line a chunk: address, size in bytes (header included), and what it is:\n"
      "  in_use, tcache, fastbin, binned, top, metadata or unknown, and \"mmapped\" behind\n"
      "  it where it has a mapping of its own.\n"},
+    {"trim", as_cmd_trim, AS_OPTION_JSON | AS_OPTION_FORCE | AS_OPTION_TRIM,
+     "arenadump trim PID [--forecast] [--deep] [--max-pause TIME] [--arena ADDRESS]\n"
+     "               [--watch TIME] [--json]\n"
+     "  Gives memory back, through the agent (injected where it is not there): what\n"
+     "  malloc_trim(0) would. --deep: also what that never returns, the tops of thread\n"
+     "  arenas. --max-pause 5ms: no arena is locked for longer at a time. --forecast:\n"
+     "  only says what would come back. --watch 60s: how much of it was needed again.\n"},
     {"inject", as_cmd_inject, AS_OPTION_JSON | AS_OPTION_FORCE,
      "arenadump inject PID [--force]\n"
      "  Loads the agent (libarenascope.so) into a process that runs, if it is not there,\n"
@@ -108,9 +115,9 @@ static bool run(int argc, char **argv, struct as_error *err)
         return command->run(&options, err);
     }
     if (*word)
-        return as_fail(err, AS_USAGE, "there is no command '%s': it is summary, dump, png, chunks or inject (--help)",
-                       word);
-    return as_fail(err, AS_USAGE, "give a command: summary, dump, png, chunks or inject (--help)");
+        return as_fail(err, AS_USAGE,
+                       "there is no command '%s': it is summary, dump, png, chunks, trim or inject (--help)", word);
+    return as_fail(err, AS_USAGE, "give a command: summary, dump, png, chunks, trim or inject (--help)");
 }
 
 int main(int argc, char **argv)

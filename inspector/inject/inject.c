@@ -12,10 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LIBRARY_MOST = 64 << 20 };
@@ -100,6 +102,24 @@ static bool carry(struct as_process *p, const struct as_cargo *cargo, struct as_
     return ok;
 }
 
+// One injection at a time into a process: two would load the library twice. The lock is on its directory in /proc, and goes
+// with the last of us who has that open: with the carrier, when the inspector is killed.
+static bool lock(const struct as_process *p, uint64_t patience_ns, struct as_error *err)
+{
+    uint64_t deadline = as_now_ns() + patience_ns;
+    while (flock(p->proc_fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return as_fail_errno(err, AS_INTERNAL, "/proc/%d cannot be locked", p->base.pid);
+        if (as_now_ns() > deadline)
+            return as_fail(err, AS_DENIED,
+                           "another arenadump is loading the library into process %d, and has not finished: it may be "
+                           "waiting for a thread that does not return",
+                           p->base.pid);
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+    return true;
+}
+
 bool as_inject(struct as_target *t, const struct as_inject_options *options, struct as_inject_result *out,
                struct as_error *err)
 {
@@ -114,7 +134,9 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
     *out = (struct as_inject_result){0};
     if (t->kind != AS_TARGET_PROCESS)
         return as_fail(err, AS_USAGE, "only a process that runs can have a library loaded");
-    if (!as_malloc_find(t, AS_LAYOUT_ANY, &m, err))
+    // Another may just have loaded it.
+    if (!lock(p, cargo.patience_ns, err) || !as_process_refresh_maps(p, false, err) ||
+        !as_malloc_find(t, AS_LAYOUT_ANY, &m, err))
         return false;
     bool ok = as_refuse(p, &m, options->force, err) && as_plan_make(&plan, t, &m, err) &&
               (plan.wake != 0 || read_library(&cargo, options->library, err)) && carry(p, &cargo, out, err);

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+// arenadump trim: has the agent in a process give memory back, and says what came of it.
+#define _GNU_SOURCE
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "cli/look.h"
+#include "cli/text.h"
+#include "inject/client.h"
+#include "target/procfs.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+// All that is printed in the end.
+struct trimming {
+    const struct as_options *options;
+    struct as_look look;
+    struct as_agent agent;
+    struct as_inject_result injected;
+    bool trimmed; // else only a forecast was asked for
+    struct as_agent_reply reply;
+    as_agent_arena_vec arenas;
+    // --watch: how much is back, and what it cost; AS_UNKNOWN where it was not watched.
+    uint64_t faulted_back, faults;
+};
+
+static struct arenascope_trim_options trim_options(const struct as_options *o)
+{
+    return (struct arenascope_trim_options){
+        .size = sizeof(struct arenascope_trim_options),
+        .flags = o->deep ? ARENASCOPE_DEEP : 0,
+        .max_pause = o->max_pause_ns,
+        .arena = o->arena ? o->arena : ARENASCOPE_ALL_ARENAS,
+    };
+}
+
+static bool ask(struct trimming *t, uint32_t operation, struct as_agent_reply *reply, as_agent_arena_vec *arenas,
+                struct as_error *err)
+{
+    const struct as_agent_request request = {
+        .protocol = AS_PROTOCOL, .operation = operation, .trim = trim_options(t->options)};
+    return as_agent_ask(&t->agent, &request, -1, NULL, NULL, reply, arenas, err);
+}
+
+// Page faults of the process that needed no disk, so far (proc_pid_stat(5), field 10); AS_UNKNOWN when it has ended.
+static uint64_t minor_faults(pid_t pid)
+{
+    char name[32];
+    char text[1024];
+    snprintf(name, sizeof name, "/proc/%d/stat", pid);
+    ssize_t length = as_proc_read(-1, name, text, sizeof text);
+    const char *after = length > 0 ? strrchr(text, ')') : NULL;
+    uint64_t faults;
+    return after && sscanf(after, ") %*c %*d %*d %*d %*d %*d %*u %" SCNu64, &faults) == 1 ? faults : AS_UNKNOWN;
+}
+
+static uint64_t difference(uint64_t a, uint64_t b)
+{
+    return a == AS_UNKNOWN || b == AS_UNKNOWN ? AS_UNKNOWN : a > b ? a - b : 0;
+}
+
+static const struct as_agent_arena *find(const as_agent_arena_vec *arenas, uint64_t address)
+{
+    for (size_t i = 0; i < arenas->count; ++i) {
+        if (arenas->items[i].before.arena == address)
+            return &arenas->items[i];
+    }
+    return NULL;
+}
+
+// Of what each arena gave back, as much as it has grown since; an arena may have reused other pages instead, so this is at
+// most what was needed again.
+static uint64_t count_faulted_back(const as_agent_arena_vec *then, const as_agent_arena_vec *now)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < then->count; ++i) {
+        const struct as_agent_arena *before = &then->items[i];
+        const struct as_agent_arena *after = find(now, before->before.arena);
+        if (!after || before->returned == AS_UNKNOWN || before->before.resident == AS_UNKNOWN)
+            return AS_UNKNOWN;
+        uint64_t grown = difference(after->before.resident, difference(before->before.resident, before->returned));
+        if (grown == AS_UNKNOWN)
+            return AS_UNKNOWN;
+        sum += grown < before->returned ? grown : before->returned;
+    }
+    return sum;
+}
+
+static bool watch(struct trimming *t, struct as_error *err)
+{
+    uint64_t ns = t->options->watch_ns;
+    uint64_t faults = minor_faults(t->agent.pid);
+    struct timespec rest = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
+        ;
+    struct as_agent_reply reply;
+    as_agent_arena_vec now = {0};
+    bool ok = ask(t, AS_AGENT_FORECAST, &reply, &now, err);
+    if (ok) {
+        t->faults = difference(minor_faults(t->agent.pid), faults);
+        t->faulted_back = count_faulted_back(&t->arenas, &now);
+    }
+    as_vec_free(&now);
+    return ok;
+}
+
+static bool perform(struct trimming *t, struct as_error *err)
+{
+    const struct as_options *o = t->options;
+    if (!as_look_open(&t->look, o->target, err))
+        return false;
+    if (o->forecast && o->watch_ns != 0)
+        return as_fail(err, AS_USAGE, "trim: with --forecast nothing is given back that --watch could look at");
+    if (!t->look.target || t->look.target->kind != AS_TARGET_PROCESS)
+        return as_fail(err, AS_USAGE, "trim: '%s' is not a process that runs", o->target);
+    if (!as_agent_reach(&t->agent, t->look.target, o->force, &t->injected, err))
+        return false;
+    t->trimmed = !o->forecast;
+    return ask(t, o->forecast ? AS_AGENT_FORECAST : AS_AGENT_TRIM, &t->reply, &t->arenas, err) &&
+           (!t->trimmed || o->watch_ns == 0 || watch(t, err));
+}
+
+// --- What is printed ---
+
+// The bytes that a trim with these options gives back.
+static uint64_t promised(const struct trimming *t, const struct as_agent_arena *a)
+{
+    uint64_t deep = t->options->deep ? a->before.withheld : 0;
+    return a->before.releasable == AS_UNKNOWN || deep == AS_UNKNOWN ? AS_UNKNOWN : a->before.releasable + deep;
+}
+
+static uint64_t sum_promised(const struct trimming *t)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < t->arenas.count; ++i) {
+        uint64_t bytes = promised(t, &t->arenas.items[i]);
+        if (bytes == AS_UNKNOWN)
+            return AS_UNKNOWN;
+        sum += bytes;
+    }
+    return sum;
+}
+
+static void print_json(const struct trimming *t)
+{
+    struct as_json j = {.out = stdout, .empty = true};
+    const struct arenascope_trim_result *r = &t->reply.trim;
+    as_json_object(&j, NULL);
+    as_json_string(&j, "schema", "arenascope.trim/1");
+    as_json_number(&j, "pid", (uint64_t)t->agent.pid);
+    as_json_text(&j, "agent_version", t->agent.version, sizeof t->agent.version);
+    as_json_bool(&j, "injected", t->injected.how == AS_INJECT_LOADED);
+    as_json_bool(&j, "trimmed", t->trimmed);
+    as_json_bool(&j, "deep", t->options->deep);
+    as_json_number(&j, "forecast", t->trimmed ? r->forecast : sum_promised(t));
+    as_json_number(&j, "returned", t->trimmed ? r->returned : AS_UNKNOWN);
+    as_json_number(&j, "returned_swap", t->trimmed ? r->returned_swap : AS_UNKNOWN);
+    as_json_number(&j, "released", t->trimmed ? r->released : AS_UNKNOWN);
+    as_json_milliseconds(&j, "longest_hold_ms", t->trimmed ? r->longest_hold : AS_UNKNOWN);
+    as_json_milliseconds(&j, "elapsed_ms", t->trimmed ? r->elapsed : AS_UNKNOWN);
+    as_json_milliseconds(&j, "cpu_ms", t->trimmed ? r->cpu : AS_UNKNOWN);
+    as_json_number(&j, "skipped_arenas", t->trimmed ? r->skipped : AS_UNKNOWN);
+    as_json_milliseconds(&j, "watched_ms", t->trimmed && t->options->watch_ns ? t->options->watch_ns : AS_UNKNOWN);
+    as_json_number(&j, "faulted_back", t->faulted_back);
+    as_json_number(&j, "minor_faults", t->faults);
+    as_json_array(&j, "arenas");
+    for (size_t i = 0; i < t->arenas.count; ++i) {
+        const struct as_agent_arena *a = &t->arenas.items[i];
+        as_json_object(&j, NULL);
+        as_json_address(&j, "address", a->before.arena);
+        as_json_number(&j, "resident", a->before.resident);
+        as_json_number(&j, "releasable", a->before.releasable);
+        as_json_number(&j, "withheld", a->before.withheld);
+        as_json_number(&j, "returned", t->trimmed ? a->returned : AS_UNKNOWN);
+        as_json_milliseconds(&j, "longest_hold_ms", t->trimmed ? a->longest_hold : AS_UNKNOWN);
+        as_json_object_end(&j);
+    }
+    as_json_array_end(&j);
+    as_json_object_end(&j);
+    putchar('\n');
+}
+
+static void print_arenas(const struct trimming *t)
+{
+    char resident[AS_SIZE_TEXT], releasable[AS_SIZE_TEXT], withheld[AS_SIZE_TEXT], returned[AS_SIZE_TEXT];
+    char hold[AS_SIZE_TEXT];
+    printf("%-18s %12s %12s %12s", "arena", "resident", "releasable", "withheld");
+    puts(t->trimmed ? "     returned    held for" : "");
+    for (size_t i = 0; i < t->arenas.count; ++i) {
+        const struct as_agent_arena *a = &t->arenas.items[i];
+        printf("0x%-16" PRIx64 " %12s %12s %12s", a->before.arena, as_format_size(a->before.resident, resident),
+               as_format_size(a->before.releasable, releasable), as_format_size(a->before.withheld, withheld));
+        if (t->trimmed)
+            printf(" %12s %11s", as_format_size(a->returned, returned), as_format_duration(a->longest_hold, hold));
+        putchar('\n');
+    }
+}
+
+static void print_trim(const struct trimming *t)
+{
+    const struct arenascope_trim_result *r = &t->reply.trim;
+    char a[AS_SIZE_TEXT], b[AS_SIZE_TEXT];
+    printf("returned %s by the kernel's count, where %s was the forecast", as_format_size(r->returned, a),
+           as_format_size(r->forecast, b));
+    if (r->returned_swap != 0 && r->returned_swap != AS_UNKNOWN)
+        printf(", and %s of swap", as_format_size(r->returned_swap, a));
+    printf("\nno arena was locked for longer than %s; ", as_format_duration(r->longest_hold, a));
+    printf("it took %s, %s of processor time\n", as_format_duration(r->elapsed, a), as_format_duration(r->cpu, b));
+    if (r->skipped != 0 && r->skipped != AS_UNKNOWN)
+        printf("%" PRIu64 " arena%s left alone: their data make no sense (a corrupt heap?)\n", r->skipped,
+               r->skipped == 1 ? " was" : "s were");
+    if (t->options->watch_ns == 0)
+        return;
+    printf("after %s, %s of it is resident again", as_format_duration(t->options->watch_ns, a),
+           as_format_size(t->faulted_back, b));
+    if (r->returned != 0 && t->faulted_back != AS_UNKNOWN && r->returned != AS_UNKNOWN)
+        printf(" (%.0f %%)", 100.0 * (double)t->faulted_back / (double)r->returned);
+    if (t->faults != AS_UNKNOWN)
+        printf("; the process has had %" PRIu64 " page faults meanwhile", t->faults);
+    putchar('\n');
+}
+
+bool as_cmd_trim(const struct as_options *o, struct as_error *err)
+{
+    struct trimming t = {.options = o, .agent.socket = -1, .faulted_back = AS_UNKNOWN, .faults = AS_UNKNOWN};
+    bool ok = perform(&t, err);
+    char sum[AS_SIZE_TEXT];
+    if (ok && o->json) {
+        print_json(&t);
+    } else if (ok) {
+        print_arenas(&t);
+        if (t.trimmed)
+            print_trim(&t);
+        else
+            printf("a %strim would return %s\n", o->deep ? "deep " : "", as_format_size(sum_promised(&t), sum));
+    }
+    as_vec_free(&t.arenas);
+    as_agent_close(&t.agent);
+    as_look_close(&t.look);
+    return ok;
+}

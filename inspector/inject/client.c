@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
+#include "inject/client.h"
+#include "inject/door.h"
+#include "target/procfs.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    SILENCE_MS = 60000,   // of an agent at work, after which we give up on it
+    BETWEEN_US = 2000,    // two knocks
+    MOST_ARENAS = 1 << 20 // in an answer
+};
+#define AWAKE_NS UINT64_C(3000000000) // for an agent that was just woken to open its door
+
+// Is it the target who listens there? Names can be taken by anybody once the agent has ended.
+static bool is_target(int fd, pid_t pid)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == pid;
+}
+
+static bool knock(struct as_agent *agent, bool *absent, struct as_error *err)
+{
+    struct sockaddr_un address;
+    socklen_t length;
+    if (!as_door_find(agent->pid, &address, &length, absent, err))
+        return false;
+    AS_CLEANUP_FD int fd = as_door_socket(agent->pid, err);
+    if (fd < 0)
+        return false;
+    if (connect(fd, (const struct sockaddr *)&address, length) != 0) {
+        *absent = errno == ECONNREFUSED;
+        return as_fail_errno(err, AS_DENIED, "the agent of process %d does not let us in", agent->pid);
+    }
+    if (!is_target(fd, agent->pid))
+        return as_fail(err, AS_DENIED, "who listens at the door of process %d is somebody else", agent->pid);
+    agent->socket = fd;
+    fd = -1;
+    return true;
+}
+
+static bool greet(struct as_agent *agent, struct as_error *err)
+{
+    const struct as_agent_request hello = {.protocol = AS_PROTOCOL, .operation = AS_AGENT_HELLO};
+    struct as_agent_reply reply;
+    if (!as_agent_ask(agent, &hello, -1, NULL, NULL, &reply, NULL, err))
+        return false;
+    snprintf(agent->version, sizeof agent->version, "%.*s", (int)sizeof reply.version - 1, reply.version);
+    return true;
+}
+
+bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, bool *absent, struct as_error *err)
+{
+    uint64_t deadline = as_now_ns() + wait_ns;
+    *agent = (struct as_agent){.socket = -1, .pid = pid};
+    while (!knock(agent, absent, err)) {
+        if (!*absent || as_now_ns() >= deadline)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = BETWEEN_US * 1000L}, NULL);
+    }
+    if (greet(agent, err))
+        return true;
+    as_agent_close(agent);
+    return false;
+}
+
+bool as_agent_reach(struct as_agent *agent, struct as_target *t, bool force, struct as_inject_result *result,
+                    struct as_error *err)
+{
+    bool absent;
+    char library[PATH_MAX];
+    *result = (struct as_inject_result){0};
+    if (as_agent_connect(agent, t->pid, 0, &absent, err))
+        return true;
+    if (!absent)
+        return false;
+    const struct as_inject_options options = {.library = library, .force = force};
+    if (!as_inject_library(library, sizeof library, err) || !as_inject(t, &options, result, err))
+        return false;
+    return as_agent_connect(agent, t->pid, AWAKE_NS, &absent, err);
+}
+
+static bool send_request(const struct as_agent *agent, const struct as_agent_request *request, int fd,
+                         struct as_error *err)
+{
+    struct iovec data = {(void *)(uintptr_t)request, sizeof *request};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof fd)];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
+    if (fd >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    }
+    ssize_t sent;
+    do
+        sent = sendmsg(agent->socket, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent == (ssize_t)sizeof *request ||
+           as_fail_errno(err, AS_TARGET_GONE, "the agent of process %d has hung up", agent->pid);
+}
+
+// One message of exactly that size.
+static bool receive(const struct as_agent *agent, void *out, size_t size, struct as_error *err)
+{
+    struct pollfd other = {.fd = agent->socket, .events = POLLIN};
+    int ready;
+    ssize_t got;
+    do
+        ready = poll(&other, 1, SILENCE_MS);
+    while (ready < 0 && errno == EINTR);
+    if (ready == 0)
+        return as_fail(err, AS_DENIED,
+                       "the agent of process %d has not said a word for %d s: is the process stopped, or one of its "
+                       "arenas locked for ever?",
+                       agent->pid, SILENCE_MS / 1000);
+    do
+        got = recv(agent->socket, out, size, MSG_TRUNC);
+    while (got < 0 && errno == EINTR);
+    if (got <= 0)
+        return as_fail(err, AS_TARGET_GONE, "process %d, or the agent in it, ended before it had answered", agent->pid);
+    return (size_t)got == size ||
+           as_fail(err, AS_UNSUPPORTED,
+                   "the agent in process %d is of another version: it answers in %zd bytes where "
+                   "we expect %zu",
+                   agent->pid, got, size);
+}
+
+static bool receive_arenas(const struct as_agent *agent, uint64_t count, as_agent_arena_vec *arenas,
+                           struct as_error *err)
+{
+    if (count > MOST_ARENAS)
+        return as_fail(err, AS_BAD_INPUT, "the agent of process %d announces %llu arenas", agent->pid,
+                       (unsigned long long)count);
+    for (uint64_t i = 0; i < count; ++i) {
+        struct as_agent_arena arena;
+        if (!receive(agent, &arena, sizeof arena, err))
+            return false;
+        struct as_agent_arena *item = arenas ? as_vec_add(arenas, err) : NULL;
+        if (arenas && !item)
+            return false;
+        if (item)
+            *item = arena;
+    }
+    return true;
+}
+
+bool as_agent_ask(const struct as_agent *agent, const struct as_agent_request *request, int fd,
+                  void (*progress)(void *context, const struct as_agent_reply *so_far), void *context,
+                  struct as_agent_reply *reply, as_agent_arena_vec *arenas, struct as_error *err)
+{
+    if (!send_request(agent, request, fd, err))
+        return false;
+    for (;;) {
+        if (!receive(agent, reply, sizeof *reply, err))
+            return false;
+        if (reply->kind == AS_AGENT_DONE)
+            break;
+        if (reply->kind != AS_AGENT_PROGRESS)
+            return as_fail(err, AS_UNSUPPORTED, "the agent in process %d speaks another language", agent->pid);
+        if (progress)
+            progress(context, reply);
+    }
+    reply->error[sizeof reply->error - 1] = '\0';
+    if (reply->code != AS_OK)
+        return as_fail(err, reply->code <= AS_NO_MALLOC ? (enum as_code)reply->code : AS_INTERNAL, "%s", reply->error);
+    return receive_arenas(agent, reply->count, arenas, err);
+}
+
+void as_agent_close(struct as_agent *agent)
+{
+    as_close_fd(&agent->socket);
+}

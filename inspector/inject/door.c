@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// The door's name is chosen by the kernel. Its listening socket is open in the agent's thread, which has a table of
+// descriptors of its own; /proc/PID/net/unix has the name to the socket's inode.
+#define _GNU_SOURCE
+#include "inject/door.h"
+#include "agent/protocol.h"
+#include "target/procfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_FDS = 256, LISTENING = 0x10000 }; // __SO_ACCEPTCON, as the kernel prints it
+
+typedef AS_VEC(uint64_t) as_inode_vec;
+
+// The sockets that thread `tid` has open. False: we may not know.
+static bool list_sockets(int task, pid_t tid, as_inode_vec *inodes)
+{
+    for (int fd = 0; fd < MOST_FDS; ++fd) {
+        char name[48];
+        char link[64];
+        snprintf(name, sizeof name, "%d/fd/%d", tid, fd);
+        ssize_t length = readlinkat(task, name, link, sizeof link - 1);
+        if (length < 0 && errno != ENOENT)
+            return false;
+        if (length < 0)
+            continue;
+        link[length] = '\0';
+        uint64_t *inode = strncmp(link, "socket:[", 8) == 0 ? as_vec_add(inodes, NULL) : NULL;
+        if (inode)
+            *inode = strtoull(link + 8, NULL, 10);
+    }
+    return true;
+}
+
+static bool holds(const as_inode_vec *inodes, uint64_t inode)
+{
+    for (size_t i = 0; i < inodes->count; ++i) {
+        if (inodes->items[i] == inode)
+            return true;
+    }
+    return false;
+}
+
+// One line of net/unix: "Num: RefCount Protocol Flags Type St Inode Path". True: it is the door.
+static bool is_door(const char *line, size_t length, const as_inode_vec *inodes, struct sockaddr_un *address,
+                    socklen_t *size)
+{
+    char text[256];
+    unsigned flags;
+    unsigned type;
+    unsigned long long inode;
+    int path = 0;
+    if (length >= sizeof text)
+        return false;
+    memcpy(text, line, length);
+    text[length] = '\0';
+    if (sscanf(text, "%*x: %*x %*x %x %x %*x %llu %n", &flags, &type, &inode, &path) != 3 || path == 0 ||
+        text[path] != '@' || !(flags & LISTENING) || type != SOCK_SEQPACKET || !holds(inodes, inode))
+        return false;
+    size_t name = strlen(text + path);
+    if (name > sizeof address->sun_path)
+        return false;
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(address->sun_path + 1, text + path + 1, name - 1);
+    *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + name);
+    return true;
+}
+
+static bool find_by_inode(pid_t pid, const as_inode_vec *inodes, struct sockaddr_un *address, socklen_t *length)
+{
+    char name[48];
+    struct as_lines lines;
+    bool found = false;
+    snprintf(name, sizeof name, "/proc/%d/net/unix", pid);
+    if (inodes->count == 0 || !as_lines_open(&lines, AT_FDCWD, name))
+        return false;
+    size_t size;
+    for (const char *line; !found && (line = as_lines_next(&lines, &size));)
+        found = is_door(line, size, inodes, address, length);
+    as_lines_close(&lines);
+    return found;
+}
+
+bool as_door_find(pid_t pid, struct sockaddr_un *address, socklen_t *length, bool *absent, struct as_error *err)
+{
+    char name[48];
+    bool seen = true;
+    as_pid_vec tids = {0};
+    as_inode_vec inodes = {0};
+    *absent = false;
+    snprintf(name, sizeof name, "/proc/%d", pid);
+    AS_CLEANUP_FD int process = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AS_CLEANUP_FD int task = process < 0 ? -1 : openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (task < 0 || !as_proc_threads(process, &tids, NULL))
+        return as_fail(err, AS_TARGET_GONE, "process %d has ended", pid);
+    for (size_t i = 0; i < tids.count; ++i) {
+        char comm[32] = "";
+        snprintf(name, sizeof name, "%d/comm", tids.items[i]);
+        if (as_proc_read(task, name, comm, sizeof comm) > 0 && strcmp(comm, AS_AGENT_THREAD "\n") == 0)
+            seen = list_sockets(task, tids.items[i], &inodes) && seen;
+    }
+    bool found = find_by_inode(pid, &inodes, address, length);
+    as_vec_free(&tids);
+    as_vec_free(&inodes);
+    if (found)
+        return true;
+    if (!seen)
+        return as_fail(err, AS_DENIED,
+                       "process %d has a thread called " AS_AGENT_THREAD ", but we may not see its files: run as the "
+                       "process's user, or as root",
+                       pid);
+    *absent = true;
+    return as_fail(err, AS_NO_TARGET, "process %d has no agent that answers", pid);
+}
+
+int as_door_socket(pid_t pid, struct as_error *err)
+{
+    char name[48];
+    struct stat here;
+    struct stat there;
+    snprintf(name, sizeof name, "/proc/%d/ns/net", pid);
+    AS_CLEANUP_FD int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    AS_CLEANUP_FD int other = open(name, O_RDONLY | O_CLOEXEC);
+    bool same = own < 0 || other < 0 || fstat(own, &here) != 0 || fstat(other, &there) != 0 ||
+                (here.st_ino == there.st_ino && here.st_dev == there.st_dev);
+    if (!same && setns(other, CLONE_NEWNET) != 0) {
+        as_fail_errno(err, AS_DENIED, "process %d has a network of its own, which we may not enter", pid);
+        return -1;
+    }
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        as_fail_errno(err, AS_INTERNAL, "no socket to talk with the agent");
+    // The socket stays where it was made.
+    if (!same && setns(own, CLONE_NEWNET) != 0) {
+        as_fail_errno(err, AS_INTERNAL, "the way back from the network of process %d is barred", pid);
+        as_close_fd(&fd);
+    }
+    return fd;
+}
