@@ -24,6 +24,11 @@ def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
 
 def build_portable(name: str, arch: str = "amd64") -> Path:
     """A program against the oldest libc there is a test for, which therefore runs on all of them."""
+    return _compile(name, portable_command(arch), ["-lpthread", "-ldl"])
+
+
+def portable_command(arch: str = "amd64") -> list[str]:
+    """The compiler, with all it takes to compile and link against the oldest libc there is a test for."""
     root, triplet, compiler = debian.sysroot(arch), debian.TRIPLETS[arch], COMPILERS[arch]
     if not shutil.which(compiler):
         raise debian.UnavailableError(f"{compiler} is not installed")
@@ -32,8 +37,7 @@ def build_portable(name: str, arch: str = "amd64") -> Path:
     headers = [own_headers.stdout.strip(), f"{root}/usr/include/{triplet}", f"{root}/usr/include"]
     command = [compiler, *FLAGS, f"--sysroot={root}", "-nostdinc", f"-B{root}/usr/lib/{triplet}"]
     command += [argument for header in headers for argument in ("-isystem", header)]
-    command += [f"-L{root}/usr/lib/{triplet}", f"-L{root}/lib/{triplet}"]
-    return _compile(name, command, ["-lpthread", "-ldl"])
+    return [*command, f"-L{root}/usr/lib/{triplet}", f"-L{root}/lib/{triplet}"]
 
 
 def _compile(name: str, command: list[str], libraries: list[str]) -> Path:

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+// One hold of an arena's lock: takes it, reads what the arena is now, and gives it back in time.
+#include "target/procfs.h"
+#include "trim/lock.h"
+#include "trim/pass.h"
+
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    WATCH = 32, // steps between two looks at the clock: each costs a cache miss or two
+    MAX_HEAPS = 1 << 20,
+    REST_LEAST_NS = 50000,
+};
+static const uint64_t PATIENCE_NS = UINT64_C(2000000000); // for a lock
+
+enum as_progress as_nonsense(struct as_pass *p, const char *what)
+{
+    p->fault = what;
+    return AS_NONSENSE;
+}
+
+bool as_slice_over(struct as_pass *p, bool now)
+{
+    if (p->slice == UINT64_MAX || (!now && ++p->unwatched < WATCH))
+        return false;
+    p->unwatched = 0;
+    return as_now_ns() - p->began >= p->slice;
+}
+
+bool as_pass_owns(struct as_pass *p, uint64_t address, uint64_t length)
+{
+    const struct as_range *r = p->memory.items;
+    if (p->near >= p->memory.count || address < r[p->near].start || address >= r[p->near].end) {
+        size_t low = 0;
+        for (size_t count = p->memory.count; count > 0;) {
+            size_t half = count / 2;
+            if (r[low + half].end <= address) {
+                low += half + 1;
+                count -= half + 1;
+            } else {
+                count = half;
+            }
+        }
+        if (low == p->memory.count || address < r[low].start)
+            return false;
+        p->near = low;
+    }
+    return length <= r[p->near].end - address;
+}
+
+// Adds a range in its place. There must be room: no memory is asked for under the lock.
+static bool add_range(struct as_pass *p, uint64_t start, uint64_t end)
+{
+    if (p->memory.count == p->memory.capacity || start >= end)
+        return false;
+    size_t at = p->memory.count++;
+    for (; at > 0 && p->memory.items[at - 1].start > start; at--)
+        p->memory.items[at] = p->memory.items[at - 1];
+    p->memory.items[at] = (struct as_range){.start = start, .end = end};
+    bool clear = (at == 0 || p->memory.items[at - 1].end <= start) &&
+                 (at + 1 == p->memory.count || end <= p->memory.items[at + 1].start);
+    return clear;
+}
+
+enum reading { READ, NO_ROOM, WRONG };
+
+// The heaps of a thread arena, from the one that holds the top back to the first, which holds malloc_state. Copied by the
+// kernel, which does not mind an address that is none.
+static enum reading read_heaps(struct as_pass *p)
+{
+    const struct as_heap_layout *layout = &p->libc->layout.heap;
+    uint64_t heap_max = p->par->heap_max;
+    uint64_t at = p->top & ~(heap_max - 1);
+    for (size_t n = 0; n < MAX_HEAPS; n++) {
+        struct {
+            uint64_t arena, prev, size, mprotect_size;
+        } info;
+        if (!as_target_read(p->self, at, &info, sizeof info))
+            return as_nonsense(p, "a heap's header cannot be read"), WRONG;
+        bool first = p->arena - at < heap_max;
+        uint64_t header =
+            first ? p->arena - at + (uint64_t)p->libc->layout.state.size : (uint64_t)layout->heap_info_size;
+        header = (header + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
+        if (info.arena != p->arena || info.size > heap_max || info.size < header || info.mprotect_size < info.size)
+            return as_nonsense(p, "a heap's header is not that of one of the arena's heaps"), WRONG;
+        if (p->memory.count == p->memory.capacity)
+            return NO_ROOM;
+        if (!add_range(p, at + header, at + info.size))
+            return as_nonsense(p, "an arena's heaps overlap"), WRONG;
+        if (n == 0 && p->top + p->top_size != at + info.size)
+            return as_nonsense(p, "the top does not end with its heap"), WRONG;
+        if (first)
+            return info.prev == 0 ? READ : (as_nonsense(p, "the first heap has one before it"), WRONG);
+        at = info.prev;
+        if (at == 0 || at % heap_max != 0)
+            return as_nonsense(p, "the arena's heaps do not lead to its first"), WRONG;
+    }
+    return as_nonsense(p, "an arena has too many heaps"), WRONG;
+}
+
+static bool private_anonymous(const struct as_mapping *m)
+{
+    return m->kind == AS_MAP_ANON && (m->prot & AS_PROT_READ) && (m->prot & AS_PROT_WRITE) &&
+           !(m->prot & AS_PROT_SHARED);
+}
+
+// What brk gave is one piece, from where malloc began to the top's end, with what others took from brk in between. Once brk
+// was not enough the arena goes on anywhere: any private anonymous memory will do then, by the mappings as last read.
+static enum reading read_main(struct as_pass *p)
+{
+    uint64_t end = p->top + p->top_size;
+    uint64_t brk = (uint64_t)syscall(SYS_brk, 0);
+    uint64_t base = p->par->sbrk_base;
+    if (base == AS_UNKNOWN)
+        return as_nonsense(p, "where the main arena begins is not known"), WRONG;
+    base = (base + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
+    if (!(p->flags & AS_NONCONTIGUOUS)) {
+        if (p->top < base || end > brk)
+            return as_nonsense(p, "the main arena's top does not lie in what brk gave"), WRONG;
+        return add_range(p, base, end) ? READ : NO_ROOM;
+    }
+    for (size_t i = 0; i < p->self->mappings.count; i++) {
+        const struct as_mapping *m = &p->self->mappings.items[i];
+        if (!private_anonymous(m))
+            continue;
+        struct as_range *last = p->memory.count > 0 ? &p->memory.items[p->memory.count - 1] : NULL;
+        if (last && last->end == m->start)
+            last->end = m->end;
+        else if (p->memory.count == p->memory.capacity)
+            return NO_ROOM;
+        else
+            add_range(p, m->start, m->end);
+    }
+    if (!as_pass_owns(p, p->top, p->top_size))
+        return as_nonsense(p, "the main arena's top lies in memory that is newer than the list of mappings"), WRONG;
+    return READ;
+}
+
+static enum reading read_arena(struct as_pass *p)
+{
+    const struct as_state_layout *at = &p->libc->layout.state;
+    p->memory.count = 0;
+    p->near = 0;
+    p->fault = NULL;
+    p->top = as_word(p->arena + (uint64_t)at->top);
+    p->system_mem = as_word(p->arena + (uint64_t)at->system_mem);
+    p->flags = __atomic_load_n((const uint32_t *)(uintptr_t)(p->arena + (uint64_t)at->flags), __ATOMIC_RELAXED);
+    p->top_size = 0;
+    // An arena that was never used has its own bin as its top, or none at all.
+    if (p->top == 0 || p->top - p->arena < (uint64_t)at->size)
+        return READ;
+    uint64_t head;
+    if (p->top % AS_ALIGNMENT != 0 || !as_target_read_u64(p->self, p->top + 8, &head))
+        return as_nonsense(p, "the top cannot be read"), WRONG;
+    p->top_size = head & ~(uint64_t)AS_FLAG_BITS;
+    if ((head & AS_FLAG_BITS) != AS_PREV_INUSE || p->top_size < AS_HEADER || p->top_size % AS_ALIGNMENT != 0 ||
+        p->top_size > p->system_mem)
+        return as_nonsense(p, "the top's size cannot be right"), WRONG;
+    return p->main ? read_main(p) : read_heaps(p);
+}
+
+bool as_slice_begin(struct as_pass *p, struct as_error *err)
+{
+    int32_t mutex = p->libc->layout.state.mutex;
+    for (size_t room = 64;; room = 2 * p->memory.capacity) {
+        p->memory.count = 0;
+        p->fault = NULL;
+        if (!as_vec_reserve(&p->memory, room, err))
+            return false;
+        if (!as_arena_lock(p->arena, mutex, as_now_ns() + PATIENCE_NS))
+            return as_fail(err, AS_UNSUPPORTED, "its lock was not to be had within 2 s");
+        p->began = as_now_ns();
+        p->unwatched = 0;
+        enum reading reading = read_arena(p);
+        if (reading == READ)
+            return true;
+        as_slice_end(p);
+        if (reading == WRONG)
+            return as_fail(err, AS_BAD_INPUT, "%s", p->fault);
+    }
+}
+
+void as_slice_end(struct as_pass *p)
+{
+    uint64_t held = as_now_ns() - p->began;
+    bool awaited = as_arena_unlock(p->arena, p->libc->layout.state.mutex);
+    if (held > p->longest)
+        p->longest = held;
+    // Who was just woken needs a moment to get it. Half of the time is theirs.
+    if (awaited && p->slice != UINT64_MAX) {
+        uint64_t rest = held > REST_LEAST_NS ? held : REST_LEAST_NS;
+        struct timespec pause = {.tv_sec = (time_t)(rest / 1000000000), .tv_nsec = (long)(rest % 1000000000)};
+        nanosleep(&pause, NULL);
+    }
+}

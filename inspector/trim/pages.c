@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+// Which of an arena's pages are in memory, which of them turned out to be free, and the giving back itself.
+//
+// The kernel is asked once, before the pass and with the lock open: a page that comes into memory later stays for the next
+// trim. So each page is given back once at most, and a pass that looks at a chunk again finds nothing left to do there.
+#define _GNU_SOURCE
+#include "target/procfs.h"
+#include "trim/pass.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    FIRST_PAGE_NS = 1000, // what a page is taken to cost until it has been measured: on the careful side
+    PIECES = 8,           // of a slice, at least
+    MOST = 1024,          // pages in a piece
+};
+static const uint64_t MOST_BYTES = UINT64_C(1) << 40; // of address space in the regions: 256 MiB of our own memory
+
+static uint64_t round_down(uint64_t value, uint64_t to)
+{
+    return value / to * to;
+}
+
+static uint64_t round_up(uint64_t value, uint64_t to)
+{
+    return round_down(value + to - 1, to);
+}
+
+// The region that holds an address, or the next one.
+static size_t region_from(const struct as_pass *p, uint64_t address)
+{
+    size_t low = 0;
+    for (size_t count = p->regions.count; count > 0;) {
+        size_t half = count / 2;
+        if (p->regions.items[low + half].end <= address) {
+            low += half + 1;
+            count -= half + 1;
+        } else {
+            count = half;
+        }
+    }
+    return low;
+}
+
+bool as_pages_read(struct as_pass *p, struct as_error *err)
+{
+    uint64_t size = p->page_size;
+    uint64_t total = 0;
+    p->regions.count = 0;
+    p->pages.count = 0;
+    for (size_t i = 0; i < p->memory.count; i++) {
+        uint64_t start = round_down(p->memory.items[i].start, size);
+        uint64_t end = round_up(p->memory.items[i].end, size);
+        struct as_region *last = p->regions.count > 0 ? &p->regions.items[p->regions.count - 1] : NULL;
+        if (last && start < last->end)
+            start = last->end;
+        if (start >= end)
+            continue;
+        total += end - start;
+        if (total > MOST_BYTES)
+            return as_fail(err, AS_UNSUPPORTED, "its memory may lie in more than 1 TiB of mappings");
+        size_t count = (size_t)((end - start) / size);
+        struct as_region *r = as_vec_add(&p->regions, err);
+        if (!r || !as_vec_reserve(&p->pages, count, err))
+            return false;
+        *r = (struct as_region){.start = start, .end = end, .first = p->pages.count};
+        p->pages.count += count;
+        uint8_t *pages = p->pages.items + r->first;
+        if (!as_target_residency(p->self, start, end, pages, err))
+            return false;
+        for (size_t n = 0; n < count; n++)
+            pages[n] = pages[n] & AS_RES_SWAPPED                      ? AS_PAGE_IN_SWAP
+                       : pages[n] & (AS_RES_PRESENT | AS_RES_UNKNOWN) ? AS_PAGE_IN_MEMORY
+                                                                      : 0;
+    }
+    as_pages_rearm(p);
+    return true;
+}
+
+void as_pages_rearm(struct as_pass *p)
+{
+    for (size_t i = 0; i < p->pages.count; i++)
+        if (p->pages.items[i] & (AS_PAGE_IN_MEMORY | AS_PAGE_IN_SWAP))
+            p->pages.items[i] |= AS_PAGE_LEFT;
+}
+
+uint64_t as_pages_count(const struct as_pass *p, uint8_t set, uint8_t clear)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < p->pages.count; i++)
+        count += (p->pages.items[i] & set) == set && !(p->pages.items[i] & clear);
+    return count * p->page_size;
+}
+
+bool as_pages_returned(struct as_pass *p, uint8_t set, uint64_t *memory, uint64_t *swap, struct as_error *err)
+{
+    AS_VEC(uint8_t) now = {0};
+    uint64_t gone[2] = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < p->regions.count; i++) {
+        const struct as_region *r = &p->regions.items[i];
+        size_t count = (size_t)((r->end - r->start) / p->page_size);
+        now.count = 0;
+        ok = as_vec_reserve(&now, count, err) && as_target_residency(p->self, r->start, r->end, now.items, err);
+        for (size_t n = 0; ok && n < count; n++) {
+            uint8_t page = p->pages.items[r->first + n];
+            bool absent = !(now.items[n] & (AS_RES_PRESENT | AS_RES_UNKNOWN | AS_RES_SWAPPED));
+            if (absent && (page & set) == set) {
+                gone[0] += (page & AS_PAGE_IN_MEMORY) != 0;
+                gone[1] += (page & AS_PAGE_IN_SWAP) != 0;
+            }
+        }
+    }
+    as_vec_free(&now);
+    *memory = gone[0] * p->page_size;
+    *swap = gone[1] * p->page_size;
+    return ok;
+}
+
+// How many pages to hand over at a time, so that the clock is looked at often enough.
+static size_t piece(const struct as_pass *p)
+{
+    if (p->slice == UINT64_MAX)
+        return MOST * 16;
+    uint64_t pages = p->slice / PIECES / (p->page_ns ? p->page_ns : FIRST_PAGE_NS);
+    return pages < 1 ? 1 : pages > MOST ? MOST : (size_t)pages;
+}
+
+// Gives `count` pages back. hugetlb pages go only whole, and locked ones not at all: EINVAL for both.
+static void give(struct as_pass *p, uint64_t address, uint8_t *pages, size_t count)
+{
+    if (count == 0)
+        return;
+    uint64_t length = count * p->page_size;
+    uint64_t before = p->slice == UINT64_MAX ? 0 : as_now_ns();
+    int done;
+    do
+        done = madvise((void *)(uintptr_t)address, length, MADV_DONTNEED);
+    while (done != 0 && errno == EAGAIN);
+    if (done == 0)
+        p->released += length;
+    else
+        p->refusal = errno;
+    for (size_t i = 0; i < count; i++)
+        pages[i] |= done == 0 ? AS_PAGE_GIVEN : AS_PAGE_REFUSED;
+    if (p->slice != UINT64_MAX) {
+        uint64_t cost = (as_now_ns() - before) / count;
+        p->page_ns = p->page_ns ? (7 * p->page_ns + cost) / 8 : cost + 1;
+    }
+}
+
+// One past the last page before `end` that is left; `from` when there is none.
+static size_t last_left(const uint8_t *pages, size_t from, size_t end)
+{
+    const uint64_t left = UINT64_C(0x0101010101010101) * AS_PAGE_LEFT;
+    while (end > from) {
+        uint64_t eight;
+        if (end - from >= sizeof eight) {
+            memcpy(&eight, pages + end - sizeof eight, sizeof eight);
+            if (!(eight & left)) {
+                end -= sizeof eight;
+                continue;
+            }
+        }
+        if (pages[end - 1] & AS_PAGE_LEFT)
+            return end;
+        end--;
+    }
+    return from;
+}
+
+// How many pages the kernel gives back at a time there: hugetlb pages go only whole.
+static size_t unit_at(const struct as_pass *p, uint64_t address)
+{
+    uint64_t huge = p->par->hp_pagesize;
+    if (huge == 0 || huge == AS_UNKNOWN || (huge & (huge - 1)) != 0)
+        return 1;
+    const struct as_mapping *m = as_target_mapping_at(p->self, address);
+    uint64_t unit = m && m->kernel_page_size != 0 && m->kernel_page_size != AS_UNKNOWN ? m->kernel_page_size : huge;
+    size_t pages = (size_t)(unit / p->page_size);
+    return pages > 1 ? pages : 1;
+}
+
+// Hands over, or only marks, pages [start, end) of a region, of which one at least is left.
+static void settle(struct as_pass *p, const struct as_region *r, size_t start, size_t end, uint8_t mark)
+{
+    uint8_t *pages = p->pages.items + r->first;
+    for (size_t n = start; n < end; n++)
+        if (pages[n] & AS_PAGE_LEFT)
+            pages[n] |= mark;
+    if (!p->forecast)
+        give(p, r->start + start * p->page_size, pages + start, end - start);
+    for (size_t n = start; n < end; n++)
+        pages[n] &= (uint8_t)~AS_PAGE_LEFT;
+}
+
+enum as_progress as_pages_release(struct as_pass *p, uint64_t from, uint64_t to, uint8_t mark)
+{
+    size_t unit_pages = unit_at(p, from);
+    uint64_t unit = unit_pages * p->page_size;
+    size_t step = piece(p) > unit_pages ? piece(p) / unit_pages * unit_pages : unit_pages;
+    for (size_t i = region_from(p, from); i < p->regions.count && p->regions.items[i].start < to; i++) {
+        const struct as_region *r = &p->regions.items[i];
+        uint64_t low = round_up(from > r->start ? from : r->start, unit);
+        uint64_t high = round_down(to < r->end ? to : r->end, unit);
+        if (low >= high)
+            continue;
+        size_t first = (size_t)((low - r->start) / p->page_size);
+        size_t end = (size_t)((high - r->start) / p->page_size); // whole units from `first`, now and below
+        while ((end = last_left(p->pages.items + r->first, first, end)) > first) {
+            end = first + (end - first + unit_pages - 1) / unit_pages * unit_pages;
+            size_t start = end - first > step ? end - step : first;
+            settle(p, r, start, end, mark);
+            end = start;
+            if (as_slice_over(p, true))
+                return AS_TIME_UP;
+        }
+    }
+    return AS_ALL_DONE;
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// An arena's top. Its size and its heap's stay as they are: only what the pages hold goes, and malloc never relies on what
+// free memory holds, but for zeros where it comes fresh from the kernel, which is what a page that was given back reads as.
+#include "trim/pass.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// Where what malloc_trim(0) would cut off begins: by whole pages from the main arena's end, leaving MINSIZE and one byte, as
+// long as brk is where malloc left it (systrim). Of a thread arena's top it cuts nothing.
+static uint64_t cut_from(const struct as_pass *p, uint64_t end)
+{
+    uint64_t unit = p->par->thp_pagesize;
+    if (unit == 0 || unit == AS_UNKNOWN || (unit & (unit - 1)) != 0)
+        unit = p->page_size;
+    if (!p->main || p->top_size <= AS_MIN_CHUNK + 1 || (uint64_t)syscall(SYS_brk, 0) != end)
+        return end;
+    return end - (p->top_size - AS_MIN_CHUNK - 1) / unit * unit;
+}
+
+enum as_progress as_top_trim(struct as_pass *p)
+{
+    uint64_t end = p->top + p->top_size;
+    uint64_t cut = cut_from(p, end);
+    enum as_progress progress = as_pages_release(p, cut, end, AS_PAGE_FREE);
+    if (progress == AS_ALL_DONE && (p->forecast || p->request->deep))
+        progress = as_pages_release(p, p->top + AS_HEADER, cut, AS_PAGE_FREE_TOP);
+    return progress;
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT
+// A trim from beginning to end: arena after arena, each forecast, given back, and asked after at the kernel's.
+#define _GNU_SOURCE
+#include "trim/trim.h"
+#include "target/procfs.h"
+#include "trim/pass.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SLICES = 4, // of the time that a lock may be held for: the rest is for what cannot be foreseen
+    SLICE_LEAST_NS = 20000,
+};
+
+// libc's own; weak, for there may be another libc, and other mallocs come without it.
+extern int malloc_trim(size_t pad) __attribute__((weak));
+
+static void note(struct as_trim_outcome *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void note(struct as_trim_outcome *out, const char *format, ...)
+{
+    size_t used = strlen(out->note);
+    if (used > 0 && used + 3 < sizeof out->note)
+        used += (size_t)snprintf(out->note + used, sizeof out->note - used, "; ");
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(out->note + used, sizeof out->note - used, format, arguments);
+    va_end(arguments);
+}
+
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void pass_free(struct as_pass *p)
+{
+    as_vec_free(&p->memory);
+    as_vec_free(&p->regions);
+    as_vec_free(&p->pages);
+}
+
+// One time through the arena, in slices.
+static bool go_through(struct as_pass *p, struct as_error *err)
+{
+    p->place = (struct as_place){0};
+    bool in_top = false;
+    for (;;) {
+        const bool *cancelled = p->request->cancelled;
+        if (cancelled && __atomic_load_n(cancelled, __ATOMIC_RELAXED))
+            return true;
+        if (!as_slice_begin(p, err))
+            return false;
+        enum as_progress progress = in_top ? AS_ALL_DONE : as_lists_trim(p);
+        if (progress == AS_ALL_DONE) {
+            in_top = true;
+            progress = as_top_trim(p);
+        }
+        as_slice_end(p);
+        if (progress == AS_NONSENSE)
+            return as_fail(err, AS_BAD_INPUT, "%s", p->fault);
+        if (progress == AS_ALL_DONE)
+            return true;
+    }
+}
+
+// Finds the arena's memory and its pages, and which of these are free.
+static bool forecast(struct as_pass *p, struct as_trim_arena *arena, struct as_error *err)
+{
+    if (!as_slice_begin(p, err))
+        return false;
+    as_slice_end(p);
+    if (!as_pages_read(p, err))
+        return false;
+    p->forecast = true;
+    bool ok = go_through(p, err);
+    p->forecast = false;
+    // In memory that need not be the arena's alone, pages that are none of its are among these.
+    bool shared = p->main && (p->flags & AS_NONCONTIGUOUS);
+    arena->resident = shared ? AS_UNKNOWN : as_pages_count(p, AS_PAGE_IN_MEMORY, 0);
+    arena->releasable = as_pages_count(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE, 0);
+    arena->withheld = as_pages_count(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE_TOP, 0);
+    as_pages_rearm(p);
+    return ok;
+}
+
+// All passes of a trim, one for each arena.
+struct passes {
+    AS_VEC(struct as_pass) items;
+    struct as_heaps heaps; // arenas and pars only
+};
+
+static void passes_free(struct passes *all)
+{
+    for (size_t i = 0; i < all->items.count; i++)
+        pass_free(&all->items.items[i]);
+    as_vec_free(&all->items);
+    as_heaps_free(&all->heaps);
+}
+
+static bool is_asked_for(const struct as_trim_request *r, uint64_t arena)
+{
+    return r->only == 0 || r->only == arena;
+}
+
+// Lists the arenas. They never go away, and their addresses stay.
+static bool passes_list(struct passes *all, struct as_target *self, const struct as_malloc *m,
+                        const struct as_trim_request *request, struct as_trim_outcome *out, struct as_error *err)
+{
+    *out = (struct as_trim_outcome){0};
+    if (self->kind != AS_TARGET_SELF)
+        return as_fail(err, AS_INTERNAL, "a trim of a process that is not this one");
+    if (m->libcs.count == 0)
+        return as_fail(err, AS_NO_MALLOC, "there is no glibc malloc in this process: %s", m->detail);
+    all->heaps.target = self;
+    all->heaps.malloc = m;
+    for (uint32_t i = 0; i < m->libcs.count; i++) {
+        if (!as_arenas_read(&all->heaps, i, err))
+            return false;
+        if (!m->libcs.items[i].proven)
+            return as_fail(err, AS_UNSUPPORTED, "malloc's layout is not proven here: nothing is touched");
+    }
+    if (all->heaps.missing)
+        note(out, "not all arenas could be read");
+    for (size_t i = 0; i < all->heaps.arenas.count; i++) {
+        const struct as_arena *a = &all->heaps.arenas.items[i];
+        if (!is_asked_for(request, a->address))
+            continue;
+        struct as_pass *p = as_vec_add(&all->items, err);
+        struct as_trim_arena *arena = as_vec_add(&out->arenas, err);
+        if (!p || !arena)
+            return false;
+        uint64_t slice = request->max_hold_ns / SLICES;
+        *p = (struct as_pass){
+            .self = self,
+            .libc = a->libc,
+            .par = &all->heaps.pars.items[a->libc_index],
+            .request = request,
+            .arena = a->address,
+            .main = a->main,
+            .page_size = self->page_size,
+            .slice = request->max_hold_ns == 0 ? UINT64_MAX
+                     : slice > SLICE_LEAST_NS  ? slice
+                                               : SLICE_LEAST_NS,
+        };
+        *arena = (struct as_trim_arena){.address = a->address};
+    }
+    return out->arenas.count > 0 ||
+           as_fail(err, AS_USAGE, "there is no arena at %#llx", (unsigned long long)request->only);
+}
+
+// An arena is left alone from here on; the others are not.
+static void skip(struct as_trim_outcome *out, size_t i, const struct as_error *why)
+{
+    out->arenas.items[i].skipped = true;
+    note(out, "arena %#llx was left alone: %s", (unsigned long long)out->arenas.items[i].address, why->text);
+}
+
+static void forecast_all(struct passes *all, struct as_trim_outcome *out)
+{
+    for (size_t i = 0; i < all->items.count; i++) {
+        struct as_error why;
+        if (!forecast(&all->items.items[i], &out->arenas.items[i], &why))
+            skip(out, i, &why);
+    }
+}
+
+static void note_fastbins(const struct passes *all, struct as_trim_outcome *out)
+{
+    for (size_t i = 0; i < all->heaps.arenas.count; i++)
+        for (int bin = 0; bin < 10; bin++)
+            if (all->heaps.arenas.items[i].fastbins[bin] != 0) {
+                note(out, "what could be given back once fastbins are merged is not counted");
+                return;
+            }
+}
+
+bool as_trim_forecast(struct as_target *self, const struct as_malloc *m, const struct as_trim_request *request,
+                      struct as_trim_outcome *out, struct as_error *err)
+{
+    struct passes all = {0};
+    uint64_t began = as_now_ns();
+    uint64_t cpu = thread_cpu_ns();
+    bool ok = passes_list(&all, self, m, request, out, err);
+    if (ok) {
+        forecast_all(&all, out);
+        note_fastbins(&all, out);
+        for (size_t i = 0; i < all.items.count; i++)
+            out->arenas.items[i].longest_hold_ns = all.items.items[i].longest;
+    }
+    out->elapsed_ns = as_now_ns() - began;
+    out->cpu_ns = thread_cpu_ns() - cpu;
+    passes_free(&all);
+    return ok;
+}
+
+// Does malloc_trim belong to this libc?
+static bool has_malloc_trim(const struct as_libc *libc)
+{
+    uint64_t address = (uint64_t)(uintptr_t)&malloc_trim;
+    return address != 0 && address >= libc->code_start && address < libc->code_end;
+}
+
+// Gives back what libc gives back itself, where that is wanted: all arenas' in one go, as long as it takes.
+static bool libc_first(const struct passes *all, const struct as_trim_request *request)
+{
+    bool wanted = request->max_hold_ns == 0 && request->only == 0 && all->items.count > 0;
+    if (wanted && has_malloc_trim(all->items.items[0].libc)) {
+        malloc_trim(0);
+        return true;
+    }
+    return false;
+}
+
+static void finish(struct as_pass *p, struct as_trim_arena *arena, uint8_t set, struct as_trim_outcome *out)
+{
+    struct as_error why;
+    if (!as_pages_returned(p, set, &arena->returned, &arena->returned_swap, &why)) {
+        arena->returned = arena->returned_swap = AS_UNKNOWN;
+        note(out, "what came back of arena %#llx is not known: %s", (unsigned long long)arena->address, why.text);
+    }
+    arena->released = p->released;
+    arena->longest_hold_ns = p->longest;
+    uint64_t refused = as_pages_count(p, AS_PAGE_REFUSED, 0);
+    if (refused > 0)
+        note(out, "the kernel keeps %llu bytes of arena %#llx%s (errno %d)", (unsigned long long)refused,
+             (unsigned long long)arena->address, p->refusal == EINVAL ? ": locked in memory (mlock)" : "", p->refusal);
+}
+
+bool as_trim_run(struct as_target *self, const struct as_malloc *m, const struct as_trim_request *request,
+                 struct as_trim_outcome *out, struct as_error *err)
+{
+    struct passes all = {0};
+    uint64_t began = as_now_ns();
+    uint64_t cpu = thread_cpu_ns();
+    bool ok = passes_list(&all, self, m, request, out, err);
+    if (ok) {
+        forecast_all(&all, out);
+        const struct as_libc *libcs_own = libc_first(&all, request) ? all.items.items[0].libc : NULL;
+        for (size_t i = 0; i < all.items.count; i++) {
+            struct as_pass *p = &all.items.items[i];
+            struct as_trim_arena *arena = &out->arenas.items[i];
+            bool by_libc = p->libc == libcs_own;
+            struct as_error why;
+            if (!arena->skipped && (!by_libc || request->deep) && !go_through(p, &why))
+                skip(out, i, &why);
+            finish(p, arena, by_libc ? 0 : AS_PAGE_GIVEN, out);
+            if (by_libc) // how long malloc_trim holds a lock cannot be seen
+                arena->longest_hold_ns = AS_UNKNOWN;
+        }
+        if (!libcs_own)
+            note_fastbins(&all, out);
+    }
+    out->elapsed_ns = as_now_ns() - began;
+    out->cpu_ns = thread_cpu_ns() - cpu;
+    passes_free(&all);
+    return ok;
+}
+
+void as_trim_free(struct as_trim_outcome *out)
+{
+    as_vec_free(&out->arenas);
+}
