@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds the C program with Meson and puts it into the wheel beside the Python package; the rest is pyproject.toml.
+"""Builds the C program and the agent's library with Meson, and puts them beside the scripts; the rest is pyproject.toml.
 
 $ARENASCOPE_MESON_ARGS adds options to `meson setup` ("-Dlibdw=disabled -Dpng=disabled"); CC, CFLAGS and LDFLAGS are
 honoured as Meson honours them.
@@ -21,7 +21,8 @@ from setuptools.command.build import build
 from setuptools.command.install_scripts import install_scripts
 
 ROOT = Path(__file__).resolve().parent
-PROGRAM = "arenadump"
+# Where Meson leaves each, and with which mode it is installed.
+BUILT = {"inspector/cli/arenadump": 0o755, "inspector/agent/libarenascope.so": 0o644}
 
 
 def _version() -> str:
@@ -33,9 +34,9 @@ def _version() -> str:
 
 
 class BuildProgram(Command):
-    """Compiles arenadump: `meson setup` and `ninja` in the temporary build directory."""
+    """Compiles what is C: `meson setup` and `ninja` in the temporary build directory."""
 
-    description = "build the C program arenadump with Meson"
+    description = "build arenadump and libarenascope.so with Meson"
 
     def initialize_options(self) -> None:
         """Take build_temp from `build`."""
@@ -46,9 +47,9 @@ class BuildProgram(Command):
         self.set_undefined_options("build", ("build_temp", "build_temp"))
 
     @property
-    def program(self) -> Path:
-        """Where the compiled program lies."""
-        return self._directory / "inspector" / "cli" / PROGRAM
+    def built(self) -> dict[Path, int]:
+        """What was compiled, and its mode."""
+        return {self._directory / path: mode for path, mode in BUILT.items()}
 
     @property
     def _directory(self) -> Path:
@@ -66,7 +67,7 @@ class BuildProgram(Command):
         if (self._directory / "build.ninja").exists():
             setup_command.append("--wipe")  # the options, the compiler or Meson itself may be others today
         self._tool(setup_command)
-        self._tool(["ninja", "-C", str(self._directory), f"inspector/cli/{PROGRAM}"])
+        self._tool(["ninja", "-C", str(self._directory), *BUILT])
 
     @staticmethod
     def _tool(command: list[str]) -> None:
@@ -84,18 +85,18 @@ class Build(build):
 
 
 class InstallProgram(install_scripts):
-    """Puts the program where console scripts go: bin/ of the environment."""
+    """Puts the program where console scripts go, bin/ of the environment, and the library beside it."""
 
     def run(self) -> None:
-        """Install the scripts, then the program, mode 755."""
+        """Install the scripts, then the program and the library."""
         super().run()
         self.run_command("build_program")
-        built = cast("BuildProgram", self.get_finalized_command("build_program")).program
         self.mkpath(self.install_dir)
-        target = str(Path(self.install_dir) / PROGRAM)
-        self.copy_file(str(built), target)
-        Path(target).chmod(0o755)
-        self.outfiles.append(target)
+        for built, mode in cast("BuildProgram", self.get_finalized_command("build_program")).built.items():
+            target = Path(self.install_dir) / built.name
+            self.copy_file(str(built), str(target))
+            target.chmod(mode)
+            self.outfiles.append(str(target))
 
 
 class BinaryDistribution(Distribution):

@@ -2,43 +2,11 @@
 #include "agent/hold.h"
 #include "agent/refresh.h"
 #include "target/procfs.h"
-
-#include <errno.h>
-#include <linux/futex.h>
-#include <time.h>
+#include "trim/lock.h"
 
 // A thread that holds an arena's lock for so long is stopped, or waits for us: a tracer's work, or a signal handler's that
 // interrupted malloc. The arena is read without its lock then.
 #define PATIENCE_NS UINT64_C(1000000000)
-
-// glibc's low-level lock (lll_lock, LLL_PRIVATE): 0 free, 1 taken, 2 taken and somebody may wait.
-static uint32_t *word_of(const struct as_arena *arena)
-{
-    return (uint32_t *)(uintptr_t)(arena->address + (uint64_t)arena->libc->layout.state.mutex);
-}
-
-static bool lock(uint32_t *word)
-{
-    uint32_t expected = 0;
-    if (__atomic_compare_exchange_n(word, &expected, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        return true;
-    uint64_t deadline = as_now_ns() + PATIENCE_NS;
-    while (__atomic_exchange_n(word, 2, __ATOMIC_ACQUIRE) != 0) {
-        uint64_t now = as_now_ns();
-        if (now >= deadline)
-            return false; // the 2 that stays makes its holder call futex once in vain
-        struct timespec left = {.tv_sec = (time_t)((deadline - now) / 1000000000),
-                                .tv_nsec = (long)((deadline - now) % 1000000000)};
-        syscall(SYS_futex, word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 2, &left, NULL, 0);
-    }
-    return true;
-}
-
-static void unlock(uint32_t *word)
-{
-    if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) > 1)
-        syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
-}
 
 static void release(void *context, struct as_heaps *h)
 {
@@ -47,7 +15,7 @@ static void release(void *context, struct as_heaps *h)
     for (size_t i = 0; hold->arena != 0 && i < h->arenas.count; i++) {
         if (h->arenas.items[i].address != hold->arena)
             continue;
-        unlock(word_of(&h->arenas.items[i]));
+        as_arena_unlock(hold->arena, h->arenas.items[i].libc->layout.state.mutex);
         uint64_t held = as_now_ns() - hold->since;
         hold->longest_ns = held > hold->longest_ns ? held : hold->longest_ns;
         hold->arena = 0;
@@ -73,7 +41,8 @@ static bool take(void *context, struct as_heaps *h, uint32_t arena, uint32_t fir
     const struct as_arena *a = &h->arenas.items[arena];
     h->target->steady.count = 0;
     // What has not been proven to be an arena is not written to.
-    if (!a->libc->proven || a->libc->layout.state.mutex == AS_NONE || !lock(word_of(a))) {
+    if (!a->libc->proven || a->libc->layout.state.mutex == AS_NONE ||
+        !as_arena_lock(a->address, a->libc->layout.state.mutex, as_now_ns() + PATIENCE_NS)) {
         hold->missed++;
         return true;
     }

@@ -1,29 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "agent/look.h"
+#include "agent/own.h"
 #include "arenascope.h"
 #include "dump/dump.h"
-#include "libc/libc.h"
-#include "target/target.h"
 
 #include <string.h>
 
 bool as_own_look(struct as_own_look *look, int chunk_fd, struct as_error *err)
 {
     *look = (struct as_own_look){.snapshot.chunk_fd = chunk_fd};
-    struct as_target *self = as_target_open_self(err);
-    if (!self)
-        return false;
-    self->steady_only = true;
+    struct as_own own = {0};
     struct as_arena_hold hold = as_hold_for(&look->hold);
-    struct as_snapshot_options options = {.chunk_fd = chunk_fd, .allowed_sources = AS_LAYOUT_ANY, .hold = &hold};
+    struct as_snapshot_options options = {.chunk_fd = chunk_fd, .malloc = &own.malloc, .hold = &hold};
     struct as_snapshot *s = &look->snapshot;
-    bool ok = as_snapshot_take(self, &options, s, err);
-    as_target_close(self);
-    if (ok && s->meta.malloc_kind != AS_MALLOC_GLIBC)
-        return as_fail(err, AS_NO_MALLOC,
-                       "malloc is not glibc's in this process (%s): the agent leaves it alone; arenadump summary shows "
-                       "what can be told from outside",
-                       as_malloc_kind_name(s->meta.malloc_kind));
+    bool ok = as_own_open(&own, err) && as_snapshot_take(own.target, &options, s, err);
+    as_own_close(&own);
     if (!ok)
         return false;
     s->meta.tool_version = as_strings_add(&s->strings, AS_VERSION, sizeof AS_VERSION);

@@ -28,7 +28,7 @@ enum as_agent_operation {
     AS_AGENT_TRIM = 5,
     AS_AGENT_POLICY = 6,
     AS_AGENT_STATISTICS = 7, // of the policy
-    AS_AGENT_STANDBY = 8,    // switch off: no policy, no signal; the library stays, its threads end
+    AS_AGENT_STANDBY = 8,    // switch off: no policy, no signal; the library stays, its thread ends
 };
 
 struct as_agent_request {
@@ -55,6 +55,10 @@ struct as_agent_reply {
     };
     char error[sizeof((struct as_error *)0)->text];
 };
+
+// Exported for the injector, beside arenascope.h's functions: starts the agent's thread, and with it the door, if it does not
+// run yet; to be called where the loader and malloc may be. Returns 0 or an errno. The door opens a little later.
+__attribute__((visibility("default"))) int arenascope_wake(void);
 
 // One arena of a forecast or a trim.
 struct as_agent_arena {

@@ -23,10 +23,17 @@ extern "C" {
 #define ARENASCOPE_ALL_ARENAS UINT64_MAX
 
 /* For each struct below: struct arenascope_summary s = ARENASCOPE_INIT(s); */
+#ifdef __cplusplus
 #define ARENASCOPE_INIT(variable)                                                                                      \
     {                                                                                                                  \
         sizeof(variable)                                                                                               \
     }
+#else
+#define ARENASCOPE_INIT(variable)                                                                                      \
+    {                                                                                                                  \
+        .size = sizeof(variable)                                                                                       \
+    }
+#endif
 
 /* What functions return: 0, or one of these, which are arenadump's exit codes as well. */
 enum arenascope_code {

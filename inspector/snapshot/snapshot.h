@@ -28,6 +28,7 @@ struct as_snapshot {
 
 // How the agent, which looks at its own process, keeps malloc out of an arena while that is walked.
 struct as_heaps;
+struct as_malloc;
 struct as_arena_hold {
     // Before the walk of arena `arena` of h, whose heaps begin at index `heap`; may read both anew. False: no memory.
     bool (*take)(void *context, struct as_heaps *h, uint32_t arena, uint32_t heap, struct as_error *err);
@@ -41,6 +42,7 @@ struct as_snapshot_options {
     enum as_mode mode;                // freeze, snapshot or live; 0: freeze or snapshot, as max_pause_ns allows
     uint64_t max_pause_ns;            // how long the target may stand still where there is a choice; 0: 50 ms
     const struct as_arena_hold *hold; // NULL: nothing holds an arena
+    const struct as_malloc *malloc;   // found before; NULL: it is to be found
 };
 
 // Looks at the target once; the target is stopped for as short as possible and always resumed. Free the snapshot in

@@ -4,6 +4,7 @@
 #include "target/process.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,21 +40,58 @@ static const void *self_in_place(struct as_target *t, uint64_t address, size_t *
     return (const void *)(uintptr_t)address;
 }
 
-static void know_this_thread(struct as_process *p)
+static uint64_t own_thread_pointer(void)
 {
-    pid_t tid = (pid_t)syscall(SYS_gettid);
-    for (size_t i = 0; i < p->base.threads.count; ++i) {
-        struct as_thread *thread = &p->base.threads.items[i];
-        if (thread->tid != tid)
-            continue;
-        uint64_t tp;
+    uint64_t tp;
 #if defined(__x86_64__)
-        __asm__("mov %%fs:0, %0" : "=r"(tp));
+    __asm__("mov %%fs:0, %0" : "=r"(tp));
 #elif defined(__aarch64__)
-        __asm__("mrs %0, tpidr_el0" : "=r"(tp));
+    __asm__("mrs %0, tpidr_el0" : "=r"(tp));
 #endif
+    return tp;
+}
+
+// Where a thread's list of robust futexes begins, which libc keeps at one and the same place of every thread's descriptor.
+static uint64_t robust_list(pid_t tid)
+{
+    void *head = NULL;
+    size_t length;
+    return syscall(SYS_get_robust_list, tid, &head, &length) == 0 ? (uint64_t)(uintptr_t)head : 0;
+}
+
+// A thread that was not made by libc has no list, or one elsewhere. On x86-64 the word at the thread pointer is the thread
+// pointer itself; on aarch64 (where libc's descriptor lies below it) it can only be memory that a descriptor may lie in.
+static bool is_thread_pointer(struct as_target *t, uint64_t tp)
+{
+    uint64_t word;
+    const struct as_mapping *m = as_target_mapping_at(t, tp);
+    if (!m || m->kind != AS_MAP_ANON || !(m->prot & AS_PROT_WRITE) || tp % sizeof word != 0)
+        return false;
+    return t->arch != AS_ARCH_X86_64 || (as_target_read_u64(t, tp, &word) && word == tp);
+}
+
+// The thread pointers of all threads, though none is stopped. A thread's descriptor lies at the far end of its stack, so that the
+// thread pointer does for a place in the stack, too; the main thread's stack is the one that the kernel names.
+static void know_threads(struct as_process *p)
+{
+    struct as_target *t = &p->base;
+    pid_t own_tid = (pid_t)syscall(SYS_gettid);
+    uint64_t own_tp = own_thread_pointer();
+    uint64_t own_list = robust_list(0);
+    for (size_t i = 0; i < t->threads.count; ++i) {
+        struct as_thread *thread = &t->threads.items[i];
+        uint64_t list = thread->tid == own_tid ? own_list : robust_list(thread->tid);
+        uint64_t tp = thread->tid == own_tid ? own_tp : list - own_list + own_tp;
+        if (thread->tid != own_tid && (list == 0 || own_list == 0 || !is_thread_pointer(t, tp)))
+            continue;
         thread->tp = tp;
-        thread->sp = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+        thread->sp = thread->tid == own_tid ? (uint64_t)(uintptr_t)__builtin_frame_address(0) : tp;
+    }
+    for (size_t i = 0; i < t->threads.count; ++i) {
+        struct as_thread *thread = &t->threads.items[i];
+        for (size_t k = 0; thread->tid == t->pid && thread->tid != own_tid && k < t->mappings.count; ++k)
+            if (strcmp(as_mapping_path(t, &t->mappings.items[k]), "[stack]") == 0)
+                thread->sp = t->mappings.items[k].end - sizeof(uint64_t);
     }
 }
 
@@ -79,7 +117,7 @@ static const struct as_target_ops self_ops = {
     .close = as_process_close,
 };
 
-// The threads have no registers but the calling one, which has its thread pointer and its stack pointer.
+// The threads have a thread pointer, and a place in their stack for a stack pointer; the calling one has its own.
 struct as_target *as_target_open_self(struct as_error *err)
 {
     struct as_process *p = as_process_new(&self_ops, AS_TARGET_SELF, err);
@@ -90,7 +128,7 @@ struct as_target *as_target_open_self(struct as_error *err)
     if (p->proc_fd < 0)
         as_fail_errno(err, AS_DENIED, "/proc is not mounted here (mount -t proc proc /proc)");
     else if (as_process_view(p, err) && as_process_attach_files(p, err) && as_process_count(&p->base, err)) {
-        know_this_thread(p);
+        know_threads(p);
         return &p->base;
     }
     as_process_close(&p->base);

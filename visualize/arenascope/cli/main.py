@@ -15,6 +15,8 @@ from arenascope.cli.doctor import doctor
 from arenascope.cli.dump import dump
 from arenascope.cli.experiment import experiment
 from arenascope.cli.report import report
+from arenascope.cli.run import agent_path
+from arenascope.cli.run import run as run_command
 from arenascope.cli.summary import summary
 from arenascope.errors import ArenascopeError, Code
 from arenascope.text import printable
@@ -36,6 +38,8 @@ cli.add_command(report)
 cli.add_command(summary)
 cli.add_command(dump)
 cli.add_command(experiment)
+cli.add_command(run_command)
+cli.add_command(agent_path)
 cli.add_command(doctor)
 
 

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "agent/give.h"
+#include "agent/own.h"
+
+#include <string.h>
+
+static bool read_options(const struct arenascope_trim_options *given, struct as_trim_request *request,
+                         struct as_error *err)
+{
+    struct arenascope_trim_options o = {0};
+    if (given && given->size < sizeof given->size)
+        return as_fail(err, AS_USAGE, "the options' size is not set (ARENASCOPE_INIT)");
+    if (given)
+        memcpy(&o, given, given->size < sizeof o ? given->size : sizeof o);
+    if (o.flags & ~(uint64_t)ARENASCOPE_DEEP)
+        return as_fail(err, AS_USAGE, "a flag of the trim's is not known to this library: %#llx",
+                       (unsigned long long)o.flags);
+    *request = (struct as_trim_request){.deep = o.flags & ARENASCOPE_DEEP,
+                                        .max_hold_ns = o.max_pause,
+                                        .only = o.arena == ARENASCOPE_ALL_ARENAS ? 0 : o.arena};
+    return true;
+}
+
+// What is not known of one arena is not known of all.
+static void add(uint64_t *sum, uint64_t value)
+{
+    if (*sum != ARENASCOPE_UNKNOWN)
+        *sum = value == ARENASCOPE_UNKNOWN ? value : *sum + value;
+}
+
+static void sum_up(const struct as_trim_outcome *out, bool deep, struct arenascope_trim_result *given)
+{
+    struct arenascope_trim_result r = {.elapsed = out->elapsed_ns, .cpu = out->cpu_ns};
+    for (size_t i = 0; i < out->arenas.count; i++) {
+        const struct as_trim_arena *a = &out->arenas.items[i];
+        add(&r.forecast, a->releasable);
+        if (deep)
+            add(&r.forecast, a->withheld);
+        add(&r.returned, a->returned);
+        add(&r.returned_swap, a->returned_swap);
+        add(&r.released, a->released);
+        r.longest_hold = a->longest_hold_ns > r.longest_hold ? a->longest_hold_ns : r.longest_hold; // UNKNOWN is most
+        r.skipped += a->skipped;
+        r.arenas += !a->skipped;
+    }
+    size_t size = given->size < sizeof r ? given->size : sizeof r;
+    r.size = given->size;
+    memcpy(given, &r, size);
+}
+
+bool as_own_trim(const struct arenascope_trim_options *options, struct arenascope_trim_result *result,
+                 struct as_trim_outcome *arenas, struct as_error *err)
+{
+    struct as_trim_request request;
+    struct as_trim_outcome mine = {0};
+    struct as_trim_outcome *out = arenas ? arenas : &mine;
+    struct as_own own = {0};
+    *out = (struct as_trim_outcome){0};
+    if (result && result->size < sizeof result->size)
+        return as_fail(err, AS_USAGE, "the result's size is not set (ARENASCOPE_INIT)");
+    bool ok = read_options(options, &request, err);
+    ok = ok && as_own_open(&own, err) && as_trim_run(own.target, &own.malloc, &request, out, err);
+    if (ok && result)
+        sum_up(out, request.deep, result);
+    if (own.target)
+        as_own_close(&own);
+    as_trim_free(&mine);
+    return ok;
+}
+
+bool as_own_forecast(const struct arenascope_trim_options *options, struct as_trim_outcome *arenas,
+                     struct as_error *err)
+{
+    struct as_trim_request request;
+    struct as_own own = {0};
+    *arenas = (struct as_trim_outcome){0};
+    bool ok = read_options(options, &request, err);
+    ok = ok && as_own_open(&own, err) && as_trim_forecast(own.target, &own.malloc, &request, arenas, err);
+    if (own.target)
+        as_own_close(&own);
+    return ok;
+}

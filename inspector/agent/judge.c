@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+// pthread_create allocates (calloc, for the thread's TLS) and takes locks of the loader's and of its own. A handler that calls it
+// must not have interrupted anybody who is inside of those. What can be told for sure:
+//   - a thread that waits in a system call of the kind that malloc and the loader never make is not in them;
+//   - nor is one that runs code of the application, as long as the loader did not call that code (its address is not among the
+//     nearest words of the stack).
+// All else is a no, and the handler comes again later (signal.c).
+#include "agent/judge.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <link.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/uio.h>
+#include <ucontext.h>
+
+struct code {
+    uint64_t start, end;
+};
+
+enum {
+    LIBC,
+    LOADER,
+    THREADS, // libpthread, where that is a library of its own (before 2.34)
+    MALLOC,  // the library that answers malloc, if it is not libc
+    OURS,
+    CODES
+};
+static struct code codes[CODES];
+static struct code malloc_code; // of libc: a little more than malloc.o
+
+enum {
+    NEAR = 64,          // words of the stack in which a caller in the loader would stand
+    FAR = 256,          // the same, of a thread that waits in a call which the loader makes too
+    AROUND = 32 * 1024, // malloc.o is about as large, and its static functions lie around the public ones
+};
+
+static bool inside(const struct code *c, uint64_t address)
+{
+    return address >= c->start && address < c->end;
+}
+
+struct wanted {
+    uint64_t address[CODES];
+};
+
+static int learn_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    const struct wanted *wanted = context;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        struct code c = {info->dlpi_addr + p->p_vaddr, info->dlpi_addr + p->p_vaddr + p->p_memsz};
+        for (int k = 0; k < CODES && p->p_type == PT_LOAD; k++) {
+            // The loader's base is the address of its header, in whatever segment; its code is what may run.
+            bool here = k == LOADER ? info->dlpi_addr == wanted->address[k] && (p->p_flags & PF_X)
+                                    : inside(&c, wanted->address[k]);
+            if (here && wanted->address[k] != 0)
+                codes[k] = c;
+        }
+    }
+    return 0;
+}
+
+static void learn_malloc(void)
+{
+    const uint64_t functions[] = {
+        (uintptr_t)malloc,      (uintptr_t)free,    (uintptr_t)calloc,       (uintptr_t)realloc,
+        (uintptr_t)malloc_trim, (uintptr_t)mallopt, (uintptr_t)malloc_stats, (uintptr_t)malloc_usable_size,
+        (uintptr_t)memalign};
+    struct code all = {UINT64_MAX, 0};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        if (!inside(&codes[LIBC], functions[i]))
+            continue;
+        all.start = functions[i] < all.start ? functions[i] : all.start;
+        all.end = functions[i] > all.end ? functions[i] : all.end;
+    }
+    malloc_code = codes[LIBC]; // another malloc answers: all of libc, to be safe
+    if (all.end == 0)
+        return;
+    malloc_code.start = all.start - codes[LIBC].start > AROUND ? all.start - AROUND : codes[LIBC].start;
+    malloc_code.end = codes[LIBC].end - all.end > AROUND ? all.end + AROUND : codes[LIBC].end;
+}
+
+void as_judge_learn(void)
+{
+    struct wanted wanted = {{
+        [LIBC] = (uintptr_t)gnu_get_libc_version,
+        [LOADER] = getauxval(AT_BASE),
+        [THREADS] = (uintptr_t)pthread_create,
+        [MALLOC] = (uintptr_t)malloc,
+        [OURS] = (uintptr_t)as_judge_learn,
+    }};
+    dl_iterate_phdr(learn_object, &wanted);
+    if (codes[THREADS].start == codes[LIBC].start)
+        codes[THREADS] = (struct code){0};
+    if (codes[MALLOC].start == codes[LIBC].start)
+        codes[MALLOC] = (struct code){0};
+    learn_malloc();
+}
+
+struct registers {
+    uint64_t pc, sp;
+    int64_t result; // the register that holds a system call's result, or its number if it is to be restarted
+    int64_t call;
+};
+
+static struct registers read_registers(const ucontext_t *u)
+{
+#if defined(__x86_64__)
+    const greg_t *g = u->uc_mcontext.gregs;
+    return (struct registers){
+        .pc = (uint64_t)g[REG_RIP], .sp = (uint64_t)g[REG_RSP], .result = g[REG_RAX], .call = g[REG_RAX]};
+#elif defined(__aarch64__)
+    return (struct registers){.pc = u->uc_mcontext.pc,
+                              .sp = u->uc_mcontext.sp,
+                              .result = (int64_t)u->uc_mcontext.regs[0],
+                              .call = (int64_t)u->uc_mcontext.regs[8]};
+#endif
+}
+
+// Whether an instruction that calls the kernel stands at `pc`, which is in libc's code.
+static bool is_call(uint64_t pc)
+{
+#if defined(__x86_64__)
+    return memcmp((const void *)(uintptr_t)pc, "\x0f\x05", 2) == 0;
+#elif defined(__aarch64__)
+    return memcmp((const void *)(uintptr_t)pc, "\x01\x00\x00\xd4", 4) == 0;
+#endif
+}
+#if defined(__x86_64__)
+enum { CALL_BYTES = 2 };
+#elif defined(__aarch64__)
+enum { CALL_BYTES = 4 };
+#endif
+
+// Whether one of the `count` nearest words of the stack points into malloc or the loader. As when they cannot be read.
+static bool may_be_called_by_them(uint64_t sp, size_t count)
+{
+    uint64_t words[FAR];
+    struct iovec local = {words, count * sizeof *words};
+    struct iovec remote = {(void *)(uintptr_t)sp, count * sizeof *words}; // a short stack may end before
+    long got = syscall(SYS_process_vm_readv, getpid(), &local, 1UL, &remote, 1UL, 0UL);
+    if (got < (long)sizeof *words)
+        return true;
+    for (size_t i = 0; i < (size_t)got / sizeof *words; i++)
+        if (inside(&codes[LOADER], words[i]) || inside(&codes[THREADS], words[i]) || inside(&malloc_code, words[i]) ||
+            inside(&codes[MALLOC], words[i]))
+            return true;
+    return false;
+}
+
+// Calls in which a thread waits for the world: neither malloc nor the loader nor pthread_create makes one of these.
+static bool waits_for_the_world(int64_t call)
+{
+    static const uint16_t calls[] = {
+        SYS_accept,        SYS_accept4,         SYS_clock_nanosleep, SYS_connect,    SYS_epoll_pwait, SYS_io_getevents,
+        SYS_nanosleep,     SYS_ppoll,           SYS_pselect6,        SYS_recvfrom,   SYS_recvmmsg,    SYS_recvmsg,
+        SYS_rt_sigsuspend, SYS_rt_sigtimedwait, SYS_semtimedop,      SYS_sendmsg,    SYS_sendto,      SYS_wait4,
+        SYS_waitid,        SYS_write,           SYS_writev,
+#ifdef SYS_poll
+        SYS_poll,          SYS_select,          SYS_pause,           SYS_epoll_wait,
+#endif
+#ifdef SYS_epoll_pwait2
+        SYS_epoll_pwait2,
+#endif
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (calls[i] == call)
+            return true;
+    return false;
+}
+
+static bool is_fork(int64_t call)
+{
+    // clone3 is 435 on every machine.
+    if (call == SYS_clone || call == 435 || call == SYS_execve)
+        return true;
+#ifdef SYS_fork
+    if (call == SYS_fork || call == SYS_vfork)
+        return true;
+#endif
+    return false;
+}
+
+bool as_judge(const void *ucontext)
+{
+    struct registers r = read_registers(ucontext);
+    if (codes[LIBC].end == 0 || inside(&codes[LOADER], r.pc) || inside(&codes[OURS], r.pc) ||
+        inside(&codes[MALLOC], r.pc))
+        return false;
+    bool in_libc = inside(&codes[LIBC], r.pc) || inside(&codes[THREADS], r.pc);
+    if (!in_libc)
+        return !may_be_called_by_them(r.sp, NEAR);
+    // A wait that was cut short, and that the kernel does not restart: malloc and the loader make none of the kind.
+    if (r.result == -EINTR && is_call(r.pc - CALL_BYTES))
+        return true;
+    // One that it will restart as soon as the handler returns: the call stands at pc, and its number in its register.
+    if (!is_call(r.pc) || is_fork(r.call))
+        return false;
+    return waits_for_the_world(r.call) || !may_be_called_by_them(r.sp, FAR);
+}

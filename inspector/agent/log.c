@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "agent/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const char *path; // NULL: off
+static bool to_stderr;
+
+void as_log_set(const char *where)
+{
+    path = where && *where && strcmp(where, "0") != 0 ? where : NULL;
+    to_stderr = path && (strcmp(path, "1") == 0 || strcmp(path, "stderr") == 0);
+}
+
+bool as_log_wants_stderr(void)
+{
+    return to_stderr;
+}
+
+// A line is one write, so that lines of several processes do not mix. The file is opened for each: nothing stays open.
+void as_log(const char *format, ...)
+{
+    if (!path)
+        return;
+    char line[1200];
+    int length = snprintf(line, sizeof line, "arenascope[%d]: ", (int)getpid());
+    va_list args;
+    va_start(args, format);
+    int more = vsnprintf(line + length, sizeof line - (size_t)length - 1, format, args);
+    va_end(args);
+    length += more < 0 ? 0 : more;
+    if ((size_t)length > sizeof line - 2)
+        length = (int)sizeof line - 2;
+    line[length++] = '\n';
+    int fd = to_stderr ? STDERR_FILENO : open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    (void)!write(fd, line, (size_t)length);
+    if (!to_stderr)
+        close(fd);
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "agent/own.h"
+#include "agent/agent.h"
+
+#include <string.h>
+#include <time.h>
+
+enum {
+    KEPT = 4, // libcs; a process with more is looked at anew each time
+    ATTEMPTS = 50,
+};
+
+static struct {
+    uint64_t fingerprint; // of the objects that were mapped; 0: nothing is kept
+    enum as_malloc_kind kind;
+    char detail[sizeof((struct as_malloc *)0)->detail];
+    size_t objects, count;
+    struct as_libc libcs[KEPT];
+} kept; // under as_agent_lock
+
+// FNV-1a over where which file is mapped as code.
+static uint64_t fingerprint_of(const struct as_target *t)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (m->kind != AS_MAP_FILE || !(m->prot & AS_PROT_EXEC))
+            continue;
+        hash = (hash ^ m->start) * UINT64_C(0x100000001b3);
+        hash = (hash ^ m->inode) * UINT64_C(0x100000001b3);
+    }
+    return hash | 1;
+}
+
+static bool recall(struct as_own *own, uint64_t fingerprint, struct as_error *err)
+{
+    struct as_malloc *m = &own->malloc;
+    as_agent_lock();
+    bool known = kept.fingerprint == fingerprint && as_vec_reserve(&m->libcs, kept.count, err);
+    if (known) {
+        m->kind = kept.kind;
+        m->objects = kept.objects;
+        memcpy(m->detail, kept.detail, sizeof m->detail);
+        if (kept.count > 0)
+            memcpy(m->libcs.items, kept.libcs, kept.count * sizeof *kept.libcs);
+        m->libcs.count = kept.count;
+    }
+    as_agent_unlock();
+    // The names are those of the mappings as they were read now.
+    for (size_t i = 0; known && i < m->libcs.count; i++) {
+        const struct as_mapping *data = as_target_mapping_at(own->target, m->libcs.items[i].main_arena);
+        m->libcs.items[i].path = data ? data->path : 0;
+    }
+    return known;
+}
+
+static void keep(const struct as_malloc *m, uint64_t fingerprint)
+{
+    if (m->libcs.count > KEPT)
+        return;
+    as_agent_lock();
+    kept.fingerprint = fingerprint;
+    kept.kind = m->kind;
+    kept.objects = m->objects;
+    kept.count = m->libcs.count;
+    memcpy(kept.detail, m->detail, sizeof kept.detail);
+    if (kept.count > 0)
+        memcpy(kept.libcs, m->libcs.items, kept.count * sizeof *kept.libcs);
+    as_agent_unlock();
+}
+
+// The proof reads arenas in which other threads are at work, and then may fail for no other reason: some attempts more.
+static bool find(struct as_own *own, uint64_t fingerprint, struct as_error *err)
+{
+    for (int attempt = 0;; attempt++) {
+        if (!as_malloc_find(own->target, AS_LAYOUT_ANY, &own->malloc, err))
+            return false;
+        bool proven = true;
+        for (size_t i = 0; i < own->malloc.libcs.count; i++)
+            proven &= own->malloc.libcs.items[i].proven;
+        if (proven)
+            keep(&own->malloc, fingerprint);
+        if (proven || attempt == ATTEMPTS)
+            return true;
+        as_malloc_free(&own->malloc);
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+}
+
+bool as_own_open(struct as_own *own, struct as_error *err)
+{
+    *own = (struct as_own){.target = as_target_open_self(err)};
+    if (!own->target)
+        return false;
+    own->target->steady_only = true;
+    uint64_t fingerprint = fingerprint_of(own->target);
+    if (!recall(own, fingerprint, err) && !find(own, fingerprint, err))
+        return false;
+    return own->malloc.kind == AS_MALLOC_GLIBC ||
+           as_fail(
+               err, AS_NO_MALLOC,
+               "malloc is not glibc's in this process (%s: %s): the agent leaves it alone; `arenadump summary` shows "
+               "what can be told from outside",
+               as_malloc_kind_name(own->malloc.kind), own->malloc.detail);
+}
+
+void as_own_close(struct as_own *own)
+{
+    as_malloc_free(&own->malloc);
+    as_target_close(own->target);
+    *own = (struct as_own){0};
+}

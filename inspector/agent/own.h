@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// The process we are part of, and its malloc: found once, and again when libraries have come or gone.
+#pragma once
+
+#include "libc/libc.h"
+#include "target/target.h"
+
+struct as_own {
+    struct as_target *target;
+    struct as_malloc malloc;
+};
+
+// AS_NO_MALLOC where malloc is not glibc's. Close it in either case.
+bool as_own_open(struct as_own *own, struct as_error *err);
+void as_own_close(struct as_own *own);

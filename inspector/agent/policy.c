@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT
+// The policy's looks. What they cost: where no condition but time, size or share is set, nothing between two looks, and one walk
+// over the heaps at each, unless all of the process is smaller than the size asked for; with pressure or idleness, two small
+// files of /proc or two clocks a second.
+#include "agent/policy.h"
+#include "agent/agent.h"
+#include "agent/give.h"
+#include "agent/log.h"
+#include "target/procfs.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#define SECOND UINT64_C(1000000000)
+#define DEFAULT_EVERY (10 * SECOND) // of a policy that has a size or a share but no time
+enum { MOST_PATIENCE = 64 };
+
+static uint64_t cpu_of(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
+}
+
+// The number after `key` in a file of at most some KiB; 0 when there is none.
+static uint64_t number_in(const char *path, const char *key)
+{
+    char text[2048];
+    if (as_proc_read(AT_FDCWD, path, text, sizeof text) <= 0)
+        return 0;
+    const char *at = strstr(text, key);
+    if (!at)
+        return 0;
+    at += strlen(key);
+    return as_parse_decimal(&at, text + strlen(text));
+}
+
+// The path of a file of our own cgroup (version 2). False: there is none.
+static bool cgroup_file(const char *name, char *path, size_t size)
+{
+    char text[2048];
+    if (as_proc_read(AT_FDCWD, "/proc/self/cgroup", text, sizeof text) <= 0)
+        return false;
+    const char *at = strstr(text, "0::");
+    if (!at || (at != text && at[-1] != '\n'))
+        return false;
+    at += 3;
+    int length = (int)strcspn(at, "\n");
+    if ((size_t)snprintf(path, size, "/sys/fs/cgroup%.*s/%s", length, at, name) >= size)
+        return false;
+    return access(path, R_OK) == 0;
+}
+
+// For how long tasks of our cgroup, or else of the machine, have waited for memory so far, in microseconds.
+static uint64_t stalled_us(void)
+{
+    char path[PATH_MAX];
+    return number_in(cgroup_file("memory.pressure", path, sizeof path) ? path : "/proc/pressure/memory", "total=");
+}
+
+// How often our cgroup has met memory.high.
+static uint64_t high_events(void)
+{
+    char path[PATH_MAX];
+    return cgroup_file("memory.events", path, sizeof path) ? number_in(path, "high ") : 0;
+}
+
+// Of the process, in bytes; may lag by some pages for each processor.
+static uint64_t resident(void)
+{
+    char text[128];
+    if (as_proc_read(AT_FDCWD, "/proc/self/statm", text, sizeof text) <= 0)
+        return 0;
+    const char *end = text + strlen(text);
+    const char *at = strchr(text, ' ');
+    if (!at)
+        return 0;
+    at++;
+    return as_parse_decimal(&at, end) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void as_policy_open(struct as_policy *p)
+{
+    *p = (struct as_policy){0};
+}
+
+static uint64_t interval(const struct arenascope_policy *policy)
+{
+    if (policy->every != 0)
+        return policy->every;
+    bool by_tick = policy->pressure != 0 || policy->idle != 0;
+    return policy->min_bytes != 0 || policy->min_percent != 0 || !by_tick ? DEFAULT_EVERY : UINT64_MAX;
+}
+
+static uint64_t after(uint64_t now, uint64_t ns)
+{
+    return ns > UINT64_MAX - now ? UINT64_MAX : now + ns;
+}
+
+static bool ticks(const struct arenascope_policy *policy)
+{
+    return policy->pressure != 0 || policy->idle != 0;
+}
+
+static void begin(struct as_policy *p, const struct arenascope_policy *policy, uint64_t now)
+{
+    *p = (struct as_policy){.on = true, .now = *policy, .patience = 1, .last_tick = now};
+    p->next_look = after(now, interval(policy));
+    p->next_tick = ticks(policy) ? after(now, SECOND) : UINT64_MAX;
+    p->stalled = policy->pressure != 0 ? stalled_us() : 0;
+    p->high = policy->pressure != 0 ? high_events() : 0;
+    p->all_cpu = cpu_of(CLOCK_PROCESS_CPUTIME_ID);
+    p->own_cpu = cpu_of(CLOCK_THREAD_CPUTIME_ID);
+}
+
+// Once a second: has the process been short of memory, or at rest?
+static void tick(struct as_policy *p, uint64_t now)
+{
+    uint64_t passed = now - p->last_tick;
+    p->last_tick = now;
+    p->next_tick = after(now, SECOND);
+    if (p->now.pressure != 0) {
+        uint64_t stalled = stalled_us();
+        uint64_t high = high_events();
+        // As much in a second as was asked for, and memory.high in any case.
+        p->pressed = (stalled - p->stalled) * SECOND / (passed + 1) >= p->now.pressure || high > p->high;
+        p->stalled = stalled;
+        p->high = high;
+    }
+    if (p->now.idle != 0) {
+        uint64_t all = cpu_of(CLOCK_PROCESS_CPUTIME_ID);
+        uint64_t own = cpu_of(CLOCK_THREAD_CPUTIME_ID);
+        uint64_t used = all - p->all_cpu;
+        uint64_t ours = own - p->own_cpu;
+        used -= ours < used ? ours : used;
+        p->all_cpu = all;
+        p->own_cpu = own;
+        bool idle = used < passed / 100;
+        p->idle_for = idle ? p->idle_for + passed : 0;
+        p->rested = p->rested && idle;
+    }
+}
+
+// What came back of what the last trim gave away, which is also what has grown otherwise since.
+static void judge_last(struct as_policy *p, struct arenascope_policy_stats *stats)
+{
+    if (p->last_returned == 0)
+        return;
+    uint64_t now = resident();
+    uint64_t back = now > p->after_trim ? now - p->after_trim : 0;
+    back = back < p->last_returned ? back : p->last_returned;
+    stats->faulted_back += back;
+    bool in_vain = p->now.back_off != 0 && back >= p->last_returned / 100 * p->now.back_off;
+    p->patience = !in_vain ? 1 : p->patience < MOST_PATIENCE ? p->patience * 2 : MOST_PATIENCE;
+    p->last_returned = 0;
+}
+
+// Whether there is enough to be had.
+static bool is_worth_it(const struct arenascope_policy *policy)
+{
+    uint64_t rss = resident();
+    if (policy->min_bytes == 0 && policy->min_percent == 0)
+        return true;
+    if (policy->min_percent == 0 && rss < policy->min_bytes)
+        return false; // without a walk
+    struct as_trim_outcome out;
+    struct as_error err = {0};
+    uint64_t free = 0;
+    if (!as_own_forecast(&policy->trim, &out, &err))
+        as_log("policy: no forecast: %s", err.text);
+    for (size_t i = 0; i < out.arenas.count; i++) {
+        const struct as_trim_arena *a = &out.arenas.items[i];
+        uint64_t withheld = policy->trim.flags & ARENASCOPE_DEEP ? a->withheld : 0;
+        free += a->releasable == ARENASCOPE_UNKNOWN ? 0 : a->releasable;
+        free += withheld == ARENASCOPE_UNKNOWN ? 0 : withheld;
+    }
+    as_trim_free(&out);
+    return (policy->min_bytes != 0 && free >= policy->min_bytes) ||
+           (policy->min_percent != 0 && rss != 0 && free / (rss / 100 + 1) >= policy->min_percent);
+}
+
+static void trim(struct as_policy *p, struct arenascope_policy_stats *stats, const char *why)
+{
+    struct arenascope_trim_result result = ARENASCOPE_INIT(result);
+    struct as_error err = {0};
+    bool ok = as_own_trim(&p->now.trim, &result, NULL, &err);
+    p->last_trim = as_now_ns();
+    p->rested = true;
+    if (!ok) {
+        as_log("policy: no trim: %s", err.text);
+        return;
+    }
+    p->after_trim = resident();
+    p->last_returned = result.returned == ARENASCOPE_UNKNOWN ? 0 : result.returned;
+    stats->trims++;
+    stats->returned += p->last_returned;
+    stats->elapsed += result.elapsed;
+    stats->longest_hold = result.longest_hold > stats->longest_hold ? result.longest_hold : stats->longest_hold;
+    as_log("policy (%s): %llu KiB returned in %llu us", why, (unsigned long long)(p->last_returned / 1024),
+           (unsigned long long)(result.elapsed / 1000));
+}
+
+static const char *reason(const struct as_policy *p, bool due)
+{
+    if (p->pressed)
+        return "pressure";
+    if (p->now.idle != 0 && p->idle_for >= p->now.idle && !p->rested)
+        return "idle";
+    // With other conditions only, time alone is none.
+    bool timed = p->now.every != 0 || p->now.min_bytes != 0 || p->now.min_percent != 0 || !ticks(&p->now);
+    return due && timed ? "time" : NULL;
+}
+
+int as_policy_look(struct as_policy *p)
+{
+    uint64_t now = as_now_ns();
+    as_agent_lock();
+    bool set = as_agent.policy_set;
+    struct arenascope_policy policy = as_agent.policy;
+    struct arenascope_policy_stats stats = as_agent.stats;
+    as_agent_unlock();
+    if (!set) {
+        p->on = false;
+        return -1;
+    }
+    if (!p->on || memcmp(&policy, &p->now, sizeof policy) != 0)
+        begin(p, &policy, now);
+    bool due = now >= p->next_look;
+    if (now >= p->next_tick)
+        tick(p, now);
+    const char *why = reason(p, due);
+    if (due || why) {
+        stats.looks++;
+        judge_last(p, &stats);
+        uint64_t distance = policy.min_distance > 0 ? policy.min_distance : p->patience > 1 ? interval(&policy) : 0;
+        bool early = p->last_trim != 0 && now < after(p->last_trim, distance * p->patience);
+        if (why && !early && is_worth_it(&policy))
+            trim(p, &stats, why);
+        now = as_now_ns();
+        p->next_look = due ? after(now, interval(&policy)) : p->next_look;
+        p->pressed = false;
+        as_agent_lock();
+        as_agent.stats = stats;
+        as_agent_unlock();
+    }
+    uint64_t next = p->next_look < p->next_tick ? p->next_look : p->next_tick;
+    uint64_t wait = next > now ? (next - now) / 1000000 + 1 : 0;
+    return wait > INT_MAX ? INT_MAX : (int)wait;
+}
+
+bool as_policy_set(const struct arenascope_policy *policy, struct as_error *err)
+{
+    struct arenascope_policy full = {0};
+    if (policy && policy->size < sizeof policy->size)
+        return as_fail(err, AS_USAGE, "the policy's size is not set (ARENASCOPE_INIT)");
+    if (policy)
+        memcpy(&full, policy, policy->size < sizeof full ? policy->size : sizeof full);
+    if (full.min_percent > 100 || full.back_off > 100)
+        return as_fail(err, AS_USAGE, "a percentage of more than 100");
+    if (policy && full.trim.size == 0)
+        full.trim.size = sizeof full.trim;
+    full.size = sizeof full;
+    as_agent_lock();
+    as_agent.policy_set = policy != NULL;
+    as_agent.policy = full;
+    as_agent_unlock();
+    as_keeper_ring();
+    return true;
+}
+
+void as_policy_statistics(struct arenascope_policy_stats *out)
+{
+    as_agent_lock();
+    struct arenascope_policy_stats all = as_agent.stats;
+    as_agent_unlock();
+    size_t size = out->size < sizeof all ? out->size : sizeof all;
+    all.size = out->size;
+    memcpy(out, &all, size);
+}

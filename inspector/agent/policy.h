@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// When to trim by itself.
+#pragma once
+
+#include "arenascope.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// What the keeper remembers between two looks.
+struct as_policy {
+    bool on;
+    struct arenascope_policy now; // as it was when `on` became true
+    uint64_t next_look, next_tick;
+    uint64_t last_tick, idle_for, own_cpu, all_cpu; // for idleness
+    uint64_t stalled, high;                         // for pressure: the kernel's counts so far
+    uint64_t last_trim, after_trim, last_returned;  // resident bytes after it
+    uint64_t patience; // how many times the distance it is, because pages came straight back
+    bool pressed, rested;
+};
+
+void as_policy_open(struct as_policy *p);
+// Looks, if it is time to, and trims if the policy says so. Returns after how many milliseconds to come again; -1: never.
+int as_policy_look(struct as_policy *p);
+
+// Replaces the policy (NULL: off) and has the keeper know; the keeper must have been started.
+bool as_policy_set(const struct arenascope_policy *policy, struct as_error *err);
+void as_policy_statistics(struct arenascope_policy_stats *out);
+
+// Reads $ARENASCOPE_TRIM: "every=60s,min=64M,percent=20,pressure=10ms,idle=30s,distance=1m,backoff=50,deep,max-pause=5ms", any
+// of these; "1": the defaults that docs/arenascope.7 names.
+bool as_policy_parse(const char *text, struct arenascope_policy *out, struct as_error *err);

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// The words of $ARENASCOPE_TRIM.
+#include "agent/policy.h"
+#include "target/procfs.h"
+
+#include <stdio.h>
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+static const struct unit times[] = {{"ns", 1},          {"us", 1000},         {"ms", 1000000}, {"s", 1000000000},
+                                    {"m", 60000000000}, {"h", 3600000000000}, {NULL, 0}};
+static const struct unit sizes[] = {
+    {"", 1},  {"K", UINT64_C(1) << 10}, {"M", UINT64_C(1) << 20}, {"G", UINT64_C(1) << 30}, {"T", UINT64_C(1) << 40},
+    {NULL, 0}};
+static const struct unit numbers[] = {{"", 1}, {"%", 1}, {NULL, 0}};
+
+enum as_word { EVERY, MIN, PERCENT, PRESSURE, IDLE, DISTANCE, BACKOFF, MAX_PAUSE };
+static const struct {
+    const char *name;
+    enum as_word word;
+    const struct unit *units;
+} words[] = {
+    {"every", EVERY, times},       {"min", MIN, sizes},
+    {"percent", PERCENT, numbers}, {"pressure", PRESSURE, times},
+    {"idle", IDLE, times},         {"distance", DISTANCE, times},
+    {"backoff", BACKOFF, numbers}, {"max-pause", MAX_PAUSE, times},
+};
+
+static void set(struct arenascope_policy *p, enum as_word word, uint64_t value)
+{
+    switch (word) {
+    case EVERY:
+        p->every = value;
+        break;
+    case MIN:
+        p->min_bytes = value;
+        break;
+    case PERCENT:
+        p->min_percent = value;
+        break;
+    case PRESSURE:
+        p->pressure = value / 1000; // microseconds
+        break;
+    case IDLE:
+        p->idle = value;
+        break;
+    case DISTANCE:
+        p->min_distance = value;
+        break;
+    case BACKOFF:
+        p->back_off = value;
+        break;
+    case MAX_PAUSE:
+        p->trim.max_pause = value;
+        break;
+    }
+}
+
+// A number and its unit, "64M"; with a fraction, "0.5s".
+static bool read_value(const char *text, size_t length, const struct unit *units, uint64_t *value)
+{
+    const char *end = text + length;
+    const char *at = text;
+    uint64_t whole = as_parse_decimal(&at, end);
+    uint64_t part = 0;
+    uint64_t scale = 1;
+    if (at == text || whole == UINT64_MAX)
+        return false;
+    if (at < end && *at == '.')
+        for (at++; at < end && *at >= '0' && *at <= '9' && scale < 1000000; at++, scale *= 10)
+            part = part * 10 + (uint64_t)(*at - '0');
+    size_t left = (size_t)(end - at);
+    for (; units->name; units++) {
+        if (strlen(units->name) != left || memcmp(units->name, at, left) != 0)
+            continue;
+        return !__builtin_mul_overflow(whole, units->factor, value) &&
+               !__builtin_add_overflow(*value, part * (units->factor / scale), value);
+    }
+    return false;
+}
+
+static bool read_word(const char *text, size_t length, struct arenascope_policy *out, struct as_error *err)
+{
+    const char *equals = memchr(text, '=', length);
+    size_t name = equals ? (size_t)(equals - text) : length;
+    uint64_t value;
+    if (name == 4 && memcmp(text, "deep", 4) == 0 && !equals) {
+        out->trim.flags |= ARENASCOPE_DEEP;
+        return true;
+    }
+    for (size_t i = 0; equals && i < sizeof words / sizeof *words; i++) {
+        if (strlen(words[i].name) != name || memcmp(words[i].name, text, name) != 0)
+            continue;
+        if (!read_value(equals + 1, length - name - 1, words[i].units, &value))
+            return as_fail(err, AS_USAGE, "ARENASCOPE_TRIM: '%.*s' is not %s", (int)length, text,
+                           words[i].units == times   ? "a time (5ms, 0.5s, 2m)"
+                           : words[i].units == sizes ? "a size (64M, 1.5G)"
+                                                     : "a number");
+        set(out, words[i].word, value);
+        return true;
+    }
+    return as_fail(
+        err, AS_USAGE,
+        "ARENASCOPE_TRIM: '%.*s' is none of every, min, percent, pressure, idle, distance, backoff and max-pause "
+        "(each with =VALUE), and deep",
+        (int)length, text);
+}
+
+bool as_policy_parse(const char *text, struct arenascope_policy *out, struct as_error *err)
+{
+    *out = (struct arenascope_policy){.size = sizeof *out, .trim.size = sizeof out->trim};
+    if (strcmp(text, "1") == 0)
+        text = "every=30s,min=32M,distance=30s,backoff=50,max-pause=5ms";
+    while (*text) {
+        size_t length = strcspn(text, ",");
+        if (length > 0 && !read_word(text, length, out, err))
+            return false;
+        text += length + (text[length] == ',');
+    }
+    return true;
+}

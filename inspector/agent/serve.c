@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// The answers at the door: each operation of protocol.h, in the keeper's thread.
+#include "agent/serve.h"
+#include "agent/agent.h"
+#include "agent/give.h"
+#include "agent/log.h"
+#include "agent/look.h"
+#include "agent/policy.h"
+
+#include <stdio.h>
+#include <sys/socket.h>
+
+static bool tell(int client, const void *message, size_t size)
+{
+    return send(client, message, size, MSG_NOSIGNAL) == (ssize_t)size;
+}
+
+static bool summarize(struct as_agent_reply *reply, struct as_error *err)
+{
+    struct as_own_look look = {0};
+    bool ok = as_own_look(&look, -1, err);
+    reply->summary.size = sizeof reply->summary;
+    if (ok)
+        as_own_summary(&look, &reply->summary);
+    as_own_look_free(&look);
+    return ok;
+}
+
+static bool tell_arenas(int client, const struct as_trim_outcome *out, bool forecast)
+{
+    for (size_t i = 0; i < out->arenas.count; i++) {
+        const struct as_trim_arena *a = &out->arenas.items[i];
+        struct as_agent_arena arena = {
+            .before = {.arena = a->address,
+                       .resident = a->resident,
+                       .releasable = a->releasable,
+                       .withheld = a->withheld},
+            .returned = forecast ? ARENASCOPE_UNKNOWN : a->returned,
+            .longest_hold = forecast ? ARENASCOPE_UNKNOWN : a->longest_hold_ns,
+        };
+        if (!tell(client, &arena, sizeof arena))
+            return false;
+    }
+    return true;
+}
+
+bool as_serve(int client, const struct as_agent_request *request, int fd)
+{
+    struct as_agent_reply reply = {.kind = AS_AGENT_DONE};
+    struct as_error err = {0};
+    struct as_trim_outcome out = {0};
+    bool ok = true;
+    snprintf(reply.version, sizeof reply.version, "%s", AS_VERSION);
+    if (request->protocol != AS_PROTOCOL)
+        ok = as_fail(&err, AS_UNSUPPORTED, "the agent in the process is of version %s and speaks protocol %d, not %u",
+                     AS_VERSION, AS_PROTOCOL, request->protocol);
+    else
+        switch (request->operation) {
+        case AS_AGENT_HELLO:
+            break;
+        case AS_AGENT_DUMP:
+            ok = fd >= 0 ? as_own_dump(NULL, fd, request->flags & ARENASCOPE_CHUNKS, &err)
+                         : as_fail(&err, AS_USAGE, "the request to dump came without a file");
+            break;
+        case AS_AGENT_SUMMARY:
+            ok = summarize(&reply, &err);
+            break;
+        case AS_AGENT_FORECAST:
+            ok = as_own_forecast(&request->trim, &out, &err);
+            break;
+        case AS_AGENT_TRIM:
+            reply.trim.size = sizeof reply.trim;
+            ok = as_own_trim(&request->trim, &reply.trim, &out, &err);
+            break;
+        case AS_AGENT_POLICY:
+            ok = as_policy_set(request->policy.size != 0 ? &request->policy : NULL, &err);
+            break;
+        case AS_AGENT_STATISTICS:
+            reply.statistics.size = sizeof reply.statistics;
+            as_policy_statistics(&reply.statistics);
+            break;
+        case AS_AGENT_STANDBY:
+            ok = as_policy_set(NULL, &err) && as_signal_take(0, &err);
+            as_agent.standby = true;
+            break;
+        default:
+            ok = as_fail(&err, AS_UNSUPPORTED, "the agent in the process (version %s) does not know operation %u",
+                         AS_VERSION, request->operation);
+        }
+    if (!ok)
+        as_log("operation %u of a client failed: %s", request->operation, err.text);
+    reply.code = ok ? AS_OK : err.code;
+    reply.count = ok ? out.arenas.count : 0;
+    // What was left undone is worth a word, too.
+    snprintf(reply.error, sizeof reply.error, "%s", ok ? out.note : err.text);
+    bool told = tell(client, &reply, sizeof reply) &&
+                (!ok || tell_arenas(client, &out, request->operation == AS_AGENT_FORECAST));
+    as_trim_free(&out);
+    return told;
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "agent/protocol.h"
+
+#include <stdbool.h>
+
+// Does what a client asks for, and answers. `fd`: that came with the request, or -1. False: the client cannot be answered.
+bool as_serve(int client, const struct as_agent_request *request, int fd);

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// What happens when the signal arrives: the handler counts, and sends it on to the keeper (keeper.c).
+//
+// Where no keeper runs yet, the handler starts it, if what it interrupted allows (judge.c). Else it has itself sent again a
+// little later, to the same thread, by a timer of the kernel's, until it does.
+#include "agent/agent.h"
+#include "agent/judge.h"
+#include "agent/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+
+enum {
+    FIRST_NS = 1000000,
+    LONGEST_NS = 100000000,
+    TRIES = 100, // some nine seconds
+};
+
+static struct {
+    uint32_t busy; // a handler is at work here; others leave it the work
+    bool armed;
+    int timer;
+    uint32_t tries;
+} again;
+
+static bool is_echo(const siginfo_t *info)
+{
+    return info->si_code == SI_TIMER && info->si_value.sival_ptr == &again;
+}
+
+static void disarm(void)
+{
+    if (again.armed)
+        syscall(SYS_timer_delete, again.timer);
+    again.armed = false;
+}
+
+// Has the signal sent to this thread after `ns`. A timer is a system call, not a thread; exec and exit end it, and a child of
+// fork() does not get it.
+static bool arm(uint64_t ns)
+{
+    if (!again.armed) {
+        struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID,
+                                 .sigev_signo = __atomic_load_n(&as_agent.signal, __ATOMIC_RELAXED),
+                                 .sigev_value.sival_ptr = &again};
+        event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+        if (event.sigev_signo == 0 || syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &again.timer) != 0)
+            return false;
+        again.armed = true;
+    }
+    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)}};
+    return syscall(SYS_timer_settime, again.timer, 0, &when, NULL) == 0;
+}
+
+static void try_to_start(const siginfo_t *info, const void *context)
+{
+    if (__atomic_exchange_n(&again.busy, 1, __ATOMIC_ACQUIRE) != 0)
+        return;
+    bool echo = is_echo(info);
+    if (!echo) {
+        disarm(); // it may be another thread's, which may have ended
+        again.tries = 0;
+    }
+    if (as_judge(context)) {
+        disarm();
+        int failed = as_keeper_start();
+        if (failed)
+            as_log("no thread could be started for the dump: %s", strerror(failed));
+    } else if (++again.tries > TRIES) {
+        disarm();
+        as_log(
+            "no thread could be started for the dump: at %d looks this thread was inside malloc, the loader or another "
+            "part of libc each time, or could not be shown not to be; send the signal again",
+            TRIES);
+    } else {
+        uint64_t ns = (uint64_t)FIRST_NS << (again.tries < 7 ? again.tries - 1 : 7);
+        if (!arm(ns < LONGEST_NS ? ns : LONGEST_NS))
+            as_log("no thread could be started for the dump now, and no timer to try again: send the signal again");
+    }
+    __atomic_store_n(&again.busy, 0, __ATOMIC_RELEASE);
+}
+
+static void on_signal(int signal, siginfo_t *info, void *context)
+{
+    (void)signal;
+    int saved = errno;
+    // By the kernel's word, not by libc's: a child of vfork() shares all memory with its parent.
+    if (syscall(SYS_getpid) == as_agent.pid) {
+        if (!is_echo(info))
+            __atomic_add_fetch(&as_agent.wanted, 1, __ATOMIC_SEQ_CST);
+        as_keeper_ring();
+        if (__atomic_load_n(&as_agent.thread, __ATOMIC_ACQUIRE) == AS_THREAD_NONE)
+            try_to_start(info, context);
+    }
+    errno = saved;
+}
+
+bool as_signal_is_ours(int signal)
+{
+    struct sigaction now;
+    return signal > 0 && sigaction(signal, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
+           now.sa_sigaction == on_signal;
+}
+
+bool as_signal_take(int signal, struct as_error *err)
+{
+    int before = __atomic_load_n(&as_agent.signal, __ATOMIC_RELAXED);
+    struct sigaction now;
+    if (signal != 0 && signal != before) {
+        if (signal < 0 || sigaction(signal, NULL, &now) != 0)
+            return as_fail(err, AS_USAGE, "%d is no signal that could be taken", signal);
+        if ((now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL)
+            return as_fail(err, AS_DENIED,
+                           "signal %d is taken: the application %s; choose another one (ARENASCOPE_SIGNAL)", signal,
+                           now.sa_handler == SIG_IGN ? "ignores it" : "has a handler for it");
+        // On the alternate stack if the thread has one (Go's threads must), and with nothing else on top of it.
+        struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+        sigfillset(&ours.sa_mask);
+        if (sigaction(signal, &ours, NULL) != 0)
+            return as_fail_errno(err, AS_USAGE, "%d is no signal that could be taken", signal);
+    }
+    __atomic_store_n(&as_agent.signal, signal, __ATOMIC_RELEASE);
+    if (before != 0 && before != signal && as_signal_is_ours(before)) {
+        struct sigaction none = {.sa_handler = SIG_DFL};
+        sigaction(before, &none, NULL);
+    }
+    return true;
+}
+
+void as_signal_later(uint64_t ns)
+{
+    again.tries = 0;
+    if (as_signal_is_ours(as_agent.signal))
+        arm(ns);
+}
+
+// A child of fork() has none of its parent's timers.
+void as_signal_forget(void)
+{
+    again.armed = false;
+    again.busy = 0;
+}
+
+// Where a keeper runs, it is told; else the signal is sent to this thread, whose handler then sees what was interrupted.
+int as_signal_request(void)
+{
+    int saved = errno;
+    int signal = __atomic_load_n(&as_agent.signal, __ATOMIC_ACQUIRE);
+    int code = ARENASCOPE_USAGE;
+    if (signal != 0 && __atomic_load_n(&as_agent.thread, __ATOMIC_ACQUIRE) == AS_THREAD_RUNNING) {
+        __atomic_add_fetch(&as_agent.wanted, 1, __ATOMIC_RELEASE);
+        as_keeper_ring();
+        code = ARENASCOPE_OK;
+    } else if (signal != 0 && as_signal_is_ours(signal)) {
+        bool sent = syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), signal) == 0;
+        code = sent ? ARENASCOPE_OK : ARENASCOPE_DENIED;
+    }
+    errno = saved;
+    return code;
+}

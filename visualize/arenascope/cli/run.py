@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope run -- COMMAND` and `arenascope agent-path`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import click
+
+from arenascope.agent import find_agent
+from arenascope.errors import ArenascopeError, Code
+
+NOT_FOUND = 127  # as a shell has it
+NOT_RUN = 126
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option(
+    "--signal", metavar="SIGNAL", help="What asks for a dump: USR2 (the default), 12, RTMIN+3; none: nothing does."
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATTERN",
+    help="The dumps' names: %p is the pid, %t the time, %n the count, %e the program "
+    "(the default: arenascope.%e.%p.%n.dump, in the directory where the command starts).",
+)
+@click.option("--chunks", is_flag=True, help="Record every chunk too, not only every page.")
+@click.option(
+    "--trim", metavar="POLICY", help="Give memory back by itself: every=60s,min=64M,deep, ... (see arenascope(7))."
+)
+@click.option("--log", metavar="FILE", help="Where the agent says what it does; 1: on stderr.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(  # noqa: PLR0913 - one parameter for each option
+    command: tuple[str, ...],
+    signal: str | None,
+    output: str | None,
+    trim: str | None,
+    log: str | None,
+    *,
+    chunks: bool,
+) -> int:
+    """Run COMMAND with the agent preloaded: it writes a dump whenever the signal arrives.
+
+    The command takes this process's place. So do the programs that it starts, unless they are given another
+    environment; each has an agent of its own.
+    """
+    program = shutil.which(command[0])
+    if program is None:
+        click.echo(f"arenascope: {command[0]}: no such program", err=True)
+        return NOT_FOUND
+    environment = preloading(find_agent())
+    given = {
+        "ARENASCOPE_SIGNAL": signal,
+        "ARENASCOPE_OUT": output,
+        "ARENASCOPE_CHUNKS": "1" if chunks else None,
+        "ARENASCOPE_TRIM": trim,
+        "ARENASCOPE_LOG": str(Path(log).absolute()) if log and log != "1" else log,
+    }
+    environment.update({name: value for name, value in given.items() if value is not None})
+    if is_privileged(Path(program)):
+        click.echo(
+            f"arenascope: {program} gets more rights than its caller has: the loader preloads nothing into it", err=True
+        )
+    try:
+        os.execve(program, command, environment)  # noqa: S606 - to become the command is the purpose
+    except OSError as error:
+        click.echo(f"arenascope: {program}: {error.strerror}", err=True)
+    return NOT_RUN
+
+
+@click.command("agent-path")
+def agent_path() -> None:
+    """Print where the agent's library lies: LD_PRELOAD=$(arenascope agent-path) COMMAND."""
+    click.echo(find_agent())
+
+
+def preloading(library: Path) -> dict[str, str]:
+    """This environment, with the library before whatever else is to be preloaded."""
+    if any(separator in str(library) for separator in ": \t\n"):
+        raise ArenascopeError(
+            Code.UNSUPPORTED,
+            f"LD_PRELOAD cannot hold the path {library}: the loader would part it at the space or the colon; "
+            "copy the library elsewhere, and name the copy in $ARENASCOPE_LIBRARY",
+        )
+    others = os.environ.get("LD_PRELOAD")
+    return {**os.environ, "LD_PRELOAD": f"{library}:{others}" if others else str(library)}
+
+
+def is_privileged(program: Path) -> bool:
+    """Whether the kernel gives the program another user or group, or capabilities: AT_SECURE then."""
+    status = program.stat()
+    other_user = bool(status.st_mode & stat.S_ISUID) and status.st_uid != os.getuid()
+    other_group = bool(status.st_mode & stat.S_ISGID) and status.st_gid != os.getgid()
+    try:
+        capable = bool(os.getxattr(program, "security.capability")) and os.getuid() != 0
+    except OSError:
+        capable = False
+    return other_user or other_group or capable
