@@ -160,20 +160,6 @@ def test_soak(selfcheck: Path, arenadump: harness.Arenadump, load: tuple[str, ..
     assert not counts.wrong, json.dumps(counts.report(), indent=1)
 
 
-def test_auto_keeps_to_max_pause(postures: Path, arenadump: harness.Arenadump) -> None:
-    with posture(postures, "plain") as process:
-        assert arenadump.summary(process.pid)["snapshot"]["mode"] == "freeze"
-        assert arenadump.summary(process.pid, "--max-pause", "1s")["snapshot"]["mode"] == "freeze"
-        assert arenadump.summary(process.pid, "--max-pause=1ms")["snapshot"]["mode"] == "snapshot"
-
-
-@pytest.mark.parametrize("pause", ["", "5", "ms", "-1ms", "0ms", "5 parsecs", "2h", "nan", "1e300s"])
-def test_max_pause_is_a_time(postures: Path, arenadump: harness.Arenadump, pause: str) -> None:
-    done = arenadump.run("summary", f"--max-pause={pause}", "1")
-    assert done.returncode == 2
-    assert "--max-pause" in done.stderr
-
-
 @pytest.mark.parametrize("name", ["dontfork", "wipe"])
 def test_heap_that_children_do_not_get(postures: Path, arenadump: harness.Arenadump, name: str) -> None:
     with posture(postures, name) as process:

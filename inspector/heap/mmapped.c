@@ -13,7 +13,7 @@ enum {
     MMAP_HP = 1,     // 2.43+: a bit of prev_size, for maps of huge pages
     RESIDENCY_PAGES = 65536,
     // Against memory made to look like map after map. Without these looks a chunk may be missed, which mp_'s count shows.
-    MOST_PLACES = 1 << 23, // looked at within maps, for chunks that are not at their start
+    MOST_PLACES = 1 << 22, // looked at within maps, for chunks that are not at their start
     MOST_BLOCKS = 1 << 17, // of RESIDENCY_PAGES: 32 TiB
 };
 
@@ -145,7 +145,8 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
         bool seen = false;
         for (uint32_t k = 0; k < i; k++)
             seen |= (uint32_t)h->malloc->libcs.items[k].layout.heap.mmap_extra == extra;
-        if (seen)
+        // Wherever the chunk is, the header that the map was made with has whole pages, if perhaps not as many as now.
+        if (seen || ((head.size & ~(uint64_t)AS_FLAG_BITS) + extra) % t->page_size != 0)
             continue;
         struct head inner;
         uint64_t chunk = aligned_chunk(s, start, extra, limit - start, &inner);

@@ -8,6 +8,9 @@
 enum { MAX_LIBCS = 64 };
 
 #define DEFAULT_MAX_PAUSE_NS UINT64_C(50000000)
+// How many times what it is reckoned to take a freeze may last that nobody has set a limit for, and some time beside.
+#define PATIENCE 4
+#define PATIENCE_NS UINT64_C(1000000000)
 // What a freeze is reckoned to take: some time whatever the size, and the heap at a rate that any machine reaches.
 #define FREEZE_BASE_NS UINT64_C(3000000)
 #define FREEZE_BYTES_PER_US UINT64_C(1500)
@@ -28,11 +31,49 @@ static uint64_t estimate_freeze(const struct as_target *t)
 // they count against the target's memory cgroup, which a clone can be killed for in the target's stead.
 static enum as_mode choose(const struct as_target *t, const struct as_snapshot_options *options)
 {
-    if (options->mode != 0)
-        return options->mode;
     uint64_t most = options->max_pause_ns != 0 ? options->max_pause_ns : DEFAULT_MAX_PAUSE_NS;
     bool swapped = t->swap_hint != 0 && t->swap_hint != AS_UNKNOWN;
     return t->ops->fork && (swapped || estimate_freeze(t) > most) ? AS_MODE_SNAPSHOT : AS_MODE_FREEZE;
+}
+
+struct as_moment as_moment_plan(const struct as_target *t, const struct as_snapshot_options *options)
+{
+    struct as_moment moment = {0};
+    if (t->kind != AS_TARGET_PROCESS)
+        moment.mode = t->kind == AS_TARGET_CORE ? AS_MODE_CORE : AS_MODE_IN_PROCESS;
+    else
+        moment.mode = options->mode != 0 ? options->mode : choose(t, options);
+    return moment;
+}
+
+// For how long the target may stand still now. Who has set a limit is never made to wait longer. Without one, a freeze that
+// was our choice ends early, for a clone will do as well; every other one ends when it has taken many times what the
+// memory to be read accounts for: then it is a wrecked heap that we search.
+static uint64_t limit(const struct as_target *t, const struct as_snapshot_options *options,
+                      const struct as_moment *moment)
+{
+    if (options->max_pause_ns != 0)
+        return options->max_pause_ns > moment->stood_ns ? options->max_pause_ns - moment->stood_ns : 1;
+    if (moment->mode == AS_MODE_SNAPSHOT)
+        return 0;
+    if (options->mode == 0 && !moment->fallback[0])
+        return DEFAULT_MAX_PAUSE_NS;
+    uint64_t estimate = estimate_freeze(t);
+    return estimate < UINT64_MAX / PATIENCE - PATIENCE_NS ? PATIENCE_NS + PATIENCE * estimate : 0;
+}
+
+bool as_moment_yield(const struct as_target *t, const struct as_snapshot_options *options, struct as_moment *moment,
+                     const struct as_error *err)
+{
+    if (!t->overdue || options->mode != 0 || moment->mode == AS_MODE_LIVE)
+        return false;
+    // What is left of a limit that was set is too little for a clone.
+    bool clone = moment->mode == AS_MODE_FREEZE && options->max_pause_ns == 0 && !moment->fallback[0] && t->ops->fork;
+    moment->mode = clone ? AS_MODE_SNAPSHOT : AS_MODE_LIVE;
+    moment->stood_ns += t->stop_ns;
+    moment->fallback[0] = '\0';
+    snprintf(moment->overdue, sizeof moment->overdue, "%s", err->text);
+    return true;
 }
 
 // The mappings were read anew, and with them the names in t->strings: a libc's own is that of the file its data is of.
@@ -46,12 +87,10 @@ static void refresh_paths(const struct as_target *t, struct as_malloc *m)
 }
 
 bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_snapshot_options *options,
-                     struct as_moment *out, struct as_error *err)
+                     struct as_moment *moment, struct as_error *err)
 {
-    *out = (struct as_moment){0};
     if (t->kind != AS_TARGET_PROCESS) {
-        out->mode = t->kind == AS_TARGET_CORE ? AS_MODE_CORE : AS_MODE_IN_PROCESS;
-        out->locked = t->kind == AS_TARGET_CORE && as_arenas_locked(t, m);
+        moment->locked = t->kind == AS_TARGET_CORE && as_arenas_locked(t, m);
         return t->ops->stop(t, err);
     }
     struct as_range code[MAX_LIBCS];
@@ -66,20 +105,21 @@ bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_s
         code[critical.count] = (struct as_range){libc->malloc_start, libc->malloc_end};
         around[critical.count++] = (struct as_range){libc->code_start, libc->code_end};
     }
-    out->mode = choose(t, options);
-    bool caught = out->mode == AS_MODE_LIVE;
-    if (out->mode == AS_MODE_SNAPSHOT) {
+    bool caught = false;
+    if (moment->mode == AS_MODE_SNAPSHOT) {
         struct as_error why = {0};
+        t->most_stop_ns = limit(t, options, moment);
         caught = t->ops->fork ? t->ops->fork(t, &critical, &why)
                               : as_fail(&why, AS_UNSUPPORTED, "targets of this kind cannot");
         if (!caught && why.code != AS_UNSUPPORTED && why.code != AS_NO_MEMORY)
             return as_fail(err, why.code, "%s", why.text);
         if (!caught) {
-            snprintf(out->fallback, sizeof out->fallback, "%s", why.text);
-            out->mode = AS_MODE_FREEZE;
+            snprintf(moment->fallback, sizeof moment->fallback, "%s", why.text);
+            moment->mode = AS_MODE_FREEZE;
         }
     }
-    if (out->mode == AS_MODE_LIVE ? !t->ops->count(t, err) : !caught && !t->ops->stop_clean(t, &critical, err))
+    t->most_stop_ns = limit(t, options, moment);
+    if (moment->mode == AS_MODE_LIVE ? !t->ops->count(t, err) : !caught && !t->ops->stop_clean(t, &critical, err))
         return false;
     refresh_paths(t, m);
     return true;
@@ -91,6 +131,9 @@ void as_moment_report(const struct as_moment *moment, const struct as_target *t,
         as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                          "the target stood still while it was read, for it could not be made to clone itself: %s",
                          moment->fallback);
+    if (moment->overdue[0])
+        as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "looked at in another mode: %s",
+                         moment->overdue);
     if (moment->locked)
         as_snapshot_warn(
             s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,

@@ -13,12 +13,22 @@ struct as_moment {
     enum as_mode mode;   // in force; never 0
     bool locked;         // in a core: an arena was
     char fallback[1024]; // why it is not the mode that was asked for or would have been chosen; "" when it is
+    char overdue[1024];  // why an attempt to stop it was given up; "" when none was
+    uint64_t stood_ns;   // how long the target stood still for such attempts
 };
 
-// Stops the target, or makes it clone itself, or does neither, as options->mode says; ops->resume undoes it. Refreshes what
+// How to begin: the mode that options->mode asks for, or chooses by the target's size.
+struct as_moment as_moment_plan(const struct as_target *t, const struct as_snapshot_options *options);
+
+// Stops the target, or makes it clone itself, or does neither, as moment->mode says; ops->resume undoes it. Refreshes what
 // `m` keeps of the target's mappings. False: the target could not be caught, and runs.
 bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_snapshot_options *options,
-                     struct as_moment *out, struct as_error *err);
+                     struct as_moment *moment, struct as_error *err);
+
+// After a look that failed with `err`: true if another mode, now in moment->mode, is to be tried, because this one would
+// have held the target for too long, and the choice was ours.
+bool as_moment_yield(const struct as_target *t, const struct as_snapshot_options *options, struct as_moment *moment,
+                     const struct as_error *err);
 
 // Warns of what the moment was not.
 void as_moment_report(const struct as_moment *moment, const struct as_target *t, struct as_snapshot *s);

@@ -227,18 +227,6 @@ static bool find_malloc(struct as_target *t, uint32_t allowed_sources, struct as
            as_malloc_find(t, allowed_sources, m, err);
 }
 
-static bool copy_malloc(const struct as_malloc *from, struct as_malloc *to, struct as_error *err)
-{
-    *to = *from;
-    to->libcs = (as_libc_vec){0};
-    if (!as_vec_reserve(&to->libcs, from->libcs.count, err))
-        return false;
-    to->libcs.count = from->libcs.count;
-    for (size_t i = 0; i < from->libcs.count; i++)
-        to->libcs.items[i] = from->libcs.items[i];
-    return true;
-}
-
 // Of a page that was just brought back from swap the kernel keeps the processor's own note for a while, and does not move it
 // out again at another processor's word. So where there is swap, one processor does both. False: nothing to undo.
 static bool pin(const struct as_target *t, cpu_set_t *before)
@@ -252,12 +240,51 @@ static bool pin(const struct as_target *t, cpu_set_t *before)
     return sched_setaffinity(0, sizeof here, &here) == 0;
 }
 
+// One look in moment->mode, or what that falls back to.
+static bool attempt(struct as_target *t, struct as_malloc *m, const struct as_snapshot_options *options,
+                    struct as_moment *moment, struct as_chunk_writer *chunks, struct as_snapshot *out,
+                    struct as_error *err)
+{
+    bool ok = as_moment_catch(t, m, options, moment, err);
+    if (ok)
+        prove(t, m, out);
+    out->meta.time_ns = now(CLOCK_REALTIME);
+    uint64_t before = now(CLOCK_MONOTONIC);
+    bool stopped = t->stopped;
+    ok = ok && look(t, m, moment->mode, chunks, options->hold, out, err);
+    t->ops->resume(t);
+    if (ok) {
+        out->meta.read_ns = now(CLOCK_MONOTONIC) - before;
+        out->meta.pause_ns = moment->stood_ns + (stopped ? t->stop_ns : 0);
+        out->meta.mode = moment->mode;
+        out->chunk_count = chunks ? chunks->count : 0;
+        describe(out, t, m);
+        out->meta.flags |= chunks ? AS_META_HAS_CHUNKS : 0;
+        as_moment_report(moment, t, out);
+        if (options->max_pause_ns != 0 && out->meta.pause_ns > options->max_pause_ns)
+            as_snapshot_warn(out, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                             "the target stood still for %.1f ms, longer than it was to: it ran on as soon as it could",
+                             (double)out->meta.pause_ns / 1e6);
+        judge(out);
+    }
+    return ok;
+}
+
+static void begin_chunks(struct as_chunk_writer *chunks, int fd)
+{
+    if (!chunks)
+        return;
+    chunks->fd = fd;
+    chunks->offset = AS_DUMP_DATA_START;
+    chunks->count = chunks->pending = 0;
+}
+
 static bool take(struct as_target *t, const struct as_snapshot_options *options, struct as_snapshot *out,
                  struct as_error *err)
 {
     *out = (struct as_snapshot){.chunk_fd = options->chunk_fd};
     struct as_malloc m = {0};
-    if (options->malloc ? !copy_malloc(options->malloc, &m, err) : !find_malloc(t, options->allowed_sources, &m, err))
+    if (!find_malloc(t, options->allowed_sources, &m, err))
         return false;
     struct as_chunk_writer *chunks = NULL;
     if (options->chunk_fd >= 0) {
@@ -266,27 +293,18 @@ static bool take(struct as_target *t, const struct as_snapshot_options *options,
             as_malloc_free(&m);
             return as_fail(err, AS_NO_MEMORY, "no memory for a buffer of chunk records");
         }
-        chunks->fd = options->chunk_fd;
-        chunks->offset = AS_DUMP_DATA_START;
+        begin_chunks(chunks, options->chunk_fd);
     }
-    struct as_moment moment;
-    bool ok = as_moment_catch(t, &m, options, &moment, err);
-    if (ok)
-        prove(t, &m, out);
-    out->meta.time_ns = now(CLOCK_REALTIME);
-    uint64_t before = now(CLOCK_MONOTONIC);
-    bool stopped = t->stopped;
-    ok = ok && look(t, &m, moment.mode, chunks, options->hold, out, err);
-    t->ops->resume(t);
-    if (ok) {
-        out->meta.read_ns = now(CLOCK_MONOTONIC) - before;
-        out->meta.pause_ns = stopped ? t->stop_ns : 0;
-        out->meta.mode = moment.mode;
-        out->chunk_count = chunks ? chunks->count : 0;
-        describe(out, t, &m);
-        out->meta.flags |= chunks ? AS_META_HAS_CHUNKS : 0;
-        as_moment_report(&moment, t, out);
-        judge(out);
+    struct as_moment moment = as_moment_plan(t, options);
+    bool ok = attempt(t, &m, options, &moment, chunks, out, err);
+    while (!ok && as_moment_yield(t, options, &moment, err)) {
+        as_snapshot_free(out);
+        *out = (struct as_snapshot){.chunk_fd = options->chunk_fd};
+        begin_chunks(chunks, options->chunk_fd);
+        if (chunks && ftruncate(chunks->fd, AS_DUMP_DATA_START) != 0)
+            ok = as_fail_errno(err, AS_IO, "the dump cannot be begun anew");
+        else
+            ok = attempt(t, &m, options, &moment, chunks, out, err);
     }
     if (chunks)
         munmap(chunks, sizeof *chunks);

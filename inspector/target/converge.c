@@ -121,11 +121,30 @@ static void run_for_an_instant(struct as_process *p, bool all, long slice_ns)
     nanosleep(&(struct timespec){.tv_nsec = slice_ns}, NULL);
 }
 
+uint64_t as_process_due(const struct as_process *p)
+{
+    uint64_t most = p->base.most_stop_ns;
+    return most == 0 ? UINT64_MAX : p->stop_began + (most > p->stood_ns ? most - p->stood_ns : 0);
+}
+
+bool as_process_overdue(struct as_process *p, struct as_error *err)
+{
+    p->base.overdue = true;
+    return as_fail(
+        err, AS_DENIED,
+        "process %d was let go before it was read, after %.1f ms: allow more (--max-pause), or a way that needs "
+        "less (--mode snapshot, or live)",
+        p->base.pid, (double)p->base.most_stop_ns / 1e6);
+}
+
 // All stand still. Lets those run that must, until nobody is inside and no lock is held, or the time is up.
 static bool converge(struct as_process *p, const struct as_critical *c, struct as_error *err)
 {
+    uint64_t due = as_process_due(p);
     uint64_t deadline = as_now_ns() + (uint64_t)CONVERGE_MS * 1000000;
     for (;;) {
+        if (as_now_ns() >= due)
+            return as_process_overdue(p, err);
         size_t runnable;
         bool untold;
         size_t inside = count_inside(p, c, &runnable, &untold);
@@ -161,12 +180,15 @@ bool as_process_catch(struct as_process *p, const struct as_critical *critical, 
 {
     struct as_target *t = &p->base;
     t->caught = AS_CAUGHT_CLEAN;
-    p->stood_ns = 0;
+    t->overdue = false;
+    t->stop_ns = p->stood_ns = 0;
     uint64_t deadline = as_now_ns() + (uint64_t)OTHERS_MS * 1000000;
     for (int attempt = 1;; ++attempt) {
         if (!as_process_halt(p, err) || (critical && !converge(p, critical, err))) {
-            bool wait = is_held_by_another(p) && as_now_ns() < deadline;
+            bool wait = !t->overdue && is_held_by_another(p) && as_now_ns() < deadline;
+            bool began = p->tracees.count > 0;
             as_process_resume(t);
+            t->stop_ns = began ? p->stood_ns + as_now_ns() - p->stop_began : 0;
             if (!wait)
                 return false;
             nanosleep(&(struct timespec){.tv_nsec = BETWEEN_MS * 1000000L}, NULL);

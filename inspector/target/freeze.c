@@ -193,11 +193,13 @@ static bool count_threads(const struct as_process *p, uint64_t *count)
 bool as_process_halt(struct as_process *p, struct as_error *err)
 {
     uint64_t deadline = as_now_ns() + STOP_NS;
+    uint64_t due = as_process_due(p);
     if (p->tracees.count == 0) {
         if (!as_proc_threads(p->proc_fd, &p->tids, err) || !await_interruptible(p, deadline, err))
             return false;
         p->stop_began = as_now_ns();
         deadline = p->stop_began + STOP_NS;
+        due = as_process_due(p);
     }
     for (size_t i = 0; i < p->tracees.count; ++i) {
         if (!p->tracees.items[i].stopped)
@@ -209,14 +211,20 @@ bool as_process_halt(struct as_process *p, struct as_error *err)
         uint64_t threads = 0;
         if (!as_proc_threads(p->proc_fd, &p->tids, err) || !seize_new(p, &added, err))
             return false;
-        if (!await_stops(p, deadline))
-            return as_fail(err, AS_DENIED,
-                           "process %d could not be stopped within %d s: one of its threads is in an uninterruptible "
-                           "wait (a vfork whose child has not exec'd yet, or a file system that does not answer); try "
-                           "again, or look without stopping (mode live)",
-                           p->base.pid, (int)(STOP_NS / 1000000000));
+        if (!await_stops(p, deadline < due ? deadline : due))
+            return as_now_ns() >= due
+                       ? as_process_overdue(p, err)
+                       : as_fail(
+                             err, AS_DENIED,
+                             "process %d could not be stopped within %d s: one of its threads is in an uninterruptible "
+                             "wait (a vfork whose child has not exec'd yet, or a file system that does not answer); "
+                             "try "
+                             "again, or look without stopping (mode live)",
+                             p->base.pid, (int)(STOP_NS / 1000000000));
         if (!added && count_threads(p, &threads) && threads <= p->tids.count)
             break;
+        if (as_now_ns() >= due)
+            return as_process_overdue(p, err);
         if (as_now_ns() > deadline)
             return as_fail(err, AS_DENIED,
                            "process %d starts threads faster than they can be stopped: try again, or look without "

@@ -308,12 +308,17 @@ void as_guardian_stand_apart(const struct as_process *p, int socket)
     close_others(p, socket);
 }
 
-// Until the other end is closed: nothing is ever sent to us.
-static void await_end(int socket)
+// Until the other end is closed: nothing is ever sent to us. Or until it is due (as_now_ns; 0: never).
+static void await_end(int socket, uint64_t due_ns)
 {
     struct pollfd other = {.fd = socket, .events = POLLIN};
-    while (poll(&other, 1, -1) < 0 && errno == EINTR)
-        ;
+    for (;;) {
+        uint64_t now = as_now_ns();
+        uint64_t left = due_ns > now ? due_ns - now : 0;
+        struct timespec limit = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+        if (ppoll(&other, 1, due_ns == 0 ? NULL : &limit, NULL) >= 0 || errno != EINTR)
+            return;
+    }
 }
 
 static void freeze(struct as_process *p, const struct as_critical *critical, int socket)
@@ -323,11 +328,14 @@ static void freeze(struct as_process *p, const struct as_critical *critical, int
     if (ok) {
         birth.err.code = AS_OK;
         birth.caught = p->base.caught;
+        birth.due_ns = p->base.most_stop_ns == 0 ? 0 : as_process_due(p);
         birth.thread_count = (uint32_t)p->base.threads.count;
     }
+    birth.overdue = p->base.overdue;
+    birth.pause_ns = p->base.stop_ns;
     tell(p, &birth, socket);
     if (ok)
-        await_end(socket);
+        await_end(socket, birth.due_ns);
     as_process_resume(&p->base);
     send_all(socket, &p->base.stop_ns, sizeof p->base.stop_ns);
 }
@@ -340,9 +348,10 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, i
     if (ok) {
         ok = list_threads(p, &birth.err) && make_clone(p, critical, &made, &birth.err);
         as_process_resume(&p->base);
-        birth.pause_ns = p->base.stop_ns;
         birth.caught = p->base.caught;
     }
+    birth.pause_ns = p->base.stop_ns;
+    birth.overdue = p->base.overdue;
     if (ok && !hold(made.pid))
         ok = as_fail(&birth.err, AS_UNSUPPORTED, "the clone of process %d was killed at its birth", p->base.pid);
     if (ok) {
@@ -354,7 +363,7 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, i
     if (made.pid == 0)
         return;
     if (ok)
-        await_end(socket);
+        await_end(socket, 0);
     clean_up(p, critical, &made);
 }
 

@@ -78,10 +78,18 @@ static bool try_again(struct as_process *p)
     return false;
 }
 
+// Was the target let go because its time was up? as_process_intact will say so; what is still to be read is not worth it.
+static bool is_past(const struct as_process *p)
+{
+    return p->due_ns != 0 && as_now_ns() >= p->due_ns;
+}
+
 // Copies up to `length` bytes; returns how many, from the start, could be read. 0 also when the process is gone.
 size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size_t length)
 {
     struct as_process *p = as_process_of(t);
+    if (is_past(p))
+        return 0;
     p->verdict_start = AS_UNKNOWN; // reading an absent page maps the zero page there
     if (length > UINT64_MAX - address)
         length = (size_t)(UINT64_MAX - address);
@@ -108,7 +116,7 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
     struct as_process *p = as_process_of(t);
     p->verdict_start = AS_UNKNOWN;
     memset(ok, 0, count * sizeof *ok);
-    if (length == 0)
+    if (length == 0 || is_past(p))
         return;
     size_t i = 0;
     while (i < count && !by_file(p) && !p->lost) {

@@ -63,6 +63,7 @@ struct as_process {
     size_t strings_kept;        // of base.strings, what outlives a refresh: exe, cmdline
     uint64_t stop_began;        // as_now_ns
     uint64_t stood_ns;          // how long it stood still in attempts before that
+    uint64_t due_ns;            // as_now_ns when the guardian lets it go; 0: when we say so
     uint64_t verdict_start;     // the mapping that `verdict` is about
     enum as_zero_verdict verdict;
     struct as_clone clone;
@@ -120,6 +121,12 @@ bool as_registers_waiting(const struct as_registers *r);
 // To be called before a thread runs on: has the kernel restart a call that would fail with EINTR for our sake alone.
 void as_registers_mend(pid_t tid, const struct as_registers *r);
 
+// converge.c
+// When the target that is being stopped has to run on, as as_now_ns; UINT64_MAX: no limit.
+uint64_t as_process_due(const struct as_process *p);
+// Fails for that (AS_DENIED), and says so in t->overdue. Always returns false.
+bool as_process_overdue(struct as_process *p, struct as_error *err);
+
 // freeze.c
 // Stops every thread, those too that have been let run since: all stand still when it returns true. On failure the
 // caller has to resume.
@@ -155,7 +162,9 @@ struct as_birth {
     struct as_error err; // code AS_OK: it is
     pid_t pid;           // the clone's; 0: none was wanted
     uint64_t pause_ns;
+    uint64_t due_ns; // of a freeze: when the target is let go in any case; 0: when the socket is closed
     enum as_caught caught;
+    bool overdue;
     uint32_t thread_count;
 };
 // The guardian's whole life, in a process of its own: stops the target or clones it, tells through `socket`, and holds it

@@ -118,7 +118,8 @@ struct as_target_ops {
     // then. NULL: no target of this kind can.
     bool (*fork)(struct as_target *t, const struct as_critical *critical, struct as_error *err);
     // Whether all that was read since the last stop (or since it was opened) was the target's own memory. False and
-    // AS_TARGET_GONE: it exited or exec'd meanwhile, and the rest read as nothing. NULL: it cannot go away.
+    // AS_TARGET_GONE: it exited or exec'd meanwhile, and the rest read as nothing; t->overdue: it was let go. NULL: it cannot
+    // go away.
     bool (*intact)(struct as_target *t, struct as_error *err);
     void (*close)(struct as_target *t);
     // Has the kernel move pages to swap, as far as it will. NULL: reading brings nothing back from there.
@@ -157,6 +158,11 @@ struct as_target {
     enum as_caught caught; // by the last stop_clean or fork
     const char *mode_note; // what else is to be known of that; NULL: nothing
     uint64_t stop_ns;      // how long the last stop lasted, stop to resume, nanoseconds; 0 before the first
+    // For how long the target may stand still in the next stop_clean or fork, all attempts together, nanoseconds; 0: as long as
+    // it takes. After that it is let go, whatever we are at: `overdue`, set by stop_clean, fork or intact as they fail
+    // (AS_DENIED). A clone that is begun is not bounded, but not begun if it is reckoned to take longer.
+    uint64_t most_stop_ns;
+    bool overdue;
 };
 
 // Each returns a target to be closed with as_target_close, or NULL and `err`.

@@ -69,7 +69,7 @@ static void make_maps(void)
     uint64_t *words = memory(MEMORY);
     kept = malloc(MEBIBYTE); // so that there is one to be looked for
     for (size_t i = 0; i < MEMORY / 8; i += 512)
-        words[i + 1] = (MEMORY - 16) | 2; // no whole number of pages
+        words[i + 1] = UINT64_C(1) << 40 | 2; // more than there is
 }
 
 static void make_segments(void)

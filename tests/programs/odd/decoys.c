@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Mmapped chunks, and below them memory of its own that looks as if there were more: by the rule of before glibc 2.43 (the
-// map is as long as the chunk) and by that of 2.43 (16 bytes longer).
+// map is as long as the chunk) and by that of 2.43 (16 bytes longer). With an argument, one of each kind that is as long as
+// the first true one.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -19,17 +20,19 @@ static void *anonymous(size_t size)
     return memory;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argv;
     for (size_t i = 1; i <= CHUNKS; i++)
         if (!malloc(i * STEP))
             return 1;
     anonymous(4096); // both kinds may end up in one mapping
     char *memory = anonymous(REGION);
     memset(memory, 0x5a, REGION);
-    const uint64_t sizes[] = {0x4d000, 0x61000 - 16, 0x2b000, 0x35000 - 16};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        const uint64_t head[2] = {0, sizes[i] | IS_MMAPPED};
+    const uint64_t sizes[2][4] = {{0x4d000, 0x61000 - 16, 0x2b000, 0x35000 - 16},
+                                  {STEP + 4096, STEP + 4096 - 16, 0, 0}};
+    for (size_t i = 0; i < sizeof sizes[0] / sizeof sizes[0][0]; i++) {
+        const uint64_t head[2] = {0, sizes[argc > 1][i] | IS_MMAPPED};
         memcpy(memory + (1 + i) * (REGION / 6 & ~4095), head, sizeof head);
     }
     puts("ready");

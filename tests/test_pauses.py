@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""--max-pause: which way to look it leads to, and that nobody stands still for longer, whatever the heap is like."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soak
+from test_modes import ask, notes, posture
+from tools import debian, harness, programs
+
+# What the last thread to be let go may take more, on a machine whose processors are all busy.
+SLACK_MS = 200
+
+
+@pytest.fixture(scope="module")
+def wrecked() -> Iterator[subprocess.Popen[bytes]]:
+    """A heap that takes seconds to look at, for it was made to."""
+    process = subprocess.Popen([programs.build("trap", "-lpthread"), "chain"], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def large() -> Iterator[soak.Target]:
+    """60 MB, of which a freeze takes some 40 ms and a clone some 5."""
+    try:
+        program = programs.build_portable("selfcheck")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    counts = soak.Counts()
+    target = soak.Target([str(program), "storm=1", "blocks=300000"], counts)
+    yield target
+    target.end()
+    assert not counts.wrong, counts.first
+
+
+def is_free(pid: int) -> bool:
+    return "\nTracerPid:\t0\n" in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_auto_chooses_by_it(arenadump: harness.Arenadump, large: soak.Target) -> None:
+    program = programs.build("postures", "-lpthread")
+    with posture(program, "plain") as process:
+        assert arenadump.summary(process.pid, "--max-pause", "1s")["snapshot"]["mode"] == "freeze"
+        small = arenadump.summary(process.pid, "--max-pause=1ms")
+        assert small["snapshot"]["mode"] == "live"
+        assert small["snapshot"]["pause_ms"] == 0
+        assert "reckoned" in notes(small)
+        assert ask(process) == "seen 0, children none"
+    assert arenadump.summary(large.pid, "--max-pause", "5s")["snapshot"]["mode"] == "freeze"
+    assert arenadump.summary(large.pid, "--max-pause", "25ms")["snapshot"]["mode"] in ("snapshot", "live")
+    assert arenadump.summary(large.pid, "--max-pause", "2ms")["snapshot"]["mode"] == "live"
+
+
+def check_pause(summary: dict[str, Any], limit_ms: float) -> None:
+    assert summary["snapshot"]["pause_ms"] < limit_ms + SLACK_MS
+
+
+def test_freeze_is_given_up(arenadump: harness.Arenadump, wrecked: subprocess.Popen[bytes]) -> None:
+    done = arenadump.run("summary", "--mode=freeze", "--max-pause=20ms", wrecked.pid)
+    assert done.returncode == 4
+    assert "let go before it was read, after 20.0 ms" in done.stderr
+    assert is_free(wrecked.pid)
+
+
+def test_freeze_without_a_limit_is_given_up_too(arenadump: harness.Arenadump, wrecked: subprocess.Popen[bytes]) -> None:
+    """In proportion to the memory that there is to be read."""
+    done = arenadump.run("summary", "--mode=freeze", wrecked.pid)
+    assert done.returncode == 4
+    assert "let go before it was read" in done.stderr
+    assert is_free(wrecked.pid)
+
+
+def test_auto_goes_on_with_a_clone(arenadump: harness.Arenadump, wrecked: subprocess.Popen[bytes]) -> None:
+    summary = arenadump.summary(wrecked.pid)
+    assert summary["snapshot"]["mode"] == "snapshot"
+    assert "after 50.0 ms" in notes(summary)
+    check_pause(summary, 50)
+    assert is_free(wrecked.pid)
+
+
+def test_auto_goes_on_without_stopping(
+    arenadump: harness.Arenadump, wrecked: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    """A limit that was set is for the whole look. What the first attempt wrote into the dump is not in it."""
+    arenadump.check("dump", "--chunks", "--max-pause=100ms", "-o", tmp_path / "dump", wrecked.pid)
+    summary = arenadump.summary(tmp_path / "dump")
+    assert summary["snapshot"]["mode"] == "live"
+    assert "after 100.0 ms" in notes(summary)
+    check_pause(summary, 100)
+    assert is_free(wrecked.pid)
