@@ -208,7 +208,11 @@ static void print_trim(const struct trimming *t)
            as_format_size(r->forecast, b));
     if (r->returned_swap != 0 && r->returned_swap != AS_UNKNOWN)
         printf(", and %s of swap", as_format_size(r->returned_swap, a));
-    printf("\nno arena was locked for longer than %s; ", as_format_duration(r->longest_hold, a));
+    if (r->longest_hold == AS_UNKNOWN)
+        printf(
+            "\nfor how long an arena was locked is not known (libc's own malloc_trim did it; --max-pause bounds it); ");
+    else
+        printf("\nno arena was locked for longer than %s; ", as_format_duration(r->longest_hold, a));
     printf("it took %s, %s of processor time\n", as_format_duration(r->elapsed, a), as_format_duration(r->cpu, b));
     if (r->skipped != 0 && r->skipped != AS_UNKNOWN)
         printf("%" PRIu64 " arena%s left alone: their data make no sense (a corrupt heap?)\n", r->skipped,

@@ -12,6 +12,7 @@ from arenascope.errors import ArenascopeError, Code
 
 LIBRARY: Final = "libarenascope.so"
 OVERRIDE: Final = "ARENASCOPE_LIBRARY"
+GDB_SCRIPT: Final = Path(__file__).with_name("arenascope.gdb")  # injects with gdb
 
 
 def find_agent() -> Path:

@@ -14,10 +14,12 @@ from arenascope import __version__
 from arenascope.cli.doctor import doctor
 from arenascope.cli.dump import dump
 from arenascope.cli.experiment import experiment
+from arenascope.cli.inject import gdb_script, inject
 from arenascope.cli.report import report
 from arenascope.cli.run import agent_path
 from arenascope.cli.run import run as run_command
 from arenascope.cli.summary import summary
+from arenascope.cli.trim import trim
 from arenascope.errors import ArenascopeError, Code
 from arenascope.text import printable
 
@@ -40,6 +42,9 @@ cli.add_command(dump)
 cli.add_command(experiment)
 cli.add_command(run_command)
 cli.add_command(agent_path)
+cli.add_command(inject)
+cli.add_command(gdb_script)
+cli.add_command(trim)
 cli.add_command(doctor)
 
 

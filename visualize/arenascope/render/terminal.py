@@ -115,7 +115,7 @@ def _facts(summary: Json) -> Text:
 
 
 def _ledger(summary: Json, bar: str) -> Table:
-    table = _table("", ">bytes", ">of Rss", "", "what it is")
+    table = plain_table("", ">bytes", ">of Rss", "", "what it is")
     ledger, rss = summary["ledger"], summary["kernel"]["rss"]
     known = [held for held in ledger.values() if held is not None]
     # Shares are of Rss; of the rows' own sum where Rss is not known (a core).
@@ -141,7 +141,7 @@ def _forecast(summary: Json) -> Table:
     trim, deep = (summary["forecast"][name] for name in ("malloc_trim", "deep_trim"))
     how = (trim_command(summary["target"]) or "") if trim else ""
     more = None if trim is None or deep is None else max(deep - trim, 0)
-    table = _table("", ">bytes", ">of Rss", "how")
+    table = plain_table("", ">bytes", ">of Rss", "how")
     rss = summary["kernel"]["rss"]
     table.add_row(Text("malloc_trim(0)", style="green"), size(trim), share(trim, rss), how)
     why = "tops of thread arenas: malloc_trim never does" if more else ""
@@ -150,14 +150,14 @@ def _forecast(summary: Json) -> Table:
 
 
 def _chunks(chunks: Json) -> Table:
-    table = _table("", ">chunks", ">bytes")
+    table = plain_table("", ">chunks", ">bytes")
     for name, tally in chunks.items():
         table.add_row(name.replace("_", " "), count(tally["count"]), size(tally["bytes"]))
     return table
 
 
 def _arenas(arenas: list[Json]) -> Table:
-    table = _table("", ">heaps", ">in use", ">cached", ">releasable", ">withheld", ">stranded", "threads")
+    table = plain_table("", ">heaps", ">in use", ">cached", ">releasable", ">withheld", ">stranded", "threads")
     for arena in arenas:
         ledger = arena["ledger"]
         cells = [size(ledger["in_use"]), size(_total(ledger, CACHED))]
@@ -175,7 +175,7 @@ def _threads(threads: list[Json]) -> str:
 
 
 def _pins(pins: list[Json]) -> Table:
-    table = _table(">chunk size", ">count", ">pages kept", ">stranded", ">below tails")
+    table = plain_table(">chunk size", ">count", ">pages kept", ">stranded", ">below tails")
     for pin in pins:
         cells = (count(pin["count"]), count(pin["pages"]), size(pin["stranded"]), size(pin["tail_bytes"]))
         table.add_row(size(pin["chunk_size"]), *cells)
@@ -204,7 +204,7 @@ def _title(words: str) -> Text:
     return Text(f"\n{words}", style="bold")
 
 
-def _table(*columns: str) -> Table:
+def plain_table(*columns: str) -> Table:
     """A plain table; a column whose title begins with ">" is aligned to the right and never wrapped."""
     table = Table(header_style="dim", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, column in enumerate(columns):

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope trim PID`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from arenascope.capture import run_arenadump
+from arenascope.cli.progress import waiting
+from arenascope.render.terminal import console
+from arenascope.render.trim import render_trim
+
+
+@click.command()
+@click.argument("pid")
+@click.option("--forecast", is_flag=True, help="Only say what would come back.")
+@click.option("--deep", is_flag=True, help="Also what malloc_trim(0) never returns: the tops of thread arenas.")
+@click.option(
+    "--max-pause", metavar="TIME", help="Lock no arena for longer at a time: 5ms (the default: as long as it takes)."
+)
+@click.option("--arena", metavar="ADDRESS", help="Only this arena, as `arenascope summary` names it.")
+@click.option("--watch", metavar="TIME", help="Then wait, 60s say, and see how much of it is needed again.")
+@click.option("--force", is_flag=True, help="Inject the agent even where a seccomp filter may kill the process for it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope.trim/1, docs/injection.md).")
+def trim(  # noqa: PLR0913 - one parameter for each option
+    pid: str,
+    max_pause: str | None,
+    arena: str | None,
+    watch: str | None,
+    *,
+    forecast: bool,
+    deep: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Have process PID give its free memory back to the kernel.
+
+    The agent in it does so; it is injected where it is not there.
+    """
+    given = {"max-pause": max_pause, "arena": arena, "watch": watch}
+    flags = {"forecast": forecast, "deep": deep, "force": force}
+    options = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    options += [f"--{name}" for name, chosen in flags.items() if chosen]
+    with waiting(f"trimming {pid}" if not forecast else f"looking at {pid}"):
+        printed = run_arenadump(["trim", "--json", *options, "--", pid])
+    if as_json:
+        click.echo(printed, nl=False)
+    else:
+        console().print(render_trim(json.loads(printed)))

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""What a trim, or the forecast of one, did to a process, as a table in a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Group
+from rich.text import Text
+
+from arenascope.render.terminal import plain_table
+from arenascope.text import count, duration, plural, share, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    Json = dict[str, Any]
+
+SHOWN_ARENAS: Final = 12
+
+
+def render_trim(facts: Json) -> RenderableType:
+    """Everything that the terminal shows of `arenadump trim --json`."""
+    return Group(*_parts(facts))
+
+
+def _parts(facts: Json) -> Iterator[RenderableType]:
+    if facts["injected"]:
+        yield Text(f"The agent has been loaded into process {facts['pid']}, and stays there, asleep.", style="dim")
+    kind = "A deep trim" if facts["deep"] else "A trim"
+    if facts["trimmed"]:
+        returned = Text(f"{kind} returned ").append(size(facts["returned"]), style="bold green")
+        returned.append(f" by the kernel's count; {size(facts['forecast'])} was the forecast.")
+        if facts["returned_swap"]:
+            returned.append(f" So was {size(facts['returned_swap'])} of swap.")
+        yield returned
+        yield _cost(facts)
+        if facts["watched_ms"] is not None:
+            yield _watched(facts)
+    else:
+        yield Text(f"{kind} would return ").append(size(facts["forecast"]), style="bold green").append(".")
+    if facts["arenas"]:
+        yield Text()
+        yield _arenas(facts)
+
+
+def _cost(facts: Json) -> Text:
+    hold = facts["longest_hold_ms"]
+    words = (
+        "For how long an arena was locked is not known: libc's own malloc_trim did it (--max-pause bounds it)."
+        if hold is None
+        else f"No arena was locked for longer than {duration(hold)}."
+    )
+    words += f" It took {duration(facts['elapsed_ms'])}, {duration(facts['cpu_ms'])} of processor time."
+    line = Text(words)
+    if facts["skipped_arenas"]:
+        skipped = plural(facts["skipped_arenas"], "arena")
+        line.append(f"\nLeft alone, as its data make no sense: {skipped}. Is the heap corrupt?", style="yellow")
+    return line
+
+
+def _watched(facts: Json) -> Text:
+    again, returned = facts["faulted_back"], facts["returned"]
+    part = share(again, returned)
+    words = f"After {duration(facts['watched_ms'])}, {size(again)} of it is resident again"
+    words += f" ({part})" if part else ""
+    return Text(f"{words}; the process has had {count(facts['minor_faults'])} page faults meanwhile.")
+
+
+def _arenas(facts: Json) -> Table:
+    trimmed = facts["trimmed"]
+    table = plain_table("arena", ">resident", ">releasable", ">withheld", *[">returned", ">locked for"] * trimmed)
+    by = "returned" if trimmed else "releasable"
+    arenas = sorted(facts["arenas"], key=lambda arena: -1 if arena[by] is None else arena[by], reverse=True)
+    for arena in arenas[:SHOWN_ARENAS]:
+        cells = [size(arena[name]) for name in ("resident", "releasable", "withheld")]
+        if trimmed:
+            cells += [size(arena["returned"]), duration(arena["longest_hold_ms"])]
+        table.add_row(arena["address"], *cells)
+    if len(arenas) > SHOWN_ARENAS:
+        table.add_row(f"and {len(arenas) - SHOWN_ARENAS} more")
+    return table
