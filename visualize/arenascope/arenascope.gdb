@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+#
+# Loads arenascope's agent into a running process with gdb, for those who have gdb and trust it:
+#
+#     gdb -p PID -batch -x arenascope.gdb
+#
+# and then arenascope trim PID, arenascope summary PID and so on find it there. `arenascope inject PID` does the same without
+# gdb, and stops one thread where this stops all (docs/injection.md).
+#
+# The library is $ARENASCOPE_LIBRARY, or libarenascope.so beside this file, or what `arenascope agent-path` names. It comes in
+# by a memfd, so that no path of ours has to exist for the process. It is loaded by a thread that is seen to be neither in
+# malloc nor in the loader, nor anywhere else in libc but in a system call. gdb must not be killed while it runs: `arenascope
+# inject` may.
+
+set pagination off
+set confirm off
+set debuginfod enabled off
+set print thread-events off
+
+python
+import os
+import random
+import re
+import shutil
+import subprocess
+import time
+
+import gdb
+
+MEMFD = "arenascope-agent"
+WAKE = "arenascope_wake"
+SYS_MEMFD_CREATE = 319  # x86-64
+RTLD_NOW = 2
+INTERNAL_DLOPEN = 0x80000000  # what __libc_dlopen_mode of glibc before 2.34 wants
+PATIENCE = 20  # seconds
+DEPTH = 64  # frames of a stack that are looked at
+SYSTEM = re.compile(r"/(ld-linux|ld-2\.|libc[.-]|libpthread[.-]|libdl[.-]|\[vdso)")
+LOADER = re.compile(r"/(ld-linux|ld-2\.)")
+MALLOC = re.compile(r"^(_*libc_)?(_int_)?(malloc|free|calloc|realloc|memalign)|^(sysmalloc|systrim|malloc_consolidate|"
+                    r"unlink_chunk|tcache_|arena_get|heap_trim|fork|_Fork|__libc_fork|pthread_create|exit|__run_exit_handlers|"
+                    r"dl_iterate_phdr|_dl_)")
+
+
+def fail(why):
+    gdb.write(f"arenascope.gdb: {why}\n", gdb.STDERR)
+    gdb.execute("detach", to_string=True)
+    gdb.execute("quit 1")
+
+
+def find_library():
+    arguments = open("/proc/self/cmdline", "rb").read().decode().split("\0")
+    scripts = [word for word in arguments if word.endswith("arenascope.gdb")]
+    places = [os.environ.get("ARENASCOPE_LIBRARY", "")]
+    places += [os.path.join(os.path.dirname(os.path.abspath(script)), "libarenascope.so") for script in scripts]
+    if shutil.which("arenascope"):
+        done = subprocess.run(["arenascope", "agent-path"], capture_output=True, text=True)
+        places.append(done.stdout.strip())
+    for place in places:
+        if place and os.path.isfile(place):
+            return place
+    fail("libarenascope.so was not found: name it in $ARENASCOPE_LIBRARY")
+
+
+def object_of(frame):
+    return gdb.solib_name(frame.pc()) or ""
+
+
+def obstacle(frame):
+    """Why no library can be loaded from here; None: it can."""
+    top, depth = True, 0
+    while frame is not None and frame.is_valid() and depth < DEPTH:
+        where, name = object_of(frame), frame.name() or ""
+        if LOADER.search(where):
+            return f"is in the loader ({name})"
+        if SYSTEM.search(where) and MALLOC.search(name):
+            return f"is in {name}"
+        if top and SYSTEM.search(where) and not waits(frame):
+            return f"runs in libc ({name})"
+        frame, top, depth = frame.older(), False, depth + 1
+    return None
+
+
+def waits(frame):
+    """Did the thread stop in a system call?"""
+    code = bytes(gdb.selected_inferior().read_memory(frame.pc() - 2, 2))
+    return code == b"\x0f\x05" and int(gdb.parse_and_eval("(long)$orig_rax")) >= 0
+
+
+def choose_thread():
+    """Switches to a thread that may load a library; else says of each why not."""
+    reasons = []
+    for thread in gdb.selected_inferior().threads():
+        thread.switch()
+        reason = obstacle(gdb.newest_frame())
+        if reason is None:
+            return []
+        reasons.append(f"thread {thread.ptid[1]} {reason}")
+    return reasons
+
+
+def await_thread():
+    """Where no thread would do, lets all of them run for an instant, one of them step by step, and looks again."""
+    deadline = time.monotonic() + PATIENCE
+    reasons = choose_thread()
+    while reasons and time.monotonic() < deadline:
+        gdb.execute(f"stepi {random.randint(20, 200)}", to_string=True)
+        reasons = choose_thread()
+    if reasons:
+        fail(f"no thread came to a place from which a library can be loaded: {'; '.join(reasons[:4])}")
+
+
+def call(expression):
+    return int(gdb.parse_and_eval(expression))
+
+
+def inner_pid(pid):
+    """The process's number in its own PID namespace."""
+    with open(f"/proc/{pid}/status") as status:
+        numbers = [line.split()[1:] for line in status if line.startswith("NSpid:")]
+    return int(numbers[0][-1]) if numbers else pid
+
+
+def load(library):
+    pid = gdb.selected_inferior().pid
+    fd = call(f'((long(*)(long,...))syscall)({SYS_MEMFD_CREATE}, "{MEMFD}", 1)')
+    if fd < 0:
+        fail("memfd_create failed in the process")
+    with open(library, "rb") as source, open(f"/proc/{pid}/fd/{fd}", "wb") as copy:
+        shutil.copyfileobj(source, copy)
+    try:
+        call("(long)&dlopen")
+        loader, flags = "dlopen", RTLD_NOW
+    except gdb.error:
+        loader, flags = "__libc_dlopen_mode", RTLD_NOW | INTERNAL_DLOPEN
+    # gdb opens what is loaded, too, by the same name: it must not be one of gdb's own files.
+    path = f"/proc/{inner_pid(pid)}/fd/{fd}"
+    if inner_pid(pid) != pid:
+        gdb.execute(f"set sysroot /proc/{pid}/root")
+    handle = call(f'(long)((void*(*)(const char*,int)){loader})("{path}", {flags})')
+    if not handle:
+        call(f"((int(*)(int))close)({fd})")
+        fail("dlopen failed in the process")
+    return fd
+
+
+def inject():
+    library = find_library()
+    await_thread()
+    errno = call("(long)((int*(*)(void))__errno_location)()")
+    kept = bytes(gdb.selected_inferior().read_memory(errno, 4))
+    fd = None
+    try:
+        call(f"(long)&{WAKE}")
+    except gdb.error:
+        fd = load(library)
+    result = call(f"((int(*)(void)){WAKE})()")
+    if fd is not None:
+        call(f"((int(*)(int))close)({fd})")  # not before: gdb reads it as well
+    gdb.selected_inferior().write_memory(errno, kept)
+    if result:
+        fail(f"the agent could not start its thread: {os.strerror(result)}")
+    gdb.write(f"arenascope.gdb: the agent is in process {gdb.selected_inferior().pid}\n")
+
+
+if gdb.selected_inferior().pid == 0:
+    gdb.write("arenascope.gdb: attach to a process first: gdb -p PID -batch -x arenascope.gdb\n", gdb.STDERR)
+    gdb.execute("quit 2")
+try:
+    inject()
+except gdb.error as error:
+    fail(f"{error}")
+end
+
+detach
