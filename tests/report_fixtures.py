@@ -12,23 +12,20 @@ from typing import Any
 import pytest
 from test_programs import RUBY, started
 from test_report_rules import process
+from tools import browser as browsers
 from tools import harness
-from tools.tab import FLAGS, Tab, write
+from tools.tab import Tab, write
 
 from arenascope.dump import Dump
-
-CHROMIUM = shutil.which("chromium")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    if not CHROMIUM:
-        pytest.skip("chromium is not installed")
-    playwright_api = pytest.importorskip("playwright.sync_api")
-    with playwright_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield running
-        running.close()
+    try:
+        with browsers.chromium() as running:
+            yield running
+    except browsers.UnavailableError as reason:
+        pytest.skip(str(reason))
 
 
 @pytest.fixture(scope="module")

@@ -102,6 +102,8 @@ def test_dumps_that_lack_things(tmp_path: Path) -> None:
             made[name] = made[name][:0]
         if "heaps" in names and "arenas" not in names:
             made["arenas"]["heap_count"] = 0
+        if "heaps" in names:
+            made["ruby"]["heap"] = fmt.NO_INDEX
         made["heaps"]["chunk_count"] = made["heaps"]["page_count"] = 0
         return made
 
@@ -142,6 +144,29 @@ def test_a_dump_that_lies_is_refused_or_drawn(tmp_path: Path, seed: int) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "</html>" in render(build([Look(dump, from_dump=True)]))
+
+
+def test_what_is_left_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes of pins and chunk records that do not fit, and arenas beyond those that are listed."""
+    made = synthetic.sections()
+    made["pages"]["state"], made["pages"]["residency"] = fmt.PageState.PINNED, fmt.Residency.PRESENT
+    dump = Dump(synthetic.write(tmp_path / "dump", made))
+
+    def page() -> str:
+        return render(build([Look(dump, from_dump=True)]))
+
+    assert "pins are not lit up by size" not in page()
+    assert "that fit this file" not in page()
+    monkeypatch.setattr("arenascope.report.pages.PIN_LIMIT", 0)
+    assert "pins are not lit up by size" in page()
+    monkeypatch.setattr("arenascope.report.pages.CHUNK_LIMIT", 0)
+    assert "chunks the 0 that fit this file" in page()
+    assert "that hold most free memory" not in page()
+    made["arenas"] = np.repeat(made["arenas"], 3)
+    made["arenas"]["heap_count"][1:] = 0
+    dump = Dump(synthetic.write(tmp_path / "dump", made))
+    monkeypatch.setattr("arenascope.report.tables.SHOWN_ARENAS", 2)
+    assert "The 2 that hold most free memory" in page()
 
 
 def test_pages_of_two_sizes_are_not_compared(tmp_path: Path) -> None:

@@ -17,16 +17,6 @@ from arenascope.report.colours import LOOKS, Colour, page_bytes
 from arenascope.report.html import render
 from arenascope.report.model import build
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 CLOSE = 3  # a colour channel may be off by rounding
 
 

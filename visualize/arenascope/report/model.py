@@ -67,6 +67,7 @@ def build(looks: Sequence[Look]) -> Page:
         "absent": tables.absent(facts),
         "chunks": tables.chunks(facts),
         "arenas": tables.arenas(now, laid, names),
+        "arena_count": len(now.summary["arenas"]),
         "sizes": _sizes(now),
         "runs": _runs(drawn.states[-1], laid, page_size),
         "pins": tables.pins(now, drawn.told[-1]["pinSizes"]),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+SHOWN_ARENAS: Final = 200
 SHOWN_PINS: Final = 24
 SHOWN_THREADS: Final = 4
 
@@ -102,7 +103,7 @@ def address_of(arena: Json) -> int:
 
 
 def arenas(facts: Facts, laid: Regions, names: dict[int, str]) -> list[Json]:
-    """Each arena; those that hold most free memory first."""
+    """The arenas that hold most free memory, most first."""
     lines = []
     for arena in facts.summary["arenas"]:
         held, address = arena["ledger"], address_of(arena)
@@ -122,6 +123,7 @@ def arenas(facts: Facts, laid: Regions, names: dict[int, str]) -> list[Json]:
             }
         )
     lines.sort(key=lambda line: -1 if line["free"].exact is None else line["free"].exact, reverse=True)
+    del lines[SHOWN_ARENAS:]
     largest = max((sum(held or 0 for _, held in line["parts"]) for line in lines), default=0) or 1
     for line in lines:
         behind, drawn = 0.0, []
