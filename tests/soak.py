@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Looks at targets that check themselves, again and again, in all modes, and is killed while it looks.
+"""Looks at targets that check themselves, again and again, in all modes.
+
+The inspector is killed while it looks, or finds the disk full; its targets end, or exec, under its eyes.
 
     .venv/bin/python tests/soak.py --minutes 10 [--suite bookworm ...]
 
@@ -15,10 +17,12 @@ import contextlib
 import json
 import os
 import random
+import resource
 import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -32,12 +36,17 @@ from tools import debian, harness, programs
 
 MODES = ("freeze", "snapshot", "live", "auto")
 LOADS = (
-    ("storm=4", "waits=1", "lives=1", "spins=1"),
+    ("storm=4", "waits=1", "limits=1", "lives=1", "spins=1"),
     ("storm=16", "blocks=300"),
     ("storm=1", "blocks=20000"),
-    ("waits=2", "lives=1", "spins=2"),
+    ("waits=2", "timers=2", "lives=1", "spins=2"),
+    ("forks=3", "threads=3", "timers=1", "storm=2", "blocks=300"),
+    ("reaps=1", "waits=1", "limits=1", "storm=1"),
 )
 SLACK = 24  # blocks that threads other than the storm's may hold or not
+DENIED, GONE, IO = 4, 7, 8  # exit codes
+# Of ten looks six are left in peace, and the inspector of three is killed.
+ACTIONS = ("peace",) * 6 + ("killed",) * 3 + ("full disk",)
 FIXED = ("freeze", "snapshot")  # modes whose answer is one moment
 
 
@@ -47,6 +56,8 @@ class Counts:
 
     looks: Counter[str] = field(default_factory=Counter)
     kills: Counter[str] = field(default_factory=Counter)
+    full: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)  # by what became of the target, and of the look
     fallbacks: int = 0
     busy: int = 0  # answers that say themselves that a thread was inside malloc
     checks: int = 0  # that targets made of themselves
@@ -65,6 +76,8 @@ class Counts:
         return {
             "looks": dict(self.looks),
             "killed": dict(self.kills),
+            "disk_full": dict(self.full),
+            "targets_ended": dict(self.ends),
             "fallbacks": self.fallbacks,
             "busy": self.busy,
             "checks_by_targets": self.checks,
@@ -109,10 +122,10 @@ class Target:
         return ""
 
     def strangers(self) -> set[int]:
-        """Children that are traced, or dead and not waited for."""
+        """Children that are traced, or dead and of no exit signal: clones, and none of its own."""
         children = {int(pid) for task in self.tasks() for pid in read(task / "children").split()}
         states = {pid: read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split() for pid in children}
-        return {pid for pid, words in states.items() if words and words[0] in "tZ"}
+        return {pid for pid, words in states.items() if words and (words[0] == "t" or words[0] + words[35] == "Z0")}
 
     def check_free(self, why: str, arenadump: harness.Arenadump) -> None:
         """It is as if nobody had looked, once nobody does: a guardian outlives its inspector by a moment."""
@@ -129,13 +142,19 @@ class Target:
         if left:
             self.counts.fault("targets_left_with_a_child", f"after {why}: {left}")
 
-    def end(self) -> None:
-        out, _ = self.process.communicate("quit\n", timeout=120)
+    def end(self, *, told: bool = False) -> None:
+        """Has it end, unless it has been told already, and takes its word on how it was."""
+        out, _ = self.process.communicate("" if told else "quit\n", timeout=120)
         last = json.loads(out.splitlines()[-1])
         self.counts.checks += last["checks"]
         self.counts.eintr.update(last["eintr"])
         if self.process.returncode != 0 or last["harms"] != 0:
             self.counts.fault("targets_harmed", f"exit {self.process.returncode}: {last}")
+
+    def tell(self, what: str) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(what + "\n")
+        self.process.stdin.flush()
 
 
 def read(path: Path) -> str:
@@ -202,18 +221,102 @@ def look_and_die(target: Target, mode: str, arenadump: harness.Arenadump, counts
     target.check_free(f"{mode}, {which.name}", arenadump)
 
 
+def look_at_full_disk(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts, disk: Disk) -> None:
+    """A dump that finds no room: exit code 8, or 0 if it was small enough, and nothing half made is left behind."""
+    done = arenadump.run("dump", "--chunks", "--mode", mode, "-o", disk.path / "dump", target.pid, **disk.limits())
+    counts.full[disk.kind] += 1
+    made = [path.name for path in disk.path.iterdir() if path.name != "filler"]
+    if (done.returncode, made) not in ((0, ["dump"]), (IO, [])):
+        counts.fault("failed_looks", f"{disk.kind}: exit {done.returncode}, left {made}: {done.stderr.strip()}")
+    for name in made:
+        (disk.path / name).unlink()
+    target.check_free(f"{mode}, {disk.kind}", arenadump)
+
+
+class Disk:
+    """A place where hardly anything can be written: a tmpfs that is full, or a limit on the size of files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        command = ["mount", "-t", "tmpfs", "-o", "size=64k", "arenascope-soak", str(path)]
+        self.mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
+        self.kind = "ENOSPC" if self.mounted else "RLIMIT_FSIZE"
+        if self.mounted:
+            (path / "filler").write_bytes(bytes(40 << 10))
+
+    def limits(self) -> dict[str, Any]:
+        if self.mounted:
+            return {}
+        return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))}
+
+    def close(self) -> None:
+        if self.mounted:
+            subprocess.run(["umount", str(self.path)], check=True)
+
+
+@contextlib.contextmanager
+def full_disks() -> Iterator[list[Disk]]:
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        disks = [Disk(Path(one))]
+        if disks[0].mounted:
+            limited = Disk.__new__(Disk)
+            limited.path, limited.mounted, limited.kind = Path(other), False, "RLIMIT_FSIZE"
+            disks.append(limited)
+        try:
+            yield disks
+        finally:
+            for disk in disks:
+                disk.close()
+
+
+def look_at_the_end(command: list[str], arenadump: harness.Arenadump, counts: Counts, rng: random.Random) -> None:
+    """The target exits, becomes another program, or is killed during a look."""
+    target = Target(command, counts)
+    how, mode = rng.choice(("quit", "exec", "kill")), rng.choice(MODES)
+    try:
+        look = [str(arenadump.path), "summary", "--json", "--mode", mode, str(target.pid)]
+        process = subprocess.Popen(look, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        time.sleep(rng.uniform(0, 0.05))
+        if how == "kill":
+            target.process.kill()
+        else:
+            target.tell(how)
+        try:
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        counts.ends[f"{how}, exit code {process.returncode}"] += 1
+        if process.returncode not in (0, GONE):
+            counts.fault("failed_looks", f"{how} during {mode}: exit {process.returncode}: {err.strip()}")
+        if how == "quit":
+            target.end(told=True)
+        elif how == "exec":
+            target.check_free(f"{mode}, exec", arenadump)
+            out, _ = target.process.communicate("still here\n", timeout=60)
+            if not out.endswith("still here\n") or target.process.returncode != 0:
+                counts.fault("targets_harmed", f"what it became ended with {target.process.returncode}")
+    finally:
+        target.process.kill()
+        target.process.wait()
+
+
 def soak(seconds: float, command: list[str], arenadump: harness.Arenadump, counts: Counts, seed: int) -> None:
     """Looks at one target for a time."""
     rng = random.Random(seed)
     target = Target(command, counts)
     end = time.monotonic() + seconds
     try:
-        while time.monotonic() < end:
-            mode = rng.choice(MODES)
-            if rng.random() < 0.4:
-                look_and_die(target, mode, arenadump, counts, rng)
-            else:
-                look(target, mode, arenadump, counts)
+        with full_disks() as disks:
+            while time.monotonic() < end:
+                mode, action = rng.choice(MODES), rng.choice(ACTIONS)
+                if action == "peace":
+                    look(target, mode, arenadump, counts)
+                elif action == "killed":
+                    look_and_die(target, mode, arenadump, counts, rng)
+                else:
+                    look_at_full_disk(target, mode, arenadump, counts, rng.choice(disks))
+                if rng.random() < 0.05:
+                    look_at_the_end(command, arenadump, counts, rng)
         target.check_free("the last look", arenadump)
         target.end()
     finally:
@@ -233,7 +336,7 @@ def main() -> int:
     suites = options.suite or list(debian.SUITES)
     runs = [(suite, load) for suite in suites for load in LOADS]
     for number, (suite, load) in enumerate(runs):
-        print(f"{suite}, {' '.join(load)}", file=sys.stderr, flush=True)
+        print(f"{suite}, {' '.join(load)}: {sum(counts.wrong.values())} wrong so far", file=sys.stderr, flush=True)
         command = debian.libc(suite).command(program, *load)
         soak(options.minutes * 60 / len(runs), command, arenadump, counts, options.seed + number)
     print(json.dumps(counts.report(), indent=2))

@@ -6,6 +6,7 @@
 #include "dump/format.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -123,6 +124,7 @@ static bool run(int argc, char **argv, struct as_error *err)
 int main(int argc, char **argv)
 {
     struct as_error err = {0};
+    signal(SIGXFSZ, SIG_IGN); // a limit on the size of files (ulimit -f) is an error like a full disk
     bool ok = run(argc, argv, &err);
     // A full disk behind stdout shows only now.
     if ((fflush(stdout) != 0 || ferror(stdout)) && ok)

@@ -24,7 +24,7 @@ def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
 
 def build_portable(name: str, arch: str = "amd64") -> Path:
     """A program against the oldest libc there is a test for, which therefore runs on all of them."""
-    return _compile(name, portable_command(arch), ["-lpthread", "-ldl"])
+    return _compile(name, portable_command(arch), ["-lpthread", "-ldl", "-lrt"])
 
 
 def portable_command(arch: str = "amd64") -> list[str]:

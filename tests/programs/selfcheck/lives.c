@@ -145,6 +145,11 @@ static void *signals(void *unused)
     return NULL;
 }
 
+void threads_start(void)
+{
+    start(creates, NULL, 0);
+}
+
 void lives_start(void)
 {
     static bool once;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// selfcheck [storm=N] [blocks=N] [waits=N] [lives=N] [spins=N]: says "ready", works, and answers commands on stdin:
-// "report" with a line of JSON, "quit" with a last one. Exit code 0: unharmed.
+// selfcheck [NAME=N]...: says "ready", works as struct options says, and answers commands on stdin: "report" with a line of
+// JSON, "quit" with a last one. "exec" makes it another program, cat, at once. Exit code 0: unharmed.
 #define _GNU_SOURCE
 #include "selfcheck.h"
 
@@ -92,10 +92,23 @@ int main(int argc, char **argv)
 {
     struct options o = {.blocks = 1000};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const struct {
+        const char *name;
+        unsigned *value;
+        void (*start)(void);
+    } works[] = {
+        {"storm", &o.storm, NULL},           {"blocks", &o.blocks, NULL},
+        {"waits", &o.waits, waits_start},    {"limits", &o.limits, limits_start},
+        {"timers", &o.timers, timers_start}, {"spins", &o.spins, spins_start},
+        {"lives", &o.lives, lives_start},    {"reaps", &o.reaps, reaps_start},
+        {"forks", &o.forks, forks_start},    {"threads", &o.threads, threads_start},
+    };
+    enum { WORKS = sizeof works / sizeof *works };
     for (int i = 1; i < argc; i++) {
-        if (!option(argv[i], "storm", &o.storm) && !option(argv[i], "blocks", &o.blocks) &&
-            !option(argv[i], "waits", &o.waits) && !option(argv[i], "lives", &o.lives) &&
-            !option(argv[i], "spins", &o.spins)) {
+        int known = 0;
+        while (known < WORKS && !option(argv[i], works[known].name, works[known].value))
+            known++;
+        if (known == WORKS) {
             fprintf(stderr, "selfcheck: what is '%s'?\n", argv[i]);
             return 2;
         }
@@ -103,12 +116,9 @@ int main(int argc, char **argv)
     static char out[4096];
     setvbuf(stdout, out, _IOFBF, sizeof out);
     storm_start(&o);
-    for (unsigned i = 0; i < o.waits; i++)
-        waits_start();
-    for (unsigned i = 0; i < o.spins; i++)
-        spins_start();
-    for (unsigned i = 0; i < o.lives; i++)
-        lives_start();
+    for (int i = 0; i < WORKS; i++)
+        for (unsigned n = 0; works[i].start && n < *works[i].value; n++)
+            works[i].start();
     puts("ready");
     fflush(stdout);
     // read, not stdio: a read that is cut short by us would be seen here.
@@ -118,6 +128,8 @@ int main(int argc, char **argv)
             harmed("read of stdin failed: %m");
         else if (line[0] == 'q')
             break;
+        else if (line[0] == 'e')
+            execl("/bin/cat", "cat", (char *)NULL);
         else
             report();
     }

@@ -10,11 +10,16 @@
 #include <stdint.h>
 
 struct options {
-    unsigned storm;  // threads that allocate, fill, check and free
-    unsigned blocks; // that each of them holds, give or take one
-    unsigned waits;  // sets of threads that wait in system calls
-    unsigned lives;  // sets of threads that fork, create threads and send signals
-    unsigned spins;  // pairs of threads that keep values in registers and below the stack pointer
+    unsigned storm;   // threads that allocate, fill, check and free
+    unsigned blocks;  // that each of them holds, give or take one
+    unsigned waits;   // sets of threads that wait in system calls that a stop must not make fail
+    unsigned limits;  // sets of threads that wait in those that it may, for a time
+    unsigned timers;  // pairs of threads that count periods
+    unsigned lives;   // sets of threads that fork, create threads and send signals
+    unsigned reaps;   // threads that are a subreaper: one at most, and not with `lives`
+    unsigned forks;   // threads that fork and wait, on and on: not with `lives` or `reaps`
+    unsigned threads; // threads that create threads, on and on
+    unsigned spins;   // pairs of threads that keep values in registers and below the stack pointer
 };
 
 extern atomic_bool stopping;
@@ -28,12 +33,22 @@ void interrupted(const char *call);
 // One more check that went well.
 void checked(void);
 
+// waits.c: judges a call that began then and was to end after WAIT_MS: it must have lasted as long. (It may last longer: the
+// machine is busy, the target stood still.)
+enum { WAIT_MS = 60 };
+void judge(const char *call, bool ok, uint64_t began);
+
 // Starts a thread with all signals blocked but `open` (0: none).
 void start(void *(*run)(void *), void *argument, int open);
 
 void storm_start(const struct options *o);
 void waits_start(void);
+void limits_start(void);
+void timers_start(void);
 void lives_start(void);
+void reaps_start(void);
+void forks_start(void);
+void threads_start(void);
 void spins_start(void);
 
 static inline uint64_t draw(uint64_t *state)

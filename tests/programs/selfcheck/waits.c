@@ -19,10 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 60 };
-
-// The call must have lasted as long as it was told to. (It may last longer: the machine is busy, the target stood still.)
-static void judge(const char *call, bool ok, uint64_t began)
+void judge(const char *call, bool ok, uint64_t began)
 {
     if (!ok && errno == EINTR)
         interrupted(call);
@@ -78,18 +75,6 @@ static void *polls(void *unused)
     return NULL;
 }
 
-static void *epolls(void *unused)
-{
-    int epoll = epoll_create1(0);
-    struct epoll_event event;
-    (void)unused;
-    while (!stopping) {
-        uint64_t began = now_ns();
-        judge("epoll_wait with a time limit", epoll_wait(epoll, &event, 1, WAIT_MS) == 0, began);
-    }
-    return NULL;
-}
-
 static void *futexes(void *unused)
 {
     static uint32_t word;
@@ -105,7 +90,7 @@ static void *futexes(void *unused)
 
 // Ends that a peer writes a byte into now and then.
 struct ends {
-    int read_pipe, write_pipe, socket, peer, epoll, queue, semaphores, limited, limited_peer;
+    int read_pipe, write_pipe, socket, peer, epoll, queue, semaphores;
 };
 
 static void *feeds(void *argument)
@@ -167,20 +152,6 @@ static void *receives(void *argument)
     return NULL;
 }
 
-static void *limited(void *argument)
-{
-    struct ends *e = argument;
-    char byte;
-    struct timeval time = {.tv_usec = WAIT_MS * 1000};
-    setsockopt(e->limited, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
-    while (!stopping) {
-        uint64_t began = now_ns();
-        ssize_t got = recv(e->limited, &byte, 1, 0);
-        judge("recv with SO_RCVTIMEO", got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK), began);
-    }
-    return NULL;
-}
-
 static void *messages(void *argument)
 {
     struct ends *e = argument;
@@ -213,10 +184,6 @@ void waits_start(void)
         abort();
     e->socket = pair[0];
     e->peer = pair[1];
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
-        abort();
-    e->limited = pair[0];
-    e->limited_peer = pair[1];
     e->epoll = epoll_create1(0);
     struct epoll_event event = {.events = EPOLLIN};
     epoll_ctl(e->epoll, EPOLL_CTL_ADD, e->socket, &event);
@@ -224,11 +191,9 @@ void waits_start(void)
     e->semaphores = semget(IPC_PRIVATE, 1, 0600);
     start(sleeps, NULL, 0);
     start(polls, NULL, 0);
-    start(epolls, NULL, 0);
     start(futexes, NULL, 0);
     start(reads, e, 0);
     start(receives, e, 0);
-    start(limited, e, 0);
     if (e->queue >= 0)
         start(messages, e, 0);
     if (e->semaphores >= 0)
