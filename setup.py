@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds the C program and the agent's library with Meson, and puts them beside the scripts; the rest is pyproject.toml.
+"""Builds arenadump and the agent with Meson, and puts them beside the scripts; the rest is pyproject.toml.
 
 $ARENASCOPE_MESON_ARGS adds options to `meson setup` ("-Dlibdw=disabled -Dpng=disabled"); CC, CFLAGS and LDFLAGS are
 honoured as Meson honours them.

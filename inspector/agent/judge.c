@@ -35,8 +35,7 @@ static struct code codes[CODES];
 static struct code malloc_code; // of libc: a little more than malloc.o
 
 enum {
-    NEAR = 64,          // words of the stack in which a caller in the loader would stand
-    FAR = 256,          // the same, of a thread that waits in a call which the loader makes too
+    NEAR = 64,          // words of the stack among which a caller's address stands
     AROUND = 32 * 1024, // malloc.o is about as large, and its static functions lie around the public ones
 };
 
@@ -139,12 +138,12 @@ enum { CALL_BYTES = 2 };
 enum { CALL_BYTES = 4 };
 #endif
 
-// Whether one of the `count` nearest words of the stack points into malloc or the loader. As when they cannot be read.
-static bool may_be_called_by_them(uint64_t sp, size_t count)
+// Whether one of the nearest words of the stack points into malloc or the loader. Yes when they cannot be read.
+static bool may_be_called_by_them(uint64_t sp)
 {
-    uint64_t words[FAR];
-    struct iovec local = {words, count * sizeof *words};
-    struct iovec remote = {(void *)(uintptr_t)sp, count * sizeof *words}; // a short stack may end before
+    uint64_t words[NEAR];
+    struct iovec local = {words, sizeof words};
+    struct iovec remote = {(void *)(uintptr_t)sp, sizeof words}; // a short stack may end before
     long got = syscall(SYS_process_vm_readv, getpid(), &local, 1UL, &remote, 1UL, 0UL);
     if (got < (long)sizeof *words)
         return true;
@@ -155,16 +154,25 @@ static bool may_be_called_by_them(uint64_t sp, size_t count)
     return false;
 }
 
-// Calls in which a thread waits for the world: neither malloc nor the loader nor pthread_create makes one of these.
+// Calls in which a thread waits for the world, and which are restarted when a signal comes in between. Neither malloc nor
+// pthread_create makes one of these; where they read a file, the kernel does not let a signal in. The loader has calls of its
+// own, in its own code.
 static bool waits_for_the_world(int64_t call)
 {
     static const uint16_t calls[] = {
-        SYS_accept,        SYS_accept4,         SYS_clock_nanosleep, SYS_connect,    SYS_epoll_pwait, SYS_io_getevents,
-        SYS_nanosleep,     SYS_ppoll,           SYS_pselect6,        SYS_recvfrom,   SYS_recvmmsg,    SYS_recvmsg,
-        SYS_rt_sigsuspend, SYS_rt_sigtimedwait, SYS_semtimedop,      SYS_sendmsg,    SYS_sendto,      SYS_wait4,
-        SYS_waitid,        SYS_write,           SYS_writev,
+        SYS_accept,       SYS_accept4,       SYS_clock_nanosleep,
+        SYS_connect,      SYS_epoll_pwait,   SYS_fcntl,
+        SYS_flock,        SYS_io_getevents,  SYS_msgrcv,
+        SYS_msgsnd,       SYS_nanosleep,     SYS_openat,
+        SYS_ppoll,        SYS_pselect6,      SYS_read,
+        SYS_readv,        SYS_recvfrom,      SYS_recvmmsg,
+        SYS_recvmsg,      SYS_rt_sigsuspend, SYS_rt_sigtimedwait,
+        SYS_semop,        SYS_semtimedop,    SYS_sendmsg,
+        SYS_sendto,       SYS_wait4,         SYS_waitid,
+        SYS_write,        SYS_writev,
 #ifdef SYS_poll
-        SYS_poll,          SYS_select,          SYS_pause,           SYS_epoll_wait,
+        SYS_poll,         SYS_select,        SYS_pause,
+        SYS_epoll_wait,
 #endif
 #ifdef SYS_epoll_pwait2
         SYS_epoll_pwait2,
@@ -196,12 +204,12 @@ bool as_judge(const void *ucontext)
         return false;
     bool in_libc = inside(&codes[LIBC], r.pc) || inside(&codes[THREADS], r.pc);
     if (!in_libc)
-        return !may_be_called_by_them(r.sp, NEAR);
+        return !may_be_called_by_them(r.sp);
     // A wait that was cut short, and that the kernel does not restart: malloc and the loader make none of the kind.
     if (r.result == -EINTR && is_call(r.pc - CALL_BYTES))
         return true;
     // One that it will restart as soon as the handler returns: the call stands at pc, and its number in its register.
     if (!is_call(r.pc) || is_fork(r.call))
         return false;
-    return waits_for_the_world(r.call) || !may_be_called_by_them(r.sp, FAR);
+    return waits_for_the_world(r.call) || !may_be_called_by_them(r.sp);
 }

@@ -79,9 +79,8 @@ static void dump_if_wanted(uint32_t *done)
         return;
     *done = wanted; // signals that come while we write ask for one more
     char path[PATH_MAX];
-    static uint32_t count; // the keeper's own: a child of fork() goes on counting, under another pid
     as_agent_lock();
-    bool fits = as_name_expand(as_agent.pattern, ++count, path, sizeof path);
+    bool fits = as_name_expand(as_agent.pattern, ++as_agent.dumps, path, sizeof path);
     unsigned flags = as_agent.flags;
     as_agent_unlock();
     struct as_error err = {0};

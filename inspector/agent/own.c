@@ -69,7 +69,23 @@ static void keep(const struct as_malloc *m, uint64_t fingerprint)
     as_agent_unlock();
 }
 
-// The proof reads arenas in which other threads are at work, and then may fail for no other reason: some attempts more.
+void as_own_close(struct as_own *own)
+{
+    as_malloc_free(&own->malloc);
+    as_target_close(own->target);
+    *own = (struct as_own){0};
+}
+
+static bool open_target(struct as_own *own, struct as_error *err)
+{
+    *own = (struct as_own){.target = as_target_open_self(err)};
+    if (own->target)
+        own->target->steady_only = true;
+    return own->target != NULL;
+}
+
+// The proof reads arenas in which other threads are at work, by a list of mappings that they outgrow meanwhile, and may fail for
+// no other reason: some attempts more.
 static bool find(struct as_own *own, uint64_t fingerprint, struct as_error *err)
 {
     for (int attempt = 0;; attempt++) {
@@ -82,17 +98,17 @@ static bool find(struct as_own *own, uint64_t fingerprint, struct as_error *err)
             keep(&own->malloc, fingerprint);
         if (proven || attempt == ATTEMPTS)
             return true;
-        as_malloc_free(&own->malloc);
+        as_own_close(own);
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        if (!open_target(own, err))
+            return false;
     }
 }
 
 bool as_own_open(struct as_own *own, struct as_error *err)
 {
-    *own = (struct as_own){.target = as_target_open_self(err)};
-    if (!own->target)
+    if (!open_target(own, err))
         return false;
-    own->target->steady_only = true;
     uint64_t fingerprint = fingerprint_of(own->target);
     if (!recall(own, fingerprint, err) && !find(own, fingerprint, err))
         return false;
@@ -102,11 +118,4 @@ bool as_own_open(struct as_own *own, struct as_error *err)
                "malloc is not glibc's in this process (%s: %s): the agent leaves it alone; `arenadump summary` shows "
                "what can be told from outside",
                as_malloc_kind_name(own->malloc.kind), own->malloc.detail);
-}
-
-void as_own_close(struct as_own *own)
-{
-    as_malloc_free(&own->malloc);
-    as_target_close(own->target);
-    *own = (struct as_own){0};
 }

@@ -226,18 +226,20 @@ static bool read_arch(struct as_process *p, struct as_error *err)
 
 bool as_process_attach_files(struct as_process *p, struct as_error *err)
 {
+    // Of ourselves the files may be out of reach, when we have changed our user; what is in them can be had otherwise (self.c).
+    bool own = p->base.kind == AS_TARGET_SELF;
     read_names(p);
-    if (!read_arch(p, err))
+    if (!own && !read_arch(p, err))
         return false;
     p->pagemap_fd = openat(p->view_fd, "pagemap", O_RDONLY | O_CLOEXEC);
-    if (p->pagemap_fd < 0 && (errno == EACCES || errno == EPERM))
+    if (p->pagemap_fd < 0 && !own && (errno == EACCES || errno == EPERM))
         return as_process_denied(p, "which of its pages are resident", err);
-    if (p->pagemap_fd < 0)
+    if (p->pagemap_fd < 0 && !own)
         return as_fail_errno(err, AS_TARGET_GONE, "/proc/%d/pagemap cannot be opened", p->base.pid);
     p->mem_fd = openat(p->view_fd, "mem", O_RDONLY | O_CLOEXEC);
-    if (p->mem_fd < 0 && (errno == EACCES || errno == EPERM))
+    if (p->mem_fd < 0 && !own && (errno == EACCES || errno == EPERM))
         return as_process_denied(p, "its memory", err);
-    if (p->mem_fd < 0)
+    if (p->mem_fd < 0 && !own)
         return as_fail_errno(err, AS_TARGET_GONE, "/proc/%d/mem cannot be opened", p->base.pid);
     p->kpageflags_fd = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
     as_process_learn_tmpfs(p);

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -95,6 +96,33 @@ static void know_threads(struct as_process *p)
     }
 }
 
+static const char BY_MINCORE[] = "the process has changed its user or group and may not read its own page map: mincore "
+                                 "tells what is resident instead, which "
+                                 "takes pages that were only ever read for resident, and knows nothing of swap";
+
+// Without pagemap: the pages that mincore knows. It does not look at memory that is not mapped.
+static bool self_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)
+{
+    if (as_process_of(t)->pagemap_fd >= 0)
+        return as_process_residency(t, start, end, pages, err);
+    t->residency_note = BY_MINCORE;
+    for (uint64_t at = start; at < end;) {
+        uint64_t step = (uint64_t)t->page_size * 256;
+        uint64_t to = end - at < step ? end : at + step;
+        size_t count = (to - at) / t->page_size;
+        uint8_t *out = pages + (at - start) / t->page_size;
+        bool known = mincore((void *)(uintptr_t)at, to - at, out) == 0;
+        for (size_t i = 0; i < count; ++i) {
+            // Somewhere in between nothing is mapped: one page after the other.
+            if (!known && mincore((void *)(uintptr_t)(at + i * t->page_size), t->page_size, out + i) != 0)
+                out[i] = 0;
+            out[i] = out[i] & 1 ? AS_RES_PRESENT : 0;
+        }
+        at = to;
+    }
+    return true;
+}
+
 static bool self_stop(struct as_target *t, struct as_error *err)
 {
     (void)t, (void)err;
@@ -109,7 +137,7 @@ static void self_resume(struct as_target *t)
 static const struct as_target_ops self_ops = {
     .read = as_process_read,
     .in_place = self_in_place,
-    .residency = as_process_residency,
+    .residency = self_residency,
     .count = as_process_count,
     .open_file = as_process_open_file,
     .stop = self_stop,
@@ -124,6 +152,11 @@ struct as_target *as_target_open_self(struct as_error *err)
     if (!p)
         return NULL;
     p->base.pid = getpid();
+#if defined(__x86_64__)
+    p->base.arch = AS_ARCH_X86_64;
+#elif defined(__aarch64__)
+    p->base.arch = AS_ARCH_AARCH64;
+#endif
     p->proc_fd = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (p->proc_fd < 0)
         as_fail_errno(err, AS_DENIED, "/proc is not mounted here (mount -t proc proc /proc)");

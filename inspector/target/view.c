@@ -61,6 +61,8 @@ bool as_process_view(struct as_process *p, struct as_error *err)
 
 bool as_process_alive(const struct as_process *p)
 {
+    if (p->base.kind == AS_TARGET_SELF)
+        return true;
     // Reads nothing (0 bytes) once the memory it was opened on has lost its last user, and touches no page.
     uint64_t entry;
     return pread(p->pagemap_fd, &entry, sizeof entry, 0) == sizeof entry;

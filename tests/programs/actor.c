@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void check(int ok, const char *what)
@@ -94,6 +95,14 @@ static void on_signal(int signal)
     (void)signal;
 }
 
+// A signal does not cut it short.
+static void nap(long ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) != 0)
+        check(errno == EINTR, "nanosleep");
+}
+
 static void daemonise(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -166,16 +175,20 @@ int main(int argc, char **argv)
             check(setgroups(0, NULL) == 0 && setgid(user) == 0 && setuid(user) == 0, "setuid");
         } else if (strcmp(act, "chroot") == 0) {
             check(chroot(argv[++i]) == 0 && chdir("/") == 0, "chroot");
-        } else if (strcmp(act, "block") == 0) {
-            sigset_t all;
-            sigfillset(&all);
-            sigprocmask(SIG_BLOCK, &all, NULL);
+        } else if (strcmp(act, "await") == 0) { // this signal, so many times, blocked in every thread
+            sigset_t one;
+            int got;
+            sigemptyset(&one);
+            sigaddset(&one, signal_named(argv[++i]));
+            sigprocmask(SIG_BLOCK, &one, NULL);
+            for (long n = atol(argv[++i]); n > 0; n--)
+                check(sigwait(&one, &got) == 0, "sigwait");
         } else if (strcmp(act, "handle") == 0) {
             signal(signal_named(argv[++i]), on_signal);
         } else if (strcmp(act, "ignore") == 0) {
             signal(signal_named(argv[++i]), SIG_IGN);
         } else if (strcmp(act, "nap") == 0) {
-            usleep((unsigned)atoi(argv[++i]) * 1000);
+            nap(atol(argv[++i]));
         } else if (strcmp(act, "leave") == 0) { // the main thread ends, and the process a little later
             pthread_t thread;
             check(pthread_create(&thread, NULL, naps, NULL) == 0, "pthread_create");
