@@ -11,7 +11,7 @@ SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml m
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SCRIPTS = .ci/run $(shell git ls-files scripts)
 
-.PHONY: build deps demo test soak lint bench fuzz patches-all format clean
+.PHONY: build deps demo test soak lint bench experiments fuzz patches-all format clean
 
 build: $(VENV)/built
 
@@ -63,6 +63,12 @@ patches-all:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
 	$(MAKE) --no-print-directory -C patches check PYTHON=$(abspath $(VENV))/bin/python
+
+# EXPERIMENTS: some of them; EXPERIMENT_ARGS: options, such as --repeats 5 or --max-time 8m.
+experiments:
+	scripts/install-deps build experiments
+	$(MAKE) --no-print-directory build
+	EXPERIMENT_ARGS="$(EXPERIMENT_ARGS)" scripts/experiments $(EXPERIMENTS)
 
 format:
 	clang-format -i $(C_FILES)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from arenascope.agent import find_agent
 from arenascope.doctor.elf import machine
 from arenascope.errors import ArenascopeError, Code
 
@@ -63,15 +64,12 @@ def free_port() -> str:
         return str(probe.getsockname()[1])
 
 
-@lru_cache(maxsize=1)
 def agent() -> str:
     """Where arenascope's own library is."""
-    command = [sys.executable, "-m", "arenascope", "agent-path"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    path = done.stdout.strip()
-    if done.returncode or not Path(path).is_file():
-        raise UnavailableError("arenascope's agent is not installed (`arenascope agent-path` names none)")
-    return path
+    try:
+        return str(find_agent())
+    except ArenascopeError as error:
+        raise UnavailableError(str(error)) from error
 
 
 @lru_cache

@@ -28,6 +28,7 @@ class Times:
 
     ready: float | None = None
     done: float | None = None
+    last: float | None = None  # of the sample that was taken at done
     settled: float | None = None
     usage_ready: Usage | None = None
     usage_done: Usage | None = None
@@ -72,13 +73,13 @@ def _memory(name: str, samples: Sequence[Sample], times: Times) -> Json:
     made: Json = dict.fromkeys(f"{name}_{when}" for when in ("average", "peak", "end", "settled"))
     if times.ready is None or times.done is None:
         return made
-    work = [sample for sample in samples if times.ready <= sample.time <= times.done]
+    end = times.done if times.last is None else times.last
+    work = [sample for sample in samples if times.ready <= sample.time <= end]
     mean = average(samples, name, times.ready, times.done)
     made[f"{name}_average"] = round(mean) if mean is not None else None
     made[f"{name}_peak"] = max((getattr(sample, name) for sample in work), default=None)
-    # At the end of the work: the sample taken just then, or, of one that has ended, the last there is.
-    last = min(samples, key=lambda sample: abs(sample.time - times.done), default=None)  # type: ignore[operator]
-    made[f"{name}_end"] = getattr(last, name) if last else None
+    # The sample that was taken just then; of one that ended unseen, the last there is.
+    made[f"{name}_end"] = getattr(work[-1], name) if work else None
     if times.settled is not None:
         made[f"{name}_settled"] = next(getattr(each, name) for each in samples if each.time == times.settled)
     return made

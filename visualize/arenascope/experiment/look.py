@@ -18,10 +18,10 @@ DUMP: Final = "dump.arenascope"
 LEDGER: Final = "ledger.json"
 
 
-def take(pid: int, folder: Path) -> str | None:
-    """Write the dump and the ledger of a process; why there is none, or None."""
+def take(pid: int, folder: Path, *options: str) -> str | None:
+    """Write the dump and the ledger of a process; why there is none, or None. `options` are arenadump's."""
     try:
-        run_arenadump(["dump", "-o", str(folder / DUMP), "--", str(pid)])
+        run_arenadump(["dump", *options, "-o", str(folder / DUMP), "--", str(pid)])
         summary = summarize(Dump(str(folder / DUMP)), from_dump=False)
     except ArenascopeError as error:
         return str(error)

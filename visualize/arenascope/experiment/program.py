@@ -18,6 +18,7 @@ import time
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.errors import ArenascopeError, Code
+from arenascope.experiment import witness
 from arenascope.experiment.files import create
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Event(NamedTuple):
     """Something that happened to a process."""
 
     source: str  # the process: "workload", "load"
-    kind: str  # "line", "exit"
+    kind: str  # "line", "exiting" (`release` lets it go on), "exit"
     text: str
     time: float  # time.monotonic()
 
@@ -43,16 +44,22 @@ class Event(NamedTuple):
 class Program:
     """A started process. What it prints goes to a file, and to `events` line by line."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a process is started with
         self,
         source: str,
         command: list[str],
         env: dict[str, str],
         folder: Path,
         events: queue.Queue[Event],
+        *,
+        attended: bool = False,
     ) -> None:
-        """`source` names its events, and the file in `folder` that its output is kept in."""
-        self._source, self._events = source, events
+        """`source` names its events, and the file in `folder` that its output is kept in.
+
+        `attended`: it is stopped for an "exiting" event when it is about to end.
+        """
+        self._source, self._events, self._attended = source, events, attended
+        self._released = threading.Event()
         self.begin = time.monotonic()
         try:
             self._process = subprocess.Popen(
@@ -81,12 +88,17 @@ class Program:
             self._stdin.write(text.encode())
             self._stdin.flush()
 
+    def release(self) -> None:
+        """Let it end."""
+        self._released.set()
+
     def end(self) -> None:
         """End it and its process group, and reap it. It may have ended already."""
+        self.release()
         if self.status is None:
             self._signal(signal.SIGTERM)
             self._waiter.join(GRACE)
-            self._signal(signal.SIGKILL)  # and whatever is left of its group
+            self._signal(signal.SIGKILL)
             self.reap()
         self._reader.join(GRACE)
         with contextlib.suppress(BrokenPipeError):
@@ -96,6 +108,7 @@ class Program:
         """Wait for the end of the process, whose pid is its own until then; keep its status and usage."""
         if self.status is None:
             self._waiter.join()
+            self._signal(signal.SIGKILL)  # what is left of its group, whose number is taken until it is reaped
             _, status, self.usage = os.wait4(self.pid, 0)
             self._process.returncode = self.status = os.waitstatus_to_exitcode(status)
 
@@ -104,9 +117,17 @@ class Program:
             os.killpg(self.pid, number)
 
     def _wait(self) -> None:
-        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        if self._attended:
+            witness.attend(self.pid, self._exiting)
+        else:
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        now = time.monotonic()
         self._reader.join(1)  # what it said before its end comes before it, unless a child keeps the pipe open
-        self._events.put(Event(self._source, "exit", "", time.monotonic()))
+        self._events.put(Event(self._source, "exit", "", now))
+
+    def _exiting(self) -> None:
+        self._events.put(Event(self._source, "exiting", "", time.monotonic()))
+        self._released.wait()
 
     def _read(self, path: Path) -> None:
         assert self._process.stdout  # noqa: S101 - for the type: it was asked for

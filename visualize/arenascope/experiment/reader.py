@@ -119,7 +119,8 @@ class Table:
         self._taken.add(key)
         value = self._data.get(key, default)
         if value is None:
-            self.fail(f"has no '{key}': {expected} is needed")
+            close = difflib.get_close_matches(key, self._data, 1)
+            self.fail(f"has no '{key}': {expected} is needed{f'; is it meant by {close[0]!r}?' if close else ''}")
         if not isinstance(value, kind) or isinstance(value, bool):
             self.fail(f"has '{key}', which is {_kind(value)}: {expected} is needed")
         return value

@@ -68,6 +68,7 @@ class Trial:
         command = expand_all(self._workload.command, self._values)
         self._command = [*expand_all(configuration.wrapper, self._values), *command]
         self._load: Program | None = None
+        self._looked: Json = {"ledger_missing": "the program had ended", "looked_at": None}
 
     def run(self, *, warmup: bool) -> tuple[Json, list[Sample]]:
         """Make the run; its record and samples. A warm-up neither settles nor is looked at."""
@@ -80,15 +81,17 @@ class Trial:
         }
         before, own = machine.busy(), _own()
         load_before = os.getloadavg()[0]
-        program = Program("workload", self._command, {**environment(), **self._set}, self._folder, self._events)
+        env = {**environment(), **self._set}
+        attended = self._workload.done == "exit"
+        program = Program("workload", self._command, env, self._folder, self._events, attended=attended)
         sampler = Sampler(program.pid, program.begin, self._spec.interval)
         times = figures.Times()
         try:
             sampler.start()
             self._deadline = program.begin + self._spec.timeout
             self._work(program, sampler, times)
-            if not warmup:
-                self._afterwards(program, sampler, times, record)
+            if not warmup and not times.exited:
+                self._afterwards(program, sampler, times)
         except FailedRunError as failure:
             record |= {"status": "failed", "reason": f"{failure}{self._output()}"}
         finally:
@@ -98,7 +101,7 @@ class Trial:
                     each.end()
         spent = _own() - own + sum(_cpu(each) for each in (program, self._load))
         record["metrics"] = figures.metrics(sampler, times, program, self._reported)
-        record["marks"], record["notes"] = self._marks, self._notes
+        record |= {"marks": self._marks, "notes": self._notes, **self._looked}
         record["exit"] = program.status
         record["machine"] = {"load_before": round(load_before, 2), **machine.noise(before, machine.busy(), spent)}
         record["sampling"] = {
@@ -120,19 +123,15 @@ class Trial:
         elif self._workload.load_command:
             command = expand_all(self._workload.load_command, self._values)
             self._load = Program("load", command, environment(), self._folder, self._events)
-        times.done = self._until_done(program, sampler) - program.begin
+        times.done = self._until_done(program, sampler, times) - program.begin
         if self._workload.done == "exit":
             times.exited = True
-            program.reap()
         else:
             times.usage_done = self._usage(program)
-            sampler.take(fresh=True)
+            self._end_sample(sampler, times)
 
-    def _afterwards(self, program: Program, sampler: Sampler, times: figures.Times, record: Json) -> None:
-        """What is left when the work is done, now and a while later; and where it is."""
-        record["ledger_missing"] = "the program had ended" if times.exited else None
-        if times.exited:
-            return
+    def _afterwards(self, program: Program, sampler: Sampler, times: figures.Times) -> None:
+        """What is left a while after the work was done, and where it is."""
         if self._workload.done == "line":
             program.say("\n")  # the end was seen
         self._pause(self._spec.settle, program, sampler)
@@ -143,8 +142,12 @@ class Trial:
         times.usage_settled = self._usage(program)
         sampler.stop()
         largest = max(procfs.members(program.pid), key=_resident, default=program.pid)
-        record["ledger_missing"] = look.take(largest, self._folder)
-        record["looked_at"] = largest
+        self._looked = {"ledger_missing": look.take(largest, self._folder), "looked_at": largest}
+
+    @staticmethod
+    def _end_sample(sampler: Sampler, times: figures.Times) -> None:
+        sample = sampler.take(fresh=True)
+        times.last = sample.time if sample else None
 
     def _usage(self, program: Program) -> Usage:
         return procfs.usage(procfs.members(program.pid))
@@ -168,20 +171,24 @@ class Trial:
             return time.monotonic()
         return program.begin
 
-    def _until_done(self, program: Program, sampler: Sampler) -> float:
+    def _until_done(self, program: Program, sampler: Sampler, times: figures.Times) -> float:
         """When the work was done."""
         what, kind = "to be done", self._workload.done
         pattern = None
         if self._workload.done_line is not None:
             pattern = re.compile(expand(self._workload.done_line, self._values))
+        exiting = None
         while True:
             event = self._next(what)
-            if event.kind == "exit" and event.source == "workload" and kind == "exit":
+            if event.kind == "exiting":
+                exiting = event.time
+                self._last_moment(program, sampler, times)
+            elif event.kind == "exit" and event.source == "workload" and kind == "exit":
                 program.reap()
                 if program.status:
                     raise FailedRunError(f"it {_ended(program.status)}")
-                return event.time
-            if event.kind == "exit" and event.source == "load" and self._load:
+                return exiting or event.time
+            elif event.kind == "exit" and event.source == "load" and self._load:
                 self._load.reap()
                 if self._load.status:
                     raise FailedRunError(f"its load {_ended(self._load.status)}")
@@ -189,6 +196,14 @@ class Trial:
                     return event.time
             elif self._line_with(event, pattern, program, sampler, what):
                 return event.time
+
+    def _last_moment(self, program: Program, sampler: Sampler, times: figures.Times) -> None:
+        """The program stands still before its end; its threads are gone, or going. Nothing can settle any more."""
+        self._end_sample(sampler, times)
+        # It is traced by us, so nobody else can stop it, and nothing changes that a look could miss.
+        missing = look.take(program.pid, self._folder, "--mode=live")
+        self._looked = {"ledger_missing": missing, "looked_at": program.pid}
+        program.release()
 
     def _pause(self, length: float, program: Program, sampler: Sampler) -> None:
         """Let time pass, unless the program ends; marks count from the last one anew, so that all is settled."""

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: MIT
+"""Experiments as people run them: real processes, measured, kept, interrupted, gone on with."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from tools import harness
+
+from arenascope.errors import Code
+from arenascope.experiment import available, spec
+from arenascope.experiment.table import render_list
+
+# Holds 40 MiB while it works, 24 of them to the end; says when it is ready and done, marks, and reports.
+HOLDER = """
+import sys, time
+print("ready", flush=True)
+if sys.stdin.readline() != "go\\n": sys.exit(3)
+held = bytearray(b"x") * (24 << 20)
+more = bytearray(b"x") * (16 << 20)
+print("arenascope mark full", flush=True)
+sys.stdin.readline()
+begun = time.process_time()
+while time.process_time() - begun < 0.1: pass
+del more
+print("arenascope report operations=1000 p99_ms=2.5 kind=holder", flush=True)
+print("done", flush=True)
+if sys.stdin.readline(): sys.stdin.read()
+"""
+SPEC = f"""
+title = "A holder"
+[experiment]
+repeats = 2
+warmup = 1
+settle = "100ms"
+interval = "10ms"
+timeout = "20s"
+[workload]
+command = ["{sys.executable}", "{{here}}/holder.py"]
+ready = {{ line = "^ready$" }}
+load = {{ stdin = "go\\n" }}
+done = {{ line = "^done$" }}
+[[configuration]]
+name = "plain"
+[[configuration]]
+name = "arenas-1"
+env = {{ MALLOC_ARENA_MAX = "1" }}
+"""
+MIB = 1 << 20
+
+
+def start(*arguments: object, cwd: Path | None = None, **env: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(harness.arenadump_path().resolve()), **env}
+    command = [sys.executable, "-m", "arenascope", "experiment", *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=cwd
+    )
+
+
+def run(*arguments: object, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    with start(*arguments, cwd=cwd, **env) as child:
+        out, err = child.communicate(timeout=120)
+    return subprocess.CompletedProcess(child.args, child.returncode, out, err)
+
+
+def records(results: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(results.glob("runs/[0-9]*/run.json"))]
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Path:
+    (tmp_path / "holder.py").write_text(HOLDER)
+    (tmp_path / "holder.toml").write_text(SPEC)
+    return tmp_path / "holder.toml"
+
+
+@pytest.fixture(scope="module")
+def results(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The holder's results."""
+    folder = tmp_path_factory.mktemp("holder")
+    (folder / "holder.py").write_text(HOLDER)
+    (folder / "holder.toml").write_text(SPEC)
+    done = run("run", folder / "holder.toml", "-o", folder / "results", "--no-report")
+    assert done.returncode == 0, done.stderr
+    assert "A holder" in done.stdout
+    return folder / "results"
+
+
+def test_figures_are_those_of_the_program(results: Path) -> None:
+    made = records(results)
+    assert [record["warmup"] for record in made] == [True] * 2 + [False] * 4
+    for record in made[2:]:
+        metrics = record["metrics"]
+        assert record["status"] == "ok"
+        assert 40 <= metrics["rss_peak"] / MIB < 80
+        assert 15 < (metrics["rss_peak"] - metrics["rss_settled"]) / MIB < 18, "the 16 MiB that it dropped"
+        assert metrics["rss_settled"] <= metrics["rss_average"] <= metrics["rss_peak"]
+        assert metrics["pss_end"] <= metrics["rss_end"]
+        assert 0.08 <= metrics["cpu"] < 2
+        assert metrics["cpu"] == pytest.approx(metrics["cpu_user"] + metrics["cpu_system"])
+        assert metrics["minor_faults"] * os.sysconf("SC_PAGE_SIZE") >= 30 * MIB
+        assert metrics["throughput"] == pytest.approx(1000 / metrics["wall"])
+        assert (metrics["p99_ms"], record["notes"]) == (2.5, {"kind": "holder"})
+        (mark,) = record["marks"]
+        assert mark["name"] == "full"
+        assert 40 <= mark["rss"] / MIB < 80
+        assert 0 <= record["machine"]["others_cpu"] <= 1
+
+
+def test_the_ledger_explains_what_was_measured(results: Path) -> None:
+    for record in records(results)[2:]:
+        folder = results / "runs" / f"{record['number']:04}-{record['configuration']}"
+        ledger = json.loads((folder / "ledger.json").read_text())
+        assert sum(ledger["ledger"].values()) == ledger["kernel"]["rss"]
+        assert ledger["kernel"]["rss"] == pytest.approx(record["metrics"]["rss_settled"], abs=MIB)
+        assert ledger["ledger"]["mmapped_in_use"] >= 24 * MIB
+        tunables = ledger["tunables"]
+        assert tunables["arena_max"] == (1 if record["configuration"] == "arenas-1" else 0)
+
+
+def test_results_are_private_and_tabular(results: Path) -> None:
+    for path in results.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+    rows = list(csv.DictReader((results / "runs.csv").open()))
+    assert [row["configuration"] for row in rows] == [record["configuration"] for record in records(results)]
+    assert int(rows[2]["rss_peak"]) == records(results)[2]["metrics"]["rss_peak"]
+    samples = list(csv.DictReader(next(results.glob("runs/0002-*/samples.csv")).open()))
+    times = [float(sample["time"]) for sample in samples]
+    assert times == sorted(times)
+    assert len(times) > 5
+
+
+def test_the_analysis_as_json(results: Path) -> None:
+    done = run("report", results, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["memory"] == "rss_average"
+    assert {each["name"]: each["runs"] for each in told["configurations"]} == {"plain": 2, "arenas-1": 2}
+    assert told["runs"] == {"made": 6, "planned": 6}
+    assert told["verdict"]["lead"].startswith("No recommendation: fewer than 4 runs")
+    assert not any(each["apart"] for pairs in told["differences"].values() for each in pairs)
+
+
+def test_settings_of_our_own_environment_reach_no_run(
+    arenadump: harness.Arenadump, holder: Path, tmp_path: Path
+) -> None:
+    done = run("run", holder, "-o", tmp_path / "r", "--repeats", 1, "--warmup", 0, "--no-report", MALLOC_ARENA_MAX="7")
+    assert done.returncode == 0, done.stderr
+    ledgers = [json.loads(path.read_text()) for path in tmp_path.glob("r/runs/*/ledger.json")]
+    assert sorted(ledger["tunables"]["arena_max"] for ledger in ledgers) == [0, 1]
+
+
+def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
+    arenadump: harness.Arenadump, holder: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "r"
+    with start("run", holder, "-o", results) as child:
+        assert child.stderr
+        for _ in range(3):
+            child.stderr.readline()  # a line for each run
+        time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=60)
+    assert child.returncode == 128 + signal.SIGINT
+    assert f"arenascope experiment run --resume {results}" in err
+    before = {path: path.stat().st_mtime_ns for path in results.glob("runs/*/run.json")}
+    assert 3 <= len(before) < 6
+    assert not list(results.glob("runs/.*")), "nothing is left of the run under way"
+    assert not _running(tmp_path / "holder.py")
+    done = run("run", "--resume", results)
+    assert done.returncode == 0, done.stderr
+    after = {path: path.stat().st_mtime_ns for path in results.glob("runs/*/run.json")}
+    assert len(after) == 6
+    assert before.items() <= after.items(), "what was done stays as it is"
+    assert (results / "report.html").exists()
+
+
+def test_the_time_may_be_up(arenadump: harness.Arenadump, holder: Path, tmp_path: Path) -> None:
+    done = run("run", holder, "-o", tmp_path / "r", "--max-time", "1s", "--repeats", 30, "--no-report")
+    assert done.returncode == 0
+    assert re.search(r"The time is up, \d+ runs short", done.stderr)
+    assert 1 <= len(records(tmp_path / "r")) < 62
+
+
+def test_a_run_that_fails_is_kept_with_its_output(arenadump: harness.Arenadump, holder: Path, tmp_path: Path) -> None:
+    holder.write_text(SPEC.replace("warmup = 1", "warmup = 0") + '[[configuration]]\nname = "bad"\nenv = { BAD = "1" }')
+    (tmp_path / "holder.py").write_text("import os\nif 'BAD' in os.environ: print('alas'); exit(7)\n" + HOLDER)
+    done = run("run", holder, "-o", tmp_path / "r", "--no-report")
+    assert done.returncode == Code.INTERNAL
+    assert "2 of 6 runs failed" in done.stderr
+    failed = [record for record in records(tmp_path / "r") if record["status"] != "ok"]
+    assert {record["configuration"] for record in failed} == {"bad"}
+    assert "it ended with exit code 7 when it was to be ready" in failed[0]["reason"]
+    assert "alas" in failed[0]["reason"]
+    assert next(tmp_path.glob("r/runs/*-bad/workload.txt")).read_text() == "alas\n"
+    (tmp_path / "holder.py").write_text(HOLDER)
+    assert run("run", "--resume", tmp_path / "r", "--no-report").returncode == 0, "failed runs stay as they are"
+    assert [record["status"] for record in records(tmp_path / "r")].count("failed") == 2
+    assert run("run", "--resume", tmp_path / "r", "--retry", "--no-report").returncode == 0
+    assert {record["status"] for record in records(tmp_path / "r")} == {"ok"}
+
+
+def test_one_that_hangs_is_ended_with_its_children(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    script = f"sleep 987 & trap '' TERM; touch {tmp_path}/up; while :; do sleep 0.1; done"
+    done = run(
+        *("run", "-o", tmp_path / "r", "--matrix", "arenas", "--only", "plain", "--repeats", 1, "--warmup", 0),
+        *("--timeout", "1s", "--no-report", "--", "sh", "-c", script),
+    )
+    assert done.returncode == Code.INTERNAL
+    assert (tmp_path / "up").exists()
+    (record,) = records(tmp_path / "r")
+    assert record["reason"].startswith("it was given 1 s, and took longer to be done")
+    assert not _running(Path("987"))
+
+
+def test_somebodys_own_command_under_the_standard_matrix(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    work = "held = [bytearray(1000) for _ in range(9000)]; sum(range(10**6))"
+    done = run(
+        *("run", "--matrix", "standard", "--repeats", 1, "--warmup", 0, "--no-report", "-o", tmp_path / "r"),
+        *("--", sys.executable, "-c", work),
+    )
+    assert done.returncode == 0, done.stderr
+    made = {record["configuration"]: record for record in records(tmp_path / "r")}
+    for name in ("plain", "arenas-1", "arenas-2", "arenas-4", "thresholds", "no-tcache"):
+        assert made[name]["status"] == "ok"
+    for record in made.values():
+        metrics = record["metrics"]
+        assert metrics["rss_peak"] > 9 * MIB
+        assert metrics["cpu"] > 0.01
+        assert metrics["rss_settled"] is None, "it ended: there is nothing left to settle"
+    # The last moment of its life was seen: what it held to the end is in the ledger.
+    ledgers = {path.parent.name: json.loads(path.read_text()) for path in tmp_path.glob("r/runs/*/ledger.json")}
+    assert len(ledgers) == len(made)
+    plain = next(ledger for name, ledger in ledgers.items() if name.endswith("-plain"))
+    assert sum(plain["ledger"].values()) == plain["kernel"]["rss"]
+    assert plain["kernel"]["rss"] == pytest.approx(made["plain"]["metrics"]["rss_end"], abs=MIB)
+    missing = set(spec.matrices()["standard"]) - set(made)
+    for name in missing:
+        assert f"{name}: not available here: " in done.stderr
+
+
+def test_a_preload_that_does_not_take_is_no_result(arenadump: harness.Arenadump, holder: Path, tmp_path: Path) -> None:
+    # A program that removes the variable and starts itself anew is not in the configuration that it is said to be in.
+    again = (
+        "import os, sys\nif os.environ.pop('LD_PRELOAD', None): os.execv(sys.executable, [sys.executable, *sys.argv])\n"
+    )
+    (tmp_path / "holder.py").write_text(again + HOLDER)
+    holder.write_text(SPEC + '[[configuration]]\nname = "loaded"\npreload = ["libdl.so.2", "libutil.so.1"]')
+    done = run("run", holder, "--only", "loaded", "--repeats", 1, "--warmup", 0, "-o", tmp_path / "r", "--no-report")
+    assert done.returncode != 0
+    (record,) = records(tmp_path / "r")
+    assert record["status"] == "failed"
+    assert "was preloaded, but is not in the process" in record["reason"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ([], Code.USAGE, "name an experiment"),
+        (["nonesuch"], Code.NO_TARGET, "neither a file nor an experiment"),
+        (["cycles", "--", "true"], Code.USAGE, "both a spec"),
+        (["--matrix", "nonesuch", "--", "true"], Code.USAGE, "there is no matrix 'nonesuch'; there are"),
+        (["cycles", "--only", "nonesuch"], Code.USAGE, "there is no configuration 'nonesuch'"),
+        (["cycles", "--set", "peek=1"], Code.USAGE, "this workload's parameters are: threads, peak_mib, cycles"),
+        (["cycles", "--settle", "5"], Code.BAD_INPUT, "settle = '5', which is no time"),
+        (["cycles", "--max-time", "5"], Code.USAGE, "--max-time 5 is no time"),
+        (["cycles", "--retry"], Code.USAGE, "--retry needs --resume"),
+        (["--resume", "/nonexistent"], Code.NO_TARGET, "holds no experiment.json"),
+        (["cycles", "--resume", "/nonexistent"], Code.USAGE, "--resume goes on with what was planned"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: list[str], code: Code, says: str, tmp_path: Path) -> None:
+    done = run("run", *arguments, cwd=tmp_path)
+    assert (done.returncode, says in done.stderr) == (code, True), done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_results_are_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "precious").touch()
+    done = run("run", "-o", tmp_path / "r", "--matrix", "arenas", "--", "true")
+    assert done.returncode == Code.IO
+    assert "is there already" in done.stderr
+    assert [path.name for path in (tmp_path / "r").iterdir()] == ["precious"]
+
+
+def test_what_is_not_here_is_refused_plainly(holder: Path, tmp_path: Path) -> None:
+    holder.write_text(SPEC + '[[configuration]]\nname = "far"\npreload = ["libnonesuch.so.3"]\nget = "apt-get it"')
+    done = run("run", holder, "--only", "plain,far", "-o", tmp_path / "r")
+    assert done.returncode == Code.UNSUPPORTED
+    assert "far: not available here: libnonesuch.so.3 is not installed; apt-get it" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", spec.shipped())
+def test_the_smoke_size_of_every_shipped_workload(name: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    path = spec.shipped()[name]
+    read = spec.parse(spec.load(path), str(path), path.parent)
+    missing = available.missing_for_workload(read)
+    if missing:
+        pytest.skip(missing)
+    done = run("run", name, "--smoke", "--only", "plain,arenas-1", "-o", tmp_path / "r", "--no-report")
+    assert done.returncode == 0, done.stderr
+    made = records(tmp_path / "r")
+    assert len(made) == 2
+    for record in made:
+        assert record["metrics"]["throughput"] > 0
+        assert record["metrics"]["rss_settled"] > 0
+        assert record["ledger_missing"] is None
+    ledgers = [json.loads(path.read_text()) for path in tmp_path.glob("r/runs/*/ledger.json")]
+    assert [ledger["allocator"]["malloc"] for ledger in ledgers] == ["glibc"] * 2, "plain is glibc's malloc"
+    assert sorted(ledger["tunables"]["arena_max"] for ledger in ledgers) == [0, 1]
+
+
+def test_list_says_what_there_is() -> None:
+    done = run("list", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [each["name"] for each in told["experiments"]] == list(spec.shipped())
+    shown = Console(width=200)
+    with shown.capture() as text:
+        shown.print(render_list(told))
+    for each in [*told["experiments"], *told["configurations"]]:
+        assert each["name"] in text.get()
+
+
+def _running(word: Path) -> bool:
+    """Whether a process has this word in its command line."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(word).encode() in path.read_bytes().split(b"\0"):
+                return True
+        except OSError:
+            continue
+    return False
