@@ -72,7 +72,7 @@ LOOKS: Final = {
 }
 
 INK: Final = {True: "#00000099", False: "#ffffffd9"}  # of a letter on a bright colour, and on a dark one
-BRIGHT: Final = 110
+BRIGHT: Final = 125
 
 
 def bright(colour: str) -> bool:

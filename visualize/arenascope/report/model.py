@@ -10,7 +10,7 @@ from markupsafe import Markup
 from arenascope import __version__
 from arenascope.errors import ArenascopeError, Code
 from arenascope.report import charts, figures, tables
-from arenascope.report.colours import BACKGROUND, LOOKS
+from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
 from arenascope.report.compare import changes
 from arenascope.report.facts import Facts
 from arenascope.report.pages import Block, map_blocks
@@ -86,6 +86,8 @@ def build(looks: Sequence[Look]) -> Page:
         "pageSize": page_size,
         "total": laid.total,
         "background": BACKGROUND,
+        "inks": {int(bright): ink for bright, ink in INK.items()},
+        "bright": BRIGHT,
         "looks": {int(colour): look._asdict() for colour, look in LOOKS.items()},
         "arenas": [{"name": names[address], "threads": _threads_at(facts, address)} for address in laid.arenas],
         "idle": [laid.arenas.index(address_of(arena)) for arena in (*now.unattached, *now.nearly_empty)],

@@ -191,7 +191,7 @@ export class View {
     context.textBaseline = "middle";
     for (const [colour, look] of Object.entries(told.looks)) {
       const [r, g, b] = this.palette[colour];
-      context.fillStyle = 0.299 * r + 0.587 * g + 0.114 * b > 110 ? "rgb(0 0 0 / .62)" : "rgb(255 255 255 / .85)";
+      context.fillStyle = told.inks[0.299 * r + 0.587 * g + 0.114 * b > told.bright ? 1 : 0];
       context.fillText(look.letter, (Number(colour) + 0.5) * side, size + 1);
     }
   }
