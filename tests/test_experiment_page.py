@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""What is made of results: the verdict, the table and the page, of runs whose figures are chosen here."""
+
+from __future__ import annotations
+
+import html
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_fixtures import browser
+from rich.console import Console
+
+from arenascope.errors import ArenascopeError, Code
+from arenascope.experiment import spec
+from arenascope.experiment.analysis import Analysis, analyse, as_values
+from arenascope.experiment.page import render as render_page
+from arenascope.experiment.sampler import Sample
+from arenascope.experiment.store import Store
+from arenascope.experiment.table import render as render_table
+from arenascope.experiment.verdict import verdict
+
+MIB = 1 << 20
+MATRIX = ("plain", "arenas-1", "arenas-2", "no-tcache")
+
+
+def made(
+    folder: Path,
+    figures: dict[str, tuple[float, float] | None],
+    *,
+    repeats: int = 7,
+    hostile: str = "",
+    **changed: Any,
+) -> Store:
+    """Results in which a configuration has about these MiB and seconds; None: its runs fail."""
+    data = spec.inline(
+        {
+            "name": "made",
+            "title": f"Made up {hostile}",
+            "experiment": {"repeats": repeats, "warmup": 0, **changed},
+            "parameters": {"size": f"1 {hostile}"},
+            "workload": {"command": ["true", hostile]},
+            "configuration": [{"name": name, "says": hostile, "env": {"A": hostile}} for name in figures],
+        }
+    )
+    store = Store.create(folder, data, Path(), {"far": f"it is not here {hostile}"})
+    rng = random.Random(1)
+    for planned in store.plan:
+        chosen = figures[planned.configuration]
+        record: dict[str, Any] = {
+            "status": "ok" if chosen else "failed",
+            "reason": None if chosen else f"it ended with exit code 1 {hostile}",
+            "metrics": {"cpu": None, "rss_average": None},
+            "marks": [],
+            "notes": {},
+            "sampling": {"processes": 1},
+            "machine": {"others_cpu": 0.01, "noisy": False},
+            "took": 1.0,
+        }
+        samples = []
+        if chosen:
+            held, cpu = (each * rng.uniform(0.98, 1.02) for each in chosen)
+            record["metrics"] = {"cpu": cpu, "rss_average": round(held * MIB), "wall": 1.0, "minor_faults": 100}
+            record["marks"] = [{"name": name, "rss": round(held * MIB), "pss": 0} for name in ("full", "empty")]
+            samples = [Sample(at / 10, round(held * MIB), 0, 0, 0, 1) for at in range(11)]
+        store.keep(planned, store.begin(planned), record, samples)
+    return store
+
+
+def judged(folder: Path, **figures: tuple[float, float] | None) -> Analysis:
+    names = dict(zip(figures, figures.values()))
+    return analyse(made(folder, {name.replace("_", "-"): each for name, each in names.items()}))
+
+
+def test_a_clear_winner_is_recommended(tmp_path: Path) -> None:
+    analysis = judged(tmp_path / "r", plain=(100, 1), small=(50, 1), large=(120, 0.99))
+    assert analysis.front == ["small"]
+    lead = verdict(analysis).lead
+    assert re.match(r"Take small: memory on average -5\d % \(-5\d to -4\d\), CPU as plain, as far as can be told", lead)
+
+
+def test_a_price_is_named_and_left_to_the_reader(tmp_path: Path) -> None:
+    analysis = judged(tmp_path / "r", plain=(100, 1), small=(50, 1.5), worse=(110, 1.6))
+    assert analysis.front == ["plain", "small"]
+    lead = verdict(analysis).lead
+    assert lead.startswith("No single recommendation: least memory with small (memory on average -5")
+    assert "between plain and small" in lead
+    assert "CPU +5" in lead
+
+
+def test_what_cannot_be_told_apart_is_not_recommended(tmp_path: Path) -> None:
+    analysis = judged(tmp_path / "r", plain=(100, 1), same=(99.9, 1))
+    assert verdict(analysis).lead == "Keep plain: nothing can be told to need less memory on average."
+    assert analysis.alike(analysis.memory) == [("plain", "same")]
+
+
+def test_too_few_runs_are_no_ground(tmp_path: Path) -> None:
+    analysis = analyse(made(tmp_path / "r", {"plain": (100, 1), "small": (10, 1)}, repeats=3))
+    told = verdict(analysis)
+    assert told.lead.startswith("No recommendation: fewer than 4 runs")
+    assert told.findings == []
+
+
+def test_failed_runs_are_named_and_left_out(tmp_path: Path) -> None:
+    store = made(tmp_path / "r", {"plain": (100, 1), "bad": None, "small": (50, 1)})
+    analysis = analyse(store)
+    told = verdict(analysis)
+    assert "Failed runs, left out: bad (7)." in told.caveats
+    assert analysis.row("bad").runs == 0
+    assert "bad" not in analysis.front
+    page = render_page(analysis, store, {})
+    assert "failed: it ended with exit code 1" in page
+    with pytest.raises(ArenascopeError) as caught:
+        analyse(made(tmp_path / "all", {"plain": None, "bad": None}))
+    assert caught.value.code == Code.NO_TARGET
+    assert "the first failed: it ended with exit code 1" in str(caught.value)
+
+
+def test_results_that_are_not_complete_are_analysed_and_said_so(tmp_path: Path) -> None:
+    store = made(tmp_path / "r", {"plain": (100, 1), "small": (50, 1)})
+    for planned in store.plan[-3:]:
+        (store.run_folder(planned) / "run.json").unlink()
+    analysis = analyse(store)
+    assert (analysis.made, analysis.planned) == (11, 14)
+    assert "Not complete: 3 runs of 14 are still to be made." in verdict(analysis).caveats
+
+
+def test_several_processes_are_compared_by_pss(tmp_path: Path) -> None:
+    store = made(tmp_path / "r", {"plain": (100, 1), "small": (50, 1)})
+    for planned in store.plan:
+        path = store.run_folder(planned) / "run.json"
+        record = json.loads(path.read_text())
+        record["sampling"]["processes"] = 3
+        record["metrics"]["pss_average"] = record["metrics"].pop("rss_average") // 2
+        path.write_text(json.dumps(record))
+    analysis = analyse(Store(store.folder))
+    assert analysis.memory == "pss_average"
+    assert 20 * MIB < analysis.row("small").estimates["pss_average"].median < 30 * MIB
+
+
+def test_json_says_what_the_page_says(tmp_path: Path) -> None:
+    analysis = judged(tmp_path / "r", plain=(100, 1), small=(50, 1.5))
+    told = json.loads(json.dumps(as_values(analysis)))
+    assert told["front"] == ["plain", "small"]
+    assert told["verdict"]["lead"] == verdict(analysis).lead
+    pairs = {(each["a"], each["b"]): each for each in told["differences"]["rss_average"]}
+    assert pairs["plain", "small"]["apart"]
+    assert pairs["plain", "small"]["median"] == -pairs["small", "plain"]["median"]
+
+
+def test_the_table_fits_a_terminal(tmp_path: Path) -> None:
+    console = Console(width=120)
+    with console.capture() as shown:
+        console.print(render_table(judged(tmp_path / "r", plain=(100, 1), small=(50, 1.5))))
+    text = shown.get()
+    assert "…" not in text
+    for word in ("plain *", "small *", "average", "MiB", "far: not available here: it is not here", "full"):
+        assert word in text
+
+
+@pytest.mark.parametrize("broken", ["{", "[]", '{"schema": "other/1"}', '{"schema": "arenascope.experiment/1"}'])
+def test_results_that_are_none_are_refused(broken: str, tmp_path: Path) -> None:
+    (tmp_path / "experiment.json").write_text(broken)
+    with pytest.raises(ArenascopeError) as caught:
+        Store(tmp_path)
+    assert caught.value.code == Code.BAD_INPUT
+
+
+def test_the_page_is_complete_and_lets_nothing_in(tmp_path: Path) -> None:
+    hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m"
+    store = made(tmp_path / "r", {"plain": (100, 1), "small": (50, 1), "bad": None}, hostile=hostile)
+    page = render_page(analyse(store), store, {0: "runs/0000-plain/map.html"})
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "default-src 'none'; style-src 'sha256-" in html.unescape(page)
+    assert "://" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", page)
+    assert 'href="runs/0000-plain/map.html"' in page
+    for title in ("Memory over time", "What it costs", "Figures", "At points of the work", "All runs"):
+        assert f">{title}</h2>" in page
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    store = made(folder / "r", {"plain": (100, 1), "small": (50, 1.5), "bad": None})
+    (folder / "page.html").write_text(render_page(analyse(store), store, {}), encoding="utf-8")
+    return folder / "page.html"
+
+
+@pytest.mark.slow
+def test_the_page_in_a_browser(browser: Any, page_file: Path) -> None:
+    page = browser.new_page(viewport={"width": 1200, "height": 900})
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(page_file.as_uri())
+    assert page.evaluate("getComputedStyle(document.querySelector('.interval')).display") == "block"
+    assert page.locator("svg.chart").count() == 3
+    for width in (1200, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert said == [], "the policy lets the page's own style in"
+    assert asked == [page_file.as_uri()]
+    page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Any, page_file: Path, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python")
+    context = browser.new_context(color_scheme=scheme, bypass_csp=True)
+    page = context.new_page()
+    page.goto(page_file.as_uri())
+    page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    violations = page.evaluate("axe.run().then(found => found.violations)")
+    assert [(each["id"], [node["html"][:120] for node in each["nodes"]][:4]) for each in violations] == []
+    context.close()
