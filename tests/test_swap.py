@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""The page map when memory is short: what is swapped out is told, and stays there."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import fetched
+from tools import debian, harness, kernel
+from tools.pressure import LARGE, SUITES, Look, Scenario, allowed, check, chunks_of, own_pages, pressed
+
+from arenascope import format as fmt
+from arenascope.dump import Dump
+
+CAP_SYS_NICE, PR_CAPBSET_DROP = 23, 24
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def libc(request: pytest.FixtureRequest) -> debian.Libc:
+    return fetched(request.param, "amd64")
+
+
+@pytest.fixture(scope="module")
+def swap() -> Iterator[None]:
+    """A swap file, for as long as this module's tests run."""
+    directory = harness.ROOT / ".cache"
+    directory.mkdir(exist_ok=True)
+    with allowed(kernel.swap_file(directory, 512)):
+        yield
+
+
+def page_out(pid: int) -> None:
+    kernel.advise(pid, [(m.start, m.end) for m in own_pages(pid)], kernel.MADV_PAGEOUT)
+
+
+def page_out_by_halves(pid: int) -> None:
+    """Every other 28 KiB: the holes fall differently into every window that is read."""
+    step = 7 * kernel.PAGE
+    spans = [(at, min(at + step, m.end)) for m in own_pages(pid) for at in range(m.start, m.end, 2 * step)]
+    kernel.advise(pid, spans, kernel.MADV_PAGEOUT)
+
+
+SWAPPED = [
+    Scenario("swapped", press=page_out),
+    Scenario("swapped-by-halves", LARGE, press=page_out_by_halves),
+    Scenario("swapped-perturbed", tunables="glibc.malloc.perturb=165", press=page_out_by_halves),
+    # Pages that the program gave away and nobody took yet: under pressure they are dropped and not swapped.
+    Scenario("given-away-and-taken", then="advise 8", press=page_out),
+]
+
+
+@pytest.mark.usefixtures("swap")
+@pytest.mark.parametrize("scenario", SWAPPED, ids=str)
+def test_swap(
+    scenario: Scenario, libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    with pressed(scenario, libc, churn_program, arenadump, tmp_path) as (_, p):
+        check(p)
+        look = p.looks["freeze"]
+        assert kernel.total(look.before.mappings, "Swap") > 1 << 20
+        assert look.dump.totals["ledger"]["swapped_in_use"] > 1 << 20
+
+
+def drop_sys_nice() -> None:
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_NICE, 0, 0, 0)
+
+
+@pytest.mark.usefixtures("swap")
+def test_without_the_right_to_send_pages_back(
+    libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    """The numbers are exact all the same, and how much came back is said, to the byte."""
+    scenario = Scenario("swapped", press=page_out)
+    with pressed(scenario, libc, churn_program, arenadump, tmp_path) as (churn, p):
+        look = Look(arenadump, churn.pid, tmp_path / "dump", "freeze", preexec_fn=drop_sys_nice)
+        assert look.in_use == p.looks["freeze"].in_use
+        came_back = kernel.total(look.before.mappings, "Swap") - kernel.total(look.after.mappings, "Swap")
+        assert came_back > 0
+        notes = [look.dump.string(w["text"]) for w in look.dump.warnings]
+        assert len([n for n in notes if "swapped out" in n]) == 1, notes
+
+
+@pytest.mark.usefixtures("swap")
+def test_cgroup_that_is_too_small(
+    libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    """What is read from swap counts against the target's limit: at worst the clone is killed, never the target."""
+    try:
+        group = kernel.Cgroup(f"arenascope-test-{os.getpid()}")
+    except kernel.NotAllowedError as reason:
+        pytest.xfail(f"this machine does not allow it: {reason}")
+    with group, harness.Churn(harness.under(libc, churn_program, *LARGE)) as churn:
+        group.squeeze(churn.pid, 96 << 20)
+        baseline = Look(arenadump, churn.pid, tmp_path / "baseline", "auto").in_use
+        churn.ask("go")
+        for size in (64, 48, 32):
+            group.squeeze(churn.pid, size << 20)
+        looks = 0
+        for attempt in range(8):
+            done = arenadump.run("dump", "--chunks", "-o", tmp_path / f"{attempt}", churn.pid)
+            held = set(churn.held())  # it lives
+            if done.returncode == 7:
+                assert "short of memory" in done.stderr
+                continue
+            assert done.returncode == 0, done.stderr
+            dump = Dump(tmp_path / f"{attempt}")
+            assert dump.meta["mode"] == fmt.Mode.SNAPSHOT
+            assert dump.meta["torn_chunks"] == 0
+            assert int(dump.meta["swap"]) > 4 << 20
+            # The kernel may take pages between its own counts, smaps and pagemap: then no answer passes for exact.
+            rows = sum(int(dump.totals["ledger"][row]) for row in fmt.LEDGER_ROWS)
+            assert rows == dump.meta["rss"] or not dump.meta["flags"] & fmt.MetaFlag.EXACT
+            in_use = chunks_of(dump, fmt.ChunkClass.IN_USE)
+            assert held - in_use == set()
+            assert in_use - held - baseline == set()
+            looks += 1
+            if looks == 3:
+                break
+        assert looks > 0

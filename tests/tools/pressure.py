@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""A program under pressure, what the kernel says of each of its pages, and whether a dump says the same.
+
+What a machine does not allow (swap, huge pages, cgroups: see docs/ledger.md, "Under pressure") is an expected failure
+that gives the kernel's own refusal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from arenascope import format as fmt
+from arenascope.dump import Dump
+
+from . import debian, harness, kernel
+
+SUITES = ("bullseye", "bookworm", "forky")  # 2.31, 2.36, 2.43: three generations of malloc's structures
+MODES = ("freeze", "snapshot")
+LARGE = ("--slots", "16384", "--operations", "60000")
+
+
+@contextlib.contextmanager
+def allowed(context: contextlib.AbstractContextManager[object]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(context)
+        except kernel.NotAllowedError as reason:
+            pytest.xfail(f"this machine does not allow it: {reason}")
+        yield
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    options: tuple[str, ...] = ()
+    tunables: str = ""
+    first: str = ""  # a command before the scenario runs
+    then: str = ""  # and one after it
+    machine: Callable[[], contextlib.AbstractContextManager[object]] = (
+        contextlib.nullcontext
+    )  # what the machine is like meanwhile
+    press: Callable[[int], object] = kernel.smaps  # what is done to the process from outside: nothing
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def own_pages(pid: int) -> list[kernel.Mapping]:
+    return [m for m in kernel.smaps(pid) if m.anonymous and m.writable and m.counts["Rss"] > 0]
+
+
+def chunks_of(dump: Dump, kind: fmt.ChunkClass) -> set[int]:
+    """The addresses of all chunks of a class."""
+    found: set[int] = set()
+    for heap in range(len(dump.heaps)):
+        chunks = dump.heap_chunks(heap)
+        found.update(chunks.addresses[chunks.classes == kind].tolist())
+    return found
+
+
+class Look:
+    """One dump of a parked program, and what the kernel said of it before and after."""
+
+    def __init__(self, arenadump: harness.Arenadump, pid: int, path: Path, mode: str, **options: object) -> None:
+        kernel.settle()
+        self.before = kernel.Pages.of(pid)
+        arenadump.check("dump", "--chunks", "--mode", mode, "-o", path, pid, **options)
+        self.after = kernel.Pages.of(pid)
+        self.dump = Dump(path)
+
+    @property
+    def strays(self) -> int:
+        """How many pages that were swapped out before are not so in the dump, or after it."""
+        before, after = (kernel.total(p.mappings, "Swap") for p in (self.before, self.after))
+        return (before - min(after, int(self.dump.meta["swap"]))) // kernel.PAGE
+
+    @property
+    def warnings(self) -> list[str]:
+        """All but notes."""
+        return [self.dump.string(w["text"]) for w in self.dump.warnings if w["code"] != fmt.WarningCode.NOTE]
+
+    @property
+    def in_use(self) -> set[int]:
+        return chunks_of(self.dump, fmt.ChunkClass.IN_USE)
+
+    def spans(self) -> Iterator[tuple[int, int, NDArray[np.void]]]:
+        """Each heap's whole pages, and the dump's records of them."""
+        for heap, record in enumerate(self.dump.heaps):
+            pages = self.dump.heap_pages(heap)
+            start = int(record["start"]) // kernel.PAGE * kernel.PAGE
+            yield start, start + len(pages) * kernel.PAGE, pages
+
+    def check_pages(self) -> None:
+        for start, end, pages in self.spans():
+            said = pages["residency"] & ~np.uint8(kernel.HUGE_MAPPED)
+            assert said.tolist() == self.before[start, end].tolist(), f"{start:#x}-{end:#x}"
+
+    def check_huge(self) -> None:
+        """Of mappings that are all malloc's, the records count as much in huge pages as smaps."""
+        huge: dict[int, int] = {}
+        covered: dict[int, int] = {}
+        for start, end, pages in self.spans():
+            for m in self.before.mappings:
+                first, last = max(start, m.start), min(end, m.end)
+                if first < last:
+                    part = pages["residency"][(first - start) // kernel.PAGE : (last - start) // kernel.PAGE]
+                    there = part & (kernel.HUGE_MAPPED | kernel.PRESENT) == kernel.HUGE_MAPPED | kernel.PRESENT
+                    huge[m.start] = huge.get(m.start, 0) + int(there.sum()) * kernel.PAGE
+                    covered[m.start] = covered.get(m.start, 0) + last - first
+        for m in self.before.mappings:
+            if covered.get(m.start) == m.end - m.start and m.counts["KernelPageSize"] == kernel.PAGE:
+                assert huge[m.start] == m.counts["AnonHugePages"], m
+
+    def check_sums(self) -> None:
+        ledger = self.dump.totals["ledger"]
+        rows = {row: int(ledger[row]) for row in fmt.LEDGER_ROWS}
+        assert rows["unknown"] == 0
+        assert sum(rows.values()) == int(self.dump.meta["rss"]) == kernel.total(self.before.mappings, "Rss")
+        assert int(self.dump.meta["swap"]) == kernel.total(self.before.mappings, "Swap")
+        swapped = sum(int((self.before[start, end] == kernel.SWAPPED).sum()) for start, end, _ in self.spans())
+        # The last page of a heap need not be all malloc's.
+        rest = swapped * kernel.PAGE - int(ledger["swapped_in_use"]) - int(ledger["swapped_free"])
+        assert 0 <= rest < kernel.PAGE * max(1, len(self.dump.heaps))
+        listed = {int(m["start"]): (int(m["rss"]), int(m["swap"]), int(m["hugetlb"])) for m in self.dump.mappings}
+        assert listed == {
+            m.start: (m.counts["Rss"], m.counts["Swap"], m.counts["Private_Hugetlb"] + m.counts["Shared_Hugetlb"])
+            for m in self.before.mappings
+        }
+
+    def check_heaps_harmless(self) -> None:
+        for start, end, _ in self.spans():
+            changed = np.flatnonzero(self.after[start, end] != self.before[start, end])
+            assert changed.tolist() == [], f"pages of {start:#x}-{end:#x}"
+
+    def check_harmless(self) -> None:
+        self.check_heaps_harmless()
+        for name in ("Rss", "Swap", "AnonHugePages", "Private_Hugetlb"):
+            before, after = ({m.start: m.counts[name] for m in p.mappings} for p in (self.before, self.after))
+            assert after == before, name
+        for start, pages in self.before.pages.items():
+            assert self.after.pages[start].tolist() == pages.tolist(), f"mapping {start:#x}"
+
+
+def take(arenadump: harness.Arenadump, pid: int, path: Path, mode: str) -> Look:
+    """A look. A page that another processor has at hand the kernel does not send to swap again: it may take several."""
+    for _attempt in range(5):
+        look = Look(arenadump, pid, path, mode)
+        if not 0 < look.strays <= 4:
+            break
+    return look
+
+
+@dataclass
+class Pressed:
+    """A program under pressure, parked, looked at in each mode."""
+
+    looks: dict[str, Look]
+    baseline: set[int]
+    held: set[int]
+
+
+@contextlib.contextmanager
+def pressed(
+    scenario: Scenario, libc: debian.Libc, program: Path, arenadump: harness.Arenadump, directory: Path
+) -> Iterator[tuple[harness.Churn, Pressed]]:
+    command = harness.under(libc, program, *scenario.options)
+    with allowed(scenario.machine()), harness.Churn(command, tunables=scenario.tunables) as churn:
+        if scenario.first:
+            churn.ask(scenario.first)
+        baseline = Look(arenadump, churn.pid, directory / "baseline", "freeze").in_use
+        churn.ask("go")
+        if scenario.then:
+            churn.ask(scenario.then)
+        try:
+            scenario.press(churn.pid)
+        except kernel.NotAllowedError as reason:
+            pytest.xfail(f"this machine does not allow it: {reason}")
+        # The first look brings back what is not malloc's: the page of the command line, to read it; and, as any signal
+        # would, the pages in which threads that stood still and run on keep their restartable sequences.
+        if kernel.total(kernel.smaps(churn.pid), "Swap") > 0:
+            first = take(arenadump, churn.pid, directory / "first", "freeze")
+            first.check_pages()
+            first.check_heaps_harmless()
+        looks = {mode: take(arenadump, churn.pid, directory / mode, mode) for mode in MODES}
+        held = set(churn.held())
+        yield churn, Pressed(looks, baseline, held)
+
+
+def check(p: Pressed) -> None:
+    for mode, look in p.looks.items():
+        assert look.warnings == [], mode
+        assert look.dump.meta["flags"] & fmt.MetaFlag.EXACT, mode
+        assert look.dump.meta["torn_chunks"] == 0, mode
+        assert p.held - look.in_use == set(), f"{mode}: held, but not found in use"
+        assert look.in_use - p.held - p.baseline == set(), f"{mode}: found in use, but neither held nor libc's own"
+        look.check_pages()
+        look.check_huge()
+        look.check_sums()
+        look.check_harmless()
