@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import ctypes
+import json
 import os
 import pwd
 import re
@@ -86,8 +86,8 @@ class Stage:
     def log(self) -> str:
         return self._read("log")
 
-    def logged(self, pattern: str) -> re.Match[str]:
-        return until(lambda: re.search(pattern, self.log()), f"no '{pattern}' in the log", self.log)
+    def logged(self, pattern: str) -> None:
+        until(lambda: re.search(pattern, self.log()), f"no '{pattern}' in the log", self.log)
 
     def dump(self, pid: int, number: int = 1, *, seen_as: int | None = None) -> Path:
         """The dump that the signal asked for: complete as soon as it has its name."""
@@ -398,11 +398,20 @@ def test_setuid_reaches_the_agent(stage: Stage, libc: debian.Libc, actor: Path) 
 def test_chroot_without_proc(stage: Stage, actor: Path) -> None:
     empty = stage.folder / "empty"
     empty.mkdir()
-    process = stage.start([str(actor), "chroot", str(empty), "mark", "mark", "sleep"], ARENASCOPE_LOG="1")
+    acts = ["chroot", str(empty), "mark", "mark", "sleep"]
+    process = stage.start([str(actor), *acts], ARENASCOPE_LOG="1", ARENASCOPE_OUT="/x.dump")
     pid = int(until(lambda: (empty / "mark").exists() and (empty / "mark").read_text(), "no mark"))
     os.kill(pid, signal.SIGUSR2)
-    assert process.stdout
-    until(lambda: b"no dump: /proc is not mounted here" in os.read(process.stdout.fileno(), 4096), "no word of /proc")
+    output = process.stdout
+    assert output
+    os.set_blocking(output.fileno(), False)
+    said = bytearray()
+
+    def has_said() -> bool:
+        said.extend(output.read() or b"")
+        return b"no dump: /proc is not mounted here" in said
+
+    until(has_said, "no word of /proc", said.decode)
     assert process.poll() is None
 
 
@@ -460,9 +469,11 @@ def test_ruby(stage: Stage, arenadump: harness.Arenadump) -> None:
 
 def test_redis_with_its_jemalloc(stage: Stage) -> None:
     (stage.folder / "ready").touch()
-    with server(stage, ["redis-server", "--port", "0", "--unixsocket", "sock", "--save", ""]) as pid:
+    command = ["redis-server", "--port", "0", "--unixsocket", "sock", "--save", ""]
+    # Since Redis 7 its threads tell each other by SIGUSR2 to show their stacks.
+    with server(stage, command, ARENASCOPE_SIGNAL="RTMIN+5") as pid:
         until((stage.folder / "sock").exists, "redis does not listen")
-        os.kill(pid, signal.SIGUSR2)
+        os.kill(pid, signal.SIGRTMIN + 5)
         stage.logged("no dump: malloc is not glibc's in this process")
 
 
@@ -475,6 +486,130 @@ def test_java(stage: Stage) -> None:
     # HotSpot takes SIGUSR2 for itself.
     with server(stage, ["java", "-Xmx64m", str(source)], ARENASCOPE_SIGNAL="RTMIN+5") as pid:
         stage.ask(pid, 1, signal.SIGRTMIN + 5)
+
+
+# --- The policy, and the door -----------------------------------------------------------------------------------------
+
+
+def test_policy_trims_by_itself(stage: Stage, libc: debian.Libc, actor: Path) -> None:
+    process = stage.start(
+        libc.command(actor, *["storm", "3", "mark", "mark", "sleep"]), ARENASCOPE_TRIM="every=200ms,deep"
+    )
+    pid = stage.marked()
+    assert threads(pid).count("arenascope") == 1  # from the start
+    for _ in range(3):
+        stage.logged(rf"\[{pid}\]: policy \(time\): [1-9]\d* KiB returned")
+    assert process.poll() is None
+
+
+def test_policy_goes_on_in_a_child(stage: Stage, libc: debian.Libc, actor: Path) -> None:
+    acts = "storm 2 mark parent nap 300 fork mark mark busy"
+    process = stage.start(libc.command(actor, *acts.split()), ARENASCOPE_TRIM="every=200ms,max-pause=5ms")
+    parent, child = stage.marked("parent"), stage.marked()
+    assert parent != child
+    stage.logged(rf"\[{child}\]: policy \(time\)")
+    assert process.poll() is None
+
+
+def test_policy_waits_for_its_conditions(stage: Stage, actor: Path) -> None:
+    acts = [str(actor), *["hold", "20000", "200", "storm", "1", "mark", "mark", "sleep"]]
+    stage.start(acts, ARENASCOPE_TRIM="every=100ms,min=1G")
+    pid = stage.marked()
+    time.sleep(1)
+    assert "policy" not in stage.log()
+    acts = [str(actor), *["hold", "20000", "200", "mark", "idler", "sleep"]]
+    stage.start(acts, ARENASCOPE_TRIM="idle=1s")
+    idler = stage.marked("idler")
+    stage.logged(rf"\[{idler}\]: policy \(idle\)")
+    time.sleep(2.5)
+    assert stage.log().count(f"[{idler}]: policy (idle)") == 1
+    assert pid != idler
+
+
+@pytest.mark.parametrize(
+    "words", ["every", "every=soon", "min=64X", "sometimes=1s", "percent=101", "every=99999999999h"]
+)
+def test_policy_that_makes_no_sense(stage: Stage, actor: Path, words: str) -> None:
+    stage.start([str(actor), "mark", "mark", "sleep"], ARENASCOPE_TRIM=words)
+    assert len(threads(stage.marked())) == 1
+    stage.logged(re.escape(words) if words != "percent=101" else "percentage of more than 100")
+
+
+def test_door_answers(stage: Stage, libc: debian.Libc, actor: Path, arenadump: harness.Arenadump) -> None:
+    process = stage.start(libc.command(actor, *["hold", "1000", "200", "storm", "3", "mark", "mark", "sleep"]))
+    pid = stage.marked()
+    stage.ask(pid)
+    before = threads(pid)
+    forecast = json.loads(arenadump.check("trim", "--forecast", "--json", pid))
+    assert len(forecast["arenas"]) >= 2
+    trimmed = json.loads(arenadump.check("trim", "--deep", "--json", pid))
+    assert trimmed["returned"] > 0
+    assert threads(pid) == before  # no second agent was carried in
+    assert process.poll() is None
+
+
+def test_program_that_never_loaded_libpthread(stage: Stage, libc: debian.Libc, tmp_path: Path) -> None:
+    """Before 2.34 that is where pthread_create is: the agent loads it."""
+    program = tmp_path / "simple"
+    source = (
+        "#include <unistd.h>\n#include <stdlib.h>\nint main(void)\n{\n    char *volatile p = malloc(100);\n"
+        "    while (p)\n        pause();\n    return 0;\n}\n"
+    )
+    try:
+        command = [*programs.portable_command(), "-x", "c", "-", "-o", str(program)]
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    subprocess.run(command, input=source, text=True, check=True)
+    process = stage.start(libc.command(program))
+    until(lambda: "libarenascope" in Path(f"/proc/{process.pid}/maps").read_text(), "not loaded")
+    time.sleep(0.3)
+    assert ("libpthread" in Path(f"/proc/{process.pid}/maps").read_text()) is False
+    stage.ask(process.pid)
+
+
+# --- The commands -----------------------------------------------------------------------------------------------------
+
+
+def arenascope(stage: Stage, *arguments: str) -> list[str]:
+    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from arenascope.cli.main import run; run()"
+    return [sys.executable, "-c", code, str(harness.ROOT / "visualize"), *arguments]
+
+
+def test_run(stage: Stage, actor: Path, arenadump: harness.Arenadump) -> None:
+    command = arenascope(stage, "run", "--signal", "RTMIN+1", "-o", "run.%n", "--chunks", "--log", "run.log")
+    command += ["--", str(actor), "hold", "20000", "200", "mark", "mark", "sleep"]
+    variables = {"LD_PRELOAD": "", "ARENASCOPE_OUT": "", "ARENASCOPE_LOG": "", "ARENASCOPE_LIBRARY": str(stage.agent)}
+    process = stage.start(command, **variables, ARENASCOPE_ARENADUMP=str(arenadump.path))
+    pid = stage.marked()
+    assert pid == process.pid
+    os.kill(pid, signal.SIGRTMIN + 1)
+    until((stage.folder / "run.1").exists, "no dump")
+    assert len(arenadump.chunks(stage.folder / "run.1")["in_use"]) >= 20000
+    assert "wrote" in (stage.folder / "run.log").read_text()
+
+
+@pytest.mark.parametrize(("program", "code"), [("no-such-program", 127), ("true", 0), ("false", 1)])
+def test_run_ends_as_the_command_does(stage: Stage, arenadump: harness.Arenadump, program: str, code: int) -> None:
+    environment = stage.environment(LD_PRELOAD="", ARENASCOPE_ARENADUMP=str(arenadump.path))
+    environment["ARENASCOPE_LIBRARY"] = str(stage.agent)
+    assert subprocess.run(arenascope(stage, "run", program), env=environment, check=False).returncode == code
+
+
+def test_agent_path(stage: Stage, arenadump: harness.Arenadump) -> None:
+    environment = stage.environment(LD_PRELOAD="", ARENASCOPE_ARENADUMP=str(arenadump.path))
+    done = subprocess.run(arenascope(stage, "agent-path"), env=environment, capture_output=True, text=True, check=True)
+    assert Path(done.stdout.rstrip("\n")) == stage.agent
+
+
+def test_manual_page() -> None:
+    page = harness.ROOT / "docs" / "arenascope.7"
+    if not shutil.which("groff"):
+        pytest.skip("groff is not installed")
+    done = subprocess.run(["groff", "-mandoc", "-Tutf8", "-ww", page], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    source = "".join(path.read_text() for path in (harness.ROOT / "inspector" / "agent").glob("*.c"))
+    for variable in set(re.findall(r'secure_getenv\("(ARENASCOPE_\w+)"\)', source)):
+        assert variable in page.read_text()
 
 
 # --- The public API -------------------------------------------------------------------------------------------------
@@ -539,7 +674,3 @@ signal.signal(signal.SIGUSR2, lambda *_: None)
 assert lib.arenascope_dump_on_signal(12, b"x", 0) == 4
 """
     subprocess.run([sys.executable, "-c", text], env=stage.environment(LD_PRELOAD=""), timeout=60, check=True)
-
-
-def test_ctypes_is_here() -> None:
-    assert ctypes.sizeof(ctypes.c_size_t) == 8

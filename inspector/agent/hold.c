@@ -48,7 +48,13 @@ static bool take(void *context, struct as_heaps *h, uint32_t arena, uint32_t fir
     }
     hold->arena = a->address;
     hold->since = as_now_ns();
-    if (as_heaps_refresh(h, arena, first, err) && declare_steady(h, arena, first, err))
+    bool fresh;
+    bool ok = as_heaps_refresh(h, arena, first, &fresh, err);
+    hold->fresh += fresh;
+    // Every arena has been read under its lock, and whole: what seemed to be missing before was on its way.
+    if (hold->fresh == h->arenas.count)
+        h->missing = false;
+    if (ok && declare_steady(h, arena, first, err))
         return true;
     release(hold, h);
     return false;

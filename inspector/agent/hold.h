@@ -9,6 +9,7 @@ struct as_hold {
     uint64_t since;      // CLOCK_MONOTONIC, nanoseconds
     uint64_t longest_ns; // for which one was held
     uint64_t missed;     // arenas whose lock was not to be had
+    uint64_t fresh;      // arenas that have been read under their locks
 };
 
 // For as_snapshot_options.hold; the context is a struct as_hold, all zero.

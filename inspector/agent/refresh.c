@@ -56,8 +56,24 @@ static bool replace(struct as_heaps *h, uint32_t arena, uint32_t first, const st
     return true;
 }
 
-bool as_heaps_refresh(struct as_heaps *h, uint32_t arena, uint32_t first, struct as_error *err)
+// What was found wrong with the arena without its lock is forgotten for what is wrong with it now.
+static void replace_faults(struct as_heaps *h, uint32_t arena, const struct as_heaps *now, uint32_t arena_now)
 {
+    size_t kept = 0;
+    for (size_t i = 0; i < h->faults.count; i++)
+        if (h->faults.items[i].arena != arena)
+            h->faults.items[kept++] = h->faults.items[i];
+    h->faults.count = kept;
+    for (size_t i = 0; i < now->faults.count; i++) {
+        const struct as_fault *f = &now->faults.items[i];
+        if (f->arena == arena_now)
+            as_heaps_fault(h, arena, f->heap, f->address, f->what);
+    }
+}
+
+bool as_heaps_refresh(struct as_heaps *h, uint32_t arena, uint32_t first, bool *done, struct as_error *err)
+{
+    *done = false;
     struct as_arena *old = &h->arenas.items[arena];
     struct as_heaps now = {.target = h->target, .malloc = h->malloc, .search_left = h->search_left};
     bool ok = true;
@@ -66,12 +82,14 @@ bool as_heaps_refresh(struct as_heaps *h, uint32_t arena, uint32_t first, struct
     for (uint32_t i = 0; ok && i < now.arenas.count; i++) {
         if (now.arenas.items[i].address != old->address)
             continue;
+        now.missing = now.arenas.items[i].top == 0 && now.arenas.items[i].system_mem != 0; // of this one, not of others
         if (now.arenas.items[i].main)
             stretch_brk(&now, &now.arenas.items[i]);
         ok = as_segments_find(&now, i, err);
-        if (ok && now.heaps.count > 0 && !now.missing) {
+        if (ok && !now.missing) {
             *old = now.arenas.items[i];
-            ok = replace(h, arena, first, &now, err);
+            replace_faults(h, arena, &now, i);
+            *done = ok = replace(h, arena, first, &now, err);
         }
         h->search_left = now.search_left;
         break;

@@ -300,9 +300,10 @@ static void put_provenance(struct as_writer *w, const struct as_view *v)
     as_heading(w, "How this was found");
     as_wrapped(w, 2, "Mode %s: %sreading took %s. Layout of malloc: %s. %s%s", as_mode_name(m->mode), stood,
                as_format_duration(m->read_ns, read), source ? source : "none found",
-               m->flags & AS_META_EXACT  ? "Exact: the rows sum to Rss to the byte."
-               : m->mode == AS_MODE_LIVE ? "Not exact: the target ran on while it was read."
-                                         : "Not exact: see the warnings.",
+               m->flags & AS_META_EXACT ? "Exact: the rows sum to Rss to the byte."
+               : m->mode == AS_MODE_LIVE || m->mode == AS_MODE_IN_PROCESS
+                   ? "Not exact: the target ran on while it was read."
+                   : "Not exact: see the warnings.",
                m->flags & AS_META_RESIDENCY_KNOWN ? "" : " Which pages are resident is not wholly known.");
     if (v->warning_count == 0)
         return;

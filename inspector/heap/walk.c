@@ -112,6 +112,7 @@ struct walk {
     struct as_links links; // of the arena's binned chunks
     uint64_t most_noted;   // size of the largest chunk worth a note
     bool going;            // the sink wants more
+    bool runs;             // threads go on meanwhile
 };
 
 static void flush(struct walk *k)
@@ -135,11 +136,13 @@ static void fault(struct walk *k, uint64_t address, const char *what)
     as_heaps_fault(k->heaps, k->heap.arena, k->heap_index, address, what);
 }
 
-// The lists of caches hold addresses before `address` at which no chunk in use begins.
+// The lists of caches hold addresses before `address` at which no chunk in use begins. No fault of the arena's where threads go
+// on, which may have freed these chunks for good since the lists were read.
 static void miss_cached(struct walk *k, uint64_t address)
 {
     for (; k->cached < k->cached_end && (*k->cached & ~(uint64_t)(AS_ALIGNMENT - 1)) < address; k->cached++)
-        fault(k, *k->cached & ~(uint64_t)(AS_ALIGNMENT - 1), "a cached chunk is not where a chunk in use begins");
+        as_heaps_fault(k->heaps, k->runs ? UINT32_MAX : k->heap.arena, k->runs ? UINT32_MAX : k->heap_index,
+                       *k->cached & ~(uint64_t)(AS_ALIGNMENT - 1), "a cached chunk is not where a chunk in use begins");
 }
 
 // The class of a chunk whose successor says that it is in use.
@@ -294,7 +297,9 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
         enum as_chunk_class class = binned ? AS_CHUNK_BINNED : class_in_use(k, address);
         if (binned)
             weigh(k, address);
-        if (class == AS_CHUNK_IN_USE && k->notes && size <= k->most_noted)
+        // Threads that go on may have moved it from the cache to the fastbin since the caches were read.
+        bool noted = class == AS_CHUNK_IN_USE || (k->runs && class == AS_CHUNK_TCACHE);
+        if (noted && k->notes && size <= k->most_noted)
             as_fast_note(k->notes, address, size, link);
         emit(k, address, size, class);
         address = next;
@@ -321,6 +326,7 @@ bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct
     for (int bin = 0; k.notes && bin < 16; bin++)
         if (notes->bins & (1 << bin))
             k.most_noted = AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT;
+    k.runs = h->target->kind == AS_TARGET_SELF || (h->target->kind == AS_TARGET_PROCESS && !h->target->stopped);
     k.arena = &h->arenas.items[k.heap.arena];
     k.links = k.arena->links;
     k.limit = k.heap.has_top ? k.arena->top : k.heap.end;

@@ -83,15 +83,32 @@ static bool walk(struct as_heaps *h, struct as_ledger_builder *b, struct as_wind
 
 #define FORGETS "with hugetlb pages glibc 2.35 to 2.42 cannot unmap a block that realloc made smaller, and forgets it"
 
-static void report_faults(struct as_snapshot *s, const struct as_heaps *h)
+static bool is_running(enum as_mode mode)
 {
+    return mode == AS_MODE_LIVE || mode == AS_MODE_IN_PROCESS;
+}
+
+static void report_faults(struct as_snapshot *s, const struct as_heaps *h, enum as_mode mode)
+{
+    uint64_t changed = 0;
     for (size_t i = 0; i < h->faults.count; i++) {
         const struct as_fault *f = &h->faults.items[i];
+        // Of no arena: a thread's cache, unless something is missing.
+        if (is_running(mode) && !h->missing && f->arena == UINT32_MAX && f->address != AS_UNKNOWN) {
+            changed++;
+            continue;
+        }
         bool mmapped = f->address == AS_UNKNOWN && f->arena == UINT32_MAX;
         as_snapshot_warn(s, mmapped ? AS_WARN_MMAPPED : AS_WARN_CORRUPT, f->arena, f->heap, f->address, "%s", f->what);
         if (f->arena != UINT32_MAX && f->arena < s->arenas.count)
             s->arenas.items[f->arena].flags |= AS_ARENA_CORRUPT;
     }
+    if (changed > 0)
+        as_snapshot_warn(s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                         "threads went on while their caches were read: in %" PRIu64
+                         " places these had changed meanwhile, and as much of the row tcache may be in use, or of what "
+                         "is in use be cached",
+                         changed);
     if (h->forgotten > 0 && h->forgotten_untold)
         as_snapshot_warn(s, AS_WARN_MMAPPED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                          "of the mmapped blocks shown as in use %" PRIu64 " (%" PRIu64
@@ -143,7 +160,7 @@ static bool look(struct as_target *t, const struct as_malloc *m, enum as_mode mo
                              "%" PRIu64 " bytes of the target that were swapped out had to be read and are in memory "
                              "now; to send them back takes root (CAP_SYS_NICE) and Linux 5.10",
                              left);
-        report_faults(s, &h);
+        report_faults(s, &h, mode);
         bool all_found = m->libcs.count > 0 ? !h.missing : m->kind != AS_MALLOC_GLIBC && m->objects > 0;
         for (size_t i = 0; i < m->libcs.count; i++)
             all_found &= m->libcs.items[i].proven;
@@ -204,8 +221,7 @@ static void describe(struct as_snapshot *s, const struct as_target *t, const str
 
 static void judge(struct as_snapshot *s)
 {
-    bool ran = s->meta.mode == AS_MODE_LIVE || s->meta.mode == AS_MODE_IN_PROCESS;
-    bool exact = !ran && s->meta.torn_chunks == 0;
+    bool exact = !is_running((enum as_mode)s->meta.mode) && s->meta.torn_chunks == 0;
     for (size_t i = 0; i < s->warnings.count; i++)
         exact &= !touches_a_number(s->warnings.items[i].code);
     if (exact)
