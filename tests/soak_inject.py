@@ -4,8 +4,8 @@
 
     .venv/bin/python tests/soak_inject.py --injections 1000 [--suite bookworm ...]
 
-Prints what was done and what went wrong as JSON; exit code 1 when anything did. `make soak` runs it for long; a short run is
-in tests/test_inject.py.
+Prints what was done and what went wrong as JSON; exit code 1 when anything did. `make soak` runs it for long; a short
+run is in tests/test_inject.py.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def one(
 
 
 def soak_for(
-    injections: int, suites: list[str], arenadump: harness.Arenadump, seed: int, progress: bool = False
+    injections: int, suites: list[str], arenadump: harness.Arenadump, seed: int, *, progress: bool = False
 ) -> Counts:
     """Injects into so many fresh targets, of each libc and each load in turn."""
     counts = Counts()

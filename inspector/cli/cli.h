@@ -5,12 +5,15 @@
 #include "base/error.h"
 #include "base/output.h"
 #include "cli/options.h"
+#include "inject/inject.h"
 
 bool as_cmd_dump(const struct as_options *o, struct as_error *err);
 bool as_cmd_summary(const struct as_options *o, struct as_error *err);
 bool as_cmd_png(const struct as_options *o, struct as_error *err);
 bool as_cmd_chunks(const struct as_options *o, struct as_error *err);
 bool as_cmd_inject(const struct as_options *o, struct as_error *err);
+// What the options say of how the agent is to be carried into the process.
+struct as_inject_options as_options_injection(const struct as_options *o);
 bool as_cmd_trim(const struct as_options *o, struct as_error *err);
 
 // From now on SIGINT, SIGTERM and SIGHUP take `file`'s unfinished file from the disk before they end us. NULL undoes it.

@@ -42,15 +42,21 @@ static void print_text(const struct as_agent *agent, const struct as_inject_resu
                as_format_duration(r->away_ns, away));
 }
 
+struct as_inject_options as_options_injection(const struct as_options *o)
+{
+    return (struct as_inject_options){.force = o->force, .patience_ns = o->timeout_ns, .watchdog_ns = o->timeout_ns};
+}
+
 bool as_cmd_inject(const struct as_options *o, struct as_error *err)
 {
     struct as_look look;
     struct as_agent agent = {.socket = -1};
     struct as_inject_result result;
+    const struct as_inject_options how = as_options_injection(o);
     bool ok = as_look_open(&look, o->target, err);
     if (ok && (!look.target || look.target->kind != AS_TARGET_PROCESS))
         ok = as_fail(err, AS_USAGE, "inject: '%s' is not a process that runs", o->target);
-    ok = ok && as_agent_reach(&agent, look.target, o->force, &result, err);
+    ok = ok && as_agent_reach(&agent, look.target, &how, &result, err);
     if (ok && o->json)
         print_json(&agent, &result);
     else if (ok)

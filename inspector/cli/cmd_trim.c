@@ -111,13 +111,14 @@ static bool watch(struct trimming *t, struct as_error *err)
 static bool perform(struct trimming *t, struct as_error *err)
 {
     const struct as_options *o = t->options;
+    const struct as_inject_options how = as_options_injection(o);
     if (!as_look_open(&t->look, o->target, err))
         return false;
     if (o->forecast && o->watch_ns != 0)
         return as_fail(err, AS_USAGE, "trim: with --forecast nothing is given back that --watch could look at");
     if (!t->look.target || t->look.target->kind != AS_TARGET_PROCESS)
         return as_fail(err, AS_USAGE, "trim: '%s' is not a process that runs", o->target);
-    if (!as_agent_reach(&t->agent, t->look.target, o->force, &t->injected, err))
+    if (!as_agent_reach(&t->agent, t->look.target, &how, &t->injected, err))
         return false;
     t->trimmed = !o->forecast;
     return ask(t, o->forecast ? AS_AGENT_FORECAST : AS_AGENT_TRIM, &t->reply, &t->arenas, err) &&

@@ -37,18 +37,20 @@ static const struct command commands[] = {
      "  One line a chunk: address, size in bytes (header included), and what it is:\n"
      "  in_use, tcache, fastbin, binned, top, metadata or unknown, and \"mmapped\" behind\n"
      "  it where it has a mapping of its own.\n"},
-    {"trim", as_cmd_trim, AS_OPTION_JSON | AS_OPTION_FORCE | AS_OPTION_TRIM,
+    {"trim", as_cmd_trim, AS_OPTION_JSON | AS_OPTION_INJECT | AS_OPTION_TRIM,
      "arenadump trim PID [--forecast] [--deep] [--max-pause TIME] [--arena ADDRESS]\n"
      "               [--watch TIME] [--json]\n"
      "  Gives memory back, through the agent (injected where it is not there): what\n"
      "  malloc_trim(0) would. --deep: also what that never returns, the tops of thread\n"
      "  arenas. --max-pause 5ms: no arena is locked for longer at a time. --forecast:\n"
      "  only says what would come back. --watch 60s: how much of it was needed again.\n"},
-    {"inject", as_cmd_inject, AS_OPTION_JSON | AS_OPTION_FORCE,
-     "arenadump inject PID [--force]\n"
+    {"inject", as_cmd_inject, AS_OPTION_JSON | AS_OPTION_INJECT,
+     "arenadump inject PID [--force] [--timeout TIME] [--json]\n"
      "  Loads the agent (libarenascope.so) into a process that runs, if it is not there,\n"
      "  and has it answer. Refused, with the reason, where that might harm (exit 4, 5).\n"
-     "  --force: also under a seccomp filter, which may kill the process for it.\n"},
+     "  --force: also under a seccomp filter, which may kill the process for it.\n"
+     "  --timeout: for how long a thread that can do it is looked for, and\n"
+     "  waited for in dlopen; 10s unless told.\n"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 

@@ -20,6 +20,7 @@ enum {
     OPT_JSON,
     OPT_CHUNKS,
     OPT_FORCE,
+    OPT_TIMEOUT,
     OPT_FORECAST,
     OPT_DEEP,
     OPT_ARENA,
@@ -34,6 +35,7 @@ static const struct option long_options[] = {
     {"palette", required_argument, NULL, OPT_PALETTE},
     {"scale", required_argument, NULL, OPT_SCALE},
     {"force", no_argument, NULL, OPT_FORCE},
+    {"timeout", required_argument, NULL, OPT_TIMEOUT},
     {"forecast", no_argument, NULL, OPT_FORECAST},
     {"deep", no_argument, NULL, OPT_DEEP},
     {"arena", required_argument, NULL, OPT_ARENA},
@@ -59,7 +61,8 @@ static uint32_t bit_of(int option)
     case OPT_SCALE:
         return AS_OPTION_SCALE;
     case OPT_FORCE:
-        return AS_OPTION_FORCE;
+    case OPT_TIMEOUT:
+        return AS_OPTION_INJECT;
     case OPT_FORECAST:
     case OPT_DEEP:
     case OPT_ARENA:
@@ -171,6 +174,8 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
         return read_mode(value, &o->mode, err);
     case OPT_MAX_PAUSE:
         return read_duration("max-pause", value, &o->max_pause_ns, err);
+    case OPT_TIMEOUT:
+        return read_duration("timeout", value, &o->timeout_ns, err);
     case OPT_WATCH:
         return read_duration("watch", value, &o->watch_ns, err);
     case OPT_ARENA:

@@ -13,8 +13,8 @@ enum as_option_bits {
     AS_OPTION_OUTPUT = 4,
     AS_OPTION_PALETTE = 8,
     AS_OPTION_SCALE = 16,
-    AS_OPTION_FORCE = 32,
-    AS_OPTION_TRIM = 64, // --forecast, --deep, --arena, --watch
+    AS_OPTION_INJECT = 32, // --force, --timeout
+    AS_OPTION_TRIM = 64,   // --forecast, --deep, --arena, --watch
 };
 
 struct as_options {
@@ -27,6 +27,7 @@ struct as_options {
     uint32_t palette;         // as_palette
     uint32_t scale;
     bool force;
+    uint64_t timeout_ns; // --timeout; 0: not given
     bool forecast, deep;
     uint64_t arena;    // --arena; 0: all
     uint64_t watch_ns; // --watch; 0: not

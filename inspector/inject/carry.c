@@ -73,7 +73,7 @@ static bool try_thread(struct carrier *c, pid_t tid, struct obstacles *o)
         return false;
     }
     // The loader's lock once more: now this thread cannot take it any more.
-    if (!as_judge(&p->base, c->cargo->plan, &tracee->registers, o->thread, sizeof o->thread) ||
+    if (!as_judge(&p->base, c->cargo->plan, tracee, o->thread, sizeof o->thread) ||
         as_plan_loader_is_busy(c->cargo->plan, &p->base, o->loader, sizeof o->loader))
         return false;
     result->tid = tid;

@@ -73,8 +73,8 @@ bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, bool 
     return false;
 }
 
-bool as_agent_reach(struct as_agent *agent, struct as_target *t, bool force, struct as_inject_result *result,
-                    struct as_error *err)
+bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as_inject_options *options,
+                    struct as_inject_result *result, struct as_error *err)
 {
     bool absent;
     char library[PATH_MAX];
@@ -83,8 +83,13 @@ bool as_agent_reach(struct as_agent *agent, struct as_target *t, bool force, str
         return true;
     if (!absent)
         return false;
-    const struct as_inject_options options = {.library = library, .force = force};
-    if (!as_inject_library(library, sizeof library, err) || !as_inject(t, &options, result, err))
+    struct as_inject_options found = *options;
+    if (!found.library) {
+        found.library = library;
+        if (!as_inject_library(library, sizeof library, err))
+            return false;
+    }
+    if (!as_inject(t, &found, result, err))
         return false;
     return as_agent_connect(agent, t->pid, AWAKE_NS, &absent, err);
 }

@@ -18,9 +18,10 @@ typedef AS_VEC(struct as_agent_arena) as_agent_arena_vec;
 // (AS_NO_TARGET); AS_DENIED: we may not see its door, or it does not serve us; AS_UNSUPPORTED: it is of another version.
 bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, bool *absent, struct as_error *err);
 
-// As as_agent_connect, but injects or wakes the agent where it does not answer. `result->how` says what was done; 0: nothing.
-bool as_agent_reach(struct as_agent *agent, struct as_target *t, bool force, struct as_inject_result *result,
-                    struct as_error *err);
+// As as_agent_connect, but injects or wakes the agent where it does not answer. `options`
+// may leave the library NULL: as_inject_library finds it. `result->how` says what was done; 0: nothing.
+bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as_inject_options *options,
+                    struct as_inject_result *result, struct as_error *err);
 
 // Asks, and waits for the answer. `fd`: goes with the request; -1: none. `progress` may be NULL. `arenas` get what follows the
 // answer; NULL: nothing is expected. False: what the agent itself says, or AS_TARGET_GONE, or AS_DENIED when it does not answer.

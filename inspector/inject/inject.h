@@ -23,7 +23,7 @@ struct as_inject_options {
     uint64_t patience_ns; // for which a safe thread is looked for; 0: AS_INJECT_PATIENCE_NS
     uint64_t watchdog_ns; // after which a call that has not returned is reported; 0: AS_INJECT_WATCHDOG_NS
 };
-#define AS_INJECT_PATIENCE_NS UINT64_C(5000000000)
+#define AS_INJECT_PATIENCE_NS UINT64_C(10000000000)
 #define AS_INJECT_WATCHDOG_NS UINT64_C(10000000000)
 
 enum as_injected {

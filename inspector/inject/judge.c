@@ -1,26 +1,36 @@
 // SPDX-License-Identifier: MIT
 // May a stopped thread call dlopen, here and now? Only where it can be seen to hold none of the locks that dlopen takes:
 //
-//   - it waits in a system call, or it runs code that is neither libc's nor the loader's;
-//   - none of the nearest words of its stack is a return address into malloc, the loader, fork, or another function that
-//     holds such a lock and may call back (plan.c has the list);
-//   - where it is in a signal handler, the same holds for the place that the signal interrupted.
+//   - It waits in a system call, and not for a lock of libc's, of the loader's or of an arena. Whoever waits in there for
+//     anything else has let go of them: malloc waits for nothing but its locks, the loader only with its own lock held, which
+//     is looked at apart (as_plan_loader_is_busy).
+//   - Or it runs code that is neither libc's nor the loader's, and malloc has not called that (a hook): none of the nearest
+//     words of its stack is a return address into it.
+//   - And it is not in a function that fork or exit has called: the nearest words again.
+//   - Where it is in a signal handler, all this holds for the place that the signal interrupted as well.
 //
-// That nobody else holds the loader's lock for long is looked at apart (as_plan_loader_is_busy); the locks of malloc are held
-// by others for an instant only, and those others run on.
+// Stacks hold old words, too, so that a thread may be refused without need; never the other way round. That is why little is
+// asked of the stack: who waits in the first read of a program has the loader's return addresses of a moment ago in there.
 #define _GNU_SOURCE
 #include "inject/plan.h"
 
+#include <elf.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
 
 enum {
-    NEAR_WORDS = 64,    // of the stack that are searched for return addresses
-    FAR_WORDS = 2048,   // for the frame of a signal handler, which keeps some kilobytes of registers above its own
-    DEPTH = 4,          // handlers within handlers
-    CONTEXT_OFFSET = 8, // of the ucontext, from the word with the restorer's address
+    NEAR_WORDS = 64,  // of the stack that are searched for return addresses
+    FAR_WORDS = 2048, // for the frame of a signal handler, which keeps some kilobytes of registers above its own
+    HEAP_ALIGNMENT = 8 << 20, // of every heap but the first, at least (HEAP_MAX_SIZE: 64 MiB, or 4 huge pages)
+    ARENA_BEGINS = 256,       // at most so many bytes from there on
+    DEPTH = 4,                // handlers within handlers
+    CONTEXT_OFFSET = 8,       // of the ucontext, from the word with the restorer's address
+    SAVED_RDI = 104,          // in the ucontext: gregs[REG_RDI], gregs[REG_RSP], gregs[REG_RIP]
     SAVED_SP = 160,
-    SAVED_PC = 168, // in the ucontext: gregs[REG_RSP], gregs[REG_RIP]
+    SAVED_PC = 168,
 };
 
 static const uint8_t SYSCALL[2] = {0x0f, 0x05};
@@ -68,6 +78,7 @@ static const char *object_at(const struct as_target *t, uint64_t address)
 struct place {
     uint64_t pc, sp;
     bool waiting;
+    uint64_t argument; // while it waits: the call's first, which is a lock's address where it waits for one
 };
 
 static bool is_safe(struct as_target *t, const struct as_plan *plan, const struct place *at, unsigned depth, char *why,
@@ -82,7 +93,8 @@ static bool is_safe_below(struct as_target *t, const struct as_plan *plan, const
         uint64_t context = at->sp + i * sizeof *words + CONTEXT_OFFSET;
         if (!is_code(t, words[i]) || !has_code(t, words[i], RESTORER, sizeof RESTORER) ||
             !as_target_read_u64(t, context + SAVED_PC, &saved.pc) ||
-            !as_target_read_u64(t, context + SAVED_SP, &saved.sp) || !is_code(t, saved.pc))
+            !as_target_read_u64(t, context + SAVED_SP, &saved.sp) ||
+            !as_target_read_u64(t, context + SAVED_RDI, &saved.argument) || !is_code(t, saved.pc))
             continue;
         saved.waiting = has_code(t, saved.pc - sizeof SYSCALL, SYSCALL, sizeof SYSCALL);
         if (depth == DEPTH || !is_safe(t, plan, &saved, depth + 1, why, why_size)) {
@@ -95,34 +107,71 @@ static bool is_safe_below(struct as_target *t, const struct as_plan *plan, const
     return true;
 }
 
+// Can the address be that of a lock which dlopen needs? An arena other than the first lies behind the header of a heap.
+static bool is_lock(const struct as_plan *plan, uint64_t address)
+{
+    return as_in_ranges(plan->data.items, plan->data.count, address) ||
+           (address >= HEAP_ALIGNMENT && address % HEAP_ALIGNMENT < ARENA_BEGINS);
+}
+
+static bool is_place_safe(const struct as_target *t, const struct as_plan *plan, const struct place *at, char *why,
+                          size_t why_size)
+{
+    if (as_in_ranges(plan->loader_code.items, plan->loader_code.count, at->pc))
+        snprintf(why, why_size, "it is in the loader");
+    else if (at->waiting && is_lock(plan, at->argument))
+        snprintf(why, why_size, "it waits for a lock of malloc's or of libc's");
+    else if (!at->waiting && as_in_ranges(plan->system.items, plan->system.count, at->pc))
+        snprintf(why, why_size, "it runs in %s", object_at(t, at->pc));
+    else if (!at->waiting && !is_code(t, at->pc))
+        snprintf(why, why_size, "it runs where nothing is known to be code");
+    else
+        return true;
+    return false;
+}
+
 static bool is_safe(struct as_target *t, const struct as_plan *plan, const struct place *at, unsigned depth, char *why,
                     size_t why_size)
 {
-    if (as_in_ranges(plan->locked.items, plan->locked.count, at->pc) ||
-        (!at->waiting && as_in_ranges(plan->system.items, plan->system.count, at->pc))) {
-        snprintf(why, why_size, "it runs in %s", object_at(t, at->pc));
+    if (!is_place_safe(t, plan, at, why, why_size))
         return false;
-    }
-    if (!is_code(t, at->pc) && !at->waiting) {
-        snprintf(why, why_size, "it runs where nothing is known to be code");
-        return false;
-    }
     uint64_t words[FAR_WORDS];
     size_t count = t->ops->read(t, at->sp, words, sizeof words) / sizeof *words;
     for (size_t i = 0; i < count && i < NEAR_WORDS; ++i) {
-        if (as_in_ranges(plan->locked.items, plan->locked.count, words[i]) && follows_call(t, words[i])) {
-            snprintf(why, why_size, "it was called from malloc, the loader or the like in %s", object_at(t, words[i]));
+        bool called = as_in_ranges(plan->callers.items, plan->callers.count, words[i]) ||
+                      (!at->waiting && as_in_ranges(plan->malloc.items, plan->malloc.count, words[i]));
+        if (called && follows_call(t, words[i])) {
+            snprintf(why, why_size, "malloc, fork or exit of %s has called what it runs", object_at(t, words[i]));
             return false;
         }
     }
     return is_safe_below(t, plan, at, words, count, depth, why, why_size);
 }
 
-bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_registers *r, char *why, size_t why_size)
+// The first argument of the system call that a stopped thread is in.
+static bool read_argument(pid_t tid, uint64_t *argument)
 {
-    snprintf(why, why_size, "its registers cannot be read");
+#if defined(__x86_64__)
+    struct user_regs_struct regs;
+    struct iovec all = {&regs, sizeof regs};
+    if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &all) != 0)
+        return false;
+    *argument = regs.rdi;
+    return true;
+#else
+    (void)tid;
+    *argument = 0;
+    return false;
+#endif
+}
+
+bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_tracee *tracee, char *why,
+              size_t why_size)
+{
+    const struct as_registers *r = &tracee->registers;
     struct place at = {.pc = r->pc, .sp = r->sp, .waiting = as_registers_waiting(r)};
-    if (!r->known || !is_safe(t, plan, &at, 0, why, why_size))
+    snprintf(why, why_size, "its registers cannot be read");
+    if (!r->known || !read_argument(tracee->tid, &at.argument) || !is_safe(t, plan, &at, 0, why, why_size))
         return false;
     if (at.waiting)
         snprintf(why, why_size, "waiting in system call %lld", (long long)r->call);

@@ -15,32 +15,9 @@ enum {
     R_STATE_OFFSET = 24,          // of struct r_debug: r_version, r_map, r_brk, r_state (link.h)
 };
 
-// Exported functions, beside malloc and all of the loader, that hold a lock that dlopen, or the start of a thread, or its
-// registration for fork needs. Some call back into the application with it.
-static const char *const lockers[] = {
-    "fork",
-    "__libc_fork",
-    "_Fork",
-    "vfork",
-    "posix_spawn",
-    "pthread_create",
-    "__register_atfork",
-    "pthread_atfork",
-    "__cxa_atexit",
-    "__cxa_finalize",
-    "exit",
-    "dl_iterate_phdr",
-    "setenv",
-    "unsetenv",
-    "putenv",
-    "clearenv",
-    "dlopen",
-    "dlclose",
-    "dlsym",
-    "dlmopen",
-    "dladdr",
-    "dlvsym",
-};
+// Exported functions that call back into the application while they hold locks that dlopen or the start of a thread needs, or
+// when it is too late for either.
+static const char *const callers[] = {"fork", "__libc_fork", "_Fork", "exit", "__cxa_finalize"};
 
 static bool defined(const struct as_module *module, const char *name, Elf64_Sym *symbol)
 {
@@ -63,24 +40,25 @@ static bool add(as_range_vec *ranges, uint64_t start, uint64_t end, struct as_er
     return range != NULL;
 }
 
-static bool add_code(as_range_vec *ranges, const struct as_module *module, struct as_error *err)
+// The segments of that kind: PF_X code, PF_W data.
+static bool add_segments(as_range_vec *ranges, const struct as_module *module, uint32_t kind, struct as_error *err)
 {
     bool ok = true;
     for (uint32_t i = 0; ok && i < module->elf.load_count; i++) {
         const struct as_elf_load *load = &module->elf.loads[i];
-        if (load->flags & PF_X)
+        if (load->flags & kind)
             ok = add(ranges, module->base + load->vaddr, module->base + load->vaddr + load->memsz, err);
     }
     return ok;
 }
 
-static bool add_lockers(struct as_plan *plan, const struct as_module *module, struct as_error *err)
+static bool add_callers(struct as_plan *plan, const struct as_module *module, struct as_error *err)
 {
     bool ok = true;
-    for (size_t i = 0; ok && i < sizeof lockers / sizeof lockers[0]; i++) {
+    for (size_t i = 0; ok && i < sizeof callers / sizeof callers[0]; i++) {
         Elf64_Sym symbol;
-        if (defined(module, lockers[i], &symbol) && symbol.st_size != 0)
-            ok = add(&plan->locked, module->base + symbol.st_value, module->base + symbol.st_value + symbol.st_size,
+        if (defined(module, callers[i], &symbol) && symbol.st_size != 0)
+            ok = add(&plan->callers, module->base + symbol.st_value, module->base + symbol.st_value + symbol.st_size,
                      err);
     }
     return ok;
@@ -137,13 +115,15 @@ static bool see(struct as_plan *plan, const struct as_module *module, const stru
         plan->wake = function(module, AS_AGENT_WAKE);
     if (is_loader(module)) {
         see_loader(plan, module);
-        return add_code(&plan->system, module, err) && add_code(&plan->locked, module, err);
+        return add_segments(&plan->system, module, PF_X, err) && add_segments(&plan->loader_code, module, PF_X, err) &&
+               add_segments(&plan->data, module, PF_W, err);
     }
     if (!is_libc && !is_companion(module))
         return true;
     if (module->order != AS_NO_ORDER || is_libc)
         see_libc(plan, module, is_libc);
-    return add_code(&plan->system, module, err) && add_lockers(plan, module, err);
+    return add_segments(&plan->system, module, PF_X, err) && add_segments(&plan->data, module, PF_W, err) &&
+           add_callers(plan, module, err);
 }
 
 bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_malloc *m, struct as_error *err)
@@ -164,7 +144,7 @@ bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_mal
     as_modules_free(&modules);
     for (size_t i = 0; ok && i < m->libcs.count; i++)
         ok = m->libcs.items[i].malloc_end == 0 ||
-             add(&plan->locked, m->libcs.items[i].malloc_start, m->libcs.items[i].malloc_end, err);
+             add(&plan->malloc, m->libcs.items[i].malloc_start, m->libcs.items[i].malloc_end, err);
     for (size_t i = 0; ok && i < t->mappings.count; i++) {
         const struct as_mapping *map = &t->mappings.items[i];
         if (strcmp(as_mapping_path(t, map), "[vdso]") == 0)
@@ -187,7 +167,10 @@ bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_mal
 void as_plan_free(struct as_plan *plan)
 {
     as_vec_free(&plan->system);
-    as_vec_free(&plan->locked);
+    as_vec_free(&plan->loader_code);
+    as_vec_free(&plan->data);
+    as_vec_free(&plan->malloc);
+    as_vec_free(&plan->callers);
 }
 
 // A recursive mutex of nptl that is held (struct __pthread_mutex_s): lock, count, owner, nusers, kind.

@@ -19,8 +19,11 @@ struct as_plan {
     struct as_range loader; // ld.so's data that has its locks, _rtld_global
     uint64_t
         debug_state; // address of r_debug.r_state, which says when its list of objects is being changed; 0: not known
-    as_range_vec system; // all code of libc and of its companions: what holds locks in there is not known
-    as_range_vec locked; // of it, malloc, the loader, fork and others: with a call into it on the stack, no
+    as_range_vec system;      // all code of libc, its companions and the loader: what holds locks in there is not known
+    as_range_vec loader_code; // of it, the loader's
+    as_range_vec malloc;      // and malloc's
+    as_range_vec callers;     // functions that call back into the application, and nothing may be loaded from there
+    as_range_vec data;        // where libc and the loader have their own locks
 };
 
 // Finds all this by reading mapped files. AS_NO_MALLOC, AS_UNSUPPORTED: why there can be no injection.
@@ -41,7 +44,7 @@ static inline bool as_in_ranges(const struct as_range *ranges, size_t count, uin
 
 // judge.c
 // May this stopped thread call dlopen? False, and `why`: what is in the way; true: what it was doing.
-bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_registers *r, char *why,
+bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_tracee *tracee, char *why,
               size_t why_size);
 
 // refuse.c

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// posing HOW: a process in a state that an injector has to be careful with. Says "ready"; ends when stdin does.
+//
+//   idle      one thread that waits
+//   spins     one thread that never enters the kernel, and checks errno and how its vector unit rounds
+//   loader    holds the loader's lock, and waits
+//   handler   waits in a signal handler
+//   filter    under a seccomp filter that allows everything
+#define _GNU_SOURCE
+#include <errno.h>
+#include <link.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stopping;
+
+static void wait_for_end(void)
+{
+    char byte;
+    puts("ready");
+    fflush(stdout);
+    while (read(STDIN_FILENO, &byte, 1) > 0)
+        ;
+    exit(0);
+}
+
+static int in_loader(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)info;
+    (void)size;
+    (void)data;
+    wait_for_end();
+    return 0;
+}
+
+static void on_signal(int signal)
+{
+    (void)signal;
+    wait_for_end();
+}
+
+static void on_term(int signal)
+{
+    (void)signal;
+    stopping = 1;
+}
+
+static int spin(void)
+{
+    enum { MINE = 4711, UPWARD = 0x5f80 };
+    signal(SIGTERM, on_term);
+    puts("ready");
+    fflush(stdout);
+    __builtin_ia32_ldmxcsr(UPWARD);
+    errno = MINE;
+    while (!stopping)
+        if (errno != MINE || (__builtin_ia32_stmxcsr() & UPWARD) != UPWARD) {
+            printf("errno is %d, the vector unit's state %#x\n", errno, __builtin_ia32_stmxcsr());
+            return 1;
+        }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "idle";
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    free(malloc(100));
+    if (strcmp(how, "spins") == 0)
+        return spin();
+    if (strcmp(how, "loader") == 0)
+        dl_iterate_phdr(in_loader, NULL);
+    if (strcmp(how, "handler") == 0) {
+        signal(SIGALRM, on_signal);
+        alarm(1);
+        pause();
+    }
+    if (strcmp(how, "filter") == 0) {
+        struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+        struct sock_fprog program = {1, &allow};
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+            return 2;
+    }
+    wait_for_end();
+    return 0;
+}

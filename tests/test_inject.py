@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: MIT
+"""The agent carried into processes that run: what does it, what is refused, and what is left as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soak_inject
+from tools import debian, harness, odd, programs
+
+DENIED, UNSUPPORTED, NO_MALLOC, BAD_INPUT = 4, 5, 10, 6
+SCRIPT = harness.ROOT / "visualize" / "arenascope" / "arenascope.gdb"
+
+
+@pytest.fixture(scope="session")
+def agent(arenadump: harness.Arenadump) -> Path:
+    """The library: beside arenadump when installed, else where the build leaves both."""
+    program = arenadump.path.resolve()
+    for place in (program.parent / "libarenascope.so", program.parent.parent / "agent" / "libarenascope.so"):
+        if place.exists():
+            return place
+    pytest.fail(f"libarenascope.so was not built beside {program}")
+
+
+def inject(arenadump: harness.Arenadump, pid: int, *options: str, **how: Any) -> dict[str, Any]:
+    done = arenadump.run("inject", "--json", *options, pid, **how)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def refused(arenadump: harness.Arenadump, pid: int, code: int, words: str, *options: str) -> None:
+    """An injection is refused for that reason, and nothing has been loaded."""
+    done = arenadump.run("inject", *options, pid)
+    assert done.returncode == code, done
+    assert words in done.stderr, done.stderr
+    assert not loaded(pid)
+
+
+def loaded(pid: int) -> int:
+    """How many copies of the agent are mapped."""
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    return len(re.findall(r"r-xp .*(?:memfd:arenascope-agent|libarenascope\.so)", maps))
+
+
+def threads(pid: int) -> list[str]:
+    """Their names, without what tells one build of a program from another."""
+    names = (comm.read_text().strip() for comm in Path(f"/proc/{pid}/task").glob("*/comm"))
+    return sorted(name.partition("-")[0] for name in names)
+
+
+def descriptors(pid: int) -> list[str]:
+    return sorted(str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir())
+
+
+@contextmanager
+def selfcheck(*command: str) -> Iterator[int]:
+    """A program that checks itself; unharmed in the end."""
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        yield process.pid
+        out, _ = process.communicate("quit\n", timeout=60)
+        assert process.returncode == 0, out
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_every_libc(arenadump: harness.Arenadump, libc: debian.Libc) -> None:
+    program = programs.build_portable("selfcheck")
+    with selfcheck(*libc.command(program, "storm=2", "waits=1", "lives=1", "spins=1")) as pid:
+        assert inject(arenadump, pid)["how"] == "loaded"
+        assert inject(arenadump, pid)["how"] == "present"
+        assert loaded(pid) == 1
+        forecast = json.loads(arenadump.check("trim", "--forecast", "--json", pid))
+        assert forecast["trimmed"] is False
+        assert forecast["returned"] is None
+        trim = json.loads(arenadump.check("trim", "--deep", "--max-pause", "5ms", "--json", pid))
+        assert trim["returned"] == sum(arena["returned"] for arena in trim["arenas"])
+        assert trim["injected"] is False
+
+
+def test_it_leaves_a_thread_and_a_library(arenadump: harness.Arenadump) -> None:
+    with odd.running([str(odd.build("posing")), "idle"]) as pid:
+        before = descriptors(pid)
+        mappings = Path(f"/proc/{pid}/maps").read_text().count("\n")
+        facts = inject(arenadump, pid)
+        assert facts["thread"] == pid
+        assert facts["where"] == "waiting in system call 0"
+        assert descriptors(pid) == before, "descriptors are left"
+        assert threads(pid) == ["arenascope", "posing"]
+        # The library's four to six, the thread's stack and its guard; an arena at most.
+        assert Path(f"/proc/{pid}/maps").read_text().count("\n") - mappings <= 12
+        assert odd.state(pid) == "S"
+        assert odd.tracer(pid) == 0
+
+
+def test_trim_injects(arenadump: harness.Arenadump) -> None:
+    with odd.running([str(odd.build("posing")), "idle"]) as pid:
+        assert json.loads(arenadump.check("trim", "--json", pid))["injected"] is True
+        assert "returned" in arenadump.check("trim", pid)
+        watched = json.loads(arenadump.check("trim", "--deep", "--watch", "100ms", "--json", pid))
+        assert watched["watched_ms"] == 100
+        assert watched["faulted_back"] == 0, "it stands still"
+        done = arenadump.run("trim", "--forecast", "--watch", "1s", pid)
+        assert done.returncode == 2
+
+
+def test_the_only_thread_spins(arenadump: harness.Arenadump) -> None:
+    """Nothing that only the thread itself can know has changed: errno, how it rounds."""
+    process = subprocess.Popen([odd.build("posing"), "spins"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        process.stdout.readline()
+        assert inject(arenadump, process.pid)["where"].startswith("running in posing")
+        time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=10)
+        assert process.returncode == 0, out
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_preloaded_and_asleep(arenadump: harness.Arenadump, agent: Path) -> None:
+    with odd.running([str(odd.build("posing")), "idle"], LD_PRELOAD=str(agent)) as pid:
+        assert threads(pid) == ["posing"]
+        assert inject(arenadump, pid)["how"] == "woken"
+        assert loaded(pid) == 1
+        assert inject(arenadump, pid)["how"] == "present"
+
+
+def test_several_at_once(arenadump: harness.Arenadump) -> None:
+    """One loads it; the others find it there."""
+    with odd.running([str(odd.build("posing")), "idle"]) as pid, ThreadPoolExecutor(6) as pool:
+        facts = list(pool.map(lambda _: inject(arenadump, pid), range(6)))
+        assert [fact["how"] for fact in facts].count("loaded") == 1
+        assert {fact["how"] for fact in facts} <= {"loaded", "present", "woken"}
+        assert loaded(pid) == 1
+        assert threads(pid) == ["arenascope", "posing"]
+
+
+def test_in_a_signal_handler(arenadump: harness.Arenadump) -> None:
+    """The signal has interrupted a system call, and so nothing that holds a lock."""
+    with odd.running([str(odd.build("posing")), "handler"]) as pid:
+        assert inject(arenadump, pid)["how"] == "loaded"
+
+
+def test_the_loader_is_busy(arenadump: harness.Arenadump) -> None:
+    with odd.running([str(odd.build("posing")), "loader"]) as pid:
+        refused(arenadump, pid, DENIED, "holds the loader's lock", "--timeout", "300ms")
+        assert odd.tracer(pid) == 0
+
+
+def test_a_stopped_process(arenadump: harness.Arenadump) -> None:
+    with odd.running([str(odd.build("posing")), "idle"]) as pid:
+        os.kill(pid, signal.SIGSTOP)
+        odd.wait_for(lambda: odd.state(pid) == "T")
+        refused(arenadump, pid, DENIED, f"kill -CONT {pid}")
+        os.kill(pid, signal.SIGCONT)
+        assert inject(arenadump, pid)["how"] == "loaded"
+
+
+def test_a_traced_process(arenadump: harness.Arenadump) -> None:
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed")
+    with odd.running([str(odd.build("posing")), "idle"]) as pid:
+        strace = subprocess.Popen(["strace", "-o", "/dev/null", "-p", str(pid)], stderr=subprocess.DEVNULL)
+        try:
+            odd.wait_for(lambda: odd.tracer(pid) != 0)
+            refused(arenadump, pid, DENIED, f"traced by process {strace.pid}")
+        finally:
+            strace.terminate()
+            strace.wait()
+
+
+def test_a_seccomp_filter(arenadump: harness.Arenadump) -> None:
+    with odd.running([str(odd.build("posing")), "filter"]) as pid:
+        refused(arenadump, pid, UNSUPPORTED, "--force")
+        if os.geteuid() == 0:
+            assert inject(arenadump, pid, "--force")["how"] == "loaded"
+
+
+def test_a_static_program(arenadump: harness.Arenadump) -> None:
+    with odd.running([str(odd.build("posing", "-static")), "idle"]) as pid:
+        refused(arenadump, pid, UNSUPPORTED, "a static program?")
+
+
+def test_another_libc(arenadump: harness.Arenadump) -> None:
+    if not shutil.which("musl-gcc"):
+        pytest.skip("musl-gcc is not installed")
+    with odd.running([str(odd.build("alloc", compiler="musl-gcc"))]) as pid:
+        refused(arenadump, pid, NO_MALLOC, "musl")
+
+
+@odd.needs_root
+def test_a_setuid_program(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    program = tmp_path / "posing"
+    shutil.copy(odd.build("posing"), program)
+    os.chown(program, 65534, 65534)
+    program.chmod(0o4755)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    with odd.running([str(program), "idle"]) as pid:
+        refused(arenadump, pid, UNSUPPORTED, "other rights")
+
+
+@odd.needs_root
+@pytest.mark.parametrize("kinds", [["--net"], ["--pid", "--fork", "--kill-child", "--mount-proc"]], ids=["net", "pid"])
+def test_another_namespace(arenadump: harness.Arenadump, kinds: list[str]) -> None:
+    with odd.running(["unshare", *kinds, str(odd.build("posing")), "idle"]) as outer:
+        children = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
+        pid = int(children[0]) if children else outer
+        assert inject(arenadump, pid)["how"] == "loaded"
+        assert inject(arenadump, pid)["how"] == "present"
+
+
+@odd.needs_root
+def test_no_proc(arenadump: harness.Arenadump) -> None:
+    """What dlopen says, we say."""
+    program = odd.build("posing")
+    with odd.running(["unshare", "--mount", "sh", "-c", f"umount -l /proc && exec {program} idle"]) as pid:
+        refused(arenadump, pid, UNSUPPORTED, "dlopen failed")
+        assert descriptors(pid)[0].startswith("/dev/null")
+
+
+def test_another_library(arenadump: harness.Arenadump, libc_library: Path) -> None:
+    with odd.running([str(odd.build("posing")), "idle"]) as pid:
+        done = arenadump.run("inject", pid, env={**os.environ, "ARENASCOPE_LIBRARY": str(libc_library)})
+        assert done.returncode == BAD_INPUT
+        assert "is not the agent's library" in done.stderr
+
+
+@pytest.fixture
+def libc_library() -> Path:
+    maps = Path("/proc/self/maps").read_text()
+    return Path(re.findall(r"/\S*/libc[.-]\S*", maps)[0])
+
+
+def test_a_call_that_takes_long(arenadump: harness.Arenadump) -> None:
+    """The watchdog says so; the thread is let finish, and put back."""
+    audit = odd.build("slow_audit", "-shared", "-fPIC")
+    with odd.running([str(odd.build("posing")), "idle"], LD_AUDIT=str(audit)) as pid:
+        done = arenadump.run("inject", "--timeout", "500ms", pid)
+        assert done.returncode == DENIED
+        assert "has been in dlopen for 500 ms" in done.stderr
+        assert odd.tracer(pid) != 0
+        odd.wait_for(lambda: odd.tracer(pid) == 0)
+        odd.wait_for(lambda: odd.state(pid) == "S")
+        # The agent's thread may not have opened its door yet; it is asked to once more then.
+        assert inject(arenadump, pid)["how"] in ("present", "woken")
+        assert loaded(pid) == 1
+
+
+@pytest.mark.parametrize("what", ["1", "nothing", "core"])
+def test_what_is_no_process(arenadump: harness.Arenadump, tmp_path: Path, what: str) -> None:
+    targets = {"1": "99999999", "nothing": str(tmp_path / "none"), "core": "/bin/true"}
+    for command in ("inject", "trim"):
+        assert arenadump.run(command, targets[what]).returncode in (2, 3, BAD_INPUT)
+
+
+def test_gdb(agent: Path, arenadump: harness.Arenadump) -> None:
+    """The script does the same, to a process whose every thread is in a storm."""
+    if not shutil.which("gdb"):
+        pytest.skip("gdb is not installed")
+    process = subprocess.Popen([programs.build("allbusy"), "4"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        process.stdout.readline()
+        done = subprocess.run(
+            ["gdb", "-p", str(process.pid), "-batch", "-x", str(SCRIPT)],
+            env={**os.environ, "ARENASCOPE_LIBRARY": str(agent)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert f"the agent is in process {process.pid}" in done.stdout, done.stdout + done.stderr
+        assert inject(arenadump, process.pid)["how"] == "present"
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=30)
+        assert process.returncode == 0, out
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.slow
+def test_a_short_soak(arenadump: harness.Arenadump) -> None:
+    counts = soak_inject.soak_for(30, list(debian.SUITES), arenadump, seed=int(time.time()))
+    assert not counts.wrong, counts.report()
+    assert counts.done["loaded"] >= 15
