@@ -68,6 +68,7 @@ class Counts:
 
     def fault(self, kind: str, what: str) -> None:
         self.wrong[kind] += 1
+        print(f"{kind}: {what}", file=sys.stderr, flush=True)
         if len(self.first) < 20:
             self.first.append(f"{kind}: {what}")
 

@@ -11,6 +11,7 @@ enum { MAX_LIBCS = 64 };
 // How many times what it is reckoned to take a freeze may last that nobody has set a limit for, and some time beside.
 #define PATIENCE 4
 #define PATIENCE_NS UINT64_C(1000000000)
+#define SWAP_NS_PER_BYTE UINT64_C(10) // to read it back
 // What a freeze is reckoned to take: some time whatever the size, and the heap at a rate that any machine reaches.
 #define FREEZE_BASE_NS UINT64_C(3000000)
 #define FREEZE_BYTES_PER_US UINT64_C(1500)
@@ -56,9 +57,11 @@ static uint64_t limit(const struct as_target *t, const struct as_snapshot_option
         return options->max_pause_ns > moment->stood_ns ? options->max_pause_ns - moment->stood_ns : 1;
     if (moment->mode == AS_MODE_SNAPSHOT)
         return 0;
-    if (options->mode == 0 && !moment->fallback[0])
+    if (options->mode == 0 && !moment->fallback[0] && t->ops->fork)
         return DEFAULT_MAX_PAUSE_NS;
     uint64_t estimate = estimate_freeze(t);
+    if (estimate != UINT64_MAX && t->swap_hint != AS_UNKNOWN)
+        estimate += t->swap_hint * SWAP_NS_PER_BYTE;
     return estimate < UINT64_MAX / PATIENCE - PATIENCE_NS ? PATIENCE_NS + PATIENCE * estimate : 0;
 }
 
