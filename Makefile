@@ -11,7 +11,7 @@ SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml m
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SCRIPTS = .ci/run $(shell git ls-files scripts)
 
-.PHONY: build deps demo test soak lint bench experiments fuzz patches-all format clean
+.PHONY: build deps demo test tsan soak lint bench experiments fuzz patches-all format clean
 
 build: $(VENV)/built
 
@@ -29,6 +29,15 @@ test:
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+# The threads of the inspector under ThreadSanitizer: a finding fails the test that met it.
+tsan:
+	scripts/install-deps build test
+	$(MAKE) --no-print-directory build
+	test -d build-tsan || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false -Dtests=false
+	ninja -C build-tsan inspector/cli/arenadump
+	cd tests && TSAN_OPTIONS=halt_on_error=1:exitcode=66 ARENADUMP=$(CURDIR)/build-tsan/inspector/cli/arenadump \
+		../$(VENV)/bin/python -m pytest test_truth.py test_modes.py -k bookworm
 
 # MINUTES=600 for a night.
 soak:

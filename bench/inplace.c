@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The walk within one process: `inplace MEGABYTES MEAN` makes a heap and prints, in nanoseconds, a bare loop over its
-// chunk headers with software prefetch (the limit), and our walk of the same heap, round by round; then the chunks.
+// The walk within one process: `inplace MEGABYTES MEAN` makes a heap and prints, round by round and in nanoseconds, a bare
+// loop over its chunk headers with software prefetch (the limit), our walk of the same heap, the following of its fastbins'
+// lists, and all that comes before a walk (arenas, threads, the tcaches' lists, mmapped chunks); then the numbers of chunks and
+// of those on lists.
 #define _GNU_SOURCE
 #include "heap/fastbins.h"
 #include "heap/heap.h"
@@ -84,6 +86,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: inplace MEGABYTES MEAN\n");
         return 2;
     }
+    static char output[4096];
+    setvbuf(stdout, output, _IOFBF, sizeof output); // stdio allocates otherwise, and so empties the fastbins
     fill(strtoul(argv[1], NULL, 10) * 1000000, strtoul(argv[2], NULL, 10));
     struct as_error err;
     struct as_target *t = as_target_open_self(&err);
@@ -102,22 +106,37 @@ int main(int argc, char **argv)
         return 1;
     uint64_t chunks = 0;
     uint64_t sums[2] = {0};
+    struct as_fast_notes notes = {0};
+    as_address_vec members = {0};
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t before = now();
         sums[0] += bare(&h.heaps.items[main_heap], h.arenas.items[0].top, &chunks);
         uint64_t between = now();
         struct counter c = {.sink = {.chunks = count}};
-        struct as_fast_notes notes = as_fast_notes_for(&h, 0);
         uint64_t torn = 0;
+        h.arenas.items[0].links = (struct as_links){0};
+        as_fast_notes_begin(&notes, &h, 0);
         if (!as_walk_heap(&h, main_heap, &w, &c.sink, &notes, &torn) || torn != 0)
             return 1;
-        uint64_t after = now();
+        uint64_t walked = now();
+        members.count = 0;
+        if (!as_fast_resolve(&h.arenas.items[0], &notes, &members, NULL, NULL, &err))
+            return 1;
+        uint64_t followed = now();
+        struct as_heaps again;
+        if (!as_heaps_find(t, &m, &again, &err))
+            return 1;
+        uint64_t found = now();
         sums[1] += c.free_bytes;
-        printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", between - before, after - between, c.chunks);
-        as_vec_free(&notes.links);
+        if (round > 0) // the first one also pays for the memory that the others use again
+            printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %zu\n", between - before,
+                   walked - between, followed - walked, found - followed, c.chunks, members.count + again.cached.count);
+        as_heaps_free(&again);
     }
     if (sums[0] != sums[1])
         fprintf(stderr, "inplace: the two loops saw different heaps: %" PRIu64 ", %" PRIu64 "\n", sums[0], sums[1]);
+    as_vec_free(&notes.links);
+    as_vec_free(&members);
     as_window_close(&w);
     as_heaps_free(&h);
     as_malloc_free(&m);

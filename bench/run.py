@@ -17,7 +17,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 GIGABYTE = 1_000_000_000
+PAGE = os.sysconf("SC_PAGESIZE")
 
 
 @dataclass
@@ -42,6 +43,25 @@ class Figure:
 
     def ratios(self) -> list[float]:
         return [b / o for o, b in zip(self.ours, self.bound)]
+
+
+@dataclass
+class Growth:
+    """One size of heap: bytes, numbers of chunks, seconds."""
+
+    resident: int
+    chunks: int
+    dump: float
+    read: float
+    own: int
+
+
+def line(x: list[float], y: list[float]) -> tuple[float, float, float]:
+    """The line through the points by least squares: slope, intercept, and how far the worst point is off."""
+    mean_x, mean_y = statistics.fmean(x), statistics.fmean(y)
+    slope = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y)) / sum((a - mean_x) ** 2 for a in x)
+    intercept = mean_y - slope * mean_x
+    return slope, intercept, max(abs(b - slope * a - intercept) for a, b in zip(x, y))
 
 
 class Hoard:
@@ -108,74 +128,102 @@ class Bench:
         self.megabytes = megabytes
         self.directory = Path(tempfile.mkdtemp(prefix="arenascope-bench-", dir=ROOT / "build"))
         self.figures: list[Figure] = []
-        self.growth: list[tuple[float, float, float, int]] = []
+        self.growth: list[Growth] = []
 
     def pairs(self, ours: Callable[[], float], limit: Callable[[], float]) -> tuple[list[float], list[float]]:
         """Both in turn, after one round that does not count."""
         rounds = [(ours(), limit()) for _ in range(self.runs + 1)][1:]
         return [a for a, _ in rounds], [b for _, b in rounds]
 
-    def raw_read(self, pid: str) -> float:
-        _, ns = subprocess.run(
+    def raw_read(self, pid: str) -> tuple[float, int]:
+        """Seconds and bytes of the bare copy."""
+        size, ns = subprocess.run(
             [self.programs / "limits", "read", pid], check=True, capture_output=True, text=True
         ).stdout.split()
-        return int(ns) / 1e9
+        return int(ns) / 1e9, int(size)
 
     def dump_command(self, pid: str, *options: str) -> list[str]:
-        return [self.arenadump, "dump", pid, "-o", str(self.directory / "bench.dump"), *options]
+        dump = str(self.directory / "bench.dump")
+        return [self.arenadump, "dump", pid, "--mode", "freeze", "-o", dump, *options]
+
+    def summary(self, pid: str, mode: str) -> dict[str, Any]:
+        command = [self.arenadump, "summary", "--json", "--mode", mode, pid]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def dump(self, target: Hoard, what: str, wanted: str, *options: str) -> Figure:
+        """Read, walk, classify and write, against the bare copy of the same bytes."""
+        command = self.dump_command(target.pid, *options)
+        ours, bound = self.pairs(lambda: seconds(command), lambda: self.raw_read(target.pid)[0])
+        figure = Figure(what, "process_vm_readv of it all", ours, bound, "s", wanted)
+        self.figures.append(figure)
+        return figure
 
     def outside(self, megabytes: int) -> None:
-        """Read, walk, classify and write, against the bare copy of the same bytes."""
         with hoard(self.programs / "hoard", megabytes) as target:
-            dump = self.dump_command(target.pid, "--mode", "freeze")
-            ours, bound = self.pairs(lambda: seconds(dump), lambda: self.raw_read(target.pid))
             size = f"{megabytes / 1000:g} GB in 16 arenas"
-            self.figures.append(
-                Figure(f"whole dump of {size}", "process_vm_readv of it all", ours, bound, "s", "≥ 0.8")
+            figure = self.dump(target, f"whole dump of {size}", "≥ 0.8")
+            self.dump(target, "the same with a record for each chunk", "", "--chunks")
+            answer = self.summary(target.pid, "freeze")
+            if not answer["snapshot"]["exact"]:
+                raise SystemExit(f"not exact: {answer['warnings']}")
+            self.growth.append(
+                Growth(
+                    int(answer["kernel"]["rss"]),
+                    sum(int(kind["count"]) for kind in answer["chunks"].values()),
+                    statistics.median(figure.ours),
+                    statistics.median(figure.bound),
+                    peak_kib(self.dump_command(target.pid)) * 1024,
+                )
             )
-            resident = int(
-                json.loads(
-                    subprocess.run(
-                        [self.arenadump, "summary", "--json", target.pid], check=True, capture_output=True, text=True
-                    ).stdout
-                )["kernel"]["rss"]
-            )
-            self.growth.append((resident / GIGABYTE, statistics.median(ours), statistics.median(bound), peak_kib(dump)))
             self.pause(target, size)
 
     def pause(self, target: Hoard, size: str) -> None:
         """How long the target stands still for a snapshot, against a clone() that it makes itself."""
 
         def paused() -> float:
-            out = subprocess.run(
-                [self.arenadump, "summary", "--json", "--mode", "snapshot", target.pid],
-                check=True,
-                capture_output=True,
-                text=True,
-            ).stdout
-            answer = json.loads(out)["snapshot"]
-            if answer["mode"] != "snapshot":
-                raise SystemExit(f"no snapshot could be had here: {answer}")
-            return float(answer["pause_ms"])
+            snapshot = self.summary(target.pid, "snapshot")["snapshot"]
+            if snapshot["mode"] != "snapshot":
+                raise SystemExit(f"no snapshot could be had here: {snapshot}")
+            return float(snapshot["pause_ms"])
 
         ours, bound = self.pairs(paused, lambda: target.clone_ns() / 1e6)
         what = f"pause of a snapshot, {size}"
         self.figures.append(Figure(what, "raw clone() by the target", ours, bound, "ms", "≥ 0.8"))
 
+    def large_chunks(self) -> None:
+        """Of large chunks only the headers are read."""
+        with hoard(self.programs / "hoard", 1000, 4, 30000) as target:
+            self.dump(target, "whole dump of 1 GB in chunks of 30 kB", "> 1")
+
+    def one_arena(self) -> None:
+        """Nobody to share the work with: a second thread reads on."""
+        with hoard(self.programs / "hoard", 1000, 1) as target:
+            self.dump(target, "whole dump of 1 GB in one arena", "")
+
     def in_place(self, megabytes: int) -> None:
         out = subprocess.run(
             [self.programs / "inplace", str(megabytes), "200"], check=True, capture_output=True, text=True
         ).stdout
-        rows = [[int(word) for word in line.split()] for line in out.splitlines()][1:]
+        bare, walk, fastbins, finders, chunks, listed = zip(
+            *([int(word) for word in line.split()] for line in out.splitlines())
+        )
+        what = f"walk in place, {chunks[0] / 1e6:.1f} M chunks"
         self.figures.append(
             Figure(
-                f"walk in place, {rows[0][2] / 1e6:.1f} M chunks",
+                what,
                 "bare prefetched loop over the headers",
-                [ours / 1e6 for _, ours, _ in rows],
-                [bound / 1e6 for bound, _, _ in rows],
+                [ns / 1e6 for ns in walk],
+                [ns / 1e6 for ns in bare],
                 "ms",
                 "≥ 0.8",
             )
+        )
+        lists = [a + b for a, b in zip(fastbins, finders)]
+        what = f"lists of fastbins and tcaches ({listed[0] / 1e6:.2f} M chunks), and all else that is found"
+        self.figures.append(
+            Figure(what, "that walk", [ns / 1e6 for ns in lists], [ns / 1e6 for ns in walk], "ms", "> 1")
         )
 
     def small(self) -> None:
@@ -201,31 +249,39 @@ class Bench:
                 f.wanted,
             )
         console.print(table)
+        self.show_growth(console)
+
+    def show_growth(self, console: Console) -> None:
         growth = Table(title="As the heap grows")
-        for column in ("resident GB", "dump s", "read s", "s per GB", "own memory MB", "64 MB + 16 B/page"):
+        for column in ("resident GB", "M chunks", "dump s", "read s", "s per GB", "own memory MB", "64 MB + 16 B/page"):
             growth.add_column(column, justify="right")
-        for resident, dump, read, peak in self.growth:
-            allowed = 64 + resident * GIGABYTE / 4096 * 16 / 1e6
+        for g in self.growth:
             growth.add_row(
-                f"{resident:.2f}",
-                f"{dump:.3f}",
-                f"{read:.3f}",
-                f"{dump / resident:.3f}",
-                f"{peak * 1024 / 1e6:.0f}",
-                f"{allowed:.0f}",
+                f"{g.resident / GIGABYTE:.2f}",
+                f"{g.chunks / 1e6:.1f}",
+                f"{g.dump:.3f}",
+                f"{g.read:.3f}",
+                f"{g.dump / g.resident * GIGABYTE:.3f}",
+                f"{g.own / 1e6:.0f}",
+                f"{64 + g.resident / PAGE * 16 / 1e6:.0f}",
             )
         console.print(growth)
+        if len(self.growth) > 1:
+            sizes = [g.resident / GIGABYTE for g in self.growth]
+            ours, read = (
+                line(sizes, times) for times in ([g.dump for g in self.growth], [g.read for g in self.growth])
+            )
+            console.print(
+                f"Least squares: a dump takes {ours[0] * 1000:.0f} ms per GB and {ours[1] * 1000:.0f} ms beside; none "
+                f"is further than {ours[2] * 1000:.0f} ms off. The bare copy: {read[0] * 1000:.0f} ms per GB."
+            )
 
     def save(self, path: Path) -> None:
-        path.write_text(
-            json.dumps(
-                {
-                    "figures": [vars(f) | {"ratio": statistics.median(f.ratios())} for f in self.figures],
-                    "growth": self.growth,
-                },
-                indent=1,
-            )
-        )
+        figures = [vars(f) | {"ratio": statistics.median(f.ratios())} for f in self.figures]
+        path.write_text(json.dumps({"figures": figures, "growth": [vars(g) for g in self.growth]}, indent=1))
+
+
+PARTS = ("small", "in-place", "large", "one-arena", "sizes")
 
 
 def main() -> None:
@@ -233,12 +289,22 @@ def main() -> None:
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sizes", default="100,1000,4000,8000", help="megabytes, comma-separated")
+    parser.add_argument("--only", default=",".join(PARTS), help="of " + ", ".join(PARTS))
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
     bench = Bench(options.build, options.runs, [int(size) for size in options.sizes.split(",")])
-    bench.small()
-    bench.in_place(min(1000, bench.megabytes[-1]))
-    for megabytes in bench.megabytes:
+    parts = options.only.split(",")
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"there is no part {', '.join(sorted(unknown))}: of {', '.join(PARTS)}")
+    if "small" in parts:
+        bench.small()
+    if "in-place" in parts:
+        bench.in_place(min(1000, bench.megabytes[-1]))
+    if "large" in parts:
+        bench.large_chunks()
+    if "one-arena" in parts:
+        bench.one_arena()
+    for megabytes in bench.megabytes if "sizes" in parts else []:
         print(f"{megabytes} MB …", file=sys.stderr)
         bench.outside(megabytes)
     bench.show()

@@ -13,20 +13,24 @@ enum {
     MOST_NOTES = 1 << 21, // 32 MiB of them
 };
 
-struct as_fast_notes as_fast_notes_for(const struct as_heaps *h, uint32_t arena)
+void as_fast_notes_begin(struct as_fast_notes *n, const struct as_heaps *h, uint32_t arena)
 {
     const struct as_arena *a = &h->arenas.items[arena];
-    struct as_fast_notes n = {.safe_linking = a->libc->layout.heap.safe_linking, .low = UINT64_MAX};
+    n->links.count = 0;
+    n->bins = 0;
+    n->safe_linking = a->libc->layout.heap.safe_linking;
+    n->overflow = false;
+    n->low = UINT64_MAX;
+    n->high = 0;
     for (int i = 0; i < a->libc->layout.state.fastbin_count && i < FASTBINS; i++)
         if (a->fastbins[i] != 0)
-            n.bins |= (uint16_t)(1 << i);
+            n->bins |= (uint16_t)(1 << i);
     for (size_t i = 0; i < h->heaps.count; i++) {
         if (h->heaps.items[i].arena != arena)
             continue;
-        n.low = h->heaps.items[i].start < n.low ? h->heaps.items[i].start : n.low;
-        n.high = h->heaps.items[i].end > n.high ? h->heaps.items[i].end : n.high;
+        n->low = h->heaps.items[i].start < n->low ? h->heaps.items[i].start : n->low;
+        n->high = h->heaps.items[i].end > n->high ? h->heaps.items[i].end : n->high;
     }
-    return n;
 }
 
 void as_fast_note(struct as_fast_notes *n, uint64_t chunk, uint64_t size, uint64_t link)

@@ -25,8 +25,8 @@ struct as_fast_notes {
 // `link` is the chunk's first word.
 void as_fast_note(struct as_fast_notes *n, uint64_t chunk, uint64_t size, uint64_t link);
 
-// Notes for one arena: which bins are in use, and where its heaps lie.
-struct as_fast_notes as_fast_notes_for(const struct as_heaps *h, uint32_t arena);
+// Begins the notes for one arena: which bins are in use, and where its heaps lie. Room for notes that is there is used again.
+void as_fast_notes_begin(struct as_fast_notes *n, const struct as_heaps *h, uint32_t arena);
 
 typedef AS_VEC(uint64_t) as_address_vec;
 

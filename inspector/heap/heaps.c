@@ -2,6 +2,8 @@
 // Puts the finders in order, and keeps what they find wrong.
 #include "heap/heap.h"
 
+#include <string.h>
+
 enum {
     MAX_FAULTS = 1000,       // a wrecked heap has millions: the first ones tell the story, the count is in `torn`
     SYNC_PLACES = 1 << 27,   // seconds, at most; what is torn after that stays unknown to the end of its heap
@@ -41,4 +43,59 @@ void as_heaps_free(struct as_heaps *h)
     as_vec_free(&h->cached);
     as_vec_free(&h->threads);
     as_vec_free(&h->faults);
+}
+
+bool as_heaps_part(const struct as_heaps *h, uint32_t arena, size_t first, size_t count, struct as_heaps *out,
+                   struct as_error *err)
+{
+    *out = *h;
+    memset(&out->heaps, 0, sizeof out->heaps);
+    memset(&out->spans, 0, sizeof out->spans);
+    memset(&out->faults, 0, sizeof out->faults);
+    size_t spans =
+        h->arenas.items[arena].main ? h->spans.count : 0; // only a main arena goes on where its walk finds it
+    if (!as_vec_reserve(&out->heaps, count, err) || !as_vec_reserve(&out->spans, spans, err))
+        return false;
+    out->heaps.count = count;
+    out->spans.count = spans;
+    if (count > 0)
+        memcpy(out->heaps.items, h->heaps.items + first, count * sizeof *out->heaps.items);
+    if (spans > 0)
+        memcpy(out->spans.items, h->spans.items, spans * sizeof *out->spans.items);
+    return true;
+}
+
+static bool join_heaps(struct as_heaps *h, const struct as_heaps *part, size_t first, size_t count,
+                       struct as_error *err)
+{
+    size_t more = part->heaps.count - count; // a walk finds heaps, and loses none
+    if (part->heaps.count == 0)
+        return true;
+    if (!as_vec_reserve(&h->heaps, more, err))
+        return false;
+    struct as_heap *at = h->heaps.items + first;
+    memmove(at + part->heaps.count, at + count, (h->heaps.count - first - count) * sizeof *at);
+    memcpy(at, part->heaps.items, part->heaps.count * sizeof *at);
+    h->heaps.count += more;
+    for (size_t i = 0; part->spans.count > 0 && i < part->heaps.count; i++) {
+        const struct as_span *span = as_heaps_at(h, at[i].start);
+        if (span)
+            as_span_cut(&h->spans, at[i].start, at[i].end);
+        else if (!as_span_add(&h->spans, at[i].start, at[i].end, err))
+            return false;
+    }
+    return true;
+}
+
+bool as_heaps_join(struct as_heaps *h, struct as_heaps *part, size_t first, size_t count, struct as_error *err)
+{
+    bool ok = join_heaps(h, part, first, count, err);
+    for (size_t i = 0; ok && i < part->faults.count; i++) {
+        const struct as_fault *f = &part->faults.items[i];
+        as_heaps_fault(h, f->arena, f->heap == UINT32_MAX ? f->heap : f->heap + (uint32_t)first, f->address, f->what);
+    }
+    as_vec_free(&part->heaps);
+    as_vec_free(&part->spans);
+    as_vec_free(&part->faults);
+    return ok;
 }

@@ -26,6 +26,19 @@ void as_trace_block_free(struct as_trace_block *block)
         munmap(block, sizeof *block);
 }
 
+// An empty block: a spare one, whose memory is there already, or a new one.
+static struct as_trace_block *empty_block(struct as_trace_writer *w)
+{
+    struct as_trace_block *block = w->spare ? *w->spare : NULL;
+    if (!block)
+        return as_trace_block_new(w->err);
+    *w->spare = block->next;
+    block->next = NULL;
+    block->first = block->last = false;
+    block->length = 0;
+    return block;
+}
+
 static inline uint8_t *put(uint8_t *to, struct as_chunk chunk)
 {
     uint64_t units = as_chunk_size(chunk) / AS_ALIGNMENT;
@@ -48,7 +61,7 @@ static inline uint8_t *put(uint8_t *to, struct as_chunk chunk)
 static bool next_block(struct as_trace_writer *w)
 {
     struct as_trace_block *full = w->block;
-    w->block = as_trace_block_new(w->err);
+    w->block = empty_block(w);
     if (!w->block) {
         as_trace_block_free(full);
         return false;
@@ -74,7 +87,7 @@ static bool on_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, 
 bool as_trace_begin(struct as_trace_writer *w, const struct as_heap *heap)
 {
     w->sink.chunks = on_chunks;
-    w->block = as_trace_block_new(w->err);
+    w->block = empty_block(w);
     if (!w->block)
         return false;
     w->block->heap = *heap;

@@ -28,6 +28,7 @@ struct as_trace_writer {
     uint64_t at; // address of the next chunk
     bool (*full)(void *context, struct as_trace_block *block);
     void *context;
+    struct as_trace_block **spare; // blocks to be used again, first; may be NULL
     struct as_error *err;
 };
 

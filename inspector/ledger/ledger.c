@@ -26,21 +26,56 @@ void as_ledger_close(struct as_ledger_builder *b)
     as_sizes_close(&b->sizes);
 }
 
+void as_ledger_part_open(struct as_ledger_builder *b, struct as_ledger_part *part, bool in_place)
+{
+    b->part = part;
+    part->pages = in_place ? &b->snapshot->pages : &part->own;
+}
+
+bool as_ledger_part_close(struct as_snapshot *s, struct as_ledger_part *part, struct as_error *err)
+{
+    uint64_t first = part->pages == &part->own ? s->pages.count : 0;
+    size_t heaps = s->heaps.count;
+    bool ok = as_vec_reserve(&s->heaps, part->heaps.count, err) && as_vec_reserve(&s->pages, part->own.count, err);
+    for (size_t i = 0; ok && i < part->heaps.count; i++) {
+        s->heaps.items[s->heaps.count] = part->heaps.items[i];
+        s->heaps.items[s->heaps.count++].first_page += first;
+    }
+    if (ok && part->own.count > 0) {
+        memcpy(s->pages.items + s->pages.count, part->own.items, part->own.count * sizeof *s->pages.items);
+        s->pages.count += part->own.count;
+    }
+    for (size_t i = 0; ok && i < part->doubts.count; i++) {
+        const struct as_ledger_doubt *doubt = &part->doubts.items[i];
+        uint32_t heap = (uint32_t)heaps + doubt->heap;
+        as_snapshot_warn(s, AS_WARN_RESIDENCY, s->heaps.items[heap].arena, heap, doubt->address, "%s", doubt->why.text);
+    }
+    as_vec_free(&part->heaps);
+    as_vec_free(&part->own);
+    as_vec_free(&part->doubts);
+    return ok;
+}
+
+bool as_ledger_join(struct as_ledger_builder *to, const struct as_ledger_builder *from)
+{
+    return as_sizes_add(&to->sizes, &from->sizes) ||
+           as_fail(to->err, AS_NO_MEMORY, "no memory for the table of chunk sizes");
+}
+
 // Makes the heap's page records, with the kernel's word on each.
 static bool add_pages(struct as_ledger_builder *b, uint64_t start, uint64_t end)
 {
     enum { STEP = 16384 };
-    struct as_snapshot *s = b->snapshot;
+    as_page_vec *pages = b->part->pages;
     uint64_t page_size = b->target->page_size;
     b->base = as_round_down(start, page_size);
     uint64_t count = (as_round_up(end, page_size) - b->base) / page_size;
-    if (!as_vec_reserve(&s->pages, count, b->err))
+    if (!as_vec_reserve(pages, count, b->err))
         return false;
-    b->heap->first_page = s->pages.count;
+    b->heap->first_page = pages->count;
     b->heap->page_count = count;
-    b->pages = s->pages.items + s->pages.count;
-    memset(b->pages, 0, count * sizeof *b->pages);
-    s->pages.count += count;
+    b->pages = pages->items + pages->count;
+    pages->count += count;
     for (uint64_t i = 0; i < count; i += STEP) {
         uint8_t residency[STEP];
         uint64_t n = count - i < STEP ? count - i : STEP;
@@ -48,18 +83,19 @@ static bool add_pages(struct as_ledger_builder *b, uint64_t start, uint64_t end)
         uint64_t from = b->base + i * page_size;
         if (!as_target_residency(b->target, from, from + n * page_size, residency, &err)) {
             memset(residency, AS_RES_UNKNOWN, n);
-            as_snapshot_warn(s, AS_WARN_RESIDENCY, b->heap->arena, (uint32_t)(s->heaps.count - 1), from, "%s",
-                             err.text);
+            struct as_ledger_doubt *doubt = as_vec_add(&b->part->doubts, NULL);
+            if (doubt)
+                *doubt = (struct as_ledger_doubt){(uint32_t)(b->part->heaps.count - 1), from, err};
         }
         for (uint64_t k = 0; k < n; k++)
-            b->pages[i + k].residency = residency[k];
+            b->pages[i + k] = (struct as_page){.residency = residency[k]};
     }
     return true;
 }
 
 static bool begin(struct as_ledger_builder *b, struct as_dump_heap record)
 {
-    b->heap = as_vec_add(&b->snapshot->heaps, b->err);
+    b->heap = as_vec_add(&b->part->heaps, b->err);
     if (!b->heap)
         return false;
     *b->heap = record;
@@ -190,7 +226,7 @@ bool as_ledger_end(struct as_ledger_builder *b, uint64_t end)
     b->heap->end = end;
     b->heap->chunk_count = b->chunks ? b->chunks->count - b->heap->first_chunk : 0;
     b->heap->page_count = (as_round_up(end, page_size) - b->base) / page_size;
-    s->pages.count = b->heap->first_page + b->heap->page_count;
+    b->part->pages->count = b->heap->first_page + b->heap->page_count;
 
     bool mmapped = b->heap->kind == AS_HEAP_MMAPPED;
     const struct as_mapping *m = NULL;
@@ -211,8 +247,8 @@ bool as_ledger_end(struct as_ledger_builder *b, uint64_t end)
                 p->state = (uint8_t)(p->state ? p->state : state_of(p));
                 continue;
             }
-            if (record)
-                record->malloc_rss += page_bytes(p);
+            if (record) // heaps of several arenas may share a mapping
+                __atomic_fetch_add(&record->malloc_rss, page_bytes(p), __ATOMIC_RELAXED);
             if (b->ledger->unknown != AS_UNKNOWN)
                 count_resident(b->ledger, p, page_size, mmapped);
         } else if (p->residency & AS_RES_SWAPPED) {

@@ -7,10 +7,26 @@
 #include "ledger/sizes.h"
 #include "snapshot/snapshot.h"
 
+// What some heaps came to, until it is their turn in the snapshot: several workers may count at once.
+struct as_ledger_part {
+    AS_VEC(struct as_dump_heap) heaps; // first_page counts from the first of `pages`
+    as_page_vec *pages;                // where their page records go: `own`, or the snapshot's
+    as_page_vec own;
+    AS_VEC(struct as_ledger_doubt) doubts;
+};
+
+// Pages whose residency the kernel did not tell.
+struct as_ledger_doubt {
+    uint32_t heap; // index in the part
+    uint64_t address;
+    struct as_error why;
+};
+
 // What is being counted right now: one heap at a time.
 struct as_ledger_builder {
     struct as_chunk_sink sink; // the walk's chunks come in here
-    struct as_snapshot *snapshot;
+    struct as_snapshot *snapshot; // of its records only the arena's at hand, and the mappings' malloc_rss, are written to
+    struct as_ledger_part *part;
     struct as_target *target;
     struct as_error *err;
     struct as_sizes sizes;
@@ -45,8 +61,15 @@ bool as_ledger_open(struct as_ledger_builder *b, struct as_snapshot *s, struct a
                     struct as_chunk_writer *chunks, struct as_error *err);
 void as_ledger_close(struct as_ledger_builder *b);
 
+// What is counted from now on goes to `part`, all zero; `in_place`: its pages straight to the snapshot's, as it is its turn.
+void as_ledger_part_open(struct as_ledger_builder *b, struct as_ledger_part *part, bool in_place);
+// Appends a part to the snapshot, whose pages are then the snapshot's, and frees it. AS_NO_MEMORY.
+bool as_ledger_part_close(struct as_snapshot *s, struct as_ledger_part *part, struct as_error *err);
+// Adds what another worker has counted by sizes.
+bool as_ledger_join(struct as_ledger_builder *to, const struct as_ledger_builder *from);
+
 // Begins a heap: asks the kernel for the residency of its pages and makes their records. The record's index is that of
-// the last of snapshot->heaps, which this adds.
+// the last of part->heaps, which this adds.
 bool as_ledger_begin(struct as_ledger_builder *b, const struct as_heap *heap, const struct as_arena *arena,
                      const struct as_par *par, uint64_t brk_end);
 // As above for one mmapped chunk; hands its three parts (lead, chunk, rest) to the sink itself and ends it.

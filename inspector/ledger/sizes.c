@@ -62,3 +62,31 @@ struct as_dump_size *as_sizes_large(struct as_sizes *s, uint64_t size)
     }
     return slot;
 }
+
+static void add_counts(struct as_dump_size *to, const struct as_dump_size *from)
+{
+    to->in_use += from->in_use;
+    to->tcache += from->tcache;
+    to->fastbin += from->fastbin;
+    to->binned += from->binned;
+    to->pin_count += from->pin_count;
+    to->pin_pages += from->pin_pages;
+    to->pin_stranded += from->pin_stranded;
+    to->tail_count += from->tail_count;
+    to->tail_bytes += from->tail_bytes;
+}
+
+bool as_sizes_add(struct as_sizes *to, const struct as_sizes *from)
+{
+    for (size_t i = 0; i < AS_SIZES_DIRECT; i++)
+        add_counts(&to->direct[i], &from->direct[i]);
+    for (size_t i = 0; i < from->slots; i++) {
+        const struct as_dump_size *size = &from->large.items[i];
+        struct as_dump_size *sum = size->chunk_size != 0 ? as_sizes_large(to, size->chunk_size) : NULL;
+        if (sum)
+            add_counts(sum, size);
+        else if (size->chunk_size != 0)
+            return false;
+    }
+    return true;
+}

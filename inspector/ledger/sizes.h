@@ -17,6 +17,9 @@ struct as_sizes {
 bool as_sizes_open(struct as_sizes *s, struct as_error *err);
 void as_sizes_close(struct as_sizes *s);
 
+// Adds every count of `from`. False when memory ran out.
+bool as_sizes_add(struct as_sizes *to, const struct as_sizes *from);
+
 // The record for a size, made if need be; NULL when memory ran out. Valid until the next call with a new large size.
 struct as_dump_size *as_sizes_large(struct as_sizes *s, uint64_t size);
 static inline struct as_dump_size *as_sizes_at(struct as_sizes *s, uint64_t size)

@@ -6,8 +6,8 @@
 #include "ledger/ledger.h"
 #include "libc/libc.h"
 #include "ruby/ruby.h"
+#include "snapshot/crew.h"
 #include "snapshot/modes.h"
-#include "snapshot/pipeline.h"
 #include "snapshot/records.h"
 
 #include <inttypes.h>
@@ -48,37 +48,19 @@ void as_snapshot_warn(struct as_snapshot *s, enum as_warning code, uint32_t aren
 }
 
 // Walks every arena and counts it, and then the mmapped chunks.
-static bool walk(struct as_heaps *h, struct as_ledger_builder *b, struct as_window *w, const struct as_arena_hold *hold,
+static bool walk(struct as_heaps *h, struct as_ledger_builder *b, const struct as_arena_hold *hold,
                  struct as_error *err)
 {
-    struct as_snapshot *s = b->snapshot;
-    struct as_pipeline p;
-    // Inside a target we start no thread that is not needed.
-    bool threaded = h->target->kind != AS_TARGET_SELF && sysconf(_SC_NPROCESSORS_ONLN) > 1;
-    if (!as_pipeline_open(&p, h, b, threaded, err))
+    struct as_ledger_part mmapped = {0};
+    if (!as_crew_walk(h, b, hold, err))
         return false;
-    bool ok = true;
-    uint32_t next = 0;
-    for (uint32_t i = 0; ok && i < h->arenas.count; i++) {
-        uint64_t *torn = &s->arenas.items[i].torn_chunks;
-        ok = !hold || hold->take(hold->context, h, i, next, err);
-        ok = ok && as_pipeline_arena(&p, i, &next, w, torn, err);
-        s->meta.torn_chunks += *torn;
-        if (ok && *torn == 0)
-            as_bins_check(h, i);
-        if (hold)
-            hold->release(hold->context, h);
-    }
-    ok = as_pipeline_close(&p, err) && ok;
     as_caches_check(h);
-    for (uint32_t i = 0; i < s->heaps.count; i++) {
-        struct as_dump_arena *arena = &s->arenas.items[s->heaps.items[i].arena];
-        if (arena->heap_count++ == 0)
-            arena->first_heap = i;
-    }
+    b->err = err;
+    as_ledger_part_open(b, &mmapped, true);
+    bool ok = true;
     for (size_t i = 0; ok && i < h->mmapped.count; i++)
         ok = as_ledger_mmapped(b, &h->mmapped.items[i]);
-    return ok;
+    return as_ledger_part_close(b->snapshot, &mmapped, err) && ok;
 }
 
 #define FORGETS "with hugetlb pages glibc 2.35 to 2.42 cannot unmap a block that realloc made smaller, and forgets it"
@@ -136,13 +118,12 @@ static bool look(struct as_target *t, const struct as_malloc *m, enum as_mode mo
                  const struct as_arena_hold *hold, struct as_snapshot *s, struct as_error *err)
 {
     struct as_heaps h = {0};
-    struct as_window w = {0};
     struct as_ledger_builder b = {0};
     t->preparing = false;
     // Of ourselves, who run on, the pages are asked for heap by heap.
     bool ok = (t->kind == AS_TARGET_SELF || as_target_capture(t, err)) && as_heaps_find(t, m, &h, err) &&
-              as_ledger_open(&b, s, t, chunks, err) && as_window_open(&w, t, err) && as_records_copy(s, &h, err);
-    ok = ok && walk(&h, &b, &w, hold, err) && find_ruby(t, s, err);
+              as_ledger_open(&b, s, t, chunks, err) && as_records_copy(s, &h, err);
+    ok = ok && walk(&h, &b, hold, err) && find_ruby(t, s, err);
     if (ok)
         as_ledger_ruby_open(&b);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
@@ -166,7 +147,6 @@ static bool look(struct as_target *t, const struct as_malloc *m, enum as_mode mo
             all_found &= m->libcs.items[i].proven;
         ok = as_ledger_finish(&b, all_found) && (!chunks || as_chunk_flush(chunks, err));
     }
-    as_window_close(&w);
     as_ledger_close(&b);
     as_heaps_free(&h);
     return ok;

@@ -8,13 +8,15 @@
 #include "dump/format.h"
 #include "target/target.h"
 
+typedef AS_VEC(struct as_page) as_page_vec;
+
 struct as_snapshot {
     struct as_dump_meta meta;
     struct as_dump_totals totals;
     AS_VEC(struct as_dump_malloc) mallocs;
     AS_VEC(struct as_dump_arena) arenas;
     AS_VEC(struct as_dump_heap) heaps;
-    AS_VEC(struct as_page) pages;
+    as_page_vec pages;
     AS_VEC(struct as_dump_size) sizes;
     AS_VEC(struct as_dump_thread) threads;
     AS_VEC(struct as_dump_mapping) mappings;

@@ -167,7 +167,9 @@ static void change_view(struct as_process *p)
     swap(&p->view_fd, &p->clone.view_fd);
     swap(&p->mem_fd, &p->clone.mem_fd);
     swap(&p->pagemap_fd, &p->clone.pagemap_fd);
-    swap(&p->view_tid, &p->clone.view_tid);
+    pid_t tid = p->view_tid;
+    p->view_tid = p->clone.view_tid;
+    p->clone.view_tid = tid;
     p->verdict_start = AS_UNKNOWN;
 }
 

@@ -63,19 +63,19 @@ static bool by_file(const struct as_process *p)
     return p->no_vm_readv || (p->clone.pid != 0 && p->base.swap == 0);
 }
 
-// What to do about a process_vm_readv that failed. True: try again, for we look through another thread now.
-static bool try_again(struct as_process *p)
+// What to do about a process_vm_readv of thread `tid` that failed. True: try again, for we look through another thread now.
+static bool try_again(struct as_process *p, pid_t tid)
 {
     if (errno == EPERM || errno == ENOSYS)
         p->no_vm_readv = true;
     if (errno != ESRCH)
         return false;
     // The thread through which we look has ended; others may still have the memory.
-    pid_t before = p->view_tid;
-    if (as_process_view(p, NULL) && p->view_tid != before)
-        return true;
-    p->lost = true;
-    return false;
+    pthread_mutex_lock(&p->lock);
+    bool found = p->view_tid != tid || (as_process_view(p, NULL) && p->view_tid != tid);
+    pthread_mutex_unlock(&p->lock);
+    p->lost = p->lost || !found;
+    return found;
 }
 
 // Was the target let go because its time was up? as_process_intact will say so; what is still to be read is not worth it.
@@ -97,8 +97,9 @@ size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size
     while (done < length && !by_file(p)) {
         struct iovec local = {(uint8_t *)buffer + done, length - done};
         struct iovec remote = {(void *)(uintptr_t)(address + done), length - done};
-        ssize_t got = process_vm_readv(p->view_tid, &local, 1, &remote, 1, 0);
-        if (got < 0 && try_again(p))
+        pid_t tid = p->view_tid;
+        ssize_t got = process_vm_readv(tid, &local, 1, &remote, 1, 0);
+        if (got < 0 && try_again(p, tid))
             continue;
         // Short, it stopped before a page that cannot be read, and the next call says so with EFAULT.
         if (got <= 0)
@@ -127,8 +128,9 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
             local[k] = (struct iovec){(uint8_t *)out + (i + k) * stride, length};
             remote[k] = (struct iovec){(void *)(uintptr_t)addresses[i + k], length};
         }
-        ssize_t got = process_vm_readv(p->view_tid, local, batch, remote, batch, 0);
-        if (got < 0 && (try_again(p) || p->no_vm_readv))
+        pid_t tid = p->view_tid;
+        ssize_t got = process_vm_readv(tid, local, batch, remote, batch, 0);
+        if (got < 0 && (try_again(p, tid) || p->no_vm_readv))
             continue;
         size_t whole = got < 0 ? 0 : (size_t)got / length;
         memset(ok + i, 1, whole * sizeof *ok);
@@ -154,6 +156,7 @@ struct as_process *as_process_new(const struct as_target_ops *ops, enum as_targe
     p->base.kind = kind;
     p->base.page_size = (uint32_t)sysconf(_SC_PAGESIZE);
     p->base.residency_known = true;
+    pthread_mutex_init(&p->lock, NULL);
     p->proc_fd = p->view_fd = p->mem_fd = p->pagemap_fd = p->kpageflags_fd = -1;
     return p;
 }
@@ -260,6 +263,7 @@ bool as_process_count(struct as_target *t, struct as_error *err)
 static const struct as_target_ops process_ops = {
     .read = as_process_read,
     .residency = as_process_residency,
+    .count = as_process_count,
     .open_file = as_process_open_file,
     .stop = as_process_stop,
     .stop_clean = as_process_stop_clean,
@@ -268,7 +272,6 @@ static const struct as_target_ops process_ops = {
     .intact = as_process_intact,
     .close = as_process_close,
     .gather = as_process_gather,
-    .count = as_process_count,
     .page_out = as_process_page_out,
 };
 

@@ -6,6 +6,8 @@
 #include "target/procfs.h"
 #include "target/target.h"
 
+#include <pthread.h>
+
 // Of a stopped thread.
 struct as_registers {
     bool known;
@@ -41,30 +43,32 @@ struct as_clone {
 // How the pages were classified whose pagemap entry alone does not tell the zero page; see residency.c.
 enum as_zero_verdict { AS_ZERO_NONE = 1, AS_ZERO_ALL = 2, AS_ZERO_MIXED = 3 };
 
+// Its memory may be read, and its pages be asked for, by several threads at once.
 struct as_process {
     struct as_target base; // first: a pointer to one is a pointer to the other
+    pthread_mutex_t lock;  // of what asking for pages, and looking for another thread to look through, write down
     int proc_fd;           // /proc/PID
     // /proc/TID of a thread that still has the memory: /proc/PID itself until the group's leader exits before the
     // others; from then on the leader's files are empty and any living thread's serve.
     int view_fd;
-    pid_t view_tid;
-    int mem_fd, pagemap_fd; // both stay with the memory they were opened on: after an exec they read nothing
-    int kpageflags_fd;      // -1: not allowed
-    bool no_vm_readv;       // process_vm_readv is forbidden here (an old container's seccomp filter): use mem_fd
-    bool lost;              // a read found that the thread through which we look has no memory any more
-    bool no_scan;           // PAGEMAP_SCAN is not known to this kernel, or not wanted (tests)
-    bool no_guard;          // PAGE_IS_GUARD is not known to this kernel
-    bool no_smaps;          // the kernel was built without smaps
-    bool counting;          // the mappings come from smaps
+    _Atomic pid_t view_tid;
+    int mem_fd, pagemap_fd;  // both stay with the memory they were opened on: after an exec they read nothing
+    int kpageflags_fd;       // -1: not allowed
+    atomic_bool no_vm_readv; // process_vm_readv is forbidden here (an old container's seccomp filter): use mem_fd
+    atomic_bool lost;        // a read found that the thread through which we look has no memory any more
+    bool no_scan;            // PAGEMAP_SCAN is not known to this kernel, or not wanted (tests)
+    bool no_guard;           // PAGE_IS_GUARD is not known to this kernel
+    bool no_smaps;           // the kernel was built without smaps
+    bool counting;           // the mappings come from smaps
     AS_VEC(struct as_tracee) tracees;
-    as_pid_vec tids;            // scratch of the freeze
-    uint64_t dev_shmem;         // the kernel's own tmpfs, as AS_DEV: memfd, SysV, shared anonymous
-    AS_VEC(uint64_t) dev_tmpfs; // mounted tmpfs, as AS_DEV
-    size_t strings_kept;        // of base.strings, what outlives a refresh: exe, cmdline
-    uint64_t stop_began;        // as_now_ns
-    uint64_t stood_ns;          // how long it stood still in attempts before that
-    uint64_t due_ns;            // as_now_ns when the guardian lets it go; 0: when we say so
-    uint64_t verdict_start;     // the mapping that `verdict` is about
+    as_pid_vec tids;                // scratch of the freeze
+    uint64_t dev_shmem;             // the kernel's own tmpfs, as AS_DEV: memfd, SysV, shared anonymous
+    AS_VEC(uint64_t) dev_tmpfs;     // mounted tmpfs, as AS_DEV
+    size_t strings_kept;            // of base.strings, what outlives a refresh: exe, cmdline
+    uint64_t stop_began;            // as_now_ns
+    uint64_t stood_ns;              // how long it stood still in attempts before that
+    uint64_t due_ns;                // as_now_ns when the guardian lets it go; 0: when we say so
+    _Atomic uint64_t verdict_start; // the mapping that `verdict` is about
     enum as_zero_verdict verdict;
     struct as_clone clone;
 };
@@ -82,8 +86,8 @@ struct as_process *as_process_new(const struct as_target_ops *ops, enum as_targe
 // Opens /proc/PID/mem and pagemap through view_fd, reads comm, exe, cmdline, architecture, mappings (not counted) and threads.
 bool as_process_attach_files(struct as_process *p, struct as_error *err);
 void as_process_close(struct as_target *t);
-size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size_t length);
 bool as_process_count(struct as_target *t, struct as_error *err);
+size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size_t length);
 void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                        size_t stride, bool *ok);
 

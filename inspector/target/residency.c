@@ -269,9 +269,9 @@ static bool settle_mapping(struct as_process *p, const struct as_mapping *m, uin
     return true;
 }
 
-bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)
+static bool residency(struct as_process *p, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)
 {
-    struct as_process *p = as_process_of(t);
+    struct as_target *t = &p->base;
     uint64_t size = t->page_size;
     if (start % size || end % size || end < start)
         return as_fail(err, AS_INTERNAL, "a range of pages that is none: %#llx-%#llx", (unsigned long long)start,
@@ -305,4 +305,13 @@ bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uin
     }
     return !t->stopped || as_process_alive(p) ||
            as_fail(err, AS_TARGET_GONE, "process %d ended while it was looked at", t->pid);
+}
+
+bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)
+{
+    struct as_process *p = as_process_of(t);
+    pthread_mutex_lock(&p->lock);
+    bool ok = residency(p, start, end, pages, err);
+    pthread_mutex_unlock(&p->lock);
+    return ok;
 }

@@ -11,6 +11,10 @@
 // A chunk's header may straddle the end of what was read: so much is read again with the next part.
 enum { OVERLAP = 256 };
 
+// Where the way leads far beyond what was read, chunks are so large that their insides cost more than a system call for each
+// header: then little is read at a time, and more again as long as the way is straight.
+enum { FAR = 32 * 1024, LEAST = 4096, GROWTH = 4 };
+
 void as_target_close(struct as_target *t)
 {
     if (!t)
@@ -79,11 +83,29 @@ void as_window_close(struct as_window *w)
     *w = (struct as_window){0};
 }
 
+static bool may_read_ahead(const struct as_window *w)
+{
+    long threads = w->busy ? (long)atomic_load_explicit(w->busy, memory_order_relaxed) : 1;
+    return sysconf(_SC_NPROCESSORS_ONLN) > threads;
+}
+
+// How much to read at `address`.
+static size_t next_step(const struct as_window *w, uint64_t address)
+{
+    uint64_t end = w->address + w->length;
+    if (w->length == 0)
+        return AS_WINDOW_BYTES;
+    if (address < w->address || (address > end && address - end >= FAR))
+        return LEAST;
+    return w->step < AS_WINDOW_BYTES / GROWTH ? w->step * GROWTH : AS_WINDOW_BYTES;
+}
+
 bool as_window_move(struct as_window *w, uint64_t address, size_t need)
 {
     // The next chunk's header lies at the window's end, or as far beyond as the last chunk is long.
     uint64_t end_before = w->address + w->length;
-    bool straight = w->length > 0 && address + OVERLAP > end_before && address < end_before + AS_WINDOW_BYTES / 2;
+    size_t step = next_step(w, address);
+    bool straight = step == AS_WINDOW_BYTES && w->length > 0 && address + OVERLAP > end_before;
     w->address = address;
     w->length = 0;
     if (address >= w->limit || w->limit - address < need || need > AS_WINDOW_BYTES)
@@ -99,9 +121,12 @@ bool as_window_move(struct as_window *w, uint64_t address, size_t need)
             return true;
         }
     }
+    w->step = step;
+    step = step > need ? step : need;
+    room = room < step ? room : step;
     if (!w->ahead || !as_read_ahead_take(w->ahead, address, need, &w->buffer, &w->address, &w->length)) {
         // One step after another shows that the way is straight, and worth a thread.
-        if (!w->ahead && straight && t->kind == AS_TARGET_PROCESS && sysconf(_SC_NPROCESSORS_ONLN) > 1)
+        if (!w->ahead && straight && t->kind == AS_TARGET_PROCESS && may_read_ahead(w))
             w->ahead = as_read_ahead_start(t);
         w->length = as_target_read_resident(t, address, w->buffer, room);
         straight = straight && w->length == room;

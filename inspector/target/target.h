@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/vec.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -140,9 +141,9 @@ struct as_target {
     uint32_t cmdline;           // arguments joined by spaces, in strings
     uint64_t rss;               // sum of the mappings' Rss, bytes; AS_UNKNOWN in a core, and until it is counted
     uint64_t swap;              // likewise
-    bool residency_known;       // false: a gcore, or a core file that lost its holes
     uint64_t anonymous_hint;    // a running process's as it was opened: about how much anonymous memory is resident,
     uint64_t swap_hint;         // and about how much is swapped out (status, which lags); AS_UNKNOWN: not known
+    bool residency_known;       // false: a gcore, or a core file that lost its holes
     const char *residency_note; // why residency is not, or not wholly, known; NULL when it is exact
     AS_VEC(struct as_mapping) mappings;
     AS_VEC(struct as_thread) threads;
@@ -217,17 +218,19 @@ static inline const char *as_mapping_path(const struct as_target *t, const struc
     return as_strings_at(&t->strings, m->path);
 }
 
-// A window onto a target's memory for one forward pass: reads AS_WINDOW_BYTES at a time into one buffer that is
+// A window onto a target's memory for one forward pass: reads up to AS_WINDOW_BYTES at a time into one buffer that is
 // reused (so it stays in cache), or none at all where the memory can be read in place.
 enum { AS_WINDOW_BYTES = 1 << 20 };
 struct as_read_ahead;
 struct as_window {
     struct as_target *target;
     struct as_read_ahead *ahead; // reads on while the walk is busy; NULL until the way is seen to be straight
+    const atomic_uint *busy;     // how many threads do as we do: who has a processor to spare reads ahead. NULL: we are alone
     uint8_t *buffer;
     const uint8_t *bytes; // the current window: in the buffer, or in place
     uint64_t address;     // of bytes[0] in the target
     size_t length;
+    size_t step;         // how much was to be read last
     uint64_t limit;      // never read at or beyond this address
     uint64_t bytes_read; // statistics
 };
