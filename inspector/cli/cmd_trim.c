@@ -53,9 +53,15 @@ static uint64_t minor_faults(pid_t pid)
     char text[1024];
     snprintf(name, sizeof name, "/proc/%d/stat", pid);
     ssize_t length = as_proc_read(-1, name, text, sizeof text);
-    const char *after = length > 0 ? strrchr(text, ')') : NULL;
-    uint64_t faults;
-    return after && sscanf(after, ") %*c %*d %*d %*d %*d %*d %*u %" SCNu64, &faults) == 1 ? faults : AS_UNKNOWN;
+    // Behind the name, which may hold anything: the state is field 3.
+    const char *at = length > 0 ? strrchr(text, ')') : NULL;
+    for (int field = 2; at && field < 10; ++field) {
+        at = strchr(at + 1, ' ');
+    }
+    if (!at)
+        return AS_UNKNOWN;
+    ++at;
+    return as_parse_decimal(&at, text + length);
 }
 
 static uint64_t difference(uint64_t a, uint64_t b)

@@ -169,6 +169,7 @@ bool as_agent_ask(const struct as_agent *agent, const struct as_agent_request *r
                   void (*progress)(void *context, const struct as_agent_reply *so_far), void *context,
                   struct as_agent_reply *reply, as_agent_arena_vec *arenas, struct as_error *err)
 {
+    *reply = (struct as_agent_reply){0};
     if (!send_request(agent, request, fd, err))
         return false;
     for (;;) {

@@ -49,27 +49,36 @@ static bool holds(const as_inode_vec *inodes, uint64_t inode)
     return false;
 }
 
+// The field of that number, counted from 0, in a line of words; NULL: there are not so many.
+static const char *field(const char *line, const char *end, unsigned number)
+{
+    for (;; --number) {
+        while (line < end && *line == ' ')
+            ++line;
+        if (line == end || number == 0)
+            return line == end ? NULL : line;
+        while (line < end && *line != ' ')
+            ++line;
+    }
+}
+
 // One line of net/unix: "Num: RefCount Protocol Flags Type St Inode Path". True: it is the door.
 static bool is_door(const char *line, size_t length, const as_inode_vec *inodes, struct sockaddr_un *address,
                     socklen_t *size)
 {
-    char text[256];
-    unsigned flags;
-    unsigned type;
-    unsigned long long inode;
-    int path = 0;
-    if (length >= sizeof text)
+    const char *end = line + length;
+    const char *flags = field(line, end, 3);
+    const char *type = field(line, end, 4);
+    const char *inode = field(line, end, 6);
+    const char *path = field(line, end, 7);
+    if (!path || *path != '@' || !(as_parse_hex(&flags, end) & LISTENING) ||
+        as_parse_hex(&type, end) != SOCK_SEQPACKET || !holds(inodes, as_parse_decimal(&inode, end)))
         return false;
-    memcpy(text, line, length);
-    text[length] = '\0';
-    if (sscanf(text, "%*x: %*x %*x %x %x %*x %llu %n", &flags, &type, &inode, &path) != 3 || path == 0 ||
-        text[path] != '@' || !(flags & LISTENING) || type != SOCK_SEQPACKET || !holds(inodes, inode))
-        return false;
-    size_t name = strlen(text + path);
+    size_t name = (size_t)(end - path);
     if (name > sizeof address->sun_path)
         return false;
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(address->sun_path + 1, text + path + 1, name - 1);
+    memcpy(address->sun_path + 1, path + 1, name - 1);
     *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + name);
     return true;
 }

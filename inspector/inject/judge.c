@@ -81,30 +81,20 @@ struct place {
     uint64_t argument; // while it waits: the call's first, which is a lock's address where it waits for one
 };
 
-static bool is_safe(struct as_target *t, const struct as_plan *plan, const struct place *at, unsigned depth, char *why,
-                    size_t why_size);
-
-// The nearest signal frame, if there is one: what it interrupted has to be safe, too.
-static bool is_safe_below(struct as_target *t, const struct as_plan *plan, const struct place *at,
-                          const uint64_t *words, size_t count, unsigned depth, char *why, size_t why_size)
+// The place that the nearest signal frame in those words of the stack goes back to. False: there is none.
+static bool find_interrupted(struct as_target *t, uint64_t sp, const uint64_t *words, size_t count, struct place *saved)
 {
     for (size_t i = 0; i < count; ++i) {
-        struct place saved = {0};
-        uint64_t context = at->sp + i * sizeof *words + CONTEXT_OFFSET;
+        uint64_t context = sp + i * sizeof *words + CONTEXT_OFFSET;
         if (!is_code(t, words[i]) || !has_code(t, words[i], RESTORER, sizeof RESTORER) ||
-            !as_target_read_u64(t, context + SAVED_PC, &saved.pc) ||
-            !as_target_read_u64(t, context + SAVED_SP, &saved.sp) ||
-            !as_target_read_u64(t, context + SAVED_RDI, &saved.argument) || !is_code(t, saved.pc))
+            !as_target_read_u64(t, context + SAVED_PC, &saved->pc) ||
+            !as_target_read_u64(t, context + SAVED_SP, &saved->sp) ||
+            !as_target_read_u64(t, context + SAVED_RDI, &saved->argument) || !is_code(t, saved->pc))
             continue;
-        saved.waiting = has_code(t, saved.pc - sizeof SYSCALL, SYSCALL, sizeof SYSCALL);
-        if (depth == DEPTH || !is_safe(t, plan, &saved, depth + 1, why, why_size)) {
-            size_t length = strlen(why);
-            snprintf(why + length, why_size - length, ", in a signal handler");
-            return false;
-        }
+        saved->waiting = has_code(t, saved->pc - sizeof SYSCALL, SYSCALL, sizeof SYSCALL);
         return true;
     }
-    return true;
+    return false;
 }
 
 // Can the address be that of a lock which dlopen needs? An arena other than the first lies behind the header of a heap.
@@ -130,22 +120,41 @@ static bool is_place_safe(const struct as_target *t, const struct as_plan *plan,
     return false;
 }
 
-static bool is_safe(struct as_target *t, const struct as_plan *plan, const struct place *at, unsigned depth, char *why,
-                    size_t why_size)
+// Has one of those functions called what runs here?
+static bool is_called_back(struct as_target *t, const struct as_plan *plan, bool waiting, const uint64_t *words,
+                           size_t count)
 {
-    if (!is_place_safe(t, plan, at, why, why_size))
-        return false;
-    uint64_t words[FAR_WORDS];
-    size_t count = t->ops->read(t, at->sp, words, sizeof words) / sizeof *words;
     for (size_t i = 0; i < count && i < NEAR_WORDS; ++i) {
         bool called = as_in_ranges(plan->callers.items, plan->callers.count, words[i]) ||
-                      (!at->waiting && as_in_ranges(plan->malloc.items, plan->malloc.count, words[i]));
-        if (called && follows_call(t, words[i])) {
-            snprintf(why, why_size, "malloc, fork or exit of %s has called what it runs", object_at(t, words[i]));
+                      (!waiting && as_in_ranges(plan->malloc.items, plan->malloc.count, words[i]));
+        if (called && follows_call(t, words[i]))
+            return true;
+    }
+    return false;
+}
+
+// The thread's own place first, then what its signal handlers go back to.
+static bool is_safe(struct as_target *t, const struct as_plan *plan, struct place at, char *why, size_t why_size)
+{
+    const char *within = "";
+    for (unsigned depth = 0; depth <= DEPTH; ++depth) {
+        char reason[160];
+        uint64_t words[FAR_WORDS];
+        size_t count = t->ops->read(t, at.sp, words, sizeof words) / sizeof *words;
+        if (!is_place_safe(t, plan, &at, reason, sizeof reason)) {
+            snprintf(why, why_size, "%s%s", reason, within);
             return false;
         }
+        if (is_called_back(t, plan, at.waiting, words, count)) {
+            snprintf(why, why_size, "malloc, fork or exit has called what it runs%s", within);
+            return false;
+        }
+        if (!find_interrupted(t, at.sp, words, count, &at))
+            return true;
+        within = ", in a signal handler";
     }
-    return is_safe_below(t, plan, at, words, count, depth, why, why_size);
+    snprintf(why, why_size, "it is in more than %d signal handlers at once", DEPTH);
+    return false;
 }
 
 // The first argument of the system call that a stopped thread is in.
@@ -171,7 +180,7 @@ bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_t
     const struct as_registers *r = &tracee->registers;
     struct place at = {.pc = r->pc, .sp = r->sp, .waiting = as_registers_waiting(r)};
     snprintf(why, why_size, "its registers cannot be read");
-    if (!r->known || !read_argument(tracee->tid, &at.argument) || !is_safe(t, plan, &at, 0, why, why_size))
+    if (!r->known || !read_argument(tracee->tid, &at.argument) || !is_safe(t, plan, at, why, why_size))
         return false;
     if (at.waiting)
         snprintf(why, why_size, "waiting in system call %lld", (long long)r->call);
