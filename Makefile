@@ -39,11 +39,12 @@ tsan:
 	cd tests && TSAN_OPTIONS=halt_on_error=1:exitcode=66 ARENADUMP=$(CURDIR)/build-tsan/inspector/cli/arenadump \
 		../$(VENV)/bin/python -m pytest test_truth.py test_modes.py -k bookworm
 
-# MINUTES=600 for a night.
+# MINUTES=600 and INJECTIONS=20000 for a night.
 soak:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python tests/soak.py --minutes $(or $(MINUTES),30)
+	$(VENV)/bin/python tests/soak_inject.py --injections $(or $(INJECTIONS),1000)
 
 lint:
 	scripts/install-deps build lint
