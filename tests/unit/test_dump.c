@@ -99,6 +99,8 @@ static struct as_snapshot synthetic(int fd)
     struct as_dump_warning *warning = as_vec_add(&s.warnings, NULL);
     *warning = (struct as_dump_warning){as_strings_add(&s.strings, "something is \"odd\"", 99), AS_WARN_CORRUPT, 1, 2,
                                         0x7f0004000010};
+    struct as_dump_ruby_page *ruby = as_vec_add(&s.ruby, NULL);
+    *ruby = (struct as_dump_ruby_page){.address = 0x7e0000000000, .size = PAGE, .heap = UINT32_MAX};
     uint32_t chunks[HEAPS * 3];
     for (int i = 0; i < HEAPS; i++) {
         struct as_dump_heap *heap = &s.heaps.items[i];
@@ -291,14 +293,14 @@ static void test_refusals(const uint8_t *dump, uint64_t size)
     copy[size] = 0;
     expect_bad(copy, size + 1, "does not fit the file");
     header->major = 2;
-    expect_bad(copy, size, "newer arenascope (format 2.0)");
+    expect_bad(copy, size, "newer arenascope (format 2.");
     RESET();
     header->magic[7] = '\r';
     expect_bad(copy, size, "text mode");
     memset(copy, 0, 8);
     expect_bad(copy, size, "not a dump");
     RESET();
-    header->section_count--;
+    header->section_count -= 2; // the last, Ruby's, may be missing
     expect_bad(copy, size, "has no section");
     RESET();
     struct as_dump_section *table = (struct as_dump_section *)(copy + header->table_offset);
