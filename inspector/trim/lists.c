@@ -12,59 +12,26 @@
 //
 // With the lists of a large bin: chunks are sorted by size, largest first; the first of each size is linked in a ring of its
 // own (fd_nextsize towards smaller sizes). Small bins hold no chunk with a whole page in it, on any page size.
-#include "trim/pass.h"
+#include "trim/chunk.h"
 
-enum {
-    UNSORTED = 1,
-    FIRST_LARGE = 64, // NSMALLBINS
-    LAST = 126,       // NBINS - 1
-    SPARED = 48,      // sizeof (struct malloc_chunk), at the beginning of a free chunk: what malloc_trim spares
-    SIZE = 8,         // malloc_chunk, and of a bin's head as one
-    FD = 16,
-    BK = 24,
-    FD_NEXTSIZE = 32,
-    BK_NEXTSIZE = 40,
-};
+enum { FIRST_LARGE = 64 }; // NSMALLBINS
 
-static uint64_t size_of(uint64_t chunk)
-{
-    return as_word(chunk + SIZE) & ~(uint64_t)AS_FLAG_BITS;
-}
-
-// The head of a bin, as if it were a chunk: only its fd and bk are.
-static uint64_t head_of(const struct as_pass *p, int bin)
-{
-    return p->arena + (uint64_t)p->libc->layout.state.bins + (uint64_t)(bin - 1) * 16 - FD;
-}
-
-// True when a link leads to where a free chunk can be: in the arena's memory, with room for its links and for the size of
-// its successor.
-static bool is_chunk(struct as_pass *p, uint64_t chunk)
-{
-    if (chunk % AS_ALIGNMENT != 0 || chunk == p->top || !as_pass_owns(p, chunk, SPARED))
-        return false;
-    uint64_t head = as_word(chunk + SIZE);
-    uint64_t size = head & ~(uint64_t)AS_FLAG_BITS;
-    return (head & AS_FLAG_BITS) == AS_PREV_INUSE && size >= AS_MIN_CHUNK && size % AS_ALIGNMENT == 0 &&
-           as_pass_owns(p, chunk, size) && as_pass_owns(p, chunk, size + AS_HEADER);
-}
-
-// True when `chunk`, which is_chunk, is free by what its successor says.
+// True when `chunk`, which looks like one (as_is_free_chunk), is free by what its successor says, too.
 static bool is_free(uint64_t chunk)
 {
-    uint64_t next = chunk + size_of(chunk);
-    return as_word(next) == size_of(chunk) && !(as_word(next + SIZE) & AS_PREV_INUSE);
+    uint64_t next = chunk + as_size_of(chunk);
+    return as_word(next) == as_size_of(chunk) && !(as_word(next + AS_SIZE) & AS_PREV_INUSE);
 }
 
 // Gives back what is whole of a free chunk.
 static enum as_progress release_chunk(struct as_pass *p, uint64_t chunk)
 {
-    uint64_t end = chunk + size_of(chunk);
-    if (end - chunk < SPARED + p->page_size)
+    uint64_t end = chunk + as_size_of(chunk);
+    if (end - chunk < AS_SPARED + p->page_size)
         return AS_ALL_DONE;
     if (!is_free(chunk))
         return as_nonsense(p, "a chunk in a bin is not free by what the one behind it says");
-    return as_pages_release(p, chunk + SPARED, end, AS_PAGE_FREE);
+    return as_pages_release(p, chunk + AS_SPARED, end, AS_PAGE_FREE);
 }
 
 // One run of chunks to go through, from its far end to its near end; the bounds do not belong to it.
@@ -79,20 +46,21 @@ static enum as_progress turn_round(struct as_pass *p, const struct run *run, uin
 {
     uint64_t near = run->near;
     uint64_t far = run->far;
-    uint64_t first = as_word(near + FD);
-    uint64_t last = as_word(far + BK);
+    uint64_t first = as_word(near + AS_FD);
+    uint64_t last = as_word(far + AS_BK);
     // All six links as they must be, both ways, before one is written. `first` alone has not been looked at in this slice.
-    if (!is_chunk(p, first) || !is_chunk(p, before) || before == near || as_word(first + BK) != near ||
-        as_word(before + FD) != from || as_word(from + BK) != before || as_word(last + FD) != far)
+    if (!as_is_free_chunk(p, first) || !as_is_free_chunk(p, before) || before == near ||
+        as_word(first + AS_BK) != near || as_word(before + AS_FD) != from || as_word(from + AS_BK) != before ||
+        as_word(last + AS_FD) != far)
         return as_nonsense(p, "a bin's list is not linked both ways");
-    if (run->size != 0 && (size_of(first) != run->size || size_of(before) != run->size))
+    if (run->size != 0 && (as_size_of(first) != run->size || as_size_of(before) != run->size))
         return as_nonsense(p, "a large bin is not sorted");
-    as_set_word(near + FD, from);
-    as_set_word(from + BK, near);
-    as_set_word(last + FD, first);
-    as_set_word(first + BK, last);
-    as_set_word(before + FD, far);
-    as_set_word(far + BK, before);
+    as_set_word(near + AS_FD, from);
+    as_set_word(from + AS_BK, near);
+    as_set_word(last + AS_FD, first);
+    as_set_word(first + AS_BK, last);
+    as_set_word(before + AS_FD, far);
+    as_set_word(far + AS_BK, before);
     return AS_TIME_UP;
 }
 
@@ -100,16 +68,16 @@ static enum as_progress trim_run(struct as_pass *p, const struct run *run)
 {
     struct as_place *place = &p->place;
     uint64_t passed = run->far;
-    for (uint64_t chunk = as_word(run->far + BK); chunk != run->near;) {
-        if (!is_chunk(p, chunk) || as_word(chunk + FD) != passed)
+    for (uint64_t chunk = as_word(run->far + AS_BK); chunk != run->near;) {
+        if (!as_is_free_chunk(p, chunk) || as_word(chunk + AS_FD) != passed)
             return as_nonsense(p, "a bin's list leads to what is no free chunk");
-        uint64_t size = size_of(chunk);
+        uint64_t size = as_size_of(chunk);
         if (run->size != 0 && size != run->size)
             return as_nonsense(p, "a large bin is not sorted");
         // Once round, or as many bytes in chunks as the arena has: all that was there at the beginning has been looked at.
         if (chunk == place->marker || place->seen > p->system_mem)
             break;
-        uint64_t next = as_word(chunk + BK);
+        uint64_t next = as_word(chunk + AS_BK);
         __builtin_prefetch((const void *)(uintptr_t)next);
         enum as_progress progress = release_chunk(p, chunk);
         if (progress == AS_NONSENSE)
@@ -131,8 +99,8 @@ static enum as_progress trim_run(struct as_pass *p, const struct run *run)
 // The first chunk of the smallest size in a large bin whose first chunk of all is `largest`, or 0.
 static uint64_t smallest_of(struct as_pass *p, uint64_t largest)
 {
-    uint64_t smallest = as_word(largest + BK_NEXTSIZE);
-    return is_chunk(p, smallest) && as_word(smallest + FD_NEXTSIZE) == largest ? smallest : 0;
+    uint64_t smallest = as_word(largest + AS_BK_NEXTSIZE);
+    return as_is_free_chunk(p, smallest) && as_word(smallest + AS_FD_NEXTSIZE) == largest ? smallest : 0;
 }
 
 // Starts with a size, unless it is the one that the slice before was at.
@@ -144,20 +112,20 @@ static void come_to(struct as_place *place, uint64_t size)
 
 static enum as_progress trim_large(struct as_pass *p, uint64_t head)
 {
-    uint64_t largest = as_word(head + FD);
+    uint64_t largest = as_word(head + AS_FD);
     if (largest == head)
         return AS_ALL_DONE;
-    if (!is_chunk(p, largest) || as_word(largest + BK) != head)
+    if (!as_is_free_chunk(p, largest) || as_word(largest + AS_BK) != head)
         return as_nonsense(p, "a large bin begins with what is no free chunk");
-    if (size_of(largest) < SPARED + p->page_size)
+    if (as_size_of(largest) < AS_SPARED + p->page_size)
         return AS_ALL_DONE;
     uint64_t far = head;
     uint64_t first = smallest_of(p, largest);
     if (first == 0)
         return as_nonsense(p, "a large bin's sizes are not linked both ways");
     for (;;) {
-        uint64_t size = size_of(first);
-        if (size >= p->place.size && size >= SPARED + p->page_size) {
+        uint64_t size = as_size_of(first);
+        if (size >= p->place.size && size >= AS_SPARED + p->page_size) {
             come_to(&p->place, size);
             const struct run run = {.near = first, .far = far, .size = size};
             enum as_progress progress = release_chunk(p, first);
@@ -171,8 +139,8 @@ static enum as_progress trim_large(struct as_pass *p, uint64_t head)
         }
         if (first == largest)
             return AS_ALL_DONE;
-        uint64_t larger = as_word(first + BK_NEXTSIZE);
-        if (!is_chunk(p, larger) || as_word(larger + FD_NEXTSIZE) != first || size_of(larger) <= size)
+        uint64_t larger = as_word(first + AS_BK_NEXTSIZE);
+        if (!as_is_free_chunk(p, larger) || as_word(larger + AS_FD_NEXTSIZE) != first || as_size_of(larger) <= size)
             return as_nonsense(p, "a large bin's sizes are not linked both ways");
         far = first;
         first = larger;
@@ -182,15 +150,15 @@ static enum as_progress trim_large(struct as_pass *p, uint64_t head)
 enum as_progress as_lists_trim(struct as_pass *p)
 {
     struct as_place *place = &p->place;
-    if (place->bin < UNSORTED)
-        place->bin = UNSORTED;
-    while (place->bin <= LAST && p->top_size != 0) {
-        uint64_t head = head_of(p, place->bin);
+    if (place->bin < AS_UNSORTED)
+        place->bin = AS_UNSORTED;
+    while (place->bin <= AS_LAST_BIN && p->top_size != 0) {
+        uint64_t head = as_head_of(p, place->bin);
         const struct run unsorted = {.near = head, .far = head};
-        enum as_progress progress = place->bin == UNSORTED ? trim_run(p, &unsorted) : trim_large(p, head);
+        enum as_progress progress = place->bin == AS_UNSORTED ? trim_run(p, &unsorted) : trim_large(p, head);
         if (progress != AS_ALL_DONE)
             return progress;
-        *place = (struct as_place){.bin = place->bin == UNSORTED ? FIRST_LARGE : place->bin + 1};
+        *place = (struct as_place){.bin = place->bin == AS_UNSORTED ? FIRST_LARGE : place->bin + 1};
         if (as_slice_over(p, false))
             return AS_TIME_UP;
     }

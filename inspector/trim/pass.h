@@ -63,6 +63,8 @@ struct as_pass {
     uint64_t page_size;
 
     struct as_place place;
+    AS_VEC(uint64_t) fast; // for a forecast: the members of fastbins, by address once all are listed
+    uint64_t merged_top;   // for a forecast: where the top would begin once they are merged; 0: where it does
 
     // Time, in nanoseconds.
     uint64_t slice; // to hold the lock for, about; UINT64_MAX: as long as it takes
@@ -108,6 +110,15 @@ enum as_progress as_pages_release(struct as_pass *p, uint64_t from, uint64_t to,
 uint64_t as_pages_count(const struct as_pass *p, uint8_t set, uint8_t clear);
 // How many bytes that were in memory (or in swap) when the pass began, and are of those with `set`, are neither now.
 bool as_pages_returned(struct as_pass *p, uint8_t set, uint64_t *memory, uint64_t *swap, struct as_error *err);
+
+// fastbins.c
+// Merges what is in fastbins with what is free around it. From as_pass.place on, as all of these: {0} at the beginning.
+enum as_progress as_fastbins_trim(struct as_pass *p);
+// For a forecast, one after the other: lists the members in as_pass.fast, as long as there is room; sorts them, with the lock
+// open; counts what merging them would make whole.
+enum as_progress as_fastbins_list(struct as_pass *p);
+bool as_fastbins_sort(struct as_pass *p, struct as_error *err);
+enum as_progress as_fastbins_forecast(struct as_pass *p);
 
 // lists.c
 // Goes on through the bins, from as_pass.place on: {0} at the beginning of a pass.

@@ -8,22 +8,23 @@
 
 // Where what malloc_trim(0) would cut off begins: by whole pages from the main arena's end, leaving MINSIZE and one byte, as
 // long as brk is where malloc left it (systrim). Of a thread arena's top it cuts nothing.
-static uint64_t cut_from(const struct as_pass *p, uint64_t end)
+static uint64_t cut_from(const struct as_pass *p, uint64_t top, uint64_t end)
 {
     uint64_t unit = p->par->thp_pagesize;
     if (unit == 0 || unit == AS_UNKNOWN || (unit & (unit - 1)) != 0)
         unit = p->page_size;
-    if (!p->main || p->top_size <= AS_MIN_CHUNK + 1 || (uint64_t)syscall(SYS_brk, 0) != end)
+    if (!p->main || end - top <= AS_MIN_CHUNK + 1 || (uint64_t)syscall(SYS_brk, 0) != end)
         return end;
-    return end - (p->top_size - AS_MIN_CHUNK - 1) / unit * unit;
+    return end - (end - top - AS_MIN_CHUNK - 1) / unit * unit;
 }
 
 enum as_progress as_top_trim(struct as_pass *p)
 {
     uint64_t end = p->top + p->top_size;
-    uint64_t cut = cut_from(p, end);
+    uint64_t top = p->forecast && p->merged_top && p->merged_top < p->top ? p->merged_top : p->top;
+    uint64_t cut = cut_from(p, top, end);
     enum as_progress progress = as_pages_release(p, cut, end, AS_PAGE_FREE);
     if (progress == AS_ALL_DONE && (p->forecast || p->request->deep))
-        progress = as_pages_release(p, p->top + AS_HEADER, cut, AS_PAGE_FREE_TOP);
+        progress = as_pages_release(p, top + AS_HEADER, cut, AS_PAGE_FREE_TOP);
     return progress;
 }

@@ -14,6 +14,7 @@
 enum {
     SLICES = 4, // of the time that a lock may be held for: the rest is for what cannot be foreseen
     SLICE_LEAST_NS = 20000,
+    ROOM = 1 << 17, // for members of fastbins that a slice may find
 };
 
 // libc's own; weak, for there may be another libc, and other mallocs come without it.
@@ -43,30 +44,38 @@ static void pass_free(struct as_pass *p)
     as_vec_free(&p->memory);
     as_vec_free(&p->regions);
     as_vec_free(&p->pages);
+    as_vec_free(&p->fast);
 }
 
-// One time through the arena, in slices.
-static bool go_through(struct as_pass *p, struct as_error *err)
+static bool is_cancelled(const struct as_pass *p)
+{
+    return p->request->cancelled && __atomic_load_n(p->request->cancelled, __ATOMIC_RELAXED);
+}
+
+// Does one thing to the whole arena, in as many slices as it takes.
+static bool in_slices(struct as_pass *p, enum as_progress (*act)(struct as_pass *), struct as_error *err)
 {
     p->place = (struct as_place){0};
-    bool in_top = false;
-    for (;;) {
-        const bool *cancelled = p->request->cancelled;
-        if (cancelled && __atomic_load_n(cancelled, __ATOMIC_RELAXED))
-            return true;
-        if (!as_slice_begin(p, err))
+    while (!is_cancelled(p)) {
+        if (!as_vec_reserve(&p->fast, p->forecast ? ROOM : 0, err) || !as_slice_begin(p, err))
             return false;
-        enum as_progress progress = in_top ? AS_ALL_DONE : as_lists_trim(p);
-        if (progress == AS_ALL_DONE) {
-            in_top = true;
-            progress = as_top_trim(p);
-        }
+        enum as_progress progress = act(p);
         as_slice_end(p);
         if (progress == AS_NONSENSE)
             return as_fail(err, AS_BAD_INPUT, "%s", p->fault);
         if (progress == AS_ALL_DONE)
-            return true;
+            break;
     }
+    return true;
+}
+
+// The top before the lists: what a forecast takes for part of the top once all is merged is not to be counted as chunks.
+static bool go_through(struct as_pass *p, struct as_error *err)
+{
+    bool fast = p->forecast ? in_slices(p, as_fastbins_list, err) && as_fastbins_sort(p, err) &&
+                                  in_slices(p, as_fastbins_forecast, err)
+                            : in_slices(p, as_fastbins_trim, err);
+    return fast && in_slices(p, as_top_trim, err) && in_slices(p, as_lists_trim, err);
 }
 
 // Finds the arena's memory and its pages, and which of these are free.
@@ -80,6 +89,7 @@ static bool forecast(struct as_pass *p, struct as_trim_arena *arena, struct as_e
     p->forecast = true;
     bool ok = go_through(p, err);
     p->forecast = false;
+    as_vec_free(&p->fast);
     // In memory that need not be the arena's alone, pages that are none of its are among these.
     bool shared = p->main && (p->flags & AS_NONCONTIGUOUS);
     arena->resident = shared ? AS_UNKNOWN : as_pages_count(p, AS_PAGE_IN_MEMORY, 0);
@@ -170,16 +180,6 @@ static void forecast_all(struct passes *all, struct as_trim_outcome *out)
     }
 }
 
-static void note_fastbins(const struct passes *all, struct as_trim_outcome *out)
-{
-    for (size_t i = 0; i < all->heaps.arenas.count; i++)
-        for (int bin = 0; bin < 10; bin++)
-            if (all->heaps.arenas.items[i].fastbins[bin] != 0) {
-                note(out, "what could be given back once fastbins are merged is not counted");
-                return;
-            }
-}
-
 bool as_trim_forecast(struct as_target *self, const struct as_malloc *m, const struct as_trim_request *request,
                       struct as_trim_outcome *out, struct as_error *err)
 {
@@ -189,7 +189,6 @@ bool as_trim_forecast(struct as_target *self, const struct as_malloc *m, const s
     bool ok = passes_list(&all, self, m, request, out, err);
     if (ok) {
         forecast_all(&all, out);
-        note_fastbins(&all, out);
         for (size_t i = 0; i < all.items.count; i++)
             out->arenas.items[i].longest_hold_ns = all.items.items[i].longest;
     }
@@ -253,8 +252,6 @@ bool as_trim_run(struct as_target *self, const struct as_malloc *m, const struct
             if (by_libc) // how long malloc_trim holds a lock cannot be seen
                 arena->longest_hold_ns = AS_UNKNOWN;
         }
-        if (!libcs_own)
-            note_fastbins(&all, out);
     }
     out->elapsed_ns = as_now_ns() - began;
     out->cpu_ns = thread_cpu_ns() - cpu;

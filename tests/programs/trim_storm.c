@@ -5,6 +5,9 @@
 //   free PERCENT     frees that share of what is held
 //   check            looks at every byte that is held
 //   fork COUNT       during a second of storm, forks children that look at all they got, and use malloc
+//   comb COUNT SIZE  frees COUNT blocks of a size, with one in use behind each
+//   sort             has malloc put what is unsorted into its bins
+//   lock             locks all memory, now and later
 //   held             "held ADDRESS SIZE USABLE" of every block
 // Usage: trim_storm THREADS SLOTS SEED
 #define _GNU_SOURCE
@@ -187,13 +190,40 @@ static void storm(double seconds, unsigned forks)
     say("steps %lu\n", (unsigned long)steps);
 }
 
+// What is in use between the free blocks is held for ever, as if it were in a slot.
+static void comb(unsigned count, size_t size)
+{
+    void **blocks = mmap(NULL, count * sizeof *blocks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (unsigned i = 0; i < count; i++) {
+        blocks[i] = malloc(size);
+        memset(blocks[i], 0x5a, size);
+        struct block *between = malloc(1104);
+        *between = (struct block){.size = 1104, .seed = i};
+        fill(between, 2);
+        drop(atomic_exchange(&slots[i % slot_count], between));
+    }
+    for (unsigned i = 0; i < count; i++)
+        free(blocks[i]);
+    munmap(blocks, count * sizeof *blocks);
+}
+
 static void obey(const char *line)
 {
     double number = 0;
+    size_t size;
+    unsigned count;
     uint64_t state = 1;
     if (sscanf(line, "storm %lf", &number) == 1)
         storm(number, 0);
-    else if (sscanf(line, "fork %lf", &number) == 1)
+    else if (sscanf(line, "comb %u %zu", &count, &size) == 2)
+        comb(count, size);
+    else if (strcmp(line, "sort") == 0) {
+        void *volatile large = malloc(120000); // volatile: else the compiler may leave it out
+        free(large);
+    } else if (strcmp(line, "lock") == 0) {
+        if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+            wrong("memory cannot be locked", NULL);
+    } else if (sscanf(line, "fork %lf", &number) == 1)
         storm(1, (unsigned)number);
     else if (sscanf(line, "free %lf", &number) == 1) {
         for (unsigned i = 0; i < slot_count; i++)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import debian, programs
+from . import programs
 
 INSPECTOR = Path(__file__).resolve().parents[2] / "inspector"
 FOLDERS = ("base", "target", "libc", "heap", "trim")
