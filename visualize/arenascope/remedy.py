@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The command that gives a process's free memory back: the one place that knows it."""
+"""The commands that give a process's free memory back: the one place that knows them."""
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 Json = dict[str, Any]
 
 
-def trim_command(target: Json) -> str | None:
-    """What trims a summary's target as malloc_trim(0) does, with what every machine has; None when it does not live."""
+def trim_command(target: Json, *, deep: bool = False) -> str | None:
+    """What trims a summary's target, as malloc_trim(0) does or deeper; None where there is no living process."""
     if "process" not in {target["kind"], target["dump_of"]} or not target["pid"]:
         return None
-    return f"gdb -p {target['pid']} -batch -ex {shlex.quote('call (int)malloc_trim(0)')}"
-
-
-def deep_trim_command(target: Json) -> str | None:  # noqa: ARG001 - nothing can, yet
-    """What returns the tops of thread arenas as well; None where nothing does."""
-    return None
+    return f"arenascope trim {target['pid']}{' --deep' if deep else ''}"

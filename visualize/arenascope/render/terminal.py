@@ -140,12 +140,12 @@ def _absent(absent: Json) -> Text:
 def _forecast(summary: Json) -> Table:
     trim, deep = (summary["forecast"][name] for name in ("malloc_trim", "deep_trim"))
     how = (trim_command(summary["target"]) or "") if trim else ""
+    deep_how = (trim_command(summary["target"], deep=True) or "") if trim is not None and deep and deep > trim else ""
     more = None if trim is None or deep is None else max(deep - trim, 0)
     table = plain_table("", ">bytes", ">of Rss", "how")
     rss = summary["kernel"]["rss"]
     table.add_row(Text("malloc_trim(0)", style="green"), size(trim), share(trim, rss), how)
-    why = "tops of thread arenas: malloc_trim never does" if more else ""
-    table.add_row(Text("a deep trim adds", style="cyan"), size(more), share(more, rss), Text(why, style="dim"))
+    table.add_row(Text("a deep trim adds", style="cyan"), size(more), share(more, rss), deep_how)
     return table
 
 

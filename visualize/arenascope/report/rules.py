@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any, Callable, Final, NamedTuple, Optional
 
-from arenascope.remedy import deep_trim_command, trim_command
+from arenascope.remedy import trim_command
 from arenascope.report.facts import free_of, total
 from arenascope.report.words import ROWS
 from arenascope.text import count, plural, printable, share, size
@@ -123,9 +123,9 @@ def withheld_tops(facts: Facts) -> Finding | None:
         "withheld tops",
         Rank.WASTE,
         withheld,
-        f"{size(withheld)} is free in the tops of {where}, where malloc_trim(0) cannot reach.",
-        f"malloc_trim(0) shrinks only the main arena's top. {_threshold(facts, holders)}",
-        command=deep_trim_command(facts.summary["target"]),
+        f"{size(withheld)} is free in the tops of {where}: only a deep trim returns it.",
+        f"malloc_trim(0) shrinks no top but the main arena's. {_threshold(facts, holders)}",
+        command=trim_command(facts.summary["target"], deep=True),
         lights="row:withheld",
         estimate=facts.doubt,
     )
