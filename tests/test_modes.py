@@ -300,3 +300,27 @@ def test_target_ends_while_cloned(selfcheck: Path, arenadump: harness.Arenadump)
     assert process.returncode in (0, 7), err
     if process.returncode == 0:
         assert json.loads(out)["snapshot"]["torn_chunks"] == 0
+
+
+def test_execs_while_cloned(selfcheck: Path, arenadump: harness.Arenadump) -> None:
+    """The other program has the clone for a child now, and reaps it as the first would have."""
+    counts = soak.Counts()
+    target = soak.Target([str(selfcheck), "storm=1", "blocks=100000"], counts)
+    before = guardians()
+    command = [str(arenadump.path), "chunks", "--mode", "snapshot", str(target.pid)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert wait_until(lambda: guardians() - before and children(target.pid))
+        target.tell("exec")
+        assert wait_until(lambda: soak.read(Path(f"/proc/{target.pid}/comm")) == "cat\n")
+        process.kill()
+        assert wait_until(lambda: not guardians() - before)
+        assert children(target.pid) == []
+        out, _ = target.process.communicate("still here\n", timeout=60)
+        assert out == "still here\n"
+        assert target.process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
+        target.process.kill()
+        target.process.wait()

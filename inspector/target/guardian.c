@@ -235,10 +235,32 @@ bool as_process_stop_one(struct as_process *p, pid_t tid)
     return false;
 }
 
+// The target has become another program: its own memory, where a system call instruction is to be found, is that one's now.
+static void follow_exec(struct as_process *p)
+{
+    if (as_process_alive(p) || !as_process_view(p, NULL))
+        return;
+    int mem = openat(p->proc_fd, "mem", O_RDONLY | O_CLOEXEC);
+    int pagemap = openat(p->proc_fd, "pagemap", O_RDONLY | O_CLOEXEC);
+    if (mem >= 0 && pagemap >= 0) {
+        int other = p->mem_fd;
+        p->mem_fd = mem;
+        mem = other;
+        other = p->pagemap_fd;
+        p->pagemap_fd = pagemap;
+        pagemap = other;
+        p->lost = false;
+        as_process_refresh_maps(p, false, NULL);
+    }
+    as_close_fd(&mem);
+    as_close_fd(&pagemap);
+}
+
 // Has the target reap the clone, through whichever thread will do it. True: nothing of it is left.
 static bool reap_once(struct as_process *p, const struct as_critical *critical, const struct as_made *made)
 {
     const uint64_t arguments[6] = {(uint64_t)made->inner_pid, 0, __WALL | WNOHANG};
+    follow_exec(p);
     for (int pass = 0; pass < 2; ++pass) {
         if (!as_proc_threads(p->proc_fd, &p->tids, NULL))
             return false;
