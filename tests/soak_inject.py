@@ -35,15 +35,15 @@ LOADS = (
     ("selfcheck", "storm=2", "lives=1", "spins=2", "blocks=5000"),
 )
 REFUSED = 4  # exit code: not now
+PRELOADED, KILLED, OTHERS = 0.2, 0.3, 0.2  # shares of the targets
 PATIENCE = 30  # seconds for a target to end
-PROGRESS = 1.0  # seconds after which a target must have moved on
 
 
 @dataclass
 class Counts:
     """What was done, and what went wrong: all of `wrong` is to stay empty."""
 
-    done: Counter[str] = field(default_factory=Counter)  # loaded, present, woken, refused, killed
+    done: Counter[str] = field(default_factory=Counter)  # loaded, present, woken, refused, killed, others
     trims: int = 0
     checks: int = 0
     looks: list[int] = field(default_factory=list)
@@ -159,6 +159,12 @@ def inject_and_die(target: Target, arenadump: harness.Arenadump, counts: Counts,
     check_free(target, arenadump, counts)
 
 
+def look(target: Target, arenadump: harness.Arenadump, rng: random.Random) -> subprocess.Popen[str]:
+    """Somebody else's look at the same time."""
+    command = [str(arenadump.path), "summary", "--json", "--mode", rng.choice(soak.MODES), str(target.pid)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
 def trim(target: Target, arenadump: harness.Arenadump, counts: Counts) -> None:
     done = arenadump.run("trim", "--json", "--deep", "--max-pause", "5ms", target.pid)
     counts.trims += 1
@@ -171,7 +177,7 @@ def one(
 ) -> None:
     """A fresh target, injected once or more."""
     program = programs.build_portable(load[0])
-    preloaded = rng.random() < 0.2
+    preloaded = rng.random() < PRELOADED
     library = arenadump.path.parent.parent / "agent" / "libarenascope.so"
     command = [str(libc.loader), "--library-path", str(libc.directory)]
     command += ["--preload", str(library)] * preloaded + [str(program), *load[1:]]
@@ -179,10 +185,17 @@ def one(
     try:
         time.sleep(rng.uniform(0, 0.05))
         fresh: tuple[str, ...] = ("woken",) if preloaded else ("loaded",)
-        if rng.random() < 0.3:
+        if rng.random() < KILLED:
             inject_and_die(target, arenadump, counts, rng)
             fresh = ("loaded", "woken", "present")
-        if inject(target, fresh, arenadump, counts):
+        other = look(target, arenadump, rng) if rng.random() < OTHERS else None
+        injected = inject(target, fresh, arenadump, counts)
+        if other:
+            counts.done["others"] += 1
+            _, words = other.communicate()
+            if other.returncode != 0:
+                counts.fault("failed", f"a look at {target.name} meanwhile: exit {other.returncode}: {words.strip()}")
+        if injected:
             inject(target, ("present",), arenadump, counts)
             trim(target, arenadump, counts)
         check_free(target, arenadump, counts)

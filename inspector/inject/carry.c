@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -329,7 +328,6 @@ static bool carry(struct carrier *c, struct as_error *err)
 _Noreturn void as_carrier_run(struct as_process *p, const struct as_cargo *cargo, int socket)
 {
     as_guardian_stand_apart(p, socket);
-    prctl(PR_SET_NAME, AS_CARRIER_NAME);
     struct carrier c = {.p = p, .cargo = cargo, .socket = socket};
     struct as_error err = {0};
     if (carry(&c, &err))

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The process of ours that carries the library into the target. Internal to inject/.
+// The process of ours that carries the library into the target. It goes by the guardian's name (AS_GUARDIAN_NAME): another
+// inspector waits for it to finish, as it does for a guardian. Internal to inject/.
 #pragma once
 
 #include "inject/inject.h"
 #include "inject/plan.h"
-
-#define AS_CARRIER_NAME "arenadump-carry" // as the kernel shows it; 15 characters at most
 
 enum { AS_WAKE_BYTES = 8 }; // of the function's code that must be found in the target before it is called
 

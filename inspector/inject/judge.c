@@ -43,22 +43,6 @@ static bool has_code(struct as_target *t, uint64_t address, const uint8_t *expec
     return length <= sizeof bytes && as_target_read(t, address, bytes, length) && memcmp(bytes, expected, length) == 0;
 }
 
-// Does a call instruction end at `address`? Stacks hold old words, too, and data.
-static bool follows_call(struct as_target *t, uint64_t address)
-{
-    uint8_t code[7];
-    if (!as_target_read(t, address - sizeof code, code, sizeof code))
-        return false;
-    const uint8_t *end = code + sizeof code;
-    if (end[-5] == 0xe8) // call rel32
-        return true;
-    for (int length = 2; length <= 7; ++length) { // call r/m64 is ff /2 with up to five bytes of operand
-        if (end[-length] == 0xff && (end[-length + 1] >> 3 & 7) == 2)
-            return true;
-    }
-    return false;
-}
-
 static bool is_code(const struct as_target *t, uint64_t address)
 {
     const struct as_mapping *m = as_target_mapping_at(t, address);
@@ -127,7 +111,7 @@ static bool is_called_back(struct as_target *t, const struct as_plan *plan, bool
     for (size_t i = 0; i < count && i < NEAR_WORDS; ++i) {
         bool called = as_in_ranges(plan->callers.items, plan->callers.count, words[i]) ||
                       (!waiting && as_in_ranges(plan->malloc.items, plan->malloc.count, words[i]));
-        if (called && follows_call(t, words[i]))
+        if (called && as_follows_call(t, words[i]))
             return true;
     }
     return false;

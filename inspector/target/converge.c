@@ -29,8 +29,7 @@ static bool in(const struct as_range *range, uint64_t address)
     return address >= range->start && address < range->end;
 }
 
-// Does a call instruction end at `address`? Stacks hold old words, too, and data.
-static bool follows_call(struct as_target *t, uint64_t address)
+bool as_follows_call(struct as_target *t, uint64_t address)
 {
     uint8_t code[7];
     if (!as_target_read(t, address - sizeof code, code, sizeof code))
@@ -58,7 +57,7 @@ static bool called_from(struct as_target *t, const struct as_registers *r, const
     uint64_t words[STACK_WORDS];
     size_t length = as_target_read_resident(t, r->sp, words, sizeof words);
     for (size_t i = 0; i < length / sizeof *words; ++i) {
-        if (in(code, words[i]) && follows_call(t, words[i]))
+        if (in(code, words[i]) && as_follows_call(t, words[i]))
             return true;
     }
     return false;

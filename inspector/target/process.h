@@ -147,6 +147,9 @@ void as_process_resume(struct as_target *t);
 // whether there was one. Reads neither mappings nor the list of threads. On failure all run again.
 bool as_process_catch(struct as_process *p, const struct as_critical *critical, struct as_error *err);
 
+// Does a call instruction end at `address`, so that it may be a return address? Stacks hold old words, too, and data.
+bool as_follows_call(struct as_target *t, uint64_t address);
+
 // files.c
 int as_process_open_file(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);
 
