@@ -16,7 +16,7 @@ SCRIPTS = .ci/run $(shell git ls-files scripts)
 build: $(VENV)/built
 
 deps:
-	scripts/install-deps build demo test lint fuzz
+	scripts/install-deps build demo test experiments lint fuzz
 
 demo:
 	scripts/install-deps build demo
@@ -24,7 +24,7 @@ demo:
 	scripts/demo
 
 test:
-	scripts/install-deps build test
+	scripts/install-deps build test experiments
 	$(MAKE) --no-print-directory build
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)

@@ -17,6 +17,7 @@ from rich.console import Console
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import spec
 from arenascope.experiment.analysis import Analysis, analyse, as_values
+from arenascope.experiment.markdown import render as render_markdown
 from arenascope.experiment.page import render as render_page
 from arenascope.experiment.sampler import Sample
 from arenascope.experiment.store import Store
@@ -97,6 +98,16 @@ def test_what_cannot_be_told_apart_is_not_recommended(tmp_path: Path) -> None:
     assert analysis.alike(analysis.memory) == [("plain", "same")]
 
 
+def test_on_a_noisy_machine_nothing_is_recommended(tmp_path: Path) -> None:
+    store = made(tmp_path / "r", {"plain": (100, 1), "small": (50, 1)})
+    for planned in store.plan[:8]:
+        path = store.run_folder(planned) / "run.json"
+        path.write_text(path.read_text().replace('"noisy": false', '"noisy": true'))
+    told = verdict(analyse(store))
+    assert told.lead.startswith("No recommendation: in most runs others used more than a tenth")
+    assert "In 8 of 14 runs others used more than a tenth of the machine: do not trust the times." in told.caveats
+
+
 def test_too_few_runs_are_no_ground(tmp_path: Path) -> None:
     analysis = analyse(made(tmp_path / "r", {"plain": (100, 1), "small": (10, 1)}, repeats=3))
     told = verdict(analysis)
@@ -159,6 +170,16 @@ def test_the_table_fits_a_terminal(tmp_path: Path) -> None:
     assert "…" not in text
     for word in ("plain *", "small *", "average", "MiB", "far: not available here: it is not here", "full"):
         assert word in text
+
+
+def test_markdown_is_a_table_whatever_the_names(tmp_path: Path) -> None:
+    store = made(tmp_path / "r", {"plain": (100, 1), "small": (50, 1.5)}, hostile="a | b\n<img>")
+    lines = render_markdown(analyse(store)).splitlines()
+    assert lines[0].startswith("**Made up a \\| b &lt;img>.** No single recommendation: least memory with small")
+    table = lines[2 : lines.index("", 2)]
+    assert table[0].startswith("| configuration | runs | average (MiB) | CPU (s) |")
+    assert len({line.replace("\\|", "").count("|") for line in table}) == 1
+    assert any(line.startswith("| small \\* | 7 |") for line in table)
 
 
 @pytest.mark.parametrize("broken", ["{", "[]", '{"schema": "other/1"}', '{"schema": "arenascope.experiment/1"}'])

@@ -151,11 +151,12 @@ def list_(*, as_json: bool) -> None:
 @click.argument("results")
 @click.option("-o", "--output", metavar="FILE", help=f"Where to write the page; the default: RESULTS/{PAGE}.")
 @click.option("--no-maps", is_flag=True, help="Without a page for each run: its ledger and its map.")
-@click.option("--json", "as_json", is_flag=True, help="Print the analysis as JSON, and write no page.")
-def report(results: str, output: str | None, *, no_maps: bool, as_json: bool) -> None:
+@click.option("--json", "form", flag_value="json", help="Print the analysis as JSON, and write no page.")
+@click.option("--markdown", "form", flag_value="markdown", help="Print the table as Markdown, and write no page.")
+def report(results: str, output: str | None, form: str | None, *, no_maps: bool) -> None:
     """Show what an experiment found: a table, and a page beside the results."""
     store = Store(Path(results))
-    _show(store, Path(output) if output else store.folder / PAGE, maps=not no_maps, as_json=as_json)
+    _show(store, Path(output) if output else store.folder / PAGE, maps=not no_maps, form=form)
 
 
 def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
@@ -172,7 +173,7 @@ def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
     elif made.left:
         click.echo(f"The time is up, {plural(made.left, 'run')} short. To go on: {resume}", err=True)
     if any(record["status"] == "ok" and not record["warmup"] for record in store.runs()):
-        _show(store, store.folder / PAGE if page and not interrupted else None, maps=True, as_json=False)
+        _show(store, store.folder / PAGE if page and not interrupted else None, maps=True)
     if interrupted:
         return 128 + signal.SIGINT
     if made.failed:
@@ -183,15 +184,19 @@ def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
     return Code.OK
 
 
-def _show(store: Store, page: Path | None, *, maps: bool, as_json: bool) -> None:
+def _show(store: Store, page: Path | None, *, maps: bool, form: str | None = None) -> None:
     # numpy, rich and matplotlib take their time: not for those who want something else.
     from arenascope.experiment.analysis import analyse, as_values  # noqa: PLC0415
+    from arenascope.experiment.markdown import render as render_markdown  # noqa: PLC0415
     from arenascope.experiment.table import render  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415
 
     analysis = analyse(store)
-    if as_json:
+    if form == "json":
         click.echo(json.dumps(as_values(analysis), indent=2, ensure_ascii=False).encode())
+        return
+    if form == "markdown":
+        click.echo(render_markdown(analysis).encode(), nl=False)
         return
     console().print(render(analysis))
     if page is not None:

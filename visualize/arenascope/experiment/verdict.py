@@ -42,6 +42,9 @@ def _lead(analysis: Analysis) -> str:
         return "There is nothing to compare yet."
     if min(analysis.row(name).runs for name in names) < ENOUGH:
         return f"No recommendation: fewer than {ENOUGH} runs of a configuration tell nothing apart from chance."
+    noisy, runs = _counted(analysis)
+    if 2 * noisy > runs:
+        return "No recommendation: in most runs others used more than a tenth of the machine. Again, when it is quiet."
     less = [name for name in others if analysis.better(memory, name, base)]
     if not less:
         return f"Keep {base}: nothing can be told to need less memory {_when(analysis)}."
@@ -99,7 +102,7 @@ def _caveats(analysis: Analysis) -> list[str]:
     failed = [f"{row.name} ({row.failed})" for row in analysis.rows if row.failed]
     if failed:
         said.append(f"Failed runs, left out: {', '.join(failed)}.")
-    noisy, runs = (sum(getattr(row, name) for row in analysis.rows) for name in ("noisy", "runs"))
+    noisy, runs = _counted(analysis)
     if noisy:
         said.append(
             f"In {noisy} of {plural(runs, 'run')} others used more than a tenth of the machine: do not trust the times."
@@ -112,6 +115,11 @@ def _caveats(analysis: Analysis) -> list[str]:
             f"{chance} in a hundred would seem to."
         )
     return said
+
+
+def _counted(analysis: Analysis) -> tuple[int, int]:
+    """How many runs were noisy, and how many there are."""
+    return sum(row.noisy for row in analysis.rows), sum(row.runs for row in analysis.rows)
 
 
 def _when(analysis: Analysis) -> str:
