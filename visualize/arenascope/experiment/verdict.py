@@ -40,11 +40,21 @@ def _lead(analysis: Analysis) -> str:
     others = [name for name in names if name != base]
     if base not in names or not others:
         return "There is nothing to compare yet."
+    return _too_soon(analysis, names) or _choice(analysis, others)
+
+
+def _too_soon(analysis: Analysis, names: list[str]) -> str | None:
+    """Why these runs are no ground for a recommendation, whatever they say."""
     if min(analysis.row(name).runs for name in names) < ENOUGH:
         return f"No recommendation: fewer than {ENOUGH} runs of a configuration tell nothing apart from chance."
     noisy, runs = _counted(analysis)
     if 2 * noisy > runs:
         return "No recommendation: in most runs others used more than a tenth of the machine. Again, when it is quiet."
+    return None
+
+
+def _choice(analysis: Analysis, others: list[str]) -> str:
+    base, memory = analysis.spec.baseline, analysis.memory
     less = [name for name in others if analysis.better(memory, name, base)]
     if not less:
         return f"Keep {base}: nothing can be told to need less memory {_when(analysis)}."
