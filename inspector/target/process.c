@@ -211,11 +211,9 @@ static bool read_arch(struct as_process *p, struct as_error *err)
     AS_CLEANUP_FD int fd = openat(p->view_fd, "exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0 && (errno == EACCES || errno == EPERM))
         return as_process_denied(p, "which program it runs", err);
-    struct as_proc_stat stat;
-    int saved = errno;
-    if (fd < 0 && (!as_proc_stat(p->view_fd, "stat", &stat) || as_proc_is_dead(stat.state)))
+    if (fd < 0 &&
+        errno == ENOENT) // it has given up its memory; kernel threads, which have none, were told apart before
         return as_fail(err, AS_TARGET_GONE, "process %d ended as we were about to look", p->base.pid);
-    errno = saved;
     if (fd < 0)
         return as_fail_errno(err, AS_UNSUPPORTED, "the program of process %d cannot be opened", p->base.pid);
     if (pread(fd, header, sizeof header, 0) != sizeof header || memcmp(header, ELFMAG, SELFMAG) != 0)
