@@ -211,8 +211,8 @@ static bool read_arch(struct as_process *p, struct as_error *err)
     AS_CLEANUP_FD int fd = openat(p->view_fd, "exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0 && (errno == EACCES || errno == EPERM))
         return as_process_denied(p, "which program it runs", err);
-    if (fd < 0 &&
-        errno == ENOENT) // it has given up its memory; kernel threads, which have none, were told apart before
+    // It has given up its memory. (Kernel threads, which have none, were told apart before.)
+    if (fd < 0 && errno == ENOENT)
         return as_fail(err, AS_TARGET_GONE, "process %d ended as we were about to look", p->base.pid);
     if (fd < 0)
         return as_fail_errno(err, AS_UNSUPPORTED, "the program of process %d cannot be opened", p->base.pid);
