@@ -34,7 +34,8 @@ def progress(title: str) -> Iterator[Watcher]:
         MofNCompleteColumn(),
         TextColumn("{task.fields[left]}", markup=False),
     )
-    with Progress(*columns, console=err, transient=True) as bar:
+    # Drawn once a second: what it costs is taken from the machine that is measured.
+    with Progress(*columns, console=err, transient=True, refresh_per_second=1) as bar:
         yield _Bar(bar, title)
 
 
