@@ -588,11 +588,15 @@ def test_run(stage: Stage, actor: Path, arenadump: harness.Arenadump) -> None:
     assert "wrote" in (stage.folder / "run.log").read_text()
 
 
-@pytest.mark.parametrize(("program", "code"), [("no-such-program", 127), ("true", 0), ("false", 1)])
-def test_run_ends_as_the_command_does(stage: Stage, arenadump: harness.Arenadump, program: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("no-such-program", 127), ("true", 0), ("false", 1), ("sh -c :", 0), ("--sometimes true", 2), ("", 2)],
+)
+def test_run_ends_as_the_command_does(stage: Stage, arenadump: harness.Arenadump, command: str, code: int) -> None:
     environment = stage.environment(LD_PRELOAD="", ARENASCOPE_ARENADUMP=str(arenadump.path))
     environment["ARENASCOPE_LIBRARY"] = str(stage.agent)
-    assert subprocess.run(arenascope(stage, "run", program), env=environment, check=False).returncode == code
+    done = subprocess.run(arenascope(stage, "run", *command.split()), env=environment, check=False)
+    assert done.returncode == code
 
 
 def test_agent_path(stage: Stage, arenadump: harness.Arenadump) -> None:

@@ -51,6 +51,9 @@ def test_wheel_is_of_one_platform_and_carries_the_program(wheel: Path) -> None:
         (program,) = (entry for entry in archive.infolist() if entry.filename.endswith("/scripts/arenadump"))
         assert program.external_attr >> 16 & 0o777 == 0o755
         assert archive.read(program)[:4] == b"\x7fELF"
+        (agent,) = (entry for entry in archive.infolist() if entry.filename.endswith("/scripts/libarenascope.so"))
+        assert agent.external_attr >> 16 & 0o777 == 0o644
+        assert archive.read(agent)[:4] == b"\x7fELF"
         names = archive.namelist()
     assert "arenascope/cli/main.py" in names
     assert "arenascope/py.typed" in names
@@ -67,6 +70,7 @@ def test_sdist_carries_the_sources(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     sources = [*(ROOT / "inspector").rglob("*.[ch]"), *ROOT.glob("inspector/**/meson.build")]
+    sources += [*(ROOT / "inspector").rglob("*.map"), *(ROOT / "inspector").rglob("*.gdb")]
     sources += (ROOT / "visualize").rglob("*.py")
     assert {str(path.relative_to(ROOT)) for path in sources} <= names
     assert {"meson.build", "meson_options.txt", "setup.py", "pyproject.toml", "LICENSE", "README.md"} <= names
@@ -89,6 +93,10 @@ def test_both_programs_run_in_a_fresh_environment(wheel: Path, tmp_path: Path) -
     script = folder / "arenascope"
     ours = subprocess.run([script, "--version"], capture_output=True, text=True, check=True, cwd="/", env=clean).stdout
     assert ours.split()[-1] in version
+    agent = subprocess.run(
+        [script, "agent-path"], capture_output=True, text=True, check=True, cwd="/", env=clean
+    ).stdout
+    assert Path(agent.rstrip("\n")) == folder / "libarenascope.so"
     doctor = subprocess.run(
         [script, "doctor", "--json"], capture_output=True, text=True, check=False, cwd="/", env=clean
     )

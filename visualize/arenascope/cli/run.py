@@ -17,7 +17,7 @@ NOT_FOUND = 127  # as a shell has it
 NOT_RUN = 126
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
     "--signal", metavar="SIGNAL", help="What asks for a dump: USR2 (the default), 12, RTMIN+3; none: nothing does."
 )
