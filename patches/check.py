@@ -148,7 +148,7 @@ def without_malloc_trim(directory: Path) -> str:
     )
     with tempfile.NamedTemporaryFile(suffix=".o") as plain:
         command = re.sub(r" -o \S+", "", compiled).split()
-        said = rubies.run([*command, "-DRUBY_ALTERNATIVE_MALLOC_HEADER=<stdlib.h>", "-o", plain.name], directory)
+        said = rubies.run([*command, "-DRUBY_ALTERNATIVE_MALLOC_HEADER=<malloc.h>", "-o", plain.name], directory)
         symbols = rubies.run(["nm", plain.name], directory)
     expect("malloc_trim" not in said and not re.search(r"U malloc_trim", symbols), f"not free of malloc_trim:\n{said}")
     theirs = [line for line in log.splitlines() if "warning:" in line and "trim" in line]
