@@ -67,6 +67,7 @@ bench:
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python bench/run.py $(BENCH_ARGS)
 	$(VENV)/bin/python bench/report.py $(BENCH_REPORT_ARGS)
+	$(VENV)/bin/python bench/trim.py $(BENCH_TRIM_ARGS)
 
 # Ruby, patched, of each release that Debian has the source of: 15 minutes. More in patches/README.md.
 patches-all:

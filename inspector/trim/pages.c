@@ -15,6 +15,7 @@ enum {
     FIRST_PAGE_NS = 1000, // what a page is taken to cost until it has been measured: on the careful side
     PIECES = 8,           // of a slice, at least
     MOST = 1024,          // pages in a piece
+    STEP = 16384,         // pages to ask the kernel about at a time
 };
 static const uint64_t MOST_BYTES = UINT64_C(1) << 40; // of address space in the regions: 256 MiB of our own memory
 
@@ -44,6 +45,17 @@ static size_t region_from(const struct as_pass *p, uint64_t address)
     return low;
 }
 
+// Asks the kernel in steps: while it answers, nobody gets new memory from it (mmap, brk), and malloc asks under its locks.
+static bool ask(struct as_pass *p, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)
+{
+    for (uint64_t at = start; at < end; at += STEP * p->page_size) {
+        uint64_t stop = end - at < STEP * p->page_size ? end : at + STEP * p->page_size;
+        if (!as_target_residency(p->self, at, stop, pages + (at - start) / p->page_size, err))
+            return false;
+    }
+    return true;
+}
+
 bool as_pages_read(struct as_pass *p, struct as_error *err)
 {
     uint64_t size = p->page_size;
@@ -68,7 +80,7 @@ bool as_pages_read(struct as_pass *p, struct as_error *err)
         *r = (struct as_region){.start = start, .end = end, .first = p->pages.count};
         p->pages.count += count;
         uint8_t *pages = p->pages.items + r->first;
-        if (!as_target_residency(p->self, start, end, pages, err))
+        if (!ask(p, start, end, pages, err))
             return false;
         for (size_t n = 0; n < count; n++)
             pages[n] = pages[n] & AS_RES_SWAPPED                      ? AS_PAGE_IN_SWAP
@@ -103,7 +115,7 @@ bool as_pages_returned(struct as_pass *p, uint8_t set, uint64_t *memory, uint64_
         const struct as_region *r = &p->regions.items[i];
         size_t count = (size_t)((r->end - r->start) / p->page_size);
         now.count = 0;
-        ok = as_vec_reserve(&now, count, err) && as_target_residency(p->self, r->start, r->end, now.items, err);
+        ok = as_vec_reserve(&now, count, err) && ask(p, r->start, r->end, now.items, err);
         for (size_t n = 0; ok && n < count; n++) {
             uint8_t page = p->pages.items[r->first + n];
             bool absent = !(now.items[n] & (AS_RES_PRESENT | AS_RES_UNKNOWN | AS_RES_SWAPPED));

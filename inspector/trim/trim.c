@@ -171,13 +171,15 @@ static void skip(struct as_trim_outcome *out, size_t i, const struct as_error *w
     note(out, "arena %#llx was left alone: %s", (unsigned long long)out->arenas.items[i].address, why->text);
 }
 
-static void forecast_all(struct passes *all, struct as_trim_outcome *out)
+static void forecast_all(struct passes *all, const struct as_target *self, struct as_trim_outcome *out)
 {
     for (size_t i = 0; i < all->items.count; i++) {
         struct as_error why;
         if (!forecast(&all->items.items[i], &out->arenas.items[i], &why))
             skip(out, i, &why);
     }
+    if (self->residency_note)
+        note(out, "%s", self->residency_note);
 }
 
 bool as_trim_forecast(struct as_target *self, const struct as_malloc *m, const struct as_trim_request *request,
@@ -188,7 +190,7 @@ bool as_trim_forecast(struct as_target *self, const struct as_malloc *m, const s
     uint64_t cpu = thread_cpu_ns();
     bool ok = passes_list(&all, self, m, request, out, err);
     if (ok) {
-        forecast_all(&all, out);
+        forecast_all(&all, self, out);
         for (size_t i = 0; i < all.items.count; i++)
             out->arenas.items[i].longest_hold_ns = all.items.items[i].longest;
     }
@@ -205,15 +207,19 @@ static bool has_malloc_trim(const struct as_libc *libc)
     return address != 0 && address >= libc->code_start && address < libc->code_end;
 }
 
-// Gives back what libc gives back itself, where that is wanted: all arenas' in one go, as long as it takes.
-static bool libc_first(const struct passes *all, const struct as_trim_request *request)
+// Gives back what libc gives back itself, where that is wanted: all arenas' in one go, as long as it takes. Not where an arena
+// makes no sense: malloc_trim ends the process then.
+static bool libc_first(const struct passes *all, const struct as_trim_outcome *out,
+                       const struct as_trim_request *request)
 {
-    bool wanted = request->max_hold_ns == 0 && request->only == 0 && all->items.count > 0;
-    if (wanted && has_malloc_trim(all->items.items[0].libc)) {
-        malloc_trim(0);
-        return true;
-    }
-    return false;
+    if (request->max_hold_ns != 0 || request->only != 0 || !all->items.items ||
+        !has_malloc_trim(all->items.items[0].libc))
+        return false;
+    for (size_t i = 0; i < out->arenas.count; i++)
+        if (out->arenas.items[i].skipped)
+            return false;
+    malloc_trim(0);
+    return true;
 }
 
 static void finish(struct as_pass *p, struct as_trim_arena *arena, uint8_t set, struct as_trim_outcome *out)
@@ -239,8 +245,8 @@ bool as_trim_run(struct as_target *self, const struct as_malloc *m, const struct
     uint64_t cpu = thread_cpu_ns();
     bool ok = passes_list(&all, self, m, request, out, err);
     if (ok) {
-        forecast_all(&all, out);
-        const struct as_libc *libcs_own = libc_first(&all, request) ? all.items.items[0].libc : NULL;
+        forecast_all(&all, self, out);
+        const struct as_libc *libcs_own = libc_first(&all, out, request) ? all.items.items[0].libc : NULL;
         for (size_t i = 0; i < all.items.count; i++) {
             struct as_pass *p = &all.items.items[i];
             struct as_trim_arena *arena = &out->arenas.items[i];
