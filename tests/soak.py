@@ -44,7 +44,7 @@ LOADS = (
     ("reaps=1", "waits=1", "limits=1", "storm=1"),
 )
 SLACK = 24  # blocks that threads other than the storm's may hold or not
-UNSUPPORTED, GONE, IO = 5, 7, 8  # exit codes
+DENIED, UNSUPPORTED, GONE, IO = 4, 5, 7, 8  # exit codes
 # Of ten looks six are left in peace, and the inspector of three is killed.
 ACTIONS = ("peace",) * 6 + ("killed",) * 3 + ("full disk",)
 FIXED = ("freeze", "snapshot")  # modes whose answer is one moment
@@ -59,6 +59,7 @@ class Counts:
     full: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)  # by what became of the target, and of the look
     fallbacks: int = 0
+    given_up: int = 0  # freezes that would have lasted too long, and said so
     busy: int = 0  # answers that say themselves that a thread was inside malloc
     checks: int = 0  # that targets made of themselves
     eintr: Counter[str] = field(default_factory=Counter)
@@ -80,6 +81,7 @@ class Counts:
             "disk_full": dict(self.full),
             "targets_ended": dict(self.ends),
             "fallbacks": self.fallbacks,
+            "given_up": self.given_up,
             "busy": self.busy,
             "checks_by_targets": self.checks,
             "eintr": dict(self.eintr),
@@ -184,10 +186,17 @@ def describe_tracer(status: str) -> str:
     return ", ".join(about + [read(tracer / name).strip() for name in ("comm", "syscall", "stack")])
 
 
+def is_given_up(code: int, text: str) -> bool:
+    return code == DENIED and "let go before it was read" in text
+
+
 def look(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts) -> None:
     """One look that is left in peace."""
     done = arenadump.run("summary", "--json", "--mode", mode, target.pid)
     counts.looks[mode] += 1
+    if is_given_up(done.returncode, done.stderr):
+        counts.given_up += 1
+        return
     if done.returncode != 0:
         counts.fault("failed_looks", f"{mode}: exit {done.returncode}: {done.stderr.strip()}")
         return
@@ -227,7 +236,9 @@ def look_at_full_disk(target: Target, mode: str, arenadump: harness.Arenadump, c
     done = arenadump.run("dump", "--chunks", "--mode", mode, "-o", disk.path / "dump", target.pid, **disk.limits())
     counts.full[disk.kind] += 1
     made = [path.name for path in disk.path.iterdir() if path.name != "filler"]
-    if (done.returncode, made) not in ((0, ["dump"]), (IO, [])):
+    if is_given_up(done.returncode, done.stderr):
+        counts.given_up += 1
+    elif (done.returncode, made) not in ((0, ["dump"]), (IO, [])):
         counts.fault("failed_looks", f"{disk.kind}: exit {done.returncode}, left {made}: {done.stderr.strip()}")
     for name in made:
         (disk.path / name).unlink()
@@ -288,7 +299,9 @@ def look_at_the_end(command: list[str], arenadump: harness.Arenadump, counts: Co
             process.kill()
         counts.ends[f"{how}, exit code {process.returncode}"] += 1
         ended_before = process.returncode == UNSUPPORTED and "is a zombie" in err
-        if process.returncode not in (0, GONE) and not ended_before:
+        given_up = is_given_up(process.returncode, err)
+        counts.given_up += given_up
+        if process.returncode not in (0, GONE) and not ended_before and not given_up:
             counts.fault("failed_looks", f"{how} during {mode}: exit {process.returncode}: {err.strip()}")
         if how == "quit":
             target.end(told=True)

@@ -10,7 +10,7 @@ enum { MAX_LIBCS = 64 };
 #define DEFAULT_MAX_PAUSE_NS UINT64_C(50000000)
 // How many times what it is reckoned to take a freeze may last that nobody has set a limit for, and some time beside.
 #define PATIENCE 4
-#define PATIENCE_NS UINT64_C(1000000000)
+#define PATIENCE_NS UINT64_C(2000000000)
 #define SWAP_NS_PER_BYTE UINT64_C(10) // to read it back
 // What a freeze is reckoned to take: some time whatever the size, and the heap at a rate that any machine reaches.
 #define FREEZE_BASE_NS UINT64_C(3000000)
