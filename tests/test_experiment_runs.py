@@ -225,6 +225,22 @@ def test_one_that_hangs_is_ended_with_its_children(arenadump: harness.Arenadump,
     assert not _running(Path("987"))
 
 
+def test_one_that_ends_before_it_is_ready_is_not_waited_for(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    (tmp_path / "early.toml").write_text("""
+        [workload]
+        command = ["sh", "-c", "cat; exit 4"]
+        ready = { line = "never" }
+        [[configuration]]
+        name = "plain"
+    """)
+    begun = time.monotonic()
+    done = run("run", tmp_path / "early.toml", "-o", tmp_path / "r", "--repeats", 1, "--warmup", 0, "--no-report")
+    assert done.returncode == Code.INTERNAL
+    assert time.monotonic() - begun < 60
+    (record,) = records(tmp_path / "r")
+    assert record["reason"].startswith("it ended with exit code 4 when it was to be ready")
+
+
 def test_somebodys_own_command_under_the_standard_matrix(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     work = "held = [bytearray(1000) for _ in range(9000)]; sum(range(10**6))"
     done = run(

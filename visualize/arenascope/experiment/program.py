@@ -15,7 +15,7 @@ import signal
 import subprocess
 import threading
 import time
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import witness
@@ -53,10 +53,12 @@ class Program:
         events: queue.Queue[Event],
         *,
         attended: bool = False,
+        spoken_to: bool = True,
     ) -> None:
         """`source` names its events, and the file in `folder` that its output is kept in.
 
-        `attended`: it is stopped for an "exiting" event when it is about to end.
+        `attended`: it is stopped for an "exiting" event when it is about to end. `spoken_to`: its stdin is ours; else
+        there is nothing to read.
         """
         self._source, self._events, self._attended = source, events, attended
         self._released = threading.Event()
@@ -64,7 +66,7 @@ class Program:
         try:
             self._process = subprocess.Popen(
                 command,
-                stdin=subprocess.PIPE,
+                stdin=subprocess.PIPE if spoken_to else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=env,
@@ -75,8 +77,6 @@ class Program:
         self.pid = self._process.pid
         self.status: int | None = None  # as subprocess counts: -N for signal N
         self.usage: resource.struct_rusage | None = None  # of its whole life
-        assert self._process.stdin  # noqa: S101 - for the type: it was asked for
-        self._stdin: IO[bytes] = self._process.stdin
         self._reader = threading.Thread(target=self._read, args=(folder / f"{source}.txt",), daemon=True)
         self._waiter = threading.Thread(target=self._wait, daemon=True)
         self._reader.start()
@@ -84,9 +84,10 @@ class Program:
 
     def say(self, text: str) -> None:
         """Write to its stdin; nothing happens when it does not listen any more."""
-        with contextlib.suppress(BrokenPipeError, ValueError):
-            self._stdin.write(text.encode())
-            self._stdin.flush()
+        if self._process.stdin:
+            with contextlib.suppress(BrokenPipeError, ValueError):
+                self._process.stdin.write(text.encode())
+                self._process.stdin.flush()
 
     def release(self) -> None:
         """Let it end."""
@@ -101,8 +102,9 @@ class Program:
             self._signal(signal.SIGKILL)
             self.reap()
         self._reader.join(GRACE)
-        with contextlib.suppress(BrokenPipeError):
-            self._stdin.close()
+        if self._process.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
 
     def reap(self) -> None:
         """Wait for the end of the process, whose pid is its own until then; keep its status and usage."""

@@ -82,8 +82,11 @@ class Trial:
         before, own = machine.busy(), _own()
         load_before = os.getloadavg()[0]
         env = {**environment(), **self._set}
-        attended = self._workload.done == "exit"
-        program = Program("workload", self._command, env, self._folder, self._events, attended=attended)
+        ends = self._workload.done == "exit"
+        spoken_to = not ends or self._workload.load_stdin is not None
+        program = Program(
+            "workload", self._command, env, self._folder, self._events, attended=ends, spoken_to=spoken_to
+        )
         sampler = Sampler(program.pid, program.begin, self._spec.interval)
         times = figures.Times()
         try:
@@ -234,6 +237,9 @@ class Trial:
         self, event: Event, pattern: re.Pattern[str] | None, program: Program, sampler: Sampler, what: str
     ) -> bool:
         """Take note of an event; whether it is a line of the workload's that matches."""
+        if event.kind == "exiting":
+            program.release()  # nobody waits for that yet
+            return False
         if event.kind == "exit":
             if event.source == "workload":
                 program.reap()
