@@ -32,7 +32,7 @@ struct as_agent {
     struct arenascope_policy policy;
     struct arenascope_policy_stats stats;
     uint32_t dumps; // how many names of dumps have been used: the keeper's own
-    bool standby; // the keeper's own: it is to end
+    bool standby;   // the keeper's own: it is to end
 };
 extern struct as_agent as_agent;
 

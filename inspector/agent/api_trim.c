@@ -19,15 +19,17 @@ int arenascope_forecast(struct arenascope_arena_forecast *arenas, size_t room, s
     struct as_trim_outcome out = {0};
     // Of both kinds: each has a field of its own.
     const struct arenascope_trim_options deep = {.size = sizeof deep, .flags = ARENASCOPE_DEEP};
-    bool ok = (count && (arenas || room == 0)) ||
-              as_fail(call.err, AS_USAGE, "a forecast needs a place for the count, and one for the arenas");
-    ok = ok && as_own_forecast(&deep, &out, call.err);
-    if (ok)
+    bool ok = false;
+    if (!count || (!arenas && room > 0))
+        as_fail(call.err, AS_USAGE, "a forecast needs a place for the count, and one for the arenas");
+    else if (as_own_forecast(&deep, &out, call.err)) {
+        ok = true;
         *count = out.arenas.count;
-    for (size_t i = 0; ok && i < out.arenas.count && i < room; i++) {
-        const struct as_trim_arena *a = &out.arenas.items[i];
-        arenas[i] = (struct arenascope_arena_forecast){
-            .arena = a->address, .resident = a->resident, .releasable = a->releasable, .withheld = a->withheld};
+        for (size_t i = 0; i < out.arenas.count && i < room; i++) {
+            const struct as_trim_arena *a = &out.arenas.items[i];
+            arenas[i] = (struct arenascope_arena_forecast){
+                .arena = a->address, .resident = a->resident, .releasable = a->releasable, .withheld = a->withheld};
+        }
     }
     as_trim_free(&out);
     return as_call_end(&call, ok);

@@ -51,7 +51,7 @@ static void sum_up(const struct as_trim_outcome *out, bool deep, struct arenasco
 bool as_own_trim(const struct arenascope_trim_options *options, struct arenascope_trim_result *result,
                  struct as_trim_outcome *arenas, struct as_error *err)
 {
-    struct as_trim_request request;
+    struct as_trim_request request = {0};
     struct as_trim_outcome mine = {0};
     struct as_trim_outcome *out = arenas ? arenas : &mine;
     struct as_own own = {0};
@@ -71,7 +71,7 @@ bool as_own_trim(const struct arenascope_trim_options *options, struct arenascop
 bool as_own_forecast(const struct arenascope_trim_options *options, struct as_trim_outcome *arenas,
                      struct as_error *err)
 {
-    struct as_trim_request request;
+    struct as_trim_request request = {0};
     struct as_own own = {0};
     *arenas = (struct as_trim_outcome){0};
     bool ok = read_options(options, &request, err);

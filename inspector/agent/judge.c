@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// pthread_create allocates (calloc, for the thread's TLS) and takes locks of the loader's and of its own. A handler that calls it
-// must not have interrupted anybody who is inside of those. What can be told for sure:
+// pthread_create allocates (calloc, for the thread's TLS) and takes locks of the loader's and of its own. A handler that calls
+// it must not have interrupted anybody who is inside of those. What can be told for sure:
 //   - a thread that waits in a system call of the kind that malloc and the loader never make is not in them;
 //   - nor is one that runs code of the application, as long as the loader did not call that code (its address is not among the
 //     nearest words of the stack).

@@ -2,13 +2,14 @@
 // The keeper: the one thread that does the agent's work, one thing after another, so that little has to be locked. It waits in
 // poll(), for the signal, for the door, and for the policy's time. It never calls malloc: an arena would be made for it.
 //
-// It is woken by a signal of its own, AS_KEEPER_SIGNAL, sent to it in particular: blocked here, it stays pending, and a signalfd
-// in the keeper's table shows it. That serves the agent better than an eventfd, which would have to lie in the application's table: a program
-// that closes all descriptors that it does not know would close it, and might get the number again for a file of its own.
+// It is woken by a signal of its own, AS_KEEPER_SIGNAL, sent to it in particular: blocked here, it stays pending, and a
+// signalfd in the keeper's table shows it. That serves the agent better than an eventfd, which would have to lie in the
+// application's table: a program that closes all descriptors that it does not know would close it, and might get the number
+// again for a file of its own.
 //
 // It has a table of descriptors of its own. Nothing that the application does with its table touches ours, its children inherit
-// nothing, and none of its sockets stays open because of us. It has its own working directory and root, too: those of the moment
-// at which it was started.
+// nothing, and none of its sockets stays open because of us. It has its own working directory and root, too: those of the
+// moment at which it was started.
 #include "agent/agent.h"
 #include "agent/door.h"
 #include "agent/log.h"
@@ -27,10 +28,10 @@
 enum { ALONE_MS = 2000 };
 
 // Before Linux 5.11 (close_range's CLOSE_RANGE_UNSHARE): the table is copied, and every descriptor of the copy closed.
-static void close_one_by_one(unsigned first)
+static bool close_one_by_one(unsigned first)
 {
     if (unshare(CLONE_FILES) != 0)
-        return;
+        return false;
     int dir = open("/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct entry {
         uint64_t inode, offset;
@@ -49,20 +50,27 @@ static void close_one_by_one(unsigned first)
                 close((int)fd);
             at += entry->length;
         }
-    if (dir >= 0)
-        close(dir);
+    if (dir < 0)
+        return false;
+    close(dir);
+    return true;
 }
 
-static void part_from_application(void)
+// The thread's first deed: until then it shares the application's table. Only the log's stderr is kept.
+static bool part_from_application(void)
 {
     enum { CLOSE_RANGE = 436, UNSHARE = 2 };
-    // Only the log's stderr is kept. Both calls come first thing: until then the thread shares the application's table.
     bool keep = as_log_wants_stderr();
-    if (syscall(CLOSE_RANGE, keep ? 3 : 0, ~0U, UNSHARE) != 0)
-        close_one_by_one(keep ? 3 : 0);
-    else if (keep)
-        syscall(CLOSE_RANGE, 0, 1, 0);
+    if (syscall(CLOSE_RANGE, keep ? 3 : 0, ~0U, UNSHARE) != 0) {
+        if (!close_one_by_one(keep ? 3 : 0))
+            return false;
+    }
+    if (keep) {
+        close(STDIN_FILENO);
+        close(STDOUT_FILENO);
+    }
     unshare(CLONE_FS);
+    return true;
 }
 
 // A process whose main thread has called pthread_exit() ends with its last thread. That must not be us.
@@ -100,7 +108,12 @@ static int earlier(int a, int b)
 
 void *as_keeper_run(void *unused)
 {
-    part_from_application();
+    if (!part_from_application()) {
+        // In the application's table our descriptors could become the application's, and the other way round.
+        as_log("the kernel, or a sandbox, does not give our thread a table of descriptors of its own: it ends");
+        __atomic_store_n(&as_agent.thread, AS_THREAD_NONE, __ATOMIC_RELEASE);
+        return unused;
+    }
     prctl(PR_SET_NAME, AS_AGENT_THREAD);
     int proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const uint64_t mask = UINT64_C(1) << (AS_KEEPER_SIGNAL - 1);

@@ -84,8 +84,8 @@ static bool open_target(struct as_own *own, struct as_error *err)
     return own->target != NULL;
 }
 
-// The proof reads arenas in which other threads are at work, by a list of mappings that they outgrow meanwhile, and may fail for
-// no other reason: some attempts more.
+// The proof reads arenas in which other threads are at work, by a list of mappings that they outgrow meanwhile, and may fail
+// for no other reason: some attempts more.
 static bool find(struct as_own *own, uint64_t fingerprint, struct as_error *err)
 {
     for (int attempt = 0;; attempt++) {
@@ -118,4 +118,9 @@ bool as_own_open(struct as_own *own, struct as_error *err)
                "malloc is not glibc's in this process (%s: %s): the agent leaves it alone; `arenadump summary` shows "
                "what can be told from outside",
                as_malloc_kind_name(own->malloc.kind), own->malloc.detail);
+}
+
+void as_own_forget(void)
+{
+    kept.fingerprint = 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The policy's looks. What they cost: where no condition but time, size or share is set, nothing between two looks, and one walk
-// over the heaps at each, unless all of the process is smaller than the size asked for; with pressure or idleness, two small
-// files of /proc or two clocks a second.
+// The policy's looks. What they cost: where no condition but time, size or share is set, nothing between two looks, and one
+// walk over the heaps at each, unless all of the process is smaller than the size asked for; with pressure or idleness, two
+// small files of /proc or two clocks a second.
 #include "agent/policy.h"
 #include "agent/agent.h"
 #include "agent/give.h"

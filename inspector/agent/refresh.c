@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Between the moment when the arenas were listed and the one when an arena's lock was got, threads went on: its heaps grew, came
-// and went.
+// Between the moment when the arenas were listed and the one when an arena's lock was got, threads went on: its heaps grew,
+// came and went.
 #include "agent/refresh.h"
 
 #include <string.h>

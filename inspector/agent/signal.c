@@ -107,7 +107,7 @@ bool as_signal_take(int signal, struct as_error *err)
 {
     int before = __atomic_load_n(&as_agent.signal, __ATOMIC_RELAXED);
     struct sigaction now;
-    if (signal != 0 && signal != before) {
+    if (signal != 0 && !as_signal_is_ours(signal)) {
         if (signal < 0 || sigaction(signal, NULL, &now) != 0)
             return as_fail(err, AS_USAGE, "%d is no signal that could be taken", signal);
         if ((now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL)

@@ -6,6 +6,7 @@
 #include "agent/judge.h"
 #include "agent/log.h"
 #include "agent/name.h"
+#include "agent/own.h"
 #include "agent/policy.h"
 
 #include <pthread.h>
@@ -32,6 +33,8 @@ static void in_child(void)
     as_agent.dumps = 0;
     as_agent.standby = false;
     as_agent.stats = (struct arenascope_policy_stats){0};
+    if (as_agent.lock != 0)
+        as_own_forget();
     as_keeper_forget();
     as_signal_forget();
     if (as_agent.policy_set)
