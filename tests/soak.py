@@ -59,7 +59,7 @@ class Counts:
     full: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)  # by what became of the target, and of the look
     fallbacks: int = 0
-    given_up: int = 0  # freezes that would have lasted too long, and said so
+    given_up: int = 0  # looks that said that to stop the target, or to hold it, took too long
     busy: int = 0  # answers that say themselves that a thread was inside malloc
     checks: int = 0  # that targets made of themselves
     eintr: Counter[str] = field(default_factory=Counter)
@@ -187,7 +187,7 @@ def describe_tracer(status: str) -> str:
 
 
 def is_given_up(code: int, text: str) -> bool:
-    return code == DENIED and "let go before it was read" in text
+    return code == DENIED and ("let go before it was read" in text or "could not be stopped within" in text)
 
 
 def look(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts) -> None:
