@@ -85,7 +85,7 @@ static void *receives(void *unused)
     while (!stopping) {
         uint64_t began = now_ns();
         ssize_t got = recv(pair[0], &byte, 1, 0);
-        judge("recv with SO_RCVTIMEO", got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK), began);
+        judge_by_ticks("recv with SO_RCVTIMEO", got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK), began);
     }
     return NULL;
 }
@@ -102,7 +102,7 @@ static void *accepts(void *unused)
     while (!stopping) {
         uint64_t began = now_ns();
         int got = accept(door, NULL, NULL);
-        judge("accept with SO_RCVTIMEO", got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK), began);
+        judge_by_ticks("accept with SO_RCVTIMEO", got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK), began);
     }
     return NULL;
 }
