@@ -38,7 +38,7 @@ class Sampler:
         self._members: list[int] = []
         self._members_at = float("-inf")
         self.samples: list[Sample] = []
-        self.cost = 0.0  # seconds spent looking
+        self.cost = 0.0  # processor seconds spent looking
         self.high_water: int | None = None  # of the main process
 
     def start(self) -> None:
@@ -53,7 +53,7 @@ class Sampler:
     def take(self, *, fresh: bool = False) -> Sample | None:
         """A sample of this moment; None when nothing is left to look at. `fresh`: look for new processes first."""
         with self._lock:
-            begun = time.monotonic()
+            begun, spent = time.monotonic(), time.thread_time()
             if fresh or begun - self._members_at > MEMBERS_EVERY:
                 self._members, self._members_at = procfs.members(self._session), begun
             held: list[Memory] = []
@@ -63,7 +63,7 @@ class Sampler:
                     held.append(memory)
             self.high_water = procfs.high_water(self._session) or self.high_water
             now = time.monotonic()
-            self.cost += now - begun
+            self.cost += time.thread_time() - spent
             if not held:
                 return None
             rss, pss, swap, lazy_free = (sum(column) for column in zip(*held))
@@ -74,7 +74,7 @@ class Sampler:
     def _run(self) -> None:
         wait = 0.0
         while not self._end.wait(wait):
-            begun = time.monotonic()
+            begun = time.thread_time()
             self.take()
-            spent = time.monotonic() - begun
+            spent = time.thread_time() - begun
             wait = max(self._interval - spent, spent / MOST_OF_ITS_TIME)
