@@ -11,7 +11,7 @@ SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml m
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SCRIPTS = .ci/run $(shell git ls-files scripts)
 
-.PHONY: build deps demo test tsan soak lint bench experiments fuzz patches-all format clean
+.PHONY: build deps demo test tsan soak lint sanitize bench experiments fuzz patches-all format clean
 
 build: $(VENV)/built
 
@@ -62,6 +62,11 @@ fuzz:
 	$(MAKE) --no-print-directory build
 	FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz $(FUZZERS)
 
+# The agent under TSan, ASan and UBSan.
+sanitize:
+	scripts/install-deps build
+	scripts/sanitize-agent build-sanitized
+
 bench:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
@@ -87,7 +92,7 @@ format:
 	$(VENV)/bin/ruff check --fix
 
 clean:
-	rm -rf $(BUILD) build-fuzz $(VENV) demo-output
+	rm -rf $(BUILD) build-fuzz build-sanitized $(VENV) demo-output
 
 # The developer's build (tests, compile_commands.json) in build/; arenascope and arenadump in .venv/bin, where they work
 # from any directory. setuptools is installed once, so that a later build needs no network.

@@ -12,7 +12,10 @@
 #undef HAVE_LIBDW
 #undef HAVE_LIBPNG
 
+#include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,12 +33,11 @@
 #define AS_OLD_SYMBOL(name) __asm__(".symver " #name "," #name "@" AS_OLDEST_GLIBC)
 AS_OLD_SYMBOL(pthread_create);
 AS_OLD_SYMBOL(pthread_join);
-AS_OLD_SYMBOL(pthread_sigmask);
 AS_OLD_SYMBOL(pthread_attr_setstacksize);
-// And before that not every process had libpthread (thread.c has).
+// And before that not every process had libpthread: what may be missing is weak, and called by thread.c alone, which has it
+// loaded; the core starts no threads in here.
 #pragma weak pthread_create
 #pragma weak pthread_join
-#pragma weak pthread_sigmask
 #pragma weak pthread_attr_setstacksize
 
 // stat and its kin are symbols of libc's since 2.33 only (macros for __xstat before). On these machines libc's struct stat is
@@ -67,6 +69,12 @@ static inline ssize_t as_compat_getrandom(void *buffer, size_t size, unsigned fl
 #define fcntl(fd, command, argument) as_compat_fcntl(fd, command, (unsigned long)(argument))
 #define memfd_create as_compat_memfd
 #define getrandom as_compat_getrandom
+
+static inline int as_compat_sigmask(int how, const void *set, void *before)
+{
+    return syscall(SYS_rt_sigprocmask, how, set, before, sizeof(uint64_t)) == 0 ? 0 : errno;
+}
+#define pthread_sigmask as_compat_sigmask
 
 // libc's looks for a translation, which it allocates (errors.c).
 const char *as_compat_strerror(int number);

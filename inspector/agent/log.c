@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: MIT
 #include "agent/log.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-static const char *path; // NULL: off
+// A copy, absolute: programs change their directory, and write their title over their environment.
+static char path[PATH_MAX]; // "": off
 static bool to_stderr;
 
 void as_log_set(const char *where)
 {
-    path = where && *where && strcmp(where, "0") != 0 ? where : NULL;
-    to_stderr = path && (strcmp(path, "1") == 0 || strcmp(path, "stderr") == 0);
+    path[0] = '\0';
+    to_stderr = where && (strcmp(where, "1") == 0 || strcmp(where, "stderr") == 0);
+    if (!where || !*where || strcmp(where, "0") == 0)
+        return;
+    char here[PATH_MAX] = "";
+    if (!to_stderr && where[0] != '/' && syscall(SYS_getcwd, here, sizeof here) < 0)
+        return;
+    int length = snprintf(path, sizeof path, "%s%s%s", here, here[0] ? "/" : "", where);
+    if (length < 0 || (size_t)length >= sizeof path)
+        path[0] = '\0';
 }
 
 bool as_log_wants_stderr(void)
@@ -21,7 +31,7 @@ bool as_log_wants_stderr(void)
 // A line is one write, so that lines of several processes do not mix. The file is opened for each: nothing stays open.
 void as_log(const char *format, ...)
 {
-    if (!path)
+    if (path[0] == '\0')
         return;
     char line[1200];
     int length = snprintf(line, sizeof line, "arenascope[%d]: ", (int)getpid());

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-// `where`: "1" or "stderr", a path, or NULL for off. Reads nothing of it but the text, which must stay.
+// `where`: "1" or "stderr", a path, or NULL for off.
 void as_log_set(const char *where);
 bool as_log_wants_stderr(void);
 void as_log(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -68,7 +68,8 @@ static bool is_thread_pointer(struct as_target *t, uint64_t tp)
     const struct as_mapping *m = as_target_mapping_at(t, tp);
     if (!m || m->kind != AS_MAP_ANON || !(m->prot & AS_PROT_WRITE) || tp % sizeof word != 0)
         return false;
-    return t->arch != AS_ARCH_X86_64 || (as_target_read_u64(t, tp, &word) && word == tp);
+    // Never in place: the thread may end meanwhile, and its memory be unmapped.
+    return t->arch != AS_ARCH_X86_64 || (as_process_read(t, tp, &word, sizeof word) == sizeof word && word == tp);
 }
 
 // The thread pointers of all threads, though none is stopped. A thread's descriptor lies at the far end of its stack, so that the
