@@ -135,6 +135,21 @@ def test_the_only_thread_spins(arenadump: harness.Arenadump) -> None:
         process.wait()
 
 
+def test_the_only_thread_stays_in_libc(arenadump: harness.Arenadump) -> None:
+    """It is met where it comes back to its own code for an instant."""
+    process = subprocess.Popen([odd.build("posing"), "libc"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        process.stdout.readline()
+        assert inject(arenadump, process.pid)["where"].startswith("running in posing")
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=10)
+        assert process.returncode == 0, out
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_preloaded_and_asleep(arenadump: harness.Arenadump, agent: Path) -> None:
     with odd.running([str(odd.build("posing")), "idle"], LD_PRELOAD=str(agent)) as pid:
         assert threads(pid) == ["posing"]

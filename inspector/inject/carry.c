@@ -23,6 +23,7 @@ enum {
     TEXT_BYTES = 4096,        // at its lower end, for the strings that we pass
     FIRST_NAP_US = 200,       // between two rounds through the threads
     LONGEST_NAP_US = 10000,
+    PATIENT = 16,   // part of the time after which looking alone is seen not to do
     CANDIDATES = 8, // threads that look safe, but cannot be taken hold of, before we give up
 };
 
@@ -54,15 +55,26 @@ struct obstacles {
     char loader[128];
     char thread[192];
     pid_t tid;
-    bool stopped; // each thread that was seen was stopped by SIGSTOP
 };
 
-static bool try_thread(struct carrier *c, pid_t tid, struct obstacles *o)
+// Is the tracee where it may do it? If not, and if it has been in libc for long, it is waited for outside.
+static bool is_ready(struct carrier *c, struct as_tracee *tracee, bool patient, struct obstacles *o)
+{
+    struct as_target *t = &c->p->base;
+    const struct as_plan *plan = c->cargo->plan;
+    if (as_judge(t, plan, tracee, patient, o->thread, sizeof o->thread))
+        return true;
+    return patient && tracee->registers.known && !as_registers_waiting(&tracee->registers) &&
+           as_in_ranges(plan->system.items, plan->system.count, tracee->registers.pc) &&
+           as_ambush(c->p, plan, tracee) && as_judge(t, plan, tracee, patient, o->thread, sizeof o->thread);
+}
+
+static bool try_thread(struct carrier *c, pid_t tid, bool patient, struct obstacles *o)
 {
     struct as_process *p = c->p;
     if (!as_process_stop_one(p, tid))
         return false;
-    const struct as_tracee *tracee = &p->tracees.items[p->tracees.count - 1];
+    struct as_tracee *tracee = &p->tracees.items[p->tracees.count - 1];
     struct as_inject_result *result = &c->told.result;
     result->looks++;
     o->tid = tid;
@@ -72,7 +84,7 @@ static bool try_thread(struct carrier *c, pid_t tid, struct obstacles *o)
         return false;
     }
     // The loader's lock once more: now this thread cannot take it any more.
-    if (!as_judge(&p->base, c->cargo->plan, tracee, o->thread, sizeof o->thread) ||
+    if (!is_ready(c, tracee, patient, o) ||
         as_plan_loader_is_busy(c->cargo->plan, &p->base, o->loader, sizeof o->loader))
         return false;
     result->tid = tid;
@@ -82,7 +94,7 @@ static bool try_thread(struct carrier *c, pid_t tid, struct obstacles *o)
 
 // Goes through the threads, in several rounds: at first only those that would not notice. False: none would do. True: the
 // last tracee is the one, stopped.
-static bool round_through(struct carrier *c, bool touchy_too, uint64_t deadline, struct obstacles *o,
+static bool round_through(struct carrier *c, bool touchy_too, bool patient, uint64_t deadline, struct obstacles *o,
                           struct as_error *err)
 {
     struct as_process *p = c->p;
@@ -92,7 +104,7 @@ static bool round_through(struct carrier *c, bool touchy_too, uint64_t deadline,
         pid_t tid = p->tids.items[i];
         if (as_process_is_touchy(p, tid) && !touchy_too)
             continue;
-        if (try_thread(c, tid, o))
+        if (try_thread(c, tid, patient, o))
             return true;
         as_process_resume(&p->base);
     }
@@ -111,7 +123,8 @@ static bool find_thread(struct carrier *c, struct as_error *err)
         if (!as_process_alive(p))
             return as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program", p->base.pid);
         bool busy = as_plan_loader_is_busy(c->cargo->plan, &p->base, o.loader, sizeof o.loader);
-        if (!busy && round_through(c, round > 0, deadline, &o, err)) {
+        if (!busy &&
+            round_through(c, round > 0, as_now_ns() - began > c->cargo->patience_ns / PATIENT, deadline, &o, err)) {
             c->told.result.search_ns = as_now_ns() - began;
             return true;
         }

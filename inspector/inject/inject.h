@@ -4,6 +4,7 @@
 //   refuse.c  which processes are left alone, and why
 //   plan.c    what has to be known beforehand: addresses of functions, and where code lies that holds locks
 //   judge.c   may this thread, here and now, call dlopen?
+//   ambush.c  meeting a thread in its own code that is inside libc nearly always
 //   call.c    a stopped thread calls a function, and is put back exactly as it was
 //   carry.c   the process of ours that does it, so that nothing is left half done when we are killed
 //   client.c  talking with the agent, once it is there

@@ -4,13 +4,14 @@
 //   - It waits in a system call, and not for a lock of libc's, of the loader's or of an arena. Whoever waits in there for
 //     anything else has let go of them: malloc waits for nothing but its locks, the loader only with its own lock held, which
 //     is looked at apart (as_plan_loader_is_busy).
-//   - Or it runs code that is neither libc's nor the loader's, and malloc has not called that (a hook): none of the nearest
-//     words of its stack is a return address into it.
+//   - Or it runs code that is neither libc's nor the loader's. (Where malloc itself may have called that, with an arena locked,
+//     which old versions could be made to do: none of the nearest words of its stack is a return address into malloc.)
 //   - And it is not in a function that fork or exit has called: the nearest words again.
 //   - Where it is in a signal handler, all this holds for the place that the signal interrupted as well.
 //
-// Stacks hold old words, too, so that a thread may be refused without need; never the other way round. That is why little is
-// asked of the stack: who waits in the first read of a program has the loader's return addresses of a moment ago in there.
+// Little is asked of the stack, for stacks are full of old words: who waits in its first call of read has the loader's
+// return addresses of a moment ago in there, and a busy interpreter those of malloc. Fork and exit pass; if one of them seems
+// to be there for long, it is such an old word.
 #define _GNU_SOURCE
 #include "inject/plan.h"
 
@@ -104,33 +105,33 @@ static bool is_place_safe(const struct as_target *t, const struct as_plan *plan,
     return false;
 }
 
-// Has one of those functions called what runs here?
-static bool is_called_back(struct as_target *t, const struct as_plan *plan, bool waiting, const uint64_t *words,
-                           size_t count)
+// Is one of the nearest words a return address into that code?
+static bool is_called_by(struct as_target *t, const as_range_vec *code, const uint64_t *words, size_t count)
 {
     for (size_t i = 0; i < count && i < NEAR_WORDS; ++i) {
-        bool called = as_in_ranges(plan->callers.items, plan->callers.count, words[i]) ||
-                      (!waiting && as_in_ranges(plan->malloc.items, plan->malloc.count, words[i]));
-        if (called && as_follows_call(t, words[i]))
+        if (as_in_ranges(code->items, code->count, words[i]) && as_follows_call(t, words[i]))
             return true;
     }
     return false;
 }
 
 // The thread's own place first, then what its signal handlers go back to.
-static bool is_safe(struct as_target *t, const struct as_plan *plan, struct place at, char *why, size_t why_size)
+static bool is_safe(struct as_target *t, const struct as_plan *plan, struct place at, bool lenient, char *why,
+                    size_t why_size)
 {
     const char *within = "";
     for (unsigned depth = 0; depth <= DEPTH; ++depth) {
-        char reason[160];
+        char reason[160] = "";
         uint64_t words[FAR_WORDS];
         size_t count = t->ops->read(t, at.sp, words, sizeof words) / sizeof *words;
-        if (!is_place_safe(t, plan, &at, reason, sizeof reason)) {
-            snprintf(why, why_size, "%s%s", reason, within);
-            return false;
+        if (is_place_safe(t, plan, &at, reason, sizeof reason)) {
+            if (!lenient && is_called_by(t, &plan->callers, words, count))
+                snprintf(reason, sizeof reason, "fork or exit has called what it runs");
+            else if (plan->hooked && !at.waiting && is_called_by(t, &plan->malloc, words, count))
+                snprintf(reason, sizeof reason, "malloc has called what it runs");
         }
-        if (is_called_back(t, plan, at.waiting, words, count)) {
-            snprintf(why, why_size, "malloc, fork or exit has called what it runs%s", within);
+        if (reason[0]) {
+            snprintf(why, why_size, "%s%s", reason, within);
             return false;
         }
         if (!find_interrupted(t, at.sp, words, count, &at))
@@ -158,13 +159,13 @@ static bool read_argument(pid_t tid, uint64_t *argument)
 #endif
 }
 
-bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_tracee *tracee, char *why,
+bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_tracee *tracee, bool lenient, char *why,
               size_t why_size)
 {
     const struct as_registers *r = &tracee->registers;
     struct place at = {.pc = r->pc, .sp = r->sp, .waiting = as_registers_waiting(r)};
     snprintf(why, why_size, "its registers cannot be read");
-    if (!r->known || !read_argument(tracee->tid, &at.argument) || !is_safe(t, plan, at, why, why_size))
+    if (!r->known || !read_argument(tracee->tid, &at.argument) || !is_safe(t, plan, at, lenient, why, why_size))
         return false;
     if (at.waiting)
         snprintf(why, why_size, "waiting in system call %lld", (long long)r->call);

@@ -74,10 +74,11 @@ static bool is_loader(const struct as_module *module)
     return is_named(module, "ld-linux");
 }
 
-// What came with libc as files of their own, until 2.34.
+// What comes with libc as files of their own (until 2.34, but for the first).
 static bool is_companion(const struct as_module *module)
 {
-    return is_named(module, "libpthread.so.0") || is_named(module, "libdl.so.2") || is_named(module, "librt.so.1");
+    return is_named(module, "libc_malloc_debug.so") || is_named(module, "libpthread.so.0") ||
+           is_named(module, "libdl.so.2") || is_named(module, "librt.so.1");
 }
 
 static void see_loader(struct as_plan *plan, const struct as_module *module)
@@ -108,7 +109,21 @@ static void see_libc(struct as_plan *plan, const struct as_module *module, bool 
         plan->errno_location = function(module, "__errno_location");
 }
 
-static bool see(struct as_plan *plan, const struct as_module *module, const struct as_libc *libc, struct as_error *err)
+// Until 2.33 a program could have malloc call it, with an arena locked, whenever that has asked the kernel for memory.
+static bool is_hooked(struct as_target *t, const struct as_module *libc)
+{
+    Elf64_Sym symbol;
+    uint64_t value;
+    if (defined(libc, "__after_morecore_hook", &symbol) &&
+        (!as_target_read_u64(t, libc->base + symbol.st_value, &value) || value != 0))
+        return true;
+    return defined(libc, "__morecore", &symbol) &&
+           (!as_target_read_u64(t, libc->base + symbol.st_value, &value) ||
+            (value != 0 && value != function(libc, "__default_morecore"))); // 0: it is not used any more
+}
+
+static bool see(struct as_plan *plan, struct as_target *t, const struct as_module *module, const struct as_libc *libc,
+                struct as_error *err)
 {
     bool is_libc = module->base == libc->base;
     if (function(module, AS_AGENT_WAKE) != 0)
@@ -120,6 +135,7 @@ static bool see(struct as_plan *plan, const struct as_module *module, const stru
     }
     if (!is_libc && !is_companion(module))
         return true;
+    plan->hooked |= is_libc && is_hooked(t, module);
     if (module->order != AS_NO_ORDER || is_libc)
         see_libc(plan, module, is_libc);
     return add_segments(&plan->system, module, PF_X, err) && add_segments(&plan->data, module, PF_W, err) &&
@@ -138,7 +154,7 @@ bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_mal
         struct as_module *module = &modules.list.items[i];
         if (!as_module_open(&modules, module))
             continue;
-        ok = see(plan, module, libc, err);
+        ok = see(plan, t, module, libc, err);
         as_module_close(module);
     }
     as_modules_free(&modules);

@@ -22,7 +22,8 @@ struct as_plan {
     as_range_vec system;      // all code of libc, its companions and the loader: what holds locks in there is not known
     as_range_vec loader_code; // of it, the loader's
     as_range_vec malloc;      // and malloc's
-    as_range_vec callers;     // functions that call back into the application, and nothing may be loaded from there
+    as_range_vec callers;     // functions that call back into the application, and nothing should be loaded from there
+    bool hooked;              // malloc calls the application with an arena locked (__morecore, until 2.33)
     as_range_vec data;        // where libc and the loader have their own locks
 };
 
@@ -43,9 +44,16 @@ static inline bool as_in_ranges(const struct as_range *ranges, size_t count, uin
 }
 
 // judge.c
-// May this stopped thread call dlopen? False, and `why`: what is in the way; true: what it was doing.
-bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_tracee *tracee, char *why,
+// May this stopped thread call dlopen? False, and `why`: what is in the way; true: what it was doing. `lenient`: what seems to be
+// in the way has been so for long, where the real thing would have passed.
+bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_tracee *tracee, bool lenient, char *why,
               size_t why_size);
+
+// ambush.c
+// Lets a stopped thread that is inside libc run on until it comes back to the program's own code. True: it is stopped there,
+// or where else it was when it took too long, with its registers. False: what is known of the tracee is what as_tracee_look
+// leaves; it may have ended.
+bool as_ambush(struct as_process *p, const struct as_plan *plan, struct as_tracee *tracee);
 
 // refuse.c
 // False, and why, when a process of this kind is never touched, or not in the state it is in.

@@ -3,6 +3,7 @@
 //
 //   idle      one thread that waits
 //   spins     one thread that never enters the kernel, and checks errno and how its vector unit rounds
+//   libc      one thread that is inside libc all the time
 //   loader    holds the loader's lock, and waits
 //   handler   waits in a signal handler
 //   filter    under a seccomp filter that allows everything
@@ -12,6 +13,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +53,18 @@ static void on_term(int signal)
     stopping = 1;
 }
 
+static int stay_in_libc(void)
+{
+    enum { SIZE = 64 << 20 };
+    volatile char *bytes = malloc(SIZE);
+    signal(SIGTERM, on_term);
+    puts("ready");
+    fflush(stdout);
+    for (int n = 0; !stopping; n++)
+        memset((char *)(uintptr_t)bytes, n, SIZE);
+    return 0;
+}
+
 static int spin(void)
 {
     enum { MINE = 4711, UPWARD = 0x5f80 };
@@ -74,6 +88,8 @@ int main(int argc, char **argv)
     free(malloc(100));
     if (strcmp(how, "spins") == 0)
         return spin();
+    if (strcmp(how, "libc") == 0)
+        return stay_in_libc();
     if (strcmp(how, "loader") == 0)
         dl_iterate_phdr(in_loader, NULL);
     if (strcmp(how, "handler") == 0) {
