@@ -152,6 +152,13 @@ def test_several_processes_are_compared_by_pss(tmp_path: Path) -> None:
     assert 20 * MIB < analysis.row("small").estimates["pss_average"].median < 30 * MIB
 
 
+def test_the_page_says_what_cannot_be_told_apart(tmp_path: Path) -> None:
+    store = made(tmp_path / "r", {"plain": (100, 1), "small": (50, 1), "tiny": (50.1, 1)})
+    page = render_page(analyse(store), store, {})
+    assert "Cannot be told apart in memory: small from tiny." in page
+    assert "None of 3 pairs can be told apart in processor time." in page
+
+
 def test_json_says_what_the_page_says(tmp_path: Path) -> None:
     analysis = judged(tmp_path / "r", plain=(100, 1), small=(50, 1.5))
     told = json.loads(json.dumps(as_values(analysis)))

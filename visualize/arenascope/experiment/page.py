@@ -20,7 +20,7 @@ from arenascope.report.charts import for_page
 from arenascope.report.colours import LOOKS
 from arenascope.report.html import STATIC
 from arenascope.report.words import ROWS
-from arenascope.text import printable, size
+from arenascope.text import plural, printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,13 +52,14 @@ def render(analysis: Analysis, store: Store, links: dict[int, str]) -> str:
         style=Markup(style),  # noqa: S704 - ours
         version=__version__,
         spec=analysis.spec,
+        repeats=plural(analysis.spec.repeats, "run"),
         verdict=verdict(analysis),
         charts=dict(_charts(analysis, store)),
         columns=[column.title for column in used(analysis)],
         rows=list(_rows(analysis)),
         ledger=_ledger(analysis),
         marks=marks_table(analysis) if analysis.marks else None,
-        alike={_called(figure): analysis.alike(figure) for figure in (analysis.memory, CPU)},
+        alike=[_alike(analysis, figure) for figure in (analysis.memory, CPU)],
         runs=list(_runs(analysis, store, links)),
         settings=list(_settings(analysis)),
         left_out={name: printable(why) for name, why in analysis.left_out.items()},
@@ -150,8 +151,19 @@ def _machine(machine: Json) -> list[tuple[str, str]]:
     ]
 
 
-def _called(figure: str) -> str:
-    return "processor time" if figure == CPU else "memory"
+def _alike(analysis: Analysis, figure: str) -> str:
+    """Which cannot be told apart, each with those behind it in the table; empty when all can."""
+    what, pairs = "processor time" if figure == CPU else "memory", analysis.alike(figure)
+    if not pairs:
+        return ""
+    every = len(analysis.differences[figure]) // 2
+    if len(pairs) == every:
+        return f"None of {plural(every, 'pair')} can be told apart in {what}."
+    groups: dict[str, list[str]] = {}
+    for a, b in pairs:
+        groups.setdefault(a, []).append(b)
+    said = "; ".join(f"{a} from {', '.join(others)}" for a, others in groups.items())
+    return f"Cannot be told apart in {what}: {said}."
 
 
 def _style() -> str:
