@@ -19,7 +19,8 @@ import pytest
 from rich.console import Console
 from tools import harness
 
-from arenascope.errors import Code
+from arenascope.agent import find_agent
+from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import available, spec
 from arenascope.experiment.table import render_list
 
@@ -279,6 +280,26 @@ def test_a_preload_that_does_not_take_is_no_result(arenadump: harness.Arenadump,
     (record,) = records(tmp_path / "r")
     assert record["status"] == "failed"
     assert "was preloaded, but is not in the process" in record["reason"]
+
+
+def test_arenascopes_own_policy_gives_memory_back(
+    arenadump: harness.Arenadump, holder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(harness.arenadump_path().resolve()))
+    try:
+        agent = find_agent()
+    except ArenascopeError as reason:
+        pytest.skip(str(reason))
+    # 40 MiB in small blocks, under one that stays: what is freed is malloc_trim's to return, and nobody calls it.
+    freed = "held = [bytes(9000) for _ in range(5000)]; stays = [bytes(9000)]; del held"
+    (tmp_path / "holder.py").write_text(HOLDER.replace("del more", f"del more; {freed}"))
+    names = "plain,policy-plain"
+    done = run("run", holder, "--only", names, "--repeats", 1, "--warmup", 0, "--settle", "4s", "-o", tmp_path / "r")
+    assert done.returncode == 0, done.stderr
+    made = {record["configuration"]: record for record in records(tmp_path / "r")}
+    assert made["policy-plain"]["environment"]["LD_PRELOAD"] == str(agent)
+    saved = made["plain"]["metrics"]["rss_settled"] - made["policy-plain"]["metrics"]["rss_settled"]
+    assert saved > 30 * MIB
 
 
 @pytest.mark.parametrize(
