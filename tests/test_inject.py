@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -115,6 +116,7 @@ def test_trim_injects(arenadump: harness.Arenadump) -> None:
         watched = json.loads(arenadump.check("trim", "--deep", "--watch", "100ms", "--json", pid))
         assert watched["watched_ms"] == 100
         assert watched["faulted_back"] == 0, "it stands still"
+        assert watched["minor_faults"] < 100
         done = arenadump.run("trim", "--forecast", "--watch", "1s", pid)
         assert done.returncode == 2
 
@@ -278,6 +280,47 @@ def test_a_call_that_takes_long(arenadump: harness.Arenadump) -> None:
         # The agent's thread may not have opened its door yet; it is asked to once more then.
         assert inject(arenadump, pid)["how"] in ("present", "woken")
         assert loaded(pid) == 1
+
+
+def arenascope(arenadump: harness.Arenadump, *arguments: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "160", "ARENASCOPE_ARENADUMP": str(arenadump.path)}
+    return subprocess.run(
+        [sys.executable, "-m", "arenascope", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        timeout=60,
+    )
+
+
+def test_the_python_commands(arenadump: harness.Arenadump) -> None:
+    with odd.running([str(odd.build("posing")), "idle"]) as pid:
+        done = arenascope(arenadump, "inject", pid)
+        assert done.returncode == 0, done.stderr
+        assert f"answers in process {pid}: loaded by thread {pid} (waiting in system call 0)" in done.stdout
+        done = arenascope(arenadump, "trim", "--forecast", pid)
+        assert re.search(r"A trim would return [\d.]+ \w+\.", done.stdout), done
+        done = arenascope(arenadump, "trim", "--deep", "--max-pause", "5ms", "--watch", "10ms", pid)
+        for words in (
+            "A deep trim returned ",
+            "No arena was locked for longer than",
+            "is resident again",
+            "locked for",
+        ):
+            assert words in done.stdout, done
+        facts = json.loads(arenascope(arenadump, "trim", "--json", pid).stdout)
+        assert facts["schema"] == "arenascope.trim/1"
+        arena = facts["arenas"][0]["address"]
+        facts = json.loads(arenascope(arenadump, "trim", "--json", "--arena", arena, pid).stdout)
+        assert [found["address"] for found in facts["arenas"]] == [arena]
+        done = arenascope(arenadump, "trim", "--arena", "main", pid)
+        assert done.returncode == 2
+        assert "--arena 'main'" in done.stderr
+
+
+def test_where_the_gdb_script_is(arenadump: harness.Arenadump) -> None:
+    assert arenascope(arenadump, "gdb-script").stdout == f"{SCRIPT}\n"
 
 
 @pytest.mark.parametrize("what", ["1", "nothing", "core"])
