@@ -59,8 +59,7 @@ static void *looks(void *unused)
         if (strlen(arenascope_error()) == 0)
             expect(1, 0, "arenascope_error");
     }
-    close(fd);
-    return unused;
+    return unused; // the file is closed with the process
 }
 
 static void *trims(void *unused)
