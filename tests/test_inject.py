@@ -88,6 +88,7 @@ def test_every_libc(arenadump: harness.Arenadump, libc: debian.Libc) -> None:
         assert loaded(pid) == 1
         forecast = json.loads(arenadump.check("trim", "--forecast", "--json", pid))
         assert forecast["trimmed"] is False
+        assert forecast["agent_version"] is None
         assert forecast["returned"] is None
         trim = json.loads(arenadump.check("trim", "--deep", "--max-pause", "5ms", "--json", pid))
         assert trim["returned"] == sum(arena["returned"] for arena in trim["arenas"])
@@ -107,6 +108,20 @@ def test_it_leaves_a_thread_and_a_library(arenadump: harness.Arenadump) -> None:
         assert Path(f"/proc/{pid}/maps").read_text().count("\n") - mappings <= 12
         assert odd.state(pid) == "S"
         assert odd.tracer(pid) == 0
+
+
+def test_a_forecast_loads_nothing(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with odd.running([str(odd.build("posing")), "idle"]) as pid:
+        forecast = json.loads(arenadump.check("trim", "--forecast", "--deep", "--json", pid))
+        assert forecast["pid"] == pid
+        assert forecast["forecast"] == arenadump.summary(pid)["forecast"]["deep_trim"]
+        assert not loaded(pid)
+        dump = tmp_path / "dump"
+        arenadump.check("dump", pid, "-o", dump)
+        assert json.loads(arenadump.check("trim", "--forecast", "--deep", "--json", dump)) == forecast
+        done = arenadump.run("trim", "--forecast", "--arena", "0x1230", pid)
+        assert done.returncode == 2
+        assert "there is no arena at 0x1230" in done.stderr
 
 
 def test_trim_injects(arenadump: harness.Arenadump) -> None:

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// arenadump trim: has the agent in a process give memory back, and says what came of it.
+// arenadump trim: has the agent in a process give memory back, and says what came of it; or only what would.
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/look.h"
+#include "cli/summary.h"
 #include "cli/text.h"
 #include "inject/client.h"
 #include "target/procfs.h"
@@ -114,6 +115,39 @@ static bool watch(struct trimming *t, struct as_error *err)
     return ok;
 }
 
+// What a trim would return is computed from outside, as the summary's forecast: nothing is loaded, and nothing changes.
+static bool forecast(struct trimming *t, struct as_error *err)
+{
+    struct as_options how = *t->options;
+    how.max_pause_ns = 0; // it is said of locks here
+    if (!as_look_take(&t->look, &how, NULL, false, err) || !as_look_needs_glibc(&t->look, &how, err))
+        return false;
+    const struct as_view *v = &t->look.view;
+    if (!(v->meta->flags & AS_META_EXACT))
+        snprintf(t->reply.error, sizeof t->reply.error, "not exact: arenadump summary says why");
+    for (uint64_t i = 0; i < v->arena_count; ++i) {
+        const struct as_ledger *l = &v->arenas[i].ledger;
+        if (t->options->arena != 0 && t->options->arena != v->arenas[i].address)
+            continue;
+        struct as_agent_arena *arena = as_vec_add(&t->arenas, err);
+        if (!arena)
+            return false;
+        uint64_t resident = as_add(l->in_use, as_add(l->tcache, as_add(l->fastbin, l->stranded)));
+        resident = as_add(resident, as_add(l->releasable, as_add(l->withheld, as_add(l->metadata, l->unknown))));
+        *arena = (struct as_agent_arena){
+            .before = {.arena = v->arenas[i].address,
+                       .resident = resident,
+                       .releasable = l->malloc_trim,
+                       .withheld = difference(l->deep_trim, l->malloc_trim)},
+            .returned = AS_UNKNOWN,
+            .longest_hold = AS_UNKNOWN,
+        };
+    }
+    return t->arenas.count > 0 ||
+           as_fail(err, AS_USAGE, "trim: there is no arena at 0x%" PRIx64 " (arenadump summary lists them)",
+                   t->options->arena);
+}
+
 static bool perform(struct trimming *t, struct as_error *err)
 {
     const struct as_options *o = t->options;
@@ -122,13 +156,13 @@ static bool perform(struct trimming *t, struct as_error *err)
         return false;
     if (o->forecast && o->watch_ns != 0)
         return as_fail(err, AS_USAGE, "trim: with --forecast nothing is given back that --watch could look at");
+    if (o->forecast)
+        return forecast(t, err);
     if (!t->look.target || t->look.target->kind != AS_TARGET_PROCESS)
         return as_fail(err, AS_USAGE, "trim: '%s' is not a process that runs", o->target);
-    if (!as_agent_reach(&t->agent, t->look.target, &how, &t->injected, err))
-        return false;
-    t->trimmed = !o->forecast;
-    return ask(t, o->forecast ? AS_AGENT_FORECAST : AS_AGENT_TRIM, &t->reply, &t->arenas, err) &&
-           (!t->trimmed || o->watch_ns == 0 || watch(t, err));
+    t->trimmed = true;
+    return as_agent_reach(&t->agent, t->look.target, &how, &t->injected, err) &&
+           ask(t, AS_AGENT_TRIM, &t->reply, &t->arenas, err) && (o->watch_ns == 0 || watch(t, err));
 }
 
 // --- What is printed ---
@@ -158,8 +192,8 @@ static void print_json(const struct trimming *t)
     const struct arenascope_trim_result *r = &t->reply.trim;
     as_json_object(&j, NULL);
     as_json_string(&j, "schema", "arenascope.trim/1");
-    as_json_number(&j, "pid", (uint64_t)t->agent.pid);
-    as_json_text(&j, "agent_version", t->agent.version, sizeof t->agent.version);
+    as_json_number(&j, "pid", t->trimmed ? (uint64_t)t->agent.pid : t->look.view.meta->pid);
+    as_json_text(&j, "agent_version", t->trimmed ? t->agent.version : NULL, sizeof t->agent.version);
     as_json_bool(&j, "injected", t->injected.how == AS_INJECT_LOADED);
     as_json_bool(&j, "trimmed", t->trimmed);
     as_json_bool(&j, "deep", t->options->deep);
@@ -174,6 +208,7 @@ static void print_json(const struct trimming *t)
     as_json_milliseconds(&j, "watched_ms", t->trimmed && t->options->watch_ns ? t->options->watch_ns : AS_UNKNOWN);
     as_json_number(&j, "faulted_back", t->faulted_back);
     as_json_number(&j, "minor_faults", t->faults);
+    as_json_text(&j, "note", t->reply.error[0] ? t->reply.error : NULL, sizeof t->reply.error);
     as_json_array(&j, "arenas");
     for (size_t i = 0; i < t->arenas.count; ++i) {
         const struct as_agent_arena *a = &t->arenas.items[i];
@@ -239,7 +274,7 @@ bool as_cmd_trim(const struct as_options *o, struct as_error *err)
 {
     struct trimming t = {.options = o, .agent.socket = -1, .faulted_back = AS_UNKNOWN, .faults = AS_UNKNOWN};
     bool ok = perform(&t, err);
-    char sum[AS_SIZE_TEXT];
+    char sum[AS_SIZE_TEXT], note[sizeof t.reply.error];
     if (ok && o->json) {
         print_json(&t);
     } else if (ok) {
@@ -248,6 +283,8 @@ bool as_cmd_trim(const struct as_options *o, struct as_error *err)
             print_trim(&t);
         else
             printf("a %strim would return %s\n", o->deep ? "deep " : "", as_format_size(sum_promised(&t), sum));
+        if (t.reply.error[0])
+            printf("note: %s\n", as_safe_text(t.reply.error, sizeof t.reply.error, SIZE_MAX, false, note, sizeof note));
     }
     as_vec_free(&t.arenas);
     as_agent_close(&t.agent);

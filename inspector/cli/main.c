@@ -43,7 +43,8 @@ static const struct command commands[] = {
      "  Gives memory back, through the agent (injected where it is not there): what\n"
      "  malloc_trim(0) would. --deep: also what that never returns, the tops of thread\n"
      "  arenas. --max-pause 5ms: no arena is locked for longer at a time. --forecast:\n"
-     "  only says what would come back. --watch 60s: how much of it was needed again.\n"},
+     "  only says what would come back; nothing is loaded, and nothing changes.\n"
+     "  --watch 60s: how much of it was needed again.\n"},
     {"inject", as_cmd_inject, AS_OPTION_JSON | AS_OPTION_INJECT,
      "arenadump inject PID [--force] [--timeout TIME] [--json]\n"
      "  Loads the agent (libarenascope.so) into a process that runs, if it is not there,\n"

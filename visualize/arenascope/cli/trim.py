@@ -15,7 +15,7 @@ from arenascope.render.trim import render_trim
 
 @click.command()
 @click.argument("pid")
-@click.option("--forecast", is_flag=True, help="Only say what would come back.")
+@click.option("--forecast", is_flag=True, help="Only say what would come back: nothing is loaded, nothing changes.")
 @click.option("--deep", is_flag=True, help="Also what malloc_trim(0) never returns: the tops of thread arenas.")
 @click.option(
     "--max-pause", metavar="TIME", help="Lock no arena for longer at a time: 5ms (the default: as long as it takes)."

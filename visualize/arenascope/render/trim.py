@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from arenascope.render.terminal import plain_table
-from arenascope.text import count, duration, plural, share, size
+from arenascope.text import count, duration, plural, printable, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +42,8 @@ def _parts(facts: Json) -> Iterator[RenderableType]:
             yield _watched(facts)
     else:
         yield Text(f"{kind} would return ").append(size(facts["forecast"]), style="bold green").append(".")
+    if facts["note"]:
+        yield Text(f"Note: {printable(facts['note'])}.", style="yellow")
     if facts["arenas"]:
         yield Text()
         yield _arenas(facts)
