@@ -194,8 +194,8 @@ class Bench:
 
     def large_chunks(self) -> None:
         """Of large chunks only the headers are read."""
-        with hoard(self.programs / "hoard", 1000, 4, 30000) as target:
-            self.dump(target, "whole dump of 1 GB in chunks of 30 kB", "> 1")
+        with hoard(self.programs / "hoard", 1000, 4, 80000) as target:
+            self.dump(target, "whole dump of 1 GB in chunks of 80 kB", "> 1")
 
     def one_arena(self) -> None:
         """Nobody to share the work with: a second thread reads on."""
@@ -233,7 +233,7 @@ class Bench:
             self.figures.append(Figure("summary of a process of 100 MB", "100 ms", ours, bound, "ms", "≥ 1"))
 
     def show(self) -> None:
-        console = Console()
+        console = Console(width=None if sys.stdout.isatty() else 160)
         table = Table(title=f"Medians of {self.runs} runs, each beside its limit")
         for column in ("what", "ours", "limit", "of what", "limit / ours", "from - to", "wanted"):
             table.add_column(column, justify="left" if column in ("what", "of what") else "right")
@@ -249,7 +249,8 @@ class Bench:
                 f.wanted,
             )
         console.print(table)
-        self.show_growth(console)
+        if self.growth:
+            self.show_growth(console)
 
     def show_growth(self, console: Console) -> None:
         growth = Table(title="As the heap grows")

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -155,6 +158,43 @@ def test_clone_costs_no_memory(
         assert dump.meta["mode"] == fmt.Mode.SNAPSHOT
         assert dump.meta["rss"] > 32 << 20
         assert group.peak() - before < int(dump.meta["rss"]) // 4
+
+
+FORKED = """
+import os, signal
+blocks = [bytearray(200) for _ in range(300_000)]
+if os.fork() == 0:
+    signal.pause()
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+def test_worker_keeps_sharing(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """To look at a process gives it no copies of the pages that it shares with those it has forked."""
+    try:
+        group = kernel.Cgroup(f"arenascope-test-{os.getpid()}")
+    except kernel.NotAllowedError as reason:
+        pytest.xfail(f"this machine does not allow it: {reason}")
+    with group:
+        command = ["sh", "-c", f"echo $$ >{group.path}/cgroup.procs; exec {sys.executable} -c '{FORKED}'"]
+        environment = {**os.environ, "PYTHONMALLOC": "malloc"}
+        parent = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True)
+        try:
+            assert parent.stdout
+            assert parent.stdout.readline() == b"ready\n"
+            try:
+                before = group.peak()
+            except kernel.NotAllowedError as reason:
+                pytest.skip(str(reason))
+            arenadump.check("dump", "--mode", "freeze", "-o", tmp_path / "dump", parent.pid)
+            dump = Dump(tmp_path / "dump")
+            assert dump.meta["mode"] == fmt.Mode.FREEZE
+            assert int(dump.totals["ledger"]["in_use"]) > 50 << 20
+            assert group.peak() - before < 10 << 20
+        finally:
+            os.killpg(parent.pid, signal.SIGKILL)
+            parent.communicate()
 
 
 def tcaches(dump: Dump) -> set[int]:

@@ -55,6 +55,10 @@ bool as_state_is_initial(const struct as_state_copy *copy, const struct as_state
 unsigned as_state_linked_bins(struct as_target *t, const struct as_state_copy *copy,
                               const struct as_state_layout *layout)
 {
+    // Of each bin that is not empty: where the first chunk's bk is, and the last one's fd, 24 and 16 bytes into a chunk.
+    uint64_t places[2 * AS_BIN_COUNT];
+    uint64_t wanted[AS_BIN_COUNT];
+    size_t count = 0;
     unsigned linked = 0;
     for (unsigned i = 1; i <= AS_BIN_COUNT; i++) {
         uint64_t bin = bin_address(copy, layout, i);
@@ -62,16 +66,17 @@ unsigned as_state_linked_bins(struct as_target *t, const struct as_state_copy *c
         uint64_t last = as_state_u64(copy, layout->bins + (int32_t)(i - 1) * 16 + 8);
         if (first == bin && last == bin) {
             linked++;
-            continue;
+        } else if (first % 16 == 0 && last % 16 == 0 && first != bin && last != bin) {
+            wanted[count] = bin;
+            places[2 * count] = first + 24;
+            places[2 * count++ + 1] = last + 16;
         }
-        uint64_t back;
-        uint64_t forward;
-        // fd and bk lie 16 and 24 bytes into a chunk.
-        if (first % 16 == 0 && last % 16 == 0 && first != bin && last != bin &&
-            as_target_read_u64(t, first + 24, &back) && back == bin && as_target_read_u64(t, last + 16, &forward) &&
-            forward == bin)
-            linked++;
     }
+    uint64_t links[2 * AS_BIN_COUNT];
+    bool ok[2 * AS_BIN_COUNT];
+    as_target_gather(t, places, 2 * count, sizeof *links, links, sizeof *links, ok);
+    for (size_t i = 0; i < count; i++)
+        linked += ok[2 * i] && ok[2 * i + 1] && links[2 * i] == wanted[i] && links[2 * i + 1] == wanted[i];
     return linked;
 }
 

@@ -291,7 +291,9 @@ bool as_process_stop_clean(struct as_target *t, const struct as_critical *critic
         t->stopped = true;
         t->caught = birth.caught;
         t->mode_note = NULL;
-        ok = as_process_refresh_maps(p, true, err);
+        // With pages in swap every read needs to know; else the count may wait for the capture, and be done beside it.
+        t->uncounted = t->swap_hint == 0;
+        ok = as_process_refresh_maps(p, !t->uncounted, err);
     }
     if (!ok)
         as_process_resume(t);

@@ -146,7 +146,7 @@ static struct as_mapping *add_mapping(struct as_process *p, const char *line, si
         ++at;
     m.kind = classify(p, &m, at, (size_t)(end - at));
     if (!p->counting)
-        m.rss = m.anonymous = m.swap = m.hugetlb = AS_UNKNOWN;
+        m.rss = m.shared = m.anonymous = m.swap = m.hugetlb = AS_UNKNOWN;
     // A running target can change its mappings between two reads of the file, so that one may be seen twice.
     uint64_t floor = t->mappings.count ? t->mappings.items[t->mappings.count - 1].end : 0;
     if (m.end <= floor)
@@ -190,18 +190,23 @@ static void add_count(struct as_mapping *m, const char *line, size_t length)
                       : equals(line, key, "KernelPageSize") ? &m->kernel_page_size
                                                             : NULL;
     bool hugetlb = equals(line, key, "Private_Hugetlb") || equals(line, key, "Shared_Hugetlb");
-    if (!field && !hugetlb)
+    // Clean pages of a file are the page cache's.
+    bool shared = !(m->prot & AS_PROT_SHARED) &&
+                  (equals(line, key, "Shared_Dirty") || (m->kind == AS_MAP_ANON && equals(line, key, "Shared_Clean")));
+    if (!field && !hugetlb && !shared)
         return;
     uint64_t bytes = as_parse_decimal(&at, end);
     if (__builtin_mul_overflow(bytes, 1024, &bytes))
         return;
     if (hugetlb)
         m->hugetlb += bytes;
+    else if (shared)
+        m->shared += bytes;
     else
         *field = bytes;
 }
 
-static bool read_maps(struct as_process *p, bool count, struct as_error *err)
+bool as_process_read_maps(struct as_process *p, bool count, struct as_error *err)
 {
     struct as_target *t = &p->base;
     p->counting = count && !p->no_smaps;
@@ -230,9 +235,10 @@ static bool read_maps(struct as_process *p, bool count, struct as_error *err)
             add_count(current, line, length);
     }
     as_lines_close(&lines);
-    t->rss = t->swap = p->counting ? 0 : AS_UNKNOWN;
+    t->rss = t->shared = t->swap = p->counting ? 0 : AS_UNKNOWN;
     for (size_t i = 0; i < t->mappings.count && p->counting; ++i) {
         t->rss += t->mappings.items[i].rss;
+        t->shared += t->mappings.items[i].shared;
         t->swap += t->mappings.items[i].swap;
     }
     return memory.code == AS_OK || as_fail(err, memory.code, "%s", memory.text);
@@ -242,7 +248,7 @@ bool as_process_refresh_maps(struct as_process *p, bool count, struct as_error *
 {
     // Empty when the thread through which we look has just ended: try another one.
     for (int attempt = 0; attempt < 3; ++attempt) {
-        if (!as_process_view(p, err) || !read_maps(p, count, err))
+        if (!as_process_view(p, err) || !as_process_read_maps(p, count, err))
             return false;
         if (p->base.mappings.count > 0)
             break;

@@ -16,10 +16,11 @@ static const uint64_t MOST_BYTES = UINT64_C(1) << 38; // of a mapping: an addres
 
 // Memory that a program has protected from itself may still be malloc's. A reservation that nothing ever came of (a thread
 // arena's next 60 MiB, say) is not worth a look.
-static bool worth_it(const struct as_mapping *m)
+static bool worth_it(const struct as_target *t, const struct as_mapping *m)
 {
     return m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED) && m->end - m->start <= MOST_BYTES &&
-           ((m->prot & (AS_PROT_READ | AS_PROT_WRITE)) || m->rss != 0 || m->swap != 0 || m->hugetlb != 0);
+           ((m->prot & (AS_PROT_READ | AS_PROT_WRITE)) ||
+            (!t->uncounted && (m->rss != 0 || m->swap != 0 || m->hugetlb != 0)));
 }
 
 // Pages of a file that a program has written to can be swapped out too; the rest of them are the file's.
@@ -47,29 +48,72 @@ static bool add_pages(struct as_target *t, uint64_t start, const uint8_t *pages,
     return true;
 }
 
-bool as_target_capture(struct as_target *t, struct as_error *err)
+// Captures a mapping's pages. *settled turns false if there are some that only its counts tell apart from others.
+static bool capture_mapping(struct as_target *t, struct as_mapping *m, bool whole, bool *settled, struct as_error *err)
 {
     uint8_t pages[STEP];
+    for (uint64_t at = m->start; at < m->end;) {
+        size_t count = (m->end - at) / t->page_size < STEP ? (size_t)((m->end - at) / t->page_size) : STEP;
+        uint8_t all = 0;
+        if (!t->ops->residency(t, at, at + count * t->page_size, pages, err))
+            return false;
+        for (size_t k = 0; k < count; k++) {
+            all |= pages[k];
+            pages[k] &= whole ? 0xff : AS_RES_SWAPPED;
+        }
+        *settled &= !(all & (AS_RES_SWAPPED | AS_RES_HUGE | AS_RES_UNKNOWN));
+        if (!add_pages(t, at, pages, count, err))
+            return false;
+        at += count * t->page_size;
+    }
+    m->captured = whole;
+    return true;
+}
+
+static bool capture(struct as_target *t, bool *settled, struct as_error *err)
+{
     t->runs.count = 0;
     for (size_t i = 0; i < t->mappings.count; i++) {
         struct as_mapping *m = &t->mappings.items[i];
         m->captured = false;
-        bool whole = worth_it(m);
-        if (!whole && !may_swap(m))
-            continue;
-        for (uint64_t at = m->start; at < m->end;) {
-            size_t count = (m->end - at) / t->page_size < STEP ? (size_t)((m->end - at) / t->page_size) : STEP;
-            if (!t->ops->residency(t, at, at + count * t->page_size, pages, err))
-                return false;
-            for (size_t k = 0; !whole && k < count; k++)
-                pages[k] &= AS_RES_SWAPPED;
-            if (!add_pages(t, at, pages, count, err))
-                return false;
-            at += count * t->page_size;
-        }
-        m->captured = whole;
+        bool whole = worth_it(t, m);
+        if ((whole || may_swap(m)) && !capture_mapping(t, m, whole, settled, err))
+            return false;
     }
     return true;
+}
+
+// Captures while another thread counts. *settled: that was enough, for the counts have nothing to add.
+static bool capture_and_count(struct as_target *t, bool *settled, struct as_error *err)
+{
+    struct as_error why;
+    *settled = true;
+    if (!capture(t, settled, &why))
+        *settled = false;
+    t->uncounted = false;
+    if (!t->ops->count_end(t, err))
+        return false;
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        *settled &= m->captured == worth_it(t, m) && !may_swap(m);
+    }
+    return true;
+}
+
+bool as_target_capture(struct as_target *t, struct as_error *err)
+{
+    bool settled = false;
+    if (t->uncounted && t->ops->count_begin && t->ops->count_begin(t)) {
+        if (!capture_and_count(t, &settled, err))
+            return false;
+        if (!settled)
+            t->residency_note = NULL; // said without the counts
+    } else if (t->uncounted) {
+        t->uncounted = false;
+        if (!t->ops->count(t, err))
+            return false;
+    }
+    return settled || capture(t, &settled, err);
 }
 
 // The first run that ends behind `address`.

@@ -55,12 +55,16 @@ static bool same_memory(const struct as_process *p)
     return p->base.stopped || p->base.kind == AS_TARGET_SELF || as_process_alive(p);
 }
 
-// Whether to read through /proc/PID/mem. process_vm_readv pins the pages that it copies, and the kernel gives a process that
-// shares pages with its parent a copy of each one that is pinned: to read a clone by it would take twice as long, and all of
-// the heap's memory once more, from the target's memory cgroup. But only such a copy can be sent back to swap at once.
+// Whether to read through /proc/PID/mem. process_vm_readv is faster, but pins the pages that it copies, and of a page that a
+// process shares with others since a fork (or by KSM) the kernel gives it a copy of its own then: to read a clone, or one of
+// a server's forked workers, would cost all of the heap's memory once more, from the target's memory cgroup. With pages in swap
+// it is no use to avoid that: only a page that is not shared can be sent back at once.
 static bool by_file(const struct as_process *p)
 {
-    return p->no_vm_readv || (p->clone.pid != 0 && p->base.swap == 0);
+    const struct as_target *t = &p->base;
+    if (p->no_vm_readv || t->kind == AS_TARGET_SELF)
+        return p->no_vm_readv;
+    return t->swap == AS_UNKNOWN || (t->swap == 0 && t->shared != 0);
 }
 
 // What to do about a process_vm_readv of thread `tid` that failed. True: try again, for we look through another thread now.
@@ -267,6 +271,8 @@ static const struct as_target_ops process_ops = {
     .read = as_process_read,
     .residency = as_process_residency,
     .count = as_process_count,
+    .count_begin = as_process_count_begin,
+    .count_end = as_process_count_end,
     .open_file = as_process_open_file,
     .stop = as_process_stop,
     .stop_clean = as_process_stop_clean,

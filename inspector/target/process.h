@@ -71,6 +71,7 @@ struct as_process {
     _Atomic uint64_t verdict_start; // the mapping that `verdict` is about
     enum as_zero_verdict verdict;
     struct as_clone clone;
+    struct as_counting *counter; // see count.c; NULL: nobody counts
 };
 
 #define AS_DEV(major, minor) ((uint64_t)(major) << 32 | (uint32_t)(minor))
@@ -107,12 +108,18 @@ bool as_process_denied(const struct as_process *p, const char *what, struct as_e
 // maps.c
 // Learns which devices are tmpfs, to tell shared memory from files. Never fails: names are the fallback.
 void as_process_learn_tmpfs(struct as_process *p);
+// As as_process_refresh_maps, but through view_fd as it is.
+bool as_process_read_maps(struct as_process *p, bool count, struct as_error *err);
 // Reads mappings anew; `count`: and what is resident of each, in all rss and swap. Without it these are AS_UNKNOWN.
 bool as_process_refresh_maps(struct as_process *p, bool count, struct as_error *err);
 // Lists the threads anew with their names; registers AS_UNKNOWN.
 bool as_process_refresh_threads(struct as_process *p, struct as_error *err);
 // The name of a thread, if it still lives.
 void as_process_read_thread_name(const struct as_process *p, struct as_thread *thread);
+
+// count.c
+bool as_process_count_begin(struct as_target *t);
+bool as_process_count_end(struct as_target *t, struct as_error *err);
 
 // residency.c
 bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);

@@ -67,7 +67,9 @@ const struct as_mapping *as_target_mapping_at(const struct as_target *t, uint64_
 // Makes an empty window without a limit (set w->limit afterwards). AS_NO_MEMORY.
 bool as_window_open(struct as_window *w, struct as_target *t, struct as_error *err)
 {
-    *w = (struct as_window){.target = t, .limit = UINT64_MAX};
+    // To ask for the number of processors takes libc some system calls.
+    long processors = t->kind == AS_TARGET_PROCESS ? sysconf(_SC_NPROCESSORS_ONLN) : 1;
+    *w = (struct as_window){.target = t, .processors = processors, .limit = UINT64_MAX};
     void *buffer = mmap(NULL, AS_WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (buffer == MAP_FAILED)
         return as_fail_errno(err, AS_NO_MEMORY, "no memory for a window of %d bytes", AS_WINDOW_BYTES);
@@ -86,7 +88,7 @@ void as_window_close(struct as_window *w)
 static bool may_read_ahead(const struct as_window *w)
 {
     long threads = w->busy ? (long)atomic_load_explicit(w->busy, memory_order_relaxed) : 1;
-    return sysconf(_SC_NPROCESSORS_ONLN) > threads;
+    return w->processors > threads;
 }
 
 // How much to read at `address`.
@@ -126,7 +128,7 @@ bool as_window_move(struct as_window *w, uint64_t address, size_t need)
     room = room < step ? room : step;
     if (!w->ahead || !as_read_ahead_take(w->ahead, address, need, &w->buffer, &w->address, &w->length)) {
         // One step after another shows that the way is straight, and worth a thread.
-        if (!w->ahead && straight && t->kind == AS_TARGET_PROCESS && may_read_ahead(w))
+        if (!w->ahead && straight && may_read_ahead(w))
             w->ahead = as_read_ahead_start(t);
         w->length = as_target_read_resident(t, address, w->buffer, room);
         straight = straight && w->length == room;

@@ -37,6 +37,7 @@ struct as_mapping {
     enum as_mapping_kind kind;
     uint32_t path;      // in as_target.strings, as the kernel prints it ("" when it has no name), newlines unescaped
     uint64_t rss;       // bytes, smaps Rss; AS_UNKNOWN in a core, and until it is counted
+    uint64_t shared;    // bytes of a private mapping that others map too, since a fork or by KSM; likewise
     uint64_t anonymous; // bytes, smaps Anonymous; likewise
     uint64_t swap;      // bytes, smaps Swap; likewise
     uint64_t hugetlb;   // bytes, smaps Private_Hugetlb + Shared_Hugetlb (never part of Rss); likewise
@@ -104,6 +105,10 @@ struct as_target_ops {
     bool (*residency)(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
     // Reads the mappings anew, and what is resident of each of them now. NULL: it is never known.
     bool (*count)(struct as_target *t, struct as_error *err);
+    // As count, of mappings that were read since the target was stopped, on a thread of its own: between the two nothing but
+    // `residency` may be called. count_begin false: there is no thread to be had. NULL: it makes no sense.
+    bool (*count_begin)(struct as_target *t);
+    bool (*count_end)(struct as_target *t, struct as_error *err);
     // Opens the file behind a mapping, for reading: never another file that took its name since. -1 and `err` if
     // it cannot be had (deleted and map_files denied, or not on this machine).
     int (*open_file)(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);
@@ -141,8 +146,10 @@ struct as_target {
     uint32_t cmdline;           // arguments joined by spaces, in strings
     uint64_t rss;               // sum of the mappings' Rss, bytes; AS_UNKNOWN in a core, and until it is counted
     uint64_t swap;              // likewise
+    uint64_t shared;            // likewise
     uint64_t anonymous_hint;    // a running process's as it was opened: about how much anonymous memory is resident,
     uint64_t swap_hint;         // and about how much is swapped out (status, which lags); AS_UNKNOWN: not known
+    bool uncounted;             // it stands still, and its mappings are yet to be counted: by as_target_capture
     bool residency_known;       // false: a gcore, or a core file that lost its holes
     const char *residency_note; // why residency is not, or not wholly, known; NULL when it is exact
     AS_VEC(struct as_mapping) mappings;
@@ -188,7 +195,7 @@ void as_target_close(struct as_target *t);
 bool as_target_read(struct as_target *t, uint64_t address, void *buffer, size_t length);
 bool as_target_read_u64(struct as_target *t, uint64_t address, uint64_t *value);
 
-// Reads `length` bytes at each of `count` addresses (ascending) into `out`, `stride` bytes apart, in few system
+// Reads `length` bytes at each of `count` addresses into `out`, `stride` bytes apart, in few system
 // calls; ok[i] says whether address i could be read.
 void as_target_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                       size_t stride, bool *ok);
@@ -225,7 +232,9 @@ struct as_read_ahead;
 struct as_window {
     struct as_target *target;
     struct as_read_ahead *ahead; // reads on while the walk is busy; NULL until the way is seen to be straight
-    const atomic_uint *busy;     // how many threads do as we do: who has a processor to spare reads ahead. NULL: we are alone
+    // How many threads do as we do: who has a processor to spare reads ahead. NULL: we are alone.
+    const atomic_uint *busy;
+    long processors;
     uint8_t *buffer;
     const uint8_t *bytes; // the current window: in the buffer, or in place
     uint64_t address;     // of bytes[0] in the target
