@@ -171,16 +171,16 @@ static void put_forecast(struct as_writer *w, const struct as_view *v)
     as_heading(w, "What would come back");
     as_put(w, "  malloc_trim(0)   ");
     as_bold(w, "%11s", as_format_size(l->malloc_trim, size));
-    if (l->malloc_trim != AS_UNKNOWN && l->malloc_trim && !w->style->live)
-        as_put(w, "  called in the process itself");
-    else if (l->malloc_trim != AS_UNKNOWN && l->malloc_trim)
-        as_put(w,
-               "  by this (malloc waits while it works):\n"
-               "      gdb -p %" PRIu32 " -batch -ex 'call (int)malloc_trim(0)'",
-               v->meta->pid);
+    // Of a dump or a core there is no process that one could ask.
+    bool any = l->malloc_trim != AS_UNKNOWN && l->malloc_trim != 0;
+    bool more = deeper != AS_UNKNOWN && deeper != 0;
+    if (any && w->style->live)
+        as_put(w, "  arenadump trim %" PRIu32, v->meta->pid);
     as_put(w, "\n  a deep trim adds ");
     as_bold(w, "%11s", as_format_size(deeper, size));
-    if (deeper && deeper != AS_UNKNOWN)
+    if (more && w->style->live)
+        as_put(w, "  arenadump trim %" PRIu32 " --deep", v->meta->pid);
+    else if (more)
         as_put(w, "  tops of thread arenas: malloc_trim never does");
     as_put(w, "\n");
 }
