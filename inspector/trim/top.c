@@ -24,7 +24,12 @@ enum as_progress as_top_trim(struct as_pass *p)
     uint64_t top = p->forecast && p->merged_top && p->merged_top < p->top ? p->merged_top : p->top;
     uint64_t cut = cut_from(p, top, end);
     enum as_progress progress = as_pages_release(p, cut, end, AS_PAGE_FREE);
-    if (progress == AS_ALL_DONE && (p->forecast || p->request->deep))
-        progress = as_pages_release(p, top + AS_HEADER, cut, AS_PAGE_FREE_TOP);
+    if (progress != AS_ALL_DONE)
+        return progress;
+    // A plain trim only finds out how much this would be.
+    bool forecast = p->forecast;
+    p->forecast |= !p->request->deep;
+    progress = as_pages_release(p, top + AS_HEADER, cut, AS_PAGE_FREE_TOP);
+    p->forecast = forecast;
     return progress;
 }

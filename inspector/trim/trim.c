@@ -78,24 +78,48 @@ static bool go_through(struct as_pass *p, struct as_error *err)
     return fast && in_slices(p, as_top_trim, err) && in_slices(p, as_lists_trim, err);
 }
 
-// Finds the arena's memory and its pages, and which of these are free.
-static bool forecast(struct as_pass *p, struct as_trim_arena *arena, struct as_error *err)
+// Finds the arena's memory, and which of its pages are in memory.
+static bool prepare(struct as_pass *p, struct as_trim_arena *arena, struct as_error *err)
 {
     if (!as_slice_begin(p, err))
         return false;
     as_slice_end(p);
     if (!as_pages_read(p, err))
         return false;
-    p->forecast = true;
-    bool ok = go_through(p, err);
-    p->forecast = false;
-    as_vec_free(&p->fast);
     // In memory that need not be the arena's alone, pages that are none of its are among these.
     bool shared = p->main && (p->flags & AS_NONCONTIGUOUS);
     arena->resident = shared ? AS_UNKNOWN : as_pages_count(p, AS_PAGE_IN_MEMORY, 0);
+    return true;
+}
+
+// What a pass, or a forecast, has found free.
+static void count_free(const struct as_pass *p, struct as_trim_arena *arena)
+{
     arena->releasable = as_pages_count(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE, 0);
     arena->withheld = as_pages_count(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE_TOP, 0);
+}
+
+static bool forecast(struct as_pass *p, struct as_trim_arena *arena, struct as_error *err)
+{
+    p->forecast = true;
+    bool ok = prepare(p, arena, err) && go_through(p, err);
+    p->forecast = false;
+    as_vec_free(&p->fast);
+    count_free(p, arena);
     as_pages_rearm(p);
+    return ok;
+}
+
+// Trims an arena; `prepared`: a forecast has been made. `done`: malloc_trim has done what a plain trim does.
+static bool trim(struct as_pass *p, struct as_trim_arena *arena, bool prepared, bool done, struct as_error *err)
+{
+    if (done && !p->request->deep)
+        return true;
+    if (!prepared && !prepare(p, arena, err))
+        return false;
+    bool ok = go_through(p, err);
+    if (!prepared)
+        count_free(p, arena);
     return ok;
 }
 
@@ -171,15 +195,19 @@ static void skip(struct as_trim_outcome *out, size_t i, const struct as_error *w
     note(out, "arena %#llx was left alone: %s", (unsigned long long)out->arenas.items[i].address, why->text);
 }
 
-static void forecast_all(struct passes *all, const struct as_target *self, struct as_trim_outcome *out)
+static void note_residency(const struct as_target *self, struct as_trim_outcome *out)
+{
+    if (self->residency_note)
+        note(out, "%s", self->residency_note);
+}
+
+static void forecast_all(struct passes *all, struct as_trim_outcome *out)
 {
     for (size_t i = 0; i < all->items.count; i++) {
         struct as_error why;
         if (!forecast(&all->items.items[i], &out->arenas.items[i], &why))
             skip(out, i, &why);
     }
-    if (self->residency_note)
-        note(out, "%s", self->residency_note);
 }
 
 bool as_trim_forecast(struct as_target *self, const struct as_malloc *m, const struct as_trim_request *request,
@@ -190,7 +218,8 @@ bool as_trim_forecast(struct as_target *self, const struct as_malloc *m, const s
     uint64_t cpu = thread_cpu_ns();
     bool ok = passes_list(&all, self, m, request, out, err);
     if (ok) {
-        forecast_all(&all, self, out);
+        forecast_all(&all, out);
+        note_residency(self, out);
         for (size_t i = 0; i < all.items.count; i++)
             out->arenas.items[i].longest_hold_ns = all.items.items[i].longest;
     }
@@ -207,14 +236,10 @@ static bool has_malloc_trim(const struct as_libc *libc)
     return address != 0 && address >= libc->code_start && address < libc->code_end;
 }
 
-// Gives back what libc gives back itself, where that is wanted: all arenas' in one go, as long as it takes. Not where an arena
-// makes no sense: malloc_trim ends the process then.
-static bool libc_first(const struct passes *all, const struct as_trim_outcome *out,
-                       const struct as_trim_request *request)
+// Has libc give back what it gives back itself, where that is wanted: all its arenas' in one go, as long as it takes. Returns
+// whether it has. Not where an arena makes no sense: malloc_trim ends the process then.
+static bool by_malloc_trim(const struct as_trim_outcome *out)
 {
-    if (request->max_hold_ns != 0 || request->only != 0 || !all->items.items ||
-        !has_malloc_trim(all->items.items[0].libc))
-        return false;
     for (size_t i = 0; i < out->arenas.count; i++)
         if (out->arenas.items[i].skipped)
             return false;
@@ -245,19 +270,23 @@ bool as_trim_run(struct as_target *self, const struct as_malloc *m, const struct
     uint64_t cpu = thread_cpu_ns();
     bool ok = passes_list(&all, self, m, request, out, err);
     if (ok) {
-        forecast_all(&all, self, out);
-        const struct as_libc *libcs_own = libc_first(&all, out, request) ? all.items.items[0].libc : NULL;
+        const struct as_libc *libc = &m->libcs.items[0];
+        bool unbounded = request->max_hold_ns == 0 && request->only == 0 && has_malloc_trim(libc);
+        if (unbounded)
+            forecast_all(&all, out);
+        bool done = unbounded && by_malloc_trim(out);
         for (size_t i = 0; i < all.items.count; i++) {
             struct as_pass *p = &all.items.items[i];
             struct as_trim_arena *arena = &out->arenas.items[i];
-            bool by_libc = p->libc == libcs_own;
+            bool done_here = done && p->libc == libc;
             struct as_error why;
-            if (!arena->skipped && (!by_libc || request->deep) && !go_through(p, &why))
+            if (!arena->skipped && !trim(p, arena, unbounded, done_here, &why))
                 skip(out, i, &why);
-            finish(p, arena, by_libc ? 0 : AS_PAGE_GIVEN, out);
-            if (by_libc) // how long malloc_trim holds a lock cannot be seen
+            finish(p, arena, done_here ? 0 : AS_PAGE_GIVEN, out);
+            if (done_here) // how long malloc_trim holds a lock cannot be seen
                 arena->longest_hold_ns = AS_UNKNOWN;
         }
+        note_residency(self, out);
     }
     out->elapsed_ns = as_now_ns() - began;
     out->cpu_ns = thread_cpu_ns() - cpu;

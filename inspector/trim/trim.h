@@ -25,7 +25,7 @@ struct as_trim_request {
 struct as_trim_arena {
     uint64_t address;
     uint64_t resident; // bytes of its heaps in memory, before; AS_UNKNOWN: not told from what is not malloc's
-    uint64_t releasable, withheld; // forecast
+    uint64_t releasable, withheld; // what a forecast, or the trim itself, found free and in memory
     uint64_t returned;             // resident bytes that are not any more, by the kernel's page tables
     uint64_t returned_swap;
     uint64_t released;        // bytes handed to madvise, resident or not, by us: not by malloc_trim
@@ -44,7 +44,7 @@ struct as_trim_outcome {
 // layout is not proven; AS_NO_MALLOC; AS_USAGE when `only` is no arena. Free `out` in any case.
 bool as_trim_forecast(struct as_target *self, const struct as_malloc *m, const struct as_trim_request *request,
                       struct as_trim_outcome *out, struct as_error *err);
-// Forecasts, and trims. False when nothing could be done, as above; an arena that makes no sense is skipped and said to be.
+// Trims. False when nothing could be done, as above; an arena that makes no sense is skipped and said to be.
 bool as_trim_run(struct as_target *self, const struct as_malloc *m, const struct as_trim_request *request,
                  struct as_trim_outcome *out, struct as_error *err);
 void as_trim_free(struct as_trim_outcome *out);
