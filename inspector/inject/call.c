@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The function returns to a system call instruction that is there already, and there the kernel stops the thread for us:
-// nothing of its code is patched, and no signal is needed that the application might catch, block or ignore.
+// nothing of its code is patched, and no signal is needed that the application might catch, block or ignore. Should we be
+// dead by then, frame.c has prepared what follows.
 #define _GNU_SOURCE
 #include "inject/call.h"
 
@@ -74,9 +75,13 @@ static bool await(const struct as_call *call, uint64_t deadline, bool *told, int
     return as_remote_await(call->remote->tid, stop);
 }
 
-// Lets the thread run until the function has returned: until it enters the kernel from our return address, with the return
-// address gone from the stack.
-static bool run(const struct as_call *call, uint64_t stack_at_return, uint64_t *result)
+// Where the function is to return to, and where the stack is then.
+struct way_out {
+    uint64_t instruction, stack;
+};
+
+// Lets the thread run until the function has returned: until it enters the kernel from there.
+static bool run(const struct as_call *call, const struct way_out *out, uint64_t *result)
 {
     struct as_remote *r = call->remote;
     uint64_t deadline = as_now_ns() + call->watchdog_ns;
@@ -92,7 +97,7 @@ static bool run(const struct as_call *call, uint64_t stack_at_return, uint64_t *
             struct iovec all = {&regs, sizeof regs};
             if (ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) != 0)
                 return false;
-            if (regs.rip != r->instruction + INSTRUCTION || regs.rsp != stack_at_return)
+            if (regs.rip != out->instruction + INSTRUCTION || regs.rsp != out->stack)
                 continue;
             *result = regs.orig_rax;      // what the function has returned, which is not the number of a call
             regs.orig_rax = (uint64_t)-1; // so let none be made
@@ -121,6 +126,26 @@ static bool settle(const struct as_call *call)
     return true;
 }
 
+// Writes what the function finds above it on its stack.
+static bool prepare_stack(const struct as_call *call, const uint8_t *state, size_t state_size, struct way_out *out,
+                          struct as_error *err)
+{
+    const struct as_remote *r = call->remote;
+    struct user_regs_struct regs;
+    uint8_t frame[AS_FRAME_MOST];
+    size_t size = 0;
+    memcpy(&regs, r->saved, sizeof regs);
+    if (call->way->syscall_return != 0 && call->way->restorer != 0)
+        size = as_frame_build(frame, call->stack_top, call->way, &regs, state, state_size, r->mask);
+    out->instruction = size > 0 ? call->way->syscall_return : r->instruction;
+    if (size == 0) {
+        size = sizeof r->instruction;
+        memcpy(frame, &r->instruction, size);
+    }
+    out->stack = call->stack_top - size + sizeof out->instruction;
+    return as_call_write(call->process, r->tid, call->stack_top - size, frame, size, err);
+}
+
 bool as_call(const struct as_call *call, uint64_t function, const uint64_t arguments[3], uint64_t *result,
              struct as_error *err)
 {
@@ -129,11 +154,17 @@ bool as_call(const struct as_call *call, uint64_t function, const uint64_t argum
     struct iovec vectors = {state, sizeof state};
     struct user_regs_struct regs;
     struct iovec all = {&regs, sizeof regs};
+    struct way_out out;
     uint64_t mask = ~synchronous();
     uint64_t kept_mask;
+    if (ptrace(PTRACE_GETREGSET, r->tid, NT_X86_XSTATE, &vectors) != 0 ||
+        ptrace(PTRACE_GETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) != 0)
+        return gone(r, err);
+    if (!prepare_stack(call, state, vectors.iov_len, &out, err))
+        return false;
     memcpy(&regs, r->saved, sizeof regs);
     regs.rip = function;
-    regs.rsp = call->stack_top - sizeof r->instruction; // where a call instruction would have left it
+    regs.rsp = out.stack - sizeof out.instruction; // where a call instruction would have left it
     regs.rdi = arguments[0];
     regs.rsi = arguments[1];
     regs.rdx = arguments[2];
@@ -141,16 +172,10 @@ bool as_call(const struct as_call *call, uint64_t function, const uint64_t argum
     regs.eflags = PLAIN_FLAGS;
     regs.orig_rax = (uint64_t)-1; // or the kernel would restart the call that was interrupted
     long births = PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
-    if (!as_call_write(call->process, r->tid, regs.rsp, &r->instruction, sizeof r->instruction, err))
-        return false;
-    if (ptrace(PTRACE_GETREGSET, r->tid, NT_X86_XSTATE, &vectors) != 0 ||
-        ptrace(PTRACE_GETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) != 0)
-        return gone(r, err);
     // Its threads are the application's, not ours to hold.
     bool ok = ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options & ~births) == 0 &&
               ptrace(PTRACE_SETSIGMASK, r->tid, sizeof mask, &mask) == 0 &&
-              ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0 && run(call, call->stack_top, result) &&
-              settle(call);
+              ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0 && run(call, &out, result) && settle(call);
     ok = ok && ptrace(PTRACE_SETREGSET, r->tid, NT_X86_XSTATE, &vectors) == 0 &&
          ptrace(PTRACE_SETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) == 0 &&
          ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options) == 0;

@@ -2,21 +2,23 @@
 // A stopped thread calls a function of its own process. Internal to inject/.
 #pragma once
 
+#include "inject/frame.h"
 #include "target/remote.h"
 
 // How a call is made.
 struct as_call {
     const struct as_process *process;
-    struct as_remote *remote;    // the thread, taken hold of (as_remote_begin)
-    uint64_t stack_top;          // of memory in the target that serves as the call's stack; aligned to 16
-    uint64_t watchdog_ns;        // after so long...
-    void (*late)(void *context); // ... this is called, once; and it is waited on
+    const struct as_way_back *way; // both 0: none is known
+    struct as_remote *remote;      // the thread, taken hold of (as_remote_begin)
+    uint64_t stack_top;            // of memory in the target that serves as the call's stack; aligned to 16
+    uint64_t watchdog_ns;          // after so long...
+    void (*late)(void *context);   // ... this is called, once; and it is waited on
     void *context;
 };
 
 // Calls function(arguments[0], ...) and waits until it has returned. The thread's own stack is not touched, its vector and
-// floating-point registers are as before, and its signals wait, but those that an instruction of its own may raise. False
-// (AS_TARGET_GONE): it has been killed.
+// floating-point registers are as before, and its signals wait, but those that an instruction of its own may raise. If we are
+// killed meanwhile, it finds back by itself. False (AS_TARGET_GONE): it has been killed.
 bool as_call(const struct as_call *call, uint64_t function, const uint64_t arguments[3], uint64_t *result,
              struct as_error *err);
 

@@ -167,6 +167,7 @@ static bool invoke(struct carrier *c, const char *doing, uint64_t function, uint
 {
     const struct as_call call = {
         .process = c->p,
+        .way = &c->cargo->plan->way,
         .remote = &c->remote,
         .stack_top = c->stack + STACK_BYTES,
         .watchdog_ns = c->cargo->watchdog_ns,

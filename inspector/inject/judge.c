@@ -35,8 +35,7 @@ enum {
 };
 
 static const uint8_t SYSCALL[2] = {0x0f, 0x05};
-// mov $15, %rax; syscall: what every restorer is (kernel and gdb know it by these bytes, too).
-static const uint8_t RESTORER[9] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
+static const uint8_t RESTORER[] = AS_RESTORER;
 
 static bool has_code(struct as_target *t, uint64_t address, const uint8_t *expected, size_t length)
 {

@@ -142,6 +142,29 @@ static bool see(struct as_plan *plan, struct as_target *t, const struct as_modul
            add_callers(plan, module, err);
 }
 
+// The first place in libc's code where these bytes stand; 0: none.
+static uint64_t find_code(struct as_target *t, const struct as_libc *libc, const uint8_t *code, size_t length)
+{
+    uint8_t bytes[4096];
+    for (uint64_t at = libc->code_start; at < libc->code_end; at += sizeof bytes - length + 1) {
+        size_t got = t->ops->read(t, at, bytes, sizeof bytes);
+        const uint8_t *found = memmem(bytes, got, code, length);
+        if (found)
+            return at + (uint64_t)(found - bytes);
+        if (got < sizeof bytes)
+            break;
+    }
+    return 0;
+}
+
+static void see_way_back(struct as_plan *plan, struct as_target *t, const struct as_libc *libc)
+{
+    static const uint8_t SYSCALL_RETURN[] = {0x0f, 0x05, 0xc3};
+    static const uint8_t RESTORER[] = AS_RESTORER;
+    plan->way.syscall_return = find_code(t, libc, SYSCALL_RETURN, sizeof SYSCALL_RETURN);
+    plan->way.restorer = find_code(t, libc, RESTORER, sizeof RESTORER);
+}
+
 bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_malloc *m, struct as_error *err)
 {
     *plan = (struct as_plan){0};
@@ -158,6 +181,7 @@ bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_mal
         as_module_close(module);
     }
     as_modules_free(&modules);
+    see_way_back(plan, t, libc);
     for (size_t i = 0; ok && i < m->libcs.count; i++)
         ok = m->libcs.items[i].malloc_end == 0 ||
              add(&plan->malloc, m->libcs.items[i].malloc_start, m->libcs.items[i].malloc_end, err);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/vec.h"
+#include "inject/frame.h"
 #include "libc/libc.h"
 #include "target/process.h"
 
@@ -15,6 +16,7 @@ struct as_plan {
     uint64_t dlopen, dlerror; // addresses in the target; dlerror 0: there is none
     uint64_t dlopen_flags;
     uint64_t errno_location;
+    struct as_way_back way; // 0: not found
     uint64_t wake;          // 0: the library is not there yet
     struct as_range loader; // ld.so's data that has its locks, _rtld_global
     uint64_t

@@ -3,6 +3,7 @@
 //
 //   idle      one thread that waits
 //   spins     one thread that never enters the kernel, and checks errno and how its vector unit rounds
+//   rounds    likewise, but lets errno be
 //   libc      one thread that is inside libc all the time
 //   loader    holds the loader's lock, and waits
 //   handler   waits in a signal handler
@@ -65,7 +66,7 @@ static int stay_in_libc(void)
     return 0;
 }
 
-static int spin(void)
+static int spin(int with_errno)
 {
     enum { MINE = 4711, UPWARD = 0x5f80 };
     signal(SIGTERM, on_term);
@@ -74,7 +75,7 @@ static int spin(void)
     __builtin_ia32_ldmxcsr(UPWARD);
     errno = MINE;
     while (!stopping)
-        if (errno != MINE || (__builtin_ia32_stmxcsr() & UPWARD) != UPWARD) {
+        if ((with_errno && errno != MINE) || (__builtin_ia32_stmxcsr() & UPWARD) != UPWARD) {
             printf("errno is %d, the vector unit's state %#x\n", errno, __builtin_ia32_stmxcsr());
             return 1;
         }
@@ -87,7 +88,9 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     free(malloc(100));
     if (strcmp(how, "spins") == 0)
-        return spin();
+        return spin(1);
+    if (strcmp(how, "rounds") == 0)
+        return spin(0);
     if (strcmp(how, "libc") == 0)
         return stay_in_libc();
     if (strcmp(how, "loader") == 0)
