@@ -206,17 +206,22 @@ def test_a_stopped_process(arenadump: harness.Arenadump) -> None:
         assert inject(arenadump, pid)["how"] == "loaded"
 
 
+TRACER = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.ptrace(0x4206, int(sys.argv[1]), None, None) == 0  # PTRACE_SEIZE
+sys.stdin.read()
+"""
+
+
 def test_a_traced_process(arenadump: harness.Arenadump) -> None:
-    if not shutil.which("strace"):
-        pytest.skip("strace is not installed")
     with odd.running([str(odd.build("posing")), "idle"]) as pid:
-        strace = subprocess.Popen(["strace", "-o", "/dev/null", "-p", str(pid)], stderr=subprocess.DEVNULL)
+        tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(pid)], stdin=subprocess.PIPE)
         try:
             odd.wait_for(lambda: odd.tracer(pid) != 0)
-            refused(arenadump, pid, DENIED, f"traced by process {strace.pid}")
+            refused(arenadump, pid, DENIED, f"traced by process {tracer.pid}")
         finally:
-            strace.terminate()
-            strace.wait()
+            tracer.communicate()
 
 
 def test_a_seccomp_filter(arenadump: harness.Arenadump) -> None:
