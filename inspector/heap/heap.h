@@ -74,7 +74,7 @@ struct as_mmapped {
     uint64_t map_start, map_end; // the whole of it: to the end of a huge page
     uint64_t counted;            // its length as mp_.mmapped_mem counts it
     uint64_t chunk, size;        // chunk: its header
-    bool cached;          // freed, and parked in a tcache (2.43+ with tcache_max)
+    bool cached;                 // freed, and parked in a tcache (2.43+ with tcache_max)
     uint32_t libc_index;
 };
 
@@ -115,8 +115,9 @@ struct as_heaps {
     uint64_t most_cached;                 // no more of them are believed
     AS_VEC(struct as_thread_use) threads; // parallel to target->threads
     AS_VEC(struct as_fault) faults;
-    uint64_t forgotten, forgotten_bytes; // maps of blocks that the program freed and malloc could not unmap (surplus.c),
-    bool forgotten_untold;               // and which of `mmapped` these are cannot be told: none has been left out
+    uint64_t forgotten,
+        forgotten_bytes;   // maps of blocks that the program freed and malloc could not unmap (surplus.c),
+    bool forgotten_untold; // and which of `mmapped` these are cannot be told: none has been left out
     bool missing; // malloc has memory that `heaps` does not list: an arena, or a heap's header, could not be read
     bool tcache_searched; // the caches were found by their structure, not through the threads
     uint64_t sync_left;   // places that may still be tried where the walk has lost the thread
