@@ -135,7 +135,7 @@ int main(int argc, char **argv)
     }
     if (sums[0] != sums[1])
         fprintf(stderr, "inplace: the two loops saw different heaps: %" PRIu64 ", %" PRIu64 "\n", sums[0], sums[1]);
-    as_vec_free(&notes.links);
+    as_fast_notes_free(&notes);
     as_vec_free(&members);
     as_window_close(&w);
     as_heaps_free(&h);

@@ -52,9 +52,15 @@ void as_fast_note(struct as_fast_notes *n, uint64_t chunk, uint64_t size, uint64
         n->overflow = true;
 }
 
+void as_fast_notes_free(struct as_fast_notes *n)
+{
+    as_vec_free(&n->links);
+    as_vec_free(&n->slots);
+}
+
 // From address to note, by open addressing.
 struct index {
-    AS_VEC(uint32_t) slots; // number of a note, plus one
+    uint32_t *slots; // number of a note, plus one
     uint64_t mask;
     uint64_t multiplier; // a random one: chunks cannot be placed so that they collide
 };
@@ -64,13 +70,16 @@ static uint64_t slot_of(const struct index *x, uint64_t chunk)
     return ((chunk / AS_ALIGNMENT) * x->multiplier >> 24) & x->mask;
 }
 
-static bool index_notes(struct index *x, const struct as_fast_notes *n, struct as_error *err)
+static bool index_notes(struct index *x, struct as_fast_notes *n, struct as_error *err)
 {
     size_t slots = 1024;
     while (slots < n->links.count * 2)
         slots *= 2;
-    if (!as_vec_reserve(&x->slots, slots, err))
+    if (!as_vec_reserve(&n->slots, slots, err))
         return false;
+    x->slots = n->slots.items;
+    // Written to before it is read, which would map pages of zeros first, to be exchanged one by one on all processors.
+    memset(x->slots, 0, slots * sizeof *x->slots);
     x->mask = slots - 1;
     uint64_t random = 0;
     if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
@@ -78,17 +87,17 @@ static bool index_notes(struct index *x, const struct as_fast_notes *n, struct a
     x->multiplier = (random ^ UINT64_C(0x9E3779B97F4A7C15)) | 1;
     for (size_t i = 0; i < n->links.count; i++) {
         uint64_t at = slot_of(x, n->links.items[i].chunk & ~(uint64_t)BIN_MASK);
-        while (x->slots.items[at] != 0)
+        while (x->slots[at] != 0)
             at = (at + 1) & x->mask;
-        x->slots.items[at] = (uint32_t)i + 1;
+        x->slots[at] = (uint32_t)i + 1;
     }
     return true;
 }
 
 static struct as_fast_link *find(const struct index *x, struct as_fast_notes *n, uint64_t chunk)
 {
-    for (uint64_t at = slot_of(x, chunk); x->slots.items[at] != 0; at = (at + 1) & x->mask) {
-        struct as_fast_link *link = &n->links.items[x->slots.items[at] - 1];
+    for (uint64_t at = slot_of(x, chunk); x->slots[at] != 0; at = (at + 1) & x->mask) {
+        struct as_fast_link *link = &n->links.items[x->slots[at] - 1];
         if ((link->chunk & ~(uint64_t)BIN_MASK) == chunk)
             return link;
     }
@@ -100,10 +109,8 @@ bool as_fast_resolve(const struct as_arena *arena, struct as_fast_notes *n, as_a
                      struct as_error *err)
 {
     struct index x = {0};
-    if (!index_notes(&x, n, err) || !as_vec_reserve(members, n->links.count, err)) {
-        as_vec_free(&x.slots);
+    if (!index_notes(&x, n, err) || !as_vec_reserve(members, n->links.count, err))
         return false;
-    }
     uint64_t at[FASTBINS];
     int active = 0;
     for (int bin = 0; bin < FASTBINS; bin++) {
@@ -130,7 +137,6 @@ bool as_fast_resolve(const struct as_arena *arena, struct as_fast_notes *n, as_a
             active -= at[bin] == 0;
         }
     }
-    as_vec_free(&x.slots);
     return as_sort_u64(members->items, members->count, err);
 }
 

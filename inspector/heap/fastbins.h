@@ -19,6 +19,7 @@ struct as_fast_notes {
     bool overflow;      // too many to note (an application full of plain pointers, before 2.32)
     uint64_t low, high; // where the arena's chunks lie
     AS_VEC(struct as_fast_link) links;
+    AS_VEC(uint32_t) slots; // scratch of as_fast_resolve
 };
 
 // What can be a member: called by the walk for every chunk in use of a size that some fastbin holds.
@@ -27,6 +28,7 @@ void as_fast_note(struct as_fast_notes *n, uint64_t chunk, uint64_t size, uint64
 
 // Begins the notes for one arena: which bins are in use, and where its heaps lie. Room for notes that is there is used again.
 void as_fast_notes_begin(struct as_fast_notes *n, const struct as_heaps *h, uint32_t arena);
+void as_fast_notes_free(struct as_fast_notes *n);
 
 typedef AS_VEC(uint64_t) as_address_vec;
 

@@ -56,7 +56,7 @@ bool as_worker_close(struct as_worker *w, struct as_ledger_builder *total, bool 
     ok = ok && as_ledger_join(total, &w->ledger);
     as_window_close(&w->window);
     as_ledger_close(&w->ledger);
-    as_vec_free(&w->notes.links);
+    as_fast_notes_free(&w->notes);
     as_vec_free(&w->members);
     free_blocks(&w->held);
     free_blocks(&w->spare);
