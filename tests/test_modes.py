@@ -84,7 +84,8 @@ def test_one_moment_of_a_storm(
     counts = soak.Counts()
     target = soak.Target(libc.command(selfcheck, f"storm={threads}", "blocks=500"), counts)
     for _ in range(LOOKS):
-        summary = arenadump.summary(target.pid, "--mode", mode)
+        # However busy the machine is: how long it may take is another test's business.
+        summary = arenadump.summary(target.pid, "--mode", mode, "--max-pause=60s")
         assert summary["snapshot"]["mode"] == mode
         assert summary["snapshot"]["pause_ms"] > 0
         check_exact(summary)

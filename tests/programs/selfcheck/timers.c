@@ -33,8 +33,8 @@ static void *reads_timer(void *unused)
     int fd = timerfd_create(CLOCK_MONOTONIC, 0);
     while (!stopping) {
         uint64_t counted = 0;
-        uint64_t asked = 0;
         uint64_t began = now_ns();
+        uint64_t asked = began; // told to end before the first count, it asks for none
         timerfd_settime(fd, 0, &period, NULL);
         for (int i = 0; i < PERIODS && !stopping; i++) {
             uint64_t passed = 0;
