@@ -25,7 +25,8 @@ struct as_ledger_doubt {
 // What is being counted right now: one heap at a time.
 struct as_ledger_builder {
     struct as_chunk_sink sink; // the walk's chunks come in here
-    struct as_snapshot *snapshot; // of its records only the arena's at hand, and the mappings' malloc_rss, are written to
+    struct as_snapshot
+        *snapshot; // of its records only the arena's at hand, and the mappings' malloc_rss, are written to
     struct as_ledger_part *part;
     struct as_target *target;
     struct as_error *err;
