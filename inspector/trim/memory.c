@@ -184,6 +184,7 @@ bool as_slice_begin(struct as_pass *p, struct as_error *err)
 
 void as_slice_end(struct as_pass *p)
 {
+    as_pages_flush(p);
     uint64_t held = as_now_ns() - p->began;
     bool awaited = as_arena_unlock(p->arena, p->libc->layout.state.mutex);
     if (held > p->longest)

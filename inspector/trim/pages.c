@@ -10,6 +10,12 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_process_madvise // headers before Linux 5.10
+#define SYS_process_madvise 440
+#endif
 
 enum {
     FIRST_PAGE_NS = 1000, // what a page is taken to cost until it has been measured: on the careful side
@@ -140,27 +146,49 @@ static size_t piece(const struct as_pass *p)
     return pages < 1 ? 1 : pages > MOST ? MOST : (size_t)pages;
 }
 
-// Gives `count` pages back. hugetlb pages go only whole, and locked ones not at all: EINVAL for both.
-static void give(struct as_pass *p, uint64_t address, uint8_t *pages, size_t count)
+// Many ranges in one call cost one round of telling the other processors, where one call for each costs as many: that is most of
+// the time while other threads run. Linux 6.15; false: not here, or not all of it was taken.
+static bool give_together(const struct as_pass *p)
 {
-    if (count == 0)
-        return;
-    uint64_t length = count * p->page_size;
-    uint64_t before = p->slice == UINT64_MAX ? 0 : as_now_ns();
+    enum { PIDFD_SELF = -10000 }; // the calling thread, and its memory: no descriptor
+    const struct as_batch *b = &p->batch;
+    long done = syscall(SYS_process_madvise, PIDFD_SELF, b->ranges, b->count, MADV_DONTNEED, 0);
+    return done >= 0 && (uint64_t)done == b->pages * p->page_size;
+}
+
+// Gives a range back. hugetlb pages go only whole, and locked ones not at all: EINVAL for both.
+static bool give(struct as_pass *p, const struct iovec *range)
+{
     int done;
     do
-        done = madvise((void *)(uintptr_t)address, length, MADV_DONTNEED);
+        done = madvise(range->iov_base, range->iov_len, MADV_DONTNEED);
     while (done != 0 && errno == EAGAIN);
-    if (done == 0)
-        p->released += length;
-    else
+    if (done != 0)
         p->refusal = errno;
-    for (size_t i = 0; i < count; i++)
-        pages[i] |= done == 0 ? AS_PAGE_GIVEN : AS_PAGE_REFUSED;
-    if (p->slice != UINT64_MAX) {
-        uint64_t cost = (as_now_ns() - before) / count;
+    return done == 0;
+}
+
+void as_pages_flush(struct as_pass *p)
+{
+    struct as_batch *b = &p->batch;
+    if (b->count == 0)
+        return;
+    uint64_t before = p->slice == UINT64_MAX ? 0 : as_now_ns();
+    bool together = b->count > 1 && !b->unable && give_together(p);
+    b->unable |= b->count > 1 && !together;
+    for (size_t i = 0; i < b->count; i++) {
+        bool given = together || give(p, &b->ranges[i]);
+        size_t pages = b->ranges[i].iov_len / p->page_size;
+        p->released += given ? b->ranges[i].iov_len : 0;
+        for (size_t n = 0; n < pages; n++)
+            b->marks[i][n] |= given ? AS_PAGE_GIVEN : AS_PAGE_REFUSED;
+    }
+    if (p->slice != UINT64_MAX && b->pages > 0) {
+        uint64_t cost = (as_now_ns() - before) / b->pages;
         p->page_ns = p->page_ns ? (7 * p->page_ns + cost) / 8 : cost + 1;
     }
+    b->count = 0;
+    b->pages = 0;
 }
 
 // One past the last page before `end` that is left; `from` when there is none.
@@ -195,17 +223,22 @@ static size_t unit_at(const struct as_pass *p, uint64_t address)
     return pages > 1 ? pages : 1;
 }
 
-// Hands over, or only marks, pages [start, end) of a region, of which one at least is left.
+// Has pages handed over with the next batch, or only marks them: [start, end) of a region, of which one at least is left.
 static void settle(struct as_pass *p, const struct as_region *r, size_t start, size_t end, uint8_t mark)
 {
     uint8_t *pages = p->pages.items + r->first;
     for (size_t n = start; n < end; n++)
         if (pages[n] & AS_PAGE_LEFT)
             pages[n] |= mark;
-    if (!p->forecast)
-        give(p, r->start + start * p->page_size, pages + start, end - start);
     for (size_t n = start; n < end; n++)
         pages[n] &= (uint8_t)~AS_PAGE_LEFT;
+    if (p->forecast)
+        return;
+    struct as_batch *b = &p->batch;
+    b->ranges[b->count].iov_base = (void *)(uintptr_t)(r->start + start * p->page_size);
+    b->ranges[b->count].iov_len = (end - start) * p->page_size;
+    b->marks[b->count++] = pages + start;
+    b->pages += end - start;
 }
 
 enum as_progress as_pages_release(struct as_pass *p, uint64_t from, uint64_t to, uint8_t mark)
@@ -226,7 +259,10 @@ enum as_progress as_pages_release(struct as_pass *p, uint64_t from, uint64_t to,
             size_t start = end - first > step ? end - step : first;
             settle(p, r, start, end, mark);
             end = start;
-            if (as_slice_over(p, true))
+            bool full = p->batch.count == AS_BATCH || p->batch.pages >= step;
+            if (full)
+                as_pages_flush(p);
+            if (as_slice_over(p, full))
                 return AS_TIME_UP;
         }
     }

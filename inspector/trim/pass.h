@@ -8,6 +8,8 @@
 #include "heap/heap.h"
 #include "trim/trim.h"
 
+#include <sys/uio.h>
+
 // What a pass knows of one page, a byte each.
 enum {
     AS_PAGE_IN_MEMORY = 1, // when the pass began
@@ -41,6 +43,15 @@ struct as_place {
     uint64_t seen;   // bytes in chunks of this size that were looked at
 };
 
+// Ranges of pages on their way back to the kernel. Always empty when the lock is opened: as_slice_end sees to that.
+enum { AS_BATCH = 64 };
+struct as_batch {
+    struct iovec ranges[AS_BATCH];
+    uint8_t *marks[AS_BATCH]; // what the pass knows of their pages
+    size_t count, pages;
+    bool unable; // the kernel does not take several at a time
+};
+
 struct as_pass {
     struct as_target *self;
     const struct as_libc *libc;
@@ -62,6 +73,7 @@ struct as_pass {
     AS_VEC(uint8_t) pages;
     uint64_t page_size;
 
+    struct as_batch batch;
     struct as_place place;
     AS_VEC(uint64_t) fast; // for a forecast: the members of fastbins, by address once all are listed
     uint64_t merged_top;   // for a forecast: where the top would begin once they are merged; 0: where it does
@@ -79,7 +91,7 @@ struct as_pass {
 // memory.c
 // Takes the lock and reads the arena. False: the lock was not to be had (fault is NULL), or what was read makes no sense.
 bool as_slice_begin(struct as_pass *p, struct as_error *err);
-// Gives the lock back; stays away for a while where others wait for it.
+// Gives back what is still to be, then the lock; stays away for a while where others wait for it.
 void as_slice_end(struct as_pass *p);
 // Has the lock been held for long enough? Asks the clock once in a while only; `now`: this time.
 bool as_slice_over(struct as_pass *p, bool now);
@@ -104,8 +116,11 @@ static inline void as_set_word(uint64_t address, uint64_t value)
 bool as_pages_read(struct as_pass *p, struct as_error *err);
 // Makes all of them left to be given back again.
 void as_pages_rearm(struct as_pass *p);
-// Gives back the whole pages in [from, to) that are left, from the end downwards, or only marks them with `mark` (a forecast).
+// Has the whole pages in [from, to) that are left given back, from the end downwards, or only marks them with `mark` (a forecast):
+// at once or with the next batch, before the lock is opened at the latest. Until then nothing in them may be used.
 enum as_progress as_pages_release(struct as_pass *p, uint64_t from, uint64_t to, uint8_t mark);
+// Gives back what the batch holds. To be called with the lock held.
+void as_pages_flush(struct as_pass *p);
 // How many bytes have all of `set` and none of `clear`.
 uint64_t as_pages_count(const struct as_pass *p, uint8_t set, uint8_t clear);
 // How many bytes that were in memory (or in swap) when the pass began, and are of those with `set`, are neither now.
