@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+# frozen_string_literal: true
+
+# Builds the extension together with the inspector's own C sources: the gem needs no arenascope on the machine. Where there is
+# no glibc, or no Ruby that takes C extensions as MRI does, nothing is built and lib/arenascope/unsupported.rb serves.
+
+require "mkmf"
+
+# In the gem a copy stands here; in arenascope's repository the sources themselves serve.
+INSPECTOR = [File.join(__dir__, "inspector"), File.expand_path("../../../inspector", __dir__)].find { |dir| Dir.exist?(dir) }
+
+# What of the inspector runs inside a process. Not DWARF (libdw) and no pictures (libpng).
+PARTS = %w[base target libc heap ruby ledger snapshot dump trim agent].freeze
+LEFT_OUT = %w[libc/dwarf.c].freeze
+
+def supported?
+  RUBY_ENGINE == "ruby" && INSPECTOR &&
+    checking_for("glibc on a processor that arenascope knows") do
+      try_compile(<<~C)
+        #include <stdlib.h>
+        #if !defined(__GLIBC__) || defined(__UCLIBC__) || !(defined(__x86_64__) || defined(__aarch64__))
+        #error
+        #endif
+        int main(void) { return 0; }
+      C
+    end
+end
+
+# mkmf names an object after its file's last part; the inspector has some names twice, so its objects are named after both.
+def inspector_objects
+  sources = PARTS.flat_map { |part| Dir.children(File.join(INSPECTOR, part)).sort.map { |file| "#{part}/#{file}" } }
+  (sources.grep(/\.c\z/) - LEFT_OUT).to_h { |source| [source.tr("/", "_").sub(/c\z/, "o"), source] }
+end
+
+unless supported?
+  File.write("Makefile", dummy_makefile($srcdir).join)
+  exit
+end
+
+objects = inspector_objects
+version = File.read(File.join(__dir__, "../../lib/arenascope/version.rb"))[/"(.*)"/, 1]
+$defs << "-D_GNU_SOURCE"
+$warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
+$CFLAGS << " -std=gnu11 -fvisibility=hidden -ffunction-sections -fdata-sections"
+$CFLAGS << " -Werror" if ENV["ARENASCOPE_WERROR"]
+$INCFLAGS << " -I#{INSPECTOR}/include"
+# Only Init is to be seen: an arenascope preloaded into the process keeps its own functions, and so do we.
+$DLDFLAGS << " -Wl,--version-script=#{__dir__}/exports.map -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-z,nodelete"
+have_func("mallinfo2", "malloc.h") # glibc 2.33
+have_func("rb_postponed_job_preregister", "ruby/debug.h") # Ruby 3.3
+have_func("rb_ext_ractor_safe", "ruby.h") # Ruby 3.0
+
+$srcs = Dir[File.join(__dir__, "*.c")].sort
+$objs = $srcs.map { |source| "#{File.basename(source, ".c")}.o" } + objects.keys
+
+create_makefile("arenascope/arenascope")
+
+# compat.h reads what Meson makes elsewhere; the version comes by the command line, and neither library is used here.
+File.write("config.h", "#pragma once\n")
+
+# The inspector sees none of Ruby's headers, nor the settings made for them.
+File.open("Makefile", "a") do |makefile|
+  objects.each do |object, source|
+    makefile.write(<<~MAKE)
+
+      #{object}: #{INSPECTOR}/#{source}
+      \t$(ECHO) compiling #{source}
+      \t$(Q) $(CC) -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections \\
+      \t\t-DAS_VERSION='"#{version}"' -I. -I#{INSPECTOR} -I#{INSPECTOR}/include -include agent/compat.h \\
+      \t\t-MMD -MP -c -o $@ $<
+    MAKE
+  end
+  makefile.write("\n-include $(wildcard *.d)\n")
+end

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// What the extension's files share. They are Ruby's side of arenascope.h: they check arguments, let go of the GVL, and make
+// values of what comes back. Everything else is the inspector's.
+#pragma once
+
+#include "arenascope.h"
+
+#include <ruby.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+extern VALUE as_native; // Arenascope::Native
+
+void as_init_look(void);
+void as_init_give_back(void);
+void as_init_after_gc(void);
+
+// Raises Arenascope::Error with arenascope_error() and the code, unless that is ARENASCOPE_OK.
+void as_check(int code);
+
+uint64_t as_monotonic_ns(void);
+
+// Anonymous resident memory of the process in bytes, as /proc/self/statm has it; 0 if that cannot be read. The kernel counts
+// it in batches for each processor, so it may be some hundred KiB off.
+uint64_t as_anonymous_bytes(void);
+
+struct as_plain_trim {
+    uint64_t before, after; // as_anonymous_bytes()
+    uint64_t started_ns, ended_ns;
+};
+// malloc_trim(0), measured. Needs no GVL, allocates nothing.
+void as_plain_trim(struct as_plain_trim *trim);

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+# frozen_string_literal: true
+
+require_relative "arenascope/version"
+require_relative "arenascope/values"
+
+# Where did this process's memory go, and what will bring it back?
+#
+# Everything here works on the process itself, on glibc's malloc. Elsewhere (musl, macOS, jemalloc, JRuby) `supported?` is
+# false: trims then do nothing, and what would have to look raises Arenascope::UnsupportedError.
+module Arenascope
+  # What went wrong: what was tried, what was found, what to do. `code` is arenadump's exit code for it.
+  class Error < StandardError
+    attr_reader :code
+
+    def initialize(message, code = nil)
+      super(message)
+      @code = code
+    end
+  end
+
+  # There is no glibc's malloc here to look at.
+  class UnsupportedError < Error; end
+
+  class << self
+    # Whether malloc is glibc's, and this extension was built for it.
+    def supported?
+      Native.own_malloc?
+    end
+
+    # The ledger of the process: what holds every resident byte, and what a trim would give back. All in bytes.
+    def summary
+      supported!
+      found = Native.summary
+      Summary.new(**found.slice(*Summary.members), forecast: Forecast.new(**found.slice(*Forecast.members))).freeze
+    end
+
+    # What `trim` would give back now, and what a deep trim would.
+    def forecast
+      summary.forecast
+    end
+
+    # Writes a dump of the heap's layout, never of its contents, for `arenascope report` and `arenadump`. With `chunks` every
+    # block of memory is in it, and not only every page.
+    def dump(path, chunks: false)
+      supported!
+      Native.dump(path.respond_to?(:to_path) ? path.to_path : path, chunks)
+      path
+    end
+
+    # Gives free memory back to the kernel, without the GVL. Returns how many bytes came back, by the kernel's page tables.
+    #
+    # deep::      also what malloc_trim never returns, such as the tops of thread arenas.
+    # max_pause:: seconds for which an arena is locked at a time, at most; unless given, as long as it takes, as malloc_trim does.
+    def trim(deep: false, max_pause: nil)
+      nanoseconds = max_pause ? Integer(Float(max_pause) * 1_000_000_000) : 0
+      raise ArgumentError, "max_pause must be positive" if max_pause && !nanoseconds.positive?
+
+      supported? ? Native.trim(deep, nanoseconds) : 0
+    end
+
+    private
+
+    def supported!
+      raise UnsupportedError, "malloc is not glibc's here, so there is nothing to look at" unless supported?
+    end
+  end
+
+  begin
+    require "arenascope/arenascope"
+  rescue LoadError # a platform for which nothing was built (ext/arenascope/extconf.rb)
+    require_relative "arenascope/unsupported"
+  end
+  private_constant :Native
+end
+
+require_relative "arenascope/after_gc"
+require_relative "arenascope/on_signal"

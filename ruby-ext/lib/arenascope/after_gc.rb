@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+# frozen_string_literal: true
+
+module Arenascope
+  # Trims after full GCs: the switch, and the thread that looks whether there was one. What is decided, and how, is in
+  # ext/arenascope/after_gc.c.
+  module AfterGC
+    WAYS = { thread: 1, gc: 2, job: 3 }.freeze
+    OFF = 0
+
+    @interval = nil
+    @thread = nil
+
+    class << self
+      def start(min_interval, min_releasable, way)
+        number = WAYS.fetch(way) { raise ArgumentError, "in: must be one of #{WAYS.keys.inspect}, not #{way.inspect}" }
+        nanoseconds = Integer(Float(min_interval) * 1_000_000_000)
+        bytes = Integer(min_releasable)
+        raise ArgumentError, "min_interval and min_releasable must not be negative" if nanoseconds.negative? || bytes.negative?
+
+        stop
+        ForkHook.install
+        Native.start(number, nanoseconds, bytes)
+        return unless way == :thread
+
+        @interval = [min_interval.to_f, 0.01].max
+        start_thread
+      end
+
+      def stop
+        @interval = nil
+        @thread&.kill
+        @thread = nil
+        Native.start(OFF, 0, 0)
+      end
+
+      # In a child of fork() only the thread that forked lives.
+      def after_fork
+        start_thread if @interval && !@thread&.alive?
+      end
+
+      private
+
+      def start_thread
+        @thread = Thread.new(@interval) do |interval|
+          loop do
+            sleep(interval)
+            Native.poll
+          end
+        end
+        @thread.name = "arenascope"
+      end
+    end
+
+    # Tells AfterGC of forks: Process._fork is what all of them go through from Ruby 3.1 on (but Process.daemon).
+    module ForkHook
+      module Fork31
+        def _fork
+          super.tap { |pid| AfterGC.after_fork if pid.zero? }
+        end
+      end
+
+      module Fork
+        def fork
+          if block_given?
+            super do
+              AfterGC.after_fork
+              yield
+            end
+          else
+            super.tap { |pid| AfterGC.after_fork unless pid }
+          end
+        end
+      end
+
+      module Daemon
+        def daemon(*)
+          super.tap { AfterGC.after_fork }
+        end
+      end
+
+      def self.install
+        return if @installed
+
+        @installed = true
+        Process.singleton_class.prepend(Daemon)
+        if Process.respond_to?(:_fork)
+          Process.singleton_class.prepend(Fork31)
+        else
+          [Process.singleton_class, Kernel.singleton_class].each { |target| target.prepend(Fork) }
+          # What `fork` alone calls, which is private. Before Ruby 3.0 a Kernel prepended to later does not reach Object.
+          own = Fork.dup
+          own.send(:private, :fork)
+          [Kernel, Object].each { |target| target.prepend(own) }
+        end
+      end
+    end
+    private_constant :ForkHook
+  end
+  private_constant :AfterGC
+
+  class << self
+    # From now on trims after each full GC has been swept, if there is something to gain; false if it cannot.
+    #
+    # min_interval::   seconds from the end of one trim to the next, at least. It grows by itself, up to 16 times, while what a
+    #                  trim gives back is soon taken again.
+    # min_releasable:: bytes that must seem to be free and resident, at least. Estimated, and for that malloc's lists of what is
+    #                  free are read; 0: no estimate is made.
+    # in::             :thread (the default): a thread looks for full GCs, and trims without the GVL: no request waits for it.
+    #                  :gc: at the end of the sweep itself, while all Ruby threads wait. :job: soon after it, without the GVL, in
+    #                  whichever thread comes to a safe point first. Up to Ruby 3.2 the last two make all allocations slower.
+    def trim_after_gc!(min_interval: 0.25, min_releasable: 16 * 1024 * 1024, in: :thread)
+      way = binding.local_variable_get(:in) # a keyword as a name
+      return false unless supported?
+
+      AfterGC.start(min_interval, min_releasable, way)
+      true
+    end
+
+    # No more trims after GCs.
+    def stop_trimming!
+      AfterGC.stop if supported?
+      nil
+    end
+
+    def trim_stats
+      count, bytes, time, longest, declined = Native.trim_stats
+      TrimStats.new(count: count, bytes: bytes, time: time / 1e9, longest: longest / 1e9, declined: declined)
+    end
+  end
+end

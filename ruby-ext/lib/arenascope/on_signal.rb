@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+# frozen_string_literal: true
+
+module Arenascope
+  # What a signal's disposition is called if nobody has asked for the signal.
+  UNTAKEN = [nil, "DEFAULT", "SYSTEM_DEFAULT"].freeze
+  private_constant :UNTAKEN
+
+  class << self
+    # Has a dump written whenever the signal arrives; the file's name is returned by the block (which may be called often), or
+    # else is arenascope.PROGRAM.PID.COUNT.dump in the directory that is current now. Raises Error if the application has taken
+    # the signal for itself, as Puma has USR2: choose another.
+    def dump_on_signal(signal, chunks: false, &name)
+      supported!
+      count = 0
+      program = File.basename($PROGRAM_NAME)[/\A[\w.-]+/]
+      directory = Dir.pwd
+      name ||= -> { File.join(directory, "arenascope.#{program}.#{Process.pid}.#{count += 1}.dump") }
+      # A handler may not take a Mutex, so it does not do the work.
+      handler = proc { Thread.new { warn_if_it_fails { dump(name.call, chunks: chunks) } } }
+      before = trap(signal, &handler)
+      return if UNTAKEN.include?(before)
+
+      trap(signal, before)
+      raise Error.new("the application has a handler for #{signal} already; choose another signal", 4)
+    end
+
+    private
+
+    def warn_if_it_fails
+      yield
+    rescue Error => e
+      warn("arenascope: #{e.message}")
+    end
+  end
+end

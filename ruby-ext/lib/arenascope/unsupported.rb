@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+# frozen_string_literal: true
+
+module Arenascope
+  # Stands in for the C extension where it was not built. Nothing that looks is reached: Arenascope.supported? is false.
+  module Native
+    class << self
+      def own_malloc?
+        false
+      end
+
+      def trim_stats
+        [0, 0, 0, 0, 0]
+      end
+    end
+  end
+end

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+# frozen_string_literal: true
+
+module Arenascope
+  # What would come back now, in bytes: by malloc_trim, and by a deep trim (which gives back that as well).
+  Forecast = Struct.new(:malloc_trim, :deep_trim, keyword_init: true) do
+    def initialize(...)
+      super
+      freeze
+    end
+  end
+
+  # The rows of the ledger, which add up to rss, and what is beside them. In bytes; what could not be told apart is nil in its own
+  # row and counted in `unknown`. `exact` is false if threads of the process ran meanwhile, as they do. arenascope's
+  # docs/ledger.md defines each row.
+  Summary = Struct.new(
+    :rss, :swap,
+    :in_use, :tcache, :fastbin, :stranded, :releasable, :withheld, :metadata, :mmapped_in_use, :mmapped_slack,
+    :other_file, :other_anon, :other_shmem, :stacks, :unknown,
+    :returned, :untouched, :swapped_in_use, :swapped_free,
+    :arenas, :heaps, :threads, :torn_chunks, :longest_hold, :exact, :forecast,
+    keyword_init: true
+  ) do
+    def initialize(...)
+      super
+      freeze
+    end
+  end
+
+  # What the trims after full GCs did so far: how many, what they gave back by the kernel's count, how long they took together and
+  # the longest of them (seconds), and how many were not made because little would have come back.
+  TrimStats = Struct.new(:count, :bytes, :time, :longest, :declined, keyword_init: true) do
+    def initialize(...)
+      super
+      freeze
+    end
+  end
+end

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+# frozen_string_literal: true
+
+require_relative "test_helper"
+
+class AfterGCTest < Minitest::Test
+  include InAnotherProcess
+
+  WAYS = %i[thread gc job].freeze
+
+  # Waits until a trim was made, for the thread does it when it does.
+  TRIMMED = <<~RUBY
+    def trimmed?(count = 1)
+      200.times { Arenascope.trim_stats.count >= count ? (return true) : sleep(0.01) }
+      false
+    end
+  RUBY
+
+  WAYS.each do |way|
+    define_method("test_a_full_gc_is_followed_by_a_trim_#{way}") do
+      assert_equal "true true true", run_ruby(<<~RUBY).strip
+        #{LEAVE_FREE}
+        #{TRIMMED}
+        Arenascope.trim_after_gc!(min_interval: 0.05, in: #{way.inspect})
+        live = leave_free
+        before = resident
+        GC.start
+        trimmed = trimmed?
+        stats = Arenascope.trim_stats
+        fine = stats.time >= stats.longest && stats.longest.positive? && stats.bytes > 25_000_000
+        puts [trimmed, fine, live && before - resident > 25_000_000].join(" ")
+      RUBY
+    end
+
+    define_method("test_a_gc_that_ruby_starts_itself_is_followed_by_a_trim_#{way}") do
+      assert_equal "true", run_ruby(<<~RUBY).strip
+        #{LEAVE_FREE}
+        Arenascope.trim_after_gc!(min_interval: 0.01, in: #{way.inspect})
+        live = leave_free
+        deadline = Time.now + 20
+        kept = Array.new(50)
+        until Arenascope.trim_stats.bytes > 25_000_000 || Time.now > deadline
+          1_000.times { |i| kept[i % kept.size] = "y" * 4_000 }
+        end
+        puts live && Arenascope.trim_stats.bytes > 25_000_000
+      RUBY
+    end
+
+    define_method("test_a_minor_gc_is_not_#{way}") do
+      assert_equal "0", run_ruby(<<~RUBY).strip
+        GC.start
+        Arenascope.trim_after_gc!(min_interval: 0, min_releasable: 0, in: #{way.inspect})
+        majors = GC.stat(:major_gc_count)
+        5.times { GC.start(full_mark: false) }
+        sleep 0.1
+        puts [Arenascope.trim_stats.count - (GC.stat(:major_gc_count) - majors), 0].max
+      RUBY
+    end
+
+    define_method("test_not_more_often_than_asked_#{way}") do
+      assert_equal "true", run_ruby(<<~RUBY).strip
+        #{TRIMMED}
+        Arenascope.trim_after_gc!(min_interval: 0.1, min_releasable: 0, in: #{way.inspect})
+        started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        60.times { GC.start; sleep 0.01 }
+        periods = (Process.clock_gettime(Process::CLOCK_MONOTONIC) - started) / 0.1
+        puts Arenascope.trim_stats.count.between?(1, periods + 1)
+      RUBY
+    end
+
+    define_method("test_not_for_little_#{way}") do
+      assert_equal "0 true", run_ruby(<<~RUBY).strip
+        Arenascope.trim_after_gc!(min_interval: 0.01, min_releasable: 1 << 40, in: #{way.inspect})
+        strings = Array.new(1_000) { "x" * 10_000 }
+        strings = nil
+        GC.start
+        sleep 0.2
+        puts [Arenascope.trim_stats.count, Arenascope.trim_stats.declined.positive?].join(" ")
+      RUBY
+    end
+
+    define_method("test_goes_on_in_a_forked_child_#{way}") do
+      assert_equal "true true true", run_ruby(<<~RUBY).strip
+        #{LEAVE_FREE}
+        #{TRIMMED}
+        Arenascope.trim_after_gc!(min_interval: 0.02, in: #{way.inspect})
+        child = lambda do
+          live = leave_free
+          GC.start
+          exit!(trimmed? && live ? 0 : 1)
+        end
+        forked = [fork { child.call }, Process.fork { child.call }, fork || child.call]
+        puts forked.map { |pid| Process.wait(pid) && $?.success? }.join(" ")
+      RUBY
+    end
+
+    define_method("test_with_compaction_fibers_threads_and_ends_#{way}") do
+      assert_equal "done", run_ruby(<<~RUBY).strip
+        #{TRIMMED}
+        Arenascope.trim_after_gc!(min_interval: 0, min_releasable: 0, in: #{way.inspect})
+        threads = Array.new(4) { Thread.new { 300.times { "x" * rand(100_000) } } }
+        fibers = Array.new(20) { Fiber.new { 10.times { Array.new(100) { "y" * 500 }; Fiber.yield } } }
+        10.times { fibers.each(&:resume); GC.start }
+        GC.compact if GC.respond_to?(:compact)
+        threads.each(&:join)
+        GC.start # the sweep after a compaction waits for allocations
+        raise "no trim" unless trimmed?
+        Arenascope.stop_trimming!
+        count = Arenascope.trim_stats.count
+        GC.start
+        sleep 0.05
+        raise "a trim after the end" unless Arenascope.trim_stats.count == count
+        puts :done
+      RUBY
+    end
+  end
+
+  # Everything that a trim gives back is wanted again at once, so there must come to be 16 intervals between two trims.
+  def test_put_off_longer_while_what_comes_back_is_taken_again
+    first, last = run_ruby(<<~RUBY).split.map(&:to_f)
+      Arenascope.trim_after_gc!(min_interval: 0.01, min_releasable: 0, in: :gc)
+      times = []
+      while times.size < 7
+        before = Arenascope.trim_stats.count
+        strings = Array.new(2_000) { |i| "x" * (i.even? ? 10_000 : 40) }
+        live = strings.each_slice(2).map(&:last)
+        strings = nil
+        GC.start
+        times << Process.clock_gettime(Process::CLOCK_MONOTONIC) if live && Arenascope.trim_stats.count > before
+      end
+      puts times[1] - times[0], times[-1] - times[-2]
+    RUBY
+    assert_operator last, :>=, 0.16
+    assert_operator first, :<, last
+  end
+
+  def test_autotrim_starts_by_being_required
+    assert_equal "1", run_ruby("require 'arenascope/autotrim'; puts Thread.list.count { |t| t.name == 'arenascope' }").strip
+  end
+
+  def test_arguments
+    assert_raises(ArgumentError) { Arenascope.trim_after_gc!(in: :dreams) }
+    assert_raises(ArgumentError) { Arenascope.trim_after_gc!(min_interval: -1) }
+    assert_raises(ArgumentError) { Arenascope.trim_after_gc!(min_releasable: -1) }
+    assert_equal 0, Arenascope.trim_stats.count
+  end
+end

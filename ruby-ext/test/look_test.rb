@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+# frozen_string_literal: true
+
+require_relative "test_helper"
+require "tmpdir"
+
+class LookTest < Minitest::Test
+  include InAnotherProcess
+
+  # In a process whose only thread is the one that looks.
+  def test_rows_add_up_to_what_is_resident
+    rss, rows, *rest = run_ruby(<<~RUBY).split
+      rows = %i[in_use tcache fastbin stranded releasable withheld metadata mmapped_in_use mmapped_slack
+                other_file other_anon other_shmem stacks unknown]
+      summary = Arenascope.summary
+      puts summary.rss, rows.sum { |row| summary[row] || 0 } # what is not known apart is in `unknown`
+      puts summary.in_use > 1_000_000, summary.frozen?
+    RUBY
+    assert_equal %w[true true], rest
+    # The look is the process's own work and takes memory itself, so it is not exact.
+    assert_in_delta rss.to_i, rows.to_i, 2_000_000
+  end
+
+  def test_live_strings_are_in_use_and_free_ones_are_releasable
+    GC.start
+    Arenascope.trim
+    before = Arenascope.summary
+    pins = []
+    strings = Array.new(2_000) { ("x" * 10_000).tap { pins << ("p" * 40) } }
+    during = Arenascope.summary
+    assert_in_delta 20, (during.in_use - before.in_use) / 1e6, 2
+    strings.clear
+    GC.start
+    after = Arenascope.forecast
+    assert_operator after.malloc_trim, :>, 10_000_000
+    assert_operator after.deep_trim, :>=, after.malloc_trim
+  end
+
+  def test_dump
+    Dir.mktmpdir do |dir|
+      path = File.join(dir, "today.dump")
+      assert_equal path, Arenascope.dump(path)
+      assert_equal 0o600, File.stat(path).mode & 0o777
+      pages = File.size(path)
+      Arenascope.dump(path, chunks: true)
+      assert_operator File.size(path), :>, pages
+    end
+  end
+
+  def test_a_dump_that_cannot_be_written
+    error = assert_raises(Arenascope::Error) { Arenascope.dump("/nonexistent/today.dump") }
+    assert_equal 8, error.code
+    assert_match(%r{/nonexistent/}, error.message)
+    assert_raises(ArgumentError) { Arenascope.dump("a\0b") }
+    assert_raises(TypeError) { Arenascope.dump(nil) }
+  end
+
+  def test_many_threads_at_once
+    stop = false
+    busy = Array.new(2) { Thread.new { "x" * rand(50_000) until stop } }
+    Array.new(4) { Thread.new { 2.times { assert_operator Arenascope.summary.rss, :>, 0 } } }.each(&:join)
+  ensure
+    stop = true
+    busy.each(&:join)
+  end
+end

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT
+# frozen_string_literal: true
+
+require "minitest/autorun"
+require "open3"
+require "rbconfig"
+require "arenascope"
+
+module InAnotherProcess
+  LIB = File.expand_path("../lib", __dir__)
+
+  # What a Ruby prints that runs `code` with the gem loaded; nothing may appear on its standard error.
+  def run_ruby(code, env: {}, lib: LIB)
+    command = [RbConfig.ruby, "-w", "-I#{lib}", "-e", "require 'arenascope'\n#{code}"]
+    out, err, status = Open3.capture3({ "RUBYOPT" => nil }.merge(env), *command)
+    assert status.success?, "#{status}: #{out}#{err}"
+    assert_empty err
+    out
+  end
+
+  # As code for run_ruby: leaves some 60 MB free, scattered between live strings, and returns those.
+  LEAVE_FREE = <<~'RUBY'
+    def leave_free
+      strings = Array.new(12_000) { |i| "x" * (i.even? ? 10_000 : 40) }
+      live = strings.each_slice(2).map(&:last)
+      strings = nil
+      live
+    end
+    def resident
+      File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i * 1024
+    end
+  RUBY
+end

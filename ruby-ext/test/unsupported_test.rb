@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+# frozen_string_literal: true
+
+require_relative "test_helper"
+require "tmpdir"
+
+class UnsupportedTest < Minitest::Test
+  include InAnotherProcess
+
+  NOTHING_HAPPENS = <<~RUBY
+    raise if Arenascope.supported?
+    raise unless Arenascope.trim.zero?
+    raise if Arenascope.trim_after_gc!
+    raise unless Arenascope.stop_trimming!.nil?
+    raise unless Arenascope.trim_stats.to_a.sum.zero?
+    [-> { Arenascope.dump_on_signal("USR2") }, -> { Arenascope.summary }, -> { Arenascope.forecast }, -> { Arenascope.dump("x") }].each do |look|
+      look.call
+      raise "it looked"
+    rescue Arenascope::UnsupportedError => e
+      raise unless e.message.include?("glibc")
+    end
+    puts :fine
+  RUBY
+
+  def test_where_it_was_not_built
+    Dir.mktmpdir do |dir|
+      Dir.children(LIB).each { |name| FileUtils.cp_r(File.join(LIB, name), dir) }
+      FileUtils.rm(File.join(dir, "arenascope/arenascope.so"))
+      assert_equal "fine", run_ruby("require 'arenascope/autotrim'\n#{NOTHING_HAPPENS}", lib: dir).strip
+    end
+  end
+
+  def test_with_another_malloc
+    jemalloc = Dir["/usr/lib/*/libjemalloc.so.2"].first
+    skip "libjemalloc2 is not installed" unless jemalloc
+    assert_equal "fine", run_ruby(NOTHING_HAPPENS, env: { "LD_PRELOAD" => jemalloc }).strip
+  end
+
+  def test_supported_here
+    assert_predicate Arenascope, :supported?
+  end
+end
