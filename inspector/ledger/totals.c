@@ -42,7 +42,7 @@ static void forget_rows(struct as_ledger *l)
     uint64_t *rows[] = {&l->in_use,    &l->tcache,           &l->fastbin,        &l->stranded,      &l->releasable,
                         &l->withheld,  &l->metadata,         &l->mmapped_in_use, &l->mmapped_slack, &l->unknown,
                         &l->returned,  &l->untouched,        &l->swapped_in_use, &l->swapped_free,  &l->malloc_trim,
-                        &l->deep_trim, &l->malloc_trim_swap, &l->deep_trim_swap, &l->hugetlb};
+                        &l->deep_trim, &l->malloc_trim_swap, &l->deep_trim_swap, &l->hugetlb,       &l->ruby_pages};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         *rows[i] = AS_UNKNOWN;
 }
