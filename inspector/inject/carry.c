@@ -122,6 +122,9 @@ static bool find_thread(struct carrier *c, struct as_error *err)
     for (unsigned round = 0; as_now_ns() < deadline; ++round) {
         if (!as_process_alive(p))
             return as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program", p->base.pid);
+        // What is not mapped as far as we know is not read: stacks and code may be new since.
+        if (round > 0 && !as_process_refresh_maps(p, false, err))
+            return false;
         bool busy = as_plan_loader_is_busy(c->cargo->plan, &p->base, o.loader, sizeof o.loader);
         if (!busy &&
             round_through(c, round > 0, as_now_ns() - began > c->cargo->patience_ns / PATIENT, deadline, &o, err)) {
@@ -244,7 +247,8 @@ static bool load_from(struct carrier *c, int fd, uint64_t *wake, struct as_error
     snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
     return fill(c, fd, err) && put_text(c, path, err) &&
            invoke(c, "dlopen", c->cargo->plan->dlopen, c->stack, c->cargo->plan->dlopen_flags, &handle, err) &&
-           (handle != 0 || dlopen_failed(c, err)) && find_wake(c, handle, wake, err);
+           as_process_refresh_maps(c->p, false, err) && (handle != 0 || dlopen_failed(c, err)) &&
+           find_wake(c, handle, wake, err);
 }
 
 static bool load(struct carrier *c, uint64_t *wake, struct as_error *err)

@@ -124,7 +124,9 @@ static bool is_safe(struct as_target *t, const struct as_plan *plan, struct plac
         uint64_t words[FAR_WORDS];
         size_t count = t->ops->read(t, at.sp, words, sizeof words) / sizeof *words;
         if (is_place_safe(t, plan, &at, reason, sizeof reason)) {
-            if (!lenient && is_called_by(t, &plan->callers, words, count))
+            if (count == 0)
+                snprintf(reason, sizeof reason, "its stack cannot be read");
+            else if (!lenient && is_called_by(t, &plan->callers, words, count))
                 snprintf(reason, sizeof reason, "fork or exit has called what it runs");
             else if (plan->hooked && !at.waiting && is_called_by(t, &plan->malloc, words, count))
                 snprintf(reason, sizeof reason, "malloc has called what it runs");
