@@ -122,8 +122,9 @@ def build(tree: Path, jobs: int = 2) -> Path:
             "applied, but not built: no configure, so this is a repository's tree, no release's"
         )
     directory = tree / "build"
-    directory.mkdir(exist_ok=True)
     if not (directory / "built").exists():
+        shutil.rmtree(directory, ignore_errors=True)  # of a build that was interrupted
+        directory.mkdir()
         (directory / "make.log").write_text(
             run(["../configure", *CONFIGURE], directory) + run(["make", f"-j{jobs}", "V=1"], directory)
         )
