@@ -223,6 +223,18 @@ static bool find_malloc(struct as_target *t, uint32_t allowed_sources, struct as
            as_malloc_find(t, allowed_sources, m, err);
 }
 
+static bool copy_malloc(const struct as_malloc *from, struct as_malloc *to, struct as_error *err)
+{
+    *to = *from;
+    to->libcs = (as_libc_vec){0};
+    if (!as_vec_reserve(&to->libcs, from->libcs.count, err))
+        return false;
+    to->libcs.count = from->libcs.count;
+    for (size_t i = 0; i < from->libcs.count; i++)
+        to->libcs.items[i] = from->libcs.items[i];
+    return true;
+}
+
 // Of a page that was just brought back from swap the kernel keeps the processor's own note for a while, and does not move it
 // out again at another processor's word. So where there is swap, one processor does both. False: nothing to undo.
 static bool pin(const struct as_target *t, cpu_set_t *before)
@@ -280,7 +292,7 @@ static bool take(struct as_target *t, const struct as_snapshot_options *options,
 {
     *out = (struct as_snapshot){.chunk_fd = options->chunk_fd};
     struct as_malloc m = {0};
-    if (!find_malloc(t, options->allowed_sources, &m, err))
+    if (options->malloc ? !copy_malloc(options->malloc, &m, err) : !find_malloc(t, options->allowed_sources, &m, err))
         return false;
     struct as_chunk_writer *chunks = NULL;
     if (options->chunk_fd >= 0) {
