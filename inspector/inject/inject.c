@@ -53,7 +53,7 @@ static bool read_library(struct as_cargo *cargo, const char *path, struct as_err
     cargo->size = (size_t)st.st_size;
     for (size_t done = 0; done < cargo->size;) {
         ssize_t got = pread(fd, bytes + done, cargo->size - done, (off_t)done);
-        if (got <= 0 && errno != EINTR)
+        if (got == 0 || (got < 0 && errno != EINTR))
             return as_fail(err, AS_BAD_INPUT, "'%s' could not be read wholly", path);
         done += got > 0 ? (size_t)got : 0;
     }
