@@ -414,6 +414,22 @@ def test_gdb(agent: Path, arenadump: harness.Arenadump) -> None:
         process.wait()
 
 
+def test_a_debugger_may_attach_later(agent: Path, arenadump: harness.Arenadump) -> None:
+    """It opens what is loaded by the name under which that was loaded, as a file of its own: never one of its pipes."""
+    if not shutil.which("gdb"):
+        pytest.skip("gdb is not installed")
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        try:
+            assert inject(arenadump, process.pid)["how"] == "loaded"
+            command = ["gdb", "-p", str(process.pid), "-batch", "-x", str(SCRIPT)]
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+            )
+            assert f"the agent is in process {process.pid} already" in done.stdout, done.stdout + done.stderr
+        finally:
+            process.kill()
+
+
 @pytest.mark.slow
 def test_a_short_soak(arenadump: harness.Arenadump) -> None:
     counts = soak_inject.soak_for(20, list(debian.SUITES), arenadump, seed=int(time.time()))

@@ -251,20 +251,44 @@ static bool load_from(struct carrier *c, int fd, uint64_t *wake, struct as_error
            find_wake(c, handle, wake, err);
 }
 
+static bool close_there(struct carrier *c, int64_t fd, struct as_error *err)
+{
+    const uint64_t close[6] = {(uint64_t)fd};
+    int64_t result;
+    return ask_kernel(c, "close", SYS_close, close, &result, err);
+}
+
+// The name by which the library is loaded stays in the loader's list, and a debugger that attaches later opens it: as a file
+// of its own, by that number. With a small number that may be a pipe, at which gdb waits for ever; it has no such large one.
+static bool move_up(struct carrier *c, int64_t *fd, struct as_error *err)
+{
+    static const uint64_t at_least[] = {1000, 240, 60}; // RLIMIT_NOFILE may be low
+    for (size_t i = 0; i < sizeof at_least / sizeof at_least[0]; ++i) {
+        const uint64_t duplicate[6] = {(uint64_t)*fd, F_DUPFD_CLOEXEC, at_least[i]};
+        int64_t moved;
+        if (!as_remote_call(&c->remote, SYS_fcntl, duplicate, &moved, err))
+            return false;
+        if (moved < 0)
+            continue;
+        int64_t old = *fd;
+        *fd = moved;
+        return close_there(c, old, err);
+    }
+    return true;
+}
+
 static bool load(struct carrier *c, uint64_t *wake, struct as_error *err)
 {
     const uint64_t create[6] = {c->stack, MFD_CLOEXEC};
     int64_t fd;
     if (!put_text(c, AS_AGENT_MEMFD, err) || !ask_kernel(c, "memfd_create", SYS_memfd_create, create, &fd, err))
         return false;
-    bool ok = load_from(c, (int)fd, wake, err);
+    bool ok = move_up(c, &fd, err) && load_from(c, (int)fd, wake, err);
     if (!ok && err->code == AS_TARGET_GONE)
         return false;
     // What is mapped stays.
-    const uint64_t close[6] = {(uint64_t)fd};
     struct as_error late;
-    int64_t result;
-    return ask_kernel(c, "close", SYS_close, close, &result, ok ? err : &late) && ok;
+    return close_there(c, fd, ok ? err : &late) && ok;
 }
 
 // With a stack to do it on.

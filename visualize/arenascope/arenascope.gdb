@@ -29,7 +29,9 @@ import gdb
 
 MEMFD = "arenascope-agent"
 WAKE = "arenascope_wake"
-SYS_MEMFD_CREATE = 319  # x86-64
+AGENT_THREAD = "arenascope"
+SYS_MEMFD_CREATE, SYS_FCNTL = 319, 72  # x86-64
+F_DUPFD_CLOEXEC = 1030
 RTLD_NOW = 2
 INTERNAL_DLOPEN = 0x80000000  # what __libc_dlopen_mode of glibc before 2.34 wants
 PATIENCE = 20  # seconds
@@ -127,6 +129,14 @@ def load(library):
         fail("memfd_create failed in the process")
     with open(library, "rb") as source, open(f"/proc/{pid}/fd/{fd}", "wb") as copy:
         shutil.copyfileobj(source, copy)
+    # The name stays in the loader's list, and the next debugger opens it: the number must not be one that the process, or that
+    # debugger, has another file under by then (a pipe, at which it would wait for ever).
+    for least in (1000, 240, 60):
+        moved = call(f"((long(*)(long,...))syscall)({SYS_FCNTL}, {fd}, {F_DUPFD_CLOEXEC}, {least})")
+        if moved >= 0:
+            call(f"((int(*)(int))close)({fd})")
+            fd = moved
+            break
     try:
         call("(long)&dlopen")
         loader, flags = "dlopen", RTLD_NOW
@@ -143,7 +153,20 @@ def load(library):
     return fd
 
 
+def is_awake(pid):
+    """Does the agent run there already? gdb has no symbols of one that came in by a memfd."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/comm") as name:
+            if name.read() == AGENT_THREAD + "\n":
+                return True
+    return False
+
+
 def inject():
+    pid = gdb.selected_inferior().pid
+    if is_awake(pid):
+        gdb.write(f"arenascope.gdb: the agent is in process {pid} already\n")
+        return
     library = find_library()
     await_thread()
     errno = call("(long)((int*(*)(void))__errno_location)()")
@@ -159,7 +182,7 @@ def inject():
     gdb.selected_inferior().write_memory(errno, kept)
     if result:
         fail(f"the agent could not start its thread: {os.strerror(result)}")
-    gdb.write(f"arenascope.gdb: the agent is in process {gdb.selected_inferior().pid}\n")
+    gdb.write(f"arenascope.gdb: the agent is in process {pid}\n")
 
 
 if gdb.selected_inferior().pid == 0:
