@@ -30,6 +30,11 @@ def arenadump() -> harness.Arenadump:
     return harness.Arenadump(path)
 
 
+@pytest.fixture(scope="session")
+def agent(arenadump: harness.Arenadump) -> Path:
+    return harness.agent_path(arenadump.path)
+
+
 @pytest.fixture(scope="session", params=debian.SUITES)
 def libc(request: pytest.FixtureRequest) -> debian.Libc:
     """libc6 of each suite in turn, amd64."""

@@ -178,7 +178,7 @@ def one(
     """A fresh target, injected once or more."""
     program = programs.build_portable(load[0])
     preloaded = rng.random() < PRELOADED
-    library = arenadump.path.parent.parent / "agent" / "libarenascope.so"
+    library = harness.agent_path(arenadump.path)
     command = [str(libc.loader), "--library-path", str(libc.directory)]
     command += ["--preload", str(library)] * preloaded + [str(program), *load[1:]]
     target = Target(command, load[0], {})

@@ -21,17 +21,6 @@ import pytest
 from tools import debian, harness, programs
 
 PATIENCE = 30  # seconds that a dump may take on a busy machine
-LIBRARY = "libarenascope.so"
-
-
-@pytest.fixture(scope="session")
-def agent(arenadump: harness.Arenadump) -> Path:
-    """The library: beside arenadump when installed, else where the build leaves both."""
-    program = arenadump.path.resolve()
-    for place in (program.parent / LIBRARY, program.parent.parent / "agent" / LIBRARY):
-        if place.exists():
-            return place
-    pytest.fail(f"{LIBRARY} was not built beside {program}")
 
 
 @pytest.fixture(scope="session")

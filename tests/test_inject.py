@@ -25,16 +25,6 @@ DENIED, UNSUPPORTED, NO_MALLOC, BAD_INPUT = 4, 5, 10, 6
 SCRIPT = harness.ROOT / "visualize" / "arenascope" / "arenascope.gdb"
 
 
-@pytest.fixture(scope="session")
-def agent(arenadump: harness.Arenadump) -> Path:
-    """The library: beside arenadump when installed, else where the build leaves both."""
-    program = arenadump.path.resolve()
-    for place in (program.parent / "libarenascope.so", program.parent.parent / "agent" / "libarenascope.so"):
-        if place.exists():
-            return place
-    pytest.fail(f"libarenascope.so was not built beside {program}")
-
-
 def inject(arenadump: harness.Arenadump, pid: int, *options: str, **how: Any) -> dict[str, Any]:
     done = arenadump.run("inject", "--json", *options, pid, **how)
     assert done.returncode == 0, done.stderr

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 
@@ -62,7 +63,8 @@ static const char *object_at(const struct as_target *t, uint64_t address)
 struct place {
     uint64_t pc, sp;
     bool waiting;
-    uint64_t argument; // while it waits: the call's first, which is a lock's address where it waits for one
+    bool on_futex;     // while it waits: for a futex, or it may be (a signal frame does not tell the call)
+    uint64_t argument; // the call's first, which is a lock's address then
 };
 
 // The place that the nearest signal frame in those words of the stack goes back to. False: there is none.
@@ -75,7 +77,7 @@ static bool find_interrupted(struct as_target *t, uint64_t sp, const uint64_t *w
             !as_target_read_u64(t, context + SAVED_SP, &saved->sp) ||
             !as_target_read_u64(t, context + SAVED_RDI, &saved->argument) || !is_code(t, saved->pc))
             continue;
-        saved->waiting = has_code(t, saved->pc - sizeof SYSCALL, SYSCALL, sizeof SYSCALL);
+        saved->waiting = saved->on_futex = has_code(t, saved->pc - sizeof SYSCALL, SYSCALL, sizeof SYSCALL);
         return true;
     }
     return false;
@@ -93,7 +95,7 @@ static bool is_place_safe(const struct as_target *t, const struct as_plan *plan,
 {
     if (as_in_ranges(plan->loader_code.items, plan->loader_code.count, at->pc))
         snprintf(why, why_size, "it is in the loader");
-    else if (at->waiting && is_lock(plan, at->argument))
+    else if (at->waiting && at->on_futex && is_lock(plan, at->argument))
         snprintf(why, why_size, "it waits for a lock of malloc's or of libc's");
     else if (!at->waiting && as_in_ranges(plan->system.items, plan->system.count, at->pc))
         snprintf(why, why_size, "it runs in %s", object_at(t, at->pc));
@@ -164,7 +166,7 @@ bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_t
               size_t why_size)
 {
     const struct as_registers *r = &tracee->registers;
-    struct place at = {.pc = r->pc, .sp = r->sp, .waiting = as_registers_waiting(r)};
+    struct place at = {.pc = r->pc, .sp = r->sp, .waiting = as_registers_waiting(r), .on_futex = r->call == SYS_futex};
     snprintf(why, why_size, "its registers cannot be read");
     if (!r->known || !read_argument(tracee->tid, &at.argument) || !is_safe(t, plan, at, lenient, why, why_size))
         return false;

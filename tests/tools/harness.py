@@ -132,6 +132,13 @@ def smaps(pid: int, field_name: str) -> int:
     return 1024 * sum(map(int, re.findall(rf"^{field_name}:\s+(\d+) kB$", text, re.MULTILINE)))
 
 
+def agent_path(arenadump: Path) -> Path:
+    """The agent's library: beside arenadump when installed, else where the build leaves both."""
+    folder = arenadump.resolve().parent
+    places = [folder / "libarenascope.so", folder.parent / "agent" / "libarenascope.so"]
+    return next(place for place in places if place.exists())
+
+
 def arenadump_path() -> Path:
     """$ARENADUMP, or the program beside the Python that runs the tests."""
     return Path(os.environ.get("ARENADUMP", Path(sys.executable).parent / "arenadump"))
