@@ -57,17 +57,36 @@ void interrupted(const char *call)
     }
 }
 
+struct work {
+    void *(*run)(void *);
+    void *argument;
+    int open;
+};
+static struct work works[MAX_THREADS];
+
+static void *begin(void *argument)
+{
+    const struct work *work = argument;
+    sigset_t set;
+    sigemptyset(&set);
+    if (work->open)
+        sigaddset(&set, work->open);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    return work->run(work->argument);
+}
+
 void start(void *(*run)(void *), void *argument, int open)
 {
+    // No other thread may take its signal, the first one included: not even for the moment until this one exists.
     sigset_t set;
     sigfillset(&set);
-    if (open)
-        sigdelset(&set, open);
     pthread_sigmask(SIG_SETMASK, &set, NULL);
-    if (thread_count == MAX_THREADS || pthread_create(&threads[thread_count++], NULL, run, argument) != 0)
+    if (thread_count == MAX_THREADS)
         abort();
-    sigfillset(&set); // the first thread takes none either
-    pthread_sigmask(SIG_SETMASK, &set, NULL);
+    works[thread_count] = (struct work){run, argument, open};
+    if (pthread_create(&threads[thread_count], NULL, begin, &works[thread_count]) != 0)
+        abort();
+    thread_count++;
 }
 
 static void report(void)
@@ -96,19 +115,19 @@ int main(int argc, char **argv)
         const char *name;
         unsigned *value;
         void (*start)(void);
-    } works[] = {
+    } kinds[] = {
         {"storm", &o.storm, NULL},           {"blocks", &o.blocks, NULL},
         {"waits", &o.waits, waits_start},    {"limits", &o.limits, limits_start},
         {"timers", &o.timers, timers_start}, {"spins", &o.spins, spins_start},
         {"lives", &o.lives, lives_start},    {"reaps", &o.reaps, reaps_start},
         {"forks", &o.forks, forks_start},    {"threads", &o.threads, threads_start},
     };
-    enum { WORKS = sizeof works / sizeof *works };
+    enum { KINDS = sizeof kinds / sizeof *kinds };
     for (int i = 1; i < argc; i++) {
         int known = 0;
-        while (known < WORKS && !option(argv[i], works[known].name, works[known].value))
+        while (known < KINDS && !option(argv[i], kinds[known].name, kinds[known].value))
             known++;
-        if (known == WORKS) {
+        if (known == KINDS) {
             fprintf(stderr, "selfcheck: what is '%s'?\n", argv[i]);
             return 2;
         }
@@ -116,9 +135,9 @@ int main(int argc, char **argv)
     static char out[4096];
     setvbuf(stdout, out, _IOFBF, sizeof out);
     storm_start(&o);
-    for (int i = 0; i < WORKS; i++)
-        for (unsigned n = 0; works[i].start && n < *works[i].value; n++)
-            works[i].start();
+    for (int i = 0; i < KINDS; i++)
+        for (unsigned n = 0; kinds[i].start && n < *kinds[i].value; n++)
+            kinds[i].start();
     puts("ready");
     fflush(stdout);
     // read, not stdio: a read that is cut short by us would be seen here.
