@@ -20,6 +20,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -121,6 +122,46 @@ static bool make_clone(struct as_process *p, const struct as_critical *critical,
     }
     made->inner_pid = (pid_t)result;
     return true;
+}
+
+// The number that a process has in the innermost of its PID namespaces; 0: it is gone.
+static pid_t inner_pid_of(pid_t pid)
+{
+    char name[32];
+    char text[4096];
+    snprintf(name, sizeof name, "/proc/%d/status", pid);
+    ssize_t length = as_proc_read(AT_FDCWD, name, text, sizeof text - 1);
+    text[length > 0 ? length : 0] = '\0';
+    const char *at = strstr(text, "\nNSpid:");
+    const char *end = at ? strchr(at + 1, '\n') : NULL;
+    while (end && end > at && end[-1] >= '0' && end[-1] <= '9')
+        --end;
+    return end ? (pid_t)strtol(end, NULL, 10) : 0;
+}
+
+// A thread that is killed in the middle of clone(), by another's exec, say, may have made a process and not told: that one is
+// our tracee from its first moment, and a child of the target's. 0: there is none.
+static pid_t find_untold(struct as_process *p)
+{
+    if (!as_proc_threads(p->proc_fd, &p->tids, NULL))
+        return 0;
+    for (size_t i = 0; i < p->tids.count; ++i) {
+        char name[48];
+        char text[16384];
+        snprintf(name, sizeof name, "task/%d/children", p->tids.items[i]);
+        ssize_t length = as_proc_read(p->proc_fd, name, text, sizeof text - 1);
+        text[length > 0 ? length : 0] = '\0';
+        char *behind;
+        for (char *at = text; *at; at = behind) {
+            pid_t child = (pid_t)strtol(at, &behind, 10);
+            if (behind == at)
+                break;
+            snprintf(name, sizeof name, "/proc/%d/status", child);
+            if (child > 0 && as_proc_status(AT_FDCWD, name, "TracerPid:") == (uint64_t)getpid())
+                return child;
+        }
+    }
+    return 0;
 }
 
 // Once it has come to its first stop, the clone lives only as long as we do.
@@ -260,6 +301,8 @@ static void follow_exec(struct as_process *p)
 static bool reap_once(struct as_process *p, const struct as_critical *critical, const struct as_made *made)
 {
     const uint64_t arguments[6] = {(uint64_t)made->inner_pid, 0, __WALL | WNOHANG};
+    if (made->inner_pid <= 0) // it would wait for any child, of which some are the target's
+        return true;
     follow_exec(p);
     for (int pass = 0; pass < 2; ++pass) {
         if (!as_proc_threads(p->proc_fd, &p->tids, NULL))
@@ -371,6 +414,10 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, i
         ok = list_threads(p, &birth.err) && make_clone(p, critical, &made, &birth.err);
         as_process_resume(&p->base);
         birth.caught = p->base.caught;
+        if (!ok && made.pid == 0)
+            made.pid = find_untold(p);
+        if (made.inner_pid == 0 && made.pid != 0)
+            made.inner_pid = inner_pid_of(made.pid);
     }
     birth.pause_ns = p->base.stop_ns;
     birth.overdue = p->base.overdue;
