@@ -27,15 +27,40 @@ static uint64_t resident(struct as_target *t, const struct as_dump_ruby_page *pa
     return bytes;
 }
 
-// The heap of malloc's that holds an address; UINT32_MAX: none.
+// The heap among [first, first + count), which are in order of address, that holds `address`; UINT32_MAX: none.
+static uint32_t heap_among(const struct as_snapshot *s, uint32_t first, uint32_t count, uint64_t address)
+{
+    while (count > 0) {
+        uint32_t half = count / 2;
+        const struct as_dump_heap *heap = &s->heaps.items[first + half];
+        if (address < heap->start) {
+            count = half;
+        } else if (address < heap->end) {
+            return first + half;
+        } else {
+            first += half + 1;
+            count -= half + 1;
+        }
+    }
+    return UINT32_MAX;
+}
+
+// The heap of malloc's that holds an address; UINT32_MAX: none. Each arena's stand in order, then the mmapped chunks: there are
+// as many pages of Ruby's as heaps, and the target stands still meanwhile.
 static uint32_t heap_at(const struct as_snapshot *s, uint64_t address, uint32_t hint)
 {
     if (hint < s->heaps.count && address >= s->heaps.items[hint].start && address < s->heaps.items[hint].end)
         return hint;
-    for (uint32_t i = 0; i < s->heaps.count; i++)
-        if (address >= s->heaps.items[i].start && address < s->heaps.items[i].end)
-            return i;
-    return UINT32_MAX;
+    uint32_t behind = 0;
+    for (size_t i = 0; i < s->arenas.count; i++) {
+        const struct as_dump_arena *arena = &s->arenas.items[i];
+        uint32_t found = heap_among(s, arena->first_heap, arena->heap_count, address);
+        if (found != UINT32_MAX)
+            return found;
+        if (arena->heap_count > 0 && arena->first_heap + arena->heap_count > behind)
+            behind = arena->first_heap + arena->heap_count;
+    }
+    return heap_among(s, behind, (uint32_t)s->heaps.count - behind, address);
 }
 
 // The row of malloc's that a page was counted in, and the ledger that has it; NULL: it is not malloc's.
