@@ -276,25 +276,26 @@ bool as_process_stop_one(struct as_process *p, pid_t tid)
     return false;
 }
 
-// The target has become another program: its own memory, where a system call instruction is to be found, is that one's now.
+// The target may have become another program: its own memory, where a system call instruction is to be found, is that one's
+// then. In the middle of an exec it has but two of its mappings, so they are read anew at each attempt.
 static void follow_exec(struct as_process *p)
 {
-    if (as_process_alive(p) || !as_process_view(p, NULL))
-        return;
-    int mem = openat(p->proc_fd, "mem", O_RDONLY | O_CLOEXEC);
-    int pagemap = openat(p->proc_fd, "pagemap", O_RDONLY | O_CLOEXEC);
-    if (mem >= 0 && pagemap >= 0) {
-        int other = p->mem_fd;
-        p->mem_fd = mem;
-        mem = other;
-        other = p->pagemap_fd;
-        p->pagemap_fd = pagemap;
-        pagemap = other;
-        p->lost = false;
-        as_process_refresh_maps(p, false, NULL);
+    if (!as_process_alive(p) && as_process_view(p, NULL)) {
+        int mem = openat(p->proc_fd, "mem", O_RDONLY | O_CLOEXEC);
+        int pagemap = openat(p->proc_fd, "pagemap", O_RDONLY | O_CLOEXEC);
+        if (mem >= 0 && pagemap >= 0) {
+            int other = p->mem_fd;
+            p->mem_fd = mem;
+            mem = other;
+            other = p->pagemap_fd;
+            p->pagemap_fd = pagemap;
+            pagemap = other;
+            p->lost = false;
+        }
+        as_close_fd(&mem);
+        as_close_fd(&pagemap);
     }
-    as_close_fd(&mem);
-    as_close_fd(&pagemap);
+    as_process_refresh_maps(p, false, NULL);
 }
 
 // Has the target reap the clone, through whichever thread will do it. True: nothing of it is left.
