@@ -9,9 +9,11 @@ from pathlib import Path
 
 from tools import debian
 
-# By release: the suite that has it. Between them they have three of the four layouts of Ruby's pages.
-RUBIES = {"2.7": "bullseye", "3.1": "bookworm", "3.3": "trixie"}
-LIBRARIES = ("libgmp10", "zlib1g", "libcrypt1", "libgcc-s1", "libc6")
+# By release: the suite that has it. Between them they have all four layouts of Ruby's pages.
+RUBIES = {"2.7": "bullseye", "3.1": "bookworm", "3.3": "trixie", "3.4": "experimental"}
+LIBRARIES = ("libgmp10", "zlib1g", "libcrypt1", "libgcc-s1")
+# Experimental has only what is newer than unstable's: the other libraries are those of a suite with an older libc.
+COMPLETE = {"experimental": "trixie"}
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class Ruby:
 
     release: str
     root: Path
+    libraries: Path  # the root that has LIBRARIES: the same one, if its suite is complete
 
     @property
     def environment(self) -> dict[str, str]:
@@ -29,7 +32,8 @@ class Ruby:
 
     def command(self, *arguments: str | Path) -> list[str]:
         """The command that runs it, without gems."""
-        libraries = [self.root / base / _TRIPLET for base in ("lib", "usr/lib")]
+        roots = dict.fromkeys((self.root, self.libraries))
+        libraries = [root / base / _TRIPLET for root in roots for base in ("lib", "usr/lib")]
         loader = next(path for path in (folder / "ld-linux-x86-64.so.2" for folder in libraries) if path.exists())
         program = self.root / f"usr/bin/ruby{self.release}"
         path = ":".join(map(str, libraries))
@@ -41,5 +45,11 @@ _TRIPLET = debian.TRIPLETS["amd64"]
 
 def ruby(release: str) -> Ruby:
     """The interpreter of a release in RUBIES. Raises debian.UnavailableError."""
-    packages = [f"ruby{release}", f"libruby{release}", *LIBRARIES]
-    return Ruby(release, debian.unpack("ruby", RUBIES[release], "amd64", {"root": packages}) / "root")
+    suite = RUBIES[release]
+    packages = [f"ruby{release}", f"libruby{release}", "libc6"]
+    if suite not in COMPLETE:
+        root = debian.unpack("ruby", suite, "amd64", {"root": [*packages, *LIBRARIES]}) / "root"
+        return Ruby(release, root, root)
+    root = debian.unpack("ruby", suite, "amd64", {"root": packages}) / "root"
+    libraries = debian.unpack("ruby-libraries", COMPLETE[suite], "amd64", {"root": [*LIBRARIES]}) / "root"
+    return Ruby(release, root, libraries)
