@@ -113,6 +113,10 @@ def test_too_few_runs_are_no_ground(tmp_path: Path) -> None:
     told = verdict(analysis)
     assert told.lead.startswith("No recommendation: fewer than 4 runs")
     assert told.findings == []
+    assert analysis.front == []
+    shown = render_markdown(analysis)
+    assert "*" not in shown.split("\n", 1)[1], "none is marked as better, or as not to be told apart"
+    assert "~" not in shown
 
 
 def test_failed_runs_are_named_and_left_out(tmp_path: Path) -> None:

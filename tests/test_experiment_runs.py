@@ -21,8 +21,9 @@ from tools import harness
 
 from arenascope.agent import find_agent
 from arenascope.errors import ArenascopeError, Code
-from arenascope.experiment import available, spec
+from arenascope.experiment import available, procfs, spec
 from arenascope.experiment.table import render_list
+from arenascope.experiment.trial import Trial
 
 # Holds 40 MiB while it works, 24 of them to the end; says when it is ready and done, marks, and reports.
 HOLDER = """
@@ -222,8 +223,25 @@ def test_one_that_hangs_is_ended_with_its_children(arenadump: harness.Arenadump,
     assert done.returncode == Code.INTERNAL
     assert (tmp_path / "up").exists()
     (record,) = records(tmp_path / "r")
-    assert record["reason"].startswith("it was given 1 s, and took longer to be done")
+    assert record["reason"].startswith("it was given 1 s, and took longer to be done; of one that never ends by itself")
     assert not _running(Path("987"))
+
+
+def test_where_nothing_works_nothing_more_is_tried(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    done = run("run", "-o", tmp_path / "r", "--matrix", "arenas", "--", "sh", "-c", "echo alas; exit 3")
+    assert done.returncode == Code.INTERNAL
+    assert len(records(tmp_path / "r")) == 4, "each configuration once"
+    assert "No configuration works, so nothing more was tried. The first:\n  it ended with exit code 3" in done.stderr
+    assert done.stderr.count("  alas\n") == 1
+
+
+def test_one_that_was_over_unseen_is_no_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # So short a life can be over before the first sample, and before it is known what was preloaded.
+    read = spec.parse(spec.of_command(["true"], ["allocators"]), "command", tmp_path)
+    monkeypatch.setattr(procfs, "members", lambda session: [])  # noqa: ARG005 - it is asked by position
+    record, samples = Trial(read, read.configuration("plain"), {}, tmp_path).run(warmup=False)
+    assert (record["status"], samples) == ("failed", [])
+    assert record["reason"] == "it was over before it could be looked at: it needs more to do"
 
 
 def test_one_that_ends_before_it_is_ready_is_not_waited_for(arenadump: harness.Arenadump, tmp_path: Path) -> None:

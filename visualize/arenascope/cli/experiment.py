@@ -170,6 +170,9 @@ def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
         interrupted = True
     if interrupted:
         click.echo(f"Interrupted: what is done is kept in {store.folder}. To go on: {resume}", err=True)
+    elif made.hopeless:
+        more = ", so nothing more was tried" if made.left else ""
+        click.echo(f"No configuration works{more}. The first:\n{_block(made.hopeless['reason'])}", err=True)
     elif made.left:
         click.echo(f"The time is up, {plural(made.left, 'run')} short. To go on: {resume}", err=True)
     if any(record["status"] == "ok" and not record["warmup"] for record in store.runs()):
@@ -182,6 +185,11 @@ def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
         )
         return Code.INTERNAL
     return Code.OK
+
+
+def _block(text: str) -> str:
+    """Lines of a program's for a terminal."""
+    return "\n".join(f"  {printable(line)}" for line in text.splitlines())
 
 
 def _show(store: Store, page: Path | None, *, maps: bool, form: str | None = None) -> None:

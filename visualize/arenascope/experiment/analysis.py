@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment.look import LEDGER
-from arenascope.experiment.statistics import Difference, Estimate, compare, estimate
+from arenascope.experiment.statistics import ENOUGH, Difference, Estimate, compare, estimate
 
 if TYPE_CHECKING:
     from arenascope.experiment.plan import Planned
@@ -56,10 +56,15 @@ class Analysis:
     memory: str  # the figure compared: "rss_average"
     kind: str  # "rss", or "pss" where several processes share pages
     differences: dict[str, dict[tuple[str, str], Difference]]  # of that and of CPU: (a, b) → b - a
-    front: list[str]  # no other is better in one of the two and no worse in the other
+    front: list[str]  # no other is better in one of the two and no worse in the other; empty where it is too soon
     marks: list[Mark]
     made: int
     planned: int
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are runs enough of each to tell any apart; one that only fails does not count."""
+        return min((row.runs for row in self.rows if row.runs), default=0) >= ENOUGH
 
     def row(self, name: str) -> Row:
         """The row of a configuration."""
@@ -119,7 +124,8 @@ def analyse(store: Store) -> Analysis:
         made=len(records),
         planned=len(store.plan),
     )
-    analysis.front.extend(_front(analysis))
+    if analysis.enough:
+        analysis.front.extend(_front(analysis))
     return analysis
 
 

@@ -69,7 +69,7 @@ def interval(estimate: Estimate, unit: str) -> str:
 def is_alike(analysis: Analysis, row: Row, column: Column) -> bool:
     """Whether a configuration cannot be told from the baseline, of the two figures that are compared."""
     figure = column.figure(analysis.kind)
-    if figure not in analysis.differences:
+    if figure not in analysis.differences or not analysis.enough:
         return False
     difference = analysis.difference(figure, analysis.spec.baseline, row.name)
     return difference is not None and not difference.apart

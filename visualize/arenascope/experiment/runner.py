@@ -38,12 +38,14 @@ class Outcome(NamedTuple):
 
     made: int  # now
     failed: int  # of these
-    left: int  # not made, because the time was up
+    left: int  # not made
+    hopeless: Json | None = None  # the record of the first run, when no configuration of the first block worked
 
 
 def run(store: Store, watcher: Watcher, *, budget: float | None, retry: bool) -> Outcome:
     """Make what is missing. `budget`: no run is begun that would take longer than these seconds from now on.
 
+    Where no configuration works once, no more is tried.
     Ctrl-C (KeyboardInterrupt) ends the run under way, of which nothing is kept, and leaves those before as they are.
     """
     _sweep(store)
@@ -67,6 +69,8 @@ def run(store: Store, watcher: Watcher, *, budget: float | None, retry: bool) ->
         made, failed = made + 1, failed + _failed(record)
         store.write_table()
         watcher.ends(planned, record)
+        if failed == made == len(store.configurations) and len(records) == 0:
+            return Outcome(made, failed, len(todo) - made, store.runs()[0])
     return Outcome(made, failed, 0)
 
 

@@ -43,7 +43,8 @@ class Difference(NamedTuple):
     apart: bool  # the interval has no zero in it, and the chance is small
 
 
-MIN_RUNS: Final = 3  # for an interval. To be told apart takes four of each: of three, no order is unlikely enough
+MIN_RUNS: Final = 3  # for an interval
+ENOUGH: Final = 4  # runs of each to be told apart: of three, no order is unlikely enough
 
 
 def estimate(values: Sequence[float]) -> Estimate:

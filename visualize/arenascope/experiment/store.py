@@ -75,11 +75,14 @@ class Store:
         return cls(folder)
 
     @property
+    def configurations(self) -> list[str]:
+        """Those that can be run here."""
+        return [each.name for each in self.spec.configurations if each.name not in self.left_out]
+
+    @property
     def plan(self) -> list[Planned]:
         """All runs that belong to it, made or not."""
-        spec = self.spec
-        names = [each.name for each in spec.configurations if each.name not in self.left_out]
-        return plan(names, spec.repeats, spec.warmup, spec.seed)
+        return plan(self.configurations, self.spec.repeats, self.spec.warmup, self.spec.seed)
 
     @property
     def build(self) -> Path:

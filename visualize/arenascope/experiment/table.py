@@ -47,11 +47,12 @@ def _parts(analysis: Analysis) -> Iterator[RenderableType]:
             *(cell(analysis, row, each) for each in columns),
         )
     yield table
-    yield Text(
-        "Medians of runs, with the 95 % interval below. *: no other is better in memory or CPU and no worse in the "
-        f"other. ~: cannot be told from {analysis.spec.baseline}.",
-        style="dim",
-    )
+    if analysis.enough:
+        yield Text(
+            "Medians of runs, with the 95 % interval below. *: no other is better in memory or CPU and no worse in the "
+            f"other. ~: cannot be told from {analysis.spec.baseline}.",
+            style="dim",
+        )
     if analysis.marks:
         table = _table()
         header, lines = marks_table(analysis)

@@ -132,6 +132,8 @@ class Trial:
         else:
             times.usage_done = self._usage(program)
             self._end_sample(sampler, times)
+        if not sampler.samples:
+            raise FailedRunError("it was over before it could be looked at: it needs more to do")
 
     def _afterwards(self, program: Program, sampler: Sampler, times: figures.Times) -> None:
         """What is left a while after the work was done, and where it is."""
@@ -225,7 +227,10 @@ class Trial:
         """The next event. queue.Empty after `at_most` seconds without one."""
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise FailedRunError(f"it was given {self._spec.timeout:g} s, and took longer {what}")
+            advice = ""
+            if self._workload.done == "exit":
+                advice = "; of one that never ends by itself, a spec says when its work is done (docs/experiments.md)"
+            raise FailedRunError(f"it was given {self._spec.timeout:g} s, and took longer {what}{advice}")
         try:
             return self._events.get(timeout=left if at_most is None else min(at_most, left))
         except queue.Empty:

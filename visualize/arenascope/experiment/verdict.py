@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from arenascope.experiment.analysis import CPU
-from arenascope.experiment.statistics import CONFIDENCE
+from arenascope.experiment.statistics import CONFIDENCE, ENOUGH
 from arenascope.text import plural
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ WHEN = {
     "end": "at the end of the work",
     "settled": "after settling",
 }
-ENOUGH = 4  # runs of each: with fewer, nothing can be told apart
 
 
 class Verdict(NamedTuple):
@@ -40,12 +39,12 @@ def _lead(analysis: Analysis) -> str:
     others = [name for name in names if name != base]
     if base not in names or not others:
         return "There is nothing to compare yet."
-    return _too_soon(analysis, names) or _choice(analysis, others)
+    return _too_soon(analysis) or _choice(analysis, others)
 
 
-def _too_soon(analysis: Analysis, names: list[str]) -> str | None:
+def _too_soon(analysis: Analysis) -> str | None:
     """Why these runs are no ground for a recommendation, whatever they say."""
-    if min(analysis.row(name).runs for name in names) < ENOUGH:
+    if not analysis.enough:
         return f"No recommendation: fewer than {ENOUGH} runs of a configuration tell nothing apart from chance."
     noisy, runs = _counted(analysis)
     if 2 * noisy > runs:
@@ -79,7 +78,7 @@ def _bill(analysis: Analysis, name: str) -> str:
 
 def _findings(analysis: Analysis) -> list[str]:
     base, memory = analysis.spec.baseline, analysis.memory
-    if min(row.runs for row in analysis.rows) < ENOUGH:
+    if not analysis.enough:
         return []
     found = []
     for row in analysis.rows:
@@ -118,7 +117,7 @@ def _caveats(analysis: Analysis) -> list[str]:
             f"In {noisy} of {plural(runs, 'run')} others used more than a tenth of the machine: do not trust the times."
         )
     pairs = len(analysis.differences[analysis.memory]) // 2
-    if pairs > 1:
+    if pairs > 1 and analysis.enough:
         chance = round(100 * (1 - CONFIDENCE))
         said.append(
             f"Each of {pairs} pairs is judged by itself, at {100 * CONFIDENCE:.0f} %: of pairs that do not differ, "
