@@ -13,7 +13,7 @@ bool as_own_look(struct as_own_look *look, int chunk_fd, struct as_error *err)
     struct as_arena_hold hold = as_hold_for(&look->hold);
     struct as_snapshot_options options = {.chunk_fd = chunk_fd, .malloc = &own.malloc, .hold = &hold};
     struct as_snapshot *s = &look->snapshot;
-    bool ok = as_own_open(&own, err) && as_snapshot_take(own.target, &options, s, err);
+    bool ok = as_own_open(&own, true, err) && as_snapshot_take(own.target, &options, s, err);
     as_own_close(&own);
     if (!ok)
         return false;
@@ -93,7 +93,15 @@ void as_own_summary(const struct as_own_look *look, struct arenascope_summary *o
         .torn_chunks = s->meta.torn_chunks,
         .longest_hold = look->hold.longest_ns,
         .exact = (s->meta.flags & AS_META_EXACT) != 0,
+        .ruby_pages = l->ruby_pages,
+        .ruby_page_count = s->meta.ruby == AS_RUBY_UNPROVEN ? AS_UNKNOWN : s->ruby.count,
+        .ruby_slots = s->meta.ruby == AS_RUBY_UNPROVEN ? AS_UNKNOWN : 0,
+        .ruby_free_slots = s->meta.ruby == AS_RUBY_UNPROVEN ? AS_UNKNOWN : 0,
     };
+    for (size_t i = 0; i < s->ruby.count; i++) {
+        full.ruby_slots += s->ruby.items[i].total_slots;
+        full.ruby_free_slots += s->ruby.items[i].free_slots;
+    }
     // An older program knows fewer fields, a newer one more: those stay as they are but for the size.
     size_t size = out->size < sizeof full ? out->size : sizeof full;
     size_t given = out->size;

@@ -79,6 +79,8 @@ struct arenascope_summary {
     uint64_t torn_chunks;  /* places where a walk lost its way */
     uint64_t longest_hold; /* for which one arena was locked */
     uint64_t exact;        /* 0: threads ran meanwhile, so rows need not add up to the byte; 1 otherwise */
+    uint64_t ruby_pages;   /* in pages of a Ruby's own heap: a row as those above; not known: then it stands in those */
+    uint64_t ruby_page_count, ruby_slots, ruby_free_slots; /* how many; without a Ruby 0, likewise */
 };
 int arenascope_summarize(struct arenascope_summary *out);
 

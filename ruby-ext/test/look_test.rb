@@ -11,7 +11,7 @@ class LookTest < Minitest::Test
   def test_rows_add_up_to_what_is_resident
     rss, rows, *rest = run_ruby(<<~RUBY).split
       rows = %i[in_use tcache fastbin stranded releasable withheld metadata mmapped_in_use mmapped_slack
-                other_file other_anon other_shmem stacks unknown]
+                other_file other_anon other_shmem stacks unknown ruby_pages]
       summary = Arenascope.summary
       puts summary.rss, rows.sum { |row| summary[row] || 0 } # what is not known apart is in `unknown`
       puts summary.in_use > 1_000_000, summary.frozen?
@@ -19,6 +19,29 @@ class LookTest < Minitest::Test
     assert_equal %w[true true], rest
     # The look is the process's own work and takes memory itself, so it is not exact.
     assert_in_delta rss.to_i, rows.to_i, 2_000_000
+  end
+
+  # Of a process with one thread, all by Ruby's own account; what is asked first makes the objects that asking needs.
+  def test_pages_of_rubys_heap
+    free, *found = run_ruby(<<~RUBY).split.map(&:to_i)
+      kept = Array.new(100_000) { |i| "object \#{i}" }
+      (0...100_000).step(3) { |i| kept[i] = nil }
+      GC.start
+      GC.disable
+      looked = counts = nil
+      2.times do
+        counts = ObjectSpace.count_objects(counts || {})
+        GC.stat(:heap_allocated_pages)
+        looked = Arenascope.summary
+      end
+      puts counts[:FREE] - looked.ruby_free_slots
+      puts looked.ruby_page_count, GC.stat(:heap_allocated_pages), looked.ruby_slots, counts[:TOTAL], looked.ruby_pages
+    RUBY
+    pages, allocated, slots, total, bytes = found
+    assert_equal [allocated, total], [pages, slots]
+    assert_operator pages, :>, 100
+    assert_includes 0..20, free # objects that were made from the count to the look
+    assert_includes (0.9 * pages * 16_000)..(pages * 65_536), bytes
   end
 
   def test_live_strings_are_in_use_and_free_ones_are_releasable

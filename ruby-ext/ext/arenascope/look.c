@@ -38,6 +38,10 @@ static VALUE summary(VALUE self)
     SET(other_shmem);
     SET(stacks);
     SET(unknown);
+    SET(ruby_pages);
+    SET(ruby_page_count);
+    SET(ruby_slots);
+    SET(ruby_free_slots);
     SET(returned);
     SET(untouched);
     SET(swapped_in_use);

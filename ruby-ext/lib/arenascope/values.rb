@@ -11,12 +11,14 @@ module Arenascope
   end
 
   # The rows of the ledger, which add up to rss, and what is beside them. In bytes; what could not be told apart is nil in its own
-  # row and counted in `unknown`. `exact` is false if threads of the process ran meanwhile, as they do. arenascope's
-  # docs/ledger.md defines each row.
+  # row and counted in `unknown`. `ruby_pages` is such a row: the pages of Ruby's own heap. How many those are, how many objects
+  # they have room for, and how many of these slots are free stands in the three behind it. `exact` is false if threads of the
+  # process ran meanwhile, as they do. arenascope's docs/ledger.md defines each row.
   Summary = Struct.new(
     :rss, :swap,
     :in_use, :tcache, :fastbin, :stranded, :releasable, :withheld, :metadata, :mmapped_in_use, :mmapped_slack,
     :other_file, :other_anon, :other_shmem, :stacks, :unknown,
+    :ruby_pages, :ruby_page_count, :ruby_slots, :ruby_free_slots,
     :returned, :untouched, :swapped_in_use, :swapped_free,
     :arenas, :heaps, :threads, :torn_chunks, :longest_hold, :exact, :forecast,
     keyword_init: true
