@@ -24,7 +24,7 @@ demo:
 	scripts/demo
 
 test:
-	scripts/install-deps build test experiments
+	scripts/install-deps build test gem experiments
 	$(MAKE) --no-print-directory build
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
@@ -52,6 +52,7 @@ lint:
 	clang-format --dry-run --Werror $(C_FILES)
 	scripts/clang-tidy $(BUILD)
 	shellcheck $(SCRIPTS)
+	cd ruby-ext && rubocop
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy

@@ -18,7 +18,7 @@ Gem::Specification.new do |spec|
   spec.required_ruby_version = ">= 2.7.0"
   spec.metadata["rubygems_mfa_required"] = "true"
 
-  # The inspector's sources are copied in by `rake vendor`, on which `rake build` depends.
+  # The inspector's sources and the licence are there where `rake build` builds it.
   spec.files = Dir.chdir(__dir__) do
     Dir["lib/**/*.rb", "ext/**/*.{rb,c,h,map}", "README.md", "LICENSE"]
   end

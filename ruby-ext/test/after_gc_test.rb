@@ -5,6 +5,7 @@ require_relative "test_helper"
 
 class AfterGCTest < Minitest::Test
   include InAnotherProcess
+  parallelize_me!
 
   WAYS = %i[thread gc job].freeze
 

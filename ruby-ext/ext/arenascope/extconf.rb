@@ -41,7 +41,7 @@ objects = inspector_objects
 version = File.read(File.join(__dir__, "../../lib/arenascope/version.rb"))[/"(.*)"/, 1]
 $defs << "-D_GNU_SOURCE"
 $warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
-$CFLAGS << " -std=gnu11 -fvisibility=hidden -ffunction-sections -fdata-sections"
+$CFLAGS << " -std=gnu11 -fvisibility=hidden -ffunction-sections -fdata-sections -MMD -MP" # mkmf knows of no header elsewhere
 $CFLAGS << " -Werror" if ENV["ARENASCOPE_WERROR"]
 $INCFLAGS << " -I#{INSPECTOR}/include"
 # Only Init is to be seen: an arenascope preloaded into the process keeps its own functions, and so do we.

@@ -29,7 +29,7 @@ module Arenascope
 
       def stop
         @interval = nil
-        @thread&.kill
+        @thread&.kill&.join # a trim that is under way ends first
         @thread = nil
         Native.start(OFF, 0, 0)
       end

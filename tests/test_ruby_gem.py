@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+"""The gem in ruby-ext/: packed, installed elsewhere with warnings as errors, and tested as it is installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+GEM = Path(__file__).resolve().parent.parent / "ruby-ext"
+
+
+@pytest.mark.slow
+def test_what_people_get() -> None:
+    if not shutil.which("rake"):
+        pytest.skip("rake is not installed")
+    done = subprocess.run(["rake", "test:installed"], cwd=GEM, capture_output=True, text=True, timeout=300, check=False)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 failures, 0 errors" in done.stdout
+    skipped = [line for line in done.stdout.splitlines() if "skipped: " in line]
+    if skipped:
+        pytest.skip("\n".join(skipped))
