@@ -90,7 +90,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, output, _IOFBF, sizeof output); // stdio allocates otherwise, and so empties the fastbins
     fill(strtoul(argv[1], NULL, 10) * 1000000, strtoul(argv[2], NULL, 10));
     struct as_error err;
-    struct as_target *t = as_target_open_self(&err);
+    struct as_target *t = as_target_open_self(true, &err);
     struct as_malloc m = {0};
     struct as_heaps h;
     struct as_window w;

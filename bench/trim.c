@@ -191,7 +191,7 @@ int main(int argc, char **argv)
     bytes_each = strtoull(argv[1], NULL, 10) * 1000000 / thread_count;
     struct as_error err;
     struct as_malloc m;
-    struct as_target *self = as_target_open_self(&err);
+    struct as_target *self = as_target_open_self(false, &err);
     if (!self || !as_malloc_find(self, AS_LAYOUT_ANY, &m, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
@@ -216,7 +216,7 @@ int main(int argc, char **argv)
     else if (strcmp(mode, "malloc_trim") == 0)
         malloc_trim(0);
     else {
-        self = as_target_open_self(&err);
+        self = as_target_open_self(false, &err);
         ok = self && as_trim_run(self, &m, &request, &out, &err);
         as_target_close(self);
     }

@@ -59,7 +59,7 @@ bool as_own_trim(const struct arenascope_trim_options *options, struct arenascop
     if (result && result->size < sizeof result->size)
         return as_fail(err, AS_USAGE, "the result's size is not set (ARENASCOPE_INIT)");
     bool ok = read_options(options, &request, err);
-    ok = ok && as_own_open(&own, err) && as_trim_run(own.target, &own.malloc, &request, out, err);
+    ok = ok && as_own_open(&own, false, err) && as_trim_run(own.target, &own.malloc, &request, out, err);
     if (ok && result)
         sum_up(out, request.deep, result);
     if (own.target)
@@ -75,7 +75,7 @@ bool as_own_forecast(const struct arenascope_trim_options *options, struct as_tr
     struct as_own own = {0};
     *arenas = (struct as_trim_outcome){0};
     bool ok = read_options(options, &request, err);
-    ok = ok && as_own_open(&own, err) && as_trim_forecast(own.target, &own.malloc, &request, arenas, err);
+    ok = ok && as_own_open(&own, false, err) && as_trim_forecast(own.target, &own.malloc, &request, arenas, err);
     if (own.target)
         as_own_close(&own);
     return ok;

@@ -76,9 +76,9 @@ void as_own_close(struct as_own *own)
     *own = (struct as_own){0};
 }
 
-static bool open_target(struct as_own *own, struct as_error *err)
+static bool open_target(struct as_own *own, bool counted, struct as_error *err)
 {
-    *own = (struct as_own){.target = as_target_open_self(err)};
+    *own = (struct as_own){.target = as_target_open_self(counted, err)};
     if (own->target)
         own->target->steady_only = true;
     return own->target != NULL;
@@ -86,7 +86,7 @@ static bool open_target(struct as_own *own, struct as_error *err)
 
 // The proof reads arenas in which other threads are at work, by a list of mappings that they outgrow meanwhile, and may fail
 // for no other reason: some attempts more.
-static bool find(struct as_own *own, uint64_t fingerprint, struct as_error *err)
+static bool find(struct as_own *own, bool counted, uint64_t fingerprint, struct as_error *err)
 {
     for (int attempt = 0;; attempt++) {
         if (!as_malloc_find(own->target, AS_LAYOUT_ANY, &own->malloc, err))
@@ -100,17 +100,17 @@ static bool find(struct as_own *own, uint64_t fingerprint, struct as_error *err)
             return true;
         as_own_close(own);
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-        if (!open_target(own, err))
+        if (!open_target(own, counted, err))
             return false;
     }
 }
 
-bool as_own_open(struct as_own *own, struct as_error *err)
+bool as_own_open(struct as_own *own, bool counted, struct as_error *err)
 {
-    if (!open_target(own, err))
+    if (!open_target(own, counted, err))
         return false;
     uint64_t fingerprint = fingerprint_of(own->target);
-    if (!recall(own, fingerprint, err) && !find(own, fingerprint, err))
+    if (!recall(own, fingerprint, err) && !find(own, counted, fingerprint, err))
         return false;
     return own->malloc.kind == AS_MALLOC_GLIBC ||
            as_fail(

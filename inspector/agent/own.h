@@ -10,8 +10,8 @@ struct as_own {
     struct as_malloc malloc;
 };
 
-// AS_NO_MALLOC where malloc is not glibc's. Close it in either case.
-bool as_own_open(struct as_own *own, struct as_error *err);
+// AS_NO_MALLOC where malloc is not glibc's. `counted` as of as_target_open_self. Close it in either case.
+bool as_own_open(struct as_own *own, bool counted, struct as_error *err);
 void as_own_close(struct as_own *own);
 // In a child of fork(), whose parent may have been in the middle of it: forgets what was found.
 void as_own_forget(void);

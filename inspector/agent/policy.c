@@ -84,12 +84,17 @@ void as_policy_open(struct as_policy *p)
     *p = (struct as_policy){0};
 }
 
+static bool ticks(const struct arenascope_policy *policy)
+{
+    return policy->pressure != 0 || policy->idle != 0;
+}
+
+// UINT64_MAX: never, for it is asked once a second only.
 static uint64_t interval(const struct arenascope_policy *policy)
 {
     if (policy->every != 0)
         return policy->every;
-    bool by_tick = policy->pressure != 0 || policy->idle != 0;
-    return policy->min_bytes != 0 || policy->min_percent != 0 || !by_tick ? DEFAULT_EVERY : UINT64_MAX;
+    return policy->min_bytes != 0 || policy->min_percent != 0 || !ticks(policy) ? DEFAULT_EVERY : UINT64_MAX;
 }
 
 static uint64_t after(uint64_t now, uint64_t ns)
@@ -97,9 +102,16 @@ static uint64_t after(uint64_t now, uint64_t ns)
     return ns > UINT64_MAX - now ? UINT64_MAX : now + ns;
 }
 
-static bool ticks(const struct arenascope_policy *policy)
+// Not before then is the next trim: after the distance asked for, and where the last trims were in vain a multiple of it, or of
+// the time between two looks.
+static uint64_t next_trim(const struct as_policy *p)
 {
-    return policy->pressure != 0 || policy->idle != 0;
+    uint64_t distance = p->now.min_distance;
+    if (distance == 0 && p->patience > 1)
+        distance = interval(&p->now) == UINT64_MAX ? SECOND : interval(&p->now);
+    if (p->last_trim == 0)
+        return 0;
+    return after(p->last_trim, distance > UINT64_MAX / p->patience ? UINT64_MAX : distance * p->patience);
 }
 
 static void begin(struct as_policy *p, const struct arenascope_policy *policy, uint64_t now)
@@ -232,9 +244,7 @@ int as_policy_look(struct as_policy *p)
     if (due || why) {
         stats.looks++;
         judge_last(p, &stats);
-        uint64_t distance = policy.min_distance > 0 ? policy.min_distance : p->patience > 1 ? interval(&policy) : 0;
-        bool early = p->last_trim != 0 && now < after(p->last_trim, distance * p->patience);
-        if (why && !early && is_worth_it(&policy))
+        if (why && now >= next_trim(p) && is_worth_it(&policy))
             trim(p, &stats, why);
         now = as_now_ns();
         p->next_look = due ? after(now, interval(&policy)) : p->next_look;

@@ -146,8 +146,17 @@ static const struct as_target_ops self_ops = {
     .close = as_process_close,
 };
 
+// Does the kernel tell the zero page (PAGEMAP_SCAN), or do we need its counts for that? Asked about a page of our stack.
+static bool needs_counts(struct as_process *p)
+{
+    uint8_t page;
+    uint64_t here = (uintptr_t)&page / p->base.page_size * p->base.page_size;
+    return p->pagemap_fd >= 0 &&
+           (!as_process_residency(&p->base, here, here + p->base.page_size, &page, NULL) || p->no_scan);
+}
+
 // The threads have a thread pointer, and a place in their stack for a stack pointer; the calling one has its own.
-struct as_target *as_target_open_self(struct as_error *err)
+struct as_target *as_target_open_self(bool counted, struct as_error *err)
 {
     struct as_process *p = as_process_new(&self_ops, AS_TARGET_SELF, err);
     if (!p)
@@ -161,7 +170,8 @@ struct as_target *as_target_open_self(struct as_error *err)
     p->proc_fd = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (p->proc_fd < 0)
         as_fail_errno(err, AS_DENIED, "/proc is not mounted here (mount -t proc proc /proc)");
-    else if (as_process_view(p, err) && as_process_attach_files(p, err) && as_process_count(&p->base, err)) {
+    else if (as_process_view(p, err) && as_process_attach_files(p, err) &&
+             (!(counted || needs_counts(p)) || as_process_count(&p->base, err))) {
         know_threads(p);
         return &p->base;
     }

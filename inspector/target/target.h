@@ -182,8 +182,10 @@ struct as_target *as_target_open_process(pid_t pid, struct as_error *err);
 struct as_target *as_target_open_core(const char *path, struct as_error *err);
 // By what a file that begins with these bytes is compressed ("zstd"), as cores often are; NULL: not by anything known.
 const char *as_core_compression(const void *head, size_t length);
-// Ourselves, read in place. Stops nothing.
-struct as_target *as_target_open_self(struct as_error *err);
+// Ourselves, read in place. Stops nothing. `counted`: what is resident of each mapping is known (ops->count does it later): for
+// that the kernel goes through the page tables, 14 ms for each GB, and nobody gets memory from it (brk, mmap) until it is through
+// with a mapping. Without it which pages are resident can still be asked.
+struct as_target *as_target_open_self(bool counted, struct as_error *err);
 
 // Resumes first if need be. NULL is allowed.
 void as_target_close(struct as_target *t);

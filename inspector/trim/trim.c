@@ -123,30 +123,31 @@ static bool trim(struct as_pass *p, struct as_trim_arena *arena, bool prepared, 
     return ok;
 }
 
-// All passes of a trim, one for each arena.
+// All passes of a trim, or of a forecast: one for each arena.
 struct passes {
     AS_VEC(struct as_pass) items;
     struct as_heaps heaps; // arenas and pars only
+    uint64_t began, cpu;   // in nanoseconds
 };
-
-static void passes_free(struct passes *all)
-{
-    for (size_t i = 0; i < all->items.count; i++)
-        pass_free(&all->items.items[i]);
-    as_vec_free(&all->items);
-    as_heaps_free(&all->heaps);
-}
 
 static bool is_asked_for(const struct as_trim_request *r, uint64_t arena)
 {
     return r->only == 0 || r->only == arena;
 }
 
+// Of which mappings hugetlb pages are made only their counts tell.
+static bool know_huge_pages(struct as_target *self, const struct as_heaps *h, struct as_error *err)
+{
+    bool huge = false;
+    for (size_t i = 0; i < h->pars.count; i++)
+        huge |= h->pars.items[i].hp_pagesize != 0 && h->pars.items[i].hp_pagesize != AS_UNKNOWN;
+    return !huge || self->rss != AS_UNKNOWN || self->ops->count(self, err);
+}
+
 // Lists the arenas. They never go away, and their addresses stay.
-static bool passes_list(struct passes *all, struct as_target *self, const struct as_malloc *m,
+static bool list_arenas(struct passes *all, struct as_target *self, const struct as_malloc *m,
                         const struct as_trim_request *request, struct as_trim_outcome *out, struct as_error *err)
 {
-    *out = (struct as_trim_outcome){0};
     if (self->kind != AS_TARGET_SELF)
         return as_fail(err, AS_INTERNAL, "a trim of a process that is not this one");
     if (m->libcs.count == 0)
@@ -161,6 +162,8 @@ static bool passes_list(struct passes *all, struct as_target *self, const struct
     }
     if (all->heaps.missing)
         note(out, "not all arenas could be read");
+    if (!know_huge_pages(self, &all->heaps, err))
+        return false;
     for (size_t i = 0; i < all->heaps.arenas.count; i++) {
         const struct as_arena *a = &all->heaps.arenas.items[i];
         if (!is_asked_for(request, a->address))
@@ -188,17 +191,32 @@ static bool passes_list(struct passes *all, struct as_target *self, const struct
            as_fail(err, AS_USAGE, "there is no arena at %#llx", (unsigned long long)request->only);
 }
 
+// To be ended in any case.
+static bool passes_begin(struct passes *all, struct as_target *self, const struct as_malloc *m,
+                         const struct as_trim_request *request, struct as_trim_outcome *out, struct as_error *err)
+{
+    *out = (struct as_trim_outcome){0};
+    *all = (struct passes){.began = as_now_ns(), .cpu = thread_cpu_ns()};
+    return list_arenas(all, self, m, request, out, err);
+}
+
+static void passes_end(struct passes *all, const struct as_target *self, struct as_trim_outcome *out)
+{
+    if (self->residency_note && out->arenas.count > 0)
+        note(out, "%s", self->residency_note);
+    out->elapsed_ns = as_now_ns() - all->began;
+    out->cpu_ns = thread_cpu_ns() - all->cpu;
+    for (size_t i = 0; i < all->items.count; i++)
+        pass_free(&all->items.items[i]);
+    as_vec_free(&all->items);
+    as_heaps_free(&all->heaps);
+}
+
 // An arena is left alone from here on; the others are not.
 static void skip(struct as_trim_outcome *out, size_t i, const struct as_error *why)
 {
     out->arenas.items[i].skipped = true;
     note(out, "arena %#llx was left alone: %s", (unsigned long long)out->arenas.items[i].address, why->text);
-}
-
-static void note_residency(const struct as_target *self, struct as_trim_outcome *out)
-{
-    if (self->residency_note)
-        note(out, "%s", self->residency_note);
 }
 
 static void forecast_all(struct passes *all, struct as_trim_outcome *out)
@@ -213,19 +231,13 @@ static void forecast_all(struct passes *all, struct as_trim_outcome *out)
 bool as_trim_forecast(struct as_target *self, const struct as_malloc *m, const struct as_trim_request *request,
                       struct as_trim_outcome *out, struct as_error *err)
 {
-    struct passes all = {0};
-    uint64_t began = as_now_ns();
-    uint64_t cpu = thread_cpu_ns();
-    bool ok = passes_list(&all, self, m, request, out, err);
-    if (ok) {
+    struct passes all;
+    bool ok = passes_begin(&all, self, m, request, out, err);
+    if (ok)
         forecast_all(&all, out);
-        note_residency(self, out);
-        for (size_t i = 0; i < all.items.count; i++)
-            out->arenas.items[i].longest_hold_ns = all.items.items[i].longest;
-    }
-    out->elapsed_ns = as_now_ns() - began;
-    out->cpu_ns = thread_cpu_ns() - cpu;
-    passes_free(&all);
+    for (size_t i = 0; ok && i < all.items.count; i++)
+        out->arenas.items[i].longest_hold_ns = all.items.items[i].longest;
+    passes_end(&all, self, out);
     return ok;
 }
 
@@ -262,35 +274,34 @@ static void finish(struct as_pass *p, struct as_trim_arena *arena, uint8_t set, 
              (unsigned long long)arena->address, p->refusal == EINVAL ? ": locked in memory (mlock)" : "", p->refusal);
 }
 
+static void trim_all(struct passes *all, const struct as_libc *libc, struct as_trim_outcome *out)
+{
+    const struct as_trim_request *request = all->items.items[0].request;
+    bool unbounded = request->max_hold_ns == 0 && request->only == 0 && has_malloc_trim(libc);
+    if (unbounded)
+        forecast_all(all, out);
+    bool done = unbounded && by_malloc_trim(out);
+    for (size_t i = 0; i < all->items.count; i++) {
+        struct as_pass *p = &all->items.items[i];
+        struct as_trim_arena *arena = &out->arenas.items[i];
+        bool done_here = done && p->libc == libc;
+        struct as_error why;
+        if (!arena->skipped && !trim(p, arena, unbounded, done_here, &why))
+            skip(out, i, &why);
+        finish(p, arena, done_here ? 0 : AS_PAGE_GIVEN, out);
+        if (done_here) // how long malloc_trim holds a lock cannot be seen
+            arena->longest_hold_ns = AS_UNKNOWN;
+    }
+}
+
 bool as_trim_run(struct as_target *self, const struct as_malloc *m, const struct as_trim_request *request,
                  struct as_trim_outcome *out, struct as_error *err)
 {
-    struct passes all = {0};
-    uint64_t began = as_now_ns();
-    uint64_t cpu = thread_cpu_ns();
-    bool ok = passes_list(&all, self, m, request, out, err);
-    if (ok) {
-        const struct as_libc *libc = &m->libcs.items[0];
-        bool unbounded = request->max_hold_ns == 0 && request->only == 0 && has_malloc_trim(libc);
-        if (unbounded)
-            forecast_all(&all, out);
-        bool done = unbounded && by_malloc_trim(out);
-        for (size_t i = 0; i < all.items.count; i++) {
-            struct as_pass *p = &all.items.items[i];
-            struct as_trim_arena *arena = &out->arenas.items[i];
-            bool done_here = done && p->libc == libc;
-            struct as_error why;
-            if (!arena->skipped && !trim(p, arena, unbounded, done_here, &why))
-                skip(out, i, &why);
-            finish(p, arena, done_here ? 0 : AS_PAGE_GIVEN, out);
-            if (done_here) // how long malloc_trim holds a lock cannot be seen
-                arena->longest_hold_ns = AS_UNKNOWN;
-        }
-        note_residency(self, out);
-    }
-    out->elapsed_ns = as_now_ns() - began;
-    out->cpu_ns = thread_cpu_ns() - cpu;
-    passes_free(&all);
+    struct passes all;
+    bool ok = passes_begin(&all, self, m, request, out, err);
+    if (ok)
+        trim_all(&all, &m->libcs.items[0], out);
+    passes_end(&all, self, out);
     return ok;
 }
 

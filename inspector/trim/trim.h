@@ -40,7 +40,7 @@ struct as_trim_outcome {
 };
 
 // What a trim would return, arena by arena. Changes nothing but, where the lock's time is bounded, the order in some lists.
-// `self` is this process (as_target_open_self), opened just now: its list of mappings is used. AS_UNSUPPORTED where malloc's
+// `self` is this process (as_target_open_self, not counted), opened just now: its list of mappings is used. AS_UNSUPPORTED where malloc's
 // layout is not proven; AS_NO_MALLOC; AS_USAGE when `only` is no arena. Free `out` in any case.
 bool as_trim_forecast(struct as_target *self, const struct as_malloc *m, const struct as_trim_request *request,
                       struct as_trim_outcome *out, struct as_error *err);

@@ -383,7 +383,7 @@ int main(int count, char **arguments)
     for (unsigned i = 0; i < 200; i++)
         free(malloc(24 + i * 32)); // something for the structural evidence to see
     struct as_error err;
-    struct as_target *t = as_target_open_self(&err);
+    struct as_target *t = as_target_open_self(true, &err);
     CHECK(t);
     find_ourselves(t, libc_path, sizeof libc_path);
     as_target_close(t);

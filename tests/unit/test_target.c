@@ -519,7 +519,7 @@ static void test_self(void)
     memset(area, 1, 3 * page);
     read_page(area + 4 * page);
     struct as_error err = {0};
-    struct as_target *t = as_target_open_self(&err);
+    struct as_target *t = as_target_open_self(true, &err);
     CHECK(t, "%s", err.text);
     CHECK(t->kind == AS_TARGET_SELF && t->pid == getpid() && t->ops->stop(t, &err) && !t->stopped);
     uint64_t start = (uintptr_t)area;

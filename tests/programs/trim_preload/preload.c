@@ -61,7 +61,7 @@ static bool trim_once(const struct as_trim_request *request, bool run, bool quie
     struct as_error err = {0};
     static struct as_malloc m;
     struct as_trim_outcome out = {0};
-    struct as_target *self = as_target_open_self(&err);
+    struct as_target *self = as_target_open_self(false, &err);
     bool ok = self && (m.libcs.count > 0 || find(self, &m, &err)) &&
               (run ? as_trim_run : as_trim_forecast)(self, &m, request, &out, &err);
     if (!ok)
