@@ -158,9 +158,15 @@ def test_several_processes_are_compared_by_pss(tmp_path: Path) -> None:
 
 def test_the_page_says_what_cannot_be_told_apart(tmp_path: Path) -> None:
     store = made(tmp_path / "r", {"plain": (100, 1), "small": (50, 1), "tiny": (50.1, 1)})
-    page = render_page(analyse(store), store, {})
-    assert "Cannot be told apart in memory: small from tiny." in page
-    assert "None of 3 pairs can be told apart in processor time." in page
+    analysis = analyse(store)
+    assert "1 cannot be told apart in memory on average, 3 in CPU." in verdict(analysis).caveats[-1]
+    page = render_page(analysis, store, {})
+    cells = re.findall(
+        r"<td[^>]*>(?P<cell>.*?)</td>", page[page.index(">Each pair</h2>") : page.index(">At points of")]
+    )
+    memory, cpu = cells[:9], cells[9:]
+    assert [cell if cell in {"", "~"} else cell[0] for cell in memory] == ["", "+", "+", "-", "", "~", "-", "~", ""]
+    assert cpu == ["", "~", "~", "~", "", "~", "~", "~", ""]
 
 
 def test_json_says_what_the_page_says(tmp_path: Path) -> None:
@@ -210,7 +216,7 @@ def test_the_page_is_complete_and_lets_nothing_in(tmp_path: Path) -> None:
     assert "default-src 'none'; style-src 'sha256-" in html.unescape(page)
     assert "://" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", page)
     assert 'href="runs/0000-plain/map.html"' in page
-    for title in ("Memory over time", "What it costs", "Figures", "At points of the work", "All runs"):
+    for title in ("Memory over time", "What it costs", "Figures", "Each pair", "At points of the work", "All runs"):
         assert f">{title}</h2>" in page
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from arenascope.experiment.analysis import Analysis
+    from arenascope.experiment.analysis import Analysis, Row
     from arenascope.experiment.sampler import Sample
     from arenascope.experiment.store import Store
 
@@ -65,7 +65,11 @@ def over_time(analysis: Analysis, store: Store) -> Figure:
                 at, held = _on_grid(samples, analysis.kind)
                 colour, dashes = _look(analysis, index)
                 axes.fill_between(at, held.min(axis=0), held.max(axis=0), color=colour, alpha=0.15, linewidth=0)
-                axes.plot(at, np.median(held, axis=0), color=colour, linestyle=dashes, linewidth=1.6, label=row.name)
+                middle = np.median(held, axis=0)
+                axes.plot(at, middle, color=colour, linestyle=dashes, linewidth=1.6, label=row.name)
+                done = _done(row)
+                if done is not None:
+                    axes.plot(done, np.interp(done, at, middle), color=colour, marker="o", markersize=5)
         axes.set_xlabel("seconds since the start")
         _finish(axes, f"{analysis.kind.capitalize()}, MiB")
     return figure
@@ -82,7 +86,7 @@ def trade_off(analysis: Analysis) -> Figure | None:
             if row not in shown:
                 continue
             cpu, held = row.estimates[CPU], row.estimates[analysis.memory]
-            colour, _ = _look(analysis, index)
+            colour, dashes = _look(analysis, index)
             front = row.name in analysis.front
             axes.errorbar(
                 cpu.median,
@@ -91,6 +95,7 @@ def trade_off(analysis: Analysis) -> Figure | None:
                 yerr=_reach(held, MIB),
                 fmt="o" if front else "s",
                 color=colour,
+                markerfacecolor=colour if dashes == "-" else "none",  # as curves of the same colour are dashed
                 markersize=8 if front else 5,
                 elinewidth=1,
                 label=f"{row.name}{' (front)' if front else ''}",
@@ -106,6 +111,12 @@ def trade_off(analysis: Analysis) -> Figure | None:
         axes.grid(axis="x", color=GRID, linewidth=0.8)
         axes.set_xlabel("processor time of the work, seconds")
         _finish(axes, f"{analysis.memory.replace('_', ', ').capitalize()}, MiB")
+        for name, figure_of, limit in (("x", CPU, axes.set_xlim), ("y", analysis.memory, axes.set_ylim)):
+            middles = [row.estimates[figure_of].median for row in shown]
+            if 2 * min(middles) > max(middles):
+                axes.autoscale(axis=name)  # from zero on, all would be in one corner
+            else:
+                limit(0)
     return figure
 
 
@@ -148,6 +159,12 @@ def marks(analysis: Analysis) -> Figure | None:
         axes.set_xticks(range(len(names)), names, rotation=30 if turned else 0, ha="right" if turned else "center")
         _finish(axes, f"{analysis.kind.capitalize()}, MiB")
     return figure
+
+
+def _done(row: Row) -> float | None:
+    """When the work was done, in seconds since the start: the median of the runs."""
+    ends = [sum(each) for each in zip(row.figures.get("startup", []), row.figures.get("wall", []))]
+    return float(np.median(ends)) if ends else None
 
 
 def _on_grid(runs: list[list[Sample]], kind: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

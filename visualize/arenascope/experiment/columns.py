@@ -18,7 +18,7 @@ class Column(NamedTuple):
 
     title: str
     name: str  # of the figure; a memory's begins with "_"
-    unit: str  # "bytes", "s", "ms", "" (a count), "/s"
+    unit: str  # "bytes", "s", "ms", "" (thousands), "count" (a small one), "/s"
     terminal: bool = True  # has a column there too, where there is little room
 
     def figure(self, kind: str) -> str:
@@ -38,7 +38,7 @@ COLUMNS: Final = (
     Column("system", "cpu_system", "s", terminal=False),
     Column("wall", "wall", "s"),
     Column("faults", "minor_faults", ""),
-    Column("major faults", "major_faults", "", terminal=False),
+    Column("major faults", "major_faults", "count", terminal=False),
     Column("operations", "throughput", "/s"),
     Column("p50", "p50_ms", "ms", terminal=False),
     Column("p99", "p99_ms", "ms"),
@@ -60,10 +60,10 @@ def shown(value: float | None, unit: str) -> str:
 
 
 def interval(estimate: Estimate, unit: str) -> str:
-    """An estimate's interval, as "a to b"; empty where there is none."""
+    """An estimate's interval, in the unit of `heading`; empty where there is none."""
     if estimate.low is None or estimate.high is None:
         return ""
-    return f"{shown(estimate.low, unit)} to {shown(estimate.high, unit)}"
+    return f"{bare(estimate.low, unit)}-{bare(estimate.high, unit)}"
 
 
 def is_alike(analysis: Analysis, row: Row, column: Column) -> bool:
@@ -93,19 +93,20 @@ def cell(analysis: Analysis, row: Row, column: Column) -> str:
         return ""
     mark = "~" if is_alike(analysis, row, column) else ""
     middle = f"{mark}{bare(estimate.median, column.unit)}"
-    if estimate.low is None or estimate.high is None:
-        return middle
-    return f"{middle}\n{bare(estimate.low, column.unit)}-{bare(estimate.high, column.unit)}"
+    around = interval(estimate, column.unit)
+    return f"{middle}\n{around}" if around else middle
 
 
 def heading(column: Column) -> str:
     """The title of a column, and its unit."""
-    unit = {"bytes": "MiB", "/s": "k/s", "": "k"}.get(column.unit, column.unit)
+    unit = {"bytes": "MiB", "/s": "k/s", "": "k", "count": ""}.get(column.unit, column.unit)
     return f"{column.title}\n{unit}"
 
 
 def bare(value: float, unit: str) -> str:
-    """A number with at least three digits, of the unit that the heading says."""
+    """A number with at least three digits, or a whole one, of the unit that the heading says."""
+    if unit == "count":
+        return f"{value:,.0f}"
     scaled = value / {"bytes": 1 << 20, "/s": 1000, "": 1000}.get(unit, 1)
     return f"{scaled:,.0f}" if scaled >= 100 else f"{scaled:.1f}" if scaled >= 10 else f"{scaled:.2f}"  # noqa: PLR2004
 

@@ -14,8 +14,9 @@ from markupsafe import Markup
 from arenascope import __version__
 from arenascope.experiment import charts
 from arenascope.experiment.analysis import CPU
-from arenascope.experiment.columns import interval, is_alike, marks_table, shown, used
-from arenascope.experiment.verdict import verdict
+from arenascope.experiment.columns import bare, heading, interval, is_alike, marks_table, shown, used
+from arenascope.experiment.expand import PLACEHOLDER
+from arenascope.experiment.verdict import verdict, when
 from arenascope.report.charts import for_page
 from arenascope.report.colours import LOOKS
 from arenascope.report.html import STATIC
@@ -23,9 +24,11 @@ from arenascope.report.words import ROWS
 from arenascope.text import plural, printable, size
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
-    from arenascope.experiment.analysis import Analysis
+    from arenascope.experiment.analysis import Analysis, Row
+    from arenascope.experiment.spec import Spec
     from arenascope.experiment.store import Store
 
     Json = dict[str, Any]
@@ -52,19 +55,30 @@ def render(analysis: Analysis, store: Store, links: dict[int, str]) -> str:
         style=Markup(style),  # noqa: S704 - ours
         version=__version__,
         spec=analysis.spec,
+        command=_command(analysis.spec),
         repeats=plural(analysis.spec.repeats, "run"),
         verdict=verdict(analysis),
         charts=dict(_charts(analysis, store)),
-        columns=[column.title for column in used(analysis)],
+        columns=[heading(column).split("\n") for column in used(analysis)],
         rows=list(_rows(analysis)),
         ledger=_ledger(analysis),
         marks=marks_table(analysis) if analysis.marks else None,
-        alike=[_alike(analysis, figure) for figure in (analysis.memory, CPU)],
+        pairs=[(what, _pairs(analysis, figure)) for what, figure in (("Memory", analysis.memory), ("CPU", CPU))],
+        when=when(analysis),
         runs=list(_runs(analysis, store, links)),
         settings=list(_settings(analysis)),
         left_out={name: printable(why) for name, why in analysis.left_out.items()},
         machine=_machine(analysis.machine),
     )
+
+
+def _command(spec: Spec) -> str:
+    """The workload's command, with its parameters; other placeholders stay as they are."""
+
+    def value(found: re.Match[str]) -> str:
+        return found[0][0] if found[1] is None else spec.parameters.get(found[1], found[0])
+
+    return printable(" ".join(PLACEHOLDER.sub(value, word) for word in spec.workload.command))
 
 
 def _charts(analysis: Analysis, store: Store) -> Iterator[tuple[str, Markup | None]]:
@@ -88,7 +102,7 @@ def _rows(analysis: Analysis) -> Iterator[Json]:
                 None
                 if estimate is None
                 else {
-                    "median": shown(estimate.median, column.unit),
+                    "median": bare(estimate.median, column.unit),
                     "interval": interval(estimate, column.unit),
                     "alike": is_alike(analysis, row, column),
                 }
@@ -151,19 +165,19 @@ def _machine(machine: Json) -> list[tuple[str, str]]:
     ]
 
 
-def _alike(analysis: Analysis, figure: str) -> str:
-    """Which cannot be told apart, each with those behind it in the table; empty when all can."""
-    what, pairs = "processor time" if figure == CPU else "memory", analysis.alike(figure)
-    if not pairs:
-        return ""
-    every = len(analysis.differences[figure]) // 2
-    if len(pairs) == every:
-        return f"None of {plural(every, 'pair')} can be told apart in {what}."
-    groups: dict[str, list[str]] = {}
-    for a, b in pairs:
-        groups.setdefault(a, []).append(b)
-    said = "; ".join(f"{a} from {', '.join(others)}" for a, others in groups.items())
-    return f"Cannot be told apart in {what}: {said}."
+def _pairs(analysis: Analysis, figure: str) -> list[tuple[str, list[str]]]:
+    """Each configuration against each, in per cent of the other; "~" where they cannot be told apart."""
+    having = [row for row in analysis.rows if row.figures.get(figure)]
+    return [(a.name, [_pair(analysis, figure, a, b) for b in having]) for a in having]
+
+
+def _pair(analysis: Analysis, figure: str, a: Row, b: Row) -> str:
+    difference, of = analysis.difference(figure, b.name, a.name), b.estimates[figure].median
+    if difference is None:
+        return ""  # itself
+    if not difference.apart:
+        return "~"
+    return f"{100 * difference.median / of:+.0f} %" if of else "more"
 
 
 def _style() -> str:

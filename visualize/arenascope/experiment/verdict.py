@@ -56,14 +56,14 @@ def _choice(analysis: Analysis, others: list[str]) -> str:
     base, memory = analysis.spec.baseline, analysis.memory
     less = [name for name in others if analysis.better(memory, name, base)]
     if not less:
-        return f"Keep {base}: nothing can be told to need less memory {_when(analysis)}."
+        return f"Keep {base}: nothing can be told to need less memory {when(analysis)}."
     free = [name for name in less if not analysis.better(CPU, base, name)]
     if len(analysis.front) == 1 and analysis.front[0] in free:
         best = analysis.front[0]
         return f"Take {best}: {_bill(analysis, best)}, and no other is better in either."
     least = min(less, key=lambda name: analysis.row(name).estimates[memory].median)
     if CPU not in analysis.row(least).figures:
-        return f"No recommendation: {least} needs least memory {_when(analysis)}, but what it costs is not known."
+        return f"No recommendation: {least} needs least memory {when(analysis)}, but what it costs is not known."
     return (
         f"No single recommendation: least memory with {least} ({_bill(analysis, least)}). Which price is right is "
         f"yours to say, between {_list(analysis.front)}."
@@ -72,7 +72,7 @@ def _choice(analysis: Analysis, others: list[str]) -> str:
 
 def _bill(analysis: Analysis, name: str) -> str:
     """What a configuration saves and costs."""
-    memory = f"memory {_when(analysis)} {_change(analysis, analysis.memory, name)}"
+    memory = f"memory {when(analysis)} {_change(analysis, analysis.memory, name)}"
     return f"{memory}, CPU {_change(analysis, CPU, name)}"
 
 
@@ -80,14 +80,22 @@ def _findings(analysis: Analysis) -> list[str]:
     base, memory = analysis.spec.baseline, analysis.memory
     if not analysis.enough:
         return []
-    found = []
-    for row in analysis.rows:
-        if row.name != base and analysis.difference(memory, base, row.name) is not None:
-            words = f"{row.name}: memory {_when(analysis)} {_change(analysis, memory, row.name)}"
-            if analysis.difference(CPU, base, row.name) is not None:
-                words += f", CPU {_change(analysis, CPU, row.name)}"
-            found.append(f"{words}.")
-    return found
+    return [
+        f"{row.name}: {_finding(analysis, row.name)}."
+        for row in analysis.rows
+        if row.name != base and analysis.difference(memory, base, row.name) is not None
+    ]
+
+
+def _finding(analysis: Analysis, name: str) -> str:
+    base, memory = analysis.spec.baseline, analysis.memory
+    cpu = analysis.difference(CPU, base, name)
+    if cpu is None:
+        return f"memory {when(analysis)} {_change(analysis, memory, name)}"
+    held = analysis.difference(memory, base, name)
+    if held and not held.apart and not cpu.apart:
+        return f"as {base}, as far as can be told, in memory {when(analysis)} and in CPU"
+    return _bill(analysis, name)
 
 
 def _change(analysis: Analysis, figure: str, name: str) -> str:
@@ -121,9 +129,15 @@ def _caveats(analysis: Analysis) -> list[str]:
         chance = round(100 * (1 - CONFIDENCE))
         said.append(
             f"Each of {pairs} pairs is judged by itself, at {100 * CONFIDENCE:.0f} %: of pairs that do not differ, "
-            f"{chance} in a hundred would seem to."
+            f"{chance} in a hundred would seem to. {_alike(analysis)}"
         )
     return said
+
+
+def _alike(analysis: Analysis) -> str:
+    """How many pairs there are that cannot be told apart."""
+    memory, cpu = (len(analysis.alike(figure)) for figure in (analysis.memory, CPU))
+    return f"{memory or 'None'} cannot be told apart in memory {when(analysis)}, {cpu or 'none'} in CPU."
 
 
 def _counted(analysis: Analysis) -> tuple[int, int]:
@@ -131,7 +145,8 @@ def _counted(analysis: Analysis) -> tuple[int, int]:
     return sum(row.noisy for row in analysis.rows), sum(row.runs for row in analysis.rows)
 
 
-def _when(analysis: Analysis) -> str:
+def when(analysis: Analysis) -> str:
+    """Which memory is compared, in words."""
     return WHEN[analysis.memory.partition("_")[2]]
 
 
