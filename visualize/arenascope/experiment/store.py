@@ -74,6 +74,11 @@ class Store:
         write_json(folder / EXPERIMENT, about)
         return cls(folder)
 
+    def withdraw(self) -> None:
+        """Remove the directory again where no run was made; else nothing."""
+        if not self.runs():
+            shutil.rmtree(self.folder, ignore_errors=True)
+
     @property
     def configurations(self) -> list[str]:
         """Those that can be run here."""
