@@ -342,6 +342,15 @@ def test_what_makes_no_sense_is_refused(arguments: list[str], code: Code, says: 
     assert not list(tmp_path.iterdir())
 
 
+def test_what_could_not_be_started_leaves_its_place_free(holder: Path, tmp_path: Path) -> None:
+    holder.write_text(SPEC.replace(sys.executable, "/nonexistent/program"))
+    for _ in range(2):
+        done = run("run", holder, "-o", tmp_path / "r")
+        assert done.returncode == Code.USAGE
+        assert "/nonexistent/program could not be started: No such file" in done.stderr
+    assert not (tmp_path / "r").exists()
+
+
 def test_results_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "precious").touch()

@@ -111,7 +111,12 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
         for name, why in left_out.items():
             click.echo(f"{name}: not available here: {printable(why)}", err=True)
         store = Store.create(Path(output or f"{read.name}-results"), data, here, left_out)
-    return _run(store, budget, retry=retry, page=not no_report)
+    try:
+        return _run(store, budget, retry=retry, page=not no_report)
+    except ArenascopeError:
+        if not resume:
+            store.withdraw()  # so that the same words, put right, find their place free
+        raise
 
 
 @experiment.command(name="list")
