@@ -111,13 +111,17 @@ def trade_off(analysis: Analysis) -> Figure | None:
         axes.grid(axis="x", color=GRID, linewidth=0.8)
         axes.set_xlabel("processor time of the work, seconds")
         _finish(axes, f"{analysis.memory.replace('_', ', ').capitalize()}, MiB")
-        for name, figure_of, limit in (("x", CPU, axes.set_xlim), ("y", analysis.memory, axes.set_ylim)):
-            middles = [row.estimates[figure_of].median for row in shown]
-            if 2 * min(middles) > max(middles):
-                axes.autoscale(axis=name)  # from zero on, all would be in one corner
-            else:
-                limit(0)
+        if _from_zero(shown, CPU):
+            axes.set_xlim(0)
+        if not _from_zero(shown, analysis.memory):
+            axes.autoscale(axis="y")
     return figure
+
+
+def _from_zero(rows: list[Row], figure: str) -> bool:
+    """Whether an axis begins with zero; of figures far from it, all would be in one corner."""
+    middles = [row.estimates[figure].median for row in rows]
+    return 2 * min(middles) <= max(middles)
 
 
 def ledgers(analysis: Analysis) -> Figure | None:
