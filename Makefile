@@ -81,7 +81,7 @@ patches-all:
 	$(MAKE) --no-print-directory build
 	$(MAKE) --no-print-directory -C patches check PYTHON=$(abspath $(VENV))/bin/python
 
-# EXPERIMENTS: some of them; EXPERIMENT_ARGS: options, such as --repeats 5 or --max-time 8m.
+# EXPERIMENTS: some of them, article@2.7 for one in a patched Ruby 2.7; EXPERIMENT_ARGS: options, such as --repeats 5 or --max-time 8m.
 experiments:
 	scripts/install-deps build experiments
 	$(MAKE) --no-print-directory build
