@@ -9,13 +9,13 @@
 #include <string.h>
 
 enum {
-    BATCH = 512,          // addresses that are read in one go
-    TRIES = 64,           // likely pages from which the array is looked for, before we give up
-    AROUND = 16384,       // bytes of struct objspace on either side of where a page points
-    STEP = 16384,         // of the kernel's pages, whose residency is asked for in one go: a multiple of any of Ruby's
-    MOST_PAGES = 1 << 24, // of an array that may be nonsense
-    MOST_HOPS = 1 << 20,  // from page to page, to the list's head
-    BASE_SLOT = 40,       // bytes of the smallest slot
+    BATCH = 256,        // addresses that are read in one go
+    TRIES = 64,         // likely pages from which the array is looked for, before we give up
+    AROUND = 16384,     // bytes of struct objspace on either side of where a page points
+    STEP = 16384,       // of the kernel's pages, whose residency is asked for in one go: a multiple of any of Ruby's
+    FREE_LOOKS = 65536, // at a struct heap_page, whatever the target's size
+    LOOKS = 4,          // for each place where a page may be: twice what it takes to follow a list and read the array
+    BASE_SLOT = 40,     // bytes of the smallest slot
     LARGEST_SLOT = 1024,
     NODE_TO_NEXT = 0, // struct list_node: next, prev
 };
@@ -26,6 +26,21 @@ struct header {
     uint64_t address; // of struct heap_page
     uint8_t bytes[AS_RUBY_HEADER];
 };
+
+// The target may be made so that looking never ends: lists that go in circles, arrays of pages that all fit but the last. So
+// the number of looks is limited, by how much memory there is that could be Ruby's.
+struct search {
+    struct as_target *target;
+    const struct as_ruby_layout *layout;
+    struct as_ruby *out;
+    struct as_error *err;
+    int tries;
+    int64_t looks; // that are left
+    bool done;
+};
+
+// What is done with places where a page may begin.
+typedef void visit_fn(struct search *s, const uint64_t *addresses, size_t count);
 
 static uint64_t word(const struct header *h, int offset)
 {
@@ -75,47 +90,75 @@ static bool fits(const struct as_ruby_layout *layout, const struct header *h, st
     return true;
 }
 
-static bool is_page(struct as_target *t, const struct as_ruby_layout *layout, uint64_t heap_page,
-                    struct as_ruby_page *page)
+// Is [address, address + length) mapped?
+static bool is_mapped(struct as_target *t, uint64_t address, uint64_t length)
 {
-    struct header h;
-    uint64_t back;
-    return read_header(t, heap_page, &h) && fits(layout, &h, page) && as_target_read_u64(t, page->address, &back) &&
-           back == heap_page;
+    const struct as_mapping *m = as_target_mapping_at(t, address);
+    return m && m->end - address >= length;
+}
+
+// Reads `count` structs heap_page, no more than BATCH, and what they say of their pages. False unless each of them fits, and its
+// page points back to it.
+static bool read_pages(struct search *s, const uint64_t *heap_pages, size_t count, struct as_ruby_page *pages)
+{
+    static const size_t whole = AS_RUBY_HEADER;
+    uint8_t headers[BATCH * AS_RUBY_HEADER];
+    uint64_t bodies[BATCH], back[BATCH];
+    bool ok[BATCH];
+    s->looks -= (int64_t)count;
+    if (s->looks < 0)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (heap_pages[i] % 8 != 0 || !is_mapped(s->target, heap_pages[i], whole))
+            return false;
+    }
+    as_target_gather(s->target, heap_pages, count, whole, headers, whole, ok);
+    for (size_t i = 0; i < count; i++) {
+        struct header h = {.address = heap_pages[i]};
+        memcpy(h.bytes, headers + i * whole, whole);
+        if (!ok[i] || !fits(s->layout, &h, &pages[i]) || !is_mapped(s->target, pages[i].address, sizeof *back))
+            return false;
+        bodies[i] = pages[i].address;
+    }
+    as_target_gather(s->target, bodies, count, sizeof *back, back, sizeof *back, ok);
+    for (size_t i = 0; i < count; i++) {
+        if (!ok[i] || back[i] != heap_pages[i])
+            return false;
+    }
+    return true;
 }
 
 // Reads Ruby's array at `data`, of `count` elements, if that is what it is.
-static bool read_array(struct as_target *t, const struct as_ruby_layout *layout, uint64_t data, uint64_t count,
-                       struct as_ruby *out, struct as_error *err)
+static bool read_array(struct search *s, uint64_t data, uint64_t count, struct as_error *err)
 {
+    struct as_ruby *out = s->out;
     uint64_t elements[BATCH];
+    struct as_ruby_page pages[BATCH];
     out->pages.count = 0;
-    for (uint64_t done = 0; done < count;) {
-        size_t n = count - done < BATCH ? (size_t)(count - done) : BATCH;
-        if (!as_target_read(t, data + done * sizeof *elements, elements, n * sizeof *elements))
+    uint64_t after = 0; // the end of the last
+    // One at first: nearly everything that is looked at is no array.
+    for (uint64_t done = 0, n = 1; done < count; done += n, n = BATCH) {
+        if (n > count - done)
+            n = count - done;
+        if (!as_target_read(s->target, data + done * sizeof *elements, elements, n * sizeof *elements) ||
+            !read_pages(s, elements, n, pages) || !as_vec_reserve(&out->pages, n, err))
             return false;
         for (size_t i = 0; i < n; i++) {
-            struct as_ruby_page page;
-            const struct as_ruby_page *last = out->pages.count > 0 ? &out->pages.items[out->pages.count - 1] : NULL;
-            if (!is_page(t, layout, elements[i], &page))
-                return false;
-            if (last && page.address < last->address + layout->align)
+            if (pages[i].address < after)
                 return false; // they are sorted; those without slots too, for they keep their place
-            struct as_ruby_page *added = as_vec_add(&out->pages, err);
-            if (!added)
-                return false;
-            *added = page;
+            after = pages[i].address + s->layout->align;
+            out->pages.items[out->pages.count++] = pages[i];
         }
-        done += n;
     }
     return true;
 }
 
 // Looks for the array in the struct objspace around `inside`: a pointer to it, and its length beside it (up to 3.3) or at its
 // own head (from 3.4 on). True when it was found, or when our memory ran out.
-static bool find_array(struct as_target *t, const struct as_ruby_layout *layout, uint64_t inside, struct as_ruby *out,
-                       struct as_error *err)
+static bool find_array(struct search *s, uint64_t inside)
 {
+    struct as_target *t = s->target;
+    const struct as_ruby_layout *layout = s->layout;
     const struct as_mapping *m = as_target_mapping_at(t, inside);
     if (!m || inside % 8 != 0)
         return false;
@@ -125,7 +168,7 @@ static bool find_array(struct as_target *t, const struct as_ruby_layout *layout,
     size_t count = (size_t)(to - from) / 8;
     if (!as_target_read(t, from, words, count * 8))
         return false;
-    for (size_t i = 0; i + 1 < count; i++) {
+    for (size_t i = 0; i + 1 < count && s->looks > 0; i++) {
         const struct as_mapping *there = as_target_mapping_at(t, words[i]);
         if (words[i] % 8 != 0 || !there || there->kind != AS_MAP_ANON)
             continue;
@@ -133,13 +176,13 @@ static bool find_array(struct as_target *t, const struct as_ruby_layout *layout,
         uint64_t data = words[i] + (uint64_t)layout->array_data;
         if (layout->array_data != 0 && !as_target_read_u64(t, words[i], &length))
             continue;
-        if (length == 0 || length > MOST_PAGES || length * 8 > there->end - data)
+        if (length == 0 || data >= there->end || length > (there->end - data) / 8)
             continue;
         struct as_error failed = {0};
-        if (read_array(t, layout, data, length, out, &failed))
+        if (read_array(s, data, length, &failed))
             return true;
         if (failed.code != AS_OK) {
-            *err = failed;
+            *s->err = failed;
             return true;
         }
     }
@@ -147,17 +190,18 @@ static bool find_array(struct as_target *t, const struct as_ruby_layout *layout,
 }
 
 // From a page to struct objspace: through its pool, or along the list of its heap to the head of it.
-static uint64_t objspace_of(struct as_target *t, const struct as_ruby_layout *layout, const struct header *h)
+static uint64_t objspace_of(struct search *s, const struct header *h)
 {
+    const struct as_ruby_layout *layout = s->layout;
     if (layout->pool >= 0)
         return word(h, layout->pool);
     struct header at = *h;
-    for (int hops = 0; hops < MOST_HOPS; hops++) {
+    for (; s->looks > 0; s->looks--) {
         uint64_t next = word(&at, layout->node + NODE_TO_NEXT);
         struct as_ruby_page page;
         if (next < (uint64_t)layout->node)
             return 0;
-        if (!read_header(t, next - (uint64_t)layout->node, &at) || !fits(layout, &at, &page))
+        if (!read_header(s->target, next - (uint64_t)layout->node, &at) || !fits(layout, &at, &page))
             return next;
         if (at.address == h->address)
             return 0;
@@ -172,34 +216,31 @@ static bool is_likely(const struct as_mapping *m)
            m->end - m->start <= LARGEST_MAPPING;
 }
 
-struct search {
-    struct as_target *target;
-    const struct as_ruby_layout *layout;
-    struct as_ruby *out;
-    struct as_error *err;
-    int tries;
-    bool done;
-};
+static void count_places(struct search *s, const uint64_t *addresses, size_t count)
+{
+    (void)addresses;
+    s->looks += LOOKS * (int64_t)count;
+}
 
-static void try_batch(struct search *s, const uint64_t *addresses, size_t count)
+static void try_places(struct search *s, const uint64_t *addresses, size_t count)
 {
     uint64_t words[BATCH];
     bool ok[BATCH];
     as_target_gather(s->target, addresses, count, sizeof *words, words, sizeof *words, ok);
-    for (size_t i = 0; i < count && !s->done && s->tries < TRIES; i++) {
+    for (size_t i = 0; i < count && !s->done && s->tries < TRIES && s->looks > 0; i++) {
         struct header h;
         struct as_ruby_page page;
         if (!ok[i] || words[i] % 16 != 0 || !as_target_mapping_at(s->target, words[i]) ||
             !read_header(s->target, words[i], &h) || !fits(s->layout, &h, &page) || page.address != addresses[i])
             continue;
         s->tries++;
-        uint64_t inside = objspace_of(s->target, s->layout, &h);
-        s->done = inside != 0 && find_array(s->target, s->layout, inside, s->out, s->err);
+        uint64_t inside = objspace_of(s, &h);
+        s->done = inside != 0 && find_array(s, inside);
     }
 }
 
 // Goes through the places in [start, end) where a page may begin, if there is memory.
-static void search_range(struct search *s, uint64_t start, uint64_t end)
+static void visit_range(struct search *s, visit_fn *visit, uint64_t start, uint64_t end)
 {
     struct as_target *t = s->target;
     uint64_t align = s->layout->align;
@@ -212,20 +253,20 @@ static void search_range(struct search *s, uint64_t start, uint64_t end)
         if (residency[(at - start) / t->page_size] & (AS_RES_PRESENT | AS_RES_SWAPPED | AS_RES_UNKNOWN))
             addresses[count++] = at;
         if (count == BATCH || (count > 0 && end - at <= align)) {
-            try_batch(s, addresses, count);
+            visit(s, addresses, count);
             count = 0;
         }
     }
 }
 
-static void search(struct search *s)
+static void visit_all(struct search *s, visit_fn *visit)
 {
     struct as_target *t = s->target;
     uint64_t step = (uint64_t)STEP * t->page_size;
     for (size_t i = 0; i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         for (uint64_t at = m->start; is_likely(m) && at < m->end && !s->done && s->tries < TRIES; at += step)
-            search_range(s, at, m->end - at < step ? m->end : at + step);
+            visit_range(s, visit, at, m->end - at < step ? m->end : at + step);
     }
 }
 
@@ -246,12 +287,15 @@ static bool is_ruby(const struct as_target *t)
 bool as_ruby_find(struct as_target *t, struct as_ruby *out, struct as_error *err)
 {
     *out = (struct as_ruby){.present = is_ruby(t)};
-    size_t count;
-    const struct as_ruby_layout *layouts = as_ruby_layouts(&count);
+    size_t known;
+    const struct as_ruby_layout *layouts = as_ruby_layouts(&known);
     struct as_error failed = {0};
-    for (size_t i = 0; i < count && out->present && !out->proven && failed.code == AS_OK; i++) {
-        struct search s = {.target = t, .layout = &layouts[i], .out = out, .err = &failed};
-        search(&s);
+    struct search count = {.target = t, .layout = &layouts[0], .looks = FREE_LOOKS}; // whose places are those of all
+    if (out->present)
+        visit_all(&count, count_places);
+    for (size_t i = 0; i < known && out->present && !out->proven && failed.code == AS_OK; i++) {
+        struct search s = {.target = t, .layout = &layouts[i], .out = out, .err = &failed, .looks = count.looks};
+        visit_all(&s, try_places);
         out->proven = s.done && failed.code == AS_OK;
         if (out->proven)
             out->releases = layouts[i].releases;
