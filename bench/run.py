@@ -144,9 +144,9 @@ class Bench:
         ).stdout.split()
         return int(ns) / 1e9, int(size)
 
-    def dump_command(self, pid: str, *options: str) -> list[str]:
+    def dump_command(self, pid: str, *options: str, mode: str = "freeze") -> list[str]:
         dump = str(self.directory / "bench.dump")
-        return [self.arenadump, "dump", pid, "--mode", "freeze", "-o", dump, *options]
+        return [self.arenadump, "dump", pid, "--mode", mode, "-o", dump, *options]
 
     def summary(self, pid: str, mode: str) -> dict[str, Any]:
         command = [self.arenadump, "summary", "--json", "--mode", mode, pid]
@@ -154,9 +154,9 @@ class Bench:
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
-    def dump(self, target: Hoard, what: str, wanted: str, *options: str) -> Figure:
+    def dump(self, target: Hoard, what: str, wanted: str, *options: str, mode: str = "freeze") -> Figure:
         """Read, walk, classify and write, against the bare copy of the same bytes."""
-        command = self.dump_command(target.pid, *options)
+        command = self.dump_command(target.pid, *options, mode=mode)
         ours, bound = self.pairs(lambda: seconds(command), lambda: self.raw_read(target.pid)[0])
         figure = Figure(what, "process_vm_readv of it all", ours, bound, "s", wanted)
         self.figures.append(figure)
@@ -167,6 +167,7 @@ class Bench:
             size = f"{megabytes / 1000:g} GB in 16 arenas"
             figure = self.dump(target, f"whole dump of {size}", "≥ 0.8")
             self.dump(target, "the same with a record for each chunk", "", "--chunks")
+            self.dump(target, "the same of a snapshot", "", mode="snapshot")
             answer = self.summary(target.pid, "freeze")
             if not answer["snapshot"]["exact"]:
                 raise SystemExit(f"not exact: {answer['warnings']}")
