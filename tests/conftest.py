@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from tools import debian, harness, programs
+from tools.stage import Stage
 
 
 @pytest.hookimpl(wrapper=True)
@@ -48,6 +50,21 @@ def churn_program() -> Path:
         return programs.build_portable("churn")
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def actor() -> Path:
+    try:
+        return programs.build_portable("actor")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
+def stage(tmp_path: Path, agent: Path) -> Iterator[Stage]:
+    tmp_path.chmod(0o777)
+    with ExitStack() as stack:
+        yield Stage(tmp_path, agent, stack)
 
 
 def fetched(suite: str, arch: str) -> debian.Libc:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import re
@@ -12,133 +11,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tools import debian, harness, programs
+from tools.stage import PATIENCE, Stage, descriptors, in_use, pending, threads, until
 
-PATIENCE = 30  # seconds that a dump may take on a busy machine
-
-
-@pytest.fixture(scope="session")
-def actor() -> Path:
-    try:
-        return programs.build_portable("actor")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
-
-
-class Stage:
-    """A directory for one test: where programs with the agent in them leave their dumps, logs and marks."""
-
-    def __init__(self, folder: Path, agent: Path, stack: ExitStack) -> None:
-        self.folder = folder
-        self.agent = agent
-        self._stack = stack
-
-    def environment(self, **variables: str) -> dict[str, str]:
-        """With the agent preloaded; a variable given as "" is not there."""
-        preset = {
-            "LD_PRELOAD": str(self.agent),
-            "ARENASCOPE_OUT": f"{self.folder}/%p.%n.dump",
-            "ARENASCOPE_LOG": f"{self.folder}/log",
-        }
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("ARENASCOPE_")}
-        return {name: value for name, value in {**clean, **preset, **variables}.items() if value}
-
-    def start(self, command: list[str], **variables: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            command,
-            env=self.environment(**variables),
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        self._stack.callback(end, process)
-        return process
-
-    def marked(self, name: str = "mark") -> int:
-        """The pid that the program has left, once it has."""
-        pid = int(until(lambda: self._read(name), f"the program did not get to its {name}: {self.log()}"))
-        self._stack.callback(kill, pid)
-        return pid
-
-    def _read(self, name: str) -> str:
-        path = self.folder / name
-        return path.read_text().strip() if path.exists() else ""
-
-    def log(self) -> str:
-        return self._read("log")
-
-    def logged(self, pattern: str) -> None:
-        until(lambda: re.search(pattern, self.log()), f"no '{pattern}' in the log", self.log)
-
-    def dump(self, pid: int, number: int = 1, *, seen_as: int | None = None) -> Path:
-        """The dump that the signal asked for: complete as soon as it has its name."""
-        path = self.folder / f"{seen_as or pid}.{number}.dump"
-        until(path.exists, f"no {path.name}", self.log)
-        return path
-
-    def ask(self, pid: int, number: int = 1, what: int = signal.SIGUSR2) -> Path:
-        os.kill(pid, what)
-        return self.dump(pid, number)
-
-
-def until(true: Callable[[], Any], what: str, more: Callable[[], str] = str) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        found = true()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"{what} within {PATIENCE} s: {more()}")
-
-
-def kill(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.communicate()
-
-
-@pytest.fixture
-def stage(tmp_path: Path, agent: Path) -> Iterator[Stage]:
-    tmp_path.chmod(0o777)
-    with ExitStack() as stack:
-        yield Stage(tmp_path, agent, stack)
-
-
-def threads(pid: int) -> list[str]:
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError):
-            found.append((task / "comm").read_text().strip())
-    return found
-
-
-def descriptors(pid: int) -> dict[str, str]:
-    """What the process has open, in the table that its own threads share."""
-    return {path.name: str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()}
-
-
-def pending(pid: int) -> int:
-    found = re.search(r"^ShdPnd:\s+([0-9a-f]+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    return int(found[1], 16) if found else 0
-
-
-def in_use(arenadump: harness.Arenadump, dump: Path) -> int:
-    return int(arenadump.summary(dump)["ledger"]["in_use"])
-
-
-# --- The library itself ---------------------------------------------------------------------------------------------
+# --- The library itself -----------------------------------------------------------------------------------------------
 
 
 def readelf(agent: Path, what: str) -> str:
@@ -179,7 +60,7 @@ def test_library_shows_its_own_names_only(agent: Path) -> None:
     assert all(name.endswith("@@ARENASCOPE_0.1") for name in defined)
 
 
-# --- On every libc --------------------------------------------------------------------------------------------------
+# --- On every libc ----------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_started_before_the_signal(stage: Stage, libc: debian.Libc, actor: Path) -> None:
@@ -285,7 +166,26 @@ def test_process_that_ends_with_its_last_thread(stage: Stage, actor: Path) -> No
     assert process.wait(PATIENCE) == 0
 
 
-# --- The signal -----------------------------------------------------------------------------------------------------
+def test_program_that_never_loaded_libpthread(stage: Stage, libc: debian.Libc, tmp_path: Path) -> None:
+    """Before 2.34 that is where pthread_create is: the agent loads it."""
+    program = tmp_path / "simple"
+    source = (
+        "#include <unistd.h>\n#include <stdlib.h>\nint main(void)\n{\n    char *volatile p = malloc(100);\n"
+        "    while (p)\n        pause();\n    return 0;\n}\n"
+    )
+    try:
+        command = [*programs.portable_command(), "-x", "c", "-", "-o", str(program)]
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    subprocess.run(command, input=source, text=True, check=True)
+    process = stage.start(libc.command(program))
+    until(lambda: "libarenascope" in Path(f"/proc/{process.pid}/maps").read_text(), "not loaded")
+    time.sleep(0.3)
+    assert ("libpthread" in Path(f"/proc/{process.pid}/maps").read_text()) is False
+    stage.ask(process.pid)
+
+
+# --- The signal -------------------------------------------------------------------------------------------------------
 
 
 def test_any_signal_will_do(stage: Stage, actor: Path) -> None:
@@ -352,7 +252,7 @@ def test_symlink_in_the_way_is_not_followed(stage: Stage, actor: Path) -> None:
     assert not (stage.folder / "elsewhere").exists()
 
 
-# --- Other users, other roots ---------------------------------------------------------------------------------------
+# --- Other users, other roots -----------------------------------------------------------------------------------------
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 
@@ -427,7 +327,7 @@ def test_setuid_program_is_left_alone(stage: Stage, actor: Path) -> None:
     assert stage.agent.name not in Path(f"/proc/{stage.marked()}/maps").read_text()
 
 
-# --- Real programs --------------------------------------------------------------------------------------------------
+# --- Real programs ----------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -475,195 +375,3 @@ def test_java(stage: Stage) -> None:
     # HotSpot takes SIGUSR2 for itself.
     with server(stage, ["java", "-Xmx64m", str(source)], ARENASCOPE_SIGNAL="RTMIN+5") as pid:
         stage.ask(pid, 1, signal.SIGRTMIN + 5)
-
-
-# --- The policy, and the door -----------------------------------------------------------------------------------------
-
-
-def test_policy_trims_by_itself(stage: Stage, libc: debian.Libc, actor: Path) -> None:
-    process = stage.start(
-        libc.command(actor, *["storm", "3", "mark", "mark", "sleep"]), ARENASCOPE_TRIM="every=200ms,deep"
-    )
-    pid = stage.marked()
-    until(lambda: threads(pid).count("arenascope") == 1, "no thread of ours from the start")
-    for _ in range(3):
-        stage.logged(rf"\[{pid}\]: policy \(time\): [1-9]\d* KiB returned")
-    assert process.poll() is None
-
-
-def test_policy_goes_on_in_a_child(stage: Stage, libc: debian.Libc, actor: Path) -> None:
-    acts = "storm 2 mark parent nap 300 fork mark mark busy"
-    process = stage.start(libc.command(actor, *acts.split()), ARENASCOPE_TRIM="every=200ms,max-pause=5ms")
-    parent, child = stage.marked("parent"), stage.marked()
-    assert parent != child
-    stage.logged(rf"\[{child}\]: policy \(time\)")
-    assert process.poll() is None
-
-
-def test_policy_waits_for_its_conditions(stage: Stage, actor: Path) -> None:
-    acts = [str(actor), *["hold", "20000", "200", "storm", "1", "mark", "mark", "sleep"]]
-    stage.start(acts, ARENASCOPE_TRIM="every=100ms,min=1G")
-    pid = stage.marked()
-    time.sleep(1)
-    assert "policy" not in stage.log()
-    acts = [str(actor), *["hold", "20000", "200", "mark", "idler", "sleep"]]
-    stage.start(acts, ARENASCOPE_TRIM="idle=1s")
-    idler = stage.marked("idler")
-    stage.logged(rf"\[{idler}\]: policy \(idle\)")
-    time.sleep(2.5)
-    assert stage.log().count(f"[{idler}]: policy (idle)") == 1
-    assert pid != idler
-
-
-@pytest.mark.parametrize(
-    "words", ["every", "every=soon", "min=64X", "sometimes=1s", "percent=101", "every=99999999999h"]
-)
-def test_policy_that_makes_no_sense(stage: Stage, actor: Path, words: str) -> None:
-    stage.start([str(actor), "mark", "mark", "sleep"], ARENASCOPE_TRIM=words)
-    assert len(threads(stage.marked())) == 1
-    stage.logged(re.escape(words) if words != "percent=101" else "percentage of more than 100")
-
-
-def test_door_answers(stage: Stage, libc: debian.Libc, actor: Path, arenadump: harness.Arenadump) -> None:
-    process = stage.start(libc.command(actor, *["hold", "1000", "200", "storm", "3", "mark", "mark", "sleep"]))
-    pid = stage.marked()
-    stage.ask(pid)
-    before = threads(pid)
-    forecast = json.loads(arenadump.check("trim", "--forecast", "--json", pid))
-    assert len(forecast["arenas"]) >= 2
-    trimmed = json.loads(arenadump.check("trim", "--deep", "--json", pid))
-    assert trimmed["returned"] > 0
-    assert threads(pid) == before  # no second agent was carried in
-    assert process.poll() is None
-
-
-def test_program_that_never_loaded_libpthread(stage: Stage, libc: debian.Libc, tmp_path: Path) -> None:
-    """Before 2.34 that is where pthread_create is: the agent loads it."""
-    program = tmp_path / "simple"
-    source = (
-        "#include <unistd.h>\n#include <stdlib.h>\nint main(void)\n{\n    char *volatile p = malloc(100);\n"
-        "    while (p)\n        pause();\n    return 0;\n}\n"
-    )
-    try:
-        command = [*programs.portable_command(), "-x", "c", "-", "-o", str(program)]
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
-    subprocess.run(command, input=source, text=True, check=True)
-    process = stage.start(libc.command(program))
-    until(lambda: "libarenascope" in Path(f"/proc/{process.pid}/maps").read_text(), "not loaded")
-    time.sleep(0.3)
-    assert ("libpthread" in Path(f"/proc/{process.pid}/maps").read_text()) is False
-    stage.ask(process.pid)
-
-
-# --- The commands -----------------------------------------------------------------------------------------------------
-
-
-def arenascope(stage: Stage, *arguments: str) -> list[str]:
-    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from arenascope.cli.main import run; run()"
-    return [sys.executable, "-c", code, str(harness.ROOT / "visualize"), *arguments]
-
-
-def test_run(stage: Stage, actor: Path, arenadump: harness.Arenadump) -> None:
-    command = arenascope(stage, "run", "--signal", "RTMIN+1", "-o", "run.%n", "--chunks", "--log", "run.log")
-    command += ["--", str(actor), "hold", "20000", "200", "mark", "mark", "sleep"]
-    variables = {"LD_PRELOAD": "", "ARENASCOPE_OUT": "", "ARENASCOPE_LOG": "", "ARENASCOPE_LIBRARY": str(stage.agent)}
-    process = stage.start(command, **variables, ARENASCOPE_ARENADUMP=str(arenadump.path))
-    pid = stage.marked()
-    assert pid == process.pid
-    os.kill(pid, signal.SIGRTMIN + 1)
-    until((stage.folder / "run.1").exists, "no dump")
-    assert len(arenadump.chunks(stage.folder / "run.1")["in_use"]) >= 20000
-    assert "wrote" in (stage.folder / "run.log").read_text()
-
-
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [("no-such-program", 127), ("true", 0), ("false", 1), ("sh -c :", 0), ("--sometimes true", 2), ("", 2)],
-)
-def test_run_ends_as_the_command_does(stage: Stage, arenadump: harness.Arenadump, command: str, code: int) -> None:
-    environment = stage.environment(LD_PRELOAD="", ARENASCOPE_ARENADUMP=str(arenadump.path))
-    environment["ARENASCOPE_LIBRARY"] = str(stage.agent)
-    done = subprocess.run(arenascope(stage, "run", *command.split()), env=environment, check=False)
-    assert done.returncode == code
-
-
-def test_agent_path(stage: Stage, arenadump: harness.Arenadump) -> None:
-    environment = stage.environment(LD_PRELOAD="", ARENASCOPE_ARENADUMP=str(arenadump.path))
-    done = subprocess.run(arenascope(stage, "agent-path"), env=environment, capture_output=True, text=True, check=True)
-    assert Path(done.stdout.rstrip("\n")) == stage.agent
-
-
-def test_manual_page() -> None:
-    page = harness.ROOT / "docs" / "arenascope.7"
-    if not shutil.which("groff"):
-        pytest.skip("groff is not installed")
-    done = subprocess.run(["groff", "-mandoc", "-Tutf8", "-ww", page], capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    source = "".join(path.read_text() for path in (harness.ROOT / "inspector" / "agent").glob("*.c"))
-    for variable in set(re.findall(r'secure_getenv\("(ARENASCOPE_\w+)"\)', source)):
-        assert variable in page.read_text()
-
-
-# --- The public API -------------------------------------------------------------------------------------------------
-
-
-def test_header_is_c_and_cpp(tmp_path: Path) -> None:
-    header = harness.ROOT / "inspector" / "include"
-    for compiler, language in (("gcc", "c"), ("g++", "c++")):
-        if not shutil.which(compiler):
-            pytest.skip(f"{compiler} is not installed")
-        text = '#include "arenascope.h"\nint f(void);\nint f(void)\n{\n'
-        text += "    struct arenascope_summary s = ARENASCOPE_INIT(s);\n    return (int)s.size;\n}\n"
-        command = [compiler, "-x", language, "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-        command += ["-Wno-missing-field-initializers"] if language == "c++" else []
-        command += [f"-I{header}", "-c", "-o", str(tmp_path / "x.o"), "-"]
-        subprocess.run(command, input=text, text=True, check=True)
-
-
-def test_api_from_python(stage: Stage, arenadump: harness.Arenadump) -> None:
-    text = f"""
-import ctypes, os
-lib = ctypes.CDLL({str(stage.agent)!r})
-lib.arenascope_error.restype = lib.arenascope_version.restype = ctypes.c_char_p
-assert lib.arenascope_dump(b"by-path", 1) == 0, lib.arenascope_error()
-fd = os.memfd_create("x")
-assert lib.arenascope_dump_fd(fd, 0) == 0, lib.arenascope_error()
-open("by-fd", "wb").write(os.pread(fd, os.fstat(fd).st_size, 0))
-assert lib.arenascope_dump(b"no/such/place", 0) == 8
-assert b"no/such" in lib.arenascope_error()
-assert lib.arenascope_dump_fd(os.open(os.devnull, os.O_RDWR), 0) == 2
-assert lib.arenascope_request_dump() == 2
-assert lib.arenascope_dump_on_signal(12, b"signalled.%n", 0) == 0
-assert lib.arenascope_error() == b""
-assert lib.arenascope_request_dump() == 0
-summary = (ctypes.c_uint64 * 40)(8 * 40)
-assert lib.arenascope_summarize(summary) == 0
-assert 0 < summary[3] < summary[1]
-print(lib.arenascope_version().decode())
-import time
-while not os.path.exists("signalled.1"): time.sleep(0.01)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        cwd=stage.folder,
-        env=stage.environment(LD_PRELOAD=""),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    for name in ("by-path", "by-fd", "signalled.1"):
-        assert in_use(arenadump, stage.folder / name) > 0
-    assert arenadump.check("chunks", stage.folder / "by-path")
-
-
-def test_application_handler_found_by_the_api(stage: Stage) -> None:
-    text = f"""
-import ctypes, signal
-lib = ctypes.CDLL({str(stage.agent)!r})
-signal.signal(signal.SIGUSR2, lambda *_: None)
-assert lib.arenascope_dump_on_signal(12, b"x", 0) == 4
-"""
-    subprocess.run([sys.executable, "-c", text], env=stage.environment(LD_PRELOAD=""), timeout=60, check=True)

@@ -58,8 +58,9 @@ void as_keeper_forget(void);
 bool as_signal_take(int signal, struct as_error *err);
 // Whether the signal's handler is still ours.
 bool as_signal_is_ours(int signal);
-// Has this thread interrupted after that long, to start the keeper then; in a child of fork(), where it cannot be started now.
-void as_signal_later(uint64_t ns);
+// Has this thread interrupted once it has run for so long, to start the keeper then; in a child of fork(), where it cannot be
+// started now.
+void as_signal_later(uint64_t cpu_ns);
 void as_signal_forget(void);
 // Asks for a dump; async-signal-safe. ARENASCOPE_USAGE when no signal was taken.
 int as_signal_request(void);

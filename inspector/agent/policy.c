@@ -195,6 +195,7 @@ static void trim(struct as_policy *p, struct arenascope_policy_stats *stats, con
 {
     struct arenascope_trim_result result = ARENASCOPE_INIT(result);
     struct as_error err = {0};
+    uint64_t before = resident();
     bool ok = as_own_trim(&p->now.trim, &result, NULL, &err);
     p->last_trim = as_now_ns();
     p->rested = true;
@@ -202,8 +203,9 @@ static void trim(struct as_policy *p, struct arenascope_policy_stats *stats, con
         as_log("policy: no trim: %s", err.text);
         return;
     }
-    p->after_trim = resident();
     p->last_returned = result.returned == ARENASCOPE_UNKNOWN ? 0 : result.returned;
+    // Not as it is now: some of it may have come back while we trimmed.
+    p->after_trim = before > p->last_returned ? before - p->last_returned : 0;
     stats->trims++;
     stats->returned += p->last_returned;
     stats->elapsed += result.elapsed;

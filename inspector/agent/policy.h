@@ -15,7 +15,7 @@ struct as_policy {
     uint64_t next_look, next_tick;
     uint64_t last_tick, idle_for, own_cpu, all_cpu; // for idleness
     uint64_t stalled, high;                         // for pressure: the kernel's counts so far
-    uint64_t last_trim, after_trim, last_returned;  // resident bytes after it
+    uint64_t last_trim, after_trim, last_returned;  // when; resident bytes it was to leave; what it gave back
     uint64_t patience; // how many times the distance it is, because pages came straight back
     bool pressed, rested;
 };

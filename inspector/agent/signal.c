@@ -36,16 +36,16 @@ static void disarm(void)
     again.armed = false;
 }
 
-// Has the signal sent to this thread after `ns`. A timer is a system call, not a thread; exec and exit end it, and a child of
-// fork() does not get it.
-static bool arm(uint64_t ns)
+// Has the signal sent to this thread after `ns` of `clock`, or of the clock that the timer was first armed with. A timer is a
+// system call, not a thread; exec and exit end it, and a child of fork() does not get it.
+static bool arm(clockid_t clock, uint64_t ns)
 {
     if (!again.armed) {
         struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID,
                                  .sigev_signo = __atomic_load_n(&as_agent.signal, __ATOMIC_RELAXED),
                                  .sigev_value.sival_ptr = &again};
         event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
-        if (event.sigev_signo == 0 || syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &again.timer) != 0)
+        if (event.sigev_signo == 0 || syscall(SYS_timer_create, clock, &event, &again.timer) != 0)
             return false;
         again.armed = true;
     }
@@ -75,7 +75,7 @@ static void try_to_start(const siginfo_t *info, const void *context)
             TRIES);
     } else {
         uint64_t ns = (uint64_t)FIRST_NS << (again.tries < 7 ? again.tries - 1 : 7);
-        if (!arm(ns < LONGEST_NS ? ns : LONGEST_NS))
+        if (!arm(CLOCK_MONOTONIC, ns < LONGEST_NS ? ns : LONGEST_NS))
             as_log("no thread could be started for the dump now, and no timer to try again: send the signal again");
     }
     __atomic_store_n(&again.busy, 0, __ATOMIC_RELEASE);
@@ -128,11 +128,12 @@ bool as_signal_take(int signal, struct as_error *err)
     return true;
 }
 
-void as_signal_later(uint64_t ns)
+// By the thread's own clock: it expires while the thread runs, so that no sleep is cut short (which SA_RESTART does not mend).
+void as_signal_later(uint64_t cpu_ns)
 {
     again.tries = 0;
     if (as_signal_is_ours(as_agent.signal))
-        arm(ns);
+        arm(CLOCK_THREAD_CPUTIME_ID, cpu_ns);
 }
 
 // A child of fork() has none of its parent's timers.

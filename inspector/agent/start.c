@@ -15,7 +15,7 @@
 #include <sys/auxv.h>
 
 #define DEFAULT_PATTERN "arenascope.%e.%p.%n.dump"
-#define FIRST_LOOK_NS UINT64_C(100000000)
+#define FIRST_LOOK_NS UINT64_C(100000000) // of processor time: a child that does nothing has nothing to give back
 
 struct as_agent as_agent;
 

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""What the agent offers to others: the commands that preload it, its manual page, and its C API."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tools import harness
+from tools.stage import Stage, in_use, until
+
+# --- The commands -----------------------------------------------------------------------------------------------------
+
+
+def arenascope(stage: Stage, *arguments: str) -> list[str]:
+    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from arenascope.cli.main import run; run()"
+    return [sys.executable, "-c", code, str(harness.ROOT / "visualize"), *arguments]
+
+
+def test_run(stage: Stage, actor: Path, arenadump: harness.Arenadump) -> None:
+    command = arenascope(stage, "run", "--signal", "RTMIN+1", "-o", "run.%n", "--chunks", "--log", "run.log")
+    command += ["--", str(actor), "hold", "20000", "200", "mark", "mark", "sleep"]
+    variables = {"LD_PRELOAD": "", "ARENASCOPE_OUT": "", "ARENASCOPE_LOG": "", "ARENASCOPE_LIBRARY": str(stage.agent)}
+    process = stage.start(command, **variables, ARENASCOPE_ARENADUMP=str(arenadump.path))
+    pid = stage.marked()
+    assert pid == process.pid
+    os.kill(pid, signal.SIGRTMIN + 1)
+    until((stage.folder / "run.1").exists, "no dump")
+    assert len(arenadump.chunks(stage.folder / "run.1")["in_use"]) >= 20000
+    assert "wrote" in (stage.folder / "run.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("no-such-program", 127), ("true", 0), ("false", 1), ("sh -c :", 0), ("--sometimes true", 2), ("", 2)],
+)
+def test_run_ends_as_the_command_does(stage: Stage, arenadump: harness.Arenadump, command: str, code: int) -> None:
+    environment = stage.environment(LD_PRELOAD="", ARENASCOPE_ARENADUMP=str(arenadump.path))
+    environment["ARENASCOPE_LIBRARY"] = str(stage.agent)
+    done = subprocess.run(arenascope(stage, "run", *command.split()), env=environment, check=False)
+    assert done.returncode == code
+
+
+def test_agent_path(stage: Stage, arenadump: harness.Arenadump) -> None:
+    environment = stage.environment(LD_PRELOAD="", ARENASCOPE_ARENADUMP=str(arenadump.path))
+    done = subprocess.run(arenascope(stage, "agent-path"), env=environment, capture_output=True, text=True, check=True)
+    assert Path(done.stdout.rstrip("\n")) == stage.agent
+
+
+def test_manual_page() -> None:
+    page = harness.ROOT / "docs" / "arenascope.7"
+    if not shutil.which("groff"):
+        pytest.skip("groff is not installed")
+    done = subprocess.run(["groff", "-mandoc", "-Tutf8", "-ww", page], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    source = "".join(path.read_text() for path in (harness.ROOT / "inspector" / "agent").glob("*.c"))
+    for variable in set(re.findall(r'secure_getenv\("(ARENASCOPE_\w+)"\)', source)):
+        assert variable in page.read_text()
+
+
+# --- The public API ---------------------------------------------------------------------------------------------------
+
+
+def test_header_is_c_and_cpp(tmp_path: Path) -> None:
+    header = harness.ROOT / "inspector" / "include"
+    for compiler, language in (("gcc", "c"), ("g++", "c++")):
+        if not shutil.which(compiler):
+            pytest.skip(f"{compiler} is not installed")
+        text = '#include "arenascope.h"\nint f(void);\nint f(void)\n{\n'
+        text += "    struct arenascope_summary s = ARENASCOPE_INIT(s);\n    return (int)s.size;\n}\n"
+        command = [compiler, "-x", language, "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+        command += ["-Wno-missing-field-initializers"] if language == "c++" else []
+        command += [f"-I{header}", "-c", "-o", str(tmp_path / "x.o"), "-"]
+        subprocess.run(command, input=text, text=True, check=True)
+
+
+def test_api_from_python(stage: Stage, arenadump: harness.Arenadump) -> None:
+    text = f"""
+import ctypes, os
+lib = ctypes.CDLL({str(stage.agent)!r})
+lib.arenascope_error.restype = lib.arenascope_version.restype = ctypes.c_char_p
+assert lib.arenascope_dump(b"by-path", 1) == 0, lib.arenascope_error()
+fd = os.memfd_create("x")
+assert lib.arenascope_dump_fd(fd, 0) == 0, lib.arenascope_error()
+open("by-fd", "wb").write(os.pread(fd, os.fstat(fd).st_size, 0))
+assert lib.arenascope_dump(b"no/such/place", 0) == 8
+assert b"no/such" in lib.arenascope_error()
+assert lib.arenascope_dump_fd(os.open(os.devnull, os.O_RDWR), 0) == 2
+assert lib.arenascope_request_dump() == 2
+assert lib.arenascope_dump_on_signal(12, b"signalled.%n", 0) == 0
+assert lib.arenascope_error() == b""
+assert lib.arenascope_request_dump() == 0
+summary = (ctypes.c_uint64 * 40)(8 * 40)
+assert lib.arenascope_summarize(summary) == 0
+assert 0 < summary[3] < summary[1]
+print(lib.arenascope_version().decode())
+import time
+while not os.path.exists("signalled.1"): time.sleep(0.01)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        cwd=stage.folder,
+        env=stage.environment(LD_PRELOAD=""),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("by-path", "by-fd", "signalled.1"):
+        assert in_use(arenadump, stage.folder / name) > 0
+    assert arenadump.check("chunks", stage.folder / "by-path")
+
+
+def test_application_handler_found_by_the_api(stage: Stage) -> None:
+    text = f"""
+import ctypes, signal
+lib = ctypes.CDLL({str(stage.agent)!r})
+signal.signal(signal.SIGUSR2, lambda *_: None)
+assert lib.arenascope_dump_on_signal(12, b"x", 0) == 4
+"""
+    subprocess.run([sys.executable, "-c", text], env=stage.environment(LD_PRELOAD=""), timeout=60, check=True)
