@@ -184,11 +184,13 @@ def test_a_library_is_found_by_its_soname() -> None:
 
 def test_the_order_is_random_interleaved_and_repeatable() -> None:
     names = list("abcdef")
-    made = plan(names, repeats=6, warmup=2, seed=1)
+    made = plan(names, names[1], repeats=6, warmup=2, seed=1)
     assert [each.number for each in made] == list(range(48))
     blocks = [[each.configuration for each in made if each.block == block] for block in range(8)]
     assert all(sorted(block) == names for block in blocks)
     assert len({tuple(block) for block in blocks}) > 1
+    assert [block[0] for block in blocks[:2]] == ["b", "b"], "warm-ups begin with the baseline"
+    assert {block[0] for block in blocks[2:]} != {"b"}
     assert [each.warmup for each in made] == [True] * 12 + [False] * 36
-    assert plan(names, 6, 2, 1) == made
-    assert plan(names, 6, 2, 2) != made
+    assert plan(names, names[1], 6, 2, 1) == made
+    assert plan(names, names[1], 6, 2, 2) != made

@@ -176,8 +176,8 @@ def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
     if interrupted:
         click.echo(f"Interrupted: what is done is kept in {store.folder}. To go on: {resume}", err=True)
     elif made.hopeless:
-        more = ", so nothing more was tried" if made.left else ""
-        click.echo(f"No configuration works{more}. The first:\n{_block(made.hopeless['reason'])}", err=True)
+        name, reason = made.hopeless["configuration"], _block(made.hopeless["reason"])
+        click.echo(f"{name} fails, with which others would be compared; no more is tried:\n{reason}", err=True)
     elif made.left:
         click.echo(f"The time is up, {plural(made.left, 'run')} short. To go on: {resume}", err=True)
     if any(record["status"] == "ok" and not record["warmup"] for record in store.runs()):

@@ -27,12 +27,14 @@ class Planned(NamedTuple):
         return f"{self.number:04}-{self.configuration}"
 
 
-def plan(configurations: Sequence[str], repeats: int, warmup: int, seed: int) -> list[Planned]:
-    """All runs, in their order."""
+def plan(configurations: Sequence[str], baseline: str, repeats: int, warmup: int, seed: int) -> list[Planned]:
+    """All runs, in their order. Warm-ups, which count for nothing, begin with the baseline: does it work at all?"""
     order = random.Random(seed)  # noqa: S311 - to be repeated, not to be secret
     made: list[Planned] = []
     for block in range(warmup + repeats):
         names = list(configurations)
         order.shuffle(names)
+        if block < warmup:
+            names.sort(key=lambda name: name != baseline)
         made += [Planned(len(made) + index, block, name, block < warmup) for index, name in enumerate(names)]
     return made

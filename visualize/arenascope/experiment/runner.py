@@ -39,13 +39,13 @@ class Outcome(NamedTuple):
     made: int  # now
     failed: int  # of these
     left: int  # not made
-    hopeless: Json | None = None  # the record of the first run, when no configuration of the first block worked
+    hopeless: Json | None = None  # the baseline's failed run, when none of its runs worked
 
 
 def run(store: Store, watcher: Watcher, *, budget: float | None, retry: bool) -> Outcome:
     """Make what is missing. `budget`: no run is begun that would take longer than these seconds from now on.
 
-    Where no configuration works once, no more is tried.
+    Where the baseline does not work, nothing can be compared, and no more is tried.
     Ctrl-C (KeyboardInterrupt) ends the run under way, of which nothing is kept, and leaves those before as they are.
     """
     _sweep(store)
@@ -55,6 +55,8 @@ def run(store: Store, watcher: Watcher, *, budget: float | None, retry: bool) ->
     took: dict[str, list[float]] = defaultdict(list)
     for record in records.values():
         took[record["configuration"]].append(_length(store, record))
+    baseline = store.spec.baseline
+    works = any(record["configuration"] == baseline and not _failed(record) for record in records.values())
     begun, made, failed = time.monotonic(), 0, 0
     for index, planned in enumerate(todo):
         expected = _expected(took, planned)
@@ -69,8 +71,9 @@ def run(store: Store, watcher: Watcher, *, budget: float | None, retry: bool) ->
         made, failed = made + 1, failed + _failed(record)
         store.write_table()
         watcher.ends(planned, record)
-        if failed == made == len(store.configurations) and len(records) == 0:
-            return Outcome(made, failed, len(todo) - made, store.runs()[0])
+        works = works or (planned.configuration == baseline and not _failed(record))
+        if planned.configuration == baseline and not works:
+            return Outcome(made, failed, len(todo) - made, record)
     return Outcome(made, failed, 0)
 
 

@@ -87,7 +87,7 @@ class Store:
     @property
     def plan(self) -> list[Planned]:
         """All runs that belong to it, made or not."""
-        return plan(self.configurations, self.spec.repeats, self.spec.warmup, self.spec.seed)
+        return plan(self.configurations, self.spec.baseline, self.spec.repeats, self.spec.warmup, self.spec.seed)
 
     @property
     def build(self) -> Path:
