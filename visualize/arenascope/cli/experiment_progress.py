@@ -62,7 +62,7 @@ class _Bar:
 
 
 def _line(planned: Planned, record: Json) -> str:
-    words = f"{planned.number:3} {planned.configuration:16} {'warm-up' if planned.warmup else ''}"
+    words = f"{planned.number:3} {planned.configuration:16}{' warm-up' if planned.warmup else ''}"
     if record["status"] != "ok":
         return f"{words} failed: {printable(record['reason'].splitlines()[0])}"
     metrics = record["metrics"]

@@ -136,7 +136,9 @@ def _failed(record: Json) -> bool:
 
 def _length(store: Store, record: Json) -> float:
     """How long a run of that configuration takes when it is no warm-up, which does not settle."""
-    return float(record["took"]) + (store.spec.settle if record["warmup"] else 0)
+    spec = store.spec
+    settles = record["warmup"] and spec.workload.done != "exit"
+    return float(record["took"]) + (spec.settle if settles else 0)
 
 
 def _expected(took: dict[str, list[float]], planned: Planned) -> float | None:
