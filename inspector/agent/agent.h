@@ -42,6 +42,8 @@ void as_agent_unlock(void);
 
 // start.c: whether the loader runs a program with more rights than its caller (setuid): nothing is done then.
 bool as_agent_is_privileged(void);
+// Has a dump of that name written for each such signal; 0: no more.
+bool as_agent_watch(int signal, const char *pattern, unsigned flags, struct as_error *err);
 
 // thread.c
 // Starts the keeper if it does not run; to be called only where malloc and the loader may be. 0, or an errno.

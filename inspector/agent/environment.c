@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// What the environment asks of the library is read once, when it is loaded. No thread is started unless a policy needs one. The
+// gem (ruby-ext/) is built without this file: it does what Ruby code asks for.
+#include "agent/agent.h"
+#include "agent/log.h"
+#include "agent/policy.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#define DEFAULT_PATTERN "arenascope.%e.%p.%n.dump"
+
+static bool begins(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+// "USR2", "SIGUSR2", "12", "RTMIN+3", "RTMAX-1"; 0: none; -1: nonsense.
+static int read_signal(const char *text)
+{
+    static const struct {
+        const char *name;
+        int number;
+    } names[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},     {"QUIT", SIGQUIT}, {"URG", SIGURG},
+                 {"IO", SIGIO},     {"PWR", SIGPWR},   {"WINCH", SIGWINCH}, {"XCPU", SIGXCPU}, {"TTIN", SIGTTIN}};
+    int base = 0;
+    if (strcmp(text, "none") == 0 || strcmp(text, "0") == 0)
+        return 0;
+    text += begins(text, "SIG") ? 3 : 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(text, names[i].name) == 0)
+            return names[i].number;
+    if (begins(text, "RTMIN"))
+        base = SIGRTMIN;
+    else if (begins(text, "RTMAX"))
+        base = SIGRTMAX;
+    const char *digits = base ? text + 5 : text;
+    int sign = base && *digits == '-' ? -1 : 1;
+    if (base && *digits == '\0')
+        return base;
+    digits += base && (*digits == '+' || *digits == '-');
+    int value = 0;
+    for (const char *c = digits; *c; c++) {
+        if (*c < '0' || *c > '9' || value > 99)
+            return -1;
+        value = value * 10 + (*c - '0');
+    }
+    int signal = base + sign * value;
+    return *digits && signal > 0 && signal <= SIGRTMAX ? signal : -1;
+}
+
+// A library that is preloaded is meant to do something; one that a program has linked or loaded waits to be called.
+static bool is_preloaded(void)
+{
+    const char *preload = secure_getenv("LD_PRELOAD");
+    return preload && strstr(preload, "libarenascope");
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    if (as_agent_is_privileged())
+        return;
+    as_log_set(secure_getenv("ARENASCOPE_LOG"));
+    const char *wanted = secure_getenv("ARENASCOPE_SIGNAL");
+    const char *pattern = secure_getenv("ARENASCOPE_OUT");
+    const char *chunks = secure_getenv("ARENASCOPE_CHUNKS");
+    const char *trim = secure_getenv("ARENASCOPE_TRIM");
+    struct as_error err = {0};
+    int signal = wanted && *wanted ? read_signal(wanted) : is_preloaded() ? SIGUSR2 : 0;
+    unsigned flags = chunks && strcmp(chunks, "1") == 0 ? ARENASCOPE_CHUNKS : 0;
+    if (signal < 0)
+        as_log("ARENASCOPE_SIGNAL: '%s' is no signal (USR2, 12, RTMIN+3, none)", wanted);
+    else if (signal > 0 && !as_agent_watch(signal, pattern && *pattern ? pattern : DEFAULT_PATTERN, flags, &err))
+        as_log("%s", err.text);
+    struct arenascope_policy policy;
+    if (!trim || !*trim || strcmp(trim, "0") == 0)
+        return;
+    if (!as_policy_parse(trim, &policy, &err) || !as_policy_set(&policy, &err)) {
+        as_log("%s", err.text);
+        return;
+    }
+    int failed = as_keeper_start();
+    if (failed)
+        as_log("the policy has no thread: %s", strerror(failed));
+}
