@@ -39,7 +39,7 @@ class AfterGCTest < Minitest::Test
         Arenascope.trim_after_gc!(min_interval: 0.01, in: #{way.inspect})
         live = leave_free
         deadline = Time.now + 20
-        kept = Array.new(50)
+        kept = Array.new(2_000)
         until Arenascope.trim_stats.bytes > 25_000_000 || Time.now > deadline
           1_000.times { |i| kept[i % kept.size] = "y" * 4_000 }
         end
@@ -119,6 +119,7 @@ class AfterGCTest < Minitest::Test
   # Everything that a trim gives back is wanted again at once, so there must come to be 16 intervals between two trims.
   def test_put_off_longer_while_what_comes_back_is_taken_again
     first, last = run_ruby(<<~RUBY).split.map(&:to_f)
+      GC.disable # no other than those below
       Arenascope.trim_after_gc!(min_interval: 0.01, min_releasable: 0, in: :gc)
       times = []
       while times.size < 7
@@ -135,6 +136,74 @@ class AfterGCTest < Minitest::Test
     assert_operator first, :<, last
   end
 
+  # What threads leave free at the tops of their arenas malloc_trim leaves there.
+  def test_deep
+    plain, deep = [false, true].map do |asked|
+      run_ruby(<<~RUBY).to_i
+        #{TRIMMED}
+        Arenascope.trim_after_gc!(min_interval: 0.05, deep: #{asked})
+        threads = Array.new(4) do
+          Thread.new do
+            Thread.current[:kept] = "k" * 40
+            Array.new(1_500) { "x" * 10_000 }.clear
+            Thread.stop
+          end
+        end
+        sleep 0.01 until threads.all?(&:stop?)
+        GC.start
+        raise "no trim" unless trimmed?
+        Arenascope.stop_trimming!
+        puts Arenascope.forecast.deep_trim
+      RUBY
+    end
+    assert_operator deep, :<, 2_000_000
+    assert_operator deep, :<, plain
+  end
+
+  # What cannot be measured is not said to be nothing.
+  def test_without_a_file_descriptor
+    assert_equal "8 nil 0 true", run_ruby(<<~RUBY).strip
+      #{LEAVE_FREE}
+      #{TRIMMED}
+      limit = Process.getrlimit(:NOFILE)
+      few = -> { Process.setrlimit(:NOFILE, 3, limit[1]) }
+      few.call
+      code = begin
+        Arenascope.trim_after_gc!
+      rescue Arenascope::Error => e
+        e.code
+      end
+      Process.setrlimit(:NOFILE, *limit)
+      Arenascope.trim_after_gc!(min_interval: 0.05)
+      few.call
+      live = leave_free
+      GC.start
+      sleep 0.3
+      stats = Arenascope.trim_stats
+      Process.setrlimit(:NOFILE, *limit)
+      print code, " ", stats.bytes.zero? ? "nil" : stats.bytes, " ", stats.count + stats.declined, " "
+      puts trimmed? && live && Arenascope.trim_stats.bytes > 25_000_000
+    RUBY
+  end
+
+  def test_waits_while_something_is_at_work_but_not_for_ever
+    assert_equal "0 true true", run_ruby(<<~RUBY).strip
+      #{LEAVE_FREE}
+      #{TRIMMED}
+      Arenascope.trim_after_gc!(min_interval: 0.1)
+      counts = Arenascope.at_work do
+        live = leave_free
+        GC.start
+        sleep 0.4
+        [Arenascope.trim_stats.count, trimmed? && !live.empty?]
+      end
+      live = leave_free
+      Arenascope.at_work { GC.start }
+      sleep 0.11
+      puts [*counts, Arenascope.trim_if_due || trimmed?(2)].join(" ")
+    RUBY
+  end
+
   def test_autotrim_starts_by_being_required
     assert_equal "1", run_ruby("require 'arenascope/autotrim'; puts Thread.list.count { |t| t.name == 'arenascope' }").strip
   end
@@ -144,5 +213,6 @@ class AfterGCTest < Minitest::Test
     assert_raises(ArgumentError) { Arenascope.trim_after_gc!(min_interval: -1) }
     assert_raises(ArgumentError) { Arenascope.trim_after_gc!(min_releasable: -1) }
     assert_equal 0, Arenascope.trim_stats.count
+    refute_predicate Arenascope, :trimming?
   end
 end

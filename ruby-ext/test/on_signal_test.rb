@@ -43,6 +43,17 @@ class OnSignalTest < Minitest::Test
     end
   end
 
+  def test_a_signal_that_the_application_ignores
+    [nil, "IGNORE"].each do |ignored|
+      assert_equal "4", run_ruby(<<~RUBY).strip
+        trap("USR2", #{ignored.inspect})
+        Arenascope.dump_on_signal("USR2") rescue print $!.code
+        Process.kill("USR2", Process.pid)
+        sleep 0.05
+      RUBY
+    end
+  end
+
   def test_a_signal_that_the_application_has
     assert_equal "4 mine", run_ruby(<<~RUBY).strip
       trap("USR2") { puts "mine" }

@@ -13,7 +13,7 @@
 // - by job: the hook asks for a postponed job, which Ruby runs in some thread as soon as that is safe; that trims.
 //
 // In a hook no Ruby object is made, and no rb_tracearg_ function is called, for these may raise during another thread's lazy
-// sweep. All state is guarded by the GVL, also that of the trims, which are made without it: one at a time, `trimming_pid`.
+// sweep.
 #include "native.h"
 
 #include <malloc.h>
@@ -25,28 +25,36 @@ enum way { OFF, POLLED, IN_GC, BY_JOB };
 
 // The interval doubles at most so often, to 16 times what was asked for.
 enum { MOST_DOUBLINGS = 4 };
+// So many intervals a polled trim waits, at most, for a moment in which no request and no job is at work.
+enum { PATIENCE = 8 };
 
 static struct {
     enum way way;
+    bool deep;
     uint64_t min_interval_ns;
     uint64_t min_releasable;
 
-    bool due;             // a major GC has been swept since the last trim
-    uint64_t majors_seen; // by poll()
+    // Who has the fields below, during a trim as well; 0: nobody. Nobody waits for it: a GC hook must not, and who comes second
+    // has no reason to trim. A child of fork() may find its parent's, and ignores it.
+    pid_t owner;
     unsigned doublings;
     int64_t base;        // unaccounted() after the last trim
     uint64_t last_after; // as_anonymous_bytes() after it
     uint64_t last_gain;
     uint64_t last_end_ns; // 0: none yet
-    pid_t
-        trimming_pid; // whose trim is under way; 0: none. A child of fork() finds its parent's here, and may ignore it.
-
     uint64_t count, bytes, elapsed_ns, longest_ns;
-    uint64_t declined; // too little would have come back
+    bool bytes_unknown; // of some trim
+    uint64_t declined;  // too little would have come back
+
+    // Not under it.
+    uint64_t due_ns;      // since when: a major GC has been swept since the last trim; 0: none has
+    uint64_t majors_seen; // by poll()
+    uint64_t gcs_then;    // GCs there had been when it first saw a major that was not yet swept; 0: none is awaited
+    unsigned working;     // requests and jobs at work
 } state;
 
 static VALUE end_of_sweep; // the TracePoint, once there is one
-static VALUE key_major_gc_count, key_state, key_major_by, value_none;
+static VALUE key_count, key_major_gc_count, key_state, key_major_by, value_none;
 #ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER
 static rb_postponed_job_handle_t job_handle;
 #endif
@@ -85,63 +93,87 @@ static void judge_last(uint64_t anonymous)
     state.last_gain = 0;
 }
 
+static bool claim(void)
+{
+    pid_t self = getpid(), owner = __atomic_load_n(&state.owner, __ATOMIC_RELAXED);
+    return owner != self &&
+           __atomic_compare_exchange_n(&state.owner, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static void release(void)
+{
+    __atomic_store_n(&state.owner, 0, __ATOMIC_RELEASE);
+}
+
 // Whether to trim now; if not, because there is too little to gain, it is no longer due.
 static bool worth_it(uint64_t now_ns)
 {
-    if (!state.due || state.trimming_pid == getpid() || too_soon(now_ns))
+    if (too_soon(now_ns))
         return false;
     uint64_t anonymous = as_anonymous_bytes();
+    if (anonymous == ARENASCOPE_UNKNOWN)
+        return false;
     judge_last(anonymous);
     if (too_soon(now_ns))
         return false;
-    if (state.min_releasable && unaccounted(anonymous) - state.base < (int64_t)state.min_releasable) {
-        state.due = false;
-        state.declined++;
-        return false;
-    }
-    state.trimming_pid = getpid();
-    return true;
+    if (!state.min_releasable || unaccounted(anonymous) - state.base >= (int64_t)state.min_releasable)
+        return true;
+    state.due_ns = 0;
+    state.declined++;
+    return false;
 }
 
-static void account(const struct as_plain_trim *trim)
+static void account(const struct as_measured_trim *trim)
 {
     uint64_t elapsed = trim->ended_ns - trim->started_ns;
-    state.due = false;
-    state.trimming_pid = 0;
-    state.last_after = trim->after;
-    state.last_gain = trim->before > trim->after ? trim->before - trim->after : 0;
+    bool known = trim->before != ARENASCOPE_UNKNOWN && trim->after != ARENASCOPE_UNKNOWN;
+    state.due_ns = 0;
+    state.last_gain = known && trim->before > trim->after ? trim->before - trim->after : 0;
+    if (known) {
+        state.last_after = trim->after;
+        state.base = unaccounted(trim->after);
+    }
     state.last_end_ns = trim->ended_ns;
-    state.base = unaccounted(trim->after);
     state.count++;
     state.bytes += state.last_gain;
+    state.bytes_unknown |= !known;
     state.elapsed_ns += elapsed;
     if (elapsed > state.longest_ns)
         state.longest_ns = elapsed;
 }
 
-static void *without_gvl(void *trim)
+static void *measured_trim(void *trim)
 {
-    as_plain_trim(trim);
+    as_measured_trim(trim);
     return trim;
 }
 
-static bool trim_if_worth_it(void)
+// This one raises nothing afterwards, for the state must be put right first; and does nothing when it ought to raise.
+static bool without_gvl(struct as_measured_trim *trim)
 {
-    if (!worth_it(as_monotonic_ns()))
+    return rb_thread_call_without_gvl2(measured_trim, trim, NULL, NULL) != NULL;
+}
+
+static bool within_gc(struct as_measured_trim *trim)
+{
+    return measured_trim(trim) != NULL;
+}
+
+static bool trim_if_worth_it(bool run(struct as_measured_trim *))
+{
+    if (!state.due_ns || !claim())
         return false;
-    struct as_plain_trim trim;
-    // This one raises nothing afterwards, for the state must be put right first; and does nothing when it ought to raise.
-    if (!rb_thread_call_without_gvl2(without_gvl, &trim, NULL, NULL)) {
-        state.trimming_pid = 0;
-        return false;
-    }
-    account(&trim);
-    return true;
+    struct as_measured_trim trim = {.deep = state.deep};
+    bool done = worth_it(as_monotonic_ns()) && run(&trim);
+    if (done)
+        account(&trim);
+    release();
+    return done;
 }
 
 static void job(void *unused)
 {
-    trim_if_worth_it();
+    trim_if_worth_it(without_gvl);
 }
 
 // Runs inside the GC.
@@ -149,12 +181,10 @@ static void on_end_of_sweep(VALUE tracepoint, void *unused)
 {
     if (NIL_P(rb_gc_latest_gc_info(key_major_by)))
         return;
-    state.due = true;
-    if (state.way == IN_GC && worth_it(as_monotonic_ns())) {
-        struct as_plain_trim trim;
-        as_plain_trim(&trim);
-        account(&trim);
-    } else if (state.way == BY_JOB && !too_soon(as_monotonic_ns())) {
+    state.due_ns = as_monotonic_ns();
+    if (state.way == IN_GC)
+        trim_if_worth_it(within_gc);
+    else if (state.way == BY_JOB && !too_soon(state.due_ns)) {
 #ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER
         rb_postponed_job_trigger(job_handle);
 #else
@@ -163,28 +193,49 @@ static void on_end_of_sweep(VALUE tracepoint, void *unused)
     }
 }
 
-// Native.poll → whether it trimmed. Called by the thread of the polled way.
+// Native.poll → whether it trimmed. Called by the thread of the polled way, and where nothing is at work.
 static VALUE poll(VALUE self)
 {
-    uint64_t majors = rb_gc_stat(key_major_gc_count);
-    if (majors != state.majors_seen && rb_gc_latest_gc_info(key_state) == value_none) { // else it is still sweeping
+    uint64_t majors = rb_gc_stat(key_major_gc_count), gcs = rb_gc_stat(key_count), now = as_monotonic_ns();
+    if (state.way != POLLED)
+        return Qfalse;
+    if (majors != state.majors_seen && !state.gcs_then)
+        state.gcs_then = gcs;
+    // Swept: no GC is under way, or another has begun since.
+    if (state.gcs_then && (gcs != state.gcs_then || rb_gc_latest_gc_info(key_state) == value_none)) {
         state.majors_seen = majors;
-        state.due = true;
+        state.gcs_then = 0;
+        state.due_ns = state.due_ns ? state.due_ns : now;
     }
-    return state.way == POLLED && trim_if_worth_it() ? Qtrue : Qfalse;
+    if (__atomic_load_n(&state.working, __ATOMIC_RELAXED) && now - state.due_ns < PATIENCE * state.min_interval_ns)
+        return Qfalse;
+    return trim_if_worth_it(without_gvl) ? Qtrue : Qfalse;
 }
 
-// Native.start(way, min_interval in nanoseconds, min_releasable in bytes); way as in enum way.
-static VALUE start(VALUE self, VALUE way, VALUE min_interval, VALUE min_releasable)
+// Native.work(change): one request or job more is at work, or one less.
+static VALUE work(VALUE self, VALUE change)
 {
+    __atomic_add_fetch(&state.working, NUM2INT(change), __ATOMIC_RELAXED);
+    return Qnil;
+}
+
+// Native.start(way, deep, min_interval in nanoseconds, min_releasable in bytes); way as in enum way.
+static VALUE start(VALUE self, VALUE way, VALUE deep, VALUE min_interval, VALUE min_releasable)
+{
+    uint64_t anonymous = as_anonymous_bytes();
+    if (anonymous == ARENASCOPE_UNKNOWN && NUM2INT(way) != OFF)
+        as_raise(ARENASCOPE_IO,
+                 "resident memory cannot be read from /proc/self/statm: mount /proc, or allow more open files");
     state.way = NUM2INT(way);
+    state.deep = RTEST(deep);
     state.min_interval_ns = NUM2ULL(min_interval);
     state.min_releasable = NUM2ULL(min_releasable);
     state.majors_seen = rb_gc_stat(key_major_gc_count);
-    state.due = false;
+    state.gcs_then = 0;
+    state.due_ns = 0;
     state.doublings = 0;
     state.last_gain = 0;
-    state.base = unaccounted(as_anonymous_bytes());
+    state.base = unaccounted(anonymous);
 
     bool hooked = state.way == IN_GC || state.way == BY_JOB;
     if (hooked && NIL_P(end_of_sweep))
@@ -194,11 +245,11 @@ static VALUE start(VALUE self, VALUE way, VALUE min_interval, VALUE min_releasab
     return Qnil;
 }
 
-// Native.trim_stats → [count, bytes, nanoseconds, longest in nanoseconds, declined]
+// Native.trim_stats → [count, bytes or nil, nanoseconds, longest in nanoseconds, declined]
 static VALUE trim_stats(VALUE self)
 {
-    return rb_ary_new_from_args(5, ULL2NUM(state.count), ULL2NUM(state.bytes), ULL2NUM(state.elapsed_ns),
-                                ULL2NUM(state.longest_ns), ULL2NUM(state.declined));
+    return rb_ary_new_from_args(5, ULL2NUM(state.count), state.bytes_unknown ? Qnil : ULL2NUM(state.bytes),
+                                ULL2NUM(state.elapsed_ns), ULL2NUM(state.longest_ns), ULL2NUM(state.declined));
 }
 
 static VALUE symbol(const char *name)
@@ -208,6 +259,7 @@ static VALUE symbol(const char *name)
 
 void as_init_after_gc(void)
 {
+    key_count = symbol("count");
     key_major_gc_count = symbol("major_gc_count");
     key_state = symbol("state");
     key_major_by = symbol("major_by");
@@ -219,6 +271,7 @@ void as_init_after_gc(void)
     job_handle = rb_postponed_job_preregister(0, job, NULL);
 #endif
     rb_define_module_function(as_native, "poll", poll, 0);
-    rb_define_module_function(as_native, "start", start, 3);
+    rb_define_module_function(as_native, "start", start, 4);
+    rb_define_module_function(as_native, "work", work, 1);
     rb_define_module_function(as_native, "trim_stats", trim_stats, 0);
 }

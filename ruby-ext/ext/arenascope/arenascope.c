@@ -3,17 +3,22 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
+#include <signal.h>
 #include <time.h>
 
 VALUE as_native;
 static VALUE error_class;
 
+void as_raise(int code, const char *why)
+{
+    VALUE arguments[] = {rb_utf8_str_new_cstr(why), INT2FIX(code)};
+    rb_exc_raise(rb_class_new_instance(2, arguments, error_class));
+}
+
 void as_check(int code)
 {
-    if (code == ARENASCOPE_OK)
-        return;
-    VALUE arguments[] = {rb_utf8_str_new_cstr(arenascope_error()), INT2FIX(code)};
-    rb_exc_raise(rb_class_new_instance(2, arguments, error_class));
+    if (code != ARENASCOPE_OK)
+        as_raise(code, arenascope_error());
 }
 
 uint64_t as_monotonic_ns(void)
@@ -23,15 +28,28 @@ uint64_t as_monotonic_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-// Whether malloc_trim() is of the malloc that this process uses: a preloaded jemalloc leaves it glibc's.
+// Whether two functions are of one library.
+static bool together(void *one, void *other)
+{
+    Dl_info a, b;
+    return dladdr(one, &a) && dladdr(other, &b) && a.dli_fbase == b.dli_fbase;
+}
+
+// Native.own_malloc?: whether malloc_trim() is of the malloc that this process uses: a preloaded jemalloc leaves it glibc's.
 static VALUE own_malloc(VALUE self)
 {
-    Dl_info allocates, trims;
     void *(*allocate)(size_t) = malloc;
     int (*trim)(size_t) = malloc_trim;
-    bool same =
-        dladdr((void *)allocate, &allocates) && dladdr((void *)trim, &trims) && allocates.dli_fbase == trims.dli_fbase;
-    return same ? Qtrue : Qfalse;
+    return together((void *)allocate, (void *)trim) ? Qtrue : Qfalse;
+}
+
+// Native.handled?(signal): whether it has a handler that is not Ruby's. Ruby's trap would replace that for ever.
+static VALUE handled(VALUE self, VALUE signal)
+{
+    struct sigaction now;
+    if (sigaction(NUM2INT(signal), NULL, &now) != 0 || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)
+        return Qfalse;
+    return together((void *)now.sa_handler, (void *)rb_define_module) ? Qfalse : Qtrue;
 }
 
 RUBY_FUNC_EXPORTED void Init_arenascope(void)
@@ -45,6 +63,7 @@ RUBY_FUNC_EXPORTED void Init_arenascope(void)
     as_native = rb_define_module_under(module, "Native");
     rb_gc_register_mark_object(as_native);
     rb_define_module_function(as_native, "own_malloc?", own_malloc, 0);
+    rb_define_module_function(as_native, "handled?", handled, 1);
     as_init_look();
     as_init_give_back();
     as_init_after_gc();

@@ -9,9 +9,10 @@ require "mkmf"
 # In the gem a copy stands here; in arenascope's repository the sources themselves serve.
 INSPECTOR = [File.join(__dir__, "inspector"), File.expand_path("../../../inspector", __dir__)].find { |dir| Dir.exist?(dir) }
 
-# What of the inspector runs inside a process. Not DWARF (libdw) and no pictures (libpng).
+# What of the inspector runs inside a process. Not DWARF (libdw), no pictures (libpng), nor what a preloaded library's environment
+# asks for.
 PARTS = %w[base target libc heap ruby ledger snapshot dump trim agent].freeze
-LEFT_OUT = %w[libc/dwarf.c].freeze
+LEFT_OUT = %w[libc/dwarf.c agent/environment.c].freeze
 
 def supported?
   RUBY_ENGINE == "ruby" && INSPECTOR &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Giving memory back: Arenascope.trim, and the plain malloc_trim(0) that follows a full GC (after_gc.c).
+// Giving memory back: Arenascope.trim, and what follows a full GC (after_gc.c).
 #include "native.h"
 
 #include <fcntl.h>
@@ -13,23 +13,25 @@ uint64_t as_anonymous_bytes(void)
     char text[128];
     int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return 0;
+        return ARENASCOPE_UNKNOWN;
     ssize_t got = read(fd, text, sizeof text - 1);
     close(fd);
     if (got <= 0)
-        return 0;
+        return ARENASCOPE_UNKNOWN;
     text[got] = '\0';
     unsigned long long resident, shared;
     if (sscanf(text, "%*u %llu %llu", &resident, &shared) != 2 || resident < shared)
-        return 0;
+        return ARENASCOPE_UNKNOWN;
     return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-void as_plain_trim(struct as_plain_trim *trim)
+void as_measured_trim(struct as_measured_trim *trim)
 {
+    const struct arenascope_trim_options deep = {.size = sizeof deep, .flags = ARENASCOPE_DEEP};
     trim->before = as_anonymous_bytes();
     trim->started_ns = as_monotonic_ns();
-    malloc_trim(0);
+    if (!trim->deep || arenascope_trim(&deep, NULL) != ARENASCOPE_OK)
+        malloc_trim(0);
     trim->ended_ns = as_monotonic_ns();
     trim->after = as_anonymous_bytes();
 }

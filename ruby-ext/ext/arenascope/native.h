@@ -15,18 +15,21 @@ void as_init_look(void);
 void as_init_give_back(void);
 void as_init_after_gc(void);
 
-// Raises Arenascope::Error with arenascope_error() and the code, unless that is ARENASCOPE_OK.
+// Raises Arenascope::Error: what was tried, what was found, what to do; and a code of arenascope.h.
+NORETURN(void as_raise(int code, const char *why));
+// With arenascope_error(), unless the code is ARENASCOPE_OK.
 void as_check(int code);
 
 uint64_t as_monotonic_ns(void);
 
-// Anonymous resident memory of the process in bytes, as /proc/self/statm has it; 0 if that cannot be read. The kernel counts
-// it in batches for each processor, so it may be some hundred KiB off.
+// Anonymous resident memory of the process in bytes, as /proc/self/statm has it; ARENASCOPE_UNKNOWN if that cannot be read,
+// as for want of a file descriptor. The kernel counts it in batches for each processor, so it may be some hundred KiB off.
 uint64_t as_anonymous_bytes(void);
 
-struct as_plain_trim {
+struct as_measured_trim {
+    bool deep;
     uint64_t before, after; // as_anonymous_bytes()
     uint64_t started_ns, ended_ns;
 };
-// malloc_trim(0), measured. Needs no GVL, allocates nothing.
-void as_plain_trim(struct as_plain_trim *trim);
+// malloc_trim(0), or a deep trim if that is asked for and can be made here. Needs no GVL, allocates nothing.
+void as_measured_trim(struct as_measured_trim *trim);

@@ -8,11 +8,12 @@ module Arenascope
     WAYS = { thread: 1, gc: 2, job: 3 }.freeze
     OFF = 0
 
+    @on = false
     @interval = nil
     @thread = nil
 
     class << self
-      def start(min_interval, min_releasable, way)
+      def start(min_interval, min_releasable, deep, way)
         number = WAYS.fetch(way) { raise ArgumentError, "in: must be one of #{WAYS.keys.inspect}, not #{way.inspect}" }
         nanoseconds = Integer(Float(min_interval) * 1_000_000_000)
         bytes = Integer(min_releasable)
@@ -20,18 +21,24 @@ module Arenascope
 
         stop
         ForkHook.install
-        Native.start(number, nanoseconds, bytes)
+        Native.start(number, deep, nanoseconds, bytes)
+        @on = true
         return unless way == :thread
 
         @interval = [min_interval.to_f, 0.01].max
         start_thread
       end
 
+      def on?
+        @on
+      end
+
       def stop
+        @on = false
         @interval = nil
         @thread&.kill&.join # a trim that is under way ends first
         @thread = nil
-        Native.start(OFF, 0, 0)
+        Native.start(OFF, false, 0, 0)
       end
 
       # In a child of fork() only the thread that forked lives.
@@ -49,6 +56,7 @@ module Arenascope
           end
         end
         @thread.name = "arenascope"
+        @thread.thread_variable_set(:fork_safe, true) # else Puma warns of it
       end
     end
 
@@ -106,15 +114,35 @@ module Arenascope
     #                  trim gives back is soon taken again.
     # min_releasable:: bytes that must seem to be free and resident, at least. Estimated, and for that malloc's lists of what is
     #                  free are read; 0: no estimate is made.
+    # deep::           also what malloc_trim never returns, such as the tops of thread arenas; where that cannot be done, a plain
+    #                  trim.
     # in::             :thread (the default): a thread looks for full GCs, and trims without the GVL: no request waits for it.
     #                  :gc: at the end of the sweep itself, while all Ruby threads wait. :job: soon after it, without the GVL, in
     #                  whichever thread comes to a safe point first. Up to Ruby 3.2 the last two make all allocations slower.
-    def trim_after_gc!(min_interval: 0.25, min_releasable: 16 * 1024 * 1024, in: :thread)
+    def trim_after_gc!(min_interval: 0.25, min_releasable: 16 * 1024 * 1024, deep: false, in: :thread)
       way = binding.local_variable_get(:in) # a keyword as a name
       return false unless supported?
 
-      AfterGC.start(min_interval, min_releasable, way)
+      AfterGC.start(min_interval, min_releasable, deep, way)
       true
+    end
+
+    # Whether trim_after_gc! is in effect.
+    def trimming?
+      AfterGC.on?
+    end
+
+    # While the block runs a request or a job is at work: trims in: :thread wait until none is, but no longer than 8 intervals.
+    def at_work
+      Native.work(+1)
+      yield
+    ensure
+      Native.work(-1)
+    end
+
+    # For a moment in which nobody waits: what the thread of in: :thread would do when it next looks. Whether it trimmed.
+    def trim_if_due
+      Native.poll
     end
 
     # No more trims after GCs.

@@ -2,8 +2,8 @@
 # frozen_string_literal: true
 
 module Arenascope
-  # What a signal's disposition is called if nobody has asked for the signal.
-  UNTAKEN = [nil, "DEFAULT", "SYSTEM_DEFAULT"].freeze
+  # What a signal's disposition is called if nobody has asked for the signal, and nobody ignores it.
+  UNTAKEN = %w[DEFAULT SYSTEM_DEFAULT].freeze
   private_constant :UNTAKEN
 
   class << self
@@ -18,14 +18,24 @@ module Arenascope
       name ||= -> { File.join(directory, "arenascope.#{program}.#{Process.pid}.#{count += 1}.dump") }
       # A handler may not take a Mutex, so it does not do the work.
       handler = proc { Thread.new { warn_if_it_fails { dump(name.call, chunks: chunks) } } }
+      taken!(signal) if foreign?(signal)
       before = trap(signal, &handler)
       return if UNTAKEN.include?(before)
 
       trap(signal, before)
-      raise Error.new("the application has a handler for #{signal} already; choose another signal", 4)
+      taken!(signal)
     end
 
     private
+
+    def foreign?(signal)
+      number = signal.is_a?(Integer) ? signal : Signal.list[signal.to_s.delete_prefix("SIG")]
+      number && Native.handled?(number) # else trap says what is wrong with it
+    end
+
+    def taken!(signal)
+      raise Error.new("#{signal} is handled or ignored by the application already; choose another signal", 4)
+    end
 
     def warn_if_it_fails
       yield

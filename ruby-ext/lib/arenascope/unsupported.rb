@@ -9,6 +9,12 @@ module Arenascope
         false
       end
 
+      def poll
+        false
+      end
+
+      def work(_change) end
+
       def trim_stats
         [0, 0, 0, 0, 0]
       end

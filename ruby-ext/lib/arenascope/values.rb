@@ -29,8 +29,9 @@ module Arenascope
     end
   end
 
-  # What the trims after full GCs did so far: how many, what they gave back by the kernel's count, how long they took together and
-  # the longest of them (seconds), and how many were not made because little would have come back.
+  # What the trims after full GCs did so far: how many, what they gave back by the kernel's count (nil if once that could not
+  # be read), how long they took together and the longest of them (seconds), and how many were not made because little would
+  # have come back.
   TrimStats = Struct.new(:count, :bytes, :time, :longest, :declined, keyword_init: true) do
     def initialize(...)
       super
