@@ -164,7 +164,7 @@ def test_what_is_clicked_lights_up(tab: Tab, one: tuple[Path, Dump]) -> None:
         f"arena:{arena}": dump.heaps["page_count"][first : first + count].sum(),
     }
     for spec, pages_lit in wanted.items():
-        button = tab.page.locator(f"button[data-light='{spec}'][data-name]:not([data-go])")
+        button = tab.page.locator(f"button[data-light='{spec}'][data-name]:not([data-go])").first
         button.click()
         assert tab.js("arenascope.litCounts()") == [int(pages_lit)], spec
         assert button.get_attribute("aria-pressed") == "true"

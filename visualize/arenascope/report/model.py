@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from arenascope import __version__
 from arenascope.errors import ArenascopeError, Code
-from arenascope.report import charts, figures, tables
+from arenascope.report import charts, figures, ruby, tables
 from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
 from arenascope.report.compare import changes
 from arenascope.report.facts import Facts
@@ -66,6 +66,7 @@ def build(looks: Sequence[Look]) -> Page:
         "rss_change": tables.change([fact.summary["kernel"]["rss"] for fact in facts]),
         "absent": tables.absent(facts),
         "chunks": tables.chunks(facts),
+        "ruby": ruby.section(facts, laid, names),
         "arenas": tables.arenas(now, laid, names),
         "arena_count": len(now.summary["arenas"]),
         "sizes": _sizes(now),

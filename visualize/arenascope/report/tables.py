@@ -118,7 +118,11 @@ def arenas(facts: Facts, laid: Regions, names: dict[int, str]) -> list[Json]:
                 "threads": threads_of(arena),
                 "cells": [amount(cell) for cell in cells],
                 "free": amount(free_of(arena)),
-                "parts": list(zip(("used", "cached", "stranded", "releasable", "withheld"), cells)),
+                "ruby": amount(held["ruby_pages"]),
+                "parts": [
+                    ("ruby", held["ruby_pages"]),
+                    *zip(("used", "cached", "stranded", "releasable", "withheld"), cells),
+                ],
                 "notes": [note for note in ("corrupt", "locked") if arena[note]],
             }
         )

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""Ruby's own heap as a part of Rss: what its objects hold, what its free slots do, and what is not Ruby's at all.
+
+What the article that began this drew first, for this process: is it Ruby's heap that is so large, its fragmentation,
+or what malloc keeps beside it?
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from arenascope.report.facts import total
+from arenascope.report.tables import address_of, amount, change, threads_of
+from arenascope.text import count, share, size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from arenascope.report.facts import Facts
+    from arenascope.report.regions import Regions
+
+Json = dict[str, Any]
+
+WHOLE: Final = ("releasable", "withheld")
+SCATTERED: Final = ("tcache", "fastbin", "stranded")
+FREE: Final = 0.25  # of Rss: where less of it is free, the process is large because it uses so much
+SHOWN_ARENAS: Final = 64
+
+
+class Part(NamedTuple):
+    """A part of Rss, and how chart and table show it."""
+
+    name: str
+    colour: str  # class of its colour in the style sheet; "" of a sum
+    title: str
+    meaning: str
+
+
+OWN: Final = (  # both in the order of the bar
+    Part("live", "ruby", "live objects", "slots that hold one, or one that died since the last sweep"),
+    Part("free", "ruby-free", "free slots", "and the heads of the pages"),
+    Part("unsplit", "ruby", "objects and free slots", "part of it is swapped out: which is not known"),
+)
+REST: Final = (
+    Part("whole", "releasable", "whole free pages", "malloc keeps them, releasable or withheld"),
+    Part("scattered", "stranded", "other free memory", "of malloc's: stranded on pages in use, or cached"),
+    Part("other", "other", "all else", "strings, arrays and what else is in use; code; stacks"),
+)
+
+
+def parts(facts: Facts) -> dict[str, int | None]:
+    """Rss in these parts; those that do not apply are 0."""
+    held, live = facts.row("ruby_pages"), _live(facts)
+    whole, scattered = facts.rows(*WHOLE), facts.rows(*SCATTERED)
+    named = total((held, whole, scattered))
+    rss = facts.summary["kernel"]["rss"]
+    split = held is not None and live is not None
+    return {
+        "live": live if split else 0,
+        "free": held - live if held is not None and live is not None else 0,
+        "unsplit": 0 if split else held,
+        "whole": whole,
+        "scattered": scattered,
+        "other": None if rss is None or named is None else max(rss - named, 0),  # of a live look they need not add up
+    }
+
+
+def _live(facts: Facts) -> int | None:
+    """Resident bytes of slots with an object. All of them are resident, unless something is swapped out."""
+    pages = facts.dump.ruby
+    sized = pages["slot_size"].astype("u8")
+    live = int(((pages["total_slots"] - pages["free_slots"]) * sized).sum())
+    held = facts.row("ruby_pages")
+    whole = bool((pages["resident"] == pages["size"]).all())
+    certain = whole or facts.summary["kernel"]["swap"] == 0
+    return live if certain and held is not None and live <= held else None
+
+
+def section(facts: list[Facts], laid: Regions, names: dict[int, str]) -> Json | None:
+    """All that the page says of Ruby's heap; None where there is none, or it was not found. `facts`: of each dump."""
+    now = facts[-1]
+    ruby = now.summary["ruby"]
+    if ruby is None:
+        return None
+    sides = [parts(fact) for fact in facts]
+    known = all(fact.summary["kernel"]["rss"] is not None and fact.row("ruby_pages") is not None for fact in facts)
+    sizes = sorted(ruby["slot_sizes"], key=lambda line: line["slot_size"] or math.inf)  # those in reserve last
+    return {
+        "says": sentences(now) if known else [],
+        "bars": _bars(sides) if known else [],
+        "parts": _table(facts, sides) if known else [],
+        "releases": ruby["releases"],
+        "pages": ruby["pages"],
+        "slots": [_slots(line) for line in (*sizes, {**ruby, "slot_size": None})],
+        "arenas": _arenas(now, laid, names) if known and now.summary["allocator"]["malloc"] == "glibc" else [],
+        "arena_count": len(now.summary["arenas"]),
+        "in_arenas": any(arena["ledger"]["ruby_pages"] for arena in now.summary["arenas"]),
+    }
+
+
+def sentences(facts: Facts) -> list[str]:
+    """The article's conclusion, of this process: what of Rss is Ruby's heap, what else is free; last the sum of it."""
+    of, held, each = facts.whole, facts.row("ruby_pages"), parts(facts)
+    ruby = facts.summary["ruby"]
+    free = share(ruby["free_slots"], ruby["slots"])
+    says = [f"Ruby's own heap is {size(held)}, {share(held, of)} of Rss; {free} of its slots are free"]
+    if not each["unsplit"]:
+        says[0] += f": {size(each['free'])}, {share(each['free'], of)} of Rss, is what its fragmentation holds"
+    says[0] += "."
+    whole, scattered = each["whole"], each["scattered"]
+    if facts.summary["allocator"]["malloc"] != "glibc" or whole is None or scattered is None:
+        return says
+    says.append(
+        f"Malloc keeps {size(whole)} of whole free pages, {share(whole, of)} of Rss. Its fragmentation, free memory on "
+        f"pages that something keeps, holds {size(scattered)}, {share(scattered, of)}."
+    )
+    says.append(_sum({"whole": whole, "scattered": scattered, "free": each["free"] or 0}, of))
+    return says
+
+
+def _sum(free: dict[str, int], of: int) -> str:
+    """What makes this process larger than it need be."""
+    if sum(free.values()) < FREE * of:
+        return "Little of it is free: what makes this process large is what it uses."
+    most = max(free, key=lambda name: free[name])
+    if most == "whole":
+        return "So it is whole free pages that make it large, as in the article: neither Ruby's heap nor fragmentation."
+    if most == "free":
+        return "So it is Ruby's own heap that could be smaller: a trim does not change that, GC.compact may."
+    return "So it is fragmentation of malloc's heaps: single blocks in use keep what is free around them."
+
+
+def _bars(sides: list[dict[str, int | None]]) -> list[list[Json]]:
+    longest = max([1, *(sum(held or 0 for held in side.values()) for side in sides)])
+    bars = []
+    for side in sides:
+        own, behind, bar = sum(held or 0 for held in side.values()), 0, []
+        for part in (*OWN, *REST):
+            held = side[part.name]
+            if held:
+                title = f"{part.title}: {size(held)}, {share(held, own)}"
+                bar.append({"row": part, "x": 100 * behind / longest, "width": 100 * held / longest, "title": title})
+                behind += held
+        bars.append(bar)
+    return bars
+
+
+def _table(facts: list[Facts], sides: list[dict[str, int | None]]) -> list[Json]:
+    """The chart in numbers: Ruby's heap and its parts, the rest of Rss and its parts."""
+    lines = []
+    for title, named in (("Ruby's own heap", OWN), ("The rest of Rss", REST)):
+        sums = [total(side[part.name] for part in named) for side in sides]
+        lines.append(_line(Part("", "", title, ""), sums, facts))
+        for part in named:
+            held = [side[part.name] for side in sides]
+            if any(number != 0 for number in held):
+                lines.append(_line(part, held, facts))
+    return lines
+
+
+def _line(part: Part, held: Sequence[int | None], facts: list[Facts]) -> Json:
+    amounts = [amount(number, fact.whole) for number, fact in zip(held, facts)]
+    return {"part": part, "amounts": amounts, "change": change(held)}
+
+
+def _slots(of: Json) -> Json:
+    """Pages of one slot size; of all where that is None."""
+    live = of["slots"] - of["free_slots"]
+    return {
+        "size": "all"
+        if of["slot_size"] is None
+        else f"{count(of['slot_size'])} B"
+        if of["slot_size"]
+        else "in reserve",
+        "numbers": [of["pages"], of["slots"], live, of["free_slots"]],
+        "share": share(of["free_slots"], of["slots"]),
+    }
+
+
+def _arenas(facts: Facts, laid: Regions, names: dict[int, str]) -> list[Json]:
+    """The same of each arena, in shares of what is resident of it; the largest first."""
+    lines: list[Json] = []
+    for arena in facts.summary["arenas"]:
+        held = arena["ledger"]
+        resident = total(value for row, value in held.items())
+        cells = [held["ruby_pages"], total(held[row] for row in WHOLE), total(held[row] for row in SCATTERED)]
+        known = total(cells)
+        rest = None if resident is None or known is None else resident - known
+        address = address_of(arena)
+        lines.append(
+            {
+                "index": laid.arenas.index(address),
+                "name": names[address],
+                "threads": threads_of(arena),
+                "resident": amount(resident),
+                "cells": [amount(cell, resident or 0) for cell in (*cells, rest)],
+            }
+        )
+    lines.sort(key=lambda line: -1 if line["resident"].exact is None else line["resident"].exact, reverse=True)
+    return lines[:SHOWN_ARENAS]
