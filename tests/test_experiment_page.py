@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from report_fixtures import browser
 from rich.console import Console
@@ -25,6 +26,7 @@ from arenascope.experiment.table import render as render_table
 from arenascope.experiment.verdict import verdict
 
 MIB = 1 << 20
+SCHEMA = json.loads((Path(__file__).parent.parent / "docs/experiment.schema.json").read_text(encoding="utf-8"))
 MATRIX = ("plain", "arenas-1", "arenas-2", "no-tcache")
 
 
@@ -113,6 +115,7 @@ def test_too_few_runs_are_no_ground(tmp_path: Path) -> None:
     told = verdict(analysis)
     assert told.lead.startswith("No recommendation: fewer than 4 runs")
     assert told.findings == []
+    jsonschema.validate(as_values(analysis), SCHEMA)
     assert analysis.front == []
     shown = render_markdown(analysis)
     assert "*" not in shown.split("\n", 1)[1], "none is marked as better, or as not to be told apart"
@@ -172,6 +175,7 @@ def test_the_page_says_what_cannot_be_told_apart(tmp_path: Path) -> None:
 def test_json_says_what_the_page_says(tmp_path: Path) -> None:
     analysis = judged(tmp_path / "r", plain=(100, 1), small=(50, 1.5))
     told = json.loads(json.dumps(as_values(analysis)))
+    jsonschema.validate(told, SCHEMA)
     assert told["front"] == ["plain", "small"]
     assert told["verdict"]["lead"] == verdict(analysis).lead
     pairs = {(each["a"], each["b"]): each for each in told["differences"]["rss_average"]}
