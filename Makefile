@@ -11,7 +11,7 @@ SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml m
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SCRIPTS = .ci/run $(shell git ls-files scripts)
 
-.PHONY: build deps demo test tsan soak lint sanitize bench experiments fuzz patches-all format clean
+.PHONY: build deps demo test tsan soak suites lint sanitize bench experiments fuzz patches-all format clean
 
 build: $(VENV)/built
 
@@ -45,6 +45,12 @@ soak:
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python tests/soak.py --minutes $(or $(MINUTES),30)
 	$(VENV)/bin/python tests/soak_inject.py --injections $(or $(INJECTIONS),1000)
+
+# The test-suites of redis and CPython, with the agent trimming every second and without. SUITES: one of them.
+suites:
+	scripts/install-deps build test suites
+	$(MAKE) --no-print-directory build
+	$(VENV)/bin/python tests/suites.py $(SUITES)
 
 lint:
 	scripts/install-deps build lint
