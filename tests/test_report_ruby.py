@@ -12,7 +12,7 @@ import pytest
 import synthetic_dump as synthetic
 from report_fixtures import browser
 from tools import cores, debian, harness, interpreters
-from tools.tab import Tab, write
+from tools.tab import Tab, page_addresses, write
 
 from arenascope import format as fmt
 from arenascope.dump import Dump
@@ -148,6 +148,44 @@ def test_on_the_page(browser: Any, bloated: Dump, tmp_path: Path, width: int, sc
     assert column == (of["releases"] == "2.6 to 3.0")
     tab.page.locator("#ruby .arenas button.light").first.click()
     assert tab.js("arenascope.spec").startswith("arena:")
+    assert not tab.said
+    tab.context.close()
+
+
+def test_on_the_map(browser: Any, bloated: Dump, tmp_path: Path) -> None:
+    """Those in malloc's arenas: they light up, and each of their pages tells of its slots."""
+    tab = Tab(browser, write(tmp_path, bloated))
+    buttons = tab.page.locator("button[data-light='row:ruby_pages']")
+    if (bloated.ruby["heap"] == fmt.NO_INDEX).all():
+        assert buttons.count() == 0
+        assert "mappings of their own" in tab.page.locator("#ruby").inner_text()
+        tab.context.close()
+        return
+    resident = {
+        int(address) for address in page_addresses(bloated)[bloated.pages["residency"] & fmt.Residency.PRESENT > 0]
+    }
+    rubys = {
+        address: page
+        for page in bloated.ruby
+        for address in range(int(page["address"]), int(page["address"] + page["size"]), 4096)
+        if address in resident
+    }
+    assert len(rubys) > 500
+    for button in (buttons.first, tab.page.locator("#ruby .show button")):
+        tab.js("arenascope.light(null)")
+        button.click()
+        assert tab.js("arenascope.litCounts()") == [len(rubys)]
+    for address in (min(rubys), max(rubys)):
+        page = rubys[address]
+        words = f"{page['free_slots']} of {page['total_slots']} slots of 40 bytes are free"
+        tab.page.fill("#address", hex(address))
+        tab.page.press("#address", "Enter")
+        assert words in tab.page.locator("#card").inner_text()
+        assert words in tab.page.locator("#spoken").inner_text()
+    other = next(address for address in sorted(resident) if address not in rubys)
+    tab.page.fill("#address", hex(other))
+    tab.page.press("#address", "Enter")
+    assert "slots" not in tab.page.locator("#card").inner_text()
     assert not tab.said
     tab.context.close()
 

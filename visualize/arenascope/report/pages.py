@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 COUNTS: Final = ("in_use", "tcache", "fastbin", "top", "metadata", "unknown")
 LIMIT: Final = 3_550_000  # bytes of deflated data: in base64, and with all else, below 5 MB
 PIN_LIMIT: Final = 500_000  # bytes of deflated sizes of pins
+RUBY_LIMIT: Final = 300_000  # bytes of deflated pages of Ruby's
 CHUNK_LIMIT: Final = 1_000_000  # bytes of deflated chunk records
 CHUNKS_TRIED: Final = 1_000_000  # records
 LEVEL: Final = 5
@@ -168,6 +169,24 @@ class DumpPages:
             sizes[on_page] = lengths[at[on_page]]
         return sizes
 
+    def ruby(self, limit: int = RUBY_LIMIT) -> Block:
+        """The pages of Ruby's own heap that are chunks of malloc's, so on the map; none where they would not fit."""
+        pages = self.dump.ruby
+        pages = pages[pages["heap"] != fmt.NO_INDEX]
+        place = np.full(len(self.dump.heaps), -1, np.int64)
+        place[self.heaps[self.heaps >= 0]] = np.flatnonzero(self.heaps >= 0)
+        region = place[pages["heap"]]
+        pages, region = pages[region >= 0], region[region >= 0]
+        page_size = np.uint64(self.dump.meta["page_size"])
+        first = pages["address"] // page_size
+        count = (pages["address"] + pages["size"] - np.uint64(1)) // page_size - first + np.uint64(1)
+        at = self.laid.first[region] + (first - self.laid.start[region] // page_size).astype(np.int64)
+        order = np.argsort(at, kind="stable")
+        columns = [("first", at.astype(np.uint32)), ("pages", count.astype(np.uint16))]
+        columns += [(name, pages[name].astype(np.uint16)) for name in ("slot_size", "total_slots", "free_slots")]
+        block = pack("ruby", [(name, column[order]) for name, column in columns])
+        return block if len(block.data) <= limit else pack("ruby", [(name, column[:0]) for name, column in columns])
+
     def chunk_block(self, limit: int = CHUNK_LIMIT) -> Block:
         """Chunk records of as many regions as there is room for; which, says its first column."""
         tried = CHUNKS_TRIED
@@ -214,18 +233,20 @@ def map_blocks(dumps: list[Dump], laid: Regions, page_size: int) -> Drawn:
         shown.append(states)
         state = pack("state", [("state", states)])
         pins, sizes = part.pins(states, PIN_LIMIT // len(parts))
-        left = share - len(state.data) - len(pins.data)
+        rubys = part.ruby(RUBY_LIMIT // len(parts))
+        left = share - len(state.data) - len(pins.data) - len(rubys.data)
         units = part.units(left)
         left -= len(units.block.data)
         chunks = part.chunk_block(max(min(left, CHUNK_LIMIT // len(parts)), 0))
         blocks.append(state._replace(name=f"state-{index}"))
-        details += [block._replace(name=f"{block.name}-{index}") for block in (units.block, pins, chunks)]
+        details += [block._replace(name=f"{block.name}-{index}") for block in (units.block, pins, rubys, chunks)]
         records = 0 if part.dump.chunks is None else len(part.dump.chunks)
         told.append(
             {
                 "step": units.step,
                 "pinSizes": sizes,
                 "pinsLeftOut": bool(records and not sizes and pins.layout[0][2]),
+                "rubyPages": rubys.layout[0][2],
                 "chunksShown": chunks.layout[2][2],
                 "chunks": records,
             }

@@ -77,6 +77,7 @@ export class Pages {
       if (pins[pin]) this.pins.set(index, sizes[pins[pin] - 1]);
       pin++;
     }
+    this.ruby = await takeBlock(`ruby-${this.which}`);
     const chunks = await takeBlock(`chunks-${this.which}`);
     let behind = 0;
     this.records = new Map();
@@ -95,6 +96,13 @@ export class Pages {
     const u = this.units;
     return told.pageSize / UNIT - u.rest[index] - u.in_use[index] - u.tcache[index] - u.fastbin[index] - u.top[index] -
       u.metadata[index] - u.unknown[index];
+  }
+
+  // The page of Ruby's own heap that a page is part of, as an index into `ruby`; -1 for none.
+  rubyAt(index) {
+    if (!this.ruby) return -1;
+    const found = lastNotAbove(this.ruby.first, index);
+    return found >= 0 && index < this.ruby.first[found] + this.ruby.pages[found] ? found : -1;
   }
 
   hasChunks(index) {

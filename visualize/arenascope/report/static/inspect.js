@@ -72,6 +72,15 @@ export function pin(index, pages) {
   return held ? `Kept by one chunk of ${held.toLocaleString("en")} bytes.` : "Kept by one chunk in use.";
 }
 
+// The page of Ruby's own heap that a page is part of.
+export function ruby(index, pages) {
+  const found = pages.rubyAt(index);
+  if (found < 0) return "";
+  const { slot_size: size, total_slots: total, free_slots: free } = pages.ruby;
+  if (!size[found]) return "A page of Ruby's heap, in reserve.";
+  return `A page of Ruby's heap: ${free[found]} of ${total[found]} slots of ${size[found]} bytes are free.`;
+}
+
 export function chunk(found) {
   return `Chunk ${hex(found.address)}: ${found.size.toLocaleString("en")} bytes, ${CLASSES[found.kind] ?? CLASSES[0]}`;
 }
@@ -83,7 +92,7 @@ export function spoken(index, all) {
   all.forEach((pages, i) => {
     const held = rows(index, pages).map(([name, bytes]) => `${name} ${size(bytes)}`).join(", ");
     const side = told.sides[i] ? `${told.sides[i]}: ` : "";
-    parts.push(`${side}${stateName(pages.state[index])}${held ? ` (${held})` : ""}. ${pin(index, pages)}`.trim());
+    parts.push(`${side}${stateName(pages.state[index])}${held ? ` (${held})` : ""}. ${pin(index, pages)} ${ruby(index, pages)}`.trim());
   });
   return parts.join(". ");
 }

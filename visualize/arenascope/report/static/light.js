@@ -15,6 +15,7 @@ const ROWS = {
     page.pages.binned(page.index) + page.units.top[page.index] > 0,
   releasable: (page) => page.colour === RELEASABLE,
   withheld: (page) => page.colour === WITHHELD,
+  ruby_pages: (page) => page.resident && page.pages.rubyAt(page.index) >= 0,
   metadata: (page) => page.resident && page.units.metadata[page.index] > 0,
   unknown: (page) => page.colour === UNKNOWN || page.colour === FREE_UNKNOWN || page.units.unknown[page.index] > 0,
   returned: (page) => page.colour === RETURNED,
