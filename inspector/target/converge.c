@@ -183,8 +183,9 @@ bool as_process_catch(struct as_process *p, const struct as_critical *critical, 
     t->stop_ns = p->stood_ns = 0;
     uint64_t deadline = as_now_ns() + (uint64_t)OTHERS_MS * 1000000;
     for (int attempt = 1;; ++attempt) {
+        p->was_held = false;
         if (!as_process_halt(p, err) || (critical && !converge(p, critical, err))) {
-            bool wait = !t->overdue && is_held_by_another(p) && as_now_ns() < deadline;
+            bool wait = !t->overdue && (p->was_held || is_held_by_another(p)) && as_now_ns() < deadline;
             bool began = p->tracees.count > 0;
             as_process_resume(t);
             t->stop_ns = began ? p->stood_ns + as_now_ns() - p->stop_began : 0;

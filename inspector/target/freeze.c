@@ -85,6 +85,7 @@ static bool seize_failed(struct as_process *p, pid_t tid, struct as_error *err)
         ssize_t length = as_proc_read(-1, path, comm, sizeof comm);
         if (length > 0 && comm[length - 1] == '\n')
             comm[length - 1] = '\0';
+        p->was_held = length <= 0 || strcmp(comm, AS_GUARDIAN_NAME) == 0; // or it has just ended
         return as_fail(err, AS_DENIED,
                        "process %d cannot be stopped: it is already being traced by process %d (%s); end that first, "
                        "or look without stopping (mode live)",

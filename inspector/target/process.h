@@ -60,6 +60,7 @@ struct as_process {
     bool no_guard;           // PAGE_IS_GUARD is not known to this kernel
     bool no_smaps;           // the kernel was built without smaps
     bool counting;           // the mappings come from smaps
+    bool was_held;           // another inspector had it when we tried to stop it, and may have let it go since
     AS_VEC(struct as_tracee) tracees;
     as_pid_vec tids;                // scratch of the freeze
     uint64_t dev_shmem;             // the kernel's own tmpfs, as AS_DEV: memfd, SysV, shared anonymous
