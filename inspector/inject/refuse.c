@@ -45,7 +45,9 @@ static bool is_inspector(pid_t tracer)
 static bool refuse_now(const struct as_process *p, struct as_error *err)
 {
     int pid = p->base.pid;
+    // In this order: who is stopped for a tracer ('t'), and has none a moment later, has been let go of.
     struct as_proc_stat stat;
+    bool stopped = as_proc_stat(p->view_fd, "stat", &stat) && stat.state == 'T';
     uint64_t tracer = as_proc_status(p->view_fd, "status", "TracerPid:");
     if (tracer != 0 && tracer != AS_PROC_NONE && is_inspector((pid_t)tracer))
         return true;
@@ -54,7 +56,7 @@ static bool refuse_now(const struct as_process *p, struct as_error *err)
                        "process %d is being traced by process %d: nothing is loaded into it under a "
                        "debugger's eyes; end that first",
                        pid, (int)tracer);
-    if (as_proc_stat(p->view_fd, "stat", &stat) && (stat.state == 'T' || stat.state == 't'))
+    if (stopped)
         return as_fail(err, AS_DENIED,
                        "process %d is stopped (SIGSTOP or the like): nothing can be loaded into it before "
                        "it goes on (kill -CONT %d)",
