@@ -15,7 +15,7 @@ from tools import cores, harness, programs
 
 from arenascope import format as fmt
 
-PAGES = 5_000  # of tests/programs/forged.c
+PAGES = 5_000
 SLOTS = 408
 
 
@@ -23,7 +23,7 @@ SLOTS = 408
 def forged(mode: str, folder: Path) -> Iterator[int]:
     """The forger, under a name for which it is taken for a Ruby."""
     program = shutil.copy(programs.build("forged"), folder / "ruby")
-    with subprocess.Popen([program, mode], stdout=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen([program, mode, str(PAGES)], stdout=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout
             assert running.stdout.readline() == "ready\n"

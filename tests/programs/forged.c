@@ -12,7 +12,7 @@
 
 enum {
     ALIGN = 16384,
-    PAGES = 5000,
+    MOST_PAGES = 1 << 20,
     HEAD = 16,                           // bytes before a page's first slot
     SLOTS_27 = (ALIGN - 40 - HEAD) / 40, // of a page, up to Ruby 3.0
     SLOTS_31 = (ALIGN - HEAD) / 40,      // of one of 3.1
@@ -49,37 +49,40 @@ static void make_page(uint64_t *descriptor, uint64_t *page, int is_31, const uin
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
+    size_t pages = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
+    if (pages < 2 || pages > MOST_PAGES)
+        return 2;
     int is_31 = strcmp(mode, "arrays") == 0;
-    uint64_t *objspace = map(OBJSPACE * sizeof *objspace);
-    uint64_t *array = map(PAGES * sizeof *array);
-    uint64_t *descriptors = map((size_t)PAGES * DESCRIPTOR * sizeof *descriptors);
-    uint64_t *space = map((size_t)(PAGES + 1) * ALIGN);
-    uint64_t first = (address(space) + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
-    uint64_t *list = objspace + OBJSPACE / 2;
-    for (size_t i = 0; i < PAGES; i++) {
+    size_t words = OBJSPACE + pages + pages * DESCRIPTOR;
+    uint64_t *objspace = map(words * sizeof *objspace + (pages + 1) * ALIGN); // in one piece, and behind it the rest
+    uint64_t *array = objspace + OBJSPACE;
+    uint64_t *descriptors = array + pages;
+    uint64_t first = (address(objspace + words) + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+    uint64_t *list = objspace + DESCRIPTOR;
+    for (size_t i = 0; i < pages; i++) {
         uint64_t *descriptor = descriptors + i * DESCRIPTOR;
         make_page(descriptor, (uint64_t *)(uintptr_t)(first + i * ALIGN), is_31, list);
         array[i] = address(descriptor);
         if (!is_31) // each leads to the next, and the last to the list's head
-            descriptor[NODE_27] = address(i + 1 < PAGES ? descriptor + DESCRIPTOR + NODE_27 : list);
+            descriptor[NODE_27] = address(i + 1 < pages ? descriptor + DESCRIPTOR + NODE_27 : list);
     }
     objspace[0] = address(array);
-    objspace[1] = PAGES;
+    objspace[1] = pages;
     if (strcmp(mode, "circle") ==
         0) { // the last leads back to the one before it: from nowhere else does one come round
-        descriptors[(PAGES - 1) * DESCRIPTOR + NODE_27] = address(descriptors + (PAGES - 2) * DESCRIPTOR + NODE_27);
+        descriptors[(pages - 1) * DESCRIPTOR + NODE_27] = address(descriptors + (pages - 2) * DESCRIPTOR + NODE_27);
     } else if (strcmp(mode, "arrays") == 0) { // many, each of them right up to its last element
-        array[PAGES - 1] = address(objspace);
+        array[pages - 1] = address(objspace);
         for (size_t i = 0; i < OBJSPACE; i += 2) {
             objspace[i] = address(array);
-            objspace[i + 1] = PAGES;
+            objspace[i + 1] = pages;
         }
     } else if (strcmp(mode, "unsorted") == 0) {
-        uint64_t last = array[PAGES - 1];
-        array[PAGES - 1] = array[PAGES - 2];
-        array[PAGES - 2] = last;
+        uint64_t last = array[pages - 1];
+        array[pages - 1] = array[pages - 2];
+        array[pages - 2] = last;
     } else if (strcmp(mode, "twice") == 0) {
-        array[PAGES - 1] = array[PAGES - 2];
+        array[pages - 1] = array[pages - 2];
     } else if (strcmp(mode, "whole") != 0) {
         return 2;
     }

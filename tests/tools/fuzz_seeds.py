@@ -9,6 +9,7 @@ DIRECTORY/image.core.
 from __future__ import annotations
 
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -96,14 +97,30 @@ def tls(core: Path) -> Ranges:
     return ranges
 
 
-def small_core(pid: int, dump: Dump, scratch: Path) -> bytes:
+def small_core(pid: int, dump: Dump, scratch: Path, more: Ranges | None = None) -> bytes:
     """A core of a process as gdb's gcore writes it, cut down to what matters by a dump of it."""
     whole = scratch / f"{pid}.core"
     gcore = ["gdb", "-nx", "-batch", "-p", str(pid), "-ex", f"generate-core-file {whole}"]
     subprocess.run(gcore, check=True, capture_output=True)
-    small = shrink(whole, wanted(dump) + tls(whole))
+    small = shrink(whole, wanted(dump) + tls(whole) + (more or []))
     whole.unlink()
     return small
+
+
+def forged_core(arenadump: harness.Arenadump, scratch: Path) -> bytes:
+    """A core in which Ruby's pages are found (inspector/ruby/): of a few, all there is of them."""
+    program, path = shutil.copy(programs.build("forged"), scratch / "ruby"), scratch / "ruby.dump"
+    with subprocess.Popen([program, "whole", "6"], stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        arenadump.check("dump", "--chunks", "-o", path, process.pid)
+        dump = Dump(path)
+        at = int(dump.ruby["address"][0])
+        around = [(int(m["start"]), int(m["end"])) for m in dump.mappings if m["start"] <= at < m["end"]]
+        core = small_core(process.pid, dump, scratch, around)
+        process.kill()
+    path.unlink()
+    return core
 
 
 def make(arenadump: harness.Arenadump, home: Path) -> None:
@@ -115,6 +132,8 @@ def make(arenadump: harness.Arenadump, home: Path) -> None:
             churn.ask("go")
             arenadump.check("dump", "--chunks", "-o", home / "dump" / suite, churn.pid)
             (home / "core" / suite).write_bytes(small_core(churn.pid, Dump(home / "dump" / suite), home))
+    (home / "core" / "ruby").write_bytes(forged_core(arenadump, home))
+    assert arenadump.summary(home / "core" / "ruby")["ruby"]
     (home / "image.core").write_bytes((home / "core" / "bookworm").read_bytes())
     library = home / "elf" / "library"
     source = harness.ROOT / "tests" / "fuzz" / "seed" / "malloc.c"
