@@ -20,6 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef SYS_close_range // headers before Linux 5.9
+#define SYS_close_range 436
+#endif
+
 static bool send_all(int socket, const void *data, size_t length)
 {
     for (size_t done = 0; done < length;) {
