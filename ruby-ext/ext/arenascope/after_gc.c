@@ -2,9 +2,12 @@
 // Trims after full GCs: when, and what they did.
 //
 // A trim is due once a major GC has SWEPT. When its marking ends nothing has been freed yet, so a trim there returns only what
-// earlier ones left. It is put off while the last one was less than an interval ago. That interval doubles, up to a limit,
-// whenever most of what a trim gave back was taken again by the time of the next: then it cost page faults and gained nothing.
-// And it is not made where little would come back: see unaccounted().
+// earlier ones left. It is put off while the last one was less than an interval ago; it is not made where little would come
+// back (see unaccounted()); and it must be affordable.
+//
+// For what costs is not the trim but what follows: memory that is wanted again is faulted back page by page. Trims have a
+// tenth of the processor time that the process uses. Each is charged for the time that it took, and, once that is seen, for what
+// the process has taken again. While GCs go on it is about to do so, and must be able to pay for all of it beforehand.
 //
 // Three ways to notice, of which one is chosen at a time:
 // - polled: a Ruby thread calls poll() from time to time (lib/arenascope/after_gc.rb). No GC hook at all: up to Ruby 3.2 any
@@ -19,12 +22,17 @@
 #include <malloc.h>
 #include <ruby/debug.h>
 #include <ruby/thread.h>
+#include <time.h>
 #include <unistd.h>
 
 enum way { OFF, POLLED, IN_GC, BY_JOB };
 
-// The interval doubles at most so often, to 16 times what was asked for.
-enum { MOST_DOUBLINGS = 4 };
+// Trims may cost so much of the time: one part in 10 of what the process uses of processors and, so that one that hardly uses any
+// may trim at last, one part in 100 of the clock's. They save up no more than that.
+enum { SHARE = 10, SHARE_OF_CLOCK = 100 };
+static const int64_t MOST_SAVED_NS = 1000000000;
+// To fault 4 KiB back in: measured, 440,000 of them in 1.1 seconds (docs/ruby.md).
+enum { PAGE_NS = 2500, PAGE = 4096 };
 // So many intervals a polled trim waits, at most, for a moment in which no request and no job is at work.
 enum { PATIENCE = 8 };
 
@@ -37,10 +45,12 @@ static struct {
     // Who has the fields below, during a trim as well; 0: nobody. Nobody waits for it: a GC hook must not, and who comes second
     // has no reason to trim. A child of fork() may find its parent's, and ignores it.
     pid_t owner;
-    unsigned doublings;
-    int64_t base;        // unaccounted() after the last trim
-    uint64_t last_after; // as_anonymous_bytes() after it
-    uint64_t last_gain;
+    int64_t saved_ns;     // that trims may cost; below 0: that they have cost too much
+    uint64_t cpu_ns;      // of the process, when that was last added to
+    uint64_t balanced_ns; // when it was
+    int64_t base;         // unaccounted() after the last trim
+    uint64_t last_after;  // as_anonymous_bytes() after it
+    uint64_t last_gain;   // of which nothing has been seen to be taken again yet
     uint64_t last_end_ns; // 0: none yet
     uint64_t count, bytes, elapsed_ns, longest_ns;
     bool bytes_unknown; // of some trim
@@ -51,6 +61,8 @@ static struct {
     uint64_t majors_seen; // by poll()
     uint64_t gcs_then;    // GCs there had been when it first saw a major that was not yet swept; 0: none is awaited
     unsigned working;     // requests and jobs at work
+    bool busy;            // there was a GC between the last two looks of poll()
+    uint64_t looked_ns, looked_gcs;
 } state;
 
 static VALUE end_of_sweep; // the TracePoint, once there is one
@@ -77,20 +89,35 @@ static int64_t unaccounted(uint64_t anonymous)
 
 static bool too_soon(uint64_t now_ns)
 {
-    return state.last_end_ns && now_ns - state.last_end_ns < state.min_interval_ns << state.doublings;
+    return state.last_end_ns && now_ns - state.last_end_ns < state.min_interval_ns;
 }
 
-// Before a trim: was the last one for nothing?
-static void judge_last(uint64_t anonymous)
+static uint64_t cpu_ns(void)
 {
-    if (!state.last_gain)
-        return;
-    uint64_t taken_again = anonymous > state.last_after ? anonymous - state.last_after : 0;
-    if (taken_again >= state.last_gain / 4 * 3)
-        state.doublings += state.doublings < MOST_DOUBLINGS;
-    else
-        state.doublings -= state.doublings > 0;
-    state.last_gain = 0;
+    return as_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+// What it costs to take so much again.
+static int64_t price(int64_t bytes)
+{
+    return bytes > 0 ? bytes / PAGE * PAGE_NS : 0;
+}
+
+static void balance(uint64_t anonymous, uint64_t now_ns)
+{
+    uint64_t used = cpu_ns(); // which begins anew in a child of fork()
+    state.saved_ns += used > state.cpu_ns ? (int64_t)((used - state.cpu_ns) / SHARE) : 0;
+    state.saved_ns += (int64_t)((now_ns - state.balanced_ns) / SHARE_OF_CLOCK);
+    state.cpu_ns = used;
+    state.balanced_ns = now_ns;
+    if (state.saved_ns > MOST_SAVED_NS)
+        state.saved_ns = MOST_SAVED_NS;
+
+    uint64_t taken = anonymous > state.last_after ? anonymous - state.last_after : 0;
+    taken = taken < state.last_gain ? taken : state.last_gain;
+    state.saved_ns -= price((int64_t)taken);
+    state.last_after += taken;
+    state.last_gain -= taken;
 }
 
 static bool claim(void)
@@ -113,21 +140,23 @@ static bool worth_it(uint64_t now_ns)
     uint64_t anonymous = as_anonymous_bytes();
     if (anonymous == ARENASCOPE_UNKNOWN)
         return false;
-    judge_last(anonymous);
-    if (too_soon(now_ns))
+    balance(anonymous, now_ns);
+    int64_t most = unaccounted(anonymous) - state.base; // that would come back
+    if (most < (int64_t)state.min_releasable && state.min_releasable) {
+        state.due_ns = 0;
+        state.declined++;
         return false;
-    if (!state.min_releasable || unaccounted(anonymous) - state.base >= (int64_t)state.min_releasable)
-        return true;
-    state.due_ns = 0;
-    state.declined++;
-    return false;
+    }
+    return state.saved_ns >= (state.busy ? price(most) : 0);
 }
 
 static void account(const struct as_measured_trim *trim)
 {
     uint64_t elapsed = trim->ended_ns - trim->started_ns;
     bool known = trim->before != ARENASCOPE_UNKNOWN && trim->after != ARENASCOPE_UNKNOWN;
-    state.due_ns = 0;
+    // What a busy process takes again it may free without another major GC.
+    state.due_ns = state.busy ? trim->ended_ns : 0;
+    state.saved_ns -= (int64_t)trim->cpu_ns;
     state.last_gain = known && trim->before > trim->after ? trim->before - trim->after : 0;
     if (known) {
         state.last_after = trim->after;
@@ -164,7 +193,7 @@ static bool trim_if_worth_it(bool run(struct as_measured_trim *))
     if (!state.due_ns || !claim())
         return false;
     struct as_measured_trim trim = {.deep = state.deep};
-    bool done = worth_it(as_monotonic_ns()) && run(&trim);
+    bool done = worth_it(as_clock_ns(CLOCK_MONOTONIC)) && run(&trim);
     if (done)
         account(&trim);
     release();
@@ -181,7 +210,7 @@ static void on_end_of_sweep(VALUE tracepoint, void *unused)
 {
     if (NIL_P(rb_gc_latest_gc_info(key_major_by)))
         return;
-    state.due_ns = as_monotonic_ns();
+    state.due_ns = as_clock_ns(CLOCK_MONOTONIC);
     if (state.way == IN_GC)
         trim_if_worth_it(within_gc);
     else if (state.way == BY_JOB && !too_soon(state.due_ns)) {
@@ -196,9 +225,14 @@ static void on_end_of_sweep(VALUE tracepoint, void *unused)
 // Native.poll → whether it trimmed. Called by the thread of the polled way, and where nothing is at work.
 static VALUE poll(VALUE self)
 {
-    uint64_t majors = rb_gc_stat(key_major_gc_count), gcs = rb_gc_stat(key_count), now = as_monotonic_ns();
     if (state.way != POLLED)
         return Qfalse;
+    uint64_t majors = rb_gc_stat(key_major_gc_count), gcs = rb_gc_stat(key_count), now = as_clock_ns(CLOCK_MONOTONIC);
+    if (now - state.looked_ns >= state.min_interval_ns / 2) { // else too little time to judge by
+        state.busy = gcs != state.looked_gcs;
+        state.looked_ns = now;
+        state.looked_gcs = gcs;
+    }
     if (majors != state.majors_seen && !state.gcs_then)
         state.gcs_then = gcs;
     // Swept: no GC is under way, or another has begun since.
@@ -233,7 +267,11 @@ static VALUE start(VALUE self, VALUE way, VALUE deep, VALUE min_interval, VALUE 
     state.majors_seen = rb_gc_stat(key_major_gc_count);
     state.gcs_then = 0;
     state.due_ns = 0;
-    state.doublings = 0;
+    state.busy = false;
+    state.saved_ns = 0;
+    state.cpu_ns = cpu_ns();
+    state.balanced_ns = state.looked_ns = as_clock_ns(CLOCK_MONOTONIC);
+    state.looked_gcs = rb_gc_stat(key_count);
     state.last_gain = 0;
     state.base = unaccounted(anonymous);
 

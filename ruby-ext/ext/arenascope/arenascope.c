@@ -21,10 +21,10 @@ void as_check(int code)
         as_raise(code, arenascope_error());
 }
 
-uint64_t as_monotonic_ns(void)
+uint64_t as_clock_ns(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 

@@ -29,10 +29,12 @@ void as_measured_trim(struct as_measured_trim *trim)
 {
     const struct arenascope_trim_options deep = {.size = sizeof deep, .flags = ARENASCOPE_DEEP};
     trim->before = as_anonymous_bytes();
-    trim->started_ns = as_monotonic_ns();
+    trim->started_ns = as_clock_ns(CLOCK_MONOTONIC);
+    trim->cpu_ns = as_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     if (!trim->deep || arenascope_trim(&deep, NULL) != ARENASCOPE_OK)
         malloc_trim(0);
-    trim->ended_ns = as_monotonic_ns();
+    trim->cpu_ns = as_clock_ns(CLOCK_THREAD_CPUTIME_ID) - trim->cpu_ns;
+    trim->ended_ns = as_clock_ns(CLOCK_MONOTONIC);
     trim->after = as_anonymous_bytes();
 }
 
