@@ -19,6 +19,12 @@ def page(rows)
   "<!doctype html><table>#{lines.join("\n")}</table>"
 end
 
+# With the gem loaded it trims between requests.
+if defined?(Arenascope)
+  require "arenascope/rack"
+  use Arenascope::Rack
+end
+
 run lambda { |env|
   seed = env["PATH_INFO"].delete_prefix("/").to_i
   random = Random.new(seed)
