@@ -274,9 +274,9 @@ static void finish(struct as_pass *p, struct as_trim_arena *arena, uint8_t set, 
              (unsigned long long)arena->address, p->refusal == EINVAL ? ": locked in memory (mlock)" : "", p->refusal);
 }
 
-static void trim_all(struct passes *all, const struct as_libc *libc, struct as_trim_outcome *out)
+static void trim_all(struct passes *all, const struct as_libc *libc, const struct as_trim_request *request,
+                     struct as_trim_outcome *out)
 {
-    const struct as_trim_request *request = all->items.items[0].request;
     bool unbounded = request->max_hold_ns == 0 && request->only == 0 && has_malloc_trim(libc);
     if (unbounded)
         forecast_all(all, out);
@@ -300,7 +300,7 @@ bool as_trim_run(struct as_target *self, const struct as_malloc *m, const struct
     struct passes all;
     bool ok = passes_begin(&all, self, m, request, out, err);
     if (ok)
-        trim_all(&all, &m->libcs.items[0], out);
+        trim_all(&all, &m->libcs.items[0], request, out);
     passes_end(&all, self, out);
     return ok;
 }
