@@ -47,6 +47,8 @@ $CFLAGS << " -Werror" if ENV["ARENASCOPE_WERROR"]
 $INCFLAGS << " -I#{INSPECTOR}/include"
 # Only Init is to be seen: an arenascope preloaded into the process keeps its own functions, and so do we.
 $DLDFLAGS << " -Wl,--version-script=#{__dir__}/exports.map -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-z,nodelete"
+# Before glibc 2.34 the inspector's weak and versioned references to threads need the library that has them.
+$LOCAL_LIBS << " -Wl,--push-state,--no-as-needed -lpthread -Wl,--pop-state"
 have_func("mallinfo2", "malloc.h") # glibc 2.33
 have_func("rb_postponed_job_preregister", "ruby/debug.h") # Ruby 3.3
 have_func("rb_ext_ractor_safe", "ruby.h") # Ruby 3.0
