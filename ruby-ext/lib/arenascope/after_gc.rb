@@ -62,6 +62,8 @@ module Arenascope
 
     # Tells AfterGC of forks: Process._fork is what all of them go through from Ruby 3.1 on (but Process.daemon).
     module ForkHook
+      @installed = false
+
       module Fork31
         def _fork
           super.tap { |pid| AfterGC.after_fork if pid.zero? }
