@@ -113,7 +113,7 @@ class ServersTest < Minitest::Test
         require "arenascope/sidekiq"
         #{LEAVE_FREE}
         class Burst
-          include(defined?(Sidekiq::Job) ? Sidekiq::Job : Sidekiq::Worker)
+          include Sidekiq::Worker
           def perform
             $live = leave_free
             GC.start
@@ -122,7 +122,7 @@ class ServersTest < Minitest::Test
           end
         end
         class Report
-          include(defined?(Sidekiq::Job) ? Sidekiq::Job : Sidekiq::Worker)
+          include Sidekiq::Worker
           def perform
             File.write("new", Arenascope.trim_stats.bytes)
             File.rename("new", "report")
