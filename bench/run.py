@@ -154,9 +154,9 @@ class Bench:
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
-    def dump(self, target: Hoard, what: str, wanted: str, *options: str, mode: str = "freeze") -> Figure:
+    def dump(self, target: Hoard, what: str, wanted: str, *options: str) -> Figure:
         """Read, walk, classify and write, against the bare copy of the same bytes."""
-        command = self.dump_command(target.pid, *options, mode=mode)
+        command = self.dump_command(target.pid, *options)
         ours, bound = self.pairs(lambda: seconds(command), lambda: self.raw_read(target.pid)[0])
         figure = Figure(what, "process_vm_readv of it all", ours, bound, "s", wanted)
         self.figures.append(figure)
@@ -167,7 +167,7 @@ class Bench:
             size = f"{megabytes / 1000:g} GB in 16 arenas"
             figure = self.dump(target, f"whole dump of {size}", "≥ 0.8")
             self.dump(target, "the same with a record for each chunk", "", "--chunks")
-            self.dump(target, "the same of a snapshot", "", mode="snapshot")
+            self.snapshot(target, figure)
             answer = self.summary(target.pid, "freeze")
             if not answer["snapshot"]["exact"]:
                 raise SystemExit(f"not exact: {answer['warnings']}")
@@ -181,6 +181,12 @@ class Bench:
                 )
             )
             self.pause(target, size)
+
+    def snapshot(self, target: Hoard, frozen: Figure) -> None:
+        """The same of a snapshot, against the same copy: once the pages have been shared with a clone, it is slower."""
+        command = self.dump_command(target.pid, mode="snapshot")
+        ours = [seconds(command) for _ in frozen.bound]
+        self.figures.append(Figure("the same of a snapshot", frozen.limit, ours, frozen.bound, "s", ""))
 
     def pause(self, target: Hoard, size: str) -> None:
         """How long the target stands still for a snapshot, against a clone() that it makes itself."""
