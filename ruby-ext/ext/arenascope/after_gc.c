@@ -31,7 +31,7 @@ enum way { OFF, POLLED, IN_GC, BY_JOB };
 // may trim at last, one part in 100 of the clock's. They save up no more than that.
 enum { SHARE = 10, SHARE_OF_CLOCK = 100 };
 static const int64_t MOST_SAVED_NS = 1000000000;
-// To fault 4 KiB back in: measured, 440,000 of them in 1.1 seconds (docs/ruby.md).
+// To fault 4 KiB back in: measured, 1.6 to 2.5 microseconds on a virtual machine (docs/ruby.md has the former).
 enum { PAGE_NS = 2500, PAGE = 4096 };
 // So many intervals a polled trim waits, at most, for a moment in which no request and no job is at work.
 enum { PATIENCE = 8 };
