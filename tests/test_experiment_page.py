@@ -7,6 +7,7 @@ import html
 import json
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,23 @@ def test_the_table_fits_a_terminal(tmp_path: Path) -> None:
     assert "…" not in text
     for word in ("plain *", "small *", "average", "MiB", "far: not available here: it is not here", "full"):
         assert word in text
+
+
+def test_a_narrow_terminal_gets_fewer_columns_and_whole_ones(tmp_path: Path) -> None:
+    analysis = judged(tmp_path / "r", plain=(100, 1), small=(50, 1.5))
+    shown = {}
+    for width, repeated in ((100, 1), (60, 8), (46, 1)):
+        console = Console(width=width)
+        with console.capture() as text:
+            console.print(render_table(replace(analysis, marks=analysis.marks * repeated)))
+        shown[width] = text.get()
+        assert "…" not in shown[width]
+        assert max(map(len, shown[width].splitlines())) <= width
+        assert "average" in shown[width]
+    assert "No room here for the memory at 16 points of the work." in shown[60]
+    assert "No room" not in shown[100]
+    assert "98.9 Mi" in shown[46], "the memory at two marks"
+    assert "No room here for: wall" in shown[46]
 
 
 def test_markdown_is_a_table_whatever_the_names(tmp_path: Path) -> None:

@@ -63,6 +63,23 @@ def test_three_runs_of_each_tell_nothing_and_four_may() -> None:
     assert 97 <= found.low <= 100
 
 
+def test_a_share_has_an_interval_of_its_own() -> None:
+    # Less is never less by more than all: the difference's interval, divided by one median, would go below -100 %.
+    found = compare([700.0, 500, 900, 600, 800], [20.0, 21, 19, 22, 18])
+    assert found.low is not None
+    assert found.low < -700
+    assert found.apart
+    assert found.ratio == pytest.approx(20 / 700)
+    assert found.ratio_low is not None
+    assert found.ratio_high is not None
+    assert 0 < found.ratio_low < 20 / 700 < found.ratio_high < 1
+    back = found.reverse()
+    assert (back.median, back.low, back.high) == (-found.median, -(found.high or 0), -found.low)
+    assert back.ratio == pytest.approx(35)
+    assert back.ratio_low == pytest.approx(1 / found.ratio_high)
+    assert compare([0.0, 1, 1, 1], [5.0, 6, 7, 8]).ratio is None
+
+
 def test_what_does_not_differ_is_seldom_told_apart() -> None:
     rng = np.random.default_rng(3)
     apart = sum(compare(rng.normal(0, 1, 7).tolist(), rng.normal(0, 1, 7).tolist()).apart for _ in range(200))

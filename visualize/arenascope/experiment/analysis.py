@@ -213,8 +213,7 @@ def _differences(rows: list[Row], figure: str) -> dict[tuple[str, str], Differen
         for b in having[index + 1 :]:
             found = compare(a.figures[figure], b.figures[figure])
             made[a.name, b.name] = found
-            low, high = (None if each is None else -each for each in (found.high, found.low))
-            made[b.name, a.name] = Difference(-found.median, low, high, found.chance, found.apart)
+            made[b.name, a.name] = found.reverse()
     return made
 
 

@@ -172,12 +172,14 @@ def _pairs(analysis: Analysis, figure: str) -> list[tuple[str, list[str]]]:
 
 
 def _pair(analysis: Analysis, figure: str, a: Row, b: Row) -> str:
-    difference, of = analysis.difference(figure, b.name, a.name), b.estimates[figure].median
+    difference = analysis.difference(figure, b.name, a.name)
     if difference is None:
         return ""  # itself
     if not difference.apart:
         return "~"
-    return f"{100 * difference.median / of:+.0f} %" if of else "more"
+    if difference.ratio is None:
+        return "more" if difference.median > 0 else "less"
+    return f"{100 * (difference.ratio - 1):+.0f} %"
 
 
 def _style() -> str:

@@ -41,6 +41,15 @@ class Difference(NamedTuple):
     high: float | None
     chance: float  # that runs which do not differ are ordered at least as unevenly: an exact rank test
     apart: bool  # the interval has no zero in it, and the chance is small
+    ratio: float | None = None  # b / a, with an interval of its own; None where a may be zero
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+
+    def reverse(self) -> Difference:
+        """The same as a - b."""
+        low, high = (None if each is None else -each for each in (self.high, self.low))
+        ratios = (1 / each if each else None for each in (self.ratio, self.ratio_high, self.ratio_low))
+        return Difference(-self.median, low, high, self.chance, self.apart, *ratios)
 
 
 MIN_RUNS: Final = 3  # for an interval
@@ -65,9 +74,13 @@ def compare(a: Sequence[float], b: Sequence[float]) -> Difference:
     if min(len(first), len(second)) < MIN_RUNS:
         return Difference(middle, None, None, chance, apart=False)
     rng = np.random.default_rng(SEED)
-    low, high = _interval(_medians(second, rng) - _medians(first, rng))
+    of_second, of_first = _medians(second, rng), _medians(first, rng)
+    low, high = _interval(of_second - of_first)
     apart = (low > 0 or high < 0) and chance <= 1 - CONFIDENCE
-    return Difference(middle, low, high, chance, apart)
+    if not (first > 0).all():
+        return Difference(middle, low, high, chance, apart)
+    ratio = float(np.median(second) / np.median(first))
+    return Difference(middle, low, high, chance, apart, ratio, *_interval(of_second / of_first))
 
 
 def rank_test(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
 from rich.console import Group
@@ -17,11 +17,17 @@ from arenascope.text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from arenascope.experiment.analysis import Analysis
+    from arenascope.experiment.columns import Column
 
     Json = dict[str, Any]
+
+
+# Which columns go first where there is little room: work is fixed, so operations are another word for wall.
+FIRST_OUT: Final = ("operations", "wall", "peak")
+FEWEST: Final = 1
 
 
 def render(analysis: Analysis) -> RenderableType:
@@ -29,24 +35,60 @@ def render(analysis: Analysis) -> RenderableType:
     return Group(*_parts(analysis))
 
 
+class _Figures:
+    """The comparison, with as many columns as the terminal has room for."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        columns = [each for each in used(self._analysis) if each.terminal]
+        left_out = []
+        while not _fits(self._of(columns), console, options) and len(columns) > FEWEST:
+            least = next((each for title in FIRST_OUT for each in columns if each.title == title), columns[-1])
+            columns.remove(least)
+            left_out.append(least.title)
+        yield self._of(columns)
+        if left_out:
+            yield Text(f"No room here for: {', '.join(left_out)}. The page has all.", style="dim")
+
+    def _of(self, columns: list[Column]) -> Table:
+        table, front = _table(), self._analysis.front
+        table.add_column("", no_wrap=True)
+        table.add_column("runs", justify="right", no_wrap=True)
+        for column in columns:
+            table.add_column(heading(column), justify="right", no_wrap=True)
+        for row in self._analysis.rows:
+            name = Text(f"{row.name} *", style="bold") if row.name in front else Text(row.name)
+            table.add_row(name, str(row.runs), *(cell(self._analysis, row, each) for each in columns))
+        return table
+
+
+class _Marks:
+    """The memory at points of the work, where the terminal has room for them."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._header, self._lines = marks_table(analysis)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = _table()
+        for index, title in enumerate(self._header):
+            table.add_column(title, justify="right" if index else "left", no_wrap=True)
+        for line in self._lines:
+            table.add_row(*line)
+        if _fits(table, console, options):
+            yield Text("\nMemory at points of the work", style="bold")
+            yield table
+        else:
+            points = len(self._header) - 1
+            yield Text(f"No room here for the memory at {points} points of the work. The page has it.", style="dim")
+
+
 def _parts(analysis: Analysis) -> Iterator[RenderableType]:
     told = verdict(analysis)
     yield Text(f"\n{printable(analysis.spec.title)}", style="bold")
     yield Text(told.lead, style="bold green")
-    table = _table()
-    columns = [each for each in used(analysis) if each.terminal]
-    table.add_column("", no_wrap=True)
-    table.add_column("runs", justify="right")
-    for column in columns:
-        table.add_column(heading(column), justify="right", no_wrap=True)
-    for row in analysis.rows:
-        style = "bold" if row.name in analysis.front else ""
-        table.add_row(
-            Text(f"{row.name}{' *' if row.name in analysis.front else ''}", style=style),
-            str(row.runs),
-            *(cell(analysis, row, each) for each in columns),
-        )
-    yield table
+    yield _Figures(analysis)
     if analysis.enough:
         yield Text(
             "Medians of runs, with the 95 % interval below. *: no other is better in memory or CPU and no worse in the "
@@ -54,14 +96,7 @@ def _parts(analysis: Analysis) -> Iterator[RenderableType]:
             style="dim",
         )
     if analysis.marks:
-        table = _table()
-        header, lines = marks_table(analysis)
-        for index, title in enumerate(header):
-            table.add_column(title, justify="right" if index else "left")
-        for line in lines:
-            table.add_row(*line)
-        yield Text("\nMemory at points of the work", style="bold")
-        yield table
+        yield _Marks(analysis)
     for caveat in told.caveats:
         yield Text(caveat, style="yellow")
     for name, why in analysis.left_out.items():
@@ -86,6 +121,11 @@ def render_list(told: Json) -> RenderableType:
             line.append(f"; not available here: {each['missing']}", style="yellow")
         parts.append(line)
     return Group(*parts)
+
+
+def _fits(table: Table, console: Console, options: ConsoleOptions) -> bool:
+    """Whether no cell has to be cut."""
+    return console.measure(table, options=options.update(width=1000)).maximum <= options.max_width
 
 
 def _table() -> Table:

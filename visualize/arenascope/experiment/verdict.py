@@ -102,13 +102,15 @@ def _change(analysis: Analysis, figure: str, name: str) -> str:
     """The change against the baseline in per cent, or that there is none to be seen."""
     base = analysis.spec.baseline
     difference = analysis.difference(figure, base, name)
-    of = analysis.row(base).estimates[figure].median
-    if difference is None or not of:
+    if difference is None:
         return "unknown"
     if not difference.apart:
         return f"as {base}, as far as can be told"
-    low, high = (100 * each / of for each in (difference.low or 0, difference.high or 0))
-    return f"{100 * difference.median / of:+.0f} % ({low:+.0f} to {high:+.0f})"
+    if difference.ratio is None or difference.ratio_low is None or difference.ratio_high is None:
+        return "more" if difference.median > 0 else "less"  # of nothing there is no share
+    ratios = (difference.ratio, difference.ratio_low, difference.ratio_high)
+    middle, low, high = (f"{100 * (each - 1):+.0f}" for each in ratios)
+    return f"{middle} % ({low} to {high})"
 
 
 def _caveats(analysis: Analysis) -> list[str]:
