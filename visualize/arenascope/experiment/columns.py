@@ -104,11 +104,12 @@ def heading(column: Column) -> str:
 
 
 def bare(value: float, unit: str) -> str:
-    """A number with at least three digits, or a whole one, of the unit that the heading says."""
+    """A number with two or three digits, or a whole one, of the unit that the heading says."""
     if unit == "count":
         return f"{value:,.0f}"
     scaled = value / {"bytes": 1 << 20, "/s": 1000, "": 1000}.get(unit, 1)
-    return f"{scaled:,.0f}" if scaled >= 100 else f"{scaled:.1f}" if scaled >= 10 else f"{scaled:.2f}"  # noqa: PLR2004
+    digits = 0 if scaled >= 100 else 1 if scaled >= 10 else 2 if scaled >= 0.1 or not scaled else 3  # noqa: PLR2004
+    return f"{scaled:,.{digits}f}"
 
 
 def marks_table(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
