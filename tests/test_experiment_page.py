@@ -95,6 +95,18 @@ def test_a_price_is_named_and_left_to_the_reader(tmp_path: Path) -> None:
     assert "CPU +5" in lead
 
 
+def test_what_is_better_at_no_higher_price_is_named(tmp_path: Path) -> None:
+    lead = verdict(judged(tmp_path / "r", plain=(100, 1), small=(50, 1.5), both=(70, 0.8))).lead
+    assert lead.startswith("No single recommendation: least memory with small (memory on average -5")
+    assert re.search(r"At no higher price than plain: both \(memory on average -3\d % .*, CPU -2\d % ", lead)
+    assert lead.endswith("between small and both.")
+
+
+def test_of_several_that_are_alike_one_is_to_be_taken(tmp_path: Path) -> None:
+    lead = verdict(judged(tmp_path / "r", plain=(100, 1), small=(50, 1), tiny=(50.1, 1))).lead
+    assert lead.startswith("Take one of small and tiny, which cannot be told apart: memory on average -5")
+
+
 def test_what_cannot_be_told_apart_is_not_recommended(tmp_path: Path) -> None:
     analysis = judged(tmp_path / "r", plain=(100, 1), same=(99.9, 1))
     assert verdict(analysis).lead == "Keep plain: nothing can be told to need less memory on average."

@@ -64,10 +64,20 @@ def _choice(analysis: Analysis, others: list[str]) -> str:
     least = min(less, key=lambda name: analysis.row(name).estimates[memory].median)
     if CPU not in analysis.row(least).figures:
         return f"No recommendation: {least} needs least memory {when(analysis)}, but what it costs is not known."
+    if set(analysis.front) <= set(free) and _cannot_be_told_apart(analysis, analysis.front):
+        return f"Take one of {_list(analysis.front)}, which cannot be told apart: {_bill(analysis, analysis.front[0])}."
+    cheap = [name for name in free if name in analysis.front and name != least]
+    instead = f" At no higher price than {base}: {'; '.join(f'{each} ({_bill(analysis, each)})' for each in cheap)}."
     return (
-        f"No single recommendation: least memory with {least} ({_bill(analysis, least)}). Which price is right is "
-        f"yours to say, between {_list(analysis.front)}."
+        f"No single recommendation: least memory with {least} ({_bill(analysis, least)}).{instead if cheap else ''} "
+        f"Which price is right is yours to say, between {_list(analysis.front)}."
     )
+
+
+def _cannot_be_told_apart(analysis: Analysis, names: list[str]) -> bool:
+    """Neither in memory nor in processor time."""
+    pairs = [(a, b) for index, a in enumerate(names) for b in names[index + 1 :]]
+    return all(pair in analysis.alike(figure) for figure in (analysis.memory, CPU) for pair in pairs)
 
 
 def _bill(analysis: Analysis, name: str) -> str:
