@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +12,13 @@ from pathlib import Path
 import pytest
 from tools import debian, harness, programs
 from tools.stage import Stage
+
+
+def pytest_configure() -> None:
+    """Who runs us in the background (`make test &`) has Ctrl-C ignored, and children inherit that, tested ones too."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
