@@ -255,6 +255,22 @@ def test_a_wrecked_core_of_the_kernel_is_reported(kernel_core: Scene, arenadump:
         wreck(arenadump, kernel_core, kind, seed)
 
 
+def test_more_memory_than_there_can_be(core: Scene, sanitized: harness.Arenadump) -> None:
+    """A header that claims 256 TiB which the file does not have: nobody looks through them page by page."""
+    assert isinstance(core.target, Path)
+    data = bytearray(core.target.read_bytes())
+    headers = range(64, 64 + 56 * int.from_bytes(data[56:58], "little"), 56)
+    address = {at: int.from_bytes(data[at + 16 : at + 24], "little") for at in headers}
+    stack = max((at for at in headers if address[at] < 1 << 47), key=lambda at: address[at])
+    data[stack + 32 : stack + 48] = bytes(8) + (1 << 48).to_bytes(8, "little")  # p_filesz, p_memsz
+    wrecked = core.scratch / "wrecked"
+    wrecked.write_bytes(data)
+    dump = look(sanitized, wrecked, core.scratch, None)
+    assert dump is not None
+    check_cover(dump)
+    check_rows(dump)
+
+
 def test_wrecked_headers_and_notes(core: Scene, sanitized: harness.Arenadump) -> None:
     assert isinstance(core.target, Path)
     whole = core.target.read_bytes()

@@ -269,7 +269,7 @@ def test_pointer_wheel_and_pinch(tab: Tab) -> None:
     tab.until("before => arenascope.camera.scale > 2 * before", before)
     # Around the pointer: what is below it stays there.
     assert tab.js("([x, y]) => arenascope.views[0].toCell(x, y)", [600, 200]) == pytest.approx(below, abs=0.5)
-    assert tab.page.locator("#card").is_visible()
+    tab.page.locator("#card").wait_for(state="visible")  # in the frame after this one, when all is drawn
     x0 = tab.js("arenascope.camera.x")
     tab.page.mouse.down()
     tab.page.mouse.move(x - 100, y, steps=4)

@@ -217,6 +217,8 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
     uint64_t next = from; // before this everything is decided
     for (uint64_t block = from; block < to && s->blocks++ < MOST_BLOCKS; block += (uint64_t)RESIDENCY_PAGES * page) {
         uint64_t end = to - block < (uint64_t)RESIDENCY_PAGES * page ? to : block + (uint64_t)RESIDENCY_PAGES * page;
+        uint64_t readable = as_target_skip_missing(t, block > next ? block : next) / page * page;
+        next = next > readable ? next : readable;
         if (next >= end)
             continue;
         if (!as_target_residency(t, block, end, s->residency, err))
@@ -232,11 +234,12 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
             bool ok[BATCH];
             as_target_gather(t, addresses, count, sizeof *heads, heads, sizeof *heads, ok);
             for (size_t i = 0; i < count; i++) {
-                if (!ok[i] || addresses[i] < next)
+                if (addresses[i] < next)
                     continue;
-                uint64_t map_end = take(s, addresses[i], to, heads[i]);
-                if (map_end != 0)
-                    next = map_end;
+                uint64_t behind =
+                    ok[i] ? take(s, addresses[i], to, heads[i]) : as_target_skip_missing(t, addresses[i]) / page * page;
+                if (behind > next)
+                    next = behind;
             }
             at = at > next ? at : next;
         }

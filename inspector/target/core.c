@@ -74,6 +74,14 @@ static size_t core_read(struct as_target *t, uint64_t address, void *buffer, siz
     return done;
 }
 
+// A header may claim any amount of memory, and a filter or a short disk may have kept most of it out of the file.
+static uint64_t core_missing_until(struct as_target *t, uint64_t address)
+{
+    const struct as_core *c = as_core_of(t);
+    const struct as_segment *s = as_core_segment_at(c, address);
+    return s && address - s->start >= as_core_stored(c, s) ? s->end : address;
+}
+
 static uint64_t to_ns(struct timespec time)
 {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
@@ -150,6 +158,7 @@ static void core_close(struct as_target *t)
 
 static const struct as_target_ops core_ops = {
     .read = core_read,
+    .missing_until = core_missing_until,
     .residency = as_core_residency,
     .open_file = core_open_file,
     .stop = core_stop,

@@ -27,6 +27,11 @@ void as_target_close(struct as_target *t)
 }
 
 // Reads exactly `length` bytes at `address`; false when any of them cannot be read (`buffer` is then undefined).
+uint64_t as_target_skip_missing(struct as_target *t, uint64_t address)
+{
+    return t->ops->missing_until ? t->ops->missing_until(t, address) : address;
+}
+
 bool as_target_read(struct as_target *t, uint64_t address, void *buffer, size_t length)
 {
     size_t direct = length;

@@ -97,6 +97,9 @@ struct as_target_ops {
     // Copies up to `length` bytes at `address` into `buffer`; returns how many, counted from the start, could be
     // read: short when a page in between cannot be. Holes of a core read as zeros.
     size_t (*read)(struct as_target *t, uint64_t address, void *buffer, size_t length);
+    // From where on something may be readable again: `address` itself, unless it is known that a stretch of memory begins
+    // there of which nothing can be read (a core's that is not in its file). NULL: that is never known.
+    uint64_t (*missing_until)(struct as_target *t, uint64_t address);
     // The bytes themselves when they lie in our own address space (self, a mapped core), else NULL. *length is
     // lowered to what is contiguous. NULL as an operation: never.
     const void *(*in_place)(struct as_target *t, uint64_t address, size_t *length);
@@ -208,6 +211,9 @@ size_t as_target_mapping_from(const struct as_target *t, uint64_t address);
 // anything is read: reading changes it.
 bool as_target_capture(struct as_target *t, struct as_error *err);
 
+// Where to go on from `address` for one who looks through memory: behind what is known to be missing there
+// (as_target_ops.missing_until).
+uint64_t as_target_skip_missing(struct as_target *t, uint64_t address);
 // One byte of AS_RES_* per page of [start, end): as captured, else as the kernel says now (as_target_ops.residency).
 bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
 
