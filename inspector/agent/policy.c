@@ -203,15 +203,20 @@ static void trim(struct as_policy *p, struct arenascope_policy_stats *stats, con
         as_log("policy: no trim: %s", err.text);
         return;
     }
-    p->last_returned = result.returned == ARENASCOPE_UNKNOWN ? 0 : result.returned;
+    bool known = result.returned != ARENASCOPE_UNKNOWN;
+    p->last_returned = known ? result.returned : 0; // nothing to judge by then
     // Not as it is now: some of it may have come back while we trimmed.
     p->after_trim = before > p->last_returned ? before - p->last_returned : 0;
     stats->trims++;
-    stats->returned += p->last_returned;
+    stats->returned =
+        known && stats->returned != ARENASCOPE_UNKNOWN ? stats->returned + result.returned : ARENASCOPE_UNKNOWN;
     stats->elapsed += result.elapsed;
     stats->longest_hold = result.longest_hold > stats->longest_hold ? result.longest_hold : stats->longest_hold;
-    as_log("policy (%s): %llu KiB returned in %llu us", why, (unsigned long long)(p->last_returned / 1024),
-           (unsigned long long)(result.elapsed / 1000));
+    unsigned long long elapsed = result.elapsed / 1000;
+    if (known)
+        as_log("policy (%s): %llu KiB returned in %llu us", why, (unsigned long long)(result.returned / 1024), elapsed);
+    else
+        as_log("policy (%s): trimmed in %llu us; what was returned is not known", why, elapsed);
 }
 
 static const char *reason(const struct as_policy *p, bool due)

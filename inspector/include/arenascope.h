@@ -139,7 +139,7 @@ struct arenascope_policy {
 /* Replaces the policy; NULL: off. */
 int arenascope_set_policy(const struct arenascope_policy *policy);
 
-/* What the policy did so far. */
+/* What the policy did so far. returned, longest_hold: ARENASCOPE_UNKNOWN once a trim could not tell. */
 struct arenascope_policy_stats {
     size_t size;
     uint64_t looks, trims, returned, faulted_back, elapsed, longest_hold;
