@@ -3,8 +3,8 @@
 // inspector. (The kernel would let the threads of a stopped target go, too, but not mend their interrupted calls.)
 //
 // All that must not be left half done is done here, in a process that blocks every signal, belongs to no terminal, and waits
-// on a socket that is closed when the inspector is: by itself, or by kill -9. What it does
-// to the target's threads is in freeze.c, what it does with the clone in clone.c.
+// on a socket that is closed when the inspector is: by itself, or by kill -9. What it does to the target's threads is in
+// freeze.c, what it does with the clone in clone.c.
 #define _GNU_SOURCE
 #include "target/clone.h"
 #include "target/remote.h"
