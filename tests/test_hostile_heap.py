@@ -184,6 +184,54 @@ def test_a_wrecked_heap_is_reported(parked: Scene, arenadump: harness.Arenadump,
     assert vandal.sets(dump) == parked.truth
 
 
+def test_a_tcache_forgotten_on_a_stack(
+    libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    """One thread's tcache is damaged, and another's lies where others have zeros: nobody has none."""
+    with harness.Churn(harness.under(libc, churn_program, *OPTIONS)) as program:
+        program.ask("go")
+        dump = look(arenadump, program.pid, tmp_path, MEMORY)
+        assert dump is not None
+        owners = {int(t["tcache"]): int(t["tid"]) for t in dump.threads if int(t["tcache"])}
+        assert len(owners) > 3
+        assert fmt.UNKNOWN not in owners
+        pointers = [int(words[1], 16) for words in program.ask("threads")]
+        with vandal.Memory.of_process(program.pid) as memory:
+            # A pthread_t is the thread pointer, on x86-64: the TLS lies below, and below that the stack.
+            (distance, *_) = (
+                d for d in range(512, 4096, 8) if all(memory.word(pointer - d) == 0 for pointer in pointers)
+            )
+            damaged, remembered = sorted(owners)[:2]
+            with memory.restored():
+                memory.write(damaged, 0xFFFF)
+                memory.write(pointers[-1] - distance, remembered)
+                seen = look(arenadump, program.pid, tmp_path, MEMORY)
+        assert seen is not None
+        assert not is_sure(seen)
+        tcaches = {int(t["tid"]): int(t["tcache"]) for t in seen.threads}
+        assert tcaches.pop(owners.pop(damaged)) == fmt.UNKNOWN
+        assert all(tcaches[tid] == tcache for tcache, tid in owners.items())
+
+
+def test_symbols_tell_where_a_tcache_is(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """One sound tcache among damaged ones would not win a vote; the program's own symbols need none."""
+    with harness.Churn([str(programs.build("churn", "-static")), *OPTIONS]) as program:
+        program.ask("go")
+        dump = look(arenadump, program.pid, tmp_path, MEMORY)
+        assert dump is not None
+        sound, *others = sorted(int(t["tcache"]) for t in dump.threads if int(t["tcache"]))
+        assert len(others) > 2
+        with vandal.Memory.of_process(program.pid) as memory, memory.restored():
+            for other in others:
+                memory.write(other, 0xFFFF)
+            seen = look(arenadump, program.pid, tmp_path, MEMORY)
+        assert seen is not None
+        assert not is_sure(seen)
+        assert sorted(int(t["tcache"]) for t in seen.threads if int(t["tcache"])) == [sound] + len(others) * [
+            fmt.UNKNOWN
+        ]
+
+
 @pytest.mark.parametrize("kind", ["chain", "torn", "maps", "segments", "splinters"])
 def test_memory_made_to_cost_time(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     trap = subprocess.Popen([programs.build("trap", "-lpthread"), kind], stdout=subprocess.PIPE)

@@ -254,7 +254,7 @@ bool as_caches_find(struct as_heaps *h, struct as_error *err)
         bool none = false;
         ok = as_sort_u64(h->cached.items, h->cached.count, err) && tcaches_search(h, i, &peek, &none, err);
         for (size_t k = 0; i == 0 && none && k < h->threads.count; k++)
-            if (h->threads.items[k].tcache == AS_UNKNOWN)
+            if (h->threads.items[k].tcache == AS_UNKNOWN && !h->threads.items[k].tcache_odd)
                 h->threads.items[k].tcache = h->threads.items[k].tcache_count = h->threads.items[k].tcache_bytes = 0;
     }
     ok = ok && as_sort_u64(h->cached.items, h->cached.count, err);

@@ -91,6 +91,7 @@ struct as_thread_use {
     uint64_t tcache;                     // address of tcache_perthread_struct; 0: none; AS_UNKNOWN: not found
     uint64_t tcache_count, tcache_bytes; // chunks cached; AS_UNKNOWN likewise
     uint32_t arena;                      // index, UINT32_MAX when not known or none
+    bool tcache_odd;                     // it has one, and that makes no sense: tcache is AS_UNKNOWN, never 0
 };
 
 // A place where the heap is not what it should be.

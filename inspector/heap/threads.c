@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which thread uses which arena and which tcache, with no symbols: both are thread-local variables of libc (tcache and
 // thread_arena), so each lies at one and the same distance from every thread's thread pointer. Every word of the static
-// TLS is a candidate; the distance at which all threads' words make sense is the answer.
+// TLS is a candidate; the distance at which the most threads' words make sense is the answer.
 #include "heap/heap.h"
 
 #include <string.h>
@@ -108,27 +108,50 @@ static enum verdict judge_arena(const struct as_heaps *h, uint32_t libc_index, u
 
 typedef enum verdict judge(const struct as_heaps *h, uint32_t libc_index, uint64_t word);
 
-// The distance at which most threads' words fit and none is wrong; `reach` when there is none.
-static size_t vote(const struct as_heaps *h, uint32_t libc_index, const block_vec *blocks, size_t reach, judge *ask)
+struct tally {
+    size_t fits, wrong;
+};
+
+static struct tally count_verdicts(const struct as_heaps *h, uint32_t libc_index, const block_vec *blocks,
+                                   size_t distance, judge *ask)
+{
+    struct tally tally = {0};
+    for (size_t i = 0; i < blocks->count && tally.wrong <= 1 + i / 2; i++) { // most words are wrong for nearly all
+        const struct block *b = &blocks->items[i];
+        if (distance < b->first || distance + WORD > b->last)
+            continue;
+        enum verdict v = ask(h, libc_index, word_at(b, distance));
+        tally.fits += v == FITS;
+        tally.wrong += v == WRONG;
+    }
+    return tally;
+}
+
+// The distance at which the most threads' words fit; `reach` when there is none. *doubted: some thread's word is wrong there.
+// `offset`: what the symbols say, from the thread pointer, or AS_UNKNOWN. It is believed where any thread bears it out.
+//
+// A word that is wrong does not rule a distance out: a thread whose tcache is damaged would make all the others' unknown, or,
+// worse, leave the vote to a pointer that lies forgotten on one thread's stack, where the others have zeros.
+static size_t vote(const struct as_heaps *h, uint32_t libc_index, const block_vec *blocks, size_t reach,
+                   uint64_t offset, judge *ask, bool *doubted)
 {
     size_t best = reach;
-    size_t best_votes = 0;
-    for (size_t distance = 0; distance + WORD <= reach; distance += WORD) {
-        size_t votes = 0;
-        bool wrong = false;
-        for (size_t i = 0; i < blocks->count && !wrong; i++) {
-            const struct block *b = &blocks->items[i];
-            if (distance < b->first || distance + WORD > b->last)
-                continue;
-            enum verdict v = ask(h, libc_index, word_at(b, distance));
-            votes += v == FITS;
-            wrong = v == WRONG;
-        }
-        if (!wrong && votes > best_votes) {
+    struct tally most = {0};
+    uint64_t named = below(h->target) ? offset + reach : offset;
+    if (offset != AS_UNKNOWN && named % WORD == 0 && named <= reach - WORD) {
+        most = count_verdicts(h, libc_index, blocks, (size_t)named, ask);
+        best = most.fits > 0 ? (size_t)named : reach;
+    }
+    // From the thread pointer outwards: of equals the nearest is static TLS, and what lies further off may be stack.
+    for (size_t step = 0; best != named && step + WORD <= reach; step += WORD) {
+        size_t distance = below(h->target) ? reach - WORD - step : step;
+        struct tally tally = count_verdicts(h, libc_index, blocks, distance, ask);
+        if (tally.fits > tally.wrong && (best == reach || tally.fits > most.fits)) {
             best = distance;
-            best_votes = votes;
+            most = tally;
         }
     }
+    *doubted = best != reach && most.wrong > 0;
     return best;
 }
 
@@ -146,8 +169,10 @@ static bool look(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *al
     byte_vec memory = {0};
     block_vec blocks = {0};
     bool ok = read_blocks(h->target, reach, &memory, &blocks, err);
-    size_t tcache = ok ? vote(h, libc_index, &blocks, reach, judge_tcache) : reach;
-    size_t arena = ok ? vote(h, libc_index, &blocks, reach, judge_arena) : reach;
+    bool doubted[2] = {false, false};
+    const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
+    size_t tcache = ok ? vote(h, libc_index, &blocks, reach, libc->tls_tcache, judge_tcache, &doubted[0]) : reach;
+    size_t arena = ok ? vote(h, libc_index, &blocks, reach, libc->tls_thread_arena, judge_arena, &doubted[1]) : reach;
     bool has_tcache = as_has_tcache(h, libc_index);
     for (size_t i = 0; ok && i < h->threads.count; i++) {
         struct as_thread_use *use = &h->threads.items[i];
@@ -155,11 +180,12 @@ static bool look(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *al
         if (tcache != reach && use->tcache == AS_UNKNOWN && read_word(h->target, i, reach, tcache, &word)) {
             enum verdict v = judge_tcache(h, libc_index, word);
             use->tcache = v == FITS ? word : v == NOTHING ? 0 : AS_UNKNOWN;
+            use->tcache_odd = v == WRONG;
         }
         if (arena != reach && use->arena == UINT32_MAX && read_word(h->target, i, reach, arena, &word))
             use->arena = arena_at(h, libc_index, word);
     }
-    *all = arena != reach && (tcache != reach || !has_tcache);
+    *all = arena != reach && (tcache != reach || !has_tcache) && !doubted[0] && !doubted[1];
     as_vec_free(&memory);
     as_vec_free(&blocks);
     return ok;

@@ -8,6 +8,7 @@
 //   churn N    N more steps of the default scenario on the threads that live
 //   held       "held ADDRESS REQUESTED USABLE" for every block it holds
 //   freed      "freed ADDRESS REQUESTED ORDINAL" for what the scenario `caches` freed: ORDINAL counts within a thread and size
+//   threads    "thread POINTER" for each that lives, the main thread first: pthread_self()
 //   mallinfo   "NAME VALUE" for each field of mallinfo2, or of mallinfo before 2.33
 //   trim       malloc_trim(0), and what it returned
 //   lock       mlockall, now and for what comes
@@ -172,6 +173,14 @@ static void create_workers(void)
     }
 }
 
+static void report_threads(void)
+{
+    say("thread %#lx\n", (unsigned long)pthread_self());
+    for (unsigned i = 0; i < worker_count; i++)
+        if (!workers[i].ends)
+            say("thread %#lx\n", (unsigned long)workers[i].thread);
+}
+
 static void report_held(void)
 {
     for (unsigned i = 0; i < option.slots; i++)
@@ -273,6 +282,8 @@ int main(int argc, char **argv)
         else if (strcmp(line, "freed") == 0)
             for (unsigned i = 0; i < freed_count; i++)
                 say("freed %p %zu %u\n", freed[i].block, freed[i].size, freed[i].ordinal);
+        else if (strcmp(line, "threads") == 0)
+            report_threads();
         else if (strcmp(line, "mallinfo") == 0)
             report_mallinfo();
         else if (strcmp(line, "trim") == 0)
