@@ -177,7 +177,8 @@ static bool look(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *al
     for (size_t i = 0; ok && i < h->threads.count; i++) {
         struct as_thread_use *use = &h->threads.items[i];
         uint64_t word;
-        if (tcache != reach && use->tcache == AS_UNKNOWN && read_word(h->target, i, reach, tcache, &word)) {
+        bool open = use->tcache == AS_UNKNOWN && !use->tcache_odd;
+        if (tcache != reach && open && read_word(h->target, i, reach, tcache, &word)) {
             enum verdict v = judge_tcache(h, libc_index, word);
             use->tcache = v == FITS ? word : v == NOTHING ? 0 : AS_UNKNOWN;
             use->tcache_odd = v == WRONG;
