@@ -43,6 +43,11 @@ def dump(tmp_path: Path) -> Path:
 
 
 def test_of_a_process_with_pictures(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    heaps = tmp_path / "stills" / "heaps"
+    heaps.mkdir(parents=True)
+    (heaps / "heaps.arenascope").touch()  # as one that was killed left it
+    (tmp_path / "victim").touch()
+    (tmp_path / "stills" / "map.png").symlink_to(tmp_path / "victim")
     with process("pins") as pid:
         done = run(pid, "-o", tmp_path / "r.html", "--png", tmp_path / "stills", "--svg", tmp_path / "stills")
     assert done.returncode == 0, done.stderr
@@ -51,8 +56,9 @@ def test_of_a_process_with_pictures(arenadump: harness.Arenadump, tmp_path: Path
     assert "without <code>--chunks</code>" not in text  # so little is resident that chunks come by themselves
     names = {path.name for path in (tmp_path / "stills").iterdir()}
     assert {"map.png", "sizes.png", "runs.png", "map.svg", "sizes.svg", "runs.svg", "heaps"} <= names
-    assert list((tmp_path / "stills" / "heaps").glob("arena-00-main-heap-*.png"))
-    assert not list((tmp_path / "stills" / "heaps").glob("*.arenascope"))
+    assert list(heaps.glob("arena-00-main-heap-*.png"))
+    assert not list(heaps.glob(".arenascope-*"))
+    assert (tmp_path / "victim").read_bytes() == b""
     with Image.open(tmp_path / "stills" / "map.png") as image:
         assert image.size == (1920, 1152)
         assert len(image.convert("RGB").getcolors(1 << 24) or ()) > 4

@@ -17,6 +17,7 @@ from arenascope.experiment import available, runner
 from arenascope.experiment import spec as specs
 from arenascope.experiment.reader import seconds
 from arenascope.experiment.store import Store
+from arenascope.files import write_page
 from arenascope.text import count, plural, printable
 
 if TYPE_CHECKING:
@@ -40,23 +41,28 @@ class Behind(click.Command):
 
 @click.group()
 def experiment() -> None:
-    """Run the same workload under several allocator settings, and compare them.
+    """Compare allocator settings under the same workload.
 
     A SPEC is a TOML file (docs/experiments.md) or the name of an experiment that comes with arenascope.
     """
 
 
 @experiment.command(cls=Behind)
-@click.argument("spec", required=False)
+@click.argument("spec", required=False, metavar="[SPEC | -- COMMAND...]")
 @click.option("-o", "--output", metavar="DIR", help="Where the results go; the default: NAME-results.")
 @click.option("--resume", metavar="DIR", help="Go on with results that are not complete. Takes no SPEC.")
-@click.option("--matrix", metavar="NAME", multiple=True, help="Run in these ready-made configurations instead.")
-@click.option("--only", metavar="NAMES", help="Only these configurations: plain,jemalloc.")
+@click.option(
+    "--matrix",
+    metavar="NAME",
+    multiple=True,
+    help="Ready-made configurations instead: standard, ruby, ... (repeatable).",
+)
+@click.option("--only", metavar="NAMES", help="Only these configurations, or any that are ready-made: plain,jemalloc.")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a parameter of the workload.")
-@click.option("--repeats", type=click.IntRange(1), help="Runs of each configuration.")
-@click.option("--warmup", type=click.IntRange(0), help="Runs of each before those that count.")
+@click.option("--repeats", metavar="N", type=click.IntRange(1), help="Runs of each configuration.")
+@click.option("--warmup", metavar="N", type=click.IntRange(0), help="Runs of each before those that count.")
 @click.option("--settle", metavar="TIME", help="How long to wait between the end of the work and the last look.")
-@click.option("--seed", type=click.IntRange(0), help="Of the random order.")
+@click.option("--seed", metavar="N", type=click.IntRange(0), help="Of the random order.")
 @click.option("--timeout", metavar="TIME", help="How long one run may take.")
 @click.option("--max-time", metavar="TIME", help="Begin no run that would end later than this from now.")
 @click.option("--smoke", is_flag=True, help="The small size: does everything work?")
@@ -122,7 +128,7 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
 @experiment.command(name="list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
 def list_(*, as_json: bool) -> None:
-    """List the experiments that come with arenascope, and the ready-made configurations."""
+    """List the ready-made experiments and configurations."""
     experiments = []
     for name, path in specs.shipped().items():
         read = specs.parse(specs.load(path), str(path), path.parent)
@@ -159,7 +165,7 @@ def list_(*, as_json: bool) -> None:
 @click.option("--json", "form", flag_value="json", help="Print the analysis as JSON, and write no page.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print the table as Markdown, and write no page.")
 def report(results: str, output: str | None, form: str | None, *, no_maps: bool) -> None:
-    """Show what an experiment found: a table, and a page beside the results."""
+    """Show what an experiment found: a table, and a page."""
     store = Store(Path(results))
     _show(store, Path(output) if output else store.folder / PAGE, maps=not no_maps, form=form)
 
@@ -213,7 +219,6 @@ def _show(store: Store, page: Path | None, *, maps: bool, form: str | None = Non
         return
     console().print(render(analysis))
     if page is not None:
-        from arenascope.cli.report import write  # noqa: PLC0415
         from arenascope.experiment import maps as run_maps  # noqa: PLC0415
         from arenascope.experiment.page import render as render_page  # noqa: PLC0415
 
@@ -221,8 +226,8 @@ def _show(store: Store, page: Path | None, *, maps: bool, form: str | None = Non
             todo = run_maps.missing(store)
             for index, folder in enumerate(todo, 1):
                 with waiting(f"drawing the map of {folder.name}, {index} of {len(todo)}"):
-                    run_maps.draw(folder, write)
-        write(str(page), render_page(analysis, store, run_maps.links(store, page.parent)))
+                    run_maps.draw(folder)
+        write_page(str(page), render_page(analysis, store, run_maps.links(store, page.parent)))
         click.echo(f"{page}: open it in a browser", err=True)
 
 

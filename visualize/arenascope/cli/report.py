@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
-import tempfile
 from pathlib import Path
 
 import click
@@ -14,7 +12,7 @@ import click
 from arenascope.capture import capture, is_dump
 from arenascope.cli.options import looking
 from arenascope.cli.progress import waiting
-from arenascope.errors import ArenascopeError, Code
+from arenascope.files import write_page
 
 CHUNKS_UP_TO = 1 << 30  # bytes resident: chunk records of more than that are taken only when asked for
 
@@ -43,7 +41,7 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     *,
     chunks: bool | None,
 ) -> None:
-    """Write a page that shows what bloats TARGET, and what brings the memory back.
+    """Write a page: what bloats TARGET, what brings memory back.
 
     With a second target, the page compares the two: before and after. It is one file, complete in itself; whoever
     has it sees sizes, addresses, names and the command line, and never the contents of the heap.
@@ -60,29 +58,11 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
             with waiting(f"looking at {each}"):
                 looks.append(capture(each, [*how, "--chunks"] if wanted else how))
     with waiting("drawing"):
-        write(output, render(build(looks)))
+        write_page(output, render(build(looks)))
         for kind, folder in (("png", png), ("svg", svg)):
             if folder is not None:
                 stills.write(looks, folder, kind)
     click.echo(f"{output}: open it in a browser", err=True)
-
-
-def write(path: str, text: str) -> None:
-    """Write a file of mode 0600 that stands under its name only when it is complete; a symlink is not followed."""
-    place = Path(path)
-    try:
-        if not stat.S_ISREG(place.lstat().st_mode):
-            raise ArenascopeError(Code.IO, f"'{path}' is there already, and no regular file: name another with -o")
-    except FileNotFoundError:
-        pass
-    with tempfile.NamedTemporaryFile(dir=place.parent, prefix=".arenascope-", delete=False) as file:
-        try:
-            file.write(text.encode("utf-8", "replace"))
-            file.flush()
-            Path(file.name).replace(place)
-        except BaseException:
-            Path(file.name).unlink()
-            raise
 
 
 def _few_chunks(target: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from arenascope.capture import run_arenadump
 from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError
-from arenascope.experiment.files import write_json
+from arenascope.files import write_json
 from arenascope.summary import summarize
 
 if TYPE_CHECKING:

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from arenascope.capture import capture
 from arenascope.experiment.look import DUMP
+from arenascope.files import write_page
 from arenascope.report.html import render
 from arenascope.report.model import build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from arenascope.experiment.store import Store
@@ -25,16 +27,15 @@ def missing(store: Store) -> list[Path]:
     return [folder for _, folder in _with_dump(store) if not (folder / MAP).exists()]
 
 
-def draw(folder: Path, write: Callable[[str, str], None]) -> None:
-    """Write the page of one run; `write` puts a text into a file."""
-    write(str(folder / MAP), render(build([capture(str(folder / DUMP))])))
+def draw(folder: Path) -> None:
+    """Write the page of one run."""
+    write_page(str(folder / MAP), render(build([capture(str(folder / DUMP))])))
 
 
 def links(store: Store, base: Path) -> dict[int, str]:
-    """Number of the run → its page, as seen from a page in `base`."""
-    return {
-        number: os.path.relpath(folder / MAP, base) for number, folder in _with_dump(store) if (folder / MAP).exists()
-    }
+    """Number of the run → a link to its page, as seen from a page in `base`."""
+    pages = {number: folder / MAP for number, folder in _with_dump(store)}
+    return {number: quote(os.path.relpath(page, base)) for number, page in pages.items() if page.exists()}
 
 
 def _with_dump(store: Store) -> Iterator[tuple[int, Path]]:

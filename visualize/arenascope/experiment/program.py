@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import witness
-from arenascope.experiment.files import create
+from arenascope.files import create
 
 if TYPE_CHECKING:
     import queue

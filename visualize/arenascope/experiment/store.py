@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import machine
-from arenascope.experiment.files import create_text, write_json
 from arenascope.experiment.plan import Planned, plan
 from arenascope.experiment.sampler import Sample
 from arenascope.experiment.spec import Spec, parse
+from arenascope.files import create_text, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,6 +17,7 @@ from matplotlib.patches import Patch
 
 from arenascope.capture import run_arenadump
 from arenascope.errors import ArenascopeError, Code
+from arenascope.files import create_new
 from arenascope.report import charts, figures
 from arenascope.report.colours import BACKGROUND, LOOKS
 from arenascope.report.compare import changes
@@ -57,15 +59,13 @@ def write(looks: Sequence[Look], folder: str, kind: str) -> list[Path]:
     written = []
     for name, figure in _figures(looks):
         path = place / f"{name}.{kind}"
-        path.unlink(missing_ok=True)  # a symlink of that name is replaced, not followed
-        path.touch(mode=0o600, exist_ok=False)
-        with mpl.rc_context({**charts.STYLE, "svg.hashsalt": name}):
+        with create_new(path) as file, mpl.rc_context({**charts.STYLE, "svg.hashsalt": name}):
             figure.set_facecolor("white")
             figure.set_dpi(DPI)
             if kind == "svg":
-                FigureCanvasSVG(figure).print_svg(str(path), metadata={"Date": None})  # type: ignore[no-untyped-call]
+                FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})  # type: ignore[no-untyped-call]
             else:
-                FigureCanvasAgg(figure).print_png(str(path), metadata={"Software": None})  # type: ignore[no-untyped-call]
+                FigureCanvasAgg(figure).print_png(file, metadata={"Software": None})  # type: ignore[no-untyped-call]
         written.append(path)
     if kind == "png":
         for look, side in zip(looks, _sides(looks)):
@@ -76,15 +76,14 @@ def write(looks: Sequence[Look], folder: str, kind: str) -> list[Path]:
 def _heat_maps(look: Look, folder: Path) -> None:
     """What `arenadump png` draws, of the very dump that the page shows; nothing where there are no heaps of glibc's."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    dump = folder / "heaps.arenascope"
-    look.dump.save(dump)
-    try:
-        run_arenadump(["png", "-o", str(folder), "--", str(dump)])
-    except ArenascopeError as error:
-        if error.code != Code.NO_MALLOC:
-            raise
-    finally:
-        dump.unlink()
+    with tempfile.TemporaryDirectory(prefix=".arenascope-", dir=folder) as own:
+        dump = Path(own) / "dump"
+        look.dump.save(dump)
+        try:
+            run_arenadump(["png", "-o", str(folder), "--", str(dump)])
+        except ArenascopeError as error:
+            if error.code != Code.NO_MALLOC:
+                raise
 
 
 def _sides(looks: Sequence[Look]) -> list[str]:
