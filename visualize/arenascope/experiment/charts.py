@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from arenascope.experiment.analysis import CPU
 from arenascope.report import charts
 from arenascope.report.charts import GRID, INK
-from arenascope.report.colours import LOOKS, Colour
+from arenascope.report.colours import LOOKS, PARTS
 from arenascope.report.words import ROWS
+from arenascope.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,24 +31,11 @@ WIDTH: Final = 9.0  # inches
 POINTS: Final = 240  # of a curve
 # Told apart by any eye, on light and dark (Okabe and Ito); those behind the first eight are dashed.
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8c6bb1", "#998100")
-# The classes of the report's style sheet, as colours.
+# By the class that the report's style sheet has for a row's colour.
 LEDGER: Final = {
-    "used": LOOKS[Colour.USED].phusion,
-    "mmapped": "#e8696a",
-    "slack": "#f0a5a5",
-    "cached": LOOKS[Colour.CACHED].phusion,
-    "fastbin": "#f7c074",
-    "stranded": LOOKS[Colour.STRANDED].phusion,
-    "releasable": LOOKS[Colour.RELEASABLE].phusion,
-    "withheld": LOOKS[Colour.WITHHELD].phusion,
-    "metadata": LOOKS[Colour.METADATA].phusion,
-    "file": "#3f7f74",
-    "anon": "#5f9e8f",
-    "shmem": "#88bcae",
-    "stacks": "#b2d6cc",
-    "unknown": LOOKS[Colour.UNKNOWN].phusion,
+    **{colour.name.lower(): look.phusion for colour, look in LOOKS.items()},
+    **{name: part.phusion for name, part in PARTS.items()},
 }
-OTHER: Final = "#c7b8d8"  # a row that this has no colour for
 
 
 def over_time(analysis: Analysis, store: Store) -> Figure:
@@ -129,7 +117,7 @@ def ledgers(analysis: Analysis) -> Figure | None:
     looked = [(row.name, row.ledger["ledger"]) for row in analysis.rows if row.ledger]
     if not looked:
         return None
-    titles = {row.name: (row.title, LEDGER.get(row.colour, OTHER)) for row in ROWS}
+    titles = {row.name: (row.title, LEDGER[row.colour]) for row in ROWS}
     with mpl.rc_context(charts.STYLE):
         figure, axes = _figure(1 + 0.34 * len(looked))
         left = np.zeros(len(looked))
@@ -150,7 +138,7 @@ def marks(analysis: Analysis) -> Figure | None:
     """Memory at the points that the workload marks. None with fewer than two."""
     if len(analysis.marks) < 2:  # noqa: PLR2004 - a line has two ends
         return None
-    names = [mark.name for mark in analysis.marks]
+    names = [printable(mark.name) for mark in analysis.marks]
     with mpl.rc_context(charts.STYLE):
         figure, axes = _figure(3.4)
         for index, row in enumerate(analysis.rows):
@@ -160,7 +148,9 @@ def marks(analysis: Analysis) -> Figure | None:
                 colour, dashes = _look(analysis, index)
                 axes.plot(*zip(*known), color=colour, linestyle=dashes, marker="o", markersize=4, label=row.name)
         turned = len("".join(names)) > 90  # noqa: PLR2004 - characters that fit beside one another
-        axes.set_xticks(range(len(names)), names, rotation=30 if turned else 0, ha="right" if turned else "center")
+        # What the workload calls them is no formula.
+        rotation, side = (30, "right") if turned else (0, "center")
+        axes.set_xticks(range(len(names)), names, rotation=rotation, ha=side, parse_math=False)
         _finish(axes, f"{analysis.kind.capitalize()}, MiB")
     return figure
 

@@ -18,7 +18,7 @@ from arenascope.experiment.columns import bare, heading, interval, is_alike, mar
 from arenascope.experiment.expand import PLACEHOLDER
 from arenascope.experiment.verdict import verdict, when
 from arenascope.report.charts import for_page
-from arenascope.report.colours import LOOKS
+from arenascope.report.colours import properties
 from arenascope.report.html import STATIC
 from arenascope.report.words import ROWS
 from arenascope.text import plural, printable, size
@@ -184,6 +184,5 @@ def _pair(analysis: Analysis, figure: str, a: Row, b: Row) -> str:
 
 def _style() -> str:
     """The report's style sheet and its colours, and what only this page has."""
-    colours = "".join(f"--{colour.name.lower().replace('_', '-')}:{look.phusion};" for colour, look in LOOKS.items())
     own = (HERE / "templates" / "experiment.css").read_text(encoding="utf-8")
-    return f":root{{{colours}}}\n{(STATIC / 'report.css').read_text(encoding='utf-8')}{own}"
+    return f":root{{{properties('phusion')}}}\n{(STATIC / 'report.css').read_text(encoding='utf-8')}{own}"

@@ -71,6 +71,27 @@ LOOKS: Final = {
     ),
 }
 
+
+class Part(NamedTuple):
+    """The colour of a part of the ledger that is no state of a page."""
+
+    phusion: str
+    safe: str
+
+
+PARTS: Final = {  # by the class that the style sheet has for it
+    "mmapped": Part("#e8696a", "#e58a45"),
+    "slack": Part("#f0a5a5", "#efb68a"),
+    "fastbin": Part("#f7c074", "#f7f0a8"),
+    "file": Part("#3f7f74", "#00664d"),
+    "anon": Part("#5f9e8f", "#009e73"),
+    "shmem": Part("#88bcae", "#66c5ab"),
+    "stacks": Part("#b2d6cc", "#b3e2d5"),
+    "ruby": Part("#b5476f", "#cc79a7"),
+    "ruby-free": Part("#e6b5c7", "#efd3e2"),
+    "other": Part("#98a3b0", "#98a3b0"),
+}
+
 INK: Final = {True: "#00000099", False: "#ffffffd9"}  # of a letter on a bright colour, and on a dark one
 BRIGHT: Final = 125
 
@@ -79,6 +100,13 @@ def bright(colour: str) -> bool:
     """Whether dark letters show on a colour ("#rrggbb")."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return 0.299 * red + 0.587 * green + 0.114 * blue > BRIGHT
+
+
+def properties(palette: str) -> str:
+    """A palette as the style sheet's custom properties: each colour, and the ink that shows on it."""
+    colours = {colour.name.lower().replace("_", "-"): getattr(look, palette) for colour, look in LOOKS.items()}
+    colours |= {name: getattr(part, palette) for name, part in PARTS.items()}
+    return "".join(f"--{name}:{value};--on-{name}:{INK[bright(value)]};" for name, value in colours.items())
 
 
 # Above the colour, in the byte of a page: what else the kernel says of it.

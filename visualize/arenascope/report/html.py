@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from arenascope.report.colours import INK, LOOKS, bright
+from arenascope.report.colours import properties
 from arenascope.text import count, plural
 
 if TYPE_CHECKING:
@@ -95,14 +95,9 @@ def bundle(entry: str) -> str:
 
 def _style() -> str:
     """The style sheet, behind the colours of the map."""
-    palettes = []
-    for selector, palette in ((":root", "phusion"), (':root[data-palette="safe"]', "safe")):
-        colours = []
-        for colour, look in LOOKS.items():
-            name, value = colour.name.lower().replace("_", "-"), getattr(look, palette)
-            colours.append(f"--{name}:{value};--on-{name}:{INK[bright(value)]};")
-        palettes.append(f"{selector}{{{''.join(colours)}}}\n")
-    return "".join(palettes) + (STATIC / "report.css").read_text(encoding="utf-8")
+    selectors = {":root": "phusion", ':root[data-palette="safe"]': "safe"}
+    palettes = "".join(f"{selector}{{{properties(palette)}}}\n" for selector, palette in selectors.items())
+    return palettes + (STATIC / "report.css").read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
