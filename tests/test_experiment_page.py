@@ -17,14 +17,16 @@ from report_fixtures import browser
 from rich.console import Console
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.experiment import spec
+from arenascope.experiment import maps, spec
 from arenascope.experiment.analysis import Analysis, analyse, as_values
+from arenascope.experiment.charts import LEDGER
 from arenascope.experiment.markdown import render as render_markdown
 from arenascope.experiment.page import render as render_page
 from arenascope.experiment.sampler import Sample
 from arenascope.experiment.store import Store
 from arenascope.experiment.table import render as render_table
 from arenascope.experiment.verdict import verdict
+from arenascope.report.words import ROWS
 
 MIB = 1 << 20
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs/experiment.schema.json").read_text(encoding="utf-8"))
@@ -37,6 +39,7 @@ def made(
     *,
     repeats: int = 7,
     hostile: str = "",
+    marks: tuple[str, ...] = ("full", "empty"),
     **changed: Any,
 ) -> Store:
     """Results in which a configuration has about these MiB and seconds; None: its runs fail."""
@@ -68,7 +71,7 @@ def made(
         if chosen:
             held, cpu = (each * rng.uniform(0.98, 1.02) for each in chosen)
             record["metrics"] = {"cpu": cpu, "rss_average": round(held * MIB), "wall": 1.0, "minor_faults": 100}
-            record["marks"] = [{"name": name, "rss": round(held * MIB), "pss": 0} for name in ("full", "empty")]
+            record["marks"] = [{"name": name, "rss": round(held * MIB), "pss": 0} for name in marks]
             samples = [Sample(at / 10, round(held * MIB), 0, 0, 0, 1) for at in range(11)]
         store.keep(planned, store.begin(planned), record, samples)
     return store
@@ -231,6 +234,33 @@ def test_markdown_is_a_table_whatever_the_names(tmp_path: Path) -> None:
     assert table[0].startswith("| configuration | runs | average (MiB) | CPU (s) |")
     assert len({line.replace("\\|", "").count("|") for line in table}) == 1
     assert any(line.startswith("| small \\* | 7 |") for line in table)
+
+
+def test_what_a_workload_calls_its_marks_is_no_command_and_no_formula(tmp_path: Path) -> None:
+    marks = ("\x1b[31mfull", "$\\frac{$", "a|b")
+    store = made(tmp_path / "r", {"plain": (100, 1), "small": (50, 1.5)}, marks=marks)
+    analysis = analyse(store)
+    console = Console(width=120, force_terminal=False)
+    with console.capture() as shown:
+        console.print(render_table(analysis))
+    page = render_page(analysis, store, {})
+    for text in (shown.get(), page, render_markdown(analysis)):
+        assert "\x1b" not in text
+        assert "\\x1b[31mfull" in text
+        assert "$\\frac{$" in text
+
+
+def test_links_lead_to_maps_wherever_the_results_lie(tmp_path: Path) -> None:
+    store = made(tmp_path / "50% #1?", {"plain": (100, 1)}, repeats=1)
+    folder = store.run_folder(store.plan[0])
+    (folder / "dump.arenascope").touch()
+    (folder / "map.html").touch()
+    assert maps.links(store, tmp_path) == {0: "50%25%20%231%3F/runs/0000-plain/map.html"}
+
+
+def test_every_row_of_the_ledger_has_a_colour_of_its_own() -> None:
+    colours = [LEDGER[row.colour] for row in ROWS]
+    assert len(set(colours)) == len(colours)
 
 
 @pytest.mark.parametrize("broken", ["{", "[]", '{"schema": "other/1"}', '{"schema": "arenascope.experiment/1"}'])

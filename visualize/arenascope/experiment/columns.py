@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.experiment.analysis import CPU
-from arenascope.text import size
+from arenascope.text import printable, size
 
 if TYPE_CHECKING:
     from arenascope.experiment.analysis import Analysis, Row
@@ -114,7 +114,7 @@ def bare(value: float, unit: str) -> str:
 
 def marks_table(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
     """The memory at marks: a header, and a line for each configuration."""
-    header = ["", *(mark.name for mark in analysis.marks)]
+    header = ["", *(printable(mark.name) for mark in analysis.marks)]
     lines = []
     for row in analysis.rows:
         held = [mark.held.get(row.name) for mark in analysis.marks]

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 HELD: Final = ("rss", "pss", "swap", "lazy_free")
+WHEN: Final = ("average", "peak", "end", "settled")
+WORK: Final = ("cpu", "cpu_user", "cpu_system", "minor_faults", "major_faults", "cpu_settling", "wall", "startup")
+# What is measured here: no workload can report it in its stead.
+MEASURED: Final = frozenset((*(f"{name}_{when}" for name in HELD for when in WHEN), *WORK, "throughput"))
 
 
 @dataclass
@@ -70,7 +74,7 @@ def average(samples: Sequence[Sample], name: str, begin: float, end: float) -> f
 
 
 def _memory(name: str, samples: Sequence[Sample], times: Times) -> Json:
-    made: Json = dict.fromkeys(f"{name}_{when}" for when in ("average", "peak", "end", "settled"))
+    made: Json = dict.fromkeys(f"{name}_{when}" for when in WHEN)
     if times.ready is None or times.done is None:
         return made
     end = times.done if times.last is None else times.last
@@ -87,8 +91,7 @@ def _memory(name: str, samples: Sequence[Sample], times: Times) -> Json:
 
 def _work(times: Times, whole: resource.struct_rusage | None) -> Json:
     """Time, processor and faults of the work: between ready and done, or, where done is the end, of the whole life."""
-    keys = ("cpu", "cpu_user", "cpu_system", "minor_faults", "major_faults", "cpu_settling", "wall", "startup")
-    made: Json = dict.fromkeys(keys)
+    made: Json = dict.fromkeys(WORK)
     if times.ready is None or times.done is None:
         return made
     made["wall"], made["startup"] = times.done - times.ready, times.ready

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from arenascope.experiment.columns import cell, heading, marks_table, used
 from arenascope.experiment.verdict import verdict
+from arenascope.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,4 +57,4 @@ def _one_line(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Without what would end a cell, a line, or begin a style."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace(" *", " \\*")
+    return printable(" ".join(text.split())).replace("|", "\\|").replace("<", "&lt;").replace(" *", " \\*")

@@ -36,6 +36,11 @@ SETTINGS: Final = re.compile(
 )
 
 
+# What a workload may call a figure of its own: a column of runs.csv, and never one of what is measured here.
+FIGURE: Final = re.compile(r"[a-z][a-z0-9_]*")
+NO_FIGURE: Final = "a figure is called something else than those that are measured, by small letters, digits and '_'"
+
+
 def environment() -> dict[str, str]:
     """The environment that runs have in common: ours, without what changes an allocator."""
     return {name: value for name, value in os.environ.items() if not SETTINGS.fullmatch(name)}
@@ -268,6 +273,8 @@ class Trial:
                 number = _number(value)
                 if number is None:
                     self._notes[key] = value
+                elif not FIGURE.fullmatch(key) or key in figures.MEASURED:
+                    raise FailedRunError(f"it reports '{key}': {NO_FIGURE}")
                 else:
                     self._reported[key] = number
 
