@@ -214,6 +214,16 @@ def test_a_run_that_fails_is_kept_with_its_output(arenadump: harness.Arenadump, 
     assert {record["status"] for record in records(tmp_path / "r")} == {"ok"}
 
 
+@pytest.mark.parametrize("figure", ["cpu", "rss_average", "throughput", "@sum", "Ops/s", ""])
+def test_what_is_measured_here_nobody_reports_in_its_stead(
+    figure: str, arenadump: harness.Arenadump, holder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "holder.py").write_text(HOLDER.replace("operations=1000", f"{figure}=1000"))
+    done = run("run", holder, "-o", tmp_path / "r")
+    assert done.returncode == Code.INTERNAL
+    assert f"it reports '{figure}': a figure is called something else" in done.stderr
+
+
 def test_one_that_hangs_is_ended_with_its_children(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     script = f"sleep 987 & trap '' TERM; touch {tmp_path}/up; while :; do sleep 0.1; done"
     done = run(
@@ -393,11 +403,15 @@ def test_list_says_what_there_is() -> None:
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert [each["name"] for each in told["experiments"]] == list(spec.shipped())
-    shown = Console(width=200)
+    shown = Console(width=80)
     with shown.capture() as text:
         shown.print(render_list(told))
     for each in [*told["experiments"], *told["configurations"]]:
-        assert each["name"] in text.get()
+        assert re.search(rf"^  {re.escape(each['name'])}  ", text.get(), re.MULTILINE)
+    assert "…" not in text.get()
+    # What does not fit a line goes on below its beginning, not below the name.
+    assert all(line.startswith("  ") for line in text.get().splitlines() if line and not line[0].isupper())
+    assert sum(line.strip() in {"Experiments", "Matrices", "Configurations"} for line in text.get().splitlines()) == 3
 
 
 def _running(word: Path) -> bool:

@@ -12,10 +12,11 @@ from rich.text import Text
 
 from arenascope.experiment.columns import cell, heading, marks_table, used
 from arenascope.experiment.verdict import verdict
+from arenascope.render.terminal import fits
 from arenascope.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
@@ -44,7 +45,7 @@ class _Figures:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         columns = [each for each in used(self._analysis) if each.terminal]
         left_out = []
-        while not _fits(self._of(columns), console, options) and len(columns) > FEWEST:
+        while not fits(self._of(columns), console, options) and len(columns) > FEWEST:
             least = next((each for title in FIRST_OUT for each in columns if each.title == title), columns[-1])
             columns.remove(least)
             left_out.append(least.title)
@@ -76,7 +77,7 @@ class _Marks:
             table.add_column(title, justify="right" if index else "left", no_wrap=True)
         for line in self._lines:
             table.add_row(*line)
-        if _fits(table, console, options):
+        if fits(table, console, options):
             yield Text("\nMemory at points of the work", style="bold")
             yield table
         else:
@@ -105,28 +106,42 @@ def _parts(analysis: Analysis) -> Iterator[RenderableType]:
 
 def render_list(told: Json) -> RenderableType:
     """What `arenascope experiment list` shows."""
-    parts: list[RenderableType] = [Text("Experiments", style="bold")]
-    for each in told["experiments"]:
-        parts.append(Text(f"  {each['name']:12}").append(each["title"]))
-        parts.append(Text(f"{'':14}imitates: {each['imitates']}", style="dim"))
-        parts.append(Text(f"{'':14}differs: {each['differs']}", style="dim"))
-        if each["missing"]:
-            parts.append(Text(f"{'':14}not available here: {each['missing']}", style="yellow"))
-    parts.append(Text("\nMatrices", style="bold"))
-    parts += [Text(f"  {name:12}{', '.join(names)}") for name, names in told["matrices"].items()]
-    parts.append(Text("\nConfigurations", style="bold"))
-    for each in told["configurations"]:
-        line = Text(f"  {each['name']:18}").append(each["says"])
-        if each["missing"]:
-            line.append(f"; not available here: {each['missing']}", style="yellow")
-        parts.append(line)
-    return Group(*parts)
+    experiments = [(each["name"], _experiment(each)) for each in told["experiments"]]
+    matrices = [(name, Text(", ".join(names))) for name, names in told["matrices"].items()]
+    configurations = [(each["name"], _configuration(each)) for each in told["configurations"]]
+    return Group(
+        Text("Experiments", style="bold"),
+        _listed(experiments),
+        Text("\nMatrices", style="bold"),
+        _listed(matrices),
+        Text("\nConfigurations", style="bold"),
+        _listed(configurations),
+    )
 
 
-def _fits(table: Table, console: Console, options: ConsoleOptions) -> bool:
-    """Whether no cell has to be cut."""
-    return console.measure(table, options=options.update(width=1000)).maximum <= options.max_width
+def _experiment(told: Json) -> Text:
+    says = Text(told["title"]).append(f"\nimitates: {told['imitates']}\ndiffers: {told['differs']}", style="dim")
+    if told["missing"]:
+        says.append(f"\nnot available here: {told['missing']}", style="yellow")
+    return says
+
+
+def _configuration(told: Json) -> Text:
+    says = Text(told["says"])
+    if told["missing"]:
+        says.append(f"; not available here: {told['missing']}", style="yellow")
+    return says
 
 
 def _table() -> Table:
     return Table(header_style="dim", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+
+
+def _listed(of: Iterable[tuple[str, RenderableType]]) -> Table:
+    """Names, and beside each what is to be said of it, however many lines that takes."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, says in of:
+        table.add_row(f"  {name}", says)
+    return table

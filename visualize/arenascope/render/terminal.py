@@ -17,14 +17,14 @@ from arenascope.text import UNKNOWN, count, duration, plural, printable, share, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rich.console import RenderableType
+    from rich.console import ConsoleOptions, RenderableType, RenderResult
 
     Json = dict[str, Any]
 
 WORST: Final = 5  # arenas, pins
 SHOWN_THREADS: Final = 6
 SHOWN_WARNINGS: Final = 12
-BAR_COLUMNS: Final = 16
+BAR_COLUMNS: Final = (16, 8, 4)  # of the ledger's bars: as many as the terminal has room for
 
 # Red: in use. Yellow: cached. Green and cyan: comes back with a trim. Grey: free, but stays.
 STYLES: Final = {
@@ -48,6 +48,24 @@ def console(*, stderr: bool = False) -> Console:
     return made
 
 
+class Fitting:
+    """The first of some renderings that the terminal has room for, none of its cells cut or wrapped; else the last."""
+
+    def __init__(self, *renderings: RenderableType) -> None:
+        """Widest first."""
+        self._renderings = renderings
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Choose."""
+        fitting = (each for each in self._renderings if fits(each, console, options))
+        yield next(fitting, self._renderings[-1])
+
+
+def fits(rendering: RenderableType, console: Console, options: ConsoleOptions) -> bool:
+    """Whether none of its cells has to be cut or wrapped."""
+    return console.measure(rendering, options=options.update(width=1000)).maximum <= options.max_width
+
+
 def render_summary(summary: Json, *, ascii_only: bool = False) -> RenderableType:
     """Everything that the terminal shows of a summary."""
     return Group(*_parts(summary, bar="#" if ascii_only else "█"))
@@ -58,7 +76,7 @@ def _parts(summary: Json, bar: str) -> Iterator[RenderableType]:
     yield _facts(summary)
     if any(held is not None for held in summary["ledger"].values()):
         yield _title("What holds it")
-        yield _ledger(summary, bar)
+        yield Fitting(*(_ledger(summary, bar, columns) for columns in BAR_COLUMNS))
         yield _absent(summary["absent"])
         yield _title("What would come back")
         yield _forecast(summary)
@@ -70,7 +88,8 @@ def _parts(summary: Json, bar: str) -> Iterator[RenderableType]:
     if arenas:
         many = f"The {WORST} arenas of {len(arenas)} that hold most free memory"
         yield _title(many if len(arenas) > WORST else "Arenas")
-        yield _arenas(sorted(arenas, key=_idle, reverse=True)[:WORST])
+        worst = sorted(arenas, key=_idle, reverse=True)[:WORST]
+        yield Fitting(_arenas(worst), Group(_arenas(worst, narrow=True), *map(_users, worst)))
     if summary["pins"]:
         yield _title("Pins: chunks in use that keep free memory from being returned")
         yield _pins(summary["pins"][:WORST])
@@ -114,7 +133,7 @@ def _facts(summary: Json) -> Text:
     return line
 
 
-def _ledger(summary: Json, bar: str) -> Table:
+def _ledger(summary: Json, bar: str, columns: int) -> Table:
     table = plain_table("", ">bytes", ">of Rss", "", "what it is")
     ledger, rss = summary["ledger"], summary["kernel"]["rss"]
     known = [held for held in ledger.values() if held is not None]
@@ -125,7 +144,7 @@ def _ledger(summary: Json, bar: str) -> Table:
         (title, meaning), style = ROWS[name], STYLES[name]
         held = ledger[name]
         if held != 0:
-            length = round(BAR_COLUMNS * held / max(known)) if held else 0
+            length = round(columns * held / max(known)) if held else 0
             cells = (Text(title, style=style), size(held), share(held, whole), Text(bar * length, style=style))
             table.add_row(*cells, Text(meaning, style="dim"))
     return table
@@ -156,15 +175,27 @@ def _chunks(chunks: Json) -> Table:
     return table
 
 
-def _arenas(arenas: list[Json]) -> Table:
-    table = plain_table("", ">heaps", ">in use", ">cached", ">releasable", ">withheld", ">stranded", "threads")
+def _arenas(arenas: list[Json], *, narrow: bool = False) -> Table:
+    """`narrow`: without heaps and threads."""
+    held = (">in use", ">cached", ">releasable", ">withheld", ">stranded")
+    table = plain_table("", *held) if narrow else plain_table("", ">heaps", *held, "threads")
     for arena in arenas:
         ledger = arena["ledger"]
         cells = [size(ledger["in_use"]), size(_total(ledger, CACHED))]
         cells += [size(ledger[row]) for row in ("releasable", "withheld", "stranded")]
-        name = "main" if arena["main"] else arena["address"]
-        table.add_row(name, count(arena["heaps"]), *cells, _threads(arena["threads"]))
+        if not narrow:
+            cells = [count(arena["heaps"]), *cells, _threads(arena["threads"])]
+        table.add_row(_name(arena), *cells)
     return table
+
+
+def _name(arena: Json) -> str:
+    return "main" if arena["main"] else str(arena["address"])
+
+
+def _users(arena: Json) -> Text:
+    """The threads of an arena, as a line of its own."""
+    return Text(f"{_name(arena)}: {_threads(arena['threads'])}", style="dim")
 
 
 def _threads(threads: list[Json]) -> str:
@@ -206,7 +237,7 @@ def _title(words: str) -> Text:
 
 def plain_table(*columns: str) -> Table:
     """A plain table; a column whose title begins with ">" is aligned to the right and never wrapped."""
-    table = Table(header_style="dim", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(header_style="dim", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for index, column in enumerate(columns):
         right = column.startswith(">")
         justify = "right" if right else "left"
