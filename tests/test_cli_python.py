@@ -16,11 +16,16 @@ from typing import Any
 
 import pytest
 import synthetic_dump as synthetic
+from rich.console import Console
 from tools import harness
 
 from arenascope import format as fmt
 from arenascope import text
+from arenascope.dump import Dump
 from arenascope.errors import Code
+from arenascope.render.terminal import render_summary
+from arenascope.rows import ROWS
+from arenascope.summary import summarize
 
 PARK = "import sys; print('.', flush=True); sys.stdin.read()"
 
@@ -112,6 +117,21 @@ def test_errors_have_the_exit_codes_of_the_guide(arenadump: harness.Arenadump, p
     assert garbage.read_bytes() == b"nonsense" * 1000
 
 
+@pytest.mark.parametrize("group", [(), ("experiment",)])
+def test_help_is_whole_in_80_columns(group: tuple[str, ...]) -> None:
+    done = arenascope(*group, "--help", env={**os.environ, "COLUMNS": "80"})
+    commands = done.stdout.partition("Commands:\n")[2].splitlines()
+    assert len(commands) >= 3
+    assert not [line for line in commands if line.endswith("...") or len(line) > 80]
+
+
+@pytest.mark.parametrize("command", ["trim", "inject"])
+def test_how_long_a_thread_is_looked_for(arenadump: harness.Arenadump, parked: int, command: str) -> None:
+    done = arenascope(command, "--timeout", "soon", parked, arenadump=arenadump.path)
+    assert done.returncode == Code.USAGE
+    assert "--timeout 'soon': it is a time" in done.stderr
+
+
 def test_an_arenadump_that_fails_oddly(tmp_path: Path) -> None:
     """Its exit code and words come through; a signal is 128 and more; none at all is said in words."""
     program = tmp_path / "arenadump"
@@ -173,6 +193,27 @@ def test_names_cannot_command_the_terminal(synthetic_dump: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
     assert "synth\\x1b[31m" in done.stdout
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_the_terminal_gets_whole_numbers(synthetic_dump: Path, width: int) -> None:
+    summary = summarize(Dump(synthetic_dump))
+    held = 1023 << 10
+    ledger = dict.fromkeys(summary["arenas"][0]["ledger"], held)
+    threads = [{"tid": 4194304 + index, "name": "fifteen letters"} for index in range(7)]
+    arena = {**summary["arenas"][0], "main": False, "address": "0x7f8dc0000030", "ledger": ledger, "threads": threads}
+    summary["arenas"] = [arena] * 6
+    summary["ledger"] = dict.fromkeys(summary["ledger"], held)
+    console = Console(width=width)
+    with console.capture() as shown:
+        console.print(render_summary(summary))
+    lines = shown.get()
+    assert "…" not in lines
+    assert max(map(len, lines.splitlines())) <= width
+    assert lines.count("1023.0 KiB") >= len(ROWS) + 5 * 4, "of each row, and of each arena shown"
+    assert lines.count("4194309") == 5, "the threads of each"
+    table = lines[lines.index("What holds it") : lines.index("Not in Rss")]
+    assert len(table.splitlines()) == 3 + len(ROWS), "a line each"
 
 
 def test_unknown_is_never_shown_as_zero(tmp_path: Path) -> None:

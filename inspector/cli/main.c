@@ -39,12 +39,12 @@ static const struct command commands[] = {
      "  it where it has a mapping of its own.\n"},
     {"trim", as_cmd_trim, AS_OPTION_JSON | AS_OPTION_INJECT | AS_OPTION_TRIM,
      "arenadump trim PID [--forecast] [--deep] [--max-pause TIME] [--arena ADDRESS]\n"
-     "               [--watch TIME] [--json]\n"
+     "               [--watch TIME] [--force] [--timeout TIME] [--json]\n"
      "  Gives memory back, through the agent (injected where it is not there): what\n"
      "  malloc_trim(0) would. --deep: also what that never returns, the tops of thread\n"
      "  arenas. --max-pause 5ms: no arena is locked for longer at a time. --forecast:\n"
      "  only says what would come back; nothing is loaded, and nothing changes.\n"
-     "  --watch 60s: how much of it was needed again.\n"},
+     "  --watch 60s: how much of it was needed again. --force, --timeout: as inject.\n"},
     {"inject", as_cmd_inject, AS_OPTION_JSON | AS_OPTION_INJECT,
      "arenadump inject PID [--force] [--timeout TIME] [--json]\n"
      "  Loads the agent (libarenascope.so) into a process that runs, if it is not there,\n"

@@ -13,13 +13,16 @@ from arenascope.cli.progress import waiting
 @click.command()
 @click.argument("pid")
 @click.option("--force", is_flag=True, help="Also where a seccomp filter may kill the process for what the agent does.")
+@click.option("--timeout", metavar="TIME", help="How long to look for a thread that can do it (the default: 10s).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope.inject/1, docs/injection.md).")
-def inject(pid: str, *, force: bool, as_json: bool) -> None:
+def inject(pid: str, timeout: str | None, *, force: bool, as_json: bool) -> None:
     """Carry the agent into the running process PID.
 
     One thread of it is stopped for some milliseconds; refused, with the reason, where it might do harm.
     """
     options = [f"--{name}" for name, chosen in (("force", force), ("json", as_json)) if chosen]
+    if timeout is not None:
+        options.append(f"--timeout={timeout}")
     with waiting(f"loading the agent into {pid}"):
         printed = run_arenadump(["inject", *options, "--", pid])
     click.echo(printed, nl=False)
@@ -27,5 +30,8 @@ def inject(pid: str, *, force: bool, as_json: bool) -> None:
 
 @click.command("gdb-script")
 def gdb_script() -> None:
-    """Print where the script is that injects with gdb: gdb -p PID -batch -x "$(arenascope gdb-script)"."""
+    """Print where the script lies that injects with gdb.
+
+    To use it: gdb -p PID -batch -x "$(arenascope gdb-script)".
+    """
     click.echo(GDB_SCRIPT)

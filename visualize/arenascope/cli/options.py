@@ -21,7 +21,7 @@ _OPTIONS = (
     click.option(
         "--max-pause",
         metavar="TIME",
-        help="How long auto lets a process stand still: 5ms, 0.5s (the default: 50ms).",
+        help="For how long a process may stand still: 5ms, 0.5s. Without it auto gives up a freeze after 50ms.",
     ),
     click.option(
         "--layout-source",

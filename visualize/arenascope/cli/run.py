@@ -43,10 +43,10 @@ def run(  # noqa: PLR0913 - one parameter for each option
     *,
     chunks: bool,
 ) -> int:
-    """Run COMMAND with the agent preloaded: it writes a dump whenever the signal arrives.
+    """Run COMMAND with the agent preloaded.
 
-    The command takes this process's place. So do the programs that it starts, unless they are given another
-    environment; each has an agent of its own.
+    The agent writes a dump whenever the signal arrives, and trims when the policy says so. COMMAND takes this
+    process's place. The programs that it starts have an agent of their own, unless they are given another environment.
     """
     program = shutil.which(command[0])
     if program is None:
@@ -74,7 +74,10 @@ def run(  # noqa: PLR0913 - one parameter for each option
 
 @click.command("agent-path")
 def agent_path() -> None:
-    """Print where the agent's library lies: LD_PRELOAD=$(arenascope agent-path) COMMAND."""
+    """Print where the agent's library lies.
+
+    To preload it: LD_PRELOAD=$(arenascope agent-path) COMMAND.
+    """
     click.echo(find_agent())
 
 

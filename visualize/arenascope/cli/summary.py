@@ -19,7 +19,7 @@ from arenascope.summary import summarize
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/summary.schema.json) instead of tables.")
 @looking
 def summary(target: str, how: list[str], *, as_json: bool) -> None:
-    """Show where the memory of TARGET went, and what would come back."""
+    """Show where TARGET's memory went, and what would come back."""
     with waiting(f"looking at {target}"):
         look = capture(target, how)
         facts = summarize(look.dump, from_dump=look.from_dump)

@@ -23,12 +23,14 @@ from arenascope.render.trim import render_trim
 @click.option("--arena", metavar="ADDRESS", help="Only this arena, as `arenascope summary` names it.")
 @click.option("--watch", metavar="TIME", help="Then wait, 60s say, and see how much of it is needed again.")
 @click.option("--force", is_flag=True, help="Inject the agent even where a seccomp filter may kill the process for it.")
+@click.option("--timeout", metavar="TIME", help="How long to look for a thread that can inject it (the default: 10s).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope.trim/1, docs/injection.md).")
 def trim(  # noqa: PLR0913 - one parameter for each option
     pid: str,
     max_pause: str | None,
     arena: str | None,
     watch: str | None,
+    timeout: str | None,
     *,
     forecast: bool,
     deep: bool,
@@ -39,7 +41,7 @@ def trim(  # noqa: PLR0913 - one parameter for each option
 
     The agent in it does so; it is injected where it is not there.
     """
-    given = {"max-pause": max_pause, "arena": arena, "watch": watch}
+    given = {"max-pause": max_pause, "arena": arena, "watch": watch, "timeout": timeout}
     flags = {"forecast": forecast, "deep": deep, "force": force}
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
     options += [f"--{name}" for name, chosen in flags.items() if chosen]
