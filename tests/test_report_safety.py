@@ -7,6 +7,7 @@ Screenshots are kept in .cache/report, to be looked at; nothing is compared with
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,10 @@ def test_the_policy_lets_nothing_in(browser: Any, one: tuple[Path, Dump]) -> Non
         document.body.setAttribute("style", "opacity: 0.5");
         const image = new Image(); image.src = "https://example.invalid/x.png"; document.body.append(image);
     }""")
-    tab.page.wait_for_timeout(100)
+    deadline = time.monotonic() + 20
+    while not tab.refused:
+        tab.still()
+        assert time.monotonic() < deadline
     assert tab.js("window.owned") is None
     assert tab.js("getComputedStyle(document.body).opacity") == "1"
     assert tab.refused == ["https://example.invalid/x.png csp"]
