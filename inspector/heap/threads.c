@@ -112,11 +112,12 @@ struct tally {
     size_t fits, wrong;
 };
 
+// `named`: nobody is left out; of all other places most have words that are wrong for nearly all.
 static struct tally count_verdicts(const struct as_heaps *h, uint32_t libc_index, const block_vec *blocks,
-                                   size_t distance, judge *ask)
+                                   size_t distance, judge *ask, bool named)
 {
     struct tally tally = {0};
-    for (size_t i = 0; i < blocks->count && tally.wrong <= 1 + i / 2; i++) { // most words are wrong for nearly all
+    for (size_t i = 0; i < blocks->count && (named || tally.wrong <= 1 + i / 2); i++) {
         const struct block *b = &blocks->items[i];
         if (distance < b->first || distance + WORD > b->last)
             continue;
@@ -139,13 +140,13 @@ static size_t vote(const struct as_heaps *h, uint32_t libc_index, const block_ve
     struct tally most = {0};
     uint64_t named = below(h->target) ? offset + reach : offset;
     if (offset != AS_UNKNOWN && named % WORD == 0 && named <= reach - WORD) {
-        most = count_verdicts(h, libc_index, blocks, (size_t)named, ask);
+        most = count_verdicts(h, libc_index, blocks, (size_t)named, ask, true);
         best = most.fits > 0 ? (size_t)named : reach;
     }
     // From the thread pointer outwards: of equals the nearest is static TLS, and what lies further off may be stack.
     for (size_t step = 0; best != named && step + WORD <= reach; step += WORD) {
         size_t distance = below(h->target) ? reach - WORD - step : step;
-        struct tally tally = count_verdicts(h, libc_index, blocks, distance, ask);
+        struct tally tally = count_verdicts(h, libc_index, blocks, distance, ask, false);
         if (tally.fits > tally.wrong && (best == reach || tally.fits > most.fits)) {
             best = distance;
             most = tally;
