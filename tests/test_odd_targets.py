@@ -222,6 +222,40 @@ def test_memory_that_could_be_an_mmapped_chunk(arenadump: harness.Arenadump, lib
     assert summary["chunks"]["mmapped"]["count"] == summary["mallocs"][0]["n_mmaps"] == 5
 
 
+# --- more of everything ---
+
+
+def test_many_mapped_files(arenadump: harness.Arenadump) -> None:
+    """The mapping of libc is behind them all."""
+    with odd.running([str(odd.build("odd/files")), "9000"]) as pid:
+        summary = arenadump.summary(pid, "--mode", "freeze")
+        check_sum(summary, pid)
+    assert summary["warnings"] == []
+    assert summary["allocator"]["malloc"] == "glibc"
+    assert summary["chunks"]["in_use"]["count"] >= 500
+
+
+def test_more_objects_than_are_looked_at(arenadump: harness.Arenadump) -> None:
+    """What cannot be found is not nothing."""
+    with odd.running([str(odd.build("odd/files")), "9000", "code"]) as pid:
+        summary = arenadump.summary(pid, "--mode", "freeze")
+        assert sum(summary["ledger"].values()) == summary["kernel"]["rss"] == harness.smaps(pid, "Rss")
+    assert not summary["snapshot"]["exact"]
+    assert summary["ledger"]["unknown"] > 500 * 600
+    assert {"allocator", "layout"} == {warning["code"] for warning in summary["warnings"]}
+    assert "too many objects" in summary["allocator"]["detail"]
+
+
+def test_a_path_longer_than_paths_can_be(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """What is mapped above it is there all the same."""
+    with odd.running(["env", "-C", str(tmp_path), str(odd.build("odd/deep"))]) as pid:
+        summary = arenadump.summary(pid)
+        check_sum(summary, pid)
+    assert summary["warnings"] == []
+    assert summary["allocator"]["malloc"] == "glibc"
+    assert summary["chunks"]["in_use"]["count"] >= 500
+
+
 # --- containers, so to speak ---
 
 

@@ -193,7 +193,10 @@ void as_allocator_decide(const struct as_modules *modules, struct as_malloc *out
     const struct as_module *module = answering(modules);
     const struct as_module *program = find_module(modules, is_any_static);
     const struct as_module *musl = find_module(modules, is_musl);
-    if (valgrind) {
+    if (modules->cut && out->libcs.count == 0) {
+        decide(out, AS_MALLOC_UNKNOWN, "too many objects are mapped: none of the first %zu is a libc",
+               modules->list.count);
+    } else if (valgrind) {
         decide(out, AS_MALLOC_VALGRIND, "%s is loaded: Valgrind runs the program and answers malloc",
                as_module_name(modules, valgrind));
     } else if (module) {

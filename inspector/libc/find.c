@@ -305,7 +305,8 @@ bool as_malloc_find(struct as_target *t, uint32_t allowed_sources, struct as_mal
     }
     if (done && !any_proven && is_allowed(&finding, AS_LAYOUT_SCAN) && t->kind == AS_TARGET_CORE)
         done = scan_unnamed(&finding, err);
-    out->objects = finding.modules.list.count;
+    // Among those that were left out there may be a libc.
+    out->objects = finding.modules.cut && out->libcs.count == 0 ? 0 : finding.modules.list.count;
     if (done)
         as_allocator_decide(&finding.modules, out);
     else

@@ -23,6 +23,39 @@ static bool is_of_module(const struct as_target *t, const struct as_module *modu
            strcmp(as_mapping_path(t, first), as_mapping_path(t, m)) == 0;
 }
 
+// Whether anything of the file is mapped as code.
+static bool is_executable(const struct as_modules *modules, const struct as_module *module)
+{
+    const struct as_target *t = modules->target;
+    unsigned seen = 0;
+    for (size_t i = module->first_mapping; i < t->mappings.count && seen < module->mapping_count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (m->start < module->start || m->end > module->end || !is_of_module(t, module, m))
+            continue;
+        seen++;
+        if (m->prot & AS_PROT_EXEC)
+            return true;
+    }
+    return false;
+}
+
+// Makes room where there are too many: a program may have any number of data files mapped, each of which begins as an object
+// does. A core does not always say what is code: gdb leaves it out, and what is left out has no protection; but there are
+// several mappings of an object.
+static bool drop_data(struct as_modules *modules)
+{
+    size_t kept = 0;
+    size_t count = modules->list.count;
+    for (size_t i = 0; i < count; i++) {
+        struct as_module *module = &modules->list.items[i];
+        bool in_pieces = modules->target->kind == AS_TARGET_CORE && module->mapping_count > 1;
+        if (count - i <= LOOK_BACK || in_pieces || is_executable(modules, module)) // the last may go on
+            modules->list.items[kept++] = *module;
+    }
+    modules->list.count = kept;
+    return kept < count;
+}
+
 static bool group_mappings(struct as_modules *modules, struct as_error *err)
 {
     const struct as_target *t = modules->target;
@@ -50,7 +83,8 @@ static bool group_mappings(struct as_modules *modules, struct as_error *err)
                 module = last;
         }
         if (!module) {
-            if (modules->list.count == MAX_MODULES)
+            modules->cut = modules->list.count == MAX_MODULES && !drop_data(modules);
+            if (modules->cut)
                 return true;
             module = as_vec_add(&modules->list, err);
             if (!module)
@@ -62,25 +96,6 @@ static bool group_mappings(struct as_modules *modules, struct as_error *err)
         module->end = m->end;
     }
     return true;
-}
-
-// Whether anything of the file is mapped as code, and it is worth opening. A core does not always say: gdb leaves code
-// out, and what is left out has no protection.
-static bool is_executable(const struct as_modules *modules, const struct as_module *module)
-{
-    const struct as_target *t = modules->target;
-    unsigned seen = 0;
-    if (t->kind == AS_TARGET_CORE)
-        return true;
-    for (size_t i = module->first_mapping; i < t->mappings.count && seen < module->mapping_count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
-        if (m->start < module->start || m->end > module->end || !is_of_module(t, module, m))
-            continue;
-        seen++;
-        if (m->prot & AS_PROT_EXEC)
-            return true;
-    }
-    return false;
 }
 
 // Where the object's address 0 lies: by the segment whose file offset its first mapping has.
@@ -230,7 +245,7 @@ bool as_modules_find(struct as_modules *modules, struct as_target *t, struct as_
     size_t kept = 0;
     for (size_t i = 0; i < modules->list.count; i++) {
         struct as_module module = modules->list.items[i];
-        if (!is_executable(modules, &module) || !open_first(modules, &module))
+        if ((t->kind != AS_TARGET_CORE && !is_executable(modules, &module)) || !open_first(modules, &module))
             continue;
         classify(&module);
         as_module_close(&module);

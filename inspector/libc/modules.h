@@ -22,6 +22,7 @@ struct as_module {
 struct as_modules {
     struct as_target *target;
     bool ordered; // ld.so's own list could be read
+    bool cut;     // there are more than we look at
     AS_VEC(struct as_module) list;
 };
 

@@ -235,6 +235,10 @@ bool as_process_read_maps(struct as_process *p, bool count, struct as_error *err
             add_count(current, line, length);
     }
     as_lines_close(&lines);
+    if (lines.error != 0 && lines.error != ESRCH) { // the process ended: what is left of the list tells
+        errno = lines.error;
+        return as_fail_errno(err, AS_INTERNAL, "the mappings of process %d cannot be read to their end", t->pid);
+    }
     t->rss = t->shared = t->swap = p->counting ? 0 : AS_UNKNOWN;
     for (size_t i = 0; i < t->mappings.count && p->counting; ++i) {
         t->rss += t->mappings.items[i].rss;

@@ -174,21 +174,32 @@ const char *as_lines_next(struct as_lines *lines, size_t *length)
     size_t searched = lines->begin;
     for (;;) {
         char *newline = memchr(buffer + searched, '\n', lines->end - searched);
-        if (newline) {
+        if (newline && !lines->passing) {
             const char *line = buffer + lines->begin;
             *length = (size_t)(newline - line);
             lines->begin += *length + 1;
             return line;
         }
+        if (newline) {
+            lines->passing = false;
+            lines->begin = searched = (size_t)(newline - buffer) + 1;
+            continue;
+        }
+        if (lines->passing)
+            lines->begin = lines->end;
         searched = lines->end - lines->begin;
         memmove(buffer, buffer + lines->begin, searched);
         lines->begin = 0;
         lines->end = searched;
-        if (lines->end == LINES_BYTES)
-            return NULL;
+        if (lines->end == LINES_BYTES) {
+            lines->passing = true;
+            *length = lines->begin = LINES_BYTES;
+            return buffer;
+        }
         ssize_t got = read(lines->fd, buffer + lines->end, LINES_BYTES - lines->end);
         if (got < 0 && errno == EINTR)
             continue;
+        lines->error = got < 0 ? errno : 0;
         if (got <= 0)
             return NULL;
         lines->end += (size_t)got;

@@ -44,11 +44,13 @@ struct as_lines {
     int fd;
     AS_VEC(char) buffer;
     size_t begin, end; // of what is read and not yet given out
+    bool passing;      // the rest of a line whose beginning was given out
+    int error;         // errno of a read that failed; 0: the file was read to its end
 };
 // False with errno: it cannot be opened; or AS_NO_MEMORY's ENOMEM. Close it only when it was opened.
 bool as_lines_open(struct as_lines *lines, int dir, const char *name);
-// The next line without its newline, valid until the next call, not NUL-terminated; NULL at the end, when the process
-// ended, and when a line is longer than any that the kernel writes.
+// The next line without its newline, valid until the next call, not NUL-terminated; of a very long one (a path may be made
+// longer than any limit) the first 64 KiB. NULL at the end, and when the process ended: see lines->error.
 const char *as_lines_next(struct as_lines *lines, size_t *length);
 void as_lines_close(struct as_lines *lines);
 
