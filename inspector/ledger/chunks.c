@@ -36,6 +36,7 @@ static void count_top(struct as_ledger_builder *b, uint64_t start, uint64_t end)
         from = end - as_round_down(size - AS_MIN_CHUNK - 1, b->main_trim);
     mark(b, start + AS_HEADER, from, AS_PAGE_WITHHELD);
     mark(b, from, end, AS_PAGE_RELEASABLE);
+    b->cut = from;
 }
 
 // No more chunks will touch the page at hand: is it kept by a single chunk in use?

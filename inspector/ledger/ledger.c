@@ -106,6 +106,7 @@ static bool begin(struct as_ledger_builder *b, struct as_dump_heap record)
     b->last_pin = 0;
     b->below_last = 0;
     b->free_since = 0;
+    b->cut = UINT64_MAX;
     return add_pages(b, record.start, record.end);
 }
 
@@ -218,6 +219,13 @@ static uint64_t page_bytes(const struct as_page *p)
            bytes(p->metadata) + bytes(p->unknown);
 }
 
+// What is locked in memory stays there, whatever is freed: the kernel refuses to take it by madvise. brk is not asked.
+static void keep_locked(const struct as_ledger_builder *b, struct as_page *p, uint64_t address)
+{
+    if (p->state == AS_PAGE_WITHHELD || (p->state == AS_PAGE_RELEASABLE && address < b->cut))
+        p->state = 0;
+}
+
 bool as_ledger_end(struct as_ledger_builder *b, uint64_t end)
 {
     struct as_snapshot *s = b->snapshot;
@@ -242,6 +250,8 @@ bool as_ledger_end(struct as_ledger_builder *b, uint64_t end)
             b->ledger->unknown = AS_UNKNOWN; // and with it every row (as_ledger_finish)
             p->state = AS_PAGE_UNKNOWN;
         } else if (p->residency & AS_RES_PRESENT) {
+            if (m && m->locked)
+                keep_locked(b, p, address);
             if (m && m->hugetlb != AS_UNKNOWN && m->hugetlb > 0) {
                 b->ledger->hugetlb += page_bytes(p);
                 p->state = (uint8_t)(p->state ? p->state : state_of(p));

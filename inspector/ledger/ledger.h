@@ -42,6 +42,7 @@ struct as_ledger_builder {
     struct as_page *pages;
     bool trims_fastbins; // malloc_trim consolidates fastbins first (to 2.42)
     uint64_t main_trim;  // systrim's granularity for this heap's top: a page, mp_.thp_pagesize; 0: it cannot be trimmed
+    uint64_t cut;        // from here on brk gives the top back; UINT64_MAX: it gives nothing
 
     bool ruby_known; // the resident bytes of Ruby's pages are
 

@@ -61,6 +61,7 @@ static bool take(struct as_mapping *m, const struct as_mapping *counted)
     m->kernel_page_size = counted->kernel_page_size;
     m->not_inherited = counted->not_inherited;
     m->droppable = counted->droppable;
+    m->locked = counted->locked;
     return true;
 }
 

@@ -181,6 +181,7 @@ static void add_count(struct as_mapping *m, const char *line, size_t length)
                 m->kind = AS_MAP_SPECIAL;
             m->not_inherited |= memcmp(at, "dc", 2) == 0 || memcmp(at, "wf", 2) == 0;
             m->droppable |= memcmp(at, "dp", 2) == 0;
+            m->locked |= memcmp(at, "lo", 2) == 0;
         }
         return;
     }

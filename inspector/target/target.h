@@ -45,6 +45,7 @@ struct as_mapping {
     bool captured;             // its residency is in as_target.runs
     bool not_inherited;        // a child gets it empty or not at all (MADV_DONTFORK, MADV_WIPEONFORK)
     bool droppable;            // the kernel may take it at any time (MAP_DROPPABLE)
+    bool locked; // in memory (mlock): madvise gives nothing of it back. False where its counts are not known
 };
 
 // Pages of which the kernel said the same (AS_RES_* bits, not 0).
