@@ -303,6 +303,23 @@ def test_target_ends_while_cloned(selfcheck: Path, arenadump: harness.Arenadump)
         assert json.loads(out)["snapshot"]["torn_chunks"] == 0
 
 
+def test_target_ends_before_its_files_are_counted(postures: Path, arenadump: harness.Arenadump) -> None:
+    """A clone does not inherit shared memory: what can no longer be counted is as it was before, and never nothing."""
+    ended = 0
+    for _ in range(50):
+        with posture(postures, "ends") as process:
+            done = arenadump.run("summary", "--json", "--mode", "snapshot", process.pid)
+        assert done.returncode in (0, 7), done.stderr
+        if done.returncode == 0:
+            summary = json.loads(done.stdout)
+            assert summary["ledger"]["other_shmem"] >= 8 << 20, notes(summary)
+            assert summary["ledger"]["other_file"] > 0
+            ended += "gone or changed" in notes(summary)
+        if ended:
+            break
+    assert ended
+
+
 def test_execs_while_cloned(selfcheck: Path, arenadump: harness.Arenadump) -> None:
     """The other program has the clone for a child now, and reaps it as the first would have."""
     counts = soak.Counts()

@@ -94,11 +94,22 @@ OTHERS = [
 ]
 
 
+def check_forecast(churn: harness.Churn, p: Pressed) -> None:
+    """What malloc_trim(0) gives back is what was forecast; a trim of what is locked gives back next to nothing."""
+    before = harness.smaps(churn.pid, "Anonymous")
+    churn.ask("trim")
+    trimmed = before - harness.smaps(churn.pid, "Anonymous")
+    for mode, look in p.looks.items():
+        ledger = look.dump.totals["ledger"]
+        assert abs(int(ledger["malloc_trim"]) - trimmed) <= max(trimmed // 100, 16 * kernel.PAGE), mode
+        assert int(ledger["withheld"]) == 0, mode
+
+
 @pytest.mark.parametrize("scenario", [*OTHERS, *HUGE], ids=str)
 def test_page_map(
     scenario: Scenario, libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
 ) -> None:
-    with pressed(scenario, libc, churn_program, arenadump, tmp_path) as (_, p):
+    with pressed(scenario, libc, churn_program, arenadump, tmp_path) as (churn, p):
         check(p)
         look = p.looks["freeze"]
         ledger = look.dump.totals["ledger"]
@@ -111,6 +122,7 @@ def test_page_map(
             assert len(look.dump.arenas) == 1
         if scenario is LOCKED:
             assert int(ledger["untouched"]) + int(ledger["returned"]) == 0
+            check_forecast(churn, p)
         if scenario.name == "punched":
             assert int(ledger["untouched"]) > 1 << 20
         if scenario.name == "merged":

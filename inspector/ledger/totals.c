@@ -112,14 +112,14 @@ static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *
                           bool all_found)
 {
     struct as_ledger *l = &b->snapshot->totals.ledger;
-    if (m->rss == AS_UNKNOWN) {
+    uint64_t anonymous = m->kind == AS_MAP_ANON ? m->rss : m->anonymous;
+    if (anonymous == AS_UNKNOWN) {
         add(&l->other_file, AS_UNKNOWN);
         add(&l->other_anon, AS_UNKNOWN);
         add(&l->other_shmem, AS_UNKNOWN);
         add(&l->stacks, AS_UNKNOWN);
         return;
     }
-    uint64_t anonymous = m->kind == AS_MAP_ANON ? m->rss : m->anonymous;
     if (record->malloc_rss > anonymous) {
         as_snapshot_warn(b->snapshot, AS_WARN_SUM, UINT32_MAX, UINT32_MAX, m->start,
                          "of the mapping at 0x%" PRIx64 ", %" PRIu64
@@ -129,17 +129,16 @@ static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *
         return;
     }
     uint64_t rest = anonymous - record->malloc_rss;
-    if (m->kind == AS_MAP_SHMEM)
-        l->other_shmem += m->rss - anonymous;
-    else
-        l->other_file += m->rss - anonymous;
+    // A clone has no pages of files: where they could not be counted in the target either, only the private ones are known.
+    uint64_t others = m->rss == AS_UNKNOWN ? AS_UNKNOWN : m->rss - anonymous;
+    add(m->kind == AS_MAP_SHMEM ? &l->other_shmem : &l->other_file, others);
     if (record->role == AS_ROLE_STACK) {
-        l->stacks += rest;
+        add(&l->stacks, rest);
     } else if (m->kind == AS_MAP_ANON && !all_found) {
         record->role = AS_ROLE_UNKNOWN;
         add(&l->unknown, rest);
     } else {
-        l->other_anon += rest;
+        add(&l->other_anon, rest);
     }
 }
 

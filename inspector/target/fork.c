@@ -204,18 +204,36 @@ static const struct as_mapping *find_same(const as_mapping_vec *list, size_t *at
                : NULL;
 }
 
-// Completes the clone's mappings by what only the target's own page tables have. *changed: mappings of files or shared
-// memory that were not there any more.
-static void merge(struct as_target *t, const as_mapping_vec *target, size_t *changed)
+// Is any of the memory where `m` lies locked? A child's is not, whatever its parent's is.
+static bool is_locked(const as_mapping_vec *list, size_t *at, const struct as_mapping *m)
 {
-    size_t at = 0;
+    while (*at < list->count && list->items[*at].end <= m->start)
+        ++*at;
+    for (size_t i = *at; i < list->count && list->items[i].start < m->end; ++i) {
+        if (list->items[i].locked)
+            return true;
+    }
+    return false;
+}
+
+// Completes the clone's mappings by what only the target's own page tables have: as counted since, or, of a mapping that is
+// gone by then, before. *changed: how many of files or shared memory these are.
+static void merge(struct as_target *t, const as_mapping_vec *before, const as_mapping_vec *since, size_t *changed)
+{
+    size_t at[3] = {0};
     for (size_t i = 0; i < t->mappings.count; ++i) {
         struct as_mapping *m = &t->mappings.items[i];
+        m->locked = is_locked(since->count > 0 ? since : before, &at[0], m);
         if (m->kind == AS_MAP_ANON && !m->not_inherited)
             continue;
-        const struct as_mapping *other = find_same(target, &at, m);
+        const struct as_mapping *other = find_same(since, &at[1], m);
         if (!other) {
             *changed += m->kind != AS_MAP_SPECIAL;
+            other = find_same(before, &at[2], m);
+        }
+        if (!other) {
+            m->rss = AS_UNKNOWN;
+            m->swap = m->kind == AS_MAP_FILE ? m->swap : AS_UNKNOWN;
         } else if (m->kind == AS_MAP_ANON) { // it is empty in the clone (MADV_WIPEONFORK)
             m->rss = other->rss;
             m->anonymous = other->anonymous;
@@ -233,29 +251,42 @@ static void merge(struct as_target *t, const as_mapping_vec *target, size_t *cha
     }
 }
 
-// Reads the mappings of the clone and, for what it has not inherited, of the target.
+// The mappings as they are listed now, which are to be freed; the target has none then.
+static as_mapping_vec take_mappings(struct as_target *t)
+{
+    as_mapping_vec list = {t->mappings.items, t->mappings.count, t->mappings.capacity};
+    t->mappings.items = NULL;
+    t->mappings.count = t->mappings.capacity = 0;
+    return list;
+}
+
+// Reads the mappings of the clone and, for what it has not inherited, of the target, which were counted before it was cloned.
 static bool read_mappings(struct as_process *p, uint64_t born_ns, struct as_error *err)
 {
     struct as_target *t = &p->base;
-    as_mapping_vec target = {0};
+    as_mapping_vec before = take_mappings(t);
+    as_mapping_vec since = {0};
     pid_t clone = p->clone.pid;
     change_view(p);
     p->clone.pid = 0;
     struct as_error gone;
-    bool ok = as_process_refresh_maps(p, true, &gone); // it may have ended by now; its clone has not
-    if (ok) {
-        target = (as_mapping_vec){t->mappings.items, t->mappings.count, t->mappings.capacity};
-        t->mappings.items = NULL;
-        t->mappings.count = t->mappings.capacity = 0;
-    }
+    if (as_process_refresh_maps(p, true, &gone)) // it may have ended by now; its clone has not
+        since = take_mappings(t);
     double later_ms = (double)(as_now_ns() - born_ns) / 1e6;
     p->clone.pid = clone;
     change_view(p);
     p->lost = false;
     size_t changed = 0;
-    ok = as_process_refresh_maps(p, true, err);
-    if (ok)
-        merge(t, &target, &changed);
+    bool ok = as_process_refresh_maps(p, true, err);
+    if (!ok) { // it is to be caught in another way, perhaps
+        as_vec_free(&t->mappings);
+        t->mappings.items = before.items;
+        t->mappings.count = before.count;
+        t->mappings.capacity = before.capacity;
+        before = (as_mapping_vec){0};
+    } else {
+        merge(t, &before, &since, &changed);
+    }
     int length =
         snprintf(p->clone.note, sizeof p->clone.note,
                  "pages of files and of shared memory were counted %.1f ms after the moment, as a clone does not "
@@ -263,9 +294,11 @@ static bool read_mappings(struct as_process *p, uint64_t born_ns, struct as_erro
                  later_ms);
     if (changed > 0)
         snprintf(p->clone.note + length, sizeof p->clone.note - (size_t)length,
-                 "; %zu such mapping%s gone or changed by then", changed, changed == 1 ? " was" : "s were");
+                 "; those of %zu mapping%s gone or changed by then, shortly before it", changed,
+                 changed == 1 ? "" : "s");
     t->mode_note = p->clone.note;
-    as_vec_free(&target);
+    as_vec_free(&before);
+    as_vec_free(&since);
     return ok;
 }
 

@@ -5,12 +5,15 @@
 //     wipe       likewise (MADV_WIPEONFORK)
 //     wall       a thread waits for any child at all, also for those that the usual calls do not see (__WALL)
 //     nproc      no further process is allowed (RLIMIT_NPROC; not as root)
+//     ends       has shared memory, and exits as soon as it sees that it has been cloned
 //     plain      none of these
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -63,6 +66,31 @@ static void *wait_for_all(void *argument)
     return argument;
 }
 
+static bool has_child(pid_t thread)
+{
+    char name[64];
+    char byte;
+    snprintf(name, sizeof name, "/proc/self/task/%d/children", (int)thread);
+    int fd = open(name, O_RDONLY);
+    bool has = read(fd, &byte, 1) == 1;
+    close(fd);
+    return has;
+}
+
+static void *exit_when_cloned(void *argument)
+{
+    while (!has_child(getpid()) && !has_child((pid_t)syscall(SYS_gettid)))
+        ;
+    _exit(0);
+    return argument;
+}
+
+static void share(void)
+{
+    if (mmap(NULL, 8 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0) == MAP_FAILED)
+        abort();
+}
+
 int main(int argc, char **argv)
 {
     const char *posture = argc > 1 ? argv[1] : "plain";
@@ -81,6 +109,11 @@ int main(int argc, char **argv)
     else if (strcmp(posture, "nproc") == 0)
         setrlimit(RLIMIT_NPROC, &(struct rlimit){1, 1});
     pthread_t thread;
+    if (strcmp(posture, "ends") == 0) {
+        share();
+        if (pthread_create(&thread, NULL, exit_when_cloned, NULL) != 0)
+            abort();
+    }
     if (strcmp(posture, "wall") == 0 && pthread_create(&thread, NULL, wait_for_all, NULL) != 0)
         abort();
     puts("ready");
