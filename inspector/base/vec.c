@@ -7,6 +7,24 @@
 
 enum { FIRST_BYTES = 64 * 1024 };
 
+// Anonymous memory made longer, wherever that is then. MAP_FAILED when there is none.
+static void *lengthen(void *items, size_t old_bytes, size_t new_bytes)
+{
+#ifndef __SANITIZE_THREAD__
+    // mremap moves page tables, not bytes: growing a large vector copies nothing.
+    if (items)
+        return mremap(items, old_bytes, new_bytes, MREMAP_MAYMOVE);
+#endif
+    void *grown = mmap(NULL, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    // Under ThreadSanitizer, which does not see an mremap: it would hold what it remembers of the old place against the thread
+    // that is given that memory next.
+    if (items && grown != MAP_FAILED) {
+        memcpy(grown, items, old_bytes);
+        munmap(items, old_bytes);
+    }
+    return grown;
+}
+
 bool as_vec_grow(void **items, size_t *capacity, size_t count, size_t more, size_t item_size, struct as_error *err)
 {
     size_t needed;
@@ -22,9 +40,7 @@ bool as_vec_grow(void **items, size_t *capacity, size_t count, size_t more, size
         if (__builtin_mul_overflow(new_bytes, 2, &new_bytes))
             return as_fail(err, AS_NO_MEMORY, "an array of %zu bytes is too large", bytes);
     }
-    // mremap moves page tables, not bytes: growing a large vector copies nothing.
-    void *grown = *items ? mremap(*items, old_bytes, new_bytes, MREMAP_MAYMOVE)
-                         : mmap(NULL, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *grown = lengthen(*items, old_bytes, new_bytes);
     if (grown == MAP_FAILED)
         return as_fail(err, AS_NO_MEMORY, "no memory for an array of %zu bytes", new_bytes);
     *items = grown;
