@@ -181,6 +181,19 @@ def test_told_to_go(tmp_path: Path, number: signal.Signals, code: int) -> None:
         os.kill(inspector, 0)
 
 
+def test_told_to_go_while_it_starts(tmp_path: Path) -> None:
+    """Whoever is started goes with us, known already or not."""
+    program = tmp_path / "arenadump"
+    program.write_text(f"#!/bin/sh\nkill -TERM $PPID\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    program.chmod(0o755)
+    for _ in range(6):
+        assert arenascope("summary", "1", arenadump=program).returncode == 128 + signal.SIGTERM
+        time.sleep(0.05)  # for one that is left to say so
+        if (tmp_path / "pid").exists():
+            with pytest.raises(ProcessLookupError):
+                os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
 def test_a_number_is_a_pid_and_a_path_is_a_file(synthetic_dump: Path) -> None:
     numbered = synthetic_dump.rename(synthetic_dump.parent / "123")
     folder = numbered.parent

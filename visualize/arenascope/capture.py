@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from arenascope import format as fmt
 from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError, Code
+from arenascope.interrupts import held_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,16 +90,26 @@ def run_arenadump(arguments: Sequence[str]) -> str:
     """Run arenadump and return its stdout; its remarks go to our stderr, its failure becomes an ArenascopeError."""
     program = find_arenadump()
     try:
-        done = subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        code, printed, remarks = _run([program, *arguments])
     except OSError as error:
         raise ArenascopeError(Code.INTERNAL, f"{program} could not be started: {error.strerror}") from error
-    remarks = done.stderr.decode("utf-8", "replace")
-    if done.returncode < 0:
-        raise ArenascopeError(
-            128 - done.returncode, f"{program} was killed by signal {-done.returncode}\n{remarks}".strip()
-        )
-    if done.returncode:
-        words = remarks.strip() or f"{program} failed with exit code {done.returncode} and gave no reason"
-        raise ArenascopeError(done.returncode, words.removeprefix(f"{PROGRAM}: "))
+    if code < 0:
+        raise ArenascopeError(128 - code, f"{program} was killed by signal {-code}\n{remarks}".strip())
+    if code:
+        words = remarks.strip() or f"{program} failed with exit code {code} and gave no reason"
+        raise ArenascopeError(code, words.removeprefix(f"{PROGRAM}: "))
     sys.stderr.write(remarks)
-    return done.stdout.decode("utf-8", "replace")
+    return printed
+
+
+def _run(command: list[str]) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a program that goes with us when we are told to go."""
+    pipe = subprocess.PIPE
+    with held_back() as release, subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as child:
+        try:
+            release()
+            out, err = child.communicate()
+        except BaseException:
+            child.kill()
+            raise
+    return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")

@@ -18,6 +18,7 @@ from arenascope.experiment import figures, look, machine, procfs
 from arenascope.experiment.expand import expand, expand_all, library
 from arenascope.experiment.program import PREFIX, Event, Program
 from arenascope.experiment.sampler import Sampler
+from arenascope.interrupts import held_back
 
 if TYPE_CHECKING:
     from arenascope.experiment.procfs import Usage
@@ -89,24 +90,26 @@ class Trial:
         env = {**environment(), **self._set}
         ends = self._workload.done == "exit"
         spoken_to = not ends or self._workload.load_stdin is not None
-        program = Program(
-            "workload", self._command, env, self._folder, self._events, attended=ends, spoken_to=spoken_to
-        )
-        sampler = Sampler(program.pid, program.begin, self._spec.interval)
-        times = figures.Times()
-        try:
-            sampler.start()
-            self._deadline = program.begin + self._spec.timeout
-            self._work(program, sampler, times)
-            if not warmup and not times.exited:
-                self._afterwards(program, sampler, times)
-        except FailedRunError as failure:
-            record |= {"status": "failed", "reason": f"{failure}{self._output()}"}
-        finally:
-            sampler.stop()
-            for each in (self._load, program):
-                if each is not None:
-                    each.end()
+        with held_back() as release:
+            program = Program(
+                "workload", self._command, env, self._folder, self._events, attended=ends, spoken_to=spoken_to
+            )
+            sampler = Sampler(program.pid, program.begin, self._spec.interval)
+            times = figures.Times()
+            try:
+                sampler.start()
+                release()
+                self._deadline = program.begin + self._spec.timeout
+                self._work(program, sampler, times)
+                if not warmup and not times.exited:
+                    self._afterwards(program, sampler, times)
+            except FailedRunError as failure:
+                record |= {"status": "failed", "reason": f"{failure}{self._output()}"}
+            finally:
+                sampler.stop()
+                for each in (self._load, program):
+                    if each is not None:
+                        each.end()
         spent = _own() - own + sum(_cpu(each) for each in (program, self._load))
         record["metrics"] = figures.metrics(sampler, times, program, self._reported)
         record |= {"marks": self._marks, "notes": self._notes, **self._looked}
@@ -130,7 +133,8 @@ class Trial:
             program.say(expand(self._workload.load_stdin, self._values))
         elif self._workload.load_command:
             command = expand_all(self._workload.load_command, self._values)
-            self._load = Program("load", command, environment(), self._folder, self._events)
+            with held_back():
+                self._load = Program("load", command, environment(), self._folder, self._events)
         times.done = self._until_done(program, sampler, times) - program.begin
         if self._workload.done == "exit":
             times.exited = True
