@@ -59,6 +59,7 @@ def test_of_a_process_with_pictures(arenadump: harness.Arenadump, tmp_path: Path
     assert list(heaps.glob("arena-00-main-heap-*.png"))
     assert not list(heaps.glob(".arenascope-*"))
     assert (tmp_path / "victim").read_bytes() == b""
+    assert "bytes in chunks of each size" in (tmp_path / "stills" / "sizes.svg").read_text(encoding="utf-8")
     with Image.open(tmp_path / "stills" / "map.png") as image:
         assert image.size == (1920, 1152)
         assert len(image.convert("RGB").getcolors(1 << 24) or ()) > 4

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import ctypes.util
+import html
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,10 +22,13 @@ from test_programs import started
 from tools import harness, programs
 
 from arenascope import format as fmt
+from arenascope.capture import Look
 from arenascope.dump import Dump
 from arenascope.remedy import trim_command
 from arenascope.report.compare import changes
 from arenascope.report.facts import Facts
+from arenascope.report.html import render
+from arenascope.report.model import build
 from arenascope.report.rules import RULES, Finding, Rank
 from arenascope.report.tables import tunables
 from arenascope.report.verdict import judge
@@ -119,6 +124,28 @@ def test_what_raised_the_threshold_is_told(arenadump: harness.Arenadump, tmp_pat
     assert "32.0 MiB here." in set_by_hand
 
 
+@pytest.mark.parametrize(
+    ("cause", "why"),
+    [
+        ("free-pages", r"free\(\) gives back only the end of a heap\. These pages lie below that, in 1 arena,"),
+        (
+            "main-top",
+            r"It is the end of the main arena's heap\. free\(\) gives a top back only .* 32\.0 MiB here: glibc",
+        ),
+        (
+            "top-and-below",
+            r"18\.\d MiB of it lies below the end of a heap, in 1 arena: .* 6\.\d MiB is the end of the main arena's\.",
+        ),
+    ],
+)
+def test_why_free_did_not_give_it_back(cause: str, why: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process(cause) as pid:
+        facts = facts_of(arenadump, pid, tmp_path)
+    finding = found(facts)["free pages kept"]
+    assert facts.releasable.end + facts.releasable.below == finding.held == facts.row("releasable")
+    assert re.match(why, finding.why), finding.why
+
+
 def test_pins_are_named_by_size(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with process("pins") as pid:
         why = found(facts_of(arenadump, pid, tmp_path))["stranded by pins"].why
@@ -180,6 +207,10 @@ def test_another_allocator(arenadump: harness.Arenadump, tmp_path: Path) -> None
     assert "jemalloc" in first.says
     assert first.held == facts.summary["ledger"]["other_anon"] > 60 << 20
     assert "malloc_trim(0)" not in "".join(finding.command or "" for finding in judge(facts).findings)
+    page = html.unescape(render(build([Look(facts.dump, from_dump=True)])))
+    assert "another malloc's, own mmap" in page
+    assert "not malloc's: own mmap" not in page
+    assert "What is not glibc's" in page
 
 
 def test_a_core_that_lost_residency(arenadump: harness.Arenadump, tmp_path: Path) -> None:

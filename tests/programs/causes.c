@@ -93,6 +93,12 @@ int main(int argc, char **argv)
     } else if (!strcmp(cause, "withheld")) {
         raise_threshold();
         in_threads(fill_and_idle, THREADS, 1);
+    } else if (!strcmp(cause, "main-top")) {
+        raise_threshold();
+        allocate_and_free(blocks, 200, 64 << 10, 0);
+    } else if (!strcmp(cause, "top-and-below")) {
+        raise_threshold();
+        allocate_and_free(blocks, 400, 64 << 10, 150); // what is behind the second that stays is the top
     } else if (!strcmp(cause, "pins")) {
         allocate_and_free(blocks, 200000, 88, 60); // 96-byte chunks, one in use on most pages
         free(filled(64 << 10));                    // has malloc move what is in fastbins into bins

@@ -30,3 +30,8 @@ ROWS: Final = {
     "ruby_pages": Words("Ruby's pages", "its objects, and free slots"),
     "unknown": Words("unknown", "could not be told apart"),
 }
+
+
+def meaning_of(row: str, malloc: str) -> str:
+    """What is in a row, given whose malloc() the process has: what is not glibc's may be that one's."""
+    return ROWS[row].meaning if row != "other_anon" or malloc == "glibc" else "another malloc's, own mmap, GC, JIT"

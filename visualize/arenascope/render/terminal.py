@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arenascope.remedy import trim_command
-from arenascope.rows import ROWS
+from arenascope.rows import ROWS, meaning_of
 from arenascope.text import UNKNOWN, count, duration, plural, printable, share, size
 
 if TYPE_CHECKING:
@@ -135,18 +135,18 @@ def _facts(summary: Json) -> Text:
 
 def _ledger(summary: Json, bar: str, columns: int) -> Table:
     table = plain_table("", ">bytes", ">of Rss", "", "what it is")
-    ledger, rss = summary["ledger"], summary["kernel"]["rss"]
+    ledger, rss, malloc = summary["ledger"], summary["kernel"]["rss"], summary["allocator"]["malloc"]
     known = [held for held in ledger.values() if held is not None]
     # Shares are of Rss; of the rows' own sum where Rss is not known (a core).
     whole = rss if rss is not None or len(known) < len(ledger) else sum(known)
     # Largest first; what is not known comes last, lest it look like the largest.
     for name in sorted(ROWS, key=lambda row: -1 if ledger[row] is None else ledger[row], reverse=True):
-        (title, meaning), style = ROWS[name], STYLES[name]
+        title, says, style = ROWS[name].title, meaning_of(name, malloc), STYLES[name]
         held = ledger[name]
         if held != 0:
             length = round(columns * held / max(known)) if held else 0
             cells = (Text(title, style=style), size(held), share(held, whole), Text(bar * length, style=style))
-            table.add_row(*cells, Text(meaning, style="dim"))
+            table.add_row(*cells, Text(says, style="dim"))
     return table
 
 

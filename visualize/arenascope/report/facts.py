@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,14 @@ MIB: Final = 1 << 20
 SHARE: Final = 0.03  # of Rss: what is less is not worth a sentence
 EMPTY: Final = 1 / 8  # of an arena's memory: where less is in use, it is nearly empty
 FREE_ROWS: Final = ("tcache", "fastbin", "stranded", "releasable", "withheld")
+
+
+class Releasable(NamedTuple):
+    """Bytes of pages that malloc_trim(0) returns."""
+
+    end: int  # at the end of the main arena's heap: its top
+    below: int  # between what is in use
+    arenas: int  # that have pages of the second kind
 
 
 class Facts:
@@ -88,6 +96,20 @@ class Facts:
             if free >= MIB and used <= EMPTY * (used + free):
                 found.append(arena)
         return found
+
+    @cached_property
+    def releasable(self) -> Releasable:
+        """Where the pages lie that malloc_trim(0) returns."""
+        page_size, ends, below, arenas = int(self.dump.meta["page_size"]), 0, 0, set()
+        for index in np.flatnonzero(self.dump.heaps["arena"] != fmt.NO_INDEX):
+            pages = self.dump.heap_pages(int(index))
+            free = pages["state"] == fmt.PageState.RELEASABLE
+            top = int((free & (pages["top"] != 0)).sum())
+            rest = int(free.sum()) - top
+            ends, below = ends + top, below + rest
+            if rest:
+                arenas.add(int(self.dump.heaps[index]["arena"]))
+        return Releasable(ends * page_size, below * page_size, len(arenas))
 
     @cached_property
     def mmapped(self) -> tuple[int, int]:

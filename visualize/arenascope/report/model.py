@@ -59,6 +59,7 @@ def build(looks: Sequence[Look]) -> Page:
         "verdict": judge(now),
         "changes": changes(facts[0], now) if len(facts) > 1 else None,
         "sides": sides,
+        "glibc": now.summary["allocator"]["malloc"] == "glibc",
         "known": any(held is not None for fact in facts for held in fact.summary["ledger"].values()),
         "bars": tables.bars(facts),
         "ledger": tables.ledger(facts),

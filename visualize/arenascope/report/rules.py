@@ -25,6 +25,7 @@ MOST: Final = 0.5
 LARGE: Final = 0.25
 NOTABLE: Final = 0.1  # of all pins, or of all chunks: a size that has less is not named
 DEFAULT_THRESHOLD: Final = 128 << 10  # of trimming and of mmapping (glibc's DEFAULT_*_THRESHOLD)
+LARGEST_THRESHOLD: Final = 32 << 20  # of mmapping, that glibc sets by itself (DEFAULT_MMAP_THRESHOLD_MAX)
 NAMED: Final = 3  # arenas, mappings and the like that a sentence names
 
 OTHER_ROWS: Final = ("other_file", "other_anon", "other_shmem", "stacks", "ruby_pages")
@@ -94,7 +95,6 @@ def free_pages(facts: Facts) -> Finding | None:
     trim = facts.summary["forecast"]["malloc_trim"]
     if not facts.matters(trim):
         return None
-    arenas = sum(1 for arena in facts.summary["arenas"] if arena["ledger"]["releasable"])
     swap = facts.summary["forecast"]["malloc_trim_swap"]
     more = f" {size(swap)} of swap goes with it." if swap else ""
     return Finding(
@@ -102,8 +102,7 @@ def free_pages(facts: Facts) -> Finding | None:
         Rank.WASTE,
         trim,
         f"{size(trim)} is free pages that one malloc_trim(0) returns.",
-        f"free() gives back only the end of a heap. These pages lie below that, in {plural(arenas, 'arena')}, and "
-        f"glibc keeps them for later.{more}",
+        f"{_why_kept(facts)}{more}",
         command=trim_command(facts.summary["target"]),
         lights="row:releasable",
         estimate=facts.doubt,
@@ -324,6 +323,24 @@ RULES: Final[tuple[Rule, ...]] = (
 # --- parts of sentences ---------------------------------------------------------------------------------------------
 
 
+def _why_kept(facts: Facts) -> str:
+    """Why free() did not give back what malloc_trim(0) would."""
+    end, below, arenas = facts.releasable
+    mains = [arena for arena in facts.summary["arenas"] if arena["main"]]
+    few = NOTABLE * (end + below)
+    if end < few:
+        which = "Nearly all of these" if end else "These"
+        where = f"{which} pages lie below that, in {plural(arenas, 'arena')}"
+        return f"free() gives back only the end of a heap. {where}, and glibc keeps them for later."
+    if below < few:
+        which = "Nearly all of it" if below else "It"
+        return f"{which} is the end of the main arena's heap. {_threshold(facts, mains)}"
+    return (
+        f"{size(below)} of it lies below the end of a heap, in {plural(arenas, 'arena')}: free() gives none of it back."
+        f" {size(end)} is the end of the main arena's. {_threshold(facts, mains)}"
+    )
+
+
 def _threshold(facts: Facts, holders: list[Json]) -> str:
     """What decides whether free() gives a top back, in the malloc that withholds most."""
     tunables = facts.summary["mallocs"][holders[0]["malloc"]]["tunables"] if holders else facts.summary["tunables"]
@@ -333,8 +350,8 @@ def _threshold(facts: Facts, holders: list[Json]) -> str:
     words = f"free() gives a top back only once it is larger than the trim threshold, {size(trim)} here"
     if mmap is not None and trim == 2 * mmap and trim > 2 * DEFAULT_THRESHOLD and tunables["no_dyn_threshold"] == 0:
         words += (
-            f": glibc raised it from {size(DEFAULT_THRESHOLD)} to twice the size of the largest mmapped block that was "
-            f"freed ({size(mmap)})"
+            f": glibc raised it from {size(DEFAULT_THRESHOLD)} to twice the size of the largest mmapped block of up to "
+            f"{size(LARGEST_THRESHOLD)} that was freed ({size(mmap)})"
         )
     return words + "."
 

@@ -97,12 +97,26 @@ def _figures(looks: Sequence[Look]) -> Iterator[tuple[str, Figure]]:
     states = [DumpPages(dump, laid, index).states() for index, dump in enumerate(dumps)]
     if laid.total:
         yield "map", _map(facts, laid, states)
+    who = _who(facts[-1])
     sizes = figures.by_chunk_size(dumps[-1])
     if sizes:
-        yield "sizes", charts.draw(sizes, "chunk size, from", apart=figures.PINNING)
+        figure = charts.draw(sizes, "chunk size, from", apart=figures.PINNING)
+        yield "sizes", _titled(figure, f"{who}: bytes in chunks of each size")
     runs = figures.by_free_run(states[-1], laid, facts[-1].summary["target"]["page_size"])
     if runs:
-        yield "runs", charts.draw(runs, "length of the run of free pages, from")
+        figure = charts.draw(runs, "length of the run, from")
+        yield "runs", _titled(figure, f"{who}: free pages, by the run that they lie in")
+
+
+def _titled(figure: Figure, words: str) -> Figure:
+    """A chart that stands alone has to say what it is."""
+    figure.suptitle(words, x=0.01, ha="left", fontsize=11, fontweight="bold", parse_math=False)
+    return figure
+
+
+def _who(facts: Facts) -> str:
+    target = facts.summary["target"]
+    return printable(target["comm"]) + (f" (pid {target['pid']})" if target["pid"] else "")
 
 
 def _map(facts: list[Facts], laid: Regions, states: list[NDArray[np.uint8]]) -> Figure:
@@ -115,9 +129,7 @@ def _map(facts: list[Facts], laid: Regions, states: list[NDArray[np.uint8]]) -> 
             _one_map(place, laid, state & 0xF, names, ASPECT / across)
             if across > 1:
                 place.set_title(side, loc="left", fontsize=11)
-        target = facts[-1].summary["target"]
-        who = f"{printable(target['comm'])}" + (f" (pid {target['pid']})" if target["pid"] else "")
-        words = f"{who}: {_verdict(facts)}"
+        words = f"{_who(facts[-1])}: {_verdict(facts)}"
         figure.suptitle(
             textwrap.fill(words, TITLE), x=0.01, ha="left", fontsize=14, fontweight="bold", parse_math=False
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from arenascope import format as fmt
 from arenascope.report.facts import free_of, total
 from arenascope.report.words import ABSENT, ROWS, TUNABLES
+from arenascope.rows import meaning_of
 from arenascope.text import count, printable, share, size
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def ledger(facts: list[Facts]) -> list[Json]:
         held = [fact.row(row.name) for fact in facts]
         if any(number != 0 for number in held):
             amounts = [amount(number, fact.whole) for number, fact in zip(held, facts)]
-            table.append({"row": row, "amounts": amounts, "change": change(held)})
+            says = meaning_of(row.name, facts[-1].summary["allocator"]["malloc"])
+            table.append({"row": row, "meaning": says, "amounts": amounts, "change": change(held)})
     return sorted(table, key=lambda line: -max((a.exact if a.exact is not None else -1) for a in line["amounts"]))
 
 

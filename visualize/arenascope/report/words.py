@@ -21,11 +21,6 @@ class Row(NamedTuple):
         return WORDS[self.name].title
 
     @property
-    def meaning(self) -> str:
-        """What is in it."""
-        return WORDS[self.name].meaning
-
-    @property
     def on_map(self) -> bool:
         """Whether it is malloc's: the map shows malloc's heaps."""
         return self.name not in {"stacks", "ruby_pages"} and not self.name.startswith("other_")
