@@ -72,6 +72,18 @@ def parked() -> Iterator[int]:
 # --- targets ---
 
 
+def test_no_more_files(arenadump: harness.Arenadump, parked: int) -> None:
+    """That we may open no more files says nothing of the target: it has not ended."""
+    for limit in range(4, 64):
+        command = ["prlimit", f"--nofile={limit}", arenadump.path, "summary", str(parked)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            break
+        assert done.returncode == Code.NO_MEMORY, done.stderr
+        assert "Too many open files" in done.stderr
+    assert 6 < limit < 20
+
+
 def test_no_such_process(arenadump: harness.Arenadump) -> None:
     with subprocess.Popen(["true"]) as gone:
         pass

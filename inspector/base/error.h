@@ -17,7 +17,7 @@ enum as_code {
     AS_BAD_INPUT = 6,   // not a core, not a dump, truncated, or a file that lies about itself
     AS_TARGET_GONE = 7, // the target exited or exec'd while we looked
     AS_IO = 8,          // the output could not be written (disk full, read-only, a symlink in the way)
-    AS_NO_MEMORY = 9,   // our own memory ran out
+    AS_NO_MEMORY = 9,   // our own memory ran out, or we may have no more files open
     AS_NO_MALLOC = 10,  // what the command needs from glibc's malloc is not there
 };
 

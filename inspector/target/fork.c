@@ -77,7 +77,8 @@ static bool start_guardian(struct as_process *p, const struct as_critical *criti
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        return as_fail_errno(err, AS_UNSUPPORTED, "no socket for the process that is to hold the target");
+        return as_fail_errno(err, as_process_unopened(AS_UNSUPPORTED),
+                             "no socket for the process that is to hold the target");
     sigset_t all;
     sigset_t before;
     sigfillset(&all);

@@ -219,7 +219,8 @@ static bool read_arch(struct as_process *p, struct as_error *err)
     if (fd < 0 && errno == ENOENT)
         return as_fail(err, AS_TARGET_GONE, "process %d ended as we were about to look", p->base.pid);
     if (fd < 0)
-        return as_fail_errno(err, AS_UNSUPPORTED, "the program of process %d cannot be opened", p->base.pid);
+        return as_fail_errno(err, as_process_unopened(AS_UNSUPPORTED), "the program of process %d cannot be opened",
+                             p->base.pid);
     if (pread(fd, header, sizeof header, 0) != sizeof header || memcmp(header, ELFMAG, SELFMAG) != 0)
         return as_fail(err, AS_UNSUPPORTED, "the program of process %d is not an ELF file", p->base.pid);
     unsigned machine = header[EI_NIDENT + 2] | (unsigned)header[EI_NIDENT + 3] << 8;
@@ -245,12 +246,13 @@ bool as_process_attach_files(struct as_process *p, struct as_error *err)
     if (p->pagemap_fd < 0 && !own && (errno == EACCES || errno == EPERM))
         return as_process_denied(p, "which of its pages are resident", err);
     if (p->pagemap_fd < 0 && !own)
-        return as_fail_errno(err, AS_TARGET_GONE, "/proc/%d/pagemap cannot be opened", p->base.pid);
+        return as_fail_errno(err, as_process_unopened(AS_TARGET_GONE), "/proc/%d/pagemap cannot be opened",
+                             p->base.pid);
     p->mem_fd = openat(p->view_fd, "mem", O_RDONLY | O_CLOEXEC);
     if (p->mem_fd < 0 && !own && (errno == EACCES || errno == EPERM))
         return as_process_denied(p, "its memory", err);
     if (p->mem_fd < 0 && !own)
-        return as_fail_errno(err, AS_TARGET_GONE, "/proc/%d/mem cannot be opened", p->base.pid);
+        return as_fail_errno(err, as_process_unopened(AS_TARGET_GONE), "/proc/%d/mem cannot be opened", p->base.pid);
     p->kpageflags_fd = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
     as_process_learn_tmpfs(p);
     if (!as_process_refresh_maps(p, false, err) || !as_process_refresh_threads(p, err))

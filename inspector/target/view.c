@@ -40,7 +40,11 @@ bool as_process_view(struct as_process *p, struct as_error *err)
                as_fail(err, AS_TARGET_GONE, "the clone of process %d was killed", p->base.pid);
     if (p->view_fd >= 0 && as_proc_stat(p->view_fd, "stat", &stat) && !as_proc_is_dead(stat.state))
         return true;
-    if (!as_proc_stat(p->proc_fd, "stat", &stat))
+    errno = 0;
+    bool known = as_proc_stat(p->proc_fd, "stat", &stat);
+    if (!known && as_process_unopened(AS_OK) != AS_OK)
+        return as_fail_errno(err, AS_NO_MEMORY, "whether process %d is there cannot be read", p->base.pid);
+    if (!known)
         return as_fail(err, p->view_fd < 0 ? AS_NO_TARGET : AS_TARGET_GONE, "process %d has ended", p->base.pid);
     if (stat.flags & AS_PF_KTHREAD)
         return as_fail(err, AS_UNSUPPORTED, "process %d is a kernel thread: it has no memory of its own", p->base.pid);
@@ -57,6 +61,11 @@ bool as_process_view(struct as_process *p, struct as_error *err)
     p->view_fd = fd;
     p->view_tid = p->base.pid;
     return true;
+}
+
+enum as_code as_process_unopened(enum as_code otherwise)
+{
+    return errno == EMFILE || errno == ENFILE ? AS_NO_MEMORY : otherwise;
 }
 
 bool as_process_alive(const struct as_process *p)
