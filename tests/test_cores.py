@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import fetched
-from tools import cores, debian, harness
+from tools import cores, debian, harness, odd
 
 OPTIONS = ("--threads", "4", "--seed", "6", "--operations", "12000", "--slots", "2048", "--biggest-log2", "19")
 CLASSES = ("in_use", "tcache", "fastbin", "binned", "top", "metadata", "unknown")
@@ -147,6 +147,16 @@ def test_another_build_in_its_libcs_place(died: Died, arenadump: harness.Arenadu
         check_chunks(arenadump.chunks(died.far), died.far_chunks)
     finally:
         shutil.rmtree(place.parent)
+
+
+def test_a_thread_that_died_in_malloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """With one thread no lock is ever taken: that the heap may be half changed, only the place tells where it died."""
+    with cores.written_here():
+        subprocess.run(["prlimit", "--core=unlimited", str(odd.build("odd/inside"))], cwd=tmp_path, check=False)
+    (core,) = tmp_path.iterdir()
+    summary = arenadump.summary(core)
+    assert summary["chunks"]["in_use"]["count"] >= 500
+    assert codes(summary) == ["residency", "locked"]
 
 
 @pytest.mark.parametrize("how", ["tar -S", "cp --sparse=never", "cp --sparse=always"])

@@ -89,11 +89,22 @@ static void refresh_paths(const struct as_target *t, struct as_malloc *m)
     }
 }
 
+// A process with one thread takes no lock. Where a thread died is known to the instruction.
+static bool is_in_malloc(const struct as_target *t, const struct as_malloc *m)
+{
+    for (size_t i = 0; i < m->libcs.count; i++)
+        for (size_t k = 0; k < t->threads.count; k++)
+            if (t->threads.items[k].pc >= m->libcs.items[i].malloc_start &&
+                t->threads.items[k].pc < m->libcs.items[i].malloc_end)
+                return true;
+    return false;
+}
+
 bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_snapshot_options *options,
                      struct as_moment *moment, struct as_error *err)
 {
     if (t->kind != AS_TARGET_PROCESS) {
-        moment->locked = t->kind == AS_TARGET_CORE && as_arenas_locked(t, m);
+        moment->locked = t->kind == AS_TARGET_CORE && (as_arenas_locked(t, m) || is_in_malloc(t, m));
         return t->ops->stop(t, err);
     }
     struct as_range code[MAX_LIBCS];
@@ -138,9 +149,10 @@ void as_moment_report(const struct as_moment *moment, const struct as_target *t,
         as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "looked at in another mode: %s",
                          moment->overdue);
     if (moment->locked)
-        as_snapshot_warn(
-            s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-            "an arena was locked when the core was written: its numbers may be those of a change half made");
+        as_snapshot_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                         "a thread was inside malloc, or an arena was locked, when the core was written: the numbers "
+                         "may be those of a "
+                         "change half made");
     if (moment->mode != AS_MODE_FREEZE && moment->mode != AS_MODE_SNAPSHOT)
         return;
     if (t->caught == AS_CAUGHT_BUSY)
