@@ -7,6 +7,7 @@ import html
 import json
 import random
 import re
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from rich.console import Console
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import maps, spec
 from arenascope.experiment.analysis import Analysis, analyse, as_values
-from arenascope.experiment.charts import LEDGER
+from arenascope.experiment.charts import LEDGER, ledgers, over_time
 from arenascope.experiment.markdown import render as render_markdown
 from arenascope.experiment.page import render as render_page
 from arenascope.experiment.sampler import Sample
@@ -263,6 +264,39 @@ def test_every_row_of_the_ledger_has_a_colour_of_its_own() -> None:
     assert len(set(colours)) == len(colours)
 
 
+def test_a_single_configuration_has_room_for_its_ledger(tmp_path: Path) -> None:
+    store = made(tmp_path / "r", {"plain": (100, 1)})
+    summary = {"ledger": {row.name: MIB for row in ROWS}, "allocator": {"malloc": "glibc"}}
+    for planned in store.plan:
+        (store.run_folder(planned) / "ledger.json").write_text(json.dumps(summary))
+    figure = ledgers(analyse(store))
+    assert figure
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure.draw_without_rendering()
+    legend = figure.axes[0].get_legend()
+    assert legend
+    box = legend.get_window_extent()
+    assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
+    assert "There is nothing to compare yet." in render_page(analyse(store), store, {})
+
+
+def test_the_end_of_the_work_is_marked_on_the_curve_or_not_at_all(tmp_path: Path) -> None:
+    store = made(tmp_path / "r", {"plain": (100, 1)})
+    for startup, dots in ((-0.1, 1), (0.5, 0)):  # a run has samples for a second, and the work takes one
+        analysis = analyse(store)
+        analysis.rows[0].figures["startup"] = [startup] * 7
+        drawn = [line for line in over_time(analysis, store).axes[0].get_lines() if line.get_marker() == "o"]
+        assert len(drawn) == dots
+
+
+def test_a_command_is_named_once(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "r", spec.inline(spec.of_command(["sleep", "1"], ["arenas"])), Path(), {})
+    done = made(tmp_path / "other", {"plain": (100, 1)})
+    page = render_page(replace(analyse(done), spec=store.spec), done, {})
+    assert page.count("sleep 1") == 2, "in the title of the window, and at the head of the page"
+
+
 @pytest.mark.parametrize("broken", ["{", "[]", '{"schema": "other/1"}', '{"schema": "arenascope.experiment/1"}'])
 def test_results_that_are_none_are_refused(broken: str, tmp_path: Path) -> None:
     (tmp_path / "experiment.json").write_text(broken)
@@ -302,6 +336,9 @@ def test_the_page_in_a_browser(browser: Any, page_file: Path) -> None:
     page.goto(page_file.as_uri())
     assert page.evaluate("getComputedStyle(document.querySelector('.interval')).display") == "block"
     assert page.locator("svg.chart").count() == 3
+    page.set_viewport_size({"width": 400, "height": 900})
+    assert page.evaluate("document.querySelector('.settings td:last-child').clientWidth") > 200
+    assert page.evaluate("document.querySelector('svg.chart').getBoundingClientRect().width") > 600
     for width in (1200, 400):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -192,7 +192,7 @@ def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
         return 128 + signal.SIGINT
     if made.failed:
         click.echo(
-            f"{count(made.failed)} of {plural(made.made, 'run')} failed: see run.json in {store.folder}", err=True
+            f"{count(made.failed)} of {plural(made.made, 'run')} failed: see run.json in {store.folder}/runs", err=True
         )
         return Code.INTERNAL
     return Code.OK

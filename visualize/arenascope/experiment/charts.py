@@ -56,7 +56,7 @@ def over_time(analysis: Analysis, store: Store) -> Figure:
                 middle = np.median(held, axis=0)
                 axes.plot(at, middle, color=colour, linestyle=dashes, linewidth=1.6, label=row.name)
                 done = _done(row)
-                if done is not None:
+                if done is not None and done <= at[-1]:  # the curve ends with the shortest run
                     axes.plot(done, np.interp(done, at, middle), color=colour, marker="o", markersize=5)
         axes.set_xlabel("seconds since the start")
         _finish(axes, f"{analysis.kind.capitalize()}, MiB")
@@ -113,19 +113,19 @@ def _from_zero(rows: list[Row], figure: str) -> bool:
 
 
 def ledgers(analysis: Analysis) -> Figure | None:
-    """What was resident after settling, in each configuration's median run. None where nothing was looked at."""
+    """What was resident at the end, in each configuration's median run. None where nothing was looked at."""
     looked = [(row.name, row.ledger["ledger"]) for row in analysis.rows if row.ledger]
     if not looked:
         return None
-    titles = {row.name: (row.title, LEDGER[row.colour]) for row in ROWS}
+    held = {row: np.array([ledger.get(row.name) or 0 for _, ledger in looked]) / MIB for row in ROWS}
+    held = {row: each for row, each in held.items() if each.any()}
     with mpl.rc_context(charts.STYLE):
-        figure, axes = _figure(1 + 0.34 * len(looked))
+        # As high as the bars want it, or the legend beside them.
+        figure, axes = _figure(max(1 + 0.34 * len(looked), 0.5 + 0.22 * len(held)))
         left = np.zeros(len(looked))
-        for name, (title, colour) in titles.items():
-            held = np.array([ledger.get(name) or 0 for _, ledger in looked]) / MIB
-            if held.any():
-                axes.barh(range(len(looked)), held, left=left, color=colour, height=0.7, label=title)
-                left += held
+        for row, each in held.items():
+            axes.barh(range(len(looked)), each, left=left, color=LEDGER[row.colour], height=0.7, label=row.title)
+            left += each
         axes.set_yticks(range(len(looked)), [name for name, _ in looked])
         axes.invert_yaxis()
         axes.grid(axis="x", color=GRID, linewidth=0.8)
