@@ -51,7 +51,10 @@ def made(
             "experiment": {"repeats": repeats, "warmup": 0, **changed},
             "parameters": {"size": f"1 {hostile}"},
             "workload": {"command": ["true", hostile]},
-            "configuration": [{"name": name, "says": hostile, "env": {"A": hostile}} for name in figures],
+            "configuration": [
+                {"name": name, "says": hostile, "env": {"A": hostile}, "preload": ["libm.so.7|libm.so.6"]}
+                for name in figures
+            ],
         }
     )
     store = Store.create(folder, data, Path(), {"far": f"it is not here {hostile}"})
@@ -61,6 +64,7 @@ def made(
         record: dict[str, Any] = {
             "status": "ok" if chosen else "failed",
             "reason": None if chosen else f"it ended with exit code 1 {hostile}",
+            "environment": {"A": hostile, "LD_PRELOAD": "/lib/libm.so.6:/lib/libworkload.so"},
             "metrics": {"cpu": None, "rss_average": None},
             "marks": [],
             "notes": {},
@@ -148,6 +152,9 @@ def test_failed_runs_are_named_and_left_out(tmp_path: Path) -> None:
     assert "bad" not in analysis.front
     page = render_page(analysis, store, {})
     assert "failed: it ended with exit code 1" in page
+    assert re.findall(r"LD_PRELOAD=\S+", page) == ["LD_PRELOAD=libm.so.6</td></tr>"] * 3, (
+        "what it was, of what it could be"
+    )
     with pytest.raises(ArenascopeError) as caught:
         analyse(made(tmp_path / "all", {"plain": None, "bad": None}))
     assert caught.value.code == Code.NO_TARGET

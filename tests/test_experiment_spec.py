@@ -178,8 +178,12 @@ def test_what_is_missing_is_said_with_what_to_do() -> None:
     }
 
 
-def test_a_library_is_found_by_its_soname() -> None:
-    assert Path(library("libc.so.6")).is_file()
+def test_a_library_is_found_by_its_soname_or_another() -> None:
+    path = library("libc.so.6")
+    assert Path(path).is_file()
+    assert library("libnonesuch.so.9|libc.so.6") == library(f"/nonesuch/libc.so.6|{path}") == path
+    with pytest.raises(UnavailableError, match=r"libnonesuch\.so\.8 or libnonesuch\.so\.9 is not installed"):
+        library("libnonesuch.so.8|libnonesuch.so.9")
 
 
 def test_the_order_is_random_interleaved_and_repeatable() -> None:

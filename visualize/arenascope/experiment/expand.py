@@ -73,20 +73,21 @@ def agent() -> str:
 
 
 @lru_cache
-def library(name: str) -> str:
-    """The path of a shared library for this machine, by its soname; a path is checked and returned."""
-    if "/" in name:
-        if not Path(name).is_file():
-            raise UnavailableError(f"there is no {name}")
-        return name
-    places = [Path(folder) / name for folder in FOLDERS]
+def library(names: str) -> str:
+    """The path of a shared library for this machine, by its soname, or by a path; of a|b the first that is there."""
+    for name in names.split("|"):
+        path = name if "/" in name else _by_soname(name)
+        if path and Path(path).is_file():
+            return path
+    raise UnavailableError(f"{names.replace('|', ' or ')} is not installed")
+
+
+def _by_soname(soname: str) -> str | None:
+    places = [Path(folder) / soname for folder in FOLDERS]
     ldconfig = shutil.which("ldconfig") or shutil.which("ldconfig", path="/sbin:/usr/sbin")
     if ldconfig:
         listed = subprocess.run([ldconfig, "-p"], capture_output=True, text=True, check=False).stdout
-        found = re.findall(rf"^\s*{re.escape(name)} .*=> (\S+)$", listed, re.MULTILINE)
+        found = re.findall(rf"^\s*{re.escape(soname)} .*=> (\S+)$", listed, re.MULTILINE)
         places = [*map(Path, found), *places]
     ours = machine(Path(sys.executable))
-    for place in places:
-        if place.is_file() and machine(place) == ours:
-            return str(place)
-    raise UnavailableError(f"{name} is not installed")
+    return next((str(place) for place in places if place.is_file() and machine(place) == ours), None)

@@ -66,7 +66,7 @@ def render(analysis: Analysis, store: Store, links: dict[int, str]) -> str:
         pairs=[(what, _pairs(analysis, figure)) for what, figure in (("Memory", analysis.memory), ("CPU", CPU))],
         when=when(analysis),
         runs=list(_runs(analysis, store, links)),
-        settings=list(_settings(analysis)),
+        settings=list(_settings(analysis, store)),
         left_out={name: printable(why) for name, why in analysis.left_out.items()},
         machine=_machine(analysis.machine),
     )
@@ -146,12 +146,14 @@ def _runs(analysis: Analysis, store: Store, links: dict[int, str]) -> Iterator[J
         }
 
 
-def _settings(analysis: Analysis) -> Iterator[tuple[str, str, str]]:
+def _settings(analysis: Analysis, store: Store) -> Iterator[tuple[str, str, str]]:
+    preloaded = {each["configuration"]: each["environment"].get("LD_PRELOAD", "").split(":") for each in store.runs()}
     for row in analysis.rows:
         each = analysis.spec.configuration(row.name)
         set_here = [f"{name}={value}" for name, value in each.env.items()]
-        if each.preload:
-            set_here.append(f"LD_PRELOAD={':'.join(each.preload)}")
+        if each.preload:  # what it was in the end: a spec may name several, and the workload may add to it
+            libraries = [Path(path).name for path in preloaded.get(row.name, each.preload)[: len(each.preload)]]
+            set_here.append(f"LD_PRELOAD={':'.join(libraries)}")
         set_here += [f"{name} = {value}" for name, value in each.parameters.items()]
         yield row.name, each.says, " ".join([*set_here, *each.wrapper])
 
