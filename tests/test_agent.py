@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from tools import debian, harness, programs
-from tools.stage import PATIENCE, Stage, descriptors, in_use, pending, threads, until
+from tools.stage import PATIENCE, Stage, caught, descriptors, in_use, pending, threads, until
 
 # --- The library itself -----------------------------------------------------------------------------------------------
 
@@ -132,10 +132,11 @@ def test_thread_that_computes_or_waits(stage: Stage, libc: debian.Libc, actor: P
 
 
 def test_child_of_fork_has_its_own(stage: Stage, libc: debian.Libc, actor: Path, arenadump: harness.Arenadump) -> None:
-    acts = "storm 2 mark parent nap 500 fork hold 20000 200 mark mark sleep"
+    acts = "storm 2 mark parent until go fork hold 20000 200 mark mark sleep"
     stage.start(libc.command(actor, *acts.split()))
     parent = stage.marked("parent")
     stage.ask(parent)  # so that its thread runs when it forks
+    stage.go()
     child = stage.marked()
     assert threads(child).count("arenascope") == 0
     assert in_use(arenadump, stage.ask(child)) >= 20000 * 208
@@ -144,9 +145,10 @@ def test_child_of_fork_has_its_own(stage: Stage, libc: debian.Libc, actor: Path,
 
 def test_program_replaced_by_exec(stage: Stage, libc: debian.Libc, actor: Path) -> None:
     again = libc.command(actor, "mark", "second", "sleep")
-    stage.start(libc.command(actor, "mark", "first", "nap", "500", "exec", *again))
+    stage.start(libc.command(actor, "mark", "first", "until", "go", "exec", *again))
     pid = stage.marked("first")
     stage.ask(pid)
+    stage.go()
     assert stage.marked("second") == pid
     assert threads(pid).count("arenascope") == 0
     (stage.folder / f"{pid}.1.dump").unlink()
@@ -161,8 +163,9 @@ def test_daemon_without_descriptors(stage: Stage, libc: debian.Libc, actor: Path
 
 
 def test_process_that_ends_with_its_last_thread(stage: Stage, actor: Path) -> None:
-    process = stage.start([str(actor), "mark", "mark", "nap", "300", "leave"])
+    process = stage.start([str(actor), "mark", "mark", "until", "go", "leave"])
     stage.ask(stage.marked())
+    stage.go()
     assert process.wait(PATIENCE) == 0
 
 
@@ -179,8 +182,7 @@ def test_program_that_never_loaded_libpthread(stage: Stage, libc: debian.Libc, t
         pytest.skip(str(reason))
     subprocess.run(command, input=source, text=True, check=True)
     process = stage.start(libc.command(program))
-    until(lambda: "libarenascope" in Path(f"/proc/{process.pid}/maps").read_text(), "not loaded")
-    time.sleep(0.3)
+    until(lambda: caught(process.pid) & 1 << 11, "the signal is not taken")
     assert ("libpthread" in Path(f"/proc/{process.pid}/maps").read_text()) is False
     stage.ask(process.pid)
 
@@ -223,10 +225,12 @@ def test_none_and_nonsense(stage: Stage, actor: Path) -> None:
 
 
 def test_signal_that_the_program_waits_for_is_not_stolen(stage: Stage, actor: Path) -> None:
-    process = stage.start([str(actor), "mark", "mark", "nap", "500", "await", "12", "1000", "mark", "done", "sleep"])
+    acts = "mark mark until go block 12 mark blocked await 12 1000 mark done sleep"
+    process = stage.start([str(actor), *acts.split()])
     pid = stage.marked()
     stage.ask(pid)  # so that the agent's thread runs
-    time.sleep(1)
+    stage.go()
+    stage.marked("blocked")
     # Each is sent as soon as the one before it has been taken: none is merged, and 1,000 must do.
     for _ in range(1000):
         os.kill(pid, signal.SIGUSR2)
@@ -252,6 +256,24 @@ def test_symlink_in_the_way_is_not_followed(stage: Stage, actor: Path) -> None:
     assert not (stage.folder / "elsewhere").exists()
 
 
+def test_log_that_nobody_reads(stage: Stage, actor: Path) -> None:
+    """What the agent says ends no program that has a pipe for its stderr, and never writes there."""
+    read, write = os.pipe()
+    os.close(read)
+    environment = stage.environment(ARENASCOPE_LOG="1", ARENASCOPE_SIGNAL="SIGKILLED")
+    command = [str(actor), "mark", "mark"]
+    done = subprocess.run(command, env=environment, cwd=stage.folder, stderr=write, timeout=PATIENCE, check=False)
+    os.close(write)
+    assert done.returncode == 0
+
+
+def test_thread_that_was_told_to_end_does_so_in_its_own_code(stage: Stage, actor: Path) -> None:
+    """The handler that interrupts it says why it cannot start a thread; it is no place to end at."""
+    process = stage.start([str(actor), "cancelled"])
+    stage.logged("no thread could be started for the dump")
+    assert process.wait(PATIENCE) == 0, process.communicate()[0]
+
+
 # --- Other users, other roots -----------------------------------------------------------------------------------------
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -274,9 +296,10 @@ def test_setuid_reaches_the_agent(stage: Stage, libc: debian.Libc, actor: Path) 
         folder.chmod(folder.stat().st_mode | 0o755)
     (stage.folder / "log").touch()
     (stage.folder / "log").chmod(0o666)
-    stage.start(libc.command(actor, "mark", "mark", "nap", "700", "setuid", str(nobody), "mark", "other", "sleep"))
+    stage.start(libc.command(actor, "mark", "mark", "until", "go", "setuid", str(nobody), "mark", "other", "sleep"))
     pid = stage.marked()
     stage.ask(pid)
+    stage.go()
     stage.marked("other")
     for task in Path(f"/proc/{pid}/task").iterdir():
         assert re.search(rf"^Uid:\s+{nobody}\s+{nobody}", (task / "status").read_text(), re.MULTILINE)
@@ -309,9 +332,10 @@ def test_chroot_of_a_program_whose_agent_runs(stage: Stage, actor: Path) -> None
     empty = stage.folder / "empty"
     empty.mkdir()
     # The agent's thread has a root of its own, and keeps it.
-    stage.start([str(actor), "mark", "mark", "nap", "700", "chroot", str(empty), "mark", "/other", "sleep"])
+    stage.start([str(actor), "mark", "mark", "until", "go", "chroot", str(empty), "mark", "/other", "sleep"])
     pid = stage.marked()
     stage.ask(pid)
+    stage.go()
     until((empty / "other").exists, "no mark in the chroot")
     stage.ask(pid, 2)
 

@@ -118,6 +118,23 @@ while not os.path.exists("signalled.1"): time.sleep(0.01)
     assert arenadump.check("chunks", stage.folder / "by-path")
 
 
+def test_file_too_large(stage: Stage) -> None:
+    """A limit on the size of files ends whoever runs into it, by a signal, but not for what we write."""
+    text = f"""
+import ctypes, os, resource, signal
+lib = ctypes.CDLL({str(stage.agent)!r})
+lib.arenascope_error.restype = ctypes.c_char_p
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+assert lib.arenascope_dump(b"x", 0) == 8
+assert b"file too large" in lib.arenascope_error(), lib.arenascope_error()
+assert os.listdir() == []
+"""
+    subprocess.run(
+        [sys.executable, "-c", text], cwd=stage.folder, env=stage.environment(LD_PRELOAD=""), timeout=60, check=True
+    )
+
+
 def test_application_handler_found_by_the_api(stage: Stage) -> None:
     text = f"""
 import ctypes, signal

@@ -26,9 +26,11 @@ def test_policy_trims_by_itself(stage: Stage, libc: debian.Libc, actor: Path) ->
 
 
 def test_policy_goes_on_in_a_child(stage: Stage, libc: debian.Libc, actor: Path) -> None:
-    acts = "storm 2 mark parent nap 300 fork mark mark busy"
+    acts = "storm 2 mark parent until go fork mark mark busy"
     process = stage.start(libc.command(actor, *acts.split()), ARENASCOPE_TRIM="every=200ms,max-pause=5ms")
-    parent, child = stage.marked("parent"), stage.marked()
+    parent = stage.marked("parent")
+    stage.go()
+    child = stage.marked()
     assert parent != child
     stage.logged(rf"\[{child}\]: policy \(time\)")
     assert process.poll() is None

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -99,14 +98,9 @@ const char *as_compat_strerror(int number)
 
 struct as_call as_call_begin(void)
 {
-    // All but those that libc itself needs (32 and 33, which setuid() waits for) and those that are our own fault.
-    uint64_t blocked = ~UINT64_C(0);
-    const int open[] = {32, 33, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
-    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
-        blocked &= ~(UINT64_C(1) << (open[i] - 1));
     struct as_call call = {.saved_errno = errno};
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call.cancel);
-    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &call.signals, sizeof blocked);
+    as_quiet_begin(&call.quiet);
     call.err = find_slot();
     *call.err = (struct as_error){0};
     return call;
@@ -117,7 +111,7 @@ int as_call_end(struct as_call *call, bool ok)
     if (ok)
         *call->err = (struct as_error){0};
     int code = ok ? AS_OK : call->err->code != AS_OK ? (int)call->err->code : AS_INTERNAL;
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &call->signals, NULL, sizeof call->signals);
+    as_quiet_end(&call->quiet);
     pthread_setcancelstate(call->cancel, NULL);
     errno = call->saved_errno;
     return code;

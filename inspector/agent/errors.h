@@ -3,13 +3,12 @@
 // thread why it failed.
 #pragma once
 
+#include "agent/quiet.h"
 #include "base/error.h"
-
-#include <stdint.h>
 
 struct as_call {
     struct as_error *err; // write the reason here
-    uint64_t signals;     // the thread's mask before
+    struct as_quiet quiet;
     int cancel, saved_errno;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "agent/log.h"
+#include "agent/quiet.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -28,7 +29,8 @@ bool as_log_wants_stderr(void)
     return to_stderr;
 }
 
-// A line is one write, so that lines of several processes do not mix. The file is opened for each: nothing stays open.
+// A line is one write, so that lines of several processes do not mix. The file is opened for each: nothing stays open. By bare
+// system calls: libc's are places where a thread that was told to end does so, and this may be a handler that interrupted it.
 void as_log(const char *format, ...)
 {
     if (path[0] == '\0')
@@ -43,10 +45,14 @@ void as_log(const char *format, ...)
     if ((size_t)length > sizeof line - 2)
         length = (int)sizeof line - 2;
     line[length++] = '\n';
-    int fd = to_stderr ? STDERR_FILENO : open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
+    int fd = to_stderr ? STDERR_FILENO : (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
     if (fd < 0)
         return;
-    (void)!write(fd, line, (size_t)length);
+    struct as_quiet quiet;
+    as_quiet_begin(&quiet);
+    syscall(SYS_write, fd, line, (size_t)length);
+    as_quiet_end(&quiet);
     if (!to_stderr)
-        close(fd);
+        syscall(SYS_close, fd);
 }

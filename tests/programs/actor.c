@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -84,6 +85,21 @@ static void mark(const char *path)
     check(f && fprintf(f, "%d\n", (int)getpid()) > 0 && fclose(f) == 0 && rename(partial, path) == 0, path);
 }
 
+// A signal does not cut it short.
+static void nap(long ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) != 0)
+        check(errno == EINTR, "nanosleep");
+}
+
+// Until the test says so, by a file: it knows when it has seen what it wanted to see first.
+static void await_file(const char *path)
+{
+    while (access(path, F_OK) != 0)
+        nap(10);
+}
+
 static void close_all(void)
 {
     for (int fd = 0; fd < 1024; fd++)
@@ -93,14 +109,6 @@ static void close_all(void)
 static void on_signal(int signal)
 {
     (void)signal;
-}
-
-// A signal does not cut it short.
-static void nap(long ms)
-{
-    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    while (nanosleep(&left, &left) != 0)
-        check(errno == EINTR, "nanosleep");
 }
 
 static void daemonise(void)
@@ -149,6 +157,39 @@ static void wait_in_epoll(void)
         check(epoll_wait(fd, &event, 1, -1) >= 0 || errno == EINTR, "epoll_wait");
 }
 
+static volatile uint64_t computed;
+
+static void ended(void *unused)
+{
+    (void)unused;
+    broken("the thread has ended inside a handler");
+}
+
+static void *computes(void *unused)
+{
+    pthread_cleanup_push(ended, NULL);
+    for (uint64_t end = UINT64_MAX; computed < end; computed++)
+        ;
+    pthread_cleanup_pop(0);
+    return unused;
+}
+
+// A thread that has been told to end, and will at its next call of the kernel's, is sent the signal when there is no memory for
+// another thread.
+static void cancelled(void)
+{
+    pthread_t thread;
+    check(pthread_create(&thread, NULL, computes, NULL) == 0, "pthread_create");
+    while (computed == 0)
+        nap(10);
+    check(pthread_cancel(thread) == 0, "pthread_cancel");
+    check(setrlimit(RLIMIT_AS, &(struct rlimit){0}) == 0 && pthread_kill(thread, SIGUSR2) == 0, "pthread_kill");
+    nap(500);
+    for (uint64_t before = computed; computed == before;)
+        nap(10);
+    _exit(0);
+}
+
 int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -175,20 +216,24 @@ int main(int argc, char **argv)
             check(setgroups(0, NULL) == 0 && setgid(user) == 0 && setuid(user) == 0, "setuid");
         } else if (strcmp(act, "chroot") == 0) {
             check(chroot(argv[++i]) == 0 && chdir("/") == 0, "chroot");
-        } else if (strcmp(act, "await") == 0) { // this signal, so many times, blocked in every thread
+        } else if (strcmp(act, "block") == 0) {
+            sigset_t one;
+            sigemptyset(&one);
+            sigaddset(&one, signal_named(argv[++i]));
+            sigprocmask(SIG_BLOCK, &one, NULL);
+        } else if (strcmp(act, "await") == 0) { // this signal, which is blocked in every thread, so many times
             sigset_t one;
             int got;
             sigemptyset(&one);
             sigaddset(&one, signal_named(argv[++i]));
-            sigprocmask(SIG_BLOCK, &one, NULL);
             for (long n = atol(argv[++i]); n > 0; n--)
                 check(sigwait(&one, &got) == 0, "sigwait");
         } else if (strcmp(act, "handle") == 0) {
             signal(signal_named(argv[++i]), on_signal);
         } else if (strcmp(act, "ignore") == 0) {
             signal(signal_named(argv[++i]), SIG_IGN);
-        } else if (strcmp(act, "nap") == 0) {
-            nap(atol(argv[++i]));
+        } else if (strcmp(act, "until") == 0) {
+            await_file(argv[++i]);
         } else if (strcmp(act, "leave") == 0) { // the main thread ends, and the process a little later
             pthread_t thread;
             check(pthread_create(&thread, NULL, naps, NULL) == 0, "pthread_create");
@@ -197,6 +242,8 @@ int main(int argc, char **argv)
             storm((void *)1);
         } else if (strcmp(act, "compute") == 0) {
             compute();
+        } else if (strcmp(act, "cancelled") == 0) {
+            cancelled();
         } else if (strcmp(act, "epoll") == 0) {
             wait_in_epoll();
         } else if (strcmp(act, "sleep") == 0) {

@@ -55,6 +55,10 @@ class Stage:
         self._stack.callback(kill, pid)
         return pid
 
+    def go(self) -> None:
+        """Lets programs go on that wait "until go"."""
+        (self.folder / "go").touch()
+
     def _read(self, name: str) -> str:
         path = self.folder / name
         return path.read_text().strip() if path.exists() else ""
@@ -110,7 +114,17 @@ def descriptors(pid: int) -> dict[str, str]:
 
 
 def pending(pid: int) -> int:
-    found = re.search(r"^ShdPnd:\s+([0-9a-f]+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    """The signals that wait for the process, a bit each."""
+    return _signals(pid, "ShdPnd")
+
+
+def caught(pid: int) -> int:
+    """The signals that it has a handler for, likewise."""
+    return _signals(pid, "SigCgt")
+
+
+def _signals(pid: int, which: str) -> int:
+    found = re.search(rf"^{which}:\s+([0-9a-f]+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     return int(found[1], 16) if found else 0
 
 

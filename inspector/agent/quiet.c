@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include "agent/quiet.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+// What a write may bring to the thread that makes it, and ends a process that has not thought of it: a file beyond the limit on
+// its size (RLIMIT_FSIZE), a log whose reader has gone.
+static const int raised[] = {SIGXFSZ, SIGPIPE};
+
+static uint64_t bit(int signal)
+{
+    return UINT64_C(1) << (signal - 1);
+}
+
+void as_quiet_begin(struct as_quiet *quiet)
+{
+    // All but those that libc itself needs (32 and 33, which setuid() waits for) and those that are our own fault.
+    uint64_t blocked = ~UINT64_C(0);
+    const int open[] = {32, 33, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+        blocked &= ~bit(open[i]);
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &quiet->mask, sizeof blocked);
+    syscall(SYS_rt_sigpending, &quiet->pending, sizeof quiet->pending);
+}
+
+void as_quiet_end(const struct as_quiet *quiet)
+{
+    for (size_t i = 0; i < sizeof raised / sizeof *raised; i++) {
+        uint64_t one = bit(raised[i]) & ~quiet->pending;
+        siginfo_t info;
+        // The kernel's own bears the process's number; another's is handed back.
+        if (one != 0 && syscall(SYS_rt_sigtimedwait, &one, &info, &(struct timespec){0}, sizeof one) > 0 &&
+            info.si_pid != getpid())
+            syscall(SYS_kill, getpid(), raised[i]);
+    }
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &quiet->mask, NULL, sizeof quiet->mask);
+}
