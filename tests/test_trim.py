@@ -284,23 +284,64 @@ DAMAGE = {
 }
 
 
+def is_left_alone(program: Trimmed, chunk: int, field: int, value: int, what: str) -> None:
+    """With that word of a chunk damaged no trim touches the arena, or says what it would give; then it is mended."""
+    with Path(f"/proc/{program.pid}/mem").open("r+b", buffering=0) as memory:
+
+        def write(word: bytes) -> None:
+            memory.seek(chunk + field)
+            memory.write(word)
+
+        memory.seek(chunk + field)
+        sound = memory.read(8)
+        write(struct.pack("<Q", value))
+        for hold in (BOUNDED, 0):
+            outcome = program.trim.run(hold_ns=hold)
+            arena = outcome.arenas[0]
+            assert arena.skipped, what
+            assert arena.releasable == arena.withheld == trimmer.UNKNOWN
+            assert "was left alone" in outcome.note
+        memory.seek(chunk + field)
+        assert memory.read(8) == struct.pack("<Q", value), "not a word of it is written"
+        write(sound)
+
+
 def test_hands_off_a_corrupt_heap(libc: debian.Libc, start: Start, storm_program: Path) -> None:
     with start(harness.under(libc, storm_program, "1", "20000", "1")) as program:
         program.ask("comb 300 9000")
         chunk = bins_of(program, libc)[150]
         for what, (field, value) in DAMAGE.items():
-            with Path(f"/proc/{program.pid}/mem").open("r+b", buffering=0) as memory:
-                memory.seek(chunk + field)
-                sound = memory.read(8)
-                memory.seek(chunk + field)
-                memory.write(struct.pack("<Q", value))
-                for hold in (BOUNDED, 0):
-                    outcome = program.trim.run(hold_ns=hold)
-                    assert outcome.arenas[0].skipped, what
-                    assert "was left alone" in outcome.note
-                memory.seek(chunk + field)
-                assert memory.read(8) == struct.pack("<Q", value), "not a word of it is written"
-                memory.seek(chunk + field)
-                memory.write(sound)
+            is_left_alone(program, chunk, field, value, what)
         assert not program.trim.run(hold_ns=BOUNDED).arenas[0].skipped
         program.ask("check")
+
+
+def test_hands_off_corrupt_fastbins(
+    libc: debian.Libc, start: Start, storm_program: Path, arenadump: harness.Arenadump
+) -> None:
+    """malloc_trim begins with these, and ends a program in which one is damaged."""
+    if libc.release >= (2, 43):
+        return
+    with start(harness.under(libc, storm_program, "1", "20000", "1")) as program:
+        program.ask("comb 100 64")
+        chunks = sorted(arenadump.chunks(program.pid)["fastbin"])
+        chunk = chunks[len(chunks) // 2]
+        itself = chunk >> 12 ^ chunk if libc.release >= (2, 32) else chunk
+        for what in ("no size", "a size that ends elsewhere", "forward to no memory"):
+            is_left_alone(program, chunk, *DAMAGE[what], what)
+        is_left_alone(program, chunk, 16, 0x41, "forward to nowhere aligned")
+        is_left_alone(program, chunk, 16, itself, "forward to itself")
+        assert not program.trim.run().arenas[0].skipped
+        program.ask("check")
+
+
+def test_what_malloc_trim_does_is_not_known_as_a_number(libc: debian.Libc, start: Start, storm_program: Path) -> None:
+    with start(harness.under(libc, storm_program, "1", "20000", "1")) as program:
+        program.ask("comb 300 9000")
+        (arena, *_) = program.trim.run().arenas
+        assert arena.returned > 300 * 4096
+        assert arena.released == arena.longest_hold_ns == trimmer.UNKNOWN
+        program.ask("comb 300 9000")
+        (arena, *_) = program.trim.run(hold_ns=BOUNDED).arenas
+        assert arena.released >= arena.returned > 300 * 4096
+        assert arena.longest_hold_ns > 0

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // malloc_state and malloc_par: the ring of arenas and the tunables in force.
+#include "base/cycle.h"
 #include "heap/heap.h"
 
 #include <string.h>
@@ -88,17 +89,6 @@ static bool arena_read(struct as_target *t, const struct as_libc *libc, uint64_t
     return true;
 }
 
-// True once `address`, the one that comes after `steps` steps along a ring, has been passed before: compared with the place
-// remembered at the last power of two (Brent), which a cycle comes back to.
-static bool is_cycle(uint64_t *remembered, uint64_t address, size_t steps)
-{
-    if (address == *remembered)
-        return true;
-    if ((steps & (steps - 1)) == 0)
-        *remembered = address;
-    return false;
-}
-
 // A ring that runs into a cycle without main_arena has been read more than once: keeps the arenas of the first round.
 static void drop_repeated(struct as_heaps *h, size_t first)
 {
@@ -143,7 +133,7 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
         address = arena.next;
         if (address == libc->main_arena)
             return true;
-        if (address % AS_ALIGNMENT != 0 || is_cycle(&remembered, address, i))
+        if (address % AS_ALIGNMENT != 0 || as_is_cycle(&remembered, address, i))
             break;
     }
     drop_repeated(h, first);
@@ -167,7 +157,7 @@ bool as_arenas_locked(struct as_target *t, const struct as_malloc *m)
             if (field(bytes, at->mutex, 4) != 0)
                 return true;
             address = field(bytes, at->next, 8);
-            if (address == libc->main_arena || is_cycle(&remembered, address, n))
+            if (address == libc->main_arena || as_is_cycle(&remembered, address, n))
                 break;
         }
     }

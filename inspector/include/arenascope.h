@@ -2,7 +2,8 @@
 /* arenascope, in the process itself: where did its memory go, and what will bring it back?
  *
  * Every function may be called from any thread at any time, also in a child of fork(), but not from a signal handler: there
- * only arenascope_request_dump() may. None allocates from malloc or holds a lock of ours while it waits for one of malloc's.
+ * only arenascope_request_dump() may. None holds a lock of ours while it waits for one of malloc's, and none allocates from malloc
+ * but arenascope_set_policy(), which starts a thread where none of ours runs yet.
  * Sizes are in bytes, times in nanoseconds. A number that is not known is ARENASCOPE_UNKNOWN, never 0.
  *
  * Structs that the library fills or reads begin with their own size, which the caller sets (ARENASCOPE_INIT): so a program
@@ -100,20 +101,21 @@ struct arenascope_trim_options {
 
 struct arenascope_trim_result {
     size_t size;
-    uint64_t forecast;      /* what was to come back, computed before */
+    uint64_t forecast;      /* what was to come back, computed before (with max_pause: meanwhile) */
     uint64_t returned;      /* what did, as the kernel counts resident memory in malloc's heaps before and after */
     uint64_t returned_swap; /* swap that was freed with it */
-    uint64_t released;      /* bytes handed to madvise() or brk(), resident or not */
-    uint64_t longest_hold;  /* of one arena's lock */
+    uint64_t released;      /* bytes handed to madvise(), resident or not; not known where malloc_trim did it */
+    uint64_t longest_hold;  /* of one arena's lock; likewise */
     uint64_t elapsed, cpu;  /* of the whole trim */
     uint64_t arenas;        /* trimmed */
-    uint64_t skipped;       /* arenas left alone because their data made no sense */
+    uint64_t skipped;       /* left alone, and not in the forecast, which is unknown then: their data made no sense, or
+                               their lock was not to be had */
 };
 /* Gives free memory back to the kernel. `options` NULL: what malloc_trim(0) does. `result` may be NULL. */
 int arenascope_trim(const struct arenascope_trim_options *options, struct arenascope_trim_result *result);
 
-/* What a trim with these options would give back, per arena; nothing is changed. Returns how many arenas there are in *count
- * and fills at most `room` of them. */
+/* What a trim would give back, arena by arena; nothing is changed. Returns how many arenas there are in *count and fills at most
+ * `room` of them. Not known of one whose data make no sense, or whose lock is not to be had within two seconds. */
 struct arenascope_arena_forecast {
     uint64_t arena; /* address */
     uint64_t resident, releasable, withheld;

@@ -107,6 +107,7 @@ static bool self_residency(struct as_target *t, uint64_t start, uint64_t end, ui
     if (as_process_of(t)->pagemap_fd >= 0)
         return as_process_residency(t, start, end, pages, err);
     t->residency_note = BY_MINCORE;
+    t->swap_untold = true;
     for (uint64_t at = start; at < end;) {
         uint64_t step = (uint64_t)t->page_size * 256;
         uint64_t to = end - at < step ? end : at + step;

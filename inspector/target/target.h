@@ -155,6 +155,7 @@ struct as_target {
     uint64_t swap_hint;         // and about how much is swapped out (status, which lags); AS_UNKNOWN: not known
     bool uncounted;             // it stands still, and its mappings are yet to be counted: by as_target_capture
     bool residency_known;       // false: a gcore, or a core file that lost its holes
+    bool swap_untold;           // true: what residency says of a page does not tell whether it is swapped (mincore)
     const char *residency_note; // why residency is not, or not wholly, known; NULL when it is exact
     AS_VEC(struct as_mapping) mappings;
     AS_VEC(struct as_thread) threads;

@@ -4,6 +4,7 @@
 //
 // free() pushes onto these lists without the lock; popping takes the lock. So while we have it a list's members stay, but for
 // new ones before the first: comparing and exchanging the list's head is enough, and no head can come back meanwhile.
+#include "base/cycle.h"
 #include "base/sort.h"
 #include "trim/merge.h"
 
@@ -34,7 +35,7 @@ static enum as_progress merge_one(struct as_pass *p, int bin, uint64_t chunk)
     if (!is_member(p, chunk, bin))
         return as_nonsense(p, "a fastbin's list leads to what is none of its chunks");
     uint64_t next = next_of(p, chunk);
-    if (next != 0 && !is_member(p, next, bin))
+    if (next == chunk || (next != 0 && !is_member(p, next, bin)))
         return as_nonsense(p, "a fastbin's list leads to what is none of its chunks");
     if (as_merge_prepare(p, chunk, size, &merge) != AS_ALL_DONE)
         return AS_NONSENSE;
@@ -65,18 +66,29 @@ enum as_progress as_fastbins_trim(struct as_pass *p)
 }
 
 // For a forecast: lists the members, changing nothing. Where the lock was open in the middle of a list, the chunk at which it
-// was may have been taken meanwhile: if that shows, the rest of the list is not counted.
+// was may have been taken meanwhile: if that shows, the rest of the list is not counted. A list that was followed from its head
+// under one hold has to be flawless: malloc_trim, which may come next, ends the process where it is not.
 enum as_progress as_fastbins_list(struct as_pass *p)
 {
     struct as_place *place = &p->place;
+    struct as_merge merge;
     for (; place->bin < p->libc->layout.state.fastbin_count && p->top_size != 0; place->bin++) {
-        uint64_t chunk = place->marker ? place->marker : __atomic_load_n(list_of(p, place->bin), __ATOMIC_ACQUIRE);
+        bool certain = place->marker == 0;
+        uint64_t remembered = 0;
+        uint64_t chunk = certain ? __atomic_load_n(list_of(p, place->bin), __ATOMIC_ACQUIRE) : place->marker;
         place->marker = 0;
-        while (chunk != 0 && is_member(p, chunk, place->bin) && p->fast.count <= p->system_mem / AS_MIN_CHUNK) {
+        for (size_t steps = 1; chunk != 0; steps++) {
             if (p->fast.count == p->fast.capacity || as_slice_over(p, false)) {
                 place->marker = chunk;
                 return AS_TIME_UP;
             }
+            bool member = is_member(p, chunk, place->bin);
+            if (!member && !certain)
+                break;
+            if (!member || as_is_cycle(&remembered, chunk, steps) || p->fast.count > p->system_mem / AS_MIN_CHUNK)
+                return as_nonsense(p, "a fastbin's list leads to what is none of its chunks");
+            if (certain && as_merge_prepare(p, chunk, as_size_of(chunk), &merge) != AS_ALL_DONE)
+                return AS_NONSENSE;
             p->fast.items[p->fast.count++] = chunk;
             chunk = next_of(p, chunk);
         }

@@ -92,9 +92,12 @@ static bool prepare(struct as_pass *p, struct as_trim_arena *arena, struct as_er
     return true;
 }
 
-// What a pass, or a forecast, has found free.
-static void count_free(const struct as_pass *p, struct as_trim_arena *arena)
+// What a pass, or a forecast, has found free. It was to go through the whole arena: of a part nothing is said.
+static void count_free(const struct as_pass *p, bool whole, struct as_trim_arena *arena)
 {
+    arena->releasable = arena->withheld = AS_UNKNOWN;
+    if (!whole)
+        return;
     arena->releasable = as_pages_count(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE, 0);
     arena->withheld = as_pages_count(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE_TOP, 0);
 }
@@ -105,7 +108,7 @@ static bool forecast(struct as_pass *p, struct as_trim_arena *arena, struct as_e
     bool ok = prepare(p, arena, err) && go_through(p, err);
     p->forecast = false;
     as_vec_free(&p->fast);
-    count_free(p, arena);
+    count_free(p, ok, arena);
     as_pages_rearm(p);
     return ok;
 }
@@ -115,11 +118,9 @@ static bool trim(struct as_pass *p, struct as_trim_arena *arena, bool prepared, 
 {
     if (done && !p->request->deep)
         return true;
-    if (!prepared && !prepare(p, arena, err))
-        return false;
-    bool ok = go_through(p, err);
+    bool ok = (prepared || prepare(p, arena, err)) && go_through(p, err);
     if (!prepared)
-        count_free(p, arena);
+        count_free(p, ok, arena);
     return ok;
 }
 
@@ -185,7 +186,7 @@ static bool list_arenas(struct passes *all, struct as_target *self, const struct
                      : slice > SLICE_LEAST_NS  ? slice
                                                : SLICE_LEAST_NS,
         };
-        *arena = (struct as_trim_arena){.address = a->address};
+        *arena = (struct as_trim_arena){.address = a->address, .resident = AS_UNKNOWN};
     }
     return out->arenas.count > 0 ||
            as_fail(err, AS_USAGE, "there is no arena at %#llx", (unsigned long long)request->only);
@@ -266,6 +267,8 @@ static void finish(struct as_pass *p, struct as_trim_arena *arena, uint8_t set, 
         arena->returned = arena->returned_swap = AS_UNKNOWN;
         note(out, "what came back of arena %#llx is not known: %s", (unsigned long long)arena->address, why.text);
     }
+    if (p->self->swap_untold)
+        arena->returned_swap = AS_UNKNOWN;
     arena->released = p->released;
     arena->longest_hold_ns = p->longest;
     uint64_t refused = as_pages_count(p, AS_PAGE_REFUSED, 0);
@@ -289,8 +292,8 @@ static void trim_all(struct passes *all, const struct as_libc *libc, const struc
         if (!arena->skipped && !trim(p, arena, unbounded, done_here, &why))
             skip(out, i, &why);
         finish(p, arena, done_here ? 0 : AS_PAGE_GIVEN, out);
-        if (done_here) // how long malloc_trim holds a lock cannot be seen
-            arena->longest_hold_ns = AS_UNKNOWN;
+        if (done_here) // how long malloc_trim holds a lock, and how much it hands over, cannot be seen
+            arena->longest_hold_ns = arena->released = AS_UNKNOWN;
     }
 }
 
