@@ -75,7 +75,7 @@ def parked() -> Iterator[int]:
 def test_no_more_files(arenadump: harness.Arenadump, parked: int) -> None:
     """That we may open no more files says nothing of the target: it has not ended."""
     for limit in range(4, 64):
-        command = ["prlimit", f"--nofile={limit}", arenadump.path, "summary", str(parked)]
+        command = ["prlimit", f"--nofile={limit}", str(arenadump.path), "summary", str(parked)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             break
