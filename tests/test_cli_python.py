@@ -181,6 +181,20 @@ def test_told_to_go(tmp_path: Path, number: signal.Signals, code: int) -> None:
         os.kill(inspector, 0)
 
 
+def test_json_cannot_command_the_terminal_either(arenadump: harness.Arenadump) -> None:
+    """Control characters of eight bits, and what turns the direction of writing: escaped, and still what they are."""
+    said = "\x9b31m \u202e \u2028 \x7f\x1b é"
+    with subprocess.Popen([sys.executable, "-c", PARK, said], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        child.stdout.readline()
+        own = arenascope("summary", "--json", child.pid, arenadump=arenadump.path)
+        theirs = arenadump.check("summary", "--json", child.pid)
+    for printed in (own.stdout, theirs):
+        assert json.loads(printed)["target"]["cmdline"].endswith(said)
+        assert [c for c in printed if not c.isprintable() and c != "\n"] == []
+        assert "é" in printed
+
+
 def test_told_to_go_while_it_starts(tmp_path: Path) -> None:
     """Whoever is started goes with us, known already or not."""
     program = tmp_path / "arenadump"

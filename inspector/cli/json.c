@@ -72,7 +72,7 @@ void as_json_text(struct as_json *j, const char *key, const char *text, size_t m
             fprintf(j->out, "\\ufffd");
         else if (rune == '"' || rune == '\\')
             fprintf(j->out, "\\%c", (char)rune);
-        else if (rune < 0x20 || rune == 0x7f)
+        else if (as_is_unsafe(rune)) // JSON is read in terminals, too
             fprintf(j->out, "\\u%04" PRIx32, rune);
         else
             fwrite(text, 1, length, j->out);

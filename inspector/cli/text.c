@@ -82,10 +82,9 @@ bool as_format_time(uint64_t nanoseconds, char out[AS_TIME_SIZE])
     return true;
 }
 
-// Characters that a terminal, or a reader, could be misled by.
-static bool is_unsafe(uint32_t rune)
+bool as_is_unsafe(uint32_t rune)
 {
-    return rune < 0x20 || (rune >= 0x7f && rune < 0xa0) || (rune >= 0x200b && rune <= 0x200f) ||
+    return rune < 0x20 || (rune >= 0x7f && rune < 0xa0) || rune == 0x61c || (rune >= 0x200b && rune <= 0x200f) ||
            (rune >= 0x2028 && rune <= 0x202e) || (rune >= 0x2060 && rune <= 0x206f) || rune == 0xfeff;
 }
 
@@ -103,7 +102,7 @@ const char *as_safe_text(const char *text, size_t max, size_t columns, bool asci
         size_t length = as_utf8_next(text, (size_t)(end - text), &rune);
         if (rune == AS_NOT_UTF8)
             snprintf(piece, sizeof piece, "\\x%02x", (unsigned char)*text);
-        else if (is_unsafe(rune) || (ascii && rune >= 0x80))
+        else if (as_is_unsafe(rune) || (ascii && rune >= 0x80))
             snprintf(piece, sizeof piece, rune < 0x80 ? "\\x%02" PRIx32 : "\\u{%" PRIx32 "}", rune);
         else
             snprintf(piece, sizeof piece, "%.*s", (int)length, text);

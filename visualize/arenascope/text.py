@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 UNKNOWN = "unknown"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -48,3 +51,9 @@ def plural(number: int | None, noun: str) -> str:
 def printable(name: str) -> str:
     r"""A name that a target chose, safe in a terminal: what is not printable comes out as \xNN or \u{NNNN}."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" if c < "\x80" else f"\\u{{{ord(c):x}}}" for c in name)
+
+
+def json_text(value: Any) -> bytes:
+    """JSON as a command prints it: UTF-8, whatever the locale. What a terminal might obey is escaped."""
+    plain = json.dumps(value, indent=2, ensure_ascii=False)
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in plain).encode()

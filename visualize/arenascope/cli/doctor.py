@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 from rich.text import Text
 
 from arenascope import __version__
 from arenascope.doctor import Check, Status, examine
 from arenascope.render.terminal import console
-from arenascope.text import printable
+from arenascope.text import json_text, printable
 
 SCHEMA = "arenascope.doctor/1"
 STYLES = {Status.OK: "green", Status.LIMITED: "yellow", Status.MISSING: "red"}
@@ -47,7 +45,7 @@ def doctor(*, as_json: bool) -> int:
                 for check in done
             ],
         }
-        click.echo(json.dumps(report, indent=2, ensure_ascii=False).encode())  # UTF-8, whatever the locale
+        click.echo(json_text(report))
     return int(broken)
 
 

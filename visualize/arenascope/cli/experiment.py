@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,7 @@ from arenascope.experiment import spec as specs
 from arenascope.experiment.reader import seconds
 from arenascope.experiment.store import Store
 from arenascope.files import write_page
-from arenascope.text import count, plural, printable
+from arenascope.text import count, json_text, plural, printable
 
 if TYPE_CHECKING:
     Json = dict[str, Any]
@@ -150,7 +149,7 @@ def list_(*, as_json: bool) -> None:
     ]
     told = {"experiments": experiments, "matrices": specs.matrices(), "configurations": configurations}
     if as_json:
-        click.echo(json.dumps(told, indent=2, ensure_ascii=False).encode())
+        click.echo(json_text(told))
         return
     from arenascope.experiment.table import render_list  # noqa: PLC0415 - rich takes its time
     from arenascope.render.terminal import console  # noqa: PLC0415
@@ -212,7 +211,7 @@ def _show(store: Store, page: Path | None, *, maps: bool, form: str | None = Non
 
     analysis = analyse(store)
     if form == "json":
-        click.echo(json.dumps(as_values(analysis), indent=2, ensure_ascii=False).encode())
+        click.echo(json_text(as_values(analysis)))
         return
     if form == "markdown":
         click.echo(render_markdown(analysis).encode(), nl=False)

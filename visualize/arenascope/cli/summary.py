@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from arenascope.capture import capture
@@ -12,6 +10,7 @@ from arenascope.cli.options import looking
 from arenascope.cli.progress import waiting
 from arenascope.render.terminal import console, render_summary
 from arenascope.summary import summarize
+from arenascope.text import json_text
 
 
 @click.command()
@@ -24,7 +23,7 @@ def summary(target: str, how: list[str], *, as_json: bool) -> None:
         look = capture(target, how)
         facts = summarize(look.dump, from_dump=look.from_dump)
     if as_json:
-        click.echo(json.dumps(facts, indent=2, ensure_ascii=False).encode())  # UTF-8, whatever the locale
+        click.echo(json_text(facts))
     else:
         out = console()
         out.print(render_summary(facts, ascii_only=out.options.ascii_only))
