@@ -213,6 +213,27 @@ def test_a_tcache_forgotten_on_a_stack(
         assert all(tcaches[tid] == tcache for tcache, tid in owners.items())
 
 
+@pytest.mark.parametrize("value", [0, 1, 3])
+def test_a_damaged_limit_of_tcaches(
+    libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path, value: int
+) -> None:
+    """mp_.tcache_count is what all counts are held against: were it wrong, all tcaches would seem to be none."""
+    with harness.Churn(harness.under(libc, churn_program, *OPTIONS)) as program:
+        program.ask("go")
+        dump = look(arenadump, program.pid, tmp_path, MEMORY)
+        assert dump is not None
+        (limit,), mp = dump.mallocs["tcache_count"], int(dump.mallocs["mp"][0])
+        with vandal.Memory.of_process(program.pid) as memory, memory.restored():
+            place = max(at for at in range(mp + 72, mp + 144, 8) if memory.word(at) == limit)
+            memory.write(place, value)
+            seen = look(arenadump, program.pid, tmp_path, MEMORY)
+        assert seen is not None
+        assert int(seen.mallocs["tcache_count"][0]) == value
+        assert not is_sure(seen)
+        before, after = ({int(t["tid"]): int(t["tcache"]) for t in d.threads} for d in (dump, seen))
+        assert all(after[tid] in (tcache, fmt.UNKNOWN) for tid, tcache in before.items())
+
+
 @pytest.mark.parametrize("which", [0, -1], ids=["first", "last"])
 def test_symbols_tell_where_a_tcache_is(arenadump: harness.Arenadump, tmp_path: Path, which: int) -> None:
     """One sound tcache among damaged ones would not win a vote; the program's own symbols need none."""

@@ -25,11 +25,12 @@ static uint64_t reveal(const struct as_heaps *h, const struct as_libc *libc, uin
     return h->target->arch == AS_ARCH_AARCH64 ? pointer & (UINT64_MAX >> 8) : pointer;
 }
 
-static uint16_t bin_count(const struct as_heap_layout *layout, const struct as_par *par, const uint8_t *bytes, int bin)
+// `limit`: mp_.tcache_count.
+static uint16_t bin_count(const struct as_heap_layout *layout, uint64_t limit, const uint8_t *bytes, int bin)
 {
     uint16_t value = 0;
     memcpy(&value, bytes + bin * layout->tcache_count_size, (size_t)layout->tcache_count_size);
-    return layout->tcache_counts_down ? (uint16_t)(par->tcache_count - value) : value;
+    return layout->tcache_counts_down ? (uint16_t)(limit - value) : value;
 }
 
 static uint64_t bin_entry(const struct as_heap_layout *layout, const uint8_t *bytes, int bin)
@@ -39,19 +40,13 @@ static uint64_t bin_entry(const struct as_heap_layout *layout, const uint8_t *by
     return value;
 }
 
-bool as_tcache_plausible(const struct as_heaps *h, const struct as_libc *libc, const struct as_par *par,
-                         const uint8_t *bytes)
+// Do a tcache's counts and lists agree, if no list may be longer than `limit`?
+static bool agrees(const struct as_heaps *h, const struct as_heap_layout *layout, uint64_t limit, const uint8_t *bytes)
 {
-    const struct as_heap_layout *layout = &libc->layout.heap;
-    uint64_t most = par->tcache_count;
-    if (layout->tcache_counts_down && most > MAX_COUNT)
-        return false; // without mp_.tcache_count the numbers mean nothing
-    if (most > MAX_COUNT)
-        most = MAX_COUNT;
     for (int bin = 0; bin < layout->tcache_bins; bin++) {
-        uint16_t count = bin_count(layout, par, bytes, bin);
+        uint16_t count = bin_count(layout, limit, bytes, bin);
         uint64_t entry = bin_entry(layout, bytes, bin);
-        if (count > most || (count == 0) != (entry == 0))
+        if (count > limit || (count == 0) != (entry == 0))
             return false;
         if (entry == 0)
             continue;
@@ -59,6 +54,29 @@ bool as_tcache_plausible(const struct as_heaps *h, const struct as_libc *libc, c
             return false;
     }
     return true;
+}
+
+bool as_tcache_plausible(const struct as_heaps *h, const struct as_libc *libc, const struct as_par *par,
+                         const uint8_t *bytes)
+{
+    const struct as_heap_layout *layout = &libc->layout.heap;
+    if (layout->tcache_counts_down && par->tcache_count > MAX_COUNT)
+        return false; // without mp_.tcache_count the numbers mean nothing
+    return agrees(h, layout, par->tcache_count < MAX_COUNT ? par->tcache_count : MAX_COUNT, bytes);
+}
+
+// Would it be a tcache in use if mp_.tcache_count were another? From 2.42 on an empty bin says which.
+static bool contradicts_limit(const struct as_heaps *h, const struct as_heap_layout *layout, const uint8_t *bytes)
+{
+    uint64_t limit = 0;
+    bool holds = false;
+    for (int bin = 0; bin < layout->tcache_bins; bin++) {
+        uint16_t free_slots = bin_count(layout, 0, bytes, bin);
+        free_slots = (uint16_t)-free_slots;
+        limit = free_slots > limit ? free_slots : limit;
+        holds |= bin_entry(layout, bytes, bin) != 0;
+    }
+    return layout->tcache_counts_down && holds && agrees(h, layout, limit, bytes);
 }
 
 // How many chunks all caches can hold together, at most: as many as there is room for.
@@ -125,7 +143,7 @@ static bool tcache_read(struct as_heaps *h, uint32_t libc_index, struct as_peek 
     uint64_t size = 0;
     for (int bin = 0; bin < layout->tcache_bins; bin++)
         if (!tcache_bin(h, libc, peek, bin, bin_entry(layout, bytes, bin),
-                        bin_count(layout, &h->pars.items[libc_index], bytes, bin), &count, &size, err))
+                        bin_count(layout, h->pars.items[libc_index].tcache_count, bytes, bin), &count, &size, err))
             return false;
     if (use) {
         use->tcache_count = count;
@@ -202,6 +220,11 @@ static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_pe
         if (!as_target_read(h->target, c.found.items[i], bytes, (size_t)layout->tcache_size) ||
             !holds_something(layout, bytes) || !as_tcache_plausible(h, libc, &h->pars.items[libc_index], bytes)) {
             *none &= layout->tcache_counts_down; // else it may be an empty one
+            if (contradicts_limit(h, layout, bytes)) {
+                *none = false;
+                as_heaps_fault(h, UINT32_MAX, UINT32_MAX, c.found.items[i],
+                               "a thread's tcache does not agree with mp_.tcache_count");
+            }
             continue;
         }
         *none = false;

@@ -193,11 +193,11 @@ static bool look(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *al
     return ok;
 }
 
-// Whether nobody can have a tcache: before 2.26; where glibc.malloc.tcache_count=0 keeps a newer libc from ever making one;
-// and where this malloc has not handed out anything yet, as when another one answers in its stead.
+// Whether nobody can have a tcache: before 2.26, and where this malloc has not handed out anything yet, as when another one
+// answers in its stead. (Not where mp_.tcache_count is 0, which one damaged word could be.)
 static bool no_tcaches(const struct as_heaps *h, uint32_t libc_index)
 {
-    if (!as_has_tcache(h, libc_index) || h->pars.items[libc_index].tcache_count == 0)
+    if (!as_has_tcache(h, libc_index))
         return true;
     for (size_t i = 0; i < h->arenas.count; i++) {
         const struct as_arena *arena = &h->arenas.items[i];
