@@ -224,12 +224,19 @@ def test_stopped_target_stays_stopped(postures: Path, arenadump: harness.Arenadu
         assert ask(process) == "seen 0, children none"
 
 
-def guardians() -> set[int]:
+def guardians(inspector: int) -> set[int]:
+    """Those that this inspector has started: others may be at work on the same machine."""
     found = set()
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and soak.read(entry / "comm") == "arenadump-guard\n":
+        if not entry.name.isdigit() or soak.read(entry / "comm") != "arenadump-guard\n":
+            continue
+        if f"PPid:\t{inspector}\n" in soak.read(entry / "status"):
             found.add(int(entry.name))
     return found
+
+
+def is_over(guardian: int) -> bool:
+    return soak.read(Path(f"/proc/{guardian}/comm")) != "arenadump-guard\n"
 
 
 def wait_until(what: Any, seconds: float = 10) -> bool:
@@ -245,13 +252,13 @@ def slow_look(selfcheck: Path, arenadump: harness.Arenadump) -> Iterator[tuple[s
     counts = soak.Counts()
     target = soak.Target([str(selfcheck), "storm=1", "blocks=400000"], counts)
     command = [str(arenadump.path), "chunks", "--mode", "snapshot", str(target.pid)]
-    before = guardians()
     # Nobody reads its output: it is there until it is killed.
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
-        assert wait_until(lambda: guardians() - before and children(target.pid))
+        assert wait_until(lambda: guardians(process.pid) and children(target.pid))
+        (guardian,) = guardians(process.pid)
         yield target, process
-        assert wait_until(lambda: not guardians() - before)
+        assert wait_until(lambda: is_over(guardian))
         assert target.traced() == ""
         target.end()
         assert not counts.wrong, counts.first
@@ -271,9 +278,8 @@ def test_inspector_is_killed(slow_look: tuple[soak.Target, subprocess.Popen[byte
 def test_guardian_is_killed(slow_look: tuple[soak.Target, subprocess.Popen[bytes]]) -> None:
     """Then nobody has the clone reaped: it is dead (PTRACE_O_EXITKILL), and waits for the target's own end."""
     target, process = slow_look
-    mine = [pid for pid in guardians() if f"PPid:\t{process.pid}\n" in soak.read(Path(f"/proc/{pid}/status"))]
-    for pid in mine:
-        os.kill(pid, signal.SIGKILL)
+    (guardian,) = guardians(process.pid)
+    os.kill(guardian, signal.SIGKILL)
     assert wait_until(lambda: all("State:\tZ" in soak.read(Path(f"/proc/{c}/status")) for c in children(target.pid)))
 
 
@@ -324,15 +330,15 @@ def test_execs_while_cloned(selfcheck: Path, arenadump: harness.Arenadump) -> No
     """The other program has the clone for a child now, and reaps it as the first would have."""
     counts = soak.Counts()
     target = soak.Target([str(selfcheck), "storm=1", "blocks=100000"], counts)
-    before = guardians()
     command = [str(arenadump.path), "chunks", "--mode", "snapshot", str(target.pid)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
-        assert wait_until(lambda: guardians() - before and children(target.pid))
+        assert wait_until(lambda: guardians(process.pid) and children(target.pid))
+        (guardian,) = guardians(process.pid)
         target.tell("exec")
         assert wait_until(lambda: soak.read(Path(f"/proc/{target.pid}/comm")) == "cat\n")
         process.kill()
-        assert wait_until(lambda: not guardians() - before)
+        assert wait_until(lambda: is_over(guardian))
         assert children(target.pid) == []
         out, _ = target.process.communicate("still here\n", timeout=60)
         assert out == "still here\n"
