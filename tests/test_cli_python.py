@@ -181,6 +181,26 @@ def test_told_to_go(tmp_path: Path, number: signal.Signals, code: int) -> None:
         os.kill(inspector, 0)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--trim", "evrey=1s", "touch", "ran"], Code.USAGE, "--trim: 'evrey=1s' is none of every, min, percent"),
+        (["--signal", "USER2", "touch", "ran"], Code.USAGE, "--signal: 'USER2' is no signal"),
+        (["--trim", "every=1h,deep", "--signal", "RTMIN+3", "touch", "ran"], Code.OK, ""),
+        (["./nothing"], 127, "./nothing: no such program"),
+        (["./text"], 126, "./text: not a program"),
+    ],
+)
+def test_what_is_run_and_what_is_refused(
+    arenadump: harness.Arenadump, tmp_path: Path, arguments: list[str], code: int, says: str
+) -> None:
+    (tmp_path / "text").touch()
+    done = arenascope("run", *arguments, arenadump=arenadump.path.resolve(), cwd=tmp_path)
+    assert done.returncode == code
+    assert says in done.stderr
+    assert (tmp_path / "ran").exists() == (code == Code.OK)
+
+
 def test_json_cannot_command_the_terminal_either(arenadump: harness.Arenadump) -> None:
     """Control characters of eight bits, and what turns the direction of writing: escaped, and still what they are."""
     said = "\x9b31m \u202e \u2028 \x7f\x1b é"

@@ -90,14 +90,28 @@ def test_a_symlink_is_not_followed(dump: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"),
-    [(["./nothing"], Code.NO_TARGET), ([], Code.USAGE), (["DUMP", "-o", "/nowhere/r.html"], Code.IO)],
+    ("arguments", "code", "says"),
+    [
+        (["./nothing"], Code.NO_TARGET, "'./nothing' is neither a process id nor a file"),
+        ([], Code.USAGE, "Missing argument 'TARGET'"),
+        (["DUMP", "-o", "/nowhere/r.html"], Code.IO, "cannot write '/nowhere/r.html': No such file"),
+        (["DUMP", "-o", "/dev/null"], Code.IO, "'/dev/null' is there already, and no regular file"),
+    ],
 )
-def test_errors_have_a_code_and_leave_nothing(arguments: list[str], code: Code, dump: Path, tmp_path: Path) -> None:
+def test_errors_have_a_code_and_leave_nothing(
+    arguments: list[str], code: Code, says: str, dump: Path, tmp_path: Path
+) -> None:
     done = run(*[str(dump) if word == "DUMP" else word for word in arguments], cwd=tmp_path)
     assert done.returncode == code
+    assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"dump"}
+
+
+def test_a_directory_for_pictures_that_is_none(dump: Path, tmp_path: Path) -> None:
+    done = run(dump, "--png", dump, cwd=tmp_path)
+    assert done.returncode == Code.IO
+    assert f"'{dump}' is there already, and no directory" in done.stderr
 
 
 def test_dumps_that_lack_things(tmp_path: Path) -> None:

@@ -46,14 +46,17 @@ def write_page(path: str, text: str) -> None:
             raise ArenascopeError(Code.IO, f"'{path}' is there already, and no regular file: name another with -o")
     except FileNotFoundError:
         pass
-    with tempfile.NamedTemporaryFile(dir=place.parent, prefix=".arenascope-", delete=False) as file:
-        try:
+    try:
+        descriptor, new = tempfile.mkstemp(dir=place.parent, prefix=".arenascope-")
+    except OSError as error:
+        raise ArenascopeError(Code.IO, f"cannot write '{path}': {error.strerror}") from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode("utf-8", "replace"))
-            file.flush()
-            Path(file.name).replace(place)
-        except BaseException:
-            Path(file.name).unlink()
-            raise
+        Path(new).replace(place)
+    except BaseException:
+        Path(new).unlink()
+        raise
 
 
 def _private(path: str, flags: int) -> int:

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import click
@@ -50,8 +52,9 @@ def run(  # noqa: PLR0913 - one parameter for each option
     """
     program = shutil.which(command[0])
     if program is None:
-        click.echo(f"arenascope: {command[0]}: no such program", err=True)
-        return NOT_FOUND
+        there = os.path.sep in command[0] and Path(command[0]).exists()
+        click.echo(f"arenascope: {command[0]}: {'not a program' if there else 'no such program'}", err=True)
+        return NOT_RUN if there else NOT_FOUND
     environment = preloading(find_agent())
     given = {
         "ARENASCOPE_SIGNAL": signal,
@@ -61,6 +64,8 @@ def run(  # noqa: PLR0913 - one parameter for each option
         "ARENASCOPE_LOG": str(Path(log).absolute()) if log and log != "1" else log,
     }
     environment.update({name: value for name, value in given.items() if value is not None})
+    if signal or trim:
+        _refuse_nonsense(environment)
     if is_privileged(Path(program)):
         click.echo(
             f"arenascope: {program} gets more rights than its caller has: the loader preloads nothing into it", err=True
@@ -91,6 +96,21 @@ def preloading(library: Path) -> dict[str, str]:
         )
     others = os.environ.get("LD_PRELOAD")
     return {**os.environ, "LD_PRELOAD": f"{library}:{others}" if others else str(library)}
+
+
+def _refuse_nonsense(environment: dict[str, str]) -> None:
+    """What the agent does not understand it says in its log, where nobody may look: it is asked beforehand."""
+    asked = shutil.which("true")
+    if asked is None:
+        return
+    told = subprocess.run(
+        [asked], env={**environment, "ARENASCOPE_LOG": "1"}, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    words = told.stderr.decode("utf-8", "replace")
+    for variable, option in (("ARENASCOPE_SIGNAL", "--signal"), ("ARENASCOPE_TRIM", "--trim")):
+        found = re.search(rf"^arenascope\[\d+\]: {variable}: (.*)$", words, re.MULTILINE)
+        if found:
+            raise click.UsageError(f"{option}: {found[1]}")
 
 
 def is_privileged(program: Path) -> bool:

@@ -55,7 +55,10 @@ class Band(NamedTuple):
 def write(looks: Sequence[Look], folder: str, kind: str) -> list[Path]:
     """Write the stills as `kind` ("png" or "svg") files of mode 0600 into a directory; heat maps with the PNGs."""
     place = Path(folder)
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise ArenascopeError(Code.IO, f"'{folder}' is there already, and no directory: name another") from error
     written = []
     for name, figure in _figures(looks):
         path = place / f"{name}.{kind}"
