@@ -60,6 +60,7 @@ static struct {
     uint64_t due_ns;      // since when: a major GC has been swept since the last trim; 0: none has
     uint64_t majors_seen; // by poll()
     uint64_t gcs_then;    // GCs there had been when it first saw a major that was not yet swept; 0: none is awaited
+    uint64_t held_ns;     // since when what is due waits for requests and jobs to end; 0: it does not
     unsigned working;     // requests and jobs at work
     bool busy;            // there was a GC between the last two looks of poll()
     uint64_t looked_ns, looked_gcs;
@@ -241,9 +242,17 @@ static VALUE poll(VALUE self)
         state.gcs_then = 0;
         state.due_ns = state.due_ns ? state.due_ns : now;
     }
-    if (__atomic_load_n(&state.working, __ATOMIC_RELAXED) && now - state.due_ns < PATIENCE * state.min_interval_ns)
-        return Qfalse;
-    return trim_if_worth_it(without_gvl) ? Qtrue : Qfalse;
+    if (!__atomic_load_n(&state.working, __ATOMIC_RELAXED))
+        state.held_ns = 0;
+    else if (state.due_ns) {
+        state.held_ns = state.held_ns ? state.held_ns : now;
+        if (now - state.held_ns < PATIENCE * state.min_interval_ns)
+            return Qfalse;
+    }
+    bool trimmed = trim_if_worth_it(without_gvl);
+    if (trimmed || !state.due_ns)
+        state.held_ns = 0;
+    return trimmed ? Qtrue : Qfalse;
 }
 
 // Native.work(change): one request or job more is at work, or one less.
@@ -266,6 +275,7 @@ static VALUE start(VALUE self, VALUE way, VALUE deep, VALUE min_interval, VALUE 
     state.min_releasable = NUM2ULL(min_releasable);
     state.majors_seen = rb_gc_stat(key_major_gc_count);
     state.gcs_then = 0;
+    state.held_ns = 0;
     state.due_ns = 0;
     state.busy = false;
     state.saved_ns = 0;
