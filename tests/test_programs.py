@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -40,15 +41,19 @@ def started(command: list[str], ready: str) -> Iterator[int]:
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
+    patience = threading.Timer(60, process.kill)
+    patience.start()
     try:
         assert process.stdout
         said = ""
         while ready not in said:
             line = process.stdout.readline()
-            assert line, f"{command[0]} ended early: {said}"
+            assert line, f"{command[0]} ended early, or did not say in a minute that it is ready: {said}"
             said += line
+        patience.cancel()
         yield process.pid
     finally:
+        patience.cancel()
         process.kill()
         process.communicate()
 
@@ -58,9 +63,11 @@ def redis(directory: Path) -> Iterator[int]:
     """redis-server after it has stored and dropped some data, with no port open: only a socket in `directory`."""
     socket = str(directory / "socket")
     command = ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", str(directory)]
-    with started(command, "accept connections at") as pid:
-        for script in ("DEBUG POPULATE 50000 key 200", "DEBUG POPULATE 1000 other 20000", "FLUSHDB"):
-            subprocess.run(["redis-cli", "-s", socket, *script.split()], check=True, capture_output=True)
+    store = "for i = 1, ARGV[1] do redis.call('SET', i .. ' of ' .. ARGV[2], ('x'):rep(ARGV[2])) end return 'OK'"
+    with started(command, "accept connections") as pid:
+        for words in (["EVAL", store, "0", "50000", "200"], ["EVAL", store, "0", "1000", "20000"], ["FLUSHDB"]):
+            done = subprocess.run(["redis-cli", "-s", socket, *words], check=True, capture_output=True, text=True)
+            assert done.stdout == "OK\n"
         time.sleep(0.5)  # it frees on a thread of its own
         yield pid
 
