@@ -312,6 +312,23 @@ def test_results_that_are_none_are_refused(broken: str, tmp_path: Path) -> None:
     assert caught.value.code == Code.BAD_INPUT
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(("run.json", text) for text in ("{", "null", "[]", "{}", '{"number": 0, "machine": {}}')),
+        *(("samples.csv", text) for text in ("", "time\n", "time,rss\nx,y\n", "time,rss\n1\n")),
+    ],
+)
+def test_a_run_that_is_damaged_is_named(name: str, text: str, tmp_path: Path) -> None:
+    store = made(tmp_path / "r", {"plain": (100, 1), "small": (50, 1)}, repeats=1)
+    path = store.run_folder(store.plan[0]) / name
+    path.write_text(text)
+    with pytest.raises(ArenascopeError) as caught:
+        render_page(analyse(store), store, {})
+    assert caught.value.code == Code.BAD_INPUT
+    assert str(path) in str(caught.value)
+
+
 def test_the_page_is_complete_and_lets_nothing_in(tmp_path: Path) -> None:
     hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m"
     store = made(tmp_path / "r", {"plain": (100, 1), "small": (50, 1), "bad": None}, hostile=hostile)

@@ -31,6 +31,19 @@ EXPERIMENT: Final = "experiment.json"
 RUN: Final = "run.json"
 SAMPLES: Final = "samples.csv"
 TABLE: Final = "runs.csv"
+# What is read of a run's record, whatever else it holds.
+RECORD: Final[Json] = {
+    "number": int,
+    "configuration": str,
+    "warmup": bool,
+    "status": str,
+    "reason": (str, type(None)),
+    "metrics": dict,
+    "marks": list,
+    "sampling": dict,
+    "machine": dict,
+    "took": (int, float),
+}
 
 
 class Store:
@@ -127,19 +140,28 @@ class Store:
         for planned in self.plan:
             path = self.run_folder(planned) / RUN
             try:
-                records.append(json.loads(path.read_text(encoding="utf-8")))
+                record = json.loads(path.read_text(encoding="utf-8"))
             except FileNotFoundError:
                 continue
             except ValueError as error:
                 raise ArenascopeError(Code.BAD_INPUT, f"{path}: not JSON: {error}") from error
+            if not _is_record(record):
+                raise ArenascopeError(Code.BAD_INPUT, f"{path}: not the record of a run: remove that run, and --resume")
+            records.append(record)
         return records
 
     def samples(self, planned: Planned) -> list[Sample]:
         """The samples of a run."""
-        with (self.run_folder(planned) / SAMPLES).open(encoding="utf-8", newline="") as file:
-            rows = csv.reader(file)
-            next(rows)
-            return [Sample(float(row[0]), *map(int, row[1:])) for row in rows]
+        path = self.run_folder(planned) / SAMPLES
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))[1:]
+        try:
+            samples = [Sample(float(row[0]), *map(int, row[1:])) for row in rows]
+        except (ValueError, TypeError, IndexError) as error:
+            raise ArenascopeError(Code.BAD_INPUT, f"{path}: not the samples of a run: {error}") from error
+        if not samples:
+            raise ArenascopeError(Code.BAD_INPUT, f"{path}: holds no samples, and the run is one that counts")
+        return samples
 
     def write_table(self) -> None:
         """runs.csv: a line for each run, for whatever else one calculates with."""
@@ -156,3 +178,14 @@ class Store:
                 row = [*about, int(record["warmup"]), record["status"], record["machine"]["others_cpu"], *values]
                 writer.writerow(row)
         path.replace(self.folder / TABLE)
+
+
+def _is_record(value: Any) -> bool:
+    """Whether a run's record has what is read of it."""
+    return (
+        isinstance(value, dict)
+        and all(name in value and isinstance(value[name], kind) for name, kind in RECORD.items())
+        and {"noisy", "others_cpu"} <= value["machine"].keys()
+        and "processes" in value["sampling"]
+        and all(isinstance(mark, dict) and {"name", "rss", "pss"} <= mark.keys() for mark in value["marks"])
+    )
