@@ -116,6 +116,17 @@ def test_dumps_in_a_storm(stage: Stage, libc: debian.Libc, actor: Path, arenadum
     assert process.poll() is None
 
 
+def test_disk_that_is_slow(stage: Stage, actor: Path, arenadump: harness.Arenadump) -> None:
+    """Nobody waits for it: what is written while an arena is locked goes to memory."""
+    disk = programs.build("slow_disk", "-shared", "-fPIC")
+    acts = "hold 400000 100 mark mark hurry 2000 go"
+    process = stage.start([str(actor), *acts.split()], LD_PRELOAD=f"{disk} {stage.agent}", ARENASCOPE_CHUNKS="1")
+    dump = stage.ask(stage.marked())
+    stage.go()
+    assert process.wait(PATIENCE) == 0, process.communicate()[0]
+    assert len(arenadump.chunks(dump)["in_use"]) >= 400_000
+
+
 def test_thread_that_is_always_in_malloc(stage: Stage, libc: debian.Libc, actor: Path) -> None:
     process = stage.start(libc.command(actor, "mark", "mark", "busy"))
     pid = stage.marked()

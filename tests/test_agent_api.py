@@ -92,6 +92,7 @@ open("by-fd", "wb").write(os.pread(fd, os.fstat(fd).st_size, 0))
 assert lib.arenascope_dump(b"no/such/place", 0) == 8
 assert b"no/such" in lib.arenascope_error()
 assert lib.arenascope_dump_fd(os.open(os.devnull, os.O_RDWR), 0) == 2
+assert lib.arenascope_dump_fd(os.open("appended", os.O_RDWR | os.O_CREAT | os.O_APPEND), 0) == 2
 assert lib.arenascope_request_dump() == 2
 assert lib.arenascope_dump_on_signal(12, b"signalled.%n", 0) == 0
 assert lib.arenascope_error() == b""

@@ -38,19 +38,46 @@ static bool begin(struct as_dump_writer *w, const char *path, int fd, struct as_
     int mode = fcntl(fd, F_GETFL, 0);
     if (mode < 0 || fstat(fd, &st) != 0)
         return as_fail_errno(err, AS_USAGE, "%d is no open file", fd);
-    if (!S_ISREG(st.st_mode) || (mode & O_ACCMODE) != O_RDWR)
-        return as_fail(err, AS_USAGE, "a dump needs a regular file (or a memfd) that is open for reading and writing");
+    if (!S_ISREG(st.st_mode) || (mode & (O_ACCMODE | O_APPEND)) != O_RDWR)
+        return as_fail(err, AS_USAGE,
+                       "a dump needs a regular file (or a memfd) that is open for reading and writing, anywhere in it");
     w->file.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); // which as_dump_close closes
     w->file.path = "the descriptor given";
     return (w->file.fd >= 0 && ftruncate(fd, 0) == 0) || as_fail_errno(err, AS_IO, "cannot empty the file given");
+}
+
+// The chunk records are made while an arena is locked, and go to memory first: who writes to a disk may have to wait for it, or
+// for the program itself, if that is what serves the file system, and all that allocate from the arena would wait as long.
+static bool open_records(int *records, struct as_error *err)
+{
+    *records = memfd_create("arenascope-chunks", MFD_CLOEXEC);
+    return *records >= 0 || as_fail_errno(err, AS_IO, "no file in memory for the records of chunks");
+}
+
+static bool copy_records(struct as_dump_writer *w, int records, uint64_t count, struct as_error *err)
+{
+    size_t bytes = (size_t)count * sizeof(uint32_t);
+    if (bytes == 0)
+        return true;
+    char *from = mmap(NULL, AS_DUMP_DATA_START + bytes, PROT_READ, MAP_SHARED, records, 0);
+    if (from == MAP_FAILED)
+        return as_fail_errno(err, AS_NO_MEMORY, "no room for the records of chunks");
+    bool ok = as_output_write(&w->file, from + AS_DUMP_DATA_START, bytes, AS_DUMP_DATA_START, err);
+    munmap(from, AS_DUMP_DATA_START + bytes);
+    return ok;
 }
 
 bool as_own_dump(const char *path, int fd, bool chunks, struct as_error *err)
 {
     struct as_dump_writer w = {AS_OUTPUT_CLOSED};
     struct as_own_look look = {0};
-    bool ok = begin(&w, path, fd, err) && as_own_look(&look, chunks ? w.file.fd : -1, err) &&
+    int records = -1;
+    bool ok = begin(&w, path, fd, err) && (!chunks || open_records(&records, err)) &&
+              as_own_look(&look, records, err) &&
+              (!chunks || copy_records(&w, records, look.snapshot.chunk_count, err)) &&
               as_dump_finish(&w, &look.snapshot, err);
+    if (records >= 0)
+        close(records);
     as_own_look_free(&look);
     as_dump_close(&w);
     return ok;

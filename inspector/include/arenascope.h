@@ -65,7 +65,8 @@ enum { ARENASCOPE_CHUNKS = 1 }; /* flags: also a record of every chunk */
 /* Writes a dump file, of the same format as `arenadump dump`: arena after arena under its own lock, walked in place. The path
  * is one that arenadump would take: never a symlink, mode 0600, complete or not there at all. */
 int arenascope_dump(const char *path, unsigned flags);
-/* The same into an open file, from its beginning; must be a regular file (or a memfd) open for reading and writing. */
+/* The same into an open file, from its beginning; must be a regular file (or a memfd) open for reading and writing, not for
+ * appending. */
 int arenascope_dump_fd(int fd, unsigned flags);
 
 /* The ledger of this process (docs/ledger.md defines each row). */

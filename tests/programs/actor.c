@@ -157,6 +157,19 @@ static void wait_in_epoll(void)
         check(epoll_wait(fd, &event, 1, -1) >= 0 || errno == EINTR, "epoll_wait");
 }
 
+// Allocates until the file is there, and is never kept waiting for so long.
+static void hurry(long most_ms, const char *path)
+{
+    while (access(path, F_OK) != 0) {
+        struct timespec before, after;
+        clock_gettime(CLOCK_MONOTONIC, &before);
+        free(malloc(5000));
+        clock_gettime(CLOCK_MONOTONIC, &after);
+        if ((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000 > most_ms)
+            broken("malloc kept us waiting");
+    }
+}
+
 static volatile uint64_t computed;
 
 static void ended(void *unused)
@@ -242,6 +255,9 @@ int main(int argc, char **argv)
             storm((void *)1);
         } else if (strcmp(act, "compute") == 0) {
             compute();
+        } else if (strcmp(act, "hurry") == 0) {
+            hurry(atol(argv[i + 1]), argv[i + 2]);
+            i += 2;
         } else if (strcmp(act, "cancelled") == 0) {
             cancelled();
         } else if (strcmp(act, "epoll") == 0) {
