@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
+import struct
 import sys
 import time
 from pathlib import Path
@@ -12,6 +15,11 @@ from pathlib import Path
 import pytest
 from tools import debian, harness
 from tools.stage import Stage, threads, until
+
+UNSUPPORTED = 5
+REQUEST_BYTES = 112  # struct as_agent_request
+STANDBY = 8
+NOBODY = 65534
 
 
 def test_policy_trims_by_itself(stage: Stage, libc: debian.Libc, actor: Path) -> None:
@@ -71,6 +79,105 @@ def test_door_answers(stage: Stage, libc: debian.Libc, actor: Path, arenadump: h
     assert trimmed["returned"] > 0
     assert threads(pid) == before  # no second agent was carried in
     assert process.poll() is None
+
+
+def keeper(pid: int) -> Path:
+    """The agent's thread in /proc."""
+    (found,) = (task for task in Path(f"/proc/{pid}/task").iterdir() if (task / "comm").read_text() == "arenascope\n")
+    return found
+
+
+def door(pid: int) -> str:
+    """The name that the agent listens at."""
+    held = {re.sub(r"\D", "", str(fd.readlink())) for fd in (keeper(pid) / "fd").iterdir()}
+    lines = [line.split() for line in Path(f"/proc/{pid}/net/unix").read_text().splitlines()]
+    (name,) = (words[7] for words in lines if words[3] == "00010000" and words[6] in held)
+    return "\0" + name.removeprefix("@")
+
+
+def ask(client: socket.socket, operation: int, protocol: int = 1, fd: int | None = None) -> int:
+    """The code that the agent answers with."""
+    request = struct.pack("<II", protocol, operation).ljust(REQUEST_BYTES, b"\0")
+    socket.send_fds(client, [request], [] if fd is None else [fd])
+    client.settimeout(30)
+    return int(struct.unpack_from("<II", client.recv(1 << 16))[1])
+
+
+@pytest.fixture
+def resident(stage: Stage, actor: Path) -> int:
+    """A program in which the agent's thread runs from the start."""
+    process = stage.start([str(actor), "mark", "mark", "sleep"], ARENASCOPE_TRIM="every=1h")
+    stage.logged(r"ready")
+    return process.pid
+
+
+def test_nonsense_at_the_door_leaves_nothing_open(resident: int) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.connect(door(resident))
+        assert ask(client, 1) == 0
+        before = sorted(str(fd.readlink()) for fd in (keeper(resident) / "fd").iterdir())
+        for protocol in (0, 2):
+            for _ in range(10):
+                assert ask(client, 1, protocol, fd=0) == UNSUPPORTED
+        assert sorted(str(fd.readlink()) for fd in (keeper(resident) / "fd").iterdir()) == before
+
+
+def test_standby_and_awake_again(stage: Stage, actor: Path, arenadump: harness.Arenadump) -> None:
+    stage.start([str(actor), "mark", "mark", "sleep"])
+    pid = stage.marked()
+    stage.ask(pid)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.connect(door(pid))
+        assert ask(client, STANDBY) == 0
+    until(lambda: threads(pid).count("arenascope") == 0, "the thread does not end")
+    assert json.loads(arenadump.check("inject", "--json", pid))["how"] == "woken"
+    assert threads(pid).count("arenascope") == 1
+    assert not (stage.folder / f"{pid}.2.dump").exists()  # nobody has asked for another
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give out numbers of users")
+def test_nobody_of_a_user_namespace_is_not_anybody(stage: Stage, actor: Path) -> None:
+    """Whom a namespace has no number for has the number of nobody there, as the program has, but is not he."""
+    for folder in [stage.folder, *stage.folder.parents][:3]:
+        folder.chmod(folder.stat().st_mode | 0o755)
+    text = f"""
+import ctypes, os, signal
+lib = ctypes.CDLL({str(stage.agent)!r})
+libc = ctypes.CDLL(None)
+parted, mapped = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    assert libc.unshare(0x10000000) == 0  # CLONE_NEWUSER
+    os.write(parted[1], b"x")
+    os.read(mapped[0], 1)
+    os.setuid({NOBODY})
+    assert lib.arenascope_set_policy((ctypes.c_uint64 * 12)(96, 3600 * 10**9)) == 0
+    signal.pause()
+os.read(parted[0], 1)
+open(f"/proc/{{child}}/uid_map", "w").write("0 0 1\\n{NOBODY} 100001 1")
+os.write(mapped[1], b"x")
+open("mark", "w").write(str(child))
+os.wait()
+"""
+    stage.start([sys.executable, "-c", text], LD_PRELOAD="")
+    pid = stage.marked()
+    stage.logged("ready")
+    name = door(pid)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.connect(name)
+        assert ask(client, 1) == 0
+    stranger = os.fork()
+    if stranger == 0:
+        shown_out = False
+        try:
+            os.setuid(1234)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+                client.connect(name)
+                client.settimeout(10)
+                shown_out = client.recv(1) == b""
+        finally:
+            os._exit(0 if shown_out else 1)
+    assert os.waitpid(stranger, 0)[1] == 0
 
 
 def test_child_that_sleeps_is_not_woken(stage: Stage) -> None:

@@ -31,8 +31,9 @@ struct as_agent {
     bool policy_set;
     struct arenascope_policy policy;
     struct arenascope_policy_stats stats;
-    uint32_t dumps; // how many names of dumps have been used: the keeper's own
-    bool standby;   // the keeper's own: it is to end
+    uint32_t served; // of `wanted`; the keeper's own, as the next two
+    uint32_t dumps;  // how many names of dumps have been used
+    bool standby;    // it is to end
 };
 extern struct as_agent as_agent;
 

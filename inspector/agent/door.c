@@ -4,6 +4,7 @@
 #include "agent/log.h"
 #include "agent/protocol.h"
 #include "agent/serve.h"
+#include "target/procfs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -40,12 +41,25 @@ size_t as_door_poll(const struct as_door *door, struct pollfd *fds)
     return AS_DOOR_FDS;
 }
 
+// In a user namespace whoever has no number there is called by that of nobody, which may be ours.
+static bool is_anybody(uid_t uid)
+{
+    char text[64] = "";
+    const char *at = text;
+    uint64_t nobody = 65534;
+    if (as_proc_read(AT_FDCWD, "/proc/sys/kernel/overflowuid", text, sizeof text) > 0)
+        nobody = as_parse_decimal(&at, text + strlen(text));
+    return uid == nobody && (as_proc_read(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) <= 0 ||
+                             !strstr(text, " 4294967295")); // all there are
+}
+
 // Root may, and whoever we run as.
 static bool may_enter(int client)
 {
     struct ucred peer;
     socklen_t size = sizeof peer;
-    return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && (peer.uid == 0 || peer.uid == geteuid());
+    return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == 0 || (peer.uid == geteuid() && !is_anybody(peer.uid)));
 }
 
 static void let_in(struct as_door *door)
@@ -65,8 +79,9 @@ static void let_in(struct as_door *door)
     close(client);
 }
 
-// Receives one request, and the descriptor that may come with it (-1: none). False: the client has gone, or makes no sense.
-static bool receive(int client, struct as_agent_request *request, int *fd)
+// Receives a request, if there is one (*asked), and the descriptor that may come with it (-1: none). False: the client has gone,
+// or makes no sense.
+static bool receive(int client, struct as_agent_request *request, int *fd, bool *asked)
 {
     enum { DESCRIPTORS = 4 };
     union {
@@ -78,6 +93,7 @@ static bool receive(int client, struct as_agent_request *request, int *fd)
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     *request = (struct as_agent_request){0};
     *fd = -1;
+    *asked = false;
     ssize_t length = recvmsg(client, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (length < 0)
         return errno == EAGAIN || errno == EINTR;
@@ -91,11 +107,10 @@ static bool receive(int client, struct as_agent_request *request, int *fd)
         *fd = fds[0];
     }
     bool whole = length == sizeof *request && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
-    if (whole)
-        return true;
-    if (*fd >= 0)
+    *asked = whole;
+    if (!whole && *fd >= 0)
         close(*fd);
-    return false;
+    return whole;
 }
 
 void as_door_serve(struct as_door *door, const struct pollfd *fds)
@@ -103,10 +118,11 @@ void as_door_serve(struct as_door *door, const struct pollfd *fds)
     for (int i = 0; i < AS_DOOR_CLIENTS; i++) {
         struct as_agent_request request;
         int fd;
+        bool asked;
         if (door->clients[i] < 0 || !fds[1 + i].revents)
             continue;
-        bool stays = (fds[1 + i].revents & POLLIN) && receive(door->clients[i], &request, &fd);
-        if (stays && request.protocol != 0) {
+        bool stays = (fds[1 + i].revents & POLLIN) && receive(door->clients[i], &request, &fd, &asked);
+        if (stays && asked) {
             stays = as_serve(door->clients[i], &request, fd);
             if (fd >= 0)
                 close(fd);

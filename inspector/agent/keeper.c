@@ -80,12 +80,12 @@ static bool is_alone(int proc)
     return as_proc_stat(proc, "stat", &stat) && as_proc_is_dead(stat.state) && stat.threads <= 2;
 }
 
-static void dump_if_wanted(uint32_t *done)
+static void dump_if_wanted(void)
 {
     uint32_t wanted = __atomic_load_n(&as_agent.wanted, __ATOMIC_SEQ_CST);
-    if (wanted == *done)
+    if (wanted == as_agent.served)
         return;
-    *done = wanted; // signals that come while we write ask for one more
+    as_agent.served = wanted; // signals that come while we write ask for one more
     char path[PATH_MAX];
     as_agent_lock();
     bool fits = as_name_expand(as_agent.pattern, ++as_agent.dumps, path, sizeof path);
@@ -125,9 +125,8 @@ void *as_keeper_run(void *unused)
     __atomic_store_n(&as_agent.keeper, (pid_t)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
     __atomic_store_n(&as_agent.thread, AS_THREAD_RUNNING, __ATOMIC_RELEASE);
     as_log("ready");
-    uint32_t dumps = 0;
     while (!as_agent.standby) {
-        dump_if_wanted(&dumps);
+        dump_if_wanted();
         int wait = as_policy_look(&policy);
         struct pollfd fds[1 + AS_DOOR_FDS] = {{.fd = bell, .events = POLLIN}};
         size_t count = 1 + as_door_poll(&door, fds + 1);
