@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ import soak_inject
 from tools import debian, harness, odd, programs
 
 DENIED, UNSUPPORTED, NO_MALLOC, BAD_INPUT = 4, 5, 10, 6
+CAP_SYS_PTRACE = 19
 SCRIPT = harness.ROOT / "visualize" / "arenascope" / "arenascope.gdb"
 
 
@@ -83,6 +85,23 @@ def test_every_libc(arenadump: harness.Arenadump, libc: debian.Libc) -> None:
         trim = json.loads(arenadump.check("trim", "--deep", "--max-pause", "5ms", "--json", pid))
         assert trim["returned"] == sum(arena["returned"] for arena in trim["arenas"])
         assert trim["injected"] is False
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file capabilities")
+def test_the_environment_of_who_borrows_rights_is_not_heeded(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """An arenadump that may look at any process must not load there what its user names."""
+    for folder in [tmp_path, *tmp_path.parents][:3]:
+        folder.chmod(folder.stat().st_mode | 0o755)
+    copy = tmp_path / "arenadump"
+    shutil.copy(arenadump.path, copy)
+    os.setxattr(copy, "security.capability", struct.pack("<IIIII", 0x02000001, 1 << CAP_SYS_PTRACE, 0, 0, 0))
+    environment = {**os.environ, "ARENASCOPE_LIBRARY": "/tmp/of-my-own.so"}
+    with subprocess.Popen(["sleep", "60"], user=65534) as target:
+        command = [str(copy), "inject", str(target.pid)]
+        done = subprocess.run(command, user=65534, env=environment, capture_output=True, text=True, check=False)
+        target.kill()
+        assert "/tmp/of-my-own.so" not in done.stderr
+        assert "was not found beside arenadump" in done.stderr, done.stderr
 
 
 def test_it_leaves_a_thread_and_a_library(arenadump: harness.Arenadump) -> None:
