@@ -22,15 +22,15 @@ static uint64_t cpu_of(clockid_t clock)
     return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
 }
 
-// The number after `key` in a file of at most some KiB; 0 when there is none.
+// The number after `key` in a file of at most some KiB; ARENASCOPE_UNKNOWN when there is none.
 static uint64_t number_in(const char *path, const char *key)
 {
     char text[2048];
     if (as_proc_read(AT_FDCWD, path, text, sizeof text) <= 0)
-        return 0;
+        return ARENASCOPE_UNKNOWN;
     const char *at = strstr(text, key);
     if (!at)
-        return 0;
+        return ARENASCOPE_UNKNOWN;
     at += strlen(key);
     return as_parse_decimal(&at, text + strlen(text));
 }
@@ -62,7 +62,7 @@ static uint64_t stalled_us(void)
 static uint64_t high_events(void)
 {
     char path[PATH_MAX];
-    return cgroup_file("memory.events", path, sizeof path) ? number_in(path, "high ") : 0;
+    return cgroup_file("memory.events", path, sizeof path) ? number_in(path, "high ") : ARENASCOPE_UNKNOWN;
 }
 
 // Of the process, in bytes; may lag by some pages for each processor.
@@ -125,6 +125,12 @@ static void begin(struct as_policy *p, const struct arenascope_policy *policy, u
     p->own_cpu = cpu_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
+// By how much a count has grown; it is another's, and tells nothing, where the process has changed its cgroup.
+static uint64_t growth(uint64_t before, uint64_t now)
+{
+    return before != ARENASCOPE_UNKNOWN && now != ARENASCOPE_UNKNOWN && now > before ? now - before : 0;
+}
+
 // Once a second: has the process been short of memory, or at rest?
 static void tick(struct as_policy *p, uint64_t now)
 {
@@ -135,7 +141,8 @@ static void tick(struct as_policy *p, uint64_t now)
         uint64_t stalled = stalled_us();
         uint64_t high = high_events();
         // As much in a second as was asked for, and memory.high in any case.
-        p->pressed = (stalled - p->stalled) * SECOND / (passed + 1) >= p->now.pressure || high > p->high;
+        p->pressed =
+            growth(p->stalled, stalled) * SECOND / (passed + 1) >= p->now.pressure || growth(p->high, high) > 0;
         p->stalled = stalled;
         p->high = high;
     }
