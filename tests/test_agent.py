@@ -183,10 +183,24 @@ def test_process_that_ends_with_its_last_thread(stage: Stage, actor: Path) -> No
 def test_program_that_never_loaded_libpthread(stage: Stage, libc: debian.Libc, tmp_path: Path) -> None:
     """Before 2.34 that is where pthread_create is: the agent loads it."""
     program = tmp_path / "simple"
-    source = (
-        "#include <unistd.h>\n#include <stdlib.h>\nint main(void)\n{\n    char *volatile p = malloc(100);\n"
-        "    while (p)\n        pause();\n    return 0;\n}\n"
-    )
+    # With as little room for its handlers as is usual, and an end to it.
+    source = """
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void)
+{
+    char *volatile held = malloc(100);
+    char *room = mmap(0, 16384 + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t stack = {.ss_sp = room + 16384, .ss_size = 8192};
+    if (mprotect(room + 16384, 8192, PROT_READ | PROT_WRITE) != 0 || sigaltstack(&stack, 0) != 0)
+        return 1;
+    while (held)
+        pause();
+    return 0;
+}
+"""
     try:
         command = [*programs.portable_command(), "-x", "c", "-", "-o", str(program)]
     except debian.UnavailableError as reason:

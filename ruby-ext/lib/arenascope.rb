@@ -48,7 +48,8 @@ module Arenascope
       path
     end
 
-    # Gives free memory back to the kernel, without the GVL. Returns how many bytes came back, by the kernel's page tables.
+    # Gives free memory back to the kernel, without the GVL. Returns how many bytes came back, by the kernel's page tables
+    # (nil where it does not tell).
     #
     # deep::      also what malloc_trim never returns, such as the tops of thread arenas.
     # max_pause:: seconds for which an arena is locked at a time, at most; unless given, as long as it takes, as malloc_trim does.

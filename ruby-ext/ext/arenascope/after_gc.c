@@ -81,7 +81,8 @@ static int64_t unaccounted(uint64_t anonymous)
     struct mallinfo2 info = mallinfo2();
     uint64_t held = info.uordblks + info.hblkhd;
 #else
-    // Sums of int: right to 4 GiB, and beyond that their differences are, as long as they are smaller than that.
+    // Sums of int: right to 4 GiB. A process that grows or shrinks beyond that may be trimmed in vain, or not be until it is
+    // smaller, or larger, again.
     struct mallinfo info = mallinfo();
     uint64_t held = (uint32_t)((unsigned)info.uordblks + (unsigned)info.hblkhd);
 #endif

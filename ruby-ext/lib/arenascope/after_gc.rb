@@ -112,8 +112,8 @@ module Arenascope
   class << self
     # From now on trims after each full GC has been swept, if there is something to gain; false if it cannot.
     #
-    # min_interval::   seconds from the end of one trim to the next, at least. It grows by itself, up to 16 times, while what a
-    #                  trim gives back is soon taken again.
+    # min_interval::   seconds from the end of one trim to the next, at least. It is longer where trims cannot be afforded: they
+    #                  have a tenth of the processor time that the process uses, and what is soon taken again is charged for.
     # min_releasable:: bytes that must seem to be free and resident, at least. Estimated, and for that malloc's lists of what is
     #                  free are read; 0: no estimate is made.
     # deep::           also what malloc_trim never returns, such as the tops of thread arenas; where that cannot be done, a plain

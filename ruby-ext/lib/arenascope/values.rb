@@ -32,7 +32,7 @@ module Arenascope
   # What the trims after full GCs did so far: how many; by how many bytes the process's resident anonymous memory fell while they
   # ran (nil if once that could not be read), which is not quite what they gave back where other threads allocate meanwhile, and
   # which the kernel counts to some pages for each processor; how long they took together and the longest of them (seconds); and
-  # how many were not made because little would have come back.
+  # how many were not made because little would have come back. A child of fork() goes on with its parent's.
   TrimStats = Struct.new(:count, :bytes, :time, :longest, :declined, keyword_init: true) do
     def initialize(...)
       super
