@@ -257,8 +257,7 @@ static void print_trim(const struct trimming *t)
         printf("\nno arena was locked for longer than %s; ", as_format_duration(r->longest_hold, a));
     printf("it took %s, %s of processor time\n", as_format_duration(r->elapsed, a), as_format_duration(r->cpu, b));
     if (r->skipped != 0 && r->skipped != AS_UNKNOWN)
-        printf("%" PRIu64 " arena%s left alone: their data make no sense (a corrupt heap?)\n", r->skipped,
-               r->skipped == 1 ? " was" : "s were");
+        printf("%" PRIu64 " arena%s left alone; the note says why\n", r->skipped, r->skipped == 1 ? " was" : "s were");
     if (t->options->watch_ns == 0)
         return;
     printf("after %s, %s of it is resident again", as_format_duration(t->options->watch_ns, a),

@@ -157,7 +157,7 @@ int arenascope_policy_statistics(struct arenascope_policy_stats *out);
 int arenascope_dump_on_signal(int signal, const char *pattern, unsigned flags);
 
 /* Has such a dump written soon, by our own thread. Async-signal-safe: the only one here that is. Returns at once; 0, or
- * ARENASCOPE_USAGE when arenascope_dump_on_signal was not called before. */
+ * ARENASCOPE_USAGE when arenascope_dump_on_signal was not called before, or its signal has been taken away since. */
 int arenascope_request_dump(void);
 
 #pragma GCC visibility pop

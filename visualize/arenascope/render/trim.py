@@ -60,7 +60,7 @@ def _cost(facts: Json) -> Text:
     line = Text(words)
     if facts["skipped_arenas"]:
         skipped = plural(facts["skipped_arenas"], "arena")
-        line.append(f"\nLeft alone, as its data make no sense: {skipped}. Is the heap corrupt?", style="yellow")
+        line.append(f"\n{skipped} left alone: the note says why.", style="yellow")
     return line
 
 
