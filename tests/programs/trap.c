@@ -32,7 +32,7 @@ static void *fill_heap(void *unused)
     (void)unused;
     char *first = NULL;
     for (size_t total = 0; total < HEAP; total += 65536) {
-        char *block = malloc(65536 - 16);
+        char *block = kept = malloc(65536 - 16);
         first = first ? first : block;
     }
     volatile uint64_t *words = (uint64_t *)(void *)first;
