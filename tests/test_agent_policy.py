@@ -197,7 +197,7 @@ os.wait()
 
 
 def test_policy_that_trims_in_vain_waits_longer(stage: Stage) -> None:
-    """Whatever is given back is needed again at once: 50 looks, but no more trims than a doubling distance allows."""
+    """Whatever is given back is needed again at once: 25 looks, but no more trims than a doubling distance allows."""
     text = """
 import pathlib, time
 held = [bytes(1000) for _ in range(40_000)]
@@ -210,7 +210,7 @@ while time.monotonic() < end:
 pathlib.Path("done").touch()
 """
     process = stage.start(
-        [sys.executable, "-c", text], ARENASCOPE_TRIM="every=200ms,min=10M,backoff=50", PYTHONMALLOC="malloc"
+        [sys.executable, "-c", text], ARENASCOPE_TRIM="every=400ms,min=10M,backoff=50", PYTHONMALLOC="malloc"
     )
     assert process.wait(60) == 0
     assert 1 <= len(re.findall(r"policy \(time\): [1-9]", stage.log())) <= 8
