@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import fetched
 from tools import cores, debian, fuzz_seeds, harness, programs, vandal
 
 from arenascope import format as fmt
@@ -232,6 +233,48 @@ def test_a_damaged_limit_of_tcaches(
         assert not is_sure(seen)
         before, after = ({int(t["tid"]): int(t["tcache"]) for t in d.threads} for d in (dump, seen))
         assert all(after[tid] in (tcache, fmt.UNKNOWN) for tid, tcache in before.items())
+
+
+@pytest.mark.parametrize("suite", ["forky", "experimental"])
+def test_a_pointer_to_a_tcache_that_became_null(
+    suite: str, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    """From 2.43 on no thread has such a one, not even before its first malloc."""
+    command = harness.under(fetched(suite, "amd64"), churn_program, *OPTIONS)
+    with harness.Churn(command) as program:
+        program.ask("go")
+        dump = look(arenadump, program.pid, tmp_path, MEMORY)
+        assert dump is not None
+        owners = {int(t["tcache"]): int(t["tid"]) for t in dump.threads if int(t["tcache"])}
+        pointer = int(program.ask("threads")[-1][1], 16)
+        with vandal.Memory.of_process(program.pid) as memory, memory.restored():
+            place = next(at for at in range(pointer - 8, pointer - 4096, -8) if memory.word(at) in owners)
+            owner = owners[memory.word(place)]
+            memory.write(place, 0)
+            seen = look(arenadump, program.pid, tmp_path, MEMORY)
+        assert seen is not None
+        assert not is_sure(seen)
+        assert {int(t["tid"]): int(t["tcache"]) for t in seen.threads}[owner] == fmt.UNKNOWN
+        assert vandal.sets(seen) == vandal.sets(dump)  # it is found by its structure
+
+
+def test_a_damaged_count_of_mmapped_chunks(
+    libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    """That mp_ counts none of them does not mean that there is none, as long as it counts their bytes."""
+    with harness.Churn(harness.under(libc, churn_program, *OPTIONS)) as program:
+        program.ask("go")
+        dump = look(arenadump, program.pid, tmp_path, MEMORY)
+        assert dump is not None
+        count, mp = int(dump.mallocs["n_mmaps"][0]), int(dump.mallocs["mp"][0])
+        assert count > 0
+        with vandal.Memory.of_process(program.pid) as memory, memory.restored():
+            (place,) = (at for at in (mp + 40, mp + 60, mp + 68) if memory.read(at, 4) == count.to_bytes(4, "little"))
+            memory.write(place, bytes(4))
+            seen = look(arenadump, program.pid, tmp_path, MEMORY)
+        assert seen is not None
+        assert int(seen.mallocs["n_mmaps"][0]) in (0, fmt.UNKNOWN)  # where nothing drifts mp_ is not believed at all
+        assert not is_sure(seen)
 
 
 @pytest.mark.parametrize("which", [0, -1], ids=["first", "last"])

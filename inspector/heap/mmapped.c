@@ -322,7 +322,8 @@ bool as_mmapped_find(struct as_heaps *h, struct as_error *err)
         s.want_count += h->pars.items[i].n_mmaps;
         s.want_bytes += h->pars.items[i].mmapped_mem;
     }
-    if (h->malloc->libcs.count == 0 || (s.want_count == 0 && !forgets_blocks(h)))
+    // No chunks that have bytes are one damaged word, or drift.
+    if (h->malloc->libcs.count == 0 || (s.want_count == 0 && s.want_bytes == 0 && !forgets_blocks(h)))
         return true;
     AS_VEC(uint8_t) residency = {0};
     if (!as_vec_reserve(&residency, RESIDENCY_PAGES, err))

@@ -66,13 +66,14 @@ static uint64_t word_at(const struct block *b, size_t distance)
 
 enum verdict { NOTHING, FITS, WRONG }; // NOTHING: the thread has none, which fits as well
 
-// A word that may be a thread's `tcache`. NULL before its first malloc; from 2.43 a dummy inside libc itself.
+// A word that may be a thread's `tcache`. NULL before its first malloc; from 2.43 (where no fastbins are) never, but a dummy
+// inside libc itself.
 static enum verdict judge_tcache(const struct as_heaps *h, uint32_t libc_index, uint64_t word)
 {
     const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
     const struct as_heap_layout *layout = &libc->layout.heap;
     if (word == 0)
-        return NOTHING;
+        return libc->layout.state.fastbin_count > 0 ? NOTHING : WRONG;
     if (word % AS_ALIGNMENT != 0 || !as_heaps_at(h, word)) {
         const struct as_mapping *m = as_target_mapping_at(h->target, word);
         bool in_libc = m && m->kind == AS_MAP_FILE &&
