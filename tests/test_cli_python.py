@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import synthetic_dump as synthetic
 from rich.console import Console
@@ -21,12 +23,14 @@ from tools import harness
 
 from arenascope import format as fmt
 from arenascope import text
+from arenascope.cli.main import cli
 from arenascope.dump import Dump
 from arenascope.errors import Code
 from arenascope.render.terminal import render_summary
 from arenascope.rows import ROWS
 from arenascope.summary import summarize
 
+ROOT = Path(__file__).resolve().parents[1]
 PARK = "import sys; print('.', flush=True); sys.stdin.read()"
 
 
@@ -123,6 +127,24 @@ def test_help_is_whole_in_80_columns(group: tuple[str, ...]) -> None:
     commands = done.stdout.partition("Commands:\n")[2].splitlines()
     assert len(commands) >= 3
     assert not [line for line in commands if line.endswith("...") or len(line) > 80]
+
+
+def test_the_docs_have_every_option_and_no_other() -> None:
+    told = {word for page in (ROOT / "docs").glob("*.md") for word in re.findall(r"`(--[a-z-]+)", page.read_text())}
+    ours = {option for option in _options(cli) if option.startswith("--")}
+    source = (ROOT / "inspector/cli/options.c").read_text()
+    theirs = {f"--{name}" for name in re.findall(r'\{"([a-z-]+)", (?:no|required)_argument', source)}
+    other_programs = {"--cap-add", "--sparse", "--with-jemalloc"}
+    assert ours - told - {"--help"} == set()
+    assert told - ours - theirs - other_programs == set()
+
+
+def _options(command: click.Command) -> Iterator[str]:
+    for parameter in command.params:
+        yield from (*parameter.opts, *parameter.secondary_opts)
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            yield from _options(each)
 
 
 @pytest.mark.parametrize("command", ["trim", "inject"])
