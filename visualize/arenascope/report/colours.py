@@ -46,7 +46,6 @@ class Look(NamedTuple):
     safe: str
 
 
-PALETTES: Final = ("phusion", "safe")
 BACKGROUND: Final = "#1f2430"
 
 LOOKS: Final = {
