@@ -236,6 +236,24 @@ def test_a_damaged_limit_of_tcaches(
 
 
 @pytest.mark.parametrize("suite", ["forky", "experimental"])
+def test_a_map_of_huge_pages_where_there_are_none(
+    suite: str, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    """From 2.43 on a bit beside the lead of a map says so; without the tunable nobody sets it."""
+    with harness.Churn(harness.under(fetched(suite, "amd64"), churn_program, *OPTIONS)) as program:
+        program.ask("go")
+        dump = look(arenadump, program.pid, tmp_path, MEMORY)
+        assert dump is not None
+        assert is_sure(dump)
+        start = next(int(heap["start"]) for heap in dump.heaps if int(heap["kind"]) == fmt.HeapKind.MMAPPED)
+        with vandal.Memory.of_process(program.pid) as memory, memory.restored():
+            memory.write(start, 1)
+            seen = look(arenadump, program.pid, tmp_path, MEMORY)
+        assert seen is not None
+        assert not is_sure(seen)
+
+
+@pytest.mark.parametrize("suite", ["forky", "experimental"])
 def test_a_pointer_to_a_tcache_that_became_null(
     suite: str, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ struct search {
     uint64_t want_count, want_bytes; // by mp_; AS_UNKNOWN
     bool bytes_drift;                // mp_.mmapped_mem cannot be taken at its word
     bool thorough;                   // look also for chunks that aligned_alloc placed and realloc moved
+    uint64_t huge_bit;               // MMAP_HP, where the libc at hand may set it
     uint64_t places, blocks;         // looked at so far
     uint8_t *residency;
 };
@@ -37,10 +38,12 @@ static bool private_anonymous(const struct as_mapping *m)
 }
 
 // The map's size if `head` at `offset` into a map that begins at a page can be that of an mmapped chunk, else 0.
-static uint64_t map_size(const struct head *head, uint64_t offset, uint32_t extra, uint64_t page_size, uint64_t room)
+static uint64_t map_size(const struct search *s, const struct head *head, uint64_t offset, uint32_t extra,
+                         uint64_t room)
 {
+    uint64_t page_size = s->heaps->target->page_size;
     uint64_t size = head->size & ~(uint64_t)AS_FLAG_BITS;
-    uint64_t lead = extra ? head->prev_size & ~(uint64_t)MMAP_HP : head->prev_size;
+    uint64_t lead = head->prev_size & ~s->huge_bit;
     uint64_t total;
     if ((head->size & AS_FLAG_BITS) != AS_IS_MMAPPED || lead != offset || size < AS_MIN_CHUNK ||
         size % AS_ALIGNMENT != 0 || __builtin_add_overflow(lead + extra, size, &total))
@@ -58,7 +61,7 @@ static uint64_t first_chunk(struct search *s, uint64_t start, uint32_t extra, ui
     s->places += count;
     as_target_gather(t, places, count, sizeof *heads, heads, sizeof *heads, ok);
     for (size_t i = 0; i < count; i++) {
-        if (ok[i] && map_size(&heads[i], places[i] - start, extra, t->page_size, room) != 0) {
+        if (ok[i] && map_size(s, &heads[i], places[i] - start, extra, room) != 0) {
             *head = heads[i];
             return places[i];
         }
@@ -148,6 +151,10 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
         // Wherever the chunk is, the header that the map was made with has whole pages, if perhaps not as many as now.
         if (seen || ((head.size & ~(uint64_t)AS_FLAG_BITS) + extra) % t->page_size != 0)
             continue;
+        // Without the hugetlb tunable no map is of huge pages.
+        s->huge_bit = extra != 0 && h->pars.items[i].hp_pagesize != 0 ? MMAP_HP : 0;
+        if ((head.prev_size & ~s->huge_bit) != 0)
+            continue;
         struct head inner;
         uint64_t chunk = aligned_chunk(s, start, extra, limit - start, &inner);
         if (chunk == 0 && (s->thorough || untouched_lead(s, start)))
@@ -156,7 +163,7 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
             chunk = start;
             inner = head;
         }
-        uint64_t total = map_size(&inner, chunk - start, extra, t->page_size, limit - start);
+        uint64_t total = map_size(s, &inner, chunk - start, extra, limit - start);
         if (total == 0)
             continue;
         uint64_t size = inner.size & ~(uint64_t)AS_FLAG_BITS;
