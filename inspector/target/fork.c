@@ -340,6 +340,8 @@ bool as_process_fork(struct as_target *t, const struct as_critical *critical, st
     struct as_birth birth;
     if (t->stopped)
         return as_fail(err, AS_INTERNAL, "process %d has been caught already", t->pid);
+    // A freeze that was given up may have left it to the capture to count: that would count the clone, which has no files.
+    t->uncounted = false;
     if (!may_catch(p, err) || !is_quick(p, err) || !as_process_refresh_maps(p, true, err) || !is_whole(p, err) ||
         !start_guardian(p, critical, true, err))
         return false;

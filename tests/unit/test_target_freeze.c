@@ -444,6 +444,35 @@ static void test_vfork(void)
 #endif
 }
 
+static uint64_t resident_files(const struct as_target *t)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < t->mappings.count; ++i)
+        sum += t->mappings.items[i].kind == AS_MAP_FILE ? t->mappings.items[i].rss : 0;
+    return sum;
+}
+
+// A freeze that is given up before anything was counted, and a clone after it: that has the target's files.
+static void test_clone_after_a_freeze(void)
+{
+    pid_t pid = start(run_threads);
+    struct as_target *t = open_process(pid);
+    struct as_error err;
+    const struct as_critical nowhere = {.complete = true};
+    CHECK(t->ops->stop_clean(t, &nowhere, &err), "%s", err.text);
+    CHECK(as_target_capture(t, &err), "%s", err.text);
+    uint64_t files = resident_files(t);
+    t->ops->resume(t);
+    CHECK(files > 0 && t->ops->stop_clean(t, &nowhere, &err));
+    t->ops->resume(t);
+    CHECK(t->ops->fork(t, &nowhere, &err), "%s", err.text);
+    CHECK(as_target_capture(t, &err), "%s", err.text);
+    CHECK(resident_files(t) == files, "%llu, %llu", (unsigned long long)resident_files(t), (unsigned long long)files);
+    as_target_close(t);
+    CHECK(works());
+    end_child(pid);
+}
+
 int main(void)
 {
     shared = share(sizeof *shared);
@@ -457,6 +486,7 @@ int main(void)
     test_target_killed();
     test_traced();
     test_vfork();
+    test_clone_after_a_freeze();
     puts("ok");
     return 0;
 }
