@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Packages and sources of other Debian suites and architectures, unpacked beside the machine's and never installed.
 
-They come through the mirror that this machine's apt is set up with (its proxies and certificates too), are verified by
-apt as any package is, and are kept in .cache/, so that a second run needs no network.
+They come through the mirror that this machine's apt is set up with (its proxies and certificates too), or the one that
+$DEBIAN_MIRROR names, are verified by apt as any package is, and are kept in .cache/: a second run needs no network.
 """
 
 from __future__ import annotations
@@ -109,10 +109,12 @@ def source(suite: str, package: str) -> Path:
 
 
 def mirror() -> str:
-    """The address of the Debian archive that this machine's apt uses for its own suite."""
+    """The address of the Debian archive: $DEBIAN_MIRROR, or what this machine's apt uses for its own suite."""
+    if os.environ.get("DEBIAN_MIRROR"):
+        return os.environ["DEBIAN_MIRROR"]
     release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     if release.get("ID", "").strip('"') != "debian":
-        raise UnavailableError("this machine is not a Debian: its apt has no Debian mirror to ask")
+        raise UnavailableError("this machine is not a Debian, and $DEBIAN_MIRROR names no mirror of it")
     codename = release.get("VERSION_CODENAME", "").strip('"')
     for line in _run(["apt-get", "indextargets", "--format", "$(CODENAME) $(COMPONENT) $(REPO_URI)"]).splitlines():
         fields = line.split()
