@@ -151,8 +151,7 @@ void as_moment_report(const struct as_moment *moment, const struct as_target *t,
     if (moment->locked)
         as_snapshot_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                          "a thread was inside malloc, or an arena was locked, when the core was written: the numbers "
-                         "may be those of a "
-                         "change half made");
+                         "may be those of a change half made");
     if (moment->mode != AS_MODE_FREEZE && moment->mode != AS_MODE_SNAPSHOT)
         return;
     if (t->caught == AS_CAUGHT_BUSY)
