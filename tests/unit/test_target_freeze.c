@@ -467,7 +467,9 @@ static void test_clone_after_a_freeze(void)
     t->ops->resume(t);
     CHECK(t->ops->fork(t, &nowhere, &err), "%s", err.text);
     CHECK(as_target_capture(t, &err), "%s", err.text);
-    CHECK(resident_files(t) == files, "%llu, %llu", (unsigned long long)resident_files(t), (unsigned long long)files);
+    // The kernel may take pages of files at any time; without the target's own there would be next to none.
+    CHECK(resident_files(t) > files / 2, "%llu, %llu", (unsigned long long)resident_files(t),
+          (unsigned long long)files);
     as_target_close(t);
     CHECK(works());
     end_child(pid);
