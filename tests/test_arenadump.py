@@ -49,6 +49,26 @@ def test_the_table_never_says_zero_for_unknown(arenadump: harness.Arenadump, tmp
     assert "swap unknown" in text
 
 
+def test_the_table_never_says_zero_for_little(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    made = synthetic.sections()
+    made["meta"][0]["rss"] = 1 << 30
+    made["totals"][0]["ledger"]["tcache"] = 4096
+    text = table(arenadump, synthetic.write(tmp_path / "dump", made))
+    assert re.search(r"^  tcache +4.0 KiB < 0.1 % ", text, re.MULTILINE)
+    assert " 0.0 %" not in text
+
+
+def test_the_table_of_another_malloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """What is not glibc's is not said to be nobody's."""
+    made = synthetic.sections()
+    made["totals"][0]["ledger"]["other_anon"] = 4096
+    assert "not malloc's: own mmap, GC" in table(arenadump, synthetic.write(tmp_path / "dump", made))
+    made["meta"][0]["malloc_kind"] = fmt.MallocKind.JEMALLOC
+    text = table(arenadump, synthetic.write(tmp_path / "other", made))
+    assert "another malloc's, own mmap, GC\n" in text
+    assert "not malloc's: own mmap, GC" not in text
+
+
 def test_without_residency_the_table_shows_chunks(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     made = synthetic.sections()
     made["meta"][0]["flags"] = fmt.MetaFlag.HAS_CHUNKS

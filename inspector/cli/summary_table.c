@@ -125,6 +125,27 @@ static void put_chunks(struct as_writer *w, const struct as_tallies *t)
     }
 }
 
+// A part of a whole in per cent, eight columns wide; blank when it cannot be said.
+static void put_share(struct as_writer *w, uint64_t part, uint64_t whole)
+{
+    if (part == AS_UNKNOWN || whole == AS_UNKNOWN || whole == 0) {
+        as_put(w, "%8s", "");
+        return;
+    }
+    double per_cent = 100.0 * (double)part / (double)whole;
+    if (part > 0 && per_cent < 0.05) // what would show as 0.0
+        as_put(w, "< 0.1 %% ");
+    else
+        as_put(w, "%5.1f %% ", per_cent);
+}
+
+// What is not glibc's malloc's may be that of the malloc that the process has in its stead.
+static const char *note_of(const struct row *row, const struct as_dump_meta *m)
+{
+    bool other = m->malloc_kind != AS_MALLOC_GLIBC && row->offset == offsetof(struct as_ledger, other_anon);
+    return other ? "another malloc's, own mmap, GC" : row->note;
+}
+
 static void put_ledger(struct as_writer *w, const struct as_view *v)
 {
     struct sorted_row sorted[ROW_COUNT];
@@ -146,12 +167,9 @@ static void put_ledger(struct as_writer *w, const struct as_view *v)
         if (s->bytes == 0)
             continue;
         as_put(w, "  %-16s %11s ", s->row->label, as_format_size(s->bytes, size));
-        if (s->bytes != AS_UNKNOWN && whole != AS_UNKNOWN && whole)
-            as_put(w, "%5.1f %% ", 100.0 * (double)s->bytes / (double)whole);
-        else
-            as_put(w, "%8s", "");
+        put_share(w, s->bytes, whole);
         as_bar(w, s->row->colour, s->bytes == AS_UNKNOWN ? 0 : s->bytes, largest, BAR_COLUMNS);
-        as_dim(w, " %.*s", (int)(w->style->columns - 50), s->row->note);
+        as_dim(w, " %.*s", (int)(w->style->columns - 50), note_of(s->row, v->meta));
         as_put(w, "\n");
     }
     const struct as_ledger *l = &v->totals->ledger;
