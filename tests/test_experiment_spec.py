@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
-import tomllib
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import available, spec
 from arenascope.experiment.expand import UnavailableError, expand, library
 from arenascope.experiment.plan import plan
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 LEAST = """
 [workload]
