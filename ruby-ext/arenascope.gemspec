@@ -13,7 +13,6 @@ Gem::Specification.new do |spec|
     What glibc's malloc keeps after Ruby has freed it: the ledger of the process, to the byte, a dump to draw, and trims
     after full garbage collections. Does nothing, and says so, where malloc is not glibc's.
   TEXT
-  spec.homepage = "https://rubygems.org/gems/arenascope"
   spec.license = "MIT"
   spec.required_ruby_version = ">= 2.7.0"
   spec.metadata["rubygems_mfa_required"] = "true"
