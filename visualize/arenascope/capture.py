@@ -10,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -102,13 +103,20 @@ def run_arenadump(arguments: Sequence[str]) -> str:
     return printed
 
 
+def _communicate(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """What it says, to its end. A signal that comes just before we wait ends no waiting: so we look up now and then."""
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            return child.communicate(timeout=1)
+
+
 def _run(command: list[str]) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a program that goes with us when we are told to go."""
     pipe = subprocess.PIPE
     with held_back() as release, subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as child:
         try:
             release()
-            out, err = child.communicate()
+            out, err = _communicate(child)
         except BaseException:
             child.kill()
             raise
