@@ -303,8 +303,8 @@ static bool residency(struct as_process *p, uint64_t start, uint64_t end, uint8_
                                  t->pid);
         at = stop;
     }
-    return !t->stopped || as_process_alive(p) ||
-           as_fail(err, AS_TARGET_GONE, "process %d ended while it was looked at", t->pid);
+    // Of memory that has lost its last user PAGEMAP_SCAN may say, without an error, that nothing of it is resident.
+    return as_process_alive(p) || as_fail(err, AS_TARGET_GONE, "process %d ended while it was looked at", t->pid);
 }
 
 bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)
