@@ -9,7 +9,6 @@
 
 enum {
     SMALL_BINS = 64,        // tcache bins of one chunk size each (TCACHE_SMALL_BINS, TCACHE_MAX_BINS before 2.42)
-    MAX_TCACHE_SIZE = 1024, // of tcache_perthread_struct; the largest is 760
     MAX_COUNT = UINT16_MAX, // glibc.malloc.tcache_count's own limit
     MAX_MAPPED = 1 << 16,   // mmapped chunks that tcaches may hold besides (2.43)
 };
@@ -65,6 +64,45 @@ bool as_tcache_plausible(const struct as_heaps *h, const struct as_libc *libc, c
     return agrees(h, layout, par->tcache_count < MAX_COUNT ? par->tcache_count : MAX_COUNT, bytes);
 }
 
+// The arena whose heap holds `address`; NULL: none's.
+static const struct as_arena *arena_around(const struct as_heaps *h, uint64_t address)
+{
+    for (size_t i = 0; as_heaps_at(h, address) && i < h->heaps.count; i++)
+        if (address >= h->heaps.items[i].start && address < h->heaps.items[i].end)
+            return &h->arenas.items[h->heaps.items[i].arena];
+    return NULL;
+}
+
+// A map that was made for a tcache_perthread_struct holds it and no more: `size` is what its header says.
+static bool fits_own_map(const struct as_heaps *h, uint32_t libc_index, uint64_t chunk, const struct list_chunk *c)
+{
+    const struct as_heap_layout *layout = &h->malloc->libcs.items[libc_index].layout.heap;
+    const struct as_mapping *m = as_target_mapping_at(h->target, chunk);
+    uint64_t page = h->target->page_size;
+    uint64_t huge = h->pars.items[libc_index].hp_pagesize;
+    uint64_t unit = huge != AS_UNKNOWN && huge > page ? huge : page;
+    uint64_t size = c->size & ~(uint64_t)AS_FLAG_BITS;
+    uint64_t whole = size + (uint64_t)layout->mmap_extra;
+    return m && m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && chunk % page == 0 && c->prev_size <= 1 &&
+           (c->size & AS_FLAG_BITS) == AS_IS_MMAPPED && whole % page == 0 && size > (uint64_t)layout->tcache_size &&
+           whole <= ((uint64_t)layout->tcache_size + 3 * AS_ALIGNMENT + unit - 1) / unit * unit;
+}
+
+bool as_tcache_placed(const struct as_heaps *h, uint32_t libc_index, uint64_t address)
+{
+    struct list_chunk c;
+    bool in_heap = as_heaps_at(h, address) != NULL;
+    if (address % AS_ALIGNMENT != 0 || (!in_heap && address % h->target->page_size != AS_HEADER) ||
+        !as_target_mapping_at(h->target, address) || !as_target_read(h->target, address - AS_HEADER, &c, sizeof c))
+        return false;
+    if (!in_heap)
+        return fits_own_map(h, libc_index, address - AS_HEADER, &c);
+    if (!as_tcache_chunk_size(&h->malloc->libcs.items[libc_index].layout.heap, c.size & ~(uint64_t)AS_FLAG_BITS))
+        return false;
+    const struct as_arena *arena = h->malloc->libcs.count > 1 ? arena_around(h, address) : NULL;
+    return !arena || arena->libc_index == libc_index;
+}
+
 // Would it be a tcache in use if mp_.tcache_count were another? From 2.42 on an empty bin says which.
 static bool contradicts_limit(const struct as_heaps *h, const struct as_heap_layout *layout, const uint8_t *bytes)
 {
@@ -96,9 +134,16 @@ static bool remember(struct as_heaps *h, uint64_t chunk, enum as_chunk_class cla
     return place != NULL;
 }
 
-// Follows one bin of a tcache. Adds to *count and *bytes.
+// What a tcache was found to hold.
+struct contents {
+    uint64_t count, bytes;
+    uint64_t key; // tcache_entry.key of all its chunks
+    bool keys_differ;
+};
+
+// Follows one bin of a tcache. Adds to `sum`.
 static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as_peek *peek, int bin, uint64_t entry,
-                       uint64_t expected, uint64_t *count, uint64_t *bytes, struct as_error *err)
+                       uint64_t expected, struct contents *sum, struct as_error *err)
 {
     uint64_t tortoise = 0; // Brent: a cycle comes back to the place remembered at the last power of two
     for (uint64_t n = 0; n < expected; n++) {
@@ -118,8 +163,10 @@ static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as
                                   "a chunk in a tcache bin has another size than the bin");
         if (!remember(h, entry - AS_HEADER, AS_CHUNK_TCACHE, err))
             return false;
-        ++*count;
-        *bytes += size;
+        sum->keys_differ |= sum->count > 0 && c.key != sum->key;
+        sum->key = c.key;
+        sum->count++;
+        sum->bytes += size;
         entry = reveal(h, libc, entry, c.link);
     }
     if (entry != 0)
@@ -127,29 +174,39 @@ static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as
     return true;
 }
 
-// One thread's tcache: its struct's own chunk, and all that it holds.
+// One thread's tcache: its struct's own chunk, and all that it holds. Where it cannot be read there is a fault, and `sum` is as
+// it was.
 static bool tcache_read(struct as_heaps *h, uint32_t libc_index, struct as_peek *peek, uint64_t address,
-                        struct as_thread_use *use, struct as_error *err)
+                        struct contents *sum, struct as_error *err)
 {
     const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
     const struct as_heap_layout *layout = &libc->layout.heap;
-    uint8_t bytes[MAX_TCACHE_SIZE];
+    uint8_t bytes[AS_TCACHE_BYTES];
     if ((size_t)layout->tcache_size > sizeof bytes ||
         !as_target_read(h->target, address, bytes, (size_t)layout->tcache_size))
         return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, address, "a thread's tcache cannot be read");
     if (!remember(h, address - AS_HEADER, AS_CHUNK_METADATA, err))
         return false;
-    uint64_t count = 0;
-    uint64_t size = 0;
     for (int bin = 0; bin < layout->tcache_bins; bin++)
         if (!tcache_bin(h, libc, peek, bin, bin_entry(layout, bytes, bin),
-                        bin_count(layout, h->pars.items[libc_index].tcache_count, bytes, bin), &count, &size, err))
+                        bin_count(layout, h->pars.items[libc_index].tcache_count, bytes, bin), sum, err))
             return false;
-    if (use) {
-        use->tcache_count = count;
-        use->tcache_bytes = size;
-    }
     return true;
+}
+
+bool as_tcache_read(struct as_heaps *h, uint32_t libc_index, uint64_t address, uint64_t *count, uint64_t *bytes,
+                    uint64_t *key, struct as_error *err)
+{
+    struct as_peek peek;
+    struct contents sum = {0};
+    if (!as_peek_open(&peek, h->target, err))
+        return false;
+    bool ok = tcache_read(h, libc_index, &peek, address, &sum, err);
+    as_peek_close(&peek);
+    *count = sum.count;
+    *bytes = sum.bytes;
+    *key = sum.keys_differ ? 0 : sum.key;
+    return ok;
 }
 
 // Collects the places that may hold a tcache_perthread_struct: chunks in use of its size.
@@ -212,9 +269,18 @@ static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_pe
     }
     h->faults.count = faults; // the walk that counts will note them again
     as_window_close(&w);
+    for (size_t i = 0; ok && i < h->mmapped.count; i++) {
+        const struct as_mmapped *m = &h->mmapped.items[i];
+        if (m->chunk != m->map_start || !as_tcache_placed(h, libc_index, m->chunk + AS_HEADER))
+            continue;
+        uint64_t *place = as_vec_add(&c.found, err);
+        ok = place != NULL;
+        if (place)
+            *place = m->chunk + AS_HEADER;
+    }
     *none = ok && torn == 0 && !h->missing;
     for (size_t i = 0; ok && i < c.found.count; i++) {
-        uint8_t bytes[MAX_TCACHE_SIZE];
+        uint8_t bytes[AS_TCACHE_BYTES];
         size_t first = h->cached.count;
         size_t first_fault = h->faults.count;
         if (!as_target_read(h->target, c.found.items[i], bytes, (size_t)layout->tcache_size) ||
@@ -228,7 +294,7 @@ static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_pe
             continue;
         }
         *none = false;
-        ok = tcache_read(h, libc_index, peek, c.found.items[i], NULL, err);
+        ok = tcache_read(h, libc_index, peek, c.found.items[i], &(struct contents){0}, err);
         if (h->faults.count != first_fault) { // its lists are none: it was the application's after all
             h->faults.count = first_fault;
             h->cached.count = first;
@@ -253,6 +319,18 @@ static void drop_duplicates(struct as_heaps *h)
     h->cached.count = kept;
 }
 
+static bool tcache_of_thread(struct as_heaps *h, struct as_peek *peek, struct as_thread_use *use, struct as_error *err)
+{
+    struct contents sum = {0};
+    size_t faults = h->faults.count;
+    if (!tcache_read(h, 0, peek, use->tcache, &sum, err))
+        return false;
+    bool unread = h->faults.count != faults && sum.count == 0;
+    use->tcache_count = unread ? AS_UNKNOWN : sum.count;
+    use->tcache_bytes = unread ? AS_UNKNOWN : sum.bytes;
+    return true;
+}
+
 bool as_caches_find(struct as_heaps *h, struct as_error *err)
 {
     struct as_peek peek;
@@ -268,10 +346,20 @@ bool as_caches_find(struct as_heaps *h, struct as_error *err)
         else if (use->tcache == 0)
             use->tcache_count = use->tcache_bytes = 0;
         else
-            ok = tcache_read(h, 0, &peek, use->tcache, use, err);
+            ok = tcache_of_thread(h, &peek, use, err);
+    }
+    for (size_t i = 0; ok && i < h->others.count; i++)
+        ok = tcache_read(h, h->others.items[i].libc_index, &peek, h->others.items[i].address, &(struct contents){0},
+                         err);
+    for (size_t i = 0; ok && i < h->lost.count; i++) {
+        struct as_lost_tcache *lost = &h->lost.items[i];
+        struct contents sum = {0};
+        ok = tcache_read(h, lost->libc_index, &peek, lost->address, &sum, err);
+        lost->count = sum.count;
+        lost->bytes = sum.bytes;
     }
     for (uint32_t i = 0; ok && i < h->malloc->libcs.count; i++) {
-        if (!as_has_tcache(h, i) || (i == 0 && !unknown))
+        if (!as_has_tcache(h, i) || (i == 0 ? !unknown : h->reached.items[i]))
             continue;
         h->tcache_searched = true;
         bool none = false;

@@ -21,6 +21,7 @@ enum {
     AS_IS_MMAPPED = 2,
     AS_NON_MAIN_ARENA = 4,
     AS_FLAG_BITS = 7,
+    AS_TCACHE_BYTES = 1024, // no tcache_perthread_struct is larger; the largest known has 760
 };
 
 // A chunk on its way from the walk to whoever counts it: its class in the low bits of its size, as sizes are multiples
@@ -74,7 +75,9 @@ struct as_mmapped {
     uint64_t map_start, map_end; // the whole of it: to the end of a huge page
     uint64_t counted;            // its length as mp_.mmapped_mem counts it
     uint64_t chunk, size;        // chunk: its header
-    bool cached;                 // freed, and parked in a tcache (2.43+ with tcache_max)
+    // AS_CHUNK_TCACHE: freed, and parked in a tcache (2.43+ with tcache_max); AS_CHUNK_METADATA: a tcache_perthread_struct
+    // (mmap_threshold below its size); else AS_CHUNK_IN_USE.
+    enum as_chunk_class class;
     uint32_t libc_index;
 };
 
@@ -92,6 +95,20 @@ struct as_thread_use {
     uint64_t tcache_count, tcache_bytes; // chunks cached; AS_UNKNOWN likewise
     uint32_t arena;                      // index, UINT32_MAX when not known or none
     bool tcache_odd;                     // it has one, and that makes no sense: tcache is AS_UNKNOWN, never 0
+};
+
+// A tcache_perthread_struct that is not in as_thread_use: a thread's in another libc than the first.
+struct as_other_tcache {
+    uint64_t address;
+    uint32_t libc_index;
+};
+
+// A tcache that no thread has: of a parent's threads after a fork, or of a thread that ended and had used another libc than
+// its own. What is in it is free, and nobody can take it out again.
+struct as_lost_tcache {
+    uint64_t address;
+    uint32_t libc_index;
+    uint64_t count, bytes; // chunks in it
 };
 
 // A place where the heap is not what it should be.
@@ -115,6 +132,14 @@ struct as_heaps {
     AS_VEC(uint64_t) cached;
     uint64_t most_cached;                 // no more of them are believed
     AS_VEC(struct as_thread_use) threads; // parallel to target->threads
+    AS_VEC(struct as_other_tcache) others;
+    AS_VEC(struct as_lost_tcache) lost; // not sought by as_heaps_find: see as_caches_lost
+    // Chunks in use that the walk came by and that look like a tcache_perthread_struct: addresses of the struct. Those that
+    // are all zeros (an empty one, up to 2.41) are only counted, and `blank_heads` of them are the first chunk of a thread
+    // arena that nobody is attached to.
+    AS_VEC(uint64_t) strays;
+    uint64_t blanks, blank_bytes, blank_heads;
+    AS_VEC(bool) reached; // parallel to malloc->libcs: every thread's tcache of that libc is in `threads` or `others`
     AS_VEC(struct as_fault) faults;
     uint64_t forgotten,
         forgotten_bytes;   // maps of blocks that the program freed and malloc could not unmap (surplus.c),
@@ -129,6 +154,8 @@ struct as_heaps {
 // memory ran out; what the target has wrong is in `faults`. `out` is to be freed in either case.
 bool as_heaps_find(struct as_target *t, const struct as_malloc *m, struct as_heaps *out, struct as_error *err);
 void as_heaps_free(struct as_heaps *h);
+// Finds all anew, and takes what is in h->lost for caches. As as_heaps_find.
+bool as_heaps_find_again(struct as_heaps *h, struct as_error *err);
 
 // Reads mp_ and arena after arena of one libc into h (arenas.c).
 bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *err);
@@ -150,9 +177,22 @@ void as_bins_check(struct as_heaps *h, uint32_t arena);
 // After the walk and as_mmapped_find: whether all that the caches hold lies in a heap or a mapping of malloc's (caches.c).
 void as_caches_check(struct as_heaps *h);
 
+// After a walk: puts those strays into h->lost that are tcaches, which is certain only where the target stood still. *found:
+// there is one that was not there yet; what was counted of its chunks as in use is wrong, and all is to be found and walked
+// again. AS_NO_MEMORY (lost.c).
+bool as_caches_lost(struct as_heaps *h, bool *found, struct as_error *err);
+
+// Notes a chunk in use if it looks like a tcache_perthread_struct: `bytes` are layout.tcache_size of them (lost.c).
+void as_caches_suspect(struct as_heaps *h, const struct as_arena *arena, uint64_t chunk, uint64_t size,
+                       const uint8_t *bytes);
+
 // Threads' tcaches and arenas (threads.c), then the members of their lists (caches.c).
 bool as_threads_find(struct as_heaps *h, struct as_error *err);
 bool as_caches_find(struct as_heaps *h, struct as_error *err);
+
+// Every place that may hold a tcache_perthread_struct has malloc's header before it, in a heap of that libc's, or in a map
+// of its own where mmap_threshold is below its size. True: `address` is such a place (caches.c).
+bool as_tcache_placed(const struct as_heaps *h, uint32_t libc_index, uint64_t address);
 
 // True if `bytes` (layout.tcache_size of them, read at `address`) can be a tcache_perthread_struct in use (caches.c).
 bool as_tcache_plausible(const struct as_heaps *h, const struct as_libc *libc, const struct as_par *par,
@@ -164,13 +204,24 @@ static inline bool as_has_tcache(const struct as_heaps *h, uint32_t libc_index)
     return h->malloc->libcs.items[libc_index].layout.heap.tcache_size > 0;
 }
 
-// True if a chunk of `size` can be the one that holds a tcache_perthread_struct: as large as asked for, or up to 16 bytes
-// more where the rest would have been too small for a chunk of its own, and up to 16 more again from 2.43, whose tcache_init
-// rounds twice.
+// Adds a tcache's chunk and all that it holds to h->cached, and what these are to *count and *bytes (caches.c). *key: what
+// all of them have in common (tcache_entry.key), 0 where they differ or there are none.
+bool as_tcache_read(struct as_heaps *h, uint32_t libc_index, uint64_t address, uint64_t *count, uint64_t *bytes,
+                    uint64_t *key, struct as_error *err);
+
+// Sizes of the chunk that holds a tcache_perthread_struct: as large as asked for, or up to 16 bytes more where the rest would
+// have been too small for a chunk of its own, and up to 16 more again from 2.43, whose tcache_init rounds twice.
+static inline uint64_t as_tcache_chunk_least(const struct as_heap_layout *layout)
+{
+    return ((uint64_t)layout->tcache_size + 8 + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
+}
+static inline uint64_t as_tcache_chunk_most(const struct as_heap_layout *layout)
+{
+    return as_tcache_chunk_least(layout) + (layout->tcache_counts_down ? 2 : 1) * AS_ALIGNMENT;
+}
 static inline bool as_tcache_chunk_size(const struct as_heap_layout *layout, uint64_t size)
 {
-    uint64_t least = ((uint64_t)layout->tcache_size + 8 + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
-    return size >= least && size <= least + (layout->tcache_counts_down ? 2 : 1) * AS_ALIGNMENT;
+    return size >= as_tcache_chunk_least(layout) && size <= as_tcache_chunk_most(layout);
 }
 
 // The mmapped chunks of every libc, by stepping through the anonymous mappings that nothing else claims (mmapped.c).
@@ -180,6 +231,9 @@ bool as_mmapped_find(struct as_heaps *h, struct as_error *err);
 bool as_mmapped_drop_surplus(struct as_heaps *h, uint64_t count, uint64_t bytes);
 // Can this map be a forgotten one: a block that the program freed, and that stays, for munmap refuses a part of a huge page?
 bool as_mmapped_forgettable(const struct as_heaps *h, const struct as_mmapped *m);
+
+// Says of each mmapped chunk what the caches know of it, after both have been found (mmapped.c).
+void as_mmapped_classify(struct as_heaps *h);
 
 // The span of the heap that holds an address, or NULL.
 static inline const struct as_span *as_heaps_at(const struct as_heaps *h, uint64_t address)

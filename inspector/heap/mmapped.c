@@ -167,7 +167,6 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
         if (total == 0)
             continue;
         uint64_t size = inner.size & ~(uint64_t)AS_FLAG_BITS;
-        size_t at = as_lower_bound(h->cached.items, h->cached.count, chunk);
         struct as_mmapped *found = as_vec_add(&h->mmapped, NULL);
         if (!found)
             return 0;
@@ -180,7 +179,7 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
             .counted = total,
             .chunk = chunk,
             .size = size,
-            .cached = at < h->cached.count && (h->cached.items[at] ^ chunk) < AS_ALIGNMENT,
+            .class = AS_CHUNK_IN_USE,
             .libc_index = i,
         };
         s->count++;
@@ -315,6 +314,16 @@ static bool drop_surplus(struct search *s)
     s->count = s->want_count;
     s->bytes -= excess;
     return complete(s);
+}
+
+void as_mmapped_classify(struct as_heaps *h)
+{
+    for (size_t i = 0; i < h->mmapped.count; i++) {
+        struct as_mmapped *m = &h->mmapped.items[i];
+        size_t at = as_lower_bound(h->cached.items, h->cached.count, m->chunk);
+        if (at < h->cached.count && (h->cached.items[at] ^ m->chunk) < AS_ALIGNMENT)
+            m->class = (enum as_chunk_class)(h->cached.items[at] & (AS_ALIGNMENT - 1));
+    }
 }
 
 bool as_mmapped_find(struct as_heaps *h, struct as_error *err)

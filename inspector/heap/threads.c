@@ -66,6 +66,18 @@ static uint64_t word_at(const struct block *b, size_t distance)
 
 enum verdict { NOTHING, FITS, WRONG }; // NOTHING: the thread has none, which fits as well
 
+// Is it a tcache that a thread has in the first libc? What a map of its own holds does not say of which libc it is.
+static bool is_taken(const struct as_heaps *h, uint64_t word)
+{
+    for (size_t i = 0; i < h->threads.count; i++)
+        if (h->threads.items[i].tcache == word)
+            return true;
+    for (size_t i = 0; i < h->others.count; i++)
+        if (h->others.items[i].address == word)
+            return true;
+    return false;
+}
+
 // A word that may be a thread's `tcache`. NULL before its first malloc; from 2.43 (where no fastbins are) never, but a dummy
 // inside libc itself.
 static enum verdict judge_tcache(const struct as_heaps *h, uint32_t libc_index, uint64_t word)
@@ -74,19 +86,17 @@ static enum verdict judge_tcache(const struct as_heaps *h, uint32_t libc_index, 
     const struct as_heap_layout *layout = &libc->layout.heap;
     if (word == 0)
         return libc->layout.state.fastbin_count > 0 ? NOTHING : WRONG;
-    if (word % AS_ALIGNMENT != 0 || !as_heaps_at(h, word)) {
+    if (!as_tcache_placed(h, libc_index, word)) {
         const struct as_mapping *m = as_target_mapping_at(h->target, word);
         bool in_libc = m && m->kind == AS_MAP_FILE &&
                        strcmp(as_mapping_path(h->target, m), as_strings_at(&h->target->strings, libc->path)) == 0;
         return in_libc ? NOTHING : WRONG;
     }
-    uint64_t size;
-    uint8_t bytes[1024];
-    if ((size_t)layout->tcache_size > sizeof bytes || !as_target_read_u64(h->target, word - 8, &size))
+    uint8_t bytes[AS_TCACHE_BYTES];
+    if (libc_index > 0 && !as_heaps_at(h, word) && is_taken(h, word))
         return WRONG;
-    if (!as_tcache_chunk_size(layout, size & ~(uint64_t)AS_FLAG_BITS))
-        return WRONG;
-    if (!as_target_read(h->target, word, bytes, (size_t)layout->tcache_size))
+    if ((size_t)layout->tcache_size > sizeof bytes ||
+        !as_target_read(h->target, word, bytes, (size_t)layout->tcache_size))
         return WRONG;
     return as_tcache_plausible(h, libc, &h->pars.items[libc_index], bytes) ? FITS : WRONG;
 }
@@ -200,12 +210,51 @@ static bool no_tcaches(const struct as_heaps *h, uint32_t libc_index)
 {
     if (!as_has_tcache(h, libc_index))
         return true;
+    if (h->pars.items[libc_index].n_mmaps != 0) // where the threshold is low it may have mmapped all that it handed out
+        return false;
     for (size_t i = 0; i < h->arenas.count; i++) {
         const struct as_arena *arena = &h->arenas.items[i];
         if (arena->libc_index == libc_index && (arena->top != 0 || arena->system_mem != 0))
             return false;
     }
     return true;
+}
+
+// The tcaches that the threads have in another libc than the first, which dlmopen loaded. Its thread-local variables are in
+// static TLS too (its own code takes no other), wherever the loader had room for them; `taken`: another libc's are there.
+static bool look_other(struct as_heaps *h, uint32_t libc_index, size_t reach, const block_vec *blocks,
+                       struct as_error *err)
+{
+    struct as_target *t = h->target;
+    bool doubted;
+    uint64_t named = h->malloc->libcs.items[libc_index].tls_tcache;
+    size_t distance = vote(h, libc_index, blocks, reach, named, judge_tcache, &doubted);
+    bool all = distance != reach;
+    for (size_t i = 0; all && i < t->threads.count; i++) {
+        uint64_t word;
+        enum verdict v = read_word(t, i, reach, distance, &word) ? judge_tcache(h, libc_index, word) : WRONG;
+        all &= v != WRONG;
+        if (v != FITS)
+            continue;
+        struct as_other_tcache *other = as_vec_add(&h->others, err);
+        if (!other)
+            return false;
+        *other = (struct as_other_tcache){.address = word, .libc_index = libc_index};
+    }
+    h->reached.items[libc_index] = all;
+    return true;
+}
+
+static bool look_others(struct as_heaps *h, struct as_error *err)
+{
+    byte_vec memory = {0};
+    block_vec blocks = {0};
+    bool ok = read_blocks(h->target, NEAR, &memory, &blocks, err);
+    for (uint32_t i = 1; ok && i < h->malloc->libcs.count; i++)
+        ok = !as_has_tcache(h, i) || look_other(h, i, NEAR, &blocks, err);
+    as_vec_free(&memory);
+    as_vec_free(&blocks);
+    return ok;
 }
 
 bool as_threads_find(struct as_heaps *h, struct as_error *err)
@@ -217,16 +266,21 @@ bool as_threads_find(struct as_heaps *h, struct as_error *err)
     for (size_t i = 0; i < t->threads.count; i++)
         h->threads.items[i] = (struct as_thread_use){
             .tcache = AS_UNKNOWN, .tcache_count = AS_UNKNOWN, .tcache_bytes = AS_UNKNOWN, .arena = UINT32_MAX};
-    // A second libc (dlmopen) has its thread-local variables elsewhere, in memory that only the loader knows: its tcaches
-    // are found by their structure (caches.c).
+    if (!as_vec_reserve(&h->reached, h->malloc->libcs.count + 1, err))
+        return false;
+    for (h->reached.count = 0; h->reached.count < h->malloc->libcs.count; h->reached.count++)
+        h->reached.items[h->reached.count] = false;
     if (h->malloc->libcs.count == 0)
         return true;
     bool all = false;
     if (!look(h, 0, NEAR, &all, err) || (!all && !look(h, 0, FAR, &all, err)))
         return false;
     bool none = no_tcaches(h, 0);
-    for (size_t i = 0; none && i < t->threads.count; i++)
-        if (h->threads.items[i].tcache == AS_UNKNOWN)
+    h->reached.items[0] = t->threads.count > 0;
+    for (size_t i = 0; i < t->threads.count; i++) {
+        if (none && h->threads.items[i].tcache == AS_UNKNOWN)
             h->threads.items[i].tcache = 0;
-    return true;
+        h->reached.items[0] &= h->threads.items[i].tcache != AS_UNKNOWN;
+    }
+    return h->malloc->libcs.count < 2 || look_others(h, err);
 }

@@ -111,8 +111,11 @@ struct walk {
     size_t count;
     struct as_links links; // of the arena's binned chunks
     uint64_t most_noted;   // size of the largest chunk worth a note
-    bool going;            // the sink wants more
-    bool runs;             // threads go on meanwhile
+    // Sizes of chunks that may hold a tcache_perthread_struct, from and how many bytes on; and how large that is. 0: none.
+    uint64_t tcache_least, tcache_range;
+    size_t tcache_size;
+    bool going; // the sink wants more
+    bool runs;  // threads go on meanwhile
 };
 
 static void flush(struct walk *k)
@@ -234,6 +237,8 @@ static uint64_t follow_in_window(struct walk *k, uint64_t address)
             break;
         if (binned)
             as_links_add(&k->links, address, chunk[2], chunk[3]);
+        else if (size - k->tcache_least <= k->tcache_range)
+            as_caches_suspect(k->heaps, k->arena, address, size, (const uint8_t *)&chunk[2]);
         else if (size <= k->most_noted)
             as_fast_note(k->notes, address, size, chunk[2]);
         k->batch[k->count++] =
@@ -246,6 +251,16 @@ static uint64_t follow_in_window(struct walk *k, uint64_t address)
         }
     }
     return address;
+}
+
+// A copy of what a chunk holds that may be a tcache_perthread_struct. False: it cannot be one.
+static bool copy_tcache(struct walk *k, uint64_t chunk, uint64_t size, uint8_t *out)
+{
+    const uint8_t *bytes =
+        size - k->tcache_least <= k->tcache_range ? as_window_at(k->window, chunk, AS_HEADER + k->tcache_size) : NULL;
+    if (bytes)
+        memcpy(out, bytes + AS_HEADER, k->tcache_size);
+    return bytes != NULL;
 }
 
 // Follows the chain from `address` to its end. Returns where it broke, or 0 when it did not: then everything up to the
@@ -286,6 +301,8 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
             return next; // a heap without the top ends in a fencepost, not flush
         // Read before the window moves on to the next chunk.
         uint64_t link = k->notes && size <= k->most_noted ? link_at(k->window, address) : 0;
+        uint8_t inside[AS_TCACHE_BYTES];
+        bool copied = copy_tcache(k, address, size, inside);
         struct header after;
         if (!header_at(k->window, next, &after))
             return next;
@@ -297,6 +314,8 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
         enum as_chunk_class class = binned ? AS_CHUNK_BINNED : class_in_use(k, address);
         if (binned)
             weigh(k, address);
+        if (copied && class == AS_CHUNK_IN_USE)
+            as_caches_suspect(k->heaps, k->arena, address, size, inside);
         // Threads that go on may have moved it from the cache to the fastbin since the caches were read.
         bool noted = class == AS_CHUNK_IN_USE || (k->runs && class == AS_CHUNK_TCACHE);
         if (noted && k->notes && size <= k->most_noted)
@@ -330,6 +349,13 @@ bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct
     k.arena = &h->arenas.items[k.heap.arena];
     k.links = k.arena->links;
     k.limit = k.heap.has_top ? k.arena->top : k.heap.end;
+    const struct as_heap_layout *layout = &k.arena->libc->layout.heap;
+    k.tcache_least = UINT64_MAX;
+    if (layout->tcache_size > 0 && layout->tcache_size <= AS_TCACHE_BYTES) {
+        k.tcache_size = (size_t)layout->tcache_size;
+        k.tcache_least = as_tcache_chunk_least(layout);
+        k.tcache_range = as_tcache_chunk_most(layout) - k.tcache_least;
+    }
     if (h->cached.count > 0) {
         k.cached = h->cached.items + as_lower_bound(h->cached.items, h->cached.count, k.heap.start);
         k.cached_end = h->cached.items + as_lower_bound(h->cached.items, h->cached.count, k.heap.end);

@@ -117,6 +117,7 @@ bool as_ledger_begin(struct as_ledger_builder *b, const struct as_heap *heap, co
     struct as_dump_arena *record = &b->snapshot->arenas.items[heap->arena];
     b->ledger = &record->ledger;
     b->tallies = &record->chunks;
+    b->slack = false;
     b->trims_fastbins = arena->libc->layout.state.fastbin_count > 0;
     b->main_trim = 0;
     // systrim acts only where brk is still where malloc left it.
@@ -138,6 +139,7 @@ bool as_ledger_mmapped(struct as_ledger_builder *b, const struct as_mmapped *m)
 {
     b->ledger = &b->snapshot->totals.ledger;
     b->tallies = &b->snapshot->totals.chunks;
+    b->slack = m->class != AS_CHUNK_METADATA; // all of a map that was made for a tcache_perthread_struct is metadata
     b->trims_fastbins = false;
     b->main_trim = 0;
     struct as_dump_heap record = {
@@ -151,7 +153,7 @@ bool as_ledger_mmapped(struct as_ledger_builder *b, const struct as_mmapped *m)
         return false;
     const struct as_chunk parts[] = {
         {m->map_start, (m->chunk - m->map_start) | AS_CHUNK_METADATA},
-        {m->chunk, m->size | (uint64_t)(m->cached ? AS_CHUNK_TCACHE : AS_CHUNK_IN_USE)},
+        {m->chunk, m->size | (uint64_t)m->class},
         {m->chunk + m->size, (m->map_end - m->chunk - m->size) | AS_CHUNK_METADATA},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -174,7 +176,8 @@ static enum as_page_state state_of(const struct as_page *p)
     return p->tcache || p->fastbin ? AS_PAGE_CACHED : AS_PAGE_STRANDED;
 }
 
-static void count_resident(struct as_ledger *l, struct as_page *p, uint32_t page_size, bool mmapped)
+// `slack`: as in the builder.
+static void count_resident(struct as_ledger *l, struct as_page *p, uint32_t page_size, bool mmapped, bool slack)
 {
     if (p->state == AS_PAGE_RELEASABLE) {
         l->releasable += page_size;
@@ -188,7 +191,7 @@ static void count_resident(struct as_ledger *l, struct as_page *p, uint32_t page
         return;
     }
     *(mmapped ? &l->mmapped_in_use : &l->in_use) += bytes(p->in_use);
-    *(mmapped ? &l->mmapped_slack : &l->metadata) += bytes(p->metadata);
+    *(slack ? &l->mmapped_slack : &l->metadata) += bytes(p->metadata);
     l->tcache += bytes(p->tcache);
     l->fastbin += bytes(p->fastbin);
     l->stranded += bytes(p->binned) + bytes(p->top);
@@ -260,7 +263,7 @@ bool as_ledger_end(struct as_ledger_builder *b, uint64_t end)
             if (record) // heaps of several arenas may share a mapping
                 __atomic_fetch_add(&record->malloc_rss, page_bytes(p), __ATOMIC_RELAXED);
             if (b->ledger->unknown != AS_UNKNOWN)
-                count_resident(b->ledger, p, page_size, mmapped);
+                count_resident(b->ledger, p, page_size, mmapped, b->slack);
         } else if (p->residency & AS_RES_SWAPPED) {
             count_swapped(b->ledger, p, page_size);
         } else {

@@ -40,6 +40,7 @@ struct as_ledger_builder {
     unsigned page_shift; // page_size is 1 << page_shift: a division for each chunk would cost more than all else
     uint64_t base;       // address of its first page
     struct as_page *pages;
+    bool slack; // what is neither chunk nor header of the heap at hand is slack of a map, not malloc's metadata
     bool trims_fastbins; // malloc_trim consolidates fastbins first (to 2.42)
     uint64_t main_trim;  // systrim's granularity for this heap's top: a page, mp_.thp_pagesize; 0: it cannot be trimmed
     uint64_t cut;        // from here on brk gives the top back; UINT64_MAX: it gives nothing

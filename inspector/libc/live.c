@@ -22,7 +22,7 @@ static bool state_fits(struct as_target *t, uint64_t main_arena, const struct as
     uint64_t attached = state->attached_threads == AS_NONE ? 1 : as_state_u64(&copy, state->attached_threads);
     uint64_t system_mem = as_state_u64(&copy, state->system_mem);
     if (as_state_is_initial(&copy, state))
-        return attached == 1 && system_mem == 0 && as_state_u64(&copy, state->next) == main_arena;
+        return attached < MAX_ATTACHED_THREADS && system_mem == 0 && as_state_u64(&copy, state->next) == main_arena;
     // An arena has at least a page; in the other layout the count of threads stands in that place.
     if (system_mem < t->page_size || system_mem > as_state_u64(&copy, state->max_system_mem) ||
         attached >= MAX_ATTACHED_THREADS)

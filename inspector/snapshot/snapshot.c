@@ -70,6 +70,37 @@ static bool is_running(enum as_mode mode)
     return mode == AS_MODE_LIVE || mode == AS_MODE_IN_PROCESS;
 }
 
+// Caches that nobody can empty, and what may be such.
+static void report_lost(struct as_snapshot *s, const struct as_heaps *h, enum as_mode mode)
+{
+    uint64_t chunks = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < h->lost.count; i++) {
+        chunks += h->lost.items[i].count;
+        bytes += h->lost.items[i].bytes;
+    }
+    if (h->lost.count > 0 && is_running(mode))
+        as_snapshot_warn(
+            s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+            "%zu tcaches are those of threads that began meanwhile, or of none (after a fork): the %" PRIu64
+            " chunks (%" PRIu64 " bytes) in them are free, and shown as in use",
+            h->lost.count, chunks, bytes);
+    else if (h->lost.count > 0)
+        as_snapshot_warn(
+            s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+            "of the row tcache %" PRIu64 " chunks (%" PRIu64
+            " bytes) are in %zu tcaches that no thread has: their threads were the parent's before a fork, "
+            "or ended and had used a libc of another namespace. Neither malloc nor a trim can get them back",
+            chunks, bytes, h->lost.count);
+    if (h->blanks > 0 && (h->lost.count > 0 || h->blank_heads > 0))
+        as_snapshot_warn(
+            s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+            "up to %" PRIu64 " chunks (%" PRIu64
+            " bytes) that count as in use may be empty tcaches of threads that are gone (after a fork): they "
+            "are as large, and nothing is in them",
+            h->blanks, h->blank_bytes);
+}
+
 static void report_faults(struct as_snapshot *s, const struct as_heaps *h, enum as_mode mode)
 {
     uint64_t changed = 0;
@@ -113,6 +144,51 @@ static bool find_ruby(struct as_target *t, struct as_snapshot *s, struct as_erro
     return ok;
 }
 
+// Empties what a walk has filled in, for another one. What is said of the target before the walk stays.
+static void forget_walk(struct as_snapshot *s, size_t warnings)
+{
+    as_vec_free(&s->mallocs);
+    as_vec_free(&s->arenas);
+    as_vec_free(&s->heaps);
+    as_vec_free(&s->pages);
+    as_vec_free(&s->sizes);
+    as_vec_free(&s->threads);
+    as_vec_free(&s->mappings);
+    s->warnings.count = warnings;
+    s->totals = (struct as_dump_totals){0};
+    s->meta.torn_chunks = 0;
+}
+
+static bool begin_chunks(struct as_chunk_writer *chunks, int fd, struct as_error *err)
+{
+    if (!chunks)
+        return true;
+    chunks->fd = fd;
+    chunks->offset = AS_DUMP_DATA_START;
+    chunks->count = chunks->pending = 0;
+    return ftruncate(fd, AS_DUMP_DATA_START) == 0 || as_fail_errno(err, AS_IO, "the dump cannot be begun anew");
+}
+
+// Finds the heaps and walks them; again where the walk came by tcaches that no thread has: only then is it known that what
+// these hold is free.
+static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum as_mode mode,
+                          struct as_chunk_writer *chunks, const struct as_arena_hold *hold, struct as_snapshot *s,
+                          struct as_heaps *h, struct as_ledger_builder *b, struct as_error *err)
+{
+    size_t warnings = s->warnings.count;
+    bool ok = as_heaps_find(t, m, h, err);
+    for (bool again = true; ok && again;) {
+        ok = as_ledger_open(b, s, t, chunks, err) && as_records_copy(s, h, err) && walk(h, b, hold, err) &&
+             as_caches_lost(h, &again, err);
+        if (!ok || !again || is_running(mode))
+            break;
+        as_ledger_close(b);
+        forget_walk(s, warnings);
+        ok = begin_chunks(chunks, chunks ? chunks->fd : -1, err) && as_heaps_find_again(h, err);
+    }
+    return ok;
+}
+
 // Everything between stop and resume.
 static bool look(struct as_target *t, const struct as_malloc *m, enum as_mode mode, struct as_chunk_writer *chunks,
                  const struct as_arena_hold *hold, struct as_snapshot *s, struct as_error *err)
@@ -121,9 +197,8 @@ static bool look(struct as_target *t, const struct as_malloc *m, enum as_mode mo
     struct as_ledger_builder b = {0};
     t->preparing = false;
     // Of ourselves, who run on, the pages are asked for heap by heap.
-    bool ok = (t->kind == AS_TARGET_SELF || as_target_capture(t, err)) && as_heaps_find(t, m, &h, err) &&
-              as_ledger_open(&b, s, t, chunks, err) && as_records_copy(s, &h, err);
-    ok = ok && walk(&h, &b, hold, err) && find_ruby(t, s, err);
+    bool ok = (t->kind == AS_TARGET_SELF || as_target_capture(t, err)) &&
+              find_and_walk(t, m, mode, chunks, hold, s, &h, &b, err) && find_ruby(t, s, err);
     if (ok)
         as_ledger_ruby_open(&b);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
@@ -142,6 +217,7 @@ static bool look(struct as_target *t, const struct as_malloc *m, enum as_mode mo
                              "now; to send them back takes root (CAP_SYS_NICE) and Linux 5.10",
                              left);
         report_faults(s, &h, mode);
+        report_lost(s, &h, mode);
         bool all_found = m->libcs.count > 0 ? !h.missing : m->kind != AS_MALLOC_GLIBC && m->objects > 0;
         for (size_t i = 0; i < m->libcs.count; i++)
             all_found &= m->libcs.items[i].proven;
@@ -280,15 +356,6 @@ static bool attempt(struct as_target *t, struct as_malloc *m, const struct as_sn
     return ok;
 }
 
-static void begin_chunks(struct as_chunk_writer *chunks, int fd)
-{
-    if (!chunks)
-        return;
-    chunks->fd = fd;
-    chunks->offset = AS_DUMP_DATA_START;
-    chunks->count = chunks->pending = 0;
-}
-
 static bool take(struct as_target *t, const struct as_snapshot_options *options, struct as_snapshot *out,
                  struct as_error *err)
 {
@@ -303,18 +370,15 @@ static bool take(struct as_target *t, const struct as_snapshot_options *options,
             as_malloc_free(&m);
             return as_fail(err, AS_NO_MEMORY, "no memory for a buffer of chunk records");
         }
-        begin_chunks(chunks, options->chunk_fd);
+        chunks->fd = options->chunk_fd;
+        chunks->offset = AS_DUMP_DATA_START;
     }
     struct as_moment moment = as_moment_plan(t, options);
     bool ok = attempt(t, &m, options, &moment, chunks, out, err);
     while (!ok && as_moment_yield(t, options, &moment, err)) {
         as_snapshot_free(out);
         *out = (struct as_snapshot){.chunk_fd = options->chunk_fd};
-        begin_chunks(chunks, options->chunk_fd);
-        if (chunks && ftruncate(chunks->fd, AS_DUMP_DATA_START) != 0)
-            ok = as_fail_errno(err, AS_IO, "the dump cannot be begun anew");
-        else
-            ok = attempt(t, &m, options, &moment, chunks, out, err);
+        ok = begin_chunks(chunks, options->chunk_fd, err) && attempt(t, &m, options, &moment, chunks, out, err);
     }
     if (chunks)
         munmap(chunks, sizeof *chunks);

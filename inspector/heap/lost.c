@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// Tcaches that no thread has. After a fork the parent's other threads are gone in the child, and with them whoever could
+// empty their tcaches; and a thread that ends empties the tcache of its own libc, but not one that it has in another
+// (dlmopen). The struct itself still says so, as a chunk in use whose counts and lists agree. The walk comes by all of them.
+#include "base/sort.h"
+#include "heap/heap.h"
+
+#include <string.h>
+
+static bool all_zero(const uint8_t *bytes, int32_t size)
+{
+    for (int32_t i = 0; i < size; i++)
+        if (bytes[i] != 0)
+            return false;
+    return true;
+}
+
+// Is it the chunk with which a thread arena begins whose threads are all gone? Its first thread's tcache was allocated there.
+static bool is_head(const struct as_arena *arena, uint64_t chunk)
+{
+    uint64_t first =
+        (arena->address + (uint64_t)arena->libc->layout.state.size + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
+    return !arena->main && arena->attached_threads == 0 && chunk == first;
+}
+
+void as_caches_suspect(struct as_heaps *h, const struct as_arena *arena, uint64_t chunk, uint64_t size,
+                       const uint8_t *bytes)
+{
+    const struct as_libc *libc = arena->libc;
+    const struct as_heap_layout *layout = &libc->layout.heap;
+    if (!as_tcache_plausible(h, libc, &h->pars.items[arena->libc_index], bytes))
+        return;
+    if (all_zero(bytes, layout->tcache_size)) {
+        h->blanks++;
+        h->blank_bytes += size;
+        h->blank_heads += is_head(arena, chunk);
+        return;
+    }
+    uint64_t *place = as_vec_add(&h->strays, NULL); // where memory runs out the next look at the heap fails for it
+    if (place)
+        *place = chunk + AS_HEADER;
+}
+
+static bool is_known(const struct as_heaps *h, uint64_t address)
+{
+    size_t at = as_lower_bound(h->cached.items, h->cached.count, address - AS_HEADER);
+    return at < h->cached.count && (h->cached.items[at] ^ (address - AS_HEADER)) < AS_ALIGNMENT;
+}
+
+// The key that malloc puts into what it caches: before 2.34 the tcache's own address, from then on the same everywhere; none
+// up to 2.28, whose layout is that of 2.29.
+static bool key_fits(const struct as_heap_layout *layout, uint64_t address, uint64_t key)
+{
+    return layout->tcache_count_size == 1 || (layout->safe_linking ? key != 0 : key == address);
+}
+
+// Is it a chunk of malloc's that no cache among the first `count` of h->cached holds?
+static bool is_free_to_claim(const struct as_heaps *h, size_t count, uint64_t chunk)
+{
+    size_t at = as_lower_bound(h->cached.items, count, chunk);
+    if (at < count && (h->cached.items[at] ^ chunk) < AS_ALIGNMENT)
+        return false;
+    bool mapped = false;
+    for (size_t i = 0; !mapped && !as_heaps_at(h, chunk) && i < h->mmapped.count; i++)
+        mapped = h->mmapped.items[i].chunk == chunk;
+    return mapped || as_heaps_at(h, chunk);
+}
+
+// Adds the struct at `address` to h->lost if its lists lead through malloc's chunks that are nobody else's.
+static bool add_lost(struct as_heaps *h, uint32_t libc_index, uint64_t address, struct as_error *err)
+{
+    struct as_lost_tcache lost = {.address = address, .libc_index = libc_index};
+    size_t cached = h->cached.count;
+    size_t faults = h->faults.count;
+    uint64_t key;
+    if (!as_tcache_read(h, libc_index, address, &lost.count, &lost.bytes, &key, err))
+        return false;
+    bool ok = h->faults.count == faults &&
+              (lost.count == 0 || key_fits(&h->malloc->libcs.items[libc_index].layout.heap, address, key));
+    for (size_t i = cached + 1; ok && i < h->cached.count; i++)
+        ok = is_free_to_claim(h, cached, h->cached.items[i] & ~(uint64_t)(AS_ALIGNMENT - 1));
+    h->cached.count = cached;
+    h->faults.count = faults;
+    struct as_lost_tcache *place = ok ? as_vec_add(&h->lost, err) : NULL;
+    if (place)
+        *place = lost;
+    return !ok || place;
+}
+
+// The libc whose heap or whose map of its own a stray is in.
+static bool judge_stray(struct as_heaps *h, uint64_t address, struct as_error *err)
+{
+    for (uint32_t i = 0; i < h->malloc->libcs.count; i++) {
+        if (!as_has_tcache(h, i) || !h->reached.items[i] || !as_tcache_placed(h, i, address) || is_known(h, address))
+            continue;
+        size_t before = h->lost.count;
+        if (!add_lost(h, i, address, err))
+            return false;
+        if (h->lost.count != before)
+            break;
+    }
+    return true;
+}
+
+// Maps that hold one struct and no more are not walked.
+static bool add_mapped(struct as_heaps *h, struct as_error *err)
+{
+    for (size_t i = 0; i < h->mmapped.count; i++) {
+        const struct as_mmapped *m = &h->mmapped.items[i];
+        uint8_t bytes[AS_TCACHE_BYTES];
+        for (uint32_t k = 0; m->class == AS_CHUNK_IN_USE && m->chunk == m->map_start && k < h->malloc->libcs.count;
+             k++) {
+            const struct as_libc *libc = &h->malloc->libcs.items[k];
+            const struct as_heap_layout *layout = &libc->layout.heap;
+            if (!as_has_tcache(h, k) || !as_tcache_placed(h, k, m->chunk + AS_HEADER) ||
+                !as_target_read(h->target, m->chunk + AS_HEADER, bytes, (size_t)layout->tcache_size) ||
+                all_zero(bytes, layout->tcache_size) || !as_tcache_plausible(h, libc, &h->pars.items[k], bytes))
+                continue;
+            uint64_t *place = as_vec_add(&h->strays, err);
+            if (!place)
+                return false;
+            *place = m->chunk + AS_HEADER;
+            break;
+        }
+    }
+    return true;
+}
+
+bool as_caches_lost(struct as_heaps *h, bool *found, struct as_error *err)
+{
+    size_t before = h->lost.count;
+    *found = false;
+    if (!add_mapped(h, err))
+        return false;
+    for (size_t i = 0; i < h->strays.count; i++)
+        if (!judge_stray(h, h->strays.items[i], err))
+            return false;
+    *found = h->lost.count != before;
+    return true;
+}
