@@ -22,8 +22,14 @@ bool as_call_write(const struct as_process *p, pid_t tid, uint64_t address, cons
                    struct as_error *err)
 {
     char name[48];
+    uint64_t mask;
     snprintf(name, sizeof name, "task/%d/mem", tid);
     AS_CLEANUP_FD int fd = openat(p->proc_fd, name, O_WRONLY | O_CLOEXEC);
+    // An exec by another thread would have ended this one: held still, it proves that the memory which was opened is not
+    // another program's, one perhaps with rights that the target has not.
+    if (fd >= 0 && ptrace(PTRACE_GETSIGMASK, tid, sizeof mask, &mask) != 0)
+        return as_fail(err, AS_TARGET_GONE, "thread %d of process %d ended before its memory was written", tid,
+                       p->base.pid);
     if (fd < 0 || pwrite(fd, bytes, length, (off_t)address) != (ssize_t)length)
         return as_fail_errno(err, AS_DENIED, "the memory of process %d cannot be written", p->base.pid);
     return true;

@@ -197,19 +197,42 @@ static bool put_text(struct carrier *c, const char *text, struct as_error *err)
     return as_call_write(c->p, c->remote.tid, c->stack, text, strlen(text) + 1, err);
 }
 
-// Fills a memfd of the target's from outside.
-static bool fill(const struct carrier *c, int fd_there, struct as_error *err)
+// How large a file may be that the thread writes. (Beyond it the kernel would send it SIGXFSZ, whose default is to end it.)
+static uint64_t largest_file(const struct carrier *c)
 {
-    char name[64];
-    snprintf(name, sizeof name, "task/%d/fd/%d", c->remote.tid, fd_there);
-    AS_CLEANUP_FD int fd = openat(c->p->proc_fd, name, O_WRONLY | O_CLOEXEC);
-    for (size_t done = 0; fd >= 0 && done < c->cargo->size;) {
-        ssize_t written = write(fd, c->cargo->library + done, c->cargo->size - done);
-        if (written < 0 && errno != EINTR)
-            return as_fail_errno(err, AS_DENIED, "the library could not be written into process %d", c->p->base.pid);
-        done += written > 0 ? (size_t)written : 0;
-    }
-    return fd >= 0 || as_fail_errno(err, AS_DENIED, "a file of process %d could not be opened", c->p->base.pid);
+    static const char KEY[] = "\nMax file size";
+    char text[4096];
+    if (as_proc_read(c->p->proc_fd, "limits", text, sizeof text) <= 0)
+        return 0;
+    const char *at = strstr(text, KEY);
+    for (at = at ? at + sizeof KEY - 1 : ""; *at == ' ';)
+        ++at;
+    return strncmp(at, "unlimited", strlen("unlimited")) == 0 ? UINT64_MAX : as_parse_decimal(&at, text + sizeof text);
+}
+
+// Fills a memfd of the target's: the thread maps it, and we write into the thread's memory. We open nothing: a descriptor's
+// number is a name, which another thread of the target's may make any other file's at any moment (dup2), and then what
+// the target may only read would be written with our rights. Memory of the target's is its own, whatever is mapped there.
+static bool fill(struct carrier *c, int fd, struct as_error *err)
+{
+    uint64_t size = c->cargo->size;
+    uint64_t largest = largest_file(c);
+    const uint64_t grow[6] = {(uint64_t)fd, size};
+    const uint64_t map[6] = {0, size, PROT_READ | PROT_WRITE, MAP_SHARED, (uint64_t)fd, 0};
+    int64_t address;
+    int64_t result;
+    if (largest < size)
+        return as_fail(err, AS_UNSUPPORTED,
+                       "process %d may write no file larger than %llu bytes (RLIMIT_FSIZE), and the library, in a file in "
+                       "memory, has %llu: allow more (prlimit --fsize), or preload the agent (arenascope run)",
+                       c->p->base.pid, (unsigned long long)largest, (unsigned long long)size);
+    if (!ask_kernel(c, "ftruncate", SYS_ftruncate, grow, &result, err) ||
+        !ask_kernel(c, "mmap", SYS_mmap, map, &address, err))
+        return false;
+    const uint64_t unmap[6] = {(uint64_t)address, size};
+    struct as_error late;
+    bool ok = as_call_write(c->p, c->remote.tid, (uint64_t)address, c->cargo->library, size, err);
+    return ask_kernel(c, "munmap", SYS_munmap, unmap, &result, ok ? err : &late) && ok;
 }
 
 // Why dlopen failed, in its own words.

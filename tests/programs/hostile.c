@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// hostile HOW [FILE]: a process that wants to harm who looks at it, or loads something into it. Says "ready"; ends when
+// stdin does.
+//
+//   swaps FILE   whatever descriptor appears from 1000 on becomes one of FILE, which is opened for reading only
+//   full         has a thread called as the agent's is, with a door at which nobody more can wait
+//   silent       the same with a door that lets everybody in and never answers
+//   drips        ... that answers, but never to the end: it is always at work
+//   arenas       ... that announces a million arenas, and tells of one at a time
+//   heir         a child has that thread, and a door that is its parent's, who answers there
+#define _GNU_SOURCE
+#include "agent/protocol.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { FIRST = 1000, AFTER = 1004, DRIP_US = 20000, ARENAS = 1 << 20 };
+
+static int door;
+static const char *how;
+
+static void wait_for_end(void)
+{
+    char byte;
+    puts("ready");
+    fflush(stdout);
+    while (read(STDIN_FILENO, &byte, 1) > 0)
+        ;
+    exit(0);
+}
+
+static void *swap(void *file)
+{
+    int other = open(file, O_RDONLY | O_CLOEXEC);
+    if (other < 0)
+        abort();
+    for (;;)
+        for (int fd = FIRST; fd < AFTER; fd++)
+            if (fcntl(fd, F_GETFD) >= 0)
+                dup2(other, fd);
+    return NULL;
+}
+
+static bool answer(int client)
+{
+    struct as_agent_request request;
+    struct as_agent_reply reply = {.kind = AS_AGENT_DONE, .version = "0"};
+    struct as_agent_arena arena = {.before = {.arena = 4096}};
+    if (recv(client, &request, sizeof request, 0) != (ssize_t)sizeof request)
+        return false;
+    bool hello = request.operation == AS_AGENT_HELLO;
+    if (!hello && strcmp(how, "arenas") == 0)
+        reply.count = ARENAS;
+    if (!hello && strcmp(how, "drips") == 0)
+        reply.kind = AS_AGENT_PROGRESS;
+    bool ok = send(client, &reply, sizeof reply, MSG_NOSIGNAL) > 0;
+    for (uint64_t i = 0; ok && i < reply.count; i++) {
+        ok = send(client, &arena, sizeof arena, MSG_NOSIGNAL) > 0;
+        usleep(DRIP_US);
+    }
+    while (ok && reply.kind == AS_AGENT_PROGRESS) {
+        ok = send(client, &reply, sizeof reply, MSG_NOSIGNAL) > 0;
+        usleep(DRIP_US);
+    }
+    return ok;
+}
+
+static void serve(void)
+{
+    for (;;) {
+        int client = accept(door, NULL, NULL);
+        if (strcmp(how, "silent") != 0)
+            while (answer(client))
+                ;
+        else
+            pause();
+        close(client);
+    }
+}
+
+static void *keep_door(void *unused)
+{
+    prctl(PR_SET_NAME, AS_AGENT_THREAD);
+    if (strcmp(how, "full") != 0 && strcmp(how, "heir") != 0)
+        serve();
+    pause();
+    return unused;
+}
+
+static void open_door(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    socklen_t size = sizeof address;
+    door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (bind(door, (struct sockaddr *)&address, sizeof address.sun_family) != 0 || listen(door, 1) != 0 ||
+        getsockname(door, (struct sockaddr *)&address, &size) != 0)
+        abort();
+    while (strcmp(how, "full") == 0) {
+        int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (connect(client, (struct sockaddr *)&address, size) != 0)
+            return;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    how = argc > 1 ? argv[1] : "";
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    free(malloc(100));
+    if (strcmp(how, "swaps") == 0 && argc == 3) {
+        pthread_create(&thread, NULL, swap, argv[2]);
+        wait_for_end();
+    }
+    open_door();
+    if (strcmp(how, "heir") == 0 && fork() != 0)
+        serve();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pthread_create(&thread, NULL, keep_door, NULL);
+    wait_for_end();
+    return 0;
+}
