@@ -111,13 +111,14 @@ static bool round_through(struct carrier *c, bool touchy_too, bool patient, uint
     return false;
 }
 
-static bool find_thread(struct carrier *c, struct as_error *err)
+static bool find_thread(struct carrier *c, uint64_t began, struct as_error *err)
 {
     struct as_process *p = c->p;
     struct obstacles o = {0};
-    uint64_t began = as_now_ns();
     uint64_t deadline = began + c->cargo->patience_ns;
     uint64_t wait = FIRST_NAP_US;
+    if (err->code != AS_OK && as_now_ns() >= deadline)
+        return false; // it says why the last candidate would not do
     *err = (struct as_error){0};
     for (unsigned round = 0; as_now_ns() < deadline; ++round) {
         if (!as_process_alive(p))
@@ -222,10 +223,11 @@ static bool fill(struct carrier *c, int fd, struct as_error *err)
     int64_t address;
     int64_t result;
     if (largest < size)
-        return as_fail(err, AS_UNSUPPORTED,
-                       "process %d may write no file larger than %llu bytes (RLIMIT_FSIZE), and the library, in a file in "
-                       "memory, has %llu: allow more (prlimit --fsize), or preload the agent (arenascope run)",
-                       c->p->base.pid, (unsigned long long)largest, (unsigned long long)size);
+        return as_fail(
+            err, AS_UNSUPPORTED,
+            "process %d may write no file larger than %llu bytes (RLIMIT_FSIZE), and the library, in a file in "
+            "memory, has %llu: allow more (prlimit --fsize), or preload the agent (arenascope run)",
+            c->p->base.pid, (unsigned long long)largest, (unsigned long long)size);
     if (!ask_kernel(c, "ftruncate", SYS_ftruncate, grow, &result, err) ||
         !ask_kernel(c, "mmap", SYS_mmap, map, &address, err))
         return false;
@@ -360,7 +362,8 @@ static bool work(struct carrier *c, struct as_error *err)
 static bool take_hold(struct carrier *c, struct as_error *err)
 {
     struct as_process *p = c->p;
-    for (int asked = 0; asked < CANDIDATES && find_thread(c, err); ++asked) {
+    uint64_t began = as_now_ns();
+    for (int asked = 0; asked < CANDIDATES && find_thread(c, began, err); ++asked) {
         const struct as_tracee *tracee = &p->tracees.items[p->tracees.count - 1];
         uint64_t instruction = as_remote_instruction(p, c->cargo->plan->system.items, c->cargo->plan->system.count);
         if (instruction == 0)

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 enum {
-    SILENCE_MS = 60000,   // of an agent at work, after which we give up on it
     BETWEEN_US = 2000,    // two knocks
     MOST_ARENAS = 1 << 20 // in an answer
 };
-#define AWAKE_NS UINT64_C(3000000000) // for an agent that was just woken to open its door
+#define AWAKE_NS UINT64_C(3000000000)   // for an agent that was just woken to open its door
+#define ANSWER_NS UINT64_C(60000000000) // for a whole answer, however long the agent has to work for it
 
 // Is it the target who listens there? Names can be taken by anybody once the agent has ended.
 static bool is_target(int fd, pid_t pid)
@@ -28,24 +28,38 @@ static bool is_target(int fd, pid_t pid)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == pid;
 }
 
-static bool knock(struct as_agent *agent, bool *absent, struct as_error *err)
+// What stands in the way of a knock.
+enum hindrance { ABSENT = 1, FULL, REFUSED };
+
+static enum hindrance knock(struct as_agent *agent, struct as_error *err)
 {
     struct sockaddr_un address;
     socklen_t length;
-    if (!as_door_find(agent->pid, &address, &length, absent, err))
-        return false;
+    bool absent;
+    if (!as_door_find(agent->pid, &address, &length, &absent, err))
+        return absent ? ABSENT : REFUSED;
     AS_CLEANUP_FD int fd = as_door_socket(agent->pid, err);
     if (fd < 0)
-        return false;
+        return REFUSED;
     if (connect(fd, (const struct sockaddr *)&address, length) != 0) {
-        *absent = errno == ECONNREFUSED;
-        return as_fail_errno(err, AS_DENIED, "the agent of process %d does not let us in", agent->pid);
+        if (errno == EAGAIN) {
+            as_fail(err, AS_DENIED,
+                    "the agent of process %d does not let us in: as many as can wait at its door do so already. Is the "
+                    "process stopped, or is the agent at work for others?",
+                    agent->pid);
+            return FULL;
+        }
+        enum hindrance why = errno == ECONNREFUSED ? ABSENT : REFUSED;
+        as_fail_errno(err, AS_DENIED, "the agent of process %d does not let us in", agent->pid);
+        return why;
     }
-    if (!is_target(fd, agent->pid))
-        return as_fail(err, AS_DENIED, "who listens at the door of process %d is somebody else", agent->pid);
+    if (!is_target(fd, agent->pid)) {
+        as_fail(err, AS_DENIED, "who listens at the door of process %d is somebody else", agent->pid);
+        return REFUSED;
+    }
     agent->socket = fd;
     fd = -1;
-    return true;
+    return 0;
 }
 
 static bool greet(struct as_agent *agent, struct as_error *err)
@@ -58,19 +72,26 @@ static bool greet(struct as_agent *agent, struct as_error *err)
     return true;
 }
 
-bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, bool *absent, struct as_error *err)
+bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, uint64_t patience_ns, bool *absent,
+                      struct as_error *err)
 {
-    uint64_t deadline = as_now_ns() + wait_ns;
-    *agent = (struct as_agent){.socket = -1, .pid = pid};
-    while (!knock(agent, absent, err)) {
-        if (!*absent || as_now_ns() >= deadline)
+    uint64_t began = as_now_ns();
+    enum hindrance why;
+    *agent = (struct as_agent){.socket = -1, .pid = pid, .answer_ns = patience_ns};
+    while ((why = knock(agent, err)) != 0) {
+        uint64_t limit = why == ABSENT ? wait_ns : why == FULL ? patience_ns : 0;
+        *absent = why == ABSENT;
+        if (as_now_ns() - began >= limit)
             return false;
         nanosleep(&(struct timespec){.tv_nsec = BETWEEN_US * 1000L}, NULL);
     }
-    if (greet(agent, err))
-        return true;
-    as_agent_close(agent);
-    return false;
+    *absent = false;
+    if (!greet(agent, err)) {
+        as_agent_close(agent);
+        return false;
+    }
+    agent->answer_ns = ANSWER_NS;
+    return true;
 }
 
 bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as_inject_options *options,
@@ -78,8 +99,9 @@ bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as
 {
     bool absent;
     char library[PATH_MAX];
+    uint64_t patience = options->patience_ns ? options->patience_ns : AS_INJECT_PATIENCE_NS;
     *result = (struct as_inject_result){0};
-    if (as_agent_connect(agent, t->pid, 0, &absent, err))
+    if (as_agent_connect(agent, t->pid, 0, patience, &absent, err))
         return true;
     if (!absent)
         return false;
@@ -91,11 +113,30 @@ bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as
     }
     if (!as_inject(t, &found, result, err))
         return false;
-    return as_agent_connect(agent, t->pid, AWAKE_NS, &absent, err);
+    return as_agent_connect(agent, t->pid, AWAKE_NS, patience, &absent, err);
+}
+
+// Until the socket can be written to or read from (`events`), or the deadline has passed.
+static bool await_socket(const struct as_agent *agent, short events, uint64_t deadline, struct as_error *err)
+{
+    struct pollfd other = {.fd = agent->socket, .events = events};
+    for (;;) {
+        uint64_t now = as_now_ns();
+        uint64_t left = deadline > now ? deadline - now : 0;
+        const struct timespec limit = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+        int ready = ppoll(&other, 1, &limit, NULL);
+        if (ready > 0 && left > 0)
+            return true;
+        if (left == 0)
+            return as_fail(err, AS_DENIED,
+                           "the agent of process %d has not given a whole answer within %.1f s: is the process "
+                           "stopped, or one of its arenas locked for ever?",
+                           agent->pid, (double)agent->answer_ns / 1e9);
+    }
 }
 
 static bool send_request(const struct as_agent *agent, const struct as_agent_request *request, int fd,
-                         struct as_error *err)
+                         uint64_t deadline, struct as_error *err)
 {
     struct iovec data = {(void *)(uintptr_t)request, sizeof *request};
     union {
@@ -113,30 +154,24 @@ static bool send_request(const struct as_agent *agent, const struct as_agent_req
         memcpy(CMSG_DATA(c), &fd, sizeof fd);
     }
     ssize_t sent;
-    do
-        sent = sendmsg(agent->socket, &message, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
+    do {
+        if (!await_socket(agent, POLLOUT, deadline, err))
+            return false;
+        sent = sendmsg(agent->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (sent < 0 && (errno == EINTR || errno == EAGAIN));
     return sent == (ssize_t)sizeof *request ||
            as_fail_errno(err, AS_TARGET_GONE, "the agent of process %d has hung up", agent->pid);
 }
 
 // One message of exactly that size.
-static bool receive(const struct as_agent *agent, void *out, size_t size, struct as_error *err)
+static bool receive(const struct as_agent *agent, void *out, size_t size, uint64_t deadline, struct as_error *err)
 {
-    struct pollfd other = {.fd = agent->socket, .events = POLLIN};
-    int ready;
     ssize_t got;
-    do
-        ready = poll(&other, 1, SILENCE_MS);
-    while (ready < 0 && errno == EINTR);
-    if (ready == 0)
-        return as_fail(err, AS_DENIED,
-                       "the agent of process %d has not said a word for %d s: is the process stopped, or one of its "
-                       "arenas locked for ever?",
-                       agent->pid, SILENCE_MS / 1000);
-    do
-        got = recv(agent->socket, out, size, MSG_TRUNC);
-    while (got < 0 && errno == EINTR);
+    do {
+        if (!await_socket(agent, POLLIN, deadline, err))
+            return false;
+        got = recv(agent->socket, out, size, MSG_TRUNC | MSG_DONTWAIT);
+    } while (got < 0 && (errno == EINTR || errno == EAGAIN));
     if (got <= 0)
         return as_fail(err, AS_TARGET_GONE, "process %d, or the agent in it, ended before it had answered", agent->pid);
     return (size_t)got == size ||
@@ -146,7 +181,7 @@ static bool receive(const struct as_agent *agent, void *out, size_t size, struct
                    agent->pid, got, size);
 }
 
-static bool receive_arenas(const struct as_agent *agent, uint64_t count, as_agent_arena_vec *arenas,
+static bool receive_arenas(const struct as_agent *agent, uint64_t count, as_agent_arena_vec *arenas, uint64_t deadline,
                            struct as_error *err)
 {
     if (count > MOST_ARENAS)
@@ -154,7 +189,7 @@ static bool receive_arenas(const struct as_agent *agent, uint64_t count, as_agen
                        (unsigned long long)count);
     for (uint64_t i = 0; i < count; ++i) {
         struct as_agent_arena arena;
-        if (!receive(agent, &arena, sizeof arena, err))
+        if (!receive(agent, &arena, sizeof arena, deadline, err))
             return false;
         struct as_agent_arena *item = arenas ? as_vec_add(arenas, err) : NULL;
         if (arenas && !item)
@@ -169,11 +204,12 @@ bool as_agent_ask(const struct as_agent *agent, const struct as_agent_request *r
                   void (*progress)(void *context, const struct as_agent_reply *so_far), void *context,
                   struct as_agent_reply *reply, as_agent_arena_vec *arenas, struct as_error *err)
 {
+    uint64_t deadline = as_now_ns() + agent->answer_ns;
     *reply = (struct as_agent_reply){0};
-    if (!send_request(agent, request, fd, err))
+    if (!send_request(agent, request, fd, deadline, err))
         return false;
     for (;;) {
-        if (!receive(agent, reply, sizeof *reply, err))
+        if (!receive(agent, reply, sizeof *reply, deadline, err))
             return false;
         if (reply->kind == AS_AGENT_DONE)
             break;
@@ -185,7 +221,7 @@ bool as_agent_ask(const struct as_agent *agent, const struct as_agent_request *r
     reply->error[sizeof reply->error - 1] = '\0';
     if (reply->code != AS_OK)
         return as_fail(err, reply->code <= AS_NO_MALLOC ? (enum as_code)reply->code : AS_INTERNAL, "%s", reply->error);
-    return receive_arenas(agent, reply->count, arenas, err);
+    return receive_arenas(agent, reply->count, arenas, deadline, err);
 }
 
 void as_agent_close(struct as_agent *agent)

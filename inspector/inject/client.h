@@ -9,14 +9,17 @@
 struct as_agent {
     int socket;
     pid_t pid;
-    char version[16]; // of the agent
+    uint64_t answer_ns; // for how long the whole answer to a question is waited for
+    char version[16];   // of the agent
 };
 
 typedef AS_VEC(struct as_agent_arena) as_agent_arena_vec;
 
-// Knocks at the door of process `pid`, and tries again for `wait_ns`. False with *absent: there is no agent that is awake
-// (AS_NO_TARGET); AS_DENIED: we may not see its door, or it does not serve us; AS_UNSUPPORTED: it is of another version.
-bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, bool *absent, struct as_error *err);
+// Knocks at the door of process `pid`, and tries again for `wait_ns` where there is none, and for `patience_ns` where too many
+// wait there; as long it has to answer that it is there. False with *absent: there is no agent that is awake (AS_NO_TARGET);
+// AS_DENIED: we may not see its door, or it does not serve us in time; AS_UNSUPPORTED: it is of another version.
+bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, uint64_t patience_ns, bool *absent,
+                      struct as_error *err);
 
 // As as_agent_connect, but injects or wakes the agent where it does not answer. `options`
 // may leave the library NULL: as_inject_library finds it. `result->how` says what was done; 0: nothing.
@@ -24,7 +27,8 @@ bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as
                     struct as_inject_result *result, struct as_error *err);
 
 // Asks, and waits for the answer. `fd`: goes with the request; -1: none. `progress` may be NULL. `arenas` get what follows the
-// answer; NULL: nothing is expected. False: what the agent itself says, or AS_TARGET_GONE, or AS_DENIED when it does not answer.
+// answer; NULL: they are dropped. False: what the agent itself says, or AS_TARGET_GONE, or AS_DENIED when the whole answer is not there after
+// agent->answer_ns, whatever has come by then.
 bool as_agent_ask(const struct as_agent *agent, const struct as_agent_request *request, int fd,
                   void (*progress)(void *context, const struct as_agent_reply *so_far), void *context,
                   struct as_agent_reply *reply, as_agent_arena_vec *arenas, struct as_error *err);

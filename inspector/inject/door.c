@@ -16,14 +16,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_FDS = 256, LISTENING = 0x10000 }; // __SO_ACCEPTCON, as the kernel prints it
+// An agent has one thread of its name, and few descriptors; a target may have any number of both.
+enum { MOST_THREADS = 64, MOST_FDS = 256, MOST_SOCKETS = 1024 };
+enum { LISTENING = 0x10000 }; // __SO_ACCEPTCON, as the kernel prints it
 
 typedef AS_VEC(uint64_t) as_inode_vec;
 
 // The sockets that thread `tid` has open. False: we may not know.
 static bool list_sockets(int task, pid_t tid, as_inode_vec *inodes)
 {
-    for (int fd = 0; fd < MOST_FDS; ++fd) {
+    for (int fd = 0; fd < MOST_FDS && inodes->count < MOST_SOCKETS; ++fd) {
         char name[48];
         char link[64];
         snprintf(name, sizeof name, "%d/fd/%d", tid, fd);
@@ -110,11 +112,14 @@ bool as_door_find(pid_t pid, struct sockaddr_un *address, socklen_t *length, boo
     AS_CLEANUP_FD int task = process < 0 ? -1 : openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (task < 0 || !as_proc_threads(process, &tids, NULL))
         return as_fail(err, AS_TARGET_GONE, "process %d has ended", pid);
-    for (size_t i = 0; i < tids.count; ++i) {
+    unsigned named = 0;
+    for (size_t i = 0; i < tids.count && named < MOST_THREADS; ++i) {
         char comm[32] = "";
         snprintf(name, sizeof name, "%d/comm", tids.items[i]);
-        if (as_proc_read(task, name, comm, sizeof comm) > 0 && strcmp(comm, AS_AGENT_THREAD "\n") == 0)
+        if (as_proc_read(task, name, comm, sizeof comm) > 0 && strcmp(comm, AS_AGENT_THREAD "\n") == 0) {
+            named++;
             seen = list_sockets(task, tids.items[i], &inodes) && seen;
+        }
     }
     bool found = find_by_inode(pid, &inodes, address, length);
     as_vec_free(&tids);
@@ -144,7 +149,7 @@ int as_door_socket(pid_t pid, struct as_error *err)
         as_fail_errno(err, AS_DENIED, "process %d has a network of its own, which we may not enter", pid);
         return -1;
     }
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         as_fail_errno(err, AS_INTERNAL, "no socket to talk with the agent");
     // The socket stays where it was made.

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,12 +61,28 @@ static bool read_library(struct as_cargo *cargo, const char *path, struct as_err
     return find_wake(cargo, fd, path, err);
 }
 
-static bool await_carrier(int socket, struct as_carried *told, struct as_error *err)
+// Besides what is allowed for the search, for the calls, and for the little that lies between them.
+#define CARRIER_SLACK_NS UINT64_C(5000000000)
+
+static bool await_carrier(int socket, const struct as_cargo *cargo, pid_t carrier, struct as_carried *told,
+                          struct as_error *err)
 {
-    ssize_t got;
-    do
-        got = recv(socket, told, sizeof *told, 0);
-    while (got < 0 && errno == EINTR);
+    uint64_t limit = cargo->patience_ns + 2 * cargo->watchdog_ns + CARRIER_SLACK_NS;
+    uint64_t deadline = as_now_ns() + limit;
+    struct pollfd other = {.fd = socket, .events = POLLIN};
+    int ready = 0;
+    for (uint64_t now = as_now_ns(); ready <= 0 && now < deadline; now = as_now_ns())
+        ready = poll(&other, 1, (int)((deadline - now) / 1000000 + 1));
+    if (ready <= 0) {
+        // Memory of a target's may be one that answers when the target likes (userfaultfd).
+        told->late = true;
+        return as_fail(
+            err, AS_DENIED,
+            "our process %d, which was to load the library, has not come to an end within %.1f s; it goes on, "
+            "and puts the thread back that it holds when it can",
+            carrier, (double)limit / 1e9);
+    }
+    ssize_t got = recv(socket, told, sizeof *told, MSG_DONTWAIT);
     if (got != (ssize_t)sizeof *told)
         return as_fail(err, AS_INTERNAL,
                        "the process of ours that was to load the library ended without a word: was it "
@@ -93,7 +110,7 @@ static bool carry(struct as_process *p, const struct as_cargo *cargo, struct as_
     close(ends[1]);
     errno = saved;
     struct as_carried told = {0};
-    bool ok = pid > 0 ? await_carrier(ends[0], &told, err)
+    bool ok = pid > 0 ? await_carrier(ends[0], cargo, pid, &told, err)
                       : as_fail_errno(err, AS_INTERNAL, "no process could be made that is to load the library");
     *out = told.result;
     close(ends[0]);

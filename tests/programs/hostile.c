@@ -26,6 +26,7 @@
 enum { FIRST = 1000, AFTER = 1004, DRIP_US = 20000, ARENAS = 1 << 20 };
 
 static int door;
+static pthread_barrier_t named;
 static const char *how;
 
 static void wait_for_end(void)
@@ -57,10 +58,10 @@ static bool answer(int client)
     struct as_agent_arena arena = {.before = {.arena = 4096}};
     if (recv(client, &request, sizeof request, 0) != (ssize_t)sizeof request)
         return false;
-    bool hello = request.operation == AS_AGENT_HELLO;
-    if (!hello && strcmp(how, "arenas") == 0)
+
+    if (strcmp(how, "arenas") == 0)
         reply.count = ARENAS;
-    if (!hello && strcmp(how, "drips") == 0)
+    if (strcmp(how, "drips") == 0)
         reply.kind = AS_AGENT_PROGRESS;
     bool ok = send(client, &reply, sizeof reply, MSG_NOSIGNAL) > 0;
     for (uint64_t i = 0; ok && i < reply.count; i++) {
@@ -90,6 +91,7 @@ static void serve(void)
 static void *keep_door(void *unused)
 {
     prctl(PR_SET_NAME, AS_AGENT_THREAD);
+    pthread_barrier_wait(&named);
     if (strcmp(how, "full") != 0 && strcmp(how, "heir") != 0)
         serve();
     pause();
@@ -125,7 +127,9 @@ int main(int argc, char **argv)
     if (strcmp(how, "heir") == 0 && fork() != 0)
         serve();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pthread_barrier_init(&named, NULL, 2);
     pthread_create(&thread, NULL, keep_door, NULL);
+    pthread_barrier_wait(&named);
     wait_for_end();
     return 0;
 }
