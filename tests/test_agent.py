@@ -33,6 +33,12 @@ def test_library_needs_nothing_but_libc(agent: Path) -> None:
     assert "BIND_NOW" in dynamic
 
 
+def test_library_has_no_thread_local_variables(agent: Path) -> None:
+    """To make room for them the loader waits for the lock of the list of threads, which a setuid() in progress holds."""
+    assert "TLS" not in readelf(agent, "-l")
+    assert "STATIC_TLS" not in readelf(agent, "-d")
+
+
 def test_library_asks_for_no_symbol_younger_than_2_17(agent: Path) -> None:
     found = re.findall(r"Name: GLIBC_([\d.]+)", readelf(agent, "-V"))
     versions = {tuple(map(int, version.split("."))) for version in found}

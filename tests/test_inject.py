@@ -58,9 +58,11 @@ def descriptors(pid: int) -> list[str]:
 
 
 @contextmanager
-def selfcheck(*command: str) -> Iterator[int]:
-    """A program that checks itself; unharmed in the end."""
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def selfcheck(*command: str, **environment: str) -> Iterator[int]:
+    """A program that checks itself; unharmed in the end, and able to end."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+    )
     try:
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
@@ -85,6 +87,28 @@ def test_every_libc(arenadump: harness.Arenadump, libc: debian.Libc) -> None:
         trim = json.loads(arenadump.check("trim", "--deep", "--max-pause", "5ms", "--json", pid))
         assert trim["returned"] == sum(arena["returned"] for arena in trim["arenas"])
         assert trim["injected"] is False
+
+
+def under(libc: debian.Libc, *options: str) -> list[str]:
+    """The program that checks itself, with whatever libc loads of its own accord."""
+    program = programs.build_portable("selfcheck")
+    return [str(libc.loader), "--library-path", f"{libc.directory}:{debian.libgcc()}", str(program), *options]
+
+
+def test_setuid_meanwhile(arenadump: harness.Arenadump, libc: debian.Libc) -> None:
+    """It waits for every thread to handle a signal, with a lock held that dlopen needs."""
+    for _ in range(3):
+        with selfcheck(*under(libc, "setxid=1", "threads=1")) as pid:
+            assert inject(arenadump, pid)["how"] == "loaded"
+            assert json.loads(arenadump.check("trim", "--deep", "--json", pid))["injected"] is False
+
+
+def test_the_only_thread_waits_in_setuid(arenadump: harness.Arenadump) -> None:
+    """It holds the lock itself, for as long as another thread does not answer."""
+    with odd.running([str(odd.build("posing", "-pthread")), "setuid"]) as pid:
+        refused(arenadump, pid, DENIED, "it waits in setuid", "--timeout", "1s")
+        os.kill(pid, signal.SIGUSR1)
+        assert inject(arenadump, pid)["how"] == "loaded"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file capabilities")

@@ -4,25 +4,53 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 // A thread's last error lies in memory of its own, which it gets with its first call and which another thread may have once it
-// has ended. No more than a pointer is thread-local: a library that is loaded late gets little room there, and what the
-// loader allocates later it takes from malloc.
+// has ended. Nothing is thread-local: to a library with such variables the loader gives room in every thread, with its own lock
+// held and by the lock of the list of threads, which a thread in setuid() holds until all others have answered.
 struct slot {
     struct slot *next;
-    pid_t owner;
+    pid_t owner, process;
+    uintptr_t thread; // the owner's thread pointer
     struct as_error err;
 };
 
-static struct slot *slots; // never shrinks: one for each thread that ever called, at the same time
-static __thread struct slot *mine __attribute__((tls_model("initial-exec")));
+static struct slot *slots;    // never shrinks: one for each thread that ever called, at the same time
 static struct as_error spare; // where memory has run out
 
 static pid_t this_thread(void)
 {
     return (pid_t)syscall(SYS_gettid);
+}
+
+static uintptr_t thread_pointer(void)
+{
+    uintptr_t pointer;
+#if defined(__x86_64__)
+    __asm__("mov %%fs:0, %0" : "=r"(pointer));
+#elif defined(__aarch64__)
+    __asm__("mrs %0, tpidr_el0" : "=r"(pointer));
+#endif
+    return pointer;
+}
+
+// A child of fork() goes on with the slot of the thread that it was, under another number.
+static bool is_mine(const struct slot *slot, pid_t tid, uintptr_t thread)
+{
+    return __atomic_load_n(&slot->thread, __ATOMIC_RELAXED) == thread &&
+           (__atomic_load_n(&slot->owner, __ATOMIC_RELAXED) == tid ||
+            __atomic_load_n(&slot->process, __ATOMIC_RELAXED) != getpid());
+}
+
+static struct slot *find_own(void)
+{
+    pid_t tid = this_thread();
+    uintptr_t thread = thread_pointer();
+    struct slot *slot = __atomic_load_n(&slots, __ATOMIC_ACQUIRE);
+    while (slot && !is_mine(slot, tid, thread))
+        slot = slot->next;
+    return slot;
 }
 
 static bool take_over(struct slot *slot, pid_t tid)
@@ -33,27 +61,39 @@ static bool take_over(struct slot *slot, pid_t tid)
     return __atomic_compare_exchange_n(&slot->owner, &owner, tid, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
+static struct as_error *own(struct slot *slot)
+{
+    __atomic_store_n(&slot->owner, this_thread(), __ATOMIC_RELAXED);
+    __atomic_store_n(&slot->process, getpid(), __ATOMIC_RELAXED);
+    __atomic_store_n(&slot->thread, thread_pointer(), __ATOMIC_RELAXED);
+    return &slot->err;
+}
+
 static struct as_error *find_slot(void)
 {
-    pid_t tid = this_thread();
-    // A child of fork() has its parent's pointer, and the slots of threads that it has not.
-    if (mine && (mine->owner == tid || take_over(mine, tid)))
-        return &mine->err;
-    for (struct slot *slot = __atomic_load_n(&slots, __ATOMIC_ACQUIRE); slot; slot = slot->next)
-        if (take_over(slot, tid)) {
-            mine = slot;
-            return &slot->err;
-        }
-    struct slot *slot = mmap(NULL, sizeof *slot, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct slot *slot = find_own();
+    if (slot)
+        return own(slot);
+    for (slot = __atomic_load_n(&slots, __ATOMIC_ACQUIRE); slot; slot = slot->next)
+        if (take_over(slot, this_thread()))
+            return own(slot);
+    slot = mmap(NULL, sizeof *slot, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (slot == MAP_FAILED)
         return &spare;
-    slot->owner = tid;
+    own(slot);
     slot->next = __atomic_load_n(&slots, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&slots, &slot->next, slot, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
         continue;
-    mine = slot;
     return &slot->err;
 }
+
+// "error 0" to "error 139": more than Linux has.
+#define TEN(p)                                                                                                         \
+    "error " #p "0", "error " #p "1", "error " #p "2", "error " #p "3", "error " #p "4", "error " #p "5",              \
+        "error " #p "6", "error " #p "7", "error " #p "8", "error " #p "9"
+static const char *const numbered[] = {TEN(),  TEN(1), TEN(2), TEN(3),  TEN(4),  TEN(5),  TEN(6),
+                                       TEN(7), TEN(8), TEN(9), TEN(10), TEN(11), TEN(12), TEN(13)};
+enum { NUMBERED = sizeof numbered / sizeof *numbered };
 
 const char *as_compat_strerror(int number)
 {
@@ -91,9 +131,7 @@ const char *as_compat_strerror(int number)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].number == number)
             return known[i].text;
-    static __thread char unknown[16] __attribute__((tls_model("initial-exec")));
-    snprintf(unknown, sizeof unknown, "error %d", number);
-    return unknown;
+    return number >= 0 && number < NUMBERED ? numbered[number] : "an unknown error";
 }
 
 struct as_call as_call_begin(void)
@@ -119,5 +157,6 @@ int as_call_end(struct as_call *call, bool ok)
 
 const char *arenascope_error(void)
 {
-    return mine ? mine->err.text : "";
+    const struct slot *slot = find_own();
+    return slot ? slot->err.text : "";
 }

@@ -21,6 +21,9 @@ enum {
 extern void *__libc_dlopen_mode(const char *name, int mode) __attribute__((weak));
 extern void *__libc_dlsym(void *library, const char *name) __attribute__((weak));
 
+// SIGCANCEL and SIGSETXID.
+#define LIBC_SIGNALS (UINT64_C(3) << 31)
+
 typedef int create_fn(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 typedef int stack_fn(pthread_attr_t *, size_t);
 
@@ -46,10 +49,11 @@ int as_thread_create(void *(*run)(void *))
     stack_fn *set_stack;
     if (!find_threads(&create, &set_stack))
         return ENOSYS;
-    // All signals blocked but those that libc sends itself; the thread inherits it.
-    uint64_t blocked = ~(UINT64_C(3) << 31);
+    // Blocked, besides what is: all signals but those that libc sends itself. The thread inherits it. None is opened here:
+    // whoever blocks SIGCANCEL must not be cancelled in the middle of this.
+    const uint64_t blocked = ~LIBC_SIGNALS;
     uint64_t before;
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, &before, sizeof blocked);
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &before, sizeof blocked);
     pthread_attr_t attributes;
     pthread_t thread;
     pthread_attr_init(&attributes);
@@ -64,13 +68,21 @@ int as_thread_create(void *(*run)(void *))
     return failed;
 }
 
+// Whoever has started us may have blocked what libc sends to every thread: setuid() would wait for us for ever.
+static void *run_keeper(void *argument)
+{
+    const uint64_t open = LIBC_SIGNALS;
+    syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, NULL, sizeof open);
+    return as_keeper_run(argument);
+}
+
 int as_keeper_start(void)
 {
     uint32_t none = AS_THREAD_NONE;
     if (!__atomic_compare_exchange_n(&as_agent.thread, &none, AS_THREAD_STARTING, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
         return 0;
-    int failed = as_thread_create(as_keeper_run); // which says itself that it runs, and when it does no more
+    int failed = as_thread_create(run_keeper); // which says itself that it runs, and when it does no more
     if (failed)
         __atomic_store_n(&as_agent.thread, AS_THREAD_NONE, __ATOMIC_RELEASE);
     return failed;

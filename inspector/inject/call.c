@@ -42,6 +42,9 @@ enum {
     SYSCALL_STOP = SIGTRAP | 0x80,
     INSTRUCTION = 2,     // bytes of `syscall`
     PLAIN_FLAGS = 0x202, // no direction flag, no trap flag: as functions expect them
+    // The two signals that libc keeps for itself (nptl: SIGCANCEL, which is SIGTIMER as well, and SIGSETXID).
+    SIGNAL_CANCEL = 32,
+    SIGNAL_SETXID = 33,
 };
 
 static bool gone(const struct as_remote *r, struct as_error *err)
@@ -58,6 +61,19 @@ static uint64_t bit(int signal)
 static uint64_t synchronous(void)
 {
     return bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGFPE) | bit(SIGTRAP) | bit(SIGSYS) | bit(SIGABRT);
+}
+
+// What stays blocked during a call, for a thread that blocks `own` itself.
+//
+// A thread that calls setuid() holds a lock that dlopen and pthread_create need, until every other thread has handled SIGSETXID:
+// with that blocked, all of them would wait for ever. It is open, unless the thread itself has closed it.
+//
+// SIGCANCEL stays blocked, and comes when the thread is its own again: its handler may unwind the thread, out of dlopen and with the
+// loader's lock held; where it does not, the wait that the signal was to end goes on. In a thread that waits for timers by
+// sigwait() it has no handler, and would end the process.
+static uint64_t mask_during_call(uint64_t own)
+{
+    return ~(synchronous() | (bit(SIGNAL_SETXID) & ~own));
 }
 
 // Waits for a stop; tells once when it takes long.
@@ -109,8 +125,10 @@ static bool run(const struct as_call *call, const struct way_out *out, uint64_t 
             regs.orig_rax = (uint64_t)-1; // so let none be made
             return ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0;
         }
-        if (stop >> 8 == 0 && stop > 0 && stop < 64 && (synchronous() & bit(stop)))
-            deliver = stop; // a handler of the application's may know what to do
+        // Handlers run on our stack, and return to where the function was. With its own number a signal keeps its siginfo, by
+        // which libc knows SIGSETXID for its own.
+        if (stop >> 8 == 0 && stop > 0 && stop < 64 && ((synchronous() | bit(SIGNAL_SETXID)) & bit(stop)))
+            deliver = stop;
         else if (stop >> 8 == 0)
             r->signal = stop; // SIGSTOP: kept for the end
     }
@@ -161,7 +179,7 @@ bool as_call(const struct as_call *call, uint64_t function, const uint64_t argum
     struct user_regs_struct regs;
     struct iovec all = {&regs, sizeof regs};
     struct way_out out;
-    uint64_t mask = ~synchronous();
+    uint64_t mask = mask_during_call(r->mask);
     uint64_t kept_mask;
     if (ptrace(PTRACE_GETREGSET, r->tid, NT_X86_XSTATE, &vectors) != 0 ||
         ptrace(PTRACE_GETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) != 0)
@@ -181,9 +199,10 @@ bool as_call(const struct as_call *call, uint64_t function, const uint64_t argum
     // Its threads are the application's, not ours to hold.
     bool ok = ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options & ~births) == 0 &&
               ptrace(PTRACE_SETSIGMASK, r->tid, sizeof mask, &mask) == 0 &&
-              ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0 && run(call, &out, result) && settle(call);
-    ok = ok && ptrace(PTRACE_SETREGSET, r->tid, NT_X86_XSTATE, &vectors) == 0 &&
-         ptrace(PTRACE_SETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) == 0 &&
+              ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0 && run(call, &out, result);
+    // Blocked before the thread moves again: a signal that was taken from it now could not be given back with its siginfo.
+    ok = ok && ptrace(PTRACE_SETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) == 0 && settle(call) &&
+         ptrace(PTRACE_SETREGSET, r->tid, NT_X86_XSTATE, &vectors) == 0 &&
          ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options) == 0;
     return ok || gone(r, err);
 }

@@ -3,7 +3,8 @@
 //
 //   - It waits in a system call, and not for a lock of libc's, of the loader's or of an arena. Whoever waits in there for
 //     anything else has let go of them: malloc waits for nothing but its locks, the loader only with its own lock held, which
-//     is looked at apart (as_plan_loader_is_busy).
+//     is looked at apart (as_plan_loader_is_busy). All but setuid and its like, which wait for other threads, and fork, which
+//     waits for the kernel: whoever waits for a futex or for a new process must not have been called by them.
 //   - Or it runs code that is neither libc's nor the loader's. (Where malloc itself may have called that, with an arena locked,
 //     which old versions could be made to do: none of the nearest words of its stack is a return address into malloc.)
 //   - And it is not in a function that fork or exit has called: the nearest words again.
@@ -64,6 +65,7 @@ struct place {
     uint64_t pc, sp;
     bool waiting;
     bool on_futex;     // while it waits: for a futex, or it may be (a signal frame does not tell the call)
+    bool on_birth;     // for a process or thread that it makes, likewise
     uint64_t argument; // the call's first, which is a lock's address then
 };
 
@@ -77,7 +79,8 @@ static bool find_interrupted(struct as_target *t, uint64_t sp, const uint64_t *w
             !as_target_read_u64(t, context + SAVED_SP, &saved->sp) ||
             !as_target_read_u64(t, context + SAVED_RDI, &saved->argument) || !is_code(t, saved->pc))
             continue;
-        saved->waiting = saved->on_futex = has_code(t, saved->pc - sizeof SYSCALL, SYSCALL, sizeof SYSCALL);
+        saved->waiting = has_code(t, saved->pc - sizeof SYSCALL, SYSCALL, sizeof SYSCALL);
+        saved->on_futex = saved->on_birth = saved->waiting;
         return true;
     }
     return false;
@@ -128,6 +131,8 @@ static bool is_safe(struct as_target *t, const struct as_plan *plan, struct plac
         if (is_place_safe(t, plan, &at, reason, sizeof reason)) {
             if (count == 0)
                 snprintf(reason, sizeof reason, "its stack cannot be read");
+            else if ((at.on_futex || at.on_birth) && is_called_by(t, &plan->holders, words, count))
+                snprintf(reason, sizeof reason, "it waits in setuid, or one of its like, or in fork, with a lock held");
             else if (!lenient && is_called_by(t, &plan->callers, words, count))
                 snprintf(reason, sizeof reason, "fork or exit has called what it runs");
             else if (plan->hooked && !at.waiting && is_called_by(t, &plan->malloc, words, count))
@@ -162,11 +167,25 @@ static bool read_argument(pid_t tid, uint64_t *argument)
 #endif
 }
 
+static bool makes_process(int64_t call)
+{
+// clone3 is 435 on every machine.
+#if defined(SYS_fork)
+    if (call == SYS_fork || call == SYS_vfork)
+        return true;
+#endif
+    return call == SYS_clone || call == 435;
+}
+
 bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_tracee *tracee, bool lenient, char *why,
               size_t why_size)
 {
     const struct as_registers *r = &tracee->registers;
-    struct place at = {.pc = r->pc, .sp = r->sp, .waiting = as_registers_waiting(r), .on_futex = r->call == SYS_futex};
+    struct place at = {.pc = r->pc,
+                       .sp = r->sp,
+                       .waiting = as_registers_waiting(r),
+                       .on_futex = r->call == SYS_futex,
+                       .on_birth = makes_process(r->call)};
     snprintf(why, why_size, "its registers cannot be read");
     if (!r->known || !read_argument(tracee->tid, &at.argument) || !is_safe(t, plan, at, lenient, why, why_size))
         return false;

@@ -19,6 +19,11 @@ enum {
 // when it is too late for either.
 static const char *const callers[] = {"fork", "__libc_fork", "_Fork", "exit", "__cxa_finalize"};
 
+// Exported functions that wait while they hold a lock of libc's, for something else than a lock: for all other threads to handle
+// SIGSETXID (with the lock of the list of threads), for the kernel to make a process (with those of all arenas).
+static const char *const holders[] = {"setuid",    "setgid",    "seteuid",   "setegid", "setreuid",    "setregid",
+                                      "setresuid", "setresgid", "setgroups", "fork",    "__libc_fork", "_Fork"};
+
 static bool defined(const struct as_module *module, const char *name, Elf64_Sym *symbol)
 {
     return as_elf_dynamic_symbol(&module->elf, name, symbol) && symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0;
@@ -52,14 +57,15 @@ static bool add_segments(as_range_vec *ranges, const struct as_module *module, u
     return ok;
 }
 
-static bool add_callers(struct as_plan *plan, const struct as_module *module, struct as_error *err)
+// Where these functions are, as far as the module has them.
+static bool add_functions(as_range_vec *ranges, const struct as_module *module, const char *const *names, size_t count,
+                          struct as_error *err)
 {
     bool ok = true;
-    for (size_t i = 0; ok && i < sizeof callers / sizeof callers[0]; i++) {
+    for (size_t i = 0; ok && i < count; i++) {
         Elf64_Sym symbol;
-        if (defined(module, callers[i], &symbol) && symbol.st_size != 0)
-            ok = add(&plan->callers, module->base + symbol.st_value, module->base + symbol.st_value + symbol.st_size,
-                     err);
+        if (defined(module, names[i], &symbol) && symbol.st_size != 0)
+            ok = add(ranges, module->base + symbol.st_value, module->base + symbol.st_value + symbol.st_size, err);
     }
     return ok;
 }
@@ -139,7 +145,8 @@ static bool see(struct as_plan *plan, struct as_target *t, const struct as_modul
     if (module->order != AS_NO_ORDER || is_libc)
         see_libc(plan, module, is_libc);
     return add_segments(&plan->system, module, PF_X, err) && add_segments(&plan->data, module, PF_W, err) &&
-           add_callers(plan, module, err);
+           add_functions(&plan->callers, module, callers, sizeof callers / sizeof callers[0], err) &&
+           add_functions(&plan->holders, module, holders, sizeof holders / sizeof holders[0], err);
 }
 
 // The first place in libc's code where these bytes stand; 0: none.
@@ -211,6 +218,7 @@ void as_plan_free(struct as_plan *plan)
     as_vec_free(&plan->data);
     as_vec_free(&plan->malloc);
     as_vec_free(&plan->callers);
+    as_vec_free(&plan->holders);
 }
 
 // A recursive mutex of nptl that is held (struct __pthread_mutex_s): lock, count, owner, nusers, kind.

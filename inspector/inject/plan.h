@@ -25,6 +25,7 @@ struct as_plan {
     as_range_vec loader_code; // of it, the loader's
     as_range_vec malloc;      // and malloc's
     as_range_vec callers;     // functions that call back into the application, and nothing should be loaded from there
+    as_range_vec holders;     // functions that hold a lock, which dlopen or the start of a thread needs, while they wait
     bool hooked;              // malloc calls the application with an arena locked (__morecore, until 2.33)
     as_range_vec data;        // where libc and the loader have their own locks
 };

@@ -7,12 +7,14 @@
 //   libc      one thread that is inside libc all the time
 //   loader    holds the loader's lock, and waits
 //   handler   waits in a signal handler
+//   setuid    one thread that waits in setresuid() for another, which waits for a child of vfork() until SIGUSR1 comes
 //   filter    under a seccomp filter that allows everything
 #define _GNU_SOURCE
 #include <errno.h>
 #include <link.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -54,6 +56,39 @@ static void on_term(int signal)
     stopping = 1;
 }
 
+static volatile sig_atomic_t let_go;
+
+static void on_usr1(int signal)
+{
+    (void)signal;
+    let_go = 1;
+}
+
+// The child has our memory, and the kernel holds this thread until the child ends.
+static void *wait_for_child(void *unused)
+{
+    if (vfork() == 0) {
+        while (!let_go)
+            usleep(1000);
+        _exit(0);
+    }
+    pause();
+    return unused;
+}
+
+static void wait_in_setuid(void)
+{
+    pthread_t thread;
+    signal(SIGUSR1, on_usr1);
+    if (pthread_create(&thread, NULL, wait_for_child, NULL) != 0)
+        exit(2);
+    usleep(100000); // it has called vfork by then
+    puts("ready");
+    fflush(stdout);
+    if (setresuid((uid_t)-1, (uid_t)-1, (uid_t)-1) != 0)
+        exit(2);
+}
+
 static int stay_in_libc(void)
 {
     enum { SIZE = 64 << 20 };
@@ -93,6 +128,8 @@ int main(int argc, char **argv)
         return spin(0);
     if (strcmp(how, "libc") == 0)
         return stay_in_libc();
+    if (strcmp(how, "setuid") == 0)
+        wait_in_setuid();
     if (strcmp(how, "loader") == 0)
         dl_iterate_phdr(in_loader, NULL);
     if (strcmp(how, "handler") == 0) {

@@ -71,6 +71,12 @@ def libc(suite: str, arch: str = "amd64") -> Libc:
     return Libc(suite, arch, version, home / "root", home / "debug")
 
 
+def libgcc(arch: str = "amd64") -> Path:
+    """Where libgcc_s.so.1 stands, which libc loads when a thread is cancelled: the oldest suite's, for every libc above."""
+    root = unpack("libgcc", "bullseye", arch, {"root": ["libgcc-s1"]}) / "root"
+    return next(root.glob("**/libgcc_s.so.1")).parent
+
+
 def sysroot(arch: str = "amd64") -> Path:
     """What a compiler needs for a program that runs on every libc above: the oldest suite's headers and libraries."""
     return unpack("sysroot", "bullseye", arch, {"root": ["libc6", "libc6-dev", "linux-libc-dev"]}) / "root"

@@ -22,9 +22,9 @@ def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
     return _compile(name, [compiler, *FLAGS], list(flags))
 
 
-def build_portable(name: str, arch: str = "amd64") -> Path:
-    """A program against the oldest libc there is a test for, which therefore runs on all of them."""
-    return _compile(name, portable_command(arch), ["-lpthread", "-ldl", "-lrt"])
+def build_portable(name: str, arch: str = "amd64", *flags: str) -> Path:
+    """A program, or library, against the oldest libc there is a test for, which therefore runs on all of them."""
+    return _compile(name, portable_command(arch), [*flags, "-lpthread", "-ldl", "-lrt"])
 
 
 def portable_command(arch: str = "amd64") -> list[str]:

@@ -116,11 +116,23 @@ int main(int argc, char **argv)
         unsigned *value;
         void (*start)(void);
     } kinds[] = {
-        {"storm", &o.storm, NULL},           {"blocks", &o.blocks, NULL},
-        {"waits", &o.waits, waits_start},    {"limits", &o.limits, limits_start},
-        {"timers", &o.timers, timers_start}, {"spins", &o.spins, spins_start},
-        {"lives", &o.lives, lives_start},    {"reaps", &o.reaps, reaps_start},
-        {"forks", &o.forks, forks_start},    {"threads", &o.threads, threads_start},
+        {"storm", &o.storm, NULL},
+        {"blocks", &o.blocks, NULL},
+        {"waits", &o.waits, waits_start},
+        {"limits", &o.limits, limits_start},
+        {"timers", &o.timers, timers_start},
+        {"spins", &o.spins, spins_start},
+        {"lives", &o.lives, lives_start},
+        {"reaps", &o.reaps, reaps_start},
+        {"forks", &o.forks, forks_start},
+        {"threads", &o.threads, threads_start},
+        {"setxid", &o.setxid, setxid_start},
+        {"cancels", &o.cancels, cancels_start},
+        {"plugins", &o.plugins, plugins_start},
+        {"kernels", &o.kernels, kernels_start},
+        {"clocks", &o.clocks, clocks_start},
+        {"spawns", &o.spawns, spawns_start},
+        {"rseqs", &o.rseqs, rseqs_start},
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };
     for (int i = 1; i < argc; i++) {

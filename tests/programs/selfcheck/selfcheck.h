@@ -20,6 +20,13 @@ struct options {
     unsigned forks;   // threads that fork and wait, on and on: not with `lives` or `reaps`
     unsigned threads; // threads that create threads, on and on
     unsigned spins;   // pairs of threads that keep values in registers and below the stack pointer
+    unsigned setxid;  // threads that call setresuid and setresgid, to no effect
+    unsigned cancels; // threads that start a thread and cancel it, on and on
+    unsigned plugins; // threads that load and unload $SELFCHECK_PLUGIN (plugin.c): one at most
+    unsigned kernels; // pairs of threads that use membarrier and robust mutexes
+    unsigned clocks;  // threads with a timer that starts threads
+    unsigned spawns;  // threads that start programs: not with `lives`, `forks` or `reaps`
+    unsigned rseqs;   // threads in a restartable sequence
 };
 
 extern atomic_bool stopping;
@@ -53,6 +60,13 @@ void reaps_start(void);
 void forks_start(void);
 void threads_start(void);
 void spins_start(void);
+void setxid_start(void);
+void cancels_start(void);
+void plugins_start(void);
+void kernels_start(void);
+void clocks_start(void);
+void spawns_start(void);
+void rseqs_start(void);
 
 static inline uint64_t draw(uint64_t *state)
 {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// A library with a thread of its own: loaded, it starts the thread and waits for it; unloaded, it ends the thread and joins it.
+// Whoever keeps that thread waiting for the loader's lock keeps it for ever: the lock is held meanwhile.
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int running, ending;
+static pthread_t worker;
+// Static TLS: the loader walks through all threads to give it a value.
+static __thread int answer __attribute__((tls_model("initial-exec"))) = 42;
+
+static void *work(void *unused)
+{
+    pthread_mutex_lock(&mutex);
+    running = 1;
+    pthread_cond_broadcast(&changed);
+    while (!ending)
+        pthread_cond_wait(&changed, &mutex);
+    pthread_mutex_unlock(&mutex);
+    return unused;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    if (pthread_create(&worker, NULL, work, NULL) != 0)
+        abort();
+    pthread_mutex_lock(&mutex);
+    while (!running)
+        pthread_cond_wait(&changed, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
+__attribute__((destructor)) static void finish(void)
+{
+    pthread_mutex_lock(&mutex);
+    ending = 1;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mutex);
+    pthread_join(worker, NULL);
+}
+
+int plugin_answer(void)
+{
+    return answer;
+}
