@@ -38,7 +38,6 @@ bool as_call_write(const struct as_process *p, pid_t tid, uint64_t address, cons
 #if defined(__x86_64__)
 
 enum {
-    STATE_BYTES = 32 * 1024, // of all registers that XSAVE knows; with AMX it is 11 KB
     SYSCALL_STOP = SIGTRAP | 0x80,
     INSTRUCTION = 2,     // bytes of `syscall`
     PLAIN_FLAGS = 0x202, // no direction flag, no trap flag: as functions expect them
@@ -97,9 +96,9 @@ static bool await(const struct as_call *call, uint64_t deadline, bool *told, int
     return as_remote_await(call->remote->tid, stop);
 }
 
-// Where the function is to return to, and where the stack is then.
+// Where the function's stack begins; the system call that it returns to, and where the stack is then.
 struct way_out {
-    uint64_t instruction, stack;
+    uint64_t begin, instruction, stack;
 };
 
 // Lets the thread run until the function has returned: until it enters the kernel from there.
@@ -150,45 +149,88 @@ static bool settle(const struct as_call *call)
     return true;
 }
 
+// The registers that NT_PRSTATUS does not have.
+struct vectors {
+    int kind; // NT_X86_XSTATE; NT_PRFPREG on a processor without XSAVE
+    size_t size;
+    uint8_t bytes[AS_STATE_MOST];
+};
+
+static bool vectors_read(const struct as_remote *r, struct vectors *v, struct as_error *err)
+{
+    struct iovec all = {v->bytes, sizeof v->bytes};
+    v->kind = NT_X86_XSTATE;
+    if (ptrace(PTRACE_GETREGSET, r->tid, v->kind, &all) != 0) {
+        if (errno != ENODEV)
+            return gone(r, err);
+        v->kind = NT_PRFPREG;
+        if (ptrace(PTRACE_GETREGSET, r->tid, v->kind, &all) != 0)
+            return gone(r, err);
+    }
+    v->size = all.iov_len;
+    // Cut off, it could not be written back.
+    return v->size < sizeof v->bytes ||
+           as_fail(err, AS_UNSUPPORTED, "the vector registers of thread %d have %zu bytes or more: too many for us",
+                   r->tid, v->size);
+}
+
+static bool vectors_restore(const struct as_remote *r, struct vectors *v)
+{
+    struct iovec all = {v->bytes, v->size};
+    return ptrace(PTRACE_SETREGSET, r->tid, v->kind, &all) == 0;
+}
+
 // Writes what the function finds above it on its stack.
-static bool prepare_stack(const struct as_call *call, const uint8_t *state, size_t state_size, struct way_out *out,
+static bool prepare_stack(const struct as_call *call, const struct vectors *v, struct way_out *out,
                           struct as_error *err)
 {
     const struct as_remote *r = call->remote;
     struct user_regs_struct regs;
-    uint8_t frame[AS_FRAME_MOST];
-    size_t size = 0;
+    struct as_xsave_layout layout;
+    struct as_frame frame;
     memcpy(&regs, r->saved, sizeof regs);
-    if (call->way->syscall_return != 0 && call->way->restorer != 0)
-        size = as_frame_build(frame, call->stack_top, call->way, &regs, state, state_size, r->mask);
-    out->instruction = size > 0 ? call->way->syscall_return : r->instruction;
-    if (size == 0) {
-        size = sizeof r->instruction;
-        memcpy(frame, &r->instruction, size);
-    }
-    out->stack = call->stack_top - size + sizeof out->instruction;
-    return as_call_write(call->process, r->tid, call->stack_top - size, frame, size, err);
+    as_xsave_layout_read(&layout);
+    const struct as_frame_wanted wanted = {
+        .top = call->stack_top,
+        .way = call->way,
+        .regs = &regs,
+        .state = v->bytes,
+        .state_size = v->size,
+        .layout = &layout,
+        .mask = r->mask,
+        .errno_at = call->errno_at,
+        .errno_value = call->errno_value,
+    };
+    struct as_error why;
+    if (!as_frame_build(&frame, &wanted, &why))
+        return as_fail(err, why.code, "process %d: %s", call->process->base.pid, why.text);
+    *out = (struct way_out){
+        .instruction = call->way->syscall_return,
+        .begin = call->stack_top - frame.size,
+        .stack = frame.stop_stack,
+    };
+    return as_call_write(call->process, r->tid, out->begin, frame.bytes, frame.size, err);
 }
 
 bool as_call(const struct as_call *call, uint64_t function, const uint64_t arguments[3], uint64_t *result,
              struct as_error *err)
 {
     struct as_remote *r = call->remote;
-    uint8_t state[STATE_BYTES];
-    struct iovec vectors = {state, sizeof state};
+    struct vectors vectors;
     struct user_regs_struct regs;
     struct iovec all = {&regs, sizeof regs};
-    struct way_out out;
+    struct way_out out = {0};
     uint64_t mask = mask_during_call(r->mask);
     uint64_t kept_mask;
-    if (ptrace(PTRACE_GETREGSET, r->tid, NT_X86_XSTATE, &vectors) != 0 ||
-        ptrace(PTRACE_GETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) != 0)
+    if (!vectors_read(r, &vectors, err))
+        return false;
+    if (ptrace(PTRACE_GETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) != 0)
         return gone(r, err);
-    if (!prepare_stack(call, state, vectors.iov_len, &out, err))
+    if (!prepare_stack(call, &vectors, &out, err))
         return false;
     memcpy(&regs, r->saved, sizeof regs);
     regs.rip = function;
-    regs.rsp = out.stack - sizeof out.instruction; // where a call instruction would have left it
+    regs.rsp = out.begin; // where a call instruction would have left it
     regs.rdi = arguments[0];
     regs.rsi = arguments[1];
     regs.rdx = arguments[2];
@@ -202,7 +244,7 @@ bool as_call(const struct as_call *call, uint64_t function, const uint64_t argum
               ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0 && run(call, &out, result);
     // Blocked before the thread moves again: a signal that was taken from it now could not be given back with its siginfo.
     ok = ok && ptrace(PTRACE_SETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) == 0 && settle(call) &&
-         ptrace(PTRACE_SETREGSET, r->tid, NT_X86_XSTATE, &vectors) == 0 &&
+         vectors_restore(r, &vectors) &&
          ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options) == 0;
     return ok || gone(r, err);
 }

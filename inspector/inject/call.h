@@ -8,17 +8,19 @@
 // How a call is made.
 struct as_call {
     const struct as_process *process;
-    const struct as_way_back *way; // both 0: none is known
-    struct as_remote *remote;      // the thread, taken hold of (as_remote_begin)
-    uint64_t stack_top;            // of memory in the target that serves as the call's stack; aligned to 16
-    uint64_t watchdog_ns;          // after so long...
-    void (*late)(void *context);   // ... this is called, once; and it is waited on
+    const struct as_way_back *way;
+    struct as_remote *remote;    // the thread, taken hold of (as_remote_begin)
+    uint64_t stack_top;          // of memory in the target that serves as the call's stack; aligned to 16
+    uint64_t errno_at;           // address of the thread's errno; 0: not known
+    int32_t errno_value;         // that it finds there again if we are killed meanwhile
+    uint64_t watchdog_ns;        // after so long...
+    void (*late)(void *context); // ... this is called, once; and it is waited on
     void *context;
 };
 
 // Calls function(arguments[0], ...) and waits until it has returned. The thread's own stack is not touched, its vector and
 // floating-point registers are as before, and its signals wait, but those that an instruction of its own may raise. If we are
-// killed meanwhile, it finds back by itself. False (AS_TARGET_GONE): it has been killed.
+// killed meanwhile, it finds back by itself. False: AS_TARGET_GONE, it has been killed; anything else, nothing was called, and why.
 bool as_call(const struct as_call *call, uint64_t function, const uint64_t arguments[3], uint64_t *result,
              struct as_error *err);
 

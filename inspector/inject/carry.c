@@ -34,7 +34,9 @@ struct carrier {
     struct as_carried told;
     const char *doing; // for the watchdog
     struct as_remote remote;
-    uint64_t stack; // in the target
+    uint64_t stack;    // in the target
+    uint64_t errno_at; // there; 0: not known
+    int32_t errno_value;
 };
 
 static void nap(uint64_t us)
@@ -174,6 +176,8 @@ static bool invoke(struct carrier *c, const char *doing, uint64_t function, uint
         .way = &c->cargo->plan->way,
         .remote = &c->remote,
         .stack_top = c->stack + STACK_BYTES,
+        .errno_at = c->errno_at,
+        .errno_value = c->errno_value,
         .watchdog_ns = c->cargo->watchdog_ns,
         .late = c->told.late ? NULL : say_late,
         .context = c,
@@ -316,24 +320,33 @@ static bool load(struct carrier *c, uint64_t *wake, struct as_error *err)
     return close_there(c, fd, ok ? err : &late) && ok;
 }
 
+// What the thread's errno is, between a call that failed and the application's look at why.
+static bool find_errno(struct carrier *c, struct as_error *err)
+{
+    uint64_t at = 0;
+    if (!invoke(c, "__errno_location", c->cargo->plan->errno_location, 0, 0, &at, err))
+        return false;
+    if (!as_target_read(&c->p->base, at, &c->errno_value, sizeof c->errno_value))
+        return as_fail(err, AS_UNSUPPORTED, "process %d: errno of thread %d cannot be read where its libc says it is",
+                       c->p->base.pid, c->remote.tid);
+    c->errno_at = at;
+    return true;
+}
+
 // With a stack to do it on.
 static bool load_and_wake(struct carrier *c, struct as_error *err)
 {
     const struct as_plan *plan = c->cargo->plan;
-    uint64_t errno_at = 0;
     uint64_t wake = plan->wake;
     uint64_t result = 0;
-    uint8_t kept[4];
-    // Between a call that failed and the application's look at why.
-    if (!invoke(c, "__errno_location", plan->errno_location, 0, 0, &errno_at, err))
+    if (!find_errno(c, err))
         return false;
-    bool has_errno = as_target_read(&c->p->base, errno_at, kept, sizeof kept);
     c->told.result.how = wake == 0 ? AS_INJECT_LOADED : AS_INJECT_WOKEN;
     bool ok = (wake != 0 || load(c, &wake, err)) && invoke(c, AS_AGENT_WAKE, wake, 0, 0, &result, err);
     if (!ok && err->code == AS_TARGET_GONE)
         return false;
     struct as_error other;
-    if (has_errno && !as_call_write(c->p, c->remote.tid, errno_at, kept, sizeof kept, ok ? err : &other))
+    if (!as_call_write(c->p, c->remote.tid, c->errno_at, &c->errno_value, sizeof c->errno_value, ok ? err : &other))
         ok = false;
     if (ok && (int)result != 0)
         ok = as_fail(err, AS_DENIED, "the agent is in process %d, but could not start its thread: %s", c->p->base.pid,

@@ -2,12 +2,16 @@
 // What a called function finds above it on the stack: the way back. Internal to inject/.
 #pragma once
 
+#include "base/error.h"
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/user.h>
 
-// Code of the target that the way back leads through.
+// Code of the target that the way back leads through. 0: not found.
 struct as_way_back {
+    uint64_t pop_argument;   // `pop %rdi; ret`
     uint64_t syscall_return; // `syscall; ret`: here the thread is stopped, if there is somebody to do so
     uint64_t restorer;       // `mov $15, %rax; syscall`: what a signal handler returns to
 };
@@ -18,13 +22,41 @@ struct as_way_back {
         0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05                                                           \
     }
 
-enum { AS_FRAME_MOST = 8192 };
+enum {
+    AS_STATE_MOST = 32 * 1024, // bytes of all registers that XSAVE knows: 832 with AVX, 11,008 with AMX
+    AS_FRAME_MOST = AS_STATE_MOST + 8 * 1024,
+    AS_STATE_FX = 512, // bytes of a state without XSAVE: x87 and SSE
+};
 
 #if defined(__x86_64__)
-// Builds, for the memory that ends at `top`, what takes a thread back to those registers, vector state (as NT_X86_XSTATE has it) and
-// signal mask without our help: a return to `syscall; ret`, of which the system call fails as there is none of that number, then
-// the frame of a signal handler that returns. Returns how many bytes of `out` have to be written just below `top`; the first
-// of them is where the stack pointer has to be when the function begins. 0: the state is too large.
-size_t as_frame_build(uint8_t out[AS_FRAME_MOST], uint64_t top, const struct as_way_back *way,
-                      const struct user_regs_struct *regs, const uint8_t *state, size_t state_size, uint64_t mask);
+// Where each feature of XSAVE (bit i of XCR0) has its registers in the standard format. From CPUID leaf 0xD.
+struct as_xsave_layout {
+    uint32_t offset[64], size[64];
+    uint64_t on_demand; // features for which the kernel makes room only when a thread first uses them (XFD)
+};
+// This processor's.
+void as_xsave_layout_read(struct as_xsave_layout *out);
+
+struct as_frame_wanted {
+    uint64_t top; // address just above the frame
+    const struct as_way_back *way;
+    const struct user_regs_struct *regs;
+    const uint8_t *state; // vector and floating-point registers, as NT_X86_XSTATE has them, or NT_PRFPREG (AS_STATE_FX)
+    size_t state_size;
+    const struct as_xsave_layout *layout;
+    uint64_t mask;     // blocked signals
+    uint64_t errno_at; // address of the thread's errno; 0: not known, and not put back
+    int32_t errno_value;
+};
+
+struct as_frame {
+    uint8_t bytes[AS_FRAME_MOST];
+    size_t size;         // of them: to be written just below `top`; the first is where the function's stack begins
+    uint64_t stop_stack; // the stack pointer when the thread is at way->syscall_return
+};
+
+// Builds what takes a thread back to those registers, vector state, errno and signal mask without our help. The function returns
+// to `syscall; ret` with an argument with which that call fails; from there on come frames of signal handlers that return.
+// False (AS_UNSUPPORTED): it cannot be built, and why.
+bool as_frame_build(struct as_frame *out, const struct as_frame_wanted *wanted, struct as_error *err);
 #endif

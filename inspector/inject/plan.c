@@ -166,8 +166,10 @@ static uint64_t find_code(struct as_target *t, const struct as_libc *libc, const
 
 static void see_way_back(struct as_plan *plan, struct as_target *t, const struct as_libc *libc)
 {
+    static const uint8_t POP_ARGUMENT[] = {0x5f, 0xc3}; // also the end of a `pop %r15; ret`
     static const uint8_t SYSCALL_RETURN[] = {0x0f, 0x05, 0xc3};
     static const uint8_t RESTORER[] = AS_RESTORER;
+    plan->way.pop_argument = find_code(t, libc, POP_ARGUMENT, sizeof POP_ARGUMENT);
     plan->way.syscall_return = find_code(t, libc, SYSCALL_RETURN, sizeof SYSCALL_RETURN);
     plan->way.restorer = find_code(t, libc, RESTORER, sizeof RESTORER);
 }

@@ -3,7 +3,6 @@
 //
 //   idle      one thread that waits
 //   spins     one thread that never enters the kernel, and checks errno and how its vector unit rounds
-//   rounds    likewise, but lets errno be
 //   libc      one thread that is inside libc all the time
 //   loader    holds the loader's lock, and waits
 //   handler   waits in a signal handler
@@ -101,7 +100,7 @@ static int stay_in_libc(void)
     return 0;
 }
 
-static int spin(int with_errno)
+static int spin(void)
 {
     enum { MINE = 4711, UPWARD = 0x5f80 };
     signal(SIGTERM, on_term);
@@ -110,7 +109,7 @@ static int spin(int with_errno)
     __builtin_ia32_ldmxcsr(UPWARD);
     errno = MINE;
     while (!stopping)
-        if ((with_errno && errno != MINE) || (__builtin_ia32_stmxcsr() & UPWARD) != UPWARD) {
+        if (errno != MINE || (__builtin_ia32_stmxcsr() & UPWARD) != UPWARD) {
             printf("errno is %d, the vector unit's state %#x\n", errno, __builtin_ia32_stmxcsr());
             return 1;
         }
@@ -123,9 +122,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     free(malloc(100));
     if (strcmp(how, "spins") == 0)
-        return spin(1);
-    if (strcmp(how, "rounds") == 0)
-        return spin(0);
+        return spin();
     if (strcmp(how, "libc") == 0)
         return stay_in_libc();
     if (strcmp(how, "setuid") == 0)
