@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from test_programs import RUBY, started
-from test_report_rules import process
+from test_report_rules import running, trim_itself
 from tools import browser as browsers
 from tools import harness
 from tools.tab import Tab, write
@@ -42,13 +40,10 @@ def one(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) 
 def two(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Dump, Dump]:
     """A process before and after a trim."""
     folder = tmp_path_factory.mktemp("two")
-    if not shutil.which("gdb"):
-        pytest.skip("gdb is not installed")
-    with process("free-pages") as pid:
-        arenadump.check("dump", "--chunks", "-o", folder / "before", pid)
-        command = ["gdb", "-p", str(pid), "-batch", "-ex", "call (int)malloc_trim(0)"]
-        subprocess.run(command, check=True, capture_output=True)
-        arenadump.check("dump", "--chunks", "-o", folder / "after", pid)
+    with running("free-pages") as program:
+        arenadump.check("dump", "--chunks", "-o", folder / "before", program.pid)
+        trim_itself(program)
+        arenadump.check("dump", "--chunks", "-o", folder / "after", program.pid)
     before, after = Dump(folder / "before"), Dump(folder / "after")
     return write(folder, before, after), before, after
 

@@ -8,6 +8,7 @@ import html
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,16 +39,30 @@ JEMALLOC = ctypes.util.find_library("jemalloc")
 
 
 @contextmanager
-def process(cause: str, **environment: str) -> Iterator[int]:
+def running(cause: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """tests/programs/causes, when it has made that cause."""
     command = [str(programs.build("causes", "-lpthread")), cause]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **environment}) as running:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **environment}) as program:
         try:
-            assert running.stdout
-            assert running.stdout.readline() == b"ready\n"
-            yield running.pid
+            assert program.stdout
+            assert program.stdout.readline() == b"ready\n"
+            yield program
         finally:
-            running.kill()
+            program.kill()
+
+
+@contextmanager
+def process(cause: str, **environment: str) -> Iterator[int]:
+    """Its process id."""
+    with running(cause, **environment) as program:
+        yield program.pid
+
+
+def trim_itself(program: subprocess.Popen[bytes]) -> None:
+    """It calls malloc_trim(0), and has when this returns."""
+    program.send_signal(signal.SIGUSR1)
+    assert program.stdout
+    assert program.stdout.readline() == b"trimmed\n"
 
 
 def facts_of(arenadump: harness.Arenadump, pid: int | str, folder: Path, *options: str) -> Facts:

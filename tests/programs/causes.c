@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A process for each cause of bloat that the report knows: makes it (argv[1]), says "ready", and waits to be looked at.
+// A process for each cause of bloat that the report knows: makes it (argv[1]), says "ready", and waits to be looked at. On
+// SIGUSR1 it calls malloc_trim(0), and says "trimmed".
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,9 +85,22 @@ static void raise_threshold(void)
     free(filled(16 * MIB)); // a mmapped block: from now on a top may grow to twice its size
 }
 
+static void await_requests(const sigset_t *requests)
+{
+    int signal;
+    while (sigwait(requests, &signal) == 0) {
+        malloc_trim(0);
+        puts("trimmed");
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *cause = argc == 2 ? argv[1] : "";
+    sigset_t requests;
+    sigemptyset(&requests);
+    sigaddset(&requests, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &requests, NULL);
     setvbuf(stdout, NULL, _IONBF, 0); // a buffer would be a large block, for which malloc tidies its fastbins up
     filled(1000);                     // a process that never used malloc is another matter
     if (!strcmp(cause, "free-pages")) {
@@ -126,7 +141,6 @@ int main(int argc, char **argv)
         return 2;
     }
     puts("ready");
-    fflush(stdout);
-    pause();
+    await_requests(&requests);
     return 0;
 }

@@ -10,7 +10,8 @@
 # The library is $ARENASCOPE_LIBRARY, or libarenascope.so beside this file, or what `arenascope agent-path` names. It comes in
 # by a memfd, so that no path of ours has to exist for the process. It is loaded by a thread that is seen to be neither in
 # malloc nor in the loader, nor anywhere else in libc but in a system call. gdb must not be killed while it runs: `arenascope
-# inject` may.
+# inject` may. Where gdb cannot put the registers of a thread back after a call (gdb before 14, on a processor with AMX), the
+# script says so before it changes anything.
 
 set pagination off
 set confirm off
@@ -18,6 +19,7 @@ set debuginfod enabled off
 set print thread-events off
 
 python
+import ctypes
 import os
 import random
 import re
@@ -33,6 +35,9 @@ AGENT_THREAD = "arenascope"
 SYS_MEMFD_CREATE, SYS_FCNTL = 319, 72  # x86-64
 F_DUPFD_CLOEXEC = 1030
 RTLD_NOW = 2
+PTRACE_GETREGSET, NT_X86_XSTATE = 0x4204, 0x202
+MOST_STATE = 2696  # bytes of extended registers that gdb before 14 has room for: up to AVX-512 and protection keys
+DYNAMIC_SINCE = 14  # the first gdb that asks the processor how many there are
 INTERNAL_DLOPEN = 0x80000000  # what __libc_dlopen_mode of glibc before 2.34 wants
 PATIENCE = 20  # seconds
 DEPTH = 64  # frames of a stack that are looked at
@@ -61,6 +66,44 @@ def find_library():
         if place and os.path.isfile(place):
             return place
     fail("libarenascope.so was not found: name it in $ARENASCOPE_LIBRARY")
+
+
+class Buffer(ctypes.Structure):
+    _fields_ = [("start", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+
+def state_size(tid):
+    """How many bytes of extended registers the kernel wants for a thread, 0 where it does not say. Reads only."""
+    state = ctypes.create_string_buffer(1 << 16)
+    found = Buffer(ctypes.addressof(state), len(state))
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    libc.ptrace.restype = ctypes.c_long
+    done = libc.ptrace(PTRACE_GETREGSET, tid, NT_X86_XSTATE, ctypes.addressof(found))
+    return found.length if done == 0 else 0
+
+
+def has_amx():
+    """By the flags that the kernel prints of the processor."""
+    with open("/proc/cpuinfo") as about:
+        return any(line.startswith("flags") and "amx_tile" in line.split() for line in about)
+
+
+def why_not(version, size, amx):
+    """Why a gdb of that version cannot call functions here; None: it can. `size`: as state_size() says, 0 where unknown.
+
+    After a call gdb writes all registers back: the general ones first, then the extended ones. The kernel takes these only
+    whole. gdb before 14 has room for MOST_STATE bytes, whatever the processor has; where it has more, the kernel
+    refuses (EFAULT), and the thread is left with the general registers of the call: an interrupted system call is not
+    restarted, or fails with an error that no program knows.
+    """
+    large = size > MOST_STATE if size else amx
+    number = re.search(r"(\d+)\.\d", version)
+    if not large or (number and int(number[1]) >= DYNAMIC_SINCE):
+        return None
+    registers = f"{size} bytes of extended registers" if size else "AMX"
+    return (f"gdb {version} cannot call functions on this processor, which has {registers}: gdb before {DYNAMIC_SINCE} "
+            f"writes back {MOST_STATE} bytes at most, and the kernel refuses that")
 
 
 def object_of(frame):
@@ -167,6 +210,9 @@ def inject():
     if is_awake(pid):
         gdb.write(f"arenascope.gdb: the agent is in process {pid} already\n")
         return
+    unable = why_not(gdb.VERSION, state_size(gdb.selected_thread().ptid[1]), has_amx())
+    if unable:
+        fail(f"{unable}. Nothing was changed. Use `arenascope inject {pid}`, which needs no gdb")
     library = find_library()
     await_thread()
     errno = call("(long)((int*(*)(void))__errno_location)()")
