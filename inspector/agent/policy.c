@@ -189,9 +189,8 @@ static bool is_worth_it(const struct arenascope_policy *policy)
         as_log("policy: no forecast: %s", err.text);
     for (size_t i = 0; i < out.arenas.count; i++) {
         const struct as_trim_arena *a = &out.arenas.items[i];
-        uint64_t withheld = policy->trim.flags & ARENASCOPE_DEEP ? a->withheld : 0;
-        free += a->releasable == ARENASCOPE_UNKNOWN ? 0 : a->releasable;
-        free += withheld == ARENASCOPE_UNKNOWN ? 0 : withheld;
+        // Where the kernel does not tell all, what may come back is worth a trim.
+        free += a->releasable_most + (policy->trim.flags & ARENASCOPE_DEEP ? a->withheld_most : 0);
     }
     as_trim_free(&out);
     return (policy->min_bytes != 0 && free >= policy->min_bytes) ||

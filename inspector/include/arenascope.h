@@ -112,7 +112,8 @@ struct arenascope_trim_result {
     uint64_t skipped;       /* left alone, and not in the forecast, which is unknown then: their data made no sense, or
                                their lock was not to be had */
 };
-/* Gives free memory back to the kernel. `options` NULL: what malloc_trim(0) does. `result` may be NULL. */
+/* Gives free memory back to the kernel. `options` NULL: what malloc_trim(0) does. `result` may be NULL. In a process that has
+ * changed its user the kernel may not tell what is in memory: forecast and returned are ARENASCOPE_UNKNOWN then. */
 int arenascope_trim(const struct arenascope_trim_options *options, struct arenascope_trim_result *result);
 
 /* What a trim would give back, arena by arena; nothing is changed. Returns how many arenas there are in *count and fills at most

@@ -3,10 +3,12 @@
 #define _GNU_SOURCE
 #include "target/process.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 // The memory itself, as far as it is mapped readable and private without a gap (a shared file that is cut short raises
@@ -98,28 +100,63 @@ static void know_threads(struct as_process *p)
 }
 
 static const char BY_MINCORE[] = "the process has changed its user or group and may not read its own page map: mincore "
-                                 "tells what is resident instead, which "
-                                 "takes pages that were only ever read for resident, and knows nothing of swap";
+                                 "and move_pages tell what is resident instead, and know nothing of swap";
+static const char BY_MINCORE_ALONE[] =
+    "the process has changed its user or group and may not read its own page map, and "
+    "move_pages is not let either: mincore does not tell memory from pages that were "
+    "only ever read, so how much was resident, and how much came back, is not known";
 
-// Without pagemap: the pages that mincore knows. It does not look at memory that is not mapped.
+enum { ASKED = 256 }; // pages in one call
+
+// What becomes of pages of which mincore says that they are there. It takes the zero page, which is not in Rss, for memory,
+// and what is in the swap cache, too. move_pages without nodes moves nothing, and says of each page on which node
+// it lies, or -EFAULT: it is the zero page. ENOENT: it is not mapped (swap cache), or held back for an instant to see who uses
+// it (NUMA balancing); of a file's page it says that others have it in memory, and we do not. *known: the kernel answered.
+static void settle_by_node(struct as_target *t, uint64_t start, size_t count, uint8_t *pages, bool *known)
+{
+    void *addresses[ASKED];
+    int status[ASKED];
+    for (size_t i = 0; i < count; ++i)
+        addresses[i] = (void *)(uintptr_t)(start + i * t->page_size);
+    *known = syscall(SYS_move_pages, 0, count, addresses, NULL, status, 0) == 0;
+    for (size_t i = 0; i < count; ++i) {
+        const struct as_mapping *m =
+            *known && status[i] == -ENOENT ? as_target_mapping_at(t, start + i * t->page_size) : NULL;
+        bool cached = m && m->kind == AS_MAP_FILE;
+        pages[i] = !(pages[i] & 1)        ? 0
+                   : !*known              ? AS_RES_UNKNOWN
+                   : status[i] >= 0       ? AS_RES_PRESENT
+                   : status[i] == -EFAULT ? AS_RES_ZERO
+                   : cached               ? 0
+                                          : AS_RES_UNKNOWN;
+    }
+}
+
+static bool machine_has_swap(void)
+{
+    struct sysinfo about;
+    return sysinfo(&about) != 0 || about.totalswap != 0;
+}
+
+// Without pagemap. mincore does not look at memory that is not mapped.
 static bool self_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)
 {
     if (as_process_of(t)->pagemap_fd >= 0)
         return as_process_residency(t, start, end, pages, err);
-    t->residency_note = BY_MINCORE;
-    t->swap_untold = true;
+    t->swap_untold = machine_has_swap();
     for (uint64_t at = start; at < end;) {
-        uint64_t step = (uint64_t)t->page_size * 256;
+        uint64_t step = (uint64_t)t->page_size * ASKED;
         uint64_t to = end - at < step ? end : at + step;
         size_t count = (to - at) / t->page_size;
         uint8_t *out = pages + (at - start) / t->page_size;
-        bool known = mincore((void *)(uintptr_t)at, to - at, out) == 0;
-        for (size_t i = 0; i < count; ++i) {
-            // Somewhere in between nothing is mapped: one page after the other.
-            if (!known && mincore((void *)(uintptr_t)(at + i * t->page_size), t->page_size, out + i) != 0)
+        bool mapped = mincore((void *)(uintptr_t)at, to - at, out) == 0;
+        for (size_t i = 0; !mapped && i < count; ++i) // somewhere in between nothing is: one page after the other
+            if (mincore((void *)(uintptr_t)(at + i * t->page_size), t->page_size, out + i) != 0)
                 out[i] = 0;
-            out[i] = out[i] & 1 ? AS_RES_PRESENT : 0;
-        }
+        bool known;
+        settle_by_node(t, at, count, out, &known);
+        if (!known || !t->residency_note)
+            t->residency_note = known ? BY_MINCORE : BY_MINCORE_ALONE;
         at = to;
     }
     return true;

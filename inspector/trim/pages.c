@@ -89,9 +89,10 @@ bool as_pages_read(struct as_pass *p, struct as_error *err)
         if (!ask(p, start, end, pages, err))
             return false;
         for (size_t n = 0; n < count; n++)
-            pages[n] = pages[n] & AS_RES_SWAPPED                      ? AS_PAGE_IN_SWAP
-                       : pages[n] & (AS_RES_PRESENT | AS_RES_UNKNOWN) ? AS_PAGE_IN_MEMORY
-                                                                      : 0;
+            pages[n] = pages[n] & AS_RES_SWAPPED   ? AS_PAGE_IN_SWAP
+                       : pages[n] & AS_RES_PRESENT ? AS_PAGE_IN_MEMORY
+                       : pages[n] & AS_RES_UNKNOWN ? AS_PAGE_IN_MEMORY | AS_PAGE_UNSURE
+                                                   : 0;
     }
     as_pages_rearm(p);
     return true;
@@ -104,12 +105,33 @@ void as_pages_rearm(struct as_pass *p)
             p->pages.items[i] |= AS_PAGE_LEFT;
 }
 
-uint64_t as_pages_count(const struct as_pass *p, uint8_t set, uint8_t clear)
+uint64_t as_pages_at_most(const struct as_pass *p, uint8_t set)
 {
     uint64_t count = 0;
     for (size_t i = 0; i < p->pages.count; i++)
-        count += (p->pages.items[i] & set) == set && !(p->pages.items[i] & clear);
+        count += (p->pages.items[i] & set) == set;
     return count * p->page_size;
+}
+
+uint64_t as_pages_count(const struct as_pass *p, uint8_t set)
+{
+    return as_pages_at_most(p, set | AS_PAGE_UNSURE) > 0 ? AS_UNKNOWN : as_pages_at_most(p, set);
+}
+
+// What became of the pages of a region. False: of one of them it is not known.
+static bool count_gone(const uint8_t *before, const uint8_t *now, size_t count, uint8_t set, uint64_t gone[2])
+{
+    bool known = true;
+    for (size_t n = 0; n < count; n++) {
+        bool absent = !(now[n] & (AS_RES_PRESENT | AS_RES_UNKNOWN | AS_RES_SWAPPED));
+        if ((before[n] & set) != set)
+            continue;
+        gone[0] += absent && (before[n] & AS_PAGE_IN_MEMORY);
+        gone[1] += absent && (before[n] & AS_PAGE_IN_SWAP);
+        known &= !(absent && (before[n] & AS_PAGE_UNSURE));
+        known &= !((now[n] & AS_RES_UNKNOWN) && (before[n] & (AS_PAGE_IN_MEMORY | AS_PAGE_IN_SWAP)));
+    }
+    return known;
 }
 
 bool as_pages_returned(struct as_pass *p, uint8_t set, uint64_t *memory, uint64_t *swap, struct as_error *err)
@@ -117,23 +139,20 @@ bool as_pages_returned(struct as_pass *p, uint8_t set, uint64_t *memory, uint64_
     AS_VEC(uint8_t) now = {0};
     uint64_t gone[2] = {0};
     bool ok = true;
+    bool known = true;
     for (size_t i = 0; ok && i < p->regions.count; i++) {
         const struct as_region *r = &p->regions.items[i];
         size_t count = (size_t)((r->end - r->start) / p->page_size);
         now.count = 0;
         ok = as_vec_reserve(&now, count, err) && ask(p, r->start, r->end, now.items, err);
-        for (size_t n = 0; ok && n < count; n++) {
-            uint8_t page = p->pages.items[r->first + n];
-            bool absent = !(now.items[n] & (AS_RES_PRESENT | AS_RES_UNKNOWN | AS_RES_SWAPPED));
-            if (absent && (page & set) == set) {
-                gone[0] += (page & AS_PAGE_IN_MEMORY) != 0;
-                gone[1] += (page & AS_PAGE_IN_SWAP) != 0;
-            }
-        }
+        known &= ok && count_gone(p->pages.items + r->first, now.items, count, set, gone);
     }
     as_vec_free(&now);
-    *memory = gone[0] * p->page_size;
-    *swap = gone[1] * p->page_size;
+    // What is not in memory any more, and was not handed over by us, may have gone to swap.
+    if (p->self->swap_untold && !(set & AS_PAGE_GIVEN))
+        known = false;
+    *memory = known ? gone[0] * p->page_size : AS_UNKNOWN;
+    *swap = known && !p->self->swap_untold ? gone[1] * p->page_size : AS_UNKNOWN;
     return ok;
 }
 

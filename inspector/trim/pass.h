@@ -19,6 +19,8 @@ enum {
     AS_PAGE_FREE_TOP = 16, // whole and free, but malloc_trim would not return it
     AS_PAGE_GIVEN = 32,    // handed to madvise, which took it
     AS_PAGE_REFUSED = 64,  // which refused it
+    AS_PAGE_UNSURE =
+        128, // the kernel did not say whether it is in memory; treated as if it were, but not counted as known
 };
 
 // A run of pages; those of its bytes in as_pass.pages begin at `first`.
@@ -121,9 +123,12 @@ void as_pages_rearm(struct as_pass *p);
 enum as_progress as_pages_release(struct as_pass *p, uint64_t from, uint64_t to, uint8_t mark);
 // Gives back what the batch holds. To be called with the lock held.
 void as_pages_flush(struct as_pass *p);
-// How many bytes have all of `set` and none of `clear`.
-uint64_t as_pages_count(const struct as_pass *p, uint8_t set, uint8_t clear);
-// How many bytes that were in memory (or in swap) when the pass began, and are of those with `set`, are neither now.
+// How many bytes have all of `set`; of pages that may not have been in memory, as many as there are at most.
+uint64_t as_pages_at_most(const struct as_pass *p, uint8_t set);
+// The same; AS_UNKNOWN where it may be less.
+uint64_t as_pages_count(const struct as_pass *p, uint8_t set);
+// How many bytes that were in memory (or in swap) when the pass began, and are of those with `set`, are neither now. AS_UNKNOWN
+// where the kernel does not tell.
 bool as_pages_returned(struct as_pass *p, uint8_t set, uint64_t *memory, uint64_t *swap, struct as_error *err);
 
 // fastbins.c

@@ -88,7 +88,7 @@ static bool prepare(struct as_pass *p, struct as_trim_arena *arena, struct as_er
         return false;
     // In memory that need not be the arena's alone, pages that are none of its are among these.
     bool shared = p->main && (p->flags & AS_NONCONTIGUOUS);
-    arena->resident = shared ? AS_UNKNOWN : as_pages_count(p, AS_PAGE_IN_MEMORY, 0);
+    arena->resident = shared ? AS_UNKNOWN : as_pages_count(p, AS_PAGE_IN_MEMORY);
     return true;
 }
 
@@ -98,8 +98,10 @@ static void count_free(const struct as_pass *p, bool whole, struct as_trim_arena
     arena->releasable = arena->withheld = AS_UNKNOWN;
     if (!whole)
         return;
-    arena->releasable = as_pages_count(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE, 0);
-    arena->withheld = as_pages_count(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE_TOP, 0);
+    arena->releasable = as_pages_count(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE);
+    arena->withheld = as_pages_count(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE_TOP);
+    arena->releasable_most = as_pages_at_most(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE);
+    arena->withheld_most = as_pages_at_most(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE_TOP);
 }
 
 static bool forecast(struct as_pass *p, struct as_trim_arena *arena, struct as_error *err)
@@ -267,11 +269,9 @@ static void finish(struct as_pass *p, struct as_trim_arena *arena, uint8_t set, 
         arena->returned = arena->returned_swap = AS_UNKNOWN;
         note(out, "what came back of arena %#llx is not known: %s", (unsigned long long)arena->address, why.text);
     }
-    if (p->self->swap_untold)
-        arena->returned_swap = AS_UNKNOWN;
     arena->released = p->released;
     arena->longest_hold_ns = p->longest;
-    uint64_t refused = as_pages_count(p, AS_PAGE_REFUSED, 0);
+    uint64_t refused = as_pages_at_most(p, AS_PAGE_REFUSED);
     if (refused > 0)
         note(out, "the kernel keeps %llu bytes of arena %#llx%s (errno %d)", (unsigned long long)refused,
              (unsigned long long)arena->address, p->refusal == EINVAL ? ": locked in memory (mlock)" : "", p->refusal);

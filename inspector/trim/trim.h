@@ -26,12 +26,15 @@ struct as_trim_arena {
     uint64_t address;
     uint64_t
         resident; // bytes of its heaps in memory, before; AS_UNKNOWN: not told from what is not malloc's, or skipped
-    uint64_t releasable, withheld; // what a forecast, or the trim itself, found free and in memory; AS_UNKNOWN: skipped
-    uint64_t returned;             // resident bytes that are not any more, by the kernel's page tables
-    uint64_t returned_swap;        // AS_UNKNOWN: only mincore could be asked
-    uint64_t released;             // bytes handed to madvise, resident or not; AS_UNKNOWN: malloc_trim has done it
-    uint64_t longest_hold_ns;      // likewise
-    bool skipped;                  // its data made no sense, or its lock was not to be had
+    // What a forecast, or the trim itself, found free and in memory; AS_UNKNOWN: skipped, or the kernel did not tell of every page
+    // whether it was in memory.
+    uint64_t releasable, withheld;
+    uint64_t releasable_most, withheld_most; // as much at most; 0 where skipped
+    uint64_t returned;        // resident bytes that are not any more, by the kernel's page tables; AS_UNKNOWN likewise
+    uint64_t returned_swap;   // AS_UNKNOWN: only mincore could be asked
+    uint64_t released;        // bytes handed to madvise, resident or not; AS_UNKNOWN: malloc_trim has done it
+    uint64_t longest_hold_ns; // likewise
+    bool skipped;             // its data made no sense, or its lock was not to be had
 };
 
 struct as_trim_outcome {
