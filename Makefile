@@ -11,7 +11,7 @@ SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml m
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SCRIPTS = .ci/run $(shell git ls-files scripts)
 
-.PHONY: build deps demo test tsan soak suites lint sanitize bench experiments fuzz patches-all format clean
+.PHONY: build deps demo test tsan soak suites lint sanitize bench experiments fuzz vm patches-all format clean
 
 build: $(VENV)/built
 
@@ -80,6 +80,18 @@ bench:
 	$(VENV)/bin/python bench/run.py $(BENCH_ARGS)
 	$(VENV)/bin/python bench/report.py $(BENCH_REPORT_ARGS)
 	$(VENV)/bin/python bench/trim.py $(BENCH_TRIM_ARGS)
+
+# The tests on Debian's kernels and on other processors, emulated: an hour or more. VM_KERNELS, VM_PROCESSORS, VM_CHECKS: some of them, with commas.
+vm:
+	scripts/install-deps build test vm
+	$(MAKE) --no-print-directory build build-static
+	cd tests && ../$(VENV)/bin/python -m vm.run --kernels '$(VM_KERNELS)' --processors '$(VM_PROCESSORS)' --checks '$(VM_CHECKS)' $(VM_ARGS)
+
+# What is carried to a machine that has nothing.
+.PHONY: build-static
+build-static:
+	test -f build-static/build.ninja || meson setup build-static -Dstatic=true -Dtests=false
+	meson compile -C build-static
 
 # Ruby, patched, of each release that Debian has the source of: 15 minutes. More in patches/README.md.
 patches-all:

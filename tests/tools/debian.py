@@ -82,6 +82,21 @@ def sysroot(arch: str = "amd64") -> Path:
     return unpack("sysroot", "bullseye", arch, {"root": ["libc6", "libc6-dev", "linux-libc-dev"]}) / "root"
 
 
+def kernel(suite: str, package: str, arch: str = "amd64") -> Path:
+    """What a suite's kernel package holds; linux-image-cloud-amd64 and the like only name the newest one."""
+    shown = _run(["apt-cache", *_apt_root(suite), "depends", "--important", f"{package}:{arch}"]).split()
+    images = [name.split(":")[0] for name in shown[1:] if name.startswith("linux-image-")]
+    return unpack(f"kernel-{package}", suite, arch, {"root": images[:1] or [package]}) / "root"
+
+
+def closure(suite: str, arch: str, packages: list[str]) -> list[str]:
+    """Packages and all that they need, none being installed yet."""
+    names = [f"{name}:{arch}" for name in packages]
+    options = [*_apt_root(suite), f"-oAPT::Architecture={arch}", "--no-install-recommends"]
+    shown = _run(["apt-get", *options, "-q", "--simulate", "install", *names])
+    return [line.split()[1].split(":")[0] for line in shown.splitlines() if line.startswith("Inst ")]
+
+
 def unpack(purpose: str, suite: str, arch: str, trees: dict[str, list[str]]) -> Path:
     """A directory with one tree for each name in `trees`, made of those packages; `versions` in it lists what they are.
 

@@ -19,12 +19,31 @@ FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
 
 def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
     """A program for this machine as it is. Raises UnavailableError when the compiler is missing."""
+    if "TEST_PROGRAMS" in os.environ:
+        return _carried(name)
     return _compile(name, [compiler, *FLAGS], list(flags))
 
 
 def build_portable(name: str, arch: str = "amd64", *flags: str) -> Path:
     """A program, or library, against the oldest libc there is a test for, which therefore runs on all of them."""
+    if "TEST_PROGRAMS" in os.environ:
+        return _carried(name)
     return _compile(name, portable_command(arch), [*flags, "-lpthread", "-ldl", "-lrt"])
+
+
+def carried_name(name: str) -> str:
+    """What a program is called in the directory that $TEST_PROGRAMS names."""
+    return name.replace("/", "-")
+
+
+def _carried(name: str) -> Path:
+    """A program that was built elsewhere: a virtual machine of tests/vm has no compiler."""
+    path = Path(os.environ["TEST_PROGRAMS"]) / carried_name(name)
+    if not path.exists():
+        raise debian.UnavailableError(
+            f"{name} was not built for this machine, and there is no compiler (tests/vm/image.py)"
+        )
+    return path
 
 
 def portable_command(arch: str = "amd64") -> list[str]:

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""The machines there are: architectures, kernels and processors. Another one is another row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Arch:
+    """What qemu needs to know of an architecture, named as Debian names it."""
+
+    name: str
+    qemu: str  # the emulator
+    package: str  # of Debian's, that holds it
+    machine: tuple[str, ...]  # its options for a machine with a serial port and virtio disks
+    console: str  # the serial port, as the kernel names it
+    image: str  # the kernel's file in /boot begins so
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of Debian's, and the libc that its suite came with."""
+
+    name: str
+    arch: str
+    suite: str
+    package: str
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A processor to emulate."""
+
+    name: str
+    arch: str
+    model: str  # qemu's -cpu
+    needs: tuple[str, ...] = ()  # flags that /proc/cpuinfo must list, else the kernel does not know the feature
+    lacks: tuple[str, ...] = ()  # and those that it must not list, else the row would be named wrongly
+
+
+ARCHS = {
+    arch.name: arch
+    for arch in (Arch("amd64", "qemu-system-x86_64", "qemu-system-x86", ("-machine", "pc"), "ttyS0", "vmlinuz-"),)
+}
+KERNELS = {
+    kernel.name: kernel
+    for kernel in (
+        Kernel("5.10", "amd64", "bullseye", "linux-image-cloud-amd64"),
+        Kernel("6.1", "amd64", "bookworm", "linux-image-cloud-amd64"),
+        Kernel("6.12", "amd64", "trixie", "linux-image-cloud-amd64"),
+    )
+}
+PROCESSORS = {
+    processor.name: processor
+    for processor in (
+        Processor("max", "amd64", "max", needs=("avx2",)),
+        Processor("sse2", "amd64", "qemu64", lacks=("avx", "xsave")),
+        Processor("avx", "amd64", "max,-avx2", needs=("avx", "xsave"), lacks=("avx2",)),
+        Processor("la57", "amd64", "max,+la57", needs=("la57",)),
+    )
+}
+# The first of an architecture's is what its kernels are tried on; the others are tried on its last kernel.
+
+
+def processors(arch: str) -> list[Processor]:
+    """Those of an architecture, the usual one first."""
+    return [processor for processor in PROCESSORS.values() if processor.arch == arch]
