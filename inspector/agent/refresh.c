@@ -85,7 +85,7 @@ bool as_heaps_refresh(struct as_heaps *h, uint32_t arena, uint32_t first, bool *
         now.missing = now.arenas.items[i].top == 0 && now.arenas.items[i].system_mem != 0; // of this one, not of others
         if (now.arenas.items[i].main)
             stretch_brk(&now, &now.arenas.items[i]);
-        ok = as_segments_find(&now, i, err);
+        ok = as_segments_find(&now, i, err) && as_segments_complete(&now, i, err);
         if (ok && !now.missing) {
             *old = now.arenas.items[i];
             replace_faults(h, arena, &now, i);

@@ -144,6 +144,7 @@ struct as_heaps {
     uint64_t forgotten,
         forgotten_bytes;   // maps of blocks that the program freed and malloc could not unmap (surplus.c),
     bool forgotten_untold; // and which of `mmapped` these are cannot be told: none has been left out
+    uint64_t untold_bytes; // of main arenas' segments that may as well be another main arena's
     bool missing; // malloc has memory that `heaps` does not list: an arena, or a heap's header, could not be read
     bool tcache_searched; // the caches were found by their structure, not through the threads
     uint64_t sync_left;   // places that may still be tried where the walk has lost the thread
@@ -164,8 +165,12 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
 // single-threaded process does not lock.
 bool as_arenas_locked(struct as_target *t, const struct as_malloc *m);
 
-// The heaps of one arena, oldest first (segments.c).
+// The heaps of one arena, oldest first; of a main arena only the first segment (segments.c).
 bool as_segments_find(struct as_heaps *h, uint32_t arena, struct as_error *err);
+
+// Once that is done: finds where main arenas go on whose first segment does not hold their top, and inserts those heaps behind
+// it. `only`: of this one arena; UINT32_MAX: of all (elsewhere.c).
+bool as_segments_complete(struct as_heaps *h, uint32_t only, struct as_error *err);
 
 // To be called when the walk of a heap of the main arena ended at fenceposts below the top (has_top was true and is false
 // now): finds where the arena goes on and inserts those heaps behind `heap`.

@@ -30,6 +30,8 @@ static bool find(struct as_heaps *out, struct as_error *err)
     for (uint32_t i = 0; i < out->arenas.count; i++)
         if (!as_segments_find(out, i, err))
             return false;
+    if (!as_segments_complete(out, UINT32_MAX, err))
+        return false;
     if (!as_threads_find(out, err) || !as_mmapped_find(out, err) || !as_caches_find(out, err))
         return false;
     as_mmapped_classify(out);

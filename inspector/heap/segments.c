@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The heaps of an arena. A thread arena's are linked (heap_info.prev) from the one that holds the top. The main arena has
 // no list of its segments: it begins at mp_.sbrk_base, and goes on elsewhere after a foreign sbrk, or where mmap had to
-// stand in for a blocked brk; only fenceposts tell. Such a segment is found by its chain of chunks, which must arrive at
-// the top or at fenceposts.
-#include "heap/heap.h"
+// stand in for a blocked brk; only fenceposts tell (elsewhere.c).
+#include "heap/segments.h"
 
 #include <string.h>
 
 enum {
-    CHAIN_PROOF = 4,   // chunks at least in a segment that fenceposts end: fewer could be chance
     NONCONTIGUOUS = 2, // malloc_state.flags
 };
 
@@ -16,20 +14,12 @@ struct heap_info {
     uint64_t ar_ptr, prev, size, mprotect_size;
 };
 
-static uint64_t align_up(uint64_t value, uint64_t to)
-{
-    return (value + to - 1) & ~(to - 1);
-}
-
 static bool private_anonymous(const struct as_mapping *m)
 {
     return m && m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && !(m->prot & AS_PROT_SHARED);
 }
 
-// How far adjoining private anonymous mappings reach from `address`, which must be writable there: mprotect and madvise split
-// one region into several mappings, and a program may protect pages of its own blocks as it likes. No need to look beyond
-// `enough`. `address` itself when it lies in none.
-static uint64_t region_end(const struct as_target *t, uint64_t address, uint64_t enough)
+uint64_t as_region_end(const struct as_target *t, uint64_t address, uint64_t enough)
 {
     uint64_t end = address;
     const struct as_mapping *m = as_target_mapping_at(t, address);
@@ -41,17 +31,14 @@ static uint64_t region_end(const struct as_target *t, uint64_t address, uint64_t
     return end;
 }
 
-// Whether a heap can be where it says: in writable private memory, and clear of all others. A process that runs on may have
-// got the memory since its mappings were read.
-static bool can_be_there(const struct as_heaps *h, uint64_t start, uint64_t end)
+bool as_heap_fits(const struct as_heaps *h, uint64_t start, uint64_t end)
 {
     const struct as_target *t = h->target;
     bool mapped = (t->kind == AS_TARGET_PROCESS && !t->stopped) || t->steady_only;
-    return as_span_is_clear(&h->spans, start, end) && (mapped || region_end(t, start, end) >= end);
+    return as_span_is_clear(&h->spans, start, end) && (mapped || as_region_end(t, start, end) >= end);
 }
 
-// Inserts a heap that can be there.
-static bool add_heap(struct as_heaps *h, size_t at, struct as_heap heap, struct as_error *err)
+bool as_heap_add(struct as_heaps *h, size_t at, struct as_heap heap, struct as_error *err)
 {
     if (!as_vec_reserve(&h->heaps, 1, err) || !as_span_add(&h->spans, heap.start, heap.end, err))
         return false;
@@ -61,8 +48,7 @@ static bool add_heap(struct as_heaps *h, size_t at, struct as_heap heap, struct 
     return true;
 }
 
-// The rest of an arena's heaps is out of reach.
-static bool lost_heap(struct as_heaps *h, uint32_t arena_index, uint64_t address, const char *what)
+bool as_heap_missing(struct as_heaps *h, uint32_t arena_index, uint64_t address, const char *what)
 {
     h->missing = true;
     return as_heaps_fault(h, arena_index, UINT32_MAX, address, what);
@@ -79,10 +65,10 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
     for (bool newest = true; address != 0; newest = false) {
         struct heap_info info;
         if (!as_target_read(h->target, address, &info, sizeof info))
-            return lost_heap(h, arena_index, address, "a heap_info cannot be read");
+            return as_heap_missing(h, arena_index, address, "a heap_info cannot be read");
         if (info.ar_ptr != arena->address || info.size < (uint64_t)layout->heap_info_size || info.size > heap_max ||
             info.size % AS_ALIGNMENT != 0)
-            return lost_heap(h, arena_index, address, "a heap_info does not belong to its arena");
+            return as_heap_missing(h, arena_index, address, "a heap_info does not belong to its arena");
         struct as_heap heap = {
             .kind = AS_HEAP_THREAD,
             .arena = arena_index,
@@ -95,14 +81,14 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
         };
         if (arena->address - address < heap_max) { // the arena's first heap holds its malloc_state
             heap.malloc_state = arena->address;
-            heap.first_chunk = align_up(arena->address + (uint64_t)arena->libc->layout.state.size, AS_ALIGNMENT);
+            heap.first_chunk = as_align_up(arena->address + (uint64_t)arena->libc->layout.state.size, AS_ALIGNMENT);
         }
         if (heap.first_chunk > heap.end)
-            return lost_heap(h, arena_index, address, "a heap is smaller than its header");
+            return as_heap_missing(h, arena_index, address, "a heap is smaller than its header");
         // A list that comes back to a heap that it has been to ends here.
-        if (!can_be_there(h, heap.start, heap.end))
-            return lost_heap(h, arena_index, address,
-                             "a heap is not in memory that can be malloc's, or is another heap's too");
+        if (!as_heap_fits(h, heap.start, heap.end))
+            return as_heap_missing(h, arena_index, address,
+                                   "a heap is not in memory that can be malloc's, or is another heap's too");
         heap.has_top = newest;
         if (heap.has_top && (arena->top < heap.first_chunk || arena->top % AS_ALIGNMENT != 0 || arena->top > heap.end ||
                              heap.end - arena->top != arena->top_size)) {
@@ -110,138 +96,23 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
             heap.has_top = false;
         }
         sum += info.size;
-        if (!add_heap(h, first, heap, err)) // newest first in the list, oldest first here
+        if (!as_heap_add(h, first, heap, err)) // newest first in the list, oldest first here
             return false;
         address = info.prev;
         if (address % heap_max != 0)
-            return lost_heap(h, arena_index, address, "a heap is not aligned to HEAP_MAX_SIZE");
+            return as_heap_missing(h, arena_index, address, "a heap is not aligned to HEAP_MAX_SIZE");
     }
     if (sum != arena->system_mem)
-        lost_heap(h, arena_index, AS_UNKNOWN, "an arena's heaps do not make up its system_mem");
+        as_heap_missing(h, arena_index, AS_UNKNOWN, "an arena's heaps do not make up its system_mem");
     return true;
 }
 
-// The kernel names what came from brk; a core does not keep the name, but an arena that never had to do without brk says
-// so in its flags (NONCONTIGUOUS).
-static enum as_heap_kind segment_kind(const struct as_target *t, const struct as_arena *arena, uint64_t address)
+enum as_heap_kind as_segment_kind(const struct as_target *t, const struct as_arena *arena, uint64_t address)
 {
     const struct as_mapping *m = as_target_mapping_at(t, address);
     bool named = m && strcmp(as_mapping_path(t, m), "[heap]") == 0;
     bool unnamed_core = t->kind == AS_TARGET_CORE && !(arena->flags & NONCONTIGUOUS);
     return named || unnamed_core ? AS_HEAP_BRK : AS_HEAP_MMAP;
-}
-
-// Looks for the first chunk of a segment in [from, to), `step` bytes apart: one whose chain arrives at the top, or at
-// fenceposts. Adds the segment and returns where it ended, or 0 when there is none.
-static uint64_t find_segment(struct as_heaps *h, uint32_t arena_index, size_t at, uint64_t from, uint64_t to,
-                             uint64_t step, struct as_window *w)
-{
-    const struct as_arena *arena = &h->arenas.items[arena_index];
-    uint64_t top_end = arena->top + arena->top_size;
-    bool top_inside = arena->top >= from && arena->top < to && arena->top % AS_ALIGNMENT == 0 && top_end > arena->top &&
-                      top_end % AS_ALIGNMENT == 0 && can_be_there(h, arena->top, top_end);
-    uint64_t limit = top_inside ? arena->top : to;
-    w->limit = to;
-    for (uint64_t start = from; start < to && to - start >= AS_HEADER && h->search_left > 0; start += step) {
-        const uint64_t *head = as_window_at(w, start, AS_HEADER);
-        if (!head) { // protected: the unused rest of a thread's heap, say, which the search passes
-            const struct as_mapping *m = as_target_mapping_at(h->target, start);
-            start = align_up(m ? m->end : start + 1, h->target->page_size) - step;
-            continue;
-        }
-        uint64_t size;
-        memcpy(&size, (const uint8_t *)head + 8, sizeof size);
-        h->search_left--;
-        if (!(size & AS_PREV_INUSE) || start > limit)
-            continue;
-        // Most of what looks like a chain breaks soon; what does not is followed to its end.
-        uint64_t end;
-        enum as_chain_end how = as_chain_follow(w, start, limit, true, AS_CHAIN_PROBE, &end);
-        h->search_left -= h->search_left < AS_CHAIN_PROBE ? h->search_left : AS_CHAIN_PROBE;
-        if (how == AS_CHAIN_LIMIT && end != limit) {
-            how = as_chain_follow(w, start, limit, true, h->search_left, &end);
-            // As if it had been made of the smallest chunks: a window that goes back and forth costs time too.
-            uint64_t cost = (end - start) / AS_MIN_CHUNK;
-            h->search_left -= cost < h->search_left ? cost : h->search_left;
-        }
-        bool top = how == AS_CHAIN_LIMIT && top_inside && end == arena->top;
-        bool fence = how == AS_CHAIN_FENCEPOST && end - start >= CHAIN_PROOF * AS_MIN_CHUNK;
-        struct as_heap heap = {
-            .kind = segment_kind(h->target, arena, start),
-            .arena = arena_index,
-            .start = start,
-            .first_chunk = start,
-            .end = top ? top_end : end,
-            .has_top = top,
-        };
-        heap.protected_end = heap.end;
-        if ((top || fence) && can_be_there(h, heap.start, heap.end))
-            return add_heap(h, at, heap, NULL) ? heap.end : 0;
-    }
-    return 0;
-}
-
-bool as_segments_after(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_error *err)
-{
-    struct as_heap ended = h->heaps.items[heap];
-    const struct as_arena *arena = &h->arenas.items[ended.arena];
-    uint64_t limit = arena->top + arena->top_size;
-    uint64_t from = ended.end;
-    as_span_cut(&h->spans, ended.start, ended.end);
-    (void)err;
-    for (size_t at = heap + 1; from < limit; at++) {
-        uint64_t end = find_segment(h, ended.arena, at, from, limit, AS_ALIGNMENT, w);
-        if (end == 0)
-            return as_heaps_fault(h, ended.arena, UINT32_MAX, from,
-                                  "the main arena goes on after a foreign sbrk, where cannot be told");
-        from = end;
-    }
-    return true;
-}
-
-// The segments that mmap provided when brk was blocked: anywhere in the anonymous mappings, at a page's start.
-static bool mmap_segments(struct as_heaps *h, uint32_t arena_index, struct as_error *err)
-{
-    struct as_target *t = h->target;
-    const struct as_arena *arena = &h->arenas.items[arena_index];
-    struct as_window w;
-    if (!as_window_open(&w, t, err))
-        return false;
-    uint64_t from = 0;
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
-        from = from > m->start ? from : m->start;
-        uint64_t region = from < m->end ? region_end(t, from, UINT64_MAX) : from;
-        while (from < region) {
-            const struct as_span *claimed = as_heaps_at(h, from);
-            if (claimed) {
-                from = align_up(claimed->end, t->page_size);
-                continue;
-            }
-            const struct as_span *next = as_span_from(&h->spans, from);
-            uint64_t to = next && next->start < region ? next->start : region;
-            uint64_t end = find_segment(h, arena_index, h->heaps.count, from, to, t->page_size, &w);
-            from = end != 0 ? align_up(end, t->page_size) : align_up(to + 1, t->page_size);
-        }
-    }
-    as_window_close(&w);
-    if (h->search_left == 0)
-        as_heaps_fault(h, arena_index, UINT32_MAX, AS_UNKNOWN,
-                       "the search for the main arena's segments was given up: too much memory looks like chunks");
-    bool found = false;
-    uint64_t sum = 0;
-    for (size_t i = 0; i < h->heaps.count; i++) {
-        if (h->heaps.items[i].arena != arena_index)
-            continue;
-        found |= h->heaps.items[i].has_top;
-        sum += h->heaps.items[i].end - h->heaps.items[i].start;
-    }
-    if (!found)
-        lost_heap(h, arena_index, arena->top, "the segment that holds the main arena's top was not found");
-    if (sum != arena->system_mem)
-        as_heaps_fault(h, arena_index, UINT32_MAX, AS_UNKNOWN,
-                       "the main arena's segments found do not make up its system_mem");
-    return true;
 }
 
 // Where the first segment of a main arena ends whose end the addresses alone do not tell: at the top (heap->has_top: it lies
@@ -280,18 +151,18 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     if (base == AS_UNKNOWN) // mp_ was not found: what brk gave begins with its mapping, if nobody else used brk before
         m = as_target_mapping_at(h->target, arena->top);
     if (!private_anonymous(m))
-        return lost_heap(h, arena_index, base, "mp_.sbrk_base is not in writable anonymous memory");
+        return as_heap_missing(h, arena_index, base, "mp_.sbrk_base is not in writable anonymous memory");
     if (base == AS_UNKNOWN) {
         as_heaps_fault(h, arena_index, UINT32_MAX, m->start,
                        "mp_ was not found: the main arena is taken to begin with its mapping");
         base = m->start;
     }
-    uint64_t start = align_up(base, AS_ALIGNMENT); // the bytes before were never malloc's to use
-    uint64_t reach = region_end(h->target, base, UINT64_MAX);
+    uint64_t start = as_align_up(base, AS_ALIGNMENT); // the bytes before were never malloc's to use
+    uint64_t reach = as_region_end(h->target, base, UINT64_MAX);
     bool top_here = arena->top >= start && arena->top % AS_ALIGNMENT == 0 && top_end % AS_ALIGNMENT == 0 &&
                     top_end > arena->top && top_end <= reach;
     struct as_heap heap = {
-        .kind = segment_kind(h->target, arena, base),
+        .kind = as_segment_kind(h->target, arena, base),
         .arena = arena_index,
         .start = start,
         .first_chunk = start,
@@ -303,12 +174,12 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     if ((!top_here || arena->flags & NONCONTIGUOUS) && !first_segment(h, arena, &heap, err))
         return false;
     heap.protected_end = heap.end;
-    if (!can_be_there(h, heap.start, heap.end))
+    if (!as_heap_fits(h, heap.start, heap.end))
         as_heaps_fault(h, arena_index, UINT32_MAX, base, "mp_.sbrk_base lies in another heap");
-    else if (!add_heap(h, h->heaps.count, heap, err))
+    else if (!as_heap_add(h, h->heaps.count, heap, err))
         return false;
     if (!heap.has_top)
-        return mmap_segments(h, arena_index, err);
+        return true; // as_segments_complete looks for the rest
     // What others took from brk counts as well (sysmalloc), as long as brk has been enough.
     if (par->sbrk_base != AS_UNKNOWN && !(arena->flags & NONCONTIGUOUS) && top_end - base != arena->system_mem)
         as_heaps_fault(h, arena_index, UINT32_MAX, AS_UNKNOWN,

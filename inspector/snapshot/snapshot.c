@@ -92,6 +92,12 @@ static void report_lost(struct as_snapshot *s, const struct as_heaps *h, enum as
             " bytes) are in %zu tcaches that no thread has: their threads were the parent's before a fork, "
             "or ended and had used a libc of another namespace. Neither malloc nor a trim can get them back",
             chunks, bytes, h->lost.count);
+    if (h->untold_bytes > 0)
+        as_snapshot_warn(
+            s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+            "several libcs have main arenas in maps side by side, and whose %" PRIu64
+            " bytes of these are cannot be told: the sums over all arenas are right, each one's may not be",
+            h->untold_bytes);
     if (h->blanks > 0 && (h->lost.count > 0 || h->blank_heads > 0))
         as_snapshot_warn(
             s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,

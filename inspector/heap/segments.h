@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// What segments.c and elsewhere.c have in common.
+#pragma once
+
+#include "heap/heap.h"
+
+static inline uint64_t as_align_up(uint64_t value, uint64_t to)
+{
+    return (value + to - 1) & ~(to - 1);
+}
+
+// How far adjoining private anonymous mappings reach from `address`, which must be writable there: mprotect and madvise split
+// one region into several mappings, and a program may protect pages of its own blocks as it likes. No need to look beyond
+// `enough`. `address` itself when it lies in none.
+uint64_t as_region_end(const struct as_target *t, uint64_t address, uint64_t enough);
+
+// Whether a heap can be where it says: in writable private memory, and clear of all others. A process that runs on may have
+// got the memory since its mappings were read.
+bool as_heap_fits(const struct as_heaps *h, uint64_t start, uint64_t end);
+
+// Inserts a heap that fits at index `at`. AS_NO_MEMORY.
+bool as_heap_add(struct as_heaps *h, size_t at, struct as_heap heap, struct as_error *err);
+
+// A fault: the rest of an arena's heaps is out of reach. True, as as_heaps_fault.
+bool as_heap_missing(struct as_heaps *h, uint32_t arena, uint64_t address, const char *what);
+
+// Where the memory of a main arena's segment came from: the kernel names what came from brk; a core does not keep the name,
+// but an arena that never had to do without brk says so in its flags (NONCONTIGUOUS).
+enum as_heap_kind as_segment_kind(const struct as_target *t, const struct as_arena *arena, uint64_t address);
