@@ -16,6 +16,7 @@ static bool all_zero(const uint8_t *bytes, int32_t size)
 }
 
 // Is it the chunk with which a thread arena begins whose threads are all gone? Its first thread's tcache was allocated there.
+// (Of another libc than the first glibc does not notice that a thread ends.)
 static bool is_head(const struct as_arena *arena, uint64_t chunk)
 {
     uint64_t first =
@@ -33,7 +34,7 @@ void as_caches_suspect(struct as_heaps *h, const struct as_arena *arena, uint64_
     if (all_zero(bytes, layout->tcache_size)) {
         h->blanks++;
         h->blank_bytes += size;
-        h->blank_heads += is_head(arena, chunk);
+        h->blank_heads += arena->libc_index > 0 || is_head(arena, chunk);
         return;
     }
     uint64_t *place = as_vec_add(&h->strays, NULL); // where memory runs out the next look at the heap fails for it
@@ -108,18 +109,25 @@ static bool add_mapped(struct as_heaps *h, struct as_error *err)
     for (size_t i = 0; i < h->mmapped.count; i++) {
         const struct as_mmapped *m = &h->mmapped.items[i];
         uint8_t bytes[AS_TCACHE_BYTES];
+        // Where the threshold is not below its size no such struct was mmapped.
         for (uint32_t k = 0; m->class == AS_CHUNK_IN_USE && m->chunk == m->map_start && k < h->malloc->libcs.count;
              k++) {
             const struct as_libc *libc = &h->malloc->libcs.items[k];
             const struct as_heap_layout *layout = &libc->layout.heap;
-            if (!as_has_tcache(h, k) || !as_tcache_placed(h, k, m->chunk + AS_HEADER) ||
+            if (!as_has_tcache(h, k) || h->pars.items[k].mmap_threshold > as_tcache_chunk_most(layout) ||
+                !as_tcache_placed(h, k, m->chunk + AS_HEADER) ||
                 !as_target_read(h->target, m->chunk + AS_HEADER, bytes, (size_t)layout->tcache_size) ||
-                all_zero(bytes, layout->tcache_size) || !as_tcache_plausible(h, libc, &h->pars.items[k], bytes))
+                !as_tcache_plausible(h, libc, &h->pars.items[k], bytes))
                 continue;
-            uint64_t *place = as_vec_add(&h->strays, err);
-            if (!place)
+            bool blank = all_zero(bytes, layout->tcache_size);
+            uint64_t *place = blank ? NULL : as_vec_add(&h->strays, err);
+            if (!blank && !place)
                 return false;
-            *place = m->chunk + AS_HEADER;
+            if (place)
+                *place = m->chunk + AS_HEADER;
+            h->blanks += blank;
+            h->blank_bytes += blank ? m->size : 0;
+            h->blank_heads += blank && h->malloc->libcs.count > 1;
             break;
         }
     }

@@ -64,7 +64,8 @@ static uint64_t word_at(const struct block *b, size_t distance)
     return value;
 }
 
-enum verdict { NOTHING, FITS, WRONG }; // NOTHING: the thread has none, which fits as well
+// NOTHING: the thread has none, which fits as well. IDLE: nor has it, and its word says so.
+enum verdict { NOTHING, IDLE, FITS, WRONG };
 
 // Is it a tcache that a thread has in the first libc? What a map of its own holds does not say of which libc it is.
 static bool is_taken(const struct as_heaps *h, uint64_t word)
@@ -78,20 +79,31 @@ static bool is_taken(const struct as_heaps *h, uint64_t word)
     return false;
 }
 
-// A word that may be a thread's `tcache`. NULL before its first malloc; from 2.43 (where no fastbins are) never, but a dummy
-// inside libc itself.
+// From 2.43 on a thread's `tcache` is never null: at first it leads to a struct in libc's own data, with no room for anything.
+static bool is_dummy(const struct as_heaps *h, const struct as_libc *libc, uint64_t word)
+{
+    const struct as_mapping *m = as_target_mapping_at(h->target, word);
+    uint8_t bytes[AS_TCACHE_BYTES];
+    size_t size = (size_t)libc->layout.heap.tcache_size;
+    if (!m || m->kind != AS_MAP_FILE || size > sizeof bytes ||
+        strcmp(as_mapping_path(h->target, m), as_strings_at(&h->target->strings, libc->path)) != 0 ||
+        !as_target_read(h->target, word, bytes, size))
+        return false;
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] != 0)
+            return false;
+    return true;
+}
+
+// A word that may be a thread's `tcache`. NULL before its first malloc, up to 2.42 (where there are fastbins).
 static enum verdict judge_tcache(const struct as_heaps *h, uint32_t libc_index, uint64_t word)
 {
     const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
     const struct as_heap_layout *layout = &libc->layout.heap;
     if (word == 0)
         return libc->layout.state.fastbin_count > 0 ? NOTHING : WRONG;
-    if (!as_tcache_placed(h, libc_index, word)) {
-        const struct as_mapping *m = as_target_mapping_at(h->target, word);
-        bool in_libc = m && m->kind == AS_MAP_FILE &&
-                       strcmp(as_mapping_path(h->target, m), as_strings_at(&h->target->strings, libc->path)) == 0;
-        return in_libc ? NOTHING : WRONG;
-    }
+    if (!as_tcache_placed(h, libc_index, word))
+        return libc->layout.state.fastbin_count == 0 && is_dummy(h, libc, word) ? IDLE : WRONG;
     uint8_t bytes[AS_TCACHE_BYTES];
     if (libc_index > 0 && !as_heaps_at(h, word) && is_taken(h, word))
         return WRONG;
@@ -120,7 +132,7 @@ static enum verdict judge_arena(const struct as_heaps *h, uint32_t libc_index, u
 typedef enum verdict judge(const struct as_heaps *h, uint32_t libc_index, uint64_t word);
 
 struct tally {
-    size_t fits, wrong;
+    size_t fits, idle, wrong;
 };
 
 // `named`: nobody is left out; of all other places most have words that are wrong for nearly all.
@@ -134,6 +146,7 @@ static struct tally count_verdicts(const struct as_heaps *h, uint32_t libc_index
             continue;
         enum verdict v = ask(h, libc_index, word_at(b, distance));
         tally.fits += v == FITS;
+        tally.idle += v == IDLE;
         tally.wrong += v == WRONG;
     }
     return tally;
@@ -148,6 +161,7 @@ static size_t vote(const struct as_heaps *h, uint32_t libc_index, const block_ve
                    uint64_t offset, judge *ask, bool *doubted)
 {
     size_t best = reach;
+    size_t idle = reach; // where all threads' words say that they have none
     struct tally most = {0};
     uint64_t named = below(h->target) ? offset + reach : offset;
     if (offset != AS_UNKNOWN && named % WORD == 0 && named <= reach - WORD) {
@@ -158,13 +172,15 @@ static size_t vote(const struct as_heaps *h, uint32_t libc_index, const block_ve
     for (size_t step = 0; best != named && step + WORD <= reach; step += WORD) {
         size_t distance = below(h->target) ? reach - WORD - step : step;
         struct tally tally = count_verdicts(h, libc_index, blocks, distance, ask, false);
+        if (idle == reach && tally.idle > 0 && tally.wrong == 0 && tally.fits == 0)
+            idle = distance;
         if (tally.fits > tally.wrong && (best == reach || tally.fits > most.fits)) {
             best = distance;
             most = tally;
         }
     }
     *doubted = best != reach && most.wrong > 0;
-    return best;
+    return best != reach ? best : idle;
 }
 
 // The word of a thread's block that lies at `distance` from its beginning.
@@ -192,7 +208,7 @@ static bool look(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *al
         bool open = use->tcache == AS_UNKNOWN && !use->tcache_odd;
         if (tcache != reach && open && read_word(h->target, i, reach, tcache, &word)) {
             enum verdict v = judge_tcache(h, libc_index, word);
-            use->tcache = v == FITS ? word : v == NOTHING ? 0 : AS_UNKNOWN;
+            use->tcache = v == FITS ? word : v == WRONG ? AS_UNKNOWN : 0;
             use->tcache_odd = v == WRONG;
         }
         if (arena != reach && use->arena == UINT32_MAX && read_word(h->target, i, reach, arena, &word))

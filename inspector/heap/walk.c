@@ -52,7 +52,7 @@ static bool plausible(uint64_t size_field, uint64_t address, uint64_t limit, boo
 }
 
 // Fenceposts, as sysmalloc sets them when an arena goes on elsewhere. Main arena: two headers of 0x10 (CHUNK_HDR_SZ), in
-// use. Thread arena: a header of 0x10, or an in-use header of up to 0x20 without NON_MAIN_ARENA, then a size of 0. Returns
+// use, or three. Thread arena: a header of 0x10, or an in-use header of up to 0x20 without NON_MAIN_ARENA, then a size of 0. Returns
 // the address just behind, or 0.
 static uint64_t fencepost_end(struct as_window *w, uint64_t address, uint64_t size_field, uint64_t limit,
                               bool main_arena, read_header *read)
@@ -62,8 +62,17 @@ static uint64_t fencepost_end(struct as_window *w, uint64_t address, uint64_t si
     if (size == 0 || size > 2 * AS_HEADER || (size_field & (AS_IS_MMAPPED | AS_NON_MAIN_ARENA)) ||
         limit - address < size + AS_HEADER || !read(w, address + size, &next))
         return 0;
-    if (main_arena)
-        return size == AS_HEADER && next.size == (AS_HEADER | AS_PREV_INUSE) ? address + 2 * AS_HEADER : 0;
+    if (main_arena) {
+        if (size != AS_HEADER || next.size != (AS_HEADER | AS_PREV_INUSE))
+            return 0;
+        // A top of which only 16 bytes were left before the fenceposts is a header like theirs. Where malloc's memory ended a
+        // page did, which tells that from what somebody else has put behind it.
+        uint64_t behind = address + 2 * AS_HEADER;
+        uint64_t page = w->target->page_size;
+        bool third = behind % page == page - AS_HEADER && limit - behind >= AS_HEADER && read(w, behind, &next) &&
+                     next.size == (AS_HEADER | AS_PREV_INUSE);
+        return third ? behind + AS_HEADER : behind;
+    }
     return (next.size & ~(uint64_t)AS_FLAG_BITS) == 0 ? address + size + AS_HEADER : 0;
 }
 
