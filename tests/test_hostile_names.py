@@ -5,9 +5,13 @@ memory, nothing is opened but regular files below the target's own root, and not
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
+import struct
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -109,3 +113,82 @@ def test_a_carrier_that_hangs(arenadump: harness.Arenadump, tmp_path: Path) -> N
         assert f"our process {carrier}, which was to load the library, has not come to an end" in said
         odd.wait_for(lambda: odd.tracer(pid) == 0)
         odd.wait_for(lambda: odd.state(pid) == "S")
+
+
+# --- What is opened ---
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A root directory with a program, and a libc of a build-id that no debug file on this machine has."""
+    program = odd.build("posing")
+    folder = tmp_path / "root"
+    libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    for path in re.findall(r"(/\S+) \(0x", libraries):
+        (folder / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, folder / path[1:])
+    shutil.copy(program, folder / "posing")
+    libc = libc_of(folder)
+    content, note = libc.read_bytes(), struct.pack("<III4s", 4, 20, 3, b"GNU")
+    at = content.index(note) + len(note)
+    libc.write_bytes(content[:at] + BUILD_ID + content[at + 20 :])
+    return folder
+
+
+BUILD_ID = bytes(range(100, 120))
+
+
+def libc_of(root: Path) -> Path:
+    return next(root.rglob("libc.so.6"))
+
+
+def debug_files(root: Path) -> list[Path]:
+    """Where the libc's debug file is looked for."""
+    libc, name = libc_of(root), BUILD_ID.hex()
+    listed = subprocess.run(["readelf", "-p", ".gnu_debuglink", libc], capture_output=True, text=True, check=True).stdout
+    names = re.findall(r"\]\s+(\S+\.debug)\s", listed)
+    places = [libc.with_name(link) for link in names] + [libc.parent / ".debug" / link for link in names]
+    return [root / f"usr/lib/debug/.build-id/{name[:2]}/{name[2:]}.debug", *places]
+
+
+def plain(root: Path, fifo: Path) -> None:
+    """The FIFO itself stands there."""
+    for path in debug_files(root):
+        path.hardlink_to(fifo)
+
+
+def absolute(root: Path, fifo: Path) -> None:
+    """A link to the FIFO on the host, by a name that means something else to the target."""
+    for path in debug_files(root):
+        path.symlink_to(fifo)
+
+
+def upwards(root: Path, fifo: Path) -> None:
+    for path in debug_files(root):
+        path.symlink_to("../" * 30 + str(fifo)[1:])
+
+
+@odd.needs_root
+@pytest.mark.parametrize("lay", [plain, absolute, upwards])
+def test_a_fifo_for_a_debug_file(
+    arenadump: harness.Arenadump, root: Path, tmp_path: Path, lay: Callable[[Path, Path], None]
+) -> None:
+    """Nobody opens it: who wants to write to it waits on."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for path in debug_files(root):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    lay(root, fifo)
+    with (
+        odd.running(["chroot", str(root), "/posing", "idle"]) as pid,
+        subprocess.Popen(["sh", "-c", 'exec 3>"$0"', fifo]) as writer,
+    ):
+        odd.wait_for(lambda: odd.state(writer.pid) == "S")
+        time.sleep(0.1)
+        try:
+            summary = arenadump.summary(pid)
+            assert summary["mallocs"][0]["proven"]
+            time.sleep(0.2)
+            assert writer.poll() is None, "somebody has opened the FIFO"
+        finally:
+            writer.kill()

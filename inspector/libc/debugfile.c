@@ -2,18 +2,17 @@
 // Finds the separate debug file of an object, where distributions put it. Only a file with the very same build-id is
 // taken: names and time stamps prove nothing.
 #include "libc/sources.h"
+#include "target/paths.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-// Opens `path` when it is an ELF file of that build-id, else -1.
-static int open_same_build(const char *path, const struct as_elf *elf)
+// Opens `path` below `root` when it is an ELF file of that build-id, else -1.
+static int open_same_build(int root, const char *path, const struct as_elf *elf)
 {
-    // O_NONBLOCK: the path may lie in a container that put a FIFO there.
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = as_path_open_below(root, path);
     struct as_elf debug;
     if (fd < 0)
         return -1;
@@ -23,7 +22,7 @@ static int open_same_build(const char *path, const struct as_elf *elf)
     return -1;
 }
 
-static int open_joined(const struct as_elf *elf, const char *const parts[], size_t count)
+static int open_joined(const struct as_elf *elf, int root, const char *const parts[], size_t count)
 {
     char path[PATH_MAX];
     size_t used = 0;
@@ -35,18 +34,18 @@ static int open_joined(const struct as_elf *elf, const char *const parts[], size
         used += length;
     }
     path[used] = '\0';
-    return open_same_build(path, elf);
+    return open_same_build(root, path, elf);
 }
 
-static int open_by_build_id(const struct as_elf *elf, const char *root)
+static int open_by_build_id(const struct as_elf *elf, int root)
 {
     char first[3] = {elf->build_id[0], elf->build_id[1], '\0'};
-    const char *const parts[] = {root, "/usr/lib/debug/.build-id/", first, "/", elf->build_id + 2, ".debug"};
-    return open_joined(elf, parts, sizeof parts / sizeof *parts);
+    const char *const parts[] = {"/usr/lib/debug/.build-id/", first, "/", elf->build_id + 2, ".debug"};
+    return open_joined(elf, root, parts, sizeof parts / sizeof *parts);
 }
 
 // .gnu_debuglink: a name, to be looked for beside the object, in .debug beside it, and below usr/lib/debug.
-static int open_by_link(const struct as_elf *elf, const char *root, const char *path)
+static int open_by_link(const struct as_elf *elf, int root, const char *path)
 {
     Elf64_Shdr section;
     char name[256];
@@ -61,21 +60,21 @@ static int open_by_link(const struct as_elf *elf, const char *root, const char *
         return -1;
     memcpy(folder, path, (size_t)(slash - path));
     folder[slash - path] = '\0';
-    const char *const beside[] = {root, folder, "/", name};
-    const char *const below[] = {root, folder, "/.debug/", name};
-    const char *const apart[] = {root, "/usr/lib/debug", folder, "/", name};
-    int fd = open_joined(elf, beside, 4);
+    const char *const beside[] = {folder, "/", name};
+    const char *const below[] = {folder, "/.debug/", name};
+    const char *const apart[] = {"/usr/lib/debug", folder, "/", name};
+    int fd = open_joined(elf, root, beside, 3);
     if (fd < 0)
-        fd = open_joined(elf, below, 4);
-    return fd < 0 ? open_joined(elf, apart, 5) : fd;
+        fd = open_joined(elf, root, below, 3);
+    return fd < 0 ? open_joined(elf, root, apart, 4) : fd;
 }
 
-int as_debug_file_open(const struct as_elf *elf, const char *const *roots, const char *path)
+int as_debug_file_open(const struct as_elf *elf, const int *roots, const char *path)
 {
     if (strlen(elf->build_id) < 8)
         return -1;
     int fd = -1;
-    for (; fd < 0 && *roots; roots++) {
+    for (; fd < 0 && *roots >= 0; roots++) {
         fd = open_by_build_id(elf, *roots);
         if (fd < 0)
             fd = open_by_link(elf, *roots, path);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Finds every glibc malloc of a target: asks the sources, the cheapest first, until two agree, and lets none speak whom
 // the target's memory does not bear out.
+#define _GNU_SOURCE
 #include "libc/allocators.h"
 #include "libc/layouts.h"
 #include "libc/live.h"
+#include "target/procfs.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -174,13 +177,10 @@ static struct as_libc ask_all(struct finding *finding, const struct as_module *m
 static bool resolve_module(struct finding *finding, struct as_module *module, struct as_error *err)
 {
     struct as_target *t = finding->target;
-    char root[32] = "";
-    const char *roots[3] = {"", NULL, NULL};
-    if (t->kind == AS_TARGET_PROCESS) {
-        // The target may live in a container that has debug files of its own. Ours come first: they are ours.
-        snprintf(root, sizeof root, "/proc/%d/root", (int)t->pid);
-        roots[1] = root;
-    }
+    // The target may live in a container that has debug files of its own. Ours come first: they are ours.
+    AS_CLEANUP_FD int ours = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    AS_CLEANUP_FD int its = t->ops->open_root ? t->ops->open_root(t) : -1;
+    const int roots[] = {ours, its, -1};
     struct as_object object;
     if (!as_module_open(&finding->modules, module))
         return true;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
 // Asks the sources about one ELF object and makes one answer of what each says.
+#define _GNU_SOURCE
 #include "config.h"
 
 #include "libc/layouts.h"
 #include "libc/sources.h"
+#include "target/procfs.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-bool as_object_open(struct as_object *object, const struct as_elf *elf, const char *const *roots, const char *path,
+bool as_object_open(struct as_object *object, const struct as_elf *elf, const int *roots, const char *path,
                     struct as_error *err)
 {
     *object = (struct as_object){.elf = elf, .debug.fd = -1};
@@ -153,7 +156,8 @@ bool as_libc_from_file(int fd, uint32_t allowed_sources, const char *root, struc
     if (!as_elf_open(&elf, fd, err))
         return false;
     struct as_object object;
-    const char *roots[] = {root, NULL};
+    AS_CLEANUP_FD int top = open(*root ? root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const int roots[] = {top, -1};
     if (!as_object_open(&object, &elf, roots, "", err))
         return false;
     bool found = false;

@@ -34,9 +34,9 @@ struct as_object {
     struct as_text text;
 };
 
-// Prepares to ask. `roots` are directories under which debug files are looked for ("" is our own root; NULL ends the
+// Prepares to ask. `roots` are handles of root directories below which debug files are looked for (a negative one ends the
 // list), `path` is the object's own path below them ("" when it has none). Only memory can run out.
-bool as_object_open(struct as_object *object, const struct as_elf *elf, const char *const *roots, const char *path,
+bool as_object_open(struct as_object *object, const struct as_elf *elf, const int *roots, const char *path,
                     struct as_error *err);
 void as_object_close(struct as_object *object);
 
@@ -62,7 +62,7 @@ const struct as_text *as_object_text(struct as_object *object);
 
 // Opens the separate debug file of an object: by build-id below usr/lib/debug, or by .gnu_debuglink; only one whose own
 // build-id is the same. -1 when there is none.
-int as_debug_file_open(const struct as_elf *elf, const char *const *roots, const char *path);
+int as_debug_file_open(const struct as_elf *elf, const int *roots, const char *path);
 
 // Finds the one place in the data image that looks like mp_, and which rows it admits.
 bool as_image_find_par(const struct as_image *image, struct as_answer *answer);

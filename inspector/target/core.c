@@ -3,6 +3,7 @@
 // kill us with SIGBUS if it were mapped.
 #define _GNU_SOURCE
 #include "target/core.h"
+#include "target/paths.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -115,13 +116,15 @@ static int core_open_file(struct as_target *t, const struct as_mapping *m, struc
         as_fail(err, AS_USAGE, "the mapping at %#llx has no file", (unsigned long long)m->start);
         return -1;
     }
-    AS_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    // A core may name anything.
+    AS_CLEANUP_FD int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    AS_CLEANUP_FD int fd = root < 0 ? -1 : as_path_open_below(root, path);
     struct stat stat;
     if (fd < 0 || fstat(fd, &stat) != 0) {
         as_fail_errno(err, AS_NO_TARGET, "%s, which the core's process had mapped, is not on this machine", path);
         return -1;
     }
-    int same = S_ISREG(stat.st_mode) ? same_first_page(c, m, fd) : 0;
+    int same = same_first_page(c, m, fd);
     if (same == 0 || (same < 0 && to_ns(stat.st_ctim) > c->mtime_ns)) {
         as_fail(err, AS_NO_TARGET, "%s on this machine is not the file that the core's process had mapped: it is %s",
                 path, same == 0 ? "another build" : "newer than the core");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The files behind a live process's mappings, also when they are deleted, replaced, or in another mount namespace.
 #define _GNU_SOURCE
+#include "target/paths.h"
 #include "target/process.h"
 
 #include <errno.h>
@@ -21,30 +22,41 @@ static bool is_deleted(const char *path)
     return length >= sizeof DELETED - 1 && strcmp(path + length - (sizeof DELETED - 1), DELETED) == 0;
 }
 
-// Opens dir/name for reading if it is a regular file, and the one that `m` maps (m NULL: any). O_PATH first: opening a
-// device or a FIFO that took the file's name could have effects, or block.
-static int open_regular(int dir, const char *name, const struct as_mapping *m)
+// Opens what a handle leads to if it is the file that `m` maps (m NULL: any).
+static int open_mapped(int handle, const struct as_mapping *m)
 {
-    AS_CLEANUP_FD int handle = openat(dir, name, O_PATH | O_CLOEXEC);
     struct stat stat;
-    if (handle < 0 || fstat(handle, &stat) != 0)
+    AS_CLEANUP_FD int fd = as_path_open(handle, &stat);
+    if (fd < 0)
         return -1;
     bool same_dev = !m || (major(stat.st_dev) == m->dev_major && minor(stat.st_dev) == m->dev_minor);
     bool same_inode = !m || stat.st_ino == m->inode;
     // btrfs and overlayfs show one device in maps and another in stat. Both are devices without a disk of their own
     // (major 0); there the inode has to do, and libc/ checks the build-id in any case.
     bool may_differ = m && (m->dev_major == 0 || major(stat.st_dev) == 0);
-    if (!S_ISREG(stat.st_mode) || !same_inode || (!same_dev && !may_differ)) {
+    if (!same_inode || (!same_dev && !may_differ)) {
         errno = ESTALE;
         return -1;
     }
-    char reopen[48];
-    snprintf(reopen, sizeof reopen, "/proc/thread-self/fd/%d", handle);
-    return open(reopen, O_RDONLY | O_CLOEXEC);
+    int given = fd;
+    fd = -1;
+    return given;
+}
+
+// By one of the kernel's own links to it in the process's directory.
+static int open_by_link(const struct as_process *p, const char *link, const struct as_mapping *m)
+{
+    AS_CLEANUP_FD int handle = openat(p->view_fd, link, O_PATH | O_CLOEXEC);
+    return open_mapped(handle, m);
+}
+
+int as_process_open_root(struct as_target *t)
+{
+    return openat(as_process_of(t)->view_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 // By its name, in the target's own root. A deleted file has none that could be trusted.
-static int open_by_name(const struct as_process *p, const char *path, const struct as_mapping *m)
+static int open_by_name(struct as_process *p, const char *path, const struct as_mapping *m)
 {
     if (is_deleted(path) || path[0] != '/')
         return -1;
@@ -54,10 +66,9 @@ static int open_by_name(const struct as_process *p, const char *path, const stru
     ssize_t length = readlinkat(p->view_fd, "root", root, sizeof root);
     if (length > 1 && strncmp(path, root, (size_t)length) == 0 && path[length] == '/')
         path += length;
-    char name[PATH_MAX + 8];
-    if ((size_t)snprintf(name, sizeof name, "root%s", path) >= sizeof name)
-        return -1;
-    return open_regular(p->view_fd, name, m);
+    AS_CLEANUP_FD int top = as_process_open_root(&p->base);
+    AS_CLEANUP_FD int handle = top < 0 ? -1 : as_path_find(top, path);
+    return open_mapped(handle, m);
 }
 
 int as_process_open_file(struct as_target *t, const struct as_mapping *m, struct as_error *err)
@@ -72,7 +83,7 @@ int as_process_open_file(struct as_target *t, const struct as_mapping *m, struct
     // later; CAP_SYS_ADMIN before).
     char name[PATH_MAX + 8];
     snprintf(name, sizeof name, "map_files/%" PRIx64 "-%" PRIx64, m->start, m->end);
-    int fd = open_regular(p->view_fd, name, NULL);
+    int fd = open_by_link(p, name, NULL);
     int map_files_errno = errno;
     if (fd >= 0)
         return fd;
@@ -81,7 +92,7 @@ int as_process_open_file(struct as_target *t, const struct as_mapping *m, struct
         return fd;
     // The program itself can be had by a link of its own, even when it is deleted.
     if (m->path && strcmp(path, as_strings_at(&t->strings, t->exe)) == 0) {
-        fd = open_regular(p->view_fd, "exe", m);
+        fd = open_by_link(p, "exe", m);
         if (fd >= 0)
             return fd;
     }

@@ -276,6 +276,7 @@ static const struct as_target_ops process_ops = {
     .count_begin = as_process_count_begin,
     .count_end = as_process_count_end,
     .open_file = as_process_open_file,
+    .open_root = as_process_open_root,
     .stop = as_process_stop,
     .stop_clean = as_process_stop_clean,
     .fork = as_process_fork,

@@ -163,6 +163,7 @@ bool as_follows_call(struct as_target *t, uint64_t address);
 
 // files.c
 int as_process_open_file(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);
+int as_process_open_root(struct as_target *t);
 
 // fork.c
 bool as_process_fork(struct as_target *t, const struct as_critical *critical, struct as_error *err);

@@ -116,6 +116,8 @@ struct as_target_ops {
     // Opens the file behind a mapping, for reading: never another file that took its name since. -1 and `err` if
     // it cannot be had (deleted and map_files denied, or not on this machine).
     int (*open_file)(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);
+    // A handle (O_PATH) of the target's own root directory, for target/paths.h; -1. NULL: it has none but ours.
+    int (*open_root)(struct as_target *t);
     // Stops every thread (freeze) and reads mappings and threads anew; resume undoes it. Both no-ops for cores, and
     // for ourselves. After stop: t->threads have tp, sp, pc.
     bool (*stop)(struct as_target *t, struct as_error *err);
