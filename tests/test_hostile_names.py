@@ -4,13 +4,16 @@ memory, nothing is opened but regular files below the target's own root, and not
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import signal
 import struct
 import subprocess
+import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -192,3 +195,161 @@ def test_a_fifo_for_a_debug_file(
             assert writer.poll() is None, "somebody has opened the FIFO"
         finally:
             writer.kill()
+
+
+# --- What is unpacked ---
+
+
+def section(name: int, offset: int, size: int, flags: int = 0, kind: int = 1) -> bytes:
+    return struct.pack("<IIQQQQIIQQ", name, kind, flags, 0, offset, size, 0, 0, 8, 0)
+
+
+def zeros(size: int) -> bytes:
+    """So many, packed: a thousandth of it."""
+    packer, block = zlib.compressobj(1), bytes(1 << 20)
+    return b"".join([*(packer.compress(block) for _ in range(size >> 20)), packer.flush()])
+
+
+def with_sections(elf: bytes, sections: dict[str, tuple[bytes, int]]) -> bytes:
+    """That ELF file, where it has these sections, with those flags, and no other."""
+    names, headers, body = b"\0", [bytes(64)], bytearray(elf)
+    everything = {**sections, ".shstrtab": (b"", 0)}
+    for name, (content, flags) in everything.items():
+        body += bytes(-len(body) % 16)
+        content = content or names + name.encode() + b"\0"
+        headers.append(section(len(names), len(body), len(content), flags, 1 if flags or name != ".shstrtab" else 3))
+        names += name.encode() + b"\0"
+        body += content
+    body += bytes(-len(body) % 16)
+    body[0x28:0x30] = struct.pack("<Q", len(body))  # e_shoff
+    body[0x3A:0x40] = struct.pack("<HHH", 64, len(headers), len(headers) - 1)
+    return bytes(body) + b"".join(headers)
+
+
+BOMB = 512 << 20  # bytes
+
+
+def packed(size: int) -> bytes:
+    return struct.pack("<IIQQ", 1, 0, size, 8) + zeros(size)
+
+
+BOMBS: dict[str, Callable[[], dict[str, tuple[bytes, int]]]] = {
+    "section": lambda: {".debug_info": (packed(BOMB), 0x800), ".debug_abbrev": (b"\0", 0)},
+    "GNU": lambda: {".zdebug_info": (b"ZLIB" + struct.pack(">Q", BOMB) + zeros(BOMB), 0), ".debug_abbrev": (b"\0", 0)},
+    "sum": lambda: {
+        f".debug_{name}": (packed(60 << 20), 0x800)
+        for name in ("info", "abbrev", "aranges", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists")
+    },
+}
+
+
+def look_by_dwarf(arenadump: harness.Arenadump, pid: int) -> tuple[str, int]:
+    """A look that asks debug information alone: what it prints, and the most memory it had, bytes."""
+    if "libdw yes" not in arenadump.check("--version"):
+        pytest.skip("this arenadump was built without libdw")
+    command = [str(arenadump.path), "summary", "--json", "--layout-source", "dwarf", str(pid)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        alarm = threading.Timer(PLENTY, process.kill)
+        alarm.start()
+        assert process.stdout
+        out = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        alarm.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, "it did not come to an end" if process.returncode == -signal.SIGKILL else out
+    return out, usage.ru_maxrss * 1024
+
+
+@odd.needs_root
+@pytest.mark.parametrize("kind", BOMBS)
+def test_debug_information_that_unpacks_to_too_much(arenadump: harness.Arenadump, root: Path, kind: str) -> None:
+    """It is left out, and said: its size is looked at before it is unpacked."""
+    debug = debug_files(root)[0]
+    debug.parent.mkdir(parents=True)
+    debug.write_bytes(with_sections(libc_of(root).read_bytes(), BOMBS[kind]()))
+    assert debug.stat().st_size < 8 << 20
+    with odd.running(["chroot", str(root), "/posing", "idle"]) as pid:
+        out, most = look_by_dwarf(arenadump, pid)
+    assert most < 128 << 20
+    texts = [warning["text"] for warning in json.loads(out)["warnings"]]
+    size = "120.0" if kind == "sum" else "512.0"
+    words = f"debug information of libc.so.6 was left out: it has {size} MiB of debug information once that is unpacked"
+    assert any(text.startswith(words) and text.endswith("at most 64 MiB are read") for text in texts), texts
+
+
+def debug_file_of(tmp_path: Path, source: str) -> bytes:
+    """A library with that build-id, assembled; the bytes of its file."""
+    path = tmp_path / "malloc.s"
+    path.write_text(source)
+    command = ["gcc", "-shared", "-nostdlib", f"-Wl,--build-id=0x{BUILD_ID.hex()}", "-o", "out.so", path.name]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    return (tmp_path / "out.so").read_bytes()
+
+
+ELSEWHERE = """
+ .section .debug_abbrev,"",@progbits
+ .uleb128 1, 0x11; .byte 0; .uleb128 3, 0x1f21, 0, 0
+ .byte 0
+ .section .debug_info,"",@progbits
+ .long end - after
+after:
+ .value 4; .long 0; .byte 8
+ .uleb128 1; .long 0
+end:
+ .section .gnu_debugaltlink,"",@progbits
+ .asciz "FIFO"
+ .fill 20, 1, 7
+ .section .note.GNU-stack,"",@progbits
+"""
+
+
+@odd.needs_root
+def test_debug_information_that_goes_on_in_a_fifo(arenadump: harness.Arenadump, root: Path, tmp_path: Path) -> None:
+    """The name of the unit is in another file, by a path of the target's choice: that is not opened."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    debug = debug_files(root)[0]
+    debug.parent.mkdir(parents=True)
+    debug.write_bytes(debug_file_of(tmp_path, ELSEWHERE.replace("FIFO", str(fifo))))
+    with (
+        odd.running(["chroot", str(root), "/posing", "idle"]) as pid,
+        subprocess.Popen(["sh", "-c", 'exec 3>"$0"', fifo]) as writer,
+    ):
+        odd.wait_for(lambda: odd.state(writer.pid) == "S")
+        time.sleep(0.1)
+        try:
+            look_by_dwarf(arenadump, pid)
+            time.sleep(0.2)
+            assert writer.poll() is None, "somebody has opened the FIFO"
+        finally:
+            writer.kill()
+
+
+NESTED = """
+ .section .debug_abbrev,"",@progbits
+ .uleb128 1, 0x11; .byte 1; .uleb128 3, 8, 0, 0
+ .uleb128 2, 0x13; .byte 1; .uleb128 3, 8, 0x0b, 0x0b, 1, 0x13, 0, 0
+ .byte 0
+ .section .debug_info,"",@progbits
+begin:
+ .long end - after
+after:
+ .value 4; .long 0; .byte 8
+ .uleb128 1; .asciz "malloc.c"
+ .rept 190000
+ .uleb128 2; .asciz "malloc_state"; .byte 200; .long . - begin + 4
+ .endr
+ .byte 0
+end:
+ .section .note.GNU-stack,"",@progbits
+"""
+
+
+@odd.needs_root
+def test_types_that_are_in_each_other(arenadump: harness.Arenadump, root: Path, tmp_path: Path) -> None:
+    """Each struct's first child is what follows it, too: all of the children of all would be 18 thousand million."""
+    debug = debug_files(root)[0]
+    debug.parent.mkdir(parents=True)
+    debug.write_bytes(debug_file_of(tmp_path, NESTED))
+    with odd.running(["chroot", str(root), "/posing", "idle"]) as pid:
+        look_by_dwarf(arenadump, pid)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { MAX_UNITS = 64, MAX_DIES = 200000, MAX_OWN_BYTES = 64 << 20 };
+enum { MAX_UNITS = 64, MAX_UNITS_IN_ALL = 65536, MAX_DIES = 200000 };
 
 // The kinds of thing that are looked for, as bits of what was found.
 enum { STATE = 1, PAR = 2, HEAP_INFO = 4, TCACHE = 8, MAIN_ARENA = 16, MP = 32 };
@@ -65,6 +65,12 @@ static const struct member par_members[] = {
     MEMBER(as_par_layout, "tcache_count", tcache_count),
 };
 
+// The next DIE at that level, if there is one, and if not too many have been looked at: of a file that lies, levels overlap.
+static bool go_on(struct reading *reading, Dwarf_Die *die)
+{
+    return ++reading->dies <= MAX_DIES && dwarf_siblingof(die, die) == 0;
+}
+
 static bool read_size(Dwarf_Die *type, int32_t *size)
 {
     Dwarf_Word bytes;
@@ -104,7 +110,8 @@ static bool read_array(Dwarf_Die *member, int32_t *count, int32_t *element)
            member_type(&type, &of) && read_size(&of, element) && (*count = whole / *element) > 0;
 }
 
-static void read_struct(Dwarf_Die *type, const struct member *members, size_t count, void *part)
+static void read_struct(struct reading *reading, Dwarf_Die *type, const struct member *members, size_t count,
+                        void *part)
 {
     Dwarf_Die child;
     if (dwarf_child(type, &child) != 0)
@@ -115,10 +122,10 @@ static void read_struct(Dwarf_Die *type, const struct member *members, size_t co
             if (strcmp(name, members[i].name) == 0)
                 member_offset(&child, (int32_t *)(void *)((char *)part + members[i].slot));
         }
-    } while (dwarf_siblingof(&child, &child) == 0);
+    } while (go_on(reading, &child));
 }
 
-static bool find_member(Dwarf_Die *type, const char *wanted, Dwarf_Die *member)
+static bool find_member(struct reading *reading, Dwarf_Die *type, const char *wanted, Dwarf_Die *member)
 {
     if (dwarf_child(type, member) != 0)
         return false;
@@ -126,7 +133,7 @@ static bool find_member(Dwarf_Die *type, const char *wanted, Dwarf_Die *member)
         const char *name = dwarf_diename(member);
         if (name && strcmp(name, wanted) == 0)
             return true;
-    } while (dwarf_siblingof(member, member) == 0);
+    } while (go_on(reading, member));
     return false;
 }
 
@@ -137,8 +144,8 @@ static void read_state(struct reading *reading, Dwarf_Die *type)
     int32_t element;
     if (!read_size(type, &state->size))
         return;
-    read_struct(type, state_members, sizeof state_members / sizeof *state_members, state);
-    if (find_member(type, "fastbinsY", &fastbins))
+    read_struct(reading, type, state_members, sizeof state_members / sizeof *state_members, state);
+    if (find_member(reading, type, "fastbinsY", &fastbins))
         read_array(&fastbins, &state->fastbin_count, &element);
     bool whole = state->flags != AS_NONE && state->top != AS_NONE && state->bins != AS_NONE &&
                  state->binmap != AS_NONE && state->next != AS_NONE && state->system_mem != AS_NONE &&
@@ -151,7 +158,7 @@ static void read_par(struct reading *reading, Dwarf_Die *type)
     struct as_par_layout *par = &reading->answer->layout.par;
     if (!read_size(type, &par->size))
         return;
-    read_struct(type, par_members, sizeof par_members / sizeof *par_members, par);
+    read_struct(reading, type, par_members, sizeof par_members / sizeof *par_members, par);
     bool whole = par->trim_threshold != AS_NONE && par->mmap_threshold != AS_NONE && par->n_mmaps != AS_NONE &&
                  par->mmapped_mem != AS_NONE && par->sbrk_base != AS_NONE;
     reading->answer->has_tcache = par->tcache_count != AS_NONE;
@@ -164,7 +171,7 @@ static void read_heap_info(struct reading *reading, Dwarf_Die *type)
     Dwarf_Die pagesize;
     if (!read_size(type, &heap->heap_info_size))
         return;
-    if (find_member(type, "pagesize", &pagesize))
+    if (find_member(reading, type, "pagesize", &pagesize))
         member_offset(&pagesize, &heap->heap_pagesize);
     reading->found |= HEAP_INFO;
 }
@@ -174,9 +181,10 @@ static void read_tcache(struct reading *reading, Dwarf_Die *type)
     struct as_heap_layout *heap = &reading->answer->layout.heap;
     Dwarf_Die counts;
     Dwarf_Die entries;
-    heap->tcache_counts_down = find_member(type, "num_slots", &counts);
-    if ((heap->tcache_counts_down || find_member(type, "counts", &counts)) && find_member(type, "entries", &entries) &&
-        read_size(type, &heap->tcache_size) && read_array(&counts, &heap->tcache_bins, &heap->tcache_count_size) &&
+    heap->tcache_counts_down = find_member(reading, type, "num_slots", &counts);
+    if ((heap->tcache_counts_down || find_member(reading, type, "counts", &counts)) &&
+        find_member(reading, type, "entries", &entries) && read_size(type, &heap->tcache_size) &&
+        read_array(&counts, &heap->tcache_bins, &heap->tcache_count_size) &&
         member_offset(&entries, &heap->tcache_entries))
         reading->found |= TCACHE;
 }
@@ -241,14 +249,12 @@ static void read_unit(struct reading *reading, const Dwarf_Die *unit)
             continue;
         do {
             Dwarf_Attribute import;
-            if (++reading->dies > MAX_DIES)
-                return;
             if (dwarf_tag(&die) != DW_TAG_imported_unit)
                 read_die(reading, &die);
             else if (count < MAX_UNITS && dwarf_attr(&die, DW_AT_import, &import) &&
                      dwarf_formref_die(&import, &units[count]))
                 count++;
-        } while (dwarf_siblingof(&die, &die) == 0);
+        } while (go_on(reading, &die));
     }
 }
 
@@ -266,6 +272,20 @@ static bool unit_by_address(Dwarf *dwarf, const struct as_elf *elf, Dwarf_Die *u
     Elf64_Sym symbol;
     return as_elf_dynamic_symbol(elf, "malloc_trim", &symbol) && dwarf_addrdie(dwarf, symbol.st_value, unit) &&
            is_malloc_unit(unit);
+}
+
+// Is all of it here? libdw opens other files by names that a unit has (DW_AT_dwo_name), and a target's may lead anywhere.
+static bool is_whole(Dwarf *dwarf)
+{
+    Dwarf_CU *unit = NULL;
+    uint8_t type = 0;
+    int more = 0;
+    for (int i = 0; i < MAX_UNITS_IN_ALL; i++) {
+        more = dwarf_get_units(dwarf, unit, &unit, NULL, &type, NULL, NULL);
+        if (more != 0 || type == DW_UT_skeleton)
+            break;
+    }
+    return more == 1; // came to the end
 }
 
 static bool unit_by_name(Dwarf *dwarf, Dwarf_Die *unit)
@@ -307,22 +327,8 @@ static void complete_layout(struct as_object *object, struct as_answer *answer)
     *out = said;
 }
 
-bool as_source_dwarf(struct as_object *object, struct as_answer *answer)
+static bool read_dwarf(struct as_object *object, Dwarf *dwarf, struct as_answer *answer)
 {
-    Elf64_Shdr section;
-    int fd = object->debug.fd;
-    if (fd < 0) {
-        // An object that was never stripped carries its own. A program's may be of any size, so its names are asked
-        // first whether there is a malloc in it at all.
-        struct as_answer named = *answer;
-        if (object->elf->fd < 0 || !as_elf_section(object->elf, ".debug_info", &section) ||
-            section.sh_size > MAX_OWN_BYTES || !as_source_symtab(object, &named))
-            return false;
-        fd = object->elf->fd;
-    }
-    Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
-    if (!dwarf)
-        return false;
     memset(&answer->layout.state, 0xff, sizeof answer->layout.state); // AS_NONE in every field
     memset(&answer->layout.par, 0xff, sizeof answer->layout.par);
     answer->layout.state.fastbin_count = 0;
@@ -331,9 +337,37 @@ bool as_source_dwarf(struct as_object *object, struct as_answer *answer)
     Dwarf_Die unit;
     if (unit_by_address(dwarf, object->elf, &unit) || unit_by_name(dwarf, &unit))
         read_unit(&reading, &unit);
-    dwarf_end(dwarf);
     unsigned needed = STATE | PAR | HEAP_INFO | MAIN_ARENA | MP | (answer->has_tcache ? TCACHE : 0);
-    if ((reading.found & needed) != needed)
+    return (reading.found & needed) == needed;
+}
+
+// What libdw is to read: an image in memory, made of the debug file, or of the object that was never stripped.
+static bool make_image(struct as_object *object, const struct as_answer *answer, as_byte_vec *image)
+{
+    const struct as_elf *elf = &object->debug;
+    if (elf->fd < 0) {
+        // A program's may be of any size, so its names are asked first whether there is a malloc in it at all.
+        struct as_answer named = *answer;
+        elf = object->elf;
+        if (elf->fd < 0 || !as_source_symtab(object, &named))
+            return false;
+    }
+    return as_dwarf_image_make(image, elf, object->left_out, sizeof object->left_out);
+}
+
+bool as_source_dwarf(struct as_object *object, struct as_answer *answer)
+{
+    as_byte_vec image = {0};
+    bool ok = make_image(object, answer, &image) && elf_version(EV_CURRENT) != EV_NONE;
+    Elf *elf = ok ? elf_memory((char *)image.items, image.count) : NULL;
+    Dwarf *dwarf = elf ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
+    ok = dwarf && is_whole(dwarf) && read_dwarf(object, dwarf, answer);
+    if (dwarf)
+        dwarf_end(dwarf);
+    if (elf)
+        elf_end(elf);
+    as_vec_free(&image);
+    if (!ok)
         return false;
     if (!answer->has_tcache)
         as_layout_without_tcache(&answer->layout);

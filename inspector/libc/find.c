@@ -194,6 +194,9 @@ static bool resolve_module(struct finding *finding, struct as_module *module, st
         snprintf(object.text.version, sizeof object.text.version, "%s", finding->version);
     }
     struct as_libc best = ask_all(finding, module, &object);
+    if (object.left_out[0] && !finding->out->left_out[0])
+        snprintf(finding->out->left_out, sizeof finding->out->left_out, "debug information of %.40s was left out: %s",
+                 as_module_name(&finding->modules, module), object.left_out);
     as_object_close(&object);
     as_module_close(module);
     if (best.source == AS_LAYOUT_NONE)

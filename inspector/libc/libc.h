@@ -98,6 +98,7 @@ typedef AS_VEC(struct as_libc) as_libc_vec;
 struct as_malloc {
     enum as_malloc_kind kind; // who answers malloc()
     char detail[128];         // in words: "libjemalloc.so.2 is preloaded", or what was tried and not found
+    char left_out[320];       // which debug information was not read, and why; "": none was left out
     size_t objects;           // how many ELF objects were looked at; 0: not all that could be a libc
     as_libc_vec libcs;        // each glibc malloc found; [0] is the one that the program uses by default
 };

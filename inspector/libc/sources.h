@@ -30,6 +30,7 @@ struct as_object {
     const struct as_elf *elf;
     struct as_elf debug;   // the separate debug file; debug.fd is -1 when there is none
     struct as_image image; // empty for an object that is read from memory
+    char left_out[200];    // why its debug information was not read, though there is some; "": it was not left out
     bool has_text;         // the text has been read: only once a source has found a malloc
     struct as_text text;
 };
@@ -63,6 +64,13 @@ const struct as_text *as_object_text(struct as_object *object);
 // Opens the separate debug file of an object: by build-id below usr/lib/debug, or by .gnu_debuglink; only one whose own
 // build-id is the same. -1 when there is none.
 int as_debug_file_open(const struct as_elf *elf, const int *roots, const char *path);
+
+// Of debug information: more than twice what any libc has.
+#define AS_DWARF_MOST_BYTES ((uint64_t)64 << 20)
+typedef AS_VEC(uint8_t) as_byte_vec;
+// Makes an ELF file of an object's debug information, to be freed by the caller in any case. False: there is none, and `why` is
+// empty; or why it is left out: it is cut short, or, packed or unpacked, larger than AS_DWARF_MOST_BYTES.
+bool as_dwarf_image_make(as_byte_vec *out, const struct as_elf *elf, char *why, size_t why_size);
 
 // Finds the one place in the data image that looks like mp_, and which rows it admits.
 bool as_image_find_par(const struct as_image *image, struct as_answer *answer);

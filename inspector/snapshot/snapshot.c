@@ -276,6 +276,8 @@ static void describe(struct as_snapshot *s, const struct as_target *t, const str
                          m->kind == AS_MALLOC_UNKNOWN ? "which malloc is used here is unknown"
                                                       : "malloc is not glibc's here",
                          m->detail);
+    if (m->left_out[0])
+        as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", m->left_out);
     if (m->libcs.count == 0 && (m->kind == AS_MALLOC_GLIBC || m->objects == 0))
         as_snapshot_warn(s, AS_WARN_LAYOUT, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s: %s",
                          m->kind == AS_MALLOC_GLIBC ? "glibc's malloc could not be read"
