@@ -15,6 +15,7 @@
 // to be there for long, it is such an old word.
 #define _GNU_SOURCE
 #include "inject/plan.h"
+#include "target/remote.h"
 
 #include <elf.h>
 #include <stdio.h>
@@ -189,6 +190,10 @@ bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_t
     snprintf(why, why_size, "its registers cannot be read");
     if (!r->known || !read_argument(tracee->tid, &at.argument) || !is_safe(t, plan, at, lenient, why, why_size))
         return false;
+    if (as_remote_in_sequence(tracee)) {
+        snprintf(why, why_size, "it is in a restartable sequence");
+        return false;
+    }
     if (at.waiting)
         snprintf(why, why_size, "waiting in system call %lld", (long long)r->call);
     else

@@ -86,17 +86,26 @@ static bool run_until(struct as_remote *r, int request, int wanted)
     }
 }
 
-static bool in_restartable_sequence(const struct as_process *p, pid_t tid)
+bool as_remote_in_sequence(const struct as_tracee *tracee)
 {
     struct rseq_configuration configuration = {0};
-    uint64_t section = 0;
-    if (ptrace(GET_RSEQ_CONFIGURATION, tid, sizeof configuration, &configuration) <= 0 || configuration.address == 0)
+    uint64_t at = 0;
+    struct {
+        uint32_t version, flags;
+        uint64_t start, length, abort;
+    } section;
+    if (ptrace(GET_RSEQ_CONFIGURATION, tracee->tid, sizeof configuration, &configuration) <= 0 ||
+        configuration.address == 0)
         return false;
     // Of the thread itself, not of a clone through which we may be looking.
-    struct iovec local = {&section, sizeof section};
-    struct iovec remote = {(void *)(uintptr_t)(configuration.address + RSEQ_CS_OFFSET), sizeof section};
-    (void)p;
-    return process_vm_readv(tid, &local, 1, &remote, 1, 0) == sizeof section && section != 0;
+    struct iovec local[2] = {{&at, sizeof at}, {&section, sizeof section}};
+    struct iovec remote = {(void *)(uintptr_t)(configuration.address + RSEQ_CS_OFFSET), sizeof at};
+    if (process_vm_readv(tracee->tid, &local[0], 1, &remote, 1, 0) != sizeof at || at == 0)
+        return false;
+    // The kernel takes back the announcement of one that has ended when it next has the processor for another thread.
+    remote = (struct iovec){(void *)(uintptr_t)at, sizeof section};
+    return process_vm_readv(tracee->tid, &local[1], 1, &remote, 1, 0) != sizeof section ||
+           tracee->registers.pc - section.start < section.length;
 }
 
 static bool set_options(const struct as_process *p, pid_t tid, long *set, struct as_error *err)
@@ -125,7 +134,7 @@ bool as_remote_begin(struct as_remote *r, const struct as_process *p, const stru
     struct user_dispatch dispatch = {0};
     if (ptrace(GET_SYSCALL_USER_DISPATCH, r->tid, sizeof dispatch, &dispatch) == 0 && dispatch.mode != 0)
         return as_fail(err, AS_UNSUPPORTED, "process %d catches its own system calls (user dispatch)", p->base.pid);
-    if (in_restartable_sequence(p, r->tid))
+    if (as_remote_in_sequence(tracee))
         return as_fail(err, AS_UNSUPPORTED, "thread %d of process %d is in a restartable sequence", r->tid,
                        p->base.pid);
     struct iovec all = {r->saved, sizeof r->saved};
@@ -226,6 +235,12 @@ uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code
 }
 
 #else
+
+bool as_remote_in_sequence(const struct as_tracee *tracee)
+{
+    (void)tracee;
+    return false;
+}
 
 bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
                      uint64_t instruction, struct as_error *err)

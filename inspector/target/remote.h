@@ -22,6 +22,10 @@ struct as_remote {
 // bit 8 on the event. False: it has ended. To be called with SIGCHLD blocked.
 bool as_remote_await(pid_t tid, int *stop);
 
+// Is the stopped thread in a restartable sequence (rseq(2))? Made to run elsewhere, it would not be sent out of it. (Before Linux
+// 5.13 this cannot be asked: no.)
+bool as_remote_in_sequence(const struct as_tracee *tracee);
+
 // Takes hold of a tracee that has stopped by our interrupt (not by a signal, not by a group stop). AS_UNSUPPORTED when
 // it should not be touched: seccomp that cannot be suspended, a restartable sequence, user dispatch of system calls.
 bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
