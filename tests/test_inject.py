@@ -104,6 +104,18 @@ def test_setuid_meanwhile(arenadump: harness.Arenadump, libc: debian.Libc) -> No
             assert json.loads(arenadump.check("trim", "--deep", "--json", pid))["injected"] is False
 
 
+@pytest.mark.parametrize("protocol", ["plugins", "cancels", "clocks", "rseqs", "kernels", "spawns"])
+def test_other_protocols_meanwhile(arenadump: harness.Arenadump, libc: debian.Libc, protocol: str) -> None:
+    """Through a thread that takes part in them, if that comes first: see docs/injection.md."""
+    for _ in range(3):
+        with selfcheck(*under(libc, "shy=1", f"{protocol}=1"), SELFCHECK_PLUGIN=str(plugin())) as pid:
+            assert inject(arenadump, pid)["how"] == "loaded"
+
+
+def plugin() -> Path:
+    return programs.build_portable("plugin", "amd64", "-shared", "-fPIC")
+
+
 def test_the_only_thread_waits_in_setuid(arenadump: harness.Arenadump) -> None:
     """It holds the lock itself, for as long as another thread does not answer."""
     with odd.running([str(odd.build("posing", "-pthread")), "setuid"]) as pid:

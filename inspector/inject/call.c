@@ -4,6 +4,7 @@
 // dead by then, frame.c has prepared what follows.
 #define _GNU_SOURCE
 #include "inject/call.h"
+#include "inject/yield.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -91,6 +92,8 @@ static bool await(const struct as_call *call, uint64_t deadline, bool *told, int
             if (call->late)
                 call->late(call->context);
         }
+        if (call->yield && as_yield_is_due(call->yield))
+            ptrace(PTRACE_INTERRUPT, call->remote->tid, 0, 0);
         sigtimedwait(&child, NULL, &(struct timespec){.tv_nsec = 1000000});
     }
     return as_remote_await(call->remote->tid, stop);
@@ -116,6 +119,9 @@ static bool run(const struct as_call *call, const struct way_out *out, uint64_t 
         if (stop == SYSCALL_STOP) {
             struct user_regs_struct regs;
             struct iovec all = {&regs, sizeof regs};
+            // (Our interrupt shows first as the end of the call that the thread waited in, and only as that.)
+            if (call->yield && as_yield_may(call->yield))
+                return *call->yielded = true;
             if (ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) != 0)
                 return false;
             if (regs.rip != out->instruction + INSTRUCTION || regs.rsp != out->stack)
@@ -244,7 +250,7 @@ bool as_call(const struct as_call *call, uint64_t function, const uint64_t argum
               ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0 && run(call, &out, result);
     // Blocked before the thread moves again: a signal that was taken from it now could not be given back with its siginfo.
     ok = ok && ptrace(PTRACE_SETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) == 0 && settle(call) &&
-         vectors_restore(r, &vectors) &&
+         (!call->yielded || !*call->yielded || as_yield_undo(call->yield, err)) && vectors_restore(r, &vectors) &&
          ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options) == 0;
     return ok || gone(r, err);
 }

@@ -5,6 +5,8 @@
 #include "inject/frame.h"
 #include "target/remote.h"
 
+struct as_yield;
+
 // How a call is made.
 struct as_call {
     const struct as_process *process;
@@ -16,6 +18,8 @@ struct as_call {
     uint64_t watchdog_ns;        // after so long...
     void (*late)(void *context); // ... this is called, once; and it is waited on
     void *context;
+    struct as_yield *yield; // what the thread may be taken out of again; NULL: nothing
+    bool *yielded;          // whether it was: then there is no result
 };
 
 // Calls function(arguments[0], ...) and waits until it has returned. The thread's own stack is not touched, its vector and

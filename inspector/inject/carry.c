@@ -5,6 +5,7 @@
 #include "inject/carry.h"
 #include "agent/protocol.h"
 #include "inject/call.h"
+#include "inject/yield.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,6 +38,8 @@ struct carrier {
     uint64_t stack;    // in the target
     uint64_t errno_at; // there; 0: not known
     int32_t errno_value;
+    struct as_yield yield;
+    bool yielded; // another thread had the loader's lock: to be tried again
 };
 
 static void nap(uint64_t us)
@@ -181,6 +184,8 @@ static bool invoke(struct carrier *c, const char *doing, uint64_t function, uint
         .watchdog_ns = c->cargo->watchdog_ns,
         .late = c->told.late ? NULL : say_late,
         .context = c,
+        .yield = function == c->cargo->plan->dlopen ? &c->yield : NULL,
+        .yielded = &c->yielded,
     };
     const uint64_t arguments[3] = {first, second};
     c->doing = doing;
@@ -274,8 +279,13 @@ static bool load_from(struct carrier *c, int fd, uint64_t *wake, struct as_error
     char path[64];
     uint64_t handle = 0;
     snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
-    return fill(c, fd, err) && put_text(c, path, err) &&
-           invoke(c, "dlopen", c->cargo->plan->dlopen, c->stack, c->cargo->plan->dlopen_flags, &handle, err) &&
+    if (!fill(c, fd, err) || !put_text(c, path, err))
+        return false;
+    as_yield_begin(&c->yield, c->p, c->cargo->plan, &c->p->tracees.items[c->p->tracees.count - 1],
+                   (struct as_range){c->stack, c->stack + STACK_BYTES});
+    return invoke(c, "dlopen", c->cargo->plan->dlopen, c->stack, c->cargo->plan->dlopen_flags, &handle, err) &&
+           (!c->yielded || as_fail(err, AS_DENIED, "process %d: another thread holds the loader's lock all the time",
+                                   c->p->base.pid)) &&
            as_process_refresh_maps(c->p, false, err) && (handle != 0 || dlopen_failed(c, err)) &&
            find_wake(c, handle, wake, err);
 }
@@ -388,9 +398,11 @@ static bool take_hold(struct carrier *c, struct as_error *err)
     return false;
 }
 
-static bool carry(struct carrier *c, struct as_error *err)
+static bool try_to_carry(struct carrier *c, struct as_error *err)
 {
     struct as_process *p = c->p;
+    c->yielded = false;
+    c->remote.signal = 0;
     bool ok = take_hold(c, err);
     uint64_t began = as_now_ns();
     if (ok) {
@@ -404,6 +416,17 @@ static bool carry(struct carrier *c, struct as_error *err)
         syscall(SYS_tgkill, p->base.pid, c->remote.tid, c->remote.signal);
     c->told.result.away_ns = as_now_ns() - began;
     return ok;
+}
+
+static bool carry(struct carrier *c, struct as_error *err)
+{
+    uint64_t deadline = as_now_ns() + c->cargo->patience_ns;
+    while (!try_to_carry(c, err)) {
+        if (!c->yielded || c->told.late || as_now_ns() > deadline)
+            return false;
+        nap(LONGEST_NAP_US);
+    }
+    return true;
 }
 
 _Noreturn void as_carrier_run(struct as_process *p, const struct as_cargo *cargo, int socket)

@@ -255,3 +255,24 @@ bool as_plan_loader_is_busy(const struct as_plan *plan, struct as_target *t, cha
     }
     return false;
 }
+
+bool as_plan_waits_at_the_door(const struct as_plan *plan, struct as_target *t, uint64_t address)
+{
+    uint8_t bytes[RTLD_GLOBAL_MOST];
+    size_t length = (size_t)(plan->loader.end - plan->loader.start);
+    uint32_t owner = 0; // of all that are held
+    bool found = false;
+    if (!as_target_read(t, plan->loader.start, bytes, length))
+        return false;
+    for (size_t i = 0; i + 5 * sizeof(uint32_t) <= length; i += sizeof(uint64_t)) {
+        uint32_t words[5];
+        memcpy(words, bytes + i, sizeof words);
+        if (!is_held_mutex(words))
+            continue;
+        if (owner != 0 && owner != words[2])
+            return false;
+        owner = words[2];
+        found |= plan->loader.start + i == address;
+    }
+    return found;
+}

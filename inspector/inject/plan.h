@@ -25,9 +25,9 @@ struct as_plan {
     as_range_vec loader_code; // of it, the loader's
     as_range_vec malloc;      // and malloc's
     as_range_vec callers;     // functions that call back into the application, and nothing should be loaded from there
-    as_range_vec holders;     // functions that hold a lock, which dlopen or the start of a thread needs, while they wait
-    bool hooked;              // malloc calls the application with an arena locked (__morecore, until 2.33)
-    as_range_vec data;        // where libc and the loader have their own locks
+    as_range_vec holders; // functions that hold a lock, which dlopen or the start of a thread needs, while they wait
+    bool hooked;          // malloc calls the application with an arena locked (__morecore, until 2.33)
+    as_range_vec data;    // where libc and the loader have their own locks
 };
 
 // Finds all this by reading mapped files. AS_NO_MALLOC, AS_UNSUPPORTED: why there can be no injection.
@@ -36,6 +36,10 @@ void as_plan_free(struct as_plan *plan);
 
 // Is a thread inside the loader, or holds its lock? `why` says so.
 bool as_plan_loader_is_busy(const struct as_plan *plan, struct as_target *t, char *why, size_t why_size);
+
+// Is there, at the address, a lock of the loader's that is held, and does no second thread hold another? Then whoever waits for it
+// holds none: it waits to be let in.
+bool as_plan_waits_at_the_door(const struct as_plan *plan, struct as_target *t, uint64_t address);
 
 static inline bool as_in_ranges(const struct as_range *ranges, size_t count, uint64_t address)
 {

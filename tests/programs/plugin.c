@@ -4,10 +4,12 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static int running, ending;
+static int running, ending; // running: the thread's number
 static pthread_t worker;
 // Static TLS: the loader walks through all threads to give it a value.
 static __thread int answer __attribute__((tls_model("initial-exec"))) = 42;
@@ -15,7 +17,7 @@ static __thread int answer __attribute__((tls_model("initial-exec"))) = 42;
 static void *work(void *unused)
 {
     pthread_mutex_lock(&mutex);
-    running = 1;
+    running = (int)syscall(SYS_gettid);
     pthread_cond_broadcast(&changed);
     while (!ending)
         pthread_cond_wait(&changed, &mutex);
@@ -45,4 +47,9 @@ __attribute__((destructor)) static void finish(void)
 int plugin_answer(void)
 {
     return answer;
+}
+
+int plugin_worker(void)
+{
+    return running;
 }

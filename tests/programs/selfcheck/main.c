@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -107,6 +108,21 @@ static bool option(const char *text, const char *name, unsigned *value)
     return true;
 }
 
+// Waits until there is something to read, by epoll_wait, if so.
+static void await_command(bool shy)
+{
+    static int epoll = -1;
+    struct epoll_event event = {.events = EPOLLIN};
+    if (!shy)
+        return;
+    if (epoll < 0) {
+        epoll = epoll_create1(EPOLL_CLOEXEC);
+        epoll_ctl(epoll, EPOLL_CTL_ADD, STDIN_FILENO, &event);
+    }
+    while (epoll_wait(epoll, &event, 1, -1) != 1)
+        ;
+}
+
 int main(int argc, char **argv)
 {
     struct options o = {.blocks = 1000};
@@ -133,6 +149,7 @@ int main(int argc, char **argv)
         {"clocks", &o.clocks, clocks_start},
         {"spawns", &o.spawns, spawns_start},
         {"rseqs", &o.rseqs, rseqs_start},
+        {"shy", &o.shy, NULL},
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };
     for (int i = 1; i < argc; i++) {
@@ -154,7 +171,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     // read, not stdio: a read that is cut short by us would be seen here.
     char line[64];
-    for (ssize_t got; (got = read(STDIN_FILENO, line, sizeof line)) != 0;) {
+    for (ssize_t got; await_command(o.shy), (got = read(STDIN_FILENO, line, sizeof line)) != 0;) {
         if (got < 0)
             harmed("read of stdin failed: %m");
         else if (line[0] == 'q')

@@ -27,6 +27,7 @@ struct options {
     unsigned clocks;  // threads with a timer that starts threads
     unsigned spawns;  // threads that start programs: not with `lives`, `forks` or `reaps`
     unsigned rseqs;   // threads in a restartable sequence
+    unsigned shy;     // 1: the first thread waits for its commands in a call for which injectors take others first
 };
 
 extern atomic_bool stopping;

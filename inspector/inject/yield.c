@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// dlopen waits for the loader's lock where another thread holds it: one in dlclose, say, whose library's destructor waits for a
+// thread that it has told to end. If the thread that we have is the one, both would wait for ever. So it does not wait for
+// long: it is taken out of dlopen again, lets its own work go on, and another moment is looked for.
+//
+// It can be taken out at this one place, because it is the first lock that dlopen takes and nothing has been done by then but
+// one thing: a variable of the thread's says where, on our stack, to go in case of an error.
+#define _GNU_SOURCE
+#include "inject/yield.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <time.h>
+
+// For which it may wait. Others hold the lock for the milliseconds that it takes to map a library.
+#define MOST_WAIT_NS UINT64_C(10000000)
+
+void as_yield_begin(struct as_yield *y, struct as_process *p, const struct as_plan *plan,
+                    const struct as_tracee *tracee, struct as_range stack)
+{
+    *y = (struct as_yield){.p = p, .plan = plan, .tid = tracee->tid, .stack = stack};
+    // Static TLS lies below the thread pointer, the thread's own structure above (x86-64).
+    uint64_t pointer = tracee->registers.tp;
+    const struct as_mapping *m = as_target_mapping_at(&p->base, pointer);
+    if (!m)
+        return;
+    y->start = pointer - m->start > AS_YIELD_BELOW ? pointer - AS_YIELD_BELOW : m->start;
+    uint64_t end = m->end - pointer > AS_YIELD_ABOVE ? pointer + AS_YIELD_ABOVE : m->end;
+    size_t length = (size_t)(end - y->start);
+    y->count = p->base.ops->read(&p->base, y->start, y->words, length) / sizeof y->words[0];
+}
+
+// The lock that it waits for, by what the kernel says of a thread that runs; 0: none.
+static uint64_t awaited(const struct as_yield *y)
+{
+    char name[48];
+    char text[128];
+    long call;
+    unsigned long long address;
+    snprintf(name, sizeof name, "task/%d/syscall", y->tid);
+    ssize_t length = as_proc_read(y->p->proc_fd, name, text, sizeof text - 1);
+    text[length > 0 ? length : 0] = '\0';
+    return sscanf(text, "%ld %llx", &call, &address) == 2 && call == SYS_futex ? address : 0;
+}
+
+bool as_yield_is_due(struct as_yield *y)
+{
+    uint64_t address = awaited(y);
+    uint64_t now = as_now_ns();
+    if (address == 0 || !as_plan_waits_at_the_door(y->plan, &y->p->base, address))
+        y->since_ns = 0;
+    else if (y->since_ns == 0)
+        y->since_ns = now;
+    return y->since_ns != 0 && now - y->since_ns > MOST_WAIT_NS;
+}
+
+bool as_yield_may(struct as_yield *y)
+{
+#if defined(__x86_64__)
+    struct user_regs_struct regs;
+    struct iovec all = {&regs, sizeof regs};
+    struct as_registers at;
+    // Had it been woken, it would have to take the lock, or the next in the queue would sleep on.
+    return y->since_ns != 0 && as_registers_read(y->tid, &at) && as_registers_waiting(&at) && at.call == SYS_futex &&
+           ptrace(PTRACE_GETREGSET, y->tid, NT_PRSTATUS, &all) == 0 &&
+           as_plan_waits_at_the_door(y->plan, &y->p->base, regs.rdi);
+#else
+    (void)y;
+    return false;
+#endif
+}
+
+bool as_yield_undo(struct as_yield *y, struct as_error *err)
+{
+    for (size_t i = 0; i < y->count; ++i) {
+        uint64_t address = y->start + i * sizeof y->words[0];
+        uint64_t word;
+        if (as_target_read_u64(&y->p->base, address, &word) && word >= y->stack.start && word < y->stack.end &&
+            word != y->words[i] && !as_call_write(y->p, y->tid, address, &y->words[i], sizeof word, err))
+            return false;
+    }
+    return true;
+}
