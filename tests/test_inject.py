@@ -171,7 +171,7 @@ def test_a_forecast_loads_nothing(arenadump: harness.Arenadump, tmp_path: Path) 
 
 
 def test_trim_injects(arenadump: harness.Arenadump) -> None:
-    with odd.running([str(odd.build("posing")), "idle"]) as pid:
+    with odd.running([str(programs.build("causes", "-lpthread")), "free-pages"]) as pid:
         assert json.loads(arenadump.check("trim", "--json", pid))["injected"] is True
         assert "returned" in arenadump.check("trim", pid)
         watched = json.loads(arenadump.check("trim", "--deep", "--watch", "100ms", "--json", pid))

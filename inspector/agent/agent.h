@@ -4,6 +4,7 @@
 
 #include "arenascope.h"
 #include "base/error.h"
+#include "target/target.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -51,6 +52,12 @@ bool as_agent_watch(int signal, const char *pattern, unsigned flags, struct as_e
 int as_keeper_start(void);
 // Starts a thread, detached, every signal blocked that libc does not need. 0, or an errno.
 int as_thread_create(void *(*run)(void *));
+// Of the keeper, called by itself: memory that is certainly part of its stack, down to where nothing of ours is ever written
+// and up to libc's descriptor of it, which lies at its upper end.
+struct as_range as_thread_stack(void);
+// Gives back what is in memory of the keeper's stack below the caller's frame: a look needs tens of KiB, waiting for the next
+// does not.
+void as_thread_rest(void);
 // Has the keeper look whether there is something to do. Async-signal-safe; nothing happens when it does not run.
 void as_keeper_ring(void);
 // In a child of fork(): there is no keeper here.

@@ -130,6 +130,7 @@ void *as_keeper_run(void *unused)
         int wait = as_policy_look(&policy);
         struct pollfd fds[1 + AS_DOOR_FDS] = {{.fd = bell, .events = POLLIN}};
         size_t count = 1 + as_door_poll(&door, fds + 1);
+        as_thread_rest();
         int ready = poll(fds, count, earlier(wait, ALONE_MS));
         if (ready == 0 && is_alone(proc))
             break;

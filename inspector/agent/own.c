@@ -120,6 +120,61 @@ bool as_own_open(struct as_own *own, bool counted, struct as_error *err)
                as_malloc_kind_name(own->malloc.kind), own->malloc.detail);
 }
 
+// Where the linker puts the library's first byte, and one past its last.
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+static bool count_resident(struct as_target *t, uint64_t start, uint64_t end, uint64_t *bytes, struct as_error *err)
+{
+    uint8_t pages[64];
+    uint64_t size = t->page_size;
+    end = (end + size - 1) / size * size;
+    for (uint64_t at = start / size * size; at < end;) {
+        uint64_t to = end - at < sizeof pages * size ? end : at + sizeof pages * size;
+        if (!as_target_residency(t, at, to, pages, err))
+            return false;
+        for (size_t i = 0; i < (to - at) / size; i++) {
+            if (pages[i] & AS_RES_UNKNOWN)
+                *bytes = AS_UNKNOWN;
+            else if (*bytes != AS_UNKNOWN)
+                *bytes += pages[i] & AS_RES_PRESENT ? size : 0;
+        }
+        at = to;
+    }
+    return true;
+}
+
+// Of our stack as it is while we wait. mincore needs next to nothing of it, and is exact here: what is mapped was written.
+static uint64_t count_stack(void)
+{
+    struct as_range stack = as_thread_stack();
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint8_t present[64];
+    uint64_t bytes = 0;
+    as_thread_rest();
+    for (uint64_t at = stack.start / page * page; at < stack.end; at += sizeof present * page) {
+        uint64_t end = (stack.end + page - 1) / page * page;
+        size_t count = (end - at) / page < sizeof present ? (size_t)((end - at) / page) : sizeof present;
+        if (mincore((void *)(uintptr_t)at, count * page, present) != 0)
+            return AS_UNKNOWN;
+        for (size_t i = 0; i < count; i++)
+            bytes += present[i] & 1 ? page : 0;
+    }
+    return bytes;
+}
+
+bool as_own_resident(uint64_t *bytes, struct as_error *err)
+{
+    struct as_target *t = as_target_open_self(false, err);
+    *bytes = 0;
+    bool ok = t && count_resident(t, (uintptr_t)__ehdr_start, (uintptr_t)_end, bytes, err);
+    if (t)
+        as_target_close(t);
+    uint64_t stack = count_stack();
+    *bytes = stack == AS_UNKNOWN || *bytes == AS_UNKNOWN ? AS_UNKNOWN : *bytes + stack;
+    return ok;
+}
+
 void as_own_forget(void)
 {
     kept.fingerprint = 0;

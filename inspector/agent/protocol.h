@@ -20,6 +20,13 @@
 
 enum { AS_PROTOCOL = 1 };
 
+// Bytes that an injected agent keeps in memory at most while nothing is asked of it (docs/agent.md has what they are): 256 KiB
+// with pages of 4 KiB. Each of its eight pieces ends somewhere in a page.
+static inline uint64_t as_agent_most_resident(uint64_t page_size)
+{
+    return 224 * UINT64_C(1024) + 8 * page_size;
+}
+
 enum as_agent_operation {
     AS_AGENT_HELLO = 1, // who are you: as_agent_done.version; the library's path
     AS_AGENT_DUMP = 2,  // into the descriptor that comes with the request
@@ -29,6 +36,7 @@ enum as_agent_operation {
     AS_AGENT_POLICY = 6,
     AS_AGENT_STATISTICS = 7, // of the policy
     AS_AGENT_STANDBY = 8,    // switch off: no policy, no signal; the library stays, its thread ends
+    AS_AGENT_RESIDENT = 9,   // how much memory the agent itself takes
 };
 
 struct as_agent_request {
@@ -52,6 +60,7 @@ struct as_agent_reply {
         struct arenascope_summary summary;
         struct arenascope_trim_result trim; // also as progress: so far
         struct arenascope_policy_stats statistics;
+        uint64_t resident; // bytes in memory of the library's own mappings and of its thread's stack; AS_UNKNOWN
     };
     char error[sizeof((struct as_error *)0)->text];
 };

@@ -5,6 +5,7 @@
 #include "agent/give.h"
 #include "agent/log.h"
 #include "agent/look.h"
+#include "agent/own.h"
 #include "agent/policy.h"
 
 #include <stdio.h>
@@ -78,6 +79,9 @@ bool as_serve(int client, const struct as_agent_request *request, int fd)
         case AS_AGENT_STATISTICS:
             reply.statistics.size = sizeof reply.statistics;
             as_policy_statistics(&reply.statistics);
+            break;
+        case AS_AGENT_RESIDENT:
+            ok = as_own_resident(&reply.resident, &err);
             break;
         case AS_AGENT_STANDBY:
             ok = as_policy_set(NULL, &err) && as_signal_take(0, &err);

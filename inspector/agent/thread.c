@@ -12,6 +12,7 @@
 
 enum {
     STACK_BYTES = 512 * 1024,         // the core keeps buffers of tens of KiB on it
+    STACK_SPARED = 128 * 1024,        // at its lower end, where libc puts a guard, and nothing of ours comes
     LOADER_DLOPEN = (int)0x80000000u, // __RTLD_DLOPEN, which __libc_dlopen_mode wants
     LOADER_NOW = 2,
 };
@@ -74,6 +75,23 @@ static void *run_keeper(void *argument)
     const uint64_t open = LIBC_SIGNALS;
     syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, NULL, sizeof open);
     return as_keeper_run(argument);
+}
+
+// libc keeps a thread's descriptor at the upper end of its stack, and that it is STACK_BYTES long at least we asked for.
+struct as_range as_thread_stack(void)
+{
+    uint64_t descriptor = (uint64_t)pthread_self();
+    return (struct as_range){.start = descriptor - STACK_BYTES + STACK_SPARED, .end = descriptor};
+}
+
+void as_thread_rest(void)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t start = (as_thread_stack().start + page - 1) / page * page;
+    // Not the page below this frame: the call of the kernel has one, too.
+    uint64_t end = (uint64_t)(uintptr_t)__builtin_frame_address(0) / page * page - page;
+    if (start < end)
+        madvise((void *)(uintptr_t)start, end - start, MADV_DONTNEED);
 }
 
 int as_keeper_start(void)

@@ -13,7 +13,7 @@ static const char *how_name(uint32_t how)
     return how == AS_INJECT_LOADED ? "loaded" : how == AS_INJECT_WOKEN ? "woken" : "present";
 }
 
-static void print_json(const struct as_agent *agent, const struct as_inject_result *r)
+static void print_json(const struct as_agent *agent, const struct as_inject_result *r, uint64_t resident)
 {
     struct as_json j = {.out = stdout, .empty = true};
     as_json_object(&j, NULL);
@@ -26,13 +26,14 @@ static void print_json(const struct as_agent *agent, const struct as_inject_resu
     as_json_number(&j, "looks", r->looks);
     as_json_milliseconds(&j, "search_ms", r->search_ns);
     as_json_milliseconds(&j, "away_ms", r->away_ns);
+    as_json_number(&j, "agent_resident", resident);
     as_json_object_end(&j);
     putchar('\n');
 }
 
-static void print_text(const struct as_agent *agent, const struct as_inject_result *r)
+static void print_text(const struct as_agent *agent, const struct as_inject_result *r, uint64_t resident)
 {
-    char away[AS_SIZE_TEXT], where[200];
+    char away[AS_SIZE_TEXT], takes[AS_SIZE_TEXT], where[200];
     printf("agent %s answers in process %d: ", agent->version, agent->pid);
     if (r->how == 0)
         puts("it was there already");
@@ -40,6 +41,7 @@ static void print_text(const struct as_agent *agent, const struct as_inject_resu
         printf("%s by thread %d (%s), which was away from its own work for %s\n", how_name(r->how), r->tid,
                as_safe_text(r->where, sizeof r->where, SIZE_MAX, false, where, sizeof where),
                as_format_duration(r->away_ns, away));
+    printf("the agent itself takes %s of its memory\n", as_format_size(resident, takes));
 }
 
 struct as_inject_options as_options_injection(const struct as_options *o)
@@ -58,9 +60,9 @@ bool as_cmd_inject(const struct as_options *o, struct as_error *err)
         ok = as_fail(err, AS_USAGE, "inject: '%s' is not a process that runs", o->target);
     ok = ok && as_agent_reach(&agent, look.target, &how, &result, err);
     if (ok && o->json)
-        print_json(&agent, &result);
+        print_json(&agent, &result, as_agent_resident(&agent));
     else if (ok)
-        print_text(&agent, &result);
+        print_text(&agent, &result, as_agent_resident(&agent));
     as_agent_close(&agent);
     as_look_close(&look);
     return ok;

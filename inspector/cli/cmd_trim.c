@@ -20,6 +20,7 @@
 struct trimming {
     const struct as_options *options;
     struct as_look look;
+    pid_t pid;
     struct as_agent agent;
     struct as_inject_result injected;
     bool trimmed; // else only a forecast was asked for
@@ -27,6 +28,7 @@ struct trimming {
     as_agent_arena_vec arenas;
     // --watch: how much is back, and what it cost; AS_UNKNOWN where it was not watched.
     uint64_t faulted_back, faults;
+    uint64_t resident; // of the agent itself, afterwards
 };
 
 static struct arenascope_trim_options trim_options(const struct as_options *o)
@@ -116,13 +118,14 @@ static bool watch(struct trimming *t, struct as_error *err)
 }
 
 // What a trim would return is computed from outside, as the summary's forecast: nothing is loaded, and nothing changes.
-static bool forecast(struct trimming *t, struct as_error *err)
+static bool forecast(struct trimming *t, struct as_look *look, struct as_error *err)
 {
     struct as_options how = *t->options;
     how.max_pause_ns = 0; // it is said of locks here
-    if (!as_look_take(&t->look, &how, NULL, false, err) || !as_look_needs_glibc(&t->look, &how, err))
+    if (!as_look_take(look, &how, NULL, false, err) || !as_look_needs_glibc(look, &how, err))
         return false;
-    const struct as_view *v = &t->look.view;
+    const struct as_view *v = &look->view;
+    t->pid = (pid_t)v->meta->pid;
     if (!(v->meta->flags & AS_META_EXACT))
         snprintf(t->reply.error, sizeof t->reply.error, "not exact: arenadump summary says why");
     for (uint64_t i = 0; i < v->arena_count; ++i) {
@@ -148,25 +151,6 @@ static bool forecast(struct trimming *t, struct as_error *err)
                    t->options->arena);
 }
 
-static bool perform(struct trimming *t, struct as_error *err)
-{
-    const struct as_options *o = t->options;
-    const struct as_inject_options how = as_options_injection(o);
-    if (!as_look_open(&t->look, o->target, err))
-        return false;
-    if (o->forecast && o->watch_ns != 0)
-        return as_fail(err, AS_USAGE, "trim: with --forecast nothing is given back that --watch could look at");
-    if (o->forecast)
-        return forecast(t, err);
-    if (!t->look.target || t->look.target->kind != AS_TARGET_PROCESS)
-        return as_fail(err, AS_USAGE, "trim: '%s' is not a process that runs", o->target);
-    t->trimmed = true;
-    return as_agent_reach(&t->agent, t->look.target, &how, &t->injected, err) &&
-           ask(t, AS_AGENT_TRIM, &t->reply, &t->arenas, err) && (o->watch_ns == 0 || watch(t, err));
-}
-
-// --- What is printed ---
-
 // The bytes that a trim with these options gives back.
 static uint64_t promised(const struct trimming *t, const struct as_agent_arena *a)
 {
@@ -186,15 +170,100 @@ static uint64_t sum_promised(const struct trimming *t)
     return sum;
 }
 
+// Is the library there, asleep? As it was preloaded or linked, or injected under the name of its memfd.
+static bool has_library(const struct as_target *t)
+{
+    for (size_t i = 0; i < t->mappings.count; ++i) {
+        const char *path = as_mapping_path(t, &t->mappings.items[i]);
+        if (strstr(path, "/libarenascope.so") || strstr(path, "/memfd:" AS_AGENT_MEMFD))
+            return true;
+    }
+    return false;
+}
+
+// Is it certain that the agent would cost more than a trim returns? Swap comes back as well, and is not forecast.
+static bool is_in_vain(const struct trimming *t, const struct as_look *look)
+{
+    const struct as_view *v = &look->view;
+    return (v->meta->flags & AS_META_EXACT) && !has_library(look->target) && v->totals->ledger.swapped_free == 0 &&
+           sum_promised(t) < as_agent_most_resident(v->meta->page_size);
+}
+
+// Looks from outside whether it is worth it to load the agent. A look that fails says nothing of that: an injection fails with
+// better words, or does not. False: what was asked for cannot be.
+static bool look_first(struct trimming *t, bool *vain, struct as_error *err)
+{
+    struct as_look look;
+    struct as_error why = {0};
+    char bytes[AS_SIZE_TEXT];
+    char most[AS_SIZE_TEXT];
+    *vain = as_look_open(&look, t->options->target, &why) && forecast(t, &look, &why) && is_in_vain(t, &look);
+    if (*vain)
+        snprintf(
+            t->reply.error, sizeof t->reply.error,
+            "the agent was not loaded: it would take up to %s, and a trim would return %s (arenascope inject loads it "
+            "all the same)",
+            as_format_size(as_agent_most_resident(look.view.meta->page_size), most),
+            as_format_size(sum_promised(t), bytes));
+    else
+        as_vec_free(&t->arenas);
+    as_look_close(&look);
+    if (why.code == AS_USAGE)
+        *err = why;
+    return why.code != AS_USAGE;
+}
+
+// Reaches the agent; loads it where it is not there, unless that is in vain.
+static bool reach(struct trimming *t, bool *vain, struct as_error *err)
+{
+    const struct as_inject_options how = as_options_injection(t->options);
+    bool absent;
+    *vain = false;
+    uint64_t patience = how.patience_ns ? how.patience_ns : AS_INJECT_PATIENCE_NS;
+    if (as_agent_connect(&t->agent, t->look.target->pid, 0, patience, &absent, err))
+        return true;
+    if (absent && !look_first(t, vain, err))
+        return false;
+    return *vain || as_agent_reach(&t->agent, t->look.target, &how, &t->injected, err);
+}
+
+static bool perform(struct trimming *t, struct as_error *err)
+{
+    const struct as_options *o = t->options;
+    bool vain;
+    if (!as_look_open(&t->look, o->target, err))
+        return false;
+    if (o->forecast && o->watch_ns != 0)
+        return as_fail(err, AS_USAGE, "trim: with --forecast nothing is given back that --watch could look at");
+    if (o->forecast)
+        return forecast(t, &t->look, err);
+    if (!t->look.target || t->look.target->kind != AS_TARGET_PROCESS)
+        return as_fail(err, AS_USAGE, "trim: '%s' is not a process that runs", o->target);
+    if (!reach(t, &vain, err))
+        return false;
+    if (vain)
+        return true;
+    t->trimmed = true;
+    t->reply = (struct as_agent_reply){0};
+    t->pid = t->agent.pid;
+    if (!ask(t, AS_AGENT_TRIM, &t->reply, &t->arenas, err))
+        return false;
+    t->resident = as_agent_resident(&t->agent);
+    return o->watch_ns == 0 || watch(t, err);
+}
+
+// --- What is printed ---
+
 static void print_json(const struct trimming *t)
 {
     struct as_json j = {.out = stdout, .empty = true};
     const struct arenascope_trim_result *r = &t->reply.trim;
     as_json_object(&j, NULL);
     as_json_string(&j, "schema", "arenascope.trim/1");
-    as_json_number(&j, "pid", t->trimmed ? (uint64_t)t->agent.pid : t->look.view.meta->pid);
+    as_json_number(&j, "pid", (uint64_t)t->pid);
     as_json_text(&j, "agent_version", t->trimmed ? t->agent.version : NULL, sizeof t->agent.version);
     as_json_bool(&j, "injected", t->injected.how == AS_INJECT_LOADED);
+    as_json_number(&j, "agent_resident", t->resident);
     as_json_bool(&j, "trimmed", t->trimmed);
     as_json_bool(&j, "deep", t->options->deep);
     as_json_number(&j, "forecast", t->trimmed ? r->forecast : sum_promised(t));
@@ -258,6 +327,7 @@ static void print_trim(const struct trimming *t)
     printf("it took %s, %s of processor time\n", as_format_duration(r->elapsed, a), as_format_duration(r->cpu, b));
     if (r->skipped != 0 && r->skipped != AS_UNKNOWN)
         printf("%" PRIu64 " arena%s left alone; the note says why\n", r->skipped, r->skipped == 1 ? " was" : "s were");
+    printf("the agent itself takes %s of the process's memory\n", as_format_size(t->resident, a));
     if (t->options->watch_ns == 0)
         return;
     printf("after %s, %s of it is resident again", as_format_duration(t->options->watch_ns, a),
@@ -271,7 +341,8 @@ static void print_trim(const struct trimming *t)
 
 bool as_cmd_trim(const struct as_options *o, struct as_error *err)
 {
-    struct trimming t = {.options = o, .agent.socket = -1, .faulted_back = AS_UNKNOWN, .faults = AS_UNKNOWN};
+    struct trimming t = {
+        .options = o, .agent.socket = -1, .faulted_back = AS_UNKNOWN, .faults = AS_UNKNOWN, .resident = AS_UNKNOWN};
     bool ok = perform(&t, err);
     char sum[AS_SIZE_TEXT], note[sizeof t.reply.error];
     if (ok && o->json) {

@@ -11,8 +11,8 @@ enum { AS_WAKE_BYTES = 8 }; // of the function's code that must be found in the 
 // What is to be carried, and how.
 struct as_cargo {
     const struct as_plan *plan;
-    const uint8_t *library; // the file's bytes
-    size_t size;
+    uint8_t *library;     // the file's bytes, as far as they are loaded
+    size_t size, mapped;  // of them; of the copy in our memory
     uint64_t wake;        // address in the file of AS_AGENT_WAKE
     uint64_t wake_offset; // of that function's first byte in the file
     uint64_t patience_ns, watchdog_ns;

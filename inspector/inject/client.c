@@ -224,6 +224,14 @@ bool as_agent_ask(const struct as_agent *agent, const struct as_agent_request *r
     return receive_arenas(agent, reply->count, arenas, deadline, err);
 }
 
+uint64_t as_agent_resident(const struct as_agent *agent)
+{
+    const struct as_agent_request request = {.protocol = AS_PROTOCOL, .operation = AS_AGENT_RESIDENT};
+    struct as_agent_reply reply;
+    struct as_error err;
+    return as_agent_ask(agent, &request, -1, NULL, NULL, &reply, NULL, &err) ? reply.resident : AS_UNKNOWN;
+}
+
 void as_agent_close(struct as_agent *agent)
 {
     as_close_fd(&agent->socket);

@@ -33,5 +33,9 @@ bool as_agent_ask(const struct as_agent *agent, const struct as_agent_request *r
                   void (*progress)(void *context, const struct as_agent_reply *so_far), void *context,
                   struct as_agent_reply *reply, as_agent_arena_vec *arenas, struct as_error *err);
 
+// Bytes that the agent itself keeps in memory in the target, now: its library's mappings and its thread's stack, by the kernel's
+// page tables. AS_UNKNOWN: it does not know, or is of a version that cannot say.
+uint64_t as_agent_resident(const struct as_agent *agent);
+
 // NULL-safe on an agent that never connected (socket -1).
 void as_agent_close(struct as_agent *agent);

@@ -23,6 +23,22 @@
 
 enum { LIBRARY_MOST = 64 << 20 };
 
+// Cuts off what no segment is loaded from (section headers, debug information): the memfd that the library lies in stays in
+// memory as a whole, and is the target's. Debuggers, which look for the section headers, are told that there are none.
+static void cut_off(struct as_cargo *cargo, const struct as_elf *elf)
+{
+    uint64_t end = sizeof(Elf64_Ehdr);
+    for (uint32_t i = 0; i < elf->load_count; ++i) {
+        const struct as_elf_load *load = &elf->loads[i];
+        uint64_t behind = load->offset + load->filesz;
+        end = load->filesz <= cargo->size && load->offset <= cargo->size - load->filesz && behind > end ? behind : end;
+    }
+    Elf64_Ehdr *header = (Elf64_Ehdr *)cargo->library;
+    header->e_shoff = 0;
+    header->e_shnum = header->e_shstrndx = 0;
+    cargo->size = (size_t)end;
+}
+
 // Finds the function to call in the library's file.
 static bool find_wake(struct as_cargo *cargo, int fd, const char *path, struct as_error *err)
 {
@@ -35,6 +51,7 @@ static bool find_wake(struct as_cargo *cargo, int fd, const char *path, struct a
     const struct as_elf_load *load = as_elf_load_at(&elf, symbol.st_value, symbol.st_size);
     cargo->wake = symbol.st_value;
     cargo->wake_offset = load ? symbol.st_value - load->vaddr + load->offset : UINT64_MAX;
+    cut_off(cargo, &elf);
     return (symbol.st_size >= AS_WAKE_BYTES && cargo->wake_offset <= cargo->size - AS_WAKE_BYTES) ||
            as_fail(err, AS_BAD_INPUT, "'%s' is damaged: " AS_AGENT_WAKE " lies outside of it", path);
 }
@@ -51,7 +68,7 @@ static bool read_library(struct as_cargo *cargo, const char *path, struct as_err
     if (bytes == MAP_FAILED)
         return as_fail_errno(err, AS_NO_MEMORY, "no memory for '%s'", path);
     cargo->library = bytes;
-    cargo->size = (size_t)st.st_size;
+    cargo->size = cargo->mapped = (size_t)st.st_size;
     for (size_t done = 0; done < cargo->size;) {
         ssize_t got = pread(fd, bytes + done, cargo->size - done, (off_t)done);
         if (got == 0 || (got < 0 && errno != EINTR))
@@ -158,7 +175,7 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
     bool ok = as_refuse(p, &m, options->force, err) && as_plan_make(&plan, t, &m, err) &&
               (plan.wake != 0 || read_library(&cargo, options->library, err)) && carry(p, &cargo, out, err);
     if (cargo.library)
-        munmap((void *)(uintptr_t)cargo.library, cargo.size);
+        munmap(cargo.library, cargo.mapped);
     as_plan_free(&plan);
     as_malloc_free(&m);
     return ok;

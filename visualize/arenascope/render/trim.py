@@ -29,7 +29,8 @@ def render_trim(facts: Json) -> RenderableType:
 
 def _parts(facts: Json) -> Iterator[RenderableType]:
     if facts["injected"]:
-        yield Text(f"The agent has been loaded into process {facts['pid']}, and stays there, asleep.", style="dim")
+        words = f"The agent has been loaded into process {facts['pid']}, and stays there, asleep"
+        yield Text(f"{words}; it takes {size(facts['agent_resident'])} of its memory.", style="dim")
     kind = "A deep trim" if facts["deep"] else "A trim"
     if facts["trimmed"]:
         returned = Text(f"{kind} returned ").append(size(facts["returned"]), style="bold green")
