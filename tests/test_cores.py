@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -107,6 +108,22 @@ def test_the_kernels_core_has_the_same_rows(died: Died, arenadump: harness.Arena
             assert arena[part] == was[part], part
         assert {thread["tid"] for thread in arena["threads"]} == {thread["tid"] for thread in was["threads"]}
     assert len(after["arenas"]) == len(before["arenas"])
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the register of aarch64 is not lost")
+@pytest.mark.parametrize("keeper", [0, 1])
+def test_threads_whose_pointers_the_kernel_lost(
+    died: Died, arenadump: harness.Arenadump, tmp_path: Path, keeper: int
+) -> None:
+    """The thread that dumped comes first, and here it is the main thread; with another, the main thread's is lost, too."""
+    before = arenadump.summary(died.kernel)
+    core = cores.copy_with_holes(died.kernel, tmp_path)
+    assert cores.lose_thread_pointers(core, keeper) >= 3
+    after = arenadump.summary(core)
+    for part in ("warnings", "arenas", "ledger", "chunks", "forecast"):
+        assert after[part] == before[part], part
+    assert sum(len(arena["threads"]) for arena in after["arenas"]) >= 4
+    core.unlink()
 
 
 def test_gdbs_core_has_the_same_chunks_and_no_rows(died: Died, arenadump: harness.Arenadump) -> None:

@@ -210,7 +210,8 @@ struct as_target *as_target_open_core(const char *path, struct as_error *err)
     if (open_file(c, path, &why) && as_core_read_headers(c, &why) && as_core_make_mappings(c, &why) &&
         as_core_judge_residency(c, &why)) {
         name_program(c);
-        return &c->base;
+        if (as_core_find_thread_pointers(c, &why))
+            return &c->base;
     }
     as_fail(err, why.code, "%s: %s", path, why.text);
     core_close(&c->base);

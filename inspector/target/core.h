@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the parts of the core-file backend (core.c, core_headers.c, core_notes.c, core_residency.c) share. Internal to
-// target/.
+// What the parts of the core-file backend (core.c, core_headers.c, core_notes.c, core_threads.c, core_residency.c) share.
+// Internal to target/.
 #pragma once
 
 #include "target/procfs.h"
@@ -60,6 +60,10 @@ bool as_core_make_mappings(struct as_core *c, struct as_error *err);
 // core_notes.c
 // Reads the notes in [offset, offset + size) of the file; stops at the first that makes no sense.
 bool as_core_read_notes(struct as_core *c, uint64_t offset, uint64_t size, struct as_error *err);
+
+// core_threads.c
+// Finds the thread pointers that the kernel left out (0): the threads' descriptors in base.mappings. AS_UNKNOWN where there is none.
+bool as_core_find_thread_pointers(struct as_core *c, struct as_error *err);
 
 // core_residency.c
 // Decides whether the holes of this file can be trusted to be pages without memory, and writes the residency note.

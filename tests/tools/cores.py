@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,31 @@ def abort(program: harness.Churn, directory: Path) -> Path:
 def gcore(pid: int, directory: Path) -> Path:
     subprocess.run(["gcore", "-o", directory / "gcore", str(pid)], check=True, capture_output=True)
     return directory / f"gcore.{pid}"
+
+
+def lose_thread_pointers(core: Path, keeper: int) -> int:
+    """Clears fs_base of all threads but the `keeper`-th, as Linux 5.9 to 5.15 does with those that did not dump.
+
+    How many there were to clear. ELF-64 of x86-64: Elf64_Phdr, NT_PRSTATUS (1) with user_regs_struct from byte 112 on.
+    """
+    with core.open("r+b") as file:
+        head = file.read(64)
+        first, count = struct.unpack_from("<Q", head, 32)[0], struct.unpack_from("<H", head, 56)[0]
+        file.seek(first)
+        segments = [struct.unpack("<IIQQQQQQ", file.read(56)) for _ in range(count)]
+        start, size = next((s[2], s[5]) for s in segments if s[0] == 4)
+        at, seen = start, 0
+        while at < start + size:
+            file.seek(at)
+            name, length, kind = struct.unpack("<III", file.read(12))
+            at += 12 + (name + 3) // 4 * 4
+            if kind == 1:
+                if seen != keeper:
+                    file.seek(at + 112 + 21 * 8)
+                    file.write(bytes(8))
+                seen += 1
+            at += (length + 3) // 4 * 4
+    return seen - 1
 
 
 def copy_with_holes(path: Path, directory: Path) -> Path:
