@@ -20,14 +20,14 @@ FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
 def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
     """A program for this machine as it is. Raises UnavailableError when the compiler is missing."""
     if "TEST_PROGRAMS" in os.environ:
-        return _carried(name)
+        return carried(name)
     return _compile(name, [compiler, *FLAGS], list(flags))
 
 
 def build_portable(name: str, arch: str = "amd64", *flags: str) -> Path:
     """A program, or library, against the oldest libc there is a test for, which therefore runs on all of them."""
     if "TEST_PROGRAMS" in os.environ:
-        return _carried(name)
+        return carried(name)
     return _compile(name, portable_command(arch), [*flags, "-lpthread", "-ldl", "-lrt"])
 
 
@@ -36,7 +36,7 @@ def carried_name(name: str) -> str:
     return name.replace("/", "-")
 
 
-def _carried(name: str) -> Path:
+def carried(name: str) -> Path:
     """A program that was built elsewhere: a virtual machine of tests/vm has no compiler."""
     path = Path(os.environ["TEST_PROGRAMS"]) / carried_name(name)
     if not path.exists():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
 import subprocess
 import tempfile
@@ -20,12 +21,14 @@ UNKNOWN = -1
 CONFIG = '#pragma once\n#define AS_VERSION "test"\n'  # neither libdw nor libpng
 
 
-def build() -> Path:
+def build(arch: str = "amd64") -> Path:
     """The library to preload, for every libc that there is a test for. Raises debian.UnavailableError."""
+    if "TEST_PROGRAMS" in os.environ:
+        return programs.carried("trim-preload")
     sources = [programs.SOURCES / "trim_preload" / "preload.c"]
     sources += [path for folder in FOLDERS for path in sorted((INSPECTOR / folder).glob("*.c"))]
     # close_range is younger than the oldest headers, and guarded at run time.
-    command = [*programs.portable_command(), "-fPIC", "-fvisibility=hidden", "-DSYS_close_range=436"]
+    command = [*programs.portable_command(arch), "-fPIC", "-fvisibility=hidden", "-DSYS_close_range=436"]
     read = [path.read_bytes() for path in [*sources, *sorted(INSPECTOR.glob("*/*.h"))]]
     key = hashlib.sha256(b"".join(read) + repr(command).encode()).hexdigest()[:16]
     programs.BUILT.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ class Check:
 
 
 CHECKS = (
-    Check("truth", r"test_truth\.py.*(seed-1|caches|withheld|aligned|much-mmapped|huge-pages)"),
+    Check("truth", r"test_truth\.py.*(seed-1|withheld|much-mmapped)"),
     Check("freeze", r"test_modes\.py::test_(one_moment_of_a_storm\[freeze|snapshot_is_what_freeze_says)"),
     Check("snapshot", r"test_modes\.py::test_(one_moment_of_a_storm\[snapshot|heap_that_children|seccomp|waiting_for)"),
     Check("live", r"test_modes\.py::test_live"),

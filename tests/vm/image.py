@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools import debian, harness, programs
+from tools import debian, harness, programs, trimmer
 
 from vm.machine import Kernel
 
@@ -138,6 +138,7 @@ def checkout_disk(scratch: Path, own: Built, suites: Iterable[str], plan: dict[s
     put(own.agent, tree / "build/inspector/agent/libarenascope.so")
     for name, flags in PROGRAMS.items():
         put(programs.build_portable(name, own.arch, *flags), tree / "programs" / programs.carried_name(name))
+    put(trimmer.build(own.arch), tree / "programs" / "trim-preload")
     for suite in suites:
         home = debian.libc(suite, own.arch).root.parent
         shutil.copytree(home, tree / ".cache/debian" / home.name, symlinks=True)

@@ -55,11 +55,11 @@ def jobs(kernels: list[str], processors_: list[str], wanted: list[str]) -> list[
     return found
 
 
-def run(job: Job, scratch: Path, *, verbose: bool, patience: Patience = USUAL) -> list[Boot]:
+def run(job: Job, scratch: Path, *, verbose: bool, command_: str = "", patience: Patience = USUAL) -> list[Boot]:
     """Boots it; every boot there was, the last of them the one that counts. Raises UnavailableError."""
     arch = ARCHS[job.kernel.arch]
     suites = [job.kernel.suite]
-    plan = {"checks": job.checks, "suites": suites}
+    plan = {"checks": job.checks, "suites": suites, "command": command_}
     root = image.root_disk(arch.name)
     checkout = image.checkout_disk(scratch, image.built(arch.name), suites, plan)
     kernel, modules = image.kernel_files(job.kernel, arch.image)
@@ -151,6 +151,7 @@ def arguments() -> argparse.Namespace:
     every = {"kernels": list(KERNELS), "processors": list(PROCESSORS), "checks": list(checks.BY_NAME)}
     for option, known in every.items():
         parser.add_argument(f"--{option}", type=partial(names, known), default=known)
+    parser.add_argument("--command", default="", help="run this by bash in /checkout there, and no test; show the console")
     parser.add_argument("--verbose", action="store_true", help="every test as it ends, not only those that fail")
     return parser.parse_args()
 
@@ -161,7 +162,9 @@ def main() -> int:
     try:
         for job in jobs(chosen.kernels, chosen.processors, chosen.checks):
             with tempfile.TemporaryDirectory(prefix="arenascope-vm-", dir="/var/tmp") as scratch:
-                outcome.append((job, run(job, Path(scratch), verbose=chosen.verbose)))
+                outcome.append((job, run(job, Path(scratch), verbose=chosen.verbose, command_=chosen.command)))
+                if chosen.command:
+                    print(outcome[-1][1][-1].tail)
     except debian.UnavailableError as error:
         print(f"make vm: {error}", file=sys.stderr)
         return 2
