@@ -57,6 +57,7 @@ static bool find_segment(struct as_heaps *h, const seeker_vec *seekers, uint64_t
 {
     w->limit = to;
     const struct seeker *next = next_top(h, seekers, from, to);
+    uint64_t asked = UINT64_MAX; // the page that was last asked for
     for (uint64_t start = from; start < to && to - start >= AS_HEADER && h->search_left > 0; start += step) {
         const uint64_t *head = as_window_at(w, start, AS_HEADER);
         if (!head) { // protected: the unused rest of a thread's heap, say, which the search passes
@@ -66,6 +67,15 @@ static bool find_segment(struct as_heaps *h, const seeker_vec *seekers, uint64_t
         }
         uint64_t size;
         memcpy(&size, (const uint8_t *)head + 8, sizeof size);
+        // A reservation is passed over.
+        uint64_t page = start & ~(uint64_t)(h->target->page_size - 1);
+        uint64_t stop = as_align_up(to, h->target->page_size);
+        uint64_t memory = size == 0 && page != asked ? as_target_skip_absent(h->target, page, stop) : page;
+        asked = page;
+        if (memory > start) {
+            start = as_align_up(memory, step) - step;
+            continue;
+        }
         h->search_left--;
         if (!(size & AS_PREV_INUSE))
             continue;

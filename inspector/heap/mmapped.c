@@ -8,14 +8,15 @@
 #include <string.h>
 
 enum {
-    BATCH = 256,     // pages looked at in one go
-    ALIGNMENTS = 34, // aligned_alloc's leads: powers of two from 32 to 128 GiB, each in two places
-    MMAP_HP = 1,     // 2.43+: a bit of prev_size, for maps of huge pages
-    RESIDENCY_PAGES = 65536,
+    BATCH = 256,             // pages looked at in one go
+    ALIGNMENTS = 34,         // aligned_alloc's leads: powers of two from 32 to 128 GiB, each in two places
+    MMAP_HP = 1,             // 2.43+: a bit of prev_size, for maps of huge pages
+    RESIDENCY_PAGES = 65536, // asked for in one go, where memory goes on
+    LEAST_PAGES = 512,       // and where it begins
     // Against memory made to look like map after map. Without these looks a chunk may be missed, which mp_'s count shows.
     MOST_PLACES = 1 << 22, // looked at within maps, for chunks that are not at their start
-    MOST_BLOCKS = 1 << 17, // of RESIDENCY_PAGES: 32 TiB
 };
+static const uint64_t MOST_PAGES = UINT64_C(1) << 33; // that are not known to be absent: 32 TiB
 
 struct head {
     uint64_t prev_size, size;
@@ -28,7 +29,7 @@ struct search {
     bool bytes_drift;                // mp_.mmapped_mem cannot be taken at its word
     bool thorough;                   // look also for chunks that aligned_alloc placed and realloc moved
     uint64_t huge_bit;               // MMAP_HP, where the libc at hand may set it
-    uint64_t places, blocks;         // looked at so far
+    uint64_t places, pages;          // looked at so far
     uint8_t *residency;
 };
 
@@ -213,6 +214,35 @@ static bool forgets_blocks(const struct as_heaps *h)
     return false;
 }
 
+// From where on in [at, to) a map may begin. malloc maps without MAP_NORESERVE, and the kernel never makes one mapping of two
+// that differ in that.
+static uint64_t next_place(struct as_target *t, uint64_t at, uint64_t to)
+{
+    while (at < to) {
+        const struct as_mapping *m = as_target_mapping_at(t, at);
+        uint64_t end = m && m->end < to ? m->end : to;
+        uint64_t readable = as_target_skip_missing(t, at) / t->page_size * t->page_size;
+        uint64_t next = readable > at ? readable : at;
+        if (m && m->noreserve)
+            next = end;
+        else if (next < end)
+            next = as_target_skip_absent(t, next, end);
+        if (next < end && (next == at || as_target_skip_missing(t, next) == next))
+            return next;
+        at = next;
+    }
+    return to;
+}
+
+// Where the memory in which maps may begin ends, at `to` at the latest.
+static uint64_t places_end(const struct as_target *t, uint64_t at, uint64_t to)
+{
+    for (size_t i = as_target_mapping_from(t, at); i < t->mappings.count && t->mappings.items[i].start < to; i++)
+        if (t->mappings.items[i].noreserve)
+            return t->mappings.items[i].start;
+    return to;
+}
+
 // Steps through [from, to), page by page until a map begins, then from map to map. A map's first page has been
 // written to, so absent pages need no look. All memory is looked at, though mp_'s counts may be met before: memory that only
 // looks like malloc's could have met them.
@@ -221,15 +251,14 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
     struct as_target *t = s->heaps->target;
     uint64_t page = t->page_size;
     uint64_t next = from; // before this everything is decided
-    for (uint64_t block = from; block < to && s->blocks++ < MOST_BLOCKS; block += (uint64_t)RESIDENCY_PAGES * page) {
-        uint64_t end = to - block < (uint64_t)RESIDENCY_PAGES * page ? to : block + (uint64_t)RESIDENCY_PAGES * page;
-        uint64_t readable = as_target_skip_missing(t, block > next ? block : next) / page * page;
-        next = next > readable ? next : readable;
-        if (next >= end)
-            continue;
+    uint64_t pages = LEAST_PAGES;
+    for (uint64_t block = from;
+         (block = next_place(t, block > next ? block : next, to)) < to && s->pages < MOST_PAGES;) {
+        uint64_t end = places_end(t, block, to - block < pages * page ? to : block + pages * page);
+        s->pages += (end - block) / page;
         if (!as_target_residency(t, block, end, s->residency, err))
             return false;
-        uint64_t at = next > block ? next : block;
+        uint64_t at = next = next > block ? next : block;
         while (at < end) {
             uint64_t addresses[BATCH];
             size_t count = 0;
@@ -249,6 +278,9 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
             }
             at = at > next ? at : next;
         }
+        // As in a capture: where memory ends, the next may be far away, and little.
+        pages = s->residency[(end - block) / page - 1] == 0 ? LEAST_PAGES : pages < RESIDENCY_PAGES ? pages * 2 : pages;
+        block = end;
     }
     return true;
 }

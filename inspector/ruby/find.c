@@ -267,6 +267,7 @@ static void visit_all(struct search *s, visit_fn *visit)
         const struct as_mapping *m = &t->mappings.items[i];
         for (uint64_t at = m->start; is_likely(m) && at < m->end && !s->done && s->tries < TRIES; at += step) {
             at = as_target_skip_missing(t, at) / t->page_size * t->page_size;
+            at = at < m->end ? as_target_skip_absent(t, at, m->end) : at;
             if (at < m->end)
                 visit_range(s, visit, at, m->end - at < step ? m->end : at + step);
         }

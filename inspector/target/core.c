@@ -163,6 +163,7 @@ static const struct as_target_ops core_ops = {
     .read = core_read,
     .missing_until = core_missing_until,
     .residency = as_core_residency,
+    .absent_until = as_core_absent_until,
     .open_file = core_open_file,
     .stop = core_stop,
     .resume = core_resume,

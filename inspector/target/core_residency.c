@@ -183,3 +183,34 @@ bool as_core_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_
     }
     return true;
 }
+
+// Where the next data of a segment lies, from `start` to `end`, all of which is stored.
+static uint64_t next_stored(const struct as_core *c, const struct as_segment *s, uint64_t start, uint64_t end)
+{
+    uint64_t data;
+    uint64_t hole;
+    if (!next_data(c, s->offset + (start - s->start), s->offset + (end - s->start), &data, &hole))
+        return end;
+    uint64_t at = s->start + (data - s->offset) / c->base.page_size * c->base.page_size;
+    return at > start ? at : start;
+}
+
+uint64_t as_core_absent_until(struct as_target *t, uint64_t start, uint64_t end)
+{
+    struct as_core *c = as_core_of(t);
+    for (size_t i = as_target_mapping_from(t, start); start < end; ++i) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (i == t->mappings.count || m->start >= end)
+            return end;
+        start = m->start > start ? m->start : start;
+        uint64_t stop = m->end < end ? m->end : end;
+        const struct as_segment *s = holes_tell(t, m) ? as_core_segment_at(c, start) : NULL;
+        uint64_t stored = s ? s->start + as_core_stored(c, s) / t->page_size * t->page_size : 0;
+        if (start >= stored) // beyond what the file has of a segment nothing is known (as_target_ops.missing_until)
+            return start;
+        start = next_stored(c, s, start, stop < stored ? stop : stored);
+        if (start < stop)
+            return start;
+    }
+    return end;
+}

@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+static const uint64_t RESERVATION = UINT64_C(1) << 32;
+
 struct as_counting {
     pthread_t thread;
     struct as_process scratch; // of the process what reading its mappings needs, and what that makes
@@ -20,9 +22,22 @@ static void *count(void *argument)
     return NULL;
 }
 
+// Is there memory to be passed over of which only its counts tell that nothing is there (absent.c)?
+static bool has_reservation(const struct as_process *p)
+{
+    for (size_t i = 0; p->no_scan && i < p->base.mappings.count; ++i) {
+        const struct as_mapping *m = &p->base.mappings.items[i];
+        if (m->kind == AS_MAP_ANON && m->end - m->start >= RESERVATION)
+            return true;
+    }
+    return false;
+}
+
 bool as_process_count_begin(struct as_target *t)
 {
     struct as_process *p = as_process_of(t);
+    if (has_reservation(p))
+        return false;
     struct as_counting *c = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (c == MAP_FAILED)
         return false;
@@ -62,6 +77,7 @@ static bool take(struct as_mapping *m, const struct as_mapping *counted)
     m->not_inherited = counted->not_inherited;
     m->droppable = counted->droppable;
     m->locked = counted->locked;
+    m->noreserve = counted->noreserve;
     return true;
 }
 

@@ -172,6 +172,7 @@ static void change_view(struct as_process *p)
     p->view_tid = p->clone.view_tid;
     p->clone.view_tid = tid;
     p->verdict_start = AS_UNKNOWN;
+    p->occupied_start = AS_UNKNOWN;
 }
 
 static bool open_clone(struct as_process *p, pid_t pid, struct as_error *err)

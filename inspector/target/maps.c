@@ -182,6 +182,7 @@ static void add_count(struct as_mapping *m, const char *line, size_t length)
             m->not_inherited |= memcmp(at, "dc", 2) == 0 || memcmp(at, "wf", 2) == 0;
             m->droppable |= memcmp(at, "dp", 2) == 0;
             m->locked |= memcmp(at, "lo", 2) == 0;
+            m->noreserve |= memcmp(at, "nr", 2) == 0;
         }
         return;
     }
@@ -214,6 +215,7 @@ bool as_process_read_maps(struct as_process *p, bool count, struct as_error *err
     t->mappings.count = 0;
     t->strings.count = p->strings_kept;
     p->verdict_start = AS_UNKNOWN;
+    p->occupied_start = AS_UNKNOWN;
     struct as_lines lines;
     bool opened = as_lines_open(&lines, p->view_fd, p->counting ? "smaps" : "maps");
     if (!opened && errno == ENOENT && p->counting) {

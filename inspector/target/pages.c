@@ -9,6 +9,7 @@
 
 enum {
     STEP = 16384, // pages
+    LEAST_STEP = 512,
     RANGES = 256,
     LITTLE = 16, // pages that may come back from swap before they are sent there again
 };
@@ -48,12 +49,19 @@ static bool add_pages(struct as_target *t, uint64_t start, const uint8_t *pages,
     return true;
 }
 
+// As as_target_skip_absent, where holes tell what is absent.
+static uint64_t skip(struct as_target *t, uint64_t start, uint64_t end)
+{
+    return t->residency_known && t->ops->absent_until ? t->ops->absent_until(t, start, end) : start;
+}
+
 // Captures a mapping's pages. *settled turns false if there are some that only its counts tell apart from others.
 static bool capture_mapping(struct as_target *t, struct as_mapping *m, bool whole, bool *settled, struct as_error *err)
 {
     uint8_t pages[STEP];
-    for (uint64_t at = m->start; at < m->end;) {
-        size_t count = (m->end - at) / t->page_size < STEP ? (size_t)((m->end - at) / t->page_size) : STEP;
+    size_t step = LEAST_STEP;
+    for (uint64_t at = skip(t, m->start, m->end); at < m->end;) {
+        size_t count = (m->end - at) / t->page_size < step ? (size_t)((m->end - at) / t->page_size) : step;
         uint8_t all = 0;
         if (!t->ops->residency(t, at, at + count * t->page_size, pages, err))
             return false;
@@ -64,7 +72,11 @@ static bool capture_mapping(struct as_target *t, struct as_mapping *m, bool whol
         *settled &= !(all & (AS_RES_SWAPPED | AS_RES_HUGE | AS_RES_UNKNOWN));
         if (!add_pages(t, at, pages, count, err))
             return false;
+        // Where memory ends, the next may be far away, and little.
+        bool dense = pages[count - 1] != 0;
         at += count * t->page_size;
+        at = dense ? at : skip(t, at, m->end);
+        step = !dense ? LEAST_STEP : step < STEP ? step * 2 : STEP;
     }
     m->captured = whole;
     return true;
@@ -142,6 +154,33 @@ static void fill(const struct as_target *t, uint64_t start, uint64_t end, uint8_
         uint64_t to = run->end < end ? run->end : end;
         memset(pages + (from - start) / t->page_size, run->residency, (to - from) / t->page_size);
     }
+}
+
+uint64_t as_target_skip_absent(struct as_target *t, uint64_t start, uint64_t end)
+{
+    while (start < end) {
+        size_t k = as_target_mapping_from(t, start);
+        const struct as_mapping *m = k < t->mappings.count ? &t->mappings.items[k] : NULL;
+        bool captured = m && m->captured && m->start <= start;
+        // Up to where the one who knows changes.
+        uint64_t stop = captured ? m->end : end;
+        for (; !captured && k < t->mappings.count && t->mappings.items[k].start < stop; k++)
+            if (t->mappings.items[k].captured)
+                stop = t->mappings.items[k].start;
+        stop = stop < end ? stop : end;
+        uint64_t next = start;
+        if (captured) {
+            size_t i = run_from(t, start);
+            uint64_t first = i < t->runs.count ? t->runs.items[i].start : stop;
+            next = first > start ? first : start;
+        } else if (t->ops->absent_until) {
+            next = t->ops->absent_until(t, start, stop);
+        }
+        if (next < stop)
+            return next;
+        start = stop;
+    }
+    return end;
 }
 
 bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)

@@ -161,6 +161,7 @@ struct as_process *as_process_new(const struct as_target_ops *ops, enum as_targe
     p->base.page_size = (uint32_t)sysconf(_SC_PAGESIZE);
     p->base.residency_known = true;
     pthread_mutex_init(&p->lock, NULL);
+    p->occupied_start = AS_UNKNOWN;
     p->proc_fd = p->view_fd = p->mem_fd = p->pagemap_fd = p->kpageflags_fd = -1;
     return p;
 }
@@ -176,6 +177,7 @@ void as_process_close(struct as_target *t)
     as_vec_free(&p->tracees);
     as_vec_free(&p->tids);
     as_vec_free(&p->dev_tmpfs);
+    as_vec_free(&p->occupied);
     as_vec_free(&t->mappings);
     as_vec_free(&t->threads);
     as_vec_free(&t->strings);
@@ -259,6 +261,10 @@ bool as_process_attach_files(struct as_process *p, struct as_error *err)
         return false;
     uint64_t anonymous = as_proc_status(p->view_fd, "status", "RssAnon:");
     uint64_t swap = as_proc_status(p->view_fd, "status", "VmSwap:");
+    // Whether the kernel knows PAGEMAP_SCAN decides how a look begins.
+    uint64_t first = p->base.mappings.items[0].start;
+    if (p->pagemap_fd >= 0)
+        as_process_scan_first(p, first, first + p->base.page_size);
     p->base.anonymous_hint = anonymous == AS_PROC_NONE ? AS_UNKNOWN : anonymous * 1024;
     p->base.swap_hint = swap == AS_PROC_NONE ? AS_UNKNOWN : swap * 1024;
     return true;
@@ -272,6 +278,7 @@ bool as_process_count(struct as_target *t, struct as_error *err)
 static const struct as_target_ops process_ops = {
     .read = as_process_read,
     .residency = as_process_residency,
+    .absent_until = as_process_absent_until,
     .count = as_process_count,
     .count_begin = as_process_count_begin,
     .count_end = as_process_count_end,

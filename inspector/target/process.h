@@ -71,6 +71,8 @@ struct as_process {
     uint64_t due_ns;                // as_now_ns when the guardian lets it go; 0: when we say so
     _Atomic uint64_t verdict_start; // the mapping that `verdict` is about
     enum as_zero_verdict verdict;
+    uint64_t occupied_start;          // the mapping that `occupied` is about; AS_UNKNOWN: none
+    AS_VEC(struct as_range) occupied; // stretches of it outside of which all pages are absent; see absent.c
     struct as_clone clone;
     struct as_counting *counter; // see count.c; NULL: nobody counts
 };
@@ -127,6 +129,17 @@ bool as_process_count_end(struct as_target *t, struct as_error *err);
 
 // residency.c
 bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
+
+// Reads the pagemap entries of up to AS_ENTRIES pages of [address, end); returns how many were read, 0 with errno.
+enum { AS_ENTRIES = 4096 };
+size_t as_process_read_entries(const struct as_process *p, uint64_t address, uint64_t end, uint64_t *entries);
+// The first page of [start, end) that PAGEMAP_SCAN knows to be present or swapped; `end`: none; AS_UNKNOWN: it cannot be asked.
+uint64_t as_process_scan_first(struct as_process *p, uint64_t start, uint64_t end);
+
+// absent.c
+// As as_target_ops.absent_until, with the lock held.
+uint64_t as_process_first_occupied(struct as_process *p, uint64_t start, uint64_t end);
+uint64_t as_process_absent_until(struct as_target *t, uint64_t start, uint64_t end);
 
 // registers.c
 // Reads a stopped thread's registers; false when it has ended.

@@ -43,7 +43,7 @@ enum {
 
 // In a page's byte while we work: present, and it may be the zero page.
 enum { DOUBTFUL = 0x40 };
-enum { REGIONS = 512, ENTRIES = 4096, MAX_WEIGHED = 1 << 28 };
+enum { REGIONS = 512, MAX_WEIGHED = 1 << 28 };
 
 static const char UNTOLD[] = "this kernel and our privileges do not tell shared pages from the zero page: those that "
                              "could be either are unknown (as root they are told apart)";
@@ -99,11 +99,45 @@ static bool fill_by_scan(struct as_process *p, uint64_t start, uint64_t end, uin
     return true;
 }
 
-// Reads the pagemap entries of up to ENTRIES pages; returns how many were read, 0 with errno.
-static size_t read_entries(const struct as_process *p, uint64_t address, uint64_t end, uint64_t *entries)
+uint64_t as_process_scan_first(struct as_process *p, uint64_t start, uint64_t end)
+{
+    struct scan_region first;
+    for (uint64_t at = start; at < end && !p->no_scan;) {
+        uint64_t guard = p->no_guard ? 0 : SCAN_GUARD; // a marker counts as swapped, and is no memory
+        struct scan_arg arg = {.size = sizeof arg,
+                               .start = at,
+                               .end = end,
+                               .vec = (uintptr_t)&first,
+                               .vec_len = 1,
+                               .max_pages = 1,
+                               .category_inverted = guard,
+                               .category_mask = guard,
+                               .category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
+                               .return_mask = SCAN_PRESENT};
+        int count = ioctl(p->pagemap_fd, SCAN_IOCTL, &arg);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 && errno == EINVAL && guard != 0) {
+            p->no_guard = true;
+            continue;
+        }
+        if (count < 0) {
+            p->no_scan |= errno == ENOTTY;
+            return AS_UNKNOWN;
+        }
+        if (count > 0)
+            return first.start >= at && first.start < end ? first.start : at;
+        if (arg.walk_end <= at)
+            return at;
+        at = arg.walk_end;
+    }
+    return p->no_scan ? AS_UNKNOWN : end;
+}
+
+size_t as_process_read_entries(const struct as_process *p, uint64_t address, uint64_t end, uint64_t *entries)
 {
     uint64_t pages = (end - address) / p->base.page_size;
-    size_t want = (pages < ENTRIES ? (size_t)pages : ENTRIES) * sizeof *entries;
+    size_t want = (pages < AS_ENTRIES ? (size_t)pages : AS_ENTRIES) * sizeof *entries;
     ssize_t got;
     do
         got = pread(p->pagemap_fd, entries, want, (off_t)(address / p->base.page_size * sizeof *entries));
@@ -120,9 +154,9 @@ static bool is_doubtful(uint64_t entry)
 
 static bool fill_by_pagemap(struct as_process *p, uint64_t start, uint64_t end, uint8_t *pages)
 {
-    uint64_t entries[ENTRIES];
+    uint64_t entries[AS_ENTRIES];
     for (uint64_t at = start; at < end;) {
-        size_t count = read_entries(p, at, end, entries);
+        size_t count = as_process_read_entries(p, at, end, entries);
         if (count == 0)
             return false;
         for (size_t i = 0; i < count; ++i) {
@@ -147,7 +181,7 @@ static void doubt_huge_pages(const struct as_process *p, uint64_t start, uint64_
         uint64_t next = at / huge * huge + huge < end ? at / huge * huge + huge : end;
         uint64_t entry;
         if ((*pages & (AS_RES_HUGE | AS_RES_PRESENT)) == (AS_RES_HUGE | AS_RES_PRESENT) &&
-            read_entries(p, at, at + size, &entry) == 1 && is_doubtful(entry)) {
+            as_process_read_entries(p, at, at + size, &entry) == 1 && is_doubtful(entry)) {
             for (size_t i = 0; i < (next - at) / size; ++i)
                 pages[i] |= pages[i] & AS_RES_PRESENT ? DOUBTFUL : 0;
         }
@@ -161,14 +195,18 @@ static enum as_zero_verdict weigh(struct as_process *p, const struct as_mapping 
 {
     if (p->verdict_start == m->start)
         return p->verdict;
-    // Reservations of terabytes (sanitizers, some language runtimes) would take minutes to count.
-    if ((m->end - m->start) / p->base.page_size > MAX_WEIGHED)
-        return AS_ZERO_MIXED;
     uint64_t certain = 0;
     uint64_t doubtful = 0;
-    uint64_t entries[ENTRIES];
-    for (uint64_t at = m->start; at < m->end;) {
-        size_t count = read_entries(p, at, m->end, entries);
+    uint64_t entries[AS_ENTRIES];
+    p->verdict_start = m->start;
+    p->verdict = AS_ZERO_MIXED;
+    uint64_t looked = 0;
+    for (uint64_t at = m->start; (at = as_process_first_occupied(p, at, m->end)) < m->end; looked += AS_ENTRIES) {
+        // More would take minutes to count: of a reservation of terabytes (sanitizers, some language runtimes) of which only
+        // pagemap tells what is absent.
+        if (looked > MAX_WEIGHED)
+            return AS_ZERO_MIXED;
+        size_t count = as_process_read_entries(p, at, m->end, entries);
         if (count == 0)
             return AS_ZERO_MIXED;
         for (size_t i = 0; i < count; ++i) {
@@ -177,7 +215,6 @@ static enum as_zero_verdict weigh(struct as_process *p, const struct as_mapping 
         }
         at += count * p->base.page_size;
     }
-    p->verdict_start = m->start;
     p->verdict = m->rss == certain * p->base.page_size                ? AS_ZERO_ALL
                  : m->rss == (certain + doubtful) * p->base.page_size ? AS_ZERO_NONE
                                                                       : AS_ZERO_MIXED;
@@ -188,7 +225,7 @@ static enum as_zero_verdict weigh(struct as_process *p, const struct as_mapping 
 static int is_zero_frame(const struct as_process *p, uint64_t address, uint64_t *zero_frame)
 {
     uint64_t entry;
-    if (p->kpageflags_fd < 0 || read_entries(p, address, address + p->base.page_size, &entry) != 1)
+    if (p->kpageflags_fd < 0 || as_process_read_entries(p, address, address + p->base.page_size, &entry) != 1)
         return -1;
     uint64_t frame = entry & MAP_FRAME;
     if (!(entry & MAP_PRESENT) || frame == 0)

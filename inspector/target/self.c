@@ -177,6 +177,7 @@ static const struct as_target_ops self_ops = {
     .read = as_process_read,
     .in_place = self_in_place,
     .residency = self_residency,
+    .absent_until = as_process_absent_until,
     .count = as_process_count,
     .open_file = as_process_open_file,
     .stop = self_stop,

@@ -45,6 +45,7 @@ struct as_mapping {
     bool captured;             // its residency is in as_target.runs
     bool not_inherited;        // a child gets it empty or not at all (MADV_DONTFORK, MADV_WIPEONFORK)
     bool droppable;            // the kernel may take it at any time (MAP_DROPPABLE)
+    bool noreserve;            // mapped with MAP_NORESERVE. False where its counts are not known
     bool locked; // in memory (mlock): madvise gives nothing of it back. False where its counts are not known
 };
 
@@ -107,6 +108,10 @@ struct as_target_ops {
     // One byte of AS_RES_* per page of [start, end), both page-aligned. False: the kernel would not say (and `err`
     // why); pages of a target whose residency cannot be known at all are AS_RES_UNKNOWN, and that is success.
     bool (*residency)(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
+    // From where on in [start, end), which is page-aligned, a page may be other than absent: that page, or one before it; `end`
+    // where there is none. Costs what is resident there rather than what is reserved, as far as the kernel lets us: pagemap
+    // (before Linux 6.7) has 8 bytes for each page, resident or not. NULL: that is never known.
+    uint64_t (*absent_until)(struct as_target *t, uint64_t start, uint64_t end);
     // Reads the mappings anew, and what is resident of each of them now. NULL: it is never known.
     bool (*count)(struct as_target *t, struct as_error *err);
     // As count, of mappings that were read since the target was stopped, on a thread of its own: between the two nothing but
@@ -218,6 +223,9 @@ bool as_target_capture(struct as_target *t, struct as_error *err);
 // Where to go on from `address` for one who looks through memory: behind what is known to be missing there
 // (as_target_ops.missing_until).
 uint64_t as_target_skip_missing(struct as_target *t, uint64_t address);
+// The first page of [start, end) that may be other than absent, as captured, else as the kernel says now; or one before it;
+// `end`: there is none. Who looks through memory goes on from there.
+uint64_t as_target_skip_absent(struct as_target *t, uint64_t start, uint64_t end);
 // One byte of AS_RES_* per page of [start, end): as captured, else as the kernel says now (as_target_ops.residency).
 bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
 

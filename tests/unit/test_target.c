@@ -197,6 +197,7 @@ static void check_area(struct as_target *t, const struct child *c)
         CHECK(pages[i] == expected, "page %zu: %#x, not %#x", i, pages[i], expected);
     }
     free(pages);
+    check_skips(t, start, start + AREA_PAGES * c->page, !as_process_of(t)->no_scan);
     // Part of a mapping, with what lies around it.
     pages = residency_of(t, start + (WRITTEN - 1) * c->page, start + (WRITTEN + 1) * c->page);
     CHECK(pages[0] == AS_RES_PRESENT && pages[1] == AS_RES_ZERO);

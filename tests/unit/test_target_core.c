@@ -156,6 +156,8 @@ static void check_area(struct as_target *t, const struct child *c, bool known, b
         CHECK(pages[i + 1] == expected, "page %zu: %#x, not %#x (%s)", i, pages[i + 1], expected, t->residency_note);
     }
     free(pages);
+    if (known)
+        check_skips(t, start, start + AREA_PAGES * c->page, true);
 }
 
 static const struct as_mapping *mapping(struct as_target *t, const void *at, enum as_mapping_kind kind)
