@@ -24,16 +24,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// libpthread became part of libc in 2.34, and its functions got a second version there.
+// libpthread became part of libc in 2.34, and its functions got a second version there. Built against an older glibc they have no
+// version: as weak symbols they do not make libpthread a library that is needed, and only such a library lends its versions.
+#if !__GLIBC_PREREQ(2, 34)
+#define AS_OLD_SYMBOL(name)
+#else
 #if defined(__x86_64__)
 #define AS_OLDEST_GLIBC "GLIBC_2.2.5"
 #elif defined(__aarch64__)
 #define AS_OLDEST_GLIBC "GLIBC_2.17"
 #endif
-#define AS_OLD_SYMBOL(name) __asm__(".symver " #name "," #name "@" AS_OLDEST_GLIBC)
-AS_OLD_SYMBOL(pthread_create);
-AS_OLD_SYMBOL(pthread_join);
-AS_OLD_SYMBOL(pthread_attr_setstacksize);
+#define AS_OLD_SYMBOL(name) __asm__(".symver " #name "," #name "@" AS_OLDEST_GLIBC);
+#endif
+AS_OLD_SYMBOL(pthread_create)
+AS_OLD_SYMBOL(pthread_join)
+AS_OLD_SYMBOL(pthread_attr_setstacksize)
 // And before that not every process had libpthread: what may be missing is weak, and called by thread.c alone, which has it
 // loaded; the core starts no threads in here.
 #pragma weak pthread_create
