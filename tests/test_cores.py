@@ -115,7 +115,7 @@ def test_the_kernels_core_has_the_same_rows(died: Died, arenadump: harness.Arena
 def test_threads_whose_pointers_the_kernel_lost(
     died: Died, arenadump: harness.Arenadump, tmp_path: Path, keeper: int
 ) -> None:
-    """The thread that dumped comes first, and here it is the main thread; with another, the main thread's is lost, too."""
+    """The thread that dumped comes first: the main thread, here. Had another, the main thread's were lost too."""
     before = arenadump.summary(died.kernel)
     core = cores.copy_with_holes(died.kernel, tmp_path)
     assert cores.lose_thread_pointers(core, keeper) >= 3

@@ -15,6 +15,7 @@ enum {
     ALIGNMENT = 64, // TCB_ALIGNMENT of x86-64
     TID = 720,      // offsetof (struct pthread, tid), in every release since 2.4
     BLOCK = 1 << 20,
+    CANDIDATE = 4096, // what a look at a thread id counts for, in bytes searched: such a look is a system call
 };
 // How much is searched, in all: against a core made to take long.
 #define MAX_SEARCHED (UINT64_C(1) << 30)
@@ -24,13 +25,21 @@ struct search {
     uint64_t left; // bytes
 };
 
-static bool is_descriptor(struct as_core *c, uint64_t at, const uint8_t *bytes, int32_t tid)
+static void charge(struct search *s, uint64_t bytes)
 {
+    s->left -= bytes < s->left ? bytes : s->left;
+}
+
+static bool is_descriptor(struct search *s, uint64_t at, const uint8_t *bytes, int32_t tid)
+{
+    struct as_core *c = s->core;
     uint64_t words[3];
     int32_t found;
     memcpy(words, bytes, sizeof words);
-    return words[0] == at && words[2] == at &&
-           c->base.ops->read(&c->base, at + TID, &found, sizeof found) == sizeof found && found == tid;
+    if (words[0] != at || words[2] != at)
+        return false;
+    charge(s, CANDIDATE);
+    return c->base.ops->read(&c->base, at + TID, &found, sizeof found) == sizeof found && found == tid;
 }
 
 // The descriptor of a thread in [start, end), or 0.
@@ -42,9 +51,9 @@ static uint64_t find(struct search *s, uint64_t start, uint64_t end, int32_t tid
     while (start < end && s->left > 0) {
         size_t want = end - start < BLOCK ? (size_t)(end - start) : BLOCK;
         size_t got = c->base.ops->read(&c->base, start, block, want);
-        s->left -= got < s->left ? got : s->left;
-        for (size_t i = 0; i + ALIGNMENT <= got; i += ALIGNMENT)
-            if (is_descriptor(c, start + i, block + i, tid))
+        charge(s, got);
+        for (size_t i = 0; i + ALIGNMENT <= got && s->left > 0; i += ALIGNMENT)
+            if (is_descriptor(s, start + i, block + i, tid))
                 return start + i;
         if (got < want) // the rest is not in the file
             break;

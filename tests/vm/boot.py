@@ -100,7 +100,8 @@ def _listen(
             if left <= 0:
                 result.failure = f"not done after {patience.whole:.0f} s"
             elif not selector.select(min(left, patience.silence)):
-                result.failure = result.failure or f"the console was silent for {min(left, patience.silence):.0f} s"
+                if left > patience.silence:
+                    result.failure = f"the console was silent for {patience.silence:.0f} s"
             elif data := os.read(process.stdout.fileno(), 1 << 16):
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:

@@ -101,9 +101,9 @@ def main() -> None:
         return
     doctor()
     checks = [BY_NAME[name] for name in plan["checks"]]
-    files = sorted({name for check in checks for name in re.findall(r"test_\w+(?=\\\.py)", check.pattern)})
+    files = sorted({name for check in checks for name in check.tests})
     code = pytest.main(
-        ["-p", "no:cacheprovider", "--tb=short", "-q", *(f"tests/{name}.py" for name in files)],
+        ["-p", "no:cacheprovider", "--tb=short", "-q", *(f"tests/{name}" for name in files)],
         plugins=[Reporter(checks, plan["suites"])],
     )
     say("end", code=int(code))

@@ -113,8 +113,27 @@ def reasons(outcome: list[tuple[Job, list[Boot]]]) -> list[str]:
         for number, one in enumerate(boots, 1):
             if one.failure:
                 found[f"{job}, boot {number}: {one.failure}"] = None
-        found.update(dict.fromkeys(mislabelled(job, boots[-1])))
+        found.update(dict.fromkeys([*mislabelled(job, boots[-1]), *doctors_word(job, boots[-1])]))
     return list(found)
+
+
+def doctors_word(job: Job, last: Boot) -> list[str]:
+    """What `arenascope doctor` finds limited or missing on that machine."""
+    found = []
+    for event in last.of("doctor"):
+        try:
+            listed = json.loads(event["out"])["checks"]
+        except ValueError:
+            return [f"{job}: the doctor ended with {event['code']}: {event['err']}"]
+        found += [f"{job}: doctor: {c['name']}: {c['status']}: {c['found']}" for c in listed if c["status"] != "ok"]
+    return found
+
+
+def failed(job: Job, last: Boot) -> bool:
+    """Did anything fail there? A check of which no test ran has not passed."""
+    bad = [event for event in last.of("test") if event["outcome"] == "failed"]
+    empty = [name for name in job.checks if cell(name, last) == "no tests"]
+    return bool(last.failure or bad or empty or last.of("broken") or mislabelled(job, last))
 
 
 def mislabelled(job: Job, last: Boot) -> list[str]:
@@ -148,32 +167,37 @@ def names(known: list[str], text: str) -> list[str]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    every = {"kernels": list(KERNELS), "processors": list(PROCESSORS), "checks": list(checks.BY_NAME)}
+    every = {
+        "kernels": list(KERNELS),
+        "processors": list(PROCESSORS),
+        "checks": [check.name for check in checks.CHECKS],
+    }
     for option, known in every.items():
         parser.add_argument(f"--{option}", type=partial(names, known), default=known)
-    parser.add_argument("--command", default="", help="run this by bash in /checkout there, and no test; show the console")
+    parser.add_argument(
+        "--command", default="", help="run this by bash in /checkout there, and no test; show the console"
+    )
     parser.add_argument("--verbose", action="store_true", help="every test as it ends, not only those that fail")
     return parser.parse_args()
 
 
 def main() -> int:
     chosen = arguments()
-    outcome = []
+    outcome: list[tuple[Job, list[Boot]]] = []
     try:
         for job in jobs(chosen.kernels, chosen.processors, chosen.checks):
             with tempfile.TemporaryDirectory(prefix="arenascope-vm-", dir="/var/tmp") as scratch:
                 outcome.append((job, run(job, Path(scratch), verbose=chosen.verbose, command_=chosen.command)))
-                if chosen.command:
-                    print(outcome[-1][1][-1].tail)
     except debian.UnavailableError as error:
         print(f"make vm: {error}", file=sys.stderr)
         return 2
+    if chosen.command:
+        print(*(boots[-1].tail for _, boots in outcome), sep="\n")
+        return int(any(boots[-1].failure for _, boots in outcome))
     text = "\n".join([table(outcome, chosen.checks), "", *reasons(outcome)])
     (RESULTS / "table.md").write_text(text + "\n")
     print(text)
-    failed = any(boots[-1].failure or mislabelled(job, boots[-1]) for job, boots in outcome)
-    failed |= any(e["outcome"] == "failed" for _, boots in outcome for e in boots[-1].of("test"))
-    return int(failed or any(boots[-1].of("broken") for _, boots in outcome))
+    return int(any(failed(job, boots[-1]) for job, boots in outcome))
 
 
 if __name__ == "__main__":

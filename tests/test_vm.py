@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""`make vm` in short: one old kernel, a few tests in it; and that a machine which fails is said to have failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tools import debian
+from vm import checks, image
+from vm.boot import Boot, Patience, boot
+from vm.machine import KERNELS, PROCESSORS
+from vm.run import Job, cell, failed, jobs, mislabelled, reasons, run, table
+
+OLDEST = Job(KERNELS["5.10"], PROCESSORS["max"], ("short",))
+QUICK = Patience(silence=2, whole=20)
+EVENT = '@@vm {"event": "test", "test": "a", "outcome": "%s", "why": "because", "seconds": 1, "checks": ["live"]}'
+END = '@@vm {"event": "end", "code": 0}'
+
+
+def said(*lines: str, then: str = "") -> Boot:
+    """What comes of a machine that says this on its console, and does that then."""
+    words = "".join(f"{line}\n" for line in lines)
+    return boot(["sh", "-c", f"cat <<'EOF'\n{words}EOF\n{then}"], QUICK)
+
+
+@pytest.mark.slow
+def test_the_oldest_kernel(tmp_path: Path) -> None:
+    try:
+        boots = run(OLDEST, tmp_path, verbose=True)
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    last = boots[-1]
+    assert not last.failure, f"{last.failure}\n{last.tail}"
+    (machine,) = last.of("machine")
+    assert machine["kernel"].startswith("5.10.")
+    assert mislabelled(OLDEST, last) == []
+    assert [e for e in last.of("test") if e["outcome"] != "passed"] == []
+    assert len(last.of("test")) == last.of("collected")[0]["tests"] >= 4
+    assert cell("short", last) == f"pass {len(last.of('test'))}"
+
+
+def test_a_machine_that_panics() -> None:
+    last = said(EVENT % "passed", "[    1.0] Kernel panic - not syncing: Attempted to kill init!")
+    assert "Kernel panic" in last.failure
+    assert cell("live", last) == "unfinished (1)"
+    assert failed(Job(OLDEST.kernel, OLDEST.processor, ("live",)), last)
+    assert "Kernel panic" in last.tail
+
+
+@pytest.mark.parametrize(
+    ("then", "why"),
+    [
+        ("exec sleep 60", "the console was silent for"),
+        ("while :; do echo .; sleep 0.1; done", "not done after"),
+        ("", "ended"),
+    ],
+)
+def test_a_machine_that_does_not_get_to_its_end(then: str, why: str) -> None:
+    last = said(then=then)
+    assert why in last.failure
+    assert cell("live", last) == "unfinished (0)"
+
+
+def test_a_machine_whose_disk_is_missing() -> None:
+    assert said("@@vm-trouble: the root disk cannot be mounted").failure == "the root disk cannot be mounted"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "found"), [("passed", "pass 1"), ("failed", "FAIL 1/1"), ("skipped", "not possible")]
+)
+def test_the_table(outcome: str, found: str) -> None:
+    job = Job(OLDEST.kernel, OLDEST.processor, ("live",))
+    last = said("noise", EVENT % outcome, END)
+    assert last.failure == ""
+    assert failed(job, last) == (outcome == "failed")
+    assert f"| {found} " in table([(job, [last])], ["live"])
+    assert any("because" in line for line in reasons([(job, [last])])) == (outcome == "skipped")
+
+
+def test_no_tests_is_no_pass() -> None:
+    last = said(END)
+    assert cell("live", last) == "no tests"
+    assert failed(Job(OLDEST.kernel, OLDEST.processor, ("live",)), last)
+
+
+def test_a_processor_is_what_its_row_says() -> None:
+    last = said('@@vm {"event": "machine", "flags": ["sse2", "avx", "avx2"]}', END)
+    job = Job(KERNELS["6.12"], PROCESSORS["sse2"], ("live",))
+    assert "it has avx" in mislabelled(job, last)[0]
+    assert failed(job, last)
+
+
+def test_each_kernel_and_each_processor_is_tried() -> None:
+    amd64 = [name for name, kernel in KERNELS.items() if kernel.arch == "amd64"]
+    found = jobs(amd64, list(PROCESSORS), list(checks.BY_NAME))
+    assert {job.kernel.name for job in found} == set(amd64)
+    assert {job.processor.name for job in found} == {p.name for p in PROCESSORS.values() if p.arch == "amd64"}
+
+
+@pytest.mark.parametrize("name", checks.BY_NAME)
+def test_each_check_has_tests(name: str) -> None:
+    """A test that is renamed does not fall out of the table unseen."""
+    here = Path(__file__).parent
+    for file, starts in checks.BY_NAME[name].tests.items():
+        text = (here / file).read_text()
+        for start in starts:
+            assert f"def test_{start.partition('[')[0]}" in text, f"{file} has no test_{start}..."
+
+
+def test_drivers_are_in_the_order_that_they_need() -> None:
+    try:
+        _, modules = image.kernel_files(KERNELS["5.10"], "vmlinuz-")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    names = list(image.drivers(modules))
+    assert {"virtio", "virtio_ring", "virtio_pci", "virtio_blk"} <= set(names)
+    assert names.index("virtio") < names.index("virtio_pci")
+    assert names.index("virtio_ring") < names.index("virtio_blk")
