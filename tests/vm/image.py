@@ -22,6 +22,7 @@ from typing import Any
 
 from tools import debian, harness, programs, trimmer
 
+from vm.checks import BY_NAME
 from vm.machine import Kernel
 
 HERE = Path(__file__).resolve().parent
@@ -138,7 +139,10 @@ def checkout_disk(scratch: Path, own: Built, suites: Iterable[str], plan: dict[s
     put(own.agent, tree / "build/inspector/agent/libarenascope.so")
     for name, flags in PROGRAMS.items():
         put(programs.build_portable(name, own.arch, *flags), tree / "programs" / programs.carried_name(name))
-    put(trimmer.build(own.arch), tree / "programs" / "trim-preload")
+    if any(
+        "test_trim.py" in BY_NAME[name].tests for name in plan["checks"]
+    ):  # a minute's work, of all the inspector's sources
+        put(trimmer.build(own.arch), tree / "programs" / "trim-preload")
     for suite in suites:
         home = debian.libc(suite, own.arch).root.parent
         shutil.copytree(home, tree / ".cache/debian" / home.name, symlinks=True)
