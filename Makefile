@@ -9,7 +9,7 @@ BUILD := build
 SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml meson.build meson_options.txt \
 	-type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 C_FILES = $(shell git ls-files '*.c' '*.h')
-SCRIPTS = .ci/run $(shell git ls-files scripts)
+SCRIPTS = .ci/run $(shell git ls-files scripts) tests/vm/init tests/vm/start
 
 .PHONY: build deps demo test tsan soak suites lint sanitize bench experiments fuzz vm patches-all format clean
 
@@ -24,8 +24,8 @@ demo:
 	scripts/demo
 
 test:
-	scripts/install-deps build test gem experiments
-	$(MAKE) --no-print-directory build
+	scripts/install-deps build test gem experiments vm
+	$(MAKE) --no-print-directory build build-static
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
