@@ -94,7 +94,8 @@ bool as_look_needs_glibc(const struct as_look *look, const struct as_options *op
     return v->malloc_count > 0 ||
            as_fail(err, AS_NO_MALLOC,
                    "'%s' has no malloc of glibc's to look into (%s: %s); arenadump summary shows what it has",
-                   options->target, as_malloc_name(v->meta->malloc_kind), as_view_string(v, v->meta->malloc_detail));
+                   options->target, as_malloc_kind_name(as_malloc_of(v->meta)),
+                   as_view_string(v, v->meta->malloc_detail));
 }
 
 void as_look_close(struct as_look *look)

@@ -31,9 +31,11 @@ const char *as_mode_name(uint32_t mode)
     return NAME_OF(names, mode);
 }
 
-const char *as_malloc_name(uint32_t kind)
+enum as_malloc_kind as_malloc_of(const struct as_dump_meta *m)
 {
-    return as_malloc_kind_name(kind <= AS_MALLOC_GO ? (enum as_malloc_kind)kind : AS_MALLOC_UNKNOWN);
+    if (m->malloc_kind == AS_MALLOC_UNKNOWN && m->malloc_later == AS_MALLOC_PARTITION)
+        return AS_MALLOC_PARTITION;
+    return m->malloc_kind <= AS_MALLOC_GO ? (enum as_malloc_kind)m->malloc_kind : AS_MALLOC_UNKNOWN;
 }
 
 const char *as_source_name(uint32_t source)

@@ -77,7 +77,7 @@ static void put_allocator(struct as_json *j, const struct as_view *v)
     static const struct as_dump_malloc none = {.main_arena = AS_UNKNOWN, .mp = AS_UNKNOWN, .heap_max_size = AS_UNKNOWN};
     const struct as_dump_malloc *m = v->malloc_count ? &v->mallocs[0] : &none;
     as_json_object(j, "allocator");
-    as_json_string(j, "malloc", as_malloc_name(v->meta->malloc_kind));
+    as_json_string(j, "malloc", as_malloc_kind_name(as_malloc_of(v->meta)));
     as_json_string(j, "detail", string_or_null(v, v->meta->malloc_detail));
     as_json_string(j, "glibc", string_or_null(v, m->version));
     as_json_string(j, "layout_source", as_source_name(m->layout_source));
@@ -94,6 +94,19 @@ static void put_tunables(struct as_json *j, const struct as_dump_malloc *m)
     struct as_dump_malloc none;
     memset(&none, 0xff, sizeof none);
     put_run(j, "tunables", m ? m : &none, tunables, COUNT(tunables));
+}
+
+static void put_lost(struct as_json *j, const struct as_dump_malloc *m)
+{
+    if (!m->lost_known) {
+        as_json_null(j, "lost_tcaches");
+        return;
+    }
+    as_json_object(j, "lost_tcaches");
+    as_json_number(j, "tcaches", m->lost_tcaches);
+    as_json_number(j, "count", m->lost_chunks);
+    as_json_number(j, "bytes", m->lost_bytes);
+    as_json_object_end(j);
 }
 
 static void put_mallocs(struct as_json *j, const struct as_view *v)
@@ -113,6 +126,7 @@ static void put_mallocs(struct as_json *j, const struct as_view *v)
         as_json_number(j, "heap_max_size", m->heap_max_size);
         as_json_number(j, "n_mmaps", m->n_mmaps);
         as_json_number(j, "mmapped_mem", m->mmapped_mem);
+        put_lost(j, m);
         put_tunables(j, m);
         as_json_object_end(j);
     }

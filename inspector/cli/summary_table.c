@@ -77,7 +77,7 @@ static void put_header(struct as_writer *w, const struct as_view *v)
     as_put(w, "Rss ");
     as_bold(w, "%s", as_format_size(m->rss, size));
     as_put(w, ", swap %s, %" PRIu32 " thread%s, %s", as_format_size(m->swap, swap), m->thread_count,
-           m->thread_count == 1 ? "" : "s", as_malloc_name(m->malloc_kind));
+           m->thread_count == 1 ? "" : "s", as_malloc_kind_name(as_malloc_of(m)));
     if (m->malloc_kind == AS_MALLOC_GLIBC && v->malloc_count && *as_view_string(v, v->mallocs[0].version))
         as_put(w, " %s",
                as_safe_text(as_view_string(v, v->mallocs[0].version), SIZE_MAX, 12, true, command, sizeof command));
@@ -87,7 +87,7 @@ static void put_header(struct as_writer *w, const struct as_view *v)
     if (m->malloc_kind == AS_MALLOC_GLIBC)
         return;
     as_safe_text(as_view_string(v, m->malloc_detail), SIZE_MAX, 200, w->style->ascii, command, sizeof command);
-    if (m->malloc_kind == AS_MALLOC_UNKNOWN)
+    if (as_malloc_of(m) == AS_MALLOC_UNKNOWN)
         as_wrapped(w, 0,
                    "Which malloc is used here is unknown: %s. What does not sit in glibc's arenas stands in the rows "
                    "that are not malloc's.",

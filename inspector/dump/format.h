@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define AS_DUMP_MAGIC "ARENASC\n" // 8 bytes; the newline shows a transfer in text mode
-enum { AS_DUMP_MAJOR = 1, AS_DUMP_MINOR = 1, AS_DUMP_DATA_START = 4096 };
+enum { AS_DUMP_MAJOR = 1, AS_DUMP_MINOR = 2, AS_DUMP_DATA_START = 4096 };
 
 struct as_dump_header {
     char magic[8];
@@ -36,7 +36,7 @@ struct as_dump_meta {
     uint32_t page_size;
     uint32_t pid;
     uint32_t thread_count;
-    uint32_t malloc_kind; // as_malloc_kind
+    uint32_t malloc_kind; // as_malloc_kind, of those that 1.0 knew; see malloc_later
     uint32_t mode;        // as_mode
     uint32_t flags;       // AS_META_*
     uint64_t time_ns;     // of the snapshot, since the epoch, CLOCK_REALTIME
@@ -48,7 +48,8 @@ struct as_dump_meta {
     uint32_t exe, cmdline, malloc_detail, tool_version; // in "strings"
     uint32_t ruby;                                      // as_ruby_state (1.1)
     uint32_t ruby_releases;                             // in "strings": which have the structures found, "3.2, 3.3"
-    uint64_t reserved[7];
+    uint64_t malloc_later; // as_malloc_kind if it came later (1.2), and malloc_kind is 0; else 0
+    uint64_t reserved[6];
 };
 enum {
     AS_META_RESIDENCY_KNOWN = 1,
@@ -69,7 +70,9 @@ struct as_dump_malloc {
         tcache_max_bytes, thp_pagesize, hp_pagesize;
     uint64_t n_mmaps, mmapped_mem; // what mp_ says, to hold against what the walk found
     uint64_t heap_max_size;
-    uint64_t reserved[4];
+    // Of what is in a tcache (1.2): in those that no thread has, after a fork say, and that nobody can take out again.
+    uint64_t lost_known; // 0: whether there are such is not known
+    uint64_t lost_tcaches, lost_chunks, lost_bytes;
 };
 
 // The ledger and what belongs beside it; the field names are those of the JSON. Bytes.

@@ -10,6 +10,10 @@ enum {
     NONCONTIGUOUS = 2, // malloc_state.flags
 };
 
+const char AS_FAULT_NO_MP[] = "mp_ was not found, neither by symbols or debug information nor by its values in libc's "
+                              "data: the main arena is taken to "
+                              "begin with its mapping, and whether brk gave it memory elsewhere is not known";
+
 struct heap_info {
     uint64_t ar_ptr, prev, size, mprotect_size;
 };
@@ -153,8 +157,7 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     if (!private_anonymous(m))
         return as_heap_missing(h, arena_index, base, "mp_.sbrk_base is not in writable anonymous memory");
     if (base == AS_UNKNOWN) {
-        as_heaps_fault(h, arena_index, UINT32_MAX, m->start,
-                       "mp_ was not found: the main arena is taken to begin with its mapping");
+        as_heaps_fault(h, arena_index, UINT32_MAX, m->start, AS_FAULT_NO_MP);
         base = m->start;
     }
     uint64_t start = as_align_up(base, AS_ALIGNMENT); // the bytes before were never malloc's to use

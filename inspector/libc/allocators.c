@@ -2,6 +2,7 @@
 // The first object in ld.so's search order that exports malloc answers it, whatever else is mapped. Which allocator that
 // object is, its name and its other functions say.
 #include "libc/allocators.h"
+#include "libc/sources.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -155,12 +156,25 @@ static enum as_malloc_kind kind_by_names(const struct as_modules *modules, const
     return kind;
 }
 
+// Chromium's functions may stand before glibc's malloc or before PartitionAlloc, whose counters have names.
+static enum as_malloc_kind kind_behind_shim(const struct as_modules *modules, const struct as_module *module)
+{
+    struct as_module copy = *module;
+    if (!module->has_chromium_shim || !as_module_open(modules, &copy))
+        return AS_MALLOC_UNKNOWN;
+    bool found = as_text_has(&copy.elf, "PartitionAlloc.Partitions.");
+    as_module_close(&copy);
+    return found ? AS_MALLOC_PARTITION : AS_MALLOC_UNKNOWN;
+}
+
 static void decide_dynamic(const struct as_modules *modules, const struct as_module *module, struct as_malloc *out)
 {
     enum as_malloc_kind kind = kind_of(modules, module);
     const char *name = as_module_name(modules, module);
     if (kind == AS_MALLOC_UNKNOWN)
         kind = kind_by_names(modules, module);
+    if (kind == AS_MALLOC_UNKNOWN)
+        kind = kind_behind_shim(modules, module);
     if (as_module_is_malloc_debug(module)) {
         decide(out, kind, "%s is preloaded: it answers, and has an arena of its own for its checks", name);
     } else if (kind == AS_MALLOC_GLIBC) {
@@ -236,6 +250,8 @@ const char *as_malloc_kind_name(enum as_malloc_kind kind)
         return "valgrind";
     case AS_MALLOC_GO:
         return "go";
+    case AS_MALLOC_PARTITION:
+        return "partitionalloc";
     case AS_MALLOC_UNKNOWN:
         break;
     }

@@ -2,7 +2,8 @@
 // THE table of layouts: one row for each range of glibc releases between which nothing that we read has moved. A row is
 // made of parts, and each part is written down once. The numbers are those of LP64 (x86-64 and aarch64 agree); they
 // were computed from the structs of the releases' malloc.c and arena.c, and hold against the DWARF of Debian's libc6
-// of 2.31, 2.36, 2.41, 2.43 and 2.44 (tests/test_libc.py).
+// of 2.31, 2.36, 2.41, 2.43 and 2.44 (tests/test_libc.py). How far back the first row holds was not looked up: older releases
+// that have its structs (2.12 as Red Hat built it has) are read by it, and nothing tells which one it is.
 #include "libc/layouts.h"
 
 #include "libc/elf.h"
@@ -90,7 +91,7 @@ static const struct {
     unsigned since; // release 2.since
     struct as_layout layout;
 } rows[AS_LAYOUT_ROWS] = {
-    {17, {"2.17-2.22", "malloc.c, arena.c of glibc 2.17 and 2.22", STATE_2_17, PAR_2_17, {HEAP_INFO_2_17, NO_TCACHE}}},
+    {17, {"up to 2.22", "malloc.c, arena.c of glibc 2.17 and 2.22", STATE_2_17, PAR_2_17, {HEAP_INFO_2_17, NO_TCACHE}}},
     {23, {"2.23", "malloc.c, arena.c of glibc 2.23", STATE_2_23, PAR_2_17, {HEAP_INFO_2_17, NO_TCACHE}}},
     {24, {"2.24-2.25", "malloc.c, arena.c of glibc 2.24 and 2.25", STATE_2_23, PAR_2_24, {HEAP_INFO_2_17, NO_TCACHE}}},
     {26, {"2.26", "malloc.c, arena.c of glibc 2.26", STATE_2_23, PAR_2_26, {HEAP_INFO_2_17, TCACHE_2_26}}},

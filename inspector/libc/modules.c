@@ -176,6 +176,8 @@ static void classify(struct as_module *module)
     module->is_tcmalloc = exports(module, "tc_malloc") || exports(module, "MallocExtension_ReleaseFreeMemory");
     module->is_mimalloc = exports(module, "mi_malloc");
     module->is_asan = exports(module, "__asan_init");
+    module->has_chromium_shim = exports(module, "malloc_size") && exports(module, "__libc_malloc") &&
+                                exports(module, "__posix_memalign") && exports(module, "_Znwm");
 }
 
 static uint64_t dynamic_value(struct as_target *t, const struct as_module *module, int64_t tag)

@@ -56,6 +56,9 @@ bool as_source_decode(const struct as_object *object, struct as_answer *answer);
 // Finds the code of malloc, by the object's symbols; sets malloc_start and its neighbours, to 0 when they are not known.
 void as_code_find(const struct as_elf *elf, uint64_t base, struct as_libc *libc);
 
+// Do these words stand in the object's constant data (the first 64 MiB of each segment)?
+bool as_text_has(const struct as_elf *elf, const char *words);
+
 // Reads the banner and malloc's messages from the object's constant data.
 void as_text_read(struct as_text *text, const struct as_elf *elf);
 // The same, once for an object.

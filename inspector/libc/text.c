@@ -48,6 +48,24 @@ static void search(struct as_text *text, const uint8_t *bytes, size_t length)
     text->fastbin_size = text->fastbin_size || holds(bytes, length, "malloc(): chunk size mismatch in fastbin");
 }
 
+bool as_text_has(const struct as_elf *elf, const char *words)
+{
+    AS_VEC(uint8_t) buffer = {0};
+    bool found = false;
+    if (!as_vec_reserve(&buffer, STEP, NULL))
+        return false;
+    for (uint32_t i = 0; i < elf->load_count; i++) {
+        const struct as_elf_load *load = &elf->loads[i];
+        uint64_t end = load->flags & (PF_W | PF_X) ? 0 : load->filesz < MAX_SEARCH ? load->filesz : MAX_SEARCH;
+        for (uint64_t at = 0; !found && at < end; at += STEP - OVERLAP) {
+            size_t length = end - at < STEP ? (size_t)(end - at) : STEP;
+            found = as_elf_read(elf, load->vaddr + at, buffer.items, length) && holds(buffer.items, length, words);
+        }
+    }
+    as_vec_free(&buffer);
+    return found;
+}
+
 void as_text_read(struct as_text *text, const struct as_elf *elf)
 {
     *text = (struct as_text){0};

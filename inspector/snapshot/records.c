@@ -33,6 +33,21 @@ static bool copy_mappings(struct as_snapshot *s, const struct as_target *t, stru
     return true;
 }
 
+// What of one libc's caches no thread can get at.
+static void count_lost(const struct as_heaps *h, uint32_t libc_index, struct as_dump_malloc *record)
+{
+    bool stands = h->target->kind == AS_TARGET_CORE || h->target->stopped;
+    record->lost_known = stands && (h->reached.items[libc_index] || !as_has_tcache(h, libc_index));
+    for (size_t i = 0; i < h->lost.count; i++) {
+        const struct as_lost_tcache *lost = &h->lost.items[i];
+        if (lost->libc_index != libc_index)
+            continue;
+        record->lost_tcaches++;
+        record->lost_chunks += lost->count;
+        record->lost_bytes += lost->bytes;
+    }
+}
+
 static bool copy_mallocs(struct as_snapshot *s, const struct as_heaps *h, struct as_error *err)
 {
     for (size_t i = 0; i < h->malloc->libcs.count; i++) {
@@ -66,6 +81,7 @@ static bool copy_mallocs(struct as_snapshot *s, const struct as_heaps *h, struct
             .mmapped_mem = par->mmapped_mem,
             .heap_max_size = par->heap_max,
         };
+        count_lost(h, (uint32_t)i, record);
     }
     return true;
 }

@@ -117,6 +117,10 @@ static void report_faults(struct as_snapshot *s, const struct as_heaps *h, enum 
             changed++;
             continue;
         }
+        if (f->what == AS_FAULT_NO_MP) {
+            as_snapshot_warn(s, AS_WARN_LAYOUT, f->arena, f->heap, f->address, "%s", f->what);
+            continue;
+        }
         bool mmapped = f->address == AS_UNKNOWN && f->arena == UINT32_MAX;
         as_snapshot_warn(s, mmapped ? AS_WARN_MMAPPED : AS_WARN_CORRUPT, f->arena, f->heap, f->address, "%s", f->what);
         if (f->arena != UINT32_MAX && f->arena < s->arenas.count)
@@ -260,7 +264,8 @@ static void describe(struct as_snapshot *s, const struct as_target *t, const str
     s->meta.page_size = t->page_size;
     s->meta.pid = (uint32_t)t->pid;
     s->meta.thread_count = (uint32_t)t->threads.count;
-    s->meta.malloc_kind = m->kind;
+    s->meta.malloc_kind = m->kind <= AS_MALLOC_GO ? m->kind : AS_MALLOC_UNKNOWN;
+    s->meta.malloc_later = m->kind <= AS_MALLOC_GO ? 0 : m->kind;
     s->meta.rss = t->rss;
     s->meta.swap = t->swap;
     memcpy(s->meta.comm, t->comm, sizeof s->meta.comm);

@@ -49,7 +49,8 @@ META: Final = _record(
     ("time_ns pause_ns read_ns torn_chunks rss swap", U64),
     ("comm", "S16"),
     ("exe cmdline malloc_detail tool_version ruby ruby_releases", U32),
-    ("reserved", (U64, (7,))),
+    ("malloc_later", U64),  # later: 0 in an older dump
+    ("reserved", (U64, (6,))),
 )
 
 MALLOC: Final = _record(
@@ -57,7 +58,7 @@ MALLOC: Final = _record(
     ("main_arena mp", U64),
     ("trim_threshold top_pad mmap_threshold arena_max arena_test no_dyn_threshold tcache_count", U64),
     ("tcache_max_bytes thp_pagesize hp_pagesize n_mmaps mmapped_mem heap_max_size", U64),
-    ("reserved", (U64, (4,))),
+    ("lost_known lost_tcaches lost_chunks lost_bytes", U64),  # later: 0 in an older dump
 )
 
 LEDGER_ROWS: Final = (
@@ -188,6 +189,7 @@ class MallocKind(enum.IntEnum):
     ASAN = 6
     VALGRIND = 7
     GO = 8
+    PARTITIONALLOC = 9  # in malloc_later
 
 
 class LayoutSource(enum.IntEnum):

@@ -110,7 +110,7 @@ def _layout(dump: Dump, malloc: Any) -> Json:
 
 def _allocator(dump: Dump, malloc: Any) -> Json:
     return {
-        "malloc": _name(dump.meta["malloc_kind"], fmt.MallocKind),
+        "malloc": _name(dump.meta["malloc_kind"] or dump.meta["malloc_later"], fmt.MallocKind),
         "detail": dump.string(dump.meta["malloc_detail"]) or None,
         **_layout(dump, malloc),
     }
@@ -128,8 +128,17 @@ def _malloc(dump: Dump, malloc: Any) -> Json:
         "proven": bool(malloc["proven"]),
         "n_mmaps": number(malloc["n_mmaps"]),
         "mmapped_mem": number(malloc["mmapped_mem"]),
+        "lost_tcaches": _lost(malloc),
         "tunables": _tunables(malloc),
     }
+
+
+def _lost(malloc: Any) -> Json | None:
+    """What is in tcaches that no thread has; None where that is not known."""
+    if not malloc["lost_known"]:
+        return None
+    names = {"tcaches": "lost_tcaches", "count": "lost_chunks", "bytes": "lost_bytes"}
+    return {name: number(malloc[field]) for name, field in names.items()}
 
 
 def _snapshot(meta: Any) -> Json:
