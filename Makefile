@@ -11,7 +11,7 @@ SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml m
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SCRIPTS = .ci/run $(shell git ls-files scripts) tests/vm/init tests/vm/start
 
-.PHONY: build deps demo test tsan soak suites lint sanitize bench experiments fuzz vm patches-all format clean
+.PHONY: build deps demo test tsan soak variety suites lint sanitize bench experiments fuzz vm patches-all format clean
 
 build: $(VENV)/built
 
@@ -45,6 +45,12 @@ soak:
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python tests/soak.py --minutes $(or $(MINUTES),30)
 	$(VENV)/bin/python tests/soak_inject.py --injections $(or $(INJECTIONS),1000)
+
+# Random settings of malloc, each under five libcs. COUNT: how many, 60 unless told; SEED: from which one on.
+variety:
+	scripts/install-deps build test
+	$(MAKE) --no-print-directory build
+	VARIETY_SEED=$(or $(SEED),0) VARIETY_COUNT=$(or $(COUNT),60) $(VENV)/bin/python -m pytest tests/test_variety.py
 
 # The test-suites of redis and CPython, with the agent trimming every second and without. SUITES: one of them.
 suites:

@@ -172,3 +172,26 @@ def test_several_libcs_side_by_side(libc: debian.Libc, variety: Path, arenadump:
     for seed in range(3):
         summary = look(arenadump, libc, variety, "glibc.malloc.arena_max=8", f"{options} --seed {seed}")
         assert len({arena["malloc"] for arena in summary["arenas"]}) == 3
+
+
+def test_three_fenceposts(libc: debian.Libc, variety: Path, arenadump: harness.Arenadump) -> None:
+    """What is left of a top may be as small as the fenceposts behind it."""
+    with harness.Churn(harness.under(libc, variety, "--spaces", "1")) as program:
+        program.ask("fence")
+        summary = check(arenadump, program.pid, program.held())
+        assert [arena["heaps"] for arena in summary["arenas"] if arena["malloc"] == 1] == [2]
+
+
+@pytest.mark.parametrize("left", [16, 32, 48])
+def test_the_top_at_a_page(left: int, libc: debian.Libc, variety: Path, arenadump: harness.Arenadump) -> None:
+    """malloc_trim spares MINSIZE and one byte of the main arena's top, so that 32 bytes before a page are not enough."""
+    with harness.Churn(harness.under(libc, variety)) as program:
+        program.ask("trim")  # has its symbol bound
+        program.ask(f"fit {left}")
+        summary = check(arenadump, program.pid, program.held())
+        assert -int(summary["arenas"][0]["top"], 16) % PAGE == left
+        before = harness.smaps(program.pid, "Anonymous")
+        program.ask("trim")
+        returned = before - harness.smaps(program.pid, "Anonymous")
+        assert returned >= PAGE
+        assert summary["forecast"]["malloc_trim"] == returned

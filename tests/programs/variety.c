@@ -10,8 +10,8 @@
 //   go         churn; end every fourth thread; churn again; park
 //   held       "held ADDRESS REQUESTED USABLE" for every block in use
 //   fork       a child that does nothing: "child PID". Its memory is a copy, and so is the list
-//   mallinfo   "hblks N" and "hblkhd N" of the program's own libc, which has its map of a tcache's own among them
-//   fit        makes the top of the main arena end MINSIZE before a page's end: "fit SIZE", or "fit 0" where it cannot
+//   fit N      dirties the main arena's top, and has it begin N bytes before a page begins. Before anything else
+//   fence      in the last libc loaded: leaves 48 bytes of the first segment of its main arena, and has it go on elsewhere
 //   trim       malloc_trim(0) in every libc
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -310,6 +310,48 @@ static void report_held(void)
                 malloc_usable_size((void *)blocks[i].address));
 }
 
+// Allocates until the top of a main arena that nobody else uses now begins `left` bytes before a multiple of `unit`. Nothing
+// is free there but the top.
+static void fit(const struct space *s, uintptr_t left, uintptr_t unit)
+{
+    enum { PIECE = 65536, LEAST = 2048 }; // neither mmapped nor from a cache
+    for (uintptr_t size = LEAST; size != 0;) {
+        char *block = note(s->malloc(size - 8), size - 8);
+        if (!block)
+            die("malloc");
+        uintptr_t top = (uintptr_t)block - 16 + size;
+        size = (-left - top) & (unit - 1);
+        if (size != 0 && size < LEAST)
+            size += unit > PIECE ? 0 : unit;
+        size = size > 2 * PIECE ? PIECE : size;
+    }
+}
+
+static void fit_top(uintptr_t left)
+{
+    enum { BYTES = 100000 };
+    char *block = spaces[0].malloc(BYTES);
+    memset(block, 0x5a, BYTES);
+    spaces[0].free(block); // into the top
+    fit(&spaces[0], left, (uintptr_t)sysconf(_SC_PAGESIZE));
+}
+
+// What brk does not give, malloc takes in maps of 1 MiB. The tcache's chunk is the first in it.
+static void leave_segment(void)
+{
+    enum { SEGMENT = 1 << 20, ENOUGH = 4096 };
+    const struct space *s = &spaces[space_count - 1];
+    char *first = note(s->malloc(ENOUGH), ENOUGH);
+    uintptr_t start = (uintptr_t)first & ~(uintptr_t)4095;
+    for (uintptr_t left = start + SEGMENT - (uintptr_t)first + 16 - 4112; left != 48;) {
+        uintptr_t size = left - 48 > 65536 + 2048 ? 65536 : left - 48;
+        if (!note(s->malloc(size - 8), size - 8))
+            die("malloc");
+        left -= size;
+    }
+    note(s->malloc(65536), 65536);
+}
+
 static int start_child(void)
 {
     pid_t child = fork();
@@ -346,6 +388,10 @@ static void answer(const char *command)
         report_held();
     else if (strcmp(command, "fork") == 0)
         say("child %d\n", start_child());
+    else if (strncmp(command, "fit ", 4) == 0)
+        fit_top(strtoul(command + 4, NULL, 10));
+    else if (strcmp(command, "fence") == 0)
+        leave_segment();
     else if (strcmp(command, "trim") == 0)
         for (unsigned i = 0; i < space_count; i++)
             spaces[i].malloc_trim(0);
