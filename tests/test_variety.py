@@ -184,7 +184,7 @@ def test_three_fenceposts(libc: debian.Libc, variety: Path, arenadump: harness.A
 
 @pytest.mark.parametrize("left", [16, 32, 48])
 def test_the_top_at_a_page(left: int, libc: debian.Libc, variety: Path, arenadump: harness.Arenadump) -> None:
-    """malloc_trim spares MINSIZE and one byte of the main arena's top, so that 32 bytes before a page are not enough."""
+    """malloc_trim spares MINSIZE and one byte of the main arena's top: 32 bytes before a page are not enough."""
     with harness.Churn(harness.under(libc, variety)) as program:
         program.ask("trim")  # has its symbol bound
         program.ask(f"fit {left}")

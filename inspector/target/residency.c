@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 // The kernel's interface (Documentation/admin-guide/mm/pagemap.rst), which older headers lack.
@@ -262,11 +261,35 @@ static void settle_doubts(struct as_process *p, const struct as_mapping *m, uint
     }
 }
 
-// A guard marker looks swapped to kernels 6.13 and 6.14, and so does, for an instant, a page that the kernel moves.
-// Where smaps counts nothing swapped in a mapping that stands still, it is one of these.
+// A guard marker looks swapped on kernels 6.13 and 6.14, and so does, until it has arrived, a page that the kernel moves
+// (compaction), or one that it has swapped out since smaps was read. Where smaps counts nothing swapped in a mapping that stands
+// still, it is one of these.
 static bool has_false_swap(const struct as_process *p, const struct as_mapping *m, const uint8_t *pages, size_t count)
 {
-    return p->base.stopped && m->kind == AS_MAP_ANON && m->swap == 0 && memchr(pages, AS_RES_SWAPPED, count);
+    return p->base.stopped && m->kind == AS_MAP_ANON && m->swap == 0 &&
+           (memchr(pages, AS_RES_SWAPPED, count) || memchr(pages, AS_RES_SWAPPED | AS_RES_HUGE, count));
+}
+
+// Is a page that looks swapped, and that smaps counts as not, in memory? A move shows in pagemap, which knows the page of it; how
+// long one takes nobody knows. What cannot be read is a marker.
+static bool is_in_memory(const struct as_process *p, uint64_t address)
+{
+    uint64_t entry;
+    uint8_t byte;
+    if (as_process_read_entries(p, address, address + p->base.page_size, &entry) == 1 &&
+        (entry & (MAP_PRESENT | MAP_EXCLUSIVE)))
+        return true;
+    return pread(p->mem_fd, &byte, 1, (off_t)address) == 1;
+}
+
+// A page that is taken for absent is taken for zeros.
+static void settle_false_swap(const struct as_process *p, uint64_t start, uint8_t *pages, size_t count)
+{
+    for (size_t i = 0; i < count; ++i)
+        if (pages[i] & AS_RES_SWAPPED)
+            pages[i] = is_in_memory(p, start + i * p->base.page_size)
+                           ? (uint8_t)(AS_RES_PRESENT | (pages[i] & AS_RES_HUGE))
+                           : 0;
 }
 
 static bool fill(struct as_process *p, uint64_t start, uint64_t end, uint8_t *pages)
@@ -287,13 +310,8 @@ static bool settle_mapping(struct as_process *p, const struct as_mapping *m, uin
     size_t count = (end - start) / p->base.page_size;
     if (m->kind == AS_MAP_SPECIAL && m->rss == 0)
         memset(pages, 0, count);
-    if (has_false_swap(p, m, pages, count)) {
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); // a move ends by itself, a marker stays
-        if (!fill(p, start, end, pages))
-            return false;
-        for (size_t i = 0; i < count; ++i)
-            pages[i] = pages[i] == AS_RES_SWAPPED ? 0 : pages[i];
-    }
+    if (has_false_swap(p, m, pages, count))
+        settle_false_swap(p, start, pages, count);
     // Only private anonymous memory, and not of hugetlbfs, maps the zero page.
     if (m->kind == AS_MAP_ANON && m->kernel_page_size == p->base.page_size) {
         if (!p->no_scan)
