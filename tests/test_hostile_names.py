@@ -97,6 +97,26 @@ def test_a_door_of_somebody_else(arenadump: harness.Arenadump) -> None:
             assert f"who listens at the door of process {child} is somebody else" in done.stderr
 
 
+def test_a_tracer_of_our_name(arenadump: harness.Arenadump) -> None:
+    """It is waited for, as an inspector of ours is that finishes soon: but not for ever, and who it is is said."""
+    with odd.running([str(odd.build("posing")), "idle"]) as pid, odd.running([hostile(), "traces", str(pid)]) as tracer:
+        done = arenadump.run("inject", "--timeout", "500ms", pid)
+        assert done.returncode == DENIED
+        assert f"was traced by process {tracer} all the time" in done.stderr
+        began = time.monotonic()
+        done = arenadump.run("summary", "--mode", "freeze", pid)
+        assert done.returncode == DENIED
+        assert f"already being traced by process {tracer}" in done.stderr
+        assert time.monotonic() - began < PLENTY
+
+
+def test_a_version_that_a_terminal_obeys(arenadump: harness.Arenadump) -> None:
+    with odd.running([hostile(), "shouts"]) as pid:
+        said = arenadump.check("inject", pid)
+        assert said == f"agent \\x1b[31mred\\x0a answers in process {pid}: it was there already\n"
+        assert json.loads(arenadump.check("inject", "--json", pid))["agent_version"] == "\x1b[31mred\n"
+
+
 def test_a_carrier_that_hangs(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Memory may be of a kind that answers when the target likes; here the carrier is stopped. Arenadump says so and ends."""
     audit, until = odd.build("slow_audit", "-shared", "-fPIC"), tmp_path / "go"

@@ -34,7 +34,9 @@ static void print_json(const struct as_agent *agent, const struct as_inject_resu
 static void print_text(const struct as_agent *agent, const struct as_inject_result *r, uint64_t resident)
 {
     char away[AS_SIZE_TEXT], takes[AS_SIZE_TEXT], where[200];
-    printf("agent %s answers in process %d: ", agent->version, agent->pid);
+    char version[4 * sizeof agent->version + 8]; // the process says it
+    printf("agent %s answers in process %d: ",
+           as_safe_text(agent->version, sizeof agent->version, SIZE_MAX, false, version, sizeof version), agent->pid);
     if (r->how == 0)
         puts("it was there already");
     else

@@ -143,6 +143,10 @@ static bool find_thread(struct carrier *c, uint64_t began, struct as_error *err)
         wait = wait * 2 < LONGEST_NAP_US ? wait * 2 : LONGEST_NAP_US;
     }
     uint64_t looks = c->told.result.looks;
+    uint64_t tracer = looks == 0 ? as_proc_status(p->view_fd, "status", "TracerPid:") : 0;
+    if (tracer != 0 && tracer != AS_PROC_NONE) // by one that goes by our name, or it would have been refused before
+        return as_fail(err, AS_DENIED, "process %d was traced by process %d all the time: end that first", p->base.pid,
+                       (int)tracer);
     if (looks == 0)
         return as_fail(err, AS_DENIED, "process %d: no thread could be looked at: %s", p->base.pid,
                        o.loader[0] ? o.loader : "none would stop");

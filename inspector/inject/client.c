@@ -94,6 +94,15 @@ bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, uint6
     return true;
 }
 
+// A number may have become another process's; as long as the target lives it has not.
+static bool is_still(struct as_agent *agent, struct as_target *t, struct as_error *err)
+{
+    if (t->ops->intact(t, err))
+        return true;
+    as_agent_close(agent);
+    return false;
+}
+
 bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as_inject_options *options,
                     struct as_inject_result *result, struct as_error *err)
 {
@@ -102,7 +111,7 @@ bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as
     uint64_t patience = options->patience_ns ? options->patience_ns : AS_INJECT_PATIENCE_NS;
     *result = (struct as_inject_result){0};
     if (as_agent_connect(agent, t->pid, 0, patience, &absent, err))
-        return true;
+        return is_still(agent, t, err);
     if (!absent)
         return false;
     struct as_inject_options found = *options;
@@ -113,7 +122,7 @@ bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as
     }
     if (!as_inject(t, &found, result, err))
         return false;
-    return as_agent_connect(agent, t->pid, AWAKE_NS, patience, &absent, err);
+    return as_agent_connect(agent, t->pid, AWAKE_NS, patience, &absent, err) && is_still(agent, t, err);
 }
 
 // Until the socket can be written to or read from (`events`), or the deadline has passed.

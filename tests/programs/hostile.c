@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// hostile HOW [FILE]: a process that wants to harm who looks at it, or loads something into it. Says "ready"; ends when
+// hostile HOW [WHAT]: a process that wants to harm who looks at it, or loads something into it. Says "ready"; ends when
 // stdin does.
 //
 //   swaps FILE   whatever descriptor appears from 1000 on becomes one of FILE, which is opened for reading only
@@ -7,6 +7,8 @@
 //   silent       the same with a door that lets everybody in and never answers
 //   drips        ... that answers, but never to the end: it is always at work
 //   arenas       ... that announces a million arenas, and tells of one at a time
+//   shouts       ... whose version is what a terminal obeys
+//   traces PID   traces that process, and goes by the name of an inspector's guardian
 //   heir         a child has that thread, and a door that is its parent's, who answers there
 #define _GNU_SOURCE
 #include "agent/protocol.h"
@@ -19,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -63,6 +66,8 @@ static bool answer(int client)
         reply.count = ARENAS;
     if (strcmp(how, "drips") == 0)
         reply.kind = AS_AGENT_PROGRESS;
+    if (strcmp(how, "shouts") == 0)
+        strcpy(reply.version, "\033[31mred\n");
     bool ok = send(client, &reply, sizeof reply, MSG_NOSIGNAL) > 0;
     for (uint64_t i = 0; ok && i < reply.count; i++) {
         ok = send(client, &arena, sizeof arena, MSG_NOSIGNAL) > 0;
@@ -113,6 +118,15 @@ static void open_door(void)
     }
 }
 
+// Under the name of who is let finish, and is waited for: an inspector's guardian.
+static void trace(pid_t pid)
+{
+    prctl(PR_SET_NAME, "arenadump-guard");
+    if (ptrace(PTRACE_SEIZE, pid, 0, 0) != 0)
+        abort();
+    wait_for_end();
+}
+
 int main(int argc, char **argv)
 {
     pthread_t thread;
@@ -123,6 +137,8 @@ int main(int argc, char **argv)
         pthread_create(&thread, NULL, swap, argv[2]);
         wait_for_end();
     }
+    if (strcmp(how, "traces") == 0 && argc == 3)
+        trace(atoi(argv[2]));
     open_door();
     if (strcmp(how, "heir") == 0 && fork() != 0)
         serve();
