@@ -117,6 +117,20 @@ def test_a_version_that_a_terminal_obeys(arenadump: harness.Arenadump) -> None:
         assert json.loads(arenadump.check("inject", "--json", pid))["agent_version"] == "\x1b[31mred\n"
 
 
+@odd.needs_root
+@pytest.mark.slow
+def test_memory_that_does_not_answer(arenadump: harness.Arenadump) -> None:
+    """Who reads it waits in the kernel: arenadump ends after a minute, and says why. Absent pages are not read in a freeze."""
+    if not Path("/proc/sys/vm/unprivileged_userfaultfd").exists():
+        pytest.skip("this kernel has no userfaultfd")
+    with odd.running([hostile(), "waits"]) as pid:
+        assert arenadump.summary(pid, "--mode", "freeze", "--max-pause", "60s")["snapshot"]["exact"]
+        done = arenadump.run("summary", "--mode", "live", pid)
+        assert done.returncode == DENIED
+        assert "its memory has not answered for 60 s" in done.stderr
+        assert odd.state(pid) == "S"
+
+
 def test_a_carrier_that_hangs(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Memory may be of a kind that answers when the target likes; here the carrier is stopped. Arenadump says so and ends."""
     audit, until = odd.build("slow_audit", "-shared", "-fPIC"), tmp_path / "go"

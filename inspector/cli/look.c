@@ -24,6 +24,8 @@ static bool open_process(struct as_look *look, const char *argument, struct as_e
     if (errno || pid == 0 || pid > INT_MAX)
         return as_fail(err, AS_NO_TARGET, "no process has the id %s", argument);
     look->target = as_target_open_process((pid_t)pid, err);
+    if (look->target)
+        as_watch_start(&look->watch, look->target);
     return look->target != NULL;
 }
 
@@ -100,6 +102,7 @@ bool as_look_needs_glibc(const struct as_look *look, const struct as_options *op
 
 void as_look_close(struct as_look *look)
 {
+    as_watch_stop(&look->watch);
     as_dump_file_close(&look->dump);
     as_snapshot_free(&look->snapshot);
     as_target_close(look->target);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/options.h"
+#include "cli/watch.h"
 #include "dump/dump.h"
 #include "snapshot/snapshot.h"
 #include "target/target.h"
@@ -13,6 +14,7 @@ struct as_look {
     struct as_view view;
     bool from_dump;
     struct as_target *target;
+    struct as_watch watch;
     struct as_snapshot snapshot;
     struct as_dump_file dump;
 };

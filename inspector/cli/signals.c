@@ -8,11 +8,16 @@
 // A signal handler has no other way to know.
 static const struct as_output *volatile guarded;
 
-static void on_signal(int signal)
+void as_signals_abandon(void)
 {
     const struct as_output *file = guarded;
     if (file)
         as_output_abandon(file);
+}
+
+static void on_signal(int signal)
+{
+    as_signals_abandon();
     raise(signal); // SA_RESETHAND: the default action, so that our parent sees what ended us
 }
 

@@ -88,12 +88,15 @@ static bool is_past(const struct as_process *p)
     return p->due_ns != 0 && as_now_ns() >= p->due_ns;
 }
 
-// Copies up to `length` bytes; returns how many, from the start, could be read. 0 also when the process is gone.
-size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size_t length)
+uint64_t as_process_reads(const struct as_process *p, bool *pending)
 {
-    struct as_process *p = as_process_of(t);
-    if (is_past(p))
-        return 0;
+    uint64_t ended = p->reads_ended; // before what has begun: more may begin and end meanwhile
+    *pending = p->reads_begun != ended;
+    return ended;
+}
+
+static size_t read_any(struct as_process *p, uint64_t address, void *buffer, size_t length)
+{
     p->verdict_start = AS_UNKNOWN; // reading an absent page maps the zero page there
     if (length > UINT64_MAX - address)
         length = (size_t)(UINT64_MAX - address);
@@ -115,6 +118,18 @@ size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size
     return done > 0 && !same_memory(p) ? 0 : done;
 }
 
+// Copies up to `length` bytes; returns how many, from the start, could be read. 0 also when the process is gone.
+size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size_t length)
+{
+    struct as_process *p = as_process_of(t);
+    if (is_past(p))
+        return 0;
+    p->reads_begun++;
+    size_t done = read_any(p, address, buffer, length);
+    p->reads_ended++;
+    return done;
+}
+
 void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                        size_t stride, bool *ok)
 {
@@ -123,6 +138,7 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
     memset(ok, 0, count * sizeof *ok);
     if (length == 0 || is_past(p))
         return;
+    p->reads_begun++;
     size_t i = 0;
     while (i < count && !by_file(p) && !p->lost) {
         struct iovec local[GATHER];
@@ -147,6 +163,7 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
         ok[i] = read_mem(p, addresses[i], (uint8_t *)out + i * stride, length) == length;
     if (!by_file(p) && !same_memory(p))
         memset(ok, 0, count * sizeof *ok);
+    p->reads_ended++;
 }
 
 struct as_process *as_process_new(const struct as_target_ops *ops, enum as_target_kind kind, struct as_error *err)

@@ -55,12 +55,13 @@ struct as_process {
     int mem_fd, pagemap_fd;  // both stay with the memory they were opened on: after an exec they read nothing
     int kpageflags_fd;       // -1: not allowed
     atomic_bool no_vm_readv; // process_vm_readv is forbidden here (an old container's seccomp filter): use mem_fd
-    atomic_bool lost;        // a read found that the thread through which we look has no memory any more
-    bool no_scan;            // PAGEMAP_SCAN is not known to this kernel, or not wanted (tests)
-    bool no_guard;           // PAGE_IS_GUARD is not known to this kernel
-    bool no_smaps;           // the kernel was built without smaps
-    bool counting;           // the mappings come from smaps
-    bool was_held;           // another inspector had it when we tried to stop it, and may have let it go since
+    _Atomic uint64_t reads_begun, reads_ended; // of its memory; see as_process_reads
+    atomic_bool lost; // a read found that the thread through which we look has no memory any more
+    bool no_scan;     // PAGEMAP_SCAN is not known to this kernel, or not wanted (tests)
+    bool no_guard;    // PAGE_IS_GUARD is not known to this kernel
+    bool no_smaps;    // the kernel was built without smaps
+    bool counting;    // the mappings come from smaps
+    bool was_held;    // another inspector had it when we tried to stop it, and may have let it go since
     AS_VEC(struct as_tracee) tracees;
     as_pid_vec tids;                // scratch of the freeze
     uint64_t dev_shmem;             // the kernel's own tmpfs, as AS_DEV: memfd, SysV, shared anonymous
@@ -94,6 +95,10 @@ bool as_process_count(struct as_target *t, struct as_error *err);
 size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size_t length);
 void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                        size_t stride, bool *ok);
+
+// How many reads of its memory have come to an end, and whether one is under way: memory may be of a kind that answers when the
+// target likes (userfaultfd, a file system of its own), and the kernel waits for it.
+uint64_t as_process_reads(const struct as_process *p, bool *pending);
 
 // swap.c
 void as_process_page_out(struct as_target *t, const struct as_range *ranges, size_t count);

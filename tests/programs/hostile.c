@@ -9,20 +9,24 @@
 //   arenas       ... that announces a million arenas, and tells of one at a time
 //   shouts       ... whose version is what a terminal obeys
 //   traces PID   traces that process, and goes by the name of an inspector's guardian
+//   waits        has memory that never answers (userfaultfd), in a chunk of malloc's
 //   heir         a child has that thread, and a door that is its parent's, who answers there
 #define _GNU_SOURCE
 #include "agent/protocol.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -118,6 +122,21 @@ static void open_door(void)
     }
 }
 
+// Memory that is absent there, and stays so.
+static void wait_for_pages(void)
+{
+    enum { SIZE = 4 << 20, PAGE = 65536 };
+    char *chunk = malloc(SIZE);
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffdio_register memory = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+    memory.range.start = ((uintptr_t)chunk + PAGE) & -(uintptr_t)PAGE;
+    memory.range.len = SIZE - 4 * PAGE;
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+    if (fd < 0 || ioctl(fd, UFFDIO_API, &api) != 0 || ioctl(fd, UFFDIO_REGISTER, &memory) != 0)
+        puts("no userfaultfd");
+    wait_for_end();
+}
+
 // Under the name of who is let finish, and is waited for: an inspector's guardian.
 static void trace(pid_t pid)
 {
@@ -137,6 +156,8 @@ int main(int argc, char **argv)
         pthread_create(&thread, NULL, swap, argv[2]);
         wait_for_end();
     }
+    if (strcmp(how, "waits") == 0)
+        wait_for_pages();
     if (strcmp(how, "traces") == 0 && argc == 3)
         trace(atoi(argv[2]));
     open_door();
