@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Targets that name what harms who follows the name: descriptors, doors, files, sizes. Nothing is written but the target's own
-memory, nothing is opened but regular files below the target's own root, and nothing is waited for without a limit."""
+"""Targets that name what harms who follows the name: descriptors, doors, files, sizes.
+
+Nothing is written but the target's own memory, nothing is opened but regular files below the target's own root, and
+nothing is waited for without a limit.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ def test_a_descriptor_that_is_exchanged(arenadump: harness.Arenadump, tmp_path: 
 
 
 def test_a_limit_on_the_size_of_files(arenadump: harness.Arenadump) -> None:
-    """Refused: the kernel would end the process (SIGXFSZ) whose thread makes the library's file as large as it must be."""
+    """Refused: the kernel would end the process (SIGXFSZ) whose thread makes a file as large as the library."""
     with odd.running(["prlimit", "--fsize=4096", str(odd.build("posing")), "idle"]) as pid:
         done = arenadump.run("inject", pid)
         assert done.returncode == UNSUPPORTED
@@ -120,7 +123,7 @@ def test_a_version_that_a_terminal_obeys(arenadump: harness.Arenadump) -> None:
 @odd.needs_root
 @pytest.mark.slow
 def test_memory_that_does_not_answer(arenadump: harness.Arenadump) -> None:
-    """Who reads it waits in the kernel: arenadump ends after a minute, and says why. Absent pages are not read in a freeze."""
+    """Who reads it waits in the kernel: arenadump ends after a minute, and says why. A freeze reads no absent page."""
     if not Path("/proc/sys/vm/unprivileged_userfaultfd").exists():
         pytest.skip("this kernel has no userfaultfd")
     with odd.running([hostile(), "waits"]) as pid:
@@ -132,7 +135,7 @@ def test_memory_that_does_not_answer(arenadump: harness.Arenadump) -> None:
 
 
 def test_a_carrier_that_hangs(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    """Memory may be of a kind that answers when the target likes; here the carrier is stopped. Arenadump says so and ends."""
+    """Memory may answer when the target likes; here the carrier is stopped. Arenadump says so and ends."""
     audit, until = odd.build("slow_audit", "-shared", "-fPIC"), tmp_path / "go"
     with odd.running([str(odd.build("posing")), "idle"], LD_AUDIT=str(audit), SLOW_AUDIT_UNTIL=str(until)) as pid:
         command = [str(arenadump.path), "inject", "--timeout", "2s", str(pid)]
@@ -182,7 +185,9 @@ def libc_of(root: Path) -> Path:
 def debug_files(root: Path) -> list[Path]:
     """Where the libc's debug file is looked for."""
     libc, name = libc_of(root), BUILD_ID.hex()
-    listed = subprocess.run(["readelf", "-p", ".gnu_debuglink", libc], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["readelf", "-p", ".gnu_debuglink", libc], capture_output=True, text=True, check=True
+    ).stdout
     names = re.findall(r"\]\s+(\S+\.debug)\s", listed)
     places = [libc.with_name(link) for link in names] + [libc.parent / ".debug" / link for link in names]
     return [root / f"usr/lib/debug/.build-id/{name[:2]}/{name[2:]}.debug", *places]
@@ -250,10 +255,10 @@ def with_sections(elf: bytes, sections: dict[str, tuple[bytes, int]]) -> bytes:
     everything = {**sections, ".shstrtab": (b"", 0)}
     for name, (content, flags) in everything.items():
         body += bytes(-len(body) % 16)
-        content = content or names + name.encode() + b"\0"
-        headers.append(section(len(names), len(body), len(content), flags, 1 if flags or name != ".shstrtab" else 3))
-        names += name.encode() + b"\0"
-        body += content
+        at, names = len(names), names + name.encode() + b"\0"
+        held = content or names
+        headers.append(section(at, len(body), len(held), flags, 1 if content else 3))
+        body += held
     body += bytes(-len(body) % 16)
     body[0x28:0x30] = struct.pack("<Q", len(body))  # e_shoff
     body[0x3A:0x40] = struct.pack("<HHH", 64, len(headers), len(headers) - 1)
