@@ -34,7 +34,7 @@ def test_library_needs_nothing_but_libc(agent: Path) -> None:
 
 
 def test_library_has_no_thread_local_variables(agent: Path) -> None:
-    """To make room for them the loader waits for the lock of the list of threads, which a setuid() in progress holds."""
+    """To make room for them the loader waits for the lock of the list of threads, which setuid() holds."""
     assert "TLS" not in readelf(agent, "-l")
     assert "STATIC_TLS" not in readelf(agent, "-d")
 

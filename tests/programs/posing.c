@@ -7,8 +7,12 @@
 //   loader    holds the loader's lock, and waits
 //   handler   waits in a signal handler
 //   setuid    one thread that waits in setresuid() for another, which waits for a child of vfork() until SIGUSR1 comes
+//   cancel, exec, exit, leave, fork, rob
+//             one thread waits in read(), holding a robust mutex that a child shares; upon SIGUSR1 the first thread cancels it,
+//             becomes cat, calls exit(7), calls _exit(7), forks and waits for the child, kills the process
 //   filter    under a seccomp filter that allows everything
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <linux/filter.h>
@@ -19,7 +23,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t stopping;
@@ -88,6 +95,118 @@ static void wait_in_setuid(void)
         exit(2);
 }
 
+// --- What another thread does meanwhile ---
+
+static struct shared {
+    pthread_mutex_t mutex;
+} * shared;
+static volatile int cleaned;
+
+static void clean_up(void *unused)
+{
+    (void)unused;
+    cleaned++;
+}
+
+static void *wait_in_read(void *end)
+{
+    char byte;
+    pthread_cleanup_push(clean_up, NULL);
+    pthread_mutex_lock(&shared->mutex);
+    if (read(*(int *)end, &byte, 1) != -2)
+        abort();
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void say(const char *what)
+{
+    puts(what);
+    fflush(stdout);
+}
+
+// A child that waits for the mutex, and is told by the kernel when its owner has gone.
+static void start_heir(void)
+{
+    pthread_mutexattr_t attributes;
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&shared->mutex, &attributes);
+    if (fork() == 0) {
+        while (pthread_mutex_trylock(&shared->mutex) != EBUSY) {
+            pthread_mutex_unlock(&shared->mutex);
+            usleep(1000);
+        }
+        say(pthread_mutex_lock(&shared->mutex) == EOWNERDEAD ? "inherited" : "not inherited");
+        _exit(0);
+    }
+}
+
+static void do_meanwhile(const char *what, pthread_t thread)
+{
+    void *result = NULL;
+    int status = 1;
+    if (strcmp(what, "cancel") == 0) {
+        say(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED &&
+                    cleaned == 1 && dlopen("libc.so.6", RTLD_NOW)
+                ? "cancelled"
+                : "not cancelled");
+        exit(0);
+    }
+    if (strcmp(what, "exec") == 0)
+        execl("/bin/cat", "cat", (char *)NULL);
+    if (strcmp(what, "exit") == 0)
+        exit(7);
+    if (strcmp(what, "leave") == 0)
+        _exit(7);
+    if (strcmp(what, "rob") == 0)
+        raise(SIGKILL);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60); // it would wait for ever
+        for (int i = 0; i < 1000; i++)
+            free(malloc((size_t)i * 100));
+        _exit(0);
+    }
+    say(waitpid(child, &status, 0) == child && status == 0 ? "forked" : "not forked");
+}
+
+// The first thread waits in a call for which injectors take another thread first.
+static void live_with_others(const char *what)
+{
+    static int ends[2];
+    pthread_t thread;
+    int epoll = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    struct sigaction action = {.sa_handler = on_usr1};
+    sigaction(SIGUSR1, &action, NULL);
+    if (strcmp(what, "rob") == 0)
+        start_heir();
+    else {
+        static struct shared own = {PTHREAD_MUTEX_INITIALIZER};
+        shared = &own;
+    }
+    epoll_ctl(epoll, EPOLL_CTL_ADD, STDIN_FILENO, &event);
+    sigset_t usr1;
+    sigset_t before;
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &usr1, &before); // for the first thread alone
+    if (pipe(ends) != 0 || pthread_create(&thread, NULL, wait_in_read, ends) != 0)
+        exit(2);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    say("ready");
+    while (epoll_wait(epoll, &event, 1, -1) != 1) {
+        if (let_go) {
+            let_go = 0;
+            do_meanwhile(what, thread);
+        }
+    }
+    exit(0);
+}
+
 static int stay_in_libc(void)
 {
     enum { SIZE = 64 << 20 };
@@ -127,6 +246,10 @@ int main(int argc, char **argv)
         return stay_in_libc();
     if (strcmp(how, "setuid") == 0)
         wait_in_setuid();
+    static const char *const others[] = {"cancel", "exec", "exit", "leave", "fork", "rob"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(how, others[i]) == 0)
+            live_with_others(how);
     if (strcmp(how, "loader") == 0)
         dl_iterate_phdr(in_loader, NULL);
     if (strcmp(how, "handler") == 0) {

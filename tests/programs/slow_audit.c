@@ -5,6 +5,7 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ unsigned la_objopen(struct link_map *map, Lmid_t lmid, uintptr_t *cookie)
     (void)lmid;
     (void)cookie;
     while (strstr(map->l_name, "/fd/") && path && access(path, F_OK) != 0)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 10000000},
+                NULL); // libc's may be where a thread is cancelled
     return 0;
 }

@@ -72,7 +72,7 @@ def libc(suite: str, arch: str = "amd64") -> Libc:
 
 
 def libgcc(arch: str = "amd64") -> Path:
-    """Where libgcc_s.so.1 stands, which libc loads when a thread is cancelled: the oldest suite's, for every libc above."""
+    """Where libgcc_s.so.1 stands, which libc loads when a thread is cancelled: the oldest suite's, for all."""
     root = unpack("libgcc", "bullseye", arch, {"root": ["libgcc-s1"]}) / "root"
     return next(root.glob("**/libgcc_s.so.1")).parent
 
