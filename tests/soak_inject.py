@@ -45,11 +45,11 @@ LOADS = (
     ("selfcheck", "spawns=1", "setxid=1", "spins=1"),
     ("selfcheck", "waits=1", "limits=1", "timers=1", "spins=1"),
 )
-NOT_NOW, GONE, UNSUPPORTED = 4, 7, 5  # exit codes
+NO_TARGET, NOT_NOW, GONE = 3, 4, 7  # exit codes
 PRELOADED, OTHERS, ENDS = 0.2, 0.2, 0.2  # shares of the targets
 MOST_KILLS = 2  # of inspectors, before the injection that is left in peace
-TIMEOUT = "60s"  # no verdict depends on how fast the machine is
-PATIENCE = 120  # seconds for a target to end
+TIMEOUT = "120s"  # no verdict depends on how fast the machine is
+PATIENCE = 300  # seconds for a target to end
 
 
 @dataclass
@@ -246,7 +246,8 @@ def inject_at_the_end(target: Target, arenadump: harness.Arenadump, counts: Coun
         target.fault("failed", f"{how} during an injection: that did not end")
         return
     counts.ends[f"{how}, exit code {process.returncode}"] += 1
-    over = process.returncode in (0, NOT_NOW, GONE) or "is a zombie" in err or "has no agent that answers" in err
+    # Found to be a zombie; without the agent by the time that it is asked; a thread was in the middle.
+    over = process.returncode in (0, NO_TARGET, NOT_NOW, GONE) or "is a zombie" in err
     if not over:
         target.fault("failed", f"{how} during an injection: exit {process.returncode}: {err.strip()}")
     target.end(how, told=True)

@@ -100,7 +100,8 @@ def test_setuid_meanwhile(arenadump: harness.Arenadump, libc: debian.Libc) -> No
     """It waits for every thread to handle a signal, with a lock held that dlopen needs."""
     for _ in range(3):
         with selfcheck(*under(libc, "setxid=1", "threads=1")) as pid:
-            assert inject(arenadump, pid)["how"] == "loaded"
+            # Each signal costs the call seven stops, and they come in bursts.
+            assert inject(arenadump, pid, "--timeout", "120s")["how"] == "loaded"
             assert json.loads(arenadump.check("trim", "--deep", "--json", pid))["injected"] is False
 
 
@@ -109,7 +110,7 @@ def test_other_protocols_meanwhile(arenadump: harness.Arenadump, libc: debian.Li
     """Through a thread that takes part in them, if that comes first: see docs/injection.md."""
     for _ in range(3):
         with selfcheck(*under(libc, "shy=1", f"{protocol}=1"), SELFCHECK_PLUGIN=str(plugin())) as pid:
-            assert inject(arenadump, pid)["how"] == "loaded"
+            assert inject(arenadump, pid, "--timeout", "120s")["how"] == "loaded"
 
 
 def plugin() -> Path:
@@ -423,7 +424,7 @@ def test_the_process_leaves_meanwhile(arenadump: harness.Arenadump, tmp_path: Pa
 
 
 def test_another_thread_forks_meanwhile(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    """fork() does not wait for us, and the child has a malloc that works; what is loaded there, another may find."""
+    """fork() does not wait for us, and the child has a malloc and a loader that work."""
     with in_the_middle(arenadump, tmp_path, "fork") as (process, until):
         assert line(process) == "forked\n"
         until.touch()

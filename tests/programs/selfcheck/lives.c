@@ -130,9 +130,16 @@ static void *signals(void *unused)
             usleep(100);
         if (stopping)
             break;
-        if (syscall(SYS_rt_tgsigqueueinfo, getpid(), receiver, SIGRTMIN + 1, &info) != 0)
-            harmed("a signal could not be sent: %s", strerror(errno));
         uint64_t began = now_ns();
+        // EAGAIN: the kernel has no room for it, or all that this user has queued, in whatever process, is too much.
+        while (syscall(SYS_rt_tgsigqueueinfo, getpid(), receiver, SIGRTMIN + 1, &info) != 0) {
+            if (errno != EAGAIN || now_ns() - began > UINT64_C(20000000000)) {
+                harmed("a signal could not be sent: %s", strerror(errno));
+                break;
+            }
+            usleep(1000);
+        }
+        began = now_ns();
         while (received != n && !stopping) {
             usleep(50);
             if (now_ns() - began > UINT64_C(20000000000)) {
