@@ -278,6 +278,16 @@ def test_a_seccomp_filter(arenadump: harness.Arenadump) -> None:
             assert inject(arenadump, pid, "--force")["how"] == "loaded"
 
 
+@odd.needs_root
+def test_a_seccomp_filter_stays(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """What the target's own code does while it is called for us, it does under its filter."""
+    meddler, escaped = odd.build("meddler", "-shared", "-fPIC", "-ldl"), tmp_path / "escaped"
+    command = [str(odd.build("posing")), "sandbox"]
+    with odd.running(command, LD_PRELOAD=str(meddler), MEDDLER_ESCAPED=str(escaped)) as pid:
+        assert inject(arenadump, pid, "--force")["how"] == "loaded"
+        assert not escaped.exists()
+
+
 def test_a_static_program(arenadump: harness.Arenadump) -> None:
     with odd.running([str(odd.build("posing", "-static")), "idle"]) as pid:
         refused(arenadump, pid, UNSUPPORTED, "a static program?")

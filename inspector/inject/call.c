@@ -243,13 +243,16 @@ bool as_call(const struct as_call *call, uint64_t function, const uint64_t argum
     regs.rax = 0;
     regs.eflags = PLAIN_FLAGS;
     regs.orig_rax = (uint64_t)-1; // or the kernel would restart the call that was interrupted
+    // Its threads are the application's, not ours to hold. Its own code is run, which a hostile target may have changed: under its
+    // own seccomp filter, if there is one. (Not the call that we end it with, which is none.)
     long births = PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
-    // Its threads are the application's, not ours to hold.
-    bool ok = ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options & ~births) == 0 &&
+    long options = r->options & ~births;
+    bool ok = ptrace(PTRACE_SETOPTIONS, r->tid, 0, options & ~AS_SUSPEND_SECCOMP) == 0 &&
               ptrace(PTRACE_SETSIGMASK, r->tid, sizeof mask, &mask) == 0 &&
               ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0 && run(call, &out, result);
     // Blocked before the thread moves again: a signal that was taken from it now could not be given back with its siginfo.
-    ok = ok && ptrace(PTRACE_SETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) == 0 && settle(call) &&
+    ok = ok && ptrace(PTRACE_SETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) == 0 &&
+         ptrace(PTRACE_SETOPTIONS, r->tid, 0, options) == 0 && settle(call) &&
          (!call->yielded || !*call->yielded || as_yield_undo(call->yield, err)) && vectors_restore(r, &vectors) &&
          ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options) == 0;
     return ok || gone(r, err);

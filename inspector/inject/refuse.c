@@ -94,7 +94,7 @@ bool as_refuse(const struct as_process *p, const struct as_malloc *m, bool force
         return as_fail(
             err, AS_UNSUPPORTED,
             "process %d is under a seccomp filter, which may kill it for a system call that the agent makes: "
-            "--force, if you know that the filter allows sockets, threads and madvise",
+            "--force, if you know that the filter allows files, mappings, sockets, threads and madvise",
             pid);
     return true;
 }

@@ -17,6 +17,7 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 bool as_remote_await(pid_t tid, int *stop)
 {
@@ -46,7 +47,8 @@ bool as_remote_await(pid_t tid, int *stop)
 // The kernel's interface, which older headers lack (linux/ptrace.h).
 static const int GET_RSEQ_CONFIGURATION = 0x420f;
 static const int GET_SYSCALL_USER_DISPATCH = 0x4211;
-static const long OPTION_SUSPEND_SECCOMP = 1 << 21;
+static const int GET_SYSCALL_INFO = 0x420e;
+static const uint32_t ARCH_X86_64 = 0xc000003e; // AUDIT_ARCH_X86_64
 struct rseq_configuration {
     uint64_t address;
     uint32_t size, signature, flags, pad;
@@ -54,8 +56,15 @@ struct rseq_configuration {
 struct user_dispatch {
     uint64_t mode, selector, offset, length;
 };
+struct syscall_information { // struct ptrace_syscall_info
+    uint8_t kind, pad[3];
+    uint32_t arch;
+    uint64_t rest[10];
+};
 enum { RSEQ_CS_OFFSET = 8 }; // struct rseq: cpu_id_start, cpu_id, rseq_cs
 enum { SYSCALL_STOP = SIGTRAP | 0x80 };
+
+static const uint8_t SYSCALL[2] = {0x0f, 0x05};
 
 static bool gone(pid_t tid, struct as_error *err)
 {
@@ -115,11 +124,11 @@ static bool set_options(const struct as_process *p, pid_t tid, long *set, struct
     snprintf(name, sizeof name, "task/%d/status", tid);
     uint64_t seccomp = as_proc_status(p->proc_fd, name, "Seccomp:");
     if (seccomp != 0 && seccomp != AS_PROC_NONE)
-        options |= OPTION_SUSPEND_SECCOMP;
+        options |= AS_SUSPEND_SECCOMP;
     *set = options;
     if (ptrace(PTRACE_SETOPTIONS, tid, 0, options) == 0)
         return true;
-    return options & OPTION_SUSPEND_SECCOMP
+    return options & AS_SUSPEND_SECCOMP
                ? as_fail(err, AS_UNSUPPORTED,
                          "process %d is under a seccomp filter that may kill it for the call, and that we may not "
                          "suspend (CAP_SYS_ADMIN)",
@@ -154,10 +163,33 @@ bool as_remote_begin(struct as_remote *r, const struct as_process *p, const stru
     return true;
 }
 
+// Is the thread, which enters the kernel, about to make the call that we have prepared? A thread under a seccomp filter does
+// so without the filter, and another thread of a hostile target may have changed the instruction after we had looked at it.
+// (32-bit calls have other numbers; before Linux 5.3 they are not told apart.)
+static bool enters_as_told(const struct as_remote *r, const struct user_regs_struct *told,
+                           struct user_regs_struct *regs)
+{
+    struct iovec all = {regs, sizeof *regs};
+    struct syscall_information info = {0};
+    return ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) == 0 && regs->rip == told->rip + sizeof SYSCALL &&
+           regs->orig_rax == told->rax && regs->rdi == told->rdi && regs->rsi == told->rsi && regs->rdx == told->rdx &&
+           regs->r10 == told->r10 && regs->r8 == told->r8 && regs->r9 == told->r9 &&
+           (ptrace(GET_SYSCALL_INFO, r->tid, sizeof info, &info) <= 0 || info.arch == ARCH_X86_64);
+}
+
+// No call is made.
+static void turn_away(const struct as_remote *r, struct user_regs_struct *regs)
+{
+    struct iovec all = {regs, sizeof *regs};
+    regs->orig_rax = (uint64_t)-1;
+    ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all);
+}
+
 bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result,
                     struct as_error *err)
 {
     struct user_regs_struct regs;
+    struct user_regs_struct at;
     struct iovec all = {&regs, sizeof regs};
     memcpy(&regs, r->saved, sizeof regs);
     regs.rip = r->instruction;
@@ -172,15 +204,24 @@ bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6
     r->born = 0;
     // To the entry of the call, to its exit, and from there into the kernel's handling of signals, where alone it looks at
     // orig_rax again.
-    if (ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) != 0 || !run_until(r, PTRACE_SYSCALL, SYSCALL_STOP) ||
-        !run_until(r, PTRACE_SYSCALL, SYSCALL_STOP))
+    if (ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) != 0 || !run_until(r, PTRACE_SYSCALL, SYSCALL_STOP))
+        return gone(r->tid, err);
+    bool as_told = enters_as_told(r, &regs, &at);
+    if (!as_told)
+        turn_away(r, &at);
+    if (!run_until(r, PTRACE_SYSCALL, SYSCALL_STOP))
         return gone(r->tid, err);
     all.iov_len = sizeof regs;
     if (ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) != 0)
         return gone(r->tid, err);
     *result = (int64_t)regs.rax;
     ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
-    return run_until(r, PTRACE_CONT, SIGTRAP | PTRACE_EVENT_STOP << 8) || gone(r->tid, err);
+    if (!run_until(r, PTRACE_CONT, SIGTRAP | PTRACE_EVENT_STOP << 8))
+        return gone(r->tid, err);
+    return as_told || as_fail(err, AS_DENIED,
+                              "thread %d was to make system call %ld, and began another one: code of its process is "
+                              "being changed while it runs, so it was let make none",
+                              r->tid, number);
 }
 
 bool as_remote_end(struct as_remote *r, struct as_error *err)
@@ -192,7 +233,31 @@ bool as_remote_end(struct as_remote *r, struct as_error *err)
     return ok || gone(r->tid, err);
 }
 
-static const uint8_t SYSCALL[2] = {0x0f, 0x05};
+// Has the page never been written since it was mapped? It is the file's then, or the kernel's own, and not a copy.
+static bool is_untouched(const struct as_process *p, uint64_t address)
+{
+    const uint64_t OF_FILE = UINT64_C(1) << 61, SWAPPED = UINT64_C(1) << 62, PRESENT = UINT64_C(1) << 63;
+    uint64_t entry;
+    return pread(p->pagemap_fd, &entry, sizeof entry, (off_t)(address / p->base.page_size * sizeof entry)) ==
+               sizeof entry &&
+           ((entry & OF_FILE) || !(entry & (PRESENT | SWAPPED)));
+}
+
+// Through an instruction that the target can write, or has written, a call that we let past its seccomp filter could become
+// another one. The vdso is no exception: mprotect makes it writable.
+static bool is_sound(const struct as_process *p, uint64_t address)
+{
+    uint64_t last = address + sizeof SYSCALL - 1;
+    for (size_t i = 0; i < p->base.mappings.count; ++i) {
+        const struct as_mapping *m = &p->base.mappings.items[i];
+        if (address < m->start || last >= m->end)
+            continue;
+        return (m->prot & AS_PROT_EXEC) && !(m->prot & (AS_PROT_WRITE | AS_PROT_SHARED)) &&
+               (m->inode != 0 || strcmp(as_mapping_path(&p->base, m), "[vdso]") == 0) && is_untouched(p, address) &&
+               is_untouched(p, last);
+    }
+    return false;
+}
 
 static uint64_t search(struct as_process *p, uint64_t from, uint64_t to)
 {
@@ -200,9 +265,11 @@ static uint64_t search(struct as_process *p, uint64_t from, uint64_t to)
     for (uint64_t at = from; at < to; at += sizeof bytes - 1) {
         size_t length = to - at < sizeof bytes ? (size_t)(to - at) : sizeof bytes;
         length = p->base.ops->read(&p->base, at, bytes, length);
-        const uint8_t *found = memmem(bytes, length, SYSCALL, sizeof SYSCALL);
-        if (found)
-            return at + (uint64_t)(found - bytes);
+        for (const uint8_t *found = bytes;
+             (found = memmem(found, length - (size_t)(found - bytes), SYSCALL, sizeof SYSCALL)) != NULL; ++found) {
+            if (is_sound(p, at + (uint64_t)(found - bytes)))
+                return at + (uint64_t)(found - bytes);
+        }
         if (length < sizeof bytes)
             break;
     }
@@ -215,7 +282,7 @@ uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code
         const struct as_registers *at = &p->tracees.items[i].registers;
         uint8_t bytes[2];
         if (at->known && as_registers_waiting(at) && as_target_read(&p->base, at->pc - 2, bytes, sizeof bytes) &&
-            memcmp(bytes, SYSCALL, sizeof bytes) == 0)
+            memcmp(bytes, SYSCALL, sizeof bytes) == 0 && is_sound(p, at->pc - 2))
             return at->pc - 2;
     }
     for (size_t i = 0; i < p->base.mappings.count; ++i) {

@@ -6,6 +6,9 @@
 
 #include "target/process.h"
 
+// PTRACE_O_SUSPEND_SECCOMP, which older headers lack.
+enum { AS_SUSPEND_SECCOMP = 1 << 21 };
+
 // One thread while it works for us.
 struct as_remote {
     pid_t tid;
@@ -31,14 +34,16 @@ bool as_remote_in_sequence(const struct as_tracee *tracee);
 bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
                      uint64_t instruction, struct as_error *err);
 // Performs a call; *result is what it returned, negative errno included. A process that it makes is our tracee from its
-// first moment, and has not run a single instruction. False (AS_TARGET_GONE): the thread has been killed.
+// first moment, and has not run a single instruction. False: the thread has been killed (AS_TARGET_GONE), or it entered the
+// kernel with another call or from elsewhere, as code that was changed meanwhile does: nothing was called (AS_DENIED).
 bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result,
                     struct as_error *err);
 // Puts everything back; the tracee is stopped as it was at the beginning. False (AS_TARGET_GONE): it has been killed.
 bool as_remote_end(struct as_remote *r, struct as_error *err);
 
 // Where a system call instruction stands in the target: at the call that a stopped thread waits in, or in the vdso, or in
-// [from, to). 0: none was found.
+// one of the ranges; in a private mapping of a file that cannot be written, or in the vdso, on a page that has not been
+// written since either (pagemap). 0: none was found.
 uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code, size_t count);
 
 // Stops one thread alone: it becomes the last of the tracees, with its registers. False: it would not stop, or has ended.

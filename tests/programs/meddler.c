@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: MIT
 // A library to preload: two functions that the agent calls, by its constructor and as it starts its thread. The first changes errno,
-// as any function may; the second holds up its caller until the file $MEDDLER_UNTIL is there.
+// as any function may, and makes the directory $MEDDLER_ESCAPED if it can call getpgid under a seccomp filter; the second holds
+// up its caller until the file $MEDDLER_UNTIL is there.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 char *secure_getenv(const char *name)
 {
+    const char *escaped = getenv("MEDDLER_ESCAPED");
+    if (escaped && prctl(PR_GET_SECCOMP) != 0 && getpgid(0) > 0)
+        mkdir(escaped, 0700);
     errno = EXDEV;
     return getenv(name);
 }

@@ -11,6 +11,7 @@
 //             one thread waits in read(), holding a robust mutex that a child shares; upon SIGUSR1 the first thread cancels it,
 //             becomes cat, calls exit(7), calls _exit(7), forks and waits for the child, kills the process
 //   filter    under a seccomp filter that allows everything
+//   sandbox   under one that allows everything but getpgid, which fails
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,6 +20,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +28,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -235,6 +238,20 @@ static int spin(void)
     return 0;
 }
 
+// Under a seccomp filter from now on, by which that call fails.
+static int filter(int call)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof code[0], code};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "idle";
@@ -257,13 +274,8 @@ int main(int argc, char **argv)
         alarm(1);
         pause();
     }
-    if (strcmp(how, "filter") == 0) {
-        struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-        struct sock_fprog program = {1, &allow};
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-            return 2;
-    }
+    if ((strcmp(how, "filter") == 0 || strcmp(how, "sandbox") == 0) && !filter(how[0] == 's' ? SYS_getpgid : -1))
+        return 2;
     wait_for_end();
     return 0;
 }
