@@ -144,7 +144,8 @@ class Target:
     def end(self, how: str = "quit", *, told: bool = False) -> None:
         """Has it end by itself, unless it has been told already, and say whether it was harmed."""
         if not told:
-            self.tell(how)
+            with contextlib.suppress(BrokenPipeError):  # it has died: that is seen below
+                self.tell(how)
         if how == "exec":  # or both lines could be read as one
             while soak.read(Path(f"/proc/{self.pid}/comm")) != "cat\n" and self.process.poll() is None:
                 time.sleep(0.001)

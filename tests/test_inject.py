@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import soak
 import soak_inject
 from tools import debian, harness, odd, programs
 
@@ -370,7 +371,7 @@ def in_the_middle(
     """A process of which one thread is in our dlopen, until the file is made, and another does something else now."""
     audit, until = odd.build("slow_audit", "-shared", "-fPIC"), folder / "go"
     environment = {**os.environ, "LD_AUDIT": str(audit), "SLOW_AUDIT_UNTIL": str(until)}
-    command = [odd.build("posing", "-pthread"), what]
+    command = [str(odd.build("posing", "-pthread")), what]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
@@ -395,7 +396,7 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 def carriers(arenadump: harness.Arenadump) -> list[str]:
-    return soak_inject.soak.lookers(arenadump)
+    return soak.lookers(arenadump)
 
 
 def test_it_is_cancelled_meanwhile(arenadump: harness.Arenadump, tmp_path: Path) -> None:

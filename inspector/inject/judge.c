@@ -3,8 +3,9 @@
 //
 //   - It waits in a system call, and not for a lock of libc's, of the loader's or of an arena. Whoever waits in there for
 //     anything else has let go of them: malloc waits for nothing but its locks, the loader only with its own lock held, which
-//     is looked at apart (as_plan_loader_is_busy). All but setuid and its like, which wait for other threads, and fork, which
-//     waits for the kernel: whoever waits for a futex or for a new process must not have been called by them.
+//     is looked at apart (as_plan_loader_is_busy). All but setuid and its like, which wait for other threads: whoever waits for
+//     a futex must not have been called by them. And all but who starts a thread or a process: the call is made again when
+//     a signal comes, and so looks like a wait; fork has all arenas locked there, pthread_create all signals blocked.
 //   - Or it runs code that is neither libc's nor the loader's. (Where malloc itself may have called that, with an arena locked,
 //     which old versions could be made to do: none of the nearest words of its stack is a return address into malloc.)
 //   - And it is not in a function that fork or exit has called: the nearest words again.
@@ -66,7 +67,6 @@ struct place {
     uint64_t pc, sp;
     bool waiting;
     bool on_futex;     // while it waits: for a futex, or it may be (a signal frame does not tell the call)
-    bool on_birth;     // for a process or thread that it makes, likewise
     uint64_t argument; // the call's first, which is a lock's address then
 };
 
@@ -80,8 +80,7 @@ static bool find_interrupted(struct as_target *t, uint64_t sp, const uint64_t *w
             !as_target_read_u64(t, context + SAVED_SP, &saved->sp) ||
             !as_target_read_u64(t, context + SAVED_RDI, &saved->argument) || !is_code(t, saved->pc))
             continue;
-        saved->waiting = has_code(t, saved->pc - sizeof SYSCALL, SYSCALL, sizeof SYSCALL);
-        saved->on_futex = saved->on_birth = saved->waiting;
+        saved->waiting = saved->on_futex = has_code(t, saved->pc - sizeof SYSCALL, SYSCALL, sizeof SYSCALL);
         return true;
     }
     return false;
@@ -132,7 +131,7 @@ static bool is_safe(struct as_target *t, const struct as_plan *plan, struct plac
         if (is_place_safe(t, plan, &at, reason, sizeof reason)) {
             if (count == 0)
                 snprintf(reason, sizeof reason, "its stack cannot be read");
-            else if ((at.on_futex || at.on_birth) && is_called_by(t, &plan->holders, words, count))
+            else if (at.on_futex && is_called_by(t, &plan->holders, words, count))
                 snprintf(reason, sizeof reason, "it waits in setuid, or one of its like, or in fork, with a lock held");
             else if (!lenient && is_called_by(t, &plan->callers, words, count))
                 snprintf(reason, sizeof reason, "fork or exit has called what it runs");
@@ -182,14 +181,14 @@ bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_t
               size_t why_size)
 {
     const struct as_registers *r = &tracee->registers;
-    struct place at = {.pc = r->pc,
-                       .sp = r->sp,
-                       .waiting = as_registers_waiting(r),
-                       .on_futex = r->call == SYS_futex,
-                       .on_birth = makes_process(r->call)};
+    struct place at = {.pc = r->pc, .sp = r->sp, .waiting = as_registers_waiting(r), .on_futex = r->call == SYS_futex};
     snprintf(why, why_size, "its registers cannot be read");
     if (!r->known || !read_argument(tracee->tid, &at.argument) || !is_safe(t, plan, at, lenient, why, why_size))
         return false;
+    if (at.waiting && makes_process(r->call)) {
+        snprintf(why, why_size, "it is about to start a thread or a process");
+        return false;
+    }
     if (as_remote_in_sequence(tracee)) {
         snprintf(why, why_size, "it is in a restartable sequence");
         return false;

@@ -2,7 +2,9 @@
 // A library with a thread of its own: loaded, it starts the thread and waits for it; unloaded, it ends the thread and joins it.
 // Whoever keeps that thread waiting for the loader's lock keeps it for ever: the lock is held meanwhile.
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,8 +29,11 @@ static void *work(void *unused)
 
 __attribute__((constructor)) static void begin(void)
 {
-    if (pthread_create(&worker, NULL, work, NULL) != 0)
+    errno = pthread_create(&worker, NULL, work, NULL);
+    if (errno != 0) {
+        perror("plugin: pthread_create");
         abort();
+    }
     pthread_mutex_lock(&mutex);
     while (!running)
         pthread_cond_wait(&changed, &mutex);

@@ -16,6 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
+// Says what this machine did not give us, and ends.
+static void give_up(const char *what)
+{
+    perror(what);
+    abort();
+}
+
 // setuid and its like: every other thread has to handle a signal. In bursts, with nothing in between.
 static void *changes_user(void *unused)
 {
@@ -162,7 +169,7 @@ void plugins_start(void)
 {
     char *path = getenv("SELFCHECK_PLUGIN");
     if (!path)
-        abort();
+        give_up("SELFCHECK_PLUGIN");
     start(loads, path, 0);
 }
 
@@ -210,8 +217,8 @@ static void *inherits(void *unused)
         struct heirloom h = {.taken = false};
         pthread_t thread;
         pthread_mutex_init(&h.mutex, &attributes);
-        if (pthread_create(&thread, NULL, leaves, &h) != 0)
-            abort();
+        if ((errno = pthread_create(&thread, NULL, leaves, &h)) != 0)
+            give_up("pthread_create");
         while (!h.taken)
             usleep(100);
         int got = pthread_mutex_lock(&h.mutex);
@@ -249,7 +256,7 @@ static void *clocks(void *unused)
     struct itimerspec every = {.it_interval.tv_nsec = 2000000, .it_value.tv_nsec = 2000000};
     (void)unused;
     if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 || timer_settime(timer, 0, &every, NULL) != 0)
-        abort();
+        give_up("timer_create");
     while (!stopping) {
         int before = ticks;
         uint64_t began = now_ns();
