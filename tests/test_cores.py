@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +19,13 @@ from typing import Any
 import pytest
 from conftest import fetched
 from tools import cores, debian, harness, odd
+
+from arenascope.capture import Look
+from arenascope.dump import Dump
+from arenascope.report.html import render
+from arenascope.report.model import build
+from arenascope.text import share
+from arenascope.text import size as readable
 
 OPTIONS = ("--threads", "4", "--seed", "6", "--operations", "12000", "--slots", "2048", "--biggest-log2", "19")
 CLASSES = ("in_use", "tcache", "fastbin", "binned", "top", "metadata", "unknown")
@@ -223,6 +232,56 @@ def test_a_truncated_core(died: Died, arenadump: harness.Arenadump, tmp_path: Pa
             assert in_use <= held.keys(), f"cut at {size}"
     assert seen == {0, 6}
     cut.unlink()
+
+
+def terminal(core: Path, arenadump: harness.Arenadump) -> str:
+    command = [sys.executable, "-m", "arenascope", "summary", str(core)]
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path), "COLUMNS": "160"}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+
+def page(core: Path, arenadump: harness.Arenadump, folder: Path) -> str:
+    """The words of the report."""
+    arenadump.check("dump", "-o", folder / "dump", core)
+    written = render(build([Look(Dump(folder / "dump"), from_dump=True)]))
+    plain = re.sub(r"<(script|style|svg).*?</\1>|<[^>]+>", " ", written, flags=re.DOTALL)
+    return " ".join(html.unescape(plain).split())
+
+
+def test_shares_are_of_what_is_known(died: Died, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Rss is not in a core. Both terminals and the page say so, and have the same shares."""
+    ledger = arenadump.summary(died.kernel)["ledger"]
+    known = sum(held for held in ledger.values() if held is not None)
+    expected = share(ledger["in_use"], known)
+    for text in (terminal(died.kernel, arenadump), arenadump.check("summary", died.kernel)):
+        assert f"Rss unknown ({readable(known)} of it known)" in text
+        assert re.search(
+            rf"^ *in use +{re.escape(readable(ledger['in_use']))} +{re.escape(expected)}", text, re.MULTILINE
+        )
+        assert "stood still" not in text
+    said = page(died.kernel, arenadump, tmp_path)
+    assert "bytes of known" in said
+    assert f"the application holds it {readable(ledger['in_use'])} {expected}" in said
+
+
+def test_arenas_of_gdbs_core(died: Died, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """What chunks tell of each is shown where residency is not known."""
+    arenas = arenadump.summary(died.gcore)["arenas"]
+    main = next(arena for arena in arenas if arena["main"])
+    cached = main["chunks"]["tcache"]["bytes"] + main["chunks"]["fastbin"]["bytes"]
+    tallies = [main["chunks"]["in_use"]["bytes"], cached]
+    tallies += [main["chunks"]["binned"]["bytes"], main["chunks"]["top"]["bytes"], main["system_mem"]]
+    cells = [readable(number) for number in tallies]
+    text = terminal(died.gcore, arenadump)
+    table = text.partition("arenas of")[2] or text.partition("\nArenas\n")[2]
+    table = table.partition("Pins")[0]
+    assert re.search(r"in use +cached +in bins +top +system_mem", table)
+    assert "unknown" not in table
+    if re.search(r"^main ", table, re.MULTILINE):
+        assert re.search(r"^main +\d+ +" + r" +".join(map(re.escape, cells)), table, re.MULTILINE), table
+    assert "stood still" not in text
+    said = page(died.gcore, arenadump, tmp_path)
+    assert " ".join(cells) in said
 
 
 def test_python_says_the_same(died: Died, arenadump: harness.Arenadump) -> None:

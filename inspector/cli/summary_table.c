@@ -62,6 +62,14 @@ static int by_bytes(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+static uint64_t sum_known(const struct as_ledger *l)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        sum += value_of(&rows[i], l) == AS_UNKNOWN ? 0 : value_of(&rows[i], l);
+    return sum;
+}
+
 static void put_header(struct as_writer *w, const struct as_view *v)
 {
     const struct as_dump_meta *m = v->meta;
@@ -76,6 +84,8 @@ static void put_header(struct as_writer *w, const struct as_view *v)
     as_put(w, "%s\n", as_safe_text(line, SIZE_MAX, w->style->columns - used, w->style->ascii, command, sizeof command));
     as_put(w, "Rss ");
     as_bold(w, "%s", as_format_size(m->rss, size));
+    if (m->rss == AS_UNKNOWN && sum_known(&v->totals->ledger) > 0)
+        as_put(w, " (%s of it known)", as_format_size(sum_known(&v->totals->ledger), size));
     as_put(w, ", swap %s, %" PRIu32 " thread%s, %s", as_format_size(m->swap, swap), m->thread_count,
            m->thread_count == 1 ? "" : "s", as_malloc_kind_name(as_malloc_of(m)));
     if (m->malloc_kind == AS_MALLOC_GLIBC && v->malloc_count && *as_view_string(v, v->mallocs[0].version))
@@ -149,18 +159,18 @@ static const char *note_of(const struct row *row, const struct as_dump_meta *m)
 static void put_ledger(struct as_writer *w, const struct as_view *v)
 {
     struct sorted_row sorted[ROW_COUNT];
-    uint64_t sum = 0, largest = 0;
+    uint64_t largest = 0;
     for (size_t i = 0; i < ROW_COUNT; i++) {
         sorted[i] = (struct sorted_row){&rows[i], value_of(&rows[i], &v->totals->ledger)};
-        sum = as_add(sum, sorted[i].bytes);
         if (sorted[i].bytes != AS_UNKNOWN && sorted[i].bytes > largest)
             largest = sorted[i].bytes;
     }
     qsort(sorted, ROW_COUNT, sizeof sorted[0], by_bytes);
 
-    // Shares are of Rss; of the rows' own sum where Rss is not known (a core).
-    uint64_t whole = v->meta->rss != AS_UNKNOWN ? v->meta->rss : sum;
-    as_heading(w, "What holds it");
+    // Shares are of Rss; of the rows that are known where Rss is not (a core).
+    bool known = v->meta->rss != AS_UNKNOWN;
+    uint64_t whole = known ? v->meta->rss : sum_known(&v->totals->ledger);
+    as_heading(w, known ? "What holds it" : "What holds it, in shares of what is known");
     for (size_t i = 0; i < ROW_COUNT; i++) {
         char size[AS_SIZE_TEXT];
         const struct sorted_row *s = &sorted[i];

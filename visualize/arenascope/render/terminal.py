@@ -10,12 +10,13 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from arenascope.known import cells_of, total, whole_of
 from arenascope.remedy import trim_command
 from arenascope.rows import ROWS, meaning_of
 from arenascope.text import UNKNOWN, count, duration, plural, printable, share, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from rich.console import ConsoleOptions, RenderableType, RenderResult
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 WORST: Final = 5  # arenas, pins
 SHOWN_THREADS: Final = 6
 SHOWN_WARNINGS: Final = 12
+STOPPING: Final = ("freeze", "snapshot")  # the modes that stop the target
 BAR_COLUMNS: Final = (16, 8, 4)  # of the ledger's bars: as many as the terminal has room for
 
 # Red: in use. Yellow: cached. Green and cyan: comes back with a trim. Grey: free, but stays.
@@ -36,8 +38,6 @@ STYLES: Final = {
     **dict.fromkeys(("other_file", "other_anon", "other_shmem", "stacks"), "magenta"),
     **dict.fromkeys(("stranded", "unknown"), "bright_black"),
 }
-CACHED: Final = ("tcache", "fastbin")
-IDLE: Final = (*CACHED, "stranded", "releasable", "withheld")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -88,8 +88,8 @@ def _parts(summary: Json, bar: str) -> Iterator[RenderableType]:
     if arenas:
         many = f"The {WORST} arenas of {len(arenas)} that hold most free memory"
         yield _title(many if len(arenas) > WORST else "Arenas")
-        worst = sorted(arenas, key=_idle, reverse=True)[:WORST]
-        yield Fitting(_arenas(worst), Group(_arenas(worst, narrow=True), *map(_users, worst)))
+        worst = sorted(arenas, key=lambda arena: _idle(summary, arena), reverse=True)[:WORST]
+        yield Fitting(_arenas(summary, worst), Group(_arenas(summary, worst, narrow=True), *map(_users, worst)))
     if summary["pins"]:
         yield _title("Pins: chunks in use that keep free memory from being returned")
         yield _pins(summary["pins"][:WORST])
@@ -110,6 +110,8 @@ def _heading(target: Json) -> Text:
 def _facts(summary: Json) -> Text:
     target, allocator, kernel = summary["target"], summary["allocator"], summary["kernel"]
     line = Text("Rss ").append(size(kernel["rss"]), style="bold")
+    if kernel["rss"] is None and whole_of(summary).bytes:
+        line.append(f" ({size(whole_of(summary).bytes)} of it known)")
     facts = [f"swap {size(kernel['swap'])}", plural(target["threads"], "thread"), allocator["malloc"]]
     if allocator["malloc"] == "glibc" and allocator["glibc"]:
         facts[-1] += f" {printable(allocator['glibc'])}"
@@ -134,11 +136,10 @@ def _facts(summary: Json) -> Text:
 
 
 def _ledger(summary: Json, bar: str, columns: int) -> Table:
-    table = plain_table("", ">bytes", ">of Rss", "", "what it is")
-    ledger, rss, malloc = summary["ledger"], summary["kernel"]["rss"], summary["allocator"]["malloc"]
+    whole, share_title = whole_of(summary)
+    table = plain_table("", ">bytes", f">{share_title}", "", "what it is")
+    ledger, malloc = summary["ledger"], summary["allocator"]["malloc"]
     known = [held for held in ledger.values() if held is not None]
-    # Shares are of Rss; of the rows' own sum where Rss is not known (a core).
-    whole = rss if rss is not None or len(known) < len(ledger) else sum(known)
     # Largest first; what is not known comes last, lest it look like the largest.
     for name in sorted(ROWS, key=lambda row: -1 if ledger[row] is None else ledger[row], reverse=True):
         title, says, style = ROWS[name].title, meaning_of(name, malloc), STYLES[name]
@@ -161,10 +162,10 @@ def _forecast(summary: Json) -> Table:
     how = (trim_command(summary["target"]) or "") if trim else ""
     deep_how = (trim_command(summary["target"], deep=True) or "") if trim is not None and deep and deep > trim else ""
     more = None if trim is None or deep is None else max(deep - trim, 0)
-    table = plain_table("", ">bytes", ">of Rss", "how")
-    rss = summary["kernel"]["rss"]
-    table.add_row(Text("malloc_trim(0)", style="green"), size(trim), share(trim, rss), how)
-    table.add_row(Text("a deep trim adds", style="cyan"), size(more), share(more, rss), deep_how)
+    whole, share_title = whole_of(summary)
+    table = plain_table("", ">bytes", f">{share_title}", "how")
+    table.add_row(Text("malloc_trim(0)", style="green"), size(trim), share(trim, whole), how)
+    table.add_row(Text("a deep trim adds", style="cyan"), size(more), share(more, whole), deep_how)
     return table
 
 
@@ -175,14 +176,12 @@ def _chunks(chunks: Json) -> Table:
     return table
 
 
-def _arenas(arenas: list[Json], *, narrow: bool = False) -> Table:
+def _arenas(summary: Json, arenas: list[Json], *, narrow: bool = False) -> Table:
     """`narrow`: without heaps and threads."""
-    held = (">in use", ">cached", ">releasable", ">withheld", ">stranded")
+    held = [f">{title}" for title in cells_of(summary, arenas[0]).held]
     table = plain_table("", *held) if narrow else plain_table("", ">heaps", *held, "threads")
     for arena in arenas:
-        ledger = arena["ledger"]
-        cells = [size(ledger["in_use"]), size(_total(ledger, CACHED))]
-        cells += [size(ledger[row]) for row in ("releasable", "withheld", "stranded")]
+        cells = [size(cell) for cell in cells_of(summary, arena).held.values()]
         if not narrow:
             cells = [count(arena["heaps"]), *cells, _threads(arena["threads"])]
         table.add_row(_name(arena), *cells)
@@ -216,7 +215,8 @@ def _pins(pins: list[Json]) -> Table:
 def _provenance(summary: Json) -> Text:
     snapshot = summary["snapshot"]
     pause, read = duration(snapshot["pause_ms"]), duration(snapshot["read_ms"])
-    words = [f"Mode {snapshot['mode']}: the target stood still for {pause}, reading took {read}."]
+    stood = f"the target stood still for {pause}, " if snapshot["mode"] in STOPPING else ""
+    words = [f"Mode {snapshot['mode']}: {stood}reading took {read}."]
     words.append(f"Layout of malloc: {summary['allocator']['layout_source'] or 'none found'}.")
     words.append("Exact: the rows sum to Rss to the byte." if snapshot["exact"] else "Not exact: see the warnings.")
     if not snapshot["residency_known"]:
@@ -245,13 +245,8 @@ def plain_table(*columns: str) -> Table:
     return table
 
 
-def _total(ledger: Json, names: Iterable[str]) -> int | None:
-    """The sum of some rows: unknown when one of them is."""
-    rows = [ledger[name] for name in names]
-    return None if None in rows else sum(rows)
-
-
-def _idle(arena: Json) -> int:
+def _idle(summary: Json, arena: Json) -> int:
     """What makes an arena a bad one; one of which it is not known comes last."""
-    total = _total(arena["ledger"], IDLE)
-    return -1 if total is None else total
+    cells = cells_of(summary, arena)
+    idle = total(cells.held[title] for title in cells.free)
+    return -1 if idle is None else idle

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from arenascope import format as fmt
+from arenascope.known import total, whole_of
 from arenascope.report.regions import arena_names
 from arenascope.summary import number, summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from arenascope.dump import Dump
 
 Json = dict[str, Any]
@@ -58,8 +57,7 @@ class Facts:
     @cached_property
     def whole(self) -> int:
         """What shares are of: Rss, or the rows that are known where Rss is not."""
-        rss: int | None = self.summary["kernel"]["rss"]
-        return rss if rss is not None else sum(held for held in self.summary["ledger"].values() if held)
+        return whole_of(self.summary).bytes
 
     def matters(self, held: int | None) -> bool:
         """Whether so many bytes are worth a sentence."""
@@ -140,12 +138,6 @@ class Facts:
         top = known[int(np.argmax(held))]
         each, many = int(top["chunk_size"]), int(top["in_use"])
         return each, many, each * many
-
-
-def total(numbers: Iterable[int | None]) -> int | None:
-    """A sum: unknown when a part of it is."""
-    parts = list(numbers)
-    return None if any(part is None for part in parts) else sum(part for part in parts if part is not None)
 
 
 def free_of(arena: Json) -> int | None:

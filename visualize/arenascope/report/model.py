@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from arenascope import __version__
 from arenascope.errors import ArenascopeError, Code
+from arenascope.known import whole_of
 from arenascope.report import charts, figures, ruby, tables
 from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
 from arenascope.report.compare import changes
@@ -61,6 +62,7 @@ def build(looks: Sequence[Look]) -> Page:
         "sides": sides,
         "glibc": now.summary["allocator"]["malloc"] == "glibc",
         "known": any(held is not None for fact in facts for held in fact.summary["ledger"].values()),
+        "share_title": whole_of(now.summary).title,
         "bars": tables.bars(facts),
         "ledger": tables.ledger(facts),
         "rss": [amount(fact.summary["kernel"]["rss"]) for fact in facts],
@@ -69,6 +71,7 @@ def build(looks: Sequence[Look]) -> Page:
         "chunks": tables.chunks(facts),
         "ruby": ruby.section(facts, laid, names),
         "arenas": tables.arenas(now, laid, names),
+        "arena_columns": tables.arena_columns(now),
         "arena_count": len(now.summary["arenas"]),
         "sizes": _sizes(now),
         "runs": _runs(drawn.states[-1], laid, page_size),

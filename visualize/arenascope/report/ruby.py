@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from arenascope.report.facts import total
+from arenascope.known import total
 from arenascope.report.tables import address_of, amount, change, threads_of
 from arenascope.text import count, share, size
 

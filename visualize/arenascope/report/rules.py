@@ -11,8 +11,9 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any, Callable, Final, NamedTuple, Optional
 
+from arenascope.known import total
 from arenascope.remedy import trim_command
-from arenascope.report.facts import free_of, total
+from arenascope.report.facts import free_of
 from arenascope.report.words import ROWS
 from arenascope.text import count, plural, printable, share, size
 

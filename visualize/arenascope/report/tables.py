@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from arenascope import format as fmt
-from arenascope.report.facts import free_of, total
+from arenascope.known import by_chunks, cells_of, total
 from arenascope.report.words import ABSENT, ROWS, TUNABLES
 from arenascope.rows import meaning_of
 from arenascope.text import count, printable, share, size
@@ -104,13 +104,28 @@ def address_of(arena: Json) -> int:
     return fmt.UNKNOWN if arena["address"] is None else int(arena["address"], 16)
 
 
+# How the resident rows of an arena are drawn, from left to right. Of chunks nothing is: they need not be resident.
+PARTS: Final = {
+    "in use": "used",
+    "cached": "cached",
+    "stranded": "stranded",
+    "releasable": "releasable",
+    "withheld": "withheld",
+}
+
+
+def arena_columns(facts: Facts) -> list[str]:
+    """The columns of the table of arenas: the rows in the order in which they are drawn, or the chunks."""
+    titles = list(cells_of(facts.summary, facts.summary["arenas"][0]).held) if facts.summary["arenas"] else []
+    return titles if by_chunks(facts.summary) else list(PARTS)
+
+
 def arenas(facts: Facts, laid: Regions, names: dict[int, str]) -> list[Json]:
     """The arenas that hold most free memory, most first."""
     lines = []
     for arena in facts.summary["arenas"]:
         held, address = arena["ledger"], address_of(arena)
-        cached = total((held["tcache"], held["fastbin"]))
-        cells = [held["in_use"], cached, held["stranded"], held["releasable"], held["withheld"]]
+        cells = cells_of(facts.summary, arena)
         lines.append(
             {
                 "index": laid.arenas.index(address),
@@ -118,13 +133,15 @@ def arenas(facts: Facts, laid: Regions, names: dict[int, str]) -> list[Json]:
                 "address": arena["address"],
                 "heaps": arena["heaps"],
                 "threads": threads_of(arena),
-                "cells": [amount(cell) for cell in cells],
-                "free": amount(free_of(arena)),
+                "cells": [amount(cells.held[title]) for title in arena_columns(facts)],
+                "free": amount(total(cells.held[title] for title in cells.free)),
                 "ruby": amount(held["ruby_pages"]),
                 "parts": [
                     ("ruby", held["ruby_pages"]),
-                    *zip(("used", "cached", "stranded", "releasable", "withheld"), cells),
-                ],
+                    *((colour, cells.held[title]) for title, colour in PARTS.items()),
+                ]
+                if not by_chunks(facts.summary)
+                else [],
                 "notes": [note for note in ("corrupt", "locked") if arena[note]],
             }
         )
