@@ -50,7 +50,8 @@ def test_a_program_that_changed_its_user(arenadump: harness.Arenadump, options: 
     """It may not read its own page map. Pages that were only ever read are not counted as memory that came back."""
     command = [str(programs.build("changes_user")), str(NOBODY), *["jailed"] * jailed]
     with started(*command) as pid:
-        asked(arenadump, "inject", pid, *["--force"] * jailed)
+        agent = asked(arenadump, "inject", pid, *["--force"] * jailed)["agent_resident"]
+        assert agent is None if jailed else 0 < agent < MOST
         forecast = asked(arenadump, "trim", pid, "--forecast")["forecast"]
         before = heap(pid)
         done = asked(arenadump, "trim", pid, *options)

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <time.h>
 #include <unistd.h>
 
 // The memory itself, as far as it is mapped readable and private without a gap (a shared file that is cut short raises
@@ -106,11 +107,53 @@ static const char BY_MINCORE_ALONE[] =
     "move_pages is not let either: mincore does not tell memory from pages that were "
     "only ever read, so how much was resident, and how much came back, is not known";
 
-enum { ASKED = 256 }; // pages in one call
+enum {
+    ASKED = 256,  // pages in one call
+    ATTEMPTS = 5, // a millisecond apart, at pages that are neither here nor there
+};
+
+// Has the kernel say again where pages lie that were on their way: compaction moves one in an instant. False: none is any more.
+static bool ask_again(size_t count, void **addresses, int *status, const uint8_t *in_transit)
+{
+    void *left[ASKED];
+    int told[ASKED];
+    size_t many = 0;
+    for (size_t i = 0; i < count; ++i)
+        if (in_transit[i])
+            left[many++] = addresses[i];
+    if (many == 0)
+        return false;
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (syscall(SYS_move_pages, 0, many, left, NULL, told, 0) != 0)
+        return false;
+    for (size_t i = count; i-- > 0;)
+        if (in_transit[i])
+            status[i] = told[--many];
+    return true;
+}
+
+// Where each page lies: a node, or an error. False: the kernel does not answer.
+static bool ask_nodes(struct as_target *t, size_t count, void **addresses, const uint8_t *present, int *status)
+{
+    uint8_t in_transit[ASKED];
+    if (syscall(SYS_move_pages, 0, count, addresses, NULL, status, 0) != 0)
+        return false;
+    for (int attempt = 0; attempt < ATTEMPTS; ++attempt) {
+        for (size_t i = 0; i < count; ++i) {
+            const struct as_mapping *m = NULL;
+            if ((present[i] & 1) && status[i] == -ENOENT)
+                m = as_target_mapping_at(t, (uint64_t)(uintptr_t)addresses[i]);
+            in_transit[i] = m && m->kind == AS_MAP_ANON;
+        }
+        if (!ask_again(count, addresses, status, in_transit))
+            break;
+    }
+    return true;
+}
 
 // What becomes of pages of which mincore says that they are there. It takes the zero page, which is not in Rss, for memory,
 // and what is in the swap cache, too. move_pages without nodes moves nothing, and says of each page on which node
-// it lies, or -EFAULT: it is the zero page. ENOENT: it is not mapped (swap cache), or held back for an instant to see who uses
+// it lies, or -EFAULT: it is the zero page. ENOENT: it is not mapped (swap cache), or held back to see who uses
 // it (NUMA balancing); of a file's page it says that others have it in memory, and we do not. *known: the kernel answered.
 static void settle_by_node(struct as_target *t, uint64_t start, size_t count, uint8_t *pages, bool *known)
 {
@@ -118,11 +161,11 @@ static void settle_by_node(struct as_target *t, uint64_t start, size_t count, ui
     int status[ASKED];
     for (size_t i = 0; i < count; ++i)
         addresses[i] = (void *)(uintptr_t)(start + i * t->page_size);
-    *known = syscall(SYS_move_pages, 0, count, addresses, NULL, status, 0) == 0;
+    *known = ask_nodes(t, count, addresses, pages, status);
     for (size_t i = 0; i < count; ++i) {
         const struct as_mapping *m =
             *known && status[i] == -ENOENT ? as_target_mapping_at(t, start + i * t->page_size) : NULL;
-        bool cached = m && m->kind == AS_MAP_FILE;
+        bool cached = m && m->kind != AS_MAP_ANON;
         pages[i] = !(pages[i] & 1)        ? 0
                    : !*known              ? AS_RES_UNKNOWN
                    : status[i] >= 0       ? AS_RES_PRESENT
