@@ -124,6 +124,9 @@ def test_what_the_agent_costs(arenadump: harness.Arenadump, libc: debian.Libc) -
         # Beside what it says: what libc keeps of the library in its heap, and libpthread, where that had to be loaded.
         others = sum(rss for (_, name), rss in new.items() if name and AGENT not in name)
         assert abs(sum(new.values()) - others - said[-1]) <= 8 * KIB
+        # The thread's stack, as it is while the thread waits; a trim, and saying this, need three times as much.
+        stacks = [at["Rss"] for key, at in now.items() if key not in before and at["Size"] >= 500 * KIB]
+        assert 0 < max(stacks) <= 5 * os.sysconf("SC_PAGE_SIZE")
         files = [Path(f"/proc/{pid}/map_files") / span for span in spans(pid, AGENT)]
         assert {path.stat().st_blocks * 512 < MOST for path in files} == {True}
 

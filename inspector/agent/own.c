@@ -144,14 +144,13 @@ static bool count_resident(struct as_target *t, uint64_t start, uint64_t end, ui
     return true;
 }
 
-// Of our stack as it is while we wait. mincore needs next to nothing of it, and is exact here: what is mapped was written.
+// Of our stack, before we go deeper: much as it is while we wait. mincore needs next to nothing of it, and is exact here: what is mapped was written.
 static uint64_t count_stack(void)
 {
     struct as_range stack = as_thread_stack();
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint8_t present[64];
     uint64_t bytes = 0;
-    as_thread_rest();
     for (uint64_t at = stack.start / page * page; at < stack.end; at += sizeof present * page) {
         uint64_t end = (stack.end + page - 1) / page * page;
         size_t count = (end - at) / page < sizeof present ? (size_t)((end - at) / page) : sizeof present;
@@ -165,12 +164,12 @@ static uint64_t count_stack(void)
 
 bool as_own_resident(uint64_t *bytes, struct as_error *err)
 {
+    uint64_t stack = count_stack();
     struct as_target *t = as_target_open_self(false, err);
     *bytes = 0;
     bool ok = t && count_resident(t, (uintptr_t)__ehdr_start, (uintptr_t)_end, bytes, err);
     if (t)
         as_target_close(t);
-    uint64_t stack = count_stack();
     *bytes = stack == AS_UNKNOWN || *bytes == AS_UNKNOWN ? AS_UNKNOWN : *bytes + stack;
     return ok;
 }
