@@ -161,12 +161,67 @@ def test_soak(selfcheck: Path, arenadump: harness.Arenadump, load: tuple[str, ..
     assert not counts.wrong, json.dumps(counts.report(), indent=1)
 
 
-@pytest.mark.parametrize("name", ["dontfork", "wipe"])
+@pytest.mark.parametrize("name", ["dontfork", "wipe", "arena", "block", "inner"])
 def test_heap_that_children_do_not_get(postures: Path, arenadump: harness.Arenadump, name: str) -> None:
+    """A clone has not got it either: where that shows only in the clone, its answer is dropped."""
     with posture(postures, name) as process:
         summary = arenadump.summary(process.pid, "--mode", "snapshot")
         assert summary["snapshot"]["mode"] == "freeze"
         assert "MADV_DONTFORK" in notes(summary)
+        check_exact(summary)
+        assert children(process.pid) == []
+        assert ask(process) == "seen 0, children none"
+
+
+@pytest.mark.parametrize("name", ["own", "ownwipe", "ownfile"])
+def test_own_memory_that_children_do_not_get(postures: Path, arenadump: harness.Arenadump, name: str) -> None:
+    """Its pages are counted in the target, as those of files are, and malloc's in the clone."""
+    with posture(postures, name) as process:
+        frozen = arenadump.summary(process.pid, "--mode", "freeze")
+        cloned = arenadump.summary(process.pid, "--mode", "snapshot")
+        assert cloned["snapshot"]["mode"] == "snapshot", notes(cloned)
+        for part in ("ledger", "chunks", "sizes", "not_resident", "forecast", "kernel", "arenas"):
+            assert cloned.get(part) == frozen.get(part), part
+        check_exact(cloned)
+        assert cloned["kernel"]["rss"] == harness.smaps(process.pid, "Rss")
+        assert "MADV_DONTFORK" in notes(cloned)
+        assert ask(process) == "seen 0, children none"
+
+
+NODE = "const held = Array.from(Array(2e5), (_, i) => ({i})); console.log('ready'); setInterval(() => held, 1e6)"
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed (scripts/install-deps)")
+def test_node(arenadump: harness.Arenadump) -> None:
+    """V8 keeps all of its heap from children."""
+    process = subprocess.Popen(["node", "-e", NODE], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        assert " dc" in soak.read(Path(f"/proc/{process.pid}/smaps"))
+        summary = arenadump.summary(process.pid, "--mode", "snapshot")
+        assert summary["snapshot"]["mode"] == "snapshot", notes(summary)
+        assert "MADV_DONTFORK" in notes(summary)
+        check_exact(summary)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_auto_never_stops_for_longer_than_promised(postures: Path, arenadump: harness.Arenadump) -> None:
+    """What can neither be cloned nor be read within 50 ms is read while it runs; unless it stands still anyhow."""
+    with posture(postures, "large") as process:
+        summary = arenadump.summary(process.pid)
+        assert summary["snapshot"]["mode"] == "live"
+        assert summary["snapshot"]["pause_ms"] == 0
+        assert "--max-pause" in notes(summary)
+        assert "MADV_DONTFORK" in notes(summary)
+        assert arenadump.summary(process.pid, "--max-pause=60s")["snapshot"]["mode"] == "freeze"
+        os.kill(process.pid, signal.SIGSTOP)
+        assert wait_until(lambda: "State:\tT" in soak.read(Path(f"/proc/{process.pid}/status")))
+        summary = arenadump.summary(process.pid)
+        assert summary["snapshot"]["mode"] == "freeze"
         check_exact(summary)
 
 

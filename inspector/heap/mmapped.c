@@ -35,7 +35,7 @@ struct search {
 
 static bool private_anonymous(const struct as_mapping *m)
 {
-    return m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && !(m->prot & AS_PROT_SHARED);
+    return m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && !(m->prot & AS_PROT_SHARED) && !m->out_of_reach;
 }
 
 // The map's size if `head` at `offset` into a map that begins at a page can be that of an mmapped chunk, else 0.
@@ -295,7 +295,7 @@ static uint64_t free_run(const struct as_heaps *h, size_t mapping, uint64_t star
     uint64_t end = t->mappings.items[mapping].end;
     for (size_t i = mapping + 1; i < t->mappings.count && end < limit; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
-        if (m->start != end || m->kind != AS_MAP_ANON || (m->prot & AS_PROT_SHARED))
+        if (m->start != end || m->kind != AS_MAP_ANON || (m->prot & AS_PROT_SHARED) || m->out_of_reach)
             break;
         end = m->end;
     }

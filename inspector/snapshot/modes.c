@@ -28,11 +28,18 @@ static uint64_t estimate_freeze(const struct as_target *t)
                                            : FREEZE_BASE_NS + t->anonymous_hint / FREEZE_BYTES_PER_US * 1000;
 }
 
+// For how long the target may stand still where the choice is ours, when it has stood still for `stood_ns` already; never 0.
+static uint64_t most_pause(const struct as_snapshot_options *options, uint64_t stood_ns)
+{
+    uint64_t most = options->max_pause_ns != 0 ? options->max_pause_ns : DEFAULT_MAX_PAUSE_NS;
+    return most > stood_ns ? most - stood_ns : 1;
+}
+
 // A freeze, unless it would last too long, or pages are swapped out: those have to be read. Their time is the disk's, and
 // they count against the target's memory cgroup, which a clone can be killed for in the target's stead.
 static enum as_mode choose(const struct as_target *t, const struct as_snapshot_options *options)
 {
-    uint64_t most = options->max_pause_ns != 0 ? options->max_pause_ns : DEFAULT_MAX_PAUSE_NS;
+    uint64_t most = most_pause(options, 0);
     bool swapped = t->swap_hint != 0 && t->swap_hint != AS_UNKNOWN;
     return t->ops->fork && (swapped || estimate_freeze(t) > most) ? AS_MODE_SNAPSHOT : AS_MODE_FREEZE;
 }
@@ -47,18 +54,28 @@ struct as_moment as_moment_plan(const struct as_target *t, const struct as_snaps
     return moment;
 }
 
+// What is left for a target that cannot be cloned. Who chose a snapshot wants one moment, and gets it from a freeze; a choice of
+// ours holds nobody for longer than was promised. One that stands still anyhow is not held.
+static enum as_mode without_clone(const struct as_target *t, const struct as_snapshot_options *options,
+                                  const struct as_moment *moment)
+{
+    if (options->mode != 0 || t->standing)
+        return AS_MODE_FREEZE;
+    bool quick = !moment->overdue[0] && estimate_freeze(t) <= most_pause(options, moment->stood_ns);
+    return quick ? AS_MODE_FREEZE : AS_MODE_LIVE;
+}
+
 // For how long the target may stand still now. Who has set a limit is never made to wait longer. Without one, a freeze that
-// was our choice ends early, for a clone will do as well; every other one ends when it has taken many times what the
-// memory to be read accounts for: then it is a wrecked heap that we search.
+// was our choice ends early; every other one ends when it has taken many times what the memory to be read accounts for: then
+// it is a wrecked heap that we search.
 static uint64_t limit(const struct as_target *t, const struct as_snapshot_options *options,
                       const struct as_moment *moment)
 {
-    if (options->max_pause_ns != 0)
-        return options->max_pause_ns > moment->stood_ns ? options->max_pause_ns - moment->stood_ns : 1;
+    bool ours = options->mode == 0 && t->ops->fork && !t->standing && moment->mode == AS_MODE_FREEZE;
+    if (options->max_pause_ns != 0 || ours)
+        return most_pause(options, moment->stood_ns);
     if (moment->mode == AS_MODE_SNAPSHOT)
         return 0;
-    if (options->mode == 0 && !moment->fallback[0] && t->ops->fork)
-        return DEFAULT_MAX_PAUSE_NS;
     uint64_t estimate = estimate_freeze(t);
     if (estimate != UINT64_MAX && t->swap_hint != AS_UNKNOWN)
         estimate += t->swap_hint * SWAP_NS_PER_BYTE;
@@ -68,13 +85,19 @@ static uint64_t limit(const struct as_target *t, const struct as_snapshot_option
 bool as_moment_yield(const struct as_target *t, const struct as_snapshot_options *options, struct as_moment *moment,
                      const struct as_error *err)
 {
+    if (moment->incomplete) {
+        moment->incomplete = false;
+        moment->stood_ns += t->stop_ns;
+        snprintf(moment->fallback, sizeof moment->fallback, "%s", err->text);
+        moment->mode = without_clone(t, options, moment);
+        return true;
+    }
     if (!t->overdue || options->mode != 0 || moment->mode == AS_MODE_LIVE)
         return false;
     // What is left of a limit that was set is too little for a clone.
     bool clone = moment->mode == AS_MODE_FREEZE && options->max_pause_ns == 0 && !moment->fallback[0] && t->ops->fork;
     moment->mode = clone ? AS_MODE_SNAPSHOT : AS_MODE_LIVE;
     moment->stood_ns += t->stop_ns;
-    moment->fallback[0] = '\0';
     snprintf(moment->overdue, sizeof moment->overdue, "%s", err->text);
     return true;
 }
@@ -129,7 +152,8 @@ bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_s
             return as_fail(err, why.code, "%s", why.text);
         if (!caught) {
             snprintf(moment->fallback, sizeof moment->fallback, "%s", why.text);
-            moment->mode = AS_MODE_FREEZE;
+            moment->stood_ns += t->stop_ns;
+            moment->mode = without_clone(t, options, moment);
         }
     }
     t->most_stop_ns = limit(t, options, moment);
@@ -139,9 +163,62 @@ bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_s
     return true;
 }
 
+// Does [start, end) overlap memory that the clone has not got? Returns that memory.
+static const struct as_mapping *kept_at(const struct as_target *t, uint64_t start, uint64_t end)
+{
+    for (size_t i = as_target_mapping_from(t, start); i < t->mappings.count && t->mappings.items[i].start < end; i++)
+        if (t->mappings.items[i].out_of_reach && !t->mappings.items[i].droppable)
+            return &t->mappings.items[i];
+    return NULL;
+}
+
+// What of malloc's, as far as it was found, the clone has not got; NULL: nothing.
+static const struct as_mapping *kept_of_malloc(const struct as_target *t, const struct as_malloc *m,
+                                               const struct as_heaps *h)
+{
+    const struct as_mapping *kept = NULL;
+    for (size_t i = 0; !kept && i < m->libcs.count; i++) {
+        const struct as_libc *libc = &m->libcs.items[i];
+        kept = kept_at(t, libc->main_arena, libc->main_arena + 1);
+        kept = !kept && libc->mp != AS_UNKNOWN ? kept_at(t, libc->mp, libc->mp + 1) : kept;
+    }
+    for (size_t i = 0; !kept && i < h->heaps.count; i++)
+        kept = kept_at(t, h->heaps.items[i].start, h->heaps.items[i].end);
+    for (size_t i = 0; !kept && i < h->mmapped.count; i++)
+        kept = kept_at(t, h->mmapped.items[i].map_start, h->mmapped.items[i].map_end);
+    for (size_t i = 0; !kept && i < t->threads.count; i++)
+        if (t->threads.items[i].tp != AS_UNKNOWN) // libc's own data of a thread lies around it
+            kept = kept_at(t, t->threads.items[i].tp - t->page_size, t->threads.items[i].tp + 1);
+    return kept;
+}
+
+bool as_moment_is_whole(const struct as_target *t, const struct as_malloc *m, const struct as_heaps *h, bool torn,
+                        struct as_moment *moment, struct as_error *err)
+{
+    const struct as_mapping *first = kept_at(t, 0, UINT64_MAX);
+    if (moment->mode != AS_MODE_SNAPSHOT || !first)
+        return true;
+    const struct as_mapping *kept = kept_of_malloc(t, m, h);
+    // What does not agree may be so in the target, or be missing in the clone.
+    bool doubtful = torn || h->missing || h->faults.count > 0;
+    if (!kept && !doubtful)
+        return true;
+    moment->incomplete = true;
+    return as_fail(err, AS_UNSUPPORTED,
+                   "process %d keeps memory from its children (MADV_DONTFORK or MADV_WIPEONFORK, at 0x%llx), and %s",
+                   t->pid, (unsigned long long)(kept ? kept : first)->start,
+                   kept ? "malloc's is among it" : "malloc's may be among it: its structures do not agree without");
+}
+
 void as_moment_report(const struct as_moment *moment, const struct as_target *t, struct as_snapshot *s)
 {
-    if (moment->fallback[0])
+    if (moment->fallback[0] && moment->mode == AS_MODE_LIVE)
+        as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                         "the target was read while it ran, for it could not be made to clone itself, and to read it "
+                         "takes longer than it may stand still (--max-pause allows more, --mode freeze as long as it "
+                         "takes): %s",
+                         moment->fallback);
+    else if (moment->fallback[0])
         as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                          "the target stood still while it was read, for it could not be made to clone itself: %s",
                          moment->fallback);

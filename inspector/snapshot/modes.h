@@ -14,6 +14,7 @@ struct as_moment {
     bool locked;         // in a core: an arena was
     char fallback[1024]; // why it is not the mode that was asked for or would have been chosen; "" when it is
     char overdue[1024];  // why an attempt to stop it was given up; "" when none was
+    bool incomplete;     // the clone lacked memory of malloc's
     uint64_t stood_ns;   // how long the target stood still for such attempts
 };
 
@@ -25,8 +26,15 @@ struct as_moment as_moment_plan(const struct as_target *t, const struct as_snaps
 bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_snapshot_options *options,
                      struct as_moment *moment, struct as_error *err);
 
+// After a look: whether the clone, if one was looked at, had all of malloc's memory. False: a program may keep memory from
+// its children (MADV_DONTFORK, MADV_WIPEONFORK), and of what was found some is there, or may be. moment->incomplete then, and
+// `err` says what. `torn`: chains of chunks broke.
+struct as_heaps;
+bool as_moment_is_whole(const struct as_target *t, const struct as_malloc *m, const struct as_heaps *h, bool torn,
+                        struct as_moment *moment, struct as_error *err);
+
 // After a look that failed with `err`: true if another mode, now in moment->mode, is to be tried, because this one would
-// have held the target for too long, and the choice was ours.
+// have held the target for too long, and the choice was ours; or because the clone lacked memory.
 bool as_moment_yield(const struct as_target *t, const struct as_snapshot_options *options, struct as_moment *moment,
                      const struct as_error *err);
 

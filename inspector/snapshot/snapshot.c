@@ -200,21 +200,23 @@ static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum a
 }
 
 // Everything between stop and resume.
-static bool look(struct as_target *t, const struct as_malloc *m, enum as_mode mode, struct as_chunk_writer *chunks,
-                 const struct as_arena_hold *hold, struct as_snapshot *s, struct as_error *err)
+static bool look(struct as_target *t, const struct as_malloc *m, struct as_moment *moment,
+                 struct as_chunk_writer *chunks, const struct as_arena_hold *hold, struct as_snapshot *s,
+                 struct as_error *err)
 {
     struct as_heaps h = {0};
     struct as_ledger_builder b = {0};
     t->preparing = false;
     // Of ourselves, who run on, the pages are asked for heap by heap.
     bool ok = (t->kind == AS_TARGET_SELF || as_target_capture(t, err)) &&
-              find_and_walk(t, m, mode, chunks, hold, s, &h, &b, err) && find_ruby(t, s, err);
+              find_and_walk(t, m, moment->mode, chunks, hold, s, &h, &b, err) && find_ruby(t, s, err);
     if (ok)
         as_ledger_ruby_open(&b);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
     ok = ok && (!t->ops->intact || t->ops->intact(t, err));
+    ok = ok && as_moment_is_whole(t, m, &h, s->meta.torn_chunks != 0, moment, err);
     uint64_t left = 0;
-    if (mode != AS_MODE_SNAPSHOT) { // a clone ends now, and has brought nothing back for the target
+    if (moment->mode != AS_MODE_SNAPSHOT) { // a clone ends now, and has brought nothing back for the target
         as_target_send_back(t);
         left = as_target_brought_back(t);
     }
@@ -226,8 +228,8 @@ static bool look(struct as_target *t, const struct as_malloc *m, enum as_mode mo
                              "%" PRIu64 " bytes of the target that were swapped out had to be read and are in memory "
                              "now; to send them back takes root (CAP_SYS_NICE) and Linux 5.10",
                              left);
-        report_faults(s, &h, mode);
-        report_lost(s, &h, mode);
+        report_faults(s, &h, moment->mode);
+        report_lost(s, &h, moment->mode);
         bool all_found = m->libcs.count > 0 ? !h.missing : m->kind != AS_MALLOC_GLIBC && m->objects > 0;
         for (size_t i = 0; i < m->libcs.count; i++)
             all_found &= m->libcs.items[i].proven;
@@ -350,7 +352,7 @@ static bool attempt(struct as_target *t, struct as_malloc *m, const struct as_sn
     out->meta.time_ns = now(CLOCK_REALTIME);
     uint64_t before = now(CLOCK_MONOTONIC);
     bool stopped = t->stopped;
-    ok = ok && look(t, m, moment->mode, chunks, options->hold, out, err);
+    ok = ok && look(t, m, moment, chunks, options->hold, out, err);
     t->ops->resume(t);
     if (ok) {
         out->meta.read_ns = now(CLOCK_MONOTONIC) - before;

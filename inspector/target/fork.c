@@ -3,7 +3,8 @@
 //
 // The clone has the target's anonymous memory as it was at that moment, page for page, swapped ones included: its smaps and
 // pagemap are the target's of then. What a child does not inherit are the page tables of files and of shared memory that
-// have no private copies (the kernel fills them in on demand); these are counted in the target, which runs meanwhile.
+// have no private copies (the kernel fills them in on demand), and what the program keeps from its children (MADV_DONTFORK,
+// MADV_WIPEONFORK); these are counted in the target, which runs meanwhile.
 #define _GNU_SOURCE
 #include "target/process.h"
 
@@ -53,9 +54,11 @@ static bool is_whole(const struct as_process *p, struct as_error *err)
                            "process %d has private memory on hugetlb pages (at 0x%llx), which the pool may have no "
                            "copies for",
                            p->base.pid, (unsigned long long)m->start);
-        if (m->kind == AS_MAP_ANON && m->not_inherited && !m->droppable && (m->prot & AS_PROT_WRITE) && m->rss != 0)
+        // Where malloc's memory may be elsewhere is found out in the clone (snapshot.c).
+        if (m->not_inherited && m->rss != 0 && strcmp(as_mapping_path(&p->base, m), "[heap]") == 0)
             return as_fail(err, AS_UNSUPPORTED,
-                           "process %d keeps memory from its children (MADV_DONTFORK or MADV_WIPEONFORK, at 0x%llx)",
+                           "process %d keeps part of its heap from its children (MADV_DONTFORK or MADV_WIPEONFORK, at "
+                           "0x%llx)",
                            p->base.pid, (unsigned long long)m->start);
     }
     return true;
@@ -226,6 +229,7 @@ static void merge(struct as_target *t, const as_mapping_vec *before, const as_ma
     for (size_t i = 0; i < t->mappings.count; ++i) {
         struct as_mapping *m = &t->mappings.items[i];
         m->locked = is_locked(since->count > 0 ? since : before, &at[0], m);
+        m->out_of_reach = m->not_inherited;
         if (m->kind == AS_MAP_ANON && !m->not_inherited)
             continue;
         const struct as_mapping *other = find_same(since, &at[1], m);
@@ -245,6 +249,30 @@ static void merge(struct as_target *t, const as_mapping_vec *before, const as_ma
             m->swap = m->kind == AS_MAP_SHMEM ? other->swap : m->swap;
         }
     }
+}
+
+// Adds to the clone's mappings those that it has not got at all (MADV_DONTFORK), as they were counted in the target.
+static bool add_kept(struct as_target *t, const as_mapping_vec *list, const struct as_strings *paths,
+                     struct as_error *err)
+{
+    for (size_t i = 0; i < list->count; ++i) {
+        struct as_mapping m = list->items[i];
+        size_t at = as_target_mapping_from(t, m.start);
+        if (!m.not_inherited || (at < t->mappings.count && t->mappings.items[at].start < m.end))
+            continue;
+        if (!as_vec_reserve(&t->mappings, 1, err))
+            return false;
+        m.path = as_strings_add(&t->strings, as_strings_at(paths, m.path), SIZE_MAX);
+        m.out_of_reach = true;
+        memmove(t->mappings.items + at + 1, t->mappings.items + at, (t->mappings.count - at) * sizeof m);
+        t->mappings.items[at] = m;
+        ++t->mappings.count;
+    }
+    return true;
+}
+
+static void sum_up(struct as_target *t)
+{
     t->rss = t->swap = 0;
     for (size_t i = 0; i < t->mappings.count; ++i) {
         const struct as_mapping *m = &t->mappings.items[i];
@@ -253,27 +281,58 @@ static void merge(struct as_target *t, const as_mapping_vec *before, const as_ma
     }
 }
 
-// The mappings as they are listed now, which are to be freed; the target has none then.
-static as_mapping_vec take_mappings(struct as_target *t)
+// The mappings as they are listed now, which are to be freed; the target has none then. The names of those that a child does
+// not get, which the next reading overwrites, go into `paths`.
+static as_mapping_vec take_mappings(struct as_target *t, struct as_strings *paths)
 {
     as_mapping_vec list = {t->mappings.items, t->mappings.count, t->mappings.capacity};
+    for (size_t i = 0; i < list.count; ++i) {
+        if (list.items[i].not_inherited)
+            list.items[i].path = as_strings_add(paths, as_mapping_path(t, &list.items[i]), SIZE_MAX);
+    }
     t->mappings.items = NULL;
     t->mappings.count = t->mappings.capacity = 0;
     return list;
+}
+
+// Says what was counted in the target, and when.
+static void remark(struct as_process *p, double later_ms, size_t changed)
+{
+    const struct as_target *t = &p->base;
+    uint64_t kept = 0;
+    for (size_t i = 0; i < t->mappings.count; ++i) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        kept += m->out_of_reach && m->rss != AS_UNKNOWN ? m->rss : 0;
+    }
+    char bytes[96] = "";
+    if (kept != 0)
+        snprintf(bytes, sizeof bytes, ", and %llu bytes that the process keeps from its children (MADV_DONTFORK),",
+                 (unsigned long long)kept);
+    int length =
+        snprintf(p->clone.note, sizeof p->clone.note,
+                 "pages of files and of shared memory%s were counted %.1f ms after the moment, as a clone does "
+                 "not inherit them",
+                 bytes, later_ms);
+    if (changed > 0)
+        snprintf(p->clone.note + length, sizeof p->clone.note - (size_t)length,
+                 "; those of %zu mapping%s gone or changed by then, shortly before it", changed,
+                 changed == 1 ? "" : "s");
+    p->base.mode_note = p->clone.note;
 }
 
 // Reads the mappings of the clone and, for what it has not inherited, of the target, which were counted before it was cloned.
 static bool read_mappings(struct as_process *p, uint64_t born_ns, struct as_error *err)
 {
     struct as_target *t = &p->base;
-    as_mapping_vec before = take_mappings(t);
+    struct as_strings paths = {0};
+    as_mapping_vec before = take_mappings(t, &paths);
     as_mapping_vec since = {0};
     pid_t clone = p->clone.pid;
     change_view(p);
     p->clone.pid = 0;
     struct as_error gone;
     if (as_process_refresh_maps(p, true, &gone)) // it may have ended by now; its clone has not
-        since = take_mappings(t);
+        since = take_mappings(t, &paths);
     double later_ms = (double)(as_now_ns() - born_ns) / 1e6;
     p->clone.pid = clone;
     change_view(p);
@@ -288,19 +347,13 @@ static bool read_mappings(struct as_process *p, uint64_t born_ns, struct as_erro
         before = (as_mapping_vec){0};
     } else {
         merge(t, &before, &since, &changed);
+        ok = add_kept(t, since.count > 0 ? &since : &before, &paths, err);
+        sum_up(t);
     }
-    int length =
-        snprintf(p->clone.note, sizeof p->clone.note,
-                 "pages of files and of shared memory were counted %.1f ms after the moment, as a clone does not "
-                 "inherit them",
-                 later_ms);
-    if (changed > 0)
-        snprintf(p->clone.note + length, sizeof p->clone.note - (size_t)length,
-                 "; those of %zu mapping%s gone or changed by then, shortly before it", changed,
-                 changed == 1 ? "" : "s");
-    t->mode_note = p->clone.note;
+    remark(p, later_ms, changed);
     as_vec_free(&before);
     as_vec_free(&since);
+    as_vec_free(&paths);
     return ok;
 }
 
@@ -341,6 +394,9 @@ bool as_process_fork(struct as_target *t, const struct as_critical *critical, st
     struct as_birth birth;
     if (t->stopped)
         return as_fail(err, AS_INTERNAL, "process %d has been caught already", t->pid);
+    struct as_proc_stat stat;
+    t->standing = as_proc_stat(p->view_fd, "stat", &stat) && stat.state == 'T';
+    t->stop_ns = 0;
     // A freeze that was given up may have left it to the capture to count: that would count the clone, which has no files.
     t->uncounted = false;
     if (!may_catch(p, err) || !is_quick(p, err) || !as_process_refresh_maps(p, true, err) || !is_whole(p, err) ||

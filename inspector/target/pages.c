@@ -19,7 +19,8 @@ static const uint64_t MOST_BYTES = UINT64_C(1) << 38; // of a mapping: an addres
 // arena's next 60 MiB, say) is not worth a look.
 static bool worth_it(const struct as_target *t, const struct as_mapping *m)
 {
-    return m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED) && m->end - m->start <= MOST_BYTES &&
+    return m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED) && !m->out_of_reach &&
+           m->end - m->start <= MOST_BYTES &&
            ((m->prot & (AS_PROT_READ | AS_PROT_WRITE)) ||
             (!t->uncounted && (m->rss != 0 || m->swap != 0 || m->hugetlb != 0)));
 }

@@ -37,7 +37,7 @@ struct as_clone {
     int socket;                      // to the guardian: once it is closed, all is undone
     int view_fd, mem_fd, pagemap_fd; // the target's own, while p's are the clone's
     pid_t view_tid;
-    char note[256]; // behind base.mode_note
+    char note[512]; // behind base.mode_note
 };
 
 // How the pages were classified whose pagemap entry alone does not tell the zero page; see residency.c.

@@ -44,6 +44,7 @@ struct as_mapping {
     uint64_t kernel_page_size; // bytes, smaps KernelPageSize: 2 MiB for hugetlb mappings
     bool captured;             // its residency is in as_target.runs
     bool not_inherited;        // a child gets it empty or not at all (MADV_DONTFORK, MADV_WIPEONFORK)
+    bool out_of_reach;         // likewise, and a clone is what we look at: counted in the target, and never read
     bool droppable;            // the kernel may take it at any time (MAP_DROPPABLE)
     bool noreserve;            // mapped with MAP_NORESERVE. False where its counts are not known
     bool locked; // in memory (mlock): madvise gives nothing of it back. False where its counts are not known
@@ -131,8 +132,8 @@ struct as_target_ops {
     // t->caught. NULL: nothing of the target runs.
     bool (*stop_clean)(struct as_target *t, const struct as_critical *critical, struct as_error *err);
     // As stop_clean, but has the target clone itself then, copy-on-write, and run on: until resume all that is read is
-    // the clone's. AS_UNSUPPORTED or AS_NO_MEMORY, with the reason: this target cannot be cloned, or not now; it runs
-    // then. NULL: no target of this kind can.
+    // the clone's, but for what children do not get: see as_mapping.out_of_reach. AS_UNSUPPORTED or AS_NO_MEMORY, with the
+    // reason: this target cannot be cloned, or not now; it runs then. NULL: no target of this kind can.
     bool (*fork)(struct as_target *t, const struct as_critical *critical, struct as_error *err);
     // Whether all that was read since the last stop (or since it was opened) was the target's own memory. False and
     // AS_TARGET_GONE: it exited or exec'd meanwhile, and the rest read as nothing; t->overdue: it was let go. NULL: it cannot
@@ -176,6 +177,7 @@ struct as_target {
     struct as_strings strings;
     bool stopped;
     enum as_caught caught; // by the last stop_clean or fork
+    bool standing;         // at the last fork it stood still anyhow (SIGSTOP, Ctrl-Z)
     const char *mode_note; // what else is to be known of that; NULL: nothing
     uint64_t stop_ns;      // how long the last stop lasted, stop to resume, nanoseconds; 0 before the first
     // For how long the target may stand still in the next stop_clean or fork, all attempts together, nanoseconds; 0: as long as

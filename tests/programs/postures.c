@@ -3,6 +3,9 @@
 //     seccomp    a filter kills the process for clone and for wait4
 //     dontfork   part of its heap is not for children (MADV_DONTFORK)
 //     wipe       likewise (MADV_WIPEONFORK)
+//     large      as dontfork, with 120 MB in its heap
+//     arena, block, inner    part of a thread's heap, a whole mmapped block, pages within one are not for children (MADV_DONTFORK)
+//     own, ownwipe, ownfile  memory of its own is not: anonymous, likewise by MADV_WIPEONFORK, and a private file's
 //     wall       a thread waits for any child at all, also for those that the usual calls do not see (__WALL)
 //     nproc      no further process is allowed (RLIMIT_NPROC; not as root)
 //     ends       has shared memory, and exits as soon as it sees that it has been cloned
@@ -40,16 +43,73 @@ static void filter(void)
         abort();
 }
 
-static void advise(int advice)
+static void advise(void *start, size_t length, int advice)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *block = malloc(100 * page);
+    uintptr_t from = ((uintptr_t)start + page - 1) / page * page;
+    uintptr_t to = ((uintptr_t)start + length) / page * page;
+    if (madvise((void *)from, to - from, advice) != 0)
+        abort();
+}
+
+static char *block_of(size_t size)
+{
+    char *block = malloc(size);
     if (!block)
         abort();
-    memset(block, 1, 100 * page);
-    uintptr_t start = ((uintptr_t)block + 10 * page) / page * page;
-    if (madvise((void *)start, 20 * page, advice) != 0)
+    return memset(block, 1, size);
+}
+
+enum { BLOCK = 100 << 10, MAPPED = 4 << 20 };
+
+static void *keep_arena(void *ready)
+{
+    char *block = block_of(BLOCK);
+    advise(block + BLOCK / 4, BLOCK / 2, MADV_DONTFORK);
+    *(volatile int *)ready = 1;
+    pause();
+    return NULL;
+}
+
+static void keep_own(int fd, int advice)
+{
+    char *map = mmap(NULL, MAPPED, PROT_READ | PROT_WRITE, MAP_PRIVATE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
+    if (map == MAP_FAILED)
         abort();
+    memset(map, 1, MAPPED / 2);
+    advise(map, MAPPED, advice);
+}
+
+// Keeps memory from children, as the posture says.
+static void keep(const char *posture)
+{
+    pthread_t thread;
+    static volatile int ready;
+    char *block = block_of(BLOCK);
+    if (strcmp(posture, "large") == 0)
+        for (int i = 0; i < 1200; i++)
+            block = block_of(BLOCK);
+    if (strcmp(posture, "dontfork") == 0 || strcmp(posture, "large") == 0)
+        advise(block + BLOCK / 4, BLOCK / 2, MADV_DONTFORK);
+    else if (strcmp(posture, "wipe") == 0)
+        advise(block + BLOCK / 4, BLOCK / 2, MADV_WIPEONFORK);
+    else if (strcmp(posture, "arena") == 0 && pthread_create(&thread, NULL, keep_arena, (void *)&ready) == 0)
+        while (!ready)
+            usleep(1000);
+    else if (strcmp(posture, "block") == 0)
+        advise(block_of(MAPPED) - sysconf(_SC_PAGESIZE), MAPPED + (size_t)sysconf(_SC_PAGESIZE), MADV_DONTFORK);
+    else if (strcmp(posture, "inner") == 0)
+        advise(block_of(MAPPED) + MAPPED / 4, MAPPED / 2, MADV_DONTFORK);
+    else if (strcmp(posture, "own") == 0)
+        keep_own(-1, MADV_DONTFORK);
+    else if (strcmp(posture, "ownwipe") == 0)
+        keep_own(-1, MADV_WIPEONFORK);
+    else if (strcmp(posture, "ownfile") == 0) {
+        FILE *file = tmpfile();
+        if (!file || ftruncate(fileno(file), MAPPED) != 0)
+            abort();
+        keep_own(fileno(file), MADV_DONTFORK);
+    }
 }
 
 static volatile int seen; // children that the thread below has been told of
@@ -95,19 +155,16 @@ int main(int argc, char **argv)
 {
     const char *posture = argc > 1 ? argv[1] : "plain";
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    void *keep[1000];
+    void *blocks[1000];
     for (int i = 0; i < 1000; i++)
-        keep[i] = malloc((size_t)(16 + i));
+        blocks[i] = malloc((size_t)(16 + i));
     for (int i = 0; i < 1000; i += 2)
-        free(keep[i]);
+        free(blocks[i]);
     if (strcmp(posture, "seccomp") == 0)
         filter();
-    else if (strcmp(posture, "dontfork") == 0)
-        advise(MADV_DONTFORK);
-    else if (strcmp(posture, "wipe") == 0)
-        advise(MADV_WIPEONFORK);
     else if (strcmp(posture, "nproc") == 0)
         setrlimit(RLIMIT_NPROC, &(struct rlimit){1, 1});
+    keep(posture);
     pthread_t thread;
     if (strcmp(posture, "ends") == 0) {
         share();
