@@ -261,7 +261,7 @@ def look(target: Target, arenadump: harness.Arenadump, rng: random.Random) -> su
 
 
 def trim(target: Target, arenadump: harness.Arenadump, counts: Counts) -> None:
-    done = arenadump.run("trim", "--json", "--deep", "--max-pause", "5ms", target.pid)
+    done = arenadump.run("trim", "--json", "--deep", "--max-hold", "5ms", target.pid)
     counts.trims += 1
     if done.returncode != 0:
         target.fault("failed", f"trim: exit {done.returncode}: {done.stderr.strip()}")

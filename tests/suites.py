@@ -27,7 +27,7 @@ from tools import debian, harness
 
 AGAIN = 3
 # SIGUSR2 is for the tests to take; deep, and in slices, is the most that the agent can do to a program.
-AGENT = {"ARENASCOPE_TRIM": "every=1s,deep,max-pause=5ms", "ARENASCOPE_SIGNAL": "RTMIN+7"}
+AGENT = {"ARENASCOPE_TRIM": "every=1s,deep,max-hold=5ms", "ARENASCOPE_SIGNAL": "RTMIN+7"}
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,16 @@ def test_policy_trims_by_itself(stage: Stage, libc: debian.Libc, actor: Path) ->
     assert process.poll() is None
 
 
+@pytest.mark.parametrize("word", ["max-hold", "max-pause"])
+def test_policy_says_what_was_held_for_longer(stage: Stage, actor: Path, word: str) -> None:
+    """No pass through an arena is done within a microsecond. The word's old name means the same."""
+    stage.start([str(actor), *["storm", "1", "mark", "mark", "sleep"]], ARENASCOPE_TRIM=f"every=100ms,{word}=1us")
+    stage.logged(rf"\[{stage.marked()}\]: policy: an arena was locked for \d+ us, longer than the 1 us of max-hold")
+
+
 def test_policy_goes_on_in_a_child(stage: Stage, libc: debian.Libc, actor: Path) -> None:
     acts = "storm 2 mark parent until go fork mark mark busy"
-    process = stage.start(libc.command(actor, *acts.split()), ARENASCOPE_TRIM="every=200ms,max-pause=5ms")
+    process = stage.start(libc.command(actor, *acts.split()), ARENASCOPE_TRIM="every=200ms,max-hold=5ms")
     parent = stage.marked("parent")
     stage.go()
     child = stage.marked()

@@ -86,7 +86,7 @@ def test_every_libc(arenadump: harness.Arenadump, libc: debian.Libc) -> None:
         assert forecast["trimmed"] is False
         assert forecast["agent_version"] is None
         assert forecast["returned"] is None
-        trim = json.loads(arenadump.check("trim", "--deep", "--max-pause", "5ms", "--json", pid))
+        trim = json.loads(arenadump.check("trim", "--deep", "--max-hold", "5ms", "--json", pid))
         assert trim["returned"] == sum(arena["returned"] for arena in trim["arenas"])
         assert trim["injected"] is False
 
@@ -532,6 +532,35 @@ def arenascope(arenadump: harness.Arenadump, *arguments: object) -> subprocess.C
     )
 
 
+def test_what_was_held_for_longer_is_said(arenadump: harness.Arenadump) -> None:
+    """No pass through an arena is done within a microsecond, and any within an hour."""
+    with odd.running([str(odd.build("posing")), "idle"]) as pid:
+        inject(arenadump, pid)
+        for most, ms in (("1us", 0.001), ("3600s", 3.6e6)):
+            facts = json.loads(arenadump.check("trim", "--json", "--max-hold", most, pid))
+            assert facts["max_hold_ms"] == ms
+            over = facts["longest_hold_ms"] > ms
+            assert over == (most == "1us")
+            said = [arenadump.check("trim", "--max-hold", most, pid)]
+            said.append(" ".join(arenascope(arenadump, "trim", "--max-hold", most, pid).stdout.split()))
+            for text in said:
+                assert ("longer than the" in text and "--max-hold" in text) == over, text
+        facts = json.loads(arenadump.check("trim", "--json", pid))
+        assert facts["max_hold_ms"] is None
+
+
+def test_a_limit_of_looks_is_none_of_locks(arenadump: harness.Arenadump) -> None:
+    """--max-pause once bounded a trim's locks: who still means that is told, and nothing is done."""
+    with odd.running([str(odd.build("posing")), "idle"]) as pid:
+        done = arenadump.run("trim", "--max-pause=5ms", pid)
+        assert done.returncode == 2
+        assert "--max-hold" in done.stderr
+        assert loaded(pid) == 0
+        assert arenadump.run("summary", "--max-hold=5ms", pid).returncode == 2
+        forecast = json.loads(arenadump.check("trim", "--forecast", "--max-pause=60s", "--json", pid))
+        assert forecast["trimmed"] is False
+
+
 def test_the_python_commands(arenadump: harness.Arenadump) -> None:
     with odd.running([str(odd.build("posing")), "idle"]) as pid:
         done = arenascope(arenadump, "inject", pid)
@@ -539,7 +568,7 @@ def test_the_python_commands(arenadump: harness.Arenadump) -> None:
         assert f"answers in process {pid}: loaded by thread {pid} (waiting in system call 0)" in done.stdout
         done = arenascope(arenadump, "trim", "--forecast", pid)
         assert re.search(r"A trim would return [\d.]+ \w+\.", done.stdout), done
-        done = arenascope(arenadump, "trim", "--deep", "--max-pause", "5ms", "--watch", "10ms", pid)
+        done = arenascope(arenadump, "trim", "--deep", "--max-hold", "5ms", "--watch", "10ms", pid)
         for words in (
             "A deep trim returned ",
             "No arena was locked for longer than",

@@ -28,6 +28,6 @@ int as_policy_look(struct as_policy *p);
 bool as_policy_set(const struct arenascope_policy *policy, struct as_error *err);
 void as_policy_statistics(struct arenascope_policy_stats *out);
 
-// Reads $ARENASCOPE_TRIM: "every=60s,min=64M,percent=20,pressure=10ms,idle=30s,distance=1m,backoff=50,deep,max-pause=5ms", any
+// Reads $ARENASCOPE_TRIM: "every=60s,min=64M,percent=20,pressure=10ms,idle=30s,distance=1m,backoff=50,deep,max-hold=5ms", any
 // of these; "1": the defaults that docs/arenascope.7 names.
 bool as_policy_parse(const char *text, struct arenascope_policy *out, struct as_error *err);

@@ -16,16 +16,17 @@ static const struct unit sizes[] = {
     {NULL, 0}};
 static const struct unit numbers[] = {{"", 1}, {"%", 1}, {NULL, 0}};
 
-enum as_word { EVERY, MIN, PERCENT, PRESSURE, IDLE, DISTANCE, BACKOFF, MAX_PAUSE };
+enum as_word { EVERY, MIN, PERCENT, PRESSURE, IDLE, DISTANCE, BACKOFF, MAX_HOLD };
 static const struct {
     const char *name;
     enum as_word word;
     const struct unit *units;
 } words[] = {
-    {"every", EVERY, times},       {"min", MIN, sizes},
-    {"percent", PERCENT, numbers}, {"pressure", PRESSURE, times},
-    {"idle", IDLE, times},         {"distance", DISTANCE, times},
-    {"backoff", BACKOFF, numbers}, {"max-pause", MAX_PAUSE, times},
+    {"every", EVERY, times},        {"min", MIN, sizes},
+    {"percent", PERCENT, numbers},  {"pressure", PRESSURE, times},
+    {"idle", IDLE, times},          {"distance", DISTANCE, times},
+    {"backoff", BACKOFF, numbers},  {"max-hold", MAX_HOLD, times},
+    {"max-pause", MAX_HOLD, times}, // its name before: here it can mean nothing else
 };
 
 static void set(struct arenascope_policy *p, enum as_word word, uint64_t value)
@@ -52,7 +53,7 @@ static void set(struct arenascope_policy *p, enum as_word word, uint64_t value)
     case BACKOFF:
         p->back_off = value;
         break;
-    case MAX_PAUSE:
+    case MAX_HOLD:
         p->trim.max_pause = value;
         break;
     }
@@ -103,7 +104,7 @@ static bool read_word(const char *text, size_t length, struct arenascope_policy 
     }
     return as_fail(
         err, AS_USAGE,
-        "ARENASCOPE_TRIM: '%.*s' is none of every, min, percent, pressure, idle, distance, backoff and max-pause "
+        "ARENASCOPE_TRIM: '%.*s' is none of every, min, percent, pressure, idle, distance, backoff and max-hold "
         "(each with =VALUE), and deep",
         (int)length, text);
 }
@@ -112,7 +113,7 @@ bool as_policy_parse(const char *text, struct arenascope_policy *out, struct as_
 {
     *out = (struct arenascope_policy){.size = sizeof *out, .trim.size = sizeof out->trim};
     if (strcmp(text, "1") == 0)
-        text = "every=30s,min=32M,distance=30s,backoff=50,max-pause=5ms";
+        text = "every=30s,min=32M,distance=30s,backoff=50,max-hold=5ms";
     while (*text) {
         size_t length = strcspn(text, ",");
         if (length > 0 && !read_word(text, length, out, err))

@@ -36,7 +36,7 @@ static struct arenascope_trim_options trim_options(const struct as_options *o)
     return (struct arenascope_trim_options){
         .size = sizeof(struct arenascope_trim_options),
         .flags = o->deep ? ARENASCOPE_DEEP : 0,
-        .max_pause = o->max_pause_ns,
+        .max_pause = o->max_hold_ns,
         .arena = o->arena ? o->arena : ARENASCOPE_ALL_ARENAS,
     };
 }
@@ -120,9 +120,7 @@ static bool watch(struct trimming *t, struct as_error *err)
 // What a trim would return is computed from outside, as the summary's forecast: nothing is loaded, and nothing changes.
 static bool forecast(struct trimming *t, struct as_look *look, struct as_error *err)
 {
-    struct as_options how = *t->options;
-    how.max_pause_ns = 0; // it is said of locks here
-    if (!as_look_take(look, &how, NULL, false, err) || !as_look_needs_glibc(look, &how, err))
+    if (!as_look_take(look, t->options, NULL, false, err) || !as_look_needs_glibc(look, t->options, err))
         return false;
     const struct as_view *v = &look->view;
     t->pid = (pid_t)v->meta->pid;
@@ -235,6 +233,11 @@ static bool perform(struct trimming *t, struct as_error *err)
         return false;
     if (o->forecast && o->watch_ns != 0)
         return as_fail(err, AS_USAGE, "trim: with --forecast nothing is given back that --watch could look at");
+    // It once bounded the locks, and who means that is not to get what is not bounded.
+    if (!o->forecast && o->max_pause_ns != 0 && o->max_hold_ns == 0)
+        return as_fail(err, AS_USAGE,
+                       "trim: --max-pause says for how long a process may stand still while it is looked at; for how "
+                       "long an arena may be locked says --max-hold");
     if (o->forecast)
         return forecast(t, &t->look, err);
     if (!t->look.target || t->look.target->kind != AS_TARGET_PROCESS)
@@ -271,6 +274,7 @@ static void print_json(const struct trimming *t)
     as_json_number(&j, "returned_swap", t->trimmed ? r->returned_swap : AS_UNKNOWN);
     as_json_number(&j, "released", t->trimmed ? r->released : AS_UNKNOWN);
     as_json_milliseconds(&j, "longest_hold_ms", t->trimmed ? r->longest_hold : AS_UNKNOWN);
+    as_json_milliseconds(&j, "max_hold_ms", t->options->max_hold_ns ? t->options->max_hold_ns : AS_UNKNOWN);
     as_json_milliseconds(&j, "elapsed_ms", t->trimmed ? r->elapsed : AS_UNKNOWN);
     as_json_milliseconds(&j, "cpu_ms", t->trimmed ? r->cpu : AS_UNKNOWN);
     as_json_number(&j, "skipped_arenas", t->trimmed ? r->skipped : AS_UNKNOWN);
@@ -321,7 +325,10 @@ static void print_trim(const struct trimming *t)
         printf(", and %s of swap", as_format_size(r->returned_swap, a));
     if (r->longest_hold == AS_UNKNOWN)
         printf(
-            "\nfor how long an arena was locked is not known (libc's own malloc_trim did it; --max-pause bounds it); ");
+            "\nfor how long an arena was locked is not known (libc's own malloc_trim did it; --max-hold bounds it); ");
+    else if (t->options->max_hold_ns != 0 && r->longest_hold > t->options->max_hold_ns)
+        printf("\nan arena was locked for %s, longer than the %s of --max-hold; ",
+               as_format_duration(r->longest_hold, a), as_format_duration(t->options->max_hold_ns, b));
     else
         printf("\nno arena was locked for longer than %s; ", as_format_duration(r->longest_hold, a));
     printf("it took %s, %s of processor time\n", as_format_duration(r->elapsed, a), as_format_duration(r->cpu, b));

@@ -38,11 +38,11 @@ static const struct command commands[] = {
      "  in_use, tcache, fastbin, binned, top, metadata or unknown, and \"mmapped\" behind\n"
      "  it where it has a mapping of its own.\n"},
     {"trim", as_cmd_trim, AS_OPTION_JSON | AS_OPTION_INJECT | AS_OPTION_TRIM,
-     "arenadump trim PID [--forecast] [--deep] [--max-pause TIME] [--arena ADDRESS]\n"
+     "arenadump trim PID [--forecast] [--deep] [--max-hold TIME] [--arena ADDRESS]\n"
      "               [--watch TIME] [--force] [--timeout TIME] [--json]\n"
      "  Gives memory back, through the agent (injected where it is not there): what\n"
      "  malloc_trim(0) would. --deep: also what that never returns, the tops of thread\n"
-     "  arenas. --max-pause 5ms: no arena is locked for longer at a time. --forecast:\n"
+     "  arenas. --max-hold 5ms: no arena is locked for longer at a time. --forecast:\n"
      "  only says what would come back; nothing is loaded, and nothing changes.\n"
      "  --watch 60s: how much of it was needed again. --force, --timeout: as inject.\n"},
     {"inject", as_cmd_inject, AS_OPTION_JSON | AS_OPTION_INJECT,

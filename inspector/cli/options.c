@@ -15,6 +15,7 @@ enum {
     OPT_LAYOUT_SOURCE = 256,
     OPT_MODE,
     OPT_MAX_PAUSE,
+    OPT_MAX_HOLD,
     OPT_PALETTE,
     OPT_SCALE,
     OPT_JSON,
@@ -43,6 +44,7 @@ static const struct option long_options[] = {
     {"layout-source", required_argument, NULL, OPT_LAYOUT_SOURCE},
     {"mode", required_argument, NULL, OPT_MODE},
     {"max-pause", required_argument, NULL, OPT_MAX_PAUSE},
+    {"max-hold", required_argument, NULL, OPT_MAX_HOLD},
     {0},
 };
 
@@ -67,6 +69,7 @@ static uint32_t bit_of(int option)
     case OPT_DEEP:
     case OPT_ARENA:
     case OPT_WATCH:
+    case OPT_MAX_HOLD:
         return AS_OPTION_TRIM;
     default:
         return 0;
@@ -174,6 +177,8 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
         return read_mode(value, &o->mode, err);
     case OPT_MAX_PAUSE:
         return read_duration("max-pause", value, &o->max_pause_ns, err);
+    case OPT_MAX_HOLD:
+        return read_duration("max-hold", value, &o->max_hold_ns, err);
     case OPT_TIMEOUT:
         return read_duration("timeout", value, &o->timeout_ns, err);
     case OPT_WATCH:

@@ -14,7 +14,7 @@ enum as_option_bits {
     AS_OPTION_PALETTE = 8,
     AS_OPTION_SCALE = 16,
     AS_OPTION_INJECT = 32, // --force, --timeout
-    AS_OPTION_TRIM = 64,   // --forecast, --deep, --arena, --watch
+    AS_OPTION_TRIM = 64,   // --forecast, --deep, --arena, --watch, --max-hold
 };
 
 struct as_options {
@@ -22,15 +22,16 @@ struct as_options {
     const char *output;
     bool json, chunks, help;
     uint32_t mode;            // --mode, as as_mode; 0: auto
-    uint64_t max_pause_ns;    // --max-pause; 0: not given
+    uint64_t max_pause_ns;    // --max-pause: for how long a look stops the target; 0: not given
     uint32_t allowed_sources; // --layout-source
     uint32_t palette;         // as_palette
     uint32_t scale;
     bool force;
     uint64_t timeout_ns; // --timeout; 0: not given
     bool forecast, deep;
-    uint64_t arena;    // --arena; 0: all
-    uint64_t watch_ns; // --watch; 0: not
+    uint64_t max_hold_ns; // --max-hold: for how long a trim locks an arena; 0: not given
+    uint64_t arena;       // --arena; 0: all
+    uint64_t watch_ns;    // --watch; 0: not
 };
 
 // Reads what follows the command's name. `takes` is a set of as_option_bits; --help, --layout-source, --mode and --max-pause

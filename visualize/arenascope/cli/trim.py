@@ -18,7 +18,10 @@ from arenascope.render.trim import render_trim
 @click.option("--forecast", is_flag=True, help="Only say what would come back: nothing is loaded, nothing changes.")
 @click.option("--deep", is_flag=True, help="Also what malloc_trim(0) never returns: the tops of thread arenas.")
 @click.option(
-    "--max-pause", metavar="TIME", help="Lock no arena for longer at a time: 5ms (the default: as long as it takes)."
+    "--max-hold", metavar="TIME", help="Lock no arena for longer at a time: 5ms (the default: as long as it takes)."
+)
+@click.option(
+    "--max-pause", metavar="TIME", help="For how long the process may stand still while it is looked at (--forecast)."
 )
 @click.option("--arena", metavar="ADDRESS", help="Only this arena, as `arenascope summary` names it.")
 @click.option("--watch", metavar="TIME", help="Then wait, 60s say, and see how much of it is needed again.")
@@ -27,11 +30,12 @@ from arenascope.render.trim import render_trim
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope.trim/1, docs/injection.md).")
 def trim(  # noqa: PLR0913 - one parameter for each option
     pid: str,
+    *,
+    max_hold: str | None,
     max_pause: str | None,
     arena: str | None,
     watch: str | None,
     timeout: str | None,
-    *,
     forecast: bool,
     deep: bool,
     force: bool,
@@ -41,7 +45,7 @@ def trim(  # noqa: PLR0913 - one parameter for each option
 
     The agent in it does so; it is injected where it is not there.
     """
-    given = {"max-pause": max_pause, "arena": arena, "watch": watch, "timeout": timeout}
+    given = {"max-hold": max_hold, "max-pause": max_pause, "arena": arena, "watch": watch, "timeout": timeout}
     flags = {"forecast": forecast, "deep": deep, "force": force}
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
     options += [f"--{name}" for name, chosen in flags.items() if chosen]

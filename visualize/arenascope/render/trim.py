@@ -51,14 +51,17 @@ def _parts(facts: Json) -> Iterator[RenderableType]:
 
 
 def _cost(facts: Json) -> Text:
-    hold = facts["longest_hold_ms"]
+    hold, most = facts["longest_hold_ms"], facts["max_hold_ms"]
+    over = most is not None and hold is not None and hold > most
     words = (
-        "For how long an arena was locked is not known: libc's own malloc_trim did it (--max-pause bounds it)."
+        "For how long an arena was locked is not known: libc's own malloc_trim did it (--max-hold bounds it)."
         if hold is None
+        else f"An arena was locked for {duration(hold)}, longer than the {duration(most)} of --max-hold."
+        if over
         else f"No arena was locked for longer than {duration(hold)}."
     )
     words += f" It took {duration(facts['elapsed_ms'])}, {duration(facts['cpu_ms'])} of processor time."
-    line = Text(words)
+    line = Text(words, style="yellow" if over else "")
     if facts["skipped_arenas"]:
         skipped = plural(facts["skipped_arenas"], "arena")
         line.append(f"\n{skipped} left alone: the note says why.", style="yellow")
