@@ -56,9 +56,8 @@ RUN_HERE = {"amd64": [], "arm64": ["qemu-aarch64-static"]}
 GUEST_CHECKOUT = "/checkout"
 # Built against the oldest libc, all of them: the guest's is not this machine's.
 PROGRAMS = {
-    **dict.fromkeys(("churn", "actor", "selfcheck", "trim_storm", "alloc"), ()),
-    **dict.fromkeys(("postures", "trap", "allbusy", "odd/inside"), ("-lpthread",)),
-    "slow_disk": ("-shared", "-fPIC"),
+    **dict.fromkeys(("churn", "actor", "selfcheck", "trim_storm", "postures", "posing", "odd/inside"), ()),
+    **dict.fromkeys(("slow_disk", "slow_audit"), ("-shared", "-fPIC")),
 }
 
 
@@ -162,7 +161,7 @@ def checkout_disk(scratch: Path, own: Built, suites: Iterable[str], plan: dict[s
     put(own.arenadump, tree / "build/inspector/cli/arenadump")
     put(own.agent, tree / "build/inspector/agent/libarenascope.so")
     for name, flags in PROGRAMS.items():
-        put(programs.build_portable(name, own.arch, *flags), tree / "programs" / programs.carried_name(name))
+        put(programs.build_portable(name, own.arch, *flags), tree / "programs" / programs.carried_name(name, *flags))
     if any(
         "test_trim.py" in BY_NAME[name].tests for name in plan["checks"]
     ):  # a minute's work, of all the inspector's sources

@@ -84,6 +84,8 @@ def tell(job: Job, event: dict[str, Any], *, verbose: bool) -> None:
     at = time.strftime("%H:%M:%S")
     if event["event"] == "machine":
         print(f"{at} {job}: Linux {event['kernel']}, {event['arch']}, pages of {event['page']}", flush=True)
+    elif event["event"] == "collected":
+        print(f"{at} {job}: {event['tests']} tests", flush=True)
     elif event["event"] == "broken":
         print(f"{at} {job}: tests that cannot be loaded:\n{event['why']}", flush=True)
     elif event["event"] == "test" and (verbose or event["outcome"] == "failed"):
