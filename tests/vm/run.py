@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -185,6 +186,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     chosen = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # or the machine would run on
     outcome: list[tuple[Job, list[Boot]]] = []
     try:
         for job in jobs(chosen.kernels, chosen.processors, chosen.checks):
