@@ -33,8 +33,8 @@ const char *as_mode_name(uint32_t mode)
 
 enum as_malloc_kind as_malloc_of(const struct as_dump_meta *m)
 {
-    if (m->malloc_kind == AS_MALLOC_UNKNOWN && m->malloc_later == AS_MALLOC_PARTITION)
-        return AS_MALLOC_PARTITION;
+    if (m->malloc_kind == AS_MALLOC_UNKNOWN && m->malloc_later == AS_MALLOC_PARTITIONALLOC)
+        return AS_MALLOC_PARTITIONALLOC;
     return m->malloc_kind <= AS_MALLOC_GO ? (enum as_malloc_kind)m->malloc_kind : AS_MALLOC_UNKNOWN;
 }
 

@@ -164,7 +164,7 @@ static enum as_malloc_kind kind_behind_shim(const struct as_modules *modules, co
         return AS_MALLOC_UNKNOWN;
     bool found = as_text_has(&copy.elf, "PartitionAlloc.Partitions.");
     as_module_close(&copy);
-    return found ? AS_MALLOC_PARTITION : AS_MALLOC_UNKNOWN;
+    return found ? AS_MALLOC_PARTITIONALLOC : AS_MALLOC_UNKNOWN;
 }
 
 static void decide_dynamic(const struct as_modules *modules, const struct as_module *module, struct as_malloc *out)
@@ -250,7 +250,7 @@ const char *as_malloc_kind_name(enum as_malloc_kind kind)
         return "valgrind";
     case AS_MALLOC_GO:
         return "go";
-    case AS_MALLOC_PARTITION:
+    case AS_MALLOC_PARTITIONALLOC:
         return "partitionalloc";
     case AS_MALLOC_UNKNOWN:
         break;

@@ -70,8 +70,8 @@ enum as_malloc_kind {
     AS_MALLOC_MUSL = 5,
     AS_MALLOC_ASAN = 6,
     AS_MALLOC_VALGRIND = 7,
-    AS_MALLOC_PARTITION = 9, // PartitionAlloc: Chromium's, and Electron's
-    AS_MALLOC_GO = 8,        // a Go program without cgo: its own heap, no malloc at all
+    AS_MALLOC_PARTITIONALLOC = 9, // PartitionAlloc: Chromium's, and Electron's
+    AS_MALLOC_GO = 8,             // a Go program without cgo: its own heap, no malloc at all
 };
 
 // One glibc malloc in the target.
