@@ -127,6 +127,21 @@ def test_go(arenadump: harness.Arenadump) -> None:
         process.kill()
 
 
+@pytest.mark.skipif(not Path("/usr/lib/chromium/chromium").exists(), reason="Debian's chromium is not installed")
+def test_chromium(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Its malloc is PartitionAlloc, which no function and no file is named after."""
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "about:blank"]
+    command = ["/usr/lib/chromium/chromium", *options, "--remote-debugging-port=0"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            odd.wait_for(lambda: harness.smaps(process.pid, "Anonymous") > 10 << 20)
+            allocator = arenadump.summary(process.pid, "--mode", "live")["allocator"]
+        finally:
+            process.kill()
+    assert allocator["malloc"] == "partitionalloc"
+    assert "PartitionAlloc" in allocator["detail"]
+
+
 if shutil.which("javac"):  # too much to install for one test
 
     def test_java(arenadump: harness.Arenadump) -> None:

@@ -184,6 +184,8 @@ static void decide_dynamic(const struct as_modules *modules, const struct as_mod
         decide(out, kind, "%s defines malloc: an allocator that is not known here", name);
     } else if (kind == AS_MALLOC_MUSL) {
         decide(out, kind, "%s", name);
+    } else if (kind == AS_MALLOC_PARTITIONALLOC) {
+        decide(out, kind, "%s defines malloc: PartitionAlloc behind Chromium's functions", name);
     } else {
         decide(out, kind, module->is_program ? "%s, the program itself, defines malloc" : "%s is loaded ahead of libc",
                name);
