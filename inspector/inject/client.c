@@ -108,7 +108,7 @@ bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as
 {
     bool absent;
     char library[PATH_MAX];
-    uint64_t patience = options->patience_ns ? options->patience_ns : AS_INJECT_PATIENCE_NS;
+    uint64_t patience = options->patience_ns ? options->patience_ns : ANSWER_NS;
     *result = (struct as_inject_result){0};
     if (as_agent_connect(agent, t->pid, 0, patience, &absent, err))
         return is_still(agent, t, err);
