@@ -174,7 +174,9 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
         return false;
     bool ok = as_refuse(p, &m, options->force, err) && as_plan_make(&plan, t, &m, err) &&
               (plan.wake != 0 || read_library(&cargo, options->library, err)) && carry(p, &cargo, out, err);
-    // Whatever could not be found then was not there any more.
+    // Whatever could not be found then was not there any more. (It takes some time to go.)
+    for (int i = 0; i < 10 && !ok && err->code != AS_TARGET_GONE && as_process_alive(p); ++i)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     if (!ok && err->code != AS_TARGET_GONE && !as_process_alive(p))
         as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program, before it had the library", t->pid);
     if (cargo.library)
