@@ -10,6 +10,7 @@
 
 #include <elf.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -40,12 +41,13 @@ static uint64_t awaited(const struct as_yield *y)
 {
     char name[48];
     char text[128];
-    long call;
-    unsigned long long address;
     snprintf(name, sizeof name, "task/%d/syscall", y->tid);
     ssize_t length = as_proc_read(y->p->proc_fd, name, text, sizeof text - 1);
     text[length > 0 ? length : 0] = '\0';
-    return sscanf(text, "%ld %llx", &call, &address) == 2 && call == SYS_futex ? address : 0;
+    const char *at = text; // "202 0x7f... ..."; "running"
+    if (text[0] < '0' || text[0] > '9' || as_parse_decimal(&at, text + strlen(text)) != SYS_futex)
+        return 0;
+    return strtoull(at, NULL, 16);
 }
 
 bool as_yield_is_due(struct as_yield *y)

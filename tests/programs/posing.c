@@ -77,6 +77,7 @@ static void on_usr1(int signal)
 static void *wait_for_child(void *unused)
 {
     if (vfork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         while (!let_go)
             usleep(1000);
         _exit(0);
