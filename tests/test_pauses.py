@@ -13,8 +13,8 @@ import soak
 from test_modes import ask, notes, posture
 from tools import debian, harness, programs
 
-# What the last thread to be let go may take more, on a machine whose processors are all busy.
-SLACK_MS = 200
+# For how long an inspector dawdles that is to be too slow, on whatever machine: it has been caught by then.
+SLOW_MS = 4000
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +28,13 @@ def wrecked() -> Iterator[subprocess.Popen[bytes]]:
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def quiet() -> Iterator[subprocess.Popen[str]]:
+    """A small heap: how long a look at it takes is the inspector's doing alone."""
+    with posture(programs.build("postures", "-lpthread"), "plain") as process:
+        yield process
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +51,13 @@ def large() -> Iterator[soak.Target]:
     assert not counts.wrong, counts.first
 
 
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every arenadump takes SLOW_MS for a look while the target stands still."""
+    monkeypatch.setenv("LD_PRELOAD", str(programs.build("slow_reads", "-shared", "-fPIC", "-ldl")))
+    monkeypatch.setenv("SLOW_READS", str(SLOW_MS))
+
+
 def is_free(pid: int) -> bool:
     return "\nTracerPid:\t0\n" in Path(f"/proc/{pid}/status").read_text()
 
@@ -51,21 +65,23 @@ def is_free(pid: int) -> bool:
 def test_auto_chooses_by_it(arenadump: harness.Arenadump, large: soak.Target) -> None:
     program = programs.build("postures", "-lpthread")
     with posture(program, "plain") as process:
-        assert arenadump.summary(process.pid, "--max-pause", "1s")["snapshot"]["mode"] == "freeze"
+        assert arenadump.summary(process.pid, "--max-pause", "60s")["snapshot"]["mode"] == "freeze"
         small = arenadump.summary(process.pid, "--max-pause=1ms")
         assert small["snapshot"]["mode"] == "live"
         assert small["snapshot"]["pause_ms"] == 0
         assert "reckoned" in notes(small)
         assert ask(process) == "seen 0, children none"
-    assert arenadump.summary(large.pid, "--max-pause", "5s")["snapshot"]["mode"] == "freeze"
+    assert arenadump.summary(large.pid, "--max-pause", "60s")["snapshot"]["mode"] == "freeze"
     assert arenadump.summary(large.pid, "--max-pause", "25ms")["snapshot"]["mode"] in ("snapshot", "live")
     assert arenadump.summary(large.pid, "--max-pause", "2ms")["snapshot"]["mode"] == "live"
 
 
 def check_pause(summary: dict[str, Any], limit_ms: float) -> None:
-    assert summary["snapshot"]["pause_ms"] < limit_ms + SLACK_MS
+    """It was let go in time, by the guardian; not when the inspector came round to it."""
+    assert limit_ms <= summary["snapshot"]["pause_ms"] < SLOW_MS
 
 
+@pytest.mark.usefixtures("slow")
 def test_freeze_is_given_up(arenadump: harness.Arenadump, wrecked: subprocess.Popen[bytes]) -> None:
     done = arenadump.run("summary", "--mode=freeze", "--max-pause=20ms", wrecked.pid)
     assert done.returncode == 4
@@ -73,29 +89,32 @@ def test_freeze_is_given_up(arenadump: harness.Arenadump, wrecked: subprocess.Po
     assert is_free(wrecked.pid)
 
 
-def test_freeze_without_a_limit_is_given_up_too(arenadump: harness.Arenadump, wrecked: subprocess.Popen[bytes]) -> None:
+@pytest.mark.usefixtures("slow")
+def test_freeze_without_a_limit_is_given_up_too(arenadump: harness.Arenadump, quiet: subprocess.Popen[str]) -> None:
     """In proportion to the memory that there is to be read."""
-    done = arenadump.run("summary", "--mode=freeze", wrecked.pid)
+    done = arenadump.run("summary", "--mode=freeze", quiet.pid)
     assert done.returncode == 4
     assert "let go before it was read" in done.stderr
-    assert is_free(wrecked.pid)
+    assert is_free(quiet.pid)
 
 
-def test_auto_goes_on_with_a_clone(arenadump: harness.Arenadump, wrecked: subprocess.Popen[bytes]) -> None:
-    summary = arenadump.summary(wrecked.pid)
+@pytest.mark.usefixtures("slow")
+def test_auto_goes_on_with_a_clone(arenadump: harness.Arenadump, quiet: subprocess.Popen[str]) -> None:
+    summary = arenadump.summary(quiet.pid)
     assert summary["snapshot"]["mode"] == "snapshot"
     assert "after 50.0 ms" in notes(summary)
     check_pause(summary, 50)
-    assert is_free(wrecked.pid)
+    assert is_free(quiet.pid)
 
 
+@pytest.mark.usefixtures("slow")
 def test_auto_goes_on_without_stopping(
-    arenadump: harness.Arenadump, wrecked: subprocess.Popen[bytes], tmp_path: Path
+    arenadump: harness.Arenadump, quiet: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     """A limit that was set is for the whole look. What the first attempt wrote into the dump is not in it."""
-    arenadump.check("dump", "--chunks", "--max-pause=100ms", "-o", tmp_path / "dump", wrecked.pid)
+    arenadump.check("dump", "--chunks", "--max-pause=100ms", "-o", tmp_path / "dump", quiet.pid)
     summary = arenadump.summary(tmp_path / "dump")
     assert summary["snapshot"]["mode"] == "live"
     assert "after 100.0 ms" in notes(summary)
     check_pause(summary, 100)
-    assert is_free(wrecked.pid)
+    assert is_free(quiet.pid)

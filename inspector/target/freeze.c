@@ -162,6 +162,7 @@ static void forget(struct as_process *p, size_t index)
 // Waits until every tracee has stopped or ended. False: some did not by the deadline.
 static bool await_stops(struct as_process *p, uint64_t deadline)
 {
+    bool late = false; // all that have stopped meanwhile count, though it was we who had no processor
     for (size_t i = 0; i < p->tracees.count;) {
         for (unsigned round = 0;; ++round) {
             if (p->tracees.items[i].stopped) {
@@ -173,8 +174,9 @@ static bool await_stops(struct as_process *p, uint64_t deadline)
                 break;
             }
             if (!p->tracees.items[i].stopped) {
-                if (as_now_ns() > deadline)
+                if (late)
                     return false;
+                late = as_now_ns() > deadline;
                 pause_a_little(round);
             }
         }
@@ -191,15 +193,46 @@ static bool count_threads(const struct as_process *p, uint64_t *count)
     return true;
 }
 
+static uint64_t patience(const struct as_process *p)
+{
+    return p->patience_ns != 0 ? p->patience_ns : STOP_NS;
+}
+
+// Why a thread has not stopped in time, as far as its state tells.
+static bool stop_failed(const struct as_process *p, struct as_error *err)
+{
+    double seconds = (double)patience(p) / 1e9;
+    pid_t tid = 0;
+    char state = '?';
+    for (size_t i = 0; i < p->tracees.count && state != 'D'; ++i) {
+        if (p->tracees.items[i].stopped)
+            continue;
+        tid = p->tracees.items[i].tid;
+        state = thread_state(p, tid);
+    }
+    if (state == 'D')
+        return as_fail(
+            err, AS_DENIED,
+            "process %d could not be stopped within %g s: its thread %d is in an uninterruptible wait (a vfork "
+            "whose child has not exec'd yet, or a file system that does not answer); try again, or look "
+            "without stopping (mode live)",
+            p->base.pid, seconds, (int)tid);
+    return as_fail(err, AS_DENIED,
+                   "process %d could not be stopped within %g s: of its %zu threads %d still had to (state %c)%s; try "
+                   "again, or look without stopping (mode live)",
+                   p->base.pid, seconds, p->tracees.count, (int)tid, state,
+                   state == 'R' ? ", and no processor was free for it to do so" : "");
+}
+
 bool as_process_halt(struct as_process *p, struct as_error *err)
 {
-    uint64_t deadline = as_now_ns() + STOP_NS;
+    uint64_t deadline = as_now_ns() + patience(p);
     uint64_t due = as_process_due(p);
     if (p->tracees.count == 0) {
         if (!as_proc_threads(p->proc_fd, &p->tids, err) || !await_interruptible(p, deadline, err))
             return false;
         p->stop_began = as_now_ns();
-        deadline = p->stop_began + STOP_NS;
+        deadline = p->stop_began + patience(p);
         due = as_process_due(p);
     }
     for (size_t i = 0; i < p->tracees.count; ++i) {
@@ -208,29 +241,25 @@ bool as_process_halt(struct as_process *p, struct as_error *err)
     }
     // Only a running thread can start another: once all that are known stand still and a further look finds none that
     // is new, there is none. A thread's end can make the kernel's listing skip another one: hence the count.
-    for (bool added = true;;) {
+    bool added = true;
+    for (unsigned looks = 1;; ++looks) {
         uint64_t threads = 0;
         if (!as_proc_threads(p->proc_fd, &p->tids, err) || !seize_new(p, &added, err))
             return false;
         if (!await_stops(p, deadline < due ? deadline : due))
-            return as_now_ns() >= due
-                       ? as_process_overdue(p, err)
-                       : as_fail(
-                             err, AS_DENIED,
-                             "process %d could not be stopped within %d s: one of its threads is in an uninterruptible "
-                             "wait (a vfork whose child has not exec'd yet, or a file system that does not answer); "
-                             "try "
-                             "again, or look without stopping (mode live)",
-                             p->base.pid, (int)(STOP_NS / 1000000000));
-        if (!added && count_threads(p, &threads) && threads <= p->tids.count)
+            return as_now_ns() >= due ? as_process_overdue(p, err) : stop_failed(p, err);
+        if (!count_threads(p, &threads))
+            return as_fail(err, AS_TARGET_GONE, "process %d ended as we were about to stop it", p->base.pid);
+        if (!added && threads <= p->tids.count)
             break;
         if (as_now_ns() >= due)
             return as_process_overdue(p, err);
-        if (as_now_ns() > deadline)
+        // The first look finds those that were there before: to stop them all may take that long on a busy machine.
+        if (as_now_ns() > deadline && looks > 1)
             return as_fail(err, AS_DENIED,
-                           "process %d starts threads faster than they can be stopped: try again, or look without "
-                           "stopping (mode live)",
-                           p->base.pid);
+                           "process %d could not be stopped within %g s: other threads had come or gone each time all "
+                           "that were known stood still, %u times; try again, or look without stopping (mode live)",
+                           p->base.pid, (double)patience(p) / 1e9, looks);
     }
     if (p->tracees.count == 0)
         return as_fail(err, AS_TARGET_GONE, "process %d ended as we were about to stop it", p->base.pid);

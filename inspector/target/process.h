@@ -67,6 +67,7 @@ struct as_process {
     uint64_t dev_shmem;             // the kernel's own tmpfs, as AS_DEV: memfd, SysV, shared anonymous
     AS_VEC(uint64_t) dev_tmpfs;     // mounted tmpfs, as AS_DEV
     size_t strings_kept;            // of base.strings, what outlives a refresh: exe, cmdline
+    uint64_t patience_ns;           // for which we wait until all threads have stopped; 0: two seconds
     uint64_t stop_began;            // as_now_ns
     uint64_t stood_ns;              // how long it stood still in attempts before that
     uint64_t due_ns;                // as_now_ns when the guardian lets it go; 0: when we say so
