@@ -217,8 +217,7 @@ static bool reach(struct trimming *t, bool *vain, struct as_error *err)
     const struct as_inject_options how = as_options_injection(t->options);
     bool absent;
     *vain = false;
-    uint64_t patience = how.patience_ns ? how.patience_ns : AS_INJECT_PATIENCE_NS;
-    if (as_agent_connect(&t->agent, t->look.target->pid, 0, patience, &absent, err))
+    if (as_agent_connect(&t->agent, t->look.target->pid, 0, how.patience_ns, &absent, err))
         return true;
     if (absent && !look_first(t, vain, err))
         return false;

@@ -77,6 +77,7 @@ bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, uint6
 {
     uint64_t began = as_now_ns();
     enum hindrance why;
+    patience_ns = patience_ns ? patience_ns : ANSWER_NS;
     *agent = (struct as_agent){.socket = -1, .pid = pid, .answer_ns = patience_ns};
     while ((why = knock(agent, err)) != 0) {
         uint64_t limit = why == ABSENT ? wait_ns : why == FULL ? patience_ns : 0;
@@ -108,7 +109,7 @@ bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as
 {
     bool absent;
     char library[PATH_MAX];
-    uint64_t patience = options->patience_ns ? options->patience_ns : ANSWER_NS;
+    uint64_t patience = options->patience_ns;
     *result = (struct as_inject_result){0};
     if (as_agent_connect(agent, t->pid, 0, patience, &absent, err))
         return is_still(agent, t, err);

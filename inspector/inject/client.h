@@ -16,7 +16,7 @@ struct as_agent {
 typedef AS_VEC(struct as_agent_arena) as_agent_arena_vec;
 
 // Knocks at the door of process `pid`, and tries again for `wait_ns` where there is none, and for `patience_ns` where too many
-// wait there; as long it has to answer that it is there. False with *absent: there is no agent that is awake (AS_NO_TARGET);
+// wait there (0: a minute); as long it has to answer that it is there. False with *absent: there is no agent that is awake (AS_NO_TARGET);
 // AS_DENIED: we may not see its door, or it does not serve us in time; AS_UNSUPPORTED: it is of another version.
 bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, uint64_t patience_ns, bool *absent,
                       struct as_error *err);
