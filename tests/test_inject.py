@@ -196,7 +196,7 @@ def test_the_only_thread_spins(arenadump: harness.Arenadump) -> None:
         assert inject(arenadump, process.pid)["where"].startswith("running in posing")
         time.sleep(0.1)
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=10)
+        out, _ = process.communicate(timeout=120)
         assert process.returncode == 0, out
     finally:
         process.kill()
@@ -211,7 +211,7 @@ def test_the_only_thread_stays_in_libc(arenadump: harness.Arenadump) -> None:
         process.stdout.readline()
         assert inject(arenadump, process.pid)["where"].startswith("running in posing")
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=10)
+        out, _ = process.communicate(timeout=120)
         assert process.returncode == 0, out
     finally:
         process.kill()
@@ -516,7 +516,7 @@ def test_the_carrier_is_killed(arenadump: harness.Arenadump, tmp_path: Path, how
         assert loaded(process.pid) == 1
         if how != "idle":
             process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate("", timeout=10)
+        out, _ = process.communicate("", timeout=120)
         assert process.returncode == 0, out
     finally:
         process.kill()
@@ -638,7 +638,7 @@ def test_gdb(agent: Path, arenadump: harness.Arenadump) -> None:
             assert f"`arenascope inject {process.pid}`" in done.stderr, done.stderr
             assert not loaded(process.pid)
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=120)
         assert process.returncode == 0, out
     finally:
         process.kill()

@@ -19,7 +19,7 @@ BUILT = "3.1"
 def check(*args: str) -> str:
     """What patches/check.py says."""
     done = subprocess.run(
-        [sys.executable, PATCHES / "check.py", *args], capture_output=True, text=True, timeout=900, check=False
+        [sys.executable, PATCHES / "check.py", *args], capture_output=True, text=True, timeout=5400, check=False
     )
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -43,7 +43,7 @@ def holding(how: str, tiles: str, **environment: str) -> Iterator[int]:
         yield process.pid
         if how == "spins":
             process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate("." if how == "reads" else "", timeout=30)
+        out, _ = process.communicate("." if how == "reads" else "", timeout=120)
         assert process.returncode == 0, out
     finally:
         process.kill()

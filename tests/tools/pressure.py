@@ -72,7 +72,9 @@ class Look:
     def __init__(self, arenadump: harness.Arenadump, pid: int, path: Path, mode: str, **options: object) -> None:
         kernel.settle()
         self.before = kernel.Pages.of(pid)
-        arenadump.check("dump", "--chunks", "--mode", mode, "-o", path, pid, **options)
+        # However busy the machine is: what is swapped out has to be read, and the limit is not what is tested.
+        limit = ["--max-pause", "600s"] if mode == "freeze" else []
+        arenadump.check("dump", "--chunks", "--mode", mode, *limit, "-o", path, pid, **options)
         self.after = kernel.Pages.of(pid)
         self.dump = Dump(path)
 
