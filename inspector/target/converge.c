@@ -57,7 +57,8 @@ static bool called_from(struct as_target *t, const struct as_registers *r, const
     uint64_t words[STACK_WORDS];
     size_t length = as_target_read_resident(t, r->sp, words, sizeof words);
     for (size_t i = 0; i < length / sizeof *words; ++i) {
-        if (in(code, words[i]) && as_follows_call(t, words[i]))
+        uint64_t address = as_registers_unsigned(r, words[i]);
+        if (in(code, address) && as_follows_call(t, address))
             return true;
     }
     return false;

@@ -13,11 +13,19 @@ struct as_registers {
     bool known;
     bool endless; // it waits in a system call that has no limit of time and would fail with EINTR because of us
     uint64_t pc, sp;
-    uint64_t lr; // the return address of a function that calls no other (aarch64); 0 on x86-64
+    uint64_t lr;        // the return address of a function that calls no other (aarch64); 0 on x86-64
+    uint64_t signature; // bits of a return address that may be its signature (aarch64 with PAC), not part of it
     uint64_t tp;
     int64_t call; // number of the system call that it is in or comes from, -1: none
     int64_t result;
+    uint64_t argument; // the call's first; AS_UNKNOWN: it is lost
 };
+
+// A word of the thread's stack or registers without the signature that it has if it is a return address.
+static inline uint64_t as_registers_unsigned(const struct as_registers *r, uint64_t word)
+{
+    return word & ~r->signature;
+}
 
 // A thread that we have attached to.
 struct as_tracee {
@@ -147,7 +155,7 @@ uint64_t as_process_scan_first(struct as_process *p, uint64_t start, uint64_t en
 uint64_t as_process_first_occupied(struct as_process *p, uint64_t start, uint64_t end);
 uint64_t as_process_absent_until(struct as_target *t, uint64_t start, uint64_t end);
 
-// registers.c
+// registers_x86_64.c, registers_aarch64.c
 // Reads a stopped thread's registers; false when it has ended.
 bool as_registers_read(pid_t tid, struct as_registers *out);
 // Was it waiting in a system call that our stop has interrupted?

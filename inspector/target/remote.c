@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// x86-64 only: on aarch64 the way back from a call that was interrupted, and what becomes of SVE registers, have not been
-// tried on a machine, and what has not been tried is not done to a target.
+// What is the same on every architecture; machine.h is what is not.
 #define _GNU_SOURCE
-#include "target/remote.h"
+#include "target/machine.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -42,13 +41,10 @@ bool as_remote_await(pid_t tid, int *stop)
     }
 }
 
-#if defined(__x86_64__)
-
 // The kernel's interface, which older headers lack (linux/ptrace.h).
 static const int GET_RSEQ_CONFIGURATION = 0x420f;
 static const int GET_SYSCALL_USER_DISPATCH = 0x4211;
 static const int GET_SYSCALL_INFO = 0x420e;
-static const uint32_t ARCH_X86_64 = 0xc000003e; // AUDIT_ARCH_X86_64
 struct rseq_configuration {
     uint64_t address;
     uint32_t size, signature, flags, pad;
@@ -62,9 +58,8 @@ struct syscall_information { // struct ptrace_syscall_info
     uint64_t rest[10];
 };
 enum { RSEQ_CS_OFFSET = 8 }; // struct rseq: cpu_id_start, cpu_id, rseq_cs
-enum { SYSCALL_STOP = SIGTRAP | 0x80 };
 
-static const uint8_t SYSCALL[2] = {0x0f, 0x05};
+static const uint8_t SYSCALL[AS_SYSCALL_BYTES] = AS_SYSCALL_CODE;
 
 static bool gone(pid_t tid, struct as_error *err)
 {
@@ -73,7 +68,7 @@ static bool gone(pid_t tid, struct as_error *err)
 
 // Lets the thread run to a stop of the kind that is wanted, past all others. Blocked as its signals are, the only one
 // that can come is SIGSTOP: it is kept for the end.
-static bool run_until(struct as_remote *r, int request, int wanted)
+bool as_remote_run_until(struct as_remote *r, int request, int wanted)
 {
     for (;;) {
         int stop;
@@ -83,13 +78,13 @@ static bool run_until(struct as_remote *r, int request, int wanted)
             unsigned long pid = 0;
             ptrace(PTRACE_GETEVENTMSG, r->tid, 0, &pid);
             r->born = (pid_t)pid;
-        } else if (stop >> 8 == 0 && stop != SYSCALL_STOP) {
+        } else if (stop >> 8 == 0 && stop != AS_SYSCALL_STOP) {
             r->signal = stop;
         }
         if (stop == wanted)
             return true;
         // A signal is as good a place as our interrupt to put the registers back: the kernel goes on from both alike.
-        if (wanted == (SIGTRAP | PTRACE_EVENT_STOP << 8) && stop != SYSCALL_STOP &&
+        if (wanted == (SIGTRAP | PTRACE_EVENT_STOP << 8) && stop != AS_SYSCALL_STOP &&
             (stop >> 8 == 0 || stop >> 8 == PTRACE_EVENT_STOP))
             return true;
     }
@@ -146,10 +141,6 @@ bool as_remote_begin(struct as_remote *r, const struct as_process *p, const stru
     if (as_remote_in_sequence(tracee))
         return as_fail(err, AS_UNSUPPORTED, "thread %d of process %d is in a restartable sequence", r->tid,
                        p->base.pid);
-    struct iovec all = {r->saved, sizeof r->saved};
-    if (ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) != 0)
-        return gone(r->tid, err);
-    r->saved_size = all.iov_len;
     if (!set_options(p, r->tid, &r->options, err))
         return false;
     // Signals wait until the thread is its own again. (One that is in sigsuspend or ppoll gets the mask that it had
@@ -160,63 +151,38 @@ bool as_remote_begin(struct as_remote *r, const struct as_process *p, const stru
         ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0);
         return gone(r->tid, err);
     }
-    return true;
+    if (as_machine_take(r, err))
+        return true;
+    ptrace(PTRACE_SETSIGMASK, r->tid, sizeof r->mask, &r->mask);
+    ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0);
+    return false;
 }
 
 // Is the thread, which enters the kernel, about to make the call that we have prepared? A thread under a seccomp filter does
 // so without the filter, and another thread of a hostile target may have changed the instruction after we had looked at it.
 // (32-bit calls have other numbers; before Linux 5.3 they are not told apart.)
-static bool enters_as_told(const struct as_remote *r, const struct user_regs_struct *told,
-                           struct user_regs_struct *regs)
+static bool enters_as_told(const struct as_remote *r, long number, const uint64_t arguments[6])
 {
-    struct iovec all = {regs, sizeof *regs};
     struct syscall_information info = {0};
-    return ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) == 0 && regs->rip == told->rip + sizeof SYSCALL &&
-           regs->orig_rax == told->rax && regs->rdi == told->rdi && regs->rsi == told->rsi && regs->rdx == told->rdx &&
-           regs->r10 == told->r10 && regs->r8 == told->r8 && regs->r9 == told->r9 &&
-           (ptrace(GET_SYSCALL_INFO, r->tid, sizeof info, &info) <= 0 || info.arch == ARCH_X86_64);
-}
-
-// No call is made.
-static void turn_away(const struct as_remote *r, struct user_regs_struct *regs)
-{
-    struct iovec all = {regs, sizeof *regs};
-    regs->orig_rax = (uint64_t)-1;
-    ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all);
+    return as_machine_enters(r, number, arguments) &&
+           (ptrace(GET_SYSCALL_INFO, r->tid, sizeof info, &info) <= 0 || info.arch == AS_AUDIT_ARCH);
 }
 
 bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result,
                     struct as_error *err)
 {
-    struct user_regs_struct regs;
-    struct user_regs_struct at;
-    struct iovec all = {&regs, sizeof regs};
-    memcpy(&regs, r->saved, sizeof regs);
-    regs.rip = r->instruction;
-    regs.orig_rax = (uint64_t)-1; // or the kernel would restart the call that was interrupted
-    regs.rax = (uint64_t)number;
-    regs.rdi = arguments[0];
-    regs.rsi = arguments[1];
-    regs.rdx = arguments[2];
-    regs.r10 = arguments[3];
-    regs.r8 = arguments[4];
-    regs.r9 = arguments[5];
     r->born = 0;
     // To the entry of the call, to its exit, and from there into the kernel's handling of signals, where alone it looks at
-    // orig_rax again.
-    if (ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) != 0 || !run_until(r, PTRACE_SYSCALL, SYSCALL_STOP))
+    // whether a call is to be restarted.
+    if (!as_machine_set_call(r, number, arguments) || !as_remote_run_until(r, PTRACE_SYSCALL, AS_SYSCALL_STOP))
         return gone(r->tid, err);
-    bool as_told = enters_as_told(r, &regs, &at);
+    bool as_told = enters_as_told(r, number, arguments);
     if (!as_told)
-        turn_away(r, &at);
-    if (!run_until(r, PTRACE_SYSCALL, SYSCALL_STOP))
+        as_machine_turn_away(r);
+    if (!as_remote_run_until(r, PTRACE_SYSCALL, AS_SYSCALL_STOP) || !as_machine_result(r, result))
         return gone(r->tid, err);
-    all.iov_len = sizeof regs;
-    if (ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) != 0)
-        return gone(r->tid, err);
-    *result = (int64_t)regs.rax;
     ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
-    if (!run_until(r, PTRACE_CONT, SIGTRAP | PTRACE_EVENT_STOP << 8))
+    if (!as_remote_run_until(r, PTRACE_CONT, SIGTRAP | PTRACE_EVENT_STOP << 8))
         return gone(r->tid, err);
     return as_told || as_fail(err, AS_DENIED,
                               "thread %d was to make system call %ld, and began another one: code of its process is "
@@ -226,8 +192,7 @@ bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6
 
 bool as_remote_end(struct as_remote *r, struct as_error *err)
 {
-    struct iovec all = {r->saved, r->saved_size};
-    bool ok = ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0;
+    bool ok = as_machine_put_back(r);
     ok &= ptrace(PTRACE_SETSIGMASK, r->tid, sizeof r->mask, &r->mask) == 0;
     ok &= ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0) == 0;
     return ok || gone(r->tid, err);
@@ -262,13 +227,12 @@ static bool is_sound(const struct as_process *p, uint64_t address)
 static uint64_t search(struct as_process *p, uint64_t from, uint64_t to)
 {
     uint8_t bytes[4096];
-    for (uint64_t at = from; at < to; at += sizeof bytes - 1) {
+    for (uint64_t at = from; at < to; at += sizeof bytes - AS_SYSCALL_BYTES + AS_CODE_ALIGNMENT) {
         size_t length = to - at < sizeof bytes ? (size_t)(to - at) : sizeof bytes;
         length = p->base.ops->read(&p->base, at, bytes, length);
-        for (const uint8_t *found = bytes;
-             (found = memmem(found, length - (size_t)(found - bytes), SYSCALL, sizeof SYSCALL)) != NULL; ++found) {
-            if (is_sound(p, at + (uint64_t)(found - bytes)))
-                return at + (uint64_t)(found - bytes);
+        for (size_t i = 0; i + sizeof SYSCALL <= length; i += AS_CODE_ALIGNMENT) {
+            if (memcmp(bytes + i, SYSCALL, sizeof SYSCALL) == 0 && is_sound(p, at + i))
+                return at + i;
         }
         if (length < sizeof bytes)
             break;
@@ -280,10 +244,11 @@ uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code
 {
     for (size_t i = 0; i < p->tracees.count; ++i) {
         const struct as_registers *at = &p->tracees.items[i].registers;
-        uint8_t bytes[2];
-        if (at->known && as_registers_waiting(at) && as_target_read(&p->base, at->pc - 2, bytes, sizeof bytes) &&
-            memcmp(bytes, SYSCALL, sizeof bytes) == 0 && is_sound(p, at->pc - 2))
-            return at->pc - 2;
+        uint8_t bytes[AS_SYSCALL_BYTES];
+        uint64_t before = at->pc - sizeof bytes;
+        if (at->known && as_registers_waiting(at) && as_target_read(&p->base, before, bytes, sizeof bytes) &&
+            memcmp(bytes, SYSCALL, sizeof bytes) == 0)
+            return before;
     }
     for (size_t i = 0; i < p->base.mappings.count; ++i) {
         const struct as_mapping *m = &p->base.mappings.items[i];
@@ -300,43 +265,6 @@ uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code
     }
     return 0;
 }
-
-#else
-
-bool as_remote_in_sequence(const struct as_tracee *tracee)
-{
-    (void)tracee;
-    return false;
-}
-
-bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
-                     uint64_t instruction, struct as_error *err)
-{
-    *r = (struct as_remote){.tid = tracee->tid, .instruction = instruction};
-    return as_fail(err, AS_UNSUPPORTED, "process %d: this is done on x86-64 only, so far", p->base.pid);
-}
-
-bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result,
-                    struct as_error *err)
-{
-    (void)number;
-    (void)arguments;
-    *result = -ENOSYS;
-    return as_fail(err, AS_INTERNAL, "thread %d was never taken hold of", r->tid);
-}
-
-bool as_remote_end(struct as_remote *r, struct as_error *err)
-{
-    return as_fail(err, AS_INTERNAL, "thread %d was never taken hold of", r->tid);
-}
-
-uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code, size_t count)
-{
-    (void)p;
-    return count > 0 ? code[0].start : 0;
-}
-
-#endif
 
 enum { STOP_ONE_MS = 2000 }; // for which a thread may be slow to stop
 

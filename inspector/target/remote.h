@@ -9,6 +9,9 @@
 // PTRACE_O_SUSPEND_SECCOMP, which older headers lack.
 enum { AS_SUSPEND_SECCOMP = 1 << 21 };
 
+// Of the registers that a system call destroys: NT_ARM_SVE with vectors of 256 bytes, the longest that there can be.
+enum { AS_WIDE_MOST = 12 * 1024 };
+
 // One thread while it works for us.
 struct as_remote {
     pid_t tid;
@@ -17,8 +20,10 @@ struct as_remote {
     long options;         // that its tracing is done with (PTRACE_O_*)
     int signal;           // that arrived meanwhile although all are blocked: SIGSTOP
     pid_t born;           // the process that the last call made, in our PID namespace; 0: none
-    uint8_t saved[512];   // its registers
+    uint8_t saved[512];   // its registers (NT_PRSTATUS)
     size_t saved_size;
+    uint8_t wide[AS_WIDE_MOST]; // those besides that a system call destroys (aarch64: SVE); wide_size 0: there are none
+    size_t wide_size;
 };
 
 // Waits for the next stop of a tracee, leaving it to be waited for again (see as_tracee_look). *stop: the signal, and from

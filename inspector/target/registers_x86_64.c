@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What a stopped thread's registers tell: where it is, and whether it waits in a system call.
+// What a stopped thread's registers tell: where it is, and whether it waits in a system call. On x86-64.
 #define _GNU_SOURCE
 #include "target/process.h"
+
+#if defined(__x86_64__)
 
 #include <elf.h>
 #include <errno.h>
@@ -13,8 +15,6 @@
 
 // Results of an interrupted system call that only the kernel and a tracer see (linux/errno.h): how it is restarted.
 enum { ERESTARTSYS = 512, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
-
-#if defined(__x86_64__)
 
 // The calls that fail with EINTR when their thread is stopped, where others are restarted by the kernel (signal(7)); here
 // with no limit of time, so that they can be restarted without harm. The kernel itself restarts those that sleep.
@@ -53,6 +53,7 @@ bool as_registers_read(pid_t tid, struct as_registers *out)
         .call = (int64_t)regs.orig_rax,
         .result = (int64_t)regs.rax,
         .endless = is_endless(&regs),
+        .argument = regs.rdi,
     };
     return true;
 }
@@ -68,51 +69,6 @@ void as_registers_mend(pid_t tid, const struct as_registers *r)
         ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, regs.rax), (long)-ERESTARTNOHAND);
 }
 
-#elif defined(__aarch64__)
-
-bool as_registers_read(pid_t tid, struct as_registers *out)
-{
-    struct user_regs_struct regs;
-    struct iovec all = {&regs, sizeof regs};
-    *out = (struct as_registers){0};
-    if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &all) != 0 || all.iov_len != sizeof regs)
-        return false;
-    *out = (struct as_registers){
-        .known = true,
-        .pc = regs.pc,
-        .sp = regs.sp,
-        .lr = regs.regs[30],
-        .tp = AS_UNKNOWN,
-        .call = -1,
-        .result = (int64_t)regs.regs[0],
-    };
-    uint64_t tls;
-    struct iovec one = {&tls, sizeof tls};
-    if (ptrace(PTRACE_GETREGSET, tid, NT_ARM_TLS, &one) == 0 && one.iov_len >= sizeof tls)
-        out->tp = tls;
-    // The kernel has prepared the restart before it tells us: the thread is at its svc again, or behind it with EINTR.
-    const uint32_t SVC_0 = 0xd4000001u;
-    errno = 0;
-    uint64_t code = (uint64_t)ptrace(PTRACE_PEEKTEXT, tid, regs.pc - 4, 0);
-    if (errno == 0 && (uint32_t)(code >> 32) == SVC_0)
-        out->call = (int64_t)regs.regs[8], out->result = -ERESTARTNOHAND;
-    else if (errno == 0 && (uint32_t)code == SVC_0)
-        out->call = (int64_t)regs.regs[8];
-    return true;
-}
-
-bool as_registers_waiting(const struct as_registers *r)
-{
-    return r->call >= 0 && (r->result == -ERESTARTNOHAND || r->result == -EINTR);
-}
-
-void as_registers_mend(pid_t tid, const struct as_registers *r)
-{
-    // The call's first argument is gone by then: EINTR it is.
-    (void)tid;
-    (void)r;
-}
-
 #else
-#error "only x86-64 and aarch64 are known"
+typedef int as_nothing_here; // ISO C wants something
 #endif
