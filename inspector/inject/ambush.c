@@ -34,15 +34,16 @@ static const uint64_t FLAGS = 1 << 5 /* exclude_kernel */ | 1 << 6 /* exclude_hv
 
 // The nearest word of the stack that is a return address into the program's own code. It may be an old one; then the thread
 // hardly comes by. 0: there is none.
-static uint64_t find_return(struct as_target *t, const struct as_plan *plan, uint64_t sp)
+static uint64_t find_return(struct as_target *t, const struct as_plan *plan, const struct as_registers *r)
 {
     uint64_t words[WORDS];
-    size_t count = t->ops->read(t, sp, words, sizeof words) / sizeof *words;
+    size_t count = t->ops->read(t, r->sp, words, sizeof words) / sizeof *words;
     for (size_t i = 0; i < count; ++i) {
-        const struct as_mapping *m = as_target_mapping_at(t, words[i]);
-        if (m && (m->prot & AS_PROT_EXEC) && !as_in_ranges(plan->system.items, plan->system.count, words[i]) &&
-            as_follows_call(t, words[i]))
-            return words[i];
+        uint64_t address = as_registers_unsigned(r, words[i]);
+        const struct as_mapping *m = as_target_mapping_at(t, address);
+        if (m && (m->prot & AS_PROT_EXEC) && !as_in_ranges(plan->system.items, plan->system.count, address) &&
+            as_follows_call(t, address))
+            return address;
     }
     return 0;
 }
@@ -91,7 +92,7 @@ static bool take_trap(struct as_tracee *tracee)
 
 bool as_ambush(struct as_process *p, const struct as_plan *plan, struct as_tracee *tracee)
 {
-    uint64_t address = find_return(&p->base, plan, tracee->registers.sp);
+    uint64_t address = find_return(&p->base, plan, &tracee->registers);
     AS_CLEANUP_FD int fd = address != 0 ? set_breakpoint(tracee->tid, address) : -1;
     if (fd < 0)
         return false;

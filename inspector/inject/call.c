@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT
 // The function returns to a system call instruction that is there already, and there the kernel stops the thread for us:
 // nothing of its code is patched, and no signal is needed that the application might catch, block or ignore. Should we be
-// dead by then, frame.c has prepared what follows.
+// dead by then, as_launch_prepare has prepared what follows.
 #define _GNU_SOURCE
-#include "inject/call.h"
+#include "inject/launch.h"
 #include "inject/yield.h"
+#include "target/machine.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/uio.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,12 +34,7 @@ bool as_call_write(const struct as_process *p, pid_t tid, uint64_t address, cons
     return true;
 }
 
-#if defined(__x86_64__)
-
 enum {
-    SYSCALL_STOP = SIGTRAP | 0x80,
-    INSTRUCTION = 2,     // bytes of `syscall`
-    PLAIN_FLAGS = 0x202, // no direction flag, no trap flag: as functions expect them
     // The two signals that libc keeps for itself (nptl: SIGCANCEL, which is SIGTIMER as well, and SIGSETXID).
     SIGNAL_CANCEL = 32,
     SIGNAL_SETXID = 33,
@@ -99,13 +92,8 @@ static bool await(const struct as_call *call, uint64_t deadline, bool *told, int
     return as_remote_await(call->remote->tid, stop);
 }
 
-// Where the function's stack begins; the system call that it returns to, and where the stack is then.
-struct way_out {
-    uint64_t begin, instruction, stack;
-};
-
 // Lets the thread run until the function has returned: until it enters the kernel from there.
-static bool run(const struct as_call *call, const struct way_out *out, uint64_t *result)
+static bool run(const struct as_call *call, const struct as_launch *launch, uint64_t *result)
 {
     struct as_remote *r = call->remote;
     uint64_t deadline = as_now_ns() + call->watchdog_ns;
@@ -116,19 +104,16 @@ static bool run(const struct as_call *call, const struct way_out *out, uint64_t 
         if (ptrace(PTRACE_SYSCALL, r->tid, 0, (long)deliver) != 0 || !await(call, deadline, &told, &stop))
             return false;
         deliver = 0;
-        if (stop == SYSCALL_STOP) {
-            struct user_regs_struct regs;
-            struct iovec all = {&regs, sizeof regs};
+        if (stop == AS_SYSCALL_STOP) {
+            bool back;
             // (Our interrupt shows first as the end of the call that the thread waited in, and only as that.)
             if (call->yield && as_yield_may(call->yield))
                 return *call->yielded = true;
-            if (ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) != 0)
+            if (!as_launch_look(launch, r, &back, result))
                 return false;
-            if (regs.rip != out->instruction + INSTRUCTION || regs.rsp != out->stack)
-                continue;
-            *result = regs.orig_rax;      // what the function has returned, which is not the number of a call
-            regs.orig_rax = (uint64_t)-1; // so let none be made
-            return ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0;
+            if (back)
+                return true;
+            continue;
         }
         // Handlers run on our stack, and return to where the function was. With its own number a signal keeps its siginfo, by
         // which libc knows SIGSETXID for its own.
@@ -139,7 +124,7 @@ static bool run(const struct as_call *call, const struct way_out *out, uint64_t 
     }
 }
 
-// From a stop at a system call to one where the kernel, as the thread goes on, looks at orig_rax again.
+// From a stop at a system call to one where the kernel, as the thread goes on, looks at what it was doing again.
 static bool settle(const struct as_call *call)
 {
     struct as_remote *r = call->remote;
@@ -149,124 +134,34 @@ static bool settle(const struct as_call *call)
     do {
         if (ptrace(PTRACE_CONT, r->tid, 0, 0) != 0 || !await(call, 0, &told, &stop))
             return false;
-        if (stop >> 8 == 0 && stop != SYSCALL_STOP)
+        if (stop >> 8 == 0 && stop != AS_SYSCALL_STOP)
             r->signal = stop;
-    } while (stop >> 8 == 0 ? stop == SYSCALL_STOP : stop >> 8 != PTRACE_EVENT_STOP);
+    } while (stop >> 8 == 0 ? stop == AS_SYSCALL_STOP : stop >> 8 != PTRACE_EVENT_STOP);
     return true;
-}
-
-// The registers that NT_PRSTATUS does not have.
-struct vectors {
-    int kind; // NT_X86_XSTATE; NT_PRFPREG on a processor without XSAVE
-    size_t size;
-    uint8_t bytes[AS_STATE_MOST];
-};
-
-static bool vectors_read(const struct as_remote *r, struct vectors *v, struct as_error *err)
-{
-    struct iovec all = {v->bytes, sizeof v->bytes};
-    v->kind = NT_X86_XSTATE;
-    if (ptrace(PTRACE_GETREGSET, r->tid, v->kind, &all) != 0) {
-        if (errno != ENODEV)
-            return gone(r, err);
-        v->kind = NT_PRFPREG;
-        if (ptrace(PTRACE_GETREGSET, r->tid, v->kind, &all) != 0)
-            return gone(r, err);
-    }
-    v->size = all.iov_len;
-    // Cut off, it could not be written back.
-    return v->size < sizeof v->bytes ||
-           as_fail(err, AS_UNSUPPORTED, "the vector registers of thread %d have %zu bytes or more: too many for us",
-                   r->tid, v->size);
-}
-
-static bool vectors_restore(const struct as_remote *r, struct vectors *v)
-{
-    struct iovec all = {v->bytes, v->size};
-    return ptrace(PTRACE_SETREGSET, r->tid, v->kind, &all) == 0;
-}
-
-// Writes what the function finds above it on its stack.
-static bool prepare_stack(const struct as_call *call, const struct vectors *v, struct way_out *out,
-                          struct as_error *err)
-{
-    const struct as_remote *r = call->remote;
-    struct user_regs_struct regs;
-    struct as_xsave_layout layout;
-    struct as_frame frame;
-    memcpy(&regs, r->saved, sizeof regs);
-    as_xsave_layout_read(&layout);
-    const struct as_frame_wanted wanted = {
-        .top = call->stack_top,
-        .way = call->way,
-        .regs = &regs,
-        .state = v->bytes,
-        .state_size = v->size,
-        .layout = &layout,
-        .mask = r->mask,
-        .errno_at = call->errno_at,
-        .errno_value = call->errno_value,
-    };
-    struct as_error why;
-    if (!as_frame_build(&frame, &wanted, &why))
-        return as_fail(err, why.code, "process %d: %s", call->process->base.pid, why.text);
-    *out = (struct way_out){
-        .instruction = call->way->syscall_return,
-        .begin = call->stack_top - frame.size,
-        .stack = frame.stop_stack,
-    };
-    return as_call_write(call->process, r->tid, out->begin, frame.bytes, frame.size, err);
 }
 
 bool as_call(const struct as_call *call, uint64_t function, const uint64_t arguments[3], uint64_t *result,
              struct as_error *err)
 {
     struct as_remote *r = call->remote;
-    struct vectors vectors;
-    struct user_regs_struct regs;
-    struct iovec all = {&regs, sizeof regs};
-    struct way_out out = {0};
+    struct as_launch launch;
     uint64_t mask = mask_during_call(r->mask);
     uint64_t kept_mask;
-    if (!vectors_read(r, &vectors, err))
-        return false;
     if (ptrace(PTRACE_GETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) != 0)
         return gone(r, err);
-    if (!prepare_stack(call, &vectors, &out, err))
+    if (!as_launch_prepare(&launch, call, err))
         return false;
-    memcpy(&regs, r->saved, sizeof regs);
-    regs.rip = function;
-    regs.rsp = out.begin; // where a call instruction would have left it
-    regs.rdi = arguments[0];
-    regs.rsi = arguments[1];
-    regs.rdx = arguments[2];
-    regs.rax = 0;
-    regs.eflags = PLAIN_FLAGS;
-    regs.orig_rax = (uint64_t)-1; // or the kernel would restart the call that was interrupted
     // Its threads are the application's, not ours to hold. Its own code is run, which a hostile target may have changed: under its
     // own seccomp filter, if there is one. (Not the call that we end it with, which is none.)
     long births = PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
     long options = r->options & ~births;
     bool ok = ptrace(PTRACE_SETOPTIONS, r->tid, 0, options & ~AS_SUSPEND_SECCOMP) == 0 &&
               ptrace(PTRACE_SETSIGMASK, r->tid, sizeof mask, &mask) == 0 &&
-              ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0 && run(call, &out, result);
+              as_launch_set(&launch, r, function, arguments) && run(call, &launch, result);
     // Blocked before the thread moves again: a signal that was taken from it now could not be given back with its siginfo.
     ok = ok && ptrace(PTRACE_SETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) == 0 &&
          ptrace(PTRACE_SETOPTIONS, r->tid, 0, options) == 0 && settle(call) &&
-         (!call->yielded || !*call->yielded || as_yield_undo(call->yield, err)) && vectors_restore(r, &vectors) &&
+         (!call->yielded || !*call->yielded || as_yield_undo(call->yield, err)) && as_launch_restore(&launch, r) &&
          ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options) == 0;
     return ok || gone(r, err);
 }
-
-#else
-
-bool as_call(const struct as_call *call, uint64_t function, const uint64_t arguments[3], uint64_t *result,
-             struct as_error *err)
-{
-    (void)function;
-    (void)arguments;
-    *result = 0;
-    return as_fail(err, AS_UNSUPPORTED, "thread %d: this is done on x86-64 only, so far", call->remote->tid);
-}
-
-#endif

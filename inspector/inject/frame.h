@@ -17,10 +17,17 @@ struct as_way_back {
 };
 
 // The restorer's bytes, by which the kernel, gdb and others know it.
+#if defined(__x86_64__)
 #define AS_RESTORER                                                                                                    \
     {                                                                                                                  \
         0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05                                                           \
     }
+#elif defined(__aarch64__)
+#define AS_RESTORER /* mov x8, #139; svc #0 */                                                                         \
+    {                                                                                                                  \
+        0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4                                                                 \
+    }
+#endif
 
 enum {
     AS_STATE_MOST = 32 * 1024, // bytes of all registers that XSAVE knows: 832 with AVX, 11,008 with AMX

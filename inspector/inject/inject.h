@@ -6,7 +6,7 @@
 //   judge.c   may this thread, here and now, call dlopen?
 //   ambush.c  meeting a thread in its own code that is inside libc nearly always
 //   call.c    a stopped thread calls a function, and is put back exactly as it was
-//   frame.c   ... even when we are killed meanwhile
+//   frame_*.c ... even when we are killed meanwhile
 //   carry.c   the process of ours that does it, so that nothing is left half done when we are killed
 //   client.c  talking with the agent, once it is there
 //

@@ -15,16 +15,12 @@
 // return addresses of a moment ago in there, and a busy interpreter those of malloc. Fork and exit pass; if one of them seems
 // to be there for long, it is such an old word.
 #define _GNU_SOURCE
-#include "inject/plan.h"
+#include "inject/place.h"
 #include "target/remote.h"
 
-#include <elf.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/user.h>
 
 enum {
     NEAR_WORDS = 64,  // of the stack that are searched for return addresses
@@ -32,26 +28,7 @@ enum {
     HEAP_ALIGNMENT = 8 << 20, // of every heap but the first, at least (HEAP_MAX_SIZE: 64 MiB, or 4 huge pages)
     ARENA_BEGINS = 256,       // at most so many bytes from there on
     DEPTH = 4,                // handlers within handlers
-    CONTEXT_OFFSET = 8,       // of the ucontext, from the word with the restorer's address
-    SAVED_RDI = 104,          // in the ucontext: gregs[REG_RDI], gregs[REG_RSP], gregs[REG_RIP]
-    SAVED_SP = 160,
-    SAVED_PC = 168,
 };
-
-static const uint8_t SYSCALL[2] = {0x0f, 0x05};
-static const uint8_t RESTORER[] = AS_RESTORER;
-
-static bool has_code(struct as_target *t, uint64_t address, const uint8_t *expected, size_t length)
-{
-    uint8_t bytes[16];
-    return length <= sizeof bytes && as_target_read(t, address, bytes, length) && memcmp(bytes, expected, length) == 0;
-}
-
-static bool is_code(const struct as_target *t, uint64_t address)
-{
-    const struct as_mapping *m = as_target_mapping_at(t, address);
-    return m && (m->prot & AS_PROT_EXEC);
-}
 
 // The name of the object that the address is in, for people.
 static const char *object_at(const struct as_target *t, uint64_t address)
@@ -62,38 +39,14 @@ static const char *object_at(const struct as_target *t, uint64_t address)
     return slash ? slash + 1 : *path ? path : "code without a name";
 }
 
-// A place where a thread is, or where a signal handler will go on.
-struct place {
-    uint64_t pc, sp;
-    bool waiting;
-    bool on_futex;     // while it waits: for a futex, or it may be (a signal frame does not tell the call)
-    uint64_t argument; // the call's first, which is a lock's address then
-};
-
-// The place that the nearest signal frame in those words of the stack goes back to. False: there is none.
-static bool find_interrupted(struct as_target *t, uint64_t sp, const uint64_t *words, size_t count, struct place *saved)
-{
-    for (size_t i = 0; i < count; ++i) {
-        uint64_t context = sp + i * sizeof *words + CONTEXT_OFFSET;
-        if (!is_code(t, words[i]) || !has_code(t, words[i], RESTORER, sizeof RESTORER) ||
-            !as_target_read_u64(t, context + SAVED_PC, &saved->pc) ||
-            !as_target_read_u64(t, context + SAVED_SP, &saved->sp) ||
-            !as_target_read_u64(t, context + SAVED_RDI, &saved->argument) || !is_code(t, saved->pc))
-            continue;
-        saved->waiting = saved->on_futex = has_code(t, saved->pc - sizeof SYSCALL, SYSCALL, sizeof SYSCALL);
-        return true;
-    }
-    return false;
-}
-
 // Can the address be that of a lock which dlopen needs? An arena other than the first lies behind the header of a heap.
 static bool is_lock(const struct as_plan *plan, uint64_t address)
 {
-    return as_in_ranges(plan->data.items, plan->data.count, address) ||
+    return address == AS_UNKNOWN || as_in_ranges(plan->data.items, plan->data.count, address) ||
            (address >= HEAP_ALIGNMENT && address % HEAP_ALIGNMENT < ARENA_BEGINS);
 }
 
-static bool is_place_safe(const struct as_target *t, const struct as_plan *plan, const struct place *at, char *why,
+static bool is_place_safe(const struct as_target *t, const struct as_plan *plan, const struct as_place *at, char *why,
                           size_t why_size)
 {
     if (as_in_ranges(plan->loader_code.items, plan->loader_code.count, at->pc))
@@ -102,7 +55,7 @@ static bool is_place_safe(const struct as_target *t, const struct as_plan *plan,
         snprintf(why, why_size, "it waits for a lock of malloc's or of libc's");
     else if (!at->waiting && as_in_ranges(plan->system.items, plan->system.count, at->pc))
         snprintf(why, why_size, "it runs in %s", object_at(t, at->pc));
-    else if (!at->waiting && !is_code(t, at->pc))
+    else if (!at->waiting && !as_is_code(t, at->pc))
         snprintf(why, why_size, "it runs where nothing is known to be code");
     else
         return true;
@@ -110,17 +63,21 @@ static bool is_place_safe(const struct as_target *t, const struct as_plan *plan,
 }
 
 // Is one of the nearest words a return address into that code?
-static bool is_called_by(struct as_target *t, const as_range_vec *code, const uint64_t *words, size_t count)
+static bool is_called_by(struct as_target *t, const as_range_vec *code, const struct as_place *at,
+                         const uint64_t *words, size_t count)
 {
+    if (as_in_ranges(code->items, code->count, at->lr))
+        return true;
     for (size_t i = 0; i < count && i < NEAR_WORDS; ++i) {
-        if (as_in_ranges(code->items, code->count, words[i]) && as_follows_call(t, words[i]))
+        uint64_t address = words[i] & ~at->signature;
+        if (as_in_ranges(code->items, code->count, address) && as_follows_call(t, address))
             return true;
     }
     return false;
 }
 
 // The thread's own place first, then what its signal handlers go back to.
-static bool is_safe(struct as_target *t, const struct as_plan *plan, struct place at, bool lenient, char *why,
+static bool is_safe(struct as_target *t, const struct as_plan *plan, struct as_place at, bool lenient, char *why,
                     size_t why_size)
 {
     const char *within = "";
@@ -131,40 +88,23 @@ static bool is_safe(struct as_target *t, const struct as_plan *plan, struct plac
         if (is_place_safe(t, plan, &at, reason, sizeof reason)) {
             if (count == 0)
                 snprintf(reason, sizeof reason, "its stack cannot be read");
-            else if (at.on_futex && is_called_by(t, &plan->holders, words, count))
+            else if (at.on_futex && is_called_by(t, &plan->holders, &at, words, count))
                 snprintf(reason, sizeof reason, "it waits in setuid, or one of its like, or in fork, with a lock held");
-            else if (!lenient && is_called_by(t, &plan->callers, words, count))
+            else if (!lenient && is_called_by(t, &plan->callers, &at, words, count))
                 snprintf(reason, sizeof reason, "fork or exit has called what it runs");
-            else if (plan->hooked && !at.waiting && is_called_by(t, &plan->malloc, words, count))
+            else if (plan->hooked && !at.waiting && is_called_by(t, &plan->malloc, &at, words, count))
                 snprintf(reason, sizeof reason, "malloc has called what it runs");
         }
         if (reason[0]) {
             snprintf(why, why_size, "%s%s", reason, within);
             return false;
         }
-        if (!find_interrupted(t, at.sp, words, count, &at))
+        if (!as_find_interrupted(t, plan, &at, words, count, &at))
             return true;
         within = ", in a signal handler";
     }
     snprintf(why, why_size, "it is in more than %d signal handlers at once", DEPTH);
     return false;
-}
-
-// The first argument of the system call that a stopped thread is in.
-static bool read_argument(pid_t tid, uint64_t *argument)
-{
-#if defined(__x86_64__)
-    struct user_regs_struct regs;
-    struct iovec all = {&regs, sizeof regs};
-    if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &all) != 0)
-        return false;
-    *argument = regs.rdi;
-    return true;
-#else
-    (void)tid;
-    *argument = 0;
-    return false;
-#endif
 }
 
 static bool makes_process(int64_t call)
@@ -181,9 +121,15 @@ bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_t
               size_t why_size)
 {
     const struct as_registers *r = &tracee->registers;
-    struct place at = {.pc = r->pc, .sp = r->sp, .waiting = as_registers_waiting(r), .on_futex = r->call == SYS_futex};
+    struct as_place at = {.pc = r->pc,
+                          .sp = r->sp,
+                          .signature = r->signature,
+                          .lr = r->lr,
+                          .waiting = as_registers_waiting(r),
+                          .on_futex = r->call == SYS_futex,
+                          .argument = r->argument};
     snprintf(why, why_size, "its registers cannot be read");
-    if (!r->known || !read_argument(tracee->tid, &at.argument) || !is_safe(t, plan, at, lenient, why, why_size))
+    if (!r->known || as_is_unfit(tracee->tid, why, why_size) || !is_safe(t, plan, at, lenient, why, why_size))
         return false;
     if (at.waiting && makes_process(r->call)) {
         snprintf(why, why_size, "it is about to start a thread or a process");

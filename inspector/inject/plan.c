@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 // glibc's internal flag that __libc_dlopen_mode wants from callers outside of libc (include/dlfcn.h).
 static const uint64_t INTERNAL_DLOPEN = 0x80000000;
@@ -164,6 +165,7 @@ static uint64_t find_code(struct as_target *t, const struct as_libc *libc, const
     return 0;
 }
 
+#if defined(__x86_64__)
 static void see_way_back(struct as_plan *plan, struct as_target *t, const struct as_libc *libc)
 {
     static const uint8_t POP_ARGUMENT[] = {0x5f, 0xc3}; // also the end of a `pop %r15; ret`
@@ -173,6 +175,39 @@ static void see_way_back(struct as_plan *plan, struct as_target *t, const struct
     plan->way.syscall_return = find_code(t, libc, SYSCALL_RETURN, sizeof SYSCALL_RETURN);
     plan->way.restorer = find_code(t, libc, RESTORER, sizeof RESTORER);
 }
+
+#else
+// as_target_read leaves alone what is neither anonymous nor a file's.
+static uint64_t find_restorer(struct as_target *t, const struct as_mapping *vdso)
+{
+    static const uint8_t RESTORER[] = AS_RESTORER;
+    uint8_t bytes[4096];
+    for (uint64_t at = vdso->start; at < vdso->end; at += sizeof bytes - sizeof RESTORER) {
+        size_t length = vdso->end - at < sizeof bytes ? (size_t)(vdso->end - at) : sizeof bytes;
+        ssize_t got = pread(as_process_of(t)->mem_fd, bytes, length, (off_t)at);
+        const uint8_t *found = got > 0 ? memmem(bytes, (size_t)got, RESTORER, sizeof RESTORER) : NULL;
+        if (found)
+            return at + (uint64_t)(found - bytes);
+        if (got < (ssize_t)length)
+            break;
+    }
+    return 0;
+}
+
+// The kernel's own restorer is in the vdso; libc has none. Of libc's system calls the generic one, syscall(), has nothing between
+// the call and the return but a look at whether it failed.
+static void see_way_back(struct as_plan *plan, struct as_target *t, const struct as_libc *libc)
+{
+    static const uint8_t SYSCALL_LOOK[] = {0x01, 0x00, 0x00, 0xd4, 0x1f, 0xfc, 0x3f, 0xb1,  // svc #0; cmn x0, #4095
+                                           0x42, 0x00, 0x00, 0x54, 0xc0, 0x03, 0x5f, 0xd6}; // b.cs ...; ret
+    plan->way.syscall_return = find_code(t, libc, SYSCALL_LOOK, sizeof SYSCALL_LOOK);
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (strcmp(as_mapping_path(t, m), "[vdso]") == 0)
+            plan->way.restorer = find_restorer(t, m);
+    }
+}
+#endif
 
 bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_malloc *m, struct as_error *err)
 {

@@ -67,10 +67,6 @@ static bool refuse_now(const struct as_process *p, struct as_error *err)
 bool as_refuse(const struct as_process *p, const struct as_malloc *m, bool force, struct as_error *err)
 {
     int pid = p->base.pid;
-    if (p->base.arch != AS_ARCH_X86_64)
-        return as_fail(
-            err, AS_UNSUPPORTED,
-            "process %d is of an architecture that injection has not been tried on: it is done on x86-64 only", pid);
     if (pid == getpid())
         return as_fail(err, AS_USAGE, "process %d is ourselves", pid);
     if (m->kind != AS_MALLOC_GLIBC || m->libcs.count == 0)

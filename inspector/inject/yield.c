@@ -8,15 +8,10 @@
 #define _GNU_SOURCE
 #include "inject/yield.h"
 
-#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/user.h>
-#include <time.h>
 
 // For which it may wait. Others hold the lock for the milliseconds that it takes to map a library.
 #define MOST_WAIT_NS UINT64_C(10000000)
@@ -25,7 +20,7 @@ void as_yield_begin(struct as_yield *y, struct as_process *p, const struct as_pl
                     const struct as_tracee *tracee, struct as_range stack)
 {
     *y = (struct as_yield){.p = p, .plan = plan, .tid = tracee->tid, .stack = stack};
-    // Static TLS lies below the thread pointer, the thread's own structure above (x86-64).
+    // Static TLS lies on one side of the thread pointer, the thread's own structure on the other.
     uint64_t pointer = tracee->registers.tp;
     const struct as_mapping *m = as_target_mapping_at(&p->base, pointer);
     if (!m)
@@ -63,18 +58,13 @@ bool as_yield_is_due(struct as_yield *y)
 
 bool as_yield_may(struct as_yield *y)
 {
-#if defined(__x86_64__)
-    struct user_regs_struct regs;
-    struct iovec all = {&regs, sizeof regs};
     struct as_registers at;
     // Had it been woken, it would have to take the lock, or the next in the queue would sleep on.
-    return y->since_ns != 0 && as_registers_read(y->tid, &at) && as_registers_waiting(&at) && at.call == SYS_futex &&
-           ptrace(PTRACE_GETREGSET, y->tid, NT_PRSTATUS, &all) == 0 &&
-           as_plan_waits_at_the_door(y->plan, &y->p->base, regs.rdi);
-#else
-    (void)y;
-    return false;
-#endif
+    if (y->since_ns == 0 || !as_registers_read(y->tid, &at) || !as_registers_waiting(&at) || at.call != SYS_futex)
+        return false;
+    // On aarch64 the result of a call has taken the place of its first argument, which the kernel still knows.
+    uint64_t address = at.argument != AS_UNKNOWN ? at.argument : awaited(y);
+    return address != 0 && as_plan_waits_at_the_door(y->plan, &y->p->base, address);
 }
 
 bool as_yield_undo(struct as_yield *y, struct as_error *err)

@@ -5,9 +5,14 @@
 #include "inject/call.h"
 #include "inject/plan.h"
 
-enum {
-    AS_YIELD_BELOW = 64 * 1024, // of the thread's variables, on both sides of the thread pointer
+enum { // bytes of the thread's variables, on both sides of the thread pointer
+#if defined(__aarch64__)
+    AS_YIELD_BELOW = 4096,
+    AS_YIELD_ABOVE = 64 * 1024,
+#else
+    AS_YIELD_BELOW = 64 * 1024,
     AS_YIELD_ABOVE = 4096,
+#endif
     AS_YIELD_WORDS = (AS_YIELD_BELOW + AS_YIELD_ABOVE) / 8,
 };
 
