@@ -105,6 +105,7 @@ void as_judge_learn(void)
 
 struct registers {
     uint64_t pc, sp;
+    uint64_t lr;    // the return address of a function that calls no other (aarch64)
     int64_t result; // the register that holds a system call's result, or its number if it is to be restarted
     int64_t call;
 };
@@ -118,6 +119,7 @@ static struct registers read_registers(const ucontext_t *u)
 #elif defined(__aarch64__)
     return (struct registers){.pc = u->uc_mcontext.pc,
                               .sp = u->uc_mcontext.sp,
+                              .lr = u->uc_mcontext.regs[30],
                               .result = (int64_t)u->uc_mcontext.regs[0],
                               .call = (int64_t)u->uc_mcontext.regs[8]};
 #endif
@@ -138,18 +140,37 @@ enum { CALL_BYTES = 2 };
 enum { CALL_BYTES = 4 };
 #endif
 
+// A return address without the signature that it may have (pointer authentication).
+static uint64_t without_signature(uint64_t word)
+{
+#if defined(__aarch64__)
+    register uint64_t lr __asm__("x30") = word;
+    __asm__("hint #7" : "+r"(lr)); // xpaclri, which does nothing on a processor that knows no signatures
+    return lr;
+#else
+    return word;
+#endif
+}
+
+static bool is_theirs(uint64_t address)
+{
+    return inside(&codes[LOADER], address) || inside(&malloc_code, address) || inside(&codes[MALLOC], address);
+}
+
 // Whether one of the nearest words of the stack points into malloc or the loader. Yes when they cannot be read. (libpthread's
 // code is no reason: every thread was called from there, and what of it takes locks calls nobody.)
-static bool may_be_called_by_them(uint64_t sp)
+static bool may_be_called_by_them(const struct registers *r)
 {
     uint64_t words[NEAR];
     struct iovec local = {words, sizeof words};
-    struct iovec remote = {(void *)(uintptr_t)sp, sizeof words}; // a short stack may end before
+    struct iovec remote = {(void *)(uintptr_t)r->sp, sizeof words}; // a short stack may end before
+    if (is_theirs(without_signature(r->lr)))
+        return true;
     long got = syscall(SYS_process_vm_readv, getpid(), &local, 1UL, &remote, 1UL, 0UL);
     if (got < (long)sizeof *words)
         return true;
     for (size_t i = 0; i < (size_t)got / sizeof *words; i++)
-        if (inside(&codes[LOADER], words[i]) || inside(&malloc_code, words[i]) || inside(&codes[MALLOC], words[i]))
+        if (is_theirs(without_signature(words[i])))
             return true;
     return false;
 }
@@ -204,12 +225,12 @@ bool as_judge(const void *ucontext)
         return false;
     bool in_libc = inside(&codes[LIBC], r.pc) || inside(&codes[THREADS], r.pc);
     if (!in_libc)
-        return !may_be_called_by_them(r.sp);
+        return !may_be_called_by_them(&r);
     // A wait that was cut short, and that the kernel does not restart: malloc and the loader make none of the kind.
     if (r.result == -EINTR && is_call(r.pc - CALL_BYTES))
         return true;
     // One that it will restart as soon as the handler returns: the call stands at pc, and its number in its register.
     if (!is_call(r.pc) || is_fork(r.call))
         return false;
-    return waits_for_the_world(r.call) || !may_be_called_by_them(r.sp);
+    return waits_for_the_world(r.call) || !may_be_called_by_them(&r);
 }
