@@ -25,7 +25,7 @@ demo:
 
 test:
 	scripts/install-deps build test gem experiments vm
-	$(MAKE) --no-print-directory build build-static
+	$(MAKE) --no-print-directory build build-static-amd64
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
@@ -90,14 +90,15 @@ bench:
 # The tests on Debian's kernels and on other processors, emulated: an hour or more. VM_KERNELS, VM_PROCESSORS, VM_CHECKS: some of them, with commas.
 vm:
 	scripts/install-deps build test vm
-	$(MAKE) --no-print-directory build build-static
+	$(MAKE) --no-print-directory build build-static-amd64 build-static-arm64
 	cd tests && ../$(VENV)/bin/python -m vm.run --kernels '$(VM_KERNELS)' --processors '$(VM_PROCESSORS)' --checks '$(VM_CHECKS)' $(VM_ARGS)
 
 # What is carried to a machine that has nothing.
-.PHONY: build-static
-build-static:
-	test -f build-static/build.ninja || meson setup build-static -Dstatic=true -Dtests=false
-	meson compile -C build-static
+.PHONY: build-static-amd64 build-static-arm64
+build-static-amd64 build-static-arm64: build-static-%:
+	test -f build-static-$*/build.ninja || meson setup build-static-$* \
+		$(if $(filter-out $(shell dpkg --print-architecture),$*),--cross-file scripts/$*.meson) -Dstatic=true -Dtests=false
+	meson compile -C build-static-$*
 
 # Ruby, patched, of each release that Debian has the source of: 15 minutes. More in patches/README.md.
 patches-all:

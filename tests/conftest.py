@@ -47,8 +47,8 @@ def agent(arenadump: harness.Arenadump) -> Path:
 
 @pytest.fixture(scope="session", params=debian.SUITES)
 def libc(request: pytest.FixtureRequest) -> debian.Libc:
-    """libc6 of each suite in turn, amd64."""
-    return fetched(request.param, "amd64")
+    """libc6 of each suite in turn, of this machine's architecture."""
+    return fetched(request.param)
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +75,7 @@ def stage(tmp_path: Path, agent: Path) -> Iterator[Stage]:
         yield Stage(tmp_path, agent, stack)
 
 
-def fetched(suite: str, arch: str) -> debian.Libc:
+def fetched(suite: str, arch: str = debian.NATIVE) -> debian.Libc:
     try:
         return debian.libc(suite, arch)
     except debian.UnavailableError as reason:

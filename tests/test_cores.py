@@ -167,7 +167,7 @@ def test_another_build_in_its_libcs_place(died: Died, arenadump: harness.Arenadu
     try:
         # Of the next suite; and no younger than the core, so that its time does not give it away.
         suites = list(debian.SUITES)
-        other = fetched(suites[(suites.index(died.libc.suite) + 1) % len(suites)], "amd64")
+        other = fetched(suites[(suites.index(died.libc.suite) + 1) % len(suites)])
         shutil.copy(other.directory / "libc.so.6", place)
         os.utime(place, (0, 0))
         check_chunks(arenadump.chunks(died.far), died.far_chunks)

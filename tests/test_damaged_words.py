@@ -68,7 +68,7 @@ def test_a_map_of_huge_pages_where_there_are_none(
     suite: str, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
 ) -> None:
     """From 2.43 on a bit beside the lead of a map says so; without the tunable nobody sets it."""
-    with harness.Churn(harness.under(fetched(suite, "amd64"), churn_program, *OPTIONS)) as program:
+    with harness.Churn(harness.under(fetched(suite), churn_program, *OPTIONS)) as program:
         program.ask("go")
         dump = look(arenadump, program.pid, tmp_path, MEMORY)
         assert dump is not None
@@ -86,7 +86,7 @@ def test_a_pointer_to_a_tcache_that_became_null(
     suite: str, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
 ) -> None:
     """From 2.43 on no thread has such a one, not even before its first malloc."""
-    command = harness.under(fetched(suite, "amd64"), churn_program, *OPTIONS)
+    command = harness.under(fetched(suite), churn_program, *OPTIONS)
     with harness.Churn(command) as program:
         program.ask("go")
         dump = look(arenadump, program.pid, tmp_path, MEMORY)

@@ -15,7 +15,7 @@ from arenascope import format as fmt
 
 @pytest.fixture(scope="module", params=SUITES)
 def libc(request: pytest.FixtureRequest) -> debian.Libc:
-    return fetched(request.param, "amd64")
+    return fetched(request.param)
 
 
 HUGETLB = [  # the last so that much is forgotten: then it cannot be told what

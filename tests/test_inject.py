@@ -152,7 +152,7 @@ def test_it_leaves_a_thread_and_a_library(arenadump: harness.Arenadump) -> None:
         mappings = Path(f"/proc/{pid}/maps").read_text().count("\n")
         facts = inject(arenadump, pid)
         assert facts["thread"] == pid
-        assert facts["where"] == "waiting in system call 0"
+        assert facts["where"] == f"waiting in system call {odd.READ}"
         assert descriptors(pid) == before, "descriptors are left"
         assert threads(pid) == ["arenascope", "posing"]
         # The library's four to six, the thread's stack and its guard; an arena at most.
@@ -568,7 +568,7 @@ def test_the_python_commands(arenadump: harness.Arenadump) -> None:
     with odd.running([str(odd.build("posing")), "idle"]) as pid:
         done = arenascope(arenadump, "inject", pid)
         assert done.returncode == 0, done.stderr
-        assert f"answers in process {pid}: loaded by thread {pid} (waiting in system call 0)" in done.stdout
+        assert f"answers in process {pid}: loaded by thread {pid} (waiting in system call {odd.READ})" in done.stdout
         done = arenascope(arenadump, "trim", "--forecast", pid)
         assert re.search(r"A trim would return [\d.]+ \w+\.", done.stdout), done
         done = arenascope(arenadump, "trim", "--deep", "--max-hold", "5ms", "--watch", "10ms", pid)

@@ -27,7 +27,7 @@ from arenascope.dump import Dump
 
 @pytest.fixture(scope="module", params=SUITES)
 def libc(request: pytest.FixtureRequest) -> debian.Libc:
-    return fetched(request.param, "amd64")
+    return fetched(request.param)
 
 
 def collapse(pid: int) -> None:

@@ -21,7 +21,7 @@ CAP_SYS_NICE, PR_CAPBSET_DROP = 23, 24
 
 @pytest.fixture(scope="module", params=SUITES)
 def libc(request: pytest.FixtureRequest) -> debian.Libc:
-    return fetched(request.param, "amd64")
+    return fetched(request.param)
 
 
 @pytest.fixture(scope="module")

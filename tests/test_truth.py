@@ -6,6 +6,7 @@ Each scenario runs once under each glibc, is looked at from every side while it 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from tools import debian, gdb_oracle, harness
 
-PAGE = 4096
+PAGE = os.sysconf("SC_PAGESIZE")
 HEAP_ROWS = ("in_use", "tcache", "fastbin", "stranded", "releasable", "withheld", "metadata")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 import signal
 import subprocess
@@ -15,8 +14,6 @@ from pathlib import Path
 
 import pytest
 from tools import harness, odd, programs
-
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="tests/programs/holds is for x86-64")
 
 UNSUPPORTED = 5
 HOW = ["spins", "reads"]
@@ -83,7 +80,7 @@ def back_at_work(pid: int) -> bool:
     maps = Path(f"/proc/{pid}/maps").read_text()
     code = re.findall(r"^(\w+)-(\w+) r-xp .*/holds-\w+$", maps, re.MULTILINE)
     call = Path(f"/proc/{pid}/syscall").read_text().split()
-    return call[0] == "0" and any(int(first, 16) <= int(call[-1], 16) < int(last, 16) for first, last in code)
+    return call[0] == str(odd.READ) and any(int(first, 16) <= int(call[-1], 16) < int(last, 16) for first, last in code)
 
 
 @pytest.mark.parametrize("tiles", TILES)

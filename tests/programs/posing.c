@@ -223,17 +223,28 @@ static int stay_in_libc(void)
     return 0;
 }
 
+// The control register of the vector unit, with another way of rounding than the usual.
+#if defined(__x86_64__)
+enum { UPWARD = 0x5f80 };
+#define set_rounding __builtin_ia32_ldmxcsr
+#define rounding __builtin_ia32_stmxcsr
+#elif defined(__aarch64__)
+enum { UPWARD = 1 << 22 };
+#define set_rounding __builtin_aarch64_set_fpcr
+#define rounding __builtin_aarch64_get_fpcr
+#endif
+
 static int spin(void)
 {
-    enum { MINE = 4711, UPWARD = 0x5f80 };
+    enum { MINE = 4711 };
     signal(SIGTERM, on_term);
     puts("ready");
     fflush(stdout);
-    __builtin_ia32_ldmxcsr(UPWARD);
+    set_rounding(UPWARD);
     errno = MINE;
     while (!stopping)
-        if (errno != MINE || (__builtin_ia32_stmxcsr() & UPWARD) != UPWARD) {
-            printf("errno is %d, the vector unit's state %#x\n", errno, __builtin_ia32_stmxcsr());
+        if (errno != MINE || (rounding() & UPWARD) != UPWARD) {
+            printf("errno is %d, the vector unit's state %#x\n", errno, (unsigned)rounding());
             return 1;
         }
     return 0;

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -22,6 +23,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # Each carries another generation of malloc's structures.
 SUITES = {"bullseye": "2.31", "bookworm": "2.36", "trixie": "2.41", "forky": "2.43", "experimental": "2.44"}
 TRIPLETS = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
+NATIVE = "arm64" if platform.machine() == "aarch64" else "amd64"  # this machine
 
 
 class UnavailableError(Exception):
@@ -64,25 +66,25 @@ class Libc:
         return [str(self.loader), "--library-path", str(self.directory), str(program), *args]
 
 
-def libc(suite: str, arch: str = "amd64") -> Libc:
+def libc(suite: str, arch: str = NATIVE) -> Libc:
     """libc6 and libc6-dbg of a suite."""
     home = unpack("libc", suite, arch, {"root": ["libc6"], "debug": ["libc6-dbg"]})
     version = (home / "versions").read_text().split()[1]
     return Libc(suite, arch, version, home / "root", home / "debug")
 
 
-def libgcc(arch: str = "amd64") -> Path:
+def libgcc(arch: str = NATIVE) -> Path:
     """Where libgcc_s.so.1 stands, which libc loads when a thread is cancelled: the oldest suite's, for all."""
     root = unpack("libgcc", "bullseye", arch, {"root": ["libgcc-s1"]}) / "root"
     return next(root.glob("**/libgcc_s.so.1")).parent
 
 
-def sysroot(arch: str = "amd64") -> Path:
+def sysroot(arch: str = NATIVE) -> Path:
     """What a compiler needs for a program that runs on every libc above: the oldest suite's headers and libraries."""
     return unpack("sysroot", "bullseye", arch, {"root": ["libc6", "libc6-dev", "linux-libc-dev"]}) / "root"
 
 
-def kernel(suite: str, package: str, arch: str = "amd64") -> Path:
+def kernel(suite: str, package: str, arch: str = NATIVE) -> Path:
     """What a suite's kernel package holds; linux-image-cloud-amd64 and the like only name the newest one."""
     shown = _run(["apt-cache", *_apt_root(suite), "depends", "--important", f"{package}:{arch}"]).split()
     images = [name.split(":")[0] for name in shown[1:] if name.startswith("linux-image-")]
@@ -149,7 +151,8 @@ def _download(home: Path, suite: str, arch: str, trees: dict[str, list[str]]) ->
     for tree, packages in trees.items():
         debs = home / "debs"
         debs.mkdir(parents=True)
-        download = ["-q", "download", *(f"{name}:{arch}" for name in packages)]
+        # What is the same for all architectures counts as of apt's own.
+        download = [f"-oAPT::Architecture={arch}", "-q", "download", *(f"{name}:{arch}" for name in packages)]
         try:
             _run(["apt-get", *_apt_root(suite), *download], cwd=debs)
         except UnavailableError:  # the suite has moved on since its lists were fetched

@@ -17,6 +17,9 @@ from . import debian, programs
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
+READ = 63 if debian.NATIVE == "arm64" else 0  # the number of the system call
+
+
 def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
     """A program of tests/programs; a test that cannot have it is skipped."""
     try:

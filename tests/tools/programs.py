@@ -13,7 +13,7 @@ from . import debian
 
 SOURCES = Path(__file__).resolve().parents[1] / "programs"
 BUILT = Path(__file__).resolve().parents[2] / ".cache" / "programs"
-COMPILERS = {"amd64": "gcc", "arm64": "aarch64-linux-gnu-gcc"}
+COMPILERS = {arch: "gcc" if arch == debian.NATIVE else f"{name}-gcc" for arch, name in debian.TRIPLETS.items()}
 FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
 
 
@@ -24,7 +24,7 @@ def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
     return _compile(name, [compiler, *FLAGS], list(flags))
 
 
-def build_portable(name: str, arch: str = "amd64", *flags: str) -> Path:
+def build_portable(name: str, arch: str = debian.NATIVE, *flags: str) -> Path:
     """A program, or library, against the oldest libc there is a test for, which therefore runs on all of them."""
     if "TEST_PROGRAMS" in os.environ:
         return carried(name, *flags)
@@ -47,7 +47,7 @@ def carried(name: str, *flags: str, compiler: str = "gcc") -> Path:
     return path
 
 
-def portable_command(arch: str = "amd64") -> list[str]:
+def portable_command(arch: str = debian.NATIVE) -> list[str]:
     """The compiler, with all it takes to compile and link against the oldest libc there is a test for."""
     root, triplet, compiler = debian.sysroot(arch), debian.TRIPLETS[arch], COMPILERS[arch]
     if not shutil.which(compiler):

@@ -73,6 +73,7 @@ CHECKS = (
         {
             "test_modes.py": ("inspector_is_killed", "guardian", "stopped_while", "target_ends", "execs"),
             "test_inject.py": ("the_carrier_is_killed",),
+            "test_way_back.py": ("it_is_looked_at", "the_carrier_is_killed_in_dlopen"),
         },
     ),
 )

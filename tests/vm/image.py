@@ -56,7 +56,7 @@ RUN_HERE = {"amd64": [], "arm64": ["qemu-aarch64-static"]}
 GUEST_CHECKOUT = "/checkout"
 # Built against the oldest libc, all of them: the guest's is not this machine's.
 PROGRAMS = {
-    **dict.fromkeys(("churn", "actor", "selfcheck", "trim_storm", "postures", "posing", "odd/inside"), ()),
+    **dict.fromkeys(("churn", "actor", "selfcheck", "trim_storm", "postures", "posing", "holds", "odd/inside"), ()),
     **dict.fromkeys(("slow_disk", "slow_audit"), ("-shared", "-fPIC")),
 }
 
@@ -129,10 +129,10 @@ class Built:
 
 def built(arch: str) -> Built:
     """Raises UnavailableError."""
-    folder = harness.ROOT / "build-static"
+    folder = harness.ROOT / f"build-static-{arch}"
     found = Built(arch, folder / "inspector/cli/arenadump", folder / "inspector/agent/libarenascope.so")
     if not found.arenadump.exists():
-        raise debian.UnavailableError(f"{found.arenadump} does not exist: make build-static")
+        raise debian.UnavailableError(f"{found.arenadump} does not exist: make build-static-{arch}")
     return found
 
 

@@ -41,7 +41,12 @@ class Processor:
 
 ARCHS = {
     arch.name: arch
-    for arch in (Arch("amd64", "qemu-system-x86_64", "qemu-system-x86", ("-machine", "pc"), "ttyS0", "vmlinuz-"),)
+    for arch in (
+        Arch("amd64", "qemu-system-x86_64", "qemu-system-x86", ("-machine", "pc"), "ttyS0", "vmlinuz-"),
+        Arch(
+            "arm64", "qemu-system-aarch64", "qemu-system-arm", ("-machine", "virt,gic-version=3"), "ttyAMA0", "vmlinuz-"
+        ),
+    )
 }
 KERNELS = {
     kernel.name: kernel
@@ -49,6 +54,10 @@ KERNELS = {
         Kernel("5.10", "amd64", "bullseye", "linux-image-cloud-amd64"),
         Kernel("6.1", "amd64", "bookworm", "linux-image-cloud-amd64"),
         Kernel("6.12", "amd64", "trixie", "linux-image-cloud-amd64"),
+        Kernel("5.10-arm64", "arm64", "bullseye", "linux-image-cloud-arm64"),
+        Kernel("6.1-arm64", "arm64", "bookworm", "linux-image-cloud-arm64"),
+        Kernel("6.12-arm64-16k", "arm64", "trixie", "linux-image-arm64-16k"),
+        Kernel("6.12-arm64", "arm64", "trixie", "linux-image-cloud-arm64"),
     )
 }
 # qemu 7.2, interrupted at a CMPXCHG16B, now and then goes on with flags that are none (EFLAGS was 81362e6a, half a
@@ -61,6 +70,10 @@ PROCESSORS = {
         Processor("sse2", "amd64", f"qemu64{NO_CX16}", lacks=("avx", "xsave")),
         Processor("avx", "amd64", f"max,-avx2{NO_CX16}", needs=("avx", "xsave"), lacks=("avx2",)),
         Processor("la57", "amd64", f"max,+la57{NO_CX16}", needs=("la57",)),
+        # With SVE. Return addresses are signed, by an algorithm that is quick to emulate. (Linux 5.10 knows no BTI.)
+        Processor("armv9", "arm64", "max,pauth-impdef=on,lpa2=off", needs=("sve", "paca")),
+        # Of the first generation: no SVE, no signatures, and no pages of 16 KiB.
+        Processor("cortex-a72", "arm64", "cortex-a72", lacks=("sve", "paca", "bti")),
     )
 }
 # The first of an architecture's is what its kernels are tried on; the others are tried on its last kernel.

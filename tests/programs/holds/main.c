@@ -112,12 +112,4 @@ int main(int argc, char **argv)
     return judge(errno, fs, reads);
 }
 
-#else
-
-int main(void)
-{
-    puts("x86-64 only");
-    return 2;
-}
-
-#endif
+#endif // on aarch64: aarch64.c
