@@ -264,6 +264,8 @@ bool as_ledger_end(struct as_ledger_builder *b, uint64_t end)
                 __atomic_fetch_add(&record->malloc_rss, page_bytes(p), __ATOMIC_RELAXED);
             if (b->ledger->unknown != AS_UNKNOWN)
                 count_resident(b->ledger, p, page_size, mmapped, b->slack);
+            else // no row can be told any more, but what this page is
+                p->state = (uint8_t)(p->state ? p->state : state_of(p));
         } else if (p->residency & AS_RES_SWAPPED) {
             count_swapped(b->ledger, p, page_size);
         } else {
