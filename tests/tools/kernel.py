@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import mmap
 import os
 import re
@@ -131,6 +132,13 @@ def advise(pid: int, ranges: list[tuple[int, int]], advice: int) -> None:
                 raise NotAllowedError(f"process_madvise({advice}): {os.strerror(ctypes.get_errno())}")
     finally:
         os.close(pidfd)
+
+
+def scans() -> bool:
+    """Is there PAGEMAP_SCAN? An ioctl that is not known fails with ENOTTY, a known one does so otherwise."""
+    with Path("/proc/self/pagemap").open("rb", buffering=0) as file:
+        libc.ioctl(file.fileno(), ctypes.c_ulong(0xC0606610), ctypes.c_void_p(0))
+        return ctypes.get_errno() != errno.ENOTTY
 
 
 def settle() -> None:

@@ -30,19 +30,8 @@ CACHE = harness.ROOT / ".cache" / "vm"
 # The tools that the tests run on come from one suite, with a Python and a pytest that are young enough for them.
 ROOT_SUITE = "trixie"
 ROOT_PACKAGES = [
-    *(
-        "base-files",
-        "base-passwd",
-        "bash",
-        "coreutils",
-        "tar",
-        "sed",
-        "grep",
-        "findutils",
-        "kmod",
-        "mount",
-        "util-linux",
-    ),
+    *("base-files", "base-passwd", "bash", "dash", "coreutils", "tar", "sed", "grep", "findutils", "kmod", "mount"),
+    *("util-linux",),
     *("procps", "binutils", "gdb", "python3", "python3-numpy", "python3-pytest", "python3-click", "python3-rich"),
     *("python3-jinja2", "libdw1t64", "libpng16-16t64"),
 ]
@@ -85,6 +74,8 @@ def furnished(tree: Path, root: Path) -> Path:
     for name in ("bin", "sbin", "lib", "lib64"):
         if not (root / name).exists():
             (root / name).symlink_to(f"usr/{name}")
+    if not (root / "usr/bin/sh").exists():
+        (root / "usr/bin/sh").symlink_to("dash")
     for name in ("proc", "sys", "dev", "tmp", "run", "var/tmp", "root", GUEST_CHECKOUT[1:]):
         (root / name).mkdir(parents=True, exist_ok=True)
     for name in ("passwd", "group"):
