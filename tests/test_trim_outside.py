@@ -44,7 +44,7 @@ def heap(pid: int) -> int:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-@pytest.mark.parametrize("options", [[], ["--max-pause=5ms"], ["--deep", "--max-pause=5ms"]])
+@pytest.mark.parametrize("options", [[], ["--max-hold=5ms"], ["--deep", "--max-hold=5ms"]])
 @pytest.mark.parametrize("jailed", [False, True])
 def test_a_program_that_changed_its_user(arenadump: harness.Arenadump, options: list[str], *, jailed: bool) -> None:
     """It may not read its own page map. Pages that were only ever read are not counted as memory that came back."""
@@ -63,7 +63,7 @@ def test_a_program_that_changed_its_user(arenadump: harness.Arenadump, options: 
             assert "not known" in done["note"]
             assert done["returned"] is done["forecast"] is None
             assert all(arena["resident"] is arena["releasable"] is None for arena in done["arenas"])
-        elif done["returned"] is not None or has_no_swap() or "--max-pause=5ms" in options:
+        elif done["returned"] is not None or has_no_swap() or "--max-hold=5ms" in options:
             assert done["returned"] == done["forecast"] == gone
 
 
@@ -113,7 +113,7 @@ def test_what_the_agent_costs(arenadump: harness.Arenadump, libc: debian.Libc) -
         before = smaps(pid)
         said = [asked(arenadump, "inject", pid)["agent_resident"]]
         assert 64 * KIB < grown(before, pid) < MOST + LOADER
-        freed = asked(arenadump, "trim", pid, "--deep", "--max-pause=5ms")
+        freed = asked(arenadump, "trim", pid, "--deep", "--max-hold=5ms")
         said.append(freed["agent_resident"])
         said.append(asked(arenadump, "trim", pid)["agent_resident"])
         settled(pid)
@@ -139,7 +139,7 @@ def test_nothing_to_give_back_loads_nothing(arenadump: harness.Arenadump) -> Non
     """A trim that returns less than the agent takes makes a process larger: it is looked at from outside first."""
     with started(str(programs.build("causes", "-lpthread")), "in-use") as pid:
         before = (Path(f"/proc/{pid}/maps").read_text(), Path(f"/proc/{pid}/statm").read_text())
-        for options in ([], ["--deep", "--max-pause=5ms", "--watch=10s"]):
+        for options in ([], ["--deep", "--max-hold=5ms", "--watch=10s"]):
             done = asked(arenadump, "trim", pid, *options)
             assert done["injected"] is done["trimmed"] is False
             assert done["forecast"] < MOST

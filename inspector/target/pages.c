@@ -160,12 +160,12 @@ static void fill(const struct as_target *t, uint64_t start, uint64_t end, uint8_
 uint64_t as_target_skip_absent(struct as_target *t, uint64_t start, uint64_t end)
 {
     while (start < end) {
-        size_t k = as_target_mapping_from(t, start);
-        const struct as_mapping *m = k < t->mappings.count ? &t->mappings.items[k] : NULL;
-        bool captured = m && m->captured && m->start <= start;
+        const struct as_mapping *m = as_target_mapping_at(t, start);
+        bool captured = m && m->captured;
         // Up to where the one who knows changes.
         uint64_t stop = captured ? m->end : end;
-        for (; !captured && k < t->mappings.count && t->mappings.items[k].start < stop; k++)
+        for (size_t k = as_target_mapping_from(t, start);
+             !captured && k < t->mappings.count && t->mappings.items[k].start < stop; k++)
             if (t->mappings.items[k].captured)
                 stop = t->mappings.items[k].start;
         stop = stop < end ? stop : end;

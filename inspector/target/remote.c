@@ -247,7 +247,7 @@ uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code
         uint8_t bytes[AS_SYSCALL_BYTES];
         uint64_t before = at->pc - sizeof bytes;
         if (at->known && as_registers_waiting(at) && as_target_read(&p->base, before, bytes, sizeof bytes) &&
-            memcmp(bytes, SYSCALL, sizeof bytes) == 0)
+            memcmp(bytes, SYSCALL, sizeof bytes) == 0 && is_sound(p, before))
             return before;
     }
     for (size_t i = 0; i < p->base.mappings.count; ++i) {

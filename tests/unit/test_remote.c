@@ -5,6 +5,7 @@
 #include "target/remote.h"
 #include "target_util.h"
 
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #if defined(__x86_64__)
@@ -45,6 +46,7 @@ static struct child start(const uint8_t *code, void (*before)(void))
     c.pid = fork();
     CHECK(c.pid >= 0);
     if (c.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); // a check that fails leaves nothing behind
         if (before)
             before();
         read_with(code);
