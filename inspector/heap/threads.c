@@ -79,20 +79,39 @@ static bool is_taken(const struct as_heaps *h, uint64_t word)
     return false;
 }
 
-// From 2.43 on a thread's `tcache` is never null: at first it leads to a struct in libc's own data, with no room for anything.
-static bool is_dummy(const struct as_heaps *h, const struct as_libc *libc, uint64_t word)
+// Whether all pages of [start, end) can be read without becoming resident by it: of files no capture tells. A core has a page of
+// a file, as a rule, only where the program wrote to it.
+static bool is_at_hand(const struct as_heaps *h, uint64_t start, uint64_t end)
+{
+    struct as_target *t = h->target;
+    uint8_t residency[AS_TCACHE_BYTES / 4096 + 2];
+    start &= ~(uint64_t)(t->page_size - 1);
+    end = (end + t->page_size - 1) & ~(uint64_t)(t->page_size - 1);
+    if (!as_target_residency(t, start, end, residency, NULL))
+        return false;
+    for (size_t i = 0; i < (end - start) / t->page_size; i++)
+        if (!(residency[i] & (AS_RES_PRESENT | AS_RES_UNKNOWN)))
+            return false;
+    return true;
+}
+
+// From 2.43 on a thread's `tcache` is never null: at first it leads to a constant struct of libc's own, with no room for
+// anything. Where that is not at hand the word fits as well as any to a constant of libc.
+static enum verdict judge_dummy(const struct as_heaps *h, const struct as_libc *libc, uint64_t word)
 {
     const struct as_mapping *m = as_target_mapping_at(h->target, word);
     uint8_t bytes[AS_TCACHE_BYTES];
     size_t size = (size_t)libc->layout.heap.tcache_size;
-    if (!m || m->kind != AS_MAP_FILE || size > sizeof bytes ||
-        strcmp(as_mapping_path(h->target, m), as_strings_at(&h->target->strings, libc->path)) != 0 ||
-        !as_target_read(h->target, word, bytes, size))
-        return false;
+    if (!m || m->kind != AS_MAP_FILE || (m->prot & AS_PROT_WRITE) || word % WORD != 0 || size > sizeof bytes ||
+        m->end - word < size ||
+        strcmp(as_mapping_path(h->target, m), as_strings_at(&h->target->strings, libc->path)) != 0)
+        return WRONG;
+    if (!is_at_hand(h, word, word + size) || !as_target_read(h->target, word, bytes, size))
+        return NOTHING;
     for (size_t i = 0; i < size; i++)
         if (bytes[i] != 0)
-            return false;
-    return true;
+            return WRONG;
+    return IDLE;
 }
 
 // A word that may be a thread's `tcache`. NULL before its first malloc, up to 2.42 (where there are fastbins).
@@ -103,7 +122,7 @@ static enum verdict judge_tcache(const struct as_heaps *h, uint32_t libc_index, 
     if (word == 0)
         return libc->layout.state.fastbin_count > 0 ? NOTHING : WRONG;
     if (!as_tcache_placed(h, libc_index, word))
-        return libc->layout.state.fastbin_count == 0 && is_dummy(h, libc, word) ? IDLE : WRONG;
+        return libc->layout.state.fastbin_count == 0 ? judge_dummy(h, libc, word) : WRONG;
     uint8_t bytes[AS_TCACHE_BYTES];
     if (libc_index > 0 && !as_heaps_at(h, word) && is_taken(h, word))
         return WRONG;
