@@ -129,6 +129,20 @@ def test_the_only_thread_waits_in_setuid(arenadump: harness.Arenadump) -> None:
         assert inject(arenadump, pid)["how"] == "loaded"
 
 
+def test_a_child_of_vfork(arenadump: harness.Arenadump) -> None:
+    """It runs in its parent's memory: what is started in it would be the parent's, and the child would wait for ever."""
+    with odd.running([str(odd.build("posing", "-pthread")), "setuid"]) as pid:
+        children = {
+            int(child)
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            for child in (task / "children").read_text().split()
+        }
+        assert len(children) == 1
+        refused(arenadump, children.pop(), DENIED, f"in the memory of its parent, process {pid} (vfork)")
+        os.kill(pid, signal.SIGUSR1)
+        assert inject(arenadump, pid)["how"] == "loaded"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file capabilities")
 def test_the_environment_of_who_borrows_rights_is_not_heeded(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """An arenadump that may look at any process must not load there what its user names."""

@@ -5,8 +5,10 @@
 #include "inject/plan.h"
 
 #include <elf.h>
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { MAX_AUXV = 64, STATUS_BYTES = 8192 };
@@ -42,6 +44,15 @@ static bool is_inspector(pid_t tracer)
     return as_proc_read(-1, name, comm, sizeof comm) > 0 && strcmp(comm, AS_GUARDIAN_NAME "\n") == 0;
 }
 
+// A child of vfork() runs in its parent's memory, with the thread-local variables of the parent's thread, which waits for it:
+// a library that is loaded there, and a thread that is started, would be the parent's.
+static bool shares_memory(const struct as_process *p, pid_t *parent)
+{
+    uint64_t of = as_proc_status(p->view_fd, "status", "PPid:");
+    *parent = of == AS_PROC_NONE ? 0 : (pid_t)of;
+    return *parent > 0 && syscall(SYS_kcmp, *parent, p->base.pid, KCMP_VM, 0, 0) == 0;
+}
+
 static bool refuse_now(const struct as_process *p, struct as_error *err)
 {
     int pid = p->base.pid;
@@ -56,6 +67,13 @@ static bool refuse_now(const struct as_process *p, struct as_error *err)
                        "process %d is being traced by process %d: nothing is loaded into it under a "
                        "debugger's eyes; end that first",
                        pid, (int)tracer);
+    pid_t parent;
+    if (shares_memory(p, &parent))
+        return as_fail(
+            err, AS_DENIED,
+            "process %d still runs in the memory of its parent, process %d (vfork): nothing is loaded into it "
+            "before it has executed its own program; try process %d",
+            pid, parent, parent);
     if (stopped)
         return as_fail(err, AS_DENIED,
                        "process %d is stopped (SIGSTOP or the like): nothing can be loaded into it before "
