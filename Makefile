@@ -9,7 +9,7 @@ BUILD := build
 SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml meson.build meson_options.txt \
 	-type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 C_FILES = $(shell git ls-files '*.c' '*.h')
-SCRIPTS = .ci/run $(shell git ls-files scripts) tests/vm/init tests/vm/start
+SCRIPTS = .ci/run $(shell git ls-files scripts ':!*.meson') tests/vm/init tests/vm/start
 
 .PHONY: build deps demo test tsan soak variety suites lint sanitize bench experiments fuzz vm patches-all format clean
 

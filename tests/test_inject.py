@@ -130,7 +130,7 @@ def test_the_only_thread_waits_in_setuid(arenadump: harness.Arenadump) -> None:
 
 
 def test_a_child_of_vfork(arenadump: harness.Arenadump) -> None:
-    """It runs in its parent's memory: what is started in it would be the parent's, and the child would wait for ever."""
+    """It runs in its parent's memory: what is started in it is the parent's, and it would wait for ever."""
     with odd.running([str(odd.build("posing", "-pthread")), "setuid"]) as pid:
         children = {
             int(child)

@@ -16,7 +16,9 @@ GEM = Path(__file__).resolve().parent.parent / "ruby-ext"
 def test_what_people_get() -> None:
     if not shutil.which("rake"):
         pytest.skip("rake is not installed")
-    done = subprocess.run(["rake", "test:installed"], cwd=GEM, capture_output=True, text=True, timeout=1800, check=False)
+    done = subprocess.run(
+        ["rake", "test:installed"], cwd=GEM, capture_output=True, text=True, timeout=1800, check=False
+    )
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " 0 failures, 0 errors" in done.stdout

@@ -160,8 +160,12 @@ static void fill(uint8_t *at, size_t bytes, uint64_t *state)
 
 static void place(unsigned feature, unsigned *offset, unsigned *size)
 {
+    unsigned bytes;
+    unsigned from;
     unsigned none;
-    __cpuid_count(LEAF, feature, *size, *offset, none, none);
+    __cpuid_count(LEAF, feature, bytes, from, none, none);
+    *size = bytes;
+    *offset = from;
 }
 
 // Registers of which not every value is a valid one.
