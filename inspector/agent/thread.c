@@ -51,7 +51,7 @@ int as_thread_create(void *(*run)(void *))
     if (!find_threads(&create, &set_stack))
         return ENOSYS;
     // Blocked, besides what is: all signals but those that libc sends itself. The thread inherits it. None is opened here:
-    // whoever blocks SIGCANCEL must not be cancelled in the middle of this.
+    // a thread that blocks SIGCANCEL must not be cancelled in the middle of this.
     const uint64_t blocked = ~LIBC_SIGNALS;
     uint64_t before;
     syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &before, sizeof blocked);
@@ -69,7 +69,7 @@ int as_thread_create(void *(*run)(void *))
     return failed;
 }
 
-// Whoever has started us may have blocked what libc sends to every thread: setuid() would wait for us for ever.
+// The thread that started us may have blocked what libc sends to every thread: setuid() would wait for us for ever.
 static void *run_keeper(void *argument)
 {
     const uint64_t open = LIBC_SIGNALS;

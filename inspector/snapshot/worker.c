@@ -35,6 +35,7 @@ void as_share_free(struct as_share *s)
     as_vec_free(&s->heaps.heaps);
     as_vec_free(&s->heaps.spans);
     as_vec_free(&s->heaps.faults);
+    as_vec_free(&s->heaps.strays);
     as_vec_free(&s->part.heaps);
     as_vec_free(&s->part.own);
     as_vec_free(&s->part.doubts);
