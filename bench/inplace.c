@@ -4,8 +4,8 @@
 // lists, and all that comes before a walk (arenas, threads, the tcaches' lists, mmapped chunks); then the numbers of chunks and
 // of those on lists.
 #define _GNU_SOURCE
-#include "heap/fastbins.h"
-#include "heap/heap.h"
+#include "malloc/fastbins.h"
+#include "malloc/heaps.h"
 #include "libc/libc.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 // How malloc is kept out of one arena while that is walked: by the arena's own lock.
 #pragma once
 
-#include "snapshot/snapshot.h"
+#include "capture/capture.h"
 
 struct as_hold {
     uint64_t arena;      // address of the arena whose lock is ours; 0: none

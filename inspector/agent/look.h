@@ -4,7 +4,7 @@
 
 #include "agent/hold.h"
 #include "base/error.h"
-#include "snapshot/snapshot.h"
+#include "capture/capture.h"
 
 struct as_own_look {
     struct as_snapshot snapshot;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include "heap/heap.h"
+#include "malloc/heaps.h"
 
 // Reads one arena and its heaps anew, now that its lock is held, and puts them in the place of those that as_heaps_find saw a
 // moment ago, from heaps.items[first] on. *done: false where that cannot be read, and is left as it was. False: AS_NO_MEMORY.

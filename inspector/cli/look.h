@@ -6,7 +6,7 @@
 #include "cli/options.h"
 #include "cli/watch.h"
 #include "dump/dump.h"
-#include "snapshot/snapshot.h"
+#include "capture/capture.h"
 #include "target/target.h"
 
 // A TARGET argument, opened: a live target, or a dump file.

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/output.h"
 #include "dump/format.h"
-#include "snapshot/snapshot.h"
+#include "capture/capture.h"
 
 // A dump file being written: private and nameless, or under a temporary name, until it is complete.
 struct as_dump_writer {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "heap/heap.h"
+#include "malloc/heaps.h"
 
 enum { AS_CHUNK_BUFFER = 16384 };
 

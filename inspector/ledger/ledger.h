@@ -3,9 +3,9 @@
 // defines every row; the rules of malloc_trim are those of glibc's mtrim and systrim.
 #pragma once
 
-#include "heap/heap.h"
+#include "malloc/heaps.h"
 #include "ledger/sizes.h"
-#include "snapshot/snapshot.h"
+#include "capture/capture.h"
 
 // What some heaps came to, until it is their turn in the snapshot: several workers may count at once.
 struct as_ledger_part {

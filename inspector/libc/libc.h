@@ -87,7 +87,7 @@ struct as_libc {
     uint64_t main_arena; // address in the target
     uint64_t mp;         // address in the target; AS_UNKNOWN when not found
     // Offsets from the thread pointer of the TLS variables of malloc.c, when the symbols or DWARF tell; else AS_UNKNOWN.
-    // They are found by scanning then (heap/threads.c). Two's complement: negative on x86-64.
+    // They are found by scanning then (malloc/threads.c). Two's complement: negative on x86-64.
     uint64_t tls_tcache, tls_thread_arena;
     // Where malloc's own code lies in the target, and all code of its object. 0 and 0: not known (a stripped static
     // program).

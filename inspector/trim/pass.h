@@ -5,7 +5,7 @@
 // anew (memory.c), so that nothing from an earlier slice is relied upon but addresses of pages, which are only ever compared.
 #pragma once
 
-#include "heap/heap.h"
+#include "malloc/heaps.h"
 #include "trim/trim.h"
 
 #include <sys/uio.h>

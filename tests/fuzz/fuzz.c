@@ -4,7 +4,7 @@
 
 #include "cli/summary.h"
 #include "dump/dump.h"
-#include "snapshot/snapshot.h"
+#include "capture/capture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

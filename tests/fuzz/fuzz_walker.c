@@ -5,7 +5,7 @@
 #include "fuzz.h"
 
 #include "libc/libc.h"
-#include "snapshot/snapshot.h"
+#include "capture/capture.h"
 #include "target/target.h"
 
 #include <stdio.h>

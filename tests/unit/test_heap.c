@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Spans, which no two heaps share, and the sums that hold bins against the walk. (The walk itself is tested on real heaps:
 // tests/test_truth.py, tests/test_hostile_heap.py.)
-#include "heap/bins.h"
-#include "heap/spans.h"
+#include "malloc/bins.h"
+#include "malloc/spans.h"
 
 #include <stdio.h>
 #include <stdlib.h>

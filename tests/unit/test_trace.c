@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What is written into a trace comes out of it: every size and class, across blocks, with the fastbins' members told.
-#include "heap/trace.h"
+#include "malloc/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
 // docs/consistency.md tells users.
 #pragma once
 
+#include "capture/capture.h"
 #include "dump/format.h"
 #include "libc/libc.h"
-#include "snapshot/snapshot.h"
 #include "target/target.h"
 
 // How a target was caught.

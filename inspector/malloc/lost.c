@@ -3,7 +3,7 @@
 // empty their tcaches; and a thread that ends empties the tcache of its own libc, but not one that it has in another
 // (dlmopen). The struct itself still says so, as a chunk in use whose counts and lists agree. The walk comes by all of them.
 #include "base/sort.h"
-#include "heap/heap.h"
+#include "malloc/heaps.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 // of them sit in a fastbin is known only when the whole arena has been read (fastbins.h).
 #pragma once
 
-#include "heap/heap.h"
+#include "malloc/heaps.h"
 
 enum { AS_TRACE_BYTES = 64 * 1024 - 256 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "snapshot/modes.h"
-#include "heap/heap.h"
+#include "capture/plan.h"
+#include "malloc/heaps.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
-#include "snapshot/snapshot.h"
-#include "heap/heap.h"
+#include "capture/capture.h"
+#include "capture/plan.h"
+#include "capture/pool.h"
+#include "capture/records.h"
 #include "ledger/chunk_writer.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
+#include "malloc/heaps.h"
 #include "ruby/ruby.h"
-#include "snapshot/crew.h"
-#include "snapshot/modes.h"
-#include "snapshot/records.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -52,7 +52,7 @@ static bool walk(struct as_heaps *h, struct as_ledger_builder *b, const struct a
                  struct as_error *err)
 {
     struct as_ledger_part mmapped = {0};
-    if (!as_crew_walk(h, b, hold, err))
+    if (!as_pool_walk(h, b, hold, err))
         return false;
     as_caches_check(h);
     b->err = err;

@@ -4,10 +4,10 @@
 // snapshot in the order of the arenas, whoever was done first. Inside a target there is one worker, the calling thread.
 #pragma once
 
+#include "capture/capture.h"
 #include "ledger/ledger.h"
-#include "snapshot/snapshot.h"
 
 // Counts everything that `h` has in arenas; h->heaps and the faults are as the walk found them then. `total` is an open ledger,
 // whose sizes are complete afterwards. False and `err` when memory ran out or a record could not be written.
-bool as_crew_walk(struct as_heaps *h, struct as_ledger_builder *total, const struct as_arena_hold *hold,
+bool as_pool_walk(struct as_heaps *h, struct as_ledger_builder *total, const struct as_arena_hold *hold,
                   struct as_error *err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Puts the finders in order, and keeps what they find wrong.
-#include "heap/heap.h"
+#include "malloc/heaps.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One byte: the class in the upper three bits, the size in units of 16 bytes in the lower five. The two largest values
 // of those say that the size follows, in two or in eight bytes.
-#include "heap/trace.h"
+#include "malloc/trace.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
 // to map: a map begins with a chunk header (at its very start, or behind the lead that aligned_alloc left) whose
 // sizes say where the map ends. mp_.n_mmaps and mp_.mmapped_mem tell when all have been found.
 #include "base/sort.h"
-#include "heap/heap.h"
+#include "malloc/heaps.h"
 
 #include <string.h>
 

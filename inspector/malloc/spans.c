@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "heap/spans.h"
+#include "malloc/spans.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // What segments.c and elsewhere.c have in common.
 #pragma once
 
-#include "heap/heap.h"
+#include "malloc/heaps.h"
 
 static inline uint64_t as_align_up(uint64_t value, uint64_t to)
 {

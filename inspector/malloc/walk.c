@@ -4,8 +4,8 @@
 // A chunk says nothing of itself: whether it is in a bin stands in the NEXT chunk's PREV_INUSE bit, and a chunk in a
 // tcache or fastbin looks used: those come from the lists (h->cached), merged in by address as the walk goes by.
 #include "base/sort.h"
-#include "heap/fastbins.h"
-#include "heap/heap.h"
+#include "malloc/fastbins.h"
+#include "malloc/heaps.h"
 
 #include <string.h>
 

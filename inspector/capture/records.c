@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the finders found, as the records of a snapshot.
-#include "snapshot/records.h"
+#include "capture/records.h"
 
 #include <string.h>
 

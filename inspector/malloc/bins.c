@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "heap/bins.h"
-#include "heap/heap.h"
+#include "malloc/bins.h"
+#include "malloc/heaps.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "heap/peek.h"
+#include "malloc/peek.h"
 
 #include <string.h>
 #include <sys/mman.h>

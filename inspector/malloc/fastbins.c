@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "heap/fastbins.h"
+#include "malloc/fastbins.h"
 #include "base/sort.h"
-#include "heap/peek.h"
+#include "malloc/peek.h"
 
 #include <string.h>
 #include <sys/random.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // malloc_state and malloc_par: the ring of arenas and the tunables in force.
 #include "base/cycle.h"
-#include "heap/heap.h"
+#include "malloc/heaps.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 // What the application has freed and malloc keeps at hand for its threads: the members of every tcache bin. Such chunks
 // look used to their neighbours; only these lists tell.
 #include "base/sort.h"
-#include "heap/heap.h"
-#include "heap/peek.h"
+#include "malloc/heaps.h"
+#include "malloc/peek.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 // 2.35 to 2.42 lets realloc shrink a block to a part of a huge page, which munmap refuses to take when the block is freed;
 // malloc counts it as gone, and nothing in it tells. mp_.mmapped_mem says which are too many: those that together are as
 // long as the excess, if only one choice of them is.
-#include "heap/heap.h"
+#include "malloc/heaps.h"
 
 #include <string.h>
 

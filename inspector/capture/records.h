@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Between what the finders found and the records of a snapshot. Internal to snapshot/.
+// Between what the finders found and the records of a snapshot. Internal to capture/.
 #pragma once
 
-#include "heap/heap.h"
+#include "capture/capture.h"
+#include "malloc/heaps.h"
 #include "ruby/ruby.h"
-#include "snapshot/snapshot.h"
 
 // Copies one of the target's strings into the snapshot's; its offset there.
 uint32_t as_records_string(struct as_snapshot *s, const struct as_target *t, uint32_t offset);

@@ -5,7 +5,7 @@
 // may look like a member; only what the lists reach is one.
 #pragma once
 
-#include "heap/heap.h"
+#include "malloc/heaps.h"
 
 struct as_fast_link {
     uint64_t chunk; // address | index of its bin

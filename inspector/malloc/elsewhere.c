@@ -3,7 +3,7 @@
 // or in maps. No list has these segments, so they are looked for: a chain of chunks that arrives at the top of a main arena,
 // or at fenceposts. In a process with several libcs (dlmopen) several main arenas may have such segments side by side; whose one
 // is, its free chunks say, as their lists lead to their arena.
-#include "heap/segments.h"
+#include "malloc/segments.h"
 
 #include <string.h>
 

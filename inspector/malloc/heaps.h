@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "dump/format.h"
-#include "heap/bins.h"
-#include "heap/spans.h"
+#include "malloc/bins.h"
+#include "malloc/spans.h"
 #include "libc/libc.h"
 #include "target/target.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// One worker of a crew (crew.h): walks and counts the arenas that it is given, one after the other.
+// one worker of the pool (pool.h): walks and counts the arenas that it is given, one after the other.
 #pragma once
 
-#include "heap/fastbins.h"
-#include "heap/trace.h"
 #include "ledger/ledger.h"
+#include "malloc/fastbins.h"
+#include "malloc/trace.h"
 
 #include <stdatomic.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "snapshot/worker.h"
+#include "capture/worker.h"
 #include "base/sort.h"
 
 #include <string.h>
