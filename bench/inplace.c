@@ -4,9 +4,9 @@
 // lists, and all that comes before a walk (arenas, threads, the tcaches' lists, mmapped chunks); then the numbers of chunks and
 // of those on lists.
 #define _GNU_SOURCE
+#include "libc/libc.h"
 #include "malloc/fastbins.h"
 #include "malloc/heaps.h"
-#include "libc/libc.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -15,30 +15,32 @@ from arenascope import errors
 from arenascope import format as fmt
 
 ROOT = Path(__file__).resolve().parent.parent
-HEADERS = ("dump/format.h", "target/target.h", "libc/libc.h", "base/error.h")
+SOURCES = ("dump/format.h", "model/enums.h", "model/records.h")
+HEADERS = ("dump/format.h", "model/records.h", "base/error.h")
 
 RECORDS = {
     "struct as_dump_header": fmt.HEADER,
     "struct as_dump_section": fmt.SECTION,
-    "struct as_dump_meta": fmt.META,
-    "struct as_dump_malloc": fmt.MALLOC,
+    "struct as_meta_record": fmt.META,
+    "struct as_malloc_record": fmt.MALLOC,
     "struct as_ledger": fmt.LEDGER,
     "struct as_tally": fmt.TALLY,
     "struct as_tallies": fmt.TALLIES,
-    "struct as_dump_totals": fmt.TOTALS,
-    "struct as_dump_arena": fmt.ARENA,
-    "struct as_dump_heap": fmt.HEAP,
-    "struct as_page": fmt.PAGE,
-    "struct as_dump_size": fmt.SIZE,
-    "struct as_dump_thread": fmt.THREAD,
-    "struct as_dump_mapping": fmt.MAPPING,
-    "struct as_dump_ruby_page": fmt.RUBY_PAGE,
-    "struct as_dump_warning": fmt.WARNING,
+    "struct as_totals_record": fmt.TOTALS,
+    "struct as_arena_record": fmt.ARENA,
+    "struct as_heap_record": fmt.HEAP,
+    "struct as_page_record": fmt.PAGE,
+    "struct as_size_record": fmt.SIZE,
+    "struct as_thread_record": fmt.THREAD,
+    "struct as_mapping_record": fmt.MAPPING,
+    "struct as_ruby_page_record": fmt.RUBY_PAGE,
+    "struct as_warning_record": fmt.WARNING,
 }
 ENUMS: dict[str, type[enum.IntEnum | enum.IntFlag]] = {
     "AS_TARGET_": fmt.TargetKind,
     "AS_ARCH_": fmt.Arch,
     "AS_MAP_": fmt.MappingKind,
+    "AS_PROT_": fmt.Prot,
     "AS_ROLE_": fmt.MappingRole,
     "AS_RES_": fmt.Residency,
     "AS_MALLOC_": fmt.MallocKind,
@@ -109,9 +111,9 @@ def test_records_have_no_padding(dtype: np.dtype[np.void]) -> None:
     assert dtype.itemsize == sum(dtype[name].itemsize for name in dtype.names)
 
 
-def test_every_enumerator_of_the_dump_header_is_mirrored() -> None:
-    """A new enumerator in format.h must not go unnoticed here."""
-    source = (ROOT / "inspector/dump/format.h").read_text()
+def test_every_enumerator_of_the_records_is_mirrored() -> None:
+    """A new enumerator in C must not go unnoticed here."""
+    source = "".join((ROOT / "inspector" / name).read_text() for name in SOURCES)
     mirrored = set(CONSTANTS)
     for prefix, members in ENUMS.items():
         mirrored |= {prefix + name for name in members.__members__}

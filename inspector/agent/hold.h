@@ -12,5 +12,5 @@ struct as_hold {
     uint64_t fresh;      // arenas that have been read under their locks
 };
 
-// For as_snapshot_options.hold; the context is a struct as_hold, all zero.
+// For as_capture_options.hold; the context is a struct as_hold, all zero.
 struct as_arena_hold as_hold_for(struct as_hold *hold);

@@ -8,26 +8,27 @@
 
 bool as_own_look(struct as_own_look *look, int chunk_fd, struct as_error *err)
 {
-    *look = (struct as_own_look){.snapshot.chunk_fd = chunk_fd};
+    *look = (struct as_own_look){0};
     struct as_own own = {0};
     struct as_arena_hold hold = as_hold_for(&look->hold);
-    struct as_snapshot_options options = {.chunk_fd = chunk_fd, .malloc = &own.malloc, .hold = &hold};
-    struct as_snapshot *s = &look->snapshot;
-    bool ok = as_own_open(&own, true, err) && as_snapshot_take(own.target, &options, s, err);
+    struct as_capture_options options = {
+        .chunk_fd = chunk_fd, .chunk_start = AS_DUMP_DATA_START, .malloc = &own.malloc, .hold = &hold};
+    struct as_store *s = &look->store;
+    bool ok = as_own_open(&own, true, err) && as_capture(own.target, &options, s, err);
     as_own_close(&own);
     if (!ok)
         return false;
     s->meta.tool_version = as_strings_add(&s->strings, AS_VERSION, sizeof AS_VERSION);
     if (look->hold.missed > 0)
-        as_snapshot_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                         "the lock of %llu arenas was not to be had within a second: they were read without it",
-                         (unsigned long long)look->hold.missed);
+        as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "the lock of %llu arenas was not to be had within a second: they were read without it",
+                      (unsigned long long)look->hold.missed);
     return true;
 }
 
 void as_own_look_free(struct as_own_look *look)
 {
-    as_snapshot_free(&look->snapshot);
+    as_store_free(&look->store);
 }
 
 static bool begin(struct as_dump_writer *w, const char *path, int fd, struct as_error *err)
@@ -73,9 +74,8 @@ bool as_own_dump(const char *path, int fd, bool chunks, struct as_error *err)
     struct as_own_look look = {0};
     int records = -1;
     bool ok = begin(&w, path, fd, err) && (!chunks || open_records(&records, err)) &&
-              as_own_look(&look, records, err) &&
-              (!chunks || copy_records(&w, records, look.snapshot.chunk_count, err)) &&
-              as_dump_finish(&w, &look.snapshot, err);
+              as_own_look(&look, records, err) && (!chunks || copy_records(&w, records, look.store.chunk_count, err)) &&
+              as_dump_finish(&w, &look.store, err);
     if (records >= 0)
         close(records);
     as_own_look_free(&look);
@@ -85,7 +85,7 @@ bool as_own_dump(const char *path, int fd, bool chunks, struct as_error *err)
 
 void as_own_summary(const struct as_own_look *look, struct arenascope_summary *out)
 {
-    const struct as_snapshot *s = &look->snapshot;
+    const struct as_store *s = &look->store;
     const struct as_ledger *l = &s->totals.ledger;
     uint64_t heaps = 0;
     for (size_t i = 0; i < s->heaps.count; i++)

@@ -7,11 +7,11 @@
 #include "capture/capture.h"
 
 struct as_own_look {
-    struct as_snapshot snapshot;
+    struct as_store store;
     struct as_hold hold;
 };
 
-// Looks; `chunk_fd` as in as_snapshot_options. AS_NO_MALLOC where malloc is not glibc's. Free it in either case.
+// Looks; `chunk_fd` as in as_capture_options. AS_NO_MALLOC where malloc is not glibc's. Free it in either case.
 bool as_own_look(struct as_own_look *look, int chunk_fd, struct as_error *err);
 void as_own_look_free(struct as_own_look *look);
 

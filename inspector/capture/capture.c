@@ -12,7 +12,6 @@
 
 #include <inttypes.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,23 +29,6 @@ static uint64_t now(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-void as_snapshot_warn(struct as_snapshot *s, enum as_warning code, uint32_t arena, uint32_t heap, uint64_t address,
-                      const char *format, ...)
-{
-    char text[TEXT];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    struct as_dump_warning *warning = as_vec_add(&s->warnings, NULL);
-    if (warning)
-        *warning = (struct as_dump_warning){.text = as_strings_add(&s->strings, text, sizeof text),
-                                            .code = code,
-                                            .arena = arena,
-                                            .heap = heap,
-                                            .address = address};
-}
-
 // Walks every arena and counts it, and then the mmapped chunks.
 static bool walk(struct as_heaps *h, struct as_ledger_builder *b, const struct as_arena_hold *hold,
                  struct as_error *err)
@@ -60,7 +42,7 @@ static bool walk(struct as_heaps *h, struct as_ledger_builder *b, const struct a
     bool ok = true;
     for (size_t i = 0; ok && i < h->mmapped.count; i++)
         ok = as_ledger_mmapped(b, &h->mmapped.items[i]);
-    return as_ledger_part_close(b->snapshot, &mmapped, err) && ok;
+    return as_ledger_part_close(b->store, &mmapped, err) && ok;
 }
 
 #define FORGETS "with hugetlb pages glibc 2.35 to 2.42 cannot unmap a block that realloc made smaller, and forgets it"
@@ -71,7 +53,7 @@ static bool is_running(enum as_mode mode)
 }
 
 // Caches that nobody can empty, and what may be such.
-static void report_lost(struct as_snapshot *s, const struct as_heaps *h, enum as_mode mode)
+static void report_lost(struct as_store *s, const struct as_heaps *h, enum as_mode mode)
 {
     uint64_t chunks = 0;
     uint64_t bytes = 0;
@@ -80,34 +62,30 @@ static void report_lost(struct as_snapshot *s, const struct as_heaps *h, enum as
         bytes += h->lost.items[i].bytes;
     }
     if (h->lost.count > 0 && is_running(mode))
-        as_snapshot_warn(
-            s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-            "%zu tcaches are those of threads that began meanwhile, or of none (after a fork): the %" PRIu64
-            " chunks (%" PRIu64 " bytes) in them are free, and shown as in use",
-            h->lost.count, chunks, bytes);
+        as_store_warn(s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "%zu tcaches are those of threads that began meanwhile, or of none (after a fork): the %" PRIu64
+                      " chunks (%" PRIu64 " bytes) in them are free, and shown as in use",
+                      h->lost.count, chunks, bytes);
     else if (h->lost.count > 0)
-        as_snapshot_warn(
-            s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-            "of the row tcache %" PRIu64 " chunks (%" PRIu64
-            " bytes) are in %zu tcaches that no thread has: their threads were the parent's before a fork, "
-            "or ended and had used a libc of another namespace. Neither malloc nor a trim can get them back",
-            chunks, bytes, h->lost.count);
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "of the row tcache %" PRIu64 " chunks (%" PRIu64
+                      " bytes) are in %zu tcaches that no thread has: their threads were the parent's before a fork, "
+                      "or ended and had used a libc of another namespace. Neither malloc nor a trim can get them back",
+                      chunks, bytes, h->lost.count);
     if (h->untold_bytes > 0)
-        as_snapshot_warn(
-            s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-            "several libcs have main arenas in maps side by side, and whose %" PRIu64
-            " bytes of these are cannot be told: the sums over all arenas are right, each one's may not be",
-            h->untold_bytes);
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "several libcs have main arenas in maps side by side, and whose %" PRIu64
+                      " bytes of these are cannot be told: the sums over all arenas are right, each one's may not be",
+                      h->untold_bytes);
     if (h->blanks > 0 && (h->lost.count > 0 || h->blank_heads > 0))
-        as_snapshot_warn(
-            s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-            "up to %" PRIu64 " chunks (%" PRIu64
-            " bytes) that count as in use may be empty tcaches of threads that are gone (after a fork): they "
-            "are as large, and nothing is in them",
-            h->blanks, h->blank_bytes);
+        as_store_warn(s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "up to %" PRIu64 " chunks (%" PRIu64
+                      " bytes) that count as in use may be empty tcaches of threads that are gone (after a fork): they "
+                      "are as large, and nothing is in them",
+                      h->blanks, h->blank_bytes);
 }
 
-static void report_faults(struct as_snapshot *s, const struct as_heaps *h, enum as_mode mode)
+static void report_faults(struct as_store *s, const struct as_heaps *h, enum as_mode mode)
 {
     uint64_t changed = 0;
     for (size_t i = 0; i < h->faults.count; i++) {
@@ -118,35 +96,35 @@ static void report_faults(struct as_snapshot *s, const struct as_heaps *h, enum 
             continue;
         }
         if (f->what == AS_FAULT_NO_MP) {
-            as_snapshot_warn(s, AS_WARN_LAYOUT, f->arena, f->heap, f->address, "%s", f->what);
+            as_store_warn(s, AS_WARN_LAYOUT, f->arena, f->heap, f->address, "%s", f->what);
             continue;
         }
         bool mmapped = f->address == AS_UNKNOWN && f->arena == UINT32_MAX;
-        as_snapshot_warn(s, mmapped ? AS_WARN_MMAPPED : AS_WARN_CORRUPT, f->arena, f->heap, f->address, "%s", f->what);
+        as_store_warn(s, mmapped ? AS_WARN_MMAPPED : AS_WARN_CORRUPT, f->arena, f->heap, f->address, "%s", f->what);
         if (f->arena != UINT32_MAX && f->arena < s->arenas.count)
             s->arenas.items[f->arena].flags |= AS_ARENA_CORRUPT;
     }
     if (changed > 0)
-        as_snapshot_warn(s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                         "threads went on while their caches were read: in %" PRIu64
-                         " places these had changed meanwhile, and as much of the row tcache may be in use, or of what "
-                         "is in use be cached",
-                         changed);
+        as_store_warn(s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "threads went on while their caches were read: in %" PRIu64
+                      " places these had changed meanwhile, and as much of the row tcache may be in use, or of what "
+                      "is in use be cached",
+                      changed);
     if (h->forgotten > 0 && h->forgotten_untold)
-        as_snapshot_warn(s, AS_WARN_MMAPPED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                         "of the mmapped blocks shown as in use %" PRIu64 " (%" PRIu64
-                         " bytes) have been freed, and which "
-                         "cannot be told: " FORGETS,
-                         h->forgotten, h->forgotten_bytes);
+        as_store_warn(s, AS_WARN_MMAPPED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "of the mmapped blocks shown as in use %" PRIu64 " (%" PRIu64
+                      " bytes) have been freed, and which "
+                      "cannot be told: " FORGETS,
+                      h->forgotten, h->forgotten_bytes);
     else if (h->forgotten > 0)
-        as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                         "%" PRIu64 " mmapped block%s that the program freed (%" PRIu64
-                         " bytes) stay mapped for good: " FORGETS,
-                         h->forgotten, h->forgotten == 1 ? "" : "s", h->forgotten_bytes);
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "%" PRIu64 " mmapped block%s that the program freed (%" PRIu64
+                      " bytes) stay mapped for good: " FORGETS,
+                      h->forgotten, h->forgotten == 1 ? "" : "s", h->forgotten_bytes);
 }
 
 // Ruby's own pages, of a target that is one.
-static bool find_ruby(struct as_target *t, struct as_snapshot *s, struct as_error *err)
+static bool find_ruby(struct as_target *t, struct as_store *s, struct as_error *err)
 {
     struct as_ruby ruby;
     bool ok = as_ruby_find(t, &ruby, err) && as_records_ruby(s, &ruby, err);
@@ -155,7 +133,7 @@ static bool find_ruby(struct as_target *t, struct as_snapshot *s, struct as_erro
 }
 
 // Empties what a walk has filled in, for another one. What is said of the target before the walk stays.
-static void forget_walk(struct as_snapshot *s, size_t warnings)
+static void forget_walk(struct as_store *s, size_t warnings)
 {
     as_vec_free(&s->mallocs);
     as_vec_free(&s->arenas);
@@ -165,24 +143,24 @@ static void forget_walk(struct as_snapshot *s, size_t warnings)
     as_vec_free(&s->threads);
     as_vec_free(&s->mappings);
     s->warnings.count = warnings;
-    s->totals = (struct as_dump_totals){0};
+    s->totals = (struct as_totals_record){0};
     s->meta.torn_chunks = 0;
 }
 
-static bool begin_chunks(struct as_chunk_writer *chunks, int fd, struct as_error *err)
+static bool begin_chunks(struct as_chunk_writer *chunks, struct as_error *err)
 {
     if (!chunks)
         return true;
-    chunks->fd = fd;
-    chunks->offset = AS_DUMP_DATA_START;
+    chunks->offset = chunks->start;
     chunks->count = chunks->pending = 0;
-    return ftruncate(fd, AS_DUMP_DATA_START) == 0 || as_fail_errno(err, AS_IO, "the dump cannot be begun anew");
+    return ftruncate(chunks->fd, (off_t)chunks->start) == 0 ||
+           as_fail_errno(err, AS_IO, "the dump cannot be begun anew");
 }
 
 // Finds the heaps and walks them; again where the walk came by tcaches that no thread has: only then is it known that what
 // these hold is free.
 static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum as_mode mode,
-                          struct as_chunk_writer *chunks, const struct as_arena_hold *hold, struct as_snapshot *s,
+                          struct as_chunk_writer *chunks, const struct as_arena_hold *hold, struct as_store *s,
                           struct as_heaps *h, struct as_ledger_builder *b, struct as_error *err)
 {
     size_t warnings = s->warnings.count;
@@ -194,21 +172,21 @@ static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum a
             break;
         as_ledger_close(b);
         forget_walk(s, warnings);
-        ok = begin_chunks(chunks, chunks ? chunks->fd : -1, err) && as_heaps_find_again(h, err);
+        ok = begin_chunks(chunks, err) && as_heaps_find_again(h, err);
     }
     return ok;
 }
 
 // Everything between stop and resume.
 static bool look(struct as_target *t, const struct as_malloc *m, struct as_moment *moment,
-                 struct as_chunk_writer *chunks, const struct as_arena_hold *hold, struct as_snapshot *s,
+                 struct as_chunk_writer *chunks, const struct as_arena_hold *hold, struct as_store *s,
                  struct as_error *err)
 {
     struct as_heaps h = {0};
     struct as_ledger_builder b = {0};
     t->preparing = false;
     // Of ourselves, who run on, the pages are asked for heap by heap.
-    bool ok = (t->kind == AS_TARGET_SELF || as_target_capture(t, err)) &&
+    bool ok = (t->kind == AS_TARGET_SELF || as_target_record_residency(t, err)) &&
               find_and_walk(t, m, moment->mode, chunks, hold, s, &h, &b, err) && find_ruby(t, s, err);
     if (ok)
         as_ledger_ruby_open(&b);
@@ -224,10 +202,10 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
     t->ops->resume(t);
     if (ok) {
         if (left > 0)
-            as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                             "%" PRIu64 " bytes of the target that were swapped out had to be read and are in memory "
-                             "now; to send them back takes root (CAP_SYS_NICE) and Linux 5.10",
-                             left);
+            as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                          "%" PRIu64 " bytes of the target that were swapped out had to be read and are in memory "
+                          "now; to send them back takes root (CAP_SYS_NICE) and Linux 5.10",
+                          left);
         report_faults(s, &h, moment->mode);
         report_lost(s, &h, moment->mode);
         bool all_found = m->libcs.count > 0 ? !h.missing : m->kind != AS_MALLOC_GLIBC && m->objects > 0;
@@ -241,16 +219,16 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
 }
 
 // Whoever failed the proof while the target ran, or was locked, may pass it now. What is not proven is shown, and doubted.
-static void prove(struct as_target *t, struct as_malloc *m, struct as_snapshot *s)
+static void prove(struct as_target *t, struct as_malloc *m, struct as_store *s)
 {
     for (size_t i = 0; i < m->libcs.count; i++) {
         struct as_libc *libc = &m->libcs.items[i];
         char why[TEXT / 2];
         if (libc->proven || (libc->proven = as_libc_prove(t, libc, why, sizeof why)))
             continue;
-        as_snapshot_warn(s, AS_WARN_LAYOUT, UINT32_MAX, UINT32_MAX, libc->main_arena,
-                         "malloc's structures as %s has them do not hold on the target's memory: %s",
-                         as_strings_at(&t->strings, libc->path), why);
+        as_store_warn(s, AS_WARN_LAYOUT, UINT32_MAX, UINT32_MAX, libc->main_arena,
+                      "malloc's structures as %s has them do not hold on the target's memory: %s",
+                      as_strings_at(&t->strings, libc->path), why);
     }
 }
 
@@ -259,7 +237,7 @@ static bool touches_a_number(uint32_t code)
     return code != AS_WARN_NOTE && code != AS_WARN_ALLOCATOR;
 }
 
-static void describe(struct as_snapshot *s, const struct as_target *t, const struct as_malloc *m)
+static void describe(struct as_store *s, const struct as_target *t, const struct as_malloc *m)
 {
     s->meta.target_kind = t->kind;
     s->meta.arch = t->arch;
@@ -276,23 +254,23 @@ static void describe(struct as_snapshot *s, const struct as_target *t, const str
     s->meta.malloc_detail = as_strings_add(&s->strings, m->detail, sizeof m->detail);
     s->meta.flags = t->residency_known ? AS_META_RESIDENCY_KNOWN : 0;
     if (t->residency_note)
-        as_snapshot_warn(s, AS_WARN_RESIDENCY, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->residency_note);
+        as_store_warn(s, AS_WARN_RESIDENCY, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->residency_note);
     if (m->kind != AS_MALLOC_GLIBC)
-        as_snapshot_warn(s, AS_WARN_ALLOCATOR, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                         "%s (%s): only what sits in glibc's arenas is shown in malloc's rows",
-                         m->kind == AS_MALLOC_UNKNOWN ? "which malloc is used here is unknown"
-                                                      : "malloc is not glibc's here",
-                         m->detail);
+        as_store_warn(s, AS_WARN_ALLOCATOR, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "%s (%s): only what sits in glibc's arenas is shown in malloc's rows",
+                      m->kind == AS_MALLOC_UNKNOWN ? "which malloc is used here is unknown"
+                                                   : "malloc is not glibc's here",
+                      m->detail);
     if (m->left_out[0])
-        as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", m->left_out);
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", m->left_out);
     if (m->libcs.count == 0 && (m->kind == AS_MALLOC_GLIBC || m->objects == 0))
-        as_snapshot_warn(s, AS_WARN_LAYOUT, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s: %s",
-                         m->kind == AS_MALLOC_GLIBC ? "glibc's malloc could not be read"
-                                                    : "what of this memory is malloc's is not known",
-                         m->detail);
+        as_store_warn(s, AS_WARN_LAYOUT, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s: %s",
+                      m->kind == AS_MALLOC_GLIBC ? "glibc's malloc could not be read"
+                                                 : "what of this memory is malloc's is not known",
+                      m->detail);
 }
 
-static void judge(struct as_snapshot *s)
+static void judge(struct as_store *s)
 {
     bool exact = !is_running((enum as_mode)s->meta.mode) && s->meta.torn_chunks == 0;
     for (size_t i = 0; i < s->warnings.count; i++)
@@ -312,7 +290,7 @@ static bool find_malloc(struct as_target *t, uint32_t allowed_sources, struct as
     // The proof of a layout reads here and there. What was swapped out when the look began is to be found so.
     t->runs.count = t->fetched.count = 0;
     t->preparing = is_swapping(t);
-    return (!t->preparing || (t->ops->count(t, err) && as_target_capture(t, err))) &&
+    return (!t->preparing || (t->ops->count(t, err) && as_target_record_residency(t, err))) &&
            as_malloc_find(t, allowed_sources, m, err);
 }
 
@@ -342,8 +320,8 @@ static bool pin(const struct as_target *t, cpu_set_t *before)
 }
 
 // One look in moment->mode, or what that falls back to.
-static bool attempt(struct as_target *t, struct as_malloc *m, const struct as_snapshot_options *options,
-                    struct as_moment *moment, struct as_chunk_writer *chunks, struct as_snapshot *out,
+static bool attempt(struct as_target *t, struct as_malloc *m, const struct as_capture_options *options,
+                    struct as_moment *moment, struct as_chunk_writer *chunks, struct as_store *out,
                     struct as_error *err)
 {
     bool ok = as_moment_catch(t, m, options, moment, err);
@@ -363,18 +341,18 @@ static bool attempt(struct as_target *t, struct as_malloc *m, const struct as_sn
         out->meta.flags |= chunks ? AS_META_HAS_CHUNKS : 0;
         as_moment_report(moment, t, out);
         if (options->max_pause_ns != 0 && out->meta.pause_ns > options->max_pause_ns)
-            as_snapshot_warn(out, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                             "the target stood still for %.1f ms, longer than it was to: it ran on as soon as it could",
-                             (double)out->meta.pause_ns / 1e6);
+            as_store_warn(out, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                          "the target stood still for %.1f ms, longer than it was to: it ran on as soon as it could",
+                          (double)out->meta.pause_ns / 1e6);
         judge(out);
     }
     return ok;
 }
 
-static bool take(struct as_target *t, const struct as_snapshot_options *options, struct as_snapshot *out,
+static bool take(struct as_target *t, const struct as_capture_options *options, struct as_store *out,
                  struct as_error *err)
 {
-    *out = (struct as_snapshot){.chunk_fd = options->chunk_fd};
+    *out = (struct as_store){0};
     struct as_malloc m = {0};
     if (options->malloc ? !copy_malloc(options->malloc, &m, err) : !find_malloc(t, options->allowed_sources, &m, err))
         return false;
@@ -386,14 +364,14 @@ static bool take(struct as_target *t, const struct as_snapshot_options *options,
             return as_fail(err, AS_NO_MEMORY, "no memory for a buffer of chunk records");
         }
         chunks->fd = options->chunk_fd;
-        chunks->offset = AS_DUMP_DATA_START;
+        chunks->start = chunks->offset = options->chunk_start;
     }
     struct as_moment moment = as_moment_plan(t, options);
     bool ok = attempt(t, &m, options, &moment, chunks, out, err);
     while (!ok && as_moment_yield(t, options, &moment, err)) {
-        as_snapshot_free(out);
-        *out = (struct as_snapshot){.chunk_fd = options->chunk_fd};
-        ok = begin_chunks(chunks, options->chunk_fd, err) && attempt(t, &m, options, &moment, chunks, out, err);
+        as_store_free(out);
+        *out = (struct as_store){0};
+        ok = begin_chunks(chunks, err) && attempt(t, &m, options, &moment, chunks, out, err);
     }
     if (chunks)
         munmap(chunks, sizeof *chunks);
@@ -401,8 +379,8 @@ static bool take(struct as_target *t, const struct as_snapshot_options *options,
     return ok;
 }
 
-bool as_snapshot_take(struct as_target *t, const struct as_snapshot_options *options, struct as_snapshot *out,
-                      struct as_error *err)
+bool as_capture(struct as_target *t, const struct as_capture_options *options, struct as_store *out,
+                struct as_error *err)
 {
     cpu_set_t before;
     bool pinned = pin(t, &before);
@@ -410,46 +388,4 @@ bool as_snapshot_take(struct as_target *t, const struct as_snapshot_options *opt
     if (pinned)
         sched_setaffinity(0, sizeof before, &before);
     return ok;
-}
-
-void as_snapshot_free(struct as_snapshot *s)
-{
-    as_vec_free(&s->mallocs);
-    as_vec_free(&s->arenas);
-    as_vec_free(&s->heaps);
-    as_vec_free(&s->pages);
-    as_vec_free(&s->sizes);
-    as_vec_free(&s->threads);
-    as_vec_free(&s->mappings);
-    as_vec_free(&s->ruby);
-    as_vec_free(&s->warnings);
-    as_vec_free(&s->strings);
-}
-
-struct as_view as_snapshot_view(const struct as_snapshot *s)
-{
-    return (struct as_view){
-        .meta = &s->meta,
-        .totals = &s->totals,
-        .mallocs = s->mallocs.items,
-        .arenas = s->arenas.items,
-        .heaps = s->heaps.items,
-        .pages = s->pages.items,
-        .sizes = s->sizes.items,
-        .threads = s->threads.items,
-        .mappings = s->mappings.items,
-        .ruby = s->ruby.items,
-        .warnings = s->warnings.items,
-        .strings = s->strings.items,
-        .malloc_count = s->mallocs.count,
-        .arena_count = s->arenas.count,
-        .heap_count = s->heaps.count,
-        .page_count = s->pages.count,
-        .size_count = s->sizes.count,
-        .thread_count = s->threads.count,
-        .mapping_count = s->mappings.count,
-        .ruby_count = s->ruby.count,
-        .warning_count = s->warnings.count,
-        .strings_size = s->strings.count,
-    };
 }

@@ -29,7 +29,7 @@ static uint64_t estimate_freeze(const struct as_target *t)
 }
 
 // For how long the target may stand still where the choice is ours, when it has stood still for `stood_ns` already; never 0.
-static uint64_t most_pause(const struct as_snapshot_options *options, uint64_t stood_ns)
+static uint64_t most_pause(const struct as_capture_options *options, uint64_t stood_ns)
 {
     uint64_t most = options->max_pause_ns != 0 ? options->max_pause_ns : DEFAULT_MAX_PAUSE_NS;
     return most > stood_ns ? most - stood_ns : 1;
@@ -37,14 +37,14 @@ static uint64_t most_pause(const struct as_snapshot_options *options, uint64_t s
 
 // A freeze, unless it would last too long, or pages are swapped out: those have to be read. Their time is the disk's, and
 // they count against the target's memory cgroup, which a clone can be killed for in the target's stead.
-static enum as_mode choose(const struct as_target *t, const struct as_snapshot_options *options)
+static enum as_mode choose(const struct as_target *t, const struct as_capture_options *options)
 {
     uint64_t most = most_pause(options, 0);
     bool swapped = t->swap_hint != 0 && t->swap_hint != AS_UNKNOWN;
     return t->ops->fork && (swapped || estimate_freeze(t) > most) ? AS_MODE_SNAPSHOT : AS_MODE_FREEZE;
 }
 
-struct as_moment as_moment_plan(const struct as_target *t, const struct as_snapshot_options *options)
+struct as_moment as_moment_plan(const struct as_target *t, const struct as_capture_options *options)
 {
     struct as_moment moment = {0};
     if (t->kind != AS_TARGET_PROCESS)
@@ -56,7 +56,7 @@ struct as_moment as_moment_plan(const struct as_target *t, const struct as_snaps
 
 // What is left for a target that cannot be cloned. Who chose a snapshot wants one moment, and gets it from a freeze; a choice of
 // ours holds nobody for longer than was promised. One that stands still anyhow is not held.
-static enum as_mode without_clone(const struct as_target *t, const struct as_snapshot_options *options,
+static enum as_mode without_clone(const struct as_target *t, const struct as_capture_options *options,
                                   const struct as_moment *moment)
 {
     if (options->mode != 0 || t->standing)
@@ -68,7 +68,7 @@ static enum as_mode without_clone(const struct as_target *t, const struct as_sna
 // For how long the target may stand still now. Who has set a limit is never made to wait longer. Without one, a freeze that
 // was our choice ends early; every other one ends when it has taken many times what the memory to be read accounts for: then
 // it is a wrecked heap that we search.
-static uint64_t limit(const struct as_target *t, const struct as_snapshot_options *options,
+static uint64_t limit(const struct as_target *t, const struct as_capture_options *options,
                       const struct as_moment *moment)
 {
     bool ours = options->mode == 0 && t->ops->fork && !t->standing && moment->mode == AS_MODE_FREEZE;
@@ -82,7 +82,7 @@ static uint64_t limit(const struct as_target *t, const struct as_snapshot_option
     return estimate < UINT64_MAX / PATIENCE - PATIENCE_NS ? PATIENCE_NS + PATIENCE * estimate : 0;
 }
 
-bool as_moment_yield(const struct as_target *t, const struct as_snapshot_options *options, struct as_moment *moment,
+bool as_moment_yield(const struct as_target *t, const struct as_capture_options *options, struct as_moment *moment,
                      const struct as_error *err)
 {
     if (moment->incomplete) {
@@ -123,7 +123,7 @@ static bool is_in_malloc(const struct as_target *t, const struct as_malloc *m)
     return false;
 }
 
-bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_snapshot_options *options,
+bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_capture_options *options,
                      struct as_moment *moment, struct as_error *err)
 {
     if (t->kind != AS_TARGET_PROCESS) {
@@ -210,36 +210,35 @@ bool as_moment_is_whole(const struct as_target *t, const struct as_malloc *m, co
                    kept ? "malloc's is among it" : "malloc's may be among it: its structures do not agree without");
 }
 
-void as_moment_report(const struct as_moment *moment, const struct as_target *t, struct as_snapshot *s)
+void as_moment_report(const struct as_moment *moment, const struct as_target *t, struct as_store *s)
 {
     if (moment->fallback[0] && moment->mode == AS_MODE_LIVE)
-        as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                         "the target was read while it ran, for it could not be made to clone itself, and to read it "
-                         "takes longer than it may stand still (--max-pause allows more, --mode freeze as long as it "
-                         "takes): %s",
-                         moment->fallback);
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "the target was read while it ran, for it could not be made to clone itself, and to read it "
+                      "takes longer than it may stand still (--max-pause allows more, --mode freeze as long as it "
+                      "takes): %s",
+                      moment->fallback);
     else if (moment->fallback[0])
-        as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                         "the target stood still while it was read, for it could not be made to clone itself: %s",
-                         moment->fallback);
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "the target stood still while it was read, for it could not be made to clone itself: %s",
+                      moment->fallback);
     if (moment->overdue[0])
-        as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "looked at in another mode: %s",
-                         moment->overdue);
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "looked at in another mode: %s",
+                      moment->overdue);
     if (moment->locked)
-        as_snapshot_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                         "a thread was inside malloc, or an arena was locked, when the core was written: the numbers "
-                         "may be those of a change half made");
+        as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "a thread was inside malloc, or an arena was locked, when the core was written: the numbers "
+                      "may be those of a change half made");
     if (moment->mode != AS_MODE_FREEZE && moment->mode != AS_MODE_SNAPSHOT)
         return;
     if (t->caught == AS_CAUGHT_BUSY)
-        as_snapshot_warn(
-            s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-            "a thread was inside malloc, or an arena was locked, at every attempt: the numbers may be those "
-            "of a change half made");
+        as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "a thread was inside malloc, or an arena was locked, at every attempt: the numbers may be those "
+                      "of a change half made");
     else if (t->caught == AS_CAUGHT_UNTOLD)
-        as_snapshot_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                         "where malloc's code lies in this program is not known: no arena was locked, but a thread may "
-                         "have been inside malloc, and the numbers those of a change half made");
+        as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "where malloc's code lies in this program is not known: no arena was locked, but a thread may "
+                      "have been inside malloc, and the numbers those of a change half made");
     if (t->mode_note)
-        as_snapshot_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->mode_note);
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->mode_note);
 }

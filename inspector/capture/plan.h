@@ -4,8 +4,8 @@
 #pragma once
 
 #include "capture/capture.h"
-#include "dump/format.h"
 #include "libc/libc.h"
+#include "model/records.h"
 #include "target/target.h"
 
 // How a target was caught.
@@ -19,11 +19,11 @@ struct as_moment {
 };
 
 // How to begin: the mode that options->mode asks for, or chooses by the target's size.
-struct as_moment as_moment_plan(const struct as_target *t, const struct as_snapshot_options *options);
+struct as_moment as_moment_plan(const struct as_target *t, const struct as_capture_options *options);
 
 // Stops the target, or makes it clone itself, or does neither, as moment->mode says; ops->resume undoes it. Refreshes what
 // `m` keeps of the target's mappings. False: the target could not be caught, and runs.
-bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_snapshot_options *options,
+bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_capture_options *options,
                      struct as_moment *moment, struct as_error *err);
 
 // After a look: whether the clone, if one was looked at, had all of malloc's memory. False: a program may keep memory from
@@ -35,8 +35,8 @@ bool as_moment_is_whole(const struct as_target *t, const struct as_malloc *m, co
 
 // After a look that failed with `err`: true if another mode, now in moment->mode, is to be tried, because this one would
 // have held the target for too long, and the choice was ours; or because the clone lacked memory.
-bool as_moment_yield(const struct as_target *t, const struct as_snapshot_options *options, struct as_moment *moment,
+bool as_moment_yield(const struct as_target *t, const struct as_capture_options *options, struct as_moment *moment,
                      const struct as_error *err);
 
 // Warns of what the moment was not.
-void as_moment_report(const struct as_moment *moment, const struct as_target *t, struct as_snapshot *s);
+void as_moment_report(const struct as_moment *moment, const struct as_target *t, struct as_store *s);

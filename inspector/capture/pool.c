@@ -13,7 +13,7 @@ enum { MOST_WORKERS = 4 }; // more would wait for memory, and take more of ours
 
 struct pool {
     struct as_heaps *heaps;
-    struct as_snapshot *snapshot;
+    struct as_store *store;
     const struct as_arena_hold *hold;
 
     pthread_mutex_t lock; // of all that follows
@@ -64,18 +64,18 @@ static void spend(uint64_t *budget, uint64_t spent)
     *budget -= spent < *budget ? spent : *budget;
 }
 
-// Adds a share that is done to the snapshot.
+// Adds a share that is done to the store.
 static void join(struct pool *pool, struct as_share *s)
 {
     struct as_error err;
     size_t heaps = s->heaps.heaps.count;
-    struct as_dump_arena *arena = &pool->snapshot->arenas.items[s->arena];
+    struct as_arena_record *arena = &pool->store->arenas.items[s->arena];
     arena->torn_chunks = s->torn;
-    arena->first_heap = heaps > 0 ? (uint32_t)pool->snapshot->heaps.count : 0;
+    arena->first_heap = heaps > 0 ? (uint32_t)pool->store->heaps.count : 0;
     arena->heap_count = (uint32_t)heaps;
-    pool->snapshot->meta.torn_chunks += s->torn;
+    pool->store->meta.torn_chunks += s->torn;
     bool ok = as_heaps_join(pool->heaps, &s->heaps, pool->joined_heaps, s->heap_count, &err);
-    ok = as_ledger_part_close(pool->snapshot, &s->part, &err) && ok;
+    ok = as_ledger_part_close(pool->store, &s->part, &err) && ok;
     if (!ok)
         fail(pool, &err);
     pool->joined_heaps += heaps;
@@ -134,7 +134,7 @@ static unsigned worker_count(const struct as_heaps *h, const struct as_ledger_bu
 bool as_pool_walk(struct as_heaps *h, struct as_ledger_builder *total, const struct as_arena_hold *hold,
                   struct as_error *err)
 {
-    struct pool pool = {.heaps = h, .snapshot = total->snapshot, .hold = hold};
+    struct pool pool = {.heaps = h, .store = total->store, .hold = hold};
     struct thread threads[MOST_WORKERS] = {0};
     unsigned wanted = worker_count(h, total);
     unsigned count = 0;

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT
-// What the finders found, as the records of a snapshot.
+// What the finders found, as records.
 #include "capture/records.h"
 
 #include <string.h>
 
-uint32_t as_records_string(struct as_snapshot *s, const struct as_target *t, uint32_t offset)
+uint32_t as_records_string(struct as_store *s, const struct as_target *t, uint32_t offset)
 {
     const char *text = as_strings_at(&t->strings, offset);
     return as_strings_add(&s->strings, text, strlen(text));
 }
 
-static bool copy_mappings(struct as_snapshot *s, const struct as_target *t, struct as_error *err)
+static bool copy_mappings(struct as_store *s, const struct as_target *t, struct as_error *err)
 {
     if (!as_vec_reserve(&s->mappings, t->mappings.count, err))
         return false;
     for (size_t i = 0; i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         // A file's mappings follow each other: one copy of its name serves them all.
-        const struct as_dump_mapping *before = i > 0 ? &s->mappings.items[i - 1] : NULL;
+        const struct as_mapping_record *before = i > 0 ? &s->mappings.items[i - 1] : NULL;
         bool same = before && m->path == t->mappings.items[i - 1].path;
-        s->mappings.items[s->mappings.count++] = (struct as_dump_mapping){
+        s->mappings.items[s->mappings.count++] = (struct as_mapping_record){
             .start = m->start,
             .end = m->end,
             .prot = m->prot,
@@ -34,7 +34,7 @@ static bool copy_mappings(struct as_snapshot *s, const struct as_target *t, stru
 }
 
 // What of one libc's caches no thread can get at.
-static void count_lost(const struct as_heaps *h, uint32_t libc_index, struct as_dump_malloc *record)
+static void count_lost(const struct as_heaps *h, uint32_t libc_index, struct as_malloc_record *record)
 {
     bool stands = h->target->kind == AS_TARGET_CORE || h->target->stopped;
     record->lost_known = stands && (h->reached.items[libc_index] || !as_has_tcache(h, libc_index));
@@ -48,15 +48,15 @@ static void count_lost(const struct as_heaps *h, uint32_t libc_index, struct as_
     }
 }
 
-static bool copy_mallocs(struct as_snapshot *s, const struct as_heaps *h, struct as_error *err)
+static bool copy_mallocs(struct as_store *s, const struct as_heaps *h, struct as_error *err)
 {
     for (size_t i = 0; i < h->malloc->libcs.count; i++) {
         const struct as_libc *libc = &h->malloc->libcs.items[i];
         const struct as_par *par = &h->pars.items[i];
-        struct as_dump_malloc *record = as_vec_add(&s->mallocs, err);
+        struct as_malloc_record *record = as_vec_add(&s->mallocs, err);
         if (!record)
             return false;
-        *record = (struct as_dump_malloc){
+        *record = (struct as_malloc_record){
             .path = as_records_string(s, h->target, libc->path),
             .version = as_strings_add(&s->strings, libc->version, sizeof libc->version),
             .build_id = as_strings_add(&s->strings, libc->build_id, sizeof libc->build_id),
@@ -86,14 +86,14 @@ static bool copy_mallocs(struct as_snapshot *s, const struct as_heaps *h, struct
     return true;
 }
 
-static bool copy_arenas(struct as_snapshot *s, const struct as_heaps *h, struct as_error *err)
+static bool copy_arenas(struct as_store *s, const struct as_heaps *h, struct as_error *err)
 {
     for (size_t i = 0; i < h->arenas.count; i++) {
         const struct as_arena *arena = &h->arenas.items[i];
-        struct as_dump_arena *record = as_vec_add(&s->arenas, err);
+        struct as_arena_record *record = as_vec_add(&s->arenas, err);
         if (!record)
             return false;
-        *record = (struct as_dump_arena){
+        *record = (struct as_arena_record){
             .address = arena->address,
             .malloc_index = arena->libc_index,
             .flags = (arena->main ? AS_ARENA_MAIN : 0) | (arena->flags & 2 ? AS_ARENA_NONCONTIGUOUS : 0) |
@@ -107,16 +107,16 @@ static bool copy_arenas(struct as_snapshot *s, const struct as_heaps *h, struct 
     return true;
 }
 
-static bool copy_threads(struct as_snapshot *s, const struct as_heaps *h, struct as_error *err)
+static bool copy_threads(struct as_store *s, const struct as_heaps *h, struct as_error *err)
 {
     const struct as_target *t = h->target;
     bool missing = false;
     for (size_t i = 0; i < t->threads.count; i++) {
         const struct as_thread_use *use = &h->threads.items[i];
-        struct as_dump_thread *record = as_vec_add(&s->threads, err);
+        struct as_thread_record *record = as_vec_add(&s->threads, err);
         if (!record)
             return false;
-        *record = (struct as_dump_thread){
+        *record = (struct as_thread_record){
             .tid = (uint32_t)t->threads.items[i].tid,
             .arena = use->arena,
             .tcache = use->tcache,
@@ -128,26 +128,25 @@ static bool copy_threads(struct as_snapshot *s, const struct as_heaps *h, struct
     }
     bool has_tcache = h->malloc->libcs.count > 0 && as_has_tcache(h, 0);
     if (missing && has_tcache)
-        as_snapshot_warn(
-            s, AS_WARN_TCACHE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-            "not every thread's tcache could be reached through its thread pointer: tcaches were looked for "
-            "by their structure, so one that was missed counts as in use");
+        as_store_warn(s, AS_WARN_TCACHE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "not every thread's tcache could be reached through its thread pointer: tcaches were looked for "
+                      "by their structure, so one that was missed counts as in use");
     return true;
 }
 
-bool as_records_copy(struct as_snapshot *s, const struct as_heaps *h, struct as_error *err)
+bool as_records_copy(struct as_store *s, const struct as_heaps *h, struct as_error *err)
 {
     return copy_mappings(s, h->target, err) && copy_mallocs(s, h, err) && copy_arenas(s, h, err) &&
            copy_threads(s, h, err);
 }
 
-bool as_records_ruby(struct as_snapshot *s, const struct as_ruby *ruby, struct as_error *err)
+bool as_records_ruby(struct as_store *s, const struct as_ruby *ruby, struct as_error *err)
 {
     if (!ruby->present)
         return true;
     if (!ruby->proven) {
         s->meta.ruby = AS_RUBY_UNPROVEN;
-        as_snapshot_warn(
+        as_store_warn(
             s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
             "there is a Ruby here whose own heap pages could not be found with certainty; they are counted in "
             "the rows that hold them");
@@ -159,7 +158,7 @@ bool as_records_ruby(struct as_snapshot *s, const struct as_ruby *ruby, struct a
         return false;
     for (size_t i = 0; i < ruby->pages.count; i++) {
         const struct as_ruby_page *page = &ruby->pages.items[i];
-        s->ruby.items[s->ruby.count++] = (struct as_dump_ruby_page){
+        s->ruby.items[s->ruby.count++] = (struct as_ruby_page_record){
             .address = page->address,
             .resident = AS_UNKNOWN,
             .size = page->size,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// one worker of the pool (pool.h): walks and counts the arenas that it is given, one after the other.
+// One worker of the pool (pool.h): walks and counts the arenas that it is given, one after the other.
 #pragma once
 
 #include "ledger/ledger.h"
@@ -12,7 +12,7 @@
 struct as_share {
     uint32_t arena;
     size_t heap_count;                 // that were known before the walk
-    bool in_place;                     // all arenas before it have been added to the snapshot
+    bool in_place;                     // all arenas before it have been added to the store
     uint64_t sync_given, search_given; // of the budgets that all share
     struct as_heaps heaps;
     struct as_ledger_part part;

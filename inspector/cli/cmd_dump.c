@@ -10,7 +10,7 @@
 static void report(const struct as_options *o, const struct as_look *look)
 {
     char rss[AS_SIZE_TEXT], pause[AS_SIZE_TEXT];
-    const struct as_dump_meta *m = look->view.meta;
+    const struct as_meta_record *m = look->view.meta;
     fprintf(stderr, "arenadump: %s: Rss %s in %" PRIu64 " arenas and elsewhere, target stood still for %s", o->output,
             as_format_size(m->rss, rss), look->view.arena_count, as_format_duration(m->pause_ns, pause));
     if (look->view.warning_count)

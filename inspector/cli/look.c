@@ -60,7 +60,7 @@ static bool open_file(struct as_look *look, const char *path, struct as_error *e
 
 bool as_look_open(struct as_look *look, const char *argument, struct as_error *err)
 {
-    *look = (struct as_look){.snapshot.chunk_fd = -1};
+    *look = (struct as_look){0};
     return is_number(argument) ? open_process(look, argument, err) : open_file(look, argument, err);
 }
 
@@ -69,21 +69,22 @@ bool as_look_take(struct as_look *look, const struct as_options *options, struct
 {
     if (look->from_dump)
         return true;
-    struct as_snapshot_options how = {
+    struct as_capture_options how = {
         .chunk_fd = writer && chunks ? writer->file.fd : -1,
+        .chunk_start = AS_DUMP_DATA_START,
         .allowed_sources = options->allowed_sources,
         .mode = options->mode,
         .max_pause_ns = options->max_pause_ns,
     };
-    if (!as_snapshot_take(look->target, &how, &look->snapshot, err))
+    if (!as_capture(look->target, &how, &look->store, err))
         return false;
-    look->snapshot.meta.tool_version = as_strings_add(&look->snapshot.strings, AS_VERSION, sizeof AS_VERSION);
+    look->store.meta.tool_version = as_strings_add(&look->store.strings, AS_VERSION, sizeof AS_VERSION);
     if (!writer) {
-        look->view = as_snapshot_view(&look->snapshot);
+        look->view = as_store_view(&look->store);
         return true;
     }
     // Read back what was written: whatever we make of it, another reader of the file will make of it too.
-    if (!as_dump_finish(writer, &look->snapshot, err) ||
+    if (!as_dump_finish(writer, &look->store, err) ||
         !as_dump_open_fd(&look->dump, writer->file.fd, "the dump just made", err))
         return false;
     look->view = look->dump.view;
@@ -104,7 +105,7 @@ void as_look_close(struct as_look *look)
 {
     as_watch_stop(&look->watch);
     as_dump_file_close(&look->dump);
-    as_snapshot_free(&look->snapshot);
+    as_store_free(&look->store);
     as_target_close(look->target);
     look->target = NULL;
 }

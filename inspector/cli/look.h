@@ -3,10 +3,10 @@
 #pragma once
 
 #include "base/error.h"
+#include "capture/capture.h"
 #include "cli/options.h"
 #include "cli/watch.h"
 #include "dump/dump.h"
-#include "capture/capture.h"
 #include "target/target.h"
 
 // A TARGET argument, opened: a live target, or a dump file.
@@ -15,7 +15,7 @@ struct as_look {
     bool from_dump;
     struct as_target *target;
     struct as_watch watch;
-    struct as_snapshot snapshot;
+    struct as_store store;
     struct as_dump_file dump;
 };
 // Opens without looking yet. Digits alone are a pid ("./123" is a file of that name); a file is a dump or a core by its

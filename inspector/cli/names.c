@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cli/names.h"
 
-#include "dump/format.h"
 #include "libc/libc.h"
+#include "model/view.h"
 #include "target/target.h"
 
 #include <stddef.h>
@@ -31,7 +31,7 @@ const char *as_mode_name(uint32_t mode)
     return NAME_OF(names, mode);
 }
 
-enum as_malloc_kind as_malloc_of(const struct as_dump_meta *m)
+enum as_malloc_kind as_malloc_of(const struct as_meta_record *m)
 {
     if (m->malloc_kind == AS_MALLOC_UNKNOWN && m->malloc_later == AS_MALLOC_PARTITIONALLOC)
         return AS_MALLOC_PARTITIONALLOC;

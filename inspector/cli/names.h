@@ -2,8 +2,8 @@
 // The words that stand for the format's numbers in JSON and tables. NULL where there is none (an unknown architecture, say).
 #pragma once
 
-#include "dump/format.h"
 #include "libc/libc.h"
+#include "model/view.h"
 
 #include <stdint.h>
 
@@ -11,7 +11,7 @@ const char *as_target_kind_name(uint32_t kind); // as_target_kind
 const char *as_arch_name(uint32_t arch);        // as_arch
 const char *as_mode_name(uint32_t mode);        // as_mode
 enum as_malloc_kind
-as_malloc_of(const struct as_dump_meta *m);  // AS_MALLOC_UNKNOWN also for one that came later than we
-const char *as_source_name(uint32_t source); // as_layout_source; NULL for AS_LAYOUT_NONE
-const char *as_warning_name(uint32_t code);  // as_warning
-const char *as_chunk_name(uint32_t kind);    // as_chunk_class
+as_malloc_of(const struct as_meta_record *m); // AS_MALLOC_UNKNOWN also for one that came later than we
+const char *as_source_name(uint32_t source);  // as_layout_source; NULL for AS_LAYOUT_NONE
+const char *as_warning_name(uint32_t code);   // as_warning
+const char *as_chunk_name(uint32_t kind);     // as_chunk_class

@@ -44,7 +44,7 @@ void as_arena_threads_free(struct as_arena_threads *t)
 static int by_stranded(const void *a, const void *b, void *context)
 {
     const struct as_view *v = context;
-    const struct as_dump_size *x = &v->sizes[*(const uint32_t *)a], *y = &v->sizes[*(const uint32_t *)b];
+    const struct as_size_record *x = &v->sizes[*(const uint32_t *)a], *y = &v->sizes[*(const uint32_t *)b];
     uint64_t x_bytes = as_add(x->pin_stranded, x->tail_bytes), y_bytes = as_add(y->pin_stranded, y->tail_bytes);
     if (x_bytes != y_bytes)
         return x_bytes < y_bytes ? 1 : -1;

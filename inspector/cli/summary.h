@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "dump/format.h"
+#include "model/view.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -33,11 +33,11 @@ static const struct as_json_field forecasts[] = {
     AS_JSON_FIELD(as_ledger, deep_trim_swap),
 };
 static const struct as_json_field tunables[] = {
-    AS_JSON_FIELD(as_dump_malloc, trim_threshold), AS_JSON_FIELD(as_dump_malloc, top_pad),
-    AS_JSON_FIELD(as_dump_malloc, mmap_threshold), AS_JSON_FIELD(as_dump_malloc, arena_max),
-    AS_JSON_FIELD(as_dump_malloc, arena_test),     AS_JSON_FIELD(as_dump_malloc, no_dyn_threshold),
-    AS_JSON_FIELD(as_dump_malloc, tcache_count),   AS_JSON_FIELD(as_dump_malloc, tcache_max_bytes),
-    AS_JSON_FIELD(as_dump_malloc, thp_pagesize),   AS_JSON_FIELD(as_dump_malloc, hp_pagesize),
+    AS_JSON_FIELD(as_malloc_record, trim_threshold), AS_JSON_FIELD(as_malloc_record, top_pad),
+    AS_JSON_FIELD(as_malloc_record, mmap_threshold), AS_JSON_FIELD(as_malloc_record, arena_max),
+    AS_JSON_FIELD(as_malloc_record, arena_test),     AS_JSON_FIELD(as_malloc_record, no_dyn_threshold),
+    AS_JSON_FIELD(as_malloc_record, tcache_count),   AS_JSON_FIELD(as_malloc_record, tcache_max_bytes),
+    AS_JSON_FIELD(as_malloc_record, thp_pagesize),   AS_JSON_FIELD(as_malloc_record, hp_pagesize),
 };
 #define COUNT(table) (sizeof(table) / sizeof(table)[0])
 
@@ -58,7 +58,7 @@ static const char *string_or_null(const struct as_view *v, uint32_t offset)
 
 static void put_target(struct as_json *j, const struct as_view *v, bool from_dump)
 {
-    const struct as_dump_meta *m = v->meta;
+    const struct as_meta_record *m = v->meta;
     as_json_object(j, "target");
     as_json_string(j, "kind", from_dump ? "dump" : as_target_kind_name(m->target_kind));
     as_json_string(j, "dump_of", from_dump ? as_target_kind_name(m->target_kind) : NULL);
@@ -74,8 +74,9 @@ static void put_target(struct as_json *j, const struct as_view *v, bool from_dum
 
 static void put_allocator(struct as_json *j, const struct as_view *v)
 {
-    static const struct as_dump_malloc none = {.main_arena = AS_UNKNOWN, .mp = AS_UNKNOWN, .heap_max_size = AS_UNKNOWN};
-    const struct as_dump_malloc *m = v->malloc_count ? &v->mallocs[0] : &none;
+    static const struct as_malloc_record none = {
+        .main_arena = AS_UNKNOWN, .mp = AS_UNKNOWN, .heap_max_size = AS_UNKNOWN};
+    const struct as_malloc_record *m = v->malloc_count ? &v->mallocs[0] : &none;
     as_json_object(j, "allocator");
     as_json_string(j, "malloc", as_malloc_kind_name(as_malloc_of(v->meta)));
     as_json_string(j, "detail", string_or_null(v, v->meta->malloc_detail));
@@ -89,14 +90,14 @@ static void put_allocator(struct as_json *j, const struct as_view *v)
 }
 
 // Without a malloc of glibc's every one is unknown.
-static void put_tunables(struct as_json *j, const struct as_dump_malloc *m)
+static void put_tunables(struct as_json *j, const struct as_malloc_record *m)
 {
-    struct as_dump_malloc none;
+    struct as_malloc_record none;
     memset(&none, 0xff, sizeof none);
     put_run(j, "tunables", m ? m : &none, tunables, COUNT(tunables));
 }
 
-static void put_lost(struct as_json *j, const struct as_dump_malloc *m)
+static void put_lost(struct as_json *j, const struct as_malloc_record *m)
 {
     if (!m->lost_known) {
         as_json_null(j, "lost_tcaches");
@@ -113,7 +114,7 @@ static void put_mallocs(struct as_json *j, const struct as_view *v)
 {
     as_json_array(j, "mallocs");
     for (uint64_t i = 0; i < v->malloc_count; i++) {
-        const struct as_dump_malloc *m = &v->mallocs[i];
+        const struct as_malloc_record *m = &v->mallocs[i];
         as_json_object(j, NULL);
         as_json_string(j, "path", string_or_null(v, m->path));
         as_json_string(j, "build_id", string_or_null(v, m->build_id));
@@ -133,7 +134,7 @@ static void put_mallocs(struct as_json *j, const struct as_view *v)
     as_json_array_end(j);
 }
 
-static void put_snapshot(struct as_json *j, const struct as_dump_meta *m)
+static void put_snapshot(struct as_json *j, const struct as_meta_record *m)
 {
     as_json_object(j, "snapshot");
     as_json_string(j, "mode", as_mode_name(m->mode));
@@ -191,7 +192,7 @@ static void put_threads(struct as_json *j, const struct as_view *v, const struct
 {
     as_json_array(j, "threads");
     for (uint64_t i = threads->first[arena]; i < threads->first[arena + 1]; i++) {
-        const struct as_dump_thread *t = &v->threads[threads->order[i]];
+        const struct as_thread_record *t = &v->threads[threads->order[i]];
         as_json_object(j, NULL);
         as_json_number(j, "tid", t->tid);
         as_json_text(j, "name", t->name, sizeof t->name);
@@ -206,7 +207,7 @@ static void put_arenas(struct as_json *j, const struct as_view *v, const struct 
 {
     as_json_array(j, "arenas");
     for (uint32_t i = 0; i < v->arena_count; i++) {
-        const struct as_dump_arena *a = &v->arenas[i];
+        const struct as_arena_record *a = &v->arenas[i];
         as_json_object(j, NULL);
         as_json_address(j, "address", a->address);
         as_json_bool(j, "main", a->flags & AS_ARENA_MAIN);
@@ -232,7 +233,7 @@ static void put_pins(struct as_json *j, const struct as_view *v, const struct as
 {
     as_json_array(j, "pins");
     for (uint64_t i = 0; i < pins->count; i++) {
-        const struct as_dump_size *s = &v->sizes[pins->order[i]];
+        const struct as_size_record *s = &v->sizes[pins->order[i]];
         as_json_object(j, NULL);
         as_json_number(j, "chunk_size", s->chunk_size);
         as_json_number(j, "count", s->pin_count);
@@ -262,7 +263,7 @@ static void put_ruby(struct as_json *j, const struct as_view *v)
     struct slots all = {0}, sizes[MOST_SLOT_SIZES] = {{0}};
     size_t count = 0;
     for (uint64_t i = 0; i < v->ruby_count; i++) {
-        const struct as_dump_ruby_page *p = &v->ruby[i];
+        const struct as_ruby_page_record *p = &v->ruby[i];
         size_t k = 0;
         while (k < count && sizes[k].size != p->slot_size)
             k++;
@@ -297,7 +298,7 @@ static void put_warnings(struct as_json *j, const struct as_view *v)
 {
     as_json_array(j, "warnings");
     for (uint64_t i = 0; i < v->warning_count; i++) {
-        const struct as_dump_warning *w = &v->warnings[i];
+        const struct as_warning_record *w = &v->warnings[i];
         as_json_object(j, NULL);
         as_json_string(j, "code", as_warning_name(w->code));
         as_json_string(j, "text", as_view_string(v, w->text));

@@ -72,7 +72,7 @@ static uint64_t sum_known(const struct as_ledger *l)
 
 static void put_header(struct as_writer *w, const struct as_view *v)
 {
-    const struct as_dump_meta *m = v->meta;
+    const struct as_meta_record *m = v->meta;
     char name[80], command[400], size[AS_SIZE_TEXT], swap[AS_SIZE_TEXT], time[AS_TIME_SIZE];
     as_safe_text(m->comm, sizeof m->comm, 32, w->style->ascii, name, sizeof name);
     const char *line = as_view_string(v, m->cmdline);
@@ -150,7 +150,7 @@ static void put_share(struct as_writer *w, uint64_t part, uint64_t whole)
 }
 
 // What is not glibc's malloc's may be that of the malloc that the process has in its stead.
-static const char *note_of(const struct row *row, const struct as_dump_meta *m)
+static const char *note_of(const struct row *row, const struct as_meta_record *m)
 {
     bool other = m->malloc_kind != AS_MALLOC_GLIBC && row->offset == offsetof(struct as_ledger, other_anon);
     return other ? "another malloc's, own mmap, GC" : row->note;
@@ -220,7 +220,7 @@ static void put_threads(struct as_writer *w, const struct as_view *v, const stru
     size_t used = 0, shown = 0;
     uint64_t first = threads->first[arena], end = threads->first[arena + 1];
     for (uint64_t i = first; i < end && shown < MAX_THREADS; i++, shown++) {
-        const struct as_dump_thread *t = &v->threads[threads->order[i]];
+        const struct as_thread_record *t = &v->threads[threads->order[i]];
         as_safe_text(t->name, sizeof t->name, 40, w->style->ascii, name, sizeof name);
         used += (size_t)snprintf(line + used, sizeof line - used, "%s%s%s%" PRIu32, i > first ? ", " : "", name,
                                  *name ? " " : "tid ", t->tid);
@@ -233,7 +233,7 @@ static void put_threads(struct as_writer *w, const struct as_view *v, const stru
 // The columns of an arena: resident bytes; of chunks where residency is not known.
 enum { ARENA_CELLS = 5 };
 
-static void arena_cells(const struct as_view *v, const struct as_dump_arena *a, uint64_t cells[ARENA_CELLS])
+static void arena_cells(const struct as_view *v, const struct as_arena_record *a, uint64_t cells[ARENA_CELLS])
 {
     const struct as_ledger *l = &a->ledger;
     const struct as_tallies *t = &a->chunks;
@@ -289,7 +289,7 @@ static void put_arenas(struct as_writer *w, const struct as_view *v, const struc
            resident ? "releasable" : "in bins", resident ? "withheld" : "top", resident ? "stranded" : "system_mem");
     as_put(w, "\n");
     for (uint32_t i = 0; i < count; i++) {
-        const struct as_dump_arena *a = &v->arenas[worst[i]];
+        const struct as_arena_record *a = &v->arenas[worst[i]];
         char label[24], size[AS_SIZE_TEXT];
         uint64_t cells[ARENA_CELLS];
         arena_cells(v, a, cells);
@@ -310,7 +310,7 @@ static void put_pins(struct as_writer *w, const struct as_view *v, const struct 
     as_dim(w, "  %12s %10s %11s %11s %8s %11s", "chunk size", "count", "on pages", "stranded", "tails", "below them");
     as_put(w, "\n");
     for (uint64_t i = 0; i < pins->count && i < WORST; i++) {
-        const struct as_dump_size *s = &v->sizes[pins->order[i]];
+        const struct as_size_record *s = &v->sizes[pins->order[i]];
         char stranded[AS_SIZE_TEXT], tail[AS_SIZE_TEXT], pages[24];
         snprintf(pages, sizeof pages, s->pin_pages == UINT64_MAX ? "unknown" : "%" PRIu64, s->pin_pages);
         as_put(w, "  %10" PRIu64 " B %10" PRIu64 " %11s %11s %8" PRIu64 " %11s\n", s->chunk_size, s->pin_count, pages,
@@ -320,7 +320,7 @@ static void put_pins(struct as_writer *w, const struct as_view *v, const struct 
 
 static void put_provenance(struct as_writer *w, const struct as_view *v)
 {
-    const struct as_dump_meta *m = v->meta;
+    const struct as_meta_record *m = v->meta;
     const char *source = v->malloc_count ? as_source_name(v->mallocs[0].layout_source) : NULL;
     char pause[AS_SIZE_TEXT], read[AS_SIZE_TEXT], stood[80] = "";
     if (m->mode == AS_MODE_FREEZE || m->mode == AS_MODE_SNAPSHOT)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "dump/check.h"
 
-#include "libc/libc.h"
-#include "target/target.h"
+#include "model/enums.h"
 
 #include <inttypes.h>
 
@@ -19,7 +18,7 @@ static bool is_index(uint32_t index, uint64_t total)
 
 static bool check_meta(const struct as_view *v, const char *name, struct as_error *err)
 {
-    const struct as_dump_meta *m = v->meta;
+    const struct as_meta_record *m = v->meta;
     if (m->page_size < 4096 || m->page_size > 65536 || (m->page_size & (m->page_size - 1)) != 0)
         return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: a page size of %" PRIu32 " bytes", name, m->page_size);
     if (m->target_kind < AS_TARGET_PROCESS || m->target_kind > AS_TARGET_SELF)
@@ -43,7 +42,7 @@ static bool check_arenas(const struct as_view *v, const char *name, struct as_er
 {
     uint64_t heaps = 0;
     for (uint64_t i = 0; i < v->arena_count; i++) {
-        const struct as_dump_arena *a = &v->arenas[i];
+        const struct as_arena_record *a = &v->arenas[i];
         if (a->malloc_index >= v->malloc_count || !in_range(a->first_heap, a->heap_count, v->heap_count))
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: arena %" PRIu64 " points outside the file", name, i);
         heaps += a->heap_count;
@@ -53,14 +52,14 @@ static bool check_arenas(const struct as_view *v, const char *name, struct as_er
     return heaps == 0 || as_fail(err, AS_BAD_INPUT, "'%s' is damaged: its arenas share heaps", name);
 }
 
-static bool check_heap(const struct as_view *v, const struct as_dump_heap *h, uint64_t index)
+static bool check_heap(const struct as_view *v, const struct as_heap_record *h, uint64_t index)
 {
     if (h->kind < AS_HEAP_BRK || h->kind > AS_HEAP_MMAPPED || h->start > h->end)
         return false;
     if ((h->arena == UINT32_MAX) != (h->kind == AS_HEAP_MMAPPED) || !is_index(h->arena, v->arena_count))
         return false;
     if (h->arena != UINT32_MAX) {
-        const struct as_dump_arena *a = &v->arenas[h->arena];
+        const struct as_arena_record *a = &v->arenas[h->arena];
         if (index < a->first_heap || index - a->first_heap >= a->heap_count)
             return false;
     }
@@ -76,7 +75,7 @@ static bool check_heaps(const struct as_view *v, const char *name, struct as_err
 {
     uint64_t pages_end = 0, chunks_end = 0;
     for (uint64_t i = 0; i < v->heap_count; i++) {
-        const struct as_dump_heap *h = &v->heaps[i];
+        const struct as_heap_record *h = &v->heaps[i];
         bool overlap = (h->page_count && h->first_page < pages_end) || (h->chunk_count && h->first_chunk < chunks_end);
         if (overlap || !check_heap(v, h, i))
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: heap %" PRIu64 " (at 0x%" PRIx64 ") %s", name, i,
@@ -93,7 +92,7 @@ static bool check_pages(const struct as_view *v, const char *name, struct as_err
 {
     uint32_t units = v->meta->page_size / AS_UNIT;
     for (uint64_t i = 0; i < v->page_count; i++) {
-        const struct as_page *p = &v->pages[i];
+        const struct as_page_record *p = &v->pages[i];
         uint32_t sum = (uint32_t)p->in_use + p->tcache + p->fastbin + p->binned + p->top + p->metadata + p->unknown;
         if (sum > units || p->state < AS_PAGE_USED || p->state > AS_PAGE_UNKNOWN)
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: page record %" PRIu64 " (state %d, %" PRIu32 " units)",
@@ -114,12 +113,12 @@ static bool check_rest(const struct as_view *v, const char *name, struct as_erro
                            name, i, v->mallocs[i].layout_source);
     }
     for (uint64_t i = 0; i < v->ruby_count; i++) {
-        const struct as_dump_ruby_page *p = &v->ruby[i];
+        const struct as_ruby_page_record *p = &v->ruby[i];
         if (!is_index(p->heap, v->heap_count) || p->free_slots > p->total_slots)
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: Ruby page record %" PRIu64, name, i);
     }
     for (uint64_t i = 0; i < v->warning_count; i++) {
-        const struct as_dump_warning *w = &v->warnings[i];
+        const struct as_warning_record *w = &v->warnings[i];
         if (!is_index(w->arena, v->arena_count) || !is_index(w->heap, v->heap_count) || w->code > AS_WARN_ESTIMATED)
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: warning record %" PRIu64, name, i);
     }

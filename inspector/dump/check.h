@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "dump/format.h"
+#include "model/view.h"
 
 // True when every index that one record holds of another is within bounds, ranges of pages, heaps and chunks do not
 // overlap (so that work on a view is bounded by its file's size) and every enumerator is one that this major version has.

@@ -2,7 +2,7 @@
 // Walks the chunk records of one heap of a view.
 #pragma once
 
-#include "dump/format.h"
+#include "model/records.h"
 
 #include <stdbool.h>
 
@@ -17,7 +17,7 @@ struct as_chunk_entry {
     enum as_chunk_class kind;
 };
 
-static inline struct as_chunk_cursor as_chunks_of(const struct as_view *v, const struct as_dump_heap *heap)
+static inline struct as_chunk_cursor as_chunks_of(const struct as_view *v, const struct as_heap_record *heap)
 {
     const uint32_t *first = v->chunks ? v->chunks + heap->first_chunk : NULL;
     return (struct as_chunk_cursor){first, first ? first + heap->chunk_count : NULL, heap->start, heap->end, false};

@@ -5,7 +5,8 @@
 #include "base/error.h"
 #include "base/output.h"
 #include "dump/format.h"
-#include "capture/capture.h"
+#include "model/store.h"
+#include "model/view.h"
 
 // A dump file being written: private and nameless, or under a temporary name, until it is complete.
 struct as_dump_writer {
@@ -16,7 +17,7 @@ struct as_dump_writer {
 bool as_dump_begin(struct as_dump_writer *w, const char *path, struct as_error *err);
 // Writes all but the chunks, which are in the file already, syncs, and puts the file in place (an existing regular file is
 // replaced; a symlink or anything else in the way is an error, AS_IO). file.fd stays open for as_dump_open_fd.
-bool as_dump_finish(struct as_dump_writer *w, const struct as_snapshot *s, struct as_error *err);
+bool as_dump_finish(struct as_dump_writer *w, const struct as_store *s, struct as_error *err);
 // Removes what was written, if it was not finished; closes all. Always call it.
 void as_dump_close(struct as_dump_writer *w);
 

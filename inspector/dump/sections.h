@@ -2,7 +2,7 @@
 // The sections of a dump, as one table that writer and reader share: where each stands in a view.
 #pragma once
 
-#include "dump/format.h"
+#include "model/view.h"
 
 #include <stdbool.h>
 #include <stddef.h>

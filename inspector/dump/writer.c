@@ -37,9 +37,9 @@ static uint64_t describe(const struct as_section_kind *kind, const struct as_vie
     return count * kind->record_size;
 }
 
-bool as_dump_finish(struct as_dump_writer *w, const struct as_snapshot *s, struct as_error *err)
+bool as_dump_finish(struct as_dump_writer *w, const struct as_store *s, struct as_error *err)
 {
-    struct as_view view = as_snapshot_view(s);
+    struct as_view view = as_store_view(s);
     struct as_dump_section table[AS_SECTION_COUNT] = {0};
     uint32_t sections = 0;
     uint64_t offset = AS_DUMP_DATA_START;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Writes chunk records (dump/format.h, section "chunks") to a file as the walk goes by: there may be far more of them than
+// Writes chunk records (model/records.h, section "chunks") to a file as the walk goes by: there may be far more of them than
 // we may hold in memory.
 #pragma once
 
@@ -10,6 +10,7 @@ enum { AS_CHUNK_BUFFER = 16384 };
 
 struct as_chunk_writer {
     int fd;
+    uint64_t start;  // in the file, of the first record
     uint64_t offset; // in the file, of the next flush
     uint64_t count;  // records so far
     size_t pending;

@@ -42,11 +42,11 @@ static void count_top(struct as_ledger_builder *b, uint64_t start, uint64_t end)
 // No more chunks will touch the page at hand: is it kept by a single chunk in use?
 static void close_page(struct as_ledger_builder *b)
 {
-    struct as_page *page = &b->pages[b->page];
+    struct as_page_record *page = &b->pages[b->page];
     if (b->users != 1 || page->binned == 0 || page->tcache || page->fastbin || page->metadata || page->top ||
         page->unknown || !(page->residency & (AS_RES_PRESENT | AS_RES_UNKNOWN)))
         return;
-    struct as_dump_size *size = as_sizes_at(&b->sizes, as_chunk_size(b->user));
+    struct as_size_record *size = as_sizes_at(&b->sizes, as_chunk_size(b->user));
     if (!size)
         return;
     page->state = AS_PAGE_PINNED;
@@ -77,13 +77,13 @@ static void claim(struct as_ledger_builder *b, struct as_chunk c, uint64_t first
                   enum as_chunk_class class)
 {
     static const uint8_t place[] = {
-        [AS_CHUNK_UNKNOWN] = offsetof(struct as_page, unknown) / 2,
-        [AS_CHUNK_IN_USE] = offsetof(struct as_page, in_use) / 2,
-        [AS_CHUNK_TCACHE] = offsetof(struct as_page, tcache) / 2,
-        [AS_CHUNK_FASTBIN] = offsetof(struct as_page, fastbin) / 2,
-        [AS_CHUNK_BINNED] = offsetof(struct as_page, binned) / 2,
-        [AS_CHUNK_TOP] = offsetof(struct as_page, top) / 2,
-        [AS_CHUNK_METADATA] = offsetof(struct as_page, metadata) / 2,
+        [AS_CHUNK_UNKNOWN] = offsetof(struct as_page_record, unknown) / 2,
+        [AS_CHUNK_IN_USE] = offsetof(struct as_page_record, in_use) / 2,
+        [AS_CHUNK_TCACHE] = offsetof(struct as_page_record, tcache) / 2,
+        [AS_CHUNK_FASTBIN] = offsetof(struct as_page_record, fastbin) / 2,
+        [AS_CHUNK_BINNED] = offsetof(struct as_page_record, binned) / 2,
+        [AS_CHUNK_TOP] = offsetof(struct as_page_record, top) / 2,
+        [AS_CHUNK_METADATA] = offsetof(struct as_page_record, metadata) / 2,
     };
     uint64_t size = as_chunk_size(c);
     uint16_t *counts = (uint16_t *)&b->pages[first];
@@ -91,7 +91,7 @@ static void claim(struct as_ledger_builder *b, struct as_chunk c, uint64_t first
         counts[place[class]] += (uint16_t)(size / AS_UNIT);
         return;
     }
-    const size_t step = sizeof(struct as_page) / sizeof *counts;
+    const size_t step = sizeof(struct as_page_record) / sizeof *counts;
     uint64_t page_size = b->target->page_size;
     uint64_t head = b->base + (first + 1) * page_size - c.address;
     counts[place[class]] += (uint16_t)(head / AS_UNIT);
@@ -117,7 +117,7 @@ static bool count(struct as_ledger_builder *b, uint64_t size, enum as_chunk_clas
     }
     if (class == AS_CHUNK_METADATA || class == AS_CHUNK_UNKNOWN)
         return true;
-    struct as_dump_size *of_size = as_sizes_at(&b->sizes, size);
+    struct as_size_record *of_size = as_sizes_at(&b->sizes, size);
     if (!of_size)
         return as_fail(b->err, AS_NO_MEMORY, "no memory for the table of chunk sizes");
     _Static_assert(AS_CHUNK_IN_USE == 1 && AS_CHUNK_BINNED == 4, "classes in the order of the fields");
@@ -183,7 +183,7 @@ void as_ledger_chunks_end(struct as_ledger_builder *b, uint64_t end)
     if (b->users > 0)
         close_page(b);
     if (b->below_last >= b->target->page_size) {
-        struct as_dump_size *size = as_sizes_at(&b->sizes, as_chunk_size(b->last_in_use));
+        struct as_size_record *size = as_sizes_at(&b->sizes, as_chunk_size(b->last_in_use));
         if (size) {
             size->tail_count++;
             size->tail_bytes += b->below_last;

@@ -7,12 +7,12 @@
 
 #include <string.h>
 
-bool as_ledger_open(struct as_ledger_builder *b, struct as_snapshot *s, struct as_target *t,
+bool as_ledger_open(struct as_ledger_builder *b, struct as_store *s, struct as_target *t,
                     struct as_chunk_writer *chunks, struct as_error *err)
 {
     *b = (struct as_ledger_builder){
         .sink = {.chunks = as_ledger_chunks},
-        .snapshot = s,
+        .store = s,
         .target = t,
         .err = err,
         .chunks = chunks,
@@ -29,10 +29,10 @@ void as_ledger_close(struct as_ledger_builder *b)
 void as_ledger_part_open(struct as_ledger_builder *b, struct as_ledger_part *part, bool in_place)
 {
     b->part = part;
-    part->pages = in_place ? &b->snapshot->pages : &part->own;
+    part->pages = in_place ? &b->store->pages : &part->own;
 }
 
-bool as_ledger_part_close(struct as_snapshot *s, struct as_ledger_part *part, struct as_error *err)
+bool as_ledger_part_close(struct as_store *s, struct as_ledger_part *part, struct as_error *err)
 {
     uint64_t first = part->pages == &part->own ? s->pages.count : 0;
     size_t heaps = s->heaps.count;
@@ -48,7 +48,7 @@ bool as_ledger_part_close(struct as_snapshot *s, struct as_ledger_part *part, st
     for (size_t i = 0; ok && i < part->doubts.count; i++) {
         const struct as_ledger_doubt *doubt = &part->doubts.items[i];
         uint32_t heap = (uint32_t)heaps + doubt->heap;
-        as_snapshot_warn(s, AS_WARN_RESIDENCY, s->heaps.items[heap].arena, heap, doubt->address, "%s", doubt->why.text);
+        as_store_warn(s, AS_WARN_RESIDENCY, s->heaps.items[heap].arena, heap, doubt->address, "%s", doubt->why.text);
     }
     as_vec_free(&part->heaps);
     as_vec_free(&part->own);
@@ -88,12 +88,12 @@ static bool add_pages(struct as_ledger_builder *b, uint64_t start, uint64_t end)
                 *doubt = (struct as_ledger_doubt){(uint32_t)(b->part->heaps.count - 1), from, err};
         }
         for (uint64_t k = 0; k < n; k++)
-            b->pages[i + k] = (struct as_page){.residency = residency[k]};
+            b->pages[i + k] = (struct as_page_record){.residency = residency[k]};
     }
     return true;
 }
 
-static bool begin(struct as_ledger_builder *b, struct as_dump_heap record)
+static bool begin(struct as_ledger_builder *b, struct as_heap_record record)
 {
     b->heap = as_vec_add(&b->part->heaps, b->err);
     if (!b->heap)
@@ -114,7 +114,7 @@ bool as_ledger_begin(struct as_ledger_builder *b, const struct as_heap *heap, co
                      const struct as_par *par, uint64_t brk_end)
 {
     uint64_t page_size = b->target->page_size;
-    struct as_dump_arena *record = &b->snapshot->arenas.items[heap->arena];
+    struct as_arena_record *record = &b->store->arenas.items[heap->arena];
     b->ledger = &record->ledger;
     b->tallies = &record->chunks;
     b->slack = false;
@@ -126,7 +126,7 @@ bool as_ledger_begin(struct as_ledger_builder *b, const struct as_heap *heap, co
                     (par->thp_pagesize & (par->thp_pagesize - 1)) == 0;
         b->main_trim = huge ? par->thp_pagesize : page_size;
     }
-    return begin(b, (struct as_dump_heap){
+    return begin(b, (struct as_heap_record){
                         .start = heap->start,
                         .end = heap->end,
                         .arena = heap->arena,
@@ -137,12 +137,12 @@ bool as_ledger_begin(struct as_ledger_builder *b, const struct as_heap *heap, co
 
 bool as_ledger_mmapped(struct as_ledger_builder *b, const struct as_mmapped *m)
 {
-    b->ledger = &b->snapshot->totals.ledger;
-    b->tallies = &b->snapshot->totals.chunks;
+    b->ledger = &b->store->totals.ledger;
+    b->tallies = &b->store->totals.chunks;
     b->slack = m->class != AS_CHUNK_METADATA; // all of a map that was made for a tcache_perthread_struct is metadata
     b->trims_fastbins = false;
     b->main_trim = 0;
-    struct as_dump_heap record = {
+    struct as_heap_record record = {
         .start = m->map_start,
         .end = m->map_end,
         .arena = UINT32_MAX,
@@ -167,7 +167,7 @@ static uint64_t bytes(uint16_t units)
     return (uint64_t)units * AS_UNIT;
 }
 
-static enum as_page_state state_of(const struct as_page *p)
+static enum as_page_state state_of(const struct as_page_record *p)
 {
     if (p->in_use || p->metadata)
         return p->state == AS_PAGE_PINNED ? AS_PAGE_PINNED : AS_PAGE_USED;
@@ -177,7 +177,7 @@ static enum as_page_state state_of(const struct as_page *p)
 }
 
 // `slack`: as in the builder.
-static void count_resident(struct as_ledger *l, struct as_page *p, uint32_t page_size, bool mmapped, bool slack)
+static void count_resident(struct as_ledger *l, struct as_page_record *p, uint32_t page_size, bool mmapped, bool slack)
 {
     if (p->state == AS_PAGE_RELEASABLE) {
         l->releasable += page_size;
@@ -199,7 +199,7 @@ static void count_resident(struct as_ledger *l, struct as_page *p, uint32_t page
     p->state = (uint8_t)state_of(p);
 }
 
-static void count_swapped(struct as_ledger *l, struct as_page *p, uint32_t page_size)
+static void count_swapped(struct as_ledger *l, struct as_page_record *p, uint32_t page_size)
 {
     l->swapped_in_use += bytes(p->in_use) + bytes(p->metadata) + bytes(p->unknown);
     l->swapped_free += bytes(p->binned) + bytes(p->top) + bytes(p->tcache) + bytes(p->fastbin);
@@ -208,7 +208,7 @@ static void count_swapped(struct as_ledger *l, struct as_page *p, uint32_t page_
     p->state = AS_PAGE_SWAPPED;
 }
 
-static void count_absent(struct as_ledger *l, struct as_page *p)
+static void count_absent(struct as_ledger *l, struct as_page_record *p)
 {
     uint64_t untouched = bytes(p->in_use) + bytes(p->top) + bytes(p->metadata) + bytes(p->unknown);
     l->untouched += untouched;
@@ -216,14 +216,14 @@ static void count_absent(struct as_ledger *l, struct as_page *p)
     p->state = untouched ? AS_PAGE_UNTOUCHED : AS_PAGE_RETURNED;
 }
 
-static uint64_t page_bytes(const struct as_page *p)
+static uint64_t page_bytes(const struct as_page_record *p)
 {
     return bytes(p->in_use) + bytes(p->tcache) + bytes(p->fastbin) + bytes(p->binned) + bytes(p->top) +
            bytes(p->metadata) + bytes(p->unknown);
 }
 
 // What is locked in memory stays there, whatever is freed: the kernel refuses to take it by madvise. brk is not asked.
-static void keep_locked(const struct as_ledger_builder *b, struct as_page *p, uint64_t address)
+static void keep_locked(const struct as_ledger_builder *b, struct as_page_record *p, uint64_t address)
 {
     if (p->state == AS_PAGE_WITHHELD || (p->state == AS_PAGE_RELEASABLE && address < b->cut))
         p->state = 0;
@@ -231,7 +231,7 @@ static void keep_locked(const struct as_ledger_builder *b, struct as_page *p, ui
 
 bool as_ledger_end(struct as_ledger_builder *b, uint64_t end)
 {
-    struct as_snapshot *s = b->snapshot;
+    struct as_store *s = b->store;
     uint32_t page_size = b->target->page_size;
     as_ledger_chunks_end(b, end);
     b->heap->end = end;
@@ -241,9 +241,9 @@ bool as_ledger_end(struct as_ledger_builder *b, uint64_t end)
 
     bool mmapped = b->heap->kind == AS_HEAP_MMAPPED;
     const struct as_mapping *m = NULL;
-    struct as_dump_mapping *record = NULL;
+    struct as_mapping_record *record = NULL;
     for (uint64_t i = 0; i < b->heap->page_count; i++) {
-        struct as_page *p = &b->pages[i];
+        struct as_page_record *p = &b->pages[i];
         uint64_t address = b->base + i * page_size;
         if (!m || address >= m->end) {
             m = as_target_mapping_at(b->target, address);

@@ -3,14 +3,14 @@
 // defines every row; the rules of malloc_trim are those of glibc's mtrim and systrim.
 #pragma once
 
-#include "malloc/heaps.h"
 #include "ledger/sizes.h"
-#include "capture/capture.h"
+#include "malloc/heaps.h"
+#include "model/store.h"
 
-// What some heaps came to, until it is their turn in the snapshot: several workers may count at once.
+// What some heaps came to, until it is their turn in the store: several workers may count at once.
 struct as_ledger_part {
-    AS_VEC(struct as_dump_heap) heaps; // first_page counts from the first of `pages`
-    as_page_vec *pages;                // where their page records go: `own`, or the snapshot's
+    AS_VEC(struct as_heap_record) heaps; // first_page counts from the first of `pages`
+    as_page_vec *pages;                  // where their page records go: `own`, or the store's
     as_page_vec own;
     AS_VEC(struct as_ledger_doubt) doubts;
 };
@@ -25,8 +25,7 @@ struct as_ledger_doubt {
 // What is being counted right now: one heap at a time.
 struct as_ledger_builder {
     struct as_chunk_sink sink; // the walk's chunks come in here
-    struct as_snapshot
-        *snapshot; // of its records only the arena's at hand, and the mappings' malloc_rss, are written to
+    struct as_store *store;    // of its records only the arena's at hand, and the mappings' malloc_rss, are written to
     struct as_ledger_part *part;
     struct as_target *target;
     struct as_error *err;
@@ -34,12 +33,12 @@ struct as_ledger_builder {
     struct as_chunk_writer *chunks; // NULL: chunk records not wanted
 
     // The heap at hand.
-    struct as_dump_heap *heap;
+    struct as_heap_record *heap;
     struct as_ledger *ledger;
     struct as_tallies *tallies;
     unsigned page_shift; // page_size is 1 << page_shift: a division for each chunk would cost more than all else
     uint64_t base;       // address of its first page
-    struct as_page *pages;
+    struct as_page_record *pages;
     bool slack; // what is neither chunk nor header of the heap at hand is slack of a map, not malloc's metadata
     bool trims_fastbins; // malloc_trim consolidates fastbins first (to 2.42)
     uint64_t main_trim;  // systrim's granularity for this heap's top: a page, mp_.thp_pagesize; 0: it cannot be trimmed
@@ -60,14 +59,14 @@ struct as_ledger_builder {
     uint64_t free_since;
 };
 
-bool as_ledger_open(struct as_ledger_builder *b, struct as_snapshot *s, struct as_target *t,
+bool as_ledger_open(struct as_ledger_builder *b, struct as_store *s, struct as_target *t,
                     struct as_chunk_writer *chunks, struct as_error *err);
 void as_ledger_close(struct as_ledger_builder *b);
 
-// What is counted from now on goes to `part`, all zero; `in_place`: its pages straight to the snapshot's, as it is its turn.
+// What is counted from now on goes to `part`, all zero; `in_place`: its pages straight to the store's, as it is its turn.
 void as_ledger_part_open(struct as_ledger_builder *b, struct as_ledger_part *part, bool in_place);
-// Appends a part to the snapshot, whose pages are then the snapshot's, and frees it. AS_NO_MEMORY.
-bool as_ledger_part_close(struct as_snapshot *s, struct as_ledger_part *part, struct as_error *err);
+// Appends a part to the store, whose pages are then the store's, and frees it. AS_NO_MEMORY.
+bool as_ledger_part_close(struct as_store *s, struct as_ledger_part *part, struct as_error *err);
 // Adds what another worker has counted by sizes.
 bool as_ledger_join(struct as_ledger_builder *to, const struct as_ledger_builder *from);
 
@@ -80,7 +79,7 @@ bool as_ledger_mmapped(struct as_ledger_builder *b, const struct as_mmapped *m);
 // Ends the heap at `end` (the walk may have found that it is shorter than it seemed) and adds its pages to the rows.
 bool as_ledger_end(struct as_ledger_builder *b, uint64_t end);
 
-// After the walk, while the target still stands: what is resident of Ruby's pages (snapshot->ruby), and those of them that are
+// After the walk, while the target still stands: what is resident of Ruby's pages (store->ruby), and those of them that are
 // malloc's into a row of their own.
 void as_ledger_ruby_open(struct as_ledger_builder *b);
 // After the mappings have been counted: those that are mappings of their own. as_ledger_finish calls it.

@@ -6,7 +6,7 @@
 enum { MOST_PAGES = 65536 / 4096 + 2 }; // of the kernel's, that a page of Ruby's may touch
 
 // Bytes of a page of Ruby's that are resident; AS_UNKNOWN when the kernel does not say.
-static uint64_t resident(struct as_target *t, const struct as_dump_ruby_page *page)
+static uint64_t resident(struct as_target *t, const struct as_ruby_page_record *page)
 {
     uint8_t residency[MOST_PAGES];
     uint64_t mask = (uint64_t)t->page_size - 1;
@@ -28,11 +28,11 @@ static uint64_t resident(struct as_target *t, const struct as_dump_ruby_page *pa
 }
 
 // The heap among [first, first + count), which are in order of address, that holds `address`; UINT32_MAX: none.
-static uint32_t heap_among(const struct as_snapshot *s, uint32_t first, uint32_t count, uint64_t address)
+static uint32_t heap_among(const struct as_store *s, uint32_t first, uint32_t count, uint64_t address)
 {
     while (count > 0) {
         uint32_t half = count / 2;
-        const struct as_dump_heap *heap = &s->heaps.items[first + half];
+        const struct as_heap_record *heap = &s->heaps.items[first + half];
         if (address < heap->start) {
             count = half;
         } else if (address < heap->end) {
@@ -47,13 +47,13 @@ static uint32_t heap_among(const struct as_snapshot *s, uint32_t first, uint32_t
 
 // The heap of malloc's that holds an address; UINT32_MAX: none. Each arena's stand in order, then the mmapped chunks: there are
 // as many pages of Ruby's as heaps, and the target stands still meanwhile.
-static uint32_t heap_at(const struct as_snapshot *s, uint64_t address, uint32_t hint)
+static uint32_t heap_at(const struct as_store *s, uint64_t address, uint32_t hint)
 {
     if (hint < s->heaps.count && address >= s->heaps.items[hint].start && address < s->heaps.items[hint].end)
         return hint;
     uint32_t behind = 0;
     for (size_t i = 0; i < s->arenas.count; i++) {
-        const struct as_dump_arena *arena = &s->arenas.items[i];
+        const struct as_arena_record *arena = &s->arenas.items[i];
         uint32_t found = heap_among(s, arena->first_heap, arena->heap_count, address);
         if (found != UINT32_MAX)
             return found;
@@ -64,7 +64,7 @@ static uint32_t heap_at(const struct as_snapshot *s, uint64_t address, uint32_t 
 }
 
 // The row of malloc's that a page was counted in, and the ledger that has it; NULL: it is not malloc's.
-static uint64_t *row_of(struct as_snapshot *s, const struct as_dump_ruby_page *page, struct as_ledger **ledger)
+static uint64_t *row_of(struct as_store *s, const struct as_ruby_page_record *page, struct as_ledger **ledger)
 {
     if (page->heap == UINT32_MAX)
         return NULL;
@@ -74,10 +74,10 @@ static uint64_t *row_of(struct as_snapshot *s, const struct as_dump_ruby_page *p
 }
 
 // Moves pages [0, count) that are malloc's from their rows to ruby_pages, or back. False: *stuck is the first that would not go.
-static bool move_pages(struct as_snapshot *s, size_t count, bool back, size_t *stuck)
+static bool move_pages(struct as_store *s, size_t count, bool back, size_t *stuck)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct as_dump_ruby_page *page = &s->ruby.items[i];
+        const struct as_ruby_page_record *page = &s->ruby.items[i];
         struct as_ledger *ledger;
         uint64_t *row = row_of(s, page, &ledger);
         if (!row)
@@ -96,11 +96,11 @@ static bool move_pages(struct as_snapshot *s, size_t count, bool back, size_t *s
 
 void as_ledger_ruby_open(struct as_ledger_builder *b)
 {
-    struct as_snapshot *s = b->snapshot;
+    struct as_store *s = b->store;
     uint32_t hint = UINT32_MAX;
     bool known = s->meta.ruby != AS_RUBY_UNPROVEN;
     for (size_t i = 0; i < s->ruby.count; i++) {
-        struct as_dump_ruby_page *page = &s->ruby.items[i];
+        struct as_ruby_page_record *page = &s->ruby.items[i];
         page->resident = b->target->residency_known ? resident(b->target, page) : AS_UNKNOWN;
         page->heap = hint = heap_at(s, page->address, hint);
         known &= page->resident != AS_UNKNOWN;
@@ -117,7 +117,7 @@ void as_ledger_ruby_open(struct as_ledger_builder *b)
 
 void as_ledger_ruby_close(struct as_ledger_builder *b)
 {
-    struct as_snapshot *s = b->snapshot;
+    struct as_store *s = b->store;
     struct as_ledger *l = &s->totals.ledger;
     uint64_t rest = 0;
     for (size_t i = 0; i < s->ruby.count && b->ruby_known; i++)

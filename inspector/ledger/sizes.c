@@ -26,7 +26,7 @@ void as_sizes_close(struct as_sizes *s)
     *s = (struct as_sizes){0};
 }
 
-static struct as_dump_size *slot_for(struct as_dump_size *items, size_t slots, uint64_t size)
+static struct as_size_record *slot_for(struct as_size_record *items, size_t slots, uint64_t size)
 {
     size_t at = (size_t)((size / AS_UNIT) * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (slots - 1);
     while (items[at].chunk_size != 0 && items[at].chunk_size != size)
@@ -36,7 +36,7 @@ static struct as_dump_size *slot_for(struct as_dump_size *items, size_t slots, u
 
 static bool grow(struct as_sizes *s)
 {
-    AS_VEC(struct as_dump_size) bigger = {0};
+    AS_VEC(struct as_size_record) bigger = {0};
     size_t slots = s->slots * 2;
     if (!as_vec_reserve(&bigger, slots, NULL))
         return false;
@@ -51,11 +51,11 @@ static bool grow(struct as_sizes *s)
     return true;
 }
 
-struct as_dump_size *as_sizes_large(struct as_sizes *s, uint64_t size)
+struct as_size_record *as_sizes_large(struct as_sizes *s, uint64_t size)
 {
     if (s->large.count * 2 >= s->slots && !grow(s))
         return NULL;
-    struct as_dump_size *slot = slot_for(s->large.items, s->slots, size);
+    struct as_size_record *slot = slot_for(s->large.items, s->slots, size);
     if (slot->chunk_size == 0) {
         slot->chunk_size = size;
         s->large.count++;
@@ -63,7 +63,7 @@ struct as_dump_size *as_sizes_large(struct as_sizes *s, uint64_t size)
     return slot;
 }
 
-static void add_counts(struct as_dump_size *to, const struct as_dump_size *from)
+static void add_counts(struct as_size_record *to, const struct as_size_record *from)
 {
     to->in_use += from->in_use;
     to->tcache += from->tcache;
@@ -81,8 +81,8 @@ bool as_sizes_add(struct as_sizes *to, const struct as_sizes *from)
     for (size_t i = 0; i < AS_SIZES_DIRECT; i++)
         add_counts(&to->direct[i], &from->direct[i]);
     for (size_t i = 0; i < from->slots; i++) {
-        const struct as_dump_size *size = &from->large.items[i];
-        struct as_dump_size *sum = size->chunk_size != 0 ? as_sizes_large(to, size->chunk_size) : NULL;
+        const struct as_size_record *size = &from->large.items[i];
+        struct as_size_record *sum = size->chunk_size != 0 ? as_sizes_large(to, size->chunk_size) : NULL;
         if (sum)
             add_counts(sum, size);
         else if (size->chunk_size != 0)

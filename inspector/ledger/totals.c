@@ -49,7 +49,7 @@ static void forget_rows(struct as_ledger *l)
 
 static bool finish_sizes(struct as_ledger_builder *b)
 {
-    struct as_snapshot *s = b->snapshot;
+    struct as_store *s = b->store;
     AS_VEC(uint64_t) large = {0};
     if (!as_vec_reserve(&large, b->sizes.large.count, b->err) ||
         !as_vec_reserve(&s->sizes, AS_SIZES_DIRECT + b->sizes.large.count, b->err)) {
@@ -57,7 +57,7 @@ static bool finish_sizes(struct as_ledger_builder *b)
         return false;
     }
     for (size_t i = 0; i < AS_SIZES_DIRECT; i++) {
-        struct as_dump_size size = b->sizes.direct[i];
+        struct as_size_record size = b->sizes.direct[i];
         size.chunk_size = i * AS_UNIT;
         if (size.in_use || size.tcache || size.fastbin || size.binned)
             s->sizes.items[s->sizes.count++] = size;
@@ -67,7 +67,7 @@ static bool finish_sizes(struct as_ledger_builder *b)
             large.items[large.count++] = b->sizes.large.items[i].chunk_size;
     bool ok = as_sort_u64(large.items, large.count, b->err);
     for (size_t i = 0; ok && i < large.count; i++) {
-        const struct as_dump_size *size = as_sizes_large(&b->sizes, large.items[i]);
+        const struct as_size_record *size = as_sizes_large(&b->sizes, large.items[i]);
         if (size)
             s->sizes.items[s->sizes.count++] = *size;
     }
@@ -83,7 +83,7 @@ static bool finish_sizes(struct as_ledger_builder *b)
 static bool mark_stacks(struct as_ledger_builder *b)
 {
     const struct as_target *t = b->target;
-    struct as_snapshot *s = b->snapshot;
+    struct as_store *s = b->store;
     AS_VEC(uint64_t) pointers = {0};
     AS_VEC(bool) in_heap = {0};
     bool ok = as_vec_reserve(&pointers, t->threads.count, b->err) && as_vec_reserve(&in_heap, t->threads.count, b->err);
@@ -108,10 +108,10 @@ static bool mark_stacks(struct as_ledger_builder *b)
 }
 
 // Puts what a mapping holds besides malloc's memory into its rows.
-static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *m, struct as_dump_mapping *record,
+static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *m, struct as_mapping_record *record,
                           bool all_found)
 {
-    struct as_ledger *l = &b->snapshot->totals.ledger;
+    struct as_ledger *l = &b->store->totals.ledger;
     uint64_t anonymous = m->kind == AS_MAP_ANON ? m->rss : m->anonymous;
     if (anonymous == AS_UNKNOWN) {
         add(&l->other_file, AS_UNKNOWN);
@@ -121,11 +121,11 @@ static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *
         return;
     }
     if (record->malloc_rss > anonymous) {
-        as_snapshot_warn(b->snapshot, AS_WARN_SUM, UINT32_MAX, UINT32_MAX, m->start,
-                         "of the mapping at 0x%" PRIx64 ", %" PRIu64
-                         " bytes were found resident and the kernel counts %" PRIu64
-                         ": it changed while we looked, or its zero pages cannot be told apart",
-                         m->start, record->malloc_rss, anonymous);
+        as_store_warn(b->store, AS_WARN_SUM, UINT32_MAX, UINT32_MAX, m->start,
+                      "of the mapping at 0x%" PRIx64 ", %" PRIu64
+                      " bytes were found resident and the kernel counts %" PRIu64
+                      ": it changed while we looked, or its zero pages cannot be told apart",
+                      m->start, record->malloc_rss, anonymous);
         return;
     }
     uint64_t rest = anonymous - record->malloc_rss;
@@ -153,15 +153,15 @@ static bool stacks_unknown(const struct as_target *t)
 
 bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
 {
-    struct as_snapshot *s = b->snapshot;
+    struct as_store *s = b->store;
     struct as_target *t = b->target;
-    struct as_dump_totals *totals = &s->totals;
+    struct as_totals_record *totals = &s->totals;
     if (!finish_sizes(b))
         return false;
     if (totals->ledger.unknown == AS_UNKNOWN)
         forget_rows(&totals->ledger);
     for (size_t i = 0; i < s->arenas.count; i++) {
-        struct as_dump_arena *arena = &s->arenas.items[i];
+        struct as_arena_record *arena = &s->arenas.items[i];
         if (arena->ledger.unknown == AS_UNKNOWN || !t->residency_known)
             forget_rows(&arena->ledger);
         as_ledger_add(&totals->ledger, &arena->ledger);
@@ -194,7 +194,7 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
     as_ledger_ruby_close(b);
     uint64_t sum = as_ledger_resident(&totals->ledger);
     if (sum != AS_UNKNOWN && t->rss != AS_UNKNOWN && sum != t->rss)
-        as_snapshot_warn(s, AS_WARN_SUM, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                         "the ledger's rows add up to %" PRIu64 " bytes, the kernel's Rss to %" PRIu64, sum, t->rss);
+        as_store_warn(s, AS_WARN_SUM, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "the ledger's rows add up to %" PRIu64 " bytes, the kernel's Rss to %" PRIu64, sum, t->rss);
     return true;
 }

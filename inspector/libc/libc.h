@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/vec.h"
+#include "model/enums.h"
 #include "target/target.h"
 
 // Offsets in bytes; AS_NONE: the field does not exist in this version.
@@ -51,28 +52,7 @@ struct as_layout {
     struct as_heap_layout heap;
 };
 
-enum as_layout_source {
-    AS_LAYOUT_NONE = 0,
-    AS_LAYOUT_DWARF = 1,
-    AS_LAYOUT_SYMTAB = 2,
-    AS_LAYOUT_RELOCATION = 3,
-    AS_LAYOUT_DECODE = 4,
-    AS_LAYOUT_SCAN = 5,
-};
-
 // Who answers malloc() in the target.
-enum as_malloc_kind {
-    AS_MALLOC_UNKNOWN = 0,
-    AS_MALLOC_GLIBC = 1,
-    AS_MALLOC_JEMALLOC = 2,
-    AS_MALLOC_TCMALLOC = 3,
-    AS_MALLOC_MIMALLOC = 4,
-    AS_MALLOC_MUSL = 5,
-    AS_MALLOC_ASAN = 6,
-    AS_MALLOC_VALGRIND = 7,
-    AS_MALLOC_PARTITIONALLOC = 9, // PartitionAlloc: Chromium's, and Electron's
-    AS_MALLOC_GO = 8,             // a Go program without cgo: its own heap, no malloc at all
-};
 
 // One glibc malloc in the target.
 struct as_libc {

@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "base/vec.h"
-#include "dump/format.h"
+#include "libc/libc.h"
 #include "malloc/bins.h"
 #include "malloc/spans.h"
-#include "libc/libc.h"
+#include "model/records.h"
 #include "target/target.h"
 
 // malloc.c's constants on LP64 (MALLOC_ALIGNMENT, MINSIZE, CHUNK_HDR_SZ) and the flag bits of a size field.
@@ -253,7 +253,7 @@ static inline const struct as_span *as_heaps_at(const struct as_heaps *h, uint64
 bool as_heaps_part(const struct as_heaps *h, uint32_t arena, size_t first, size_t count, struct as_heaps *out,
                    struct as_error *err);
 // Puts what the walk made of such a part back in place of the `count` heaps from index `first` on, and frees it. The parts of
-// arenas are joined in their order, so that index is also where the arena's heaps begin in the snapshot. AS_NO_MEMORY.
+// arenas are joined in their order, so that index is also where the arena's heaps begin in the store. AS_NO_MEMORY.
 bool as_heaps_join(struct as_heaps *h, struct as_heaps *part, size_t first, size_t count, struct as_error *err);
 
 // What a fault says where nothing is known to be wrong with the heap, but not all that is needed to read it was found.

@@ -22,7 +22,7 @@ void as_picture_size(uint64_t bytes, char *out, size_t size)
 bool as_picture_title(struct as_image *image, const struct as_view *v, const char *title)
 {
     char text[160];
-    const struct as_dump_meta *m = v->meta;
+    const struct as_meta_record *m = v->meta;
     snprintf(text, sizeof text, "%s of %.*s (pid %" PRIu32 ")", title, (int)sizeof m->comm, m->comm, m->pid);
     return as_image_gap(image, 8) && as_image_line(image, AS_RIGHT, 2, text) &&
            (m->flags & AS_META_RESIDENCY_KNOWN ||
@@ -36,7 +36,7 @@ static const char *kind_name(uint32_t kind)
 
 static bool draw_arena(struct as_drawing *d, uint32_t index, struct as_error *err)
 {
-    const struct as_dump_arena *arena = &d->view->arenas[index];
+    const struct as_arena_record *arena = &d->view->arenas[index];
     char label[40], name[64], title[120], size[24];
     as_arena_label(d->view, index, label, sizeof label);
     snprintf(name, sizeof name, "%s-overview", label);
@@ -45,7 +45,7 @@ static bool draw_arena(struct as_drawing *d, uint32_t index, struct as_error *er
     if (!as_draw_overview(d, arena->first_heap, end, name, title, err))
         return false;
     for (uint64_t i = arena->first_heap; i < end && d->view->chunks; i++) {
-        const struct as_dump_heap *heap = &d->view->heaps[i];
+        const struct as_heap_record *heap = &d->view->heaps[i];
         uint64_t number = i - arena->first_heap;
         as_picture_size(heap->end - heap->start, size, sizeof size);
         snprintf(name, sizeof name, "%s-heap-%02" PRIu64, label, number);

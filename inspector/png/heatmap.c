@@ -25,7 +25,7 @@ struct grid {
 // A heap on its way through one or several pictures.
 struct heap_painter {
     const struct as_view *view;
-    const struct as_dump_heap *heap;
+    const struct as_heap_record *heap;
     const char *title;
     struct grid grid;
     uint64_t from, to; // the pages of the picture being drawn
@@ -54,7 +54,7 @@ static struct grid grid_of(uint32_t page_size)
 // The class of each 16 bytes of [start, start + count units); what no chunk record covers is unknown.
 static void classify(struct heap_painter *p, uint64_t start, uint32_t count)
 {
-    const struct as_dump_heap *heap = p->heap;
+    const struct as_heap_record *heap = p->heap;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t address = start + i * (uint64_t)AS_UNIT;
         p->kinds[i] = address + AS_UNIT > heap->start && address < heap->end ? AS_CHUNK_UNKNOWN : OUTSIDE;
@@ -81,7 +81,7 @@ static void classify(struct heap_painter *p, uint64_t start, uint32_t count)
 
 static void draw_block(struct as_image *image, const struct heap_painter *p, uint32_t column, uint64_t page)
 {
-    const struct as_page *record = &p->view->pages[p->heap->first_page + page];
+    const struct as_page_record *record = &p->view->pages[p->heap->first_page + page];
     const uint8_t *kinds = p->kinds + column * p->grid.units;
     uint32_t x = AS_LEFT + column * (p->grid.width + 1);
     for (uint32_t y = 0; y < p->grid.height; y++) {
@@ -130,7 +130,7 @@ static bool draw_picture(struct as_image *image, void *context)
     return as_image_gap(image, 12) && as_image_legend(image, false) && as_image_gap(image, 8);
 }
 
-bool as_draw_heap(struct as_drawing *d, const struct as_dump_heap *heap, const char *name, const char *title,
+bool as_draw_heap(struct as_drawing *d, const struct as_heap_record *heap, const char *name, const char *title,
                   struct as_error *err)
 {
     struct heap_painter p = {

@@ -16,7 +16,7 @@ struct overview_painter {
     uint64_t heap, page;
 };
 
-static bool draw_label(struct as_image *image, const struct as_dump_heap *heap, uint64_t page)
+static bool draw_label(struct as_image *image, const struct as_heap_record *heap, uint64_t page)
 {
     char text[160], size[24];
     as_picture_size(heap->end - heap->start, size, sizeof size);
@@ -27,7 +27,7 @@ static bool draw_label(struct as_image *image, const struct as_dump_heap *heap, 
     return as_image_emit(image, LABEL_ROWS);
 }
 
-static bool draw_row(struct as_image *image, const struct overview_painter *p, const struct as_dump_heap *heap)
+static bool draw_row(struct as_image *image, const struct overview_painter *p, const struct as_heap_record *heap)
 {
     if (as_image_band(image)) {
         uint32_t gap = p->scale >= 6; // cells of this size can spare a pixel to be told apart
@@ -52,7 +52,7 @@ static bool draw_picture(struct as_image *image, void *context)
     p->heap = p->from_heap;
     p->page = p->from_page;
     for (uint64_t limit = image->height + MAX_ROWS; p->heap < p->end_heap && image->height < limit;) {
-        const struct as_dump_heap *heap = &p->view->heaps[p->heap];
+        const struct as_heap_record *heap = &p->view->heaps[p->heap];
         if (!draw_label(image, heap, p->page))
             return false;
         for (; p->page < heap->page_count && image->height < limit; p->page += p->columns) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "png/palette.h"
 
-#include "target/target.h"
-
 const struct as_colour_info as_colours[AS_COLOUR_COUNT] = {
     [AS_COLOUR_BACKGROUND] = {.rgb = {{0x1f, 0x24, 0x30}, {0x1f, 0x24, 0x30}}},
     [AS_COLOUR_TEXT] = {.rgb = {{0xe8, 0xea, 0xee}, {0xe8, 0xea, 0xee}}},
@@ -23,14 +21,14 @@ const struct as_colour_info as_colours[AS_COLOUR_COUNT] = {
 };
 
 // A free chunk's bytes on a resident page: whether the page goes back, and with what, was decided for the whole page.
-static enum as_colour colour_of_free(const struct as_page *page)
+static enum as_colour colour_of_free(const struct as_page_record *page)
 {
     if (page->state == AS_PAGE_RELEASABLE)
         return AS_COLOUR_RELEASABLE;
     return page->state == AS_PAGE_WITHHELD ? AS_COLOUR_WITHHELD : AS_COLOUR_STRANDED;
 }
 
-enum as_colour as_colour_of_bytes(enum as_chunk_class kind, const struct as_page *page)
+enum as_colour as_colour_of_bytes(enum as_chunk_class kind, const struct as_page_record *page)
 {
     bool resident = page->residency & AS_RES_PRESENT;
     bool swapped = page->residency & AS_RES_SWAPPED;
@@ -61,7 +59,7 @@ enum as_colour as_colour_of_bytes(enum as_chunk_class kind, const struct as_page
     }
 }
 
-enum as_colour as_colour_of_page(const struct as_page *page)
+enum as_colour as_colour_of_page(const struct as_page_record *page)
 {
     switch ((enum as_page_state)page->state) {
     case AS_PAGE_USED:

@@ -2,7 +2,7 @@
 // The colours of the pictures, and which one a byte or a page gets. docs/png.md shows them to people.
 #pragma once
 
-#include "dump/format.h"
+#include "model/records.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,7 +40,7 @@ struct as_colour_info {
 extern const struct as_colour_info as_colours[AS_COLOUR_COUNT];
 
 // The colour of 16 bytes of a chunk that lie on `page`.
-enum as_colour as_colour_of_bytes(enum as_chunk_class kind, const struct as_page *page);
+enum as_colour as_colour_of_bytes(enum as_chunk_class kind, const struct as_page_record *page);
 
 // The colour of a whole page.
-enum as_colour as_colour_of_page(const struct as_page *page);
+enum as_colour as_colour_of_page(const struct as_page_record *page);

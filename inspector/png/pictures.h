@@ -30,7 +30,7 @@ void as_picture_size(uint64_t bytes, char *out, size_t size);
 bool as_picture_title(struct as_image *image, const struct as_view *v, const char *title);
 
 // Draws one heap, 16 bytes a pixel, as one picture or several. `name` is the files' without ".png".
-bool as_draw_heap(struct as_drawing *d, const struct as_dump_heap *heap, const char *name, const char *title,
+bool as_draw_heap(struct as_drawing *d, const struct as_heap_record *heap, const char *name, const char *title,
                   struct as_error *err);
 
 // Draws heaps `first` to `end` - 1, one cell a page, as one picture or several.

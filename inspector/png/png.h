@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/output.h"
-#include "dump/format.h"
+#include "model/view.h"
 #include "png/palette.h"
 
 struct as_png_options {

@@ -113,7 +113,7 @@ static bool capture_and_count(struct as_target *t, bool *settled, struct as_erro
     return true;
 }
 
-bool as_target_capture(struct as_target *t, struct as_error *err)
+bool as_target_record_residency(struct as_target *t, struct as_error *err)
 {
     bool settled = false;
     if (t->uncounted && t->ops->count_begin && t->ops->count_begin(t)) {

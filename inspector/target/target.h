@@ -5,27 +5,13 @@
 
 #include "base/error.h"
 #include "base/vec.h"
+#include "model/enums.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-// What is not known is this value, and null in JSON; never 0.
-#define AS_UNKNOWN UINT64_MAX
-
-enum as_target_kind { AS_TARGET_PROCESS = 1, AS_TARGET_CORE = 2, AS_TARGET_SELF = 3 };
-enum as_arch { AS_ARCH_UNKNOWN = 0, AS_ARCH_X86_64 = 62, AS_ARCH_AARCH64 = 183 }; // ELF e_machine
-
-enum as_mapping_kind {
-    AS_MAP_ANON = 1, // private anonymous memory, [heap] and [stack] included
-    AS_MAP_FILE = 2,
-    AS_MAP_SHMEM = 3,  // tmpfs, memfd, SysV, shared anonymous
-    AS_MAP_SPECIAL = 4 // vdso, vvar, vsyscall, device memory: never in Rss
-};
-
-enum { AS_PROT_READ = 1, AS_PROT_WRITE = 2, AS_PROT_EXEC = 4, AS_PROT_SHARED = 8 };
 
 // One line of /proc/PID/smaps, or one PT_LOAD (with NT_FILE) of a core. Sorted by start, never overlapping.
 struct as_mapping {
@@ -61,15 +47,6 @@ struct as_thread {
     char name[16]; // "" when not known (cores)
     uint64_t tp;   // thread pointer (fs_base, TPIDR_EL0); AS_UNKNOWN when the thread could not be stopped
     uint64_t sp, pc;
-};
-
-// What the kernel says of one page, as bits in a byte.
-enum {
-    AS_RES_PRESENT = 1, // in Rss
-    AS_RES_SWAPPED = 2,
-    AS_RES_ZERO = 4, // maps the shared zero page: readable, but not in Rss; never set together with PRESENT
-    AS_RES_HUGE = 8, // part of a huge page mapped as such
-    AS_RES_UNKNOWN = 0x80
 };
 
 struct as_target;
@@ -152,18 +129,18 @@ struct as_target {
     enum as_target_kind kind;
     enum as_arch arch;
     uint32_t page_size;
-    pid_t pid;                  // in our PID namespace; for a core the pid it had
-    char comm[16];              // as the kernel keeps it; may hold any bytes
-    uint32_t exe;               // path, in strings
-    uint32_t cmdline;           // arguments joined by spaces, in strings
-    uint64_t rss;               // sum of the mappings' Rss, bytes; AS_UNKNOWN in a core, and until it is counted
-    uint64_t swap;              // likewise
-    uint64_t shared;            // likewise
-    uint64_t anonymous_hint;    // a running process's as it was opened: about how much anonymous memory is resident,
-    uint64_t swap_hint;         // and about how much is swapped out (status, which lags); AS_UNKNOWN: not known
-    bool uncounted;             // it stands still, and its mappings are yet to be counted: by as_target_capture
-    bool residency_known;       // false: a gcore, or a core file that lost its holes
-    bool swap_untold;           // true: what residency says of a page does not tell whether it is swapped (mincore)
+    pid_t pid;               // in our PID namespace; for a core the pid it had
+    char comm[16];           // as the kernel keeps it; may hold any bytes
+    uint32_t exe;            // path, in strings
+    uint32_t cmdline;        // arguments joined by spaces, in strings
+    uint64_t rss;            // sum of the mappings' Rss, bytes; AS_UNKNOWN in a core, and until it is counted
+    uint64_t swap;           // likewise
+    uint64_t shared;         // likewise
+    uint64_t anonymous_hint; // a running process's as it was opened: about how much anonymous memory is resident,
+    uint64_t swap_hint;      // and about how much is swapped out (status, which lags); AS_UNKNOWN: not known
+    bool uncounted;          // it stands still, and its mappings are yet to be counted: by as_target_record_residency
+    bool residency_known;    // false: a gcore, or a core file that lost its holes
+    bool swap_untold;        // true: what residency says of a page does not tell whether it is swapped (mincore)
     const char *residency_note; // why residency is not, or not wholly, known; NULL when it is exact
     AS_VEC(struct as_mapping) mappings;
     AS_VEC(struct as_thread) threads;
@@ -220,7 +197,7 @@ void as_target_gather(struct as_target *t, const uint64_t *addresses, size_t cou
 size_t as_target_mapping_from(const struct as_target *t, uint64_t address);
 // Takes the residency of all private anonymous memory that anything has come of, to be called right after stop and before
 // anything is read: reading changes it.
-bool as_target_capture(struct as_target *t, struct as_error *err);
+bool as_target_record_residency(struct as_target *t, struct as_error *err);
 
 // Where to go on from `address` for one who looks through memory: behind what is known to be missing there
 // (as_target_ops.missing_until).

@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
+#include "capture/capture.h"
 #include "cli/summary.h"
 #include "dump/dump.h"
-#include "capture/capture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,13 +53,13 @@ void fuzz_render(const struct as_view *view)
 static void check_cover(const struct as_view *v)
 {
     for (uint64_t i = 0; i < v->heap_count; i++) {
-        const struct as_dump_heap *heap = &v->heaps[i];
+        const struct as_heap_record *heap = &v->heaps[i];
         uint64_t chunks = 0;
         uint64_t pages = 0;
         for (uint64_t k = 0; k < heap->chunk_count; k++)
             chunks += v->chunks[heap->first_chunk + k] & ((1u << AS_CHUNK_SIZE_BITS) - 1);
         for (uint64_t k = 0; k < heap->page_count; k++) {
-            const struct as_page *p = &v->pages[heap->first_page + k];
+            const struct as_page_record *p = &v->pages[heap->first_page + k];
             pages += (uint64_t)p->in_use + p->tcache + p->fastbin + p->binned + p->top + p->metadata + p->unknown;
         }
         fuzz_check(chunks * AS_UNIT == heap->end - heap->start, "the chunks of a heap do not cover it");
@@ -73,10 +73,11 @@ void fuzz_look(struct as_target *target, uint32_t allowed_sources)
 {
     struct as_error err;
     struct as_dump_writer writer;
-    struct as_snapshot snapshot;
+    struct as_store store;
     fuzz_check(as_dump_begin(&writer, NULL, &err), "no dump in memory");
-    struct as_snapshot_options options = {.chunk_fd = writer.file.fd, .allowed_sources = allowed_sources};
-    bool ok = as_snapshot_take(target, &options, &snapshot, &err);
+    struct as_capture_options options = {
+        .chunk_fd = writer.file.fd, .chunk_start = AS_DUMP_DATA_START, .allowed_sources = allowed_sources};
+    bool ok = as_capture(target, &options, &snapshot, &err);
     fuzz_check(ok || (err.code != AS_OK && err.code != AS_INTERNAL), "a failure without a reason");
     if (ok) {
         struct as_dump_file dump = {0};
@@ -87,6 +88,6 @@ void fuzz_look(struct as_target *target, uint32_t allowed_sources)
         fuzz_render(&dump.view);
         as_dump_file_close(&dump);
     }
-    as_snapshot_free(&snapshot);
+    as_store_free(&snapshot);
     as_dump_close(&writer);
 }

@@ -4,8 +4,8 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "libc/libc.h"
 #include "capture/capture.h"
+#include "libc/libc.h"
 #include "target/target.h"
 
 #include <stdio.h>
@@ -114,9 +114,9 @@ static void add_span(uint64_t start, uint64_t length)
 static void find_structures(void)
 {
     struct as_error err;
-    struct as_snapshot s;
-    struct as_snapshot_options options = {.chunk_fd = -1, .allowed_sources = SOURCES};
-    fuzz_check(as_snapshot_take(core, &options, &s, &err) && s.mallocs.count > 0, "the image holds no malloc");
+    struct as_store s;
+    struct as_capture_options options = {.chunk_fd = -1, .allowed_sources = SOURCES};
+    fuzz_check(as_capture(core, &options, &s, &err) && s.mallocs.count > 0, "the image holds no malloc");
     for (size_t i = 0; i < s.mallocs.count; i++)
         add_span(s.mallocs.items[i].mp, 144);
     for (size_t i = 0; i < s.arenas.count; i++) {
@@ -127,7 +127,7 @@ static void find_structures(void)
         add_span(s.heaps.items[i].start, 48);
     for (size_t i = 0; i < s.threads.count; i++)
         add_span(s.threads.items[i].tcache, 640);
-    as_snapshot_free(&s);
+    as_store_free(&s);
     fuzz_check(span_words > 0, "no structure of malloc's was found");
 }
 

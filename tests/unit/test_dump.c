@@ -33,9 +33,9 @@ static uint32_t chunk(enum as_chunk_class kind, uint64_t size)
     return (uint32_t)kind << AS_CHUNK_CLASS_SHIFT | (uint32_t)(size / AS_UNIT);
 }
 
-static void add_heap(struct as_snapshot *s, uint32_t arena, enum as_heap_kind kind, uint64_t start, uint64_t bytes)
+static void add_heap(struct as_store *s, uint32_t arena, enum as_heap_kind kind, uint64_t start, uint64_t bytes)
 {
-    struct as_dump_heap *heap = as_vec_add(&s->heaps, NULL);
+    struct as_heap_record *heap = as_vec_add(&s->heaps, NULL);
     heap->start = start;
     heap->end = heap->protected_end = start + bytes;
     heap->arena = arena;
@@ -43,7 +43,7 @@ static void add_heap(struct as_snapshot *s, uint32_t arena, enum as_heap_kind ki
     heap->first_page = s->pages.count;
     heap->page_count = (heap->end + PAGE - 1) / PAGE - start / PAGE;
     for (uint64_t i = 0; i < heap->page_count; i++) {
-        struct as_page *page = as_vec_add(&s->pages, NULL);
+        struct as_page_record *page = as_vec_add(&s->pages, NULL);
         page->in_use = (uint16_t)(16 * i);
         page->binned = (uint16_t)(256 - 16 * i);
         page->state = (uint8_t)(AS_PAGE_USED + (heap->first_page + i) % AS_PAGE_UNKNOWN);
@@ -52,10 +52,10 @@ static void add_heap(struct as_snapshot *s, uint32_t arena, enum as_heap_kind ki
 }
 
 // A small process with two arenas, as a snapshot would find it. Its chunk records go to `fd`.
-static struct as_snapshot synthetic(int fd)
+static struct as_store synthetic(int fd)
 {
-    struct as_snapshot s = {.chunk_fd = fd};
-    s.meta = (struct as_dump_meta){
+    struct as_store s = {0};
+    s.meta = (struct as_meta_record){
         .target_kind = AS_TARGET_PROCESS,
         .arch = AS_ARCH_X86_64,
         .page_size = PAGE,
@@ -74,36 +74,37 @@ static struct as_snapshot synthetic(int fd)
     s.totals.ledger.in_use = 12345;
     s.totals.ledger.releasable = AS_UNKNOWN;
     s.totals.chunks.top = (struct as_tally){2, 4096};
-    struct as_dump_malloc *malloc_record = as_vec_add(&s.mallocs, NULL);
+    struct as_malloc_record *malloc_record = as_vec_add(&s.mallocs, NULL);
     malloc_record->version = as_strings_add(&s.strings, "2.36", 9);
     malloc_record->layout_source = AS_LAYOUT_RELOCATION;
     malloc_record->mp = AS_UNKNOWN;
     for (uint32_t i = 0; i < 2; i++) {
-        struct as_dump_arena *arena = as_vec_add(&s.arenas, NULL);
+        struct as_arena_record *arena = as_vec_add(&s.arenas, NULL);
         arena->address = 0x7f0000000030 + i * 0x4000000ull;
         arena->flags = i ? 0 : AS_ARENA_MAIN;
         arena->first_heap = i;
         arena->heap_count = 1 + i;
         arena->ledger.stranded = i;
-        struct as_dump_thread *thread = as_vec_add(&s.threads, NULL);
-        *thread = (struct as_dump_thread){.tid = 4711 + i, .arena = 1 - i, .name = "worker", .tcache = AS_UNKNOWN};
-        struct as_dump_size *size = as_vec_add(&s.sizes, NULL);
-        *size = (struct as_dump_size){.chunk_size = 32 + 16 * i, .in_use = 9, .pin_count = 3, .pin_stranded = 100 * i};
+        struct as_thread_record *thread = as_vec_add(&s.threads, NULL);
+        *thread = (struct as_thread_record){.tid = 4711 + i, .arena = 1 - i, .name = "worker", .tcache = AS_UNKNOWN};
+        struct as_size_record *size = as_vec_add(&s.sizes, NULL);
+        *size =
+            (struct as_size_record){.chunk_size = 32 + 16 * i, .in_use = 9, .pin_count = 3, .pin_stranded = 100 * i};
     }
     add_heap(&s, 0, AS_HEAP_BRK, 0x555500000000, 4 * PAGE);
     add_heap(&s, 1, AS_HEAP_THREAD, 0x7f0000000000, 2 * PAGE);
     add_heap(&s, 1, AS_HEAP_THREAD, 0x7f0004000000, 2 * PAGE);
     add_heap(&s, UINT32_MAX, AS_HEAP_MMAPPED, 0x7e0000000000, 3 * PAGE);
-    struct as_dump_mapping *mapping = as_vec_add(&s.mappings, NULL);
-    *mapping = (struct as_dump_mapping){.start = PAGE, .end = 2 * PAGE, .kind = AS_MAP_ANON, .rss = PAGE};
-    struct as_dump_warning *warning = as_vec_add(&s.warnings, NULL);
-    *warning = (struct as_dump_warning){as_strings_add(&s.strings, "something is \"odd\"", 99), AS_WARN_CORRUPT, 1, 2,
-                                        0x7f0004000010};
-    struct as_dump_ruby_page *ruby = as_vec_add(&s.ruby, NULL);
-    *ruby = (struct as_dump_ruby_page){.address = 0x7e0000000000, .size = PAGE, .heap = UINT32_MAX};
+    struct as_mapping_record *mapping = as_vec_add(&s.mappings, NULL);
+    *mapping = (struct as_mapping_record){.start = PAGE, .end = 2 * PAGE, .kind = AS_MAP_ANON, .rss = PAGE};
+    struct as_warning_record *warning = as_vec_add(&s.warnings, NULL);
+    *warning = (struct as_warning_record){as_strings_add(&s.strings, "something is \"odd\"", 99), AS_WARN_CORRUPT, 1, 2,
+                                          0x7f0004000010};
+    struct as_ruby_page_record *ruby = as_vec_add(&s.ruby, NULL);
+    *ruby = (struct as_ruby_page_record){.address = 0x7e0000000000, .size = PAGE, .heap = UINT32_MAX};
     uint32_t chunks[HEAPS * 3];
     for (int i = 0; i < HEAPS; i++) {
-        struct as_dump_heap *heap = &s.heaps.items[i];
+        struct as_heap_record *heap = &s.heaps.items[i];
         uint64_t bytes = heap->end - heap->start;
         heap->first_chunk = 3 * (uint64_t)i;
         heap->chunk_count = 3;
@@ -117,13 +118,13 @@ static struct as_snapshot synthetic(int fd)
 }
 
 // Writes a dump of the synthetic process. `path` NULL: in memory. The writer is left open.
-static struct as_snapshot write_dump(struct as_dump_writer *w, const char *path)
+static struct as_store write_dump(struct as_dump_writer *w, const char *path)
 {
     struct as_error err = {0};
     if (!as_dump_begin(w, path, &err))
         fprintf(stderr, "%s\n", err.text);
     CHECK(w->file.fd >= 0);
-    struct as_snapshot s = synthetic(w->file.fd);
+    struct as_store s = synthetic(w->file.fd);
     CHECK(as_dump_finish(w, &s, &err));
     return s;
 }
@@ -131,8 +132,8 @@ static struct as_snapshot write_dump(struct as_dump_writer *w, const char *path)
 static void test_round_trip(void)
 {
     struct as_dump_writer w;
-    struct as_snapshot s = write_dump(&w, NULL);
-    struct as_view expected = as_snapshot_view(&s);
+    struct as_store s = write_dump(&w, NULL);
+    struct as_view expected = as_store_view(&s);
     struct as_dump_file f;
     struct as_error err = {0};
     CHECK(as_dump_open_fd(&f, w.file.fd, "memory", &err));
@@ -159,7 +160,7 @@ static void test_round_trip(void)
     CHECK(!as_chunk_next(&cursor, &entry) && !cursor.torn);
     as_dump_file_close(&f);
     as_dump_close(&w);
-    as_snapshot_free(&s);
+    as_store_free(&s);
 }
 
 static void expect_write_error(const char *path, const char *reason)
@@ -193,9 +194,9 @@ static void test_files(const char *directory)
     // Written twice: the second replaces the first, whatever mode that had.
     for (int i = 0; i < 2; i++) {
         struct as_dump_writer w;
-        struct as_snapshot s = write_dump(&w, path);
+        struct as_store s = write_dump(&w, path);
         as_dump_close(&w);
-        as_snapshot_free(&s);
+        as_store_free(&s);
         CHECK(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600);
         CHECK(chmod(path, 0644) == 0);
     }
@@ -214,11 +215,11 @@ static void test_files(const char *directory)
 
     // A symlink that appears while we write is not followed either.
     CHECK(as_dump_begin(&w, link, &err));
-    struct as_snapshot s = synthetic(w.file.fd);
+    struct as_store s = synthetic(w.file.fd);
     CHECK(symlink("a.dump", link) == 0);
     CHECK(!as_dump_finish(&w, &s, &err) && err.code == AS_IO && strstr(err.text, "symbolic link"));
     as_dump_close(&w);
-    as_snapshot_free(&s);
+    as_store_free(&s);
     CHECK(entries(directory) == 2);
 
     expect_write_error(link, "symbolic link");
@@ -397,7 +398,7 @@ int main(void)
     FILE *null = fopen("/dev/null", "w");
     CHECK(pictures_fd >= 0 && null);
     struct as_dump_writer w;
-    struct as_snapshot s = write_dump(&w, NULL);
+    struct as_store s = write_dump(&w, NULL);
     uint64_t size = (uint64_t)lseek(w.file.fd, 0, SEEK_END);
     uint8_t *dump = malloc(size);
     CHECK(dump && pread(w.file.fd, dump, size, 0) == (ssize_t)size);
@@ -410,7 +411,7 @@ int main(void)
     CHECK(survives(w.file.fd, null, -1));
     free(dump);
     as_dump_close(&w);
-    as_snapshot_free(&s);
+    as_store_free(&s);
     fclose(null);
     close(pictures_fd);
     char command[128];

@@ -484,13 +484,13 @@ static void test_clone_after_a_freeze(void)
     struct as_error err;
     const struct as_critical nowhere = {.complete = true};
     CHECK(t->ops->stop_clean(t, &nowhere, &err), "%s", err.text);
-    CHECK(as_target_capture(t, &err), "%s", err.text);
+    CHECK(as_target_record_residency(t, &err), "%s", err.text);
     uint64_t files = resident_files(t);
     t->ops->resume(t);
     CHECK(files > 0 && t->ops->stop_clean(t, &nowhere, &err));
     t->ops->resume(t);
     CHECK(t->ops->fork(t, &nowhere, &err), "%s", err.text);
-    CHECK(as_target_capture(t, &err), "%s", err.text);
+    CHECK(as_target_record_residency(t, &err), "%s", err.text);
     // The kernel may take pages of files at any time; without the target's own there would be next to none.
     CHECK(resident_files(t) > files / 2, "%llu, %llu", (unsigned long long)resident_files(t),
           (unsigned long long)files);

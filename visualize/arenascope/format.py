@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The records of inspector/dump/format.h as numpy dtypes, field by field, under the same names.
+"""The records of inspector/model/records.h as numpy dtypes, field by field, under the same names.
 
 Little-endian and without implicit padding, so that a section of a dump is an array as it lies in the file.
 tests/test_dump_format.py compiles the C header and compares every offset, size and enumerator with this file.
@@ -157,6 +157,15 @@ class MappingKind(enum.IntEnum):
     FILE = 2
     SHMEM = 3
     SPECIAL = 4
+
+
+class Prot(enum.IntFlag):
+    """AS_PROT_*."""
+
+    READ = 1
+    WRITE = 2
+    EXEC = 4
+    SHARED = 8
 
 
 class MappingRole(enum.IntEnum):

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "model/store.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { TEXT = 512 };
+
+void as_store_warn(struct as_store *s, enum as_warning code, uint32_t arena, uint32_t heap, uint64_t address,
+                   const char *format, ...)
+{
+    char text[TEXT];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    struct as_warning_record *warning = as_vec_add(&s->warnings, NULL);
+    if (warning)
+        *warning = (struct as_warning_record){.text = as_strings_add(&s->strings, text, sizeof text),
+                                              .code = code,
+                                              .arena = arena,
+                                              .heap = heap,
+                                              .address = address};
+}
+
+void as_store_free(struct as_store *s)
+{
+    as_vec_free(&s->mallocs);
+    as_vec_free(&s->arenas);
+    as_vec_free(&s->heaps);
+    as_vec_free(&s->pages);
+    as_vec_free(&s->sizes);
+    as_vec_free(&s->threads);
+    as_vec_free(&s->mappings);
+    as_vec_free(&s->ruby);
+    as_vec_free(&s->warnings);
+    as_vec_free(&s->strings);
+}
+
+struct as_view as_store_view(const struct as_store *s)
+{
+    return (struct as_view){
+        .meta = &s->meta,
+        .totals = &s->totals,
+        .mallocs = s->mallocs.items,
+        .arenas = s->arenas.items,
+        .heaps = s->heaps.items,
+        .pages = s->pages.items,
+        .sizes = s->sizes.items,
+        .threads = s->threads.items,
+        .mappings = s->mappings.items,
+        .ruby = s->ruby.items,
+        .warnings = s->warnings.items,
+        .strings = s->strings.items,
+        .malloc_count = s->mallocs.count,
+        .arena_count = s->arenas.count,
+        .heap_count = s->heaps.count,
+        .page_count = s->pages.count,
+        .size_count = s->sizes.count,
+        .thread_count = s->threads.count,
+        .mapping_count = s->mappings.count,
+        .ruby_count = s->ruby.count,
+        .warning_count = s->warnings.count,
+        .strings_size = s->strings.count,
+    };
+}

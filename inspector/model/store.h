@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// The records of one capture as they are made: growable, and owned by the capture's caller.
+#pragma once
+
+#include "base/error.h"
+#include "base/vec.h"
+#include "model/view.h"
+
+typedef AS_VEC(struct as_page_record) as_page_vec;
+
+struct as_store {
+    struct as_meta_record meta;
+    struct as_totals_record totals;
+    AS_VEC(struct as_malloc_record) mallocs;
+    AS_VEC(struct as_arena_record) arenas;
+    AS_VEC(struct as_heap_record) heaps;
+    as_page_vec pages;
+    AS_VEC(struct as_size_record) sizes;
+    AS_VEC(struct as_thread_record) threads;
+    AS_VEC(struct as_mapping_record) mappings;
+    AS_VEC(struct as_ruby_page_record) ruby;
+    AS_VEC(struct as_warning_record) warnings;
+    struct as_strings strings;
+    // Chunk records go straight to a file: they may be many times our memory limit. Here is only how many there are.
+    uint64_t chunk_count;
+};
+
+// Frees all records.
+void as_store_free(struct as_store *s);
+
+// The snapshot as a view (without chunks: they are in the file).
+struct as_view as_store_view(const struct as_store *s);
+
+// Adds a warning; address AS_UNKNOWN, arena and heap UINT32_MAX when it is about none.
+void as_store_warn(struct as_store *s, enum as_warning code, uint32_t arena, uint32_t heap, uint64_t address,
+                   const char *format, ...) __attribute__((format(printf, 6, 7)));

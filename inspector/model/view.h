@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// All records of a capture, read-only.
+#pragma once
+
+#include "model/records.h"
+
+// Everything above, wherever it lies: in a snapshot's own memory or mapped from a dump file. What the JSON, the terminal
+// table and the pictures are made from.
+struct as_view {
+    const struct as_meta_record *meta;
+    const struct as_totals_record *totals;
+    const struct as_malloc_record *mallocs;
+    const struct as_arena_record *arenas;
+    const struct as_heap_record *heaps;
+    const struct as_page_record *pages;
+    const uint32_t *chunks; // NULL without --chunks
+    const struct as_size_record *sizes;
+    const struct as_thread_record *threads;
+    const struct as_mapping_record *mappings;
+    const struct as_ruby_page_record *ruby; // NULL in a dump of before 1.1
+    const struct as_warning_record *warnings;
+    const char *strings;
+    uint64_t malloc_count, arena_count, heap_count, page_count, chunk_count, size_count, thread_count, mapping_count,
+        ruby_count, warning_count, strings_size;
+};
+
+// A string of the view; "" for an offset that lies outside.
+static inline const char *as_view_string(const struct as_view *v, uint32_t offset)
+{
+    return offset < v->strings_size ? v->strings + offset : "";
+}
