@@ -11,7 +11,7 @@
 static void release(void *context, struct as_heaps *h)
 {
     struct as_hold *hold = context;
-    h->target->steady.count = 0;
+    h->target->in_place.ranges.count = 0;
     for (size_t i = 0; hold->arena != 0 && i < h->arenas.count; i++) {
         if (h->arenas.items[i].address != hold->arena)
             continue;
@@ -27,7 +27,7 @@ static void release(void *context, struct as_heaps *h)
 static bool declare_steady(struct as_heaps *h, uint32_t arena, uint32_t first, struct as_error *err)
 {
     for (size_t i = first; i < h->heaps.count && h->heaps.items[i].arena == arena; i++) {
-        struct as_range *range = as_vec_add(&h->target->steady, err);
+        struct as_range *range = as_vec_add(&h->target->in_place.ranges, err);
         if (!range)
             return false;
         *range = (struct as_range){h->heaps.items[i].start, h->heaps.items[i].end};
@@ -39,7 +39,7 @@ static bool take(void *context, struct as_heaps *h, uint32_t arena, uint32_t fir
 {
     struct as_hold *hold = context;
     const struct as_arena *a = &h->arenas.items[arena];
-    h->target->steady.count = 0;
+    h->target->in_place.ranges.count = 0;
     // What has not been proven to be an arena is not written to.
     if (!a->libc->proven || a->libc->layout.state.mutex == AS_NONE ||
         !as_arena_lock(a->address, a->libc->layout.state.mutex, as_now_ns() + PATIENCE_NS)) {

@@ -80,7 +80,7 @@ static bool open_target(struct as_own *own, bool counted, struct as_error *err)
 {
     *own = (struct as_own){.target = as_target_open_self(counted, err)};
     if (own->target)
-        own->target->steady_only = true;
+        own->target->in_place.only = true;
     return own->target != NULL;
 }
 

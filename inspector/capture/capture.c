@@ -184,7 +184,7 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
 {
     struct as_heaps h = {0};
     struct as_ledger_builder b = {0};
-    t->preparing = false;
+    t->residency.preparing = false;
     // Of ourselves, who run on, the pages are asked for heap by heap.
     bool ok = (t->kind == AS_TARGET_SELF || as_target_record_residency(t, err)) &&
               find_and_walk(t, m, moment->mode, chunks, hold, s, &h, &b, err) && find_ruby(t, s, err);
@@ -246,15 +246,15 @@ static void describe(struct as_store *s, const struct as_target *t, const struct
     s->meta.thread_count = (uint32_t)t->threads.count;
     s->meta.malloc_kind = m->kind <= AS_MALLOC_GO ? m->kind : AS_MALLOC_UNKNOWN;
     s->meta.malloc_later = m->kind <= AS_MALLOC_GO ? 0 : m->kind;
-    s->meta.rss = t->rss;
-    s->meta.swap = t->swap;
+    s->meta.rss = t->counts.rss;
+    s->meta.swap = t->counts.swap;
     memcpy(s->meta.comm, t->comm, sizeof s->meta.comm);
     s->meta.exe = as_records_string(s, t, t->exe);
     s->meta.cmdline = as_records_string(s, t, t->cmdline);
     s->meta.malloc_detail = as_strings_add(&s->strings, m->detail, sizeof m->detail);
-    s->meta.flags = t->residency_known ? AS_META_RESIDENCY_KNOWN : 0;
-    if (t->residency_note)
-        as_store_warn(s, AS_WARN_RESIDENCY, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->residency_note);
+    s->meta.flags = t->residency.known ? AS_META_RESIDENCY_KNOWN : 0;
+    if (t->residency.note)
+        as_store_warn(s, AS_WARN_RESIDENCY, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->residency.note);
     if (m->kind != AS_MALLOC_GLIBC)
         as_store_warn(s, AS_WARN_ALLOCATOR, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "%s (%s): only what sits in glibc's arenas is shown in malloc's rows",
@@ -281,16 +281,16 @@ static void judge(struct as_store *s)
 
 static bool is_swapping(const struct as_target *t)
 {
-    return t->kind == AS_TARGET_PROCESS && t->swap_hint != 0 && t->swap_hint != AS_UNKNOWN;
+    return t->kind == AS_TARGET_PROCESS && t->hint.swap != 0 && t->hint.swap != AS_UNKNOWN;
 }
 
 // Files are read, and DWARF is, before the target is stopped.
 static bool find_malloc(struct as_target *t, uint32_t allowed_sources, struct as_malloc *m, struct as_error *err)
 {
     // The proof of a layout reads here and there. What was swapped out when the look began is to be found so.
-    t->runs.count = t->fetched.count = 0;
-    t->preparing = is_swapping(t);
-    return (!t->preparing || (t->ops->count(t, err) && as_target_record_residency(t, err))) &&
+    t->residency.runs.count = t->residency.fetched.count = 0;
+    t->residency.preparing = is_swapping(t);
+    return (!t->residency.preparing || (t->ops->count(t, err) && as_target_record_residency(t, err))) &&
            as_malloc_find(t, allowed_sources, m, err);
 }
 
@@ -329,12 +329,12 @@ static bool attempt(struct as_target *t, struct as_malloc *m, const struct as_ca
         prove(t, m, out);
     out->meta.time_ns = now(CLOCK_REALTIME);
     uint64_t before = now(CLOCK_MONOTONIC);
-    bool stopped = t->stopped;
+    bool stopped = t->stop.active;
     ok = ok && look(t, m, moment, chunks, options->hold, out, err);
     t->ops->resume(t);
     if (ok) {
         out->meta.read_ns = now(CLOCK_MONOTONIC) - before;
-        out->meta.pause_ns = moment->stood_ns + (stopped ? t->stop_ns : 0);
+        out->meta.pause_ns = moment->stood_ns + (stopped ? t->stop.duration_ns : 0);
         out->meta.mode = moment->mode;
         out->chunk_count = chunks ? chunks->count : 0;
         describe(out, t, m);

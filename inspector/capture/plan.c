@@ -24,8 +24,8 @@ static bool is_held(struct as_target *t, const void *context)
 // The pause that a freeze would mean, by how much is resident of the memory that a heap can be in.
 static uint64_t estimate_freeze(const struct as_target *t)
 {
-    return t->anonymous_hint == AS_UNKNOWN ? UINT64_MAX
-                                           : FREEZE_BASE_NS + t->anonymous_hint / FREEZE_BYTES_PER_US * 1000;
+    return t->hint.anonymous == AS_UNKNOWN ? UINT64_MAX
+                                           : FREEZE_BASE_NS + t->hint.anonymous / FREEZE_BYTES_PER_US * 1000;
 }
 
 // For how long the target may stand still where the choice is ours, when it has stood still for `stood_ns` already; never 0.
@@ -40,7 +40,7 @@ static uint64_t most_pause(const struct as_capture_options *options, uint64_t st
 static enum as_mode choose(const struct as_target *t, const struct as_capture_options *options)
 {
     uint64_t most = most_pause(options, 0);
-    bool swapped = t->swap_hint != 0 && t->swap_hint != AS_UNKNOWN;
+    bool swapped = t->hint.swap != 0 && t->hint.swap != AS_UNKNOWN;
     return t->ops->fork && (swapped || estimate_freeze(t) > most) ? AS_MODE_SNAPSHOT : AS_MODE_FREEZE;
 }
 
@@ -59,9 +59,9 @@ struct as_moment as_moment_plan(const struct as_target *t, const struct as_captu
 static enum as_mode without_clone(const struct as_target *t, const struct as_capture_options *options,
                                   const struct as_moment *moment)
 {
-    if (options->mode != 0 || t->standing)
+    if (options->mode != 0 || t->stop.job_control)
         return AS_MODE_FREEZE;
-    bool quick = !moment->overdue[0] && estimate_freeze(t) <= most_pause(options, moment->stood_ns);
+    bool quick = !moment->exceeded[0] && estimate_freeze(t) <= most_pause(options, moment->stood_ns);
     return quick ? AS_MODE_FREEZE : AS_MODE_LIVE;
 }
 
@@ -71,14 +71,14 @@ static enum as_mode without_clone(const struct as_target *t, const struct as_cap
 static uint64_t limit(const struct as_target *t, const struct as_capture_options *options,
                       const struct as_moment *moment)
 {
-    bool ours = options->mode == 0 && t->ops->fork && !t->standing && moment->mode == AS_MODE_FREEZE;
+    bool ours = options->mode == 0 && t->ops->fork && !t->stop.job_control && moment->mode == AS_MODE_FREEZE;
     if (options->max_pause_ns != 0 || ours)
         return most_pause(options, moment->stood_ns);
     if (moment->mode == AS_MODE_SNAPSHOT)
         return 0;
     uint64_t estimate = estimate_freeze(t);
-    if (estimate != UINT64_MAX && t->swap_hint != AS_UNKNOWN)
-        estimate += t->swap_hint * SWAP_NS_PER_BYTE;
+    if (estimate != UINT64_MAX && t->hint.swap != AS_UNKNOWN)
+        estimate += t->hint.swap * SWAP_NS_PER_BYTE;
     return estimate < UINT64_MAX / PATIENCE - PATIENCE_NS ? PATIENCE_NS + PATIENCE * estimate : 0;
 }
 
@@ -87,18 +87,18 @@ bool as_moment_yield(const struct as_target *t, const struct as_capture_options 
 {
     if (moment->incomplete) {
         moment->incomplete = false;
-        moment->stood_ns += t->stop_ns;
+        moment->stood_ns += t->stop.duration_ns;
         snprintf(moment->fallback, sizeof moment->fallback, "%s", err->text);
         moment->mode = without_clone(t, options, moment);
         return true;
     }
-    if (!t->overdue || options->mode != 0 || moment->mode == AS_MODE_LIVE)
+    if (!t->stop.deadline_exceeded || options->mode != 0 || moment->mode == AS_MODE_LIVE)
         return false;
     // What is left of a limit that was set is too little for a clone.
     bool clone = moment->mode == AS_MODE_FREEZE && options->max_pause_ns == 0 && !moment->fallback[0] && t->ops->fork;
     moment->mode = clone ? AS_MODE_SNAPSHOT : AS_MODE_LIVE;
-    moment->stood_ns += t->stop_ns;
-    snprintf(moment->overdue, sizeof moment->overdue, "%s", err->text);
+    moment->stood_ns += t->stop.duration_ns;
+    snprintf(moment->exceeded, sizeof moment->exceeded, "%s", err->text);
     return true;
 }
 
@@ -145,18 +145,18 @@ bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_c
     bool caught = false;
     if (moment->mode == AS_MODE_SNAPSHOT) {
         struct as_error why = {0};
-        t->most_stop_ns = limit(t, options, moment);
+        t->stop.limit_ns = limit(t, options, moment);
         caught = t->ops->fork ? t->ops->fork(t, &critical, &why)
                               : as_fail(&why, AS_UNSUPPORTED, "targets of this kind cannot");
         if (!caught && why.code != AS_UNSUPPORTED && why.code != AS_NO_MEMORY)
             return as_fail(err, why.code, "%s", why.text);
         if (!caught) {
             snprintf(moment->fallback, sizeof moment->fallback, "%s", why.text);
-            moment->stood_ns += t->stop_ns;
+            moment->stood_ns += t->stop.duration_ns;
             moment->mode = without_clone(t, options, moment);
         }
     }
-    t->most_stop_ns = limit(t, options, moment);
+    t->stop.limit_ns = limit(t, options, moment);
     if (moment->mode == AS_MODE_LIVE ? !t->ops->count(t, err) : !caught && !t->ops->stop_clean(t, &critical, err))
         return false;
     refresh_paths(t, m);
@@ -222,23 +222,23 @@ void as_moment_report(const struct as_moment *moment, const struct as_target *t,
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "the target stood still while it was read, for it could not be made to clone itself: %s",
                       moment->fallback);
-    if (moment->overdue[0])
+    if (moment->exceeded[0])
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "looked at in another mode: %s",
-                      moment->overdue);
+                      moment->exceeded);
     if (moment->locked)
         as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "a thread was inside malloc, or an arena was locked, when the core was written: the numbers "
                       "may be those of a change half made");
     if (moment->mode != AS_MODE_FREEZE && moment->mode != AS_MODE_SNAPSHOT)
         return;
-    if (t->caught == AS_CAUGHT_BUSY)
+    if (t->stop.outcome == AS_STOP_BUSY)
         as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "a thread was inside malloc, or an arena was locked, at every attempt: the numbers may be those "
                       "of a change half made");
-    else if (t->caught == AS_CAUGHT_UNTOLD)
+    else if (t->stop.outcome == AS_STOP_UNKNOWN)
         as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "where malloc's code lies in this program is not known: no arena was locked, but a thread may "
                       "have been inside malloc, and the numbers those of a change half made");
-    if (t->mode_note)
-        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->mode_note);
+    if (t->stop.note)
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->stop.note);
 }

@@ -13,7 +13,7 @@ struct as_moment {
     enum as_mode mode;   // in force; never 0
     bool locked;         // in a core: an arena was
     char fallback[1024]; // why it is not the mode that was asked for or would have been chosen; "" when it is
-    char overdue[1024];  // why an attempt to stop it was given up; "" when none was
+    char exceeded[1024]; // why an attempt to stop it was given up; "" when none was
     bool incomplete;     // the clone lacked memory of malloc's
     uint64_t stood_ns;   // how long the target stood still for such attempts
 };

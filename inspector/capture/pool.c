@@ -124,7 +124,7 @@ static void *work(void *argument)
 static unsigned worker_count(const struct as_heaps *h, const struct as_ledger_builder *total)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    bool swapped = h->target->swap != 0 && h->target->swap != AS_UNKNOWN;
+    bool swapped = h->target->counts.swap != 0 && h->target->counts.swap != AS_UNKNOWN;
     if (h->target->kind != AS_TARGET_PROCESS || swapped || total->chunks || processors < 1)
         return 1;
     size_t most = (size_t)processors < MOST_WORKERS ? (size_t)processors : MOST_WORKERS;

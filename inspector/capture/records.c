@@ -36,7 +36,7 @@ static bool copy_mappings(struct as_store *s, const struct as_target *t, struct 
 // What of one libc's caches no thread can get at.
 static void count_lost(const struct as_heaps *h, uint32_t libc_index, struct as_malloc_record *record)
 {
-    bool stands = h->target->kind == AS_TARGET_CORE || h->target->stopped;
+    bool stands = h->target->kind == AS_TARGET_CORE || h->target->stop.active;
     record->lost_known = stands && (h->reached.items[libc_index] || !as_has_tcache(h, libc_index));
     for (size_t i = 0; i < h->lost.count; i++) {
         const struct as_lost_tcache *lost = &h->lost.items[i];

@@ -101,7 +101,7 @@ void as_ledger_ruby_open(struct as_ledger_builder *b)
     bool known = s->meta.ruby != AS_RUBY_UNPROVEN;
     for (size_t i = 0; i < s->ruby.count; i++) {
         struct as_ruby_page_record *page = &s->ruby.items[i];
-        page->resident = b->target->residency_known ? resident(b->target, page) : AS_UNKNOWN;
+        page->resident = b->target->residency.known ? resident(b->target, page) : AS_UNKNOWN;
         page->heap = hint = heap_at(s, page->address, hint);
         known &= page->resident != AS_UNKNOWN;
     }

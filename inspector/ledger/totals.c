@@ -72,7 +72,7 @@ static bool finish_sizes(struct as_ledger_builder *b)
             s->sizes.items[s->sizes.count++] = *size;
     }
     as_vec_free(&large);
-    for (size_t i = 0; !b->target->residency_known && i < s->sizes.count; i++)
+    for (size_t i = 0; !b->target->residency.known && i < s->sizes.count; i++)
         if (s->sizes.items[i].pin_count != 0)
             s->sizes.items[i].pin_pages = s->sizes.items[i].pin_stranded = AS_UNKNOWN;
     return ok;
@@ -162,7 +162,7 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
         forget_rows(&totals->ledger);
     for (size_t i = 0; i < s->arenas.count; i++) {
         struct as_arena_record *arena = &s->arenas.items[i];
-        if (arena->ledger.unknown == AS_UNKNOWN || !t->residency_known)
+        if (arena->ledger.unknown == AS_UNKNOWN || !t->residency.known)
             forget_rows(&arena->ledger);
         as_ledger_add(&totals->ledger, &arena->ledger);
         struct as_tally *to = (struct as_tally *)&totals->chunks;
@@ -172,13 +172,13 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
             to[k].bytes += from[k].bytes;
         }
     }
-    if (!t->residency_known)
+    if (!t->residency.known)
         forget_rows(&totals->ledger);
     if (!mark_stacks(b))
         return false;
     for (size_t i = 0; i < t->mappings.count; i++)
         count_mapping(b, &t->mappings.items[i], &s->mappings.items[i], all_found);
-    if (!all_found && t->rss == AS_UNKNOWN) { // nothing to take the rest from
+    if (!all_found && t->counts.rss == AS_UNKNOWN) { // nothing to take the rest from
         totals->ledger.unknown = AS_UNKNOWN;
         if (s->arenas.count == 0)
             forget_rows(&totals->ledger);
@@ -193,8 +193,9 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
     }
     as_ledger_ruby_close(b);
     uint64_t sum = as_ledger_resident(&totals->ledger);
-    if (sum != AS_UNKNOWN && t->rss != AS_UNKNOWN && sum != t->rss)
+    if (sum != AS_UNKNOWN && t->counts.rss != AS_UNKNOWN && sum != t->counts.rss)
         as_store_warn(s, AS_WARN_SUM, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "the ledger's rows add up to %" PRIu64 " bytes, the kernel's Rss to %" PRIu64, sum, t->rss);
+                      "the ledger's rows add up to %" PRIu64 " bytes, the kernel's Rss to %" PRIu64, sum,
+                      t->counts.rss);
     return true;
 }

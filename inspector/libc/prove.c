@@ -29,7 +29,7 @@ bool as_is_heap_memory(struct as_target *t, uint64_t address)
         return (m->prot & AS_PROT_WRITE) && m->kind != AS_MAP_SPECIAL;
     // A running process may have mapped it since its mappings were read.
     uint64_t word;
-    return t->kind != AS_TARGET_CORE && !t->stopped && as_target_read_u64(t, address, &word);
+    return t->kind != AS_TARGET_CORE && !t->stop.active && as_target_read_u64(t, address, &word);
 }
 
 bool as_state_read(struct as_target *t, uint64_t address, const struct as_state_layout *layout,
@@ -210,7 +210,7 @@ bool as_libc_prove(struct as_target *t, const struct as_libc *libc, char *why, s
     if (why_size)
         why[0] = '\0';
     // A process that runs while it is looked at may be caught between two writes.
-    int attempts = t->kind == AS_TARGET_CORE || t->stopped ? 1 : ATTEMPTS;
+    int attempts = t->kind == AS_TARGET_CORE || t->stop.active ? 1 : ATTEMPTS;
     for (int i = 0; i < attempts; i++) {
         if (prove_once(t, libc, why, why_size))
             return true;

@@ -12,7 +12,7 @@ void as_bins_check(struct as_heaps *h, uint32_t arena_index)
     uint64_t at = arena->address + (uint64_t)arena->libc->layout.state.bins;
     uint64_t words[2 * BINS];
     // malloc_init_state has made no bins yet; and what is read while malloc goes on need not agree.
-    if (arena->top == 0 || (h->target->kind == AS_TARGET_PROCESS && !h->target->stopped) ||
+    if (arena->top == 0 || (h->target->kind == AS_TARGET_PROCESS && !h->target->stop.active) ||
         !as_target_read(h->target, at, words, sizeof words))
         return;
     struct as_links sums = arena->links;

@@ -38,7 +38,7 @@ uint64_t as_region_end(const struct as_target *t, uint64_t address, uint64_t eno
 bool as_heap_fits(const struct as_heaps *h, uint64_t start, uint64_t end)
 {
     const struct as_target *t = h->target;
-    bool mapped = (t->kind == AS_TARGET_PROCESS && !t->stopped) || t->steady_only;
+    bool mapped = (t->kind == AS_TARGET_PROCESS && !t->stop.active) || t->in_place.only;
     return as_span_is_clear(&h->spans, start, end) && (mapped || as_region_end(t, start, end) >= end);
 }
 

@@ -354,7 +354,7 @@ bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct
     for (int bin = 0; k.notes && bin < 16; bin++)
         if (notes->bins & (1 << bin))
             k.most_noted = AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT;
-    k.runs = h->target->kind == AS_TARGET_SELF || (h->target->kind == AS_TARGET_PROCESS && !h->target->stopped);
+    k.runs = h->target->kind == AS_TARGET_SELF || (h->target->kind == AS_TARGET_PROCESS && !h->target->stop.active);
     k.arena = &h->arenas.items[k.heap.arena];
     k.links = k.arena->links;
     k.limit = k.heap.has_top ? k.arena->top : k.heap.end;

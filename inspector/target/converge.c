@@ -123,18 +123,18 @@ static void run_for_an_instant(struct as_process *p, bool all, long slice_ns)
 
 uint64_t as_process_due(const struct as_process *p)
 {
-    uint64_t most = p->base.most_stop_ns;
+    uint64_t most = p->base.stop.limit_ns;
     return most == 0 ? UINT64_MAX : p->stop_began + (most > p->stood_ns ? most - p->stood_ns : 0);
 }
 
-bool as_process_overdue(struct as_process *p, struct as_error *err)
+bool as_process_deadline_exceeded(struct as_process *p, struct as_error *err)
 {
-    p->base.overdue = true;
+    p->base.stop.deadline_exceeded = true;
     return as_fail(
         err, AS_DENIED,
         "process %d was let go before it was read, after %.1f ms: allow more (--max-pause), or a way that needs "
         "less (--mode snapshot, or live)",
-        p->base.pid, (double)p->base.most_stop_ns / 1e6);
+        p->base.pid, (double)p->base.stop.limit_ns / 1e6);
 }
 
 // All stand still. Lets those run that must, until nobody is inside and no lock is held, or the time is up.
@@ -144,13 +144,13 @@ static bool converge(struct as_process *p, const struct as_critical *c, struct a
     uint64_t deadline = as_now_ns() + (uint64_t)CONVERGE_MS * 1000000;
     for (;;) {
         if (as_now_ns() >= due)
-            return as_process_overdue(p, err);
+            return as_process_deadline_exceeded(p, err);
         size_t runnable;
         bool untold;
         size_t inside = count_inside(p, c, &runnable, &untold);
         bool held = inside == 0 && c->held && c->held(&p->base, c->context);
-        p->base.caught = inside > 0 || held ? AS_CAUGHT_BUSY : untold ? AS_CAUGHT_UNTOLD : AS_CAUGHT_CLEAN;
-        if (p->base.caught != AS_CAUGHT_BUSY || (inside > 0 && runnable == 0) || as_now_ns() > deadline)
+        p->base.stop.outcome = inside > 0 || held ? AS_STOP_BUSY : untold ? AS_STOP_UNKNOWN : AS_STOP_CLEAN;
+        if (p->base.stop.outcome != AS_STOP_BUSY || (inside > 0 && runnable == 0) || as_now_ns() > deadline)
             return true;
         bool all = held && !mark_holders(p, c);
         run_for_an_instant(p, all, held ? LONG_SLICE_NS : SLICE_NS);
@@ -179,31 +179,31 @@ static bool is_held_by_another(const struct as_process *p)
 bool as_process_catch(struct as_process *p, const struct as_critical *critical, struct as_error *err)
 {
     struct as_target *t = &p->base;
-    t->caught = AS_CAUGHT_CLEAN;
-    t->overdue = false;
-    t->stop_ns = p->stood_ns = 0;
+    t->stop.outcome = AS_STOP_CLEAN;
+    t->stop.deadline_exceeded = false;
+    t->stop.duration_ns = p->stood_ns = 0;
     uint64_t deadline = as_now_ns() + (uint64_t)OTHERS_MS * 1000000;
     for (int attempt = 1;; ++attempt) {
         p->was_held = false;
         if (!as_process_halt(p, err) || (critical && !converge(p, critical, err))) {
-            bool wait = !t->overdue && (p->was_held || is_held_by_another(p)) && as_now_ns() < deadline;
+            bool wait = !t->stop.deadline_exceeded && (p->was_held || is_held_by_another(p)) && as_now_ns() < deadline;
             bool began = p->tracees.count > 0;
             as_process_resume(t);
-            t->stop_ns = began ? p->stood_ns + as_now_ns() - p->stop_began : 0;
+            t->stop.duration_ns = began ? p->stood_ns + as_now_ns() - p->stop_began : 0;
             if (!wait)
                 return false;
             nanosleep(&(struct timespec){.tv_nsec = BETWEEN_MS * 1000000L}, NULL);
             attempt = 0;
             continue;
         }
-        if (t->caught != AS_CAUGHT_BUSY || attempt == ATTEMPTS)
+        if (t->stop.outcome != AS_STOP_BUSY || attempt == ATTEMPTS)
             break;
         uint64_t stood_ns = p->stood_ns + as_now_ns() - p->stop_began;
         as_process_resume(t);
         p->stood_ns = stood_ns;
         nanosleep(&(struct timespec){.tv_nsec = BETWEEN_MS * 1000000L}, NULL);
     }
-    t->stopped = true;
+    t->stop.active = true;
     as_target_send_back(t); // locks and stacks have been read: smaps, or a clone, is to find them where they were
     return true;
 }
@@ -235,7 +235,7 @@ static void fill_registers(struct as_process *p)
 bool as_process_stop(struct as_target *t, struct as_error *err)
 {
     struct as_process *p = as_process_of(t);
-    if (t->stopped)
+    if (t->stop.active)
         return true;
     if (t->pid == getpid())
         return as_fail(err, AS_USAGE, "process %d is ourselves: we cannot stop us and go on looking", t->pid);

@@ -205,8 +205,7 @@ struct as_target *as_target_open_core(const char *path, struct as_error *err)
     c->base = (struct as_target){.ops = &core_ops,
                                  .kind = AS_TARGET_CORE,
                                  .page_size = 4096, // until NT_AUXV says otherwise
-                                 .rss = AS_UNKNOWN,
-                                 .swap = AS_UNKNOWN};
+                                 .counts = {.rss = AS_UNKNOWN, .swap = AS_UNKNOWN, .shared = AS_UNKNOWN}};
     struct as_error why = {0};
     if (open_file(c, path, &why) && as_core_read_headers(c, &why) && as_core_make_mappings(c, &why) &&
         as_core_judge_residency(c, &why)) {

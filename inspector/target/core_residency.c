@@ -99,12 +99,12 @@ static void remark(struct as_core *c, const char *text)
 {
     size_t used = strlen(c->note);
     snprintf(c->note + used, sizeof c->note - used, "%s%s", used ? "; " : "", text);
-    c->base.residency_note = c->note;
+    c->base.residency.note = c->note;
 }
 
 bool as_core_judge_residency(struct as_core *c, struct as_error *err)
 {
-    c->base.residency_known = false;
+    c->base.residency.known = false;
     if (c->expected > c->file_size) {
         char text[128];
         snprintf(text, sizeof text, "the core file is truncated: %llu bytes of %llu are missing",
@@ -130,7 +130,7 @@ bool as_core_judge_residency(struct as_core *c, struct as_error *err)
             "the kernel made");
         return true;
     }
-    c->base.residency_known = true;
+    c->base.residency.known = true;
     remark(c, "pages that were swapped out count as resident: the kernel reads them back as it writes a core");
     if (found.holes && !found.zeros)
         remark(c, "no page of zeros is stored: if the file was copied by a tool that makes holes of zeros (cp does, "
@@ -176,7 +176,7 @@ bool as_core_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_
             continue;
         const struct as_segment *s = as_core_segment_at(c, from);
         uint8_t *out = pages + (from - start) / size;
-        if (!t->residency_known || !s || !holes_tell(t, m))
+        if (!t->residency.known || !s || !holes_tell(t, m))
             memset(out, AS_RES_UNKNOWN, (to - from) / size);
         else
             mark(c, s, from, to, out);

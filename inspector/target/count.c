@@ -91,9 +91,8 @@ bool as_process_count_end(struct as_target *t, struct as_error *err)
     bool same = c->ok && counted->mappings.count == t->mappings.count;
     for (size_t i = 0; same && i < t->mappings.count; ++i)
         same = take(&t->mappings.items[i], &counted->mappings.items[i]);
-    t->rss = counted->rss;
-    t->shared = counted->shared;
-    t->swap = counted->swap;
+    counted->counts.pending = t->counts.pending;
+    t->counts = counted->counts;
     p->no_smaps = c->scratch.no_smaps;
     p->counting = c->scratch.counting;
     p->verdict_start = AS_UNKNOWN; // it was come to without counts

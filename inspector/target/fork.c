@@ -30,17 +30,17 @@ enum { GOODBYE_MS = 3000 };
 static bool is_quick(struct as_process *p, struct as_error *err)
 {
     uint64_t kilobytes = as_proc_status(p->view_fd, "status", "VmPTE:");
-    if (p->base.most_stop_ns == 0 || kilobytes == AS_PROC_NONE)
+    if (p->base.stop.limit_ns == 0 || kilobytes == AS_PROC_NONE)
         return true;
     uint64_t reckoned = CLONE_BASE_NS + kilobytes * CLONE_NS_PER_KB + p->base.mappings.count * CLONE_NS_PER_MAPPING;
-    if (reckoned <= p->base.most_stop_ns)
+    if (reckoned <= p->base.stop.limit_ns)
         return true;
-    p->base.overdue = true;
-    p->base.stop_ns = 0;
+    p->base.stop.deadline_exceeded = true;
+    p->base.stop.duration_ns = 0;
     return as_fail(err, AS_DENIED,
                    "a clone of process %d is reckoned to take %.1f ms, and it may stand still for %.1f ms: allow more "
                    "(--max-pause), or look without stopping (--mode live)",
-                   p->base.pid, (double)reckoned / 1e6, (double)p->base.most_stop_ns / 1e6);
+                   p->base.pid, (double)reckoned / 1e6, (double)p->base.stop.limit_ns / 1e6);
 }
 
 // Nothing of the heap may be missing in the clone. Nor may the target write to a hugetlb page that it shares: where the pool
@@ -123,8 +123,8 @@ static void end_guardian(struct as_process *p)
         char rest[256];
         int ready = poll(&other, 1, GOODBYE_MS);
         ssize_t got = ready > 0 ? recv(p->clone.socket, rest, sizeof rest, 0) : 0;
-        if (got == sizeof p->base.stop_ns) // of a freeze; nothing else is sent at the end
-            memcpy(&p->base.stop_ns, rest, sizeof p->base.stop_ns);
+        if (got == sizeof p->base.stop.duration_ns) // of a freeze; nothing else is sent at the end
+            memcpy(&p->base.stop.duration_ns, rest, sizeof p->base.stop.duration_ns);
         over = got <= 0;
         if (over && ready > 0)
             while (waitpid(p->clone.guardian, NULL, 0) < 0 && errno == EINTR)
@@ -142,8 +142,8 @@ static bool await_birth(struct as_process *p, struct as_birth *birth, struct as_
     if (!receive_all(p->clone.socket, birth, sizeof *birth))
         return as_fail(err, AS_INTERNAL,
                        "the process of ours that was to stop process %d ended without a word: was it killed?", t->pid);
-    t->overdue = birth->overdue;
-    t->stop_ns = birth->pause_ns;
+    t->stop.deadline_exceeded = birth->deadline_exceeded;
+    t->stop.duration_ns = birth->pause_ns;
     if (birth->err.code != AS_OK)
         return as_fail(err, birth->err.code, "%s", birth->err.text);
     p->due_ns = birth->due_ns;
@@ -273,11 +273,11 @@ static bool add_kept(struct as_target *t, const as_mapping_vec *list, const stru
 
 static void sum_up(struct as_target *t)
 {
-    t->rss = t->swap = 0;
+    t->counts.rss = t->counts.swap = 0;
     for (size_t i = 0; i < t->mappings.count; ++i) {
         const struct as_mapping *m = &t->mappings.items[i];
-        t->rss = t->rss == AS_UNKNOWN || m->rss == AS_UNKNOWN ? AS_UNKNOWN : t->rss + m->rss;
-        t->swap = t->swap == AS_UNKNOWN || m->swap == AS_UNKNOWN ? AS_UNKNOWN : t->swap + m->swap;
+        t->counts.rss = t->counts.rss == AS_UNKNOWN || m->rss == AS_UNKNOWN ? AS_UNKNOWN : t->counts.rss + m->rss;
+        t->counts.swap = t->counts.swap == AS_UNKNOWN || m->swap == AS_UNKNOWN ? AS_UNKNOWN : t->counts.swap + m->swap;
     }
 }
 
@@ -317,7 +317,7 @@ static void remark(struct as_process *p, double later_ms, size_t changed)
         snprintf(p->clone.note + length, sizeof p->clone.note - (size_t)length,
                  "; those of %zu mapping%s gone or changed by then, shortly before it", changed,
                  changed == 1 ? "" : "s");
-    p->base.mode_note = p->clone.note;
+    p->base.stop.note = p->clone.note;
 }
 
 // Reads the mappings of the clone and, for what it has not inherited, of the target, which were counted before it was cloned.
@@ -370,18 +370,18 @@ bool as_process_stop_clean(struct as_target *t, const struct as_critical *critic
 {
     struct as_process *p = as_process_of(t);
     struct as_birth birth;
-    if (t->stopped)
+    if (t->stop.active)
         return true;
     if (!may_catch(p, err) || !start_guardian(p, critical, false, err))
         return false;
     bool ok = await_birth(p, &birth, err);
     if (ok) {
-        t->stopped = true;
-        t->caught = birth.caught;
-        t->mode_note = NULL;
+        t->stop.active = true;
+        t->stop.outcome = birth.outcome;
+        t->stop.note = NULL;
         // With pages in swap every read needs to know; else the count may wait for the capture, and be done beside it.
-        t->uncounted = t->swap_hint == 0;
-        ok = as_process_refresh_maps(p, !t->uncounted, err);
+        t->counts.pending = t->hint.swap == 0;
+        ok = as_process_refresh_maps(p, !t->counts.pending, err);
     }
     if (!ok)
         as_process_resume(t);
@@ -392,25 +392,25 @@ bool as_process_fork(struct as_target *t, const struct as_critical *critical, st
 {
     struct as_process *p = as_process_of(t);
     struct as_birth birth;
-    if (t->stopped)
+    if (t->stop.active)
         return as_fail(err, AS_INTERNAL, "process %d has been caught already", t->pid);
     struct as_proc_stat stat;
-    t->standing = as_proc_stat(p->view_fd, "stat", &stat) && stat.state == 'T';
-    t->stop_ns = 0;
+    t->stop.job_control = as_proc_stat(p->view_fd, "stat", &stat) && stat.state == 'T';
+    t->stop.duration_ns = 0;
     // A freeze that was given up may have left it to the capture to count: that would count the clone, which has no files.
-    t->uncounted = false;
+    t->counts.pending = false;
     if (!may_catch(p, err) || !is_quick(p, err) || !as_process_refresh_maps(p, true, err) || !is_whole(p, err) ||
         !start_guardian(p, critical, true, err))
         return false;
     bool ok = await_birth(p, &birth, err) && open_clone(p, birth.pid, err);
     if (ok) {
-        t->stopped = true;
-        t->caught = birth.caught;
+        t->stop.active = true;
+        t->stop.outcome = birth.outcome;
         ok = read_mappings(p, as_now_ns(), err);
     }
     if (!ok) {
         as_process_dismiss(p);
-        t->stopped = false;
+        t->stop.active = false;
     }
     return ok;
 }

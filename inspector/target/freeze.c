@@ -247,13 +247,13 @@ bool as_process_halt(struct as_process *p, struct as_error *err)
         if (!as_proc_threads(p->proc_fd, &p->tids, err) || !seize_new(p, &added, err))
             return false;
         if (!await_stops(p, deadline < due ? deadline : due))
-            return as_now_ns() >= due ? as_process_overdue(p, err) : stop_failed(p, err);
+            return as_now_ns() >= due ? as_process_deadline_exceeded(p, err) : stop_failed(p, err);
         if (!count_threads(p, &threads))
             return as_fail(err, AS_TARGET_GONE, "process %d ended as we were about to stop it", p->base.pid);
         if (!added && threads <= p->tids.count)
             break;
         if (as_now_ns() >= due)
-            return as_process_overdue(p, err);
+            return as_process_deadline_exceeded(p, err);
         // The first look finds those that were there before: to stop them all may take that long on a busy machine.
         if (as_now_ns() > deadline && looks > 1)
             return as_fail(err, AS_DENIED,
@@ -308,7 +308,7 @@ void as_process_resume(struct as_target *t)
     struct as_process *p = as_process_of(t);
     if (p->clone.guardian != 0) {
         as_process_dismiss(p);
-        t->stopped = false;
+        t->stop.active = false;
         return;
     }
     uint64_t deadline = 0;
@@ -327,7 +327,7 @@ void as_process_resume(struct as_target *t)
         if (kept > 0)
             pause_a_little(round);
     }
-    if (t->stopped)
-        t->stop_ns = p->stood_ns + as_now_ns() - p->stop_began;
-    t->stopped = false;
+    if (t->stop.active)
+        t->stop.duration_ns = p->stood_ns + as_now_ns() - p->stop_began;
+    t->stop.active = false;
 }

@@ -114,17 +114,17 @@ static void freeze(struct as_process *p, const struct as_critical *critical, int
     bool ok = as_process_catch(p, critical, &birth.err) && list_threads(p, &birth.err);
     if (ok) {
         birth.err.code = AS_OK;
-        birth.caught = p->base.caught;
-        birth.due_ns = p->base.most_stop_ns == 0 ? 0 : as_process_due(p);
+        birth.outcome = p->base.stop.outcome;
+        birth.due_ns = p->base.stop.limit_ns == 0 ? 0 : as_process_due(p);
         birth.thread_count = (uint32_t)p->base.threads.count;
     }
-    birth.overdue = p->base.overdue;
-    birth.pause_ns = p->base.stop_ns;
+    birth.deadline_exceeded = p->base.stop.deadline_exceeded;
+    birth.pause_ns = p->base.stop.duration_ns;
     tell(p, &birth, socket);
     if (ok)
         await_end(socket, birth.due_ns);
     as_process_resume(&p->base);
-    send_all(socket, &p->base.stop_ns, sizeof p->base.stop_ns);
+    send_all(socket, &p->base.stop.duration_ns, sizeof p->base.stop.duration_ns);
 }
 
 static void snapshot(struct as_process *p, const struct as_critical *critical, int socket)
@@ -135,11 +135,11 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, i
     if (ok) {
         ok = list_threads(p, &birth.err) && as_clone_make(p, critical, &made, &birth.err);
         as_process_resume(&p->base);
-        birth.caught = p->base.caught;
+        birth.outcome = p->base.stop.outcome;
         as_clone_find(p, &made);
     }
-    birth.pause_ns = p->base.stop_ns;
-    birth.overdue = p->base.overdue;
+    birth.pause_ns = p->base.stop.duration_ns;
+    birth.deadline_exceeded = p->base.stop.deadline_exceeded;
     if (ok && !as_clone_hold(made.pid))
         ok = as_fail(&birth.err, AS_UNSUPPORTED, "the clone of process %d was killed at its birth", p->base.pid);
     if (ok) {

@@ -242,11 +242,11 @@ bool as_process_read_maps(struct as_process *p, bool count, struct as_error *err
         errno = lines.error;
         return as_fail_errno(err, AS_INTERNAL, "the mappings of process %d cannot be read to their end", t->pid);
     }
-    t->rss = t->shared = t->swap = p->counting ? 0 : AS_UNKNOWN;
+    t->counts.rss = t->counts.shared = t->counts.swap = p->counting ? 0 : AS_UNKNOWN;
     for (size_t i = 0; i < t->mappings.count && p->counting; ++i) {
-        t->rss += t->mappings.items[i].rss;
-        t->shared += t->mappings.items[i].shared;
-        t->swap += t->mappings.items[i].swap;
+        t->counts.rss += t->mappings.items[i].rss;
+        t->counts.shared += t->mappings.items[i].shared;
+        t->counts.swap += t->mappings.items[i].swap;
     }
     return memory.code == AS_OK || as_fail(err, memory.code, "%s", memory.text);
 }

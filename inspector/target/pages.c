@@ -22,7 +22,7 @@ static bool worth_it(const struct as_target *t, const struct as_mapping *m)
     return m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED) && !m->out_of_reach &&
            m->end - m->start <= MOST_BYTES &&
            ((m->prot & (AS_PROT_READ | AS_PROT_WRITE)) ||
-            (!t->uncounted && (m->rss != 0 || m->swap != 0 || m->hugetlb != 0)));
+            (!t->counts.pending && (m->rss != 0 || m->swap != 0 || m->hugetlb != 0)));
 }
 
 // Pages of a file that a program has written to can be swapped out too; the rest of them are the file's.
@@ -37,12 +37,13 @@ static bool add_pages(struct as_target *t, uint64_t start, const uint8_t *pages,
         if (pages[i] == 0)
             continue;
         uint64_t at = start + i * t->page_size;
-        struct as_page_run *last = t->runs.count > 0 ? &t->runs.items[t->runs.count - 1] : NULL;
+        struct as_page_run *last =
+            t->residency.runs.count > 0 ? &t->residency.runs.items[t->residency.runs.count - 1] : NULL;
         if (last && last->end == at && last->residency == pages[i]) {
             last->end += t->page_size;
             continue;
         }
-        struct as_page_run *run = as_vec_add(&t->runs, err);
+        struct as_page_run *run = as_vec_add(&t->residency.runs, err);
         if (!run)
             return false;
         *run = (struct as_page_run){.start = at, .end = at + t->page_size, .residency = pages[i]};
@@ -53,7 +54,7 @@ static bool add_pages(struct as_target *t, uint64_t start, const uint8_t *pages,
 // As as_target_skip_absent, where holes tell what is absent.
 static uint64_t skip(struct as_target *t, uint64_t start, uint64_t end)
 {
-    return t->residency_known && t->ops->absent_until ? t->ops->absent_until(t, start, end) : start;
+    return t->residency.known && t->ops->absent_until ? t->ops->absent_until(t, start, end) : start;
 }
 
 // Captures a mapping's pages. *settled turns false if there are some that only its counts tell apart from others.
@@ -79,16 +80,16 @@ static bool capture_mapping(struct as_target *t, struct as_mapping *m, bool whol
         at = dense ? at : skip(t, at, m->end);
         step = !dense ? LEAST_STEP : step < STEP ? step * 2 : STEP;
     }
-    m->captured = whole;
+    m->recorded = whole;
     return true;
 }
 
 static bool capture(struct as_target *t, bool *settled, struct as_error *err)
 {
-    t->runs.count = 0;
+    t->residency.runs.count = 0;
     for (size_t i = 0; i < t->mappings.count; i++) {
         struct as_mapping *m = &t->mappings.items[i];
-        m->captured = false;
+        m->recorded = false;
         bool whole = worth_it(t, m);
         if ((whole || may_swap(m)) && !capture_mapping(t, m, whole, settled, err))
             return false;
@@ -103,12 +104,12 @@ static bool capture_and_count(struct as_target *t, bool *settled, struct as_erro
     *settled = true;
     if (!capture(t, settled, &why))
         *settled = false;
-    t->uncounted = false;
+    t->counts.pending = false;
     if (!t->ops->count_end(t, err))
         return false;
     for (size_t i = 0; i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
-        *settled &= m->captured == worth_it(t, m) && !may_swap(m);
+        *settled &= m->recorded == worth_it(t, m) && !may_swap(m);
     }
     return true;
 }
@@ -116,13 +117,13 @@ static bool capture_and_count(struct as_target *t, bool *settled, struct as_erro
 bool as_target_record_residency(struct as_target *t, struct as_error *err)
 {
     bool settled = false;
-    if (t->uncounted && t->ops->count_begin && t->ops->count_begin(t)) {
+    if (t->counts.pending && t->ops->count_begin && t->ops->count_begin(t)) {
         if (!capture_and_count(t, &settled, err))
             return false;
         if (!settled)
-            t->residency_note = NULL; // said without the counts
-    } else if (t->uncounted) {
-        t->uncounted = false;
+            t->residency.note = NULL; // said without the counts
+    } else if (t->counts.pending) {
+        t->counts.pending = false;
         if (!t->ops->count(t, err))
             return false;
     }
@@ -133,10 +134,10 @@ bool as_target_record_residency(struct as_target *t, struct as_error *err)
 static size_t run_from(const struct as_target *t, uint64_t address)
 {
     size_t low = 0;
-    size_t count = t->runs.count;
+    size_t count = t->residency.runs.count;
     while (count > 0) {
         size_t half = count / 2;
-        if (t->runs.items[low + half].end <= address) {
+        if (t->residency.runs.items[low + half].end <= address) {
             low += half + 1;
             count -= half + 1;
         } else {
@@ -149,8 +150,8 @@ static size_t run_from(const struct as_target *t, uint64_t address)
 static void fill(const struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages)
 {
     memset(pages, 0, (end - start) / t->page_size);
-    for (size_t i = run_from(t, start); i < t->runs.count && t->runs.items[i].start < end; i++) {
-        const struct as_page_run *run = &t->runs.items[i];
+    for (size_t i = run_from(t, start); i < t->residency.runs.count && t->residency.runs.items[i].start < end; i++) {
+        const struct as_page_run *run = &t->residency.runs.items[i];
         uint64_t from = run->start > start ? run->start : start;
         uint64_t to = run->end < end ? run->end : end;
         memset(pages + (from - start) / t->page_size, run->residency, (to - from) / t->page_size);
@@ -161,18 +162,18 @@ uint64_t as_target_skip_absent(struct as_target *t, uint64_t start, uint64_t end
 {
     while (start < end) {
         const struct as_mapping *m = as_target_mapping_at(t, start);
-        bool captured = m && m->captured;
+        bool recorded = m && m->recorded;
         // Up to where the one who knows changes.
-        uint64_t stop = captured ? m->end : end;
+        uint64_t stop = recorded ? m->end : end;
         for (size_t k = as_target_mapping_from(t, start);
-             !captured && k < t->mappings.count && t->mappings.items[k].start < stop; k++)
-            if (t->mappings.items[k].captured)
+             !recorded && k < t->mappings.count && t->mappings.items[k].start < stop; k++)
+            if (t->mappings.items[k].recorded)
                 stop = t->mappings.items[k].start;
         stop = stop < end ? stop : end;
         uint64_t next = start;
-        if (captured) {
+        if (recorded) {
             size_t i = run_from(t, start);
-            uint64_t first = i < t->runs.count ? t->runs.items[i].start : stop;
+            uint64_t first = i < t->residency.runs.count ? t->residency.runs.items[i].start : stop;
             next = first > start ? first : start;
         } else if (t->ops->absent_until) {
             next = t->ops->absent_until(t, start, stop);
@@ -189,7 +190,7 @@ bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint
     while (start < end) {
         const struct as_mapping *m = as_target_mapping_at(t, start);
         uint64_t to = m && m->end < end ? m->end : end;
-        if (m && m->captured)
+        if (m && m->recorded)
             fill(t, start, to, pages);
         else if (!t->ops->residency(t, start, to, pages, err))
             return false;
@@ -203,31 +204,31 @@ bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint
 static bool is_absent(const struct as_target *t, uint64_t address, uint64_t *end)
 {
     size_t i = run_from(t, address);
-    if (i < t->runs.count && t->runs.items[i].start <= address) {
-        uint64_t until = t->runs.items[i].end;
-        for (i++; until < *end && i < t->runs.count && t->runs.items[i].start == until; i++)
-            until = t->runs.items[i].end;
+    if (i < t->residency.runs.count && t->residency.runs.items[i].start <= address) {
+        uint64_t until = t->residency.runs.items[i].end;
+        for (i++; until < *end && i < t->residency.runs.count && t->residency.runs.items[i].start == until; i++)
+            until = t->residency.runs.items[i].end;
         *end = until < *end ? until : *end;
         return false;
     }
-    if (i < t->runs.count && t->runs.items[i].start < *end)
-        *end = t->runs.items[i].start;
+    if (i < t->residency.runs.count && t->residency.runs.items[i].start < *end)
+        *end = t->residency.runs.items[i].start;
     size_t k = as_target_mapping_from(t, address);
     const struct as_mapping *m = t->mappings.items + k;
-    bool captured = k < t->mappings.count && m->captured && m->start <= address;
-    if (captured) {
+    bool recorded = k < t->mappings.count && m->recorded && m->start <= address;
+    if (recorded) {
         *end = m->end < *end ? m->end : *end;
         return true;
     }
     for (; k < t->mappings.count && m->start < *end; k++, m++)
-        if (m->captured)
+        if (m->recorded)
             *end = m->start;
     return false;
 }
 
 static bool has_swap(const struct as_target *t)
 {
-    return t->ops->page_out && t->swap != 0 && t->swap != AS_UNKNOWN;
+    return t->ops->page_out && t->counts.swap != 0 && t->counts.swap != AS_UNKNOWN;
 }
 
 static bool is_swapped(const struct as_target *t, uint64_t address)
@@ -235,16 +236,17 @@ static bool is_swapped(const struct as_target *t, uint64_t address)
     if (!has_swap(t))
         return false;
     size_t i = run_from(t, address);
-    return i < t->runs.count && t->runs.items[i].start <= address && (t->runs.items[i].residency & AS_RES_SWAPPED);
+    return i < t->residency.runs.count && t->residency.runs.items[i].start <= address &&
+           (t->residency.runs.items[i].residency & AS_RES_SWAPPED);
 }
 
-// Sends back to swap what of [start, end) was swapped out when it was captured.
+// Sends back to swap what of [start, end) was swapped out when it was recorded.
 static void send_back(struct as_target *t, uint64_t start, uint64_t end)
 {
     struct as_range ranges[RANGES];
     size_t count = 0;
-    for (size_t i = run_from(t, start); i < t->runs.count && t->runs.items[i].start < end; i++) {
-        const struct as_page_run *run = &t->runs.items[i];
+    for (size_t i = run_from(t, start); i < t->residency.runs.count && t->residency.runs.items[i].start < end; i++) {
+        const struct as_page_run *run = &t->residency.runs.items[i];
         if (!(run->residency & AS_RES_SWAPPED))
             continue;
         ranges[count].start = run->start > start ? run->start : start;
@@ -260,8 +262,8 @@ static void send_back(struct as_target *t, uint64_t start, uint64_t end)
 
 void as_target_send_back(struct as_target *t)
 {
-    if (has_swap(t) && t->preparing)
-        t->ops->page_out(t, t->fetched.items, t->fetched.count);
+    if (has_swap(t) && t->residency.preparing)
+        t->ops->page_out(t, t->residency.fetched.items, t->residency.fetched.count);
     else if (has_swap(t))
         send_back(t, 0, UINT64_MAX);
 }
@@ -270,8 +272,8 @@ uint64_t as_target_brought_back(struct as_target *t)
 {
     uint8_t pages[STEP];
     uint64_t bytes = 0;
-    for (size_t i = 0; i < t->runs.count && has_swap(t); i++) {
-        const struct as_page_run *run = &t->runs.items[i];
+    for (size_t i = 0; i < t->residency.runs.count && has_swap(t); i++) {
+        const struct as_page_run *run = &t->residency.runs.items[i];
         for (uint64_t at = run->start; (run->residency & AS_RES_SWAPPED) && at < run->end;) {
             uint64_t left = (run->end - at) / t->page_size;
             size_t count = left < STEP ? (size_t)left : STEP;
@@ -290,21 +292,24 @@ uint64_t as_target_brought_back(struct as_target *t)
 static size_t read_present(struct as_target *t, uint64_t start, uint64_t end, uint8_t *buffer)
 {
     uint64_t at = start;
-    for (size_t i = has_swap(t) ? run_from(t, start) : t->runs.count; at < end;) {
-        while (i < t->runs.count && (t->runs.items[i].end <= at || !(t->runs.items[i].residency & AS_RES_SWAPPED)))
+    for (size_t i = has_swap(t) ? run_from(t, start) : t->residency.runs.count; at < end;) {
+        while (i < t->residency.runs.count &&
+               (t->residency.runs.items[i].end <= at || !(t->residency.runs.items[i].residency & AS_RES_SWAPPED)))
             i++;
-        uint64_t swapped = i < t->runs.count && t->runs.items[i].start < end ? t->runs.items[i].start : end;
+        uint64_t swapped = i < t->residency.runs.count && t->residency.runs.items[i].start < end
+                               ? t->residency.runs.items[i].start
+                               : end;
         bool from_swap = swapped <= at;
         uint64_t to = swapped;
         if (from_swap) {
-            to = t->runs.items[i].end < end ? t->runs.items[i].end : end;
+            to = t->residency.runs.items[i].end < end ? t->residency.runs.items[i].end : end;
             to = to - at < LITTLE * (uint64_t)t->page_size ? to : at + LITTLE * (uint64_t)t->page_size;
         }
         size_t got = t->ops->read(t, at, buffer + (at - start), (size_t)(to - at));
         if (from_swap) {
             uint64_t page = at & ~(uint64_t)(t->page_size - 1);
             uint64_t behind = (to + t->page_size - 1) & ~(uint64_t)(t->page_size - 1);
-            struct as_range *fetched = t->preparing ? as_vec_add(&t->fetched, NULL) : NULL;
+            struct as_range *fetched = t->residency.preparing ? as_vec_add(&t->residency.fetched, NULL) : NULL;
             if (fetched)
                 *fetched = (struct as_range){page, behind};
             send_back(t, page, behind);
@@ -320,7 +325,7 @@ size_t as_target_read_resident(struct as_target *t, uint64_t address, void *buff
 {
     if (length > UINT64_MAX - address)
         return t->ops->read(t, address, buffer, length);
-    if (!t->stopped) // what was absent may not be so any more
+    if (!t->stop.active) // what was absent may not be so any more
         return read_present(t, address, address + length, buffer);
     size_t done = 0;
     while (done < length) {
@@ -347,7 +352,7 @@ void as_target_gather(struct as_target *t, const uint64_t *addresses, size_t cou
         size_t n = 0; // addresses in a row that may be read as they are
         for (; i + n < count && t->ops->gather; n++) {
             uint64_t end = addresses[i + n] + length;
-            if ((t->stopped && is_absent(t, addresses[i + n], &end)) || is_swapped(t, addresses[i + n]))
+            if ((t->stop.active && is_absent(t, addresses[i + n], &end)) || is_swapped(t, addresses[i + n]))
                 break;
         }
         if (n > 0)

@@ -52,7 +52,7 @@ static size_t read_mem(struct as_process *p, uint64_t address, uint8_t *buffer, 
 // that the memory still lives says it.
 static bool same_memory(const struct as_process *p)
 {
-    return p->base.stopped || p->base.kind == AS_TARGET_SELF || as_process_alive(p);
+    return p->base.stop.active || p->base.kind == AS_TARGET_SELF || as_process_alive(p);
 }
 
 // Whether to read through /proc/PID/mem. process_vm_readv is faster, but pins the pages that it copies, and of a page that a
@@ -64,7 +64,7 @@ static bool by_file(const struct as_process *p)
     const struct as_target *t = &p->base;
     if (p->no_vm_readv || t->kind == AS_TARGET_SELF)
         return p->no_vm_readv;
-    return t->swap == AS_UNKNOWN || (t->swap == 0 && t->shared != 0);
+    return t->counts.swap == AS_UNKNOWN || (t->counts.swap == 0 && t->counts.shared != 0);
 }
 
 // What to do about a process_vm_readv of thread `tid` that failed. True: try again, for we look through another thread now.
@@ -176,7 +176,7 @@ struct as_process *as_process_new(const struct as_target_ops *ops, enum as_targe
     p->base.ops = ops;
     p->base.kind = kind;
     p->base.page_size = (uint32_t)sysconf(_SC_PAGESIZE);
-    p->base.residency_known = true;
+    p->base.residency.known = true;
     pthread_mutex_init(&p->lock, NULL);
     p->occupied_start = AS_UNKNOWN;
     p->proc_fd = p->view_fd = p->mem_fd = p->pagemap_fd = p->kpageflags_fd = -1;
@@ -282,8 +282,8 @@ bool as_process_attach_files(struct as_process *p, struct as_error *err)
     uint64_t first = p->base.mappings.items[0].start;
     if (p->pagemap_fd >= 0)
         as_process_scan_first(p, first, first + p->base.page_size);
-    p->base.anonymous_hint = anonymous == AS_PROC_NONE ? AS_UNKNOWN : anonymous * 1024;
-    p->base.swap_hint = swap == AS_PROC_NONE ? AS_UNKNOWN : swap * 1024;
+    p->base.hint.anonymous = anonymous == AS_PROC_NONE ? AS_UNKNOWN : anonymous * 1024;
+    p->base.hint.swap = swap == AS_PROC_NONE ? AS_UNKNOWN : swap * 1024;
     return true;
 }
 

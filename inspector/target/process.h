@@ -166,8 +166,8 @@ void as_registers_mend(pid_t tid, const struct as_registers *r);
 // converge.c
 // When the target that is being stopped has to run on, as as_now_ns; UINT64_MAX: no limit.
 uint64_t as_process_due(const struct as_process *p);
-// Fails for that (AS_DENIED), and says so in t->overdue. Always returns false.
-bool as_process_overdue(struct as_process *p, struct as_error *err);
+// Fails for that (AS_DENIED), and says so in t->stop.deadline_exceeded. Always returns false.
+bool as_process_deadline_exceeded(struct as_process *p, struct as_error *err);
 
 // freeze.c
 // Stops every thread, those too that have been let run since: all stand still when it returns true. On failure the
@@ -181,7 +181,7 @@ bool as_process_stop(struct as_target *t, struct as_error *err);
 void as_process_resume(struct as_target *t);
 
 // converge.c
-// Stops every thread at a moment when none is in the middle of `critical` (NULL: any moment will do); t->caught says
+// Stops every thread at a moment when none is in the middle of `critical` (NULL: any moment will do); t->stop.outcome says
 // whether there was one. Reads neither mappings nor the list of threads. On failure all run again.
 bool as_process_catch(struct as_process *p, const struct as_critical *critical, struct as_error *err);
 
@@ -209,8 +209,8 @@ struct as_birth {
     pid_t pid;           // the clone's; 0: none was wanted
     uint64_t pause_ns;
     uint64_t due_ns; // of a freeze: when the target is let go in any case; 0: when the socket is closed
-    enum as_caught caught;
-    bool overdue;
+    enum as_stop_outcome outcome;
+    bool deadline_exceeded;
     uint32_t thread_count;
 };
 // The guardian's whole life, in a process of its own: stops the target or clones it, tells through `socket`, and holds it

@@ -257,7 +257,7 @@ static void settle_doubts(struct as_process *p, const struct as_mapping *m, uint
             continue;
         pages[i] = (uint8_t)((pages[i] & AS_RES_HUGE) | (zero > 0 ? AS_RES_ZERO : AS_RES_UNKNOWN));
         if (zero < 0)
-            p->base.residency_note = UNTOLD;
+            p->base.residency.note = UNTOLD;
     }
 }
 
@@ -266,7 +266,7 @@ static void settle_doubts(struct as_process *p, const struct as_mapping *m, uint
 // still, it is one of these.
 static bool has_false_swap(const struct as_process *p, const struct as_mapping *m, const uint8_t *pages, size_t count)
 {
-    return p->base.stopped && m->kind == AS_MAP_ANON && m->swap == 0 &&
+    return p->base.stop.active && m->kind == AS_MAP_ANON && m->swap == 0 &&
            (memchr(pages, AS_RES_SWAPPED, count) || memchr(pages, AS_RES_SWAPPED | AS_RES_HUGE, count));
 }
 

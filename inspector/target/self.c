@@ -17,15 +17,15 @@
 // sees to it that what it looks at is not unmapped meanwhile (it holds the arena's lock).
 static const void *self_in_place(struct as_target *t, uint64_t address, size_t *length)
 {
-    for (size_t i = 0; i < t->steady.count; ++i) {
-        const struct as_range *r = &t->steady.items[i];
+    for (size_t i = 0; i < t->in_place.ranges.count; ++i) {
+        const struct as_range *r = &t->in_place.ranges.items[i];
         if (address < r->start || address >= r->end)
             continue;
         if (r->end - address < *length)
             *length = (size_t)(r->end - address);
         return (const void *)(uintptr_t)address;
     }
-    if (t->steady_only)
+    if (t->in_place.only)
         return NULL;
     const struct as_mapping *m = as_target_mapping_at(t, address);
     const struct as_mapping *behind = t->mappings.items + t->mappings.count;
@@ -186,7 +186,7 @@ static bool self_residency(struct as_target *t, uint64_t start, uint64_t end, ui
 {
     if (as_process_of(t)->pagemap_fd >= 0)
         return as_process_residency(t, start, end, pages, err);
-    t->swap_untold = machine_has_swap();
+    t->residency.swap_unknown = machine_has_swap();
     for (uint64_t at = start; at < end;) {
         uint64_t step = (uint64_t)t->page_size * ASKED;
         uint64_t to = end - at < step ? end : at + step;
@@ -198,8 +198,8 @@ static bool self_residency(struct as_target *t, uint64_t start, uint64_t end, ui
                 out[i] = 0;
         bool known;
         settle_by_node(t, at, count, out, &known);
-        if (!known || !t->residency_note)
-            t->residency_note = known ? BY_MINCORE : BY_MINCORE_ALONE;
+        if (!known || !t->residency.note)
+            t->residency.note = known ? BY_MINCORE : BY_MINCORE_ALONE;
         at = to;
     }
     return true;

@@ -20,9 +20,9 @@ void as_target_close(struct as_target *t)
     if (!t)
         return;
     t->ops->resume(t);
-    as_vec_free(&t->runs);
-    as_vec_free(&t->fetched);
-    as_vec_free(&t->steady);
+    as_vec_free(&t->residency.runs);
+    as_vec_free(&t->residency.fetched);
+    as_vec_free(&t->in_place.ranges);
     t->ops->close(t);
 }
 

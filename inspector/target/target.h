@@ -28,7 +28,7 @@ struct as_mapping {
     uint64_t swap;      // bytes, smaps Swap; likewise
     uint64_t hugetlb;   // bytes, smaps Private_Hugetlb + Shared_Hugetlb (never part of Rss); likewise
     uint64_t kernel_page_size; // bytes, smaps KernelPageSize: 2 MiB for hugetlb mappings
-    bool captured;             // its residency is in as_target.runs
+    bool recorded;             // its residency is in target.residency.runs
     bool not_inherited;        // a child gets it empty or not at all (MADV_DONTFORK, MADV_WIPEONFORK)
     bool out_of_reach;         // likewise, and a clone is what we look at: counted in the target, and never read
     bool droppable;            // the kernel may take it at any time (MAP_DROPPABLE)
@@ -67,10 +67,10 @@ struct as_critical {
 };
 
 // How a target was stopped.
-enum as_caught {
-    AS_CAUGHT_CLEAN = 0, // no thread is in the middle of critical code
-    AS_CAUGHT_BUSY = 1,  // one is, at every attempt
-    AS_CAUGHT_UNTOLD = 2 // one may be: where its code lies is not known
+enum as_stop_outcome {
+    AS_STOP_CLEAN = 0,  // no thread is in the middle of critical code
+    AS_STOP_BUSY = 1,   // one is, at every attempt
+    AS_STOP_UNKNOWN = 2 // one may be: where its code lies is not known
 };
 
 struct as_target_ops {
@@ -106,14 +106,14 @@ struct as_target_ops {
     bool (*stop)(struct as_target *t, struct as_error *err);
     void (*resume)(struct as_target *t);
     // As stop, but at a moment when no thread is in the middle of critical code, if there is one to be had soon: see
-    // t->caught. NULL: nothing of the target runs.
+    // t->stop.outcome. NULL: nothing of the target runs.
     bool (*stop_clean)(struct as_target *t, const struct as_critical *critical, struct as_error *err);
     // As stop_clean, but has the target clone itself then, copy-on-write, and run on: until resume all that is read is
     // the clone's, but for what children do not get: see as_mapping.out_of_reach. AS_UNSUPPORTED or AS_NO_MEMORY, with the
     // reason: this target cannot be cloned, or not now; it runs then. NULL: no target of this kind can.
     bool (*fork)(struct as_target *t, const struct as_critical *critical, struct as_error *err);
     // Whether all that was read since the last stop (or since it was opened) was the target's own memory. False and
-    // AS_TARGET_GONE: it exited or exec'd meanwhile, and the rest read as nothing; t->overdue: it was let go. NULL: it cannot
+    // AS_TARGET_GONE: it exited or exec'd meanwhile, and the rest read as nothing; t->stop.deadline_exceeded: it was let go. NULL: it cannot
     // go away.
     bool (*intact)(struct as_target *t, struct as_error *err);
     void (*close)(struct as_target *t);
@@ -124,44 +124,64 @@ struct as_target_ops {
                    size_t stride, bool *ok);
 };
 
+// Sums over the mappings, bytes. AS_UNKNOWN in a core, and until the target is counted.
+struct as_target_counts {
+    uint64_t rss, swap, shared;
+    bool pending; // the target stands still, and is counted by as_target_record_residency
+};
+
+// A running process's status as it was opened, bytes: it lags. AS_UNKNOWN: not known.
+struct as_target_hint {
+    uint64_t anonymous; // resident anonymous memory
+    uint64_t swap;
+};
+
+struct as_target_residency {
+    bool known;                      // false: a gcore, or a core file that lost its holes
+    bool swap_unknown;               // residency does not tell whether a page is swapped (mincore)
+    const char *note;                // why residency is not, or not wholly, known; NULL when it is exact
+    AS_VEC(struct as_page_run) runs; // of the recorded mappings: what is not absent, by address
+    bool preparing;                  // it was recorded, and the target is still to be stopped
+    AS_VEC(struct as_range) fetched; // what was read from swap while preparing
+};
+
+// Of ourselves: memory that is read in place, because nobody unmaps or protects it now. The kernel copies all other memory:
+// it faults for nobody.
+struct as_target_in_place {
+    AS_VEC(struct as_range) ranges;
+    bool only; // false: what was mapped when the target was opened is read in place too
+};
+
+struct as_target_stop {
+    bool active;                  // the target stands still, or its clone is read
+    enum as_stop_outcome outcome; // of the last stop_clean or fork
+    bool job_control;             // at the last fork the target had been stopped by a signal (SIGSTOP, Ctrl-Z)
+    const char *note;             // what else the user must know of the outcome; NULL: nothing
+    uint64_t duration_ns;         // of the last stop, stop to resume; 0 before the first
+    // How long the target may stand still in the next stop_clean or fork, all attempts together; 0: no limit. Past the limit
+    // the target is resumed at once, and stop_clean, fork or intact fails (AS_DENIED) and sets `deadline_exceeded`. A clone
+    // that has begun has no limit, but a clone that is expected to take longer is not begun.
+    uint64_t limit_ns;
+    bool deadline_exceeded;
+};
+
 struct as_target {
     const struct as_target_ops *ops;
     enum as_target_kind kind;
     enum as_arch arch;
     uint32_t page_size;
-    pid_t pid;               // in our PID namespace; for a core the pid it had
-    char comm[16];           // as the kernel keeps it; may hold any bytes
-    uint32_t exe;            // path, in strings
-    uint32_t cmdline;        // arguments joined by spaces, in strings
-    uint64_t rss;            // sum of the mappings' Rss, bytes; AS_UNKNOWN in a core, and until it is counted
-    uint64_t swap;           // likewise
-    uint64_t shared;         // likewise
-    uint64_t anonymous_hint; // a running process's as it was opened: about how much anonymous memory is resident,
-    uint64_t swap_hint;      // and about how much is swapped out (status, which lags); AS_UNKNOWN: not known
-    bool uncounted;          // it stands still, and its mappings are yet to be counted: by as_target_record_residency
-    bool residency_known;    // false: a gcore, or a core file that lost its holes
-    bool swap_untold;        // true: what residency says of a page does not tell whether it is swapped (mincore)
-    const char *residency_note; // why residency is not, or not wholly, known; NULL when it is exact
+    pid_t pid;        // in our PID namespace; for a core the pid it had
+    char comm[16];    // as the kernel keeps it; may hold any bytes
+    uint32_t exe;     // path, in strings
+    uint32_t cmdline; // arguments joined by spaces, in strings
     AS_VEC(struct as_mapping) mappings;
     AS_VEC(struct as_thread) threads;
-    AS_VEC(struct as_page_run) runs; // of the mappings that were captured: what is not absent, by address
-    AS_VEC(struct as_range) fetched; // what was read from swap while `preparing`
-    // Of ourselves: memory that may be read in place, for nobody unmaps or protects it now. All else is copied by the kernel,
-    // which faults for nobody. Unless steady_only, what was mapped when we looked is taken to be as good.
-    AS_VEC(struct as_range) steady;
-    bool steady_only;
-    bool preparing; // a capture was made, and the target is still to be caught
     struct as_strings strings;
-    bool stopped;
-    enum as_caught caught; // by the last stop_clean or fork
-    bool standing;         // at the last fork it stood still anyhow (SIGSTOP, Ctrl-Z)
-    const char *mode_note; // what else is to be known of that; NULL: nothing
-    uint64_t stop_ns;      // how long the last stop lasted, stop to resume, nanoseconds; 0 before the first
-    // For how long the target may stand still in the next stop_clean or fork, all attempts together, nanoseconds; 0: as long as
-    // it takes. After that it is let go, whatever we are at: `overdue`, set by stop_clean, fork or intact as they fail
-    // (AS_DENIED). A clone that is begun is not bounded, but not begun if it is reckoned to take longer.
-    uint64_t most_stop_ns;
-    bool overdue;
+    struct as_target_counts counts;
+    struct as_target_hint hint;
+    struct as_target_residency residency;
+    struct as_target_in_place in_place;
+    struct as_target_stop stop;
 };
 
 // Each returns a target to be closed with as_target_close, or NULL and `err`.
@@ -202,10 +222,10 @@ bool as_target_record_residency(struct as_target *t, struct as_error *err);
 // Where to go on from `address` for one who looks through memory: behind what is known to be missing there
 // (as_target_ops.missing_until).
 uint64_t as_target_skip_missing(struct as_target *t, uint64_t address);
-// The first page of [start, end) that may be other than absent, as captured, else as the kernel says now; or one before it;
+// The first page of [start, end) that may be other than absent, as recorded, else as the kernel says now; or one before it;
 // `end`: there is none. Who looks through memory goes on from there.
 uint64_t as_target_skip_absent(struct as_target *t, uint64_t start, uint64_t end);
-// One byte of AS_RES_* per page of [start, end): as captured, else as the kernel says now (as_target_ops.residency).
+// One byte of AS_RES_* per page of [start, end): as recorded, else as the kernel says now (as_target_ops.residency).
 bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
 
 // As as_target_ops.read, but of a stopped target absent pages are not touched: they are zeros; and what comes back from swap

@@ -149,10 +149,10 @@ bool as_pages_returned(struct as_pass *p, uint8_t set, uint64_t *memory, uint64_
     }
     as_vec_free(&now);
     // What is not in memory any more, and was not handed over by us, may have gone to swap.
-    if (p->self->swap_untold && !(set & AS_PAGE_GIVEN))
+    if (p->self->residency.swap_unknown && !(set & AS_PAGE_GIVEN))
         known = false;
     *memory = known ? gone[0] * p->page_size : AS_UNKNOWN;
-    *swap = known && !p->self->swap_untold ? gone[1] * p->page_size : AS_UNKNOWN;
+    *swap = known && !p->self->residency.swap_unknown ? gone[1] * p->page_size : AS_UNKNOWN;
     return ok;
 }
 

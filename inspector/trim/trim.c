@@ -144,7 +144,7 @@ static bool know_huge_pages(struct as_target *self, const struct as_heaps *h, st
     bool huge = false;
     for (size_t i = 0; i < h->pars.count; i++)
         huge |= h->pars.items[i].hp_pagesize != 0 && h->pars.items[i].hp_pagesize != AS_UNKNOWN;
-    return !huge || self->rss != AS_UNKNOWN || self->ops->count(self, err);
+    return !huge || self->counts.rss != AS_UNKNOWN || self->ops->count(self, err);
 }
 
 // Lists the arenas. They never go away, and their addresses stay.
@@ -205,8 +205,8 @@ static bool passes_begin(struct passes *all, struct as_target *self, const struc
 
 static void passes_end(struct passes *all, const struct as_target *self, struct as_trim_outcome *out)
 {
-    if (self->residency_note && out->arenas.count > 0)
-        note(out, "%s", self->residency_note);
+    if (self->residency.note && out->arenas.count > 0)
+        note(out, "%s", self->residency.note);
     out->elapsed_ns = as_now_ns() - all->began;
     out->cpu_ns = thread_cpu_ns() - all->cpu;
     for (size_t i = 0; i < all->items.count; i++)

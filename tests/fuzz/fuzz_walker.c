@@ -161,7 +161,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     ops.read = image_read;
     ops.residency = image_residency;
     core->ops = &ops;
-    core->residency_known = true;
+    core->residency.known = true;
     find_structures();
     return 0;
 }

@@ -98,7 +98,7 @@ static inline struct as_target *open_process(pid_t pid)
 {
     struct as_error err = {0};
     struct as_target *t = as_target_open_process(pid, &err);
-    CHECK(t && t->rss == AS_UNKNOWN && t->ops->count(t, &err), "%s", err.text);
+    CHECK(t && t->counts.rss == AS_UNKNOWN && t->ops->count(t, &err), "%s", err.text);
     as_process_of(t)->patience_ns = UINT64_C(60000000000); // however busy the machine is
     return t;
 }

@@ -56,7 +56,7 @@ static struct child start(const uint8_t *code, void (*before)(void))
     c.target = open_process(c.pid);
     c.p = as_process_of(c.target);
     CHECK(as_process_stop_one(c.p, c.pid));
-    c.target->swap = PAGE; // or the vdso is not read at all, by /proc/PID/mem
+    c.target->counts.swap = PAGE; // or the vdso is not read at all, by /proc/PID/mem
     return c;
 }
 

@@ -184,7 +184,7 @@ static void check_sums(struct as_target *t)
         rss += m->rss;
         free(pages);
     }
-    CHECK(rss == t->rss);
+    CHECK(rss == t->counts.rss);
     CHECK(rss == rollup_rss(t->pid), "%" PRIu64 " and %" PRIu64, rss, rollup_rss(t->pid));
 }
 
@@ -227,7 +227,7 @@ static void check_forked(struct as_target *t, const struct child *c, bool told)
         uint8_t expected = i >= 16 ? AS_RES_PRESENT : !told ? AS_RES_UNKNOWN : i < 8 ? AS_RES_PRESENT : AS_RES_ZERO;
         CHECK(pages[i] == expected, "page %zu: %#x, not %#x", i, pages[i], expected);
     }
-    CHECK(told == (t->residency_note == NULL), "%s", t->residency_note);
+    CHECK(told == (t->residency.note == NULL), "%s", t->residency.note);
     free(pages);
 }
 
@@ -352,7 +352,7 @@ static void check_all(struct as_target *t, const struct child *c, bool privilege
         check_forked(t, c, how == 0 || privileged);
         check_huge(t, c);
         check_sums(t);
-        t->residency_note = NULL;
+        t->residency.note = NULL;
     }
     as_process_of(t)->no_scan = false;
     check_kinds(t, c);
@@ -370,12 +370,12 @@ static void test_process(bool privileged)
 {
     struct child *c = start_child();
     struct as_target *t = open_process(c->pid);
-    CHECK(t->kind == AS_TARGET_PROCESS && t->page_size == c->page && t->pid == c->pid && t->residency_known);
+    CHECK(t->kind == AS_TARGET_PROCESS && t->page_size == c->page && t->pid == c->pid && t->residency.known);
     check_kinds(t, c);
     stop(t);
     check_all(t, c, privileged);
     t->ops->resume(t);
-    CHECK(t->stop_ns > 0 && !t->stopped);
+    CHECK(t->stop.duration_ns > 0 && !t->stop.active);
     as_target_close(t);
     // Reading absent pages mapped the zero page there, which costs the target nothing: Rss is what it was.
     t = open_process(c->pid);
@@ -522,7 +522,7 @@ static void test_self(void)
     struct as_error err = {0};
     struct as_target *t = as_target_open_self(true, &err);
     CHECK(t, "%s", err.text);
-    CHECK(t->kind == AS_TARGET_SELF && t->pid == getpid() && t->ops->stop(t, &err) && !t->stopped);
+    CHECK(t->kind == AS_TARGET_SELF && t->pid == getpid() && t->ops->stop(t, &err) && !t->stop.active);
     uint64_t start = (uintptr_t)area;
     uint8_t *pages = residency_of(t, start, start + 8 * page);
     for (size_t i = 0; i < 8; ++i)

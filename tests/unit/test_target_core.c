@@ -132,8 +132,8 @@ static struct as_target *open_core(const char *name)
     struct as_error err = {0};
     struct as_target *t = as_target_open_core(in_directory(name), &err);
     CHECK(t, "%s", err.text);
-    CHECK(t->kind == AS_TARGET_CORE && t->rss == AS_UNKNOWN && t->swap == AS_UNKNOWN);
-    CHECK(t->ops->stop(t, &err) && !t->stopped);
+    CHECK(t->kind == AS_TARGET_CORE && t->counts.rss == AS_UNKNOWN && t->counts.swap == AS_UNKNOWN);
+    CHECK(t->ops->stop(t, &err) && !t->stop.active);
     return t;
 }
 
@@ -149,11 +149,11 @@ static void check_area(struct as_target *t, const struct child *c, bool known, b
 {
     uint64_t start = (uintptr_t)c->area;
     uint8_t *pages = residency_of(t, start - c->page, start + (AREA_PAGES + 1) * c->page);
-    CHECK(t->residency_known == known, "%s", t->residency_note);
+    CHECK(t->residency.known == known, "%s", t->residency.note);
     for (size_t i = 0; i < AREA_PAGES; ++i) {
         bool present = i < WRITTEN || (i == ZEROED && !zeros_lost);
         uint8_t expected = !known ? AS_RES_UNKNOWN : present ? AS_RES_PRESENT : 0;
-        CHECK(pages[i + 1] == expected, "page %zu: %#x, not %#x (%s)", i, pages[i + 1], expected, t->residency_note);
+        CHECK(pages[i + 1] == expected, "page %zu: %#x, not %#x (%s)", i, pages[i + 1], expected, t->residency.note);
     }
     free(pages);
     if (known)
@@ -214,7 +214,7 @@ static void test_kernel_core(void)
     dump_child(pid, "kernel");
     struct as_target *t = open_core("kernel");
     check_area(t, c, true, false);
-    CHECK(strstr(t->residency_note, "swapped out") && !strstr(t->residency_note, ";"), "%s", t->residency_note);
+    CHECK(strstr(t->residency.note, "swapped out") && !strstr(t->residency.note, ";"), "%s", t->residency.note);
     check_contents(t, c, pid);
     uint8_t *pages = residency_of(t, (uintptr_t)c->file, (uintptr_t)c->file + c->page);
     CHECK(pages[0] == AS_RES_UNKNOWN); // of files the holes say nothing
@@ -224,20 +224,20 @@ static void test_kernel_core(void)
     run("cd %s && tar -cSf tar kernel && mkdir tarred && tar -xf tar -C tarred", directory);
     t = open_core("tarred/kernel");
     check_area(t, c, true, false);
-    CHECK(!strstr(t->residency_note, ";"), "%s", t->residency_note);
+    CHECK(!strstr(t->residency.note, ";"), "%s", t->residency.note);
     check_contents(t, c, pid);
     as_target_close(t);
     run("cp --sparse=never %s %s", in_directory("kernel"), in_directory("copy"));
     t = open_core("copy");
     check_area(t, c, false, false);
     check_contents(t, c, pid);
-    CHECK(strstr(t->residency_note, "no holes"), "%s", t->residency_note);
+    CHECK(strstr(t->residency.note, "no holes"), "%s", t->residency.note);
     as_target_close(t);
     run("cp --sparse=always %s %s", in_directory("kernel"), in_directory("copy"));
     t = open_core("copy");
     check_area(t, c, true, true);
     check_contents(t, c, pid);
-    CHECK(strstr(t->residency_note, "makes holes of zeros (cp does"), "%s", t->residency_note);
+    CHECK(strstr(t->residency.note, "makes holes of zeros (cp does"), "%s", t->residency.note);
     as_target_close(t);
 }
 
@@ -250,7 +250,7 @@ static void test_truncated(const struct child *c)
     as_target_close(t);
     run("cp %s %s && truncate -s %lld %s", in_directory("kernel"), in_directory("cut"), cut, in_directory("cut"));
     t = open_core("cut");
-    CHECK(strstr(t->residency_note, "truncated") && strstr(t->residency_note, "missing"), "%s", t->residency_note);
+    CHECK(strstr(t->residency.note, "truncated") && strstr(t->residency.note, "missing"), "%s", t->residency.note);
     uint8_t bytes[8];
     CHECK(t->ops->read(t, (uintptr_t)c->area + 10 * c->page + 96, bytes, 8) == 4 && bytes[0] == 11);
     CHECK(t->ops->read(t, (uintptr_t)c->area + 12 * c->page, bytes, 8) == 0);
@@ -305,14 +305,14 @@ static void test_gcore(struct child *c)
     end_child(pid);
     struct as_target *t = open_core("gcore");
     check_area(t, c, false, false);
-    CHECK(strstr(t->residency_note, "gcore"), "%s", t->residency_note);
+    CHECK(strstr(t->residency.note, "gcore"), "%s", t->residency.note);
     check_contents(t, c, pid);
     as_target_close(t);
     // Its notes come last, and are what a truncated one lacks first: memory is all that is left then.
     struct stat stat;
     CHECK(lstat(in_directory("gcore"), &stat) == 0 && truncate(in_directory("gcore"), stat.st_size / 2) == 0);
     t = open_core("gcore");
-    CHECK(t->threads.count == 0 && !t->residency_known && strstr(t->residency_note, "truncated"));
+    CHECK(t->threads.count == 0 && !t->residency.known && strstr(t->residency.note, "truncated"));
     as_target_close(t);
 }
 
@@ -423,7 +423,7 @@ static void test_synthetic(void)
         uint8_t byte;
         CHECK(t->ops->read(t, 0x50000, &byte, 1) == 0 && t->ops->read(t, 0x30000, &byte, 1) == 1 && byte == 'x');
         uint8_t *pages = residency_of(t, 0x20000, 0x60000);
-        CHECK(t->residency_known && pages[0] == AS_RES_UNKNOWN && pages[1] == AS_RES_PRESENT && pages[2] == 0);
+        CHECK(t->residency.known && pages[0] == AS_RES_UNKNOWN && pages[1] == AS_RES_PRESENT && pages[2] == 0);
         CHECK(pages[3] == AS_RES_UNKNOWN);
         free(pages);
         as_target_close(t);

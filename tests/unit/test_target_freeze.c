@@ -103,7 +103,7 @@ static void test_registers(void)
     CHECK(t->threads.count == THREADS + 1 && t->threads.items[0].tp == AS_UNKNOWN);
     for (int round = 0; round < 50; ++round) {
         stop(t);
-        CHECK(t->stopped && t->threads.count == THREADS + 1);
+        CHECK(t->stop.active && t->threads.count == THREADS + 1);
         check_still();
         for (size_t i = 0; i < THREADS; ++i) {
             const struct as_thread *thread = NULL;
@@ -118,7 +118,7 @@ static void test_registers(void)
         CHECK(t->ops->stop(t, NULL)); // a second time changes nothing
         t->ops->resume(t);
         t->ops->resume(t);
-        CHECK(!t->stopped && t->stop_ns > 2000000 && works());
+        CHECK(!t->stop.active && t->stop.duration_ns > 2000000 && works());
     }
     stop(t);
     as_target_close(t); // resumes
@@ -206,7 +206,7 @@ static void test_leaderless(void)
     await_state(pid, 'Z');
     CHECK(works());
     struct as_target *t = open_process(pid);
-    CHECK(t->rss > 0 && t->threads.count == 1 && t->threads.items[0].tid == shared->tid[0]);
+    CHECK(t->counts.rss > 0 && t->threads.count == 1 && t->threads.items[0].tid == shared->tid[0]);
     stop(t);
     check_still();
     CHECK(t->threads.count == 1 && t->threads.items[0].tp == shared->tp[0]);
@@ -431,7 +431,7 @@ static void test_vfork(void)
     struct as_error err = {0};
     as_process_of(t)->patience_ns = 100000000;
     CHECK(!t->ops->stop(t, &err) && err.code == AS_DENIED && strstr(err.text, "vfork"), "%s", err.text);
-    CHECK(works() && !t->stopped);
+    CHECK(works() && !t->stop.active);
     CHECK(as_proc_status(as_process_of(t)->proc_fd, "status", "TracerPid:") == 0);
     shared->go = 1;
     await_state(pid, 'S');
