@@ -4,7 +4,7 @@
 #include "agent/log.h"
 #include "agent/protocol.h"
 #include "agent/serve.h"
-#include "target/procfs.h"
+#include "target/process/procfs.h"
 
 #include <errno.h>
 #include <stdlib.h>

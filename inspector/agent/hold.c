@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "agent/hold.h"
 #include "agent/refresh.h"
-#include "target/procfs.h"
+#include "target/process/procfs.h"
 #include "trim/lock.h"
 
 // A thread that holds an arena's lock for so long is stopped, or waits for us: a tracer's work, or a signal handler's that

@@ -17,7 +17,7 @@
 #include "agent/name.h"
 #include "agent/policy.h"
 #include "agent/protocol.h"
-#include "target/procfs.h"
+#include "target/process/procfs.h"
 
 #include <poll.h>
 #include <sched.h>

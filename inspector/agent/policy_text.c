@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The words of $ARENASCOPE_TRIM.
 #include "agent/policy.h"
-#include "target/procfs.h"
+#include "target/process/procfs.h"
 
 #include <stdio.h>
 

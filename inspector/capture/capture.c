@@ -191,7 +191,7 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
     if (ok)
         as_ledger_ruby_open(&b);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
-    ok = ok && (!t->ops->intact || t->ops->intact(t, err));
+    ok = ok && (!t->ops->stop.intact || t->ops->stop.intact(t, err));
     ok = ok && as_moment_is_whole(t, m, &h, s->meta.torn_chunks != 0, moment, err);
     uint64_t left = 0;
     if (moment->mode != AS_MODE_SNAPSHOT) { // a clone ends now, and has brought nothing back for the target
@@ -199,7 +199,7 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
         left = as_target_brought_back(t);
     }
     // The target may run on: what is left is arithmetic.
-    t->ops->resume(t);
+    t->ops->stop.resume(t);
     if (ok) {
         if (left > 0)
             as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
@@ -290,7 +290,7 @@ static bool find_malloc(struct as_target *t, uint32_t allowed_sources, struct as
     // The proof of a layout reads here and there. What was swapped out when the look began is to be found so.
     t->residency.runs.count = t->residency.fetched.count = 0;
     t->residency.preparing = is_swapping(t);
-    return (!t->residency.preparing || (t->ops->count(t, err) && as_target_record_residency(t, err))) &&
+    return (!t->residency.preparing || (t->ops->residency.count(t, err) && as_target_record_residency(t, err))) &&
            as_malloc_find(t, allowed_sources, m, err);
 }
 
@@ -331,7 +331,7 @@ static bool attempt(struct as_target *t, struct as_malloc *m, const struct as_ca
     uint64_t before = now(CLOCK_MONOTONIC);
     bool stopped = t->stop.active;
     ok = ok && look(t, m, moment, chunks, options->hold, out, err);
-    t->ops->resume(t);
+    t->ops->stop.resume(t);
     if (ok) {
         out->meta.read_ns = now(CLOCK_MONOTONIC) - before;
         out->meta.pause_ns = moment->stood_ns + (stopped ? t->stop.duration_ns : 0);

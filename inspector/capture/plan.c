@@ -41,7 +41,7 @@ static enum as_mode choose(const struct as_target *t, const struct as_capture_op
 {
     uint64_t most = most_pause(options, 0);
     bool swapped = t->hint.swap != 0 && t->hint.swap != AS_UNKNOWN;
-    return t->ops->fork && (swapped || estimate_freeze(t) > most) ? AS_MODE_SNAPSHOT : AS_MODE_FREEZE;
+    return t->ops->stop.fork && (swapped || estimate_freeze(t) > most) ? AS_MODE_SNAPSHOT : AS_MODE_FREEZE;
 }
 
 struct as_moment as_moment_plan(const struct as_target *t, const struct as_capture_options *options)
@@ -71,7 +71,7 @@ static enum as_mode without_clone(const struct as_target *t, const struct as_cap
 static uint64_t limit(const struct as_target *t, const struct as_capture_options *options,
                       const struct as_moment *moment)
 {
-    bool ours = options->mode == 0 && t->ops->fork && !t->stop.job_control && moment->mode == AS_MODE_FREEZE;
+    bool ours = options->mode == 0 && t->ops->stop.fork && !t->stop.job_control && moment->mode == AS_MODE_FREEZE;
     if (options->max_pause_ns != 0 || ours)
         return most_pause(options, moment->stood_ns);
     if (moment->mode == AS_MODE_SNAPSHOT)
@@ -95,7 +95,8 @@ bool as_moment_yield(const struct as_target *t, const struct as_capture_options 
     if (!t->stop.deadline_exceeded || options->mode != 0 || moment->mode == AS_MODE_LIVE)
         return false;
     // What is left of a limit that was set is too little for a clone.
-    bool clone = moment->mode == AS_MODE_FREEZE && options->max_pause_ns == 0 && !moment->fallback[0] && t->ops->fork;
+    bool clone =
+        moment->mode == AS_MODE_FREEZE && options->max_pause_ns == 0 && !moment->fallback[0] && t->ops->stop.fork;
     moment->mode = clone ? AS_MODE_SNAPSHOT : AS_MODE_LIVE;
     moment->stood_ns += t->stop.duration_ns;
     snprintf(moment->exceeded, sizeof moment->exceeded, "%s", err->text);
@@ -128,7 +129,7 @@ bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_c
 {
     if (t->kind != AS_TARGET_PROCESS) {
         moment->locked = t->kind == AS_TARGET_CORE && (as_arenas_locked(t, m) || is_in_malloc(t, m));
-        return t->ops->stop(t, err);
+        return t->ops->stop.stop(t, err);
     }
     struct as_range code[MAX_LIBCS];
     struct as_range around[MAX_LIBCS];
@@ -146,8 +147,8 @@ bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_c
     if (moment->mode == AS_MODE_SNAPSHOT) {
         struct as_error why = {0};
         t->stop.limit_ns = limit(t, options, moment);
-        caught = t->ops->fork ? t->ops->fork(t, &critical, &why)
-                              : as_fail(&why, AS_UNSUPPORTED, "targets of this kind cannot");
+        caught = t->ops->stop.fork ? t->ops->stop.fork(t, &critical, &why)
+                                   : as_fail(&why, AS_UNSUPPORTED, "targets of this kind cannot");
         if (!caught && why.code != AS_UNSUPPORTED && why.code != AS_NO_MEMORY)
             return as_fail(err, why.code, "%s", why.text);
         if (!caught) {
@@ -157,7 +158,8 @@ bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_c
         }
     }
     t->stop.limit_ns = limit(t, options, moment);
-    if (moment->mode == AS_MODE_LIVE ? !t->ops->count(t, err) : !caught && !t->ops->stop_clean(t, &critical, err))
+    if (moment->mode == AS_MODE_LIVE ? !t->ops->residency.count(t, err)
+                                     : !caught && !t->ops->stop.stop_clean(t, &critical, err))
         return false;
     refresh_paths(t, m);
     return true;

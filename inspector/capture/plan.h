@@ -21,7 +21,7 @@ struct as_moment {
 // How to begin: the mode that options->mode asks for, or chooses by the target's size.
 struct as_moment as_moment_plan(const struct as_target *t, const struct as_capture_options *options);
 
-// Stops the target, or makes it clone itself, or does neither, as moment->mode says; ops->resume undoes it. Refreshes what
+// Stops the target, or makes it clone itself, or does neither, as moment->mode says; ops->stop.resume undoes it. Refreshes what
 // `m` keeps of the target's mappings. False: the target could not be caught, and runs.
 bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_capture_options *options,
                      struct as_moment *moment, struct as_error *err);

@@ -7,7 +7,7 @@
 #include "cli/summary.h"
 #include "cli/text.h"
 #include "inject/client.h"
-#include "target/procfs.h"
+#include "target/process/procfs.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "cli/watch.h"
 #include "cli/cli.h"
-#include "target/process.h"
+#include "target/process/process.h"
 
 #include <signal.h>
 #include <stdio.h>

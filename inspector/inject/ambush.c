@@ -37,7 +37,7 @@ static const uint64_t FLAGS = 1 << 5 /* exclude_kernel */ | 1 << 6 /* exclude_hv
 static uint64_t find_return(struct as_target *t, const struct as_plan *plan, const struct as_registers *r)
 {
     uint64_t words[WORDS];
-    size_t count = t->ops->read(t, r->sp, words, sizeof words) / sizeof *words;
+    size_t count = t->ops->memory.read(t, r->sp, words, sizeof words) / sizeof *words;
     for (size_t i = 0; i < count; ++i) {
         uint64_t address = as_registers_unsigned(r, words[i]);
         const struct as_mapping *m = as_target_mapping_at(t, address);

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "inject/launch.h"
 #include "inject/yield.h"
-#include "target/machine.h"
+#include "target/process/machine.h"
 
 #include <errno.h>
 #include <fcntl.h>

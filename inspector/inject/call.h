@@ -3,7 +3,7 @@
 #pragma once
 
 #include "inject/frame.h"
-#include "target/remote.h"
+#include "target/process/remote.h"
 
 struct as_yield;
 

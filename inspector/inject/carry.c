@@ -258,7 +258,7 @@ static bool dlopen_failed(struct carrier *c, struct as_error *err)
     if (c->cargo->plan->dlerror != 0 && !invoke(c, "dlerror", c->cargo->plan->dlerror, 0, 0, &address, err))
         return false;
     if (address != 0)
-        c->p->base.ops->read(&c->p->base, address, text, sizeof text - 1);
+        c->p->base.ops->memory.read(&c->p->base, address, text, sizeof text - 1);
     return as_fail(err, AS_UNSUPPORTED, "process %d could not load the library: dlopen failed%s%s", c->p->base.pid,
                    text[0] ? ": " : " without a word (is /proc mounted there?)", text);
 }

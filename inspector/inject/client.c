@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "inject/client.h"
 #include "inject/door.h"
-#include "target/procfs.h"
+#include "target/process/procfs.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -98,7 +98,7 @@ bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, uint6
 // A number may have become another process's; as long as the target lives it has not.
 static bool is_still(struct as_agent *agent, struct as_target *t, struct as_error *err)
 {
-    if (t->ops->intact(t, err))
+    if (t->ops->stop.intact(t, err))
         return true;
     as_agent_close(agent);
     return false;

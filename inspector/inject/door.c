@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "inject/door.h"
 #include "agent/protocol.h"
-#include "target/procfs.h"
+#include "target/process/procfs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,7 +16,7 @@
 // to be there for long, it is such an old word.
 #define _GNU_SOURCE
 #include "inject/place.h"
-#include "target/remote.h"
+#include "target/process/remote.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static bool is_safe(struct as_target *t, const struct as_plan *plan, struct as_p
     for (unsigned depth = 0; depth <= DEPTH; ++depth) {
         char reason[160] = "";
         uint64_t words[FAR_WORDS];
-        size_t count = t->ops->read(t, at.sp, words, sizeof words) / sizeof *words;
+        size_t count = t->ops->memory.read(t, at.sp, words, sizeof words) / sizeof *words;
         if (is_place_safe(t, plan, &at, reason, sizeof reason)) {
             if (count == 0)
                 snprintf(reason, sizeof reason, "its stack cannot be read");

@@ -7,8 +7,8 @@
 
 #if defined(__aarch64__)
 
-#include "target/aarch64.h"
-#include "target/machine.h"
+#include "target/process/aarch64.h"
+#include "target/process/machine.h"
 
 #include <elf.h>
 #include <stdio.h>

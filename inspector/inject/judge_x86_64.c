@@ -5,7 +5,7 @@
 
 #if defined(__x86_64__)
 
-#include "target/machine.h"
+#include "target/process/machine.h"
 
 #include <string.h>
 

@@ -155,7 +155,7 @@ static uint64_t find_code(struct as_target *t, const struct as_libc *libc, const
 {
     uint8_t bytes[4096];
     for (uint64_t at = libc->code_start; at < libc->code_end; at += sizeof bytes - length + 1) {
-        size_t got = t->ops->read(t, at, bytes, sizeof bytes);
+        size_t got = t->ops->memory.read(t, at, bytes, sizeof bytes);
         const uint8_t *found = memmem(bytes, got, code, length);
         if (found)
             return at + (uint64_t)(found - bytes);

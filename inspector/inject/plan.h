@@ -5,7 +5,7 @@
 #include "base/vec.h"
 #include "inject/frame.h"
 #include "libc/libc.h"
-#include "target/process.h"
+#include "target/process/process.h"
 
 // The agent's function that starts its thread if it does not run: int (void), 0 or an errno.
 #define AS_AGENT_WAKE "arenascope_wake"

@@ -28,7 +28,7 @@ void as_yield_begin(struct as_yield *y, struct as_process *p, const struct as_pl
     y->start = pointer - m->start > AS_YIELD_BELOW ? pointer - AS_YIELD_BELOW : m->start;
     uint64_t end = m->end - pointer > AS_YIELD_ABOVE ? pointer + AS_YIELD_ABOVE : m->end;
     size_t length = (size_t)(end - y->start);
-    y->count = p->base.ops->read(&p->base, y->start, y->words, length) / sizeof y->words[0];
+    y->count = p->base.ops->memory.read(&p->base, y->start, y->words, length) / sizeof y->words[0];
 }
 
 // The lock that it waits for, by what the kernel says of a thread that runs; 0: none.

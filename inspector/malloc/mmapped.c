@@ -104,7 +104,7 @@ static uint64_t moved_chunk(struct search *s, uint64_t start, uint32_t extra, ui
         uint64_t pages = (end - offset) / page + 1 < BATCH ? (end - offset) / page + 1 : BATCH;
         uint64_t first = start + offset - page;
         // Its header has been written: absent pages need no look, and must not become resident by one.
-        if (!s->heaps->target->ops->residency(s->heaps->target, first, first + pages * page, residency, NULL))
+        if (!s->heaps->target->ops->residency.pages(s->heaps->target, first, first + pages * page, residency, NULL))
             return 0;
         for (uint64_t i = 0; i < pages; i++, offset += page)
             if (residency[i] & (AS_RES_PRESENT | AS_RES_SWAPPED | AS_RES_UNKNOWN))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Ourselves: read in place, stopped never. What /proc tells is read as of any other process.
 #define _GNU_SOURCE
-#include "target/process.h"
+#include "target/process/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -217,14 +217,14 @@ static void self_resume(struct as_target *t)
 }
 
 static const struct as_target_ops self_ops = {
-    .read = as_process_read,
-    .in_place = self_in_place,
-    .residency = self_residency,
-    .absent_until = as_process_absent_until,
-    .count = as_process_count,
+    .memory.read = as_process_read,
+    .memory.in_place = self_in_place,
+    .residency.pages = self_residency,
+    .residency.absent_until = as_process_absent_until,
+    .residency.count = as_process_count,
     .open_file = as_process_open_file,
-    .stop = self_stop,
-    .resume = self_resume,
+    .stop.stop = self_stop,
+    .stop.resume = self_resume,
     .close = as_process_close,
 };
 

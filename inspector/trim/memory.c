@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // One hold of an arena's lock: takes it, reads what the arena is now, and gives it back in time.
-#include "target/procfs.h"
+#include "target/process/procfs.h"
 #include "trim/lock.h"
 #include "trim/pass.h"
 

@@ -4,7 +4,7 @@
 // The kernel is asked once, before the pass and with the lock open: a page that comes into memory later stays for the next
 // trim. So each page is given back once at most, and a pass that looks at a chunk again finds nothing left to do there.
 #define _GNU_SOURCE
-#include "target/procfs.h"
+#include "target/process/procfs.h"
 #include "trim/pass.h"
 
 #include <errno.h>

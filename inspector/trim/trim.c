@@ -2,7 +2,7 @@
 // A trim from beginning to end: arena after arena, each forecast, given back, and asked after at the kernel's.
 #define _GNU_SOURCE
 #include "trim/trim.h"
-#include "target/procfs.h"
+#include "target/process/procfs.h"
 #include "trim/pass.h"
 
 #include <errno.h>
@@ -144,7 +144,7 @@ static bool know_huge_pages(struct as_target *self, const struct as_heaps *h, st
     bool huge = false;
     for (size_t i = 0; i < h->pars.count; i++)
         huge |= h->pars.items[i].hp_pagesize != 0 && h->pars.items[i].hp_pagesize != AS_UNKNOWN;
-    return !huge || self->counts.rss != AS_UNKNOWN || self->ops->count(self, err);
+    return !huge || self->counts.rss != AS_UNKNOWN || self->ops->residency.count(self, err);
 }
 
 // Lists the arenas. They never go away, and their addresses stay.

@@ -147,7 +147,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         if (!(m->prot & AS_PROT_WRITE) || size > 1 << 26)
             continue;
         uint8_t *bytes = malloc(size);
-        size = core->ops->read(core, m->start, bytes, size);
+        size = core->ops->memory.read(core, m->start, bytes, size);
         if (size < 8) {
             free(bytes);
             continue;

@@ -2,7 +2,7 @@
 // What the tests of inspector/target share: checks that end the test, children with known memory.
 #pragma once
 
-#include "target/process.h"
+#include "target/process/process.h"
 #include "target/target.h"
 
 #include <errno.h>
@@ -98,7 +98,7 @@ static inline struct as_target *open_process(pid_t pid)
 {
     struct as_error err = {0};
     struct as_target *t = as_target_open_process(pid, &err);
-    CHECK(t && t->counts.rss == AS_UNKNOWN && t->ops->count(t, &err), "%s", err.text);
+    CHECK(t && t->counts.rss == AS_UNKNOWN && t->ops->residency.count(t, &err), "%s", err.text);
     as_process_of(t)->patience_ns = UINT64_C(60000000000); // however busy the machine is
     return t;
 }
@@ -106,14 +106,14 @@ static inline struct as_target *open_process(pid_t pid)
 static inline void stop(struct as_target *t)
 {
     struct as_error err = {0};
-    CHECK(t->ops->stop(t, &err), "%s", err.text);
+    CHECK(t->ops->stop.stop(t, &err), "%s", err.text);
 }
 
 static inline uint8_t *residency_of(struct as_target *t, uint64_t start, uint64_t end)
 {
     uint8_t *pages = calloc((end - start) / t->page_size + 1, 1);
     struct as_error err = {0};
-    CHECK(pages && t->ops->residency(t, start, end, pages, &err), "%s", err.text);
+    CHECK(pages && t->ops->residency.pages(t, start, end, pages, &err), "%s", err.text);
     return pages;
 }
 
@@ -122,7 +122,7 @@ static inline void check_skips(struct as_target *t, uint64_t start, uint64_t end
 {
     uint8_t *pages = residency_of(t, start, end);
     for (uint64_t at = start; at < end; at += t->page_size) {
-        uint64_t next = t->ops->absent_until(t, at, end);
+        uint64_t next = t->ops->residency.absent_until(t, at, end);
         CHECK(next >= at && next <= end && next % t->page_size == 0, "%#" PRIx64 " from %#" PRIx64, next, at);
         for (uint64_t page = at; page < next; page += t->page_size)
             CHECK(pages[(page - start) / t->page_size] == 0, "%#" PRIx64 " is passed over", page);

@@ -2,7 +2,7 @@
 // Files are opened below a root directory, and nowhere else, by either way; and nothing but files.
 #define _GNU_SOURCE
 #include "target/paths.h"
-#include "target/procfs.h"
+#include "target/process/procfs.h"
 
 #include <errno.h>
 #include <fcntl.h>

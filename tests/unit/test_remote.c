@@ -2,7 +2,7 @@
 // The system call instruction through which a target makes calls for us, past its own seccomp filter: where it may lie, and what
 // happens when it is not what it was.
 #define _GNU_SOURCE
-#include "target/remote.h"
+#include "target/process/remote.h"
 #include "target_util.h"
 
 #include <sys/prctl.h>

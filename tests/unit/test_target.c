@@ -273,12 +273,12 @@ static void check_reads(struct as_target *t, const struct child *c)
     // From the middle of a page over the end of what can be read: exactly up to there.
     uint64_t from = start + (c->guards ? 0 : 30) * page + 100;
     uint64_t to = start + (c->guards ? GUARD_FROM : AREA_PAGES) * page;
-    CHECK(t->ops->read(t, from, buffer, (AREA_PAGES + 1) * page) == to - from);
-    CHECK(t->ops->read(t, start + 100, buffer, 2 * page) == 2 * page);
+    CHECK(t->ops->memory.read(t, from, buffer, (AREA_PAGES + 1) * page) == to - from);
+    CHECK(t->ops->memory.read(t, start + 100, buffer, 2 * page) == 2 * page);
     CHECK(buffer[0] == 1 && buffer[page - 100] == 2 && buffer[2 * page - 1] == 3);
-    CHECK(t->ops->read(t, start - page, buffer, page) == 0); // PROT_NONE
-    CHECK(t->ops->read(t, 0, buffer, 8) == 0 && t->ops->read(t, UINT64_MAX - 3, buffer, 64) == 0);
-    CHECK(t->ops->read(t, UINT64_C(1) << 63, buffer, 64) == 0 && t->ops->read(t, start, buffer, 0) == 0);
+    CHECK(t->ops->memory.read(t, start - page, buffer, page) == 0); // PROT_NONE
+    CHECK(t->ops->memory.read(t, 0, buffer, 8) == 0 && t->ops->memory.read(t, UINT64_MAX - 3, buffer, 64) == 0);
+    CHECK(t->ops->memory.read(t, UINT64_C(1) << 63, buffer, 64) == 0 && t->ops->memory.read(t, start, buffer, 0) == 0);
     uint64_t value;
     CHECK(as_target_read_u64(t, start + page - 4, &value) && value == UINT64_C(0x0202020201010101));
     CHECK(!as_target_read_u64(t, start - 4, &value));
@@ -374,7 +374,7 @@ static void test_process(bool privileged)
     check_kinds(t, c);
     stop(t);
     check_all(t, c, privileged);
-    t->ops->resume(t);
+    t->ops->stop.resume(t);
     CHECK(t->stop.duration_ns > 0 && !t->stop.active);
     as_target_close(t);
     // Reading absent pages mapped the zero page there, which costs the target nothing: Rss is what it was.
@@ -483,10 +483,10 @@ static void test_gone(void)
     end_child(c->pid);
     struct as_error err = {0};
     uint8_t page;
-    CHECK(t->ops->read(t, (uintptr_t)c->area, &page, 1) == 0);
-    CHECK(!t->ops->residency(t, (uintptr_t)c->area, (uintptr_t)c->area + c->page, &page, &err) &&
+    CHECK(t->ops->memory.read(t, (uintptr_t)c->area, &page, 1) == 0);
+    CHECK(!t->ops->residency.pages(t, (uintptr_t)c->area, (uintptr_t)c->area + c->page, &page, &err) &&
           err.code == AS_TARGET_GONE);
-    CHECK(!t->ops->stop(t, &err) && err.code == AS_TARGET_GONE, "%s", err.text);
+    CHECK(!t->ops->stop.stop(t, &err) && err.code == AS_TARGET_GONE, "%s", err.text);
     as_target_close(t);
 
     volatile int *step = share(sizeof *step);
@@ -506,8 +506,8 @@ static void test_gone(void)
         sleep_ms(1);
         as_proc_read(-1, name, comm, sizeof comm);
     }
-    CHECK(t->ops->read(t, (uintptr_t)step, &page, 1) == 0); // never the new program's memory
-    CHECK(!t->ops->stop(t, &err) && err.code == AS_TARGET_GONE && strstr(err.text, "exec"), "%s", err.text);
+    CHECK(t->ops->memory.read(t, (uintptr_t)step, &page, 1) == 0); // never the new program's memory
+    CHECK(!t->ops->stop.stop(t, &err) && err.code == AS_TARGET_GONE && strstr(err.text, "exec"), "%s", err.text);
     CHECK(state_of(pid) != 't');
     as_target_close(t);
     end_child(pid);
@@ -522,17 +522,17 @@ static void test_self(void)
     struct as_error err = {0};
     struct as_target *t = as_target_open_self(true, &err);
     CHECK(t, "%s", err.text);
-    CHECK(t->kind == AS_TARGET_SELF && t->pid == getpid() && t->ops->stop(t, &err) && !t->stop.active);
+    CHECK(t->kind == AS_TARGET_SELF && t->pid == getpid() && t->ops->stop.stop(t, &err) && !t->stop.active);
     uint64_t start = (uintptr_t)area;
     uint8_t *pages = residency_of(t, start, start + 8 * page);
     for (size_t i = 0; i < 8; ++i)
         CHECK(pages[i] == (i < 3 ? AS_RES_PRESENT : i == 4 ? AS_RES_ZERO : 0), "%zu: %#x", i, pages[i]);
     free(pages);
     size_t length = 100 * page;
-    CHECK(t->ops->in_place(t, start + 1, &length) == area + 1 && length == 8 * page - 1);
+    CHECK(t->ops->memory.in_place(t, start + 1, &length) == area + 1 && length == 8 * page - 1);
     length = 16;
-    CHECK(t->ops->in_place(t, start, &length) == area && length == 16);
-    CHECK(!t->ops->in_place(t, start - 1, &length) && !t->ops->in_place(t, 0, &length));
+    CHECK(t->ops->memory.in_place(t, start, &length) == area && length == 16);
+    CHECK(!t->ops->memory.in_place(t, start - 1, &length) && !t->ops->memory.in_place(t, 0, &length));
     uint8_t bytes[2];
     CHECK(as_target_read(t, start, bytes, 2) && bytes[1] == 1 && !as_target_read(t, start - 1, bytes, 2));
     struct as_window w;
@@ -544,7 +544,7 @@ static void test_self(void)
     as_target_close(t);
     // As a process like any other it can be looked at, but not stopped.
     t = open_process(getpid());
-    CHECK(!t->ops->stop(t, &err) && err.code == AS_USAGE);
+    CHECK(!t->ops->stop.stop(t, &err) && err.code == AS_USAGE);
     as_target_close(t);
     as_target_close(NULL);
 }

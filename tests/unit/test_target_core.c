@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "target_util.h"
 
-#include "target/core.h"
+#include "target/core/core.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -133,7 +133,7 @@ static struct as_target *open_core(const char *name)
     struct as_target *t = as_target_open_core(in_directory(name), &err);
     CHECK(t, "%s", err.text);
     CHECK(t->kind == AS_TARGET_CORE && t->counts.rss == AS_UNKNOWN && t->counts.swap == AS_UNKNOWN);
-    CHECK(t->ops->stop(t, &err) && !t->stop.active);
+    CHECK(t->ops->stop.stop(t, &err) && !t->stop.active);
     return t;
 }
 
@@ -182,10 +182,10 @@ static void check_contents(struct as_target *t, const struct child *c, pid_t pid
     size_t page = c->page;
     uint8_t *bytes = malloc((AREA_PAGES + 1) * page);
     // The kernel dumps the PROT_NONE page behind as a hole, gdb not at all.
-    CHECK(t->ops->read(t, start + 100, bytes, (AREA_PAGES + 1) * page) >= AREA_PAGES * page - 100);
+    CHECK(t->ops->memory.read(t, start + 100, bytes, (AREA_PAGES + 1) * page) >= AREA_PAGES * page - 100);
     CHECK(bytes[0] == 1 && bytes[page - 100] == 2 && bytes[WRITTEN * page - 101] == WRITTEN);
     CHECK(bytes[READ_ONLY * page] == 0 && bytes[AREA_PAGES * page - 101] == 0);
-    CHECK(t->ops->read(t, 0, bytes, 8) == 0 && t->ops->read(t, UINT64_MAX - 1, bytes, 8) == 0);
+    CHECK(t->ops->memory.read(t, 0, bytes, 8) == 0 && t->ops->memory.read(t, UINT64_MAX - 1, bytes, 8) == 0);
     uint64_t addresses[3] = {start, 8, start + page - 4};
     uint64_t words[3];
     bool ok[3];
@@ -252,8 +252,8 @@ static void test_truncated(const struct child *c)
     t = open_core("cut");
     CHECK(strstr(t->residency.note, "truncated") && strstr(t->residency.note, "missing"), "%s", t->residency.note);
     uint8_t bytes[8];
-    CHECK(t->ops->read(t, (uintptr_t)c->area + 10 * c->page + 96, bytes, 8) == 4 && bytes[0] == 11);
-    CHECK(t->ops->read(t, (uintptr_t)c->area + 12 * c->page, bytes, 8) == 0);
+    CHECK(t->ops->memory.read(t, (uintptr_t)c->area + 10 * c->page + 96, bytes, 8) == 4 && bytes[0] == 11);
+    CHECK(t->ops->memory.read(t, (uintptr_t)c->area + 12 * c->page, bytes, 8) == 0);
     uint8_t *pages = residency_of(t, (uintptr_t)c->area, (uintptr_t)c->area + AREA_PAGES * c->page);
     for (size_t i = 0; i < AREA_PAGES; ++i) {
         // No page of zeros and hardly a hole is left before the cut: known or not, what is missing is unknown.
@@ -278,7 +278,7 @@ static void test_filtered(struct child *c)
     check_area(t, c, true, false);
     check_contents(t, c, pid);
     uint8_t byte;
-    CHECK(t->ops->read(t, (uintptr_t)c->file, &byte, 1) == 0 && t->ops->read(t, (uintptr_t)check_area, &byte, 1) == 0);
+    CHECK(t->ops->memory.read(t, (uintptr_t)c->file, &byte, 1) == 0 && t->ops->memory.read(t, (uintptr_t)check_area, &byte, 1) == 0);
     struct as_error err = {0};
     int fd = t->ops->open_file(t, mapping(t, c->file, AS_MAP_FILE), &err);
     CHECK(fd >= 0, "%s", err.text);
@@ -421,7 +421,7 @@ static void test_synthetic(void)
         CHECK(t->mappings.items[2].start == 0x50000 && t->mappings.items[2].offset == 3 * 65536);
         CHECK(strcmp(as_mapping_path(t, &t->mappings.items[2]), "/lib/two") == 0);
         uint8_t byte;
-        CHECK(t->ops->read(t, 0x50000, &byte, 1) == 0 && t->ops->read(t, 0x30000, &byte, 1) == 1 && byte == 'x');
+        CHECK(t->ops->memory.read(t, 0x50000, &byte, 1) == 0 && t->ops->memory.read(t, 0x30000, &byte, 1) == 1 && byte == 'x');
         uint8_t *pages = residency_of(t, 0x20000, 0x60000);
         CHECK(t->residency.known && pages[0] == AS_RES_UNKNOWN && pages[1] == AS_RES_PRESENT && pages[2] == 0);
         CHECK(pages[3] == AS_RES_UNKNOWN);
@@ -490,8 +490,8 @@ static void test_mutations(void)
             CHECK(m->start < m->end && (i == 0 || m[-1].end <= m->start));
             CHECK(m->start % t->page_size == 0 && m->end % t->page_size == 0);
             uint8_t bytes[256];
-            t->ops->read(t, m->start, bytes, sizeof bytes);
-            t->ops->read(t, m->end - 8, bytes, sizeof bytes);
+            t->ops->memory.read(t, m->start, bytes, sizeof bytes);
+            t->ops->memory.read(t, m->end - 8, bytes, sizeof bytes);
             as_mapping_path(t, m);
             if (m->end - m->start <= (size_t)t->page_size * 1024)
                 free(residency_of(t, m->start, m->end));

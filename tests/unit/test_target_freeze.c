@@ -115,9 +115,9 @@ static void test_registers(void)
             const struct as_mapping *code = as_target_mapping_at(t, thread->pc);
             CHECK(code && (code->prot & AS_PROT_EXEC));
         }
-        CHECK(t->ops->stop(t, NULL)); // a second time changes nothing
-        t->ops->resume(t);
-        t->ops->resume(t);
+        CHECK(t->ops->stop.stop(t, NULL)); // a second time changes nothing
+        t->ops->stop.resume(t);
+        t->ops->stop.resume(t);
         CHECK(!t->stop.active && t->stop.duration_ns > 2000000 && works());
     }
     stop(t);
@@ -184,7 +184,7 @@ static void test_storm(void)
         check_all_traced(pid);
         if (round % 20 == 0)
             check_still();
-        t->ops->resume(t);
+        t->ops->stop.resume(t);
         CHECK(round % 20 || works());
     }
     as_target_close(t);
@@ -259,7 +259,7 @@ static void test_group_stop(void)
     for (int round = 0; round < 20; ++round) {
         stop(t);
         CHECK(state_of(pid) == 't' && t->threads.items[1].tp == shared->tp[0]);
-        t->ops->resume(t);
+        t->ops->stop.resume(t);
         await_state(pid, 'T');
         check_still();
     }
@@ -267,11 +267,11 @@ static void test_group_stop(void)
     CHECK(works());
     stop(t);
     kill(pid, SIGSTOP); // while it stands still: takes effect afterwards
-    t->ops->resume(t);
+    t->ops->stop.resume(t);
     await_state(pid, 'T');
     stop(t);
     kill(pid, SIGCONT);
-    t->ops->resume(t);
+    t->ops->stop.resume(t);
     CHECK(works());
     as_target_close(t);
     end_child(pid);
@@ -311,7 +311,7 @@ static void test_signals(void)
     struct as_target *t = open_process(pid);
     for (int round = 0; round < STOPS; ++round) {
         stop(t);
-        t->ops->resume(t);
+        t->ops->stop.resume(t);
     }
     as_target_close(t);
     shared->go = 1;
@@ -358,8 +358,8 @@ static void inspect_killed(void *target)
     sleep_ms(50);
     uint8_t byte;
     struct as_error err = {0};
-    CHECK(t->ops->read(t, (uintptr_t)shared, &byte, 1) == 0);
-    CHECK(!t->ops->residency(t, t->mappings.items[0].start, t->mappings.items[0].start + t->page_size, &byte, &err));
+    CHECK(t->ops->memory.read(t, (uintptr_t)shared, &byte, 1) == 0);
+    CHECK(!t->ops->residency.pages(t, t->mappings.items[0].start, t->mappings.items[0].start + t->page_size, &byte, &err));
     CHECK(err.code == AS_TARGET_GONE, "%s", err.text);
     as_target_close(t);
     shared->go = 1;
@@ -397,7 +397,7 @@ static void test_traced(void)
     struct as_error err = {0};
     char words[64];
     snprintf(words, sizeof words, "traced by process %d (test_target_fre)", tracer);
-    CHECK(!t->ops->stop(t, &err) && err.code == AS_DENIED && strstr(err.text, words), "%s", err.text);
+    CHECK(!t->ops->stop.stop(t, &err) && err.code == AS_DENIED && strstr(err.text, words), "%s", err.text);
     CHECK(works());
     as_target_close(t);
     end_child(tracer);
@@ -430,7 +430,7 @@ static void test_vfork(void)
     struct as_target *t = open_process(pid);
     struct as_error err = {0};
     as_process_of(t)->patience_ns = 100000000;
-    CHECK(!t->ops->stop(t, &err) && err.code == AS_DENIED && strstr(err.text, "vfork"), "%s", err.text);
+    CHECK(!t->ops->stop.stop(t, &err) && err.code == AS_DENIED && strstr(err.text, "vfork"), "%s", err.text);
     CHECK(works() && !t->stop.active);
     CHECK(as_proc_status(as_process_of(t)->proc_fd, "status", "TracerPid:") == 0);
     shared->go = 1;
@@ -454,8 +454,8 @@ static void test_impatience(void)
     as_process_of(t)->patience_ns = 1;
     bool refused = false;
     for (int round = 0; round < 1000 && !refused; ++round) {
-        refused = !t->ops->stop(t, &err);
-        t->ops->resume(t);
+        refused = !t->ops->stop.stop(t, &err);
+        t->ops->stop.resume(t);
     }
     CHECK(refused && err.code == AS_DENIED && strstr(err.text, "still had to (state "), "%s", err.text);
     CHECK(!strstr(err.text, "uninterruptible") && !strstr(err.text, "come or gone"), "%s", err.text);
@@ -483,13 +483,13 @@ static void test_clone_after_a_freeze(void)
     struct as_target *t = open_process(pid);
     struct as_error err;
     const struct as_critical nowhere = {.complete = true};
-    CHECK(t->ops->stop_clean(t, &nowhere, &err), "%s", err.text);
+    CHECK(t->ops->stop.stop_clean(t, &nowhere, &err), "%s", err.text);
     CHECK(as_target_record_residency(t, &err), "%s", err.text);
     uint64_t files = resident_files(t);
-    t->ops->resume(t);
-    CHECK(files > 0 && t->ops->stop_clean(t, &nowhere, &err));
-    t->ops->resume(t);
-    CHECK(t->ops->fork(t, &nowhere, &err), "%s", err.text);
+    t->ops->stop.resume(t);
+    CHECK(files > 0 && t->ops->stop.stop_clean(t, &nowhere, &err));
+    t->ops->stop.resume(t);
+    CHECK(t->ops->stop.fork(t, &nowhere, &err), "%s", err.text);
     CHECK(as_target_record_residency(t, &err), "%s", err.text);
     // The kernel may take pages of files at any time; without the target's own there would be next to none.
     CHECK(resident_files(t) > files / 2, "%llu, %llu", (unsigned long long)resident_files(t),

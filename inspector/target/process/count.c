@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// Counts what is resident of a process that stands still on a thread of its own: the kernel goes through all page tables for
+// it, and meanwhile can be asked on another processor which pages these are.
+#include "target/process/process.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+
+static const uint64_t RESERVATION = UINT64_C(1) << 32;
+
+struct as_counting {
+    pthread_t thread;
+    struct as_process scratch; // of the process what reading its mappings needs, and what that makes
+    struct as_error err;
+    bool ok;
+};
+
+static void *count(void *argument)
+{
+    struct as_counting *c = argument;
+    c->ok = as_process_read_maps(&c->scratch, true, &c->err);
+    return NULL;
+}
+
+// Is there memory to be passed over of which only its counts tell that nothing is there (absent.c)?
+static bool has_reservation(const struct as_process *p)
+{
+    for (size_t i = 0; p->no_scan && i < p->base.mappings.count; ++i) {
+        const struct as_mapping *m = &p->base.mappings.items[i];
+        if (m->kind == AS_MAP_ANON && m->end - m->start >= RESERVATION)
+            return true;
+    }
+    return false;
+}
+
+bool as_process_count_begin(struct as_target *t)
+{
+    struct as_process *p = as_process_of(t);
+    if (has_reservation(p))
+        return false;
+    struct as_counting *c = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (c == MAP_FAILED)
+        return false;
+    c->scratch.base.pid = t->pid;
+    c->scratch.base.page_size = t->page_size;
+    c->scratch.proc_fd = p->proc_fd;
+    c->scratch.view_fd = p->view_fd;
+    c->scratch.no_smaps = p->no_smaps;
+    c->scratch.dev_shmem = p->dev_shmem;
+    c->scratch.dev_tmpfs.items = p->dev_tmpfs.items;
+    c->scratch.dev_tmpfs.count = p->dev_tmpfs.count;
+    // Signals are for the thread that talks to the user.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&c->thread, NULL, count, c) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started)
+        p->counter = c;
+    else
+        munmap(c, sizeof *c);
+    return started;
+}
+
+// Takes over the counts of a mapping; false when it is another one.
+static bool take(struct as_mapping *m, const struct as_mapping *counted)
+{
+    if (m->start != counted->start || m->end != counted->end)
+        return false;
+    m->kind = counted->kind;
+    m->rss = counted->rss;
+    m->shared = counted->shared;
+    m->anonymous = counted->anonymous;
+    m->swap = counted->swap;
+    m->hugetlb = counted->hugetlb;
+    m->kernel_page_size = counted->kernel_page_size;
+    m->not_inherited = counted->not_inherited;
+    m->droppable = counted->droppable;
+    m->locked = counted->locked;
+    m->noreserve = counted->noreserve;
+    return true;
+}
+
+bool as_process_count_end(struct as_target *t, struct as_error *err)
+{
+    struct as_process *p = as_process_of(t);
+    struct as_counting *c = p->counter;
+    p->counter = NULL;
+    pthread_join(c->thread, NULL);
+    struct as_target *counted = &c->scratch.base;
+    bool same = c->ok && counted->mappings.count == t->mappings.count;
+    for (size_t i = 0; same && i < t->mappings.count; ++i)
+        same = take(&t->mappings.items[i], &counted->mappings.items[i]);
+    counted->counts.pending = t->counts.pending;
+    t->counts = counted->counts;
+    p->no_smaps = c->scratch.no_smaps;
+    p->counting = c->scratch.counting;
+    p->verdict_start = AS_UNKNOWN; // it was come to without counts
+    as_vec_free(&counted->mappings);
+    as_vec_free(&counted->strings);
+    munmap(c, sizeof *c);
+    return same || as_process_refresh_maps(p, true, err); // the main thread exited and took its files with it, say
+}

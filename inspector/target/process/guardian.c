@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+// The guardian: a process of ours that stops a target, or makes it clone itself, and undoes it, whatever becomes of the
+// inspector. (The kernel would let the threads of a stopped target go, too, but not mend their interrupted calls.)
+//
+// All that must not be left half done is done here, in a process that blocks every signal, belongs to no terminal, and waits
+// on a socket that is closed when the inspector is: by itself, or by kill -9. What it does to the target's threads is in
+// freeze.c, what it does with the clone in clone.c.
+#define _GNU_SOURCE
+#include "target/process/clone.h"
+#include "target/process/remote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef SYS_close_range // headers before Linux 5.9
+#define SYS_close_range 436
+#endif
+
+static bool send_all(int socket, const void *data, size_t length)
+{
+    for (size_t done = 0; done < length;) {
+        ssize_t sent = send(socket, (const char *)data + done, length - done, MSG_NOSIGNAL);
+        if (sent < 0 && errno != EINTR)
+            return false;
+        done += sent > 0 ? (size_t)sent : 0;
+    }
+    return true;
+}
+
+static void tell(struct as_process *p, const struct as_birth *birth, int socket)
+{
+    bool ok = send_all(socket, birth, sizeof *birth);
+    for (size_t i = 0; ok && i < birth->thread_count; ++i)
+        ok = send_all(socket, &p->base.threads.items[i], sizeof p->base.threads.items[i]);
+}
+
+// The threads as they were at the moment of the clone.
+static bool list_threads(struct as_process *p, struct as_error *err)
+{
+    p->base.threads.count = 0;
+    if (!as_vec_reserve(&p->base.threads, p->tracees.count, err))
+        return false;
+    for (size_t i = 0; i < p->tracees.count; ++i) {
+        const struct as_registers *r = &p->tracees.items[i].registers;
+        p->base.threads.items[i] = (struct as_thread){
+            .tid = p->tracees.items[i].tid,
+            .tp = r->known ? r->tp : AS_UNKNOWN,
+            .sp = r->known ? r->sp : AS_UNKNOWN,
+            .pc = r->known ? r->pc : AS_UNKNOWN,
+        };
+    }
+    p->base.threads.count = p->tracees.count;
+    return true;
+}
+
+// Lets go of all files but those that we look through: nobody must wait for us because we hold a pipe's end.
+static void close_others(const struct as_process *p, int socket)
+{
+    int kept[] = {p->proc_fd, p->view_fd, p->mem_fd, p->pagemap_fd, socket};
+    enum { KEPT = sizeof kept / sizeof kept[0] };
+    for (size_t i = 1; i < KEPT; ++i) { // in order
+        for (size_t k = i; k > 0 && kept[k] < kept[k - 1]; --k) {
+            int other = kept[k];
+            kept[k] = kept[k - 1];
+            kept[k - 1] = other;
+        }
+    }
+    unsigned from = 0;
+    for (size_t i = 0; i < KEPT; ++i) {
+        if (kept[i] < 0)
+            continue;
+        if ((unsigned)kept[i] > from)
+            syscall(SYS_close_range, from, (unsigned)kept[i] - 1, 0);
+        from = (unsigned)kept[i] + 1;
+    }
+    syscall(SYS_close_range, from, ~0u, 0);
+}
+
+void as_guardian_stand_apart(const struct as_process *p, int socket)
+{
+    setsid();
+    prctl(PR_SET_NAME, AS_GUARDIAN_NAME);
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && write(fd, "-1000", 5) < 0) { // for root alone; others are killed as others are
+    }
+    as_close_fd(&fd);
+    close_others(p, socket);
+}
+
+// Until the other end is closed: nothing is ever sent to us. Or until it is due (as_now_ns; 0: never).
+static void await_end(int socket, uint64_t due_ns)
+{
+    struct pollfd other = {.fd = socket, .events = POLLIN};
+    for (;;) {
+        uint64_t now = as_now_ns();
+        uint64_t left = due_ns > now ? due_ns - now : 0;
+        struct timespec limit = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+        if (ppoll(&other, 1, due_ns == 0 ? NULL : &limit, NULL) >= 0 || errno != EINTR)
+            return;
+    }
+}
+
+static void freeze(struct as_process *p, const struct as_critical *critical, int socket)
+{
+    struct as_birth birth = {0};
+    bool ok = as_process_catch(p, critical, &birth.err) && list_threads(p, &birth.err);
+    if (ok) {
+        birth.err.code = AS_OK;
+        birth.outcome = p->base.stop.outcome;
+        birth.due_ns = p->base.stop.limit_ns == 0 ? 0 : as_process_due(p);
+        birth.thread_count = (uint32_t)p->base.threads.count;
+    }
+    birth.deadline_exceeded = p->base.stop.deadline_exceeded;
+    birth.pause_ns = p->base.stop.duration_ns;
+    tell(p, &birth, socket);
+    if (ok)
+        await_end(socket, birth.due_ns);
+    as_process_resume(&p->base);
+    send_all(socket, &p->base.stop.duration_ns, sizeof p->base.stop.duration_ns);
+}
+
+static void snapshot(struct as_process *p, const struct as_critical *critical, int socket)
+{
+    struct as_birth birth = {0};
+    struct as_made made = {0};
+    bool ok = as_process_catch(p, critical, &birth.err);
+    if (ok) {
+        ok = list_threads(p, &birth.err) && as_clone_make(p, critical, &made, &birth.err);
+        as_process_resume(&p->base);
+        birth.outcome = p->base.stop.outcome;
+        as_clone_find(p, &made);
+    }
+    birth.pause_ns = p->base.stop.duration_ns;
+    birth.deadline_exceeded = p->base.stop.deadline_exceeded;
+    if (ok && !as_clone_hold(made.pid))
+        ok = as_fail(&birth.err, AS_UNSUPPORTED, "the clone of process %d was killed at its birth", p->base.pid);
+    if (ok) {
+        birth.err.code = AS_OK;
+        birth.pid = made.pid;
+        birth.thread_count = (uint32_t)p->base.threads.count;
+    }
+    tell(p, &birth, socket);
+    if (made.pid == 0)
+        return;
+    if (ok)
+        await_end(socket, 0);
+    as_clone_reap(p, critical, &made);
+}
+
+_Noreturn void as_guardian_run(struct as_process *p, const struct as_critical *critical, bool clone, int socket)
+{
+    as_guardian_stand_apart(p, socket);
+    if (clone)
+        snapshot(p, critical, socket);
+    else
+        freeze(p, critical, socket);
+    close(socket);
+    // A thread that would not stop, and has not been let go yet: the kernel does it as we end.
+    _exit(0);
+}

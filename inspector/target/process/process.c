@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: MIT
+// A live process, looked at from outside through /proc and process_vm_readv.
+#define _GNU_SOURCE
+#include "target/process/process.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+// Of a command line, what is kept: enough to recognise a program by.
+enum { CMDLINE_BYTES = 16 * 1024 };
+// How many addresses one process_vm_readv gets. The kernel allows 1024; 256 keep the arrays on a small stack.
+enum { GATHER = 256 };
+
+// May the mapping table's word be taken that [address, address + 1) is readable? Returns how far, at most `length`.
+// /proc/PID/mem reads even PROT_NONE memory, and would map pages into the target by doing so.
+static size_t readable_length(const struct as_target *t, uint64_t address, size_t length)
+{
+    const struct as_mapping *m = as_target_mapping_at(t, address);
+    if (!m || !(m->prot & AS_PROT_READ) || m->kind == AS_MAP_SPECIAL)
+        return 0;
+    return m->end - address < length ? (size_t)(m->end - address) : length;
+}
+
+static size_t read_mem(struct as_process *p, uint64_t address, uint8_t *buffer, size_t length)
+{
+    size_t done = 0;
+    while (done < length) {
+        size_t part = readable_length(&p->base, address + done, length - done);
+        // A file offset is signed: what lies in the upper half is the kernel's anyway.
+        if (part == 0 || address + done + part > INT64_MAX)
+            break;
+        ssize_t got = pread(p->mem_fd, buffer + done, part, (off_t)(address + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        done += (size_t)got;
+    }
+    return done;
+}
+
+// process_vm_readv goes by number, and follows an exec. Was what it has just read the memory that we opened? A thread
+// that we have stopped keeps its number and its program until we let it go, even when it is killed; of another one,
+// that the memory still lives says it.
+static bool same_memory(const struct as_process *p)
+{
+    return p->base.stop.active || p->base.kind == AS_TARGET_SELF || as_process_alive(p);
+}
+
+// Whether to read through /proc/PID/mem. process_vm_readv is faster, but pins the pages that it copies, and of a page that a
+// process shares with others since a fork (or by KSM) the kernel gives it a copy of its own then: to read a clone, or one of
+// a server's forked workers, would cost all of the heap's memory once more, from the target's memory cgroup. With pages in swap
+// it is no use to avoid that: only a page that is not shared can be sent back at once.
+static bool by_file(const struct as_process *p)
+{
+    const struct as_target *t = &p->base;
+    if (p->no_vm_readv || t->kind == AS_TARGET_SELF)
+        return p->no_vm_readv;
+    return t->counts.swap == AS_UNKNOWN || (t->counts.swap == 0 && t->counts.shared != 0);
+}
+
+// What to do about a process_vm_readv of thread `tid` that failed. True: try again, for we look through another thread now.
+static bool try_again(struct as_process *p, pid_t tid)
+{
+    if (errno == EPERM || errno == ENOSYS)
+        p->no_vm_readv = true;
+    if (errno != ESRCH)
+        return false;
+    // The thread through which we look has ended; others may still have the memory.
+    pthread_mutex_lock(&p->lock);
+    bool found = p->view_tid != tid || (as_process_view(p, NULL) && p->view_tid != tid);
+    pthread_mutex_unlock(&p->lock);
+    p->lost = p->lost || !found;
+    return found;
+}
+
+// Was the target let go because its time was up? as_process_intact will say so; what is still to be read is not worth it.
+static bool is_past(const struct as_process *p)
+{
+    return p->due_ns != 0 && as_now_ns() >= p->due_ns;
+}
+
+uint64_t as_process_reads(const struct as_process *p, bool *pending)
+{
+    uint64_t ended = p->reads_ended; // before what has begun: more may begin and end meanwhile
+    *pending = p->reads_begun != ended;
+    return ended;
+}
+
+static size_t read_any(struct as_process *p, uint64_t address, void *buffer, size_t length)
+{
+    p->verdict_start = AS_UNKNOWN; // reading an absent page maps the zero page there
+    if (length > UINT64_MAX - address)
+        length = (size_t)(UINT64_MAX - address);
+    size_t done = 0;
+    while (done < length && !by_file(p)) {
+        struct iovec local = {(uint8_t *)buffer + done, length - done};
+        struct iovec remote = {(void *)(uintptr_t)(address + done), length - done};
+        pid_t tid = p->view_tid;
+        ssize_t got = process_vm_readv(tid, &local, 1, &remote, 1, 0);
+        if (got < 0 && try_again(p, tid))
+            continue;
+        // Short, it stopped before a page that cannot be read, and the next call says so with EFAULT.
+        if (got <= 0)
+            break;
+        done += (size_t)got;
+    }
+    if (by_file(p))
+        return done + read_mem(p, address + done, (uint8_t *)buffer + done, length - done);
+    return done > 0 && !same_memory(p) ? 0 : done;
+}
+
+// Copies up to `length` bytes; returns how many, from the start, could be read. 0 also when the process is gone.
+size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size_t length)
+{
+    struct as_process *p = as_process_of(t);
+    if (is_past(p))
+        return 0;
+    p->reads_begun++;
+    size_t done = read_any(p, address, buffer, length);
+    p->reads_ended++;
+    return done;
+}
+
+void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
+                       size_t stride, bool *ok)
+{
+    struct as_process *p = as_process_of(t);
+    p->verdict_start = AS_UNKNOWN;
+    memset(ok, 0, count * sizeof *ok);
+    if (length == 0 || is_past(p))
+        return;
+    p->reads_begun++;
+    size_t i = 0;
+    while (i < count && !by_file(p) && !p->lost) {
+        struct iovec local[GATHER];
+        struct iovec remote[GATHER];
+        size_t batch = count - i < GATHER ? count - i : GATHER;
+        for (size_t k = 0; k < batch; ++k) {
+            local[k] = (struct iovec){(uint8_t *)out + (i + k) * stride, length};
+            remote[k] = (struct iovec){(void *)(uintptr_t)addresses[i + k], length};
+        }
+        pid_t tid = p->view_tid;
+        ssize_t got = process_vm_readv(tid, local, batch, remote, batch, 0);
+        if (got < 0 && (try_again(p, tid) || p->no_vm_readv))
+            continue;
+        size_t whole = got < 0 ? 0 : (size_t)got / length;
+        memset(ok + i, 1, whole * sizeof *ok);
+        i += whole;
+        // The transfer ended at the first address that cannot be read, or not wholly: that one is false.
+        if (whole < batch)
+            ++i;
+    }
+    for (; i < count && !p->lost; ++i)
+        ok[i] = read_mem(p, addresses[i], (uint8_t *)out + i * stride, length) == length;
+    if (!by_file(p) && !same_memory(p))
+        memset(ok, 0, count * sizeof *ok);
+    p->reads_ended++;
+}
+
+struct as_process *as_process_new(const struct as_target_ops *ops, enum as_target_kind kind, struct as_error *err)
+{
+    struct as_process *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        as_fail_errno(err, AS_NO_MEMORY, "no memory to describe a process");
+        return NULL;
+    }
+    p->base.ops = ops;
+    p->base.kind = kind;
+    p->base.page_size = (uint32_t)sysconf(_SC_PAGESIZE);
+    p->base.residency.known = true;
+    pthread_mutex_init(&p->lock, NULL);
+    p->occupied_start = AS_UNKNOWN;
+    p->proc_fd = p->view_fd = p->mem_fd = p->pagemap_fd = p->kpageflags_fd = -1;
+    return p;
+}
+
+void as_process_close(struct as_target *t)
+{
+    struct as_process *p = as_process_of(t);
+    as_close_fd(&p->proc_fd);
+    as_close_fd(&p->view_fd);
+    as_close_fd(&p->mem_fd);
+    as_close_fd(&p->pagemap_fd);
+    as_close_fd(&p->kpageflags_fd);
+    as_vec_free(&p->tracees);
+    as_vec_free(&p->tids);
+    as_vec_free(&p->dev_tmpfs);
+    as_vec_free(&p->occupied);
+    as_vec_free(&t->mappings);
+    as_vec_free(&t->threads);
+    as_vec_free(&t->strings);
+    munmap(p, sizeof *p);
+}
+
+static void read_names(struct as_process *p)
+{
+    struct as_target *t = &p->base;
+    char text[CMDLINE_BYTES];
+    ssize_t length = as_proc_read(p->view_fd, "comm", text, sizeof t->comm + 1);
+    if (length > 0 && text[length - 1] == '\n')
+        --length;
+    if (length > 0)
+        memcpy(t->comm, text, (size_t)length < sizeof t->comm ? (size_t)length : sizeof t->comm - 1);
+    char path[PATH_MAX];
+    length = readlinkat(p->view_fd, "exe", path, sizeof path);
+    if (length > 0)
+        t->exe = as_strings_add(&t->strings, path, (size_t)length);
+    length = as_proc_read(p->view_fd, "cmdline", text, sizeof text);
+    while (length > 0 && text[length - 1] == '\0')
+        --length;
+    for (ssize_t i = 0; i < length; ++i) {
+        if (text[i] == '\0')
+            text[i] = ' ';
+    }
+    if (length > 0)
+        t->cmdline = as_strings_add(&t->strings, text, (size_t)length);
+    p->strings_kept = t->strings.count;
+}
+
+// The architecture by the program's own header. Without permission to open it, that the program is ours or the
+// kernel's native one is not assumed: the caller fails on /proc/PID/mem then, with a better message.
+static bool read_arch(struct as_process *p, struct as_error *err)
+{
+    unsigned char header[EI_NIDENT + 4];
+    AS_CLEANUP_FD int fd = openat(p->view_fd, "exe", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && (errno == EACCES || errno == EPERM))
+        return as_process_denied(p, "which program it runs", err);
+    // It has given up its memory. (Kernel threads, which have none, were told apart before.)
+    if (fd < 0 && errno == ENOENT)
+        return as_fail(err, AS_TARGET_GONE, "process %d ended as we were about to look", p->base.pid);
+    if (fd < 0)
+        return as_fail_errno(err, as_process_unopened(AS_UNSUPPORTED), "the program of process %d cannot be opened",
+                             p->base.pid);
+    if (pread(fd, header, sizeof header, 0) != sizeof header || memcmp(header, ELFMAG, SELFMAG) != 0)
+        return as_fail(err, AS_UNSUPPORTED, "the program of process %d is not an ELF file", p->base.pid);
+    unsigned machine = header[EI_NIDENT + 2] | (unsigned)header[EI_NIDENT + 3] << 8;
+    if (header[EI_CLASS] != ELFCLASS64)
+        return as_fail(err, AS_UNSUPPORTED, "process %d (%s) runs 32-bit code: only 64-bit programs can be looked at",
+                       p->base.pid, p->base.comm);
+    if (header[EI_DATA] != ELFDATA2LSB || (machine != EM_X86_64 && machine != EM_AARCH64))
+        return as_fail(err, AS_UNSUPPORTED,
+                       "process %d (%s) is a program for ELF machine %u: only x86-64 and aarch64 can be looked at",
+                       p->base.pid, p->base.comm, machine);
+    p->base.arch = machine == EM_X86_64 ? AS_ARCH_X86_64 : AS_ARCH_AARCH64;
+    return true;
+}
+
+bool as_process_attach_files(struct as_process *p, struct as_error *err)
+{
+    // Of ourselves the files may be out of reach, when we have changed our user; what is in them can be had otherwise (self.c).
+    bool own = p->base.kind == AS_TARGET_SELF;
+    read_names(p);
+    if (!own && !read_arch(p, err))
+        return false;
+    p->pagemap_fd = openat(p->view_fd, "pagemap", O_RDONLY | O_CLOEXEC);
+    if (p->pagemap_fd < 0 && !own && (errno == EACCES || errno == EPERM))
+        return as_process_denied(p, "which of its pages are resident", err);
+    if (p->pagemap_fd < 0 && !own)
+        return as_fail_errno(err, as_process_unopened(AS_TARGET_GONE), "/proc/%d/pagemap cannot be opened",
+                             p->base.pid);
+    p->mem_fd = openat(p->view_fd, "mem", O_RDONLY | O_CLOEXEC);
+    if (p->mem_fd < 0 && !own && (errno == EACCES || errno == EPERM))
+        return as_process_denied(p, "its memory", err);
+    if (p->mem_fd < 0 && !own)
+        return as_fail_errno(err, as_process_unopened(AS_TARGET_GONE), "/proc/%d/mem cannot be opened", p->base.pid);
+    p->kpageflags_fd = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
+    as_process_learn_tmpfs(p);
+    if (!as_process_refresh_maps(p, false, err) || !as_process_refresh_threads(p, err))
+        return false;
+    uint64_t anonymous = as_proc_status(p->view_fd, "status", "RssAnon:");
+    uint64_t swap = as_proc_status(p->view_fd, "status", "VmSwap:");
+    // Whether the kernel knows PAGEMAP_SCAN decides how a look begins.
+    uint64_t first = p->base.mappings.items[0].start;
+    if (p->pagemap_fd >= 0)
+        as_process_scan_first(p, first, first + p->base.page_size);
+    p->base.hint.anonymous = anonymous == AS_PROC_NONE ? AS_UNKNOWN : anonymous * 1024;
+    p->base.hint.swap = swap == AS_PROC_NONE ? AS_UNKNOWN : swap * 1024;
+    return true;
+}
+
+bool as_process_count(struct as_target *t, struct as_error *err)
+{
+    return as_process_refresh_maps(as_process_of(t), true, err);
+}
+
+static const struct as_target_ops process_ops = {
+    .memory.read = as_process_read,
+    .residency.pages = as_process_residency,
+    .residency.absent_until = as_process_absent_until,
+    .residency.count = as_process_count,
+    .residency.count_begin = as_process_count_begin,
+    .residency.count_end = as_process_count_end,
+    .open_file = as_process_open_file,
+    .open_root = as_process_open_root,
+    .stop.stop = as_process_stop,
+    .stop.stop_clean = as_process_stop_clean,
+    .stop.fork = as_process_fork,
+    .stop.resume = as_process_resume,
+    .stop.intact = as_process_intact,
+    .close = as_process_close,
+    .memory.gather = as_process_gather,
+    .residency.page_out = as_process_page_out,
+};
+
+// Checks that /proc is there and numbers processes as our own system calls do (it may be another namespace's).
+static bool check_proc(struct as_error *err)
+{
+    char self[32];
+    ssize_t length = readlink("/proc/self", self, sizeof self);
+    if (length < 0)
+        return as_fail_errno(err, AS_DENIED, "/proc is not mounted here (mount -t proc proc /proc)");
+    const char *at = self;
+    if (as_parse_decimal(&at, self + length) != (uint64_t)getpid())
+        return as_fail(err, AS_DENIED,
+                       "/proc belongs to another PID namespace than we do: its pids are not ours; mount /proc anew");
+    return true;
+}
+
+struct as_target *as_target_open_process(pid_t pid, struct as_error *err)
+{
+    if (!check_proc(err))
+        return NULL;
+    struct as_process *p = as_process_new(&process_ops, AS_TARGET_PROCESS, err);
+    if (!p)
+        return NULL;
+    p->base.pid = pid;
+    char name[32];
+    snprintf(name, sizeof name, "/proc/%d", pid);
+    p->proc_fd = pid > 0 ? open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    bool ok = p->proc_fd >= 0;
+    if (!ok && pid > 0 && (kill(pid, 0) == 0 || errno == EPERM))
+        as_fail(err, AS_DENIED, "process %d exists, but /proc hides it from us (hidepid): run as root", pid);
+    else if (!ok)
+        as_fail(err, AS_NO_TARGET, "there is no process with pid %d", pid);
+    uint64_t group = ok ? as_proc_status(p->proc_fd, "status", "Tgid:") : 0;
+    if (ok && group != AS_PROC_NONE && group != (uint64_t)pid)
+        ok = as_fail(err, AS_NO_TARGET, "%d is not a process but a thread of process %d: name that one", pid,
+                     (int)group);
+    if (ok && as_process_view(p, err) && as_process_attach_files(p, err))
+        return &p->base;
+    as_process_close(&p->base);
+    return NULL;
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+// What the parts of the live-process backend (process.c, view.c, maps.c, residency.c, freeze.c, files.c) and self.c
+// share. Internal to target/, and to its tests.
+#pragma once
+
+#include "target/process/procfs.h"
+#include "target/target.h"
+
+#include <pthread.h>
+
+// Of a stopped thread.
+struct as_registers {
+    bool known;
+    bool endless; // it waits in a system call that has no limit of time and would fail with EINTR because of us
+    uint64_t pc, sp;
+    uint64_t lr;        // the return address of a function that calls no other (aarch64); 0 on x86-64
+    uint64_t signature; // bits of a return address that may be its signature (aarch64 with PAC), not part of it
+    uint64_t tp;
+    int64_t call; // number of the system call that it is in or comes from, -1: none
+    int64_t result;
+    uint64_t argument; // the call's first; AS_UNKNOWN: it is lost
+};
+
+// A word of the thread's stack or registers without the signature that it has if it is a return address.
+static inline uint64_t as_registers_unsigned(const struct as_registers *r, uint64_t word)
+{
+    return word & ~r->signature;
+}
+
+// A thread that we have attached to.
+struct as_tracee {
+    pid_t tid;
+    int signal;                    // that it was about to receive when it stopped: given to it as we detach
+    bool stopped;                  // else it is attached and still runs
+    bool group_stopped;            // by SIGSTOP and the like: it would not run if we were not here
+    bool inside;                   // of the code that it must not be in the middle of
+    struct as_registers registers; // while it is stopped, and once they have been asked for
+};
+
+// How the target is held by another process of ours, and the clone of it, if there is one, through which we look at the
+// moment at which it was made; see fork.c.
+struct as_clone {
+    pid_t pid;                       // 0: there is none
+    pid_t guardian;                  // 0: there is none
+    int socket;                      // to the guardian: once it is closed, all is undone
+    int view_fd, mem_fd, pagemap_fd; // the target's own, while p's are the clone's
+    pid_t view_tid;
+    char note[512]; // behind base.mode_note
+};
+
+// How the pages were classified whose pagemap entry alone does not tell the zero page; see residency.c.
+enum as_zero_verdict { AS_ZERO_NONE = 1, AS_ZERO_ALL = 2, AS_ZERO_MIXED = 3 };
+
+// Its memory may be read, and its pages be asked for, by several threads at once.
+struct as_process {
+    struct as_target base; // first: a pointer to one is a pointer to the other
+    pthread_mutex_t lock;  // of what asking for pages, and looking for another thread to look through, write down
+    int proc_fd;           // /proc/PID
+    // /proc/TID of a thread that still has the memory: /proc/PID itself until the group's leader exits before the
+    // others; from then on the leader's files are empty and any living thread's serve.
+    int view_fd;
+    _Atomic pid_t view_tid;
+    int mem_fd, pagemap_fd;  // both stay with the memory they were opened on: after an exec they read nothing
+    int kpageflags_fd;       // -1: not allowed
+    atomic_bool no_vm_readv; // process_vm_readv is forbidden here (an old container's seccomp filter): use mem_fd
+    _Atomic uint64_t reads_begun, reads_ended; // of its memory; see as_process_reads
+    atomic_bool lost; // a read found that the thread through which we look has no memory any more
+    bool no_scan;     // PAGEMAP_SCAN is not known to this kernel, or not wanted (tests)
+    bool no_guard;    // PAGE_IS_GUARD is not known to this kernel
+    bool no_smaps;    // the kernel was built without smaps
+    bool counting;    // the mappings come from smaps
+    bool was_held;    // another inspector had it when we tried to stop it, and may have let it go since
+    AS_VEC(struct as_tracee) tracees;
+    as_pid_vec tids;                // scratch of the freeze
+    uint64_t dev_shmem;             // the kernel's own tmpfs, as AS_DEV: memfd, SysV, shared anonymous
+    AS_VEC(uint64_t) dev_tmpfs;     // mounted tmpfs, as AS_DEV
+    size_t strings_kept;            // of base.strings, what outlives a refresh: exe, cmdline
+    uint64_t patience_ns;           // for which we wait until all threads have stopped; 0: two seconds
+    uint64_t stop_began;            // as_now_ns
+    uint64_t stood_ns;              // how long it stood still in attempts before that
+    uint64_t due_ns;                // as_now_ns when the guardian lets it go; 0: when we say so
+    _Atomic uint64_t verdict_start; // the mapping that `verdict` is about
+    enum as_zero_verdict verdict;
+    uint64_t occupied_start;          // the mapping that `occupied` is about; AS_UNKNOWN: none
+    AS_VEC(struct as_range) occupied; // stretches of it outside of which all pages are absent; see absent.c
+    struct as_clone clone;
+    struct as_counting *counter; // see count.c; NULL: nobody counts
+};
+
+#define AS_DEV(major, minor) ((uint64_t)(major) << 32 | (uint32_t)(minor))
+
+static inline struct as_process *as_process_of(struct as_target *t)
+{
+    return (struct as_process *)t;
+}
+
+// process.c
+// A process target without its files opened; NULL and `err` when memory runs out. Freed by as_process_close.
+struct as_process *as_process_new(const struct as_target_ops *ops, enum as_target_kind kind, struct as_error *err);
+// Opens /proc/PID/mem and pagemap through view_fd, reads comm, exe, cmdline, architecture, mappings (not counted) and threads.
+bool as_process_attach_files(struct as_process *p, struct as_error *err);
+void as_process_close(struct as_target *t);
+bool as_process_count(struct as_target *t, struct as_error *err);
+size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size_t length);
+void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
+                       size_t stride, bool *ok);
+
+// How many reads of its memory have come to an end, and whether one is under way: memory may be of a kind that answers when the
+// target likes (userfaultfd, a file system of its own), and the kernel waits for it.
+uint64_t as_process_reads(const struct as_process *p, bool *pending);
+
+// swap.c
+void as_process_page_out(struct as_target *t, const struct as_range *ranges, size_t count);
+
+// view.c
+// Makes view_fd a thread that still has the memory. False: none is left (AS_TARGET_GONE), or a zombie.
+bool as_process_view(struct as_process *p, struct as_error *err);
+// Is the memory that we opened still there: neither exited nor replaced by an exec? One system call, touches nothing.
+bool as_process_alive(const struct as_process *p);
+// As as_target_ops.intact.
+bool as_process_intact(struct as_target *t, struct as_error *err);
+// The code for a file that could not be opened, by errno: AS_NO_MEMORY where we may have no more files open, which says nothing
+// of the process; else `otherwise`.
+enum as_code as_process_unopened(enum as_code otherwise);
+// Why we may not look, in words, with what to do about it; AS_DENIED. Always returns false.
+bool as_process_denied(const struct as_process *p, const char *what, struct as_error *err);
+
+// maps.c
+// Learns which devices are tmpfs, to tell shared memory from files. Never fails: names are the fallback.
+void as_process_learn_tmpfs(struct as_process *p);
+// As as_process_refresh_maps, but through view_fd as it is.
+bool as_process_read_maps(struct as_process *p, bool count, struct as_error *err);
+// Reads mappings anew; `count`: and what is resident of each, in all rss and swap. Without it these are AS_UNKNOWN.
+bool as_process_refresh_maps(struct as_process *p, bool count, struct as_error *err);
+// Lists the threads anew with their names; registers AS_UNKNOWN.
+bool as_process_refresh_threads(struct as_process *p, struct as_error *err);
+// The name of a thread, if it still lives.
+void as_process_read_thread_name(const struct as_process *p, struct as_thread *thread);
+
+// count.c
+bool as_process_count_begin(struct as_target *t);
+bool as_process_count_end(struct as_target *t, struct as_error *err);
+
+// residency.c
+bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
+
+// Reads the pagemap entries of up to AS_ENTRIES pages of [address, end); returns how many were read, 0 with errno.
+enum { AS_ENTRIES = 4096 };
+size_t as_process_read_entries(const struct as_process *p, uint64_t address, uint64_t end, uint64_t *entries);
+// The first page of [start, end) that PAGEMAP_SCAN knows to be present or swapped; `end`: none; AS_UNKNOWN: it cannot be asked.
+uint64_t as_process_scan_first(struct as_process *p, uint64_t start, uint64_t end);
+
+// absent.c
+// As as_target_ops.absent_until, with the lock held.
+uint64_t as_process_first_occupied(struct as_process *p, uint64_t start, uint64_t end);
+uint64_t as_process_absent_until(struct as_target *t, uint64_t start, uint64_t end);
+
+// registers_x86_64.c, registers_aarch64.c
+// Reads a stopped thread's registers; false when it has ended.
+bool as_registers_read(pid_t tid, struct as_registers *out);
+// Was it waiting in a system call that our stop has interrupted?
+bool as_registers_waiting(const struct as_registers *r);
+// To be called before a thread runs on: has the kernel restart a call that would fail with EINTR for our sake alone.
+void as_registers_mend(pid_t tid, const struct as_registers *r);
+
+// converge.c
+// When the target that is being stopped has to run on, as as_now_ns; UINT64_MAX: no limit.
+uint64_t as_process_due(const struct as_process *p);
+// Fails for that (AS_DENIED), and says so in t->stop.deadline_exceeded. Always returns false.
+bool as_process_deadline_exceeded(struct as_process *p, struct as_error *err);
+
+// freeze.c
+// Stops every thread, those too that have been let run since: all stand still when it returns true. On failure the
+// caller has to resume.
+bool as_process_halt(struct as_process *p, struct as_error *err);
+// Has the tracee come to a stop? Sets `stopped` and its neighbours. False: it is not ours any more, for it has ended.
+bool as_tracee_look(struct as_tracee *tracee);
+// Lets one stopped thread run, still attached, until as_process_halt.
+void as_process_let_run(struct as_tracee *tracee);
+bool as_process_stop(struct as_target *t, struct as_error *err);
+void as_process_resume(struct as_target *t);
+
+// converge.c
+// Stops every thread at a moment when none is in the middle of `critical` (NULL: any moment will do); t->stop.outcome says
+// whether there was one. Reads neither mappings nor the list of threads. On failure all run again.
+bool as_process_catch(struct as_process *p, const struct as_critical *critical, struct as_error *err);
+
+// Does a call instruction end at `address`, so that it may be a return address? Stacks hold old words, too, and data.
+bool as_follows_call(struct as_target *t, uint64_t address);
+
+// files.c
+int as_process_open_file(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);
+int as_process_open_root(struct as_target *t);
+
+// fork.c
+bool as_process_fork(struct as_target *t, const struct as_critical *critical, struct as_error *err);
+bool as_process_stop_clean(struct as_target *t, const struct as_critical *critical, struct as_error *err);
+// Has the guardian let go of the target, or do away with its clone: what is read from now on is the target's own again.
+// Waits until it has finished, or for some seconds.
+void as_process_dismiss(struct as_process *p);
+// Is the guardian still there? Without it the target runs.
+bool as_process_is_guarded(const struct as_process *p);
+
+// guardian.c
+#define AS_GUARDIAN_NAME "arenadump-guard" // as the kernel shows it; 15 characters at most
+// What the guardian tells once the target is caught, followed by `thread_count` struct as_thread (without names).
+struct as_birth {
+    struct as_error err; // code AS_OK: it is
+    pid_t pid;           // the clone's; 0: none was wanted
+    uint64_t pause_ns;
+    uint64_t due_ns; // of a freeze: when the target is let go in any case; 0: when the socket is closed
+    enum as_stop_outcome outcome;
+    bool deadline_exceeded;
+    uint32_t thread_count;
+};
+// The guardian's whole life, in a process of its own: stops the target or clones it, tells through `socket`, and holds it
+// until the other end is closed (by the inspector, or by its death). Then it lets the target go, and last tells how long it
+// stood still (8 bytes); or it kills the clone and has the target reap it.
+_Noreturn void as_guardian_run(struct as_process *p, const struct as_critical *critical, bool clone, int socket);

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+// What is the same on every architecture; machine.h is what is not.
+#define _GNU_SOURCE
+#include "target/process/machine.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+bool as_remote_await(pid_t tid, int *stop)
+{
+    char name[32];
+    snprintf(name, sizeof name, "/proc/%d/stat", tid);
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    for (;;) {
+        siginfo_t info = {0};
+        int got = waitid(P_PID, (id_t)tid, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL | WNOHANG);
+        *stop = info.si_status;
+        if (got == 0 && (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED))
+            return true;
+        // The end of a group's leader is not told before its other threads, which we hold as well, have been waited for:
+        // one must not wait for it (as_process_resume does, for all).
+        struct as_proc_stat stat;
+        if ((got != 0 && errno != EINTR) || info.si_pid != 0 || !as_proc_stat(AT_FDCWD, name, &stat) ||
+            as_proc_is_dead(stat.state))
+            return false;
+        sigtimedwait(&child, NULL, &(struct timespec){.tv_nsec = 2000000});
+    }
+}
+
+// The kernel's interface, which older headers lack (linux/ptrace.h).
+static const int GET_RSEQ_CONFIGURATION = 0x420f;
+static const int GET_SYSCALL_USER_DISPATCH = 0x4211;
+static const int GET_SYSCALL_INFO = 0x420e;
+struct rseq_configuration {
+    uint64_t address;
+    uint32_t size, signature, flags, pad;
+};
+struct user_dispatch {
+    uint64_t mode, selector, offset, length;
+};
+struct syscall_information { // struct ptrace_syscall_info
+    uint8_t kind, pad[3];
+    uint32_t arch;
+    uint64_t rest[10];
+};
+enum { RSEQ_CS_OFFSET = 8 }; // struct rseq: cpu_id_start, cpu_id, rseq_cs
+
+static const uint8_t SYSCALL[AS_SYSCALL_BYTES] = AS_SYSCALL_CODE;
+
+static bool gone(pid_t tid, struct as_error *err)
+{
+    return as_fail(err, AS_TARGET_GONE, "thread %d was killed while it stood still", tid);
+}
+
+// Lets the thread run to a stop of the kind that is wanted, past all others. Blocked as its signals are, the only one
+// that can come is SIGSTOP: it is kept for the end.
+bool as_remote_run_until(struct as_remote *r, int request, int wanted)
+{
+    for (;;) {
+        int stop;
+        if (ptrace(request, r->tid, 0, 0) != 0 || !as_remote_await(r->tid, &stop))
+            return false;
+        if (stop == (SIGTRAP | PTRACE_EVENT_CLONE << 8)) {
+            unsigned long pid = 0;
+            ptrace(PTRACE_GETEVENTMSG, r->tid, 0, &pid);
+            r->born = (pid_t)pid;
+        } else if (stop >> 8 == 0 && stop != AS_SYSCALL_STOP) {
+            r->signal = stop;
+        }
+        if (stop == wanted)
+            return true;
+        // A signal is as good a place as our interrupt to put the registers back: the kernel goes on from both alike.
+        if (wanted == (SIGTRAP | PTRACE_EVENT_STOP << 8) && stop != AS_SYSCALL_STOP &&
+            (stop >> 8 == 0 || stop >> 8 == PTRACE_EVENT_STOP))
+            return true;
+    }
+}
+
+bool as_remote_in_sequence(const struct as_tracee *tracee)
+{
+    struct rseq_configuration configuration = {0};
+    uint64_t at = 0;
+    struct {
+        uint32_t version, flags;
+        uint64_t start, length, abort;
+    } section;
+    if (ptrace(GET_RSEQ_CONFIGURATION, tracee->tid, sizeof configuration, &configuration) <= 0 ||
+        configuration.address == 0)
+        return false;
+    // Of the thread itself, not of a clone through which we may be looking.
+    struct iovec local[2] = {{&at, sizeof at}, {&section, sizeof section}};
+    struct iovec remote = {(void *)(uintptr_t)(configuration.address + RSEQ_CS_OFFSET), sizeof at};
+    if (process_vm_readv(tracee->tid, &local[0], 1, &remote, 1, 0) != sizeof at || at == 0)
+        return false;
+    // The kernel takes back the announcement of one that has ended when it next has the processor for another thread.
+    remote = (struct iovec){(void *)(uintptr_t)at, sizeof section};
+    return process_vm_readv(tracee->tid, &local[1], 1, &remote, 1, 0) != sizeof section ||
+           tracee->registers.pc - section.start < section.length;
+}
+
+static bool set_options(const struct as_process *p, pid_t tid, long *set, struct as_error *err)
+{
+    long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
+    char name[48];
+    snprintf(name, sizeof name, "task/%d/status", tid);
+    uint64_t seccomp = as_proc_status(p->proc_fd, name, "Seccomp:");
+    if (seccomp != 0 && seccomp != AS_PROC_NONE)
+        options |= AS_SUSPEND_SECCOMP;
+    *set = options;
+    if (ptrace(PTRACE_SETOPTIONS, tid, 0, options) == 0)
+        return true;
+    return options & AS_SUSPEND_SECCOMP
+               ? as_fail(err, AS_UNSUPPORTED,
+                         "process %d is under a seccomp filter that may kill it for the call, and that we may not "
+                         "suspend (CAP_SYS_ADMIN)",
+                         p->base.pid)
+               : gone(tid, err);
+}
+
+bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
+                     uint64_t instruction, struct as_error *err)
+{
+    *r = (struct as_remote){.tid = tracee->tid, .instruction = instruction};
+    struct user_dispatch dispatch = {0};
+    if (ptrace(GET_SYSCALL_USER_DISPATCH, r->tid, sizeof dispatch, &dispatch) == 0 && dispatch.mode != 0)
+        return as_fail(err, AS_UNSUPPORTED, "process %d catches its own system calls (user dispatch)", p->base.pid);
+    if (as_remote_in_sequence(tracee))
+        return as_fail(err, AS_UNSUPPORTED, "thread %d of process %d is in a restartable sequence", r->tid,
+                       p->base.pid);
+    if (!set_options(p, r->tid, &r->options, err))
+        return false;
+    // Signals wait until the thread is its own again. (One that is in sigsuspend or ppoll gets the mask that it had
+    // before; the call sets its own again when it is restarted.)
+    uint64_t every = UINT64_MAX;
+    if (ptrace(PTRACE_GETSIGMASK, r->tid, sizeof r->mask, &r->mask) != 0 ||
+        ptrace(PTRACE_SETSIGMASK, r->tid, sizeof every, &every) != 0) {
+        ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0);
+        return gone(r->tid, err);
+    }
+    if (as_machine_take(r, err))
+        return true;
+    ptrace(PTRACE_SETSIGMASK, r->tid, sizeof r->mask, &r->mask);
+    ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0);
+    return false;
+}
+
+// Is the thread, which enters the kernel, about to make the call that we have prepared? A thread under a seccomp filter does
+// so without the filter, and another thread of a hostile target may have changed the instruction after we had looked at it.
+// (32-bit calls have other numbers; before Linux 5.3 they are not told apart.)
+static bool enters_as_told(const struct as_remote *r, long number, const uint64_t arguments[6])
+{
+    struct syscall_information info = {0};
+    return as_machine_enters(r, number, arguments) &&
+           (ptrace(GET_SYSCALL_INFO, r->tid, sizeof info, &info) <= 0 || info.arch == AS_AUDIT_ARCH);
+}
+
+bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result,
+                    struct as_error *err)
+{
+    r->born = 0;
+    // To the entry of the call, to its exit, and from there into the kernel's handling of signals, where alone it looks at
+    // whether a call is to be restarted.
+    if (!as_machine_set_call(r, number, arguments) || !as_remote_run_until(r, PTRACE_SYSCALL, AS_SYSCALL_STOP))
+        return gone(r->tid, err);
+    bool as_told = enters_as_told(r, number, arguments);
+    if (!as_told)
+        as_machine_turn_away(r);
+    if (!as_remote_run_until(r, PTRACE_SYSCALL, AS_SYSCALL_STOP) || !as_machine_result(r, result))
+        return gone(r->tid, err);
+    ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
+    if (!as_remote_run_until(r, PTRACE_CONT, SIGTRAP | PTRACE_EVENT_STOP << 8))
+        return gone(r->tid, err);
+    return as_told || as_fail(err, AS_DENIED,
+                              "thread %d was to make system call %ld, and began another one: code of its process is "
+                              "being changed while it runs, so it was let make none",
+                              r->tid, number);
+}
+
+bool as_remote_end(struct as_remote *r, struct as_error *err)
+{
+    bool ok = as_machine_put_back(r);
+    ok &= ptrace(PTRACE_SETSIGMASK, r->tid, sizeof r->mask, &r->mask) == 0;
+    ok &= ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0) == 0;
+    return ok || gone(r->tid, err);
+}
+
+// Has the page never been written since it was mapped? It is the file's then, or the kernel's own, and not a copy.
+static bool is_untouched(const struct as_process *p, uint64_t address)
+{
+    const uint64_t OF_FILE = UINT64_C(1) << 61, SWAPPED = UINT64_C(1) << 62, PRESENT = UINT64_C(1) << 63;
+    uint64_t entry;
+    return pread(p->pagemap_fd, &entry, sizeof entry, (off_t)(address / p->base.page_size * sizeof entry)) ==
+               sizeof entry &&
+           ((entry & OF_FILE) || !(entry & (PRESENT | SWAPPED)));
+}
+
+// Through an instruction that the target can write, or has written, a call that we let past its seccomp filter could become
+// another one. The vdso is no exception: mprotect makes it writable.
+static bool is_sound(const struct as_process *p, uint64_t address)
+{
+    uint64_t last = address + sizeof SYSCALL - 1;
+    for (size_t i = 0; i < p->base.mappings.count; ++i) {
+        const struct as_mapping *m = &p->base.mappings.items[i];
+        if (address < m->start || last >= m->end)
+            continue;
+        return (m->prot & AS_PROT_EXEC) && !(m->prot & (AS_PROT_WRITE | AS_PROT_SHARED)) &&
+               (m->inode != 0 || strcmp(as_mapping_path(&p->base, m), "[vdso]") == 0) && is_untouched(p, address) &&
+               is_untouched(p, last);
+    }
+    return false;
+}
+
+static uint64_t search(struct as_process *p, uint64_t from, uint64_t to)
+{
+    uint8_t bytes[4096];
+    for (uint64_t at = from; at < to; at += sizeof bytes - AS_SYSCALL_BYTES + AS_CODE_ALIGNMENT) {
+        size_t length = to - at < sizeof bytes ? (size_t)(to - at) : sizeof bytes;
+        length = p->base.ops->memory.read(&p->base, at, bytes, length);
+        for (size_t i = 0; i + sizeof SYSCALL <= length; i += AS_CODE_ALIGNMENT) {
+            if (memcmp(bytes + i, SYSCALL, sizeof SYSCALL) == 0 && is_sound(p, at + i))
+                return at + i;
+        }
+        if (length < sizeof bytes)
+            break;
+    }
+    return 0;
+}
+
+uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code, size_t count)
+{
+    for (size_t i = 0; i < p->tracees.count; ++i) {
+        const struct as_registers *at = &p->tracees.items[i].registers;
+        uint8_t bytes[AS_SYSCALL_BYTES];
+        uint64_t before = at->pc - sizeof bytes;
+        if (at->known && as_registers_waiting(at) && as_target_read(&p->base, before, bytes, sizeof bytes) &&
+            memcmp(bytes, SYSCALL, sizeof bytes) == 0 && is_sound(p, before))
+            return before;
+    }
+    for (size_t i = 0; i < p->base.mappings.count; ++i) {
+        const struct as_mapping *m = &p->base.mappings.items[i];
+        if (strcmp(as_mapping_path(&p->base, m), "[vdso]") == 0) {
+            uint64_t found = search(p, m->start, m->end);
+            if (found != 0)
+                return found;
+        }
+    }
+    for (size_t i = 0; i < count; ++i) {
+        uint64_t found = search(p, code[i].start, code[i].end);
+        if (found != 0)
+            return found;
+    }
+    return 0;
+}
+
+enum { STOP_ONE_MS = 2000 }; // for which a thread may be slow to stop
+
+bool as_process_is_touchy(const struct as_process *p, pid_t tid)
+{
+    char name[48];
+    char text[64];
+    snprintf(name, sizeof name, "task/%d/syscall", tid);
+    if (as_proc_read(p->proc_fd, name, text, sizeof text) <= 0 || text[0] < '0' || text[0] > '9')
+        return false;
+    const char *at = text;
+    switch (as_parse_decimal(&at, text + strlen(text))) {
+    case SYS_epoll_pwait:
+#ifdef SYS_epoll_wait
+    case SYS_epoll_wait:
+#endif
+    case 441: // epoll_pwait2
+    case SYS_semtimedop:
+    case SYS_rt_sigtimedwait:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_io_getevents:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool as_process_stop_one(struct as_process *p, pid_t tid)
+{
+    char name[48];
+    struct as_proc_stat stat;
+    snprintf(name, sizeof name, "task/%d/stat", tid);
+    if (!as_proc_stat(p->proc_fd, name, &stat) || stat.state == 'D' || as_proc_is_dead(stat.state) ||
+        !as_vec_reserve(&p->tracees, 1, NULL) || ptrace(PTRACE_SEIZE, tid, 0, 0) != 0)
+        return false;
+    // Behind those that earlier would not stop.
+    size_t index = p->tracees.count++;
+    struct as_tracee *tracee = &p->tracees.items[index];
+    *tracee = (struct as_tracee){.tid = tid};
+    ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+    uint64_t deadline = as_now_ns() + (uint64_t)STOP_ONE_MS * 1000000;
+    while (as_tracee_look(tracee)) {
+        if (tracee->stopped)
+            return as_registers_read(tid, &tracee->registers);
+        if (as_now_ns() > deadline)
+            return false;
+        sched_yield();
+    }
+    p->tracees.count = index;
+    return false;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Making a stopped thread of a live process perform a system call, and putting it back exactly as it was: registers,
+// signal mask, the call that it was waiting in, a signal that arrives meanwhile. Nothing is written to the target's
+// memory; the only instruction that runs is a system call instruction that is there already. Internal to target/ and inject/.
+#pragma once
+
+#include "target/process/process.h"
+
+// PTRACE_O_SUSPEND_SECCOMP, which older headers lack.
+enum { AS_SUSPEND_SECCOMP = 1 << 21 };
+
+// Of the registers that a system call destroys: NT_ARM_SVE with vectors of 256 bytes, the longest that there can be.
+enum { AS_WIDE_MOST = 12 * 1024 };
+
+// One thread while it works for us.
+struct as_remote {
+    pid_t tid;
+    uint64_t instruction; // address of a system call instruction
+    uint64_t mask;        // its blocked signals
+    long options;         // that its tracing is done with (PTRACE_O_*)
+    int signal;           // that arrived meanwhile although all are blocked: SIGSTOP
+    pid_t born;           // the process that the last call made, in our PID namespace; 0: none
+    uint8_t saved[512];   // its registers (NT_PRSTATUS)
+    size_t saved_size;
+    uint8_t wide[AS_WIDE_MOST]; // those besides that a system call destroys (aarch64: SVE); wide_size 0: there are none
+    size_t wide_size;
+};
+
+// Waits for the next stop of a tracee, leaving it to be waited for again (see as_tracee_look). *stop: the signal, and from
+// bit 8 on the event. False: it has ended. To be called with SIGCHLD blocked.
+bool as_remote_await(pid_t tid, int *stop);
+
+// Is the stopped thread in a restartable sequence (rseq(2))? Made to run elsewhere, it would not be sent out of it. (Before Linux
+// 5.13 this cannot be asked: no.)
+bool as_remote_in_sequence(const struct as_tracee *tracee);
+
+// Takes hold of a tracee that has stopped by our interrupt (not by a signal, not by a group stop). AS_UNSUPPORTED when
+// it should not be touched: seccomp that cannot be suspended, a restartable sequence, user dispatch of system calls.
+bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
+                     uint64_t instruction, struct as_error *err);
+// Performs a call; *result is what it returned, negative errno included. A process that it makes is our tracee from its
+// first moment, and has not run a single instruction. False: the thread has been killed (AS_TARGET_GONE), or it entered the
+// kernel with another call or from elsewhere, as code that was changed meanwhile does: nothing was called (AS_DENIED).
+bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result,
+                    struct as_error *err);
+// Puts everything back; the tracee is stopped as it was at the beginning. False (AS_TARGET_GONE): it has been killed.
+bool as_remote_end(struct as_remote *r, struct as_error *err);
+
+// Where a system call instruction stands in the target: at the call that a stopped thread waits in, or in the vdso, or in
+// one of the ranges; in a private mapping of a file that cannot be written, or in the vdso, on a page that has not been
+// written since either (pagemap). 0: none was found.
+uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code, size_t count);
+
+// Stops one thread alone: it becomes the last of the tracees, with its registers. False: it would not stop, or has ended.
+bool as_process_stop_one(struct as_process *p, pid_t tid);
+// Would a stop make the call fail that this thread waits in, though no signal came? Then rather another one.
+bool as_process_is_touchy(const struct as_process *p, pid_t tid);
+
+// guardian.c
+// For a process of ours that holds a target: apart from the inspector's terminal and process group, hard to kill by mistake,
+// with no file open but those that we look through, and `socket`.
+void as_guardian_stand_apart(const struct as_process *p, int socket);

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// Through which of the target's threads we look, whether it is still there, and why we may not look.
+#define _GNU_SOURCE
+#include "target/process/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// Looks for a thread that lives, through its own directory in /proc (a thread's directory in task/ has no map_files).
+static bool view_other_thread(struct as_process *p, struct as_error *err)
+{
+    if (!as_proc_threads(p->proc_fd, &p->tids, err))
+        return false;
+    for (size_t i = 0; i < p->tids.count; ++i) {
+        char name[32];
+        snprintf(name, sizeof name, "/proc/%d", p->tids.items[i]);
+        AS_CLEANUP_FD int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct as_proc_stat stat;
+        if (fd < 0 || as_proc_status(fd, "status", "Tgid:") != (uint64_t)p->base.pid ||
+            !as_proc_stat(fd, "stat", &stat) || as_proc_is_dead(stat.state))
+            continue;
+        as_close_fd(&p->view_fd);
+        p->view_fd = fd;
+        p->view_tid = p->tids.items[i];
+        fd = -1;
+        return true;
+    }
+    return as_fail(err, AS_TARGET_GONE, "process %d has ended", p->base.pid);
+}
+
+bool as_process_view(struct as_process *p, struct as_error *err)
+{
+    struct as_proc_stat stat;
+    if (p->clone.pid != 0) // nobody else will do
+        return (as_proc_stat(p->view_fd, "stat", &stat) && !as_proc_is_dead(stat.state)) ||
+               as_fail(err, AS_TARGET_GONE, "the clone of process %d was killed", p->base.pid);
+    if (p->view_fd >= 0 && as_proc_stat(p->view_fd, "stat", &stat) && !as_proc_is_dead(stat.state))
+        return true;
+    errno = 0;
+    bool known = as_proc_stat(p->proc_fd, "stat", &stat);
+    if (!known && as_process_unopened(AS_OK) != AS_OK)
+        return as_fail_errno(err, AS_NO_MEMORY, "whether process %d is there cannot be read", p->base.pid);
+    if (!known)
+        return as_fail(err, p->view_fd < 0 ? AS_NO_TARGET : AS_TARGET_GONE, "process %d has ended", p->base.pid);
+    if (stat.flags & AS_PF_KTHREAD)
+        return as_fail(err, AS_UNSUPPORTED, "process %d is a kernel thread: it has no memory of its own", p->base.pid);
+    if (as_proc_is_dead(stat.state) && stat.threads > 1)
+        return view_other_thread(p, err);
+    if (as_proc_is_dead(stat.state))
+        return as_fail(err, p->view_fd < 0 ? AS_UNSUPPORTED : AS_TARGET_GONE,
+                       "process %d is a zombie: it has ended and given its memory back; only its parent can clear it",
+                       p->base.pid);
+    int fd = fcntl(p->proc_fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return as_fail_errno(err, AS_INTERNAL, "no file descriptor is left");
+    as_close_fd(&p->view_fd);
+    p->view_fd = fd;
+    p->view_tid = p->base.pid;
+    return true;
+}
+
+enum as_code as_process_unopened(enum as_code otherwise)
+{
+    return errno == EMFILE || errno == ENFILE ? AS_NO_MEMORY : otherwise;
+}
+
+bool as_process_alive(const struct as_process *p)
+{
+    if (p->base.kind == AS_TARGET_SELF)
+        return true;
+    // Reads nothing (0 bytes) once the memory it was opened on has lost its last user, and touches no page.
+    uint64_t entry;
+    return pread(p->pagemap_fd, &entry, sizeof entry, 0) == sizeof entry;
+}
+
+bool as_process_intact(struct as_target *t, struct as_error *err)
+{
+    struct as_process *p = as_process_of(t);
+    if (p->clone.guardian != 0 && p->due_ns != 0 && as_now_ns() >= p->due_ns)
+        return as_process_deadline_exceeded(p, err);
+    if (p->clone.guardian != 0 && !as_process_is_guarded(p))
+        return as_fail(err, AS_INTERNAL,
+                       "the process of ours that held process %d was killed, and the target ran on while we looked",
+                       t->pid);
+    if (!p->lost && as_process_alive(p))
+        return true;
+    if (p->clone.pid != 0)
+        return as_fail(
+            err, AS_TARGET_GONE,
+            "the clone of process %d was killed while we looked at it: its memory cgroup, or the machine, is short of "
+            "memory; try again, or mode freeze, which needs less (but can get the process itself killed)",
+            t->pid);
+    return as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program (exec), while we looked", t->pid);
+}
+
+bool as_process_denied(const struct as_process *p, const char *what, struct as_error *err)
+{
+    int pid = p->base.pid;
+    uint64_t uid = as_proc_status(p->proc_fd, "status", "Uid:");
+    uint64_t tracer = as_proc_status(p->proc_fd, "status", "TracerPid:");
+    char scope[16];
+    int yama =
+        as_proc_read(AT_FDCWD, "/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope) > 0 ? scope[0] - '0' : 0;
+    if (tracer != 0 && tracer != AS_PROC_NONE)
+        return as_fail(err, AS_DENIED,
+                       "process %d: we may not see %s: it is being traced by process %d; end that first", pid, what,
+                       (int)tracer);
+    if (uid != AS_PROC_NONE && uid != (uint64_t)geteuid() && geteuid() != 0)
+        return as_fail(err, AS_DENIED,
+                       "process %d: we may not see %s: it belongs to user %u and we are user %u; run as that user, or "
+                       "as root (CAP_SYS_PTRACE)",
+                       pid, what, (unsigned)uid, (unsigned)geteuid());
+    if (yama == 3)
+        return as_fail(err, AS_DENIED,
+                       "process %d: we may not see %s: kernel.yama.ptrace_scope is 3, which forbids it to everyone "
+                       "until the next boot",
+                       pid, what);
+    if (yama > 0 && geteuid() != 0)
+        return as_fail(err, AS_DENIED,
+                       "process %d: we may not see %s: kernel.yama.ptrace_scope is %d; run as root "
+                       "(CAP_SYS_PTRACE)%s",
+                       pid, what, yama, yama == 1 ? ", or set it to 0 (sysctl kernel.yama.ptrace_scope=0)" : "");
+    if (geteuid() == 0)
+        return as_fail(err, AS_DENIED,
+                       "process %d: we may not see %s although we are root: CAP_SYS_PTRACE is missing (in a "
+                       "container: --cap-add SYS_PTRACE), or a security module forbids it",
+                       pid, what);
+    return as_fail(err, AS_DENIED,
+                   "process %d: we may not see %s: it is marked as not dumpable, has capabilities that we lack, or is "
+                   "in another user namespace; run as root (CAP_SYS_PTRACE)",
+                   pid, what);
+}
