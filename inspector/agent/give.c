@@ -16,7 +16,7 @@ static bool read_options(const struct arenascope_trim_options *given, struct as_
         return as_fail(err, AS_USAGE, "a flag of the trim's is not known to this library: %#llx",
                        (unsigned long long)o.flags);
     *request = (struct as_trim_request){.deep = o.flags & ARENASCOPE_DEEP,
-                                        .max_hold_ns = o.max_pause,
+                                        .max_hold_ns = o.max_hold,
                                         .only = o.arena == ARENASCOPE_ALL_ARENAS ? 0 : o.arena};
     return true;
 }

@@ -223,7 +223,7 @@ static void trim(struct as_policy *p, struct arenascope_policy_stats *stats, con
         as_log("policy (%s): %llu KiB returned in %llu us", why, (unsigned long long)(result.returned / 1024), elapsed);
     else
         as_log("policy (%s): trimmed in %llu us; what was returned is not known", why, elapsed);
-    uint64_t most = p->now.trim.max_pause;
+    uint64_t most = p->now.trim.max_hold;
     if (most != 0 && result.longest_hold != ARENASCOPE_UNKNOWN && result.longest_hold > most)
         as_log("policy: an arena was locked for %llu us, longer than the %llu us of max-hold",
                (unsigned long long)(result.longest_hold / 1000), (unsigned long long)(most / 1000));

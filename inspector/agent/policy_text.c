@@ -22,11 +22,9 @@ static const struct {
     enum as_word word;
     const struct unit *units;
 } words[] = {
-    {"every", EVERY, times},        {"min", MIN, sizes},
-    {"percent", PERCENT, numbers},  {"pressure", PRESSURE, times},
-    {"idle", IDLE, times},          {"distance", DISTANCE, times},
-    {"backoff", BACKOFF, numbers},  {"max-hold", MAX_HOLD, times},
-    {"max-pause", MAX_HOLD, times}, // its name before: here it can mean nothing else
+    {"every", EVERY, times},       {"min", MIN, sizes},           {"percent", PERCENT, numbers},
+    {"pressure", PRESSURE, times}, {"idle", IDLE, times},         {"distance", DISTANCE, times},
+    {"backoff", BACKOFF, numbers}, {"max-hold", MAX_HOLD, times},
 };
 
 static void set(struct arenascope_policy *p, enum as_word word, uint64_t value)
@@ -54,7 +52,7 @@ static void set(struct arenascope_policy *p, enum as_word word, uint64_t value)
         p->back_off = value;
         break;
     case MAX_HOLD:
-        p->trim.max_pause = value;
+        p->trim.max_hold = value;
         break;
     }
 }

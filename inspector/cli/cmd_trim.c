@@ -36,7 +36,7 @@ static struct arenascope_trim_options trim_options(const struct as_options *o)
     return (struct arenascope_trim_options){
         .size = sizeof(struct arenascope_trim_options),
         .flags = o->deep ? ARENASCOPE_DEEP : 0,
-        .max_pause = o->max_hold_ns,
+        .max_hold = o->max_hold_ns,
         .arena = o->arena ? o->arena : ARENASCOPE_ALL_ARENAS,
     };
 }

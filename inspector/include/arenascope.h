@@ -95,14 +95,14 @@ enum {
 
 struct arenascope_trim_options {
     size_t size;
-    uint64_t flags;     /* ARENASCOPE_DEEP */
-    uint64_t max_pause; /* no arena is locked for longer at a time; 0: not bounded, as malloc_trim itself */
-    uint64_t arena;     /* address of the only arena to trim, or ARENASCOPE_ALL_ARENAS; 0 means all as well */
+    uint64_t flags;    /* ARENASCOPE_DEEP */
+    uint64_t max_hold; /* no arena is locked for longer at a time; 0: not bounded, as malloc_trim itself */
+    uint64_t arena;    /* address of the only arena to trim, or ARENASCOPE_ALL_ARENAS; 0 means all as well */
 };
 
 struct arenascope_trim_result {
     size_t size;
-    uint64_t forecast;      /* what was to come back, computed before (with max_pause: meanwhile) */
+    uint64_t forecast;      /* what was to come back, computed before (with max_hold: meanwhile) */
     uint64_t returned;      /* what did, as the kernel counts resident memory in malloc's heaps before and after */
     uint64_t returned_swap; /* swap that was freed with it */
     uint64_t released;      /* bytes handed to madvise(), resident or not; not known where malloc_trim did it */

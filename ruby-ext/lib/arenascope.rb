@@ -52,10 +52,10 @@ module Arenascope
     # (nil where it does not tell).
     #
     # deep::      also what malloc_trim never returns, such as the tops of thread arenas.
-    # max_pause:: seconds for which an arena is locked at a time, at most; unless given, as long as it takes, as malloc_trim does.
-    def trim(deep: false, max_pause: nil)
-      nanoseconds = max_pause ? Integer(Float(max_pause) * 1_000_000_000) : 0
-      raise ArgumentError, "max_pause must be positive" if max_pause && !nanoseconds.positive?
+    # max_hold:: seconds for which an arena is locked at a time, at most; unless given, as long as it takes, as malloc_trim does.
+    def trim(deep: false, max_hold: nil)
+      nanoseconds = max_hold ? Integer(Float(max_hold) * 1_000_000_000) : 0
+      raise ArgumentError, "max_hold must be positive" if max_hold && !nanoseconds.positive?
 
       supported? ? Native.trim(deep, nanoseconds) : 0
     end

@@ -43,7 +43,7 @@ class TrimTest < Minitest::Test
       end
       GC.start
       before = Arenascope.forecast
-      puts Arenascope.trim, Arenascope.trim(deep: true, max_pause: 0.002), Arenascope.forecast.deep_trim
+      puts Arenascope.trim, Arenascope.trim(deep: true, max_hold: 0.002), Arenascope.forecast.deep_trim
       raise "nothing was withheld" unless before.deep_trim > before.malloc_trim
     RUBY
     assert_operator plain, :>, 10_000_000
@@ -52,9 +52,9 @@ class TrimTest < Minitest::Test
   end
 
   def test_arguments
-    assert_raises(ArgumentError) { Arenascope.trim(max_pause: 0) }
-    assert_raises(ArgumentError) { Arenascope.trim(max_pause: -1) }
-    assert_raises(ArgumentError) { Arenascope.trim(max_pause: "soon") }
+    assert_raises(ArgumentError) { Arenascope.trim(max_hold: 0) }
+    assert_raises(ArgumentError) { Arenascope.trim(max_hold: -1) }
+    assert_raises(ArgumentError) { Arenascope.trim(max_hold: "soon") }
   end
 
   def test_in_a_ractor

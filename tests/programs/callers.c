@@ -66,7 +66,7 @@ static void *trims(void *unused)
 {
     while (!stopping) {
         const struct arenascope_trim_options deep = {
-            .size = sizeof deep, .flags = ARENASCOPE_DEEP, .max_pause = 2000000};
+            .size = sizeof deep, .flags = ARENASCOPE_DEEP, .max_hold = 2000000};
         struct arenascope_trim_result result = ARENASCOPE_INIT(result);
         struct arenascope_arena_forecast arenas[16];
         size_t count;

@@ -49,12 +49,12 @@ static void *without_gvl(void *argument)
     return (void *)(intptr_t)arenascope_trim(&trim->options, &trim->result);
 }
 
-// Native.trim(deep, max_pause in nanoseconds) → bytes given back, or nil if the kernel did not tell
-static VALUE trim(VALUE self, VALUE deep, VALUE max_pause)
+// Native.trim(deep, max_hold in nanoseconds) → bytes given back, or nil if the kernel did not tell
+static VALUE trim(VALUE self, VALUE deep, VALUE max_hold)
 {
     struct trim trim = {.options.size = sizeof trim.options, .result.size = sizeof trim.result};
     trim.options.flags = RTEST(deep) ? ARENASCOPE_DEEP : 0;
-    trim.options.max_pause = NUM2ULL(max_pause);
+    trim.options.max_hold = NUM2ULL(max_hold);
     as_check((int)(intptr_t)rb_thread_call_without_gvl(without_gvl, &trim, NULL, NULL));
     return trim.result.returned == ARENASCOPE_UNKNOWN ? Qnil : ULL2NUM(trim.result.returned);
 }
