@@ -7,44 +7,16 @@ import json
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tools import harness, odd, programs
+from tools import harness, held, odd
 
 UNSUPPORTED = 5
 HOW = ["spins", "reads"]
 TILES = ["none", "permitted", "used", "released"]
-
-
-@contextmanager
-def holding(how: str, tiles: str, **environment: str) -> Iterator[int]:
-    """A thread with known values in all of its registers, which finds all of them again in the end."""
-    process = subprocess.Popen(
-        [programs.build("holds"), how, tiles],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment},
-    )
-    try:
-        assert process.stdout
-        covered = process.stdout.readline()
-        assert covered.startswith("holds "), covered
-        assert process.stdout.readline() == "ready\n"
-        print(f"{how}, tiles {tiles}: {covered}", end="")
-        odd.wait_for(lambda: odd.state(process.pid) == ("S" if how == "reads" else "R"))
-        yield process.pid
-        if how == "spins":
-            process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate("." if how == "reads" else "", timeout=120)
-        assert process.returncode == 0, out
-    finally:
-        process.kill()
-        process.wait()
 
 
 def inject(arenadump: harness.Arenadump, pid: int) -> str:
@@ -54,7 +26,7 @@ def inject(arenadump: harness.Arenadump, pid: int) -> str:
 @pytest.mark.parametrize("tiles", TILES)
 @pytest.mark.parametrize("how", HOW)
 def test_it_is_looked_at_and_injected(arenadump: harness.Arenadump, how: str, tiles: str) -> None:
-    with holding(how, tiles) as pid:
+    with held.holding(how, tiles) as pid:
         for mode in ("auto", "snapshot", "freeze", "live"):
             arenadump.check("summary", "--mode", mode, pid)
         assert inject(arenadump, pid) == "loaded"
@@ -75,23 +47,15 @@ def left_in(arenadump: harness.Arenadump, pid: int, function: str, until: Path) 
     until.touch()
 
 
-def back_at_work(pid: int) -> bool:
-    """The thread is where holds.c keeps it: in its own code, or in a read from there."""
-    maps = Path(f"/proc/{pid}/maps").read_text()
-    code = re.findall(r"^(\w+)-(\w+) r-xp .*/holds-\w+$", maps, re.MULTILINE)
-    call = Path(f"/proc/{pid}/syscall").read_text().split()
-    return call[0] == str(odd.READ) and any(int(first, 16) <= int(call[-1], 16) < int(last, 16) for first, last in code)
-
-
 @pytest.mark.parametrize("tiles", TILES)
 @pytest.mark.parametrize("how", HOW)
 def test_the_carrier_is_killed_in_dlopen(arenadump: harness.Arenadump, tmp_path: Path, how: str, tiles: str) -> None:
     audit, until = odd.build("slow_audit", "-shared", "-fPIC"), tmp_path / "go"
-    with holding(how, tiles, LD_AUDIT=str(audit), SLOW_AUDIT_UNTIL=str(until)) as pid:
+    with held.holding(how, tiles, LD_AUDIT=str(audit), SLOW_AUDIT_UNTIL=str(until)) as pid:
         with left_in(arenadump, pid, "dlopen", until):
             pass
         if how == "reads":
-            odd.wait_for(lambda: back_at_work(pid))
+            odd.wait_for(lambda: held.back_at_work(pid))
         # The thread may still be on its way: it is met wherever it is, and the library is there.
         assert inject(arenadump, pid) == "woken"
         assert odd.tracer(pid) == 0
@@ -101,11 +65,11 @@ def test_the_carrier_is_killed_in_dlopen(arenadump: harness.Arenadump, tmp_path:
 def test_the_carrier_is_killed_as_the_agent_starts(arenadump: harness.Arenadump, tmp_path: Path, how: str) -> None:
     """The function returns 0 then, which is the number of a system call."""
     meddler, until = odd.build("meddler", "-shared", "-fPIC", "-ldl"), tmp_path / "go"
-    with holding(how, "none", LD_PRELOAD=str(meddler), MEDDLER_UNTIL=str(until)) as pid:
+    with held.holding(how, "none", LD_PRELOAD=str(meddler), MEDDLER_UNTIL=str(until)) as pid:
         with left_in(arenadump, pid, "arenascope_wake", until):
             pass
         if how == "reads":
-            odd.wait_for(lambda: back_at_work(pid))
+            odd.wait_for(lambda: held.back_at_work(pid))
         assert inject(arenadump, pid) in ("present", "woken")
         assert odd.tracer(pid) == 0
 
@@ -114,7 +78,7 @@ def test_the_carrier_is_killed_as_the_agent_starts(arenadump: harness.Arenadump,
 def test_errno_is_put_back(arenadump: harness.Arenadump, how: str) -> None:
     """Though functions that the library calls change it."""
     meddler = odd.build("meddler", "-shared", "-fPIC", "-ldl")
-    with holding(how, "none", LD_PRELOAD=str(meddler)) as pid:
+    with held.holding(how, "none", LD_PRELOAD=str(meddler)) as pid:
         assert inject(arenadump, pid) == "loaded"
 
 
@@ -122,13 +86,13 @@ def test_errno_is_put_back(arenadump: harness.Arenadump, how: str) -> None:
 def test_errno_is_put_back_after_a_kill(arenadump: harness.Arenadump, tmp_path: Path, how: str) -> None:
     meddler, audit = odd.build("meddler", "-shared", "-fPIC", "-ldl"), odd.build("slow_audit", "-shared", "-fPIC")
     until = tmp_path / "go"
-    with holding(how, "none", LD_PRELOAD=str(meddler), LD_AUDIT=str(audit), SLOW_AUDIT_UNTIL=str(until)) as pid:
+    with held.holding(how, "none", LD_PRELOAD=str(meddler), LD_AUDIT=str(audit), SLOW_AUDIT_UNTIL=str(until)) as pid:
         with left_in(arenadump, pid, "dlopen", until):
             pass
         # It is not touched again: a second injection would put back what it found.
         odd.wait_for(lambda: "arenascope-agent" in Path(f"/proc/{pid}/maps").read_text())
         if how == "reads":
-            odd.wait_for(lambda: back_at_work(pid))
+            odd.wait_for(lambda: held.back_at_work(pid))
 
 
 def test_no_way_back(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -140,7 +104,7 @@ def test_no_way_back(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     if restorer not in code:
         pytest.skip(f"{libc} has no restorer that is known")
     (tmp_path / "libc.so.6").write_bytes(code.replace(restorer, another))
-    with holding("reads", "none", LD_LIBRARY_PATH=str(tmp_path)) as pid:
+    with held.holding("reads", "none", LD_LIBRARY_PATH=str(tmp_path)) as pid:
         before = Path(f"/proc/{pid}/maps").read_text()
         assert str(tmp_path) in before
         descriptors = sorted(Path(f"/proc/{pid}/fd").iterdir())

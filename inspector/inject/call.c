@@ -89,7 +89,7 @@ static bool await(const struct as_call *call, uint64_t deadline, bool *told, int
             ptrace(PTRACE_INTERRUPT, call->remote->tid, 0, 0);
         sigtimedwait(&child, NULL, &(struct timespec){.tv_nsec = 1000000});
     }
-    return as_remote_await(call->remote->tid, stop);
+    return as_remote_await(call->remote->tid, UINT64_MAX, stop);
 }
 
 // Lets the thread run until the function has returned: until it enters the kernel from there.
@@ -140,28 +140,49 @@ static bool settle(const struct as_call *call)
     return true;
 }
 
+// The registers that lead to our stack come last: until then, should we be killed, the thread gets all of this back by itself.
+static bool put_back(const struct as_call *call, const struct as_launch *launch, struct as_error *err)
+{
+    struct as_remote *r = call->remote;
+    return as_launch_restore(launch, r) &&
+           (call->errno_at == 0 ||
+            as_call_write(call->process, r->tid, call->errno_at, &call->errno_value, sizeof call->errno_value, err)) &&
+           (!call->yielded || !*call->yielded || as_yield_undo(call->yield, err)) && as_remote_put_back(r) &&
+           ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options) == 0;
+}
+
+bool as_call_shelter(const struct as_call *call, struct as_error *err)
+{
+    struct as_launch launch;
+    struct as_remote *r = call->remote;
+    // Through a page that has been written no call is let past a seccomp filter: then the calls are made as before, elsewhere.
+    if (!as_remote_is_sound(call->process, call->way->syscall_return))
+        return true;
+    if (!as_launch_prepare(&launch, call, err))
+        return false;
+    r->shelter = (struct as_shelter){call->way->syscall_return, launch.stop_stack, call->way->restorer};
+    return true;
+}
+
 bool as_call(const struct as_call *call, uint64_t function, const uint64_t arguments[3], uint64_t *result,
              struct as_error *err)
 {
     struct as_remote *r = call->remote;
     struct as_launch launch;
     uint64_t mask = mask_during_call(r->mask);
-    uint64_t kept_mask;
-    if (ptrace(PTRACE_GETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) != 0)
-        return gone(r, err);
+    uint64_t every = UINT64_MAX;
     if (!as_launch_prepare(&launch, call, err))
         return false;
     // Its threads are the application's, not ours to hold. Its own code is run, which a hostile target may have changed: under its
     // own seccomp filter, if there is one. (Not the call that we end it with, which is none.)
     long births = PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
     long options = r->options & ~births;
+    // The registers before the mask: from then on the thread gets both back by itself, should we be killed.
     bool ok = ptrace(PTRACE_SETOPTIONS, r->tid, 0, options & ~AS_SUSPEND_SECCOMP) == 0 &&
-              ptrace(PTRACE_SETSIGMASK, r->tid, sizeof mask, &mask) == 0 &&
-              as_launch_set(&launch, r, function, arguments) && run(call, &launch, result);
+              as_launch_set(&launch, r, function, arguments) &&
+              ptrace(PTRACE_SETSIGMASK, r->tid, sizeof mask, &mask) == 0 && run(call, &launch, result);
     // Blocked before the thread moves again: a signal that was taken from it now could not be given back with its siginfo.
-    ok = ok && ptrace(PTRACE_SETSIGMASK, r->tid, sizeof kept_mask, &kept_mask) == 0 &&
-         ptrace(PTRACE_SETOPTIONS, r->tid, 0, options) == 0 && settle(call) &&
-         (!call->yielded || !*call->yielded || as_yield_undo(call->yield, err)) && as_launch_restore(&launch, r) &&
-         ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options) == 0;
+    ok = ok && ptrace(PTRACE_SETSIGMASK, r->tid, sizeof every, &every) == 0 &&
+         ptrace(PTRACE_SETOPTIONS, r->tid, 0, options) == 0 && settle(call) && put_back(call, &launch, err);
     return ok || gone(r, err);
 }

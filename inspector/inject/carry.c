@@ -175,10 +175,9 @@ static void say_late(void *context)
     tell(c);
 }
 
-static bool invoke(struct carrier *c, const char *doing, uint64_t function, uint64_t first, uint64_t second,
-                   uint64_t *result, struct as_error *err)
+static struct as_call call_of(struct carrier *c)
 {
-    const struct as_call call = {
+    return (struct as_call){
         .process = c->p,
         .way = &c->cargo->plan->way,
         .remote = &c->remote,
@@ -188,10 +187,16 @@ static bool invoke(struct carrier *c, const char *doing, uint64_t function, uint
         .watchdog_ns = c->cargo->watchdog_ns,
         .late = c->told.late ? NULL : say_late,
         .context = c,
-        .yield = function == c->cargo->plan->dlopen ? &c->yield : NULL,
         .yielded = &c->yielded,
     };
+}
+
+static bool invoke(struct carrier *c, const char *doing, uint64_t function, uint64_t first, uint64_t second,
+                   uint64_t *result, struct as_error *err)
+{
+    struct as_call call = call_of(c);
     const uint64_t arguments[3] = {first, second};
+    call.yield = function == c->cargo->plan->dlopen ? &c->yield : NULL;
     c->doing = doing;
     return as_call(&call, function, arguments, result, err);
 }
@@ -355,13 +360,11 @@ static bool load_and_wake(struct carrier *c, struct as_error *err)
     uint64_t result = 0;
     if (!find_errno(c, err))
         return false;
+    const struct as_call call = call_of(c);
+    if (!as_call_shelter(&call, err))
+        return false;
     c->told.result.how = wake == 0 ? AS_INJECT_LOADED : AS_INJECT_WOKEN;
     bool ok = (wake != 0 || load(c, &wake, err)) && invoke(c, AS_AGENT_WAKE, wake, 0, 0, &result, err);
-    if (!ok && err->code == AS_TARGET_GONE)
-        return false;
-    struct as_error other;
-    if (!as_call_write(c->p, c->remote.tid, c->errno_at, &c->errno_value, sizeof c->errno_value, ok ? err : &other))
-        ok = false;
     if (ok && (int)result != 0)
         ok = as_fail(err, AS_DENIED, "the agent is in process %d, but could not start its thread: %s", c->p->base.pid,
                      strerror((int)result));
@@ -382,6 +385,7 @@ static bool work(struct carrier *c, struct as_error *err)
     const uint64_t unmap[6] = {c->stack, STACK_BYTES};
     struct as_error late;
     int64_t result;
+    c->remote.shelter = (struct as_shelter){0}; // which is on that stack
     return ask_kernel(c, "munmap", SYS_munmap, unmap, &result, ok ? err : &late) && ok;
 }
 
@@ -395,8 +399,10 @@ static bool take_hold(struct carrier *c, struct as_error *err)
         uint64_t instruction = as_remote_instruction(p, c->cargo->plan->system.items, c->cargo->plan->system.count);
         if (instruction == 0)
             return as_fail(err, AS_UNSUPPORTED, "no system call instruction was found in process %d", p->base.pid);
-        if (as_remote_begin(&c->remote, p, tracee, instruction, err))
+        if (as_remote_begin(&c->remote, p, tracee, instruction, err)) {
+            c->remote.limit_ns = c->cargo->watchdog_ns;
             return true;
+        }
         as_process_resume(&p->base);
     }
     return false;
@@ -407,6 +413,7 @@ static bool try_to_carry(struct carrier *c, struct as_error *err)
     struct as_process *p = c->p;
     c->yielded = false;
     c->remote.signal = 0;
+    c->errno_at = 0; // it was another thread's
     bool ok = take_hold(c, err);
     uint64_t began = as_now_ns();
     if (ok) {

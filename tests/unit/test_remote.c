@@ -227,6 +227,36 @@ static void test_a_call(void)
     end(&c);
 }
 
+// One that never returns is ended when its time is over, and the thread waits as before; others go on.
+static void test_an_endless_call(void)
+{
+    const uint8_t *wait = code_at(NULL, WAIT, sizeof WAIT, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    struct child c = start(wait, NULL);
+    struct as_remote r;
+    struct as_error err = {0};
+    const uint64_t none[6] = {0};
+    int64_t result = 0;
+    const struct as_mapping *code = mapping_of(&c, (uint64_t)(uintptr_t)getpid);
+    CHECK(code);
+    const struct as_range libc = {code->start, code->end};
+    uint64_t instruction = as_remote_instruction(c.p, &libc, 1);
+    CHECK(as_remote_begin(&r, c.p, &c.p->tracees.items[0], instruction, &err), "%s", err.text);
+    r.limit_ns = 50000000;
+    CHECK(!as_remote_call(&r, SYS_pause, none, &result, &err));
+    CHECK(err.code == AS_DENIED && strstr(err.text, "had not returned after 50 ms and was interrupted"), "%s",
+          err.text);
+    r.limit_ns = AS_REMOTE_LIMIT_NS;
+    CHECK(as_remote_call(&r, SYS_getpid, none, &result, &err), "%s", err.text);
+    CHECK(result == c.pid);
+    CHECK(as_remote_end(&r, &err), "%s", err.text);
+    as_process_resume(c.target);
+    await_state(c.pid, 'S');
+    as_target_close(c.target);
+    int status;
+    CHECK(write(pipe_ends[1], "", 1) == 1); // what it waits for
+    CHECK(waitpid(c.pid, &status, 0) == c.pid && WIFEXITED(status) && WEXITSTATUS(status) == 1, "%#x", status);
+}
+
 int main(void)
 {
     sigset_t child;
@@ -237,6 +267,7 @@ int main(void)
     ready = share(sizeof *ready);
     CHECK(pipe(pipe_ends) == 0);
     test_a_call();
+    test_an_endless_call();
     test_own_memory();
     test_written_vdso();
     test_changed_code(OTHER_CALL, sizeof OTHER_CALL);

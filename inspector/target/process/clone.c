@@ -159,7 +159,7 @@ void as_clone_find(struct as_process *p, struct as_made *made)
 bool as_clone_hold(pid_t pid)
 {
     int stop;
-    if (!as_remote_await(pid, &stop) || ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_EXITKILL) != 0)
+    if (!as_remote_await(pid, UINT64_MAX, &stop) || ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_EXITKILL) != 0)
         return false;
     // When memory runs out, the clone is to be killed, not the target, which looks as large.
     char name[48];

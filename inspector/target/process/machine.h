@@ -27,20 +27,27 @@ static const uint32_t AS_AUDIT_ARCH = 0xc00000b7; // AUDIT_ARCH_AARCH64
 // A stop at the entry or the exit of a system call, by PTRACE_O_TRACESYSGOOD.
 enum { AS_SYSCALL_STOP = SIGTRAP | 0x80 };
 
-// Reads r->saved, and brings the thread, of which all signals are blocked, to where it can make system calls for us and be put
-// back. False: AS_TARGET_GONE, or AS_UNSUPPORTED, as it was.
+// Reads r->saved, and brings the thread to where it can make system calls for us and be put back. False: AS_TARGET_GONE, or AS_UNSUPPORTED, as it was.
 bool as_machine_take(struct as_remote *r, struct as_error *err);
 // Puts the registers back. False: it has been killed.
 bool as_machine_put_back(const struct as_remote *r);
 
-// Has the thread make that call at r->instruction when it goes on. False: it has been killed.
+// Has the thread make that call when it goes on: at r->instruction, or in r->shelter. False: it has been killed.
 bool as_machine_set_call(const struct as_remote *r, long number, const uint64_t arguments[6]);
-// Of a thread at the entry of a call: is it that one, made at r->instruction?
+// Of a thread at the entry of a call: is it that one, made there?
 bool as_machine_enters(const struct as_remote *r, long number, const uint64_t arguments[6]);
 // Likewise: the kernel makes none.
 void as_machine_turn_away(const struct as_remote *r);
 // Of a thread at the exit of a call: what that returns. False: it has been killed.
 bool as_machine_result(const struct as_remote *r, int64_t *result);
+
+// Blocks all of its signals. False: it has been killed.
+bool as_remote_block(const struct as_remote *r);
+// Where it makes calls for us.
+static inline uint64_t as_machine_instruction(const struct as_remote *r)
+{
+    return r->shelter.instruction != 0 ? r->shelter.instruction : r->instruction;
+}
 
 // Lets the thread run to a stop of that kind, past all others. False: it has been killed.
 bool as_remote_run_until(struct as_remote *r, int request, int wanted);

@@ -106,7 +106,9 @@ bool as_machine_take(struct as_remote *r, struct as_error *err)
         return gone(r->tid, err);
     if (!keep_wide(r, err))
         return false;
-    if (is_at_call(r->tid, saved.pc) && !take_back_call(r, &saved))
+    // Signals wait for as long as it moves.
+    if (is_at_call(r->tid, saved.pc) && (!as_remote_block(r) || !take_back_call(r, &saved) ||
+                                         ptrace(PTRACE_SETSIGMASK, r->tid, sizeof r->mask, &r->mask) != 0))
         return gone(r->tid, err);
     memcpy(r->saved, &saved, sizeof saved);
     r->saved_size = sizeof saved;
@@ -126,7 +128,11 @@ bool as_machine_set_call(const struct as_remote *r, long number, const uint64_t 
 {
     struct user_regs_struct regs;
     memcpy(&regs, r->saved, sizeof regs);
-    regs.pc = r->instruction;
+    regs.pc = as_machine_instruction(r);
+    if (r->shelter.instruction != 0) {
+        regs.sp = r->shelter.stack;
+        regs.regs[AS_LR] = r->shelter.link;
+    }
     regs.pstate &= ~(AS_PSTATE_BTYPE | AS_PSTATE_STEP);
     regs.regs[AS_CALL] = (uint64_t)number;
     for (int i = 0; i < 6; ++i)
@@ -137,7 +143,7 @@ bool as_machine_set_call(const struct as_remote *r, long number, const uint64_t 
 bool as_machine_enters(const struct as_remote *r, long number, const uint64_t arguments[6])
 {
     struct user_regs_struct regs;
-    return get_registers(r->tid, &regs) && regs.pc == r->instruction + AS_SYSCALL_BYTES &&
+    return get_registers(r->tid, &regs) && regs.pc == as_machine_instruction(r) + AS_SYSCALL_BYTES &&
            regs.regs[AS_CALL] == (uint64_t)number && memcmp(regs.regs, arguments, 6 * sizeof arguments[0]) == 0;
 }
 

@@ -30,7 +30,9 @@ bool as_machine_set_call(const struct as_remote *r, long number, const uint64_t 
     struct user_regs_struct regs;
     struct iovec all = {&regs, sizeof regs};
     memcpy(&regs, r->saved, sizeof regs);
-    regs.rip = r->instruction;
+    regs.rip = as_machine_instruction(r);
+    if (r->shelter.instruction != 0)
+        regs.rsp = r->shelter.stack;
     regs.orig_rax = (uint64_t)-1; // or the kernel would restart the call that was interrupted
     regs.rax = (uint64_t)number;
     regs.rdi = arguments[0];
@@ -46,9 +48,10 @@ bool as_machine_enters(const struct as_remote *r, long number, const uint64_t ar
 {
     struct user_regs_struct regs;
     struct iovec all = {&regs, sizeof regs};
-    return ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) == 0 && regs.rip == r->instruction + AS_SYSCALL_BYTES &&
-           regs.orig_rax == (uint64_t)number && regs.rdi == arguments[0] && regs.rsi == arguments[1] &&
-           regs.rdx == arguments[2] && regs.r10 == arguments[3] && regs.r8 == arguments[4] && regs.r9 == arguments[5];
+    return ptrace(PTRACE_GETREGSET, r->tid, NT_PRSTATUS, &all) == 0 &&
+           regs.rip == as_machine_instruction(r) + AS_SYSCALL_BYTES && regs.orig_rax == (uint64_t)number &&
+           regs.rdi == arguments[0] && regs.rsi == arguments[1] && regs.rdx == arguments[2] &&
+           regs.r10 == arguments[3] && regs.r8 == arguments[4] && regs.r9 == arguments[5];
 }
 
 void as_machine_turn_away(const struct as_remote *r)

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-bool as_remote_await(pid_t tid, int *stop)
+bool as_remote_await(pid_t tid, uint64_t deadline_ns, int *stop)
 {
     char name[32];
     snprintf(name, sizeof name, "/proc/%d/stat", tid);
@@ -37,6 +37,10 @@ bool as_remote_await(pid_t tid, int *stop)
         if ((got != 0 && errno != EINTR) || info.si_pid != 0 || !as_proc_stat(AT_FDCWD, name, &stat) ||
             as_proc_is_dead(stat.state))
             return false;
+        if (deadline_ns != UINT64_MAX && as_now_ns() > deadline_ns) {
+            *stop = 0;
+            return true;
+        }
         sigtimedwait(&child, NULL, &(struct timespec){.tv_nsec = 2000000});
     }
 }
@@ -66,13 +70,26 @@ static bool gone(pid_t tid, struct as_error *err)
     return as_fail(err, AS_TARGET_GONE, "thread %d was killed while it stood still", tid);
 }
 
+// Waits for the next stop. A call that lasts too long is told to end: what waits for an event does, and the thread can be put back.
+static bool await_stop(struct as_remote *r, int *stop)
+{
+    uint64_t deadline = r->deadline_ns == 0 || r->interrupted ? UINT64_MAX : r->deadline_ns;
+    if (!as_remote_await(r->tid, deadline, stop))
+        return false;
+    if (*stop != 0)
+        return true;
+    r->interrupted = true;
+    ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
+    return as_remote_await(r->tid, UINT64_MAX, stop);
+}
+
 // Lets the thread run to a stop of the kind that is wanted, past all others. Blocked as its signals are, the only one
 // that can come is SIGSTOP: it is kept for the end.
 bool as_remote_run_until(struct as_remote *r, int request, int wanted)
 {
     for (;;) {
         int stop;
-        if (ptrace(request, r->tid, 0, 0) != 0 || !as_remote_await(r->tid, &stop))
+        if (ptrace(request, r->tid, 0, 0) != 0 || !await_stop(r, &stop))
             return false;
         if (stop == (SIGTRAP | PTRACE_EVENT_CLONE << 8)) {
             unsigned long pid = 0;
@@ -134,7 +151,7 @@ static bool set_options(const struct as_process *p, pid_t tid, long *set, struct
 bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
                      uint64_t instruction, struct as_error *err)
 {
-    *r = (struct as_remote){.tid = tracee->tid, .instruction = instruction};
+    *r = (struct as_remote){.tid = tracee->tid, .instruction = instruction, .limit_ns = AS_REMOTE_LIMIT_NS};
     struct user_dispatch dispatch = {0};
     if (ptrace(GET_SYSCALL_USER_DISPATCH, r->tid, sizeof dispatch, &dispatch) == 0 && dispatch.mode != 0)
         return as_fail(err, AS_UNSUPPORTED, "process %d catches its own system calls (user dispatch)", p->base.pid);
@@ -143,19 +160,24 @@ bool as_remote_begin(struct as_remote *r, const struct as_process *p, const stru
                        p->base.pid);
     if (!set_options(p, r->tid, &r->options, err))
         return false;
-    // Signals wait until the thread is its own again. (One that is in sigsuspend or ppoll gets the mask that it had
-    // before; the call sets its own again when it is restarted.)
-    uint64_t every = UINT64_MAX;
-    if (ptrace(PTRACE_GETSIGMASK, r->tid, sizeof r->mask, &r->mask) != 0 ||
-        ptrace(PTRACE_SETSIGMASK, r->tid, sizeof every, &every) != 0) {
-        ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0);
-        return gone(r->tid, err);
-    }
-    if (as_machine_take(r, err))
+    // (One that is in sigsuspend or ppoll gets the mask that it had before; the call sets its own again when it is restarted.)
+    bool ok = ptrace(PTRACE_GETSIGMASK, r->tid, sizeof r->mask, &r->mask) == 0 || gone(r->tid, err);
+    if (ok && as_machine_take(r, err))
         return true;
-    ptrace(PTRACE_SETSIGMASK, r->tid, sizeof r->mask, &r->mask);
     ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0);
     return false;
+}
+
+bool as_remote_block(const struct as_remote *r)
+{
+    uint64_t every = UINT64_MAX;
+    return ptrace(PTRACE_SETSIGMASK, r->tid, sizeof every, &every) == 0;
+}
+
+// The mask first: with the registers of ours and a shelter the thread gets both back by itself, with its own and our mask it does not.
+bool as_remote_put_back(const struct as_remote *r)
+{
+    return ptrace(PTRACE_SETSIGMASK, r->tid, sizeof r->mask, &r->mask) == 0 && as_machine_put_back(r);
 }
 
 // Is the thread, which enters the kernel, about to make the call that we have prepared? A thread under a seccomp filter does
@@ -168,32 +190,56 @@ static bool enters_as_told(const struct as_remote *r, long number, const uint64_
            (ptrace(GET_SYSCALL_INFO, r->tid, sizeof info, &info) <= 0 || info.arch == AS_AUDIT_ARCH);
 }
 
+// To the entry of the call, to its exit, and from there into the kernel's handling of signals, where alone it looks at whether a
+// call is to be restarted. Signals wait meanwhile. False: it has been killed.
+static bool make_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result, bool *as_told)
+{
+    if (!as_machine_set_call(r, number, arguments) || !as_remote_block(r) ||
+        !as_remote_run_until(r, PTRACE_SYSCALL, AS_SYSCALL_STOP))
+        return false;
+    *as_told = enters_as_told(r, number, arguments);
+    if (!*as_told)
+        as_machine_turn_away(r);
+    if (!as_remote_run_until(r, PTRACE_SYSCALL, AS_SYSCALL_STOP) || !as_machine_result(r, result))
+        return false;
+    ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
+    return as_remote_run_until(r, PTRACE_CONT, SIGTRAP | PTRACE_EVENT_STOP << 8);
+}
+
+// What a call returns that was interrupted: EINTR, or how the kernel restarts it (linux/errno.h), which only a tracer sees.
+static bool is_cut_short(int64_t result)
+{
+    enum { ERESTARTSYS = 512, ERESTART_RESTARTBLOCK = 516 };
+    return result == -EINTR || (result <= -ERESTARTSYS && result >= -ERESTART_RESTARTBLOCK);
+}
+
 bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result,
                     struct as_error *err)
 {
+    bool as_told = true;
     r->born = 0;
-    // To the entry of the call, to its exit, and from there into the kernel's handling of signals, where alone it looks at
-    // whether a call is to be restarted.
-    if (!as_machine_set_call(r, number, arguments) || !as_remote_run_until(r, PTRACE_SYSCALL, AS_SYSCALL_STOP))
+    r->interrupted = false;
+    r->deadline_ns = as_now_ns() + r->limit_ns;
+    bool ok = make_call(r, number, arguments, result, &as_told) && as_remote_put_back(r);
+    r->deadline_ns = 0;
+    if (!ok)
         return gone(r->tid, err);
-    bool as_told = enters_as_told(r, number, arguments);
     if (!as_told)
-        as_machine_turn_away(r);
-    if (!as_remote_run_until(r, PTRACE_SYSCALL, AS_SYSCALL_STOP) || !as_machine_result(r, result))
-        return gone(r->tid, err);
-    ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
-    if (!as_remote_run_until(r, PTRACE_CONT, SIGTRAP | PTRACE_EVENT_STOP << 8))
-        return gone(r->tid, err);
-    return as_told || as_fail(err, AS_DENIED,
-                              "thread %d was to make system call %ld, and began another one: code of its process is "
-                              "being changed while it runs, so it was let make none",
-                              r->tid, number);
+        return as_fail(err, AS_DENIED,
+                       "thread %d was to make system call %ld, and began another one: code of its process is "
+                       "being changed while it runs, so it was let make none",
+                       r->tid, number);
+    return !r->interrupted || !is_cut_short(*result) ||
+           as_fail(
+               err, AS_DENIED,
+               "system call %ld in thread %d had not returned after %llu ms and was interrupted; the thread goes on "
+               "with its own work: try again",
+               number, r->tid, (unsigned long long)(r->limit_ns / 1000000));
 }
 
 bool as_remote_end(struct as_remote *r, struct as_error *err)
 {
-    bool ok = as_machine_put_back(r);
-    ok &= ptrace(PTRACE_SETSIGMASK, r->tid, sizeof r->mask, &r->mask) == 0;
+    bool ok = as_remote_put_back(r);
     ok &= ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0) == 0;
     return ok || gone(r->tid, err);
 }
@@ -210,7 +256,7 @@ static bool is_untouched(const struct as_process *p, uint64_t address)
 
 // Through an instruction that the target can write, or has written, a call that we let past its seccomp filter could become
 // another one. The vdso is no exception: mprotect makes it writable.
-static bool is_sound(const struct as_process *p, uint64_t address)
+bool as_remote_is_sound(const struct as_process *p, uint64_t address)
 {
     uint64_t last = address + sizeof SYSCALL - 1;
     for (size_t i = 0; i < p->base.mappings.count; ++i) {
@@ -231,7 +277,7 @@ static uint64_t search(struct as_process *p, uint64_t from, uint64_t to)
         size_t length = to - at < sizeof bytes ? (size_t)(to - at) : sizeof bytes;
         length = p->base.ops->memory.read(&p->base, at, bytes, length);
         for (size_t i = 0; i + sizeof SYSCALL <= length; i += AS_CODE_ALIGNMENT) {
-            if (memcmp(bytes + i, SYSCALL, sizeof SYSCALL) == 0 && is_sound(p, at + i))
+            if (memcmp(bytes + i, SYSCALL, sizeof SYSCALL) == 0 && as_remote_is_sound(p, at + i))
                 return at + i;
         }
         if (length < sizeof bytes)
@@ -247,7 +293,7 @@ uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code
         uint8_t bytes[AS_SYSCALL_BYTES];
         uint64_t before = at->pc - sizeof bytes;
         if (at->known && as_registers_waiting(at) && as_target_read(&p->base, before, bytes, sizeof bytes) &&
-            memcmp(bytes, SYSCALL, sizeof bytes) == 0 && is_sound(p, before))
+            memcmp(bytes, SYSCALL, sizeof bytes) == 0 && as_remote_is_sound(p, before))
             return before;
     }
     for (size_t i = 0; i < p->base.mappings.count; ++i) {
