@@ -166,6 +166,15 @@ def test_caches_that_no_thread_has(arenas: int, libc: debian.Libc, variety: Path
     assert str(lost["bytes"]) in note["text"]
 
 
+def test_empty_caches_that_no_thread_has(libc: debian.Libc, variety: Path, arenadump: harness.Arenadump) -> None:
+    """Up to 2.41 an empty tcache is all zeros. Of threads that only allocated, from the main arena, nothing else is left."""
+    summary = look(arenadump, libc, variety, "glibc.malloc.arena_max=1", "--threads 8 --operations 1", fork=True)
+    assert summary["snapshot"]["exact"]
+    lost = summary["mallocs"][0]["lost_tcaches"]
+    if lost is not None:  # later ones make a tcache when a thread first frees something
+        assert lost["tcaches"] == 6  # two of the eight ended before
+
+
 def test_several_libcs_side_by_side(libc: debian.Libc, variety: Path, arenadump: harness.Arenadump) -> None:
     """Their main arenas are made of maps, which lie among each other's."""
     options = "--spaces 2 --threads 4 --operations 8000 --biggest-log2 18"

@@ -84,6 +84,7 @@ bool as_heaps_part(const struct as_heaps *h, uint32_t arena, size_t first, size_
     memset(&out->faults, 0, sizeof out->faults);
     memset(&out->strays, 0, sizeof out->strays);
     out->blanks = out->blank_bytes = out->blank_heads = 0;
+    out->strays_missed = false;
     size_t spans =
         h->arenas.items[arena].main ? h->spans.count : 0; // only a main arena goes on where its walk finds it
     if (!as_vec_reserve(&out->heaps, count, err) || !as_vec_reserve(&out->spans, spans, err))
@@ -124,6 +125,7 @@ bool as_heaps_join(struct as_heaps *h, struct as_heaps *part, size_t first, size
     bool ok = join_heaps(h, part, first, count, err) && as_vec_reserve(&h->strays, part->strays.count, err);
     for (size_t i = 0; ok && i < part->strays.count; i++)
         h->strays.items[h->strays.count++] = part->strays.items[i];
+    h->strays_missed |= part->strays_missed;
     h->blanks += part->blanks;
     h->blank_bytes += part->blank_bytes;
     h->blank_heads += part->blank_heads;

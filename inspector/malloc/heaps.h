@@ -139,6 +139,8 @@ struct as_heaps {
     // arena that nobody is attached to.
     AS_VEC(uint64_t) strays;
     uint64_t blanks, blank_bytes, blank_heads;
+    bool strays_missed;      // some are not in the list: memory ran out
+    int64_t tcache_distance; // of the first libc's variable tcache from the thread pointer; 0: not known
     AS_VEC(bool) reached; // parallel to malloc->libcs: every thread's tcache of that libc is in `threads` or `others`
     AS_VEC(struct as_fault) faults;
     uint64_t forgotten,
@@ -184,7 +186,7 @@ void as_caches_check(struct as_heaps *h);
 
 // After a walk: puts those strays into h->lost that are tcaches, which is certain only where the target stood still. *found:
 // there is one that was not there yet; what was counted of its chunks as in use is wrong, and all is to be found and walked
-// again. AS_NO_MEMORY (lost.c).
+// again. AS_NO_MEMORY, also where memory ran out in the walk (lost.c).
 bool as_caches_lost(struct as_heaps *h, bool *found, struct as_error *err);
 
 // Notes a chunk in use if it looks like a tcache_perthread_struct: `bytes` are layout.tcache_size of them (lost.c).

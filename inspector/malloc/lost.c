@@ -37,9 +37,10 @@ void as_caches_suspect(struct as_heaps *h, const struct as_arena *arena, uint64_
         h->blank_heads += arena->libc_index > 0 || is_head(arena, chunk);
         return;
     }
-    uint64_t *place = as_vec_add(&h->strays, NULL); // where memory runs out the next look at the heap fails for it
+    uint64_t *place = as_vec_add(&h->strays, NULL);
     if (place)
         *place = chunk + AS_HEADER;
+    h->strays_missed |= !place;
 }
 
 static bool is_known(const struct as_heaps *h, uint64_t address)
@@ -134,11 +135,56 @@ static bool add_mapped(struct as_heaps *h, struct as_error *err)
     return true;
 }
 
+// The tcache of a thread of the parent's, whose structure begins at `tp`; 0: it had none, or it is not empty.
+static uint64_t blank_of(const struct as_heaps *h, uint64_t tp)
+{
+    const struct as_heap_layout *layout = &h->malloc->libcs.items[0].layout.heap;
+    uint8_t bytes[AS_TCACHE_BYTES];
+    uint64_t address;
+    bool blank = as_target_read_u64(h->target, tp + (uint64_t)h->tcache_distance, &address) &&
+                 as_tcache_placed(h, 0, address) && layout->tcache_size <= AS_TCACHE_BYTES &&
+                 as_target_read(h->target, address, bytes, (size_t)layout->tcache_size) &&
+                 all_zero(bytes, layout->tcache_size);
+    return blank ? address : 0;
+}
+
+// An empty tcache of up to 2.41 does not show what it is. But after a fork libc keeps the stacks of the parent's threads, for new
+// ones, and at the end of each lies the structure of its thread as it was: with its own address, twice (x86-64), and near it, in
+// the variable tcache, that of the struct. (A thread that ends sets the variable to 0.)
+static bool add_blanks(struct as_heaps *h, struct as_error *err)
+{
+    enum { TAIL = 8192, ALIGNED = 64, SELF = 2 };
+    const struct as_target *t = h->target;
+    uint64_t words[TAIL / sizeof(uint64_t)];
+    for (size_t i = 1; t->arch == AS_ARCH_X86_64 && h->tcache_distance != 0 && i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        // (Below a stack lies its guard.)
+        if (m->kind != AS_MAP_ANON || !(m->prot & AS_PROT_WRITE) || m->end - m->start < TAIL || m[-1].end != m->start ||
+            m[-1].prot != 0)
+            continue;
+        memset(words, 0, sizeof words);
+        for (uint64_t at = 0; at < TAIL; at += t->page_size)
+            as_target_read_resident(h->target, m->end - TAIL + at, (uint8_t *)words + at, t->page_size);
+        for (size_t k = 0; k + SELF < TAIL / sizeof words[0]; k += ALIGNED / sizeof words[0]) {
+            uint64_t tp = m->end - TAIL + k * sizeof words[0];
+            uint64_t address = words[k] == tp && words[k + SELF] == tp ? blank_of(h, tp) : 0;
+            uint64_t *place = address != 0 ? as_vec_add(&h->strays, err) : NULL;
+            if (place)
+                *place = address;
+            else if (address != 0)
+                return false;
+        }
+    }
+    return true;
+}
+
 bool as_caches_lost(struct as_heaps *h, bool *found, struct as_error *err)
 {
     size_t before = h->lost.count;
     *found = false;
-    if (!add_mapped(h, err))
+    if (h->strays_missed)
+        return as_fail(err, AS_NO_MEMORY, "no memory for the list of tcaches that no thread has");
+    if (!add_mapped(h, err) || (h->blanks > 0 && !add_blanks(h, err)))
         return false;
     for (size_t i = 0; i < h->strays.count; i++)
         if (!judge_stray(h, h->strays.items[i], err))

@@ -221,6 +221,8 @@ static bool look(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *al
     size_t tcache = ok ? vote(h, libc_index, &blocks, reach, libc->tls_tcache, judge_tcache, &doubted[0]) : reach;
     size_t arena = ok ? vote(h, libc_index, &blocks, reach, libc->tls_thread_arena, judge_arena, &doubted[1]) : reach;
     bool has_tcache = as_has_tcache(h, libc_index);
+    if (tcache != reach)
+        h->tcache_distance = (int64_t)tcache - (below(h->target) ? (int64_t)reach : 0);
     for (size_t i = 0; ok && i < h->threads.count; i++) {
         struct as_thread_use *use = &h->threads.items[i];
         uint64_t word;
