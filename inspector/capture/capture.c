@@ -132,21 +132,6 @@ static bool find_ruby(struct as_target *t, struct as_store *s, struct as_error *
     return ok;
 }
 
-// Empties what a walk has filled in, for another one. What is said of the target before the walk stays.
-static void forget_walk(struct as_store *s, size_t warnings)
-{
-    as_vec_free(&s->mallocs);
-    as_vec_free(&s->arenas);
-    as_vec_free(&s->heaps);
-    as_vec_free(&s->pages);
-    as_vec_free(&s->sizes);
-    as_vec_free(&s->threads);
-    as_vec_free(&s->mappings);
-    s->warnings.count = warnings;
-    s->totals = (struct as_totals_record){0};
-    s->meta.torn_chunks = 0;
-}
-
 static bool begin_chunks(struct as_chunk_writer *chunks, struct as_error *err)
 {
     if (!chunks)
@@ -171,7 +156,7 @@ static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum a
         if (!ok || !again || is_running(mode))
             break;
         as_ledger_close(b);
-        forget_walk(s, warnings);
+        as_store_clear_walk(s, warnings);
         ok = begin_chunks(chunks, err) && as_heaps_find_again(h, err);
     }
     return ok;

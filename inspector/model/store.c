@@ -23,7 +23,8 @@ void as_store_warn(struct as_store *s, enum as_warning code, uint32_t arena, uin
                                               .address = address};
 }
 
-void as_store_free(struct as_store *s)
+// What a walk fills in.
+static void free_walk(struct as_store *s)
 {
     as_vec_free(&s->mallocs);
     as_vec_free(&s->arenas);
@@ -32,6 +33,19 @@ void as_store_free(struct as_store *s)
     as_vec_free(&s->sizes);
     as_vec_free(&s->threads);
     as_vec_free(&s->mappings);
+}
+
+void as_store_clear_walk(struct as_store *s, size_t warnings)
+{
+    free_walk(s);
+    s->warnings.count = warnings;
+    s->totals = (struct as_totals_record){0};
+    s->meta.torn_chunks = 0;
+}
+
+void as_store_free(struct as_store *s)
+{
+    free_walk(s);
     as_vec_free(&s->ruby);
     as_vec_free(&s->warnings);
     as_vec_free(&s->strings);

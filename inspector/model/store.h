@@ -25,6 +25,8 @@ struct as_store {
     uint64_t chunk_count;
 };
 
+// Frees what a walk of the heaps fills in, before another walk. The first `warnings` warnings stay: they are of before the walk.
+void as_store_clear_walk(struct as_store *s, size_t warnings);
 // Frees all records.
 void as_store_free(struct as_store *s);
 
