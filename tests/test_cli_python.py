@@ -25,6 +25,8 @@ from tools import harness
 from arenascope import format as fmt
 from arenascope import text
 from arenascope.cli.main import cli
+from arenascope.doctor import software
+from arenascope.doctor.check import Status
 from arenascope.dump import Dump
 from arenascope.errors import Code
 from arenascope.render.terminal import render_summary
@@ -341,6 +343,23 @@ def test_doctor(arenadump: harness.Arenadump) -> None:
     assert {check["status"] for check in report["checks"]} <= {"ok", "limited", "missing"}
     lines = arenascope("doctor", arenadump=arenadump.path).stdout.splitlines()
     assert sum(line.startswith(("ok ", "limited ", "missing ")) for line in lines) == len(checks)
+
+
+@pytest.mark.parametrize(
+    ("words", "processor", "status"),
+    [
+        ("GNU gdb (Debian 13.1-3) 13.1", "amx", Status.LIMITED),
+        ("GNU gdb (Debian 13.1-3) 13.1", "avx", Status.OK),
+        ("GNU gdb (Debian 16.3-1) 16.3", "amx", Status.OK),
+        ("GNU gdb (GDB) Red Hat Enterprise Linux 10.2-13.el9", "amx", Status.LIMITED),
+        ("GNU gdb (GDB; openSUSE Tumbleweed) 14.2", "amx", Status.OK),
+        ("", "amx", Status.LIMITED),
+    ],
+)
+def test_doctor_tells_which_gdb_can_load_the_agent(words: str, processor: str, status: Status) -> None:
+    check = software.judge_gdb("/usr/bin/gdb", software.gdb_version(words), amx=processor == "amx")
+    assert check.status is status
+    assert ("arenascope inject" in check.found) == (status is Status.LIMITED)
 
 
 def test_doctor_without_arenadump(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_caches_that_no_thread_has(arenas: int, libc: debian.Libc, variety: Path
 
 
 def test_empty_caches_that_no_thread_has(libc: debian.Libc, variety: Path, arenadump: harness.Arenadump) -> None:
-    """Up to 2.41 an empty tcache is all zeros. Of threads that only allocated, from the main arena, nothing else is left."""
+    """Up to 2.41 an empty tcache is all zeros; of threads that only allocated nothing else is left."""
     summary = look(arenadump, libc, variety, "glibc.malloc.arena_max=1", "--threads 8 --operations 1", fork=True)
     assert summary["snapshot"]["exact"]
     lost = summary["mallocs"][0]["lost_tcaches"]

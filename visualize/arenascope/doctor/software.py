@@ -6,12 +6,13 @@ from __future__ import annotations
 import platform
 import re
 import shutil
+import subprocess
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from arenascope import __version__
 from arenascope.capture import find_arenadump, run_arenadump
-from arenascope.doctor.check import Check, Status
+from arenascope.doctor.check import Check, Status, read_text
 from arenascope.errors import ArenascopeError
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ FEATURES: Final = {
     "libdw": ("no layouts from debug information: found by relocations instead", "libdw-dev"),
     "libpng": ("arenadump png draws nothing", "libpng-dev"),
 }
+
+GDB_SINCE: Final = 14  # the first that writes back all registers of a processor with AMX
 
 
 def arenadump() -> Check:
@@ -43,14 +46,43 @@ def arenadump() -> Check:
     return Check("arenadump", Status.OK, found, basic=True)
 
 
+def gdb_version(words: str) -> int | None:
+    """The first number of what `gdb --version` says of itself in its first line, or None."""
+    number = re.search(r"\b(\d+)\.\d", words.rpartition(") ")[2])
+    return int(number[1]) if number else None
+
+
+def judge_gdb(path: str, version: int | None, *, amx: bool) -> Check:
+    """Whether that gdb can load the agent on such a processor (arenascope.gdb says in full why not)."""
+    found = f"{path}, version {version or 'unknown'}"
+    if not amx or (version and version >= GDB_SINCE):
+        return Check("gdb", Status.OK, found)
+    lost = f"gdb before {GDB_SINCE} cannot load the agent on a processor with AMX; arenascope inject PID can"
+    return Check("gdb", Status.LIMITED, f"{found}: {lost}")
+
+
+def gdb() -> Check:
+    """Whether there is a gdb, and what it is good for here."""
+    path = shutil.which("gdb")
+    if not path:
+        lost = "not found: no gcore, and no second opinion on arenas (neither is needed)"
+        return Check("gdb", Status.LIMITED, lost, "apt-get install gdb")
+    amx = "amx_tile" in (read_text("/proc/cpuinfo") or "").split()
+    return judge_gdb(path, gdb_version(_first_line([path, "--version"])), amx=amx)
+
+
+def _first_line(command: list[str]) -> str:
+    """What a program says first; nothing where it does not run."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.partition("\n")[0]
+
+
 def checks() -> Iterator[Check]:
     """Optional tools and the Python side."""
-    gdb = shutil.which("gdb")
-    if gdb:
-        yield Check("gdb", Status.OK, gdb)
-    else:
-        lost = "not found: no gcore, and no second opinion on arenas (neither is needed)"
-        yield Check("gdb", Status.LIMITED, lost, "apt-get install gdb")
+    yield gdb()
     versions = [f"Python {platform.python_version()}", f"arenascope {__version__}"]
     versions += [f"{name} {metadata.version(name)}" for name in ("numpy", "click", "rich")]
     yield Check("Python", Status.OK, ", ".join(versions))
