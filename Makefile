@@ -9,6 +9,7 @@ BUILD := build
 SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml meson.build meson_options.txt \
 	-type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 C_FILES = $(shell git ls-files '*.c' '*.h')
+AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
 SCRIPTS = .ci/run $(shell git ls-files scripts ':!*.meson') tests/vm/init tests/vm/start
 
 .PHONY: build deps demo test tsan soak variety suites lint sanitize bench experiments fuzz vm patches-all format clean
@@ -63,6 +64,8 @@ lint:
 	$(MAKE) --no-print-directory build
 	clang-format --dry-run --Werror $(C_FILES)
 	scripts/clang-tidy $(BUILD)
+	$(MAKE) --no-print-directory build-static-arm64/build.ninja
+	scripts/clang-tidy build-static-arm64 $(AARCH64_FILES)
 	shellcheck $(SCRIPTS)
 	cd ruby-ext && rubocop
 	$(VENV)/bin/ruff format --check
@@ -95,9 +98,10 @@ vm:
 
 # What is carried to a machine that has nothing.
 .PHONY: build-static-amd64 build-static-arm64
-build-static-amd64 build-static-arm64: build-static-%:
-	test -f build-static-$*/build.ninja || meson setup build-static-$* \
+build-static-%/build.ninja:
+	meson setup build-static-$* \
 		$(if $(filter-out $(shell dpkg --print-architecture),$*),--cross-file scripts/$*.meson) -Dstatic=true -Dtests=false
+build-static-amd64 build-static-arm64: build-static-%: build-static-%/build.ninja
 	meson compile -C build-static-$*
 
 # Ruby, patched, of each release that Debian has the source of: 15 minutes. More in patches/README.md.
