@@ -7,7 +7,7 @@ The targets meanwhile call setuid, fork, exec, dlopen and dlclose, start and can
     .venv/bin/python tests/soak_inject.py --injections 1000 [--suite bookworm ...] [--seed 1]
 
 Prints what was done and what went wrong as JSON; exit code 1 when anything did. `make soak` runs it for long; a short
-run is in tests/test_inject.py.
+run is in tests/test_inject_meanwhile.py.
 """
 
 from __future__ import annotations

@@ -58,21 +58,22 @@ CHECKS = (
             "test_inject.py": (
                 *("every_libc", "it_leaves", "the_only_thread", "preloaded", "several", "in_a_signal", "the_loader"),
                 *("a_stopped", "a_traced", "a_seccomp", "a_setuid", "another_namespace", "no_proc", "a_call"),
-            )
+            ),
+            "test_inject_meanwhile.py": ("the_only_thread",),
         },
     ),
     Check(
         "trim",
         {
             "test_trim.py": ("eight", "what_was_forecast", "one_arena", "storm", "locked"),
-            "test_inject.py": ("trim_injects", "a_forecast"),
+            "test_inject_commands.py": ("trim_injects", "a_forecast"),
         },
     ),
     Check(
         "kill -9",
         {
             "test_modes.py": ("inspector_is_killed", "guardian", "stopped_while", "target_ends", "execs"),
-            "test_inject.py": ("the_carrier_is_killed",),
+            "test_inject_meanwhile.py": ("the_carrier_is_killed",),
             "test_way_back.py": ("it_is_looked_at", "the_carrier_is_killed_in_dlopen"),
         },
     ),
@@ -82,7 +83,8 @@ SHORT = Check(
     "short",
     {
         "test_modes.py": ("live_stops_nothing", "snapshot_is_what_freeze_says"),
-        "test_inject.py": ("every_libc", "trim_injects"),
+        "test_inject.py": ("every_libc",),
+        "test_inject_commands.py": ("trim_injects",),
     },
 )
 BY_NAME = {check.name: check for check in (*CHECKS, SHORT)}
