@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -50,6 +51,30 @@ def test_which_calls_are_exposed(victim: Victim, how: str, command: tuple[str, .
     with held.holding(how, "none") as pid:
         said = victim.run(command, pid, 0)
     assert said == [f"exposed {number}" for number in EXPOSED[command]]
+
+
+# `syscall; ret`; on aarch64 svc, and the look at whether it failed, as in syscall().
+SYSCALL_RETURN = bytes.fromhex("010000d41ffc3fb142000054c0035fd6" if debian.NATIVE == "arm64" else "0f05c3")
+
+
+def write_code(pid: int) -> None:
+    """Writes the page of libc's code that has a system call and a return, with what is there: a copy from then on."""
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    start, end = next(re.finditer(r"^(\w+)-(\w+) r-xp .*/libc[.-]\S*$", maps, re.MULTILINE)).groups()
+    with Path(f"/proc/{pid}/mem").open("r+b", buffering=0) as memory:
+        memory.seek(int(start, 16))
+        at = int(start, 16) + memory.read(int(end, 16) - int(start, 16)).index(SYSCALL_RETURN)
+        memory.seek(at)
+        memory.write(SYSCALL_RETURN)
+
+
+def test_a_call_through_written_code_is_not_made(victim: Victim) -> None:
+    """It would be let past a seccomp filter: all are made elsewhere."""
+    with held.holding("reads", "none") as pid:
+        write_code(pid)
+        said = victim.run(INJECT, pid, 0)
+        assert len(said) > len(EXPOSED[INJECT])
+        assert victim.run(INJECT, pid, 0) == []  # the library is there
 
 
 def kill_at(victim: Victim, command: tuple[str, ...], how: str, at: int) -> str:
