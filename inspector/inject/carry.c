@@ -175,6 +175,20 @@ static void say_late(void *context)
     tell(c);
 }
 
+// Called when a system call has not returned, although it was interrupted.
+static void say_stuck(void *context)
+{
+    struct carrier *c = context;
+    as_fail(&c->told.err, AS_DENIED,
+            "process %d: thread %d has been in a system call of ours for %llu ms, and cannot be interrupted in it: our "
+            "process %d stays with it, and puts the thread back as it was when that returns",
+            c->p->base.pid, c->remote.tid, (unsigned long long)(2 * c->cargo->watchdog_ns / 1000000), getpid());
+    if (!c->told.late) {
+        c->told.late = true;
+        tell(c);
+    }
+}
+
 static struct as_call call_of(struct carrier *c)
 {
     return (struct as_call){
@@ -401,6 +415,8 @@ static bool take_hold(struct carrier *c, struct as_error *err)
             return as_fail(err, AS_UNSUPPORTED, "no system call instruction was found in process %d", p->base.pid);
         if (as_remote_begin(&c->remote, p, tracee, instruction, err)) {
             c->remote.limit_ns = c->cargo->watchdog_ns;
+            c->remote.late = say_stuck;
+            c->remote.context = c;
             return true;
         }
         as_process_resume(&p->base);

@@ -5,6 +5,7 @@
 #include "target/process/remote.h"
 #include "target_util.h"
 
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -257,6 +258,50 @@ static void test_an_endless_call(void)
     CHECK(waitpid(c.pid, &status, 0) == c.pid && WIFEXITED(status) && WEXITSTATUS(status) == 1, "%#x", status);
 }
 
+static pid_t child_of(pid_t pid)
+{
+    char path[64];
+    char text[64] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+    FILE *file = fopen(path, "r");
+    CHECK(file && fgets(text, sizeof text, file));
+    fclose(file);
+    return (pid_t)strtol(text, NULL, 10);
+}
+
+static int late;
+
+static void end_its_child(void *context)
+{
+    const struct child *c = context;
+    late++;
+    pid_t child = child_of(c->pid);
+    CHECK(child > 0 && kill(child, SIGKILL) == 0);
+}
+
+// One that cannot even be interrupted is told of, and waited for: vfork, whose child stands still.
+static void test_a_call_that_cannot_be_ended(void)
+{
+    const uint8_t *wait = code_at(NULL, WAIT, sizeof WAIT, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    struct child c = start(wait, NULL);
+    struct as_remote r;
+    struct as_error err = {0};
+    const uint64_t arguments[6] = {CLONE_VM | CLONE_VFORK, 16};
+    int64_t result = 0;
+    const struct as_mapping *code = mapping_of(&c, (uint64_t)(uintptr_t)getpid);
+    CHECK(code);
+    const struct as_range libc = {code->start, code->end};
+    uint64_t instruction = as_remote_instruction(c.p, &libc, 1);
+    CHECK(as_remote_begin(&r, c.p, &c.p->tracees.items[0], instruction, &err), "%s", err.text);
+    r.limit_ns = 50000000;
+    r.late = end_its_child;
+    r.context = &c;
+    CHECK(as_remote_call(&r, SYS_clone, arguments, &result, &err), "%s", err.text);
+    CHECK(late == 1 && result > 0, "%d, %" PRId64, late, result);
+    CHECK(as_remote_end(&r, &err), "%s", err.text);
+    end(&c);
+}
+
 int main(void)
 {
     sigset_t child;
@@ -268,6 +313,7 @@ int main(void)
     CHECK(pipe(pipe_ends) == 0);
     test_a_call();
     test_an_endless_call();
+    test_a_call_that_cannot_be_ended();
     test_own_memory();
     test_written_vdso();
     test_changed_code(OTHER_CALL, sizeof OTHER_CALL);

@@ -63,7 +63,7 @@ static struct as_error refuse(const struct as_process *p)
 
 // Has one of the stopped threads make a call.
 static bool call_in_target(struct as_process *p, const struct as_critical *critical, long number,
-                           const uint64_t arguments[6], int64_t *result, pid_t *born, struct as_error *err)
+                           const uint64_t arguments[6], int64_t *result, struct as_made *made, struct as_error *err)
 {
     uint64_t instruction = as_remote_instruction(p, critical->around, critical->count);
     if (instruction == 0)
@@ -79,12 +79,14 @@ static bool call_in_target(struct as_process *p, const struct as_critical *criti
             ++asked;
             if (!as_remote_begin(&r, p, tracee, instruction, err))
                 continue;
+            r.late = made->late;
+            r.context = made->context;
             bool ok = as_remote_call(&r, number, arguments, result, err);
             ok = as_remote_end(&r, err) && ok;
             // It has been taken from the thread, and comes again.
             if (r.signal != 0)
                 syscall(SYS_tgkill, p->base.pid, tracee->tid, r.signal);
-            *born = r.born;
+            made->pid = r.born;
             return ok;
         }
     }
@@ -96,7 +98,7 @@ bool as_clone_make(struct as_process *p, const struct as_critical *critical, str
     // No flags: everything is copied, and no signal is sent at its end. The second argument is the child's stack.
     const uint64_t arguments[6] = {0, NO_STACK};
     int64_t result = 0;
-    if (!call_in_target(p, critical, SYS_clone, arguments, &result, &made->pid, err))
+    if (!call_in_target(p, critical, SYS_clone, arguments, &result, made, err))
         return false;
     if (result < 0 || made->pid == 0) {
         const char *hint = result == -EAGAIN   ? " (a limit on processes: ulimit -u, or the cgroup's pids.max)"
@@ -216,10 +218,10 @@ static bool reap_once(struct as_process *p, const struct as_critical *critical, 
             if (as_process_is_touchy(p, p->tids.items[i]) != (pass == 1))
                 continue;
             int64_t result = 0;
-            pid_t born;
+            struct as_made none = {0};
             struct as_error err;
             bool done = as_process_stop_one(p, p->tids.items[i]) &&
-                        call_in_target(p, critical, SYS_wait4, arguments, &result, &born, &err) &&
+                        call_in_target(p, critical, SYS_wait4, arguments, &result, &none, &err) &&
                         (result == made->inner_pid || result == -ECHILD);
             as_process_resume(&p->base);
             if (done)

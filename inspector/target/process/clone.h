@@ -6,8 +6,10 @@
 #include "target/process/process.h"
 
 struct as_made {
-    pid_t pid;       // the clone's, in our PID namespace; 0: there is none
-    pid_t inner_pid; // in the target's; 0: not known, or it is gone
+    pid_t pid;                   // the clone's, in our PID namespace; 0: there is none
+    pid_t inner_pid;             // in the target's; 0: not known, or it is gone
+    void (*late)(void *context); // to be called when the clone is not made for long, and cannot be given up
+    void *context;
 };
 
 // Has one of the stopped threads make the clone, which is our tracee and stands still. False (AS_UNSUPPORTED: no thread could

@@ -127,10 +127,29 @@ static void freeze(struct as_process *p, const struct as_critical *critical, int
     send_all(socket, &p->base.stop.duration_ns, sizeof p->base.stop.duration_ns);
 }
 
+struct listener {
+    struct as_process *p;
+    int socket;
+};
+
+// The target stands still meanwhile: who waits for the clone is told why.
+static void say_late(void *context)
+{
+    const struct listener *l = context;
+    struct as_birth birth = {0};
+    as_fail(
+        &birth.err, AS_DENIED,
+        "process %d has been making its clone for %llu s, and cannot be interrupted in it: it stands still until the "
+        "kernel has done so. Our process %d stays with it, and lets it go then",
+        l->p->base.pid, (unsigned long long)(2 * AS_REMOTE_LIMIT_NS / 1000000000), getpid());
+    tell(l->p, &birth, l->socket);
+}
+
 static void snapshot(struct as_process *p, const struct as_critical *critical, int socket)
 {
     struct as_birth birth = {0};
-    struct as_made made = {0};
+    struct listener listener = {p, socket};
+    struct as_made made = {.late = say_late, .context = &listener};
     bool ok = as_process_catch(p, critical, &birth.err);
     if (ok) {
         ok = list_threads(p, &birth.err) && as_clone_make(p, critical, &made, &birth.err);

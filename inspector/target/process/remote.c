@@ -70,17 +70,21 @@ static bool gone(pid_t tid, struct as_error *err)
     return as_fail(err, AS_TARGET_GONE, "thread %d was killed while it stood still", tid);
 }
 
-// Waits for the next stop. A call that lasts too long is told to end: what waits for an event does, and the thread can be put back.
+// Waits for the next stop. A call that lasts too long is told to end: what waits for an event does, and the thread can be put back. If
+// it does not end, that is said, and it is waited for.
 static bool await_stop(struct as_remote *r, int *stop)
 {
-    uint64_t deadline = r->deadline_ns == 0 || r->interrupted ? UINT64_MAX : r->deadline_ns;
-    if (!as_remote_await(r->tid, deadline, stop))
-        return false;
-    if (*stop != 0)
-        return true;
-    r->interrupted = true;
-    ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
-    return as_remote_await(r->tid, UINT64_MAX, stop);
+    while (as_remote_await(r->tid, r->deadline_ns, stop)) {
+        if (*stop != 0)
+            return true;
+        r->deadline_ns = r->interrupted ? UINT64_MAX : as_now_ns() + r->limit_ns;
+        if (!r->interrupted)
+            ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
+        else if (r->late)
+            r->late(r->context);
+        r->interrupted = true;
+    }
+    return false;
 }
 
 // Lets the thread run to a stop of the kind that is wanted, past all others. Blocked as its signals are, the only one
@@ -151,7 +155,8 @@ static bool set_options(const struct as_process *p, pid_t tid, long *set, struct
 bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
                      uint64_t instruction, struct as_error *err)
 {
-    *r = (struct as_remote){.tid = tracee->tid, .instruction = instruction, .limit_ns = AS_REMOTE_LIMIT_NS};
+    *r = (struct as_remote){
+        .tid = tracee->tid, .instruction = instruction, .limit_ns = AS_REMOTE_LIMIT_NS, .deadline_ns = UINT64_MAX};
     struct user_dispatch dispatch = {0};
     if (ptrace(GET_SYSCALL_USER_DISPATCH, r->tid, sizeof dispatch, &dispatch) == 0 && dispatch.mode != 0)
         return as_fail(err, AS_UNSUPPORTED, "process %d catches its own system calls (user dispatch)", p->base.pid);
@@ -221,7 +226,7 @@ bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6
     r->interrupted = false;
     r->deadline_ns = as_now_ns() + r->limit_ns;
     bool ok = make_call(r, number, arguments, result, &as_told) && as_remote_put_back(r);
-    r->deadline_ns = 0;
+    r->deadline_ns = UINT64_MAX;
     if (!ok)
         return gone(r->tid, err);
     if (!as_told)

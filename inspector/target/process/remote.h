@@ -25,7 +25,10 @@ struct as_remote {
     pid_t tid;
     uint64_t instruction; // address of a system call instruction
     struct as_shelter shelter;
-    uint64_t limit_ns;    // for how long one call may last
+    uint64_t limit_ns; // for how long one call may last
+    void (*late)(
+        void *); // called, with `context`, when a call has been interrupted and has not returned for as long again
+    void *context;
     uint64_t deadline_ns; // of the call that is being made
     bool interrupted;     // that call was told to end
     uint64_t mask;        // its blocked signals
@@ -58,7 +61,7 @@ bool as_remote_begin(struct as_remote *r, const struct as_process *p, const stru
 // is what it returned, negative errno included. A process that it makes is our tracee from its first moment, and has not run a single
 // instruction. False: the thread has been killed (AS_TARGET_GONE); or it entered the kernel with another call or from elsewhere,
 // as code that was changed meanwhile does, and nothing was called (AS_DENIED); or the call had to be interrupted, as it
-// did not return within r->limit_ns (AS_DENIED). A call that cannot be interrupted is waited for.
+// did not return within r->limit_ns (AS_DENIED). A call that cannot be interrupted is waited for; r->late tells of it.
 bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result,
                     struct as_error *err);
 // Puts registers and signal mask back. False: it has been killed.
