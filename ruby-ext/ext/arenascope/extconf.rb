@@ -11,7 +11,7 @@ INSPECTOR = [File.join(__dir__, "inspector"), File.expand_path("../../../inspect
 
 # What of the inspector runs inside a process. Not DWARF (libdw), no pictures (libpng), nor what a preloaded library's environment
 # asks for.
-PARTS = %w[base target libc heap ruby ledger snapshot dump trim agent].freeze
+PARTS = %w[base model target libc malloc ruby ledger capture dump trim agent].freeze
 LEFT_OUT = %w[libc/dwarf.c agent/environment.c].freeze
 
 def supported?
@@ -29,8 +29,8 @@ end
 
 # mkmf names an object after its file's last part; the inspector has some names twice, so its objects are named after both.
 def inspector_objects
-  sources = PARTS.flat_map { |part| Dir.children(File.join(INSPECTOR, part)).sort.map { |file| "#{part}/#{file}" } }
-  (sources.grep(/\.c\z/) - LEFT_OUT).to_h { |source| [source.tr("/", "_").sub(/c\z/, "o"), source] }
+  sources = PARTS.flat_map { |part| Dir.glob("#{part}/**/*.c", base: INSPECTOR).sort }
+  (sources - LEFT_OUT).to_h { |source| [source.tr("/", "_").sub(/c\z/, "o"), source] }
 end
 
 unless supported?
