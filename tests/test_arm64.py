@@ -27,10 +27,9 @@ class Core:
 
 @pytest.fixture(scope="module", params=debian.SUITES)
 def core(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Core]:
-    if not shutil.which("qemu-aarch64-static"):
-        pytest.skip("qemu-aarch64-static is not installed")
     libc = fetched(request.param, "arm64")
     try:
+        debian.emulator()
         program = programs.build_portable("churn", "arm64")
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))

@@ -30,6 +30,15 @@ class UnavailableError(Exception):
     """The packages cannot be had here; the text says why."""
 
 
+def emulator(arch: str = "arm64") -> str:
+    """The program that runs another architecture's programs. Releases differ in its name. Raises UnavailableError."""
+    machine = TRIPLETS[arch].partition("-")[0]
+    for name in (f"qemu-{machine}-static", f"qemu-{machine}"):
+        if shutil.which(name):
+            return name
+    raise UnavailableError(f"qemu-{machine} is not installed (scripts/install-deps test)")
+
+
 @dataclass(frozen=True)
 class Libc:
     """An unpacked libc6, and its debug information in a tree of its own."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .debian import NATIVE, Libc
+from .debian import NATIVE, Libc, emulator
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = 16  # a chunk begins this many bytes before what malloc returned, on every 64-bit glibc
@@ -80,7 +80,7 @@ class Churn:
 def under(libc: Libc, program: Path, *options: str) -> list[str]:
     """The command that runs `program` under a libc: by its own loader, or under qemu for another architecture."""
     command = libc.command(program, *options)
-    return command if libc.arch == NATIVE else ["qemu-aarch64-static", *command]
+    return command if libc.arch == NATIVE else [emulator(libc.arch), *command]
 
 
 @dataclass

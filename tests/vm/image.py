@@ -40,8 +40,6 @@ MODULES = ("virtio_pci", "virtio_mmio", "virtio_blk")
 FEATURES = (
     "none,ext_attr,dir_index,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize"
 )
-# How a program of an architecture is run on this machine, whatever machine this is.
-RUN_HERE = {"amd64": [], "arm64": ["qemu-aarch64-static"]}
 GUEST_CHECKOUT = "/checkout"
 # Built against the oldest libc, all of them: the guest's is not this machine's.
 PROGRAMS = {
@@ -95,7 +93,7 @@ def compile_python(root: Path, arch: str) -> None:
     loader = next(libraries.glob("ld-linux-*.so.*"))
     python = next(path for path in (root / "usr/bin").glob("python3.*") if path.name[-1].isdigit())
     command = [
-        *RUN_HERE[arch],
+        *([] if arch == debian.NATIVE else [debian.emulator(arch)]),
         str(loader),
         "--library-path",
         str(libraries),
