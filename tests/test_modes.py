@@ -291,7 +291,9 @@ def guardians(inspector: int) -> set[int]:
 
 
 def is_over(guardian: int) -> bool:
-    return soak.read(Path(f"/proc/{guardian}/comm")) != "arenadump-guard\n"
+    """Gone, or a zombie: a container's first process often reaps none of those that it inherits."""
+    path = Path(f"/proc/{guardian}")
+    return soak.read(path / "comm") != "arenadump-guard\n" or "State:\tZ" in soak.read(path / "status")
 
 
 def wait_until(what: Any, seconds: float = 10) -> bool:
