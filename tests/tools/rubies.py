@@ -29,6 +29,7 @@ EXTENSIONS = (
 CONFIGURE = (
     "--disable-install-doc",
     "--disable-shared",
+    "CC=gcc -std=gnu17",  # up to 3.1 Ruby is no C23, which gcc 15 takes C for
     f"--with-ext={','.join(EXTENSIONS)}",
     "optflags=-O1",
     "debugflags=",
