@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -72,9 +73,11 @@ def start(*arguments: object, cwd: Path | None = None, **env: str) -> subprocess
     )
 
 
-def run(*arguments: object, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: object, cwd: Path | None = None, timeout: float = 120, **env: str
+) -> subprocess.CompletedProcess[str]:
     with start(*arguments, cwd=cwd, **env) as child:
-        out, err = child.communicate(timeout=120)
+        out, err = child.communicate(timeout=timeout)
     return subprocess.CompletedProcess(child.args, child.returncode, out, err)
 
 
@@ -388,9 +391,12 @@ def test_the_smoke_size_of_every_shipped_workload(name: str, arenadump: harness.
     path = spec.shipped()[name]
     read = spec.parse(spec.load(path), str(path), path.parent)
     missing = available.missing_for_workload(read)
+    if missing and name == "redis" and shutil.which("redis-server"):
+        pytest.xfail(f"the redis of this release runs on no other malloc than its own: {missing}")
     if missing:
         pytest.skip(missing)
-    done = run("run", name, "--smoke", "--only", "plain,arenas-1", "-o", tmp_path / "r", "--no-report")
+    arguments = ("run", name, "--smoke", "--only", "plain,arenas-1", "-o", tmp_path / "r", "--no-report")
+    done = run(*arguments, timeout=600)  # Go's compiler may have to compile its library first
     assert done.returncode == 0, done.stderr
     made = records(tmp_path / "r")
     assert len(made) == 2
