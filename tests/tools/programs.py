@@ -14,7 +14,7 @@ from . import debian
 SOURCES = Path(__file__).resolve().parents[1] / "programs"
 BUILT = Path(__file__).resolve().parents[2] / ".cache" / "programs"
 COMPILERS = {arch: "gcc" if arch == debian.NATIVE else f"{name}-gcc" for arch, name in debian.TRIPLETS.items()}
-# Compilers know malloc, and leave out a block that nothing looks into; gcc 15 and later even where it is compared to NULL.
+# A block that nothing looks into, compilers leave out; gcc 15 and later even where it is compared to NULL.
 KEEP_MALLOC = [f"-fno-builtin-{name}" for name in ("malloc", "calloc", "realloc", "aligned_alloc")]
 FLAGS = ["-std=gnu11", "-O2", "-g", *KEEP_MALLOC, "-Wall", "-Wextra", "-Werror"]
 
