@@ -350,6 +350,18 @@ NAMESPACES = {
 
 
 @odd.needs_root
+def test_a_libc_on_tmpfs(arenadump: harness.Arenadump, libc: debian.Libc, churn_program: Path, tmp_path: Path) -> None:
+    """As in a container or an initramfs that is all memory: its mappings are a file's, though the kernel's shmem."""
+    command = odd.on_tmpfs(libc.command(churn_program, *CHURN), libc.root, tmp_path / "memory")
+    with harness.Churn(command) as churn:
+        check_heap(arenadump, churn)
+        proven = arenadump.summary(churn.pid, *PATIENT)["mallocs"]
+        scanned = arenadump.summary(churn.pid, "--layout-source=scan", *PATIENT)
+    assert scanned["snapshot"]["exact"], scanned["warnings"]
+    assert [malloc["main_arena"] for malloc in scanned["mallocs"]] == [malloc["main_arena"] for malloc in proven]
+
+
+@odd.needs_root
 @pytest.mark.parametrize("kind", NAMESPACES)
 def test_another_namespace(arenadump: harness.Arenadump, tree: Path, kind: str) -> None:
     """The process is named by the pid it has in our namespace."""

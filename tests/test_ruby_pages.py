@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import cores, debian, harness, interpreters
+from tools import cores, debian, harness, interpreters, odd
 
 # What it says it found out last, with nothing allocated between that and its wait.
 PROGRAM = """
@@ -50,12 +50,15 @@ class Running:
 
 
 @contextmanager
-def running(release: str) -> Iterator[Running]:
+def running(release: str, tmpfs: Path | None = None) -> Iterator[Running]:
+    """`tmpfs`: where a copy of it is made, of which all is memory."""
     try:
         ruby = interpreters.ruby(release)
     except debian.UnavailableError as error:
         pytest.skip(str(error))
     command = ruby.command("-e", PROGRAM)
+    if tmpfs:
+        command = odd.on_tmpfs(command, ruby.root, tmpfs)
     with subprocess.Popen(
         command, env=ruby.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -102,6 +105,15 @@ def test_all_pages_are_found_and_counted(arenadump: harness.Arenadump, release: 
     assert 0.9 * says["pages"] * size < summary["ledger"]["ruby_pages"] <= says["pages"] * size
     in_arenas = sum(arena["ledger"]["ruby_pages"] for arena in summary["arenas"])
     assert in_arenas == (summary["ledger"]["ruby_pages"] if release == "2.7" else 0)
+
+
+@odd.needs_root
+def test_a_ruby_on_tmpfs(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with running("2.7", tmp_path / "memory") as program:
+        summary = arenadump.summary(program.pid)
+        says = program.says()
+    assert summary["ruby"], "its program is a mapping of shmem"
+    check_against(summary["ruby"], says)
 
 
 def test_in_a_core_without_residency_the_pages_are_still_counted(arenadump: harness.Arenadump, tmp_path: Path) -> None:

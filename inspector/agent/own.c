@@ -24,7 +24,7 @@ static uint64_t fingerprint_of(const struct as_target *t)
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
-        if (m->kind != AS_MAP_FILE || !(m->prot & AS_PROT_EXEC))
+        if (!as_mapping_of_file(m) || !(m->prot & AS_PROT_EXEC))
             continue;
         hash = (hash ^ m->start) * UINT64_C(0x100000001b3);
         hash = (hash ^ m->inode) * UINT64_C(0x100000001b3);

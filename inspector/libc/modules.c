@@ -62,7 +62,7 @@ static bool group_mappings(struct as_modules *modules, struct as_error *err)
     for (size_t i = 0; i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         struct as_module *module = NULL;
-        if (m->kind != AS_MAP_FILE && m->kind != AS_MAP_SHMEM)
+        if (!as_mapping_of_file(m))
             continue;
         if (m->path == 0 || as_mapping_path(t, m)[0] != '/')
             continue;
@@ -279,7 +279,7 @@ bool as_module_writable(const struct as_modules *modules, const struct as_module
         const struct as_mapping *m = &t->mappings.items[i];
         if (m->start >= module->end)
             return false;
-        if (!(m->prot & AS_PROT_WRITE) || m->kind != AS_MAP_FILE || !is_of_module(t, module, m) || index-- > 0)
+        if (!(m->prot & AS_PROT_WRITE) || !is_of_module(t, module, m) || index-- > 0)
             continue;
         *start = m->start;
         *end = m->end;

@@ -102,7 +102,7 @@ static enum verdict judge_dummy(const struct as_heaps *h, const struct as_libc *
     const struct as_mapping *m = as_target_mapping_at(h->target, word);
     uint8_t bytes[AS_TCACHE_BYTES];
     size_t size = (size_t)libc->layout.heap.tcache_size;
-    if (!m || m->kind != AS_MAP_FILE || (m->prot & AS_PROT_WRITE) || word % WORD != 0 || size > sizeof bytes ||
+    if (!m || !as_mapping_of_file(m) || (m->prot & AS_PROT_WRITE) || word % WORD != 0 || size > sizeof bytes ||
         m->end - word < size ||
         strcmp(as_mapping_path(h->target, m), as_strings_at(&h->target->strings, libc->path)) != 0)
         return WRONG;

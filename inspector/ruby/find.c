@@ -282,7 +282,7 @@ static bool is_ruby(const struct as_target *t)
         const char *path = as_mapping_path(t, m);
         const char *slash = strrchr(path, '/');
         const char *name = slash ? slash + 1 : path;
-        if (m->kind == AS_MAP_FILE && (strncmp(name, "libruby", 7) == 0 || strncmp(name, "ruby", 4) == 0))
+        if (as_mapping_of_file(m) && (strncmp(name, "libruby", 7) == 0 || strncmp(name, "ruby", 4) == 0))
             return true;
     }
     return false;

@@ -57,3 +57,9 @@ size_t as_target_mapping_from(const struct as_target *t, uint64_t address);
 
 // The mapping that holds `address`, or NULL.
 const struct as_mapping *as_target_mapping_at(const struct as_target *t, uint64_t address);
+
+// Whether the mapping may be of a program's or library's file: those on tmpfs are AS_MAP_SHMEM.
+static inline bool as_mapping_of_file(const struct as_mapping *m)
+{
+    return m->kind == AS_MAP_FILE || m->kind == AS_MAP_SHMEM;
+}

@@ -52,6 +52,14 @@ def running(command: list[str], *, ready: str = "ready", **environment: str) -> 
             process.kill()
 
 
+def on_tmpfs(command: list[str], root: Path, place: Path) -> list[str]:
+    """A command with files below `root`: the same from a copy on a tmpfs of its own. Needs root."""
+    place.mkdir()
+    script = 'mount -t tmpfs none "$1" && cp -a "$0"/. "$1" && shift && exec "$@"'
+    moved = [word.replace(str(root), str(place)) for word in command]
+    return ["unshare", "--mount", "sh", "-c", script, str(root), str(place), *moved]
+
+
 def wait_for(what: Callable[[], bool], seconds: float = 10) -> None:
     deadline = time.monotonic() + seconds
     while not what():

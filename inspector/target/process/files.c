@@ -75,7 +75,7 @@ int as_process_open_file(struct as_target *t, const struct as_mapping *m, struct
 {
     struct as_process *p = as_process_of(t);
     const char *path = as_mapping_path(t, m);
-    if (m->kind != AS_MAP_FILE && m->kind != AS_MAP_SHMEM) {
+    if (!as_mapping_of_file(m)) {
         as_fail(err, AS_USAGE, "the mapping at %#" PRIx64 " has no file", m->start);
         return -1;
     }
