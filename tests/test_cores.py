@@ -22,8 +22,6 @@ from tools import cores, debian, harness, odd
 
 from arenascope.capture import Look
 from arenascope.dump import Dump
-from arenascope.report.html import render
-from arenascope.report.model import build
 from arenascope.text import share
 from arenascope.text import size as readable
 
@@ -242,6 +240,10 @@ def terminal(core: Path, arenadump: harness.Arenadump) -> str:
 
 def page(core: Path, arenadump: harness.Arenadump, folder: Path) -> str:
     """The words of the report."""
+    # Imported here: the report draws with matplotlib, and the tests of the cores themselves run where there is none.
+    from arenascope.report.html import render  # noqa: PLC0415
+    from arenascope.report.model import build  # noqa: PLC0415
+
     arenadump.check("dump", "-o", folder / "dump", core)
     written = render(build([Look(Dump(folder / "dump"), from_dump=True)]))
     plain = re.sub(r"<(script|style|svg).*?</\1>|<[^>]+>", " ", written, flags=re.DOTALL)

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from tools import debian
+from tools import debian, harness
 from vm import checks, image
 from vm.boot import Boot, Patience, boot
 from vm.machine import KERNELS, PROCESSORS
@@ -106,6 +109,44 @@ def test_each_check_has_tests(name: str) -> None:
         text = (here / file).read_text()
         for start in starts:
             assert f"def test_{start.partition('[')[0]}" in text, f"{file} has no test_{start}..."
+
+
+# Hides what the root disk has no package of, then has pytest load the files.
+IN_THE_GUEST = """
+import re, sys
+from importlib.metadata import PackageNotFoundError, distribution, distributions
+wanted, there = sys.argv[1].split(), {"arenascope"}
+while wanted:
+    name = wanted.pop().lower().replace("_", "-")
+    if name not in there:
+        there.add(name)
+        try:
+            needed = distribution(name).requires or []
+        except PackageNotFoundError:  # of another Python or system
+            continue
+        wanted += [re.match(r"[\\w.-]+", line)[0] for line in needed if "extra ==" not in line]
+for found in distributions():
+    if found.metadata["Name"].lower().replace("_", "-") not in there:
+        tops = {file.parts[0].partition(".")[0] for file in found.files or [] if file.suffix in (".py", ".so")}
+        sys.modules.update(dict.fromkeys(top for top in tops if top.isidentifier() and top != "__pycache__"))
+import pytest
+sys.exit(pytest.main(["-p", "no:cacheprovider", "--collect-only", "-q", *sys.argv[2:]]))
+"""
+
+
+def test_the_tests_load_with_what_the_guest_has() -> None:
+    """A test file that imports more would be missing from every row of the table."""
+    packages = [name.partition("-")[2] for name in image.ROOT_PACKAGES if name.startswith("python3-")]
+    files = sorted({name for check in checks.CHECKS for name in check.tests})
+    done = subprocess.run(
+        [sys.executable, "-c", IN_THE_GUEST, " ".join(packages), *files],
+        cwd=harness.ROOT / "tests",
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
 def test_drivers_are_in_the_order_that_they_need() -> None:

@@ -98,7 +98,14 @@ def main() -> None:
     checks = [BY_NAME[name] for name in plan["checks"]]
     files = sorted({name for check in checks for name in check.tests})
     code = pytest.main(
-        ["-p", "no:cacheprovider", "--tb=short", "-q", *(f"tests/{name}" for name in files)],
+        [
+            "-p",
+            "no:cacheprovider",
+            "--tb=short",
+            "-q",
+            "--continue-on-collection-errors",
+            *(f"tests/{name}" for name in files),
+        ],
         plugins=[Reporter(checks, plan["suites"])],
     )
     say("end", code=int(code))
