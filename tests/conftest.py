@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tools import debian, harness, programs
+from tools import debian, harness, kernel, programs
 from tools.stage import Stage
 
 
@@ -66,6 +66,13 @@ def actor() -> Path:
         return programs.build_portable("actor")
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def pages_stay() -> Iterator[None]:
+    """For modules that compare what is resident now with what was, or with a forecast."""
+    with kernel.pages_stay():
+        yield
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ import pytest
 from tools import debian, harness
 from tools.stage import Stage, threads, until
 
+pytestmark = pytest.mark.usefixtures("pages_stay")
+
 UNSUPPORTED = 5
 REQUEST_BYTES = 112  # struct as_agent_request
 STANDBY = 8

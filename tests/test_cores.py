@@ -25,6 +25,8 @@ from arenascope.dump import Dump
 from arenascope.text import share
 from arenascope.text import size as readable
 
+pytestmark = pytest.mark.usefixtures("pages_stay")
+
 OPTIONS = ("--threads", "4", "--seed", "6", "--operations", "12000", "--slots", "2048", "--biggest-log2", "19")
 CLASSES = ("in_use", "tcache", "fastbin", "binned", "top", "metadata", "unknown")
 MALLOC_ROWS = (

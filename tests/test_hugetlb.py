@@ -12,6 +12,8 @@ from tools.pressure import SUITES, Scenario, pressed
 
 from arenascope import format as fmt
 
+pytestmark = pytest.mark.usefixtures("pages_stay")
+
 
 @pytest.fixture(scope="module", params=SUITES)
 def libc(request: pytest.FixtureRequest) -> debian.Libc:

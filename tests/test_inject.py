@@ -31,6 +31,8 @@ from tools.injection import (
     threads,
 )
 
+pytestmark = pytest.mark.usefixtures("pages_stay")
+
 CAP_SYS_PTRACE = 19
 
 

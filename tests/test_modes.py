@@ -18,6 +18,8 @@ import pytest
 import soak
 from tools import debian, harness, programs
 
+pytestmark = pytest.mark.usefixtures("pages_stay")
+
 FIND_LIBC = Path(os.environ.get("FIND_LIBC", harness.ROOT / "build/tests/unit/find_libc"))
 SOAK_SECONDS = 4
 LOOKS = 4

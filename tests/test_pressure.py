@@ -24,6 +24,8 @@ from tools.pressure import LARGE, MODES, SUITES, Look, Pressed, Scenario, check,
 from arenascope import format as fmt
 from arenascope.dump import Dump
 
+pytestmark = pytest.mark.usefixtures("pages_stay")
+
 
 @pytest.fixture(scope="module", params=SUITES)
 def libc(request: pytest.FixtureRequest) -> debian.Libc:
@@ -65,8 +67,8 @@ def merging() -> Iterator[None]:
 
 @contextlib.contextmanager
 def huge_pages(when: str) -> Iterator[None]:
-    """Transparent huge pages as set, and khugepaged as good as asleep: it would change what we compare."""
-    with kernel.setting(kernel.KHUGEPAGED, "1"), kernel.setting(kernel.THP, when):
+    """Transparent huge pages as set, and khugepaged asleep: it would change what we compare."""
+    with kernel.khugepaged_asleep(), kernel.setting(kernel.THP, when):
         yield
 
 

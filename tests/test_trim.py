@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from tools import debian, gdb_oracle, harness, programs, trimmer
 
+pytestmark = pytest.mark.usefixtures("pages_stay")
+
 HEAP_ROWS = ("in_use", "tcache", "fastbin", "stranded", "releasable", "withheld", "metadata")
 BOUNDED = 5_000_000
 SHORTEST = 1  # nanoseconds: slices as short as they get

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from tools import debian, harness, programs
 
+pytestmark = pytest.mark.usefixtures("pages_stay")
+
 NOBODY = 65534
 KIB = 1024
 LOADER = 64 * KIB  # what a libc before 2.34 loads and allocates to start a thread

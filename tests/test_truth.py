@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from tools import debian, gdb_oracle, harness
 
+pytestmark = pytest.mark.usefixtures("pages_stay")
+
 PAGE = os.sysconf("SC_PAGESIZE")
 HEAP_ROWS = ("in_use", "tcache", "fastbin", "stranded", "releasable", "withheld", "metadata")
 

@@ -28,7 +28,8 @@ PRESENT, SWAPPED, ZERO, HUGE_MAPPED = 1, 2, 4, 8
 MADV_PAGEOUT, MADV_COLLAPSE = 21, 25
 SYS_PIDFD_OPEN, SYS_PROCESS_MADVISE = 434, 440
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-KHUGEPAGED = Path("/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan")
+KHUGEPAGED = THP.parent / "khugepaged"
+PR_SET_THP_DISABLE = 41
 HUGE_POOL = Path("/proc/sys/vm/nr_hugepages")
 KSM = Path("/sys/kernel/mm/ksm")
 CGROUPS = Path("/sys/fs/cgroup")
@@ -166,6 +167,32 @@ def setting(path: Path, value: str) -> Iterator[None]:
         yield
     finally:
         path.write_text(chosen[1] if chosen else before)
+
+
+@contextlib.contextmanager
+def khugepaged_asleep() -> Iterator[None]:
+    """Has the kernel make no huge page of memory that is there already. Raises NotAllowedError."""
+    # To set the time wakes it once; from then on it sleeps for so long.
+    with setting(KHUGEPAGED / "pages_to_scan", "1"), setting(KHUGEPAGED / "scan_sleep_millisecs", "3600000"):
+        yield
+
+
+@contextlib.contextmanager
+def pages_stay() -> Iterator[None]:
+    """What is absent stays absent, unless its program touches it: for tests that compare two looks at one process.
+
+    Where any program gets transparent huge pages (`always`, Debian's default), khugepaged makes one of any 2 MiB of
+    which a single page is there, and all of them are resident then: also what a trim has just given back. It is put to
+    sleep; who may not do that does without huge pages in whatever is started from here on.
+    """
+    with contextlib.ExitStack() as stack:
+        if THP.exists() and "[always]" in THP.read_text():
+            try:
+                stack.enter_context(khugepaged_asleep())
+            except NotAllowedError:
+                libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+                stack.callback(libc.prctl, PR_SET_THP_DISABLE, 0, 0, 0, 0)
+        yield
 
 
 @contextlib.contextmanager
