@@ -55,16 +55,21 @@ def root_disk(arch: str) -> Path:
     key = hashlib.sha256(repr(made_from).encode()).hexdigest()[:12]
     disk = CACHE / f"root-{arch}-{key}.ext4"
     if not disk.exists():
-        packages = debian.closure(ROOT_SUITE, arch, ROOT_PACKAGES)
-        listed = hashlib.sha256(repr(ROOT_PACKAGES).encode()).hexdigest()[:12]
-        tree = debian.unpack(f"vm-{listed}", ROOT_SUITE, arch, {"root": packages}) / "root"
+        tree = unpacked(arch)
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
             root = furnished(tree, Path(scratch) / "root")
-            compile_python(root, arch)
+            compile_python(root, unpacked(debian.NATIVE))
             make_disk(root, Path(scratch) / "disk", megabytes=4096)
             (Path(scratch) / "disk").rename(disk)
     return disk
+
+
+def unpacked(arch: str) -> Path:
+    """The packages of the root, of an architecture."""
+    packages = debian.closure(ROOT_SUITE, arch, ROOT_PACKAGES)
+    listed = hashlib.sha256(repr(ROOT_PACKAGES).encode()).hexdigest()[:12]
+    return debian.unpack(f"vm-{listed}", ROOT_SUITE, arch, {"root": packages}) / "root"
 
 
 def furnished(tree: Path, root: Path) -> Path:
@@ -87,25 +92,19 @@ def furnished(tree: Path, root: Path) -> Path:
     return root
 
 
-def compile_python(root: Path, arch: str) -> None:
-    """Has the root's own Python compile its modules here: emulated, at each start, that takes longer than a test."""
-    libraries = root / "usr/lib" / debian.TRIPLETS[arch]
+def compile_python(root: Path, own: Path) -> None:
+    """Compiles the modules of a root's Python here: emulated, at each start, that takes longer than a test.
+
+    The Python of `own`, the same packages of this machine's architecture, does it: what is compiled suits all of them,
+    and under user emulation it takes an hour.
+    """
+    libraries = own / "usr/lib" / debian.TRIPLETS[debian.NATIVE]
     loader = next(libraries.glob("ld-linux-*.so.*"))
-    python = next(path for path in (root / "usr/bin").glob("python3.*") if path.name[-1].isdigit())
-    command = [
-        *([] if arch == debian.NATIVE else [debian.emulator(arch)]),
-        str(loader),
-        "--library-path",
-        str(libraries),
-        str(python),
-        "-S",
-        "-m",
-        "compileall",
-        "-q",
-    ]
+    python = next(path for path in (own / "usr/bin").glob("python3.*") if path.name[-1].isdigit())
+    command = [str(loader), "--library-path", str(libraries), str(python), "-S", "-m", "compileall", "-q"]
     command += ["--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", "/"]
     command += [str(root / "usr/lib" / name) for name in (python.name, "python3")]
-    subprocess.run(command, check=True, env={**os.environ, "PYTHONHOME": str(root / "usr")})
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONHOME": str(own / "usr")})
 
 
 @dataclass(frozen=True)
