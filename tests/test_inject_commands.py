@@ -19,6 +19,8 @@ from tools.injection import (
     loaded,
 )
 
+pytestmark = pytest.mark.usefixtures("pages_stay")
+
 
 def arenascope(arenadump: harness.Arenadump, *arguments: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "160", "ARENASCOPE_ARENADUMP": str(arenadump.path)}

@@ -29,6 +29,8 @@ from tools.injection import (
     under,
 )
 
+pytestmark = pytest.mark.usefixtures("pages_stay")
+
 
 def test_setuid_meanwhile(arenadump: harness.Arenadump, libc: debian.Libc) -> None:
     """It waits for every thread to handle a signal, with a lock held that dlopen needs."""
