@@ -19,8 +19,8 @@ from tools.stage import Stage, threads, until
 pytestmark = pytest.mark.usefixtures("pages_stay")
 
 UNSUPPORTED = 5
-REQUEST_BYTES = 112  # struct as_agent_request
-STANDBY = 8
+PROTOCOL = 2
+REQUEST_BYTES = 40  # struct as_agent_request
 NOBODY = 65534
 
 
@@ -103,12 +103,16 @@ def door(pid: int) -> str:
     return "\0" + name.removeprefix("@")
 
 
-def ask(client: socket.socket, operation: int, protocol: int = 1, fd: int | None = None) -> int:
+def code(client: socket.socket) -> int:
+    client.settimeout(30)
+    return int(struct.unpack_from("<II", client.recv(1 << 16))[1])
+
+
+def ask(client: socket.socket, operation: int, protocol: int = PROTOCOL, fd: int | None = None) -> int:
     """The code that the agent answers with."""
     request = struct.pack("<II", protocol, operation).ljust(REQUEST_BYTES, b"\0")
     socket.send_fds(client, [request], [] if fd is None else [fd])
-    client.settimeout(30)
-    return int(struct.unpack_from("<II", client.recv(1 << 16))[1])
+    return code(client)
 
 
 @pytest.fixture
@@ -127,23 +131,14 @@ def test_nonsense_at_the_door_leaves_nothing_open(resident: int) -> None:
         client.connect(door(resident))
         assert ask(client, 1) == 0
         before = opened()
-        for protocol in (0, 2):
+        for protocol in (0, PROTOCOL - 1, PROTOCOL + 1):
             for _ in range(10):
                 assert ask(client, 1, protocol, fd=0) == UNSUPPORTED
+        assert ask(client, 99, fd=0) == UNSUPPORTED
+        for size in (1, REQUEST_BYTES - 1, REQUEST_BYTES + 1):
+            client.send(struct.pack("<II", PROTOCOL, 1).ljust(REQUEST_BYTES + 1, b"\0")[:size])
+            assert code(client) == UNSUPPORTED
         until(lambda: opened() == before, "a descriptor is left open")  # it is closed after the answer
-
-
-def test_standby_and_awake_again(stage: Stage, actor: Path, arenadump: harness.Arenadump) -> None:
-    stage.start([str(actor), "mark", "mark", "sleep"])
-    pid = stage.marked()
-    stage.ask(pid)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
-        client.connect(door(pid))
-        assert ask(client, STANDBY) == 0
-    until(lambda: threads(pid).count("arenascope") == 0, "the thread does not end")
-    assert json.loads(arenadump.check("inject", "--json", pid))["how"] == "woken"
-    assert threads(pid).count("arenascope") == 1
-    assert not (stage.folder / f"{pid}.2.dump").exists()  # nobody has asked for another
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give out numbers of users")

@@ -91,7 +91,7 @@ def test_a_door_that_is_full(arenadump: harness.Arenadump) -> None:
         wait_in_vain(arenadump, pid, "as many as can wait at its door do so already")
 
 
-@pytest.mark.parametrize("how", ["silent", "drips", "arenas"])
+@pytest.mark.parametrize("how", ["silent", "arenas"])
 def test_an_agent_that_never_comes_to_an_end(arenadump: harness.Arenadump, how: str) -> None:
     with odd.running([hostile(), how]) as pid:
         wait_in_vain(arenadump, pid, "has not given a whole answer within 0.5 s")

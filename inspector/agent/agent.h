@@ -32,9 +32,8 @@ struct as_agent {
     bool policy_set;
     struct arenascope_policy policy;
     struct arenascope_policy_stats stats;
-    uint32_t served; // of `wanted`; the keeper's own, as the next two
+    uint32_t served; // of `wanted`; the keeper's own, as the next one
     uint32_t dumps;  // how many names of dumps have been used
-    bool standby;    // it is to end
 };
 extern struct as_agent as_agent;
 

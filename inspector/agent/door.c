@@ -11,12 +11,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-static void close_all(const int *fds, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        close(fds[i]);
-}
-
 void as_door_open(struct as_door *door)
 {
     *door = (struct as_door){.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
@@ -79,54 +73,27 @@ static void let_in(struct as_door *door)
     close(client);
 }
 
-// Receives a request, if there is one (*asked), and the descriptor that may come with it (-1: none). False: the client has gone,
-// or makes no sense.
-static bool receive(int client, struct as_agent_request *request, int *fd, bool *asked)
+// Receives a request, if there is one (*asked). One of another size is of no protocol that is known here. The kernel drops a
+// descriptor that comes with a request, as recv has no place for it. False: the client has closed the connection.
+static bool receive(int client, struct as_agent_request *request, bool *asked)
 {
-    enum { DESCRIPTORS = 4 };
-    union {
-        char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
-        struct cmsghdr aligned;
-    } control;
-    struct iovec part = {request, sizeof *request};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    *request = (struct as_agent_request){0};
-    *fd = -1;
-    *asked = false;
-    ssize_t length = recvmsg(client, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (length < 0)
-        return errno == EAGAIN || errno == EINTR;
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        int fds[DESCRIPTORS];
-        size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        memcpy(fds, CMSG_DATA(c), count * sizeof(int));
-        close_all(fds + 1, count - 1);
-        *fd = fds[0];
-    }
-    bool whole = length == sizeof *request && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
-    *asked = whole;
-    if (!whole && *fd >= 0)
-        close(*fd);
-    return whole;
+    ssize_t length = recv(client, request, sizeof *request, MSG_DONTWAIT | MSG_TRUNC);
+    if (length != sizeof *request)
+        *request = (struct as_agent_request){0};
+    *asked = length > 0;
+    return *asked || (length < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
 void as_door_serve(struct as_door *door, const struct pollfd *fds)
 {
     for (int i = 0; i < AS_DOOR_CLIENTS; i++) {
         struct as_agent_request request;
-        int fd;
         bool asked;
         if (door->clients[i] < 0 || !fds[1 + i].revents)
             continue;
-        bool stays = (fds[1 + i].revents & POLLIN) && receive(door->clients[i], &request, &fd, &asked);
-        if (stays && asked) {
-            stays = as_serve(door->clients[i], &request, fd);
-            if (fd >= 0)
-                close(fd);
-        }
+        bool stays = (fds[1 + i].revents & POLLIN) && receive(door->clients[i], &request, &asked);
+        if (stays && asked)
+            stays = as_serve(door->clients[i], &request);
         if (!stays) {
             close(door->clients[i]);
             door->clients[i] = -1;
@@ -134,13 +101,4 @@ void as_door_serve(struct as_door *door, const struct pollfd *fds)
     }
     if (fds[0].revents & POLLIN)
         let_in(door);
-}
-
-void as_door_close(struct as_door *door)
-{
-    if (door->listener >= 0)
-        close(door->listener);
-    for (int i = 0; i < AS_DOOR_CLIENTS; i++)
-        if (door->clients[i] >= 0)
-            close(door->clients[i]);
 }

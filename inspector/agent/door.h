@@ -18,4 +18,3 @@ void as_door_open(struct as_door *door);
 size_t as_door_poll(const struct as_door *door, struct pollfd *fds);
 // Lets in who knocks, and answers who asks.
 void as_door_serve(struct as_door *door, const struct pollfd *fds);
-void as_door_close(struct as_door *door);

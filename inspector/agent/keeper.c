@@ -125,7 +125,7 @@ void *as_keeper_run(void *unused)
     __atomic_store_n(&as_agent.keeper, (pid_t)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
     __atomic_store_n(&as_agent.thread, AS_THREAD_RUNNING, __ATOMIC_RELEASE);
     as_log("ready");
-    while (!as_agent.standby) {
+    for (;;) {
         dump_if_wanted();
         int wait = as_policy_look(&policy);
         struct pollfd fds[1 + AS_DOOR_FDS] = {{.fd = bell, .events = POLLIN}};
@@ -141,7 +141,6 @@ void *as_keeper_run(void *unused)
             as_door_serve(&door, fds + 1);
     }
     as_log("the agent's thread ends");
-    as_agent.standby = false;
     __atomic_store_n(&as_agent.keeper, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&as_agent.thread, AS_THREAD_NONE, __ATOMIC_RELEASE);
     return unused; // our table of descriptors is closed with us

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a client and the agent say to each other, over a SOCK_SEQPACKET connection to the agent's door: one request, any
-// number of AGENT_PROGRESS, one AGENT_DONE. Both sides are of the same machine; sizes tell versions apart.
+// What a client and the agent say to each other, over a SOCK_SEQPACKET connection to the agent's door: one request, one reply,
+// and one message for each arena that the reply announces. Both sides are of the same machine; sizes tell versions apart.
 //
 // The door is an abstract AF_UNIX socket whose name the kernel chose (autobind): no file, nothing to guess. A client finds
 // it through /proc/PID/task/TID/fd of the thread named AS_AGENT_THREAD (its inode) and /proc/PID/net/unix (its name), and
@@ -18,7 +18,7 @@
 #define AS_AGENT_THREAD "arenascope"
 #define AS_AGENT_MEMFD "arenascope-agent" // the name of the memfd that an injected library lies in
 
-enum { AS_PROTOCOL = 1 };
+enum { AS_PROTOCOL = 2 };
 
 // Bytes that an injected agent keeps in memory at most while nothing is asked of it (docs/agent.md has what they are): 256 KiB
 // with pages of 4 KiB. Each of its eight pieces ends somewhere in a page.
@@ -28,38 +28,25 @@ static inline uint64_t as_agent_most_resident(uint64_t page_size)
 }
 
 enum as_agent_operation {
-    AS_AGENT_HELLO = 1, // who are you: as_agent_done.version; the library's path
-    AS_AGENT_DUMP = 2,  // into the descriptor that comes with the request
-    AS_AGENT_SUMMARY = 3,
-    AS_AGENT_FORECAST = 4,
-    AS_AGENT_TRIM = 5,
-    AS_AGENT_POLICY = 6,
-    AS_AGENT_STATISTICS = 7, // of the policy
-    AS_AGENT_STANDBY = 8,    // switch off: no policy, no signal; the library stays, its thread ends
-    AS_AGENT_RESIDENT = 9,   // how much memory the agent itself takes
+    AS_AGENT_HELLO = 1,    // which version the agent has
+    AS_AGENT_FORECAST = 2, // what a trim would return
+    AS_AGENT_TRIM = 3,
+    AS_AGENT_RESIDENT = 4, // how much memory the agent itself takes
 };
 
 struct as_agent_request {
     uint32_t protocol;  // AS_PROTOCOL
     uint32_t operation; // as_agent_operation
-    uint64_t flags;     // AS_AGENT_DUMP: ARENASCOPE_CHUNKS
-    union {
-        struct arenascope_trim_options trim;
-        struct arenascope_policy policy;
-    };
+    struct arenascope_trim_options trim;
 };
 
-enum as_agent_kind { AS_AGENT_PROGRESS = 1, AS_AGENT_DONE = 2 };
-
 struct as_agent_reply {
-    uint32_t kind;  // as_agent_kind
-    uint32_t code;  // as_code, of AS_AGENT_DONE
-    uint64_t count; // AS_AGENT_FORECAST, AS_AGENT_TRIM: arenas that follow, as one more message of as_agent_arena each
+    uint32_t protocol; // AS_PROTOCOL
+    uint32_t code;     // as_code
+    uint64_t count;    // AS_AGENT_FORECAST, AS_AGENT_TRIM: arenas that follow, as one more message of as_agent_arena each
     char version[16];
     union {
-        struct arenascope_summary summary;
-        struct arenascope_trim_result trim; // also as progress: so far
-        struct arenascope_policy_stats statistics;
+        struct arenascope_trim_result trim;
         uint64_t resident; // bytes in memory of the library's own mappings and of its thread's stack; AS_UNKNOWN
     };
     char error[sizeof((struct as_error *)0)->text];

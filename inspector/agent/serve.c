@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The answers at the door: each operation of protocol.h, in the keeper's thread.
 #include "agent/serve.h"
-#include "agent/agent.h"
 #include "agent/give.h"
 #include "agent/log.h"
-#include "agent/look.h"
 #include "agent/own.h"
-#include "agent/policy.h"
 
 #include <stdio.h>
 #include <sys/socket.h>
@@ -14,17 +11,6 @@
 static bool tell(int client, const void *message, size_t size)
 {
     return send(client, message, size, MSG_NOSIGNAL) == (ssize_t)size;
-}
-
-static bool summarize(struct as_agent_reply *reply, struct as_error *err)
-{
-    struct as_own_look look = {0};
-    bool ok = as_own_look(&look, -1, err);
-    reply->summary.size = sizeof reply->summary;
-    if (ok)
-        as_own_summary(&look, &reply->summary);
-    as_own_look_free(&look);
-    return ok;
 }
 
 static bool tell_arenas(int client, const struct as_trim_outcome *out, bool forecast)
@@ -45,9 +31,9 @@ static bool tell_arenas(int client, const struct as_trim_outcome *out, bool fore
     return true;
 }
 
-bool as_serve(int client, const struct as_agent_request *request, int fd)
+bool as_serve(int client, const struct as_agent_request *request)
 {
-    struct as_agent_reply reply = {.kind = AS_AGENT_DONE};
+    struct as_agent_reply reply = {.protocol = AS_PROTOCOL};
     struct as_error err = {0};
     struct as_trim_outcome out = {0};
     bool ok = true;
@@ -59,13 +45,6 @@ bool as_serve(int client, const struct as_agent_request *request, int fd)
         switch (request->operation) {
         case AS_AGENT_HELLO:
             break;
-        case AS_AGENT_DUMP:
-            ok = fd >= 0 ? as_own_dump(NULL, fd, request->flags & ARENASCOPE_CHUNKS, &err)
-                         : as_fail(&err, AS_USAGE, "the request to dump came without a file");
-            break;
-        case AS_AGENT_SUMMARY:
-            ok = summarize(&reply, &err);
-            break;
         case AS_AGENT_FORECAST:
             ok = as_own_forecast(&request->trim, &out, &err);
             break;
@@ -73,19 +52,8 @@ bool as_serve(int client, const struct as_agent_request *request, int fd)
             reply.trim.size = sizeof reply.trim;
             ok = as_own_trim(&request->trim, &reply.trim, &out, &err);
             break;
-        case AS_AGENT_POLICY:
-            ok = as_policy_set(request->policy.size != 0 ? &request->policy : NULL, &err);
-            break;
-        case AS_AGENT_STATISTICS:
-            reply.statistics.size = sizeof reply.statistics;
-            as_policy_statistics(&reply.statistics);
-            break;
         case AS_AGENT_RESIDENT:
             ok = as_own_resident(&reply.resident, &err);
-            break;
-        case AS_AGENT_STANDBY:
-            ok = as_policy_set(NULL, &err) && as_signal_take(0, &err);
-            as_agent.standby = true;
             break;
         default:
             ok = as_fail(&err, AS_UNSUPPORTED, "the agent in the process (version %s) does not know operation %u",

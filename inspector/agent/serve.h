@@ -5,5 +5,5 @@
 
 #include <stdbool.h>
 
-// Does what a client asks for, and answers. `fd`: that came with the request, or -1. False: the client cannot be answered.
-bool as_serve(int client, const struct as_agent_request *request, int fd);
+// Does what a client asks for, and answers. False: the client cannot be answered.
+bool as_serve(int client, const struct as_agent_request *request);

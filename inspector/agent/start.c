@@ -28,7 +28,6 @@ static void in_child(void)
     as_agent.pid = (pid_t)syscall(SYS_getpid);
     as_agent.wanted = as_agent.served = 0;
     as_agent.dumps = 0;
-    as_agent.standby = false;
     as_agent.stats = (struct arenascope_policy_stats){0};
     if (as_agent.lock != 0)
         as_own_forget();

@@ -46,7 +46,7 @@ static bool ask(struct trimming *t, uint32_t operation, struct as_agent_reply *r
 {
     const struct as_agent_request request = {
         .protocol = AS_PROTOCOL, .operation = operation, .trim = trim_options(t->options)};
-    return as_agent_ask(&t->agent, &request, -1, NULL, NULL, reply, arenas, err);
+    return as_agent_ask(&t->agent, &request, reply, arenas, err);
 }
 
 // Page faults of the process that needed no disk, so far (proc_pid_stat(5), field 10); AS_UNKNOWN when it has ended.

@@ -66,7 +66,7 @@ static bool greet(struct as_agent *agent, struct as_error *err)
 {
     const struct as_agent_request hello = {.protocol = AS_PROTOCOL, .operation = AS_AGENT_HELLO};
     struct as_agent_reply reply;
-    if (!as_agent_ask(agent, &hello, -1, NULL, NULL, &reply, NULL, err))
+    if (!as_agent_ask(agent, &hello, &reply, NULL, err))
         return false;
     snprintf(agent->version, sizeof agent->version, "%.*s", (int)sizeof reply.version - 1, reply.version);
     return true;
@@ -145,29 +145,14 @@ static bool await_socket(const struct as_agent *agent, short events, uint64_t de
     }
 }
 
-static bool send_request(const struct as_agent *agent, const struct as_agent_request *request, int fd,
-                         uint64_t deadline, struct as_error *err)
+static bool send_request(const struct as_agent *agent, const struct as_agent_request *request, uint64_t deadline,
+                         struct as_error *err)
 {
-    struct iovec data = {(void *)(uintptr_t)request, sizeof *request};
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof fd)];
-    } control = {0};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof fd);
-        memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    }
     ssize_t sent;
     do {
         if (!await_socket(agent, POLLOUT, deadline, err))
             return false;
-        sent = sendmsg(agent->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent = send(agent->socket, request, sizeof *request, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (sent < 0 && (errno == EINTR || errno == EAGAIN));
     return sent == (ssize_t)sizeof *request ||
            as_fail_errno(err, AS_TARGET_GONE, "the agent of process %d has hung up", agent->pid);
@@ -210,24 +195,15 @@ static bool receive_arenas(const struct as_agent *agent, uint64_t count, as_agen
     return true;
 }
 
-bool as_agent_ask(const struct as_agent *agent, const struct as_agent_request *request, int fd,
-                  void (*progress)(void *context, const struct as_agent_reply *so_far), void *context,
-                  struct as_agent_reply *reply, as_agent_arena_vec *arenas, struct as_error *err)
+bool as_agent_ask(const struct as_agent *agent, const struct as_agent_request *request, struct as_agent_reply *reply,
+                  as_agent_arena_vec *arenas, struct as_error *err)
 {
     uint64_t deadline = as_now_ns() + agent->answer_ns;
     *reply = (struct as_agent_reply){0};
-    if (!send_request(agent, request, fd, deadline, err))
+    if (!send_request(agent, request, deadline, err) || !receive(agent, reply, sizeof *reply, deadline, err))
         return false;
-    for (;;) {
-        if (!receive(agent, reply, sizeof *reply, deadline, err))
-            return false;
-        if (reply->kind == AS_AGENT_DONE)
-            break;
-        if (reply->kind != AS_AGENT_PROGRESS)
-            return as_fail(err, AS_UNSUPPORTED, "the agent in process %d speaks another language", agent->pid);
-        if (progress)
-            progress(context, reply);
-    }
+    if (reply->protocol != AS_PROTOCOL)
+        return as_fail(err, AS_UNSUPPORTED, "the agent in process %d speaks another language", agent->pid);
     reply->error[sizeof reply->error - 1] = '\0';
     if (reply->code != AS_OK)
         return as_fail(err, reply->code <= AS_NO_MALLOC ? (enum as_code)reply->code : AS_INTERNAL, "%s", reply->error);
@@ -239,7 +215,7 @@ uint64_t as_agent_resident(const struct as_agent *agent)
     const struct as_agent_request request = {.protocol = AS_PROTOCOL, .operation = AS_AGENT_RESIDENT};
     struct as_agent_reply reply;
     struct as_error err;
-    return as_agent_ask(agent, &request, -1, NULL, NULL, &reply, NULL, &err) ? reply.resident : AS_UNKNOWN;
+    return as_agent_ask(agent, &request, &reply, NULL, &err) ? reply.resident : AS_UNKNOWN;
 }
 
 void as_agent_close(struct as_agent *agent)

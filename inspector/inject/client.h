@@ -26,12 +26,10 @@ bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, uint6
 bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as_inject_options *options,
                     struct as_inject_result *result, struct as_error *err);
 
-// Asks, and waits for the answer. `fd`: goes with the request; -1: none. `progress` may be NULL. `arenas` get what follows the
-// answer; NULL: they are dropped. False: what the agent itself says, or AS_TARGET_GONE, or AS_DENIED when the whole answer is not there after
+// Asks, and waits for the answer. `arenas` get what follows the answer; NULL: they are dropped. False: what the agent itself says, or AS_TARGET_GONE, or AS_DENIED when the whole answer is not there after
 // agent->answer_ns, whatever has come by then.
-bool as_agent_ask(const struct as_agent *agent, const struct as_agent_request *request, int fd,
-                  void (*progress)(void *context, const struct as_agent_reply *so_far), void *context,
-                  struct as_agent_reply *reply, as_agent_arena_vec *arenas, struct as_error *err);
+bool as_agent_ask(const struct as_agent *agent, const struct as_agent_request *request, struct as_agent_reply *reply,
+                  as_agent_arena_vec *arenas, struct as_error *err);
 
 // Bytes that the agent itself keeps in memory in the target, now: its library's mappings and its thread's stack, by the kernel's
 // page tables. AS_UNKNOWN: it does not know, or is of a version that cannot say.

@@ -158,14 +158,6 @@ uint32_t as_layout_rows_of_version(const char *version)
     return 0; // older than the table
 }
 
-uint32_t as_layout_rows_since(unsigned minor)
-{
-    uint32_t found = 0;
-    for (unsigned i = 0; i < AS_LAYOUT_ROWS; i++)
-        found |= (uint32_t)(rows[i].since >= minor) << i;
-    return found;
-}
-
 uint32_t as_layout_rows_with_next(uint64_t offset)
 {
     uint32_t found = 0;

@@ -19,7 +19,6 @@ uint32_t as_layout_rows_with_next(uint64_t offset);      // offsetof (struct mal
 uint32_t as_layout_rows_with_state_size(uint64_t size);  // sizeof (struct malloc_state)
 uint32_t as_layout_rows_with_heap_info(uint64_t size);   // sizeof (heap_info)
 uint32_t as_layout_rows_with_linking(bool safe_linking); // whether list links are mangled
-uint32_t as_layout_rows_since(unsigned minor);           // releases 2.minor and later
 
 // Rows whose struct malloc_state fits bytes that lie at `address` in a data image, as the linker left them: all zeros
 // but .next (itself, or still to be relocated) and, from 2.23, attached_threads = 1.

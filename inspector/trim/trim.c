@@ -47,16 +47,11 @@ static void pass_free(struct as_pass *p)
     as_vec_free(&p->fast);
 }
 
-static bool is_cancelled(const struct as_pass *p)
-{
-    return p->request->cancelled && __atomic_load_n(p->request->cancelled, __ATOMIC_RELAXED);
-}
-
 // Does one thing to the whole arena, in as many slices as it takes.
 static bool in_slices(struct as_pass *p, enum as_progress (*act)(struct as_pass *), struct as_error *err)
 {
     p->place = (struct as_place){0};
-    while (!is_cancelled(p)) {
+    for (;;) {
         if (!as_vec_reserve(&p->fast, p->forecast ? ROOM : 0, err) || !as_slice_begin(p, err))
             return false;
         enum as_progress progress = act(p);
@@ -64,9 +59,8 @@ static bool in_slices(struct as_pass *p, enum as_progress (*act)(struct as_pass 
         if (progress == AS_NONSENSE)
             return as_fail(err, AS_BAD_INPUT, "%s", p->fault);
         if (progress == AS_ALL_DONE)
-            break;
+            return true;
     }
-    return true;
 }
 
 // The top before the lists: what a forecast takes for part of the top once all is merged is not to be counted as chunks.

@@ -5,7 +5,6 @@
 //   swaps FILE   whatever descriptor appears from 1000 on becomes one of FILE, which is opened for reading only
 //   full         has a thread called as the agent's is, with a door at which nobody more can wait
 //   silent       the same with a door that lets everybody in and never answers
-//   drips        ... that answers, but never to the end: it is always at work
 //   arenas       ... that announces a million arenas, and tells of one at a time
 //   shouts       ... whose version is what a terminal obeys
 //   traces PID   traces that process, and goes by the name of an inspector's guardian
@@ -61,24 +60,18 @@ static void *swap(void *file)
 static bool answer(int client)
 {
     struct as_agent_request request;
-    struct as_agent_reply reply = {.kind = AS_AGENT_DONE, .version = "0"};
+    struct as_agent_reply reply = {.protocol = AS_PROTOCOL, .version = "0"};
     struct as_agent_arena arena = {.before = {.arena = 4096}};
     if (recv(client, &request, sizeof request, 0) != (ssize_t)sizeof request)
         return false;
 
     if (strcmp(how, "arenas") == 0)
         reply.count = ARENAS;
-    if (strcmp(how, "drips") == 0)
-        reply.kind = AS_AGENT_PROGRESS;
     if (strcmp(how, "shouts") == 0)
         strcpy(reply.version, "\033[31mred\n");
     bool ok = send(client, &reply, sizeof reply, MSG_NOSIGNAL) > 0;
     for (uint64_t i = 0; ok && i < reply.count; i++) {
         ok = send(client, &arena, sizeof arena, MSG_NOSIGNAL) > 0;
-        usleep(DRIP_US);
-    }
-    while (ok && reply.kind == AS_AGENT_PROGRESS) {
-        ok = send(client, &reply, sizeof reply, MSG_NOSIGNAL) > 0;
         usleep(DRIP_US);
     }
     return ok;
