@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("pages_stay")
 
 UNSUPPORTED = 5
 PROTOCOL = 2
-REQUEST_BYTES = 40  # struct as_agent_request
+REQUEST_BYTES = 40  # struct as_control_request
 NOBODY = 65534
 
 

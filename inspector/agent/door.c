@@ -2,8 +2,8 @@
 #include "agent/door.h"
 #include "agent/agent.h"
 #include "agent/log.h"
-#include "agent/protocol.h"
 #include "agent/serve.h"
+#include "control/protocol.h"
 #include "target/process/procfs.h"
 
 #include <errno.h>
@@ -75,11 +75,11 @@ static void let_in(struct as_door *door)
 
 // Receives a request, if there is one (*asked). One of another size is of no protocol that is known here. The kernel drops a
 // descriptor that comes with a request, as recv has no place for it. False: the client has closed the connection.
-static bool receive(int client, struct as_agent_request *request, bool *asked)
+static bool receive(int client, struct as_control_request *request, bool *asked)
 {
     ssize_t length = recv(client, request, sizeof *request, MSG_DONTWAIT | MSG_TRUNC);
     if (length != sizeof *request)
-        *request = (struct as_agent_request){0};
+        *request = (struct as_control_request){0};
     *asked = length > 0;
     return *asked || (length < 0 && (errno == EAGAIN || errno == EINTR));
 }
@@ -87,7 +87,7 @@ static bool receive(int client, struct as_agent_request *request, bool *asked)
 void as_door_serve(struct as_door *door, const struct pollfd *fds)
 {
     for (int i = 0; i < AS_DOOR_CLIENTS; i++) {
-        struct as_agent_request request;
+        struct as_control_request request;
         bool asked;
         if (door->clients[i] < 0 || !fds[1 + i].revents)
             continue;

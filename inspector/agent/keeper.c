@@ -16,7 +16,7 @@
 #include "agent/look.h"
 #include "agent/name.h"
 #include "agent/policy.h"
-#include "agent/protocol.h"
+#include "control/protocol.h"
 #include "target/process/procfs.h"
 
 #include <poll.h>

@@ -17,7 +17,7 @@ static bool tell_arenas(int client, const struct as_trim_outcome *out, bool fore
 {
     for (size_t i = 0; i < out->arenas.count; i++) {
         const struct as_trim_arena *a = &out->arenas.items[i];
-        struct as_agent_arena arena = {
+        struct as_control_arena arena = {
             .before = {.arena = a->address,
                        .resident = a->resident,
                        .releasable = a->releasable,
@@ -31,28 +31,28 @@ static bool tell_arenas(int client, const struct as_trim_outcome *out, bool fore
     return true;
 }
 
-bool as_serve(int client, const struct as_agent_request *request)
+bool as_serve(int client, const struct as_control_request *request)
 {
-    struct as_agent_reply reply = {.protocol = AS_PROTOCOL};
+    struct as_control_reply reply = {.protocol = AS_CONTROL_PROTOCOL};
     struct as_error err = {0};
     struct as_trim_outcome out = {0};
     bool ok = true;
     snprintf(reply.version, sizeof reply.version, "%s", AS_VERSION);
-    if (request->protocol != AS_PROTOCOL)
+    if (request->protocol != AS_CONTROL_PROTOCOL)
         ok = as_fail(&err, AS_UNSUPPORTED, "the agent in the process is of version %s and speaks protocol %d, not %u",
-                     AS_VERSION, AS_PROTOCOL, request->protocol);
+                     AS_VERSION, AS_CONTROL_PROTOCOL, request->protocol);
     else
         switch (request->operation) {
-        case AS_AGENT_HELLO:
+        case AS_CONTROL_HELLO:
             break;
-        case AS_AGENT_FORECAST:
+        case AS_CONTROL_FORECAST:
             ok = as_own_forecast(&request->trim, &out, &err);
             break;
-        case AS_AGENT_TRIM:
+        case AS_CONTROL_TRIM:
             reply.trim.size = sizeof reply.trim;
             ok = as_own_trim(&request->trim, &reply.trim, &out, &err);
             break;
-        case AS_AGENT_RESIDENT:
+        case AS_CONTROL_RESIDENT:
             ok = as_own_resident(&reply.resident, &err);
             break;
         default:
@@ -66,7 +66,7 @@ bool as_serve(int client, const struct as_agent_request *request)
     // What was left undone is worth a word, too.
     snprintf(reply.error, sizeof reply.error, "%s", ok ? out.note : err.text);
     bool told = tell(client, &reply, sizeof reply) &&
-                (!ok || tell_arenas(client, &out, request->operation == AS_AGENT_FORECAST));
+                (!ok || tell_arenas(client, &out, request->operation == AS_CONTROL_FORECAST));
     as_trim_free(&out);
     return told;
 }

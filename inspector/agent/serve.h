@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include "agent/protocol.h"
+#include "control/protocol.h"
 
 #include <stdbool.h>
 
 // Does what a client asks for, and answers. False: the client cannot be answered.
-bool as_serve(int client, const struct as_agent_request *request);
+bool as_serve(int client, const struct as_control_request *request);

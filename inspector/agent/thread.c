@@ -2,7 +2,7 @@
 // The keeper is a thread of libc's: only so does malloc take its locks, and setuid() reach it. It is started when there is
 // something to do, and not before.
 #include "agent/agent.h"
-#include "agent/protocol.h"
+#include "control/protocol.h"
 
 #include <errno.h>
 #include <linux/futex.h>

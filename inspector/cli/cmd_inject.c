@@ -13,7 +13,7 @@ static const char *how_name(uint32_t how)
     return how == AS_INJECT_LOADED ? "loaded" : how == AS_INJECT_WOKEN ? "woken" : "present";
 }
 
-static void print_json(const struct as_agent *agent, const struct as_inject_result *r, uint64_t resident)
+static void print_json(const struct as_client *agent, const struct as_inject_result *r, uint64_t resident)
 {
     struct as_json j = {.out = stdout, .empty = true};
     as_json_object(&j, NULL);
@@ -31,7 +31,7 @@ static void print_json(const struct as_agent *agent, const struct as_inject_resu
     putchar('\n');
 }
 
-static void print_text(const struct as_agent *agent, const struct as_inject_result *r, uint64_t resident)
+static void print_text(const struct as_client *agent, const struct as_inject_result *r, uint64_t resident)
 {
     char away[AS_SIZE_TEXT], takes[AS_SIZE_TEXT], where[200];
     char version[4 * sizeof agent->version + 8]; // the process says it
@@ -54,18 +54,18 @@ struct as_inject_options as_options_injection(const struct as_options *o)
 bool as_cmd_inject(const struct as_options *o, struct as_error *err)
 {
     struct as_look look;
-    struct as_agent agent = {.socket = -1};
+    struct as_client agent = {.socket = -1};
     struct as_inject_result result;
     const struct as_inject_options how = as_options_injection(o);
     bool ok = as_look_open(&look, o->target, err);
     if (ok && (!look.target || look.target->kind != AS_TARGET_PROCESS))
         ok = as_fail(err, AS_USAGE, "inject: '%s' is not a process that runs", o->target);
-    ok = ok && as_agent_reach(&agent, look.target, &how, &result, err);
+    ok = ok && as_client_reach(&agent, look.target, &how, &result, err);
     if (ok && o->json)
-        print_json(&agent, &result, as_agent_resident(&agent));
+        print_json(&agent, &result, as_client_resident(&agent));
     else if (ok)
-        print_text(&agent, &result, as_agent_resident(&agent));
-    as_agent_close(&agent);
+        print_text(&agent, &result, as_client_resident(&agent));
+    as_client_close(&agent);
     as_look_close(&look);
     return ok;
 }

@@ -21,11 +21,11 @@ struct trimming {
     const struct as_options *options;
     struct as_look look;
     pid_t pid;
-    struct as_agent agent;
+    struct as_client agent;
     struct as_inject_result injected;
     bool trimmed; // else only a forecast was asked for
-    struct as_agent_reply reply;
-    as_agent_arena_vec arenas;
+    struct as_control_reply reply;
+    as_control_arena_vec arenas;
     // --watch: how much is back, and what it cost; AS_UNKNOWN where it was not watched.
     uint64_t faulted_back, faults;
     uint64_t resident; // of the agent itself, afterwards
@@ -41,12 +41,12 @@ static struct arenascope_trim_options trim_options(const struct as_options *o)
     };
 }
 
-static bool ask(struct trimming *t, uint32_t operation, struct as_agent_reply *reply, as_agent_arena_vec *arenas,
+static bool ask(struct trimming *t, uint32_t operation, struct as_control_reply *reply, as_control_arena_vec *arenas,
                 struct as_error *err)
 {
-    const struct as_agent_request request = {
-        .protocol = AS_PROTOCOL, .operation = operation, .trim = trim_options(t->options)};
-    return as_agent_ask(&t->agent, &request, reply, arenas, err);
+    const struct as_control_request request = {
+        .protocol = AS_CONTROL_PROTOCOL, .operation = operation, .trim = trim_options(t->options)};
+    return as_client_ask(&t->agent, &request, reply, arenas, err);
 }
 
 // Page faults of the process that needed no disk, so far (proc_pid_stat(5), field 10); AS_UNKNOWN when it has ended.
@@ -72,7 +72,7 @@ static uint64_t difference(uint64_t a, uint64_t b)
     return a == AS_UNKNOWN || b == AS_UNKNOWN ? AS_UNKNOWN : a > b ? a - b : 0;
 }
 
-static const struct as_agent_arena *find(const as_agent_arena_vec *arenas, uint64_t address)
+static const struct as_control_arena *find(const as_control_arena_vec *arenas, uint64_t address)
 {
     for (size_t i = 0; i < arenas->count; ++i) {
         if (arenas->items[i].before.arena == address)
@@ -83,12 +83,12 @@ static const struct as_agent_arena *find(const as_agent_arena_vec *arenas, uint6
 
 // Of what each arena gave back, as much as it has grown since; an arena may have reused other pages instead, so this is at
 // most what was needed again.
-static uint64_t count_faulted_back(const as_agent_arena_vec *then, const as_agent_arena_vec *now)
+static uint64_t count_faulted_back(const as_control_arena_vec *then, const as_control_arena_vec *now)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < then->count; ++i) {
-        const struct as_agent_arena *before = &then->items[i];
-        const struct as_agent_arena *after = find(now, before->before.arena);
+        const struct as_control_arena *before = &then->items[i];
+        const struct as_control_arena *after = find(now, before->before.arena);
         if (!after || before->returned == AS_UNKNOWN || before->before.resident == AS_UNKNOWN)
             return AS_UNKNOWN;
         uint64_t grown = difference(after->before.resident, difference(before->before.resident, before->returned));
@@ -106,9 +106,9 @@ static bool watch(struct trimming *t, struct as_error *err)
     struct timespec rest = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
     while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
         ;
-    struct as_agent_reply reply;
-    as_agent_arena_vec now = {0};
-    bool ok = ask(t, AS_AGENT_FORECAST, &reply, &now, err);
+    struct as_control_reply reply;
+    as_control_arena_vec now = {0};
+    bool ok = ask(t, AS_CONTROL_FORECAST, &reply, &now, err);
     if (ok) {
         t->faults = difference(minor_faults(t->agent.pid), faults);
         t->faulted_back = count_faulted_back(&t->arenas, &now);
@@ -130,12 +130,12 @@ static bool forecast(struct trimming *t, struct as_look *look, struct as_error *
         const struct as_ledger *l = &v->arenas[i].ledger;
         if (t->options->arena != 0 && t->options->arena != v->arenas[i].address)
             continue;
-        struct as_agent_arena *arena = as_vec_add(&t->arenas, err);
+        struct as_control_arena *arena = as_vec_add(&t->arenas, err);
         if (!arena)
             return false;
         uint64_t resident = as_add(l->in_use, as_add(l->tcache, as_add(l->fastbin, l->stranded)));
         resident = as_add(resident, as_add(l->releasable, as_add(l->withheld, as_add(l->metadata, l->unknown))));
-        *arena = (struct as_agent_arena){
+        *arena = (struct as_control_arena){
             .before = {.arena = v->arenas[i].address,
                        .resident = resident,
                        .releasable = l->malloc_trim,
@@ -150,7 +150,7 @@ static bool forecast(struct trimming *t, struct as_look *look, struct as_error *
 }
 
 // The bytes that a trim with these options gives back.
-static uint64_t promised(const struct trimming *t, const struct as_agent_arena *a)
+static uint64_t promised(const struct trimming *t, const struct as_control_arena *a)
 {
     uint64_t deep = t->options->deep ? a->before.withheld : 0;
     return a->before.releasable == AS_UNKNOWN || deep == AS_UNKNOWN ? AS_UNKNOWN : a->before.releasable + deep;
@@ -217,11 +217,11 @@ static bool reach(struct trimming *t, bool *vain, struct as_error *err)
     const struct as_inject_options how = as_options_injection(t->options);
     bool absent;
     *vain = false;
-    if (as_agent_connect(&t->agent, t->look.target->pid, 0, how.patience_ns, &absent, err))
+    if (as_client_connect(&t->agent, t->look.target->pid, 0, how.patience_ns, &absent, err))
         return true;
     if (absent && !look_first(t, vain, err))
         return false;
-    return *vain || as_agent_reach(&t->agent, t->look.target, &how, &t->injected, err);
+    return *vain || as_client_reach(&t->agent, t->look.target, &how, &t->injected, err);
 }
 
 static bool perform(struct trimming *t, struct as_error *err)
@@ -246,11 +246,11 @@ static bool perform(struct trimming *t, struct as_error *err)
     if (vain)
         return true;
     t->trimmed = true;
-    t->reply = (struct as_agent_reply){0};
+    t->reply = (struct as_control_reply){0};
     t->pid = t->agent.pid;
-    if (!ask(t, AS_AGENT_TRIM, &t->reply, &t->arenas, err))
+    if (!ask(t, AS_CONTROL_TRIM, &t->reply, &t->arenas, err))
         return false;
-    t->resident = as_agent_resident(&t->agent);
+    t->resident = as_client_resident(&t->agent);
     return o->watch_ns == 0 || watch(t, err);
 }
 
@@ -283,7 +283,7 @@ static void print_json(const struct trimming *t)
     as_json_text(&j, "note", t->reply.error[0] ? t->reply.error : NULL, sizeof t->reply.error);
     as_json_array(&j, "arenas");
     for (size_t i = 0; i < t->arenas.count; ++i) {
-        const struct as_agent_arena *a = &t->arenas.items[i];
+        const struct as_control_arena *a = &t->arenas.items[i];
         as_json_object(&j, NULL);
         as_json_address(&j, "address", a->before.arena);
         as_json_number(&j, "resident", a->before.resident);
@@ -305,7 +305,7 @@ static void print_arenas(const struct trimming *t)
     printf("%-18s %12s %12s %12s", "arena", "resident", "releasable", "withheld");
     puts(t->trimmed ? "     returned    held for" : "");
     for (size_t i = 0; i < t->arenas.count; ++i) {
-        const struct as_agent_arena *a = &t->arenas.items[i];
+        const struct as_control_arena *a = &t->arenas.items[i];
         printf("0x%-16" PRIx64 " %12s %12s %12s", a->before.arena, as_format_size(a->before.resident, resident),
                as_format_size(a->before.releasable, releasable), as_format_size(a->before.withheld, withheld));
         if (t->trimmed)
@@ -363,7 +363,7 @@ bool as_cmd_trim(const struct as_options *o, struct as_error *err)
             printf("note: %s\n", as_safe_text(t.reply.error, sizeof t.reply.error, SIZE_MAX, false, note, sizeof note));
     }
     as_vec_free(&t.arenas);
-    as_agent_close(&t.agent);
+    as_client_close(&t.agent);
     as_look_close(&t.look);
     return ok;
 }

@@ -3,7 +3,7 @@
 // target's thread returns from its call and is put back. It holds one thread at a time; all others run.
 #define _GNU_SOURCE
 #include "inject/carry.h"
-#include "agent/protocol.h"
+#include "control/protocol.h"
 #include "inject/call.h"
 #include "inject/yield.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "inject/client.h"
-#include "inject/door.h"
+#include "inject/control_socket.h"
 #include "target/process/procfs.h"
 
 #include <errno.h>
@@ -31,14 +31,14 @@ static bool is_target(int fd, pid_t pid)
 // What stands in the way of a knock.
 enum hindrance { ABSENT = 1, FULL, REFUSED };
 
-static enum hindrance knock(struct as_agent *agent, struct as_error *err)
+static enum hindrance knock(struct as_client *client, struct as_error *err)
 {
     struct sockaddr_un address;
     socklen_t length;
     bool absent;
-    if (!as_door_find(agent->pid, &address, &length, &absent, err))
+    if (!as_control_socket_find(client->pid, &address, &length, &absent, err))
         return absent ? ABSENT : REFUSED;
-    AS_CLEANUP_FD int fd = as_door_socket(agent->pid, err);
+    AS_CLEANUP_FD int fd = as_control_socket_make(client->pid, err);
     if (fd < 0)
         return REFUSED;
     if (connect(fd, (const struct sockaddr *)&address, length) != 0) {
@@ -46,40 +46,40 @@ static enum hindrance knock(struct as_agent *agent, struct as_error *err)
             as_fail(err, AS_DENIED,
                     "the agent of process %d does not let us in: as many as can wait at its door do so already. Is the "
                     "process stopped, or is the agent at work for others?",
-                    agent->pid);
+                    client->pid);
             return FULL;
         }
         enum hindrance why = errno == ECONNREFUSED ? ABSENT : REFUSED;
-        as_fail_errno(err, AS_DENIED, "the agent of process %d does not let us in", agent->pid);
+        as_fail_errno(err, AS_DENIED, "the agent of process %d does not let us in", client->pid);
         return why;
     }
-    if (!is_target(fd, agent->pid)) {
-        as_fail(err, AS_DENIED, "who listens at the door of process %d is somebody else", agent->pid);
+    if (!is_target(fd, client->pid)) {
+        as_fail(err, AS_DENIED, "who listens at the door of process %d is somebody else", client->pid);
         return REFUSED;
     }
-    agent->socket = fd;
+    client->socket = fd;
     fd = -1;
     return 0;
 }
 
-static bool greet(struct as_agent *agent, struct as_error *err)
+static bool greet(struct as_client *client, struct as_error *err)
 {
-    const struct as_agent_request hello = {.protocol = AS_PROTOCOL, .operation = AS_AGENT_HELLO};
-    struct as_agent_reply reply;
-    if (!as_agent_ask(agent, &hello, &reply, NULL, err))
+    const struct as_control_request hello = {.protocol = AS_CONTROL_PROTOCOL, .operation = AS_CONTROL_HELLO};
+    struct as_control_reply reply;
+    if (!as_client_ask(client, &hello, &reply, NULL, err))
         return false;
-    snprintf(agent->version, sizeof agent->version, "%.*s", (int)sizeof reply.version - 1, reply.version);
+    snprintf(client->version, sizeof client->version, "%.*s", (int)sizeof reply.version - 1, reply.version);
     return true;
 }
 
-bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, uint64_t patience_ns, bool *absent,
-                      struct as_error *err)
+bool as_client_connect(struct as_client *client, pid_t pid, uint64_t wait_ns, uint64_t patience_ns, bool *absent,
+                       struct as_error *err)
 {
     uint64_t began = as_now_ns();
     enum hindrance why;
     patience_ns = patience_ns ? patience_ns : ANSWER_NS;
-    *agent = (struct as_agent){.socket = -1, .pid = pid, .answer_ns = patience_ns};
-    while ((why = knock(agent, err)) != 0) {
+    *client = (struct as_client){.socket = -1, .pid = pid, .answer_ns = patience_ns};
+    while ((why = knock(client, err)) != 0) {
         uint64_t limit = why == ABSENT ? wait_ns : why == FULL ? patience_ns : 0;
         *absent = why == ABSENT;
         if (as_now_ns() - began >= limit)
@@ -87,32 +87,32 @@ bool as_agent_connect(struct as_agent *agent, pid_t pid, uint64_t wait_ns, uint6
         nanosleep(&(struct timespec){.tv_nsec = BETWEEN_US * 1000L}, NULL);
     }
     *absent = false;
-    if (!greet(agent, err)) {
-        as_agent_close(agent);
+    if (!greet(client, err)) {
+        as_client_close(client);
         return false;
     }
-    agent->answer_ns = ANSWER_NS;
+    client->answer_ns = ANSWER_NS;
     return true;
 }
 
 // A number may have become another process's; as long as the target lives it has not.
-static bool is_still(struct as_agent *agent, struct as_target *t, struct as_error *err)
+static bool is_still(struct as_client *client, struct as_target *t, struct as_error *err)
 {
     if (t->ops->stop.intact(t, err))
         return true;
-    as_agent_close(agent);
+    as_client_close(client);
     return false;
 }
 
-bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as_inject_options *options,
-                    struct as_inject_result *result, struct as_error *err)
+bool as_client_reach(struct as_client *client, struct as_target *t, const struct as_inject_options *options,
+                     struct as_inject_result *result, struct as_error *err)
 {
     bool absent;
     char library[PATH_MAX];
     uint64_t patience = options->patience_ns;
     *result = (struct as_inject_result){0};
-    if (as_agent_connect(agent, t->pid, 0, patience, &absent, err))
-        return is_still(agent, t, err);
+    if (as_client_connect(client, t->pid, 0, patience, &absent, err))
+        return is_still(client, t, err);
     if (!absent)
         return false;
     struct as_inject_options found = *options;
@@ -123,13 +123,13 @@ bool as_agent_reach(struct as_agent *agent, struct as_target *t, const struct as
     }
     if (!as_inject(t, &found, result, err))
         return false;
-    return as_agent_connect(agent, t->pid, AWAKE_NS, patience, &absent, err) && is_still(agent, t, err);
+    return as_client_connect(client, t->pid, AWAKE_NS, patience, &absent, err) && is_still(client, t, err);
 }
 
 // Until the socket can be written to or read from (`events`), or the deadline has passed.
-static bool await_socket(const struct as_agent *agent, short events, uint64_t deadline, struct as_error *err)
+static bool await_socket(const struct as_client *client, short events, uint64_t deadline, struct as_error *err)
 {
-    struct pollfd other = {.fd = agent->socket, .events = events};
+    struct pollfd other = {.fd = client->socket, .events = events};
     for (;;) {
         uint64_t now = as_now_ns();
         uint64_t left = deadline > now ? deadline - now : 0;
@@ -141,52 +141,53 @@ static bool await_socket(const struct as_agent *agent, short events, uint64_t de
             return as_fail(err, AS_DENIED,
                            "the agent of process %d has not given a whole answer within %.1f s: is the process "
                            "stopped, or one of its arenas locked for ever?",
-                           agent->pid, (double)agent->answer_ns / 1e9);
+                           client->pid, (double)client->answer_ns / 1e9);
     }
 }
 
-static bool send_request(const struct as_agent *agent, const struct as_agent_request *request, uint64_t deadline,
+static bool send_request(const struct as_client *client, const struct as_control_request *request, uint64_t deadline,
                          struct as_error *err)
 {
     ssize_t sent;
     do {
-        if (!await_socket(agent, POLLOUT, deadline, err))
+        if (!await_socket(client, POLLOUT, deadline, err))
             return false;
-        sent = send(agent->socket, request, sizeof *request, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent = send(client->socket, request, sizeof *request, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (sent < 0 && (errno == EINTR || errno == EAGAIN));
     return sent == (ssize_t)sizeof *request ||
-           as_fail_errno(err, AS_TARGET_GONE, "the agent of process %d has hung up", agent->pid);
+           as_fail_errno(err, AS_TARGET_GONE, "the agent of process %d has hung up", client->pid);
 }
 
 // One message of exactly that size.
-static bool receive(const struct as_agent *agent, void *out, size_t size, uint64_t deadline, struct as_error *err)
+static bool receive(const struct as_client *client, void *out, size_t size, uint64_t deadline, struct as_error *err)
 {
     ssize_t got;
     do {
-        if (!await_socket(agent, POLLIN, deadline, err))
+        if (!await_socket(client, POLLIN, deadline, err))
             return false;
-        got = recv(agent->socket, out, size, MSG_TRUNC | MSG_DONTWAIT);
+        got = recv(client->socket, out, size, MSG_TRUNC | MSG_DONTWAIT);
     } while (got < 0 && (errno == EINTR || errno == EAGAIN));
     if (got <= 0)
-        return as_fail(err, AS_TARGET_GONE, "process %d, or the agent in it, ended before it had answered", agent->pid);
+        return as_fail(err, AS_TARGET_GONE, "process %d, or the agent in it, ended before it had answered",
+                       client->pid);
     return (size_t)got == size ||
            as_fail(err, AS_UNSUPPORTED,
                    "the agent in process %d is of another version: it answers in %zd bytes where "
                    "we expect %zu",
-                   agent->pid, got, size);
+                   client->pid, got, size);
 }
 
-static bool receive_arenas(const struct as_agent *agent, uint64_t count, as_agent_arena_vec *arenas, uint64_t deadline,
-                           struct as_error *err)
+static bool receive_arenas(const struct as_client *client, uint64_t count, as_control_arena_vec *arenas,
+                           uint64_t deadline, struct as_error *err)
 {
     if (count > MOST_ARENAS)
-        return as_fail(err, AS_BAD_INPUT, "the agent of process %d announces %llu arenas", agent->pid,
+        return as_fail(err, AS_BAD_INPUT, "the agent of process %d announces %llu arenas", client->pid,
                        (unsigned long long)count);
     for (uint64_t i = 0; i < count; ++i) {
-        struct as_agent_arena arena;
-        if (!receive(agent, &arena, sizeof arena, deadline, err))
+        struct as_control_arena arena;
+        if (!receive(client, &arena, sizeof arena, deadline, err))
             return false;
-        struct as_agent_arena *item = arenas ? as_vec_add(arenas, err) : NULL;
+        struct as_control_arena *item = arenas ? as_vec_add(arenas, err) : NULL;
         if (arenas && !item)
             return false;
         if (item)
@@ -195,30 +196,30 @@ static bool receive_arenas(const struct as_agent *agent, uint64_t count, as_agen
     return true;
 }
 
-bool as_agent_ask(const struct as_agent *agent, const struct as_agent_request *request, struct as_agent_reply *reply,
-                  as_agent_arena_vec *arenas, struct as_error *err)
+bool as_client_ask(const struct as_client *client, const struct as_control_request *request,
+                   struct as_control_reply *reply, as_control_arena_vec *arenas, struct as_error *err)
 {
-    uint64_t deadline = as_now_ns() + agent->answer_ns;
-    *reply = (struct as_agent_reply){0};
-    if (!send_request(agent, request, deadline, err) || !receive(agent, reply, sizeof *reply, deadline, err))
+    uint64_t deadline = as_now_ns() + client->answer_ns;
+    *reply = (struct as_control_reply){0};
+    if (!send_request(client, request, deadline, err) || !receive(client, reply, sizeof *reply, deadline, err))
         return false;
-    if (reply->protocol != AS_PROTOCOL)
-        return as_fail(err, AS_UNSUPPORTED, "the agent in process %d speaks another language", agent->pid);
+    if (reply->protocol != AS_CONTROL_PROTOCOL)
+        return as_fail(err, AS_UNSUPPORTED, "the agent in process %d speaks another language", client->pid);
     reply->error[sizeof reply->error - 1] = '\0';
     if (reply->code != AS_OK)
         return as_fail(err, reply->code <= AS_NO_MALLOC ? (enum as_code)reply->code : AS_INTERNAL, "%s", reply->error);
-    return receive_arenas(agent, reply->count, arenas, deadline, err);
+    return receive_arenas(client, reply->count, arenas, deadline, err);
 }
 
-uint64_t as_agent_resident(const struct as_agent *agent)
+uint64_t as_client_resident(const struct as_client *client)
 {
-    const struct as_agent_request request = {.protocol = AS_PROTOCOL, .operation = AS_AGENT_RESIDENT};
-    struct as_agent_reply reply;
+    const struct as_control_request request = {.protocol = AS_CONTROL_PROTOCOL, .operation = AS_CONTROL_RESIDENT};
+    struct as_control_reply reply;
     struct as_error err;
-    return as_agent_ask(agent, &request, &reply, NULL, &err) ? reply.resident : AS_UNKNOWN;
+    return as_client_ask(client, &request, &reply, NULL, &err) ? reply.resident : AS_UNKNOWN;
 }
 
-void as_agent_close(struct as_agent *agent)
+void as_client_close(struct as_client *client)
 {
-    as_close_fd(&agent->socket);
+    as_close_fd(&client->socket);
 }

@@ -3,12 +3,10 @@
 #pragma once
 
 #include "base/vec.h"
+#include "control/protocol.h"
 #include "inject/frame.h"
 #include "libc/libc.h"
 #include "target/process/process.h"
-
-// The agent's function that starts its thread if it does not run: int (void), 0 or an errno.
-#define AS_AGENT_WAKE "arenascope_wake"
 
 typedef AS_VEC(struct as_range) as_range_vec;
 

@@ -11,7 +11,7 @@
 //   waits        has memory that never answers (userfaultfd), in a chunk of malloc's
 //   heir         a child has that thread, and a door that is its parent's, who answers there
 #define _GNU_SOURCE
-#include "agent/protocol.h"
+#include "control/protocol.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -59,9 +59,9 @@ static void *swap(void *file)
 
 static bool answer(int client)
 {
-    struct as_agent_request request;
-    struct as_agent_reply reply = {.protocol = AS_PROTOCOL, .version = "0"};
-    struct as_agent_arena arena = {.before = {.arena = 4096}};
+    struct as_control_request request;
+    struct as_control_reply reply = {.protocol = AS_CONTROL_PROTOCOL, .version = "0"};
+    struct as_control_arena arena = {.before = {.arena = 4096}};
     if (recv(client, &request, sizeof request, 0) != (ssize_t)sizeof request)
         return false;
 

@@ -15,10 +15,11 @@
 
 #include <stdint.h>
 
-#define AS_AGENT_THREAD "arenascope"
+#define AS_AGENT_THREAD "arenascope"      // the name of the agent's worker thread
+#define AS_AGENT_WAKE "arenascope_wake"   // the exported function that starts it, below
 #define AS_AGENT_MEMFD "arenascope-agent" // the name of the memfd that an injected library lies in
 
-enum { AS_PROTOCOL = 2 };
+enum { AS_CONTROL_PROTOCOL = 2 };
 
 // Bytes that an injected agent keeps in memory at most while nothing is asked of it (docs/agent.md has what they are): 256 KiB
 // with pages of 4 KiB. Each of its eight pieces ends somewhere in a page.
@@ -27,23 +28,24 @@ static inline uint64_t as_agent_most_resident(uint64_t page_size)
     return 224 * UINT64_C(1024) + 8 * page_size;
 }
 
-enum as_agent_operation {
-    AS_AGENT_HELLO = 1,    // which version the agent has
-    AS_AGENT_FORECAST = 2, // what a trim would return
-    AS_AGENT_TRIM = 3,
-    AS_AGENT_RESIDENT = 4, // how much memory the agent itself takes
+enum as_control_operation {
+    AS_CONTROL_HELLO = 1,    // which version the agent has
+    AS_CONTROL_FORECAST = 2, // what a trim would return
+    AS_CONTROL_TRIM = 3,
+    AS_CONTROL_RESIDENT = 4, // how much memory the agent itself takes
 };
 
-struct as_agent_request {
-    uint32_t protocol;  // AS_PROTOCOL
-    uint32_t operation; // as_agent_operation
+struct as_control_request {
+    uint32_t protocol;  // AS_CONTROL_PROTOCOL
+    uint32_t operation; // as_control_operation
     struct arenascope_trim_options trim;
 };
 
-struct as_agent_reply {
-    uint32_t protocol; // AS_PROTOCOL
+struct as_control_reply {
+    uint32_t protocol; // AS_CONTROL_PROTOCOL
     uint32_t code;     // as_code
-    uint64_t count;    // AS_AGENT_FORECAST, AS_AGENT_TRIM: arenas that follow, as one more message of as_agent_arena each
+    uint64_t
+        count; // AS_CONTROL_FORECAST, AS_CONTROL_TRIM: arenas that follow, as one more message of as_control_arena each
     char version[16];
     union {
         struct arenascope_trim_result trim;
@@ -57,7 +59,7 @@ struct as_agent_reply {
 __attribute__((visibility("default"))) int arenascope_wake(void);
 
 // One arena of a forecast or a trim.
-struct as_agent_arena {
+struct as_control_arena {
     struct arenascope_arena_forecast before;
     uint64_t returned; // AS_UNKNOWN for a forecast
     uint64_t longest_hold;

@@ -2,8 +2,8 @@
 // The door's name is chosen by the kernel. Its listening socket is open in the agent's thread, which has a table of
 // descriptors of its own; /proc/PID/net/unix has the name to the socket's inode.
 #define _GNU_SOURCE
-#include "inject/door.h"
-#include "agent/protocol.h"
+#include "inject/control_socket.h"
+#include "control/protocol.h"
 #include "target/process/procfs.h"
 
 #include <errno.h>
@@ -100,7 +100,8 @@ static bool find_by_inode(pid_t pid, const as_inode_vec *inodes, struct sockaddr
     return found;
 }
 
-bool as_door_find(pid_t pid, struct sockaddr_un *address, socklen_t *length, bool *absent, struct as_error *err)
+bool as_control_socket_find(pid_t pid, struct sockaddr_un *address, socklen_t *length, bool *absent,
+                            struct as_error *err)
 {
     char name[48];
     bool seen = true;
@@ -135,7 +136,7 @@ bool as_door_find(pid_t pid, struct sockaddr_un *address, socklen_t *length, boo
     return as_fail(err, AS_NO_TARGET, "process %d has no agent that answers", pid);
 }
 
-int as_door_socket(pid_t pid, struct as_error *err)
+int as_control_socket_make(pid_t pid, struct as_error *err)
 {
     char name[48];
     struct stat here;

@@ -10,7 +10,8 @@
 #include <sys/un.h>
 
 // The address of the agent's door in process `pid`. False with *absent: it has none (AS_NO_TARGET); or AS_DENIED.
-bool as_door_find(pid_t pid, struct sockaddr_un *address, socklen_t *length, bool *absent, struct as_error *err);
+bool as_control_socket_find(pid_t pid, struct sockaddr_un *address, socklen_t *length, bool *absent,
+                            struct as_error *err);
 
 // A socket in the network namespace of process `pid`, where alone its abstract names are known; -1 and `err`.
-int as_door_socket(pid_t pid, struct as_error *err);
+int as_control_socket_make(pid_t pid, struct as_error *err);
