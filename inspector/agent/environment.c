@@ -70,7 +70,7 @@ __attribute__((constructor)) static void start(void)
     unsigned flags = chunks && strcmp(chunks, "1") == 0 ? ARENASCOPE_CHUNKS : 0;
     if (signal < 0)
         as_log("ARENASCOPE_SIGNAL: '%s' is no signal (USR2, 12, RTMIN+3, none)", wanted);
-    else if (signal > 0 && !as_agent_watch(signal, pattern && *pattern ? pattern : DEFAULT_PATTERN, flags, &err))
+    else if (signal > 0 && !as_signal_dump_on(signal, pattern && *pattern ? pattern : DEFAULT_PATTERN, flags, &err))
         as_log("%s", err.text);
     struct arenascope_policy policy;
     if (!trim || !*trim || strcmp(trim, "0") == 0)
@@ -79,7 +79,7 @@ __attribute__((constructor)) static void start(void)
         as_log("%s", err.text);
         return;
     }
-    int failed = as_keeper_start();
+    int failed = as_agent_worker_start();
     if (failed)
         as_log("the policy has no thread: %s", strerror(failed));
 }

@@ -134,22 +134,22 @@ const char *as_compat_strerror(int number)
     return number >= 0 && number < NUMBERED ? numbered[number] : "an unknown error";
 }
 
-struct as_call as_call_begin(void)
+struct as_api_call as_api_begin(void)
 {
-    struct as_call call = {.saved_errno = errno};
+    struct as_api_call call = {.saved_errno = errno};
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call.cancel);
-    as_quiet_begin(&call.quiet);
+    as_signal_mask_block(&call.mask);
     call.err = find_slot();
     *call.err = (struct as_error){0};
     return call;
 }
 
-int as_call_end(struct as_call *call, bool ok)
+int as_api_end(struct as_api_call *call, bool ok)
 {
     if (ok)
         *call->err = (struct as_error){0};
     int code = ok ? AS_OK : call->err->code != AS_OK ? (int)call->err->code : AS_INTERNAL;
-    as_quiet_end(&call->quiet);
+    as_signal_mask_restore(&call->mask);
     pthread_setcancelstate(call->cancel, NULL);
     errno = call->saved_errno;
     return code;

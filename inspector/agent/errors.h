@@ -3,15 +3,15 @@
 // thread why it failed.
 #pragma once
 
-#include "agent/quiet.h"
+#include "agent/signal_mask.h"
 #include "base/error.h"
 
-struct as_call {
+struct as_api_call {
     struct as_error *err; // write the reason here
-    struct as_quiet quiet;
+    struct as_signal_mask mask;
     int cancel, saved_errno;
 };
 
-struct as_call as_call_begin(void);
+struct as_api_call as_api_begin(void);
 // Returns the call's code: 0 when it succeeded.
-int as_call_end(struct as_call *call, bool ok);
+int as_api_end(struct as_api_call *call, bool ok);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "agent/log.h"
-#include "agent/quiet.h"
+#include "agent/signal_mask.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -49,10 +49,10 @@ void as_log(const char *format, ...)
     int fd = to_stderr ? STDERR_FILENO : (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
     if (fd < 0)
         return;
-    struct as_quiet quiet;
-    as_quiet_begin(&quiet);
+    struct as_signal_mask mask;
+    as_signal_mask_block(&mask);
     syscall(SYS_write, fd, line, (size_t)length);
-    as_quiet_end(&quiet);
+    as_signal_mask_restore(&mask);
     if (!to_stderr)
         syscall(SYS_close, fd);
 }

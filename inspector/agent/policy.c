@@ -4,8 +4,8 @@
 // small files of /proc or two clocks a second.
 #include "agent/policy.h"
 #include "agent/agent.h"
-#include "agent/give.h"
 #include "agent/log.h"
+#include "agent/trim.h"
 #include "target/process/procfs.h"
 
 #include <stdio.h>
@@ -79,7 +79,7 @@ static uint64_t resident(void)
     return as_parse_decimal(&at, end) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-void as_policy_open(struct as_policy *p)
+void as_policy_init(struct as_policy *p)
 {
     *p = (struct as_policy){0};
 }
@@ -185,7 +185,7 @@ static bool is_worth_it(const struct arenascope_policy *policy)
     struct as_trim_outcome out;
     struct as_error err = {0};
     uint64_t free = 0;
-    if (!as_own_forecast(&policy->trim, &out, &err))
+    if (!as_agent_forecast(&policy->trim, &out, &err))
         as_log("policy: no forecast: %s", err.text);
     for (size_t i = 0; i < out.arenas.count; i++) {
         const struct as_trim_arena *a = &out.arenas.items[i];
@@ -202,7 +202,7 @@ static void trim(struct as_policy *p, struct arenascope_policy_stats *stats, con
     struct arenascope_trim_result result = ARENASCOPE_INIT(result);
     struct as_error err = {0};
     uint64_t before = resident();
-    bool ok = as_own_trim(&p->now.trim, &result, NULL, &err);
+    bool ok = as_agent_trim(&p->now.trim, &result, NULL, &err);
     p->last_trim = as_now_ns();
     p->rested = true;
     if (!ok) {
@@ -240,7 +240,7 @@ static const char *reason(const struct as_policy *p, bool due)
     return due && timed ? "time" : NULL;
 }
 
-int as_policy_look(struct as_policy *p)
+int as_policy_run(struct as_policy *p)
 {
     uint64_t now = as_now_ns();
     as_agent_lock();
@@ -291,7 +291,7 @@ bool as_policy_set(const struct arenascope_policy *policy, struct as_error *err)
     as_agent.policy_set = policy != NULL;
     as_agent.policy = full;
     as_agent_unlock();
-    as_keeper_ring();
+    as_agent_worker_wake();
     return true;
 }
 

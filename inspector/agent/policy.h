@@ -20,9 +20,9 @@ struct as_policy {
     bool pressed, rested;
 };
 
-void as_policy_open(struct as_policy *p);
+void as_policy_init(struct as_policy *p);
 // Looks, if it is time to, and trims if the policy says so. Returns after how many milliseconds to come again; -1: never.
-int as_policy_look(struct as_policy *p);
+int as_policy_run(struct as_policy *p);
 
 // Replaces the policy (NULL: off) and has the keeper know; the keeper must have been started.
 bool as_policy_set(const struct arenascope_policy *policy, struct as_error *err);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The answers at the door: each operation of protocol.h, in the keeper's thread.
 #include "agent/serve.h"
-#include "agent/give.h"
 #include "agent/log.h"
-#include "agent/own.h"
+#include "agent/self.h"
+#include "agent/trim.h"
 
 #include <stdio.h>
 #include <sys/socket.h>
@@ -31,7 +31,7 @@ static bool tell_arenas(int client, const struct as_trim_outcome *out, bool fore
     return true;
 }
 
-bool as_serve(int client, const struct as_control_request *request)
+bool as_control_answer(int client, const struct as_control_request *request)
 {
     struct as_control_reply reply = {.protocol = AS_CONTROL_PROTOCOL};
     struct as_error err = {0};
@@ -46,14 +46,14 @@ bool as_serve(int client, const struct as_control_request *request)
         case AS_CONTROL_HELLO:
             break;
         case AS_CONTROL_FORECAST:
-            ok = as_own_forecast(&request->trim, &out, &err);
+            ok = as_agent_forecast(&request->trim, &out, &err);
             break;
         case AS_CONTROL_TRIM:
             reply.trim.size = sizeof reply.trim;
-            ok = as_own_trim(&request->trim, &reply.trim, &out, &err);
+            ok = as_agent_trim(&request->trim, &reply.trim, &out, &err);
             break;
         case AS_CONTROL_RESIDENT:
-            ok = as_own_resident(&reply.resident, &err);
+            ok = as_self_resident(&reply.resident, &err);
             break;
         default:
             ok = as_fail(&err, AS_UNSUPPORTED, "the agent in the process (version %s) does not know operation %u",

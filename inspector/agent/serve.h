@@ -6,4 +6,4 @@
 #include <stdbool.h>
 
 // Does what a client asks for, and answers. False: the client cannot be answered.
-bool as_serve(int client, const struct as_control_request *request);
+bool as_control_answer(int client, const struct as_control_request *request);

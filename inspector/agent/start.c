@@ -2,10 +2,10 @@
 // How the agent begins, and how it goes on in a child of fork(); and its signal.
 #include "agent/agent.h"
 #include "agent/errors.h"
-#include "agent/judge.h"
 #include "agent/log.h"
-#include "agent/name.h"
-#include "agent/own.h"
+#include "agent/pattern.h"
+#include "agent/self.h"
+#include "agent/signal_safety.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -30,11 +30,11 @@ static void in_child(void)
     as_agent.dumps = 0;
     as_agent.stats = (struct arenascope_policy_stats){0};
     if (as_agent.lock != 0)
-        as_own_forget();
-    as_keeper_forget();
+        as_self_forget();
+    as_agent_worker_forget();
     as_signal_forget();
     if (as_agent.policy_set)
-        as_signal_later(FIRST_LOOK_NS);
+        as_signal_send_later(FIRST_LOOK_NS);
 }
 
 // What everything else stands on, once: before environment.c's constructor.
@@ -43,14 +43,14 @@ __attribute__((constructor(101))) static void prepare(void)
     if (as_agent_is_privileged())
         return;
     as_agent.pid = (pid_t)syscall(SYS_getpid);
-    as_judge_learn();
+    as_signal_safety_learn();
     pthread_atfork(NULL, NULL, in_child);
 }
 
-bool as_agent_watch(int signal, const char *pattern, unsigned flags, struct as_error *err)
+bool as_signal_dump_on(int signal, const char *pattern, unsigned flags, struct as_error *err)
 {
     char absolute[PATH_MAX];
-    if (signal != 0 && !as_name_resolve(pattern, absolute, sizeof absolute))
+    if (signal != 0 && !as_pattern_resolve(pattern, absolute, sizeof absolute))
         return as_fail(err, AS_USAGE, "the dumps' name '%s' is empty or too long, or the current directory has no name",
                        pattern);
     if (signal != 0) {
@@ -59,19 +59,19 @@ bool as_agent_watch(int signal, const char *pattern, unsigned flags, struct as_e
         as_agent.flags = flags;
         as_agent_unlock();
     }
-    return as_signal_take(signal, err);
+    return as_signal_install(signal, err);
 }
 
 int arenascope_dump_on_signal(int signal, const char *pattern, unsigned flags)
 {
-    struct as_call call = as_call_begin();
+    struct as_api_call call = as_api_begin();
     bool ok = signal >= 0 && (pattern || signal == 0) && !(flags & ~(unsigned)ARENASCOPE_CHUNKS)
-                  ? as_agent_watch(signal, pattern, flags, call.err)
+                  ? as_signal_dump_on(signal, pattern, flags, call.err)
                   : as_fail(call.err, AS_USAGE, "a signal, a pattern, and no other flag than ARENASCOPE_CHUNKS");
-    return as_call_end(&call, ok);
+    return as_api_end(&call, ok);
 }
 
 int arenascope_request_dump(void)
 {
-    return as_signal_request();
+    return as_signal_request_dump();
 }

@@ -44,7 +44,7 @@ static bool find_threads(create_fn **create, stack_fn **set_stack)
     return *create && *set_stack;
 }
 
-int as_thread_create(void *(*run)(void *))
+int as_agent_thread_create(void *(*run)(void *))
 {
     create_fn *create;
     stack_fn *set_stack;
@@ -70,60 +70,60 @@ int as_thread_create(void *(*run)(void *))
 }
 
 // The thread that started us may have blocked what libc sends to every thread: setuid() would wait for us for ever.
-static void *run_keeper(void *argument)
+static void *run_worker(void *argument)
 {
     const uint64_t open = LIBC_SIGNALS;
     syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, NULL, sizeof open);
-    return as_keeper_run(argument);
+    return as_agent_worker_run(argument);
 }
 
 // libc keeps a thread's descriptor at the upper end of its stack, and that it is STACK_BYTES long at least we asked for.
-struct as_range as_thread_stack(void)
+struct as_range as_agent_thread_stack(void)
 {
     uint64_t descriptor = (uint64_t)pthread_self();
     return (struct as_range){.start = descriptor - STACK_BYTES + STACK_SPARED, .end = descriptor};
 }
 
-void as_thread_rest(void)
+void as_agent_thread_release_stack(void)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t start = (as_thread_stack().start + page - 1) / page * page;
+    uint64_t start = (as_agent_thread_stack().start + page - 1) / page * page;
     // Not the page below this frame: the call of the kernel has one, too.
     uint64_t end = (uint64_t)(uintptr_t)__builtin_frame_address(0) / page * page - page;
     if (start < end)
         madvise((void *)(uintptr_t)start, end - start, MADV_DONTNEED);
 }
 
-int as_keeper_start(void)
+int as_agent_worker_start(void)
 {
-    uint32_t none = AS_THREAD_NONE;
-    if (!__atomic_compare_exchange_n(&as_agent.thread, &none, AS_THREAD_STARTING, false, __ATOMIC_ACQ_REL,
+    uint32_t none = AS_AGENT_WORKER_NONE;
+    if (!__atomic_compare_exchange_n(&as_agent.worker, &none, AS_AGENT_WORKER_STARTING, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
         return 0;
-    int failed = as_thread_create(run_keeper); // which says itself that it runs, and when it does no more
+    int failed = as_agent_thread_create(run_worker); // which says itself that it runs, and when it does no more
     if (failed)
-        __atomic_store_n(&as_agent.thread, AS_THREAD_NONE, __ATOMIC_RELEASE);
+        __atomic_store_n(&as_agent.worker, AS_AGENT_WORKER_NONE, __ATOMIC_RELEASE);
     return failed;
 }
 
-void as_keeper_ring(void)
+void as_agent_worker_wake(void)
 {
-    pid_t keeper = __atomic_load_n(&as_agent.keeper, __ATOMIC_SEQ_CST);
-    if (keeper != 0)
-        syscall(SYS_tgkill, as_agent.pid, keeper, AS_KEEPER_SIGNAL);
+    pid_t tid = __atomic_load_n(&as_agent.worker_tid, __ATOMIC_SEQ_CST);
+    if (tid != 0)
+        syscall(SYS_tgkill, as_agent.pid, tid, AS_AGENT_WORKER_SIGNAL);
 }
 
-void as_keeper_forget(void)
+void as_agent_worker_forget(void)
 {
-    as_agent.thread = AS_THREAD_NONE;
-    as_agent.keeper = 0;
+    as_agent.worker = AS_AGENT_WORKER_NONE;
+    as_agent.worker_tid = 0;
     as_agent.lock = 0;
 }
 
 int arenascope_wake(void)
 {
     int saved = errno;
-    int failed = as_agent_is_privileged() ? EPERM : as_keeper_start();
+    int failed = as_agent_is_privileged() ? EPERM : as_agent_worker_start();
     errno = saved;
     return failed;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "agent/hold.h"
+#include "agent/arena_lock.h"
 #include "agent/refresh.h"
 #include "target/process/procfs.h"
 #include "trim/lock.h"
@@ -10,7 +10,7 @@
 
 static void release(void *context, struct as_heaps *h)
 {
-    struct as_hold *hold = context;
+    struct as_arena_locks *hold = context;
     h->target->in_place.ranges.count = 0;
     for (size_t i = 0; hold->arena != 0 && i < h->arenas.count; i++) {
         if (h->arenas.items[i].address != hold->arena)
@@ -37,7 +37,7 @@ static bool declare_steady(struct as_heaps *h, uint32_t arena, uint32_t first, s
 
 static bool take(void *context, struct as_heaps *h, uint32_t arena, uint32_t first, struct as_error *err)
 {
-    struct as_hold *hold = context;
+    struct as_arena_locks *hold = context;
     const struct as_arena *a = &h->arenas.items[arena];
     h->target->in_place.ranges.count = 0;
     // What has not been proven to be an arena is not written to.
@@ -60,7 +60,7 @@ static bool take(void *context, struct as_heaps *h, uint32_t arena, uint32_t fir
     return false;
 }
 
-struct as_arena_hold as_hold_for(struct as_hold *hold)
+struct as_arena_hold as_arena_locks_hooks(struct as_arena_locks *hold)
 {
     return (struct as_arena_hold){.take = take, .release = release, .context = hold};
 }

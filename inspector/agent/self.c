@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "agent/own.h"
+#include "agent/self.h"
 #include "agent/agent.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static uint64_t fingerprint_of(const struct as_target *t)
     return hash | 1;
 }
 
-static bool recall(struct as_own *own, uint64_t fingerprint, struct as_error *err)
+static bool recall(struct as_self *own, uint64_t fingerprint, struct as_error *err)
 {
     struct as_malloc *m = &own->malloc;
     as_agent_lock();
@@ -69,16 +69,16 @@ static void keep(const struct as_malloc *m, uint64_t fingerprint)
     as_agent_unlock();
 }
 
-void as_own_close(struct as_own *own)
+void as_self_close(struct as_self *own)
 {
     as_malloc_free(&own->malloc);
     as_target_close(own->target);
-    *own = (struct as_own){0};
+    *own = (struct as_self){0};
 }
 
-static bool open_target(struct as_own *own, bool counted, struct as_error *err)
+static bool open_target(struct as_self *own, bool counted, struct as_error *err)
 {
-    *own = (struct as_own){.target = as_target_open_self(counted, err)};
+    *own = (struct as_self){.target = as_target_open_self(counted, err)};
     if (own->target)
         own->target->in_place.only = true;
     return own->target != NULL;
@@ -86,7 +86,7 @@ static bool open_target(struct as_own *own, bool counted, struct as_error *err)
 
 // The proof reads arenas in which other threads are at work, by a list of mappings that they outgrow meanwhile, and may fail
 // for no other reason: some attempts more.
-static bool find(struct as_own *own, bool counted, uint64_t fingerprint, struct as_error *err)
+static bool find(struct as_self *own, bool counted, uint64_t fingerprint, struct as_error *err)
 {
     for (int attempt = 0;; attempt++) {
         if (!as_malloc_find(own->target, AS_LAYOUT_ANY, &own->malloc, err))
@@ -98,14 +98,14 @@ static bool find(struct as_own *own, bool counted, uint64_t fingerprint, struct 
             keep(&own->malloc, fingerprint);
         if (proven || attempt == ATTEMPTS)
             return true;
-        as_own_close(own);
+        as_self_close(own);
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
         if (!open_target(own, counted, err))
             return false;
     }
 }
 
-bool as_own_open(struct as_own *own, bool counted, struct as_error *err)
+bool as_self_open(struct as_self *own, bool counted, struct as_error *err)
 {
     if (!open_target(own, counted, err))
         return false;
@@ -147,7 +147,7 @@ static bool count_resident(struct as_target *t, uint64_t start, uint64_t end, ui
 // Of our stack, before we go deeper: much as it is while we wait. mincore needs next to nothing of it, and is exact here: what is mapped was written.
 static uint64_t count_stack(void)
 {
-    struct as_range stack = as_thread_stack();
+    struct as_range stack = as_agent_thread_stack();
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint8_t present[64];
     uint64_t bytes = 0;
@@ -162,7 +162,7 @@ static uint64_t count_stack(void)
     return bytes;
 }
 
-bool as_own_resident(uint64_t *bytes, struct as_error *err)
+bool as_self_resident(uint64_t *bytes, struct as_error *err)
 {
     uint64_t stack = count_stack();
     struct as_target *t = as_target_open_self(false, err);
@@ -174,7 +174,7 @@ bool as_own_resident(uint64_t *bytes, struct as_error *err)
     return ok;
 }
 
-void as_own_forget(void)
+void as_self_forget(void)
 {
     kept.fingerprint = 0;
 }

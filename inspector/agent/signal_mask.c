@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "agent/quiet.h"
+#include "agent/signal_mask.h"
 
 #include <signal.h>
 #include <stddef.h>
@@ -16,26 +16,26 @@ static uint64_t bit(int signal)
     return UINT64_C(1) << (signal - 1);
 }
 
-void as_quiet_begin(struct as_quiet *quiet)
+void as_signal_mask_block(struct as_signal_mask *mask)
 {
     // All but those that libc itself needs (32 and 33, which setuid() waits for) and those that are our own fault.
     uint64_t blocked = ~UINT64_C(0);
     const int open[] = {32, 33, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
     for (size_t i = 0; i < sizeof open / sizeof *open; i++)
         blocked &= ~bit(open[i]);
-    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &quiet->mask, sizeof blocked);
-    syscall(SYS_rt_sigpending, &quiet->pending, sizeof quiet->pending);
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &mask->before, sizeof blocked);
+    syscall(SYS_rt_sigpending, &mask->pending, sizeof mask->pending);
 }
 
-void as_quiet_end(const struct as_quiet *quiet)
+void as_signal_mask_restore(const struct as_signal_mask *mask)
 {
     for (size_t i = 0; i < sizeof raised / sizeof *raised; i++) {
-        uint64_t one = bit(raised[i]) & ~quiet->pending;
+        uint64_t one = bit(raised[i]) & ~mask->pending;
         siginfo_t info;
         // The kernel's own bears the process's number; another's is handed back.
         if (one != 0 && syscall(SYS_rt_sigtimedwait, &one, &info, &(struct timespec){0}, sizeof one) > 0 &&
             info.si_pid != getpid())
             syscall(SYS_kill, getpid(), raised[i]);
     }
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &quiet->mask, NULL, sizeof quiet->mask);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask->before, NULL, sizeof mask->before);
 }

@@ -7,6 +7,6 @@
 
 // Fills in a pattern: %p the pid, %t the seconds since the epoch, %n `count`, %e the program's name, %% a percent sign;
 // anything else stays as it is. False when it does not fit.
-bool as_name_expand(const char *pattern, uint32_t count, char *out, size_t size);
+bool as_pattern_expand(const char *pattern, uint32_t count, char *out, size_t size);
 // The pattern as an absolute one, by the directory that is current now. False when it does not fit.
-bool as_name_resolve(const char *pattern, char *out, size_t size);
+bool as_pattern_resolve(const char *pattern, char *out, size_t size);

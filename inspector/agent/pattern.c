@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "agent/name.h"
+#include "agent/pattern.h"
 
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -21,7 +21,7 @@ static void program_name(char name[64])
     }
 }
 
-bool as_name_expand(const char *pattern, uint32_t count, char *out, size_t size)
+bool as_pattern_expand(const char *pattern, uint32_t count, char *out, size_t size)
 {
     size_t used = 0;
     for (const char *c = pattern; *c; c++) {
@@ -58,7 +58,7 @@ bool as_name_expand(const char *pattern, uint32_t count, char *out, size_t size)
     return used > 0;
 }
 
-bool as_name_resolve(const char *pattern, char *out, size_t size)
+bool as_pattern_resolve(const char *pattern, char *out, size_t size)
 {
     size_t used = 0;
     if (pattern[0] != '/') {

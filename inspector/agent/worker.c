@@ -2,7 +2,7 @@
 // The keeper: the one thread that does the agent's work, one thing after another, so that little has to be locked. It waits in
 // poll(), for the signal, for the door, and for the policy's time. It never calls malloc: an arena would be made for it.
 //
-// It is woken by a signal of its own, AS_KEEPER_SIGNAL, sent to it in particular: blocked here, it stays pending, and a
+// It is woken by a signal of its own, AS_AGENT_WORKER_SIGNAL, sent to it in particular: blocked here, it stays pending, and a
 // signalfd in the keeper's table shows it. That serves the agent better than an eventfd, which would have to lie in the
 // application's table: a program that closes all descriptors that it does not know would close it, and might get the number
 // again for a file of its own.
@@ -11,10 +11,10 @@
 // nothing, and none of its sockets stays open because of us. It has its own working directory and root, too: those of the
 // moment at which it was started.
 #include "agent/agent.h"
-#include "agent/door.h"
+#include "agent/capture.h"
+#include "agent/control.h"
 #include "agent/log.h"
-#include "agent/look.h"
-#include "agent/name.h"
+#include "agent/pattern.h"
 #include "agent/policy.h"
 #include "control/protocol.h"
 #include "target/process/procfs.h"
@@ -57,7 +57,7 @@ static bool close_one_by_one(unsigned first)
 }
 
 // The thread's first deed: until then it shares the application's table. Only the log's stderr is kept.
-static bool part_from_application(void)
+static bool leave_descriptor_table(void)
 {
     enum { CLOSE_RANGE = 436, UNSHARE = 2 };
     bool keep = as_log_wants_stderr();
@@ -88,14 +88,14 @@ static void dump_if_wanted(void)
     as_agent.served = wanted; // signals that come while we write ask for one more
     char path[PATH_MAX];
     as_agent_lock();
-    bool fits = as_name_expand(as_agent.pattern, ++as_agent.dumps, path, sizeof path);
+    bool fits = as_pattern_expand(as_agent.pattern, ++as_agent.dumps, path, sizeof path);
     unsigned flags = as_agent.flags;
     as_agent_unlock();
     struct as_error err = {0};
     uint64_t before = as_now_ns();
     if (!fits)
         as_log("no dump: its name would be longer than %d bytes", PATH_MAX);
-    else if (as_own_dump(path, -1, flags & ARENASCOPE_CHUNKS, &err))
+    else if (as_agent_dump(path, -1, flags & ARENASCOPE_CHUNKS, &err))
         as_log("wrote %s in %llu ms", path, (unsigned long long)((as_now_ns() - before) / 1000000));
     else
         as_log("no dump: %s", err.text);
@@ -106,42 +106,42 @@ static int earlier(int a, int b)
     return a < 0 ? b : b < 0 || a < b ? a : b;
 }
 
-void *as_keeper_run(void *unused)
+void *as_agent_worker_run(void *unused)
 {
-    if (!part_from_application()) {
+    if (!leave_descriptor_table()) {
         // In the application's table our descriptors could become the application's, and the other way round.
         as_log("the kernel, or a sandbox, does not give our thread a table of descriptors of its own: it ends");
-        __atomic_store_n(&as_agent.thread, AS_THREAD_NONE, __ATOMIC_RELEASE);
+        __atomic_store_n(&as_agent.worker, AS_AGENT_WORKER_NONE, __ATOMIC_RELEASE);
         return unused;
     }
     prctl(PR_SET_NAME, AS_AGENT_THREAD);
     int proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const uint64_t mask = UINT64_C(1) << (AS_KEEPER_SIGNAL - 1);
-    int bell = (int)syscall(SYS_signalfd4, -1, &mask, sizeof mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    struct as_door door;
+    const uint64_t mask = UINT64_C(1) << (AS_AGENT_WORKER_SIGNAL - 1);
+    int wake_fd = (int)syscall(SYS_signalfd4, -1, &mask, sizeof mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    struct as_control_server server;
     struct as_policy policy;
-    as_door_open(&door);
-    as_policy_open(&policy);
-    __atomic_store_n(&as_agent.keeper, (pid_t)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
-    __atomic_store_n(&as_agent.thread, AS_THREAD_RUNNING, __ATOMIC_RELEASE);
+    as_control_server_open(&server);
+    as_policy_init(&policy);
+    __atomic_store_n(&as_agent.worker_tid, (pid_t)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
+    __atomic_store_n(&as_agent.worker, AS_AGENT_WORKER_RUNNING, __ATOMIC_RELEASE);
     as_log("ready");
     for (;;) {
         dump_if_wanted();
-        int wait = as_policy_look(&policy);
-        struct pollfd fds[1 + AS_DOOR_FDS] = {{.fd = bell, .events = POLLIN}};
-        size_t count = 1 + as_door_poll(&door, fds + 1);
-        as_thread_rest();
+        int wait = as_policy_run(&policy);
+        struct pollfd fds[1 + AS_CONTROL_FDS] = {{.fd = wake_fd, .events = POLLIN}};
+        size_t count = 1 + as_control_server_poll(&server, fds + 1);
+        as_agent_thread_release_stack();
         int ready = poll(fds, count, earlier(wait, ALONE_MS));
         if (ready == 0 && is_alone(proc))
             break;
         struct signalfd_siginfo info;
-        while (fds[0].revents && read(bell, &info, sizeof info) == sizeof info)
+        while (fds[0].revents && read(wake_fd, &info, sizeof info) == sizeof info)
             continue;
         if (ready > 0)
-            as_door_serve(&door, fds + 1);
+            as_control_server_handle(&server, fds + 1);
     }
     as_log("the agent's thread ends");
-    __atomic_store_n(&as_agent.keeper, 0, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&as_agent.thread, AS_THREAD_NONE, __ATOMIC_RELEASE);
+    __atomic_store_n(&as_agent.worker_tid, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&as_agent.worker, AS_AGENT_WORKER_NONE, __ATOMIC_RELEASE);
     return unused; // our table of descriptors is closed with us
 }

@@ -4,8 +4,8 @@
 // Where no keeper runs yet, the handler starts it, if what it interrupted allows (judge.c). Else it has itself sent again a
 // little later, to the same thread, by a timer of the kernel's, until it does.
 #include "agent/agent.h"
-#include "agent/judge.h"
 #include "agent/log.h"
+#include "agent/signal_safety.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -62,9 +62,9 @@ static void try_to_start(const siginfo_t *info, const void *context)
         disarm(); // it may be another thread's, which may have ended
         again.tries = 0;
     }
-    if (as_judge(context)) {
+    if (as_signal_is_safe(context)) {
         disarm();
-        int failed = as_keeper_start();
+        int failed = as_agent_worker_start();
         if (failed)
             as_log("no thread could be started for the dump: %s", strerror(failed));
     } else if (++again.tries > TRIES) {
@@ -89,8 +89,8 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     if (syscall(SYS_getpid) == as_agent.pid) {
         if (!is_echo(info))
             __atomic_add_fetch(&as_agent.wanted, 1, __ATOMIC_SEQ_CST);
-        as_keeper_ring();
-        if (__atomic_load_n(&as_agent.thread, __ATOMIC_ACQUIRE) == AS_THREAD_NONE)
+        as_agent_worker_wake();
+        if (__atomic_load_n(&as_agent.worker, __ATOMIC_ACQUIRE) == AS_AGENT_WORKER_NONE)
             try_to_start(info, context);
     }
     errno = saved;
@@ -103,7 +103,7 @@ bool as_signal_is_ours(int signal)
            now.sa_sigaction == on_signal;
 }
 
-bool as_signal_take(int signal, struct as_error *err)
+bool as_signal_install(int signal, struct as_error *err)
 {
     int before = __atomic_load_n(&as_agent.signal, __ATOMIC_RELAXED);
     struct sigaction now;
@@ -129,7 +129,7 @@ bool as_signal_take(int signal, struct as_error *err)
 }
 
 // By the thread's own clock: it expires while the thread runs, so that no sleep is cut short (which SA_RESTART does not mend).
-void as_signal_later(uint64_t cpu_ns)
+void as_signal_send_later(uint64_t cpu_ns)
 {
     again.tries = 0;
     if (as_signal_is_ours(as_agent.signal))
@@ -144,14 +144,14 @@ void as_signal_forget(void)
 }
 
 // Where a keeper runs, it is told; else the signal is sent to this thread, whose handler then sees what was interrupted.
-int as_signal_request(void)
+int as_signal_request_dump(void)
 {
     int saved = errno;
     int signal = __atomic_load_n(&as_agent.signal, __ATOMIC_ACQUIRE);
     int code = ARENASCOPE_USAGE;
-    if (signal != 0 && __atomic_load_n(&as_agent.thread, __ATOMIC_ACQUIRE) == AS_THREAD_RUNNING) {
+    if (signal != 0 && __atomic_load_n(&as_agent.worker, __ATOMIC_ACQUIRE) == AS_AGENT_WORKER_RUNNING) {
         __atomic_add_fetch(&as_agent.wanted, 1, __ATOMIC_RELEASE);
-        as_keeper_ring();
+        as_agent_worker_wake();
         code = ARENASCOPE_OK;
     } else if (signal != 0 && as_signal_is_ours(signal)) {
         bool sent = syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), signal) == 0;

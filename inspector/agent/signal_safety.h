@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 // Learns where libc's and the loader's code lies. Once, where dl_iterate_phdr may be called.
-void as_judge_learn(void);
+void as_signal_safety_learn(void);
 
 // Whether what the handler's context interrupted is outside of malloc, the loader, and whatever else pthread_create needs: in
 // code of the application, or in a system call that waits. Async-signal-safe.
-bool as_judge(const void *ucontext);
+bool as_signal_is_safe(const void *ucontext);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "agent/give.h"
-#include "agent/own.h"
+#include "agent/trim.h"
+#include "agent/self.h"
 
 #include <string.h>
 
@@ -48,35 +48,35 @@ static void sum_up(const struct as_trim_outcome *out, bool deep, struct arenasco
     memcpy(given, &r, size);
 }
 
-bool as_own_trim(const struct arenascope_trim_options *options, struct arenascope_trim_result *result,
-                 struct as_trim_outcome *arenas, struct as_error *err)
+bool as_agent_trim(const struct arenascope_trim_options *options, struct arenascope_trim_result *result,
+                   struct as_trim_outcome *arenas, struct as_error *err)
 {
     struct as_trim_request request = {0};
     struct as_trim_outcome mine = {0};
     struct as_trim_outcome *out = arenas ? arenas : &mine;
-    struct as_own own = {0};
+    struct as_self own = {0};
     *out = (struct as_trim_outcome){0};
     if (result && result->size < sizeof result->size)
         return as_fail(err, AS_USAGE, "the result's size is not set (ARENASCOPE_INIT)");
     bool ok = read_options(options, &request, err);
-    ok = ok && as_own_open(&own, false, err) && as_trim_run(own.target, &own.malloc, &request, out, err);
+    ok = ok && as_self_open(&own, false, err) && as_trim_run(own.target, &own.malloc, &request, out, err);
     if (ok && result)
         sum_up(out, request.deep, result);
     if (own.target)
-        as_own_close(&own);
+        as_self_close(&own);
     as_trim_free(&mine);
     return ok;
 }
 
-bool as_own_forecast(const struct arenascope_trim_options *options, struct as_trim_outcome *arenas,
-                     struct as_error *err)
+bool as_agent_forecast(const struct arenascope_trim_options *options, struct as_trim_outcome *arenas,
+                       struct as_error *err)
 {
     struct as_trim_request request = {0};
-    struct as_own own = {0};
+    struct as_self own = {0};
     *arenas = (struct as_trim_outcome){0};
     bool ok = read_options(options, &request, err);
-    ok = ok && as_own_open(&own, false, err) && as_trim_forecast(own.target, &own.malloc, &request, arenas, err);
+    ok = ok && as_self_open(&own, false, err) && as_trim_forecast(own.target, &own.malloc, &request, arenas, err);
     if (own.target)
-        as_own_close(&own);
+        as_self_close(&own);
     return ok;
 }

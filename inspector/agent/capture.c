@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
-#include "agent/look.h"
-#include "agent/own.h"
+#include "agent/capture.h"
+#include "agent/self.h"
 #include "arenascope.h"
 #include "dump/dump.h"
 
 #include <string.h>
 
-bool as_own_look(struct as_own_look *look, int chunk_fd, struct as_error *err)
+bool as_agent_capture(struct as_agent_capture *look, int chunk_fd, struct as_error *err)
 {
-    *look = (struct as_own_look){0};
-    struct as_own own = {0};
-    struct as_arena_hold hold = as_hold_for(&look->hold);
+    *look = (struct as_agent_capture){0};
+    struct as_self own = {0};
+    struct as_arena_hold hold = as_arena_locks_hooks(&look->hold);
     struct as_capture_options options = {
         .chunk_fd = chunk_fd, .chunk_start = AS_DUMP_DATA_START, .malloc = &own.malloc, .hold = &hold};
     struct as_store *s = &look->store;
-    bool ok = as_own_open(&own, true, err) && as_capture(own.target, &options, s, err);
-    as_own_close(&own);
+    bool ok = as_self_open(&own, true, err) && as_capture(own.target, &options, s, err);
+    as_self_close(&own);
     if (!ok)
         return false;
     s->meta.tool_version = as_strings_add(&s->strings, AS_VERSION, sizeof AS_VERSION);
@@ -26,7 +26,7 @@ bool as_own_look(struct as_own_look *look, int chunk_fd, struct as_error *err)
     return true;
 }
 
-void as_own_look_free(struct as_own_look *look)
+void as_agent_capture_free(struct as_agent_capture *look)
 {
     as_store_free(&look->store);
 }
@@ -68,22 +68,22 @@ static bool copy_records(struct as_dump_writer *w, int records, uint64_t count, 
     return ok;
 }
 
-bool as_own_dump(const char *path, int fd, bool chunks, struct as_error *err)
+bool as_agent_dump(const char *path, int fd, bool chunks, struct as_error *err)
 {
     struct as_dump_writer w = {AS_OUTPUT_CLOSED};
-    struct as_own_look look = {0};
+    struct as_agent_capture look = {0};
     int records = -1;
-    bool ok = begin(&w, path, fd, err) && (!chunks || open_records(&records, err)) &&
-              as_own_look(&look, records, err) && (!chunks || copy_records(&w, records, look.store.chunk_count, err)) &&
-              as_dump_finish(&w, &look.store, err);
+    bool ok =
+        begin(&w, path, fd, err) && (!chunks || open_records(&records, err)) && as_agent_capture(&look, records, err) &&
+        (!chunks || copy_records(&w, records, look.store.chunk_count, err)) && as_dump_finish(&w, &look.store, err);
     if (records >= 0)
         close(records);
-    as_own_look_free(&look);
+    as_agent_capture_free(&look);
     as_dump_close(&w);
     return ok;
 }
 
-void as_own_summary(const struct as_own_look *look, struct arenascope_summary *out)
+void as_agent_summary(const struct as_agent_capture *look, struct arenascope_summary *out)
 {
     const struct as_store *s = &look->store;
     const struct as_ledger *l = &s->totals.ledger;

@@ -5,10 +5,10 @@
 
 #include <stdint.h>
 
-struct as_quiet {
-    uint64_t mask, pending; // as they were
+struct as_signal_mask {
+    uint64_t before, pending; // as they were
 };
 
 // Blocks this thread's signals, but for those that libc needs and those that are our own fault. Async-signal-safe, both.
-void as_quiet_begin(struct as_quiet *quiet);
-void as_quiet_end(const struct as_quiet *quiet);
+void as_signal_mask_block(struct as_signal_mask *mask);
+void as_signal_mask_restore(const struct as_signal_mask *mask);

@@ -5,16 +5,16 @@
 #include <poll.h>
 #include <stddef.h>
 
-enum { AS_DOOR_CLIENTS = 8, AS_DOOR_FDS = AS_DOOR_CLIENTS + 1 };
+enum { AS_CONTROL_CLIENTS = 8, AS_CONTROL_FDS = AS_CONTROL_CLIENTS + 1 };
 
-struct as_door {
+struct as_control_server {
     int listener; // -1: there is none
-    int clients[AS_DOOR_CLIENTS];
+    int clients[AS_CONTROL_CLIENTS];
 };
 
 // Opens it. Where that fails the log says why, and the agent does without.
-void as_door_open(struct as_door *door);
+void as_control_server_open(struct as_control_server *server);
 // Fills in what to wait for; how many.
-size_t as_door_poll(const struct as_door *door, struct pollfd *fds);
+size_t as_control_server_poll(const struct as_control_server *server, struct pollfd *fds);
 // Lets in who knocks, and answers who asks.
-void as_door_serve(struct as_door *door, const struct pollfd *fds);
+void as_control_server_handle(struct as_control_server *server, const struct pollfd *fds);

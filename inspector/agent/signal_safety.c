@@ -5,7 +5,7 @@
 //   - nor is one that runs code of the application, as long as the loader did not call that code (its address is not among the
 //     nearest words of the stack).
 // All else is a no, and the handler comes again later (signal.c).
-#include "agent/judge.h"
+#include "agent/signal_safety.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -86,14 +86,14 @@ static void learn_malloc(void)
     malloc_code.end = codes[LIBC].end - all.end > AROUND ? all.end + AROUND : codes[LIBC].end;
 }
 
-void as_judge_learn(void)
+void as_signal_safety_learn(void)
 {
     struct wanted wanted = {{
         [LIBC] = (uintptr_t)gnu_get_libc_version,
         [LOADER] = getauxval(AT_BASE),
         [THREADS] = (uintptr_t)pthread_create,
         [MALLOC] = (uintptr_t)malloc,
-        [OURS] = (uintptr_t)as_judge_learn,
+        [OURS] = (uintptr_t)as_signal_safety_learn,
     }};
     dl_iterate_phdr(learn_object, &wanted);
     if (codes[THREADS].start == codes[LIBC].start)
@@ -217,7 +217,7 @@ static bool is_fork(int64_t call)
     return false;
 }
 
-bool as_judge(const void *ucontext)
+bool as_signal_is_safe(const void *ucontext)
 {
     struct registers r = read_registers(ucontext);
     if (codes[LIBC].end == 0 || inside(&codes[LOADER], r.pc) || inside(&codes[OURS], r.pc) ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "agent/door.h"
+#include "agent/control.h"
 #include "agent/agent.h"
 #include "agent/log.h"
 #include "agent/serve.h"
@@ -11,28 +11,28 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-void as_door_open(struct as_door *door)
+void as_control_server_open(struct as_control_server *server)
 {
-    *door = (struct as_door){.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-    for (int i = 0; i < AS_DOOR_CLIENTS; i++)
-        door->clients[i] = -1;
+    *server = (struct as_control_server){.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    for (int i = 0; i < AS_CONTROL_CLIENTS; i++)
+        server->clients[i] = -1;
     // No name given: the kernel chooses one that nobody has.
     struct sockaddr_un any = {.sun_family = AF_UNIX};
-    if (door->listener < 0 || bind(door->listener, (struct sockaddr *)&any, sizeof any.sun_family) != 0 ||
-        listen(door->listener, AS_DOOR_CLIENTS) != 0) {
+    if (server->listener < 0 || bind(server->listener, (struct sockaddr *)&any, sizeof any.sun_family) != 0 ||
+        listen(server->listener, AS_CONTROL_CLIENTS) != 0) {
         as_log("there is no door, so trim and inject cannot ask: %s", strerror(errno));
-        if (door->listener >= 0)
-            close(door->listener);
-        door->listener = -1;
+        if (server->listener >= 0)
+            close(server->listener);
+        server->listener = -1;
     }
 }
 
-size_t as_door_poll(const struct as_door *door, struct pollfd *fds)
+size_t as_control_server_poll(const struct as_control_server *server, struct pollfd *fds)
 {
-    fds[0] = (struct pollfd){.fd = door->listener, .events = POLLIN}; // poll() passes over what is -1
-    for (int i = 0; i < AS_DOOR_CLIENTS; i++)
-        fds[1 + i] = (struct pollfd){.fd = door->clients[i], .events = POLLIN};
-    return AS_DOOR_FDS;
+    fds[0] = (struct pollfd){.fd = server->listener, .events = POLLIN}; // poll() passes over what is -1
+    for (int i = 0; i < AS_CONTROL_CLIENTS; i++)
+        fds[1 + i] = (struct pollfd){.fd = server->clients[i], .events = POLLIN};
+    return AS_CONTROL_FDS;
 }
 
 // In a user namespace whoever has no number there is called by that of nobody, which may be ours.
@@ -48,7 +48,7 @@ static bool is_anybody(uid_t uid)
 }
 
 // Root may, and whoever we run as.
-static bool may_enter(int client)
+static bool is_allowed(int client)
 {
     struct ucred peer;
     socklen_t size = sizeof peer;
@@ -56,18 +56,18 @@ static bool may_enter(int client)
            (peer.uid == 0 || (peer.uid == geteuid() && !is_anybody(peer.uid)));
 }
 
-static void let_in(struct as_door *door)
+static void accept_client(struct as_control_server *server)
 {
-    int client = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC);
+    int client = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
     if (client < 0)
         return;
     // Who does not take his answer within a second is shown out.
     struct timeval patience = {.tv_sec = 1};
     setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    for (int i = 0; i < AS_DOOR_CLIENTS; i++) {
-        if (door->clients[i] >= 0 || !may_enter(client))
+    for (int i = 0; i < AS_CONTROL_CLIENTS; i++) {
+        if (server->clients[i] >= 0 || !is_allowed(client))
             continue;
-        door->clients[i] = client;
+        server->clients[i] = client;
         return;
     }
     close(client);
@@ -84,21 +84,21 @@ static bool receive(int client, struct as_control_request *request, bool *asked)
     return *asked || (length < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-void as_door_serve(struct as_door *door, const struct pollfd *fds)
+void as_control_server_handle(struct as_control_server *server, const struct pollfd *fds)
 {
-    for (int i = 0; i < AS_DOOR_CLIENTS; i++) {
+    for (int i = 0; i < AS_CONTROL_CLIENTS; i++) {
         struct as_control_request request;
         bool asked;
-        if (door->clients[i] < 0 || !fds[1 + i].revents)
+        if (server->clients[i] < 0 || !fds[1 + i].revents)
             continue;
-        bool stays = (fds[1 + i].revents & POLLIN) && receive(door->clients[i], &request, &asked);
+        bool stays = (fds[1 + i].revents & POLLIN) && receive(server->clients[i], &request, &asked);
         if (stays && asked)
-            stays = as_serve(door->clients[i], &request);
+            stays = as_control_answer(server->clients[i], &request);
         if (!stays) {
-            close(door->clients[i]);
-            door->clients[i] = -1;
+            close(server->clients[i]);
+            server->clients[i] = -1;
         }
     }
     if (fds[0].revents & POLLIN)
-        let_in(door);
+        accept_client(server);
 }

@@ -4,7 +4,7 @@
 
 #include "capture/capture.h"
 
-struct as_hold {
+struct as_arena_locks {
     uint64_t arena;      // address of the arena whose lock is ours; 0: none
     uint64_t since;      // CLOCK_MONOTONIC, nanoseconds
     uint64_t longest_ns; // for which one was held
@@ -12,5 +12,5 @@ struct as_hold {
     uint64_t fresh;      // arenas that have been read under their locks
 };
 
-// For as_capture_options.hold; the context is a struct as_hold, all zero.
-struct as_arena_hold as_hold_for(struct as_hold *hold);
+// For as_capture_options.hold; the context is a struct as_arena_locks, all zero.
+struct as_arena_hold as_arena_locks_hooks(struct as_arena_locks *hold);
