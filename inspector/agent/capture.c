@@ -1,34 +1,37 @@
 // SPDX-License-Identifier: MIT
 #include "agent/capture.h"
+#include "agent/agent.h"
+#include "agent/log.h"
+#include "agent/pattern.h"
 #include "agent/self.h"
-#include "arenascope.h"
 #include "dump/dump.h"
+#include "target/process/procfs.h"
 
 #include <string.h>
 
-bool as_agent_capture(struct as_agent_capture *look, int chunk_fd, struct as_error *err)
+bool as_agent_capture(struct as_agent_capture *capture, int chunk_fd, struct as_error *err)
 {
-    *look = (struct as_agent_capture){0};
+    *capture = (struct as_agent_capture){0};
     struct as_self own = {0};
-    struct as_arena_hold hold = as_arena_locks_hooks(&look->hold);
+    struct as_arena_hold hold = as_arena_locks_hooks(&capture->locks);
     struct as_capture_options options = {
         .chunk_fd = chunk_fd, .chunk_start = AS_DUMP_DATA_START, .malloc = &own.malloc, .hold = &hold};
-    struct as_store *s = &look->store;
+    struct as_store *s = &capture->store;
     bool ok = as_self_open(&own, true, err) && as_capture(own.target, &options, s, err);
     as_self_close(&own);
     if (!ok)
         return false;
     s->meta.tool_version = as_strings_add(&s->strings, AS_VERSION, sizeof AS_VERSION);
-    if (look->hold.missed > 0)
+    if (capture->locks.missed > 0)
         as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "the lock of %llu arenas was not to be had within a second: they were read without it",
-                      (unsigned long long)look->hold.missed);
+                      (unsigned long long)capture->locks.missed);
     return true;
 }
 
-void as_agent_capture_free(struct as_agent_capture *look)
+void as_agent_capture_free(struct as_agent_capture *capture)
 {
-    as_store_free(&look->store);
+    as_store_free(&capture->store);
 }
 
 static bool begin(struct as_dump_writer *w, const char *path, int fd, struct as_error *err)
@@ -47,8 +50,9 @@ static bool begin(struct as_dump_writer *w, const char *path, int fd, struct as_
     return (w->file.fd >= 0 && ftruncate(fd, 0) == 0) || as_fail_errno(err, AS_IO, "cannot empty the file given");
 }
 
-// The chunk records are made while an arena is locked, and go to memory first: who writes to a disk may have to wait for it, or
-// for the program itself, if that is what serves the file system, and all that allocate from the arena would wait as long.
+// The chunk records are made while an arena is locked, so they go to memory first. A write to a file may have to wait for a disk,
+// or for the application itself where it serves the file system, and every thread that allocates from the arena would wait as
+// long.
 static bool open_records(int *records, struct as_error *err)
 {
     *records = memfd_create("arenascope-chunks", MFD_CLOEXEC);
@@ -71,21 +75,43 @@ static bool copy_records(struct as_dump_writer *w, int records, uint64_t count, 
 bool as_agent_dump(const char *path, int fd, bool chunks, struct as_error *err)
 {
     struct as_dump_writer w = {AS_OUTPUT_CLOSED};
-    struct as_agent_capture look = {0};
+    struct as_agent_capture capture = {0};
     int records = -1;
-    bool ok =
-        begin(&w, path, fd, err) && (!chunks || open_records(&records, err)) && as_agent_capture(&look, records, err) &&
-        (!chunks || copy_records(&w, records, look.store.chunk_count, err)) && as_dump_finish(&w, &look.store, err);
+    bool ok = begin(&w, path, fd, err) && (!chunks || open_records(&records, err)) &&
+              as_agent_capture(&capture, records, err) &&
+              (!chunks || copy_records(&w, records, capture.store.chunk_count, err)) &&
+              as_dump_finish(&w, &capture.store, err);
     if (records >= 0)
         close(records);
-    as_agent_capture_free(&look);
+    as_agent_capture_free(&capture);
     as_dump_close(&w);
     return ok;
 }
 
-void as_agent_summary(const struct as_agent_capture *look, struct arenascope_summary *out)
+void as_agent_dump_requested(void)
 {
-    const struct as_store *s = &look->store;
+    uint32_t wanted = __atomic_load_n(&as_agent.wanted, __ATOMIC_SEQ_CST);
+    if (wanted == as_agent.served)
+        return;
+    as_agent.served = wanted; // a signal that arrives during the dump asks for one more
+    char path[PATH_MAX];
+    as_agent_lock();
+    bool fits = as_pattern_expand(as_agent.pattern, ++as_agent.dumps, path, sizeof path);
+    unsigned flags = as_agent.flags;
+    as_agent_unlock();
+    struct as_error err = {0};
+    uint64_t before = as_now_ns();
+    if (!fits)
+        as_log("no dump: its name would be longer than %d bytes", PATH_MAX);
+    else if (as_agent_dump(path, -1, flags & ARENASCOPE_CHUNKS, &err))
+        as_log("wrote %s in %llu ms", path, (unsigned long long)((as_now_ns() - before) / 1000000));
+    else
+        as_log("no dump: %s", err.text);
+}
+
+void as_agent_summary(const struct as_agent_capture *capture, struct arenascope_summary *out)
+{
+    const struct as_store *s = &capture->store;
     const struct as_ledger *l = &s->totals.ledger;
     uint64_t heaps = 0;
     for (size_t i = 0; i < s->heaps.count; i++)
@@ -118,7 +144,7 @@ void as_agent_summary(const struct as_agent_capture *look, struct arenascope_sum
         .heaps = heaps,
         .threads = s->meta.thread_count,
         .torn_chunks = s->meta.torn_chunks,
-        .longest_hold = look->hold.longest_ns,
+        .longest_hold = capture->locks.longest_ns,
         .exact = (s->meta.flags & AS_META_EXACT) != 0,
         .ruby_pages = l->ruby_pages,
         .ruby_page_count = s->meta.ruby == AS_RUBY_UNPROVEN ? AS_UNKNOWN : s->ruby.count,
@@ -129,7 +155,7 @@ void as_agent_summary(const struct as_agent_capture *look, struct arenascope_sum
         full.ruby_slots += s->ruby.items[i].total_slots;
         full.ruby_free_slots += s->ruby.items[i].free_slots;
     }
-    // An older program knows fewer fields, a newer one more: those stay as they are but for the size.
+    // An older program knows fewer fields. A newer one knows more: these stay as they are.
     size_t size = out->size < sizeof full ? out->size : sizeof full;
     size_t given = out->size;
     memcpy(out, &full, size);

@@ -4,6 +4,8 @@
 #include "agent/agent.h"
 #include "agent/log.h"
 #include "agent/policy.h"
+#include "agent/signals.h"
+#include "agent/worker.h"
 
 #include <signal.h>
 #include <stdlib.h>

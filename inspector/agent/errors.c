@@ -134,28 +134,12 @@ const char *as_compat_strerror(int number)
     return number >= 0 && number < NUMBERED ? numbered[number] : "an unknown error";
 }
 
-struct as_api_call as_api_begin(void)
+struct as_error *as_last_error(void)
 {
-    struct as_api_call call = {.saved_errno = errno};
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call.cancel);
-    as_signal_mask_block(&call.mask);
-    call.err = find_slot();
-    *call.err = (struct as_error){0};
-    return call;
+    return find_slot();
 }
 
-int as_api_end(struct as_api_call *call, bool ok)
-{
-    if (ok)
-        *call->err = (struct as_error){0};
-    int code = ok ? AS_OK : call->err->code != AS_OK ? (int)call->err->code : AS_INTERNAL;
-    as_signal_mask_restore(&call->mask);
-    pthread_setcancelstate(call->cancel, NULL);
-    errno = call->saved_errno;
-    return code;
-}
-
-const char *arenascope_error(void)
+const char *as_last_error_text(void)
 {
     const struct slot *slot = find_own();
     return slot ? slot->err.text : "";

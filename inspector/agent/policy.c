@@ -291,7 +291,6 @@ bool as_policy_set(const struct arenascope_policy *policy, struct as_error *err)
     as_agent.policy_set = policy != NULL;
     as_agent.policy = full;
     as_agent_unlock();
-    as_agent_worker_wake();
     return true;
 }
 

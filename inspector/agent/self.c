@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "agent/self.h"
 #include "agent/agent.h"
+#include "agent/thread.h"
 
 #include <string.h>
 #include <time.h>

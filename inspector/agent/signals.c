@@ -3,9 +3,12 @@
 //
 // Where no keeper runs yet, the handler starts it, if what it interrupted allows (judge.c). Else it has itself sent again a
 // little later, to the same thread, by a timer of the kernel's, until it does.
+#include "agent/signals.h"
 #include "agent/agent.h"
 #include "agent/log.h"
+#include "agent/pattern.h"
 #include "agent/signal_safety.h"
+#include "agent/worker.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -96,18 +99,18 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     errno = saved;
 }
 
-bool as_signal_is_ours(int signal)
+static bool is_ours(int signal)
 {
     struct sigaction now;
     return signal > 0 && sigaction(signal, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
            now.sa_sigaction == on_signal;
 }
 
-bool as_signal_install(int signal, struct as_error *err)
+static bool install(int signal, struct as_error *err)
 {
     int before = __atomic_load_n(&as_agent.signal, __ATOMIC_RELAXED);
     struct sigaction now;
-    if (signal != 0 && !as_signal_is_ours(signal)) {
+    if (signal != 0 && !is_ours(signal)) {
         if (signal < 0 || sigaction(signal, NULL, &now) != 0)
             return as_fail(err, AS_USAGE, "%d is no signal that could be taken", signal);
         if ((now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL)
@@ -121,18 +124,33 @@ bool as_signal_install(int signal, struct as_error *err)
             return as_fail_errno(err, AS_USAGE, "%d is no signal that could be taken", signal);
     }
     __atomic_store_n(&as_agent.signal, signal, __ATOMIC_RELEASE);
-    if (before != 0 && before != signal && as_signal_is_ours(before)) {
+    if (before != 0 && before != signal && is_ours(before)) {
         struct sigaction none = {.sa_handler = SIG_DFL};
         sigaction(before, &none, NULL);
     }
     return true;
 }
 
+bool as_signal_dump_on(int signal, const char *pattern, unsigned flags, struct as_error *err)
+{
+    char absolute[PATH_MAX];
+    if (signal != 0 && !as_pattern_resolve(pattern, absolute, sizeof absolute))
+        return as_fail(err, AS_USAGE, "the dumps' name '%s' is empty or too long, or the current directory has no name",
+                       pattern);
+    if (signal != 0) {
+        as_agent_lock();
+        memcpy(as_agent.pattern, absolute, strlen(absolute) + 1);
+        as_agent.flags = flags;
+        as_agent_unlock();
+    }
+    return install(signal, err);
+}
+
 // By the thread's own clock: it expires while the thread runs, so that no sleep is cut short (which SA_RESTART does not mend).
 void as_signal_send_later(uint64_t cpu_ns)
 {
     again.tries = 0;
-    if (as_signal_is_ours(as_agent.signal))
+    if (is_ours(as_agent.signal))
         arm(CLOCK_THREAD_CPUTIME_ID, cpu_ns);
 }
 
@@ -153,7 +171,7 @@ int as_signal_request_dump(void)
         __atomic_add_fetch(&as_agent.wanted, 1, __ATOMIC_RELEASE);
         as_agent_worker_wake();
         code = ARENASCOPE_OK;
-    } else if (signal != 0 && as_signal_is_ours(signal)) {
+    } else if (signal != 0 && is_ours(signal)) {
         bool sent = syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), signal) == 0;
         code = sent ? ARENASCOPE_OK : ARENASCOPE_DENIED;
     }

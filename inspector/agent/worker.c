@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT
-// The keeper: the one thread that does the agent's work, one thing after another, so that little has to be locked. It waits in
-// poll(), for the signal, for the door, and for the policy's time. It never calls malloc: an arena would be made for it.
+// The worker thread does all of the agent's work, one request after another, so that little has to be locked. It waits in poll(),
+// for its wake descriptor, for the control socket, and for the policy's time. It never calls malloc, which would make an arena
+// for it.
 //
-// It is woken by a signal of its own, AS_AGENT_WORKER_SIGNAL, sent to it in particular: blocked here, it stays pending, and a
-// signalfd in the keeper's table shows it. That serves the agent better than an eventfd, which would have to lie in the
-// application's table: a program that closes all descriptors that it does not know would close it, and might get the number
-// again for a file of its own.
+// The wake descriptor is a signalfd of WAKE_SIGNAL. The signal is sent to the worker thread, where it is blocked, so that it stays
+// pending until the descriptor is read. An eventfd would have to lie in the application's descriptor table: a program that
+// closes all descriptors that it does not know would close it, and might get its number again for a file of its own.
 //
-// It has a table of descriptors of its own. Nothing that the application does with its table touches ours, its children inherit
-// nothing, and none of its sockets stays open because of us. It has its own working directory and root, too: those of the
-// moment at which it was started.
+// The worker thread has a descriptor table of its own. Nothing that the application does with its table touches the agent's
+// descriptors, the application's children inherit none of them, and none of the application's sockets stays open because of the
+// agent. The worker thread has its own working directory and root, too: those of the moment at which it was started.
+#include "agent/worker.h"
 #include "agent/agent.h"
 #include "agent/capture.h"
 #include "agent/control.h"
 #include "agent/log.h"
-#include "agent/pattern.h"
 #include "agent/policy.h"
+#include "agent/thread.h"
 #include "control/protocol.h"
 #include "target/process/procfs.h"
 
@@ -25,7 +26,12 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 
-enum { ALONE_MS = 2000 };
+enum {
+    // SIGSTKFLT: no kernel has ever sent it, and no program waits for it. The signal that asks for dumps would not do: a signalfd
+    // of it would also take it from a program that blocks it in all of its threads, and waits for it.
+    WAKE_SIGNAL = 16,
+    ALONE_MS = 2000, // between two looks whether the worker thread is the only one left
+};
 
 // Before Linux 5.11 (close_range's CLOSE_RANGE_UNSHARE): the table is copied, and every descriptor of the copy closed.
 static bool close_one_by_one(unsigned first)
@@ -56,7 +62,7 @@ static bool close_one_by_one(unsigned first)
     return true;
 }
 
-// The thread's first deed: until then it shares the application's table. Only the log's stderr is kept.
+// The worker thread does this first: until then it shares the application's table. It keeps stderr alone, where the log goes there.
 static bool leave_descriptor_table(void)
 {
     enum { CLOSE_RANGE = 436, UNSHARE = 2 };
@@ -73,32 +79,11 @@ static bool leave_descriptor_table(void)
     return true;
 }
 
-// A process whose main thread has called pthread_exit() ends with its last thread. That must not be us.
+// A process whose main thread has called pthread_exit() ends with its last thread. The worker thread must not be that thread.
 static bool is_alone(int proc)
 {
     struct as_proc_stat stat;
     return as_proc_stat(proc, "stat", &stat) && as_proc_is_dead(stat.state) && stat.threads <= 2;
-}
-
-static void dump_if_wanted(void)
-{
-    uint32_t wanted = __atomic_load_n(&as_agent.wanted, __ATOMIC_SEQ_CST);
-    if (wanted == as_agent.served)
-        return;
-    as_agent.served = wanted; // signals that come while we write ask for one more
-    char path[PATH_MAX];
-    as_agent_lock();
-    bool fits = as_pattern_expand(as_agent.pattern, ++as_agent.dumps, path, sizeof path);
-    unsigned flags = as_agent.flags;
-    as_agent_unlock();
-    struct as_error err = {0};
-    uint64_t before = as_now_ns();
-    if (!fits)
-        as_log("no dump: its name would be longer than %d bytes", PATH_MAX);
-    else if (as_agent_dump(path, -1, flags & ARENASCOPE_CHUNKS, &err))
-        as_log("wrote %s in %llu ms", path, (unsigned long long)((as_now_ns() - before) / 1000000));
-    else
-        as_log("no dump: %s", err.text);
 }
 
 static int earlier(int a, int b)
@@ -106,17 +91,17 @@ static int earlier(int a, int b)
     return a < 0 ? b : b < 0 || a < b ? a : b;
 }
 
-void *as_agent_worker_run(void *unused)
+static void *work(void)
 {
     if (!leave_descriptor_table()) {
-        // In the application's table our descriptors could become the application's, and the other way round.
+        // In a shared table the agent could use a descriptor of the application's by its number, and the other way round.
         as_log("the kernel, or a sandbox, does not give our thread a table of descriptors of its own: it ends");
         __atomic_store_n(&as_agent.worker, AS_AGENT_WORKER_NONE, __ATOMIC_RELEASE);
-        return unused;
+        return NULL;
     }
     prctl(PR_SET_NAME, AS_AGENT_THREAD);
     int proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const uint64_t mask = UINT64_C(1) << (AS_AGENT_WORKER_SIGNAL - 1);
+    const uint64_t mask = UINT64_C(1) << (WAKE_SIGNAL - 1);
     int wake_fd = (int)syscall(SYS_signalfd4, -1, &mask, sizeof mask, SFD_CLOEXEC | SFD_NONBLOCK);
     struct as_control_server server;
     struct as_policy policy;
@@ -126,7 +111,7 @@ void *as_agent_worker_run(void *unused)
     __atomic_store_n(&as_agent.worker, AS_AGENT_WORKER_RUNNING, __ATOMIC_RELEASE);
     as_log("ready");
     for (;;) {
-        dump_if_wanted();
+        as_agent_dump_requested();
         int wait = as_policy_run(&policy);
         struct pollfd fds[1 + AS_CONTROL_FDS] = {{.fd = wake_fd, .events = POLLIN}};
         size_t count = 1 + as_control_server_poll(&server, fds + 1);
@@ -143,5 +128,30 @@ void *as_agent_worker_run(void *unused)
     as_log("the agent's thread ends");
     __atomic_store_n(&as_agent.worker_tid, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&as_agent.worker, AS_AGENT_WORKER_NONE, __ATOMIC_RELEASE);
-    return unused; // our table of descriptors is closed with us
+    return NULL; // the descriptor table goes with the thread
+}
+
+int as_agent_worker_start(void)
+{
+    uint32_t none = AS_AGENT_WORKER_NONE;
+    if (!__atomic_compare_exchange_n(&as_agent.worker, &none, AS_AGENT_WORKER_STARTING, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return 0;
+    int failed = as_agent_thread_create(work); // which sets the state itself from then on
+    if (failed)
+        __atomic_store_n(&as_agent.worker, AS_AGENT_WORKER_NONE, __ATOMIC_RELEASE);
+    return failed;
+}
+
+void as_agent_worker_wake(void)
+{
+    pid_t tid = __atomic_load_n(&as_agent.worker_tid, __ATOMIC_SEQ_CST);
+    if (tid != 0)
+        syscall(SYS_tgkill, as_agent.pid, tid, WAKE_SIGNAL);
+}
+
+void as_agent_worker_forget(void)
+{
+    as_agent.worker = AS_AGENT_WORKER_NONE;
+    as_agent.worker_tid = 0;
 }
