@@ -29,7 +29,7 @@ struct as_error {
 // Writes the error and returns false, so that a caller can `return as_fail(err, ...)`. A NULL `err` is allowed.
 bool as_fail(struct as_error *err, enum as_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-// As as_fail, with ": <strerror(errno)>" appended. Maps ESRCH to AS_TARGET_GONE and EPERM/EACCES to AS_DENIED;
-// any other errno keeps `code`.
+// As as_fail, with ": <strerror(errno)>" appended. Maps ESRCH to AS_TARGET_GONE, EPERM/EACCES to AS_DENIED, and
+// EMFILE/ENFILE (we may have no more files open) to AS_NO_MEMORY, with what to do; any other errno keeps `code`.
 bool as_fail_errno(struct as_error *err, enum as_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

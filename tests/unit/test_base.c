@@ -3,6 +3,7 @@
 #include "base/sort.h"
 #include "base/vec.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,9 +86,26 @@ static void test_sort(size_t count, uint64_t mask)
     free(theirs);
 }
 
+// That we may have no more files open is no bug of ours, and says nothing of the target: the error says what to do.
+static void test_no_more_files(void)
+{
+    const int codes[] = {EMFILE, ENFILE};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        struct as_error err;
+        errno = codes[i];
+        CHECK(!as_fail_errno(&err, AS_INTERNAL, "opening"));
+        CHECK(err.code == AS_NO_MEMORY && strstr(err.text, "opening: ") && strstr(err.text, "ulimit -n"));
+    }
+    struct as_error err;
+    errno = EIO;
+    CHECK(!as_fail_errno(&err, AS_INTERNAL, "opening"));
+    CHECK(err.code == AS_INTERNAL && !strstr(err.text, "ulimit"));
+}
+
 int main(void)
 {
     test_vectors();
+    test_no_more_files();
     test_strings();
     const size_t counts[] = {0, 1, 2, 63, 64, 65, 1000, 100000};
     const uint64_t masks[] = {UINT64_MAX, 0xff, 0x7ffffffffff0, 0};

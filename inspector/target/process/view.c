@@ -32,12 +32,22 @@ static bool view_other_thread(struct as_process *p, struct as_error *err)
     return as_fail(err, AS_TARGET_GONE, "process %d has ended", p->base.pid);
 }
 
+static bool view_clone(const struct as_process *p, struct as_error *err)
+{
+    struct as_proc_stat stat;
+    errno = 0;
+    bool known = as_proc_stat(p->view_fd, "stat", &stat);
+    if (!known && as_process_unopened(AS_OK) != AS_OK)
+        return as_fail_errno(err, AS_NO_MEMORY, "whether the clone of process %d is there cannot be read", p->base.pid);
+    return (known && !as_proc_is_dead(stat.state)) ||
+           as_fail(err, AS_TARGET_GONE, "the clone of process %d was killed", p->base.pid);
+}
+
 bool as_process_view(struct as_process *p, struct as_error *err)
 {
     struct as_proc_stat stat;
     if (p->clone.pid != 0) // nobody else will do
-        return (as_proc_stat(p->view_fd, "stat", &stat) && !as_proc_is_dead(stat.state)) ||
-               as_fail(err, AS_TARGET_GONE, "the clone of process %d was killed", p->base.pid);
+        return view_clone(p, err);
     if (p->view_fd >= 0 && as_proc_stat(p->view_fd, "stat", &stat) && !as_proc_is_dead(stat.state))
         return true;
     errno = 0;
@@ -56,7 +66,7 @@ bool as_process_view(struct as_process *p, struct as_error *err)
                        p->base.pid);
     int fd = fcntl(p->proc_fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
-        return as_fail_errno(err, AS_INTERNAL, "no file descriptor is left");
+        return as_fail_errno(err, AS_INTERNAL, "the directory of process %d in /proc cannot be kept open", p->base.pid);
     as_close_fd(&p->view_fd);
     p->view_fd = fd;
     p->view_tid = p->base.pid;
