@@ -2,6 +2,7 @@
 // Between the moment when the arenas were listed and the one when an arena's lock was got, threads went on: its heaps grew,
 // came and went.
 #include "agent/refresh.h"
+#include "malloc/faults.h"
 
 #include <string.h>
 
@@ -67,7 +68,7 @@ static void replace_faults(struct as_heaps *h, uint32_t arena, const struct as_h
     for (size_t i = 0; i < now->faults.count; i++) {
         const struct as_fault *f = &now->faults.items[i];
         if (f->arena == arena_now)
-            as_heaps_fault(h, arena, f->heap, f->address, f->what);
+            as_fault_note(h, arena, f->heap, f->address, f->what);
     }
 }
 

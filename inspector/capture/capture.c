@@ -7,6 +7,7 @@
 #include "ledger/chunk_writer.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
+#include "malloc/faults.h"
 #include "malloc/heaps.h"
 #include "ruby/ruby.h"
 

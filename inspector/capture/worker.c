@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "capture/worker.h"
 #include "base/sort.h"
+#include "malloc/faults.h"
 
 #include <string.h>
 
@@ -97,7 +98,7 @@ static bool walk_and_hold(struct as_worker *w, struct as_share *s, uint32_t heap
 static void note_fault(void *context, uint64_t address, const char *what)
 {
     struct as_share *s = context;
-    as_heaps_fault(&s->heaps, s->arena, UINT32_MAX, address, what);
+    as_fault_note(&s->heaps, s->arena, UINT32_MAX, address, what);
 }
 
 // Finds the fastbins' members.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // malloc_state and malloc_par: the ring of arenas and the tunables in force.
 #include "base/cycle.h"
+#include "malloc/faults.h"
 #include "malloc/heaps.h"
 
 #include <string.h>
@@ -118,7 +119,8 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
         struct as_arena arena;
         if (!arena_read(h->target, libc, address, &arena)) {
             h->missing = true;
-            return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, address, "an arena of the ring cannot be read");
+            as_fault_note(h, UINT32_MAX, UINT32_MAX, address, "an arena of the ring cannot be read");
+            return true;
         }
         arena.libc_index = libc_index;
         struct as_arena *place = as_vec_add(&h->arenas, err);
@@ -127,8 +129,8 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
         *place = arena;
         if (arena.top == 0 && arena.system_mem != 0) {
             h->missing = true;
-            as_heaps_fault(h, (uint32_t)(h->arenas.count - 1), UINT32_MAX, arena.address,
-                           "the top of an arena that has memory cannot be read: none of its chunks is known");
+            as_fault_note(h, (uint32_t)(h->arenas.count - 1), UINT32_MAX, arena.address,
+                          "the top of an arena that has memory cannot be read: none of its chunks is known");
         }
         address = arena.next;
         if (address == libc->main_arena)
@@ -138,7 +140,8 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
     }
     drop_repeated(h, first);
     h->missing = true;
-    return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, address, "the ring of arenas does not close");
+    as_fault_note(h, UINT32_MAX, UINT32_MAX, address, "the ring of arenas does not close");
+    return true;
 }
 
 bool as_arenas_locked(struct as_target *t, const struct as_malloc *m)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/bins.h"
+#include "malloc/faults.h"
 #include "malloc/heaps.h"
 
 #include <string.h>
@@ -19,6 +20,6 @@ void as_bins_check(struct as_heaps *h, uint32_t arena_index)
     for (int i = 0; i < BINS; i++) // a bin's head is the chunk whose fd and bk are its two words
         as_links_add(&sums, at + (uint64_t)i * 2 * sizeof *words - AS_HEADER, words[2 * i], words[2 * i + 1]);
     if (sums.nodes != sums.forward || sums.nodes != sums.back)
-        as_heaps_fault(h, arena_index, UINT32_MAX, arena->address,
-                       "the lists of an arena's bins do not hold what was found free");
+        as_fault_note(h, arena_index, UINT32_MAX, arena->address,
+                      "the lists of an arena's bins do not hold what was found free");
 }

@@ -2,6 +2,7 @@
 // What the application has freed and malloc keeps at hand for its threads: the members of every tcache bin. Such chunks
 // look used to their neighbours; only these lists tell.
 #include "base/sort.h"
+#include "malloc/faults.h"
 #include "malloc/heaps.h"
 #include "malloc/peek.h"
 
@@ -141,6 +142,20 @@ struct contents {
     bool keys_differ;
 };
 
+// What is wrong with a tcache's entry, or NULL: then *c is its chunk.
+static const char *wrong_entry(const struct as_heaps *h, struct as_peek *peek, int bin, uint64_t entry,
+                               struct list_chunk *c)
+{
+    if (h->cached.count >= h->most_cached)
+        return "tcaches hold more chunks than there is room for";
+    if (entry == 0 || entry % AS_ALIGNMENT != 0 || !as_peek(peek, entry - AS_HEADER, c, sizeof *c))
+        return "a tcache list is broken";
+    uint64_t size = c->size & ~(uint64_t)AS_FLAG_BITS;
+    uint64_t wanted = AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT;
+    bool fits = bin < SMALL_BINS ? size == wanted : size >= wanted && size % AS_ALIGNMENT == 0;
+    return fits ? NULL : "a chunk in a tcache bin has another size than the bin";
+}
+
 // Follows one bin of a tcache. Adds to `sum`.
 static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as_peek *peek, int bin, uint64_t entry,
                        uint64_t expected, struct contents *sum, struct as_error *err)
@@ -148,29 +163,24 @@ static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as
     uint64_t tortoise = 0; // Brent: a cycle comes back to the place remembered at the last power of two
     for (uint64_t n = 0; n < expected; n++) {
         struct list_chunk c;
-        if (entry == tortoise && n > 0)
-            return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, entry, "a tcache list comes back to itself");
-        if (h->cached.count >= h->most_cached)
-            return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, entry, "tcaches hold more chunks than there is room for");
+        bool cycle = entry == tortoise && n > 0;
+        const char *wrong = cycle ? "a tcache list comes back to itself" : wrong_entry(h, peek, bin, entry, &c);
+        if (wrong) {
+            as_fault_note(h, UINT32_MAX, UINT32_MAX, entry, wrong);
+            return true;
+        }
         if ((n & (n - 1)) == 0)
             tortoise = entry;
-        if (entry == 0 || entry % AS_ALIGNMENT != 0 || !as_peek(peek, entry - AS_HEADER, &c, sizeof c))
-            return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, entry, "a tcache list is broken");
-        uint64_t size = c.size & ~(uint64_t)AS_FLAG_BITS;
-        uint64_t wanted = AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT;
-        if (bin < SMALL_BINS ? size != wanted : size < wanted || size % AS_ALIGNMENT != 0)
-            return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, entry,
-                                  "a chunk in a tcache bin has another size than the bin");
         if (!remember(h, entry - AS_HEADER, AS_CHUNK_TCACHE, err))
             return false;
         sum->keys_differ |= sum->count > 0 && c.key != sum->key;
         sum->key = c.key;
         sum->count++;
-        sum->bytes += size;
+        sum->bytes += c.size & ~(uint64_t)AS_FLAG_BITS;
         entry = reveal(h, libc, entry, c.link);
     }
     if (entry != 0)
-        return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, entry, "a tcache list is longer than its count");
+        as_fault_note(h, UINT32_MAX, UINT32_MAX, entry, "a tcache list is longer than its count");
     return true;
 }
 
@@ -183,8 +193,10 @@ static bool tcache_read(struct as_heaps *h, uint32_t libc_index, struct as_peek 
     const struct as_heap_layout *layout = &libc->layout.heap;
     uint8_t bytes[AS_TCACHE_BYTES];
     if ((size_t)layout->tcache_size > sizeof bytes ||
-        !as_target_read(h->target, address, bytes, (size_t)layout->tcache_size))
-        return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, address, "a thread's tcache cannot be read");
+        !as_target_read(h->target, address, bytes, (size_t)layout->tcache_size)) {
+        as_fault_note(h, UINT32_MAX, UINT32_MAX, address, "a thread's tcache cannot be read");
+        return true;
+    }
     if (!remember(h, address - AS_HEADER, AS_CHUNK_METADATA, err))
         return false;
     for (int bin = 0; bin < layout->tcache_bins; bin++)
@@ -288,8 +300,8 @@ static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_pe
             *none &= layout->tcache_counts_down; // else it may be an empty one
             if (contradicts_limit(h, layout, bytes)) {
                 *none = false;
-                as_heaps_fault(h, UINT32_MAX, UINT32_MAX, c.found.items[i],
-                               "a thread's tcache does not agree with mp_.tcache_count");
+                as_fault_note(h, UINT32_MAX, UINT32_MAX, c.found.items[i],
+                              "a thread's tcache does not agree with mp_.tcache_count");
             }
             continue;
         }
@@ -310,8 +322,8 @@ static void drop_duplicates(struct as_heaps *h)
     for (size_t i = 0; i < h->cached.count; i++) {
         uint64_t entry = h->cached.items[i];
         if (kept > 0 && (h->cached.items[kept - 1] ^ entry) < AS_ALIGNMENT) {
-            as_heaps_fault(h, UINT32_MAX, UINT32_MAX, entry & ~(uint64_t)(AS_ALIGNMENT - 1),
-                           "a chunk is in two lists at once");
+            as_fault_note(h, UINT32_MAX, UINT32_MAX, entry & ~(uint64_t)(AS_ALIGNMENT - 1),
+                          "a chunk is in two lists at once");
             continue;
         }
         h->cached.items[kept++] = entry;
@@ -383,6 +395,6 @@ void as_caches_check(struct as_heaps *h)
             mapped++;
         bool is_mmapped = mapped < h->mmapped.count && h->mmapped.items[mapped].chunk == chunk;
         if (!is_mmapped && !as_heaps_at(h, chunk)) // those that lie in a heap the walk has seen
-            as_heaps_fault(h, UINT32_MAX, UINT32_MAX, chunk, "a tcache holds a chunk that is in no heap");
+            as_fault_note(h, UINT32_MAX, UINT32_MAX, chunk, "a tcache holds a chunk that is in no heap");
     }
 }

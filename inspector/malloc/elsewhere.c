@@ -3,6 +3,7 @@
 // or in maps. No list has these segments, so they are looked for: a chain of chunks that arrives at the top of a main arena,
 // or at fenceposts. In a process with several libcs (dlmopen) several main arenas may have such segments side by side; whose one
 // is, its free chunks say, as their lists lead to their arena.
+#include "malloc/faults.h"
 #include "malloc/segments.h"
 
 #include <string.h>
@@ -118,9 +119,11 @@ bool as_segments_after(struct as_heaps *h, uint32_t heap, struct as_window *w, s
     uint64_t from = ended.end;
     for (size_t at = heap + 1; from < own.top_end; at++) {
         struct as_heap found;
-        if (!find_segment(h, &seekers, from, own.top_end, AS_ALIGNMENT, w, &found))
-            return as_heaps_fault(h, ended.arena, UINT32_MAX, from,
-                                  "the main arena goes on after a foreign sbrk, where cannot be told");
+        if (!find_segment(h, &seekers, from, own.top_end, AS_ALIGNMENT, w, &found)) {
+            as_fault_note(h, ended.arena, UINT32_MAX, from,
+                          "the main arena goes on after a foreign sbrk, where cannot be told");
+            return true;
+        }
         found.arena = ended.arena;
         found.kind = as_segment_kind(h->target, arena, found.start);
         if (!as_heap_add(h, at, found, err))
@@ -308,14 +311,14 @@ static void check(struct as_heaps *h, const seeker_vec *seekers)
             sum += heap->arena == arena ? heap->end - heap->start : 0;
         }
         if (h->search_left == 0)
-            as_heaps_fault(h, arena, UINT32_MAX, AS_UNKNOWN,
-                           "the search for the main arena's segments was given up: too much memory looks like chunks");
+            as_fault_note(h, arena, UINT32_MAX, AS_UNKNOWN,
+                          "the search for the main arena's segments was given up: too much memory looks like chunks");
         if (!found)
-            as_heap_missing(h, arena, h->arenas.items[arena].top,
-                            "the segment that holds the main arena's top was not found");
+            as_fault_note_missing(h, arena, h->arenas.items[arena].top,
+                                  "the segment that holds the main arena's top was not found");
         if (sum != h->arenas.items[arena].system_mem)
-            as_heaps_fault(h, arena, UINT32_MAX, AS_UNKNOWN,
-                           "the main arena's segments found do not make up its system_mem");
+            as_fault_note(h, arena, UINT32_MAX, AS_UNKNOWN,
+                          "the main arena's segments found do not make up its system_mem");
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/fastbins.h"
 #include "base/sort.h"
+#include "malloc/faults.h"
 #include "malloc/peek.h"
 
 #include <string.h>
@@ -153,11 +154,15 @@ static bool follow_list(struct as_heaps *h, uint32_t arena, int bin, struct as_p
     uint64_t tortoise = 0; // Brent: a cycle comes back to the place remembered at the last power of two
     for (uint64_t n = 0; chunk != 0; n++) {
         struct free_chunk c;
-        if (chunk == tortoise)
-            return as_heaps_fault(h, arena, UINT32_MAX, chunk, "a fastbin's list comes back to itself");
+        if (chunk == tortoise) {
+            as_fault_note(h, arena, UINT32_MAX, chunk, "a fastbin's list comes back to itself");
+            return true;
+        }
         if (chunk % AS_ALIGNMENT != 0 || !as_heaps_at(h, chunk) || !as_peek(peek, chunk, &c, sizeof c) ||
-            (c.size & ~(uint64_t)AS_FLAG_BITS) != AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT)
-            return as_heaps_fault(h, arena, UINT32_MAX, chunk, "a fastbin's list leaves its chunks");
+            (c.size & ~(uint64_t)AS_FLAG_BITS) != AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT) {
+            as_fault_note(h, arena, UINT32_MAX, chunk, "a fastbin's list leaves its chunks");
+            return true;
+        }
         if ((n & (n - 1)) == 0)
             tortoise = chunk;
         uint64_t *place = as_vec_add(members, err);

@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Puts the finders in order, and keeps what they find wrong.
+// Puts the finders in order.
 #include "malloc/heaps.h"
+#include "malloc/faults.h"
 
 #include <string.h>
 
 enum {
-    MAX_FAULTS = 1000,       // a wrecked heap has millions: the first ones tell the story, the count is in `torn`
     SYNC_PLACES = 1 << 27,   // seconds, at most; what is torn after that stays unknown to the end of its heap
     SEARCH_CHUNKS = 1 << 28, // seconds, at most; a main arena without brk of 16 GB has fewer chunks
 };
-
-bool as_heaps_fault(struct as_heaps *h, uint32_t arena, uint32_t heap, uint64_t address, const char *what)
-{
-    if (h->faults.count >= MAX_FAULTS)
-        return true;
-    struct as_error err;
-    struct as_fault *fault = as_vec_add(&h->faults, &err);
-    if (fault)
-        *fault = (struct as_fault){.address = address, .arena = arena, .heap = heap, .what = what};
-    return true;
-}
 
 static bool find(struct as_heaps *out, struct as_error *err)
 {
@@ -131,7 +120,7 @@ bool as_heaps_join(struct as_heaps *h, struct as_heaps *part, size_t first, size
     h->blank_heads += part->blank_heads;
     for (size_t i = 0; ok && i < part->faults.count; i++) {
         const struct as_fault *f = &part->faults.items[i];
-        as_heaps_fault(h, f->arena, f->heap == UINT32_MAX ? f->heap : f->heap + (uint32_t)first, f->address, f->what);
+        as_fault_note(h, f->arena, f->heap == UINT32_MAX ? f->heap : f->heap + (uint32_t)first, f->address, f->what);
     }
     as_vec_free(&part->heaps);
     as_vec_free(&part->spans);

@@ -258,11 +258,6 @@ bool as_heaps_part(const struct as_heaps *h, uint32_t arena, size_t first, size_
 // arenas are joined in their order, so that index is also where the arena's heaps begin in the store. AS_NO_MEMORY.
 bool as_heaps_join(struct as_heaps *h, struct as_heaps *part, size_t first, size_t count, struct as_error *err);
 
-// What a fault says where nothing is known to be wrong with the heap, but not all that is needed to read it was found.
-extern const char AS_FAULT_NO_MP[];
-
-bool as_heaps_fault(struct as_heaps *h, uint32_t arena, uint32_t heap, uint64_t address, const char *what);
-
 // Walks one heap from `start` to `end`: every byte of it goes to `sink` as part of exactly one chunk. Where the chain of
 // sizes breaks, the bytes up to the next place where it holds again are AS_CHUNK_UNKNOWN, a fault is noted, and *torn
 // counts it. Members of fastbins are handed on as in use, and noted in `notes` (which may be NULL).

@@ -3,6 +3,7 @@
 // to map: a map begins with a chunk header (at its very start, or behind the lead that aligned_alloc left) whose
 // sizes say where the map ends. mp_.n_mmaps and mp_.mmapped_mem tell when all have been found.
 #include "base/sort.h"
+#include "malloc/faults.h"
 #include "malloc/heaps.h"
 
 #include <string.h>
@@ -386,10 +387,10 @@ bool as_mmapped_find(struct as_heaps *h, struct as_error *err)
     }
     as_vec_free(&residency);
     if (ok && s.want_count == AS_UNKNOWN)
-        return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                              "mp_ was not found: mmapped chunks cannot be held against its count");
-    if (ok && !complete(&s) && !h->forgotten_untold)
-        return as_heaps_fault(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                              "the mmapped chunks found differ from mp_.n_mmaps and mp_.mmapped_mem");
+        as_fault_note(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "mp_ was not found: mmapped chunks cannot be held against its count");
+    else if (ok && !complete(&s) && !h->forgotten_untold)
+        as_fault_note(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "the mmapped chunks found differ from mp_.n_mmaps and mp_.mmapped_mem");
     return ok;
 }

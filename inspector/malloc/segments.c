@@ -3,16 +3,13 @@
 // no list of its segments: it begins at mp_.sbrk_base, and goes on elsewhere after a foreign sbrk, or where mmap had to
 // stand in for a blocked brk; only fenceposts tell (elsewhere.c).
 #include "malloc/segments.h"
+#include "malloc/faults.h"
 
 #include <string.h>
 
 enum {
     NONCONTIGUOUS = 2, // malloc_state.flags
 };
-
-const char AS_FAULT_NO_MP[] = "mp_ was not found, neither by symbols or debug information nor by its values in libc's "
-                              "data: the main arena is taken to "
-                              "begin with its mapping, and whether brk gave it memory elsewhere is not known";
 
 struct heap_info {
     uint64_t ar_ptr, prev, size, mprotect_size;
@@ -52,12 +49,6 @@ bool as_heap_add(struct as_heaps *h, size_t at, struct as_heap heap, struct as_e
     return true;
 }
 
-bool as_heap_missing(struct as_heaps *h, uint32_t arena_index, uint64_t address, const char *what)
-{
-    h->missing = true;
-    return as_heaps_fault(h, arena_index, UINT32_MAX, address, what);
-}
-
 static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_error *err)
 {
     const struct as_arena *arena = &h->arenas.items[arena_index];
@@ -68,11 +59,15 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
     uint64_t sum = 0;
     for (bool newest = true; address != 0; newest = false) {
         struct heap_info info;
-        if (!as_target_read(h->target, address, &info, sizeof info))
-            return as_heap_missing(h, arena_index, address, "a heap_info cannot be read");
+        if (!as_target_read(h->target, address, &info, sizeof info)) {
+            as_fault_note_missing(h, arena_index, address, "a heap_info cannot be read");
+            return true;
+        }
         if (info.ar_ptr != arena->address || info.size < (uint64_t)layout->heap_info_size || info.size > heap_max ||
-            info.size % AS_ALIGNMENT != 0)
-            return as_heap_missing(h, arena_index, address, "a heap_info does not belong to its arena");
+            info.size % AS_ALIGNMENT != 0) {
+            as_fault_note_missing(h, arena_index, address, "a heap_info does not belong to its arena");
+            return true;
+        }
         struct as_heap heap = {
             .kind = AS_HEAP_THREAD,
             .arena = arena_index,
@@ -87,27 +82,33 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
             heap.malloc_state = arena->address;
             heap.first_chunk = as_align_up(arena->address + (uint64_t)arena->libc->layout.state.size, AS_ALIGNMENT);
         }
-        if (heap.first_chunk > heap.end)
-            return as_heap_missing(h, arena_index, address, "a heap is smaller than its header");
+        if (heap.first_chunk > heap.end) {
+            as_fault_note_missing(h, arena_index, address, "a heap is smaller than its header");
+            return true;
+        }
         // A list that comes back to a heap that it has been to ends here.
-        if (!as_heap_fits(h, heap.start, heap.end))
-            return as_heap_missing(h, arena_index, address,
-                                   "a heap is not in memory that can be malloc's, or is another heap's too");
+        if (!as_heap_fits(h, heap.start, heap.end)) {
+            as_fault_note_missing(h, arena_index, address,
+                                  "a heap is not in memory that can be malloc's, or is another heap's too");
+            return true;
+        }
         heap.has_top = newest;
         if (heap.has_top && (arena->top < heap.first_chunk || arena->top % AS_ALIGNMENT != 0 || arena->top > heap.end ||
                              heap.end - arena->top != arena->top_size)) {
-            as_heaps_fault(h, arena_index, UINT32_MAX, arena->top, "an arena's top does not end with its heap");
+            as_fault_note(h, arena_index, UINT32_MAX, arena->top, "an arena's top does not end with its heap");
             heap.has_top = false;
         }
         sum += info.size;
         if (!as_heap_add(h, first, heap, err)) // newest first in the list, oldest first here
             return false;
         address = info.prev;
-        if (address % heap_max != 0)
-            return as_heap_missing(h, arena_index, address, "a heap is not aligned to HEAP_MAX_SIZE");
+        if (address % heap_max != 0) {
+            as_fault_note_missing(h, arena_index, address, "a heap is not aligned to HEAP_MAX_SIZE");
+            return true;
+        }
     }
     if (sum != arena->system_mem)
-        as_heap_missing(h, arena_index, AS_UNKNOWN, "an arena's heaps do not make up its system_mem");
+        as_fault_note_missing(h, arena_index, AS_UNKNOWN, "an arena's heaps do not make up its system_mem");
     return true;
 }
 
@@ -154,10 +155,12 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     const struct as_mapping *m = base == AS_UNKNOWN ? NULL : as_target_mapping_at(h->target, base);
     if (base == AS_UNKNOWN) // mp_ was not found: what brk gave begins with its mapping, if nobody else used brk before
         m = as_target_mapping_at(h->target, arena->top);
-    if (!private_anonymous(m))
-        return as_heap_missing(h, arena_index, base, "mp_.sbrk_base is not in writable anonymous memory");
+    if (!private_anonymous(m)) {
+        as_fault_note_missing(h, arena_index, base, "mp_.sbrk_base is not in writable anonymous memory");
+        return true;
+    }
     if (base == AS_UNKNOWN) {
-        as_heaps_fault(h, arena_index, UINT32_MAX, m->start, AS_FAULT_NO_MP);
+        as_fault_note(h, arena_index, UINT32_MAX, m->start, AS_FAULT_NO_MP);
         base = m->start;
     }
     uint64_t start = as_align_up(base, AS_ALIGNMENT); // the bytes before were never malloc's to use
@@ -178,15 +181,15 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
         return false;
     heap.protected_end = heap.end;
     if (!as_heap_fits(h, heap.start, heap.end))
-        as_heaps_fault(h, arena_index, UINT32_MAX, base, "mp_.sbrk_base lies in another heap");
+        as_fault_note(h, arena_index, UINT32_MAX, base, "mp_.sbrk_base lies in another heap");
     else if (!as_heap_add(h, h->heaps.count, heap, err))
         return false;
     if (!heap.has_top)
         return true; // as_segments_complete looks for the rest
     // What others took from brk counts as well (sysmalloc), as long as brk has been enough.
     if (par->sbrk_base != AS_UNKNOWN && !(arena->flags & NONCONTIGUOUS) && top_end - base != arena->system_mem)
-        as_heaps_fault(h, arena_index, UINT32_MAX, AS_UNKNOWN,
-                       "the main arena does not reach from mp_.sbrk_base as far as its system_mem says");
+        as_fault_note(h, arena_index, UINT32_MAX, AS_UNKNOWN,
+                      "the main arena does not reach from mp_.sbrk_base as far as its system_mem says");
     return true;
 }
 

@@ -21,9 +21,6 @@ bool as_heap_fits(const struct as_heaps *h, uint64_t start, uint64_t end);
 // Inserts a heap that fits at index `at`. AS_NO_MEMORY.
 bool as_heap_add(struct as_heaps *h, size_t at, struct as_heap heap, struct as_error *err);
 
-// A fault: the rest of an arena's heaps is out of reach. True, as as_heaps_fault.
-bool as_heap_missing(struct as_heaps *h, uint32_t arena, uint64_t address, const char *what);
-
 // Where the memory of a main arena's segment came from: the kernel names what came from brk; a core does not keep the name,
 // but an arena that never had to do without brk says so in its flags (NONCONTIGUOUS).
 enum as_heap_kind as_segment_kind(const struct as_target *t, const struct as_arena *arena, uint64_t address);

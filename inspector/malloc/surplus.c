@@ -4,6 +4,7 @@
 // 2.35 to 2.42 lets realloc shrink a block to a part of a huge page, which munmap refuses to take when the block is freed;
 // malloc counts it as gone, and nothing in it tells. mp_.mmapped_mem says which are too many: those that together are as
 // long as the excess, if only one choice of them is.
+#include "malloc/faults.h"
 #include "malloc/heaps.h"
 
 #include <string.h>
@@ -155,10 +156,9 @@ bool as_mmapped_drop_surplus(struct as_heaps *h, uint64_t count, uint64_t bytes)
             h->forgotten_bytes = bytes;
         }
         if (found && (!gather(h, tries[i][1], &doubt) || find_surplus(h, &doubt, count, bytes) != 1))
-            as_heaps_fault(
-                h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                "more maps look like mmapped chunks than mp_ counts: those left out are the likely ones, and "
-                "could be others");
+            as_fault_note(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                          "more maps look like mmapped chunks than mp_ counts: those left out are the likely ones, and "
+                          "could be others");
     }
     if (found)
         drop(h, &surplus);

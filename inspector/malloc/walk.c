@@ -5,6 +5,7 @@
 // tcache or fastbin looks used: those come from the lists (h->cached), merged in by address as the walk goes by.
 #include "base/sort.h"
 #include "malloc/fastbins.h"
+#include "malloc/faults.h"
 #include "malloc/heaps.h"
 
 #include <string.h>
@@ -145,7 +146,7 @@ static inline void emit(struct walk *k, uint64_t address, uint64_t size, enum as
 
 static void fault(struct walk *k, uint64_t address, const char *what)
 {
-    as_heaps_fault(k->heaps, k->heap.arena, k->heap_index, address, what);
+    as_fault_note(k->heaps, k->heap.arena, k->heap_index, address, what);
 }
 
 // The lists of caches hold addresses before `address` at which no chunk in use begins. No fault of the arena's where threads go
@@ -153,8 +154,8 @@ static void fault(struct walk *k, uint64_t address, const char *what)
 static void miss_cached(struct walk *k, uint64_t address)
 {
     for (; k->cached < k->cached_end && (*k->cached & ~(uint64_t)(AS_ALIGNMENT - 1)) < address; k->cached++)
-        as_heaps_fault(k->heaps, k->runs ? UINT32_MAX : k->heap.arena, k->runs ? UINT32_MAX : k->heap_index,
-                       *k->cached & ~(uint64_t)(AS_ALIGNMENT - 1), "a cached chunk is not where a chunk in use begins");
+        as_fault_note(k->heaps, k->runs ? UINT32_MAX : k->heap.arena, k->runs ? UINT32_MAX : k->heap_index,
+                      *k->cached & ~(uint64_t)(AS_ALIGNMENT - 1), "a cached chunk is not where a chunk in use begins");
 }
 
 // The class of a chunk whose successor says that it is in use.

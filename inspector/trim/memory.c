@@ -66,6 +66,12 @@ static bool add_range(struct as_pass *p, uint64_t start, uint64_t end)
 
 enum reading { READ, NO_ROOM, WRONG };
 
+static enum reading wrong(struct as_pass *p, const char *what)
+{
+    p->fault = what;
+    return WRONG;
+}
+
 // The heaps of a thread arena, from the one that holds the top back to the first, which holds malloc_state. Copied by the
 // kernel, which does not mind an address that is none.
 static enum reading read_heaps(struct as_pass *p)
@@ -78,26 +84,26 @@ static enum reading read_heaps(struct as_pass *p)
             uint64_t arena, prev, size, mprotect_size;
         } info;
         if (!as_target_read(p->self, at, &info, sizeof info))
-            return as_nonsense(p, "a heap's header cannot be read"), WRONG;
+            return wrong(p, "a heap's header cannot be read");
         bool first = p->arena - at < heap_max;
         uint64_t header =
             first ? p->arena - at + (uint64_t)p->libc->layout.state.size : (uint64_t)layout->heap_info_size;
         header = (header + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
         if (info.arena != p->arena || info.size > heap_max || info.size < header || info.mprotect_size < info.size)
-            return as_nonsense(p, "a heap's header is not that of one of the arena's heaps"), WRONG;
+            return wrong(p, "a heap's header is not that of one of the arena's heaps");
         if (p->memory.count == p->memory.capacity)
             return NO_ROOM;
         if (!add_range(p, at + header, at + info.size))
-            return as_nonsense(p, "an arena's heaps overlap"), WRONG;
+            return wrong(p, "an arena's heaps overlap");
         if (n == 0 && p->top + p->top_size != at + info.size)
-            return as_nonsense(p, "the top does not end with its heap"), WRONG;
+            return wrong(p, "the top does not end with its heap");
         if (first)
-            return info.prev == 0 ? READ : (as_nonsense(p, "the first heap has one before it"), WRONG);
+            return info.prev == 0 ? READ : wrong(p, "the first heap has one before it");
         at = info.prev;
         if (at == 0 || at % heap_max != 0)
-            return as_nonsense(p, "the arena's heaps do not lead to its first"), WRONG;
+            return wrong(p, "the arena's heaps do not lead to its first");
     }
-    return as_nonsense(p, "an arena has too many heaps"), WRONG;
+    return wrong(p, "an arena has too many heaps");
 }
 
 static bool private_anonymous(const struct as_mapping *m)
@@ -114,11 +120,11 @@ static enum reading read_main(struct as_pass *p)
     uint64_t brk = (uint64_t)syscall(SYS_brk, 0);
     uint64_t base = p->par->sbrk_base;
     if (base == AS_UNKNOWN)
-        return as_nonsense(p, "where the main arena begins is not known"), WRONG;
+        return wrong(p, "where the main arena begins is not known");
     base = (base + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
     if (!(p->flags & AS_NONCONTIGUOUS)) {
         if (p->top < base || end > brk)
-            return as_nonsense(p, "the main arena's top does not lie in what brk gave"), WRONG;
+            return wrong(p, "the main arena's top does not lie in what brk gave");
         return add_range(p, base, end) ? READ : NO_ROOM;
     }
     for (size_t i = 0; i < p->self->mappings.count; i++) {
@@ -134,7 +140,7 @@ static enum reading read_main(struct as_pass *p)
             add_range(p, m->start, m->end);
     }
     if (!as_pass_owns(p, p->top, p->top_size))
-        return as_nonsense(p, "the main arena's top lies in memory that is newer than the list of mappings"), WRONG;
+        return wrong(p, "the main arena's top lies in memory that is newer than the list of mappings");
     return READ;
 }
 
@@ -153,11 +159,11 @@ static enum reading read_arena(struct as_pass *p)
         return READ;
     uint64_t head;
     if (p->top % AS_ALIGNMENT != 0 || !as_target_read_u64(p->self, p->top + 8, &head))
-        return as_nonsense(p, "the top cannot be read"), WRONG;
+        return wrong(p, "the top cannot be read");
     p->top_size = head & ~(uint64_t)AS_FLAG_BITS;
     if ((head & AS_FLAG_BITS) != AS_PREV_INUSE || p->top_size < AS_HEADER || p->top_size % AS_ALIGNMENT != 0 ||
         p->top_size > p->system_mem)
-        return as_nonsense(p, "the top's size cannot be right"), WRONG;
+        return wrong(p, "the top's size cannot be right");
     return p->main ? read_main(p) : read_heaps(p);
 }
 
