@@ -5,8 +5,8 @@
 // of those on lists.
 #define _GNU_SOURCE
 #include "libc/libc.h"
-#include "malloc/fastbins.h"
-#include "malloc/heaps.h"
+#include "malloc/find.h"
+#include "malloc/walk.h"
 
 #include <inttypes.h>
 #include <stdio.h>

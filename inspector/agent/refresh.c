@@ -2,7 +2,10 @@
 // Between the moment when the arenas were listed and the one when an arena's lock was got, threads went on: its heaps grew,
 // came and went.
 #include "agent/refresh.h"
+#include "malloc/arenas.h"
 #include "malloc/faults.h"
+#include "malloc/segment_search.h"
+#include "malloc/segments.h"
 
 #include <string.h>
 

@@ -7,8 +7,10 @@
 #include "ledger/chunk_writer.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
+#include "malloc/caches.h"
 #include "malloc/faults.h"
-#include "malloc/heaps.h"
+#include "malloc/find.h"
+#include "malloc/lost.h"
 #include "ruby/ruby.h"
 
 #include <inttypes.h>

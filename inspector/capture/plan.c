@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "capture/plan.h"
-#include "malloc/heaps.h"
+#include "malloc/arenas.h"
 
 #include <stdio.h>
 #include <string.h>

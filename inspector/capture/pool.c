@@ -2,6 +2,7 @@
 #include "capture/pool.h"
 #include "base/sort.h"
 #include "capture/worker.h"
+#include "malloc/split.h"
 
 #include <pthread.h>
 #include <signal.h>

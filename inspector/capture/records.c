@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the finders found, as records.
 #include "capture/records.h"
+#include "malloc/tcache.h"
 
 #include <string.h>
 

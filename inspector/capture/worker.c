@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "capture/worker.h"
 #include "base/sort.h"
+#include "malloc/bins.h"
 #include "malloc/faults.h"
+#include "malloc/segment_search.h"
+#include "malloc/walk.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "malloc/heaps.h"
+#include "malloc/chunk.h"
 
 enum { AS_CHUNK_BUFFER = 16384 };
 

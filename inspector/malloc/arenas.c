@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// malloc_state and malloc_par: the ring of arenas and the tunables in force.
+#include "malloc/arenas.h"
 #include "base/cycle.h"
 #include "malloc/faults.h"
-#include "malloc/heaps.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/bins.h"
 #include "malloc/faults.h"
-#include "malloc/heaps.h"
 
 #include <string.h>
 

@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Tcaches that no thread has. After a fork the parent's other threads are gone in the child, and with them whoever could
-// empty their tcaches; and a thread that ends empties the tcache of its own libc, but not one that it has in another
-// (dlmopen). The struct itself still says so, as a chunk in use whose counts and lists agree. The walk comes by all of them.
+#include "malloc/lost.h"
 #include "base/sort.h"
-#include "malloc/heaps.h"
+#include "malloc/tcache.h"
 
 #include <string.h>
-
-static bool all_zero(const uint8_t *bytes, int32_t size)
-{
-    for (int32_t i = 0; i < size; i++)
-        if (bytes[i] != 0)
-            return false;
-    return true;
-}
 
 // Is it the chunk with which a thread arena begins whose threads are all gone? Its first thread's tcache was allocated there.
 // (Of another libc than the first glibc does not notice that a thread ends.)
@@ -31,7 +21,7 @@ void as_caches_suspect(struct as_heaps *h, const struct as_arena *arena, uint64_
     const struct as_heap_layout *layout = &libc->layout.heap;
     if (!as_tcache_plausible(h, libc, &h->pars.items[arena->libc_index], bytes))
         return;
-    if (all_zero(bytes, layout->tcache_size)) {
+    if (as_tcache_is_zero(layout, bytes)) {
         h->blanks++;
         h->blank_bytes += size;
         h->blank_heads += arena->libc_index > 0 || is_head(arena, chunk);
@@ -69,16 +59,19 @@ static bool is_free_to_claim(const struct as_heaps *h, size_t count, uint64_t ch
 }
 
 // Adds the struct at `address` to h->lost if its lists lead through malloc's chunks that are nobody else's.
-static bool add_lost(struct as_heaps *h, uint32_t libc_index, uint64_t address, struct as_error *err)
+static bool add_lost(struct as_heaps *h, uint32_t libc_index, struct as_peek *peek, uint64_t address,
+                     struct as_error *err)
 {
     struct as_lost_tcache lost = {.address = address, .libc_index = libc_index};
     size_t cached = h->cached.count;
     size_t faults = h->faults.count;
-    uint64_t key;
-    if (!as_tcache_read(h, libc_index, address, &lost.count, &lost.bytes, &key, err))
+    struct as_tcache_contents sum = {0};
+    if (!as_tcache_read(h, libc_index, peek, address, &sum, err))
         return false;
-    bool ok = h->faults.count == faults &&
-              (lost.count == 0 || key_fits(&h->malloc->libcs.items[libc_index].layout.heap, address, key));
+    lost.count = sum.count;
+    lost.bytes = sum.bytes;
+    bool ok = h->faults.count == faults && (lost.count == 0 || key_fits(&h->malloc->libcs.items[libc_index].layout.heap,
+                                                                        address, sum.keys_differ ? 0 : sum.key));
     for (size_t i = cached + 1; ok && i < h->cached.count; i++)
         ok = is_free_to_claim(h, cached, h->cached.items[i] & ~(uint64_t)(AS_ALIGNMENT - 1));
     h->cached.count = cached;
@@ -90,13 +83,13 @@ static bool add_lost(struct as_heaps *h, uint32_t libc_index, uint64_t address, 
 }
 
 // The libc whose heap or whose map of its own a stray is in.
-static bool judge_stray(struct as_heaps *h, uint64_t address, struct as_error *err)
+static bool judge_stray(struct as_heaps *h, struct as_peek *peek, uint64_t address, struct as_error *err)
 {
     for (uint32_t i = 0; i < h->malloc->libcs.count; i++) {
         if (!as_has_tcache(h, i) || !h->reached.items[i] || !as_tcache_placed(h, i, address) || is_known(h, address))
             continue;
         size_t before = h->lost.count;
-        if (!add_lost(h, i, address, err))
+        if (!add_lost(h, i, peek, address, err))
             return false;
         if (h->lost.count != before)
             break;
@@ -120,7 +113,7 @@ static bool add_mapped(struct as_heaps *h, struct as_error *err)
                 !as_target_read(h->target, m->chunk + AS_HEADER, bytes, (size_t)layout->tcache_size) ||
                 !as_tcache_plausible(h, libc, &h->pars.items[k], bytes))
                 continue;
-            bool blank = all_zero(bytes, layout->tcache_size);
+            bool blank = as_tcache_is_zero(layout, bytes);
             uint64_t *place = blank ? NULL : as_vec_add(&h->strays, err);
             if (!blank && !place)
                 return false;
@@ -144,7 +137,7 @@ static uint64_t blank_of(const struct as_heaps *h, uint64_t tp)
     bool blank = as_target_read_u64(h->target, tp + (uint64_t)h->tcache_distance, &address) &&
                  as_tcache_placed(h, 0, address) && layout->tcache_size <= AS_TCACHE_BYTES &&
                  as_target_read(h->target, address, bytes, (size_t)layout->tcache_size) &&
-                 all_zero(bytes, layout->tcache_size);
+                 as_tcache_is_zero(layout, bytes);
     return blank ? address : 0;
 }
 
@@ -186,9 +179,13 @@ bool as_caches_lost(struct as_heaps *h, bool *found, struct as_error *err)
         return as_fail(err, AS_NO_MEMORY, "no memory for the list of tcaches that no thread has");
     if (!add_mapped(h, err) || (h->blanks > 0 && !add_blanks(h, err)))
         return false;
-    for (size_t i = 0; i < h->strays.count; i++)
-        if (!judge_stray(h, h->strays.items[i], err))
-            return false;
+    struct as_peek peek;
+    if (!as_peek_open(&peek, h->target, err))
+        return false;
+    bool ok = true;
+    for (size_t i = 0; ok && i < h->strays.count; i++)
+        ok = judge_stray(h, &peek, h->strays.items[i], err);
+    as_peek_close(&peek);
     *found = h->lost.count != before;
-    return true;
+    return ok;
 }

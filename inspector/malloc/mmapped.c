@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Mmapped chunks. No list holds them and neighbouring maps merge into one mapping, so they are found by stepping from map
-// to map: a map begins with a chunk header (at its very start, or behind the lead that aligned_alloc left) whose
-// sizes say where the map ends. mp_.n_mmaps and mp_.mmapped_mem tell when all have been found.
+#include "malloc/mmapped.h"
 #include "base/sort.h"
 #include "malloc/faults.h"
-#include "malloc/heaps.h"
+#include "malloc/surplus.h"
 
 #include <string.h>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The heaps of an arena. A thread arena's are linked (heap_info.prev) from the one that holds the top. The main arena has
 // no list of its segments: it begins at mp_.sbrk_base, and goes on elsewhere after a foreign sbrk, or where mmap had to
-// stand in for a blocked brk; only fenceposts tell (elsewhere.c).
+// stand in for a blocked brk; only fenceposts tell (segment_search.c).
 #include "malloc/segments.h"
+#include "malloc/chain.h"
 #include "malloc/faults.h"
 
 #include <string.h>

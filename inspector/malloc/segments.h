@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What segments.c and elsewhere.c have in common.
+// The heaps of an arena, and how a heap is added to those that are known.
 #pragma once
 
 #include "malloc/heaps.h"
@@ -8,6 +8,10 @@ static inline uint64_t as_align_up(uint64_t value, uint64_t to)
 {
     return (value + to - 1) & ~(to - 1);
 }
+
+// The heaps of one arena, oldest first; of a main arena only the first segment: segment_search.h has the others. What does not
+// make sense is a fault. AS_NO_MEMORY.
+bool as_segments_find(struct as_heaps *h, uint32_t arena, struct as_error *err);
 
 // How far adjoining private anonymous mappings reach from `address`, which must be writable there: mprotect and madvise split
 // one region into several mappings, and a program may protect pages of its own blocks as it likes. No need to look beyond

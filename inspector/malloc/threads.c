@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which thread uses which arena and which tcache, with no symbols: both are thread-local variables of libc (tcache and
-// thread_arena), so each lies at one and the same distance from every thread's thread pointer. Every word of the static
-// TLS is a candidate; the distance at which the most threads' words make sense is the answer.
-#include "malloc/heaps.h"
+#include "malloc/threads.h"
+#include "malloc/tcache.h"
 
 #include <string.h>
 

@@ -3,10 +3,12 @@
 //
 // A chunk says nothing of itself: whether it is in a bin stands in the NEXT chunk's PREV_INUSE bit, and a chunk in a
 // tcache or fastbin looks used: those come from the lists (h->cached), merged in by address as the walk goes by.
+#include "malloc/walk.h"
 #include "base/sort.h"
-#include "malloc/fastbins.h"
+#include "malloc/chain.h"
 #include "malloc/faults.h"
-#include "malloc/heaps.h"
+#include "malloc/lost.h"
+#include "malloc/tcache.h"
 
 #include <string.h>
 
@@ -17,95 +19,6 @@ enum {
     SYNC_CHAIN = AS_CHAIN_PROBE,
     SYNC_COST = 16, // of following one header, where trying a place costs 1: it may be far away
 };
-
-struct header {
-    uint64_t prev_size, size;
-};
-
-static bool header_at(struct as_window *w, uint64_t address, struct header *out)
-{
-    const void *bytes = as_window_at(w, address, sizeof *out);
-    if (!bytes)
-        return false;
-    memcpy(out, bytes, sizeof *out);
-    return true;
-}
-
-// As header_at, but leaves the window where it is: for a look ahead that will most likely come to nothing.
-static bool header_far(struct as_window *w, uint64_t address, struct header *out)
-{
-    if (address >= w->limit || w->limit - address < sizeof *out)
-        return false;
-    bool near = address >= w->address && w->length >= sizeof *out && address - w->address <= w->length - sizeof *out;
-    return near ? header_at(w, address, out) : as_target_read(w->target, address, out, sizeof *out);
-}
-
-typedef bool read_header(struct as_window *w, uint64_t address, struct header *out);
-
-// Whether a size field can be that of a chunk at `address` that ends at or before `limit`. In a thread arena the chunks in
-// use carry NON_MAIN_ARENA; binned ones and fenceposts do not, so its absence proves nothing there.
-static bool plausible(uint64_t size_field, uint64_t address, uint64_t limit, bool main_arena)
-{
-    uint64_t size = size_field & ~(uint64_t)AS_FLAG_BITS;
-    if (size < AS_MIN_CHUNK || size % AS_ALIGNMENT != 0 || size > limit - address)
-        return false;
-    return !(size_field & AS_IS_MMAPPED) && !(main_arena && (size_field & AS_NON_MAIN_ARENA));
-}
-
-// Fenceposts, as sysmalloc sets them when an arena goes on elsewhere. Main arena: two headers of 0x10 (CHUNK_HDR_SZ), in
-// use, or three. Thread arena: a header of 0x10, or an in-use header of up to 0x20 without NON_MAIN_ARENA, then a size of 0. Returns
-// the address just behind, or 0.
-static uint64_t fencepost_end(struct as_window *w, uint64_t address, uint64_t size_field, uint64_t limit,
-                              bool main_arena, read_header *read)
-{
-    uint64_t size = size_field & ~(uint64_t)AS_FLAG_BITS;
-    struct header next;
-    if (size == 0 || size > 2 * AS_HEADER || (size_field & (AS_IS_MMAPPED | AS_NON_MAIN_ARENA)) ||
-        limit - address < size + AS_HEADER || !read(w, address + size, &next))
-        return 0;
-    if (main_arena) {
-        if (size != AS_HEADER || next.size != (AS_HEADER | AS_PREV_INUSE))
-            return 0;
-        // A top of which only 16 bytes were left before the fenceposts is a header like theirs. Where malloc's memory ended a
-        // page did, which tells that from what somebody else has put behind it.
-        uint64_t behind = address + 2 * AS_HEADER;
-        uint64_t page = w->target->page_size;
-        bool third = behind % page == page - AS_HEADER && limit - behind >= AS_HEADER && read(w, behind, &next) &&
-                     next.size == (AS_HEADER | AS_PREV_INUSE);
-        return third ? behind + AS_HEADER : behind;
-    }
-    return (next.size & ~(uint64_t)AS_FLAG_BITS) == 0 ? address + size + AS_HEADER : 0;
-}
-
-enum as_chain_end as_chain_follow(struct as_window *w, uint64_t address, uint64_t limit, bool main_arena,
-                                  uint64_t max_chunks, uint64_t *end)
-{
-    bool previous_free = false;
-    uint64_t previous_size = 0;
-    read_header *read = max_chunks <= AS_CHAIN_PROBE ? header_far : header_at;
-    *end = address;
-    for (uint64_t n = 0; n < max_chunks; n++) {
-        *end = address;
-        if (address == limit)
-            return AS_CHAIN_LIMIT;
-        struct header header;
-        if (address > limit || limit - address < AS_HEADER || !read(w, address, &header))
-            return AS_CHAIN_BROKEN;
-        previous_free = n > 0 && !(header.size & AS_PREV_INUSE);
-        if (previous_free && header.prev_size != previous_size)
-            return AS_CHAIN_BROKEN;
-        uint64_t behind = fencepost_end(w, address, header.size, limit, main_arena, read);
-        if (behind != 0) {
-            *end = behind;
-            return AS_CHAIN_FENCEPOST;
-        }
-        if (!plausible(header.size, address, limit, main_arena))
-            return AS_CHAIN_BROKEN;
-        previous_size = header.size & ~(uint64_t)AS_FLAG_BITS;
-        address += previous_size;
-    }
-    return AS_CHAIN_LIMIT;
-}
 
 struct walk {
     struct as_heaps *heaps;
@@ -181,7 +94,7 @@ static inline uint64_t link_at(struct as_window *w, uint64_t chunk)
 static void weigh(struct walk *k, uint64_t chunk)
 {
     struct {
-        struct header header;
+        struct as_chunk_header header;
         uint64_t forward, back;
     } free;
     const struct as_window *w = k->window;
@@ -197,11 +110,11 @@ static uint64_t resynchronise(struct walk *k, uint64_t from)
 {
     struct as_heaps *h = k->heaps;
     for (uint64_t at = from; at < k->limit && h->sync_left > 0; at += AS_ALIGNMENT) {
-        struct header header;
+        struct as_chunk_header header;
         h->sync_left--;
-        if (!header_at(k->window, at, &header))
+        if (!as_header_at(k->window, at, &header))
             return k->limit;
-        if (!plausible(header.size, at, k->limit, k->arena->main))
+        if (!as_is_chunk_size(header.size, at, k->limit, k->arena->main))
             continue;
         uint64_t end;
         enum as_chain_end how = as_chain_follow(k->window, at, k->limit, k->arena->main, SYNC_CHAIN, &end);
@@ -278,21 +191,21 @@ static bool copy_tcache(struct walk *k, uint64_t chunk, uint64_t size, uint8_t *
 static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
 {
     bool main_arena = k->arena->main;
-    struct header header;
+    struct as_chunk_header header;
     *pending = address;
     if (address == k->limit)
         return 0;
-    if (!header_at(k->window, address, &header))
+    if (!as_header_at(k->window, address, &header))
         return address;
     while (k->going) {
         uint64_t passed = follow_in_window(k, address);
         if (passed != address) {
             address = passed;
             *pending = address;
-            if (!header_at(k->window, address, &header))
+            if (!as_header_at(k->window, address, &header))
                 return address;
         }
-        uint64_t behind = fencepost_end(k->window, address, header.size, k->limit, main_arena, header_at);
+        uint64_t behind = as_fencepost_end(k->window, address, header.size, k->limit, main_arena, as_header_at);
         if (behind != 0 && !k->heap.has_top) {
             end_at_fencepost(k, address, behind);
             return 0;
@@ -302,7 +215,7 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
             end_at_fencepost(k, address, behind);
             return 0;
         }
-        if (!plausible(header.size, address, k->limit, main_arena))
+        if (!as_is_chunk_size(header.size, address, k->limit, main_arena))
             return address;
         uint64_t size = header.size & ~(uint64_t)AS_FLAG_BITS;
         uint64_t next = address + size;
@@ -313,8 +226,8 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
         uint64_t link = k->notes && size <= k->most_noted ? link_at(k->window, address) : 0;
         uint8_t inside[AS_TCACHE_BYTES];
         bool copied = copy_tcache(k, address, size, inside);
-        struct header after;
-        if (!header_at(k->window, next, &after))
+        struct as_chunk_header after;
+        if (!as_header_at(k->window, next, &after))
             return next;
         bool binned = !(after.size & AS_PREV_INUSE);
         if (binned && after.prev_size != size)

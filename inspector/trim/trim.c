@@ -2,6 +2,7 @@
 // A trim from beginning to end: arena after arena, each forecast, given back, and asked after at the kernel's.
 #define _GNU_SOURCE
 #include "trim/trim.h"
+#include "malloc/arenas.h"
 #include "target/process/procfs.h"
 #include "trim/pass.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Spans, which no two heaps share, and the sums that hold bins against the walk. (The walk itself is tested on real heaps:
 // tests/test_truth.py, tests/test_hostile_heap.py.)
-#include "malloc/bins.h"
+#include "malloc/links.h"
 #include "malloc/spans.h"
 
 #include <stdio.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where a main arena goes on that could not get its memory from brk in one piece: behind what somebody else took from brk,
-// or in maps. No list has these segments, so they are looked for: a chain of chunks that arrives at the top of a main arena,
-// or at fenceposts. In a process with several libcs (dlmopen) several main arenas may have such segments side by side; whose one
-// is, its free chunks say, as their lists lead to their arena.
+#include "malloc/segment_search.h"
+#include "malloc/chain.h"
 #include "malloc/faults.h"
 #include "malloc/segments.h"
 

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// What the application has freed and malloc keeps at hand for its threads: the members of every tcache bin. Such chunks
+// look used to their neighbours; only these lists tell.
+#pragma once
+
+#include "malloc/heaps.h"
+
+// After as_threads_find and as_mmapped_find: fills in h->cached, ascending, and what each thread's tcache holds. AS_NO_MEMORY.
+bool as_caches_find(struct as_heaps *h, struct as_error *err);
+
+// After the walk: whether all that the caches hold lies in a heap or a mapping of malloc's. A fault for each chunk that does not.
+void as_caches_check(struct as_heaps *h);

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// A chunk as malloc.c lays it out (struct malloc_chunk), and as the walk hands it on.
+#pragma once
+
+#include "model/records.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// malloc.c's constants on LP64 (MALLOC_ALIGNMENT, MINSIZE, CHUNK_HDR_SZ) and the flag bits of a size field.
+enum {
+    AS_ALIGNMENT = 16,
+    AS_MIN_CHUNK = 32,
+    AS_HEADER = 16,
+    AS_PREV_INUSE = 1,
+    AS_IS_MMAPPED = 2,
+    AS_NON_MAIN_ARENA = 4,
+    AS_FLAG_BITS = 7,
+};
+
+// A chunk on its way from the walk to whoever counts it: its class in the low bits of its size, as sizes are multiples
+// of AS_ALIGNMENT.
+struct as_chunk {
+    uint64_t address;
+    uint64_t tagged;
+};
+static inline uint64_t as_chunk_size(struct as_chunk c)
+{
+    return c.tagged & ~(uint64_t)(AS_ALIGNMENT - 1);
+}
+static inline enum as_chunk_class as_chunk_class(struct as_chunk c)
+{
+    return (enum as_chunk_class)(c.tagged & (AS_ALIGNMENT - 1));
+}
+
+// Receives chunks in address order and without gaps, in batches that fit the first-level cache. False stops the walk.
+struct as_chunk_sink {
+    bool (*chunks)(struct as_chunk_sink *sink, const struct as_chunk *batch, size_t count);
+};

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "malloc/find.h"
+#include "malloc/arenas.h"
+#include "malloc/caches.h"
+#include "malloc/mmapped.h"
+#include "malloc/segment_search.h"
+#include "malloc/segments.h"
+#include "malloc/threads.h"
+
+#include <string.h>
+
+enum {
+    SYNC_PLACES = 1 << 27,   // seconds, at most; what is torn after that stays unknown to the end of its heap
+    SEARCH_CHUNKS = 1 << 28, // seconds, at most; a main arena without brk of 16 GB has fewer chunks
+};
+
+static bool find(struct as_heaps *out, struct as_error *err)
+{
+    const struct as_malloc *m = out->malloc;
+    for (uint32_t i = 0; i < m->libcs.count; i++)
+        if (!as_arenas_read(out, i, err))
+            return false;
+    for (uint32_t i = 0; i < out->arenas.count; i++)
+        if (!as_segments_find(out, i, err))
+            return false;
+    if (!as_segments_complete(out, UINT32_MAX, err))
+        return false;
+    if (!as_threads_find(out, err) || !as_mmapped_find(out, err) || !as_caches_find(out, err))
+        return false;
+    as_mmapped_classify(out);
+    return true;
+}
+
+static struct as_heaps nothing(struct as_target *t, const struct as_malloc *m)
+{
+    return (struct as_heaps){.target = t, .malloc = m, .sync_left = SYNC_PLACES, .search_left = SEARCH_CHUNKS};
+}
+
+bool as_heaps_find(struct as_target *t, const struct as_malloc *m, struct as_heaps *out, struct as_error *err)
+{
+    *out = nothing(t, m);
+    return find(out, err);
+}
+
+bool as_heaps_find_again(struct as_heaps *h, struct as_error *err)
+{
+    struct as_heaps again = nothing(h->target, h->malloc);
+    memcpy(&again.lost, &h->lost, sizeof again.lost);
+    memset(&h->lost, 0, sizeof h->lost);
+    as_heaps_free(h);
+    *h = again;
+    return find(h, err);
+}
