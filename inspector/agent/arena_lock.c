@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "agent/arena_lock.h"
-#include "agent/refresh.h"
+#include "agent/hold.h"
+#include "malloc/refresh.h"
 #include "target/process/procfs.h"
 #include "trim/lock.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "capture/capture.h"
+#include "base/memory.h"
 #include "capture/plan.h"
 #include "capture/pool.h"
 #include "capture/records.h"
@@ -17,7 +18,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -346,10 +346,10 @@ static bool take(struct as_target *t, const struct as_capture_options *options, 
         return false;
     struct as_chunk_writer *chunks = NULL;
     if (options->chunk_fd >= 0) {
-        chunks = mmap(NULL, sizeof *chunks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (chunks == MAP_FAILED) {
+        chunks = as_memory_map(sizeof *chunks, "a buffer of chunk records", err);
+        if (!chunks) {
             as_malloc_free(&m);
-            return as_fail(err, AS_NO_MEMORY, "no memory for a buffer of chunk records");
+            return false;
         }
         chunks->fd = options->chunk_fd;
         chunks->start = chunks->offset = options->chunk_start;
@@ -361,8 +361,7 @@ static bool take(struct as_target *t, const struct as_capture_options *options, 
         *out = (struct as_store){0};
         ok = begin_chunks(chunks, err) && attempt(t, &m, options, &moment, chunks, out, err);
     }
-    if (chunks)
-        munmap(chunks, sizeof *chunks);
+    as_memory_unmap(chunks, sizeof *chunks);
     as_malloc_free(&m);
     return ok;
 }

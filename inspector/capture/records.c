@@ -97,7 +97,8 @@ static bool copy_arenas(struct as_store *s, const struct as_heaps *h, struct as_
         *record = (struct as_arena_record){
             .address = arena->address,
             .malloc_index = arena->libc_index,
-            .flags = (arena->main ? AS_ARENA_MAIN : 0) | (arena->flags & 2 ? AS_ARENA_NONCONTIGUOUS : 0) |
+            .flags = (arena->main ? AS_ARENA_MAIN : 0) |
+                     (arena->flags & AS_NONCONTIGUOUS ? AS_ARENA_NONCONTIGUOUS : 0) |
                      (arena->mutex ? AS_ARENA_LOCKED : 0),
             .system_mem = arena->system_mem,
             .max_system_mem = arena->max_system_mem,

@@ -3,38 +3,32 @@
 // would return, which chunks are pins.
 #include "ledger/chunk_writer.h"
 #include "ledger/counting.h"
+#include "malloc/trim_rules.h"
 
 #include <stddef.h>
-
-// What malloc_trim spares at the start of a free chunk: sizeof (struct malloc_chunk), all six fields (mtrim, malloc.c).
-enum { TRIM_SPARES = 48 };
 
 static void mark(struct as_ledger_builder *b, uint64_t from, uint64_t to, enum as_page_state state)
 {
     uint64_t page_size = b->target->page_size;
-    from = as_round_up(from, page_size);
-    to = as_round_down(to, page_size);
+    from = as_align_up(from, page_size);
+    to = as_align_down(to, page_size);
     for (uint64_t at = from; at < to; at += page_size)
         b->pages[(at - b->base) / page_size].state = (uint8_t)state;
 }
 
-// A run of free chunks ended: mtrim gives back its whole pages, sparing the first chunk's header.
+// A run of free chunks ended, of which malloc_trim makes one before it gives back its whole pages.
 static void end_run(struct as_ledger_builder *b, uint64_t end)
 {
     if (b->run != 0)
-        mark(b, b->run + TRIM_SPARES, end, AS_PAGE_RELEASABLE);
+        mark(b, as_mtrim_start(b->run), end, AS_PAGE_RELEASABLE);
     b->run = 0;
 }
 
-// The top: systrim cuts whole pages off the main arena's end, leaving MINSIZE and one byte; mtrim never touches a thread
-// arena's. A deep trim can drop all whole pages behind the top's header.
+// The top: malloc_trim cuts off the main arena's end, a deep trim drops all whole pages behind the top's header.
 static void count_top(struct as_ledger_builder *b, uint64_t start, uint64_t end)
 {
-    uint64_t from = end;
-    uint64_t size = end - start;
-    if (b->main_trim != 0 && size > AS_MIN_CHUNK + 1)
-        from = end - as_round_down(size - AS_MIN_CHUNK - 1, b->main_trim);
-    mark(b, start + AS_HEADER, from, AS_PAGE_WITHHELD);
+    uint64_t from = b->systrim_unit != 0 ? as_systrim_start(start, end, b->systrim_unit) : end;
+    mark(b, as_deep_trim_start(start), from, AS_PAGE_WITHHELD);
     mark(b, from, end, AS_PAGE_RELEASABLE);
     b->cut = from;
 }

@@ -2,17 +2,8 @@
 // Between the two halves of counting a heap: its chunks (chunks.c) and its pages (ledger.c). Internal to ledger/.
 #pragma once
 
+#include "base/align.h"
 #include "ledger/ledger.h"
-
-static inline uint64_t as_round_up(uint64_t value, uint64_t to)
-{
-    return (value + to - 1) & ~(to - 1);
-}
-
-static inline uint64_t as_round_down(uint64_t value, uint64_t to)
-{
-    return value & ~(to - 1);
-}
 
 // The sink of a ledger: counts a batch. False when our memory ran out, or a chunk record could not be written.
 bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, size_t n);

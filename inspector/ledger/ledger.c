@@ -4,6 +4,7 @@
 #include "ledger/ledger.h"
 #include "ledger/chunk_writer.h"
 #include "ledger/counting.h"
+#include "malloc/trim_rules.h"
 
 #include <string.h>
 
@@ -68,8 +69,8 @@ static bool add_pages(struct as_ledger_builder *b, uint64_t start, uint64_t end)
     enum { STEP = 16384 };
     as_page_vec *pages = b->part->pages;
     uint64_t page_size = b->target->page_size;
-    b->base = as_round_down(start, page_size);
-    uint64_t count = (as_round_up(end, page_size) - b->base) / page_size;
+    b->base = as_align_down(start, page_size);
+    uint64_t count = (as_align_up(end, page_size) - b->base) / page_size;
     if (!as_vec_reserve(pages, count, b->err))
         return false;
     b->heap->first_page = pages->count;
@@ -118,14 +119,11 @@ bool as_ledger_begin(struct as_ledger_builder *b, const struct as_heap *heap, co
     b->ledger = &record->ledger;
     b->tallies = &record->chunks;
     b->slack = false;
-    b->trims_fastbins = arena->libc->layout.state.fastbin_count > 0;
-    b->main_trim = 0;
+    b->trims_fastbins = as_mtrim_consolidates(arena->libc);
+    b->systrim_unit = 0;
     // systrim acts only where brk is still where malloc left it.
-    if (arena->main && heap->has_top && heap->kind == AS_HEAP_BRK && as_round_up(heap->end, page_size) == brk_end) {
-        bool huge = par->thp_pagesize != AS_UNKNOWN && par->thp_pagesize > page_size &&
-                    (par->thp_pagesize & (par->thp_pagesize - 1)) == 0;
-        b->main_trim = huge ? par->thp_pagesize : page_size;
-    }
+    if (arena->main && heap->has_top && heap->kind == AS_HEAP_BRK && as_align_up(heap->end, page_size) == brk_end)
+        b->systrim_unit = as_systrim_unit(par, page_size);
     return begin(b, (struct as_heap_record){
                         .start = heap->start,
                         .end = heap->end,
@@ -141,7 +139,7 @@ bool as_ledger_mmapped(struct as_ledger_builder *b, const struct as_mmapped *m)
     b->tallies = &b->store->totals.chunks;
     b->slack = m->class != AS_CHUNK_METADATA; // all of a map that was made for a tcache_perthread_struct is metadata
     b->trims_fastbins = false;
-    b->main_trim = 0;
+    b->systrim_unit = 0;
     struct as_heap_record record = {
         .start = m->map_start,
         .end = m->map_end,
@@ -236,7 +234,7 @@ bool as_ledger_end(struct as_ledger_builder *b, uint64_t end)
     as_ledger_chunks_end(b, end);
     b->heap->end = end;
     b->heap->chunk_count = b->chunks ? b->chunks->count - b->heap->first_chunk : 0;
-    b->heap->page_count = (as_round_up(end, page_size) - b->base) / page_size;
+    b->heap->page_count = (as_align_up(end, page_size) - b->base) / page_size;
     b->part->pages->count = b->heap->first_page + b->heap->page_count;
 
     bool mmapped = b->heap->kind == AS_HEAP_MMAPPED;

@@ -40,9 +40,9 @@ struct as_ledger_builder {
     uint64_t base;       // address of its first page
     struct as_page_record *pages;
     bool slack; // what is neither chunk nor header of the heap at hand is slack of a map, not malloc's metadata
-    bool trims_fastbins; // malloc_trim consolidates fastbins first (to 2.42)
-    uint64_t main_trim;  // systrim's granularity for this heap's top: a page, mp_.thp_pagesize; 0: it cannot be trimmed
-    uint64_t cut;        // from here on brk gives the top back; UINT64_MAX: it gives nothing
+    bool trims_fastbins;   // malloc_trim consolidates fastbins first (to 2.42)
+    uint64_t systrim_unit; // for this heap's top (trim_rules.h); 0: systrim cannot cut it
+    uint64_t cut;          // from here on brk gives the top back; UINT64_MAX: it gives nothing
 
     bool ruby_known; // the resident bytes of Ruby's pages are
 

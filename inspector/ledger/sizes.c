@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: MIT
 #include "ledger/sizes.h"
+#include "base/memory.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 enum { FIRST_SLOTS = 1024 };
 
 bool as_sizes_open(struct as_sizes *s, struct as_error *err)
 {
     *s = (struct as_sizes){0};
-    void *map =
-        mmap(NULL, AS_SIZES_DIRECT * sizeof *s->direct, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED)
-        return as_fail(err, AS_NO_MEMORY, "no memory for the table of chunk sizes");
-    s->direct = map;
+    s->direct = as_memory_map(AS_SIZES_DIRECT * sizeof *s->direct, "the table of chunk sizes", err);
+    if (!s->direct)
+        return false;
     s->slots = FIRST_SLOTS;
     return as_vec_reserve(&s->large, s->slots, err);
 }
 
 void as_sizes_close(struct as_sizes *s)
 {
-    if (s->direct)
-        munmap(s->direct, AS_SIZES_DIRECT * sizeof *s->direct);
+    as_memory_unmap(s->direct, AS_SIZES_DIRECT * sizeof *s->direct);
     as_vec_free(&s->large);
     *s = (struct as_sizes){0};
 }

@@ -2,6 +2,7 @@
 // Evidence for a layout from the memory of a malloc that runs: what a file does not show (a version's tcache, whether
 // links are mangled) the heap itself does.
 #include "libc/live.h"
+#include "libc/safe_linking.h"
 
 #include "libc/layouts.h"
 
@@ -179,7 +180,7 @@ static bool list_ends(struct as_target *t, uint64_t entry, unsigned count, bool 
         uint64_t link;
         if (entry == 0 || entry % 16 || !as_target_read_u64(t, entry, &link))
             return false;
-        entry = safe_linking ? link ^ entry >> 12 : link;
+        entry = as_reveal_ptr(safe_linking, entry, link);
     }
     return entry == 0;
 }

@@ -80,10 +80,8 @@ static bool arena_read(struct as_target *t, const struct as_libc *libc, uint64_t
     for (int i = 0; at->fastbins != AS_NONE && i < at->fastbin_count && i < FASTBINS; i++)
         arena->fastbins[i] = field(bytes, at->fastbins + 8 * i, 8);
     uint64_t head;
-    // An unused arena's top is its own bin header (initial_top), whose "size" is no size.
-    bool initial = arena->top >= address && arena->top < address + (uint64_t)at->size;
-    if (!initial && as_target_read_u64(t, arena->top + 8, &head))
-        arena->top_size = head & ~(uint64_t)AS_FLAG_BITS;
+    if (!as_is_initial_top(libc, address, arena->top) && as_target_read_u64(t, arena->top + 8, &head))
+        arena->top_size = as_chunksize(head);
     else
         arena->top = 0;
     return true;

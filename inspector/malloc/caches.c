@@ -111,8 +111,7 @@ static void drop_duplicates(struct as_heaps *h)
     for (size_t i = 0; i < h->cached.count; i++) {
         uint64_t entry = h->cached.items[i];
         if (kept > 0 && (h->cached.items[kept - 1] ^ entry) < AS_ALIGNMENT) {
-            as_fault_note(h, UINT32_MAX, UINT32_MAX, entry & ~(uint64_t)(AS_ALIGNMENT - 1),
-                          "a chunk is in two lists at once");
+            as_fault_note(h, UINT32_MAX, UINT32_MAX, as_untagged(entry), "a chunk is in two lists at once");
             continue;
         }
         h->cached.items[kept++] = entry;
@@ -179,7 +178,7 @@ void as_caches_check(struct as_heaps *h)
 {
     size_t mapped = 0;
     for (size_t i = 0; i < h->cached.count; i++) {
-        uint64_t chunk = h->cached.items[i] & ~(uint64_t)(AS_ALIGNMENT - 1);
+        uint64_t chunk = as_untagged(h->cached.items[i]);
         while (mapped < h->mmapped.count && h->mmapped.items[mapped].map_end <= chunk)
             mapped++;
         bool is_mmapped = mapped < h->mmapped.count && h->mmapped.items[mapped].chunk == chunk;

@@ -25,7 +25,7 @@ enum as_chain_end as_chain_follow(struct as_window *w, uint64_t address, uint64_
         }
         if (!as_is_chunk_size(header.size, address, limit, main_arena))
             return AS_CHAIN_BROKEN;
-        previous_size = header.size & ~(uint64_t)AS_FLAG_BITS;
+        previous_size = as_chunksize(header.size);
         address += previous_size;
     }
     return AS_CHAIN_LIMIT;

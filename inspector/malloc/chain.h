@@ -36,7 +36,7 @@ typedef bool as_header_reader(struct as_window *w, uint64_t address, struct as_c
 // use carry NON_MAIN_ARENA; binned ones and fenceposts do not, so its absence proves nothing there.
 static inline bool as_is_chunk_size(uint64_t size_field, uint64_t address, uint64_t limit, bool main_arena)
 {
-    uint64_t size = size_field & ~(uint64_t)AS_FLAG_BITS;
+    uint64_t size = as_chunksize(size_field);
     if (size < AS_MIN_CHUNK || size % AS_ALIGNMENT != 0 || size > limit - address)
         return false;
     return !(size_field & AS_IS_MMAPPED) && !(main_arena && (size_field & AS_NON_MAIN_ARENA));
@@ -48,7 +48,7 @@ static inline bool as_is_chunk_size(uint64_t size_field, uint64_t address, uint6
 static inline uint64_t as_fencepost_end(struct as_window *w, uint64_t address, uint64_t size_field, uint64_t limit,
                                         bool main_arena, as_header_reader *read)
 {
-    uint64_t size = size_field & ~(uint64_t)AS_FLAG_BITS;
+    uint64_t size = as_chunksize(size_field);
     struct as_chunk_header next;
     if (size == 0 || size > 2 * AS_HEADER || (size_field & (AS_IS_MMAPPED | AS_NON_MAIN_ARENA)) ||
         limit - address < size + AS_HEADER || !read(w, address + size, &next))
@@ -64,7 +64,7 @@ static inline uint64_t as_fencepost_end(struct as_window *w, uint64_t address, u
                      next.size == (AS_HEADER | AS_PREV_INUSE);
         return third ? behind + AS_HEADER : behind;
     }
-    return (next.size & ~(uint64_t)AS_FLAG_BITS) == 0 ? address + size + AS_HEADER : 0;
+    return (as_chunksize(next.size)) == 0 ? address + size + AS_HEADER : 0;
 }
 
 // How a chain of chunks ends that begins at `address`.

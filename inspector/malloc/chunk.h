@@ -2,6 +2,7 @@
 // A chunk as malloc.c lays it out (struct malloc_chunk), and as the walk hands it on.
 #pragma once
 
+#include "libc/safe_linking.h"
 #include "model/records.h"
 
 #include <stdbool.h>
@@ -19,19 +20,34 @@ enum {
     AS_FLAG_BITS = 7,
 };
 
+// The size in a chunk's size field, without its flags (chunksize).
+static inline uint64_t as_chunksize(uint64_t size_field)
+{
+    return size_field & ~(uint64_t)AS_FLAG_BITS;
+}
+
 // A chunk on its way from the walk to whoever counts it: its class in the low bits of its size, as sizes are multiples
-// of AS_ALIGNMENT.
+// of AS_ALIGNMENT. h->cached tags addresses in the same way.
+static inline uint64_t as_untagged(uint64_t tagged)
+{
+    return tagged & ~(uint64_t)(AS_ALIGNMENT - 1);
+}
+static inline enum as_chunk_class as_tag(uint64_t tagged)
+{
+    return (enum as_chunk_class)(tagged & (AS_ALIGNMENT - 1));
+}
+
 struct as_chunk {
     uint64_t address;
     uint64_t tagged;
 };
 static inline uint64_t as_chunk_size(struct as_chunk c)
 {
-    return c.tagged & ~(uint64_t)(AS_ALIGNMENT - 1);
+    return as_untagged(c.tagged);
 }
 static inline enum as_chunk_class as_chunk_class(struct as_chunk c)
 {
-    return (enum as_chunk_class)(c.tagged & (AS_ALIGNMENT - 1));
+    return as_tag(c.tagged);
 }
 
 // Receives chunks in address order and without gaps, in batches that fit the first-level cache. False stops the walk.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/fastbins.h"
+#include "base/cycle.h"
 #include "base/sort.h"
 #include "malloc/faults.h"
 #include "malloc/peek.h"
@@ -39,7 +40,7 @@ void as_fast_note(struct as_fast_notes *n, uint64_t chunk, uint64_t size, uint64
     uint64_t bin = size / AS_ALIGNMENT - 2;
     if (bin >= FASTBINS || !(n->bins & (1 << bin)))
         return;
-    uint64_t next = n->safe_linking ? ((chunk + AS_HEADER) >> 12) ^ link : link;
+    uint64_t next = as_reveal_ptr(n->safe_linking, chunk + AS_HEADER, link);
     if (next != 0 && (next % AS_ALIGNMENT != 0 || next < n->low || next >= n->high))
         return;
     if (n->links.count >= MOST_NOTES) {
@@ -151,25 +152,23 @@ static bool follow_list(struct as_heaps *h, uint32_t arena, int bin, struct as_p
 {
     const struct as_arena *a = &h->arenas.items[arena];
     uint64_t chunk = a->fastbins[bin];
-    uint64_t tortoise = 0; // Brent: a cycle comes back to the place remembered at the last power of two
-    for (uint64_t n = 0; chunk != 0; n++) {
+    uint64_t remembered = 0;
+    for (uint64_t steps = 1; chunk != 0; steps++) {
         struct free_chunk c;
-        if (chunk == tortoise) {
+        if (as_is_cycle(&remembered, chunk, steps)) {
             as_fault_note(h, arena, UINT32_MAX, chunk, "a fastbin's list comes back to itself");
             return true;
         }
         if (chunk % AS_ALIGNMENT != 0 || !as_heaps_at(h, chunk) || !as_peek(peek, chunk, &c, sizeof c) ||
-            (c.size & ~(uint64_t)AS_FLAG_BITS) != AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT) {
+            (as_chunksize(c.size)) != AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT) {
             as_fault_note(h, arena, UINT32_MAX, chunk, "a fastbin's list leaves its chunks");
             return true;
         }
-        if ((n & (n - 1)) == 0)
-            tortoise = chunk;
         uint64_t *place = as_vec_add(members, err);
         if (!place)
             return false;
         *place = chunk;
-        chunk = a->libc->layout.heap.safe_linking ? ((chunk + AS_HEADER) >> 12) ^ c.link : c.link;
+        chunk = as_reveal_ptr(a->libc->layout.heap.safe_linking, chunk + AS_HEADER, c.link);
     }
     return true;
 }

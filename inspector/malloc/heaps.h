@@ -14,6 +14,8 @@
 #include "malloc/spans.h"
 #include "target/target.h"
 
+enum { AS_NONCONTIGUOUS = 2 }; // malloc_state.flags: brk was not enough once
+
 // One arena: malloc_state as read, in this machine's terms.
 struct as_arena {
     uint64_t address;

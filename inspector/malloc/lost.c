@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/lost.h"
+#include "base/align.h"
 #include "base/sort.h"
 #include "malloc/tcache.h"
 
@@ -9,8 +10,7 @@
 // (Of another libc than the first glibc does not notice that a thread ends.)
 static bool is_head(const struct as_arena *arena, uint64_t chunk)
 {
-    uint64_t first =
-        (arena->address + (uint64_t)arena->libc->layout.state.size + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
+    uint64_t first = as_align_up(arena->address + (uint64_t)arena->libc->layout.state.size, AS_ALIGNMENT);
     return !arena->main && arena->attached_threads == 0 && chunk == first;
 }
 
@@ -73,7 +73,7 @@ static bool add_lost(struct as_heaps *h, uint32_t libc_index, struct as_peek *pe
     bool ok = h->faults.count == faults && (lost.count == 0 || key_fits(&h->malloc->libcs.items[libc_index].layout.heap,
                                                                         address, sum.keys_differ ? 0 : sum.key));
     for (size_t i = cached + 1; ok && i < h->cached.count; i++)
-        ok = is_free_to_claim(h, cached, h->cached.items[i] & ~(uint64_t)(AS_ALIGNMENT - 1));
+        ok = is_free_to_claim(h, cached, as_untagged(h->cached.items[i]));
     h->cached.count = cached;
     h->faults.count = faults;
     struct as_lost_tcache *place = ok ? as_vec_add(&h->lost, err) : NULL;

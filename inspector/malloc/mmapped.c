@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/mmapped.h"
+#include "base/align.h"
 #include "base/sort.h"
 #include "malloc/faults.h"
+#include "malloc/mappings.h"
 #include "malloc/surplus.h"
 
 #include <string.h>
@@ -32,17 +34,12 @@ struct search {
     uint8_t *residency;
 };
 
-static bool private_anonymous(const struct as_mapping *m)
-{
-    return m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && !(m->prot & AS_PROT_SHARED) && !m->out_of_reach;
-}
-
 // The map's size if `head` at `offset` into a map that begins at a page can be that of an mmapped chunk, else 0.
 static uint64_t map_size(const struct search *s, const struct head *head, uint64_t offset, uint32_t extra,
                          uint64_t room)
 {
     uint64_t page_size = s->heaps->target->page_size;
-    uint64_t size = head->size & ~(uint64_t)AS_FLAG_BITS;
+    uint64_t size = as_chunksize(head->size);
     uint64_t lead = head->prev_size & ~s->huge_bit;
     uint64_t total;
     if ((head->size & AS_FLAG_BITS) != AS_IS_MMAPPED || lead != offset || size < AS_MIN_CHUNK ||
@@ -79,7 +76,7 @@ static uint64_t aligned_chunk(struct search *s, uint64_t start, uint32_t extra, 
         return 0;
     for (int bit = 5; bit < 5 + ALIGNMENTS; bit++) {
         uint64_t alignment = UINT64_C(1) << bit;
-        uint64_t first = ((start + AS_HEADER + alignment - 1) & ~(alignment - 1)) - AS_HEADER;
+        uint64_t first = as_align_up(start + AS_HEADER, alignment) - AS_HEADER;
         for (int again = 0; again < 2; again++) { // one further on when the first lead is too small to be a chunk
             uint64_t place = first + (uint64_t)again * alignment;
             if (place > start && place - start < room - AS_MIN_CHUNK)
@@ -149,7 +146,7 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
         for (uint32_t k = 0; k < i; k++)
             seen |= (uint32_t)h->malloc->libcs.items[k].layout.heap.mmap_extra == extra;
         // Wherever the chunk is, the header that the map was made with has whole pages, if perhaps not as many as now.
-        if (seen || ((head.size & ~(uint64_t)AS_FLAG_BITS) + extra) % t->page_size != 0)
+        if (seen || ((as_chunksize(head.size)) + extra) % t->page_size != 0)
             continue;
         // Without the hugetlb tunable no map is of huge pages.
         s->huge_bit = extra != 0 && h->pars.items[i].hp_pagesize != 0 ? MMAP_HP : 0;
@@ -158,7 +155,7 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
         struct head inner;
         uint64_t chunk = aligned_chunk(s, start, extra, limit - start, &inner);
         if (chunk == 0 && (s->thorough || untouched_lead(s, start)))
-            chunk = moved_chunk(s, start, extra, limit - start, head.size & ~(uint64_t)AS_FLAG_BITS, &inner);
+            chunk = moved_chunk(s, start, extra, limit - start, as_chunksize(head.size), &inner);
         if (chunk == 0) {
             chunk = start;
             inner = head;
@@ -166,13 +163,12 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
         uint64_t total = map_size(s, &inner, chunk - start, extra, limit - start);
         if (total == 0)
             continue;
-        uint64_t size = inner.size & ~(uint64_t)AS_FLAG_BITS;
+        uint64_t size = as_chunksize(inner.size);
         struct as_mmapped *found = as_vec_add(&h->mmapped, NULL);
         if (!found)
             return 0;
         // Of a huge page the kernel gives no part, whatever the sizes say.
-        uint64_t map_end =
-            total <= limit - start - (unit - 1) ? (start + total + unit - 1) & ~(unit - 1) : start + total;
+        uint64_t map_end = total <= limit - start - (unit - 1) ? as_align_up(start + total, unit) : start + total;
         *found = (struct as_mmapped){
             .map_start = start,
             .map_end = map_end,
@@ -290,11 +286,11 @@ static uint64_t free_run(const struct as_heaps *h, size_t mapping, uint64_t star
 {
     const struct as_target *t = h->target;
     const struct as_span *heap = as_span_from(&h->spans, start);
-    uint64_t limit = heap ? heap->start & ~(uint64_t)(t->page_size - 1) : UINT64_MAX;
+    uint64_t limit = heap ? as_align_down(heap->start, t->page_size) : UINT64_MAX;
     uint64_t end = t->mappings.items[mapping].end;
     for (size_t i = mapping + 1; i < t->mappings.count && end < limit; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
-        if (m->start != end || m->kind != AS_MAP_ANON || (m->prot & AS_PROT_SHARED) || m->out_of_reach)
+        if (m->start != end || !as_is_private_anonymous(m) || m->out_of_reach)
             break;
         end = m->end;
     }
@@ -313,10 +309,10 @@ static bool search_all(struct search *s, struct as_error *err)
     for (size_t i = 0; ok && i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         uint64_t from = m->start > next ? m->start : next;
-        while (ok && private_anonymous(m) && from < m->end) {
+        while (ok && as_is_writable_anonymous(m) && !m->out_of_reach && from < m->end) {
             const struct as_span *heap = as_heaps_at(h, from);
             if (heap) {
-                from = (heap->end + t->page_size - 1) & ~(uint64_t)(t->page_size - 1);
+                from = as_align_up(heap->end, t->page_size);
                 continue;
             }
             uint64_t to = free_run(h, i, from);
@@ -353,7 +349,7 @@ void as_mmapped_classify(struct as_heaps *h)
         struct as_mmapped *m = &h->mmapped.items[i];
         size_t at = as_lower_bound(h->cached.items, h->cached.count, m->chunk);
         if (at < h->cached.count && (h->cached.items[at] ^ m->chunk) < AS_ALIGNMENT)
-            m->class = (enum as_chunk_class)(h->cached.items[at] & (AS_ALIGNMENT - 1));
+            m->class = as_tag(h->cached.items[at]);
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/peek.h"
+#include "base/memory.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 static const size_t TAG_BYTES = AS_PEEK_SLOTS * sizeof(uint64_t);
 static const size_t PAGE_BYTES = (size_t)AS_PEEK_SLOTS * AS_PEEK_PAGE;
@@ -10,10 +10,9 @@ static const size_t PAGE_BYTES = (size_t)AS_PEEK_SLOTS * AS_PEEK_PAGE;
 bool as_peek_open(struct as_peek *p, struct as_target *t, struct as_error *err)
 {
     *p = (struct as_peek){.target = t};
-    void *map =
-        mmap(NULL, TAG_BYTES + PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED)
-        return as_fail(err, AS_NO_MEMORY, "no memory for a cache of %zu bytes", TAG_BYTES + PAGE_BYTES);
+    void *map = as_memory_map(TAG_BYTES + PAGE_BYTES, "a cache of pages", err);
+    if (!map)
+        return false;
     p->tags = map;
     p->pages = (uint8_t *)map + TAG_BYTES;
     return true;
@@ -21,8 +20,7 @@ bool as_peek_open(struct as_peek *p, struct as_target *t, struct as_error *err)
 
 void as_peek_close(struct as_peek *p)
 {
-    if (p->tags)
-        munmap(p->tags, TAG_BYTES + PAGE_BYTES);
+    as_memory_unmap(p->tags, TAG_BYTES + PAGE_BYTES);
     *p = (struct as_peek){0};
 }
 

@@ -152,7 +152,7 @@ static uint32_t owner_by_bins(struct as_heaps *h, const seeker_vec *seekers, con
         uint64_t after;
         if (!as_target_read(h->target, at, &c, sizeof c))
             break;
-        uint64_t size = c.size & ~(uint64_t)AS_FLAG_BITS;
+        uint64_t size = as_chunksize(c.size);
         if (size < AS_MIN_CHUNK || size > segment->end - at || !as_target_read_u64(h->target, at + size + 8, &after))
             break;
         at += size;
@@ -183,7 +183,7 @@ static uint32_t owner_by_fastbins(const struct as_heaps *h, const seeker_vec *se
                     return seekers->items[i].arena;
                 if (!as_target_read_u64(h->target, chunk + AS_HEADER, &link))
                     break;
-                chunk = a->libc->layout.heap.safe_linking ? ((chunk + AS_HEADER) >> 12) ^ link : link;
+                chunk = as_reveal_ptr(a->libc->layout.heap.safe_linking, chunk + AS_HEADER, link);
             }
         }
     }

@@ -5,30 +5,19 @@
 #include "malloc/segments.h"
 #include "malloc/chain.h"
 #include "malloc/faults.h"
+#include "malloc/heap_info.h"
+#include "malloc/mappings.h"
 
 #include <string.h>
-
-enum {
-    NONCONTIGUOUS = 2, // malloc_state.flags
-};
-
-struct heap_info {
-    uint64_t ar_ptr, prev, size, mprotect_size;
-};
-
-static bool private_anonymous(const struct as_mapping *m)
-{
-    return m && m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && !(m->prot & AS_PROT_SHARED);
-}
 
 uint64_t as_region_end(const struct as_target *t, uint64_t address, uint64_t enough)
 {
     uint64_t end = address;
     const struct as_mapping *m = as_target_mapping_at(t, address);
     const struct as_mapping *stop = t->mappings.items + t->mappings.count;
-    if (!private_anonymous(m))
+    if (!as_is_writable_anonymous(m))
         return end;
-    for (; m < stop && m->start <= end && end < enough && m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED); m++)
+    for (; m < stop && m->start <= end && end < enough && as_is_private_anonymous(m); m++)
         end = m->end;
     return end;
 }
@@ -50,52 +39,65 @@ bool as_heap_add(struct as_heaps *h, size_t at, struct as_heap heap, struct as_e
     return true;
 }
 
+// The heap of a thread arena whose header was read at `address`. `newest`: the one that ought to hold the top.
+static struct as_heap thread_heap(const struct as_arena *arena, uint32_t arena_index, uint64_t address,
+                                  const struct as_heap_info *info, uint64_t heap_max, bool newest)
+{
+    bool first = as_heap_is_first(address, arena->address, heap_max);
+    bool protected = info->mprotect_size > info->size && info->mprotect_size <= heap_max;
+    return (struct as_heap){
+        .kind = AS_HEAP_THREAD,
+        .arena = arena_index,
+        .start = address,
+        .first_chunk = as_heap_first_chunk(arena->libc, address, arena->address, heap_max),
+        .end = address + info->size,
+        .protected_end = address + (protected ? info->mprotect_size : info->size),
+        .has_top = newest,
+        .malloc_state = first ? arena->address : 0,
+    };
+}
+
+static bool top_ends_heap(const struct as_arena *arena, const struct as_heap *heap)
+{
+    return arena->top >= heap->first_chunk && arena->top % AS_ALIGNMENT == 0 && arena->top <= heap->end &&
+           heap->end - arena->top == arena->top_size;
+}
+
+// Reads a header and makes *heap of it. Returns what is wrong with it, or NULL.
+static const char *read_thread_heap(const struct as_heaps *h, uint32_t arena_index, uint64_t address, bool newest,
+                                    struct as_heap_info *info, struct as_heap *heap)
+{
+    const struct as_arena *arena = &h->arenas.items[arena_index];
+    uint64_t heap_max = h->pars.items[arena->libc_index].heap_max;
+    if (address % heap_max != 0)
+        return "a heap is not aligned to HEAP_MAX_SIZE";
+    if (!as_target_read(h->target, address, info, sizeof *info))
+        return "a heap_info cannot be read";
+    const char *fault = as_heap_info_fault(info, arena->libc, address, arena->address, heap_max);
+    if (fault)
+        return fault;
+    *heap = thread_heap(arena, arena_index, address, info, heap_max, newest);
+    // A list that comes back to a heap that it has been to ends here.
+    return as_heap_fits(h, heap->start, heap->end)
+               ? NULL
+               : "a heap is not in memory that can be malloc's, or is another heap's too";
+}
+
 static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_error *err)
 {
     const struct as_arena *arena = &h->arenas.items[arena_index];
-    const struct as_heap_layout *layout = &arena->libc->layout.heap;
-    uint64_t heap_max = h->pars.items[arena->libc_index].heap_max;
-    uint64_t address = arena->top & ~(heap_max - 1);
+    uint64_t address = as_heap_for_ptr(arena->top, h->pars.items[arena->libc_index].heap_max);
     size_t first = h->heaps.count;
     uint64_t sum = 0;
     for (bool newest = true; address != 0; newest = false) {
-        struct heap_info info;
-        if (!as_target_read(h->target, address, &info, sizeof info)) {
-            as_fault_note_missing(h, arena_index, address, "a heap_info cannot be read");
+        struct as_heap_info info;
+        struct as_heap heap;
+        const char *wrong = read_thread_heap(h, arena_index, address, newest, &info, &heap);
+        if (wrong) {
+            as_fault_note_missing(h, arena_index, address, wrong);
             return true;
         }
-        if (info.ar_ptr != arena->address || info.size < (uint64_t)layout->heap_info_size || info.size > heap_max ||
-            info.size % AS_ALIGNMENT != 0) {
-            as_fault_note_missing(h, arena_index, address, "a heap_info does not belong to its arena");
-            return true;
-        }
-        struct as_heap heap = {
-            .kind = AS_HEAP_THREAD,
-            .arena = arena_index,
-            .start = address,
-            .end = address + info.size,
-            .protected_end =
-                address +
-                (info.mprotect_size > info.size && info.mprotect_size <= heap_max ? info.mprotect_size : info.size),
-            .first_chunk = address + (uint64_t)layout->heap_info_size,
-        };
-        if (arena->address - address < heap_max) { // the arena's first heap holds its malloc_state
-            heap.malloc_state = arena->address;
-            heap.first_chunk = as_align_up(arena->address + (uint64_t)arena->libc->layout.state.size, AS_ALIGNMENT);
-        }
-        if (heap.first_chunk > heap.end) {
-            as_fault_note_missing(h, arena_index, address, "a heap is smaller than its header");
-            return true;
-        }
-        // A list that comes back to a heap that it has been to ends here.
-        if (!as_heap_fits(h, heap.start, heap.end)) {
-            as_fault_note_missing(h, arena_index, address,
-                                  "a heap is not in memory that can be malloc's, or is another heap's too");
-            return true;
-        }
-        heap.has_top = newest;
-        if (heap.has_top && (arena->top < heap.first_chunk || arena->top % AS_ALIGNMENT != 0 || arena->top > heap.end ||
-                             heap.end - arena->top != arena->top_size)) {
+        if (heap.has_top && !top_ends_heap(arena, &heap)) {
             as_fault_note(h, arena_index, UINT32_MAX, arena->top, "an arena's top does not end with its heap");
             heap.has_top = false;
         }
@@ -103,10 +105,6 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
         if (!as_heap_add(h, first, heap, err)) // newest first in the list, oldest first here
             return false;
         address = info.prev;
-        if (address % heap_max != 0) {
-            as_fault_note_missing(h, arena_index, address, "a heap is not aligned to HEAP_MAX_SIZE");
-            return true;
-        }
     }
     if (sum != arena->system_mem)
         as_fault_note_missing(h, arena_index, AS_UNKNOWN, "an arena's heaps do not make up its system_mem");
@@ -117,7 +115,7 @@ enum as_heap_kind as_segment_kind(const struct as_target *t, const struct as_are
 {
     const struct as_mapping *m = as_target_mapping_at(t, address);
     bool named = m && strcmp(as_mapping_path(t, m), "[heap]") == 0;
-    bool unnamed_core = t->kind == AS_TARGET_CORE && !(arena->flags & NONCONTIGUOUS);
+    bool unnamed_core = t->kind == AS_TARGET_CORE && !(arena->flags & AS_NONCONTIGUOUS);
     return named || unnamed_core ? AS_HEAP_BRK : AS_HEAP_MMAP;
 }
 
@@ -139,7 +137,7 @@ static bool first_segment(struct as_heaps *h, const struct as_arena *arena, stru
         heap->end = end;
         heap->has_top = false;
     } else if (!at_top && arena->system_mem < heap->end - heap->start) {
-        heap->end = heap->start + (arena->system_mem & ~(uint64_t)(AS_ALIGNMENT - 1));
+        heap->end = heap->start + (as_align_down(arena->system_mem, AS_ALIGNMENT));
         heap->has_top = false;
     }
     return true;
@@ -156,7 +154,7 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     const struct as_mapping *m = base == AS_UNKNOWN ? NULL : as_target_mapping_at(h->target, base);
     if (base == AS_UNKNOWN) // mp_ was not found: what brk gave begins with its mapping, if nobody else used brk before
         m = as_target_mapping_at(h->target, arena->top);
-    if (!private_anonymous(m)) {
+    if (!as_is_writable_anonymous(m)) {
         as_fault_note_missing(h, arena_index, base, "mp_.sbrk_base is not in writable anonymous memory");
         return true;
     }
@@ -178,7 +176,7 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     };
     // Segments that mmap provided (all of them with hugetlb pages) lie above and below the first, and the program's own maps
     // between them: that the memory goes on as far as the top does not mean that the segment does.
-    if ((!top_here || arena->flags & NONCONTIGUOUS) && !first_segment(h, arena, &heap, err))
+    if ((!top_here || arena->flags & AS_NONCONTIGUOUS) && !first_segment(h, arena, &heap, err))
         return false;
     heap.protected_end = heap.end;
     if (!as_heap_fits(h, heap.start, heap.end))
@@ -188,7 +186,7 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     if (!heap.has_top)
         return true; // as_segments_complete looks for the rest
     // What others took from brk counts as well (sysmalloc), as long as brk has been enough.
-    if (par->sbrk_base != AS_UNKNOWN && !(arena->flags & NONCONTIGUOUS) && top_end - base != arena->system_mem)
+    if (par->sbrk_base != AS_UNKNOWN && !(arena->flags & AS_NONCONTIGUOUS) && top_end - base != arena->system_mem)
         as_fault_note(h, arena_index, UINT32_MAX, AS_UNKNOWN,
                       "the main arena does not reach from mp_.sbrk_base as far as its system_mem says");
     return true;

@@ -2,12 +2,8 @@
 // The heaps of an arena, and how a heap is added to those that are known.
 #pragma once
 
+#include "base/align.h"
 #include "malloc/heaps.h"
-
-static inline uint64_t as_align_up(uint64_t value, uint64_t to)
-{
-    return (value + to - 1) & ~(to - 1);
-}
 
 // The heaps of one arena, oldest first; of a main arena only the first segment: segment_search.h has the others. What does not
 // make sense is a fault. AS_NO_MEMORY.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/tcache.h"
+#include "base/cycle.h"
 #include "malloc/faults.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ struct list_chunk {
 
 static uint64_t reveal(const struct as_heaps *h, const struct as_libc *libc, uint64_t position, uint64_t link)
 {
-    uint64_t pointer = libc->layout.heap.safe_linking ? (position >> 12) ^ link : link;
+    uint64_t pointer = as_reveal_ptr(libc->layout.heap.safe_linking, position, link);
     // With memory tagging (aarch64 MTE) the top byte is a tag.
     return h->target->arch == AS_ARCH_AARCH64 ? pointer & (UINT64_MAX >> 8) : pointer;
 }
@@ -90,7 +91,7 @@ static bool fits_own_map(const struct as_heaps *h, uint32_t libc_index, uint64_t
     uint64_t page = h->target->page_size;
     uint64_t huge = h->pars.items[libc_index].hp_pagesize;
     uint64_t unit = huge != AS_UNKNOWN && huge > page ? huge : page;
-    uint64_t size = c->size & ~(uint64_t)AS_FLAG_BITS;
+    uint64_t size = as_chunksize(c->size);
     uint64_t whole = size + (uint64_t)layout->mmap_extra;
     return m && m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && chunk % page == 0 && c->prev_size <= 1 &&
            (c->size & AS_FLAG_BITS) == AS_IS_MMAPPED && whole % page == 0 && size > (uint64_t)layout->tcache_size &&
@@ -106,7 +107,7 @@ bool as_tcache_placed(const struct as_heaps *h, uint32_t libc_index, uint64_t ad
         return false;
     if (!in_heap)
         return fits_own_map(h, libc_index, address - AS_HEADER, &c);
-    if (!as_tcache_chunk_size(&h->malloc->libcs.items[libc_index].layout.heap, c.size & ~(uint64_t)AS_FLAG_BITS))
+    if (!as_tcache_chunk_size(&h->malloc->libcs.items[libc_index].layout.heap, as_chunksize(c.size)))
         return false;
     const struct as_arena *arena = h->malloc->libcs.count > 1 ? arena_around(h, address) : NULL;
     return !arena || arena->libc_index == libc_index;
@@ -128,7 +129,7 @@ static const char *wrong_entry(const struct as_heaps *h, struct as_peek *peek, i
         return "tcaches hold more chunks than there is room for";
     if (entry == 0 || entry % AS_ALIGNMENT != 0 || !as_peek(peek, entry - AS_HEADER, c, sizeof *c))
         return "a tcache list is broken";
-    uint64_t size = c->size & ~(uint64_t)AS_FLAG_BITS;
+    uint64_t size = as_chunksize(c->size);
     uint64_t wanted = AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT;
     bool fits = bin < SMALL_BINS ? size == wanted : size >= wanted && size % AS_ALIGNMENT == 0;
     return fits ? NULL : "a chunk in a tcache bin has another size than the bin";
@@ -138,23 +139,21 @@ static const char *wrong_entry(const struct as_heaps *h, struct as_peek *peek, i
 static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as_peek *peek, int bin, uint64_t entry,
                        uint64_t expected, struct as_tcache_contents *sum, struct as_error *err)
 {
-    uint64_t tortoise = 0; // Brent: a cycle comes back to the place remembered at the last power of two
+    uint64_t remembered = 0;
     for (uint64_t n = 0; n < expected; n++) {
         struct list_chunk c;
-        bool cycle = entry == tortoise && n > 0;
+        bool cycle = entry != 0 && as_is_cycle(&remembered, entry, n + 1);
         const char *wrong = cycle ? "a tcache list comes back to itself" : wrong_entry(h, peek, bin, entry, &c);
         if (wrong) {
             as_fault_note(h, UINT32_MAX, UINT32_MAX, entry, wrong);
             return true;
         }
-        if ((n & (n - 1)) == 0)
-            tortoise = entry;
         if (!remember(h, entry - AS_HEADER, AS_CHUNK_TCACHE, err))
             return false;
         sum->keys_differ |= sum->count > 0 && c.key != sum->key;
         sum->key = c.key;
         sum->count++;
-        sum->bytes += c.size & ~(uint64_t)AS_FLAG_BITS;
+        sum->bytes += as_chunksize(c.size);
         entry = reveal(h, libc, entry, c.link);
     }
     if (entry != 0)

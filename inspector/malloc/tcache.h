@@ -2,6 +2,7 @@
 // One tcache_perthread_struct: where one can be, whether bytes can be one, and the members of its lists.
 #pragma once
 
+#include "base/align.h"
 #include "malloc/heaps.h"
 #include "malloc/peek.h"
 
@@ -17,7 +18,7 @@ static inline bool as_has_tcache(const struct as_heaps *h, uint32_t libc_index)
 // have been too small for a chunk of its own, and up to 16 more again from 2.43, whose tcache_init rounds twice.
 static inline uint64_t as_tcache_chunk_least(const struct as_heap_layout *layout)
 {
-    return ((uint64_t)layout->tcache_size + 8 + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
+    return as_align_up((uint64_t)layout->tcache_size + 8, AS_ALIGNMENT);
 }
 static inline uint64_t as_tcache_chunk_most(const struct as_heap_layout *layout)
 {

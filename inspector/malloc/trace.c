@@ -2,9 +2,9 @@
 // One byte: the class in the upper three bits, the size in units of 16 bytes in the lower five. The two largest values
 // of those say that the size follows, in two or in eight bytes.
 #include "malloc/trace.h"
+#include "base/memory.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 enum { SIZE_BITS = 5, WORD = 30, LONG = 31, LONGEST = 9, BATCH = 512 };
 
@@ -12,18 +12,12 @@ _Static_assert(sizeof(struct as_trace_block) <= 64 * 1024, "a block fills whole 
 
 struct as_trace_block *as_trace_block_new(struct as_error *err)
 {
-    void *map = mmap(NULL, sizeof(struct as_trace_block), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED) {
-        as_fail(err, AS_NO_MEMORY, "no memory for a block of chunks");
-        return NULL;
-    }
-    return map;
+    return as_memory_map(sizeof(struct as_trace_block), "a block of chunks", err);
 }
 
 void as_trace_block_free(struct as_trace_block *block)
 {
-    if (block)
-        munmap(block, sizeof *block);
+    as_memory_unmap(block, sizeof *block);
 }
 
 // An empty block: a spare one, whose memory is there already, or a new one.

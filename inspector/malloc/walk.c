@@ -66,17 +66,17 @@ static void fault(struct walk *k, uint64_t address, const char *what)
 // on, which may have freed these chunks for good since the lists were read.
 static void miss_cached(struct walk *k, uint64_t address)
 {
-    for (; k->cached < k->cached_end && (*k->cached & ~(uint64_t)(AS_ALIGNMENT - 1)) < address; k->cached++)
+    for (; k->cached < k->cached_end && (as_untagged(*k->cached)) < address; k->cached++)
         as_fault_note(k->heaps, k->runs ? UINT32_MAX : k->heap.arena, k->runs ? UINT32_MAX : k->heap_index,
-                      *k->cached & ~(uint64_t)(AS_ALIGNMENT - 1), "a cached chunk is not where a chunk in use begins");
+                      as_untagged(*k->cached), "a cached chunk is not where a chunk in use begins");
 }
 
 // The class of a chunk whose successor says that it is in use.
 static inline enum as_chunk_class class_in_use(struct walk *k, uint64_t address)
 {
     miss_cached(k, address);
-    if (k->cached < k->cached_end && (*k->cached & ~(uint64_t)(AS_ALIGNMENT - 1)) == address)
-        return (enum as_chunk_class)(*k->cached++ & (AS_ALIGNMENT - 1));
+    if (k->cached < k->cached_end && (as_untagged(*k->cached)) == address)
+        return as_tag(*k->cached++);
     return AS_CHUNK_IN_USE;
 }
 
@@ -146,12 +146,12 @@ static uint64_t follow_in_window(struct walk *k, uint64_t address)
     const uint64_t refused = AS_IS_MMAPPED | 8 | (k->arena->main ? AS_NON_MAIN_ARENA : 0);
     const uint64_t required = k->arena->main ? 0 : AS_NON_MAIN_ARENA; // of a chunk in use
     const uintptr_t base = (uintptr_t)w->bytes - w->address;          // where address 0 would be
-    uint64_t next_cached = k->cached < k->cached_end ? *k->cached & ~(uint64_t)(AS_ALIGNMENT - 1) : UINT64_MAX;
+    uint64_t next_cached = k->cached < k->cached_end ? as_untagged(*k->cached) : UINT64_MAX;
     while (end - address > AS_MIN_CHUNK) {
         const uint64_t *chunk = (const uint64_t *)(base + address);
         __builtin_prefetch((const void *)(base + address + AHEAD));
         uint64_t head = chunk[1];
-        uint64_t size = head & ~(uint64_t)AS_FLAG_BITS;
+        uint64_t size = as_chunksize(head);
         if ((head & refused) || size < AS_MIN_CHUNK || size > end - address - AS_HEADER || address >= next_cached)
             break;
         const uint64_t *next = (const uint64_t *)(base + address + size);
@@ -217,7 +217,7 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
         }
         if (!as_is_chunk_size(header.size, address, k->limit, main_arena))
             return address;
-        uint64_t size = header.size & ~(uint64_t)AS_FLAG_BITS;
+        uint64_t size = as_chunksize(header.size);
         uint64_t next = address + size;
         *pending = address;
         if (next == k->limit && !k->heap.has_top)

@@ -3,13 +3,12 @@
 // pointer that was read from one of them leads to where a free chunk can be. Internal to trim/; under the arena's lock only.
 #pragma once
 
+#include "malloc/trim_rules.h"
 #include "trim/pass.h"
 
 enum {
     AS_UNSORTED = 1,
-    AS_LAST_BIN = 126, // NBINS - 2: bins[] has room for one more, which malloc never uses
-    AS_SPARED =
-        48, // sizeof (struct malloc_chunk), at the beginning of a free chunk: its links, which malloc_trim spares
+    AS_LAST_BIN = 126,     // NBINS - 2: bins[] has room for one more, which malloc never uses
     AS_LEAST_LARGE = 1024, // MIN_LARGE_SIZE: from this size on a free chunk has links to other sizes
     // Of a chunk. A bin's head is one of which only the two links exist.
     AS_SIZE = 8,
@@ -21,7 +20,7 @@ enum {
 
 static inline uint64_t as_size_of(uint64_t chunk)
 {
-    return as_word(chunk + AS_SIZE) & ~(uint64_t)AS_FLAG_BITS;
+    return as_chunksize(as_word(chunk + AS_SIZE));
 }
 
 static inline uint64_t as_head_of(const struct as_pass *p, int bin)
@@ -39,10 +38,10 @@ static inline bool as_is_head(const struct as_pass *p, uint64_t address)
 // that a free chunk has: what is before a free chunk is in use, and NON_MAIN_ARENA is only set of what is in use.
 static inline bool as_is_free_chunk(struct as_pass *p, uint64_t chunk)
 {
-    if (chunk % AS_ALIGNMENT != 0 || chunk == p->top || !as_pass_owns(p, chunk, AS_SPARED))
+    if (chunk % AS_ALIGNMENT != 0 || chunk == p->top || !as_pass_owns(p, chunk, AS_MALLOC_CHUNK_BYTES))
         return false;
     uint64_t head = as_word(chunk + AS_SIZE);
-    uint64_t size = head & ~(uint64_t)AS_FLAG_BITS;
+    uint64_t size = as_chunksize(head);
     return (head & AS_FLAG_BITS) == AS_PREV_INUSE && size >= AS_MIN_CHUNK && size % AS_ALIGNMENT == 0 &&
            as_pass_owns(p, chunk, size) && as_pass_owns(p, chunk, size + AS_HEADER);
 }

@@ -24,8 +24,7 @@ static bool is_member(struct as_pass *p, uint64_t chunk, int bin)
 
 static uint64_t next_of(const struct as_pass *p, uint64_t chunk)
 {
-    uint64_t link = as_word(chunk + AS_FD);
-    return p->libc->layout.heap.safe_linking ? ((chunk + AS_FD) >> 12) ^ link : link;
+    return as_reveal_ptr(p->libc->layout.heap.safe_linking, chunk + AS_FD, as_word(chunk + AS_FD));
 }
 
 static enum as_progress merge_one(struct as_pass *p, int bin, uint64_t chunk)
@@ -128,7 +127,7 @@ enum as_progress as_fastbins_forecast(struct as_pass *p)
             start -= before;
         if (end == p->top)
             p->merged_top = start;
-        else if (as_pages_release(p, start + AS_SPARED, end, AS_PAGE_FREE) != AS_ALL_DONE)
+        else if (as_pages_release(p, as_mtrim_start(start), end, AS_PAGE_FREE) != AS_ALL_DONE)
             return AS_TIME_UP;
         i = last;
         if (as_slice_over(p, false)) {

@@ -27,11 +27,11 @@ static bool is_free(uint64_t chunk)
 static enum as_progress release_chunk(struct as_pass *p, uint64_t chunk)
 {
     uint64_t end = chunk + as_size_of(chunk);
-    if (end - chunk < AS_SPARED + p->page_size)
+    if (end - chunk < AS_MALLOC_CHUNK_BYTES + p->page_size)
         return AS_ALL_DONE;
     if (!is_free(chunk))
         return as_nonsense(p, "a chunk in a bin is not free by what the one behind it says");
-    return as_pages_release(p, chunk + AS_SPARED, end, AS_PAGE_FREE);
+    return as_pages_release(p, as_mtrim_start(chunk), end, AS_PAGE_FREE);
 }
 
 // One run of chunks to go through, from its far end to its near end; the bounds do not belong to it.
@@ -117,7 +117,7 @@ static enum as_progress trim_large(struct as_pass *p, uint64_t head)
         return AS_ALL_DONE;
     if (!as_is_free_chunk(p, largest) || as_word(largest + AS_BK) != head)
         return as_nonsense(p, "a large bin begins with what is no free chunk");
-    if (as_size_of(largest) < AS_SPARED + p->page_size)
+    if (as_size_of(largest) < AS_MALLOC_CHUNK_BYTES + p->page_size)
         return AS_ALL_DONE;
     uint64_t far = head;
     uint64_t first = smallest_of(p, largest);
@@ -125,7 +125,7 @@ static enum as_progress trim_large(struct as_pass *p, uint64_t head)
         return as_nonsense(p, "a large bin's sizes are not linked both ways");
     for (;;) {
         uint64_t size = as_size_of(first);
-        if (size >= p->place.size && size >= AS_SPARED + p->page_size) {
+        if (size >= p->place.size && size >= AS_MALLOC_CHUNK_BYTES + p->page_size) {
             come_to(&p->place, size);
             const struct run run = {.near = first, .far = far, .size = size};
             enum as_progress progress = release_chunk(p, first);

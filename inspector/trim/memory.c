@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // One hold of an arena's lock: takes it, reads what the arena is now, and gives it back in time.
+#include "malloc/arenas.h"
+#include "malloc/heap_info.h"
+#include "malloc/mappings.h"
 #include "target/process/procfs.h"
 #include "trim/lock.h"
 #include "trim/pass.h"
@@ -76,40 +79,27 @@ static enum reading wrong(struct as_pass *p, const char *what)
 // kernel, which does not mind an address that is none.
 static enum reading read_heaps(struct as_pass *p)
 {
-    const struct as_heap_layout *layout = &p->libc->layout.heap;
     uint64_t heap_max = p->par->heap_max;
-    uint64_t at = p->top & ~(heap_max - 1);
+    uint64_t at = as_heap_for_ptr(p->top, heap_max);
     for (size_t n = 0; n < MAX_HEAPS; n++) {
-        struct {
-            uint64_t arena, prev, size, mprotect_size;
-        } info;
+        struct as_heap_info info;
         if (!as_target_read(p->self, at, &info, sizeof info))
             return wrong(p, "a heap's header cannot be read");
-        bool first = p->arena - at < heap_max;
-        uint64_t header =
-            first ? p->arena - at + (uint64_t)p->libc->layout.state.size : (uint64_t)layout->heap_info_size;
-        header = (header + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
-        if (info.arena != p->arena || info.size > heap_max || info.size < header || info.mprotect_size < info.size)
+        if (as_heap_info_fault(&info, p->libc, at, p->arena, heap_max) || info.mprotect_size < info.size)
             return wrong(p, "a heap's header is not that of one of the arena's heaps");
         if (p->memory.count == p->memory.capacity)
             return NO_ROOM;
-        if (!add_range(p, at + header, at + info.size))
+        if (!add_range(p, as_heap_first_chunk(p->libc, at, p->arena, heap_max), at + info.size))
             return wrong(p, "an arena's heaps overlap");
         if (n == 0 && p->top + p->top_size != at + info.size)
             return wrong(p, "the top does not end with its heap");
-        if (first)
+        if (as_heap_is_first(at, p->arena, heap_max))
             return info.prev == 0 ? READ : wrong(p, "the first heap has one before it");
         at = info.prev;
         if (at == 0 || at % heap_max != 0)
             return wrong(p, "the arena's heaps do not lead to its first");
     }
     return wrong(p, "an arena has too many heaps");
-}
-
-static bool private_anonymous(const struct as_mapping *m)
-{
-    return m->kind == AS_MAP_ANON && (m->prot & AS_PROT_READ) && (m->prot & AS_PROT_WRITE) &&
-           !(m->prot & AS_PROT_SHARED);
 }
 
 // What brk gave is one piece, from where malloc began to the top's end, with what others took from brk in between. Once brk
@@ -121,7 +111,7 @@ static enum reading read_main(struct as_pass *p)
     uint64_t base = p->par->sbrk_base;
     if (base == AS_UNKNOWN)
         return wrong(p, "where the main arena begins is not known");
-    base = (base + AS_ALIGNMENT - 1) & ~(uint64_t)(AS_ALIGNMENT - 1);
+    base = as_align_up(base, AS_ALIGNMENT);
     if (!(p->flags & AS_NONCONTIGUOUS)) {
         if (p->top < base || end > brk)
             return wrong(p, "the main arena's top does not lie in what brk gave");
@@ -129,7 +119,7 @@ static enum reading read_main(struct as_pass *p)
     }
     for (size_t i = 0; i < p->self->mappings.count; i++) {
         const struct as_mapping *m = &p->self->mappings.items[i];
-        if (!private_anonymous(m))
+        if (!as_is_writable_anonymous(m) || !(m->prot & AS_PROT_READ))
             continue;
         struct as_range *last = p->memory.count > 0 ? &p->memory.items[p->memory.count - 1] : NULL;
         if (last && last->end == m->start)
@@ -154,13 +144,12 @@ static enum reading read_arena(struct as_pass *p)
     p->system_mem = as_word(p->arena + (uint64_t)at->system_mem);
     p->flags = __atomic_load_n((const uint32_t *)(uintptr_t)(p->arena + (uint64_t)at->flags), __ATOMIC_RELAXED);
     p->top_size = 0;
-    // An arena that was never used has its own bin as its top, or none at all.
-    if (p->top == 0 || p->top - p->arena < (uint64_t)at->size)
+    if (p->top == 0 || as_is_initial_top(p->libc, p->arena, p->top))
         return READ;
     uint64_t head;
     if (p->top % AS_ALIGNMENT != 0 || !as_target_read_u64(p->self, p->top + 8, &head))
         return wrong(p, "the top cannot be read");
-    p->top_size = head & ~(uint64_t)AS_FLAG_BITS;
+    p->top_size = as_chunksize(head);
     if ((head & AS_FLAG_BITS) != AS_PREV_INUSE || p->top_size < AS_HEADER || p->top_size % AS_ALIGNMENT != 0 ||
         p->top_size > p->system_mem)
         return wrong(p, "the top's size cannot be right");

@@ -4,6 +4,7 @@
 // The kernel is asked once, before the pass and with the lock open: a page that comes into memory later stays for the next
 // trim. So each page is given back once at most, and a pass that looks at a chunk again finds nothing left to do there.
 #define _GNU_SOURCE
+#include "base/align.h"
 #include "target/process/procfs.h"
 #include "trim/pass.h"
 
@@ -24,16 +25,6 @@ enum {
     STEP = 16384,         // pages to ask the kernel about at a time
 };
 static const uint64_t MOST_BYTES = UINT64_C(1) << 40; // of address space in the regions: 256 MiB of our own memory
-
-static uint64_t round_down(uint64_t value, uint64_t to)
-{
-    return value / to * to;
-}
-
-static uint64_t round_up(uint64_t value, uint64_t to)
-{
-    return round_down(value + to - 1, to);
-}
 
 // The region that holds an address, or the next one.
 static size_t region_from(const struct as_pass *p, uint64_t address)
@@ -69,8 +60,8 @@ bool as_pages_read(struct as_pass *p, struct as_error *err)
     p->regions.count = 0;
     p->pages.count = 0;
     for (size_t i = 0; i < p->memory.count; i++) {
-        uint64_t start = round_down(p->memory.items[i].start, size);
-        uint64_t end = round_up(p->memory.items[i].end, size);
+        uint64_t start = as_align_down(p->memory.items[i].start, size);
+        uint64_t end = as_align_up(p->memory.items[i].end, size);
         struct as_region *last = p->regions.count > 0 ? &p->regions.items[p->regions.count - 1] : NULL;
         if (last && start < last->end)
             start = last->end;
@@ -267,8 +258,8 @@ enum as_progress as_pages_release(struct as_pass *p, uint64_t from, uint64_t to,
     size_t step = piece(p) > unit_pages ? piece(p) / unit_pages * unit_pages : unit_pages;
     for (size_t i = region_from(p, from); i < p->regions.count && p->regions.items[i].start < to; i++) {
         const struct as_region *r = &p->regions.items[i];
-        uint64_t low = round_up(from > r->start ? from : r->start, unit);
-        uint64_t high = round_down(to < r->end ? to : r->end, unit);
+        uint64_t low = as_align_up(from > r->start ? from : r->start, unit);
+        uint64_t high = as_align_down(to < r->end ? to : r->end, unit);
         if (low >= high)
             continue;
         size_t first = (size_t)((low - r->start) / p->page_size);

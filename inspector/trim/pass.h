@@ -29,8 +29,6 @@ struct as_region {
     size_t first;
 };
 
-enum { AS_NONCONTIGUOUS = 2 }; // malloc_state.flags
-
 enum as_progress {
     AS_ALL_DONE, // of what was asked for
     AS_TIME_UP,  // the lock has been held for long enough

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: MIT
 // An arena's top. Its size and its heap's stay as they are: only what the pages hold goes, and malloc never relies on what
 // free memory holds, but for zeros where it comes fresh from the kernel, which is what a page that was given back reads as.
+#include "malloc/trim_rules.h"
 #include "trim/pass.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Where what malloc_trim(0) would cut off begins: by whole pages from the main arena's end, leaving MINSIZE and one byte, as
-// long as brk is where malloc left it (systrim). Of a thread arena's top it cuts nothing.
+// Where what malloc_trim(0) would cut off begins; of a thread arena's top it cuts nothing, nor where brk has been moved since.
 static uint64_t cut_from(const struct as_pass *p, uint64_t top, uint64_t end)
 {
-    uint64_t unit = p->par->thp_pagesize;
-    if (unit == 0 || unit == AS_UNKNOWN || (unit & (unit - 1)) != 0)
-        unit = p->page_size;
-    if (!p->main || end - top <= AS_MIN_CHUNK + 1 || (uint64_t)syscall(SYS_brk, 0) != end)
+    if (!p->main || (uint64_t)syscall(SYS_brk, 0) != end)
         return end;
-    return end - (end - top - AS_MIN_CHUNK - 1) / unit * unit;
+    return as_systrim_start(top, end, as_systrim_unit(p->par, p->page_size));
 }
 
 enum as_progress as_top_trim(struct as_pass *p)
@@ -29,7 +26,7 @@ enum as_progress as_top_trim(struct as_pass *p)
     // A plain trim only finds out how much this would be.
     bool forecast = p->forecast;
     p->forecast |= !p->request->deep;
-    progress = as_pages_release(p, top + AS_HEADER, cut, AS_PAGE_FREE_TOP);
+    progress = as_pages_release(p, as_deep_trim_start(top), cut, AS_PAGE_FREE_TOP);
     p->forecast = forecast;
     return progress;
 }

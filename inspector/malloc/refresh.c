@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Between the moment when the arenas were listed and the one when an arena's lock was got, threads went on: its heaps grew,
-// came and went.
-#include "agent/refresh.h"
+#include "malloc/refresh.h"
+#include "base/align.h"
 #include "malloc/arenas.h"
 #include "malloc/faults.h"
 #include "malloc/segment_search.h"
@@ -21,7 +20,7 @@ static void stretch_brk(struct as_heaps *h, const struct as_arena *arena)
         return;
     struct as_mapping *m = &t->mappings.items[i];
     uint64_t limit = i + 1 < t->mappings.count ? m[1].start : UINT64_MAX;
-    end = (end + t->page_size - 1) & ~(uint64_t)(t->page_size - 1);
+    end = as_align_up(end, t->page_size);
     if (m->end < end && end <= limit)
         m->end = end;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// An arena anew: between the moment when the arenas were listed and the one when an arena's lock was got, threads went on, and
+// its heaps grew, came and went.
 #pragma once
 
 #include "malloc/heaps.h"
