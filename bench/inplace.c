@@ -106,7 +106,7 @@ int main(int argc, char **argv)
         return 1;
     uint64_t chunks = 0;
     uint64_t sums[2] = {0};
-    struct as_fast_notes notes = {0};
+    struct as_fastbin_candidates candidates = {0};
     as_address_vec members = {0};
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t before = now();
@@ -114,13 +114,13 @@ int main(int argc, char **argv)
         uint64_t between = now();
         struct counter c = {.sink = {.chunks = count}};
         uint64_t torn = 0;
-        h.arenas.items[0].links = (struct as_links){0};
-        as_fast_notes_begin(&notes, &h, 0);
-        if (!as_walk_heap(&h, main_heap, &w, &c.sink, &notes, &torn) || torn != 0)
+        h.arenas.items[0].bin_sums = (struct as_bin_sums){0};
+        as_fastbin_candidates_begin(&candidates, &h, 0);
+        if (!as_walk_heap(&h, main_heap, &w, &c.sink, &candidates, &torn) || torn != 0)
             return 1;
         uint64_t walked = now();
         members.count = 0;
-        if (!as_fast_resolve(&h.arenas.items[0], &notes, &members, NULL, NULL, &err))
+        if (!as_fastbin_members_resolve(&h.arenas.items[0], &candidates, &members, NULL, NULL, &err))
             return 1;
         uint64_t followed = now();
         struct as_heaps again;
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
     }
     if (sums[0] != sums[1])
         fprintf(stderr, "inplace: the two loops saw different heaps: %" PRIu64 ", %" PRIu64 "\n", sums[0], sums[1]);
-    as_fast_notes_free(&notes);
+    as_fastbin_candidates_free(&candidates);
     as_vec_free(&members);
     as_window_close(&w);
     as_heaps_free(&h);

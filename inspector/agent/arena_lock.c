@@ -53,7 +53,7 @@ static bool take(void *context, struct as_heaps *h, uint32_t arena, uint32_t fir
     hold->fresh += fresh;
     // Every arena has been read under its lock, and whole: what seemed to be missing before was on its way.
     if (hold->fresh == h->arenas.count)
-        h->missing = false;
+        h->incomplete = false;
     if (ok && declare_steady(h, arena, first, err))
         return true;
     release(hold, h);

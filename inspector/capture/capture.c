@@ -36,16 +36,16 @@ static uint64_t now(clockid_t clock)
 static bool walk(struct as_heaps *h, struct as_ledger_builder *b, const struct as_arena_hold *hold,
                  struct as_error *err)
 {
-    struct as_ledger_part mmapped = {0};
+    struct as_ledger_partial mmapped = {0};
     if (!as_pool_walk(h, b, hold, err))
         return false;
     as_caches_check(h);
     b->err = err;
-    as_ledger_part_open(b, &mmapped, true);
+    as_ledger_partial_open(b, &mmapped, true);
     bool ok = true;
     for (size_t i = 0; ok && i < h->mmapped.count; i++)
         ok = as_ledger_mmapped(b, &h->mmapped.items[i]);
-    return as_ledger_part_close(b->store, &mmapped, err) && ok;
+    return as_ledger_partial_close(b->store, &mmapped, err) && ok;
 }
 
 #define FORGETS "with hugetlb pages glibc 2.35 to 2.42 cannot unmap a block that realloc made smaller, and forgets it"
@@ -60,32 +60,32 @@ static void report_lost(struct as_store *s, const struct as_heaps *h, enum as_mo
 {
     uint64_t chunks = 0;
     uint64_t bytes = 0;
-    for (size_t i = 0; i < h->lost.count; i++) {
-        chunks += h->lost.items[i].count;
-        bytes += h->lost.items[i].bytes;
+    for (size_t i = 0; i < h->lost_tcaches.count; i++) {
+        chunks += h->lost_tcaches.items[i].count;
+        bytes += h->lost_tcaches.items[i].bytes;
     }
-    if (h->lost.count > 0 && is_running(mode))
+    if (h->lost_tcaches.count > 0 && is_running(mode))
         as_store_warn(s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "%zu tcaches are those of threads that began meanwhile, or of none (after a fork): the %" PRIu64
                       " chunks (%" PRIu64 " bytes) in them are free, and shown as in use",
-                      h->lost.count, chunks, bytes);
-    else if (h->lost.count > 0)
+                      h->lost_tcaches.count, chunks, bytes);
+    else if (h->lost_tcaches.count > 0)
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "of the row tcache %" PRIu64 " chunks (%" PRIu64
                       " bytes) are in %zu tcaches that no thread has: their threads were the parent's before a fork, "
                       "or ended and had used a libc of another namespace. Neither malloc nor a trim can get them back",
-                      chunks, bytes, h->lost.count);
-    if (h->untold_bytes > 0)
+                      chunks, bytes, h->lost_tcaches.count);
+    if (h->ambiguous_segment_bytes > 0)
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "several libcs have main arenas in maps side by side, and whose %" PRIu64
                       " bytes of these are cannot be told: the sums over all arenas are right, each one's may not be",
-                      h->untold_bytes);
-    if (h->blanks > 0 && (h->lost.count > 0 || h->blank_heads > 0))
+                      h->ambiguous_segment_bytes);
+    if (h->zero_candidates > 0 && (h->lost_tcaches.count > 0 || h->zero_candidates_likely > 0))
         as_store_warn(s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "up to %" PRIu64 " chunks (%" PRIu64
                       " bytes) that count as in use may be empty tcaches of threads that are gone (after a fork): they "
                       "are as large, and nothing is in them",
-                      h->blanks, h->blank_bytes);
+                      h->zero_candidates, h->zero_candidate_bytes);
 }
 
 static void report_faults(struct as_store *s, const struct as_heaps *h, enum as_mode mode)
@@ -94,7 +94,7 @@ static void report_faults(struct as_store *s, const struct as_heaps *h, enum as_
     for (size_t i = 0; i < h->faults.count; i++) {
         const struct as_fault *f = &h->faults.items[i];
         // Of no arena: a thread's cache, unless something is missing.
-        if (is_running(mode) && !h->missing && f->arena == UINT32_MAX && f->address != AS_UNKNOWN) {
+        if (is_running(mode) && !h->incomplete && f->arena == UINT32_MAX && f->address != AS_UNKNOWN) {
             changed++;
             continue;
         }
@@ -113,17 +113,17 @@ static void report_faults(struct as_store *s, const struct as_heaps *h, enum as_
                       " places these had changed meanwhile, and as much of the row tcache may be in use, or of what "
                       "is in use be cached",
                       changed);
-    if (h->forgotten > 0 && h->forgotten_untold)
+    if (h->munmap_failed > 0 && h->munmap_failed_ambiguous)
         as_store_warn(s, AS_WARN_MMAPPED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "of the mmapped blocks shown as in use %" PRIu64 " (%" PRIu64
                       " bytes) have been freed, and which "
                       "cannot be told: " FORGETS,
-                      h->forgotten, h->forgotten_bytes);
-    else if (h->forgotten > 0)
+                      h->munmap_failed, h->munmap_failed_bytes);
+    else if (h->munmap_failed > 0)
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "%" PRIu64 " mmapped block%s that the program freed (%" PRIu64
                       " bytes) stay mapped for good: " FORGETS,
-                      h->forgotten, h->forgotten == 1 ? "" : "s", h->forgotten_bytes);
+                      h->munmap_failed, h->munmap_failed == 1 ? "" : "s", h->munmap_failed_bytes);
 }
 
 // Ruby's own pages, of a target that is one.
@@ -155,7 +155,7 @@ static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum a
     bool ok = as_heaps_find(t, m, h, err);
     for (bool again = true; ok && again;) {
         ok = as_ledger_open(b, s, t, chunks, err) && as_records_copy(s, h, err) && walk(h, b, hold, err) &&
-             as_caches_lost(h, &again, err);
+             as_lost_tcaches_find(h, &again, err);
         if (!ok || !again || is_running(mode))
             break;
         as_ledger_close(b);
@@ -196,7 +196,7 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
                           left);
         report_faults(s, &h, moment->mode);
         report_lost(s, &h, moment->mode);
-        bool all_found = m->libcs.count > 0 ? !h.missing : m->kind != AS_MALLOC_GLIBC && m->objects > 0;
+        bool all_found = m->libcs.count > 0 ? !h.incomplete : m->kind != AS_MALLOC_GLIBC && m->objects > 0;
         for (size_t i = 0; i < m->libcs.count; i++)
             all_found &= m->libcs.items[i].proven;
         ok = as_ledger_finish(&b, all_found) && (!chunks || as_chunk_flush(chunks, err));

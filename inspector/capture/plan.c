@@ -202,7 +202,7 @@ bool as_moment_is_whole(const struct as_target *t, const struct as_malloc *m, co
         return true;
     const struct as_mapping *kept = kept_of_malloc(t, m, h);
     // What does not agree may be so in the target, or be missing in the clone.
-    bool doubtful = torn || h->missing || h->faults.count > 0;
+    bool doubtful = torn || h->incomplete || h->faults.count > 0;
     if (!kept && !doubtful)
         return true;
     moment->incomplete = true;

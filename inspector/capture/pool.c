@@ -18,7 +18,7 @@ struct pool {
     const struct as_arena_hold *hold;
 
     pthread_mutex_t lock; // of all that follows
-    AS_VEC(struct as_share) shares;
+    AS_VEC(struct as_arena_job) shares;
     size_t claimed, joined; // of the shares; those in between are at work, or wait for one before them
     size_t next_heap;       // of heaps->heaps: where the next arena's begin
     size_t joined_heaps;    // likewise, of the next share to be joined
@@ -35,14 +35,14 @@ static void fail(struct pool *pool, const struct as_error *err)
 }
 
 // The next arena, with what its worker needs of it; NULL: there is none left. Under the lock.
-static struct as_share *claim(struct pool *pool)
+static struct as_arena_job *claim(struct pool *pool)
 {
     struct as_heaps *h = pool->heaps;
     struct as_error err;
     if (pool->failed || pool->claimed == h->arenas.count)
         return NULL;
     uint32_t arena = (uint32_t)pool->claimed;
-    struct as_share *s = &pool->shares.items[pool->claimed++];
+    struct as_arena_job *s = &pool->shares.items[pool->claimed++];
     bool ok = !pool->hold || pool->hold->take(pool->hold->context, h, arena, (uint32_t)pool->next_heap, &err);
     size_t first = pool->next_heap;
     while (ok && pool->next_heap < h->heaps.count && h->heaps.items[pool->next_heap].arena == arena)
@@ -50,9 +50,9 @@ static struct as_share *claim(struct pool *pool)
     s->arena = arena;
     s->heap_count = pool->next_heap - first;
     s->in_place = pool->joined == arena;
-    s->sync_given = h->sync_left;
-    s->search_given = h->search_left;
-    if (ok && as_heaps_part(h, arena, first, s->heap_count, &s->heaps, &err))
+    s->sync_given = h->resync_budget;
+    s->search_given = h->search_budget;
+    if (ok && as_heaps_split(h, arena, first, s->heap_count, &s->heaps, &err))
         return s;
     if (ok && pool->hold)
         pool->hold->release(pool->hold->context, h);
@@ -66,7 +66,7 @@ static void spend(uint64_t *budget, uint64_t spent)
 }
 
 // Adds a share that is done to the store.
-static void join(struct pool *pool, struct as_share *s)
+static void join(struct pool *pool, struct as_arena_job *s)
 {
     struct as_error err;
     size_t heaps = s->heaps.heaps.count;
@@ -76,7 +76,7 @@ static void join(struct pool *pool, struct as_share *s)
     arena->heap_count = (uint32_t)heaps;
     pool->store->meta.torn_chunks += s->torn;
     bool ok = as_heaps_join(pool->heaps, &s->heaps, pool->joined_heaps, s->heap_count, &err);
-    ok = as_ledger_part_close(pool->store, &s->part, &err) && ok;
+    ok = as_ledger_partial_close(pool->store, &s->part, &err) && ok;
     if (!ok)
         fail(pool, &err);
     pool->joined_heaps += heaps;
@@ -84,11 +84,11 @@ static void join(struct pool *pool, struct as_share *s)
 }
 
 // Takes note that a share is done, and joins all whose turn it is. Under the lock.
-static void finish(struct pool *pool, struct as_share *s, bool ok, const struct as_error *err)
+static void finish(struct pool *pool, struct as_arena_job *s, bool ok, const struct as_error *err)
 {
     s->done = true;
-    spend(&pool->heaps->sync_left, s->sync_given - s->heaps.sync_left);
-    spend(&pool->heaps->search_left, s->search_given - s->heaps.search_left);
+    spend(&pool->heaps->resync_budget, s->sync_given - s->heaps.resync_budget);
+    spend(&pool->heaps->search_budget, s->search_given - s->heaps.search_budget);
     if (!ok)
         fail(pool, err);
     while (pool->joined < pool->claimed && pool->shares.items[pool->joined].done)
@@ -108,7 +108,7 @@ static void *work(void *argument)
     struct thread *t = argument;
     struct pool *pool = t->pool;
     pthread_mutex_lock(&pool->lock);
-    for (struct as_share *s; (s = claim(pool));) {
+    for (struct as_arena_job *s; (s = claim(pool));) {
         pthread_mutex_unlock(&pool->lock);
         struct as_error err;
         bool ok = as_worker_walk(&t->worker, s, &err);
@@ -167,7 +167,7 @@ bool as_pool_walk(struct as_heaps *h, struct as_ledger_builder *total, const str
     for (unsigned i = 0; i < count; i++)
         ok = as_worker_close(&threads[i].worker, total, ok, err) && ok;
     for (size_t i = pool.joined; i < pool.claimed; i++) // of a pool that failed
-        as_share_free(&pool.shares.items[i]);
+        as_arena_job_free(&pool.shares.items[i]);
     as_vec_free(&pool.shares);
     pthread_mutex_destroy(&pool.lock);
     return ok;

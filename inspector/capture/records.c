@@ -38,9 +38,9 @@ static bool copy_mappings(struct as_store *s, const struct as_target *t, struct 
 static void count_lost(const struct as_heaps *h, uint32_t libc_index, struct as_malloc_record *record)
 {
     bool stands = h->target->kind == AS_TARGET_CORE || h->target->stop.active;
-    record->lost_known = stands && (h->reached.items[libc_index] || !as_has_tcache(h, libc_index));
-    for (size_t i = 0; i < h->lost.count; i++) {
-        const struct as_lost_tcache *lost = &h->lost.items[i];
+    record->lost_known = stands && (h->tcaches_known.items[libc_index] || !as_has_tcache(h, libc_index));
+    for (size_t i = 0; i < h->lost_tcaches.count; i++) {
+        const struct as_lost_tcache *lost = &h->lost_tcaches.items[i];
         if (lost->libc_index != libc_index)
             continue;
         record->lost_tcaches++;

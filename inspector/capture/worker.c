@@ -34,12 +34,12 @@ static void free_blocks(struct as_trace_block **blocks)
     }
 }
 
-void as_share_free(struct as_share *s)
+void as_arena_job_free(struct as_arena_job *s)
 {
     as_vec_free(&s->heaps.heaps);
     as_vec_free(&s->heaps.spans);
     as_vec_free(&s->heaps.faults);
-    as_vec_free(&s->heaps.strays);
+    as_vec_free(&s->heaps.tcache_candidates);
     as_vec_free(&s->part.heaps);
     as_vec_free(&s->part.own);
     as_vec_free(&s->part.doubts);
@@ -61,7 +61,7 @@ bool as_worker_close(struct as_worker *w, struct as_ledger_builder *total, bool 
     ok = ok && as_ledger_join(total, &w->ledger);
     as_window_close(&w->window);
     as_ledger_close(&w->ledger);
-    as_fast_notes_free(&w->notes);
+    as_fastbin_candidates_free(&w->candidates);
     as_vec_free(&w->members);
     free_blocks(&w->held);
     free_blocks(&w->spare);
@@ -76,14 +76,14 @@ static bool hold_block(void *context, struct as_trace_block *block)
     return true;
 }
 
-static bool begin(struct as_worker *w, const struct as_share *s, const struct as_heap *heap)
+static bool begin(struct as_worker *w, const struct as_arena_job *s, const struct as_heap *heap)
 {
     const struct as_arena *arena = &s->heaps.arenas.items[s->arena];
     return as_ledger_begin(&w->ledger, heap, arena, &s->heaps.pars.items[arena->libc_index], brk_end(w->target, arena));
 }
 
 // Walks a heap that has no fastbins, and counts it as it goes by.
-static bool walk_and_count(struct as_worker *w, struct as_share *s, uint32_t heap)
+static bool walk_and_count(struct as_worker *w, struct as_arena_job *s, uint32_t heap)
 {
     return begin(w, s, &s->heaps.heaps.items[heap]) &&
            as_walk_heap(&s->heaps, heap, &w->window, &w->ledger.sink, NULL, &s->torn) &&
@@ -91,30 +91,30 @@ static bool walk_and_count(struct as_worker *w, struct as_share *s, uint32_t hea
 }
 
 // Walks a heap and writes its chunks down: which of them sit in a fastbin is known only when the whole arena has been read.
-static bool walk_and_hold(struct as_worker *w, struct as_share *s, uint32_t heap, struct as_trace_writer *trace)
+static bool walk_and_hold(struct as_worker *w, struct as_arena_job *s, uint32_t heap, struct as_trace_writer *trace)
 {
     return as_trace_begin(trace, &s->heaps.heaps.items[heap]) &&
-           as_walk_heap(&s->heaps, heap, &w->window, &trace->sink, &w->notes, &s->torn) &&
+           as_walk_heap(&s->heaps, heap, &w->window, &trace->sink, &w->candidates, &s->torn) &&
            as_trace_end(trace, s->heaps.heaps.items[heap].end);
 }
 
 static void note_fault(void *context, uint64_t address, const char *what)
 {
-    struct as_share *s = context;
+    struct as_arena_job *s = context;
     as_fault_note(&s->heaps, s->arena, UINT32_MAX, address, what);
 }
 
 // Finds the fastbins' members.
-static bool resolve(struct as_worker *w, struct as_share *s, struct as_error *err)
+static bool resolve(struct as_worker *w, struct as_arena_job *s, struct as_error *err)
 {
     w->members.count = 0;
-    return w->notes.overflow
-               ? as_fast_follow(&s->heaps, s->arena, &w->members, err)
-               : as_fast_resolve(&s->heaps.arenas.items[s->arena], &w->notes, &w->members, note_fault, s, err);
+    return w->candidates.overflow ? as_fastbin_members_read(&s->heaps, s->arena, &w->members, err)
+                                  : as_fastbin_members_resolve(&s->heaps.arenas.items[s->arena], &w->candidates,
+                                                               &w->members, note_fault, s, err);
 }
 
 // Counts what was held. The blocks are to be used again.
-static bool count_held(struct as_worker *w, const struct as_share *s)
+static bool count_held(struct as_worker *w, const struct as_arena_job *s)
 {
     const uint64_t *members = w->members.items;
     const uint64_t *end = members ? members + w->members.count : NULL;
@@ -134,22 +134,22 @@ static bool count_held(struct as_worker *w, const struct as_share *s)
     return ok;
 }
 
-bool as_worker_walk(struct as_worker *w, struct as_share *s, struct as_error *err)
+bool as_worker_walk(struct as_worker *w, struct as_arena_job *s, struct as_error *err)
 {
     struct as_heaps *h = &s->heaps;
     struct as_trace_writer trace = {.full = hold_block, .context = w, .spare = &w->spare, .err = err};
-    as_fast_notes_begin(&w->notes, h, s->arena);
+    as_fastbin_candidates_begin(&w->candidates, h, s->arena);
     w->held_end = &w->held;
     w->ledger.err = err;
     err->code = AS_OK;
-    as_ledger_part_open(&w->ledger, &s->part, s->in_place);
-    bool hold = w->notes.bins != 0;
+    as_ledger_partial_open(&w->ledger, &s->part, s->in_place);
+    bool hold = w->candidates.bins != 0;
     bool ok = true;
     for (uint32_t i = 0; ok && i < h->heaps.count; i++) {
         bool had_top = h->heaps.items[i].has_top;
         ok = hold ? walk_and_hold(w, s, i, &trace) : walk_and_count(w, s, i);
         if (ok && had_top && !h->heaps.items[i].has_top)
-            ok = as_segments_after(h, i, &w->window, err);
+            ok = as_main_segments_find_after(h, i, &w->window, err);
     }
     as_trace_block_free(trace.block);
     ok = ok && (!hold || (resolve(w, s, err) && count_held(w, s)));

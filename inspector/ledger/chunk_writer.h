@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Writes chunk records (model/records.h, section "chunks") to a file as the walk goes by: there may be far more of them than
+// Writes chunk records (model/records.h, section "chunks") to a file during the walk: there may be far more of them than
 // we may hold in memory.
 #pragma once
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Counts every chunk of a heap onto the pages that it touches, as the chunks stream by: what is where, which pages a trim
 // would return, which chunks are pins.
+#include "ledger/chunks.h"
+#include "base/align.h"
 #include "ledger/chunk_writer.h"
-#include "ledger/counting.h"
 #include "malloc/trim_rules.h"
 
 #include <stddef.h>
@@ -33,7 +34,7 @@ static void count_top(struct as_ledger_builder *b, uint64_t start, uint64_t end)
     b->cut = from;
 }
 
-// No more chunks will touch the page at hand: is it kept by a single chunk in use?
+// No more chunks will touch the current page: is it kept by a single chunk in use?
 static void close_page(struct as_ledger_builder *b)
 {
     struct as_page_record *page = &b->pages[b->page];

@@ -2,8 +2,9 @@
 // One heap from beginning to end: makes its page records with the kernel's word on each, has the chunks counted onto
 // them (chunks.c), and adds every page to the rows.
 #include "ledger/ledger.h"
+#include "base/align.h"
 #include "ledger/chunk_writer.h"
-#include "ledger/counting.h"
+#include "ledger/chunks.h"
 #include "malloc/trim_rules.h"
 
 #include <string.h>
@@ -27,13 +28,13 @@ void as_ledger_close(struct as_ledger_builder *b)
     as_sizes_close(&b->sizes);
 }
 
-void as_ledger_part_open(struct as_ledger_builder *b, struct as_ledger_part *part, bool in_place)
+void as_ledger_partial_open(struct as_ledger_builder *b, struct as_ledger_partial *part, bool in_place)
 {
     b->part = part;
     part->pages = in_place ? &b->store->pages : &part->own;
 }
 
-bool as_ledger_part_close(struct as_store *s, struct as_ledger_part *part, struct as_error *err)
+bool as_ledger_partial_close(struct as_store *s, struct as_ledger_partial *part, struct as_error *err)
 {
     uint64_t first = part->pages == &part->own ? s->pages.count : 0;
     size_t heaps = s->heaps.count;
@@ -47,7 +48,7 @@ bool as_ledger_part_close(struct as_store *s, struct as_ledger_part *part, struc
         s->pages.count += part->own.count;
     }
     for (size_t i = 0; ok && i < part->doubts.count; i++) {
-        const struct as_ledger_doubt *doubt = &part->doubts.items[i];
+        const struct as_residency_failure *doubt = &part->doubts.items[i];
         uint32_t heap = (uint32_t)heaps + doubt->heap;
         as_store_warn(s, AS_WARN_RESIDENCY, s->heaps.items[heap].arena, heap, doubt->address, "%s", doubt->why.text);
     }
@@ -84,9 +85,9 @@ static bool add_pages(struct as_ledger_builder *b, uint64_t start, uint64_t end)
         uint64_t from = b->base + i * page_size;
         if (!as_target_residency(b->target, from, from + n * page_size, residency, &err)) {
             memset(residency, AS_RES_UNKNOWN, n);
-            struct as_ledger_doubt *doubt = as_vec_add(&b->part->doubts, NULL);
+            struct as_residency_failure *doubt = as_vec_add(&b->part->doubts, NULL);
             if (doubt)
-                *doubt = (struct as_ledger_doubt){(uint32_t)(b->part->heaps.count - 1), from, err};
+                *doubt = (struct as_residency_failure){(uint32_t)(b->part->heaps.count - 1), from, err};
         }
         for (uint64_t k = 0; k < n; k++)
             b->pages[i + k] = (struct as_page_record){.residency = residency[k]};

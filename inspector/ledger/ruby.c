@@ -73,7 +73,8 @@ static uint64_t *row_of(struct as_store *s, const struct as_ruby_page_record *pa
     return arena == UINT32_MAX ? &(*ledger)->mmapped_in_use : &(*ledger)->in_use;
 }
 
-// Moves pages [0, count) that are malloc's from their rows to ruby_pages, or back. False: *stuck is the first that would not go.
+// Moves pages [0, count) that are malloc's from their rows to ruby_pages, or back. False: *stuck is the first that would not
+// go.
 static bool move_pages(struct as_store *s, size_t count, bool back, size_t *stuck)
 {
     for (size_t i = 0; i < count; i++) {

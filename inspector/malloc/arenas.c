@@ -115,7 +115,7 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
     for (size_t i = 1; i <= MAX_ARENAS; i++) {
         struct as_arena arena;
         if (!arena_read(h->target, libc, address, &arena)) {
-            h->missing = true;
+            h->incomplete = true;
             as_fault_note(h, UINT32_MAX, UINT32_MAX, address, "an arena of the ring cannot be read");
             return true;
         }
@@ -125,7 +125,7 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
             return false;
         *place = arena;
         if (arena.top == 0 && arena.system_mem != 0) {
-            h->missing = true;
+            h->incomplete = true;
             as_fault_note(h, (uint32_t)(h->arenas.count - 1), UINT32_MAX, arena.address,
                           "the top of an arena that has memory cannot be read: none of its chunks is known");
         }
@@ -136,7 +136,7 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
             break;
     }
     drop_repeated(h, first);
-    h->missing = true;
+    h->incomplete = true;
     as_fault_note(h, UINT32_MAX, UINT32_MAX, address, "the ring of arenas does not close");
     return true;
 }

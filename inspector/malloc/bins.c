@@ -11,13 +11,13 @@ void as_bins_check(struct as_heaps *h, uint32_t arena_index)
     const struct as_arena *arena = &h->arenas.items[arena_index];
     uint64_t at = arena->address + (uint64_t)arena->libc->layout.state.bins;
     uint64_t words[2 * BINS];
-    // malloc_init_state has made no bins yet; and what is read while malloc goes on need not agree.
+    // Without a top malloc_init_state has made no bins yet; and bins that are read while threads run need not agree.
     if (arena->top == 0 || (h->target->kind == AS_TARGET_PROCESS && !h->target->stop.active) ||
         !as_target_read(h->target, at, words, sizeof words))
         return;
-    struct as_links sums = arena->links;
+    struct as_bin_sums sums = arena->bin_sums;
     for (int i = 0; i < BINS; i++) // a bin's head is the chunk whose fd and bk are its two words
-        as_links_add(&sums, at + (uint64_t)i * 2 * sizeof *words - AS_HEADER, words[2 * i], words[2 * i + 1]);
+        as_bin_sums_add(&sums, at + (uint64_t)i * 2 * sizeof *words - AS_HEADER, words[2 * i], words[2 * i + 1]);
     if (sums.nodes != sums.forward || sums.nodes != sums.back)
         as_fault_note(h, arena_index, UINT32_MAX, arena->address,
                       "the lists of an arena's bins do not hold what was found free");

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MAX_MAPPED = 1 << 16 }; // mmapped chunks that tcaches may hold besides (2.43)
+enum { MAX_MAPPED = 1 << 16 }; // mmapped chunks that tcaches may also hold (2.43)
 
 // How many chunks all caches can hold together, at most: as many as there is room for.
 static uint64_t most_cached(const struct as_heaps *h)
@@ -45,7 +45,7 @@ static bool collect(struct as_chunk_sink *sink, const struct as_chunk *batch, si
 // use. `known` are those that threads gave.
 //
 // *none: there is no tcache at all, as no chunk can be one. That is sure only where the whole heap could be walked.
-static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_peek *peek, bool *none,
+static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_page_cache *cache, bool *none,
                            struct as_error *err)
 {
     const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
@@ -66,7 +66,7 @@ static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_pe
         if (h->arenas.items[before.arena].libc_index == libc_index)
             ok = as_walk_heap(h, i, &w, &c.sink, NULL, &torn);
         h->heaps.items[i] = before;
-        h->arenas.items[before.arena].links = (struct as_links){0};
+        h->arenas.items[before.arena].bin_sums = (struct as_bin_sums){0};
     }
     h->faults.count = faults; // the walk that counts will note them again
     as_window_close(&w);
@@ -79,7 +79,7 @@ static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_pe
         if (place)
             *place = m->chunk + AS_HEADER;
     }
-    *none = ok && torn == 0 && !h->missing;
+    *none = ok && torn == 0 && !h->incomplete;
     for (size_t i = 0; ok && i < c.found.count; i++) {
         uint8_t bytes[AS_TCACHE_BYTES];
         size_t first = h->cached.count;
@@ -95,7 +95,7 @@ static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_pe
             continue;
         }
         *none = false;
-        ok = as_tcache_read(h, libc_index, peek, c.found.items[i], &(struct as_tcache_contents){0}, err);
+        ok = as_tcache_read(h, libc_index, cache, c.found.items[i], &(struct as_tcache_contents){0}, err);
         if (h->faults.count != first_fault) { // its lists are none: it was the application's after all
             h->faults.count = first_fault;
             h->cached.count = first;
@@ -119,11 +119,12 @@ static void drop_duplicates(struct as_heaps *h)
     h->cached.count = kept;
 }
 
-static bool tcache_of_thread(struct as_heaps *h, struct as_peek *peek, struct as_thread_use *use, struct as_error *err)
+static bool tcache_of_thread(struct as_heaps *h, struct as_page_cache *cache, struct as_thread_use *use,
+                             struct as_error *err)
 {
     struct as_tcache_contents sum = {0};
     size_t faults = h->faults.count;
-    if (!as_tcache_read(h, 0, peek, use->tcache, &sum, err))
+    if (!as_tcache_read(h, 0, cache, use->tcache, &sum, err))
         return false;
     bool unread = h->faults.count != faults && sum.count == 0;
     use->tcache_count = unread ? AS_UNKNOWN : sum.count;
@@ -133,10 +134,10 @@ static bool tcache_of_thread(struct as_heaps *h, struct as_peek *peek, struct as
 
 bool as_caches_find(struct as_heaps *h, struct as_error *err)
 {
-    struct as_peek peek;
-    if (!as_peek_open(&peek, h->target, err))
+    struct as_page_cache cache;
+    if (!as_page_cache_open(&cache, h->target, err))
         return false;
-    h->most_cached = most_cached(h);
+    h->max_cached = most_cached(h);
     bool ok = true;
     bool unknown = h->threads.count == 0;
     for (size_t i = 0; ok && i < h->threads.count; i++) {
@@ -146,31 +147,31 @@ bool as_caches_find(struct as_heaps *h, struct as_error *err)
         else if (use->tcache == 0)
             use->tcache_count = use->tcache_bytes = 0;
         else
-            ok = tcache_of_thread(h, &peek, use, err);
+            ok = tcache_of_thread(h, &cache, use, err);
     }
-    for (size_t i = 0; ok && i < h->others.count; i++)
-        ok = as_tcache_read(h, h->others.items[i].libc_index, &peek, h->others.items[i].address,
+    for (size_t i = 0; ok && i < h->other_tcaches.count; i++)
+        ok = as_tcache_read(h, h->other_tcaches.items[i].libc_index, &cache, h->other_tcaches.items[i].address,
                             &(struct as_tcache_contents){0}, err);
-    for (size_t i = 0; ok && i < h->lost.count; i++) {
-        struct as_lost_tcache *lost = &h->lost.items[i];
+    for (size_t i = 0; ok && i < h->lost_tcaches.count; i++) {
+        struct as_lost_tcache *lost = &h->lost_tcaches.items[i];
         struct as_tcache_contents sum = {0};
-        ok = as_tcache_read(h, lost->libc_index, &peek, lost->address, &sum, err);
+        ok = as_tcache_read(h, lost->libc_index, &cache, lost->address, &sum, err);
         lost->count = sum.count;
         lost->bytes = sum.bytes;
     }
     for (uint32_t i = 0; ok && i < h->malloc->libcs.count; i++) {
-        if (!as_has_tcache(h, i) || (i == 0 ? !unknown : h->reached.items[i]))
+        if (!as_has_tcache(h, i) || (i == 0 ? !unknown : h->tcaches_known.items[i]))
             continue;
         h->tcache_searched = true;
         bool none = false;
-        ok = as_sort_u64(h->cached.items, h->cached.count, err) && tcaches_search(h, i, &peek, &none, err);
+        ok = as_sort_u64(h->cached.items, h->cached.count, err) && tcaches_search(h, i, &cache, &none, err);
         for (size_t k = 0; i == 0 && none && k < h->threads.count; k++)
-            if (h->threads.items[k].tcache == AS_UNKNOWN && !h->threads.items[k].tcache_odd)
+            if (h->threads.items[k].tcache == AS_UNKNOWN && !h->threads.items[k].tcache_invalid)
                 h->threads.items[k].tcache = h->threads.items[k].tcache_count = h->threads.items[k].tcache_bytes = 0;
     }
     ok = ok && as_sort_u64(h->cached.items, h->cached.count, err);
     drop_duplicates(h);
-    as_peek_close(&peek);
+    as_page_cache_close(&cache);
     return ok;
 }
 

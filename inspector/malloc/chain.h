@@ -42,9 +42,9 @@ static inline bool as_is_chunk_size(uint64_t size_field, uint64_t address, uint6
     return !(size_field & AS_IS_MMAPPED) && !(main_arena && (size_field & AS_NON_MAIN_ARENA));
 }
 
-// Fenceposts, as sysmalloc sets them when an arena goes on elsewhere. Main arena: two headers of 0x10 (CHUNK_HDR_SZ), in
-// use, or three. Thread arena: a header of 0x10, or an in-use header of up to 0x20 without NON_MAIN_ARENA, then a size of 0. Returns
-// the address just behind, or 0.
+// Fenceposts, as sysmalloc sets them when an arena continues in another heap. Main arena: two headers of 0x10 (CHUNK_HDR_SZ),
+// in use, or three. Thread arena: a header of 0x10, or an in-use header of up to 0x20 without NON_MAIN_ARENA, then a size of
+// 0. Returns the address just behind, or 0.
 static inline uint64_t as_fencepost_end(struct as_window *w, uint64_t address, uint64_t size_field, uint64_t limit,
                                         bool main_arena, as_header_reader *read)
 {

@@ -3,7 +3,7 @@
 #include "base/cycle.h"
 #include "base/sort.h"
 #include "malloc/faults.h"
-#include "malloc/peek.h"
+#include "malloc/page_cache.h"
 
 #include <string.h>
 #include <sys/random.h>
@@ -11,11 +11,11 @@
 enum {
     FASTBINS = 10,
     BIN_MASK = 15,
-    VISITED = 15,         // in place of a bin's index
-    MOST_NOTES = 1 << 21, // 32 MiB of them
+    VISITED = 15,             // in place of a bin's index
+    MAX_CANDIDATES = 1 << 21, // 32 MiB of them
 };
 
-void as_fast_notes_begin(struct as_fast_notes *n, const struct as_heaps *h, uint32_t arena)
+void as_fastbin_candidates_begin(struct as_fastbin_candidates *n, const struct as_heaps *h, uint32_t arena)
 {
     const struct as_arena *a = &h->arenas.items[arena];
     n->links.count = 0;
@@ -35,7 +35,7 @@ void as_fast_notes_begin(struct as_fast_notes *n, const struct as_heaps *h, uint
     }
 }
 
-void as_fast_note(struct as_fast_notes *n, uint64_t chunk, uint64_t size, uint64_t link)
+void as_fastbin_candidate_add(struct as_fastbin_candidates *n, uint64_t chunk, uint64_t size, uint64_t link)
 {
     uint64_t bin = size / AS_ALIGNMENT - 2;
     if (bin >= FASTBINS || !(n->bins & (1 << bin)))
@@ -43,18 +43,18 @@ void as_fast_note(struct as_fast_notes *n, uint64_t chunk, uint64_t size, uint64
     uint64_t next = as_reveal_ptr(n->safe_linking, chunk + AS_HEADER, link);
     if (next != 0 && (next % AS_ALIGNMENT != 0 || next < n->low || next >= n->high))
         return;
-    if (n->links.count >= MOST_NOTES) {
+    if (n->links.count >= MAX_CANDIDATES) {
         n->overflow = true;
         return;
     }
-    struct as_fast_link *place = as_vec_add(&n->links, NULL);
+    struct as_fastbin_link *place = as_vec_add(&n->links, NULL);
     if (place)
-        *place = (struct as_fast_link){.chunk = chunk | bin, .next = next};
+        *place = (struct as_fastbin_link){.chunk = chunk | bin, .next = next};
     else
         n->overflow = true;
 }
 
-void as_fast_notes_free(struct as_fast_notes *n)
+void as_fastbin_candidates_free(struct as_fastbin_candidates *n)
 {
     as_vec_free(&n->links);
     as_vec_free(&n->slots);
@@ -72,7 +72,7 @@ static uint64_t slot_of(const struct index *x, uint64_t chunk)
     return ((chunk / AS_ALIGNMENT) * x->multiplier >> 24) & x->mask;
 }
 
-static bool index_notes(struct index *x, struct as_fast_notes *n, struct as_error *err)
+static bool index_candidates(struct index *x, struct as_fastbin_candidates *n, struct as_error *err)
 {
     size_t slots = 1024;
     while (slots < n->links.count * 2)
@@ -85,7 +85,7 @@ static bool index_notes(struct index *x, struct as_fast_notes *n, struct as_erro
     x->mask = slots - 1;
     uint64_t random = 0;
     if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
-        random = 0; // early in a machine's life: as good as before
+        random = 0; // the kernel has no random bytes yet: the constant must do
     x->multiplier = (random ^ UINT64_C(0x9E3779B97F4A7C15)) | 1;
     for (size_t i = 0; i < n->links.count; i++) {
         uint64_t at = slot_of(x, n->links.items[i].chunk & ~(uint64_t)BIN_MASK);
@@ -96,22 +96,22 @@ static bool index_notes(struct index *x, struct as_fast_notes *n, struct as_erro
     return true;
 }
 
-static struct as_fast_link *find(const struct index *x, struct as_fast_notes *n, uint64_t chunk)
+static struct as_fastbin_link *find(const struct index *x, struct as_fastbin_candidates *n, uint64_t chunk)
 {
     for (uint64_t at = slot_of(x, chunk); x->slots[at] != 0; at = (at + 1) & x->mask) {
-        struct as_fast_link *link = &n->links.items[x->slots[at] - 1];
+        struct as_fastbin_link *link = &n->links.items[x->slots[at] - 1];
         if ((link->chunk & ~(uint64_t)BIN_MASK) == chunk)
             return link;
     }
     return NULL;
 }
 
-bool as_fast_resolve(const struct as_arena *arena, struct as_fast_notes *n, as_address_vec *members,
-                     void (*fault)(void *context, uint64_t address, const char *what), void *context,
-                     struct as_error *err)
+bool as_fastbin_members_resolve(const struct as_arena *arena, struct as_fastbin_candidates *n, as_address_vec *members,
+                                void (*fault)(void *context, uint64_t address, const char *what), void *context,
+                                struct as_error *err)
 {
     struct index x = {0};
-    if (!index_notes(&x, n, err) || !as_vec_reserve(members, n->links.count, err))
+    if (!index_candidates(&x, n, err) || !as_vec_reserve(members, n->links.count, err))
         return false;
     uint64_t at[FASTBINS];
     int active = 0;
@@ -124,7 +124,7 @@ bool as_fast_resolve(const struct as_arena *arena, struct as_fast_notes *n, as_a
         for (int bin = 0; bin < FASTBINS; bin++) {
             if (at[bin] == 0)
                 continue;
-            struct as_fast_link *link = find(&x, n, at[bin]);
+            struct as_fastbin_link *link = find(&x, n, at[bin]);
             if (!link || (link->chunk & BIN_MASK) != (uint64_t)bin) {
                 bool twice = link && (link->chunk & BIN_MASK) == VISITED;
                 if (fault)
@@ -147,8 +147,8 @@ struct free_chunk {
 };
 
 // One list in the target; false only when memory ran out.
-static bool follow_list(struct as_heaps *h, uint32_t arena, int bin, struct as_peek *peek, as_address_vec *members,
-                        struct as_error *err)
+static bool follow_list(struct as_heaps *h, uint32_t arena, int bin, struct as_page_cache *cache,
+                        as_address_vec *members, struct as_error *err)
 {
     const struct as_arena *a = &h->arenas.items[arena];
     uint64_t chunk = a->fastbins[bin];
@@ -159,7 +159,7 @@ static bool follow_list(struct as_heaps *h, uint32_t arena, int bin, struct as_p
             as_fault_note(h, arena, UINT32_MAX, chunk, "a fastbin's list comes back to itself");
             return true;
         }
-        if (chunk % AS_ALIGNMENT != 0 || !as_heaps_at(h, chunk) || !as_peek(peek, chunk, &c, sizeof c) ||
+        if (chunk % AS_ALIGNMENT != 0 || !as_heaps_at(h, chunk) || !as_page_cache_read(cache, chunk, &c, sizeof c) ||
             (as_chunksize(c.size)) != AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT) {
             as_fault_note(h, arena, UINT32_MAX, chunk, "a fastbin's list leaves its chunks");
             return true;
@@ -173,14 +173,14 @@ static bool follow_list(struct as_heaps *h, uint32_t arena, int bin, struct as_p
     return true;
 }
 
-bool as_fast_follow(struct as_heaps *h, uint32_t arena, as_address_vec *members, struct as_error *err)
+bool as_fastbin_members_read(struct as_heaps *h, uint32_t arena, as_address_vec *members, struct as_error *err)
 {
-    struct as_peek peek;
-    if (!as_peek_open(&peek, h->target, err))
+    struct as_page_cache cache;
+    if (!as_page_cache_open(&cache, h->target, err))
         return false;
     bool ok = true;
     for (int bin = 0; ok && bin < h->arenas.items[arena].libc->layout.state.fastbin_count && bin < FASTBINS; bin++)
-        ok = follow_list(h, arena, bin, &peek, members, err);
-    as_peek_close(&peek);
+        ok = follow_list(h, arena, bin, &cache, members, err);
+    as_page_cache_close(&cache);
     return ok && as_sort_u64(members->items, members->count, err);
 }

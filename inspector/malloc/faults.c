@@ -14,8 +14,8 @@ void as_fault_note(struct as_heaps *h, uint32_t arena, uint32_t heap, uint64_t a
         *fault = (struct as_fault){.address = address, .arena = arena, .heap = heap, .what = what};
 }
 
-void as_fault_note_missing(struct as_heaps *h, uint32_t arena, uint64_t address, const char *what)
+void as_fault_note_incomplete(struct as_heaps *h, uint32_t arena, uint64_t address, const char *what)
 {
-    h->missing = true;
+    h->incomplete = true;
     as_fault_note(h, arena, UINT32_MAX, address, what);
 }

@@ -23,7 +23,7 @@ static bool find(struct as_heaps *out, struct as_error *err)
     for (uint32_t i = 0; i < out->arenas.count; i++)
         if (!as_segments_find(out, i, err))
             return false;
-    if (!as_segments_complete(out, UINT32_MAX, err))
+    if (!as_main_segments_find(out, UINT32_MAX, err))
         return false;
     if (!as_threads_find(out, err) || !as_mmapped_find(out, err) || !as_caches_find(out, err))
         return false;
@@ -33,7 +33,7 @@ static bool find(struct as_heaps *out, struct as_error *err)
 
 static struct as_heaps nothing(struct as_target *t, const struct as_malloc *m)
 {
-    return (struct as_heaps){.target = t, .malloc = m, .sync_left = SYNC_PLACES, .search_left = SEARCH_CHUNKS};
+    return (struct as_heaps){.target = t, .malloc = m, .resync_budget = SYNC_PLACES, .search_budget = SEARCH_CHUNKS};
 }
 
 bool as_heaps_find(struct as_target *t, const struct as_malloc *m, struct as_heaps *out, struct as_error *err)
@@ -45,8 +45,8 @@ bool as_heaps_find(struct as_target *t, const struct as_malloc *m, struct as_hea
 bool as_heaps_find_again(struct as_heaps *h, struct as_error *err)
 {
     struct as_heaps again = nothing(h->target, h->malloc);
-    memcpy(&again.lost, &h->lost, sizeof again.lost);
-    memset(&h->lost, 0, sizeof h->lost);
+    memcpy(&again.lost_tcaches, &h->lost_tcaches, sizeof again.lost_tcaches);
+    memset(&h->lost_tcaches, 0, sizeof h->lost_tcaches);
     as_heaps_free(h);
     *h = again;
     return find(h, err);

@@ -10,9 +10,9 @@ void as_heaps_free(struct as_heaps *h)
     as_vec_free(&h->mmapped);
     as_vec_free(&h->cached);
     as_vec_free(&h->threads);
-    as_vec_free(&h->others);
-    as_vec_free(&h->lost);
-    as_vec_free(&h->strays);
-    as_vec_free(&h->reached);
+    as_vec_free(&h->other_tcaches);
+    as_vec_free(&h->lost_tcaches);
+    as_vec_free(&h->tcache_candidates);
+    as_vec_free(&h->tcaches_known);
     as_vec_free(&h->faults);
 }

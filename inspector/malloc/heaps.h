@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "libc/libc.h"
+#include "malloc/bin_sums.h"
 #include "malloc/chunk.h"
-#include "malloc/links.h"
 #include "malloc/spans.h"
 #include "target/target.h"
 
@@ -27,7 +27,7 @@ struct as_arena {
     uint64_t next;
     uint64_t system_mem, max_system_mem, attached_threads; // AS_UNKNOWN where the version has no such field
     uint64_t fastbins[10];
-    struct as_links links; // of the chunks that the walk found binned (bins.h)
+    struct as_bin_sums bin_sums; // of the chunks that the walk found binned (bins.h)
 };
 
 // One region to walk. A heap of a thread arena, or a segment of the main arena.
@@ -66,7 +66,7 @@ struct as_thread_use {
     uint64_t tcache;                     // address of tcache_perthread_struct; 0: none; AS_UNKNOWN: not found
     uint64_t tcache_count, tcache_bytes; // chunks cached; AS_UNKNOWN likewise
     uint32_t arena;                      // index, UINT32_MAX when not known or none
-    bool tcache_odd;                     // it has one, and that makes no sense: tcache is AS_UNKNOWN, never 0
+    bool tcache_invalid;                 // it has one, and that makes no sense: tcache is AS_UNKNOWN, never 0
 };
 
 // A tcache_perthread_struct that is not in as_thread_use: a thread's in another libc than the first.
@@ -76,7 +76,7 @@ struct as_other_tcache {
 };
 
 // A tcache that no thread has: of a parent's threads after a fork, or of a thread that ended and had used another libc than
-// its own. What is in it is free, and nobody can take it out again.
+// its own. The chunks in it are free, and no thread can use them again.
 struct as_lost_tcache {
     uint64_t address;
     uint32_t libc_index;
@@ -102,27 +102,29 @@ struct as_heaps {
     // What the threads' tcaches hold: address | enum as_chunk_class, ascending; and the chunks that hold a
     // tcache_perthread_struct (AS_CHUNK_METADATA). Fastbins come later (fastbins.h).
     AS_VEC(uint64_t) cached;
-    uint64_t most_cached;                 // no more of them are believed
+    uint64_t max_cached;                  // there is no room for more: a longer list is damaged
     AS_VEC(struct as_thread_use) threads; // parallel to target->threads
-    AS_VEC(struct as_other_tcache) others;
-    AS_VEC(struct as_lost_tcache) lost; // not sought by as_heaps_find: see lost.h
-    // Chunks in use that the walk came by and that look like a tcache_perthread_struct: addresses of the struct. Those that
-    // are all zeros (an empty one, up to 2.41) are only counted, and `blank_heads` of them are the first chunk of a thread
-    // arena that nobody is attached to.
-    AS_VEC(uint64_t) strays;
-    uint64_t blanks, blank_bytes, blank_heads;
-    bool strays_missed;      // some are not in the list: memory ran out
+    AS_VEC(struct as_other_tcache) other_tcaches;
+    AS_VEC(struct as_lost_tcache) lost_tcaches; // not sought by as_heaps_find: see lost.h
+    // Chunks in use that the walk passed and that look like a tcache_perthread_struct: addresses of the struct. Those that
+    // are all zeros (an empty one, up to 2.41) are only counted, and `zero_candidates_likely` of them are the first chunk of
+    // a thread arena that no thread is attached to.
+    AS_VEC(uint64_t) tcache_candidates;
+    uint64_t zero_candidates, zero_candidate_bytes, zero_candidates_likely;
+    bool candidates_missed;  // some are not in the list: memory ran out
     int64_t tcache_distance; // of the first libc's variable tcache from the thread pointer; 0: not known
-    AS_VEC(bool) reached; // parallel to malloc->libcs: every thread's tcache of that libc is in `threads` or `others`
+    // Parallel to malloc->libcs: every thread's tcache of that libc is in `threads` or `other_tcaches`.
+    AS_VEC(bool) tcaches_known;
     AS_VEC(struct as_fault) faults;
-    uint64_t forgotten,
-        forgotten_bytes;   // maps of blocks that the program freed and malloc could not unmap (surplus.c),
-    bool forgotten_untold; // and which of `mmapped` these are cannot be told: none has been left out
-    uint64_t untold_bytes; // of main arenas' segments that may as well be another main arena's
-    bool missing; // malloc has memory that `heaps` does not list: an arena, or a heap's header, could not be read
-    bool tcache_searched; // the caches were found by their structure, not through the threads
-    uint64_t sync_left;   // places that may still be tried where the walk has lost the thread
-    uint64_t search_left; // headers that may still be followed in the search for the main arena's segments
+    // Maps of blocks that the program freed and that malloc could not unmap (surplus.h); ambiguous: which of `mmapped` these
+    // are is unknown, and none has been left out.
+    uint64_t munmap_failed, munmap_failed_bytes;
+    bool munmap_failed_ambiguous;
+    uint64_t ambiguous_segment_bytes; // of main arenas' segments that may as well be another main arena's
+    bool incomplete; // malloc has memory that `heaps` does not list: an arena, or a heap's header, could not be read
+    bool tcache_searched;   // the caches were found by their structure, not through the threads
+    uint64_t resync_budget; // addresses that may still be tried for a chunk behind a torn one
+    uint64_t search_budget; // headers that may still be followed in the search for the main arena's segments
 };
 
 void as_heaps_free(struct as_heaps *h);

@@ -12,7 +12,7 @@ enum {
     BATCH = 256,             // pages looked at in one go
     ALIGNMENTS = 34,         // aligned_alloc's leads: powers of two from 32 to 128 GiB, each in two places
     MMAP_HP = 1,             // 2.43+: a bit of prev_size, for maps of huge pages
-    RESIDENCY_PAGES = 65536, // asked for in one go, where memory goes on
+    RESIDENCY_PAGES = 65536, // residency asked for at a time, in large memory
     LEAST_PAGES = 512,       // and where it begins
     // Against memory made to look like map after map. Without these looks a chunk may be missed, which mp_'s count shows.
     MOST_PLACES = 1 << 22, // looked at within maps, for chunks that are not at their start
@@ -29,7 +29,7 @@ struct search {
     uint64_t want_count, want_bytes; // by mp_; AS_UNKNOWN
     bool bytes_drift;                // mp_.mmapped_mem cannot be taken at its word
     bool thorough;                   // look also for chunks that aligned_alloc placed and realloc moved
-    uint64_t huge_bit;               // MMAP_HP, where the libc at hand may set it
+    uint64_t huge_bit;               // MMAP_HP, where the libc that is tried may set it
     uint64_t places, pages;          // looked at so far
     uint8_t *residency;
 };
@@ -112,8 +112,8 @@ static uint64_t moved_chunk(struct search *s, uint64_t start, uint32_t extra, ui
     return 0;
 }
 
-// Whether nobody has written behind the header that a map begins with: either the chunk has not been used, or it begins
-// further on. An aligned chunk that was moved cannot be told from an unaligned one by the sizes when realloc gave it the
+// Whether all is zero behind the header that a map begins with: either the chunk has not been used, or it begins further
+// on. An aligned chunk that was moved cannot be told from an unaligned one by the sizes when realloc gave it the
 // size that its map was made with.
 static bool untouched_lead(struct search *s, uint64_t start)
 {
@@ -127,7 +127,7 @@ static bool untouched_lead(struct search *s, uint64_t start)
 }
 
 // A map that begins at `start`, whose first bytes are `head`? Returns its end, or 0. The map may reach up to `limit`.
-static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct head head)
+static uint64_t add_map(struct search *s, uint64_t start, uint64_t limit, struct head head)
 {
     struct as_heaps *h = s->heaps;
     struct as_target *t = h->target;
@@ -187,7 +187,7 @@ static uint64_t take(struct search *s, uint64_t start, uint64_t limit, struct he
 
 // In 2.43 and 2.44 mremap_chunk forgets CHUNK_HDR_SZ when it adjusts mp_.mmapped_mem, which so grows by 16 bytes too much
 // with every realloc of an mmapped chunk. Whole pages of drift may as well be a chunk that was taken for smaller than it is
-// (by the header its map was made with): they are believed only after a thorough look.
+// (by the header its map was made with): they are taken for drift only after a thorough search.
 static bool complete(const struct search *s)
 {
     if (s->count != s->want_count)
@@ -199,8 +199,8 @@ static bool complete(const struct search *s)
            (s->thorough || drift < s->heaps->target->page_size);
 }
 
-// Whether malloc can have lost a block for good (surplus.c).
-static bool forgets_blocks(const struct as_heaps *h)
+// Whether there can be blocks that malloc could not unmap (surplus.h).
+static bool munmap_can_fail(const struct as_heaps *h)
 {
     for (size_t i = 0; i < h->pars.count; i++)
         if (h->malloc->libcs.items[i].layout.heap.mmap_extra == 0 && h->pars.items[i].hp_pagesize != AS_UNKNOWN &&
@@ -266,8 +266,8 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
             for (size_t i = 0; i < count; i++) {
                 if (addresses[i] < next)
                     continue;
-                uint64_t behind =
-                    ok[i] ? take(s, addresses[i], to, heads[i]) : as_target_skip_missing(t, addresses[i]) / page * page;
+                uint64_t behind = ok[i] ? add_map(s, addresses[i], to, heads[i])
+                                        : as_target_skip_missing(t, addresses[i]) / page * page;
                 if (behind > next)
                     next = behind;
             }
@@ -280,7 +280,7 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
     return true;
 }
 
-// The end of the private memory that goes on without a gap or a heap from `start`. A program may protect pages of its own
+// The end of the private memory that follows `start` without a gap or a heap. A program may protect pages of its own
 // blocks, but a map begins in a writable page: malloc's header.
 static uint64_t free_run(const struct as_heaps *h, size_t mapping, uint64_t start)
 {
@@ -366,14 +366,14 @@ bool as_mmapped_find(struct as_heaps *h, struct as_error *err)
         s.want_bytes += h->pars.items[i].mmapped_mem;
     }
     // No chunks that have bytes are one damaged word, or drift.
-    if (h->malloc->libcs.count == 0 || (s.want_count == 0 && s.want_bytes == 0 && !forgets_blocks(h)))
+    if (h->malloc->libcs.count == 0 || (s.want_count == 0 && s.want_bytes == 0 && !munmap_can_fail(h)))
         return true;
     AS_VEC(uint8_t) residency = {0};
     if (!as_vec_reserve(&residency, RESIDENCY_PAGES, err))
         return false;
     s.residency = residency.items;
     bool ok = search_all(&s, err);
-    if (ok && s.want_count != AS_UNKNOWN && !complete(&s) && !drop_surplus(&s) && !h->forgotten_untold) {
+    if (ok && s.want_count != AS_UNKNOWN && !complete(&s) && !drop_surplus(&s) && !h->munmap_failed_ambiguous) {
         s.thorough = true;
         ok = search_all(&s, err);
         if (ok && !complete(&s))
@@ -383,7 +383,7 @@ bool as_mmapped_find(struct as_heaps *h, struct as_error *err)
     if (ok && s.want_count == AS_UNKNOWN)
         as_fault_note(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "mp_ was not found: mmapped chunks cannot be held against its count");
-    else if (ok && !complete(&s) && !h->forgotten_untold)
+    else if (ok && !complete(&s) && !h->munmap_failed_ambiguous)
         as_fault_note(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "the mmapped chunks found differ from mp_.n_mmaps and mp_.mmapped_mem");
     return ok;

@@ -6,8 +6,8 @@
 
 #include "malloc/heaps.h"
 
-// The mmapped chunks of every libc, by stepping through the anonymous mappings that nothing else claims. What does not agree with mp_ is a fault.
-// AS_NO_MEMORY.
+// The mmapped chunks of every libc, by stepping through the anonymous mappings that nothing else claims. What does not agree
+// with mp_ is a fault. AS_NO_MEMORY.
 bool as_mmapped_find(struct as_heaps *h, struct as_error *err);
 
 // Says of each mmapped chunk what the caches know of it, after both have been found.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The heaps of an arena. A thread arena's are linked (heap_info.prev) from the one that holds the top. The main arena has
-// no list of its segments: it begins at mp_.sbrk_base, and goes on elsewhere after a foreign sbrk, or where mmap had to
+// no list of its segments: it begins at mp_.sbrk_base, and continues elsewhere after a foreign sbrk, or where mmap had to
 // stand in for a blocked brk; only fenceposts tell (segment_search.c).
 #include "malloc/segments.h"
 #include "malloc/chain.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-uint64_t as_region_end(const struct as_target *t, uint64_t address, uint64_t enough)
+uint64_t as_anonymous_end(const struct as_target *t, uint64_t address, uint64_t enough)
 {
     uint64_t end = address;
     const struct as_mapping *m = as_target_mapping_at(t, address);
@@ -26,7 +26,7 @@ bool as_heap_fits(const struct as_heaps *h, uint64_t start, uint64_t end)
 {
     const struct as_target *t = h->target;
     bool mapped = (t->kind == AS_TARGET_PROCESS && !t->stop.active) || t->in_place.only;
-    return as_span_is_clear(&h->spans, start, end) && (mapped || as_region_end(t, start, end) >= end);
+    return as_span_is_clear(&h->spans, start, end) && (mapped || as_anonymous_end(t, start, end) >= end);
 }
 
 bool as_heap_add(struct as_heaps *h, size_t at, struct as_heap heap, struct as_error *err)
@@ -77,7 +77,7 @@ static const char *read_thread_heap(const struct as_heaps *h, uint32_t arena_ind
     if (fault)
         return fault;
     *heap = thread_heap(arena, arena_index, address, info, heap_max, newest);
-    // A list that comes back to a heap that it has been to ends here.
+    // A cycle ends here: its heap is known already.
     return as_heap_fits(h, heap->start, heap->end)
                ? NULL
                : "a heap is not in memory that can be malloc's, or is another heap's too";
@@ -94,7 +94,7 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
         struct as_heap heap;
         const char *wrong = read_thread_heap(h, arena_index, address, newest, &info, &heap);
         if (wrong) {
-            as_fault_note_missing(h, arena_index, address, wrong);
+            as_fault_note_incomplete(h, arena_index, address, wrong);
             return true;
         }
         if (heap.has_top && !top_ends_heap(arena, &heap)) {
@@ -107,7 +107,7 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
         address = info.prev;
     }
     if (sum != arena->system_mem)
-        as_fault_note_missing(h, arena_index, AS_UNKNOWN, "an arena's heaps do not make up its system_mem");
+        as_fault_note_incomplete(h, arena_index, AS_UNKNOWN, "an arena's heaps do not make up its system_mem");
     return true;
 }
 
@@ -130,7 +130,7 @@ static bool first_segment(struct as_heaps *h, const struct as_arena *arena, stru
     uint64_t end;
     uint64_t limit = heap->has_top ? arena->top : heap->end;
     w.limit = limit;
-    enum as_chain_end how = as_chain_follow(&w, heap->start, limit, true, h->search_left, &end);
+    enum as_chain_end how = as_chain_follow(&w, heap->start, limit, true, h->search_budget, &end);
     as_window_close(&w);
     bool at_top = heap->has_top && how == AS_CHAIN_LIMIT && end == limit;
     if (how == AS_CHAIN_FENCEPOST) {
@@ -152,10 +152,10 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     uint64_t top_end = arena->top + arena->top_size;
     uint64_t base = par->sbrk_base;
     const struct as_mapping *m = base == AS_UNKNOWN ? NULL : as_target_mapping_at(h->target, base);
-    if (base == AS_UNKNOWN) // mp_ was not found: what brk gave begins with its mapping, if nobody else used brk before
+    if (base == AS_UNKNOWN) // mp_ was not found: the arena begins with its mapping, unless the program used brk before
         m = as_target_mapping_at(h->target, arena->top);
     if (!as_is_writable_anonymous(m)) {
-        as_fault_note_missing(h, arena_index, base, "mp_.sbrk_base is not in writable anonymous memory");
+        as_fault_note_incomplete(h, arena_index, base, "mp_.sbrk_base is not in writable anonymous memory");
         return true;
     }
     if (base == AS_UNKNOWN) {
@@ -163,7 +163,7 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
         base = m->start;
     }
     uint64_t start = as_align_up(base, AS_ALIGNMENT); // the bytes before were never malloc's to use
-    uint64_t reach = as_region_end(h->target, base, UINT64_MAX);
+    uint64_t reach = as_anonymous_end(h->target, base, UINT64_MAX);
     bool top_here = arena->top >= start && arena->top % AS_ALIGNMENT == 0 && top_end % AS_ALIGNMENT == 0 &&
                     top_end > arena->top && top_end <= reach;
     struct as_heap heap = {
@@ -175,7 +175,7 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
         .has_top = top_here,
     };
     // Segments that mmap provided (all of them with hugetlb pages) lie above and below the first, and the program's own maps
-    // between them: that the memory goes on as far as the top does not mean that the segment does.
+    // between them: memory without a gap up to the top does not mean that the segment reaches the top.
     if ((!top_here || arena->flags & AS_NONCONTIGUOUS) && !first_segment(h, arena, &heap, err))
         return false;
     heap.protected_end = heap.end;
@@ -184,7 +184,7 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     else if (!as_heap_add(h, h->heaps.count, heap, err))
         return false;
     if (!heap.has_top)
-        return true; // as_segments_complete looks for the rest
+        return true; // as_main_segments_find looks for the rest
     // What others took from brk counts as well (sysmalloc), as long as brk has been enough.
     if (par->sbrk_base != AS_UNKNOWN && !(arena->flags & AS_NONCONTIGUOUS) && top_end - base != arena->system_mem)
         as_fault_note(h, arena_index, UINT32_MAX, AS_UNKNOWN,

@@ -4,18 +4,18 @@
 
 #include <string.h>
 
-bool as_heaps_part(const struct as_heaps *h, uint32_t arena, size_t first, size_t count, struct as_heaps *out,
-                   struct as_error *err)
+bool as_heaps_split(const struct as_heaps *h, uint32_t arena, size_t first, size_t count, struct as_heaps *out,
+                    struct as_error *err)
 {
     *out = *h;
     memset(&out->heaps, 0, sizeof out->heaps);
     memset(&out->spans, 0, sizeof out->spans);
     memset(&out->faults, 0, sizeof out->faults);
-    memset(&out->strays, 0, sizeof out->strays);
-    out->blanks = out->blank_bytes = out->blank_heads = 0;
-    out->strays_missed = false;
+    memset(&out->tcache_candidates, 0, sizeof out->tcache_candidates);
+    out->zero_candidates = out->zero_candidate_bytes = out->zero_candidates_likely = 0;
+    out->candidates_missed = false;
     size_t spans =
-        h->arenas.items[arena].main ? h->spans.count : 0; // only a main arena goes on where its walk finds it
+        h->arenas.items[arena].main ? h->spans.count : 0; // only the walk of a main arena finds further heaps
     if (!as_vec_reserve(&out->heaps, count, err) || !as_vec_reserve(&out->spans, spans, err))
         return false;
     out->heaps.count = count;
@@ -51,13 +51,14 @@ static bool join_heaps(struct as_heaps *h, const struct as_heaps *part, size_t f
 
 bool as_heaps_join(struct as_heaps *h, struct as_heaps *part, size_t first, size_t count, struct as_error *err)
 {
-    bool ok = join_heaps(h, part, first, count, err) && as_vec_reserve(&h->strays, part->strays.count, err);
-    for (size_t i = 0; ok && i < part->strays.count; i++)
-        h->strays.items[h->strays.count++] = part->strays.items[i];
-    h->strays_missed |= part->strays_missed;
-    h->blanks += part->blanks;
-    h->blank_bytes += part->blank_bytes;
-    h->blank_heads += part->blank_heads;
+    bool ok = join_heaps(h, part, first, count, err) &&
+              as_vec_reserve(&h->tcache_candidates, part->tcache_candidates.count, err);
+    for (size_t i = 0; ok && i < part->tcache_candidates.count; i++)
+        h->tcache_candidates.items[h->tcache_candidates.count++] = part->tcache_candidates.items[i];
+    h->candidates_missed |= part->candidates_missed;
+    h->zero_candidates += part->zero_candidates;
+    h->zero_candidate_bytes += part->zero_candidate_bytes;
+    h->zero_candidates_likely += part->zero_candidates_likely;
     for (size_t i = 0; ok && i < part->faults.count; i++) {
         const struct as_fault *f = &part->faults.items[i];
         as_fault_note(h, f->arena, f->heap == UINT32_MAX ? f->heap : f->heap + (uint32_t)first, f->address, f->what);
@@ -65,6 +66,6 @@ bool as_heaps_join(struct as_heaps *h, struct as_heaps *part, size_t first, size
     as_vec_free(&part->heaps);
     as_vec_free(&part->spans);
     as_vec_free(&part->faults);
-    as_vec_free(&part->strays);
+    as_vec_free(&part->tcache_candidates);
     return ok;
 }

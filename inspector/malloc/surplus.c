@@ -10,7 +10,7 @@ enum {
 };
 
 // A true map begins and ends where a mapping or another map does, unless the program's own memory lies on both sides.
-static bool is_lonely(const struct as_heaps *h, size_t index)
+static bool is_isolated(const struct as_heaps *h, size_t index)
 {
     const struct as_mmapped *m = &h->mmapped.items[index];
     const struct as_mapping *around = as_target_mapping_at(h->target, m->map_start);
@@ -19,7 +19,7 @@ static bool is_lonely(const struct as_heaps *h, size_t index)
     return around && !before && !after && around->start < m->map_start && m->map_end < around->end;
 }
 
-bool as_mmapped_forgettable(const struct as_heaps *h, const struct as_mmapped *m)
+bool as_mmapped_munmap_can_fail(const struct as_heaps *h, const struct as_mmapped *m)
 {
     const struct as_heap_layout *layout = &h->malloc->libcs.items[m->libc_index].layout.heap;
     uint64_t huge = h->pars.items[m->libc_index].hp_pagesize;
@@ -34,14 +34,14 @@ bool as_mmapped_forgettable(const struct as_heaps *h, const struct as_mmapped *m
 // The maps among which the surplus is looked for, by index, ascending.
 typedef AS_VEC(size_t) index_vec;
 
-enum among { FORGETTABLE = 1, LONELY = 2, ALL = 4 };
+enum among { MUNMAP_CAN_FAIL = 1, ISOLATED = 2, ALL = 4 };
 
 static bool gather(const struct as_heaps *h, unsigned among, index_vec *out)
 {
     out->count = 0;
     for (size_t i = 0; i < h->mmapped.count; i++) {
-        bool wanted = among & ALL || (among & FORGETTABLE && as_mmapped_forgettable(h, &h->mmapped.items[i])) ||
-                      (among & LONELY && is_lonely(h, i));
+        bool wanted = among & ALL || (among & MUNMAP_CAN_FAIL && as_mmapped_munmap_can_fail(h, &h->mmapped.items[i])) ||
+                      (among & ISOLATED && is_isolated(h, i));
         if (!wanted)
             continue;
         size_t *place = as_vec_add(out, NULL);
@@ -127,9 +127,9 @@ static void drop(struct as_heaps *h, const index_vec *surplus)
             continue;
         }
         next++;
-        if (as_mmapped_forgettable(h, m)) {
-            h->forgotten++;
-            h->forgotten_bytes += m->counted;
+        if (as_mmapped_munmap_can_fail(h, m)) {
+            h->munmap_failed++;
+            h->munmap_failed_bytes += m->counted;
         }
     }
     h->mmapped.count = kept;
@@ -138,17 +138,17 @@ static void drop(struct as_heaps *h, const index_vec *surplus)
 bool as_mmapped_drop_surplus(struct as_heaps *h, uint64_t count, uint64_t bytes)
 {
     // The likely ones first; and are they the only ones that it can be?
-    static const unsigned tries[][2] = {{FORGETTABLE, FORGETTABLE | LONELY}, {LONELY, ALL}, {ALL, ALL}};
+    static const unsigned tries[][2] = {{MUNMAP_CAN_FAIL, MUNMAP_CAN_FAIL | ISOLATED}, {ISOLATED, ALL}, {ALL, ALL}};
     index_vec surplus = {0};
     index_vec doubt = {0};
     bool found = false;
-    for (size_t i = 0; i < sizeof tries / sizeof *tries && !found && !h->forgotten_untold; i++) {
+    for (size_t i = 0; i < sizeof tries / sizeof *tries && !found && !h->munmap_failed_ambiguous; i++) {
         unsigned choices = gather(h, tries[i][0], &surplus) ? find_surplus(h, &surplus, count, bytes) : 0;
         found = choices == 1;
-        if (choices > 1 && tries[i][0] == FORGETTABLE) {
-            h->forgotten_untold = true;
-            h->forgotten = count;
-            h->forgotten_bytes = bytes;
+        if (choices > 1 && tries[i][0] == MUNMAP_CAN_FAIL) {
+            h->munmap_failed_ambiguous = true;
+            h->munmap_failed = count;
+            h->munmap_failed_bytes = bytes;
         }
         if (found && (!gather(h, tries[i][1], &doubt) || find_surplus(h, &doubt, count, bytes) != 1))
             as_fault_note(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,

@@ -37,7 +37,8 @@ static uint64_t bin_entry(const struct as_heap_layout *layout, const uint8_t *by
 }
 
 // Do a tcache's counts and lists agree, if no list may be longer than `limit`?
-static bool agrees(const struct as_heaps *h, const struct as_heap_layout *layout, uint64_t limit, const uint8_t *bytes)
+static bool counts_agree(const struct as_heaps *h, const struct as_heap_layout *layout, uint64_t limit,
+                         const uint8_t *bytes)
 {
     for (int bin = 0; bin < layout->tcache_bins; bin++) {
         uint16_t count = bin_count(layout, limit, bytes, bin);
@@ -58,7 +59,7 @@ bool as_tcache_plausible(const struct as_heaps *h, const struct as_libc *libc, c
     const struct as_heap_layout *layout = &libc->layout.heap;
     if (layout->tcache_counts_down && par->tcache_count > MAX_COUNT)
         return false; // without mp_.tcache_count the numbers mean nothing
-    return agrees(h, layout, par->tcache_count < MAX_COUNT ? par->tcache_count : MAX_COUNT, bytes);
+    return counts_agree(h, layout, par->tcache_count < MAX_COUNT ? par->tcache_count : MAX_COUNT, bytes);
 }
 
 bool as_tcache_contradicts_limit(const struct as_heaps *h, const struct as_heap_layout *layout, const uint8_t *bytes)
@@ -71,7 +72,7 @@ bool as_tcache_contradicts_limit(const struct as_heaps *h, const struct as_heap_
         limit = free_slots > limit ? free_slots : limit;
         holds |= bin_entry(layout, bytes, bin) != 0;
     }
-    return layout->tcache_counts_down && holds && agrees(h, layout, limit, bytes);
+    return layout->tcache_counts_down && holds && counts_agree(h, layout, limit, bytes);
 }
 
 // The arena whose heap holds `address`; NULL: none's.
@@ -113,7 +114,7 @@ bool as_tcache_placed(const struct as_heaps *h, uint32_t libc_index, uint64_t ad
     return !arena || arena->libc_index == libc_index;
 }
 
-static bool remember(struct as_heaps *h, uint64_t chunk, enum as_chunk_class class, struct as_error *err)
+static bool add_cached(struct as_heaps *h, uint64_t chunk, enum as_chunk_class class, struct as_error *err)
 {
     uint64_t *place = as_vec_add(&h->cached, err);
     if (place)
@@ -122,12 +123,12 @@ static bool remember(struct as_heaps *h, uint64_t chunk, enum as_chunk_class cla
 }
 
 // What is wrong with a tcache's entry, or NULL: then *c is its chunk.
-static const char *wrong_entry(const struct as_heaps *h, struct as_peek *peek, int bin, uint64_t entry,
+static const char *wrong_entry(const struct as_heaps *h, struct as_page_cache *cache, int bin, uint64_t entry,
                                struct list_chunk *c)
 {
-    if (h->cached.count >= h->most_cached)
+    if (h->cached.count >= h->max_cached)
         return "tcaches hold more chunks than there is room for";
-    if (entry == 0 || entry % AS_ALIGNMENT != 0 || !as_peek(peek, entry - AS_HEADER, c, sizeof *c))
+    if (entry == 0 || entry % AS_ALIGNMENT != 0 || !as_page_cache_read(cache, entry - AS_HEADER, c, sizeof *c))
         return "a tcache list is broken";
     uint64_t size = as_chunksize(c->size);
     uint64_t wanted = AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT;
@@ -136,19 +137,19 @@ static const char *wrong_entry(const struct as_heaps *h, struct as_peek *peek, i
 }
 
 // Follows one bin of a tcache. Adds to `sum`.
-static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as_peek *peek, int bin, uint64_t entry,
-                       uint64_t expected, struct as_tcache_contents *sum, struct as_error *err)
+static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as_page_cache *cache, int bin,
+                       uint64_t entry, uint64_t expected, struct as_tcache_contents *sum, struct as_error *err)
 {
     uint64_t remembered = 0;
     for (uint64_t n = 0; n < expected; n++) {
         struct list_chunk c;
         bool cycle = entry != 0 && as_is_cycle(&remembered, entry, n + 1);
-        const char *wrong = cycle ? "a tcache list comes back to itself" : wrong_entry(h, peek, bin, entry, &c);
+        const char *wrong = cycle ? "a tcache list comes back to itself" : wrong_entry(h, cache, bin, entry, &c);
         if (wrong) {
             as_fault_note(h, UINT32_MAX, UINT32_MAX, entry, wrong);
             return true;
         }
-        if (!remember(h, entry - AS_HEADER, AS_CHUNK_TCACHE, err))
+        if (!add_cached(h, entry - AS_HEADER, AS_CHUNK_TCACHE, err))
             return false;
         sum->keys_differ |= sum->count > 0 && c.key != sum->key;
         sum->key = c.key;
@@ -161,7 +162,7 @@ static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as
     return true;
 }
 
-bool as_tcache_read(struct as_heaps *h, uint32_t libc_index, struct as_peek *peek, uint64_t address,
+bool as_tcache_read(struct as_heaps *h, uint32_t libc_index, struct as_page_cache *cache, uint64_t address,
                     struct as_tcache_contents *sum, struct as_error *err)
 {
     const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
@@ -172,10 +173,10 @@ bool as_tcache_read(struct as_heaps *h, uint32_t libc_index, struct as_peek *pee
         as_fault_note(h, UINT32_MAX, UINT32_MAX, address, "a thread's tcache cannot be read");
         return true;
     }
-    if (!remember(h, address - AS_HEADER, AS_CHUNK_METADATA, err))
+    if (!add_cached(h, address - AS_HEADER, AS_CHUNK_METADATA, err))
         return false;
     for (int bin = 0; bin < layout->tcache_bins; bin++)
-        if (!tcache_bin(h, libc, peek, bin, bin_entry(layout, bytes, bin),
+        if (!tcache_bin(h, libc, cache, bin, bin_entry(layout, bytes, bin),
                         bin_count(layout, h->pars.items[libc_index].tcache_count, bytes, bin), sum, err))
             return false;
     return true;

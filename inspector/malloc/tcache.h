@@ -4,7 +4,7 @@
 
 #include "base/align.h"
 #include "malloc/heaps.h"
-#include "malloc/peek.h"
+#include "malloc/page_cache.h"
 
 enum { AS_TCACHE_BYTES = 1024 }; // no tcache_perthread_struct is larger; the largest known has 760
 
@@ -56,7 +56,7 @@ struct as_tcache_contents {
     bool keys_differ;      // not all of them have it
 };
 
-// Adds the struct's own chunk and all that it holds to h->cached, and what these are to `sum`. A fault where it cannot be read or
-// a list is broken: then `sum` has what was found before. AS_NO_MEMORY.
-bool as_tcache_read(struct as_heaps *h, uint32_t libc_index, struct as_peek *peek, uint64_t address,
+// Adds the struct's own chunk and all that it holds to h->cached, and what these are to `sum`. A fault where it cannot be
+// read or a list is broken: then `sum` has what was found before. AS_NO_MEMORY.
+bool as_tcache_read(struct as_heaps *h, uint32_t libc_index, struct as_page_cache *cache, uint64_t address,
                     struct as_tcache_contents *sum, struct as_error *err);

@@ -66,20 +66,20 @@ static uint64_t word_at(const struct block *b, size_t distance)
 enum verdict { NOTHING, IDLE, FITS, WRONG };
 
 // Is it a tcache that a thread has in the first libc? What a map of its own holds does not say of which libc it is.
-static bool is_taken(const struct as_heaps *h, uint64_t word)
+static bool is_threads_tcache(const struct as_heaps *h, uint64_t word)
 {
     for (size_t i = 0; i < h->threads.count; i++)
         if (h->threads.items[i].tcache == word)
             return true;
-    for (size_t i = 0; i < h->others.count; i++)
-        if (h->others.items[i].address == word)
+    for (size_t i = 0; i < h->other_tcaches.count; i++)
+        if (h->other_tcaches.items[i].address == word)
             return true;
     return false;
 }
 
-// Whether all pages of [start, end) can be read without becoming resident by it: of files no capture tells. A core has a page of
-// a file, as a rule, only where the program wrote to it.
-static bool is_at_hand(const struct as_heaps *h, uint64_t start, uint64_t end)
+// Whether all pages of [start, end) can be read without becoming resident by it: of files no capture tells. A core has a page
+// of a file, as a rule, only where the program wrote to it.
+static bool is_resident(const struct as_heaps *h, uint64_t start, uint64_t end)
 {
     struct as_target *t = h->target;
     uint8_t residency[AS_TCACHE_BYTES / 4096 + 2];
@@ -94,8 +94,8 @@ static bool is_at_hand(const struct as_heaps *h, uint64_t start, uint64_t end)
 }
 
 // From 2.43 on a thread's `tcache` is never null: at first it leads to a constant struct of libc's own, with no room for
-// anything. Where that is not at hand the word fits as well as any to a constant of libc.
-static enum verdict judge_dummy(const struct as_heaps *h, const struct as_libc *libc, uint64_t word)
+// anything. Where the struct is not in memory, the word fits as well as any pointer to a constant of libc.
+static enum verdict classify_dummy(const struct as_heaps *h, const struct as_libc *libc, uint64_t word)
 {
     const struct as_mapping *m = as_target_mapping_at(h->target, word);
     uint8_t bytes[AS_TCACHE_BYTES];
@@ -104,7 +104,7 @@ static enum verdict judge_dummy(const struct as_heaps *h, const struct as_libc *
         m->end - word < size ||
         strcmp(as_mapping_path(h->target, m), as_strings_at(&h->target->strings, libc->path)) != 0)
         return WRONG;
-    if (!is_at_hand(h, word, word + size) || !as_target_read(h->target, word, bytes, size))
+    if (!is_resident(h, word, word + size) || !as_target_read(h->target, word, bytes, size))
         return NOTHING;
     for (size_t i = 0; i < size; i++)
         if (bytes[i] != 0)
@@ -113,16 +113,16 @@ static enum verdict judge_dummy(const struct as_heaps *h, const struct as_libc *
 }
 
 // A word that may be a thread's `tcache`. NULL before its first malloc, up to 2.42 (where there are fastbins).
-static enum verdict judge_tcache(const struct as_heaps *h, uint32_t libc_index, uint64_t word)
+static enum verdict classify_tcache(const struct as_heaps *h, uint32_t libc_index, uint64_t word)
 {
     const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
     const struct as_heap_layout *layout = &libc->layout.heap;
     if (word == 0)
         return libc->layout.state.fastbin_count > 0 ? NOTHING : WRONG;
     if (!as_tcache_placed(h, libc_index, word))
-        return libc->layout.state.fastbin_count == 0 ? judge_dummy(h, libc, word) : WRONG;
+        return libc->layout.state.fastbin_count == 0 ? classify_dummy(h, libc, word) : WRONG;
     uint8_t bytes[AS_TCACHE_BYTES];
-    if (libc_index > 0 && !as_heaps_at(h, word) && is_taken(h, word))
+    if (libc_index > 0 && !as_heaps_at(h, word) && is_threads_tcache(h, word))
         return WRONG;
     if ((size_t)layout->tcache_size > sizeof bytes ||
         !as_target_read(h->target, word, bytes, (size_t)layout->tcache_size))
@@ -139,29 +139,29 @@ static uint32_t arena_at(const struct as_heaps *h, uint32_t libc_index, uint64_t
 }
 
 // A word that may be a thread's `thread_arena`: NULL before its first malloc.
-static enum verdict judge_arena(const struct as_heaps *h, uint32_t libc_index, uint64_t word)
+static enum verdict classify_arena(const struct as_heaps *h, uint32_t libc_index, uint64_t word)
 {
     if (word == 0)
         return NOTHING;
     return arena_at(h, libc_index, word) != UINT32_MAX ? FITS : WRONG;
 }
 
-typedef enum verdict judge(const struct as_heaps *h, uint32_t libc_index, uint64_t word);
+typedef enum verdict classifier(const struct as_heaps *h, uint32_t libc_index, uint64_t word);
 
 struct tally {
     size_t fits, idle, wrong;
 };
 
-// `named`: nobody is left out; of all other places most have words that are wrong for nearly all.
+// `named`: asks all threads. At most other offsets the words of nearly all threads are wrong, which the first few show.
 static struct tally count_verdicts(const struct as_heaps *h, uint32_t libc_index, const block_vec *blocks,
-                                   size_t distance, judge *ask, bool named)
+                                   size_t distance, classifier *classify, bool named)
 {
     struct tally tally = {0};
     for (size_t i = 0; i < blocks->count && (named || tally.wrong <= 1 + i / 2); i++) {
         const struct block *b = &blocks->items[i];
         if (distance < b->first || distance + WORD > b->last)
             continue;
-        enum verdict v = ask(h, libc_index, word_at(b, distance));
+        enum verdict v = classify(h, libc_index, word_at(b, distance));
         tally.fits += v == FITS;
         tally.idle += v == IDLE;
         tally.wrong += v == WRONG;
@@ -170,25 +170,26 @@ static struct tally count_verdicts(const struct as_heaps *h, uint32_t libc_index
 }
 
 // The distance at which the most threads' words fit; `reach` when there is none. *doubted: some thread's word is wrong there.
-// `offset`: what the symbols say, from the thread pointer, or AS_UNKNOWN. It is believed where any thread bears it out.
+// `offset`: what the symbols say, from the thread pointer, or AS_UNKNOWN. It is taken where the word of at least one thread
+// fits.
 //
 // A word that is wrong does not rule a distance out: a thread whose tcache is damaged would make all the others' unknown, or,
-// worse, leave the vote to a pointer that lies forgotten on one thread's stack, where the others have zeros.
-static size_t vote(const struct as_heaps *h, uint32_t libc_index, const block_vec *blocks, size_t reach,
-                   uint64_t offset, judge *ask, bool *doubted)
+// worse, leave the choice to a stale pointer on one thread's stack, where the others have zeros.
+static size_t find_offset(const struct as_heaps *h, uint32_t libc_index, const block_vec *blocks, size_t reach,
+                          uint64_t offset, classifier *classify, bool *doubted)
 {
     size_t best = reach;
     size_t idle = reach; // where all threads' words say that they have none
     struct tally most = {0};
     uint64_t named = below(h->target) ? offset + reach : offset;
     if (offset != AS_UNKNOWN && named % WORD == 0 && named <= reach - WORD) {
-        most = count_verdicts(h, libc_index, blocks, (size_t)named, ask, true);
+        most = count_verdicts(h, libc_index, blocks, (size_t)named, classify, true);
         best = most.fits > 0 ? (size_t)named : reach;
     }
     // From the thread pointer outwards: of equals the nearest is static TLS, and what lies further off may be stack.
     for (size_t step = 0; best != named && step + WORD <= reach; step += WORD) {
         size_t distance = below(h->target) ? reach - WORD - step : step;
-        struct tally tally = count_verdicts(h, libc_index, blocks, distance, ask, false);
+        struct tally tally = count_verdicts(h, libc_index, blocks, distance, classify, false);
         if (idle == reach && tally.idle > 0 && tally.wrong == 0 && tally.fits == 0)
             idle = distance;
         if (tally.fits > tally.wrong && (best == reach || tally.fits > most.fits)) {
@@ -209,26 +210,28 @@ static bool read_word(struct as_target *t, size_t thread, size_t reach, size_t d
     return as_target_read_u64(t, (below(t) ? tp - reach : tp) + distance, word);
 }
 
-static bool look(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *all, struct as_error *err)
+static bool find_in_first_libc(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *all, struct as_error *err)
 {
     byte_vec memory = {0};
     block_vec blocks = {0};
     bool ok = read_blocks(h->target, reach, &memory, &blocks, err);
     bool doubted[2] = {false, false};
     const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
-    size_t tcache = ok ? vote(h, libc_index, &blocks, reach, libc->tls_tcache, judge_tcache, &doubted[0]) : reach;
-    size_t arena = ok ? vote(h, libc_index, &blocks, reach, libc->tls_thread_arena, judge_arena, &doubted[1]) : reach;
+    size_t tcache =
+        ok ? find_offset(h, libc_index, &blocks, reach, libc->tls_tcache, classify_tcache, &doubted[0]) : reach;
+    size_t arena =
+        ok ? find_offset(h, libc_index, &blocks, reach, libc->tls_thread_arena, classify_arena, &doubted[1]) : reach;
     bool has_tcache = as_has_tcache(h, libc_index);
     if (tcache != reach)
         h->tcache_distance = (int64_t)tcache - (below(h->target) ? (int64_t)reach : 0);
     for (size_t i = 0; ok && i < h->threads.count; i++) {
         struct as_thread_use *use = &h->threads.items[i];
         uint64_t word;
-        bool open = use->tcache == AS_UNKNOWN && !use->tcache_odd;
+        bool open = use->tcache == AS_UNKNOWN && !use->tcache_invalid;
         if (tcache != reach && open && read_word(h->target, i, reach, tcache, &word)) {
-            enum verdict v = judge_tcache(h, libc_index, word);
+            enum verdict v = classify_tcache(h, libc_index, word);
             use->tcache = v == FITS ? word : v == WRONG ? AS_UNKNOWN : 0;
-            use->tcache_odd = v == WRONG;
+            use->tcache_invalid = v == WRONG;
         }
         if (arena != reach && use->arena == UINT32_MAX && read_word(h->target, i, reach, arena, &word))
             use->arena = arena_at(h, libc_index, word);
@@ -239,8 +242,8 @@ static bool look(struct as_heaps *h, uint32_t libc_index, size_t reach, bool *al
     return ok;
 }
 
-// Whether nobody can have a tcache: before 2.26, and where this malloc has not handed out anything yet, as when another one
-// answers in its stead. (Not where mp_.tcache_count is 0, which one damaged word could be.)
+// Whether no thread can have a tcache: before 2.26, and where this malloc has not been called yet, as when another allocator
+// replaces it. (Not where mp_.tcache_count is 0, which one damaged word could be.)
 static bool no_tcaches(const struct as_heaps *h, uint32_t libc_index)
 {
     if (!as_has_tcache(h, libc_index))
@@ -257,36 +260,36 @@ static bool no_tcaches(const struct as_heaps *h, uint32_t libc_index)
 
 // The tcaches that the threads have in another libc than the first, which dlmopen loaded. Its thread-local variables are in
 // static TLS too (its own code takes no other), wherever the loader had room for them; `taken`: another libc's are there.
-static bool look_other(struct as_heaps *h, uint32_t libc_index, size_t reach, const block_vec *blocks,
-                       struct as_error *err)
+static bool find_in_other_libc(struct as_heaps *h, uint32_t libc_index, size_t reach, const block_vec *blocks,
+                               struct as_error *err)
 {
     struct as_target *t = h->target;
     bool doubted;
     uint64_t named = h->malloc->libcs.items[libc_index].tls_tcache;
-    size_t distance = vote(h, libc_index, blocks, reach, named, judge_tcache, &doubted);
+    size_t distance = find_offset(h, libc_index, blocks, reach, named, classify_tcache, &doubted);
     bool all = distance != reach;
     for (size_t i = 0; all && i < t->threads.count; i++) {
         uint64_t word;
-        enum verdict v = read_word(t, i, reach, distance, &word) ? judge_tcache(h, libc_index, word) : WRONG;
+        enum verdict v = read_word(t, i, reach, distance, &word) ? classify_tcache(h, libc_index, word) : WRONG;
         all &= v != WRONG;
         if (v != FITS)
             continue;
-        struct as_other_tcache *other = as_vec_add(&h->others, err);
+        struct as_other_tcache *other = as_vec_add(&h->other_tcaches, err);
         if (!other)
             return false;
         *other = (struct as_other_tcache){.address = word, .libc_index = libc_index};
     }
-    h->reached.items[libc_index] = all;
+    h->tcaches_known.items[libc_index] = all;
     return true;
 }
 
-static bool look_others(struct as_heaps *h, struct as_error *err)
+static bool find_in_other_libcs(struct as_heaps *h, struct as_error *err)
 {
     byte_vec memory = {0};
     block_vec blocks = {0};
     bool ok = read_blocks(h->target, NEAR, &memory, &blocks, err);
     for (uint32_t i = 1; ok && i < h->malloc->libcs.count; i++)
-        ok = !as_has_tcache(h, i) || look_other(h, i, NEAR, &blocks, err);
+        ok = !as_has_tcache(h, i) || find_in_other_libc(h, i, NEAR, &blocks, err);
     as_vec_free(&memory);
     as_vec_free(&blocks);
     return ok;
@@ -301,21 +304,21 @@ bool as_threads_find(struct as_heaps *h, struct as_error *err)
     for (size_t i = 0; i < t->threads.count; i++)
         h->threads.items[i] = (struct as_thread_use){
             .tcache = AS_UNKNOWN, .tcache_count = AS_UNKNOWN, .tcache_bytes = AS_UNKNOWN, .arena = UINT32_MAX};
-    if (!as_vec_reserve(&h->reached, h->malloc->libcs.count + 1, err))
+    if (!as_vec_reserve(&h->tcaches_known, h->malloc->libcs.count + 1, err))
         return false;
-    for (h->reached.count = 0; h->reached.count < h->malloc->libcs.count; h->reached.count++)
-        h->reached.items[h->reached.count] = false;
+    for (h->tcaches_known.count = 0; h->tcaches_known.count < h->malloc->libcs.count; h->tcaches_known.count++)
+        h->tcaches_known.items[h->tcaches_known.count] = false;
     if (h->malloc->libcs.count == 0)
         return true;
     bool all = false;
-    if (!look(h, 0, NEAR, &all, err) || (!all && !look(h, 0, FAR, &all, err)))
+    if (!find_in_first_libc(h, 0, NEAR, &all, err) || (!all && !find_in_first_libc(h, 0, FAR, &all, err)))
         return false;
     bool none = no_tcaches(h, 0);
-    h->reached.items[0] = t->threads.count > 0;
+    h->tcaches_known.items[0] = t->threads.count > 0;
     for (size_t i = 0; i < t->threads.count; i++) {
         if (none && h->threads.items[i].tcache == AS_UNKNOWN)
             h->threads.items[i].tcache = 0;
-        h->reached.items[0] &= h->threads.items[i].tcache != AS_UNKNOWN;
+        h->tcaches_known.items[0] &= h->threads.items[i].tcache != AS_UNKNOWN;
     }
-    return h->malloc->libcs.count < 2 || look_others(h, err);
+    return h->malloc->libcs.count < 2 || find_in_other_libcs(h, err);
 }

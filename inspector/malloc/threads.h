@@ -6,5 +6,5 @@
 
 #include "malloc/heaps.h"
 
-// Fills in h->threads, h->others and h->reached. AS_NO_MEMORY.
+// Fills in h->threads, h->other_tcaches and h->tcaches_known. AS_NO_MEMORY.
 bool as_threads_find(struct as_heaps *h, struct as_error *err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What malloc_trim(0) gives back, and what a deep trim does besides: the forecast (ledger/) and the trim itself (trim/) go by the
-// same rules. From malloc.c: mtrim (since 2.8), systrim.
+// What malloc_trim(0) gives back, and what a deep trim gives back in addition: the forecast
+// (ledger/) and the trim itself (trim/) go by the same rules. From malloc.c: mtrim (since 2.8), systrim.
 #pragma once
 
 #include "base/align.h"
@@ -28,8 +28,8 @@ static inline uint64_t as_systrim_unit(const struct as_par *par, uint64_t page_s
     return huge != AS_UNKNOWN && huge > page_size && (huge & (huge - 1)) == 0 ? huge : page_size;
 }
 
-// Where begins what systrim gives back of the top [top, end), by lowering brk, which must still be at `end`. It keeps a pad (0),
-// MINSIZE and one byte. `end`: it gives back nothing.
+// Where begins what systrim gives back of the top [top, end), by lowering brk, which must still be at `end`. It keeps a pad
+// (0), MINSIZE and one byte. `end`: it gives back nothing.
 static inline uint64_t as_systrim_start(uint64_t top, uint64_t end, uint64_t unit)
 {
     return end - top > AS_MIN_CHUNK + 1 ? end - as_align_down(end - top - AS_MIN_CHUNK - 1, unit) : end;

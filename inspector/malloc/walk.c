@@ -2,7 +2,7 @@
 // The walk: from chunk to chunk by their sizes, telling apart what is in use, cached, binned, top and bookkeeping.
 //
 // A chunk says nothing of itself: whether it is in a bin stands in the NEXT chunk's PREV_INUSE bit, and a chunk in a
-// tcache or fastbin looks used: those come from the lists (h->cached), merged in by address as the walk goes by.
+// tcache or fastbin looks used: those come from the lists (h->cached), merged in by address during the walk.
 #include "malloc/walk.h"
 #include "base/sort.h"
 #include "malloc/chain.h"
@@ -27,18 +27,18 @@ struct walk {
     struct as_heap heap;
     struct as_window *window;
     struct as_chunk_sink *sink;
-    struct as_fast_notes *notes; // NULL: not wanted
+    struct as_fastbin_candidates *candidates; // NULL: not wanted
     const uint64_t *cached, *cached_end;
     uint64_t limit; // where the chain must arrive: the top, or the heap's end
     struct as_chunk batch[BATCH];
     size_t count;
-    struct as_links links; // of the arena's binned chunks
-    uint64_t most_noted;   // size of the largest chunk worth a note
+    struct as_bin_sums bin_sums; // of the arena's binned chunks
+    uint64_t max_candidate;      // size of the largest chunk worth a note
     // Sizes of chunks that may hold a tcache_perthread_struct, from and how many bytes on; and how large that is. 0: none.
     uint64_t tcache_least, tcache_range;
     size_t tcache_size;
-    bool going; // the sink wants more
-    bool runs;  // threads go on meanwhile
+    bool going;       // the sink wants more
+    bool target_runs; // the target's threads run during the walk
 };
 
 static void flush(struct walk *k)
@@ -64,17 +64,18 @@ static void fault(struct walk *k, uint64_t address, const char *what)
 
 // The lists of caches hold addresses before `address` at which no chunk in use begins. No fault of the arena's where threads go
 // on, which may have freed these chunks for good since the lists were read.
-static void miss_cached(struct walk *k, uint64_t address)
+static void report_missed_cached(struct walk *k, uint64_t address)
 {
     for (; k->cached < k->cached_end && (as_untagged(*k->cached)) < address; k->cached++)
-        as_fault_note(k->heaps, k->runs ? UINT32_MAX : k->heap.arena, k->runs ? UINT32_MAX : k->heap_index,
-                      as_untagged(*k->cached), "a cached chunk is not where a chunk in use begins");
+        as_fault_note(k->heaps, k->target_runs ? UINT32_MAX : k->heap.arena,
+                      k->target_runs ? UINT32_MAX : k->heap_index, as_untagged(*k->cached),
+                      "a cached chunk is not where a chunk in use begins");
 }
 
 // The class of a chunk whose successor says that it is in use.
 static inline enum as_chunk_class class_in_use(struct walk *k, uint64_t address)
 {
-    miss_cached(k, address);
+    report_missed_cached(k, address);
     if (k->cached < k->cached_end && (as_untagged(*k->cached)) == address)
         return as_tag(*k->cached++);
     return AS_CHUNK_IN_USE;
@@ -90,8 +91,8 @@ static inline uint64_t link_at(struct as_window *w, uint64_t chunk)
     return link;
 }
 
-// Adds a binned chunk to the sums that its arena's lists are held against (bins.h). The window may have moved on already.
-static void weigh(struct walk *k, uint64_t chunk)
+// Adds a binned chunk to the sums that are compared with its arena's bins (bins.h). The window may have moved past the chunk.
+static void add_bin_sums(struct walk *k, uint64_t chunk)
 {
     struct {
         struct as_chunk_header header;
@@ -102,16 +103,16 @@ static void weigh(struct walk *k, uint64_t chunk)
     if (near)
         memcpy(&free, w->bytes + (chunk - w->address), sizeof free);
     if (near || as_target_read(w->target, chunk, &free, sizeof free))
-        as_links_add(&k->links, chunk, free.forward, free.back);
+        as_bin_sums_add(&k->bin_sums, chunk, free.forward, free.back);
 }
 
 // The first place at or after `from` where the chain holds again; the limit when there is none.
 static uint64_t resynchronise(struct walk *k, uint64_t from)
 {
     struct as_heaps *h = k->heaps;
-    for (uint64_t at = from; at < k->limit && h->sync_left > 0; at += AS_ALIGNMENT) {
+    for (uint64_t at = from; at < k->limit && h->resync_budget > 0; at += AS_ALIGNMENT) {
         struct as_chunk_header header;
-        h->sync_left--;
+        h->resync_budget--;
         if (!as_header_at(k->window, at, &header))
             return k->limit;
         if (!as_is_chunk_size(header.size, at, k->limit, k->arena->main))
@@ -120,7 +121,7 @@ static uint64_t resynchronise(struct walk *k, uint64_t from)
         enum as_chain_end how = as_chain_follow(k->window, at, k->limit, k->arena->main, SYNC_CHAIN, &end);
         uint64_t tried = (end - at) / AS_MIN_CHUNK + 1;
         uint64_t cost = SYNC_COST * (tried < SYNC_CHAIN ? tried : SYNC_CHAIN);
-        h->sync_left -= cost < h->sync_left ? cost : h->sync_left;
+        h->resync_budget -= cost < h->resync_budget ? cost : h->resync_budget;
         if (how != AS_CHAIN_BROKEN)
             return at;
     }
@@ -159,11 +160,11 @@ static uint64_t follow_in_window(struct walk *k, uint64_t address)
         if (binned ? next[0] != size : (head & required) != required)
             break;
         if (binned)
-            as_links_add(&k->links, address, chunk[2], chunk[3]);
+            as_bin_sums_add(&k->bin_sums, address, chunk[2], chunk[3]);
         else if (size - k->tcache_least <= k->tcache_range)
-            as_caches_suspect(k->heaps, k->arena, address, size, (const uint8_t *)&chunk[2]);
-        else if (size <= k->most_noted)
-            as_fast_note(k->notes, address, size, chunk[2]);
+            as_lost_candidate_add(k->heaps, k->arena, address, size, (const uint8_t *)&chunk[2]);
+        else if (size <= k->max_candidate)
+            as_fastbin_candidate_add(k->candidates, address, size, chunk[2]);
         k->batch[k->count++] =
             (struct as_chunk){.address = address, .tagged = size | (binned ? AS_CHUNK_BINNED : AS_CHUNK_IN_USE)};
         address += size;
@@ -210,7 +211,7 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
             end_at_fencepost(k, address, behind);
             return 0;
         }
-        if (behind != 0 && main_arena) { // foreign sbrk: the arena goes on further up
+        if (behind != 0 && main_arena) { // foreign sbrk: the arena continues at a higher address
             k->heap.has_top = false;
             end_at_fencepost(k, address, behind);
             return 0;
@@ -223,7 +224,7 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
         if (next == k->limit && !k->heap.has_top)
             return next; // a heap without the top ends in a fencepost, not flush
         // Read before the window moves on to the next chunk.
-        uint64_t link = k->notes && size <= k->most_noted ? link_at(k->window, address) : 0;
+        uint64_t link = k->candidates && size <= k->max_candidate ? link_at(k->window, address) : 0;
         uint8_t inside[AS_TCACHE_BYTES];
         bool copied = copy_tcache(k, address, size, inside);
         struct as_chunk_header after;
@@ -236,13 +237,13 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
             return next;
         enum as_chunk_class class = binned ? AS_CHUNK_BINNED : class_in_use(k, address);
         if (binned)
-            weigh(k, address);
+            add_bin_sums(k, address);
         if (copied && class == AS_CHUNK_IN_USE)
-            as_caches_suspect(k->heaps, k->arena, address, size, inside);
-        // Threads that go on may have moved it from the cache to the fastbin since the caches were read.
-        bool noted = class == AS_CHUNK_IN_USE || (k->runs && class == AS_CHUNK_TCACHE);
-        if (noted && k->notes && size <= k->most_noted)
-            as_fast_note(k->notes, address, size, link);
+            as_lost_candidate_add(k->heaps, k->arena, address, size, inside);
+        // Running threads may have moved the chunk from a tcache to a fastbin since the tcaches were read.
+        bool noted = class == AS_CHUNK_IN_USE || (k->target_runs && class == AS_CHUNK_TCACHE);
+        if (noted && k->candidates && size <= k->max_candidate)
+            as_fastbin_candidate_add(k->candidates, address, size, link);
         emit(k, address, size, class);
         address = next;
         *pending = address;
@@ -254,7 +255,7 @@ static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
 }
 
 bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_chunk_sink *sink,
-                  struct as_fast_notes *notes, uint64_t *torn)
+                  struct as_fastbin_candidates *candidates, uint64_t *torn)
 {
     struct walk k = {
         .heaps = h,
@@ -262,15 +263,16 @@ bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct
         .heap = h->heaps.items[heap],
         .window = w,
         .sink = sink,
-        .notes = notes && notes->bins != 0 ? notes : NULL,
+        .candidates = candidates && candidates->bins != 0 ? candidates : NULL,
         .going = true,
     };
-    for (int bin = 0; k.notes && bin < 16; bin++)
-        if (notes->bins & (1 << bin))
-            k.most_noted = AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT;
-    k.runs = h->target->kind == AS_TARGET_SELF || (h->target->kind == AS_TARGET_PROCESS && !h->target->stop.active);
+    for (int bin = 0; k.candidates && bin < 16; bin++)
+        if (candidates->bins & (1 << bin))
+            k.max_candidate = AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT;
+    k.target_runs =
+        h->target->kind == AS_TARGET_SELF || (h->target->kind == AS_TARGET_PROCESS && !h->target->stop.active);
     k.arena = &h->arenas.items[k.heap.arena];
-    k.links = k.arena->links;
+    k.bin_sums = k.arena->bin_sums;
     k.limit = k.heap.has_top ? k.arena->top : k.heap.end;
     const struct as_heap_layout *layout = &k.arena->libc->layout.heap;
     k.tcache_least = UINT64_MAX;
@@ -303,10 +305,10 @@ bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct
     if (k.heap.has_top && k.going)
         emit(&k, k.limit, k.heap.end - k.limit, AS_CHUNK_TOP);
     flush(&k);
-    miss_cached(&k, k.heap.end);
+    report_missed_cached(&k, k.heap.end);
     // What the walk learnt of the heap's shape.
     h->heaps.items[heap].end = k.heap.end;
     h->heaps.items[heap].has_top = k.heap.has_top;
-    k.arena->links = k.links;
+    k.arena->bin_sums = k.bin_sums;
     return k.going;
 }

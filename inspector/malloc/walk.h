@@ -7,6 +7,6 @@
 
 // Walks one heap from `start` to `end`: every byte of it goes to `sink` as part of exactly one chunk. Where the chain of
 // sizes breaks, the bytes up to the next place where it holds again are AS_CHUNK_UNKNOWN, a fault is noted, and *torn
-// counts it. Members of fastbins are handed on as in use, and noted in `notes` (which may be NULL).
+// counts it. Members of fastbins are handed on as in use, and kept in `candidates` (which may be NULL).
 bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_chunk_sink *sink,
-                  struct as_fast_notes *notes, uint64_t *torn);
+                  struct as_fastbin_candidates *candidates, uint64_t *torn);

@@ -1,47 +1,48 @@
 // SPDX-License-Identifier: MIT
-// A free chunk in memory, and the head of a bin (struct malloc_chunk, struct malloc_state): where their words are, and whether a
-// pointer that was read from one of them leads to where a free chunk can be. Internal to trim/; under the arena's lock only.
+// A free chunk in memory, and the head of a bin (struct malloc_chunk, struct malloc_state):
+// where their words are, and whether a pointer that was read from one of them leads to where a free chunk can be. Internal to
+// trim/; under the arena's lock only.
 #pragma once
 
 #include "malloc/trim_rules.h"
 #include "trim/pass.h"
 
 enum {
-    AS_UNSORTED = 1,
+    AS_UNSORTED_BIN = 1,
     AS_LAST_BIN = 126,     // NBINS - 2: bins[] has room for one more, which malloc never uses
     AS_LEAST_LARGE = 1024, // MIN_LARGE_SIZE: from this size on a free chunk has links to other sizes
     // Of a chunk. A bin's head is one of which only the two links exist.
-    AS_SIZE = 8,
-    AS_FD = 16,
-    AS_BK = 24,
-    AS_FD_NEXTSIZE = 32,
-    AS_BK_NEXTSIZE = 40,
+    AS_OFFSET_SIZE = 8,
+    AS_OFFSET_FD = 16,
+    AS_OFFSET_BK = 24,
+    AS_OFFSET_FD_NEXTSIZE = 32,
+    AS_OFFSET_BK_NEXTSIZE = 40,
 };
 
-static inline uint64_t as_size_of(uint64_t chunk)
+static inline uint64_t as_chunksize_at(uint64_t chunk)
 {
-    return as_chunksize(as_word(chunk + AS_SIZE));
+    return as_chunksize(as_word(chunk + AS_OFFSET_SIZE));
 }
 
-static inline uint64_t as_head_of(const struct as_pass *p, int bin)
+static inline uint64_t as_bin_at(const struct as_trim_pass *p, int bin)
 {
-    return p->arena + (uint64_t)p->libc->layout.state.bins + (uint64_t)(bin - 1) * 16 - AS_FD;
+    return p->arena + (uint64_t)p->libc->layout.state.bins + (uint64_t)(bin - 1) * 16 - AS_OFFSET_FD;
 }
 
-static inline bool as_is_head(const struct as_pass *p, uint64_t address)
+static inline bool as_is_bin(const struct as_trim_pass *p, uint64_t address)
 {
-    uint64_t from = address - as_head_of(p, AS_UNSORTED);
+    uint64_t from = address - as_bin_at(p, AS_UNSORTED_BIN);
     return from % 16 == 0 && from / 16 < AS_LAST_BIN;
 }
 
 // True when `chunk` lies in the arena's memory, with its links and the header of its successor, and has the size and the flags
 // that a free chunk has: what is before a free chunk is in use, and NON_MAIN_ARENA is only set of what is in use.
-static inline bool as_is_free_chunk(struct as_pass *p, uint64_t chunk)
+static inline bool as_is_free_chunk(struct as_trim_pass *p, uint64_t chunk)
 {
-    if (chunk % AS_ALIGNMENT != 0 || chunk == p->top || !as_pass_owns(p, chunk, AS_MALLOC_CHUNK_BYTES))
+    if (chunk % AS_ALIGNMENT != 0 || chunk == p->top || !as_trim_owns(p, chunk, AS_MALLOC_CHUNK_BYTES))
         return false;
-    uint64_t head = as_word(chunk + AS_SIZE);
+    uint64_t head = as_word(chunk + AS_OFFSET_SIZE);
     uint64_t size = as_chunksize(head);
     return (head & AS_FLAG_BITS) == AS_PREV_INUSE && size >= AS_MIN_CHUNK && size % AS_ALIGNMENT == 0 &&
-           as_pass_owns(p, chunk, size) && as_pass_owns(p, chunk, size + AS_HEADER);
+           as_trim_owns(p, chunk, size) && as_trim_owns(p, chunk, size + AS_HEADER);
 }

@@ -19,6 +19,6 @@
 // libc's locks have.
 bool as_arena_lock(uint64_t arena, int32_t mutex_offset, uint64_t deadline_ns);
 
-// Gives it back and wakes one who waits. True when somebody waited: the caller ought to stay away for a while, for libc's lock
-// is not handed over, and who is already running takes it first.
+// Releases the lock and wakes one thread that waits. True when a thread waited: the caller should sleep for a while, because
+// libc's lock is not handed over: a running thread gets it before one that has to wake up.
 bool as_arena_unlock(uint64_t arena, int32_t mutex_offset);

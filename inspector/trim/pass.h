@@ -2,57 +2,57 @@
 // What the parts of a trim share: one pass over one arena, in slices. Internal to trim/.
 //
 // A slice is what happens under one hold of the arena's lock. At its beginning everything that is known of the arena is read
-// anew (memory.c), so that nothing from an earlier slice is relied upon but addresses of pages, which are only ever compared.
+// anew (slice.c), so that nothing from an earlier slice is relied upon but addresses of pages, which are only ever compared.
 #pragma once
 
 #include "malloc/heaps.h"
-#include "trim/trim.h"
+#include "trim/request.h"
 
 #include <sys/uio.h>
 
 // What a pass knows of one page, a byte each.
 enum {
-    AS_PAGE_IN_MEMORY = 1, // when the pass began
-    AS_PAGE_IN_SWAP = 2,
-    AS_PAGE_LEFT = 4,      // either of these, and still to be given back if it turns out to be free
-    AS_PAGE_FREE = 8,      // whole and free: what malloc_trim returns
-    AS_PAGE_FREE_TOP = 16, // whole and free, but malloc_trim would not return it
-    AS_PAGE_GIVEN = 32,    // handed to madvise, which took it
-    AS_PAGE_REFUSED = 64,  // which refused it
-    AS_PAGE_UNSURE =
+    AS_TRIM_RESIDENT = 1, // when the pass began
+    AS_TRIM_SWAPPED = 2,
+    AS_TRIM_PENDING = 4,    // either of these, and not released yet
+    AS_TRIM_RELEASABLE = 8, // whole and free: what malloc_trim returns
+    AS_TRIM_WITHHELD = 16,  // whole and free, but malloc_trim would not return it
+    AS_TRIM_RELEASED = 32,  // handed to madvise, which took it
+    AS_TRIM_REFUSED = 64,   // which refused it
+    AS_TRIM_UNCERTAIN =
         128, // the kernel did not say whether it is in memory; treated as if it were, but not counted as known
 };
 
-// A run of pages; those of its bytes in as_pass.pages begin at `first`.
-struct as_region {
+// A run of pages; those of its bytes in as_trim_pass.pages begin at `first`.
+struct as_trim_region {
     uint64_t start, end;
     size_t first;
 };
 
-enum as_progress {
-    AS_ALL_DONE, // of what was asked for
-    AS_TIME_UP,  // the lock has been held for long enough
-    AS_NONSENSE, // malloc's data are not what they must be (as_pass.fault): hands off
+enum as_trim_progress {
+    AS_TRIM_DONE,    // of what was asked for
+    AS_TRIM_TIME_UP, // the lock has been held for long enough
+    AS_TRIM_CORRUPT, // malloc's data are not what they must be (as_trim_pass.fault): nothing is written any more
 };
 
-// How far a pass has come through the bins (lists.c).
-struct as_place {
+// How far a pass has come through the bins (bins.c).
+struct as_trim_cursor {
     int bin;         // bins[] has two words for each, bin 1 (unsorted) first
     uint64_t size;   // of chunks: smaller ones in this bin are done
     uint64_t marker; // the chunk of this size that was looked at first; 0: none yet
     uint64_t seen;   // bytes in chunks of this size that were looked at
 };
 
-// Ranges of pages on their way back to the kernel. Always empty when the lock is opened: as_slice_end sees to that.
-enum { AS_BATCH = 64 };
-struct as_batch {
-    struct iovec ranges[AS_BATCH];
-    uint8_t *marks[AS_BATCH]; // what the pass knows of their pages
+// Ranges of pages on their way back to the kernel. Always empty when the lock is opened: as_trim_slice_end sees to that.
+enum { AS_TRIM_BATCH = 64 };
+struct as_trim_batch {
+    struct iovec ranges[AS_TRIM_BATCH];
+    uint8_t *marks[AS_TRIM_BATCH]; // what the pass knows of their pages
     size_t count, pages;
     bool unable; // the kernel does not take several at a time
 };
 
-struct as_pass {
+struct as_trim_pass {
     struct as_target *self;
     const struct as_libc *libc;
     const struct as_par *par;
@@ -63,18 +63,18 @@ struct as_pass {
 
     // The arena, as of the beginning of the slice.
     AS_VEC(struct as_range) memory; // in which its chunks lie, by address
-    size_t near;                    // the last of them that was asked about
+    size_t last_range;              // the last of them that was asked about
     uint64_t top, top_size, system_mem;
     uint32_t flags;
     const char *fault;
 
     // Its pages, as of the beginning of the pass.
-    AS_VEC(struct as_region) regions; // by address
+    AS_VEC(struct as_trim_region) regions; // by address
     AS_VEC(uint8_t) pages;
     uint64_t page_size;
 
-    struct as_batch batch;
-    struct as_place place;
+    struct as_trim_batch batch;
+    struct as_trim_cursor cursor;
     AS_VEC(uint64_t) fast; // for a forecast: the members of fastbins, by address once all are listed
     uint64_t merged_top;   // for a forecast: where the top would begin once they are merged; 0: where it does
 
@@ -88,17 +88,12 @@ struct as_pass {
     int refusal;       // errno of the last madvise that failed; 0: none did
 };
 
-// memory.c
-// Takes the lock and reads the arena. False: the lock was not to be had (fault is NULL), or what was read makes no sense.
-bool as_slice_begin(struct as_pass *p, struct as_error *err);
-// Gives back what is still to be, then the lock; stays away for a while where others wait for it.
-void as_slice_end(struct as_pass *p);
 // Has the lock been held for long enough? Asks the clock once in a while only; `now`: this time.
-bool as_slice_over(struct as_pass *p, bool now);
+bool as_trim_time_up(struct as_trim_pass *p, bool now);
 // True when `length` bytes at `address` are the arena's memory.
-bool as_pass_owns(struct as_pass *p, uint64_t address, uint64_t length);
-// Notes what is wrong.
-enum as_progress as_nonsense(struct as_pass *p, const char *what);
+bool as_trim_owns(struct as_trim_pass *p, uint64_t address, uint64_t length);
+// Sets p->fault and returns AS_TRIM_CORRUPT.
+enum as_trim_progress as_trim_corrupt(struct as_trim_pass *p, const char *what);
 
 // A word of memory that is the arena's, or of its malloc_state. No other thread writes it while we hold the lock, but in a
 // fastbin's chunks.
@@ -110,38 +105,3 @@ static inline void as_set_word(uint64_t address, uint64_t value)
 {
     __atomic_store_n((uint64_t *)(uintptr_t)address, value, __ATOMIC_RELAXED);
 }
-
-// pages.c
-// Learns which pages there are and what the kernel says of them. To be called with the lock open, after a slice.
-bool as_pages_read(struct as_pass *p, struct as_error *err);
-// Makes all of them left to be given back again.
-void as_pages_rearm(struct as_pass *p);
-// Has the whole pages in [from, to) that are left given back, from the end downwards, or only marks them with `mark` (a forecast):
-// at once or with the next batch, before the lock is opened at the latest. Until then nothing in them may be used.
-enum as_progress as_pages_release(struct as_pass *p, uint64_t from, uint64_t to, uint8_t mark);
-// Gives back what the batch holds. To be called with the lock held.
-void as_pages_flush(struct as_pass *p);
-// How many bytes have all of `set`; of pages that may not have been in memory, as many as there are at most.
-uint64_t as_pages_at_most(const struct as_pass *p, uint8_t set);
-// The same; AS_UNKNOWN where it may be less.
-uint64_t as_pages_count(const struct as_pass *p, uint8_t set);
-// How many bytes that were in memory (or in swap) when the pass began, and are of those with `set`, are neither now. AS_UNKNOWN
-// where the kernel does not tell.
-bool as_pages_returned(struct as_pass *p, uint8_t set, uint64_t *memory, uint64_t *swap, struct as_error *err);
-
-// fastbins.c
-// Merges what is in fastbins with what is free around it. From as_pass.place on, as all of these: {0} at the beginning.
-enum as_progress as_fastbins_trim(struct as_pass *p);
-// For a forecast, one after the other: lists the members in as_pass.fast, as long as there is room; sorts them, with the lock
-// open; counts what merging them would make whole.
-enum as_progress as_fastbins_list(struct as_pass *p);
-bool as_fastbins_sort(struct as_pass *p, struct as_error *err);
-enum as_progress as_fastbins_forecast(struct as_pass *p);
-
-// lists.c
-// Goes on through the bins, from as_pass.place on: {0} at the beginning of a pass.
-enum as_progress as_lists_trim(struct as_pass *p);
-
-// top.c
-// Gives back what is whole of the top: what malloc_trim would, and in a deep trim the rest, too.
-enum as_progress as_top_trim(struct as_pass *p);

@@ -4,7 +4,11 @@
 #include "trim/trim.h"
 #include "malloc/arenas.h"
 #include "target/process/procfs.h"
-#include "trim/pass.h"
+#include "trim/bins.h"
+#include "trim/fastbins.h"
+#include "trim/pages.h"
+#include "trim/slice.h"
+#include "trim/top.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -40,7 +44,7 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void pass_free(struct as_pass *p)
+static void pass_free(struct as_trim_pass *p)
 {
     as_vec_free(&p->memory);
     as_vec_free(&p->regions);
@@ -49,69 +53,69 @@ static void pass_free(struct as_pass *p)
 }
 
 // Does one thing to the whole arena, in as many slices as it takes.
-static bool in_slices(struct as_pass *p, enum as_progress (*act)(struct as_pass *), struct as_error *err)
+static bool in_slices(struct as_trim_pass *p, enum as_trim_progress (*act)(struct as_trim_pass *), struct as_error *err)
 {
-    p->place = (struct as_place){0};
+    p->cursor = (struct as_trim_cursor){0};
     for (;;) {
-        if (!as_vec_reserve(&p->fast, p->forecast ? ROOM : 0, err) || !as_slice_begin(p, err))
+        if (!as_vec_reserve(&p->fast, p->forecast ? ROOM : 0, err) || !as_trim_slice_begin(p, err))
             return false;
-        enum as_progress progress = act(p);
-        as_slice_end(p);
-        if (progress == AS_NONSENSE)
+        enum as_trim_progress progress = act(p);
+        as_trim_slice_end(p);
+        if (progress == AS_TRIM_CORRUPT)
             return as_fail(err, AS_BAD_INPUT, "%s", p->fault);
-        if (progress == AS_ALL_DONE)
+        if (progress == AS_TRIM_DONE)
             return true;
     }
 }
 
 // The top before the lists: what a forecast takes for part of the top once all is merged is not to be counted as chunks.
-static bool go_through(struct as_pass *p, struct as_error *err)
+static bool go_through(struct as_trim_pass *p, struct as_error *err)
 {
-    bool fast = p->forecast ? in_slices(p, as_fastbins_list, err) && as_fastbins_sort(p, err) &&
-                                  in_slices(p, as_fastbins_forecast, err)
-                            : in_slices(p, as_fastbins_trim, err);
-    return fast && in_slices(p, as_top_trim, err) && in_slices(p, as_lists_trim, err);
+    bool fast = p->forecast ? in_slices(p, as_trim_fastbins_list, err) && as_trim_fastbins_sort(p, err) &&
+                                  in_slices(p, as_trim_fastbins_forecast, err)
+                            : in_slices(p, as_trim_fastbins_trim, err);
+    return fast && in_slices(p, as_trim_top, err) && in_slices(p, as_trim_bins, err);
 }
 
 // Finds the arena's memory, and which of its pages are in memory.
-static bool prepare(struct as_pass *p, struct as_trim_arena *arena, struct as_error *err)
+static bool prepare(struct as_trim_pass *p, struct as_trim_arena *arena, struct as_error *err)
 {
-    if (!as_slice_begin(p, err))
+    if (!as_trim_slice_begin(p, err))
         return false;
-    as_slice_end(p);
-    if (!as_pages_read(p, err))
+    as_trim_slice_end(p);
+    if (!as_trim_pages_read(p, err))
         return false;
-    // In memory that need not be the arena's alone, pages that are none of its are among these.
+    // Memory that need not be the arena's alone has other pages too.
     bool shared = p->main && (p->flags & AS_NONCONTIGUOUS);
-    arena->resident = shared ? AS_UNKNOWN : as_pages_count(p, AS_PAGE_IN_MEMORY);
+    arena->resident = shared ? AS_UNKNOWN : as_trim_pages_count(p, AS_TRIM_RESIDENT);
     return true;
 }
 
 // What a pass, or a forecast, has found free. It was to go through the whole arena: of a part nothing is said.
-static void count_free(const struct as_pass *p, bool whole, struct as_trim_arena *arena)
+static void count_free(const struct as_trim_pass *p, bool whole, struct as_trim_arena *arena)
 {
     arena->releasable = arena->withheld = AS_UNKNOWN;
     if (!whole)
         return;
-    arena->releasable = as_pages_count(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE);
-    arena->withheld = as_pages_count(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE_TOP);
-    arena->releasable_most = as_pages_at_most(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE);
-    arena->withheld_most = as_pages_at_most(p, AS_PAGE_IN_MEMORY | AS_PAGE_FREE_TOP);
+    arena->releasable = as_trim_pages_count(p, AS_TRIM_RESIDENT | AS_TRIM_RELEASABLE);
+    arena->withheld = as_trim_pages_count(p, AS_TRIM_RESIDENT | AS_TRIM_WITHHELD);
+    arena->releasable_most = as_trim_pages_at_most(p, AS_TRIM_RESIDENT | AS_TRIM_RELEASABLE);
+    arena->withheld_most = as_trim_pages_at_most(p, AS_TRIM_RESIDENT | AS_TRIM_WITHHELD);
 }
 
-static bool forecast(struct as_pass *p, struct as_trim_arena *arena, struct as_error *err)
+static bool forecast(struct as_trim_pass *p, struct as_trim_arena *arena, struct as_error *err)
 {
     p->forecast = true;
     bool ok = prepare(p, arena, err) && go_through(p, err);
     p->forecast = false;
     as_vec_free(&p->fast);
     count_free(p, ok, arena);
-    as_pages_rearm(p);
+    as_trim_pages_reset(p);
     return ok;
 }
 
 // Trims an arena; `prepared`: a forecast has been made. `done`: malloc_trim has done what a plain trim does.
-static bool trim(struct as_pass *p, struct as_trim_arena *arena, bool prepared, bool done, struct as_error *err)
+static bool trim(struct as_trim_pass *p, struct as_trim_arena *arena, bool prepared, bool done, struct as_error *err)
 {
     if (done && !p->request->deep)
         return true;
@@ -123,7 +127,7 @@ static bool trim(struct as_pass *p, struct as_trim_arena *arena, bool prepared, 
 
 // All passes of a trim, or of a forecast: one for each arena.
 struct passes {
-    AS_VEC(struct as_pass) items;
+    AS_VEC(struct as_trim_pass) items;
     struct as_heaps heaps; // arenas and pars only
     uint64_t began, cpu;   // in nanoseconds
 };
@@ -134,7 +138,7 @@ static bool is_asked_for(const struct as_trim_request *r, uint64_t arena)
 }
 
 // Of which mappings hugetlb pages are made only their counts tell.
-static bool know_huge_pages(struct as_target *self, const struct as_heaps *h, struct as_error *err)
+static bool count_huge_pages(struct as_target *self, const struct as_heaps *h, struct as_error *err)
 {
     bool huge = false;
     for (size_t i = 0; i < h->pars.count; i++)
@@ -158,20 +162,20 @@ static bool list_arenas(struct passes *all, struct as_target *self, const struct
         if (!m->libcs.items[i].proven)
             return as_fail(err, AS_UNSUPPORTED, "malloc's layout is not proven here: nothing is touched");
     }
-    if (all->heaps.missing)
+    if (all->heaps.incomplete)
         note(out, "not all arenas could be read");
-    if (!know_huge_pages(self, &all->heaps, err))
+    if (!count_huge_pages(self, &all->heaps, err))
         return false;
     for (size_t i = 0; i < all->heaps.arenas.count; i++) {
         const struct as_arena *a = &all->heaps.arenas.items[i];
         if (!is_asked_for(request, a->address))
             continue;
-        struct as_pass *p = as_vec_add(&all->items, err);
+        struct as_trim_pass *p = as_vec_add(&all->items, err);
         struct as_trim_arena *arena = as_vec_add(&out->arenas, err);
         if (!p || !arena)
             return false;
         uint64_t slice = request->max_hold_ns / SLICES;
-        *p = (struct as_pass){
+        *p = (struct as_trim_pass){
             .self = self,
             .libc = a->libc,
             .par = &all->heaps.pars.items[a->libc_index],
@@ -257,16 +261,16 @@ static bool by_malloc_trim(const struct as_trim_outcome *out)
     return true;
 }
 
-static void finish(struct as_pass *p, struct as_trim_arena *arena, uint8_t set, struct as_trim_outcome *out)
+static void finish(struct as_trim_pass *p, struct as_trim_arena *arena, uint8_t set, struct as_trim_outcome *out)
 {
     struct as_error why;
-    if (!as_pages_returned(p, set, &arena->returned, &arena->returned_swap, &why)) {
+    if (!as_trim_pages_returned(p, set, &arena->returned, &arena->returned_swap, &why)) {
         arena->returned = arena->returned_swap = AS_UNKNOWN;
         note(out, "what came back of arena %#llx is not known: %s", (unsigned long long)arena->address, why.text);
     }
     arena->released = p->released;
     arena->longest_hold_ns = p->longest;
-    uint64_t refused = as_pages_at_most(p, AS_PAGE_REFUSED);
+    uint64_t refused = as_trim_pages_at_most(p, AS_TRIM_REFUSED);
     if (refused > 0)
         note(out, "the kernel keeps %llu bytes of arena %#llx%s (errno %d)", (unsigned long long)refused,
              (unsigned long long)arena->address, p->refusal == EINVAL ? ": locked in memory (mlock)" : "", p->refusal);
@@ -280,13 +284,13 @@ static void trim_all(struct passes *all, const struct as_libc *libc, const struc
         forecast_all(all, out);
     bool done = unbounded && by_malloc_trim(out);
     for (size_t i = 0; i < all->items.count; i++) {
-        struct as_pass *p = &all->items.items[i];
+        struct as_trim_pass *p = &all->items.items[i];
         struct as_trim_arena *arena = &out->arenas.items[i];
         bool done_here = done && p->libc == libc;
         struct as_error why;
         if (!arena->skipped && !trim(p, arena, unbounded, done_here, &why))
             skip(out, i, &why);
-        finish(p, arena, done_here ? 0 : AS_PAGE_GIVEN, out);
+        finish(p, arena, done_here ? 0 : AS_TRIM_RELEASED, out);
         if (done_here) // how long malloc_trim holds a lock, and how much it hands over, cannot be seen
             arena->longest_hold_ns = arena->released = AS_UNKNOWN;
     }

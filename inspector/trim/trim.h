@@ -3,7 +3,7 @@
 // in a thread of its own, under one arena's lock at a time (lock.h says what that takes), and allocates nothing from malloc.
 //
 // A pass goes through an arena's bins, as malloc_trim does. Bounded, it opens the lock after a slice of work, and finds its
-// place again when it has it back: lists.c says how, and why nothing is ever half done while the lock is open. docs/trim.md has
+// place again when it has it back: bins.c says how, and why nothing is ever half done while the lock is open. docs/trim.md has
 // the proof and the figures.
 #pragma once
 
@@ -11,29 +11,24 @@
 #include "base/vec.h"
 #include "libc/libc.h"
 #include "target/target.h"
+#include "trim/request.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-struct as_trim_request {
-    bool deep;             // thread arenas' tops, too
-    uint64_t max_hold_ns;  // of one arena's lock; 0: as long as it takes
-    uint64_t only;         // the one arena's address; 0: all
-};
 
 struct as_trim_arena {
     uint64_t address;
     uint64_t
         resident; // bytes of its heaps in memory, before; AS_UNKNOWN: not told from what is not malloc's, or skipped
-    // What a forecast, or the trim itself, found free and in memory; AS_UNKNOWN: skipped, or the kernel did not tell of every page
-    // whether it was in memory.
+    // What a forecast, or the trim itself, found free and in memory; AS_UNKNOWN: skipped, or the kernel did not tell of every
+    // page whether it was in memory.
     uint64_t releasable, withheld;
     uint64_t releasable_most, withheld_most; // as much at most; 0 where skipped
     uint64_t returned;        // resident bytes that are not any more, by the kernel's page tables; AS_UNKNOWN likewise
     uint64_t returned_swap;   // AS_UNKNOWN: only mincore could be asked
     uint64_t released;        // bytes handed to madvise, resident or not; AS_UNKNOWN: malloc_trim has done it
     uint64_t longest_hold_ns; // likewise
-    bool skipped;             // its data made no sense, or its lock was not to be had
+    bool skipped;             // its data are corrupt, or it stayed locked
 };
 
 struct as_trim_outcome {
@@ -43,8 +38,8 @@ struct as_trim_outcome {
 };
 
 // What a trim would return, arena by arena. Changes nothing but, where the lock's time is bounded, the order in some lists.
-// `self` is this process (as_target_open_self, not counted), opened just now: its list of mappings is used. AS_UNSUPPORTED where malloc's
-// layout is not proven; AS_NO_MALLOC; AS_USAGE when `only` is no arena. Free `out` in any case.
+// `self` is this process (as_target_open_self, not counted), opened just now: its list of mappings is used. AS_UNSUPPORTED
+// where malloc's layout is not proven; AS_NO_MALLOC; AS_USAGE when `only` is no arena. Free `out` in any case.
 bool as_trim_forecast(struct as_target *self, const struct as_malloc *m, const struct as_trim_request *request,
                       struct as_trim_outcome *out, struct as_error *err);
 // Trims. False when nothing could be done, as above; an arena that makes no sense is skipped and said to be.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Spans, which no two heaps share, and the sums that hold bins against the walk. (The walk itself is tested on real heaps:
 // tests/test_truth.py, tests/test_hostile_heap.py.)
-#include "malloc/links.h"
+#include "malloc/bin_sums.h"
 #include "malloc/spans.h"
 
 #include <stdio.h>
@@ -43,15 +43,15 @@ static void test_spans(void)
 }
 
 // A ring of `count` nodes at these addresses, in the order given.
-static struct as_links ring(const uint64_t *nodes, size_t count)
+static struct as_bin_sums ring(const uint64_t *nodes, size_t count)
 {
-    struct as_links sums = {0};
+    struct as_bin_sums sums = {0};
     for (size_t i = 0; i < count; i++)
-        as_links_add(&sums, nodes[i], nodes[(i + 1) % count], nodes[(i + count - 1) % count]);
+        as_bin_sums_add(&sums, nodes[i], nodes[(i + 1) % count], nodes[(i + count - 1) % count]);
     return sums;
 }
 
-static bool agree(struct as_links sums)
+static bool agree(struct as_bin_sums sums)
 {
     return sums.nodes == sums.forward && sums.nodes == sums.back;
 }
@@ -60,8 +60,8 @@ static void test_links(void)
 {
     const uint64_t nodes[] = {0x7f0000000080, 0x555500001000, 0x555500002010, 0x555500000020};
     CHECK(agree(ring(nodes, 1)) && agree(ring(nodes, 4)));
-    struct as_links sums = ring(nodes, 4);
-    as_links_add(&sums, 0x555500005000, 0x555500005010, 0x555500005000); // a chunk that no list holds
+    struct as_bin_sums sums = ring(nodes, 4);
+    as_bin_sums_add(&sums, 0x555500005000, 0x555500005010, 0x555500005000); // a chunk that no list holds
     CHECK(!agree(sums));
     sums = ring(nodes, 4);
     sums.nodes -= as_scramble(nodes[2]); // a list holds what the walk did not find

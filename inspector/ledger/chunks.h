@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Between the two halves of counting a heap: its chunks (chunks.c) and its pages (ledger.c). Internal to ledger/.
+// Counting chunks onto the pages that they touch. Internal to ledger/.
 #pragma once
 
-#include "base/align.h"
-#include "ledger/ledger.h"
+#include "ledger/builder.h"
 
 // The sink of a ledger: counts a batch. False when our memory ran out, or a chunk record could not be written.
 bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, size_t n);

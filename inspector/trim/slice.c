@@ -1,60 +1,25 @@
 // SPDX-License-Identifier: MIT
 // One hold of an arena's lock: takes it, reads what the arena is now, and gives it back in time.
+#include "trim/slice.h"
 #include "malloc/arenas.h"
 #include "malloc/heap_info.h"
 #include "malloc/mappings.h"
 #include "target/process/procfs.h"
 #include "trim/lock.h"
-#include "trim/pass.h"
+#include "trim/pages.h"
 
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    WATCH = 32, // steps between two looks at the clock: each costs a cache miss or two
     MAX_HEAPS = 1 << 20,
     REST_LEAST_NS = 50000,
 };
 static const uint64_t PATIENCE_NS = UINT64_C(2000000000); // for a lock
 
-enum as_progress as_nonsense(struct as_pass *p, const char *what)
-{
-    p->fault = what;
-    return AS_NONSENSE;
-}
-
-bool as_slice_over(struct as_pass *p, bool now)
-{
-    if (p->slice == UINT64_MAX || (!now && ++p->unwatched < WATCH))
-        return false;
-    p->unwatched = 0;
-    return as_now_ns() - p->began >= p->slice;
-}
-
-bool as_pass_owns(struct as_pass *p, uint64_t address, uint64_t length)
-{
-    const struct as_range *r = p->memory.items;
-    if (p->near >= p->memory.count || address < r[p->near].start || address >= r[p->near].end) {
-        size_t low = 0;
-        for (size_t count = p->memory.count; count > 0;) {
-            size_t half = count / 2;
-            if (r[low + half].end <= address) {
-                low += half + 1;
-                count -= half + 1;
-            } else {
-                count = half;
-            }
-        }
-        if (low == p->memory.count || address < r[low].start)
-            return false;
-        p->near = low;
-    }
-    return length <= r[p->near].end - address;
-}
-
 // Adds a range in its place. There must be room: no memory is asked for under the lock.
-static bool add_range(struct as_pass *p, uint64_t start, uint64_t end)
+static bool add_range(struct as_trim_pass *p, uint64_t start, uint64_t end)
 {
     if (p->memory.count == p->memory.capacity || start >= end)
         return false;
@@ -69,7 +34,7 @@ static bool add_range(struct as_pass *p, uint64_t start, uint64_t end)
 
 enum reading { READ, NO_ROOM, WRONG };
 
-static enum reading wrong(struct as_pass *p, const char *what)
+static enum reading wrong(struct as_trim_pass *p, const char *what)
 {
     p->fault = what;
     return WRONG;
@@ -77,7 +42,7 @@ static enum reading wrong(struct as_pass *p, const char *what)
 
 // The heaps of a thread arena, from the one that holds the top back to the first, which holds malloc_state. Copied by the
 // kernel, which does not mind an address that is none.
-static enum reading read_heaps(struct as_pass *p)
+static enum reading read_heaps(struct as_trim_pass *p)
 {
     uint64_t heap_max = p->par->heap_max;
     uint64_t at = as_heap_for_ptr(p->top, heap_max);
@@ -102,9 +67,10 @@ static enum reading read_heaps(struct as_pass *p)
     return wrong(p, "an arena has too many heaps");
 }
 
-// What brk gave is one piece, from where malloc began to the top's end, with what others took from brk in between. Once brk
-// was not enough the arena goes on anywhere: any private anonymous memory will do then, by the mappings as last read.
-static enum reading read_main(struct as_pass *p)
+// What brk gave is one pages_per_call, from where malloc began to the top's end, with what others took from brk in between.
+// Once brk was not enough the arena continues anywhere: any private anonymous memory will do then, by the mappings as last
+// read.
+static enum reading read_main(struct as_trim_pass *p)
 {
     uint64_t end = p->top + p->top_size;
     uint64_t brk = (uint64_t)syscall(SYS_brk, 0);
@@ -129,16 +95,16 @@ static enum reading read_main(struct as_pass *p)
         else
             add_range(p, m->start, m->end);
     }
-    if (!as_pass_owns(p, p->top, p->top_size))
+    if (!as_trim_owns(p, p->top, p->top_size))
         return wrong(p, "the main arena's top lies in memory that is newer than the list of mappings");
     return READ;
 }
 
-static enum reading read_arena(struct as_pass *p)
+static enum reading read_arena(struct as_trim_pass *p)
 {
     const struct as_state_layout *at = &p->libc->layout.state;
     p->memory.count = 0;
-    p->near = 0;
+    p->last_range = 0;
     p->fault = NULL;
     p->top = as_word(p->arena + (uint64_t)at->top);
     p->system_mem = as_word(p->arena + (uint64_t)at->system_mem);
@@ -156,7 +122,7 @@ static enum reading read_arena(struct as_pass *p)
     return p->main ? read_main(p) : read_heaps(p);
 }
 
-bool as_slice_begin(struct as_pass *p, struct as_error *err)
+bool as_trim_slice_begin(struct as_trim_pass *p, struct as_error *err)
 {
     int32_t mutex = p->libc->layout.state.mutex;
     for (size_t room = 64;; room = 2 * p->memory.capacity) {
@@ -171,20 +137,20 @@ bool as_slice_begin(struct as_pass *p, struct as_error *err)
         enum reading reading = read_arena(p);
         if (reading == READ)
             return true;
-        as_slice_end(p);
+        as_trim_slice_end(p);
         if (reading == WRONG)
             return as_fail(err, AS_BAD_INPUT, "%s", p->fault);
     }
 }
 
-void as_slice_end(struct as_pass *p)
+void as_trim_slice_end(struct as_trim_pass *p)
 {
-    as_pages_flush(p);
+    as_trim_pages_flush(p);
     uint64_t held = as_now_ns() - p->began;
     bool awaited = as_arena_unlock(p->arena, p->libc->layout.state.mutex);
     if (held > p->longest)
         p->longest = held;
-    // Who was just woken needs a moment to get it. Half of the time is theirs.
+    // The woken thread needs a moment to take the lock. Half of the time is for the others.
     if (awaited && p->slice != UINT64_MAX) {
         uint64_t rest = held > REST_LEAST_NS ? held : REST_LEAST_NS;
         struct timespec pause = {.tv_sec = (time_t)(rest / 1000000000), .tv_nsec = (long)(rest % 1000000000)};

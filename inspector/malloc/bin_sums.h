@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-struct as_links {
+struct as_bin_sums {
     uint64_t nodes, forward, back; // sums over scrambled addresses
 };
 
@@ -19,7 +19,7 @@ static inline uint64_t as_scramble(uint64_t address)
     return address ^ address >> 27;
 }
 
-static inline void as_links_add(struct as_links *l, uint64_t node, uint64_t forward, uint64_t back)
+static inline void as_bin_sums_add(struct as_bin_sums *l, uint64_t node, uint64_t forward, uint64_t back)
 {
     l->nodes += as_scramble(node);
     l->forward += as_scramble(forward);

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// What is being counted: the state that all of ledger/ works on.
+#pragma once
+
+#include "ledger/sizes.h"
+#include "malloc/chunk.h"
+#include "model/store.h"
+#include "target/target.h"
+
+// What some heaps came to, until it is their turn in the store: several workers may count at once.
+struct as_ledger_partial {
+    AS_VEC(struct as_heap_record) heaps; // first_page counts from the first of `pages`
+    as_page_vec *pages;                  // where their page records go: `own`, or the store's
+    as_page_vec own;
+    AS_VEC(struct as_residency_failure) doubts;
+};
+
+// Pages whose residency the kernel did not tell.
+struct as_residency_failure {
+    uint32_t heap; // index in the part
+    uint64_t address;
+    struct as_error why;
+};
+
+// What is being counted right now: one heap at a time.
+struct as_ledger_builder {
+    struct as_chunk_sink sink; // the walk's chunks come in here
+    struct as_store *store;    // only the current arena's record and the mappings' malloc_rss are written to
+    struct as_ledger_partial *part;
+    struct as_target *target;
+    struct as_error *err;
+    struct as_sizes sizes;
+    struct as_chunk_writer *chunks; // NULL: chunk records not wanted
+
+    // The current heap.
+    struct as_heap_record *heap;
+    struct as_ledger *ledger;
+    struct as_tallies *tallies;
+    unsigned page_shift; // page_size is 1 << page_shift: a division for each chunk would cost more than all else
+    uint64_t base;       // address of its first page
+    struct as_page_record *pages;
+    bool slack; // what is neither chunk nor header of the current heap is slack of a map, not malloc's metadata
+    bool trims_fastbins;   // malloc_trim consolidates fastbins first (to 2.42)
+    uint64_t systrim_unit; // for this heap's top (trim_rules.h); 0: systrim cannot cut it
+    uint64_t cut;          // from here on brk gives the top back; UINT64_MAX: it gives nothing
+
+    bool ruby_known; // the resident bytes of Ruby's pages are
+
+    // The run of free chunks that malloc_trim would have merged into one, from `run` to wherever the walk is. 0: none.
+    uint64_t run;
+    // The current page: how many chunks in use touch it, and the last of them.
+    uint64_t page;
+    uint32_t users;
+    struct as_chunk user;
+    uint64_t last_pin; // address of the chunk last counted as a pin
+    // For the tail: the last chunk in use so far, and the free run below it.
+    struct as_chunk last_in_use;
+    uint64_t below_last;
+    uint64_t free_since;
+};
