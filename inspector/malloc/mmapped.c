@@ -168,7 +168,8 @@ static uint64_t add_map(struct search *s, uint64_t start, uint64_t limit, struct
         if (!found)
             return 0;
         // Of a huge page the kernel gives no part, whatever the sizes say.
-        uint64_t map_end = total <= limit - start - (unit - 1) ? as_align_up(start + total, unit) : start + total;
+        uint64_t whole = as_align_up(total, unit);
+        uint64_t map_end = start + (whole <= limit - start ? whole : total);
         *found = (struct as_mmapped){
             .map_start = start,
             .map_end = map_end,
