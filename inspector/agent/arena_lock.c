@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "agent/hold.h"
+#include "agent/arena_lock.h"
 #include "malloc/refresh.h"
 #include "target/process/procfs.h"
 #include "trim/lock.h"

@@ -40,67 +40,93 @@ static bool collect(struct as_chunk_sink *sink, const struct as_chunk *batch, si
     return true;
 }
 
+// By a walk of the libc's heaps. All that the walk notes besides, the walk that counts will note again.
+static bool collect_from_heaps(struct as_heaps *h, uint32_t libc_index, struct candidates *c, uint64_t *torn)
+{
+    struct as_window w;
+    if (!as_window_open(&w, h->target, c->err))
+        return false;
+    const struct as_heaps before = *h;
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < h->heaps.count; i++) {
+        struct as_heap heap = h->heaps.items[i];
+        if (h->arenas.items[heap.arena].libc_index == libc_index)
+            ok = as_walk_heap(h, i, &w, &c->sink, NULL, torn);
+        h->heaps.items[i] = heap;
+        h->arenas.items[heap.arena].bin_sums = (struct as_bin_sums){0};
+    }
+    h->faults.count = before.faults.count;
+    h->tcache_candidates.count = before.tcache_candidates.count;
+    h->zero_candidates = before.zero_candidates;
+    h->zero_candidate_bytes = before.zero_candidate_bytes;
+    h->zero_candidates_likely = before.zero_candidates_likely;
+    as_window_close(&w);
+    return ok;
+}
+
+// Structs in mappings of their own.
+static bool collect_from_mmapped(const struct as_heaps *h, uint32_t libc_index, struct candidates *c)
+{
+    for (size_t i = 0; i < h->mmapped.count; i++) {
+        const struct as_mmapped *m = &h->mmapped.items[i];
+        if (m->chunk != m->map_start || !as_tcache_placed(h, libc_index, m->chunk + AS_HEADER))
+            continue;
+        uint64_t *place = as_vec_add(&c->found, c->err);
+        if (!place)
+            return false;
+        *place = m->chunk + AS_HEADER;
+    }
+    return true;
+}
+
+// Reads a candidate if it is a tcache. *none becomes false where it is one, or can be one.
+static bool read_candidate(struct as_heaps *h, uint32_t libc_index, struct as_page_cache *cache, uint64_t address,
+                           bool *none, struct as_error *err)
+{
+    const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
+    const struct as_heap_layout *layout = &libc->layout.heap;
+    uint8_t bytes[AS_TCACHE_BYTES];
+    size_t cached = h->cached.count;
+    size_t faults = h->faults.count;
+    if (!as_tcache_copy(h->target, layout, address, bytes)) {
+        *none = false;
+        return true;
+    }
+    if (as_tcache_is_zero(layout, bytes) || !as_tcache_plausible(h, libc, &h->pars.items[libc_index], bytes)) {
+        *none &= layout->tcache_counts_down; // else it may be an empty one
+        if (as_tcache_contradicts_limit(h, layout, bytes)) {
+            *none = false;
+            as_fault_note(h, UINT32_MAX, UINT32_MAX, address, "a thread's tcache does not agree with mp_.tcache_count");
+        }
+        return true;
+    }
+    *none = false;
+    bool ok = as_tcache_read(h, libc_index, cache, address, &(struct as_tcache_contents){0}, err);
+    if (h->faults.count != faults) { // its lists are none: it was the application's after all
+        h->faults.count = faults;
+        h->cached.count = cached;
+    }
+    return ok;
+}
+
 // Without thread pointers: a tcache is a chunk in use of the right size, whose counts agree with its lists. An empty one of
 // before 2.42 is all zeros and cannot be told from the application's: it holds nothing, so only its own 600 bytes count as in
-// use. `known` are those that threads gave.
+// use.
 //
 // *none: there is no tcache at all, as no chunk can be one. That is sure only where the whole heap could be walked.
 static bool tcaches_search(struct as_heaps *h, uint32_t libc_index, struct as_page_cache *cache, bool *none,
                            struct as_error *err)
 {
-    const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
-    const struct as_heap_layout *layout = &libc->layout.heap;
     struct candidates c = {
         .sink = {.chunks = collect},
-        .layout = layout,
+        .layout = &h->malloc->libcs.items[libc_index].layout.heap,
         .err = err,
     };
-    struct as_window w;
-    if (!as_window_open(&w, h->target, err))
-        return false;
-    bool ok = true;
-    size_t faults = h->faults.count;
     uint64_t torn = 0;
-    for (uint32_t i = 0; ok && i < h->heaps.count; i++) {
-        struct as_heap before = h->heaps.items[i];
-        if (h->arenas.items[before.arena].libc_index == libc_index)
-            ok = as_walk_heap(h, i, &w, &c.sink, NULL, &torn);
-        h->heaps.items[i] = before;
-        h->arenas.items[before.arena].bin_sums = (struct as_bin_sums){0};
-    }
-    h->faults.count = faults; // the walk that counts will note them again
-    as_window_close(&w);
-    for (size_t i = 0; ok && i < h->mmapped.count; i++) {
-        const struct as_mmapped *m = &h->mmapped.items[i];
-        if (m->chunk != m->map_start || !as_tcache_placed(h, libc_index, m->chunk + AS_HEADER))
-            continue;
-        uint64_t *place = as_vec_add(&c.found, err);
-        ok = place != NULL;
-        if (place)
-            *place = m->chunk + AS_HEADER;
-    }
+    bool ok = collect_from_heaps(h, libc_index, &c, &torn) && collect_from_mmapped(h, libc_index, &c);
     *none = ok && torn == 0 && !h->incomplete;
-    for (size_t i = 0; ok && i < c.found.count; i++) {
-        uint8_t bytes[AS_TCACHE_BYTES];
-        size_t first = h->cached.count;
-        size_t first_fault = h->faults.count;
-        if (!as_target_read(h->target, c.found.items[i], bytes, (size_t)layout->tcache_size) ||
-            as_tcache_is_zero(layout, bytes) || !as_tcache_plausible(h, libc, &h->pars.items[libc_index], bytes)) {
-            *none &= layout->tcache_counts_down; // else it may be an empty one
-            if (as_tcache_contradicts_limit(h, layout, bytes)) {
-                *none = false;
-                as_fault_note(h, UINT32_MAX, UINT32_MAX, c.found.items[i],
-                              "a thread's tcache does not agree with mp_.tcache_count");
-            }
-            continue;
-        }
-        *none = false;
-        ok = as_tcache_read(h, libc_index, cache, c.found.items[i], &(struct as_tcache_contents){0}, err);
-        if (h->faults.count != first_fault) { // its lists are none: it was the application's after all
-            h->faults.count = first_fault;
-            h->cached.count = first;
-        }
-    }
+    for (size_t i = 0; ok && i < c.found.count; i++)
+        ok = read_candidate(h, libc_index, cache, c.found.items[i], none, err);
     as_vec_free(&c.found);
     return ok;
 }

@@ -111,7 +111,7 @@ static bool add_mmapped_candidates(struct as_heaps *h, struct as_error *err)
             const struct as_heap_layout *layout = &libc->layout.heap;
             if (!as_has_tcache(h, k) || h->pars.items[k].mmap_threshold > as_tcache_chunk_most(layout) ||
                 !as_tcache_placed(h, k, m->chunk + AS_HEADER) ||
-                !as_target_read(h->target, m->chunk + AS_HEADER, bytes, (size_t)layout->tcache_size) ||
+                !as_tcache_copy(h->target, layout, m->chunk + AS_HEADER, bytes) ||
                 !as_tcache_plausible(h, libc, &h->pars.items[k], bytes))
                 continue;
             bool zero = as_tcache_is_zero(layout, bytes);

@@ -4,8 +4,10 @@
 
 #include <string.h>
 
-static const size_t TAG_BYTES = AS_PAGE_CACHE_SLOTS * sizeof(uint64_t);
-static const size_t PAGE_BYTES = (size_t)AS_PAGE_CACHE_SLOTS * AS_PAGE_CACHE_PAGE;
+enum { PAGE = 4096, SLOTS = 4096 }; // 16 MiB, of which only what is used becomes resident
+
+static const size_t TAG_BYTES = SLOTS * sizeof(uint64_t);
+static const size_t PAGE_BYTES = (size_t)SLOTS * PAGE;
 
 bool as_page_cache_open(struct as_page_cache *p, struct as_target *t, struct as_error *err)
 {
@@ -26,14 +28,14 @@ void as_page_cache_close(struct as_page_cache *p)
 
 bool as_page_cache_read(struct as_page_cache *p, uint64_t address, void *out, size_t length)
 {
-    uint64_t page = address & ~(uint64_t)(AS_PAGE_CACHE_PAGE - 1);
-    if (address + length > page + AS_PAGE_CACHE_PAGE || address + length < address)
+    uint64_t page = address & ~(uint64_t)(PAGE - 1);
+    if (address + length > page + PAGE || address + length < address)
         return as_target_read(p->target, address, out, length);
-    size_t slot = (page / AS_PAGE_CACHE_PAGE) % AS_PAGE_CACHE_SLOTS;
-    uint8_t *bytes = p->pages + slot * AS_PAGE_CACHE_PAGE;
+    size_t slot = (page / PAGE) % SLOTS;
+    uint8_t *bytes = p->pages + slot * PAGE;
     if (p->tags[slot] != page + 1) {
         p->tags[slot] = 0;
-        if (!as_target_read(p->target, page, bytes, AS_PAGE_CACHE_PAGE))
+        if (!as_target_read(p->target, page, bytes, PAGE))
             return as_target_read(p->target, address, out, length);
         p->tags[slot] = page + 1;
     }

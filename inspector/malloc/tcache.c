@@ -162,14 +162,19 @@ static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as
     return true;
 }
 
+bool as_tcache_copy(struct as_target *t, const struct as_heap_layout *layout, uint64_t address,
+                    uint8_t bytes[AS_TCACHE_BYTES])
+{
+    return layout->tcache_size <= AS_TCACHE_BYTES && as_target_read(t, address, bytes, (size_t)layout->tcache_size);
+}
+
 bool as_tcache_read(struct as_heaps *h, uint32_t libc_index, struct as_page_cache *cache, uint64_t address,
                     struct as_tcache_contents *sum, struct as_error *err)
 {
     const struct as_libc *libc = &h->malloc->libcs.items[libc_index];
     const struct as_heap_layout *layout = &libc->layout.heap;
     uint8_t bytes[AS_TCACHE_BYTES];
-    if ((size_t)layout->tcache_size > sizeof bytes ||
-        !as_target_read(h->target, address, bytes, (size_t)layout->tcache_size)) {
+    if (!as_tcache_copy(h->target, layout, address, bytes)) {
         as_fault_note(h, UINT32_MAX, UINT32_MAX, address, "a thread's tcache cannot be read");
         return true;
     }

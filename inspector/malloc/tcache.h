@@ -37,6 +37,10 @@ bool as_tcache_placed(const struct as_heaps *h, uint32_t libc_index, uint64_t ad
 bool as_tcache_plausible(const struct as_heaps *h, const struct as_libc *libc, const struct as_par *par,
                          const uint8_t *bytes);
 
+// Copies the struct at `address`, layout->tcache_size bytes. False: it cannot be read, or the layout has it larger than any is.
+bool as_tcache_copy(struct as_target *t, const struct as_heap_layout *layout, uint64_t address,
+                    uint8_t bytes[AS_TCACHE_BYTES]);
+
 // Would they be one in use if mp_.tcache_count were another number? From 2.42 on an empty bin says which.
 bool as_tcache_contradicts_limit(const struct as_heaps *h, const struct as_heap_layout *layout, const uint8_t *bytes);
 

@@ -124,8 +124,7 @@ static enum verdict classify_tcache(const struct as_heaps *h, uint32_t libc_inde
     uint8_t bytes[AS_TCACHE_BYTES];
     if (libc_index > 0 && !as_heaps_at(h, word) && is_threads_tcache(h, word))
         return WRONG;
-    if ((size_t)layout->tcache_size > sizeof bytes ||
-        !as_target_read(h->target, word, bytes, (size_t)layout->tcache_size))
+    if (!as_tcache_copy(h->target, layout, word, bytes))
         return WRONG;
     return as_tcache_plausible(h, libc, &h->pars.items[libc_index], bytes) ? FITS : WRONG;
 }
