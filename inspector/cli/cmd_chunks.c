@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "cli/look.h"
 #include "cli/names.h"
-#include "dump/chunks.h"
+#include "model/chunks.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 // One heap in detail: a page is a block (16 x 16 for 4 KiB), a pixel is 16 bytes, row by row within the block.
 #include "png/pictures.h"
 
-#include "dump/chunks.h"
+#include "model/chunks.h"
 #include "png/font.h"
 
 #include <inttypes.h>

@@ -3,10 +3,10 @@
 #define _GNU_SOURCE
 #include "cli/summary.h"
 #include "config.h"
-#include "dump/chunks.h"
 #include "dump/dump.h"
 #include "dump/sections.h"
 #include "libc/libc.h"
+#include "model/chunks.h"
 #include "png/png.h"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 // Walks the chunk records of one heap of a view.
 #pragma once
 
-#include "model/records.h"
+#include "model/view.h"
 
 #include <stdbool.h>
 
