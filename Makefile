@@ -10,7 +10,7 @@ SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml m
 	-type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 C_FILES = $(shell git ls-files '*.c' '*.h')
 AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
-SCRIPTS = .ci/run $(shell git ls-files scripts ':!*.meson') tests/vm/init tests/vm/start
+SCRIPTS = .ci/run $(shell git ls-files scripts ':!*.meson' ':!scripts/rows') tests/vm/init tests/vm/start
 
 .PHONY: build deps demo test tsan soak variety suites lint sanitize bench experiments fuzz vm patches-all format clean
 
@@ -68,8 +68,9 @@ lint:
 	scripts/clang-tidy build-static-arm64 $(AARCH64_FILES)
 	shellcheck $(SCRIPTS)
 	cd ruby-ext && rubocop
-	$(VENV)/bin/ruff format --check
-	$(VENV)/bin/ruff check
+	scripts/rows schema --check
+	$(VENV)/bin/ruff format --check scripts/rows .
+	$(VENV)/bin/ruff check scripts/rows .
 	$(VENV)/bin/mypy
 
 # FUZZ_SECONDS: for each of the four, 600 unless told. FUZZERS: which of them.

@@ -18,11 +18,14 @@ from typing import cast
 from setuptools import Command, Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
+from setuptools.command.build_py import build_py
 from setuptools.command.install_scripts import install_scripts
 
 ROOT = Path(__file__).resolve().parent
 # Where Meson leaves each, and with which mode it is installed.
 BUILT = {"inspector/cli/arenadump": 0o755, "inspector/agent/libarenascope.so": 0o644}
+
+TABLE = "inspector/model/rows.def"
 
 
 def _version() -> str:
@@ -84,6 +87,24 @@ class Build(build):
     sub_commands = [("build_program", None), *build.sub_commands]  # noqa: RUF012 - setuptools' own declaration
 
 
+class BuildPackage(build_py):
+    """The package, with a copy of the table of rows, which the C program is compiled from too."""
+
+    def run(self) -> None:
+        """Build it, then copy the table beside rows.py; an editable install reads the table itself."""
+        super().run()
+        if not self.editable_mode:
+            self.copy_file(str(ROOT / TABLE), str(self._table))
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:  # noqa: FBT001, FBT002 - setuptools' signature
+        """The package's files, and the table."""
+        return [*super().get_outputs(include_bytecode), str(self._table)]
+
+    @property
+    def _table(self) -> Path:
+        return Path(self.build_lib) / "arenascope" / Path(TABLE).name
+
+
 class InstallProgram(install_scripts):
     """Puts the program where console scripts go, bin/ of the environment, and the library beside it."""
 
@@ -127,6 +148,7 @@ setup(
     cmdclass={
         "build": Build,
         "build_program": BuildProgram,
+        "build_py": BuildPackage,
         "install_scripts": InstallProgram,
         "bdist_wheel": Wheel,
     },

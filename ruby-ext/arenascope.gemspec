@@ -19,7 +19,7 @@ Gem::Specification.new do |spec|
 
   # The inspector's sources and the licence are there where `rake build` builds it.
   spec.files = Dir.chdir(__dir__) do
-    Dir["lib/**/*.rb", "ext/**/*.{rb,c,h,map}", "README.md", "LICENSE"]
+    Dir["lib/**/*.rb", "ext/**/*.{rb,c,h,def,map}", "README.md", "LICENSE"]
   end
   spec.require_paths = ["lib"]
   spec.extensions = ["ext/arenascope/extconf.rb"]

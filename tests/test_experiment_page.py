@@ -27,7 +27,7 @@ from arenascope.experiment.sampler import Sample
 from arenascope.experiment.store import Store
 from arenascope.experiment.table import render as render_table
 from arenascope.experiment.verdict import verdict
-from arenascope.report.words import ROWS
+from arenascope.rows import RESIDENT
 
 MIB = 1 << 20
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs/experiment.schema.json").read_text(encoding="utf-8"))
@@ -267,13 +267,13 @@ def test_links_lead_to_maps_wherever_the_results_lie(tmp_path: Path) -> None:
 
 
 def test_every_row_of_the_ledger_has_a_colour_of_its_own() -> None:
-    colours = [LEDGER[row.colour] for row in ROWS]
+    colours = [LEDGER[row.paint] for row in RESIDENT]
     assert len(set(colours)) == len(colours)
 
 
 def test_a_single_configuration_has_room_for_its_ledger(tmp_path: Path) -> None:
     store = made(tmp_path / "r", {"plain": (100, 1)})
-    summary = {"ledger": {row.name: MIB for row in ROWS}, "allocator": {"malloc": "glibc"}}
+    summary = {"ledger": {row.name: MIB for row in RESIDENT}, "allocator": {"malloc": "glibc"}}
     for planned in store.plan:
         (store.run_folder(planned) / "ledger.json").write_text(json.dumps(summary))
     figure = ledgers(analyse(store))

@@ -120,37 +120,22 @@ void as_agent_summary(const struct as_agent_capture *capture, struct arenascope_
         .size = sizeof full,
         .rss = s->meta.rss,
         .swap = s->meta.swap,
-        .in_use = l->in_use,
-        .tcache = l->tcache,
-        .fastbin = l->fastbin,
-        .stranded = l->stranded,
-        .releasable = l->releasable,
-        .withheld = l->withheld,
-        .metadata = l->metadata,
-        .mmapped_in_use = l->mmapped_in_use,
-        .mmapped_slack = l->mmapped_slack,
-        .other_file = l->other_file,
-        .other_anon = l->other_anon,
-        .other_shmem = l->other_shmem,
-        .stacks = l->stacks,
-        .unknown = l->unknown,
-        .returned = l->returned,
-        .untouched = l->untouched,
-        .swapped_in_use = l->swapped_in_use,
-        .swapped_free = l->swapped_free,
-        .malloc_trim = l->malloc_trim,
-        .deep_trim = l->deep_trim,
         .arenas = s->arenas.count,
         .heaps = heaps,
         .threads = s->meta.thread_count,
         .torn_chunks = s->meta.torn_chunks,
         .longest_hold = capture->locks.longest_ns,
         .exact = (s->meta.flags & AS_META_EXACT) != 0,
-        .ruby_pages = l->ruby_pages,
         .ruby_page_count = s->meta.ruby == AS_RUBY_UNPROVEN ? AS_UNKNOWN : s->ruby.count,
         .ruby_slots = s->meta.ruby == AS_RUBY_UNPROVEN ? AS_UNKNOWN : 0,
         .ruby_free_slots = s->meta.ruby == AS_RUBY_UNPROVEN ? AS_UNKNOWN : 0,
     };
+#define PUBLISH_A(name) full.name = l->name;
+#define PUBLISH_B PUBLISH_A
+#define PUBLISH_C PUBLISH_A
+#define PUBLISH_NO(name)
+#define AS_ROW(name, kind, owner, group, since, api, ...) PUBLISH_##api(name)
+#include "model/rows.def"
     for (size_t i = 0; i < s->ruby.count; i++) {
         full.ruby_slots += s->ruby.items[i].total_slots;
         full.ruby_free_slots += s->ruby.items[i].free_slots;

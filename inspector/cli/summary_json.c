@@ -9,29 +9,7 @@
 
 #include <string.h>
 
-// A record's numbers in runs. What the rows are: docs/ledger.md.
-static const struct as_json_field ledger_rows[] = {
-    AS_JSON_FIELD(as_ledger, in_use),        AS_JSON_FIELD(as_ledger, tcache),
-    AS_JSON_FIELD(as_ledger, fastbin),       AS_JSON_FIELD(as_ledger, stranded),
-    AS_JSON_FIELD(as_ledger, releasable),    AS_JSON_FIELD(as_ledger, withheld),
-    AS_JSON_FIELD(as_ledger, metadata),      AS_JSON_FIELD(as_ledger, mmapped_in_use),
-    AS_JSON_FIELD(as_ledger, mmapped_slack), AS_JSON_FIELD(as_ledger, other_file),
-    AS_JSON_FIELD(as_ledger, other_anon),    AS_JSON_FIELD(as_ledger, other_shmem),
-    AS_JSON_FIELD(as_ledger, stacks),        AS_JSON_FIELD(as_ledger, ruby_pages),
-    AS_JSON_FIELD(as_ledger, unknown),
-};
-static const struct as_json_field absent_rows[] = {
-    AS_JSON_FIELD(as_ledger, returned),
-    AS_JSON_FIELD(as_ledger, untouched),
-    AS_JSON_FIELD(as_ledger, swapped_in_use),
-    AS_JSON_FIELD(as_ledger, swapped_free),
-};
-static const struct as_json_field forecasts[] = {
-    AS_JSON_FIELD(as_ledger, malloc_trim),
-    AS_JSON_FIELD(as_ledger, deep_trim),
-    AS_JSON_FIELD(as_ledger, malloc_trim_swap),
-    AS_JSON_FIELD(as_ledger, deep_trim_swap),
-};
+// A record's numbers in runs.
 static const struct as_json_field tunables[] = {
     AS_JSON_FIELD(as_malloc_record, trim_threshold), AS_JSON_FIELD(as_malloc_record, top_pad),
     AS_JSON_FIELD(as_malloc_record, mmap_threshold), AS_JSON_FIELD(as_malloc_record, arena_max),
@@ -159,12 +137,25 @@ static void put_kernel(struct as_json *j, const struct as_view *v)
     as_json_object_end(j);
 }
 
+static void put_rows(struct as_json *j, const struct as_ledger *l, enum as_row_kind kind)
+{
+    for (int row = 0; row < AS_ROW_COUNT; row++)
+        if (as_rows[row].kind == kind)
+            as_json_number(j, as_row_words[row].name, as_row_value(l, row));
+}
+
 static void put_ledger(struct as_json *j, const struct as_ledger *l)
 {
-    put_run(j, "ledger", l, ledger_rows, COUNT(ledger_rows));
-    put_run(j, "absent", l, absent_rows, COUNT(absent_rows));
-    put_run(j, "forecast", l, forecasts, COUNT(forecasts));
-    as_json_number(j, "hugetlb", l->hugetlb);
+    static const struct {
+        const char *key;
+        enum as_row_kind kind;
+    } parts[] = {{"ledger", AS_ROW_RESIDENT}, {"absent", AS_ROW_ABSENT}, {"forecast", AS_ROW_FORECAST}};
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        as_json_object(j, parts[i].key);
+        put_rows(j, l, parts[i].kind);
+        as_json_object_end(j);
+    }
+    put_rows(j, l, AS_ROW_BESIDE);
 }
 
 static void put_tally(struct as_json *j, const char *key, struct as_tally tally)

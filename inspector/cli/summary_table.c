@@ -14,44 +14,14 @@
 
 enum { WORST = 5, BAR_COLUMNS = 10, MAX_WARNINGS = 12, MAX_THREADS = 6 };
 
-// A row of the ledger as people see it. `colour` is the terminal's.
-struct row {
-    const char *label, *note;
-    size_t offset; // in struct as_ledger
-    int colour;
+// The terminal's colours. Red: in use. Yellow: cached. Green and cyan: comes back with a trim. Grey: free, but stays.
+static const int colours[] = {
+    [AS_ROWS_HELD] = 31,     [AS_ROWS_CACHED] = 33,   [AS_ROWS_STRANDED] = 90, [AS_ROWS_RELEASABLE] = 32,
+    [AS_ROWS_WITHHELD] = 36, [AS_ROWS_OVERHEAD] = 34, [AS_ROWS_OTHER] = 35,    [AS_ROWS_UNKNOWN] = 90,
 };
-#define ROW(field, label, colour, note)                                                                                \
-    {                                                                                                                  \
-        label, note, offsetof(struct as_ledger, field), colour                                                         \
-    }
-static const struct row rows[] = {
-    ROW(in_use, "in use", 31, "the application holds it"),
-    ROW(mmapped_in_use, "mmapped, in use", 31, "likewise, mappings of its own"),
-    ROW(mmapped_slack, "mmapped, slack", 31, "rounding of those to pages"),
-    ROW(tcache, "tcache", 33, "freed, in threads' caches"),
-    ROW(fastbin, "fastbin", 33, "freed, in fastbins"),
-    ROW(releasable, "releasable", 32, "free: malloc_trim returns it"),
-    ROW(withheld, "withheld", 36, "free: needs a deep trim"),
-    ROW(stranded, "stranded", 90, "free, but its pages are pinned"),
-    ROW(metadata, "metadata", 34, "malloc's own headers"),
-    ROW(other_file, "files", 35, "program, libraries, data"),
-    ROW(other_anon, "other anonymous", 35, "not malloc's: own mmap, GC"),
-    ROW(other_shmem, "shared memory", 35, "not malloc's"),
-    ROW(stacks, "stacks", 35, "of threads"),
-    ROW(ruby_pages, "Ruby's pages", 34, "its objects, and free slots"),
-    ROW(unknown, "unknown", 90, "could not be told apart"),
-};
-enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
-
-static uint64_t value_of(const struct row *row, const struct as_ledger *l)
-{
-    uint64_t value;
-    memcpy(&value, (const char *)l + row->offset, sizeof value);
-    return value;
-}
 
 struct sorted_row {
-    const struct row *row;
+    int row;
     uint64_t bytes;
 };
 
@@ -65,8 +35,9 @@ static int by_bytes(const void *a, const void *b)
 static uint64_t sum_known(const struct as_ledger *l)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < ROW_COUNT; i++)
-        sum += value_of(&rows[i], l) == AS_UNKNOWN ? 0 : value_of(&rows[i], l);
+    for (int row = 0; row < AS_ROW_COUNT; row++)
+        if (as_rows[row].kind == AS_ROW_RESIDENT && as_row_value(l, row) != AS_UNKNOWN)
+            sum += as_row_value(l, row);
     return sum;
 }
 
@@ -117,7 +88,7 @@ static uint64_t cached_bytes(const struct as_tallies *t)
 // Where residency is not known the chunks still are: how large they are, though not how much of them is in memory.
 static void put_chunks(struct as_writer *w, const struct as_tallies *t)
 {
-    static const char *const labels[] = {"in use", "mmapped, in use", "tcache", "fastbin", "free, in bins", "top"};
+    static const char *const labels[] = {"in use", "mmapped in use", "tcache", "fastbin", "free, in bins", "top"};
     const struct as_tally tallies[] = {t->in_use, t->mmapped, t->tcache, t->fastbin, t->binned, t->top};
     uint64_t largest = 0;
     for (size_t i = 0; i < sizeof tallies / sizeof tallies[0]; i++)
@@ -150,43 +121,62 @@ static void put_share(struct as_writer *w, uint64_t part, uint64_t whole)
 }
 
 // What is not glibc's malloc's may be that of the malloc that the process has in its stead.
-static const char *note_of(const struct row *row, const struct as_meta_record *m)
+static const char *meaning_of(int row, const struct as_meta_record *m)
 {
-    bool other = m->malloc_kind != AS_MALLOC_GLIBC && row->offset == offsetof(struct as_ledger, other_anon);
-    return other ? "another malloc's, own mmap, GC" : row->note;
+    bool other = m->malloc_kind != AS_MALLOC_GLIBC && row == AS_ROW_other_anon;
+    return other ? "another malloc's, own mmap, GC" : as_row_words[row].meaning;
+}
+
+// The resident rows, largest first. Returns how many there are.
+static size_t sort_rows(struct sorted_row sorted[AS_ROW_COUNT], const struct as_ledger *l)
+{
+    size_t count = 0;
+    for (int row = 0; row < AS_ROW_COUNT; row++)
+        if (as_rows[row].kind == AS_ROW_RESIDENT)
+            sorted[count++] = (struct sorted_row){row, as_row_value(l, row)};
+    qsort(sorted, count, sizeof sorted[0], by_bytes);
+    return count;
+}
+
+static void put_absent(struct as_writer *w, const struct as_ledger *l)
+{
+    char line[400];
+    size_t used = 0;
+    for (int row = 0; row < AS_ROW_COUNT; row++) {
+        char size[AS_SIZE_TEXT];
+        if (as_rows[row].kind == AS_ROW_ABSENT && used < sizeof line)
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "",
+                                     as_format_size(as_row_value(l, row), size), as_row_words[row].title);
+    }
+    as_wrapped(w, 2, "Not in Rss: %s.", line);
 }
 
 static void put_ledger(struct as_writer *w, const struct as_view *v)
 {
-    struct sorted_row sorted[ROW_COUNT];
+    struct sorted_row sorted[AS_ROW_COUNT];
+    size_t count = sort_rows(sorted, &v->totals->ledger);
     uint64_t largest = 0;
-    for (size_t i = 0; i < ROW_COUNT; i++) {
-        sorted[i] = (struct sorted_row){&rows[i], value_of(&rows[i], &v->totals->ledger)};
+    for (size_t i = 0; i < count; i++)
         if (sorted[i].bytes != AS_UNKNOWN && sorted[i].bytes > largest)
             largest = sorted[i].bytes;
-    }
-    qsort(sorted, ROW_COUNT, sizeof sorted[0], by_bytes);
 
     // Shares are of Rss; of the rows that are known where Rss is not (a core).
     bool known = v->meta->rss != AS_UNKNOWN;
     uint64_t whole = known ? v->meta->rss : sum_known(&v->totals->ledger);
     as_heading(w, known ? "What holds it" : "What holds it, in shares of what is known");
-    for (size_t i = 0; i < ROW_COUNT; i++) {
+    for (size_t i = 0; i < count; i++) {
         char size[AS_SIZE_TEXT];
         const struct sorted_row *s = &sorted[i];
         if (s->bytes == 0)
             continue;
-        as_put(w, "  %-16s %11s ", s->row->label, as_format_size(s->bytes, size));
+        const struct as_row_words *words = &as_row_words[s->row];
+        as_put(w, "  %-16s %11s ", words->title, as_format_size(s->bytes, size));
         put_share(w, s->bytes, whole);
-        as_bar(w, s->row->colour, s->bytes == AS_UNKNOWN ? 0 : s->bytes, largest, BAR_COLUMNS);
-        as_dim(w, " %.*s", (int)(w->style->columns - 50), note_of(s->row, v->meta));
+        as_bar(w, colours[words->group], s->bytes == AS_UNKNOWN ? 0 : s->bytes, largest, BAR_COLUMNS);
+        as_dim(w, " %.*s", (int)(w->style->columns - 50), meaning_of(s->row, v->meta));
         as_put(w, "\n");
     }
-    const struct as_ledger *l = &v->totals->ledger;
-    char returned[AS_SIZE_TEXT], untouched[AS_SIZE_TEXT], used[AS_SIZE_TEXT], idle[AS_SIZE_TEXT];
-    as_wrapped(w, 2, "Not in Rss: %s returned already, %s never touched, swapped %s in use and %s free.",
-               as_format_size(l->returned, returned), as_format_size(l->untouched, untouched),
-               as_format_size(l->swapped_in_use, used), as_format_size(l->swapped_free, idle));
+    put_absent(w, &v->totals->ledger);
 }
 
 static void put_forecast(struct as_writer *w, const struct as_view *v)

@@ -73,16 +73,26 @@ int arenascope_dump_fd(int fd, unsigned flags);
 struct arenascope_summary {
     size_t size;
     uint64_t rss, swap; /* of the process, as its page tables have it */
-    uint64_t in_use, tcache, fastbin, stranded, releasable, withheld, metadata, mmapped_in_use, mmapped_slack;
-    uint64_t other_file, other_anon, other_shmem, stacks, unknown;
-    uint64_t returned, untouched, swapped_in_use, swapped_free;
-    uint64_t malloc_trim, deep_trim; /* forecast: what these would give back now; deep_trim includes malloc_trim */
+    /* Rows. Then the forecast, what a trim would give back now: malloc_trim, and deep_trim, which includes it. */
+#define ARENASCOPE_ROWS_A(name) uint64_t name;
+#define ARENASCOPE_ROWS_B(name)
+#define ARENASCOPE_ROWS_C(name)
+#include "../model/rows_public.h"
     uint64_t arenas, heaps, threads;
     uint64_t torn_chunks;  /* places where a walk lost its way */
     uint64_t longest_hold; /* for which one arena was locked */
     uint64_t exact;        /* 0: threads ran meanwhile, so rows need not add up to the byte; 1 otherwise */
-    uint64_t ruby_pages;   /* in pages of a Ruby's own heap: a row as those above; not known: then it stands in those */
+    /* The row of a Ruby's own heap; not known: its bytes stand in the rows above. */
+#define ARENASCOPE_ROWS_A(name)
+#define ARENASCOPE_ROWS_B(name) uint64_t name;
+#define ARENASCOPE_ROWS_C(name)
+#include "../model/rows_public.h"
     uint64_t ruby_page_count, ruby_slots, ruby_free_slots; /* how many; without a Ruby 0, likewise */
+    /* Rows that came later. */
+#define ARENASCOPE_ROWS_A(name)
+#define ARENASCOPE_ROWS_B(name)
+#define ARENASCOPE_ROWS_C(name) uint64_t name;
+#include "../model/rows_public.h"
 };
 int arenascope_summarize(struct arenascope_summary *out);
 

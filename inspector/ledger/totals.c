@@ -6,8 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { LEDGER_FIELDS = sizeof(struct as_ledger) / sizeof(uint64_t) };
-
 static void add(uint64_t *to, uint64_t value)
 {
     *to = *to == AS_UNKNOWN || value == AS_UNKNOWN ? AS_UNKNOWN : *to + value;
@@ -15,36 +13,29 @@ static void add(uint64_t *to, uint64_t value)
 
 void as_ledger_add(struct as_ledger *to, const struct as_ledger *from)
 {
-    uint64_t sums[LEDGER_FIELDS];
-    uint64_t values[LEDGER_FIELDS];
-    memcpy(sums, to, sizeof sums);
-    memcpy(values, from, sizeof values);
-    for (int i = 0; i < LEDGER_FIELDS; i++)
-        add(&sums[i], values[i]);
-    memcpy(to, sums, sizeof sums);
+    for (int row = 0; row < AS_ROW_COUNT; row++)
+        add(as_row_of(to, row), as_row_value(from, row));
 }
 
 uint64_t as_ledger_resident(const struct as_ledger *l)
 {
-    const uint64_t rows[] = {l->in_use,     l->tcache,      l->fastbin,        l->stranded,      l->releasable,
-                             l->withheld,   l->metadata,    l->mmapped_in_use, l->mmapped_slack, l->other_file,
-                             l->other_anon, l->other_shmem, l->stacks,         l->unknown};
-    // Unknown, they stand in the rows that hold them.
-    uint64_t sum = l->ruby_pages == AS_UNKNOWN ? 0 : l->ruby_pages;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        add(&sum, rows[i]);
+    uint64_t sum = 0;
+    for (int row = 0; row < AS_ROW_COUNT; row++) {
+        uint64_t value = as_row_value(l, row);
+        // Where Ruby's pages are not known, the rows that hold them count them.
+        bool elsewhere = as_rows[row].owner == AS_ROW_OF_RUBY && value == AS_UNKNOWN;
+        if (as_rows[row].kind == AS_ROW_RESIDENT && !elsewhere)
+            add(&sum, value);
+    }
     return sum;
 }
 
 // Where residency is not known of all pages, no row of malloc's is.
 static void forget_rows(struct as_ledger *l)
 {
-    uint64_t *rows[] = {&l->in_use,    &l->tcache,           &l->fastbin,        &l->stranded,      &l->releasable,
-                        &l->withheld,  &l->metadata,         &l->mmapped_in_use, &l->mmapped_slack, &l->unknown,
-                        &l->returned,  &l->untouched,        &l->swapped_in_use, &l->swapped_free,  &l->malloc_trim,
-                        &l->deep_trim, &l->malloc_trim_swap, &l->deep_trim_swap, &l->hugetlb,       &l->ruby_pages};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        *rows[i] = AS_UNKNOWN;
+    for (int row = 0; row < AS_ROW_COUNT; row++)
+        if (as_rows[row].owner != AS_ROW_OF_PROCESS)
+            *as_row_of(l, row) = AS_UNKNOWN;
 }
 
 static bool finish_sizes(struct as_ledger_builder *b)

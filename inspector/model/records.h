@@ -6,6 +6,7 @@
 #pragma once
 
 #include "model/enums.h"
+#include "model/rows.h"
 
 #include <stdint.h>
 
@@ -52,24 +53,6 @@ struct as_malloc_record {
     // Of what is in a tcache (1.2): in those that no thread has, after a fork say, and that nobody can take out again.
     uint64_t lost_known; // 0: whether there are such is not known
     uint64_t lost_tcaches, lost_chunks, lost_bytes;
-};
-
-// The ledger and what belongs beside it; the field names are those of the JSON. Bytes.
-struct as_ledger {
-    // Resident bytes: each in one row.
-    uint64_t in_use, tcache, fastbin, stranded, releasable, withheld, metadata, mmapped_in_use, mmapped_slack;
-    uint64_t other_file, other_anon, other_shmem, stacks; // whole process only; 0 for one arena
-    uint64_t unknown;
-    // Not resident.
-    uint64_t returned, untouched, swapped_in_use, swapped_free;
-    // Forecast: resident bytes that would come back. deep_trim includes malloc_trim.
-    uint64_t malloc_trim, deep_trim;
-    uint64_t malloc_trim_swap, deep_trim_swap; // swap that would be freed with them
-    uint64_t hugetlb; // malloc's bytes on hugetlb pages, which the kernel counts apart from Rss
-    // Resident too, a row as those above (1.1): in Ruby's own pages, whose memory is malloc's up to Ruby 3.0 and other
-    // anonymous memory from 3.1 on. AS_UNKNOWN where a Ruby is and they could not be proven: then they stand there.
-    uint64_t ruby_pages;
-    uint64_t reserved[4];
 };
 
 struct as_tally {

@@ -2,7 +2,6 @@
 # frozen_string_literal: true
 
 require_relative "arenascope/version"
-require_relative "arenascope/values"
 
 # Where did this process's memory go, and what will bring it back?
 #
@@ -75,5 +74,6 @@ module Arenascope
   private_constant :Native
 end
 
+require_relative "arenascope/values" # whose members are the extension's rows
 require_relative "arenascope/after_gc"
 require_relative "arenascope/on_signal"

@@ -7,11 +7,24 @@ require "tmpdir"
 class LookTest < Minitest::Test
   include InAnotherProcess
 
+  TABLE = File.expand_path("../../inspector/model/rows.def", __dir__)
+
+  # The rows of some kinds that the table gives to Ruby, in its order.
+  def published(*kinds)
+    File.read(TABLE).scan(/^AS_ROW\((\w+), (\w+), \w+, \w+, \d+, (\w+),/)
+        .select { |_, kind, place| kinds.include?(kind) && place != "NO" }.map { |name,| name.to_sym }
+  end
+
+  def test_every_row_of_the_table_is_a_member
+    assert_equal published("RESIDENT", "ABSENT"), Arenascope::Summary.members & published("RESIDENT", "ABSENT")
+    assert_equal published("FORECAST"), Arenascope::Forecast.members
+    assert_equal Arenascope::Summary.members, Arenascope::Summary.members.uniq
+  end
+
   # In a process whose only thread is the one that looks.
   def test_rows_add_up_to_what_is_resident
     rss, rows, *rest = run_ruby(<<~RUBY).split
-      rows = %i[in_use tcache fastbin stranded releasable withheld metadata mmapped_in_use mmapped_slack
-                other_file other_anon other_shmem stacks unknown ruby_pages]
+      rows = %i[#{published("RESIDENT").join(" ")}]
       summary = Arenascope.summary
       puts summary.rss, rows.sum { |row| summary[row] || 0 } # what is not known apart is in `unknown`
       puts summary.in_use > 1_000_000, summary.frozen?

@@ -139,6 +139,7 @@ def checkout_disk(scratch: Path, own: Built, suites: Iterable[str], plan: dict[s
             "tests",
             "visualize",
             "inspector/include",
+            "inspector/model",
         ],
         cwd=harness.ROOT,
         capture_output=True,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The records of inspector/model/records.h as numpy dtypes, field by field, under the same names.
 
-Little-endian and without implicit padding, so that a section of a dump is an array as it lies in the file.
+Little-endian and without implicit padding, so that a section of a dump is an array as it lies in the file. The
+ledger's rows are those of inspector/model/rows.def.
 tests/test_dump_format.py compiles the C header and compares every offset, size and enumerator with this file.
 """
 
@@ -11,6 +12,8 @@ import enum
 from typing import Final
 
 import numpy as np
+
+from arenascope import rows
 
 MAGIC: Final = b"ARENASC\n"
 MAJOR: Final = 1
@@ -61,34 +64,16 @@ MALLOC: Final = _record(
     ("lost_known lost_tcaches lost_chunks lost_bytes", U64),  # later: 0 in an older dump
 )
 
-LEDGER_ROWS: Final = (
-    "in_use",
-    "tcache",
-    "fastbin",
-    "stranded",
-    "releasable",
-    "withheld",
-    "metadata",
-    "mmapped_in_use",
-    "mmapped_slack",
-    "other_file",
-    "other_anon",
-    "other_shmem",
-    "stacks",
-    "ruby_pages",
-    "unknown",
-)
-"""The resident rows, whose sum is Rss, in the order in which they are shown."""
-ABSENT_ROWS: Final = ("returned", "untouched", "swapped_in_use", "swapped_free")
-FORECAST_ROWS: Final = ("malloc_trim", "deep_trim", "malloc_trim_swap", "deep_trim_swap")
+LEDGER_ROWS: Final = tuple(row.name for row in rows.RESIDENT)
+"""The resident rows, whose sum is Rss."""
+ABSENT_ROWS: Final = tuple(row.name for row in rows.ABSENT)
+FORECAST_ROWS: Final = tuple(row.name for row in rows.FORECAST)
+LEDGER_PLACES: Final = 28  # AS_ROW_PLACES
 TALLY_NAMES: Final = ("in_use", "tcache", "fastbin", "binned", "top", "mmapped")
 
 LEDGER: Final = _record(
-    (" ".join(row for row in LEDGER_ROWS if row != "ruby_pages"), U64),
-    (" ".join(ABSENT_ROWS), U64),
-    (" ".join(FORECAST_ROWS), U64),
-    ("hugetlb ruby_pages", U64),  # ruby_pages came later
-    ("reserved", (U64, (4,))),
+    (" ".join(row.name for row in rows.ALL), U64),
+    ("reserved", (U64, (LEDGER_PLACES - len(rows.ALL),))),
 )
 TALLY: Final = _record(("count bytes", U64))
 TALLIES: Final = _record((" ".join(TALLY_NAMES), TALLY))

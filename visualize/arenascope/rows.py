@@ -1,37 +1,97 @@
 # SPDX-License-Identifier: MIT
-"""What the rows of the ledger are called and mean, in the words of the C program's table."""
+"""The rows of the ledger, as inspector/model/rows.def has them: the table that the C program is compiled from.
+
+An installed package carries a copy (setup.py); in a source tree the table itself is read.
+"""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Final, NamedTuple
 
+KINDS: Final = ("RESIDENT", "ABSENT", "FORECAST", "BESIDE")
+OWNERS: Final = ("MALLOC", "RUBY", "PROCESS")
+GROUPS: Final = ("HELD", "CACHED", "STRANDED", "RELEASABLE", "WITHHELD", "OVERHEAD", "OTHER", "UNKNOWN")
+PLACES: Final = ("A", "B", "C", "NO")  # in struct arenascope_summary
+TITLE: Final = 16  # characters, at most
+MEANING: Final = 30  # likewise, of a resident row
 
-class Words(NamedTuple):
-    """A row's title, and what is in it."""
+_COMMENT: Final = re.compile(r"//[^\n]*\n|\s+|#undef AS_ROW\n")
+_STRING: Final = r'"([^"\\\n]*)"'
+_ENTRY: Final = re.compile(
+    r"AS_ROW\(([a-z][a-z_]*), ([A-Z]+), ([A-Z]+), ([A-Z]+), ([0-9]+), ([A-Z]+),\s+"
+    rf"{_STRING},\s+{_STRING},\s+{_STRING},\s+{_STRING}\)"
+)
 
+
+class TableError(ValueError):
+    """The table is not as its own comment says."""
+
+
+class Row(NamedTuple):
+    """A row. What each field means: the table's own comment."""
+
+    name: str
+    kind: str  # one of KINDS
+    owner: str  # one of OWNERS
+    group: str  # one of GROUPS
+    since: int
+    api: str  # one of PLACES
+    paint: str
     title: str
     meaning: str
+    definition: str
 
 
-ROWS: Final = {
-    "in_use": Words("in use", "the application holds it"),
-    "mmapped_in_use": Words("mmapped, in use", "likewise, in mappings of its own"),
-    "mmapped_slack": Words("mmapped, slack", "rounding of those to pages"),
-    "tcache": Words("tcache", "freed, kept in threads' caches"),
-    "fastbin": Words("fastbin", "freed, kept in fastbins"),
-    "releasable": Words("releasable", "free: malloc_trim(0) returns it"),
-    "withheld": Words("withheld", "free: only a deep trim returns it"),
-    "stranded": Words("stranded", "free, on pages that are pinned"),
-    "metadata": Words("metadata", "malloc's own headers"),
-    "other_file": Words("files", "not malloc's: program, libraries"),
-    "other_anon": Words("other anonymous", "not malloc's: own mmap, GC, JIT"),
-    "other_shmem": Words("shared memory", "not malloc's"),
-    "stacks": Words("stacks", "of threads"),
-    "ruby_pages": Words("Ruby's pages", "its objects, and free slots"),
-    "unknown": Words("unknown", "could not be told apart"),
-}
+def parse(text: str) -> tuple[Row, ...]:
+    """The table's rows, in its order. TableError: what in it is no row, or a row that breaks the table's rules."""
+    rows: list[Row] = []
+    at = 0
+    while at < len(text):
+        found = _COMMENT.match(text, at) or _ENTRY.match(text, at)
+        if not found:
+            line = text.count("\n", 0, at) + 1
+            raise TableError(f"rows.def, line {line}: not an entry: {text[at:].splitlines()[0]!r}")
+        if found.re is _ENTRY:
+            rows.append(_row(found.groups(), rows))
+        at = found.end()
+    return tuple(rows)
 
 
-def meaning_of(row: str, malloc: str) -> str:
+def _row(fields: tuple[str, ...], before: list[Row]) -> Row:
+    name, kind, owner, group, since, *rest = fields
+    row = Row(name, kind, owner, group, int(since), *rest)
+    for value, allowed in ((kind, KINDS), (owner, OWNERS), (group, GROUPS), (row.api, PLACES)):
+        if value not in allowed:
+            raise TableError(f"rows.def: {name}: {value} is none of {', '.join(allowed)}")
+    if len(row.title) > TITLE or (kind == "RESIDENT" and len(row.meaning) > MEANING):
+        raise TableError(f"rows.def: {name}: its title or its meaning is too long for a terminal")
+    if any(name == other.name or row.title == other.title for other in before):
+        raise TableError(f"rows.def: {name}: there is a row of that name or title")
+    if before and row.since < before[-1].since:
+        raise TableError(f"rows.def: {name}: a new row stands behind those of older versions")
+    return row
+
+
+def _table() -> Path:
+    """Where the table is: in the package, or in the source tree."""
+    here = Path(__file__)
+    own = here.with_name("rows.def")
+    return own if own.exists() else here.parents[2] / "inspector" / "model" / "rows.def"
+
+
+ALL: Final = parse(_table().read_text(encoding="utf-8"))
+"""Every row, in the order of the table: that of the fields in a dump."""
+BY_NAME: Final = {row.name: row for row in ALL}
+RESIDENT: Final = tuple(row for row in ALL if row.kind == "RESIDENT")
+ABSENT: Final = tuple(row for row in ALL if row.kind == "ABSENT")
+FORECAST: Final = tuple(row for row in ALL if row.kind == "FORECAST")
+BESIDE: Final = tuple(row for row in ALL if row.kind == "BESIDE")
+BAR: Final = tuple(sorted(RESIDENT, key=lambda row: GROUPS.index(row.group)))
+"""The resident rows as a bar has them from left to right: what is alike side by side."""
+
+
+def meaning_of(row: Row, malloc: str) -> str:
     """What is in a row, given whose malloc() the process has: what is not glibc's may be that one's."""
-    return ROWS[row].meaning if row != "other_anon" or malloc == "glibc" else "another malloc's, own mmap, GC, JIT"
+    return row.meaning if row.name != "other_anon" or malloc == "glibc" else "another malloc's, own mmap, GC"

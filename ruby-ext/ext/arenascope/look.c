@@ -24,35 +24,20 @@ static VALUE summary(VALUE self)
 #define SET(field) rb_hash_aset(hash, ID2SYM(rb_intern(#field)), number(found.field))
     SET(rss);
     SET(swap);
-    SET(in_use);
-    SET(tcache);
-    SET(fastbin);
-    SET(stranded);
-    SET(releasable);
-    SET(withheld);
-    SET(metadata);
-    SET(mmapped_in_use);
-    SET(mmapped_slack);
-    SET(other_file);
-    SET(other_anon);
-    SET(other_shmem);
-    SET(stacks);
-    SET(unknown);
-    SET(ruby_pages);
     SET(ruby_page_count);
     SET(ruby_slots);
     SET(ruby_free_slots);
-    SET(returned);
-    SET(untouched);
-    SET(swapped_in_use);
-    SET(swapped_free);
-    SET(malloc_trim);
-    SET(deep_trim);
     SET(arenas);
     SET(heaps);
     SET(threads);
     SET(torn_chunks);
     SET(longest_hold);
+#define SET_A(field) SET(field);
+#define SET_B SET_A
+#define SET_C SET_A
+#define SET_NO(field)
+#define AS_ROW(name, kind, owner, group, since, api, ...) SET_##api(name)
+#include "../model/rows.def"
 #undef SET
     rb_hash_aset(hash, ID2SYM(rb_intern("exact")), found.exact ? Qtrue : Qfalse);
     return hash;
@@ -78,8 +63,27 @@ static VALUE dump(VALUE self, VALUE path, VALUE chunks)
     return Qnil;
 }
 
+// Native::ROWS: the rows that summary has, and Native::FORECASTS.
+static void define_rows(void)
+{
+    VALUE rows = rb_ary_new(), forecasts = rb_ary_new();
+#define RESIDENT rows
+#define ABSENT rows
+#define FORECAST forecasts
+#define BESIDE rows
+#define ADD_A(kind, name) rb_ary_push(kind, ID2SYM(rb_intern(#name)));
+#define ADD_B ADD_A
+#define ADD_C ADD_A
+#define ADD_NO(kind, name)
+#define AS_ROW(name, kind, owner, group, since, api, ...) ADD_##api(kind, name)
+#include "../model/rows.def"
+    rb_define_const(as_native, "ROWS", rb_obj_freeze(rows));
+    rb_define_const(as_native, "FORECASTS", rb_obj_freeze(forecasts));
+}
+
 void as_init_look(void)
 {
+    define_rows();
     rb_define_module_function(as_native, "summary", summary, 0);
     rb_define_module_function(as_native, "dump", dump, 2);
 }

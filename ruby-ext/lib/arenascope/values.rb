@@ -3,7 +3,7 @@
 
 module Arenascope
   # What would come back now, in bytes: by malloc_trim, and by a deep trim (which gives back that as well).
-  Forecast = Struct.new(:malloc_trim, :deep_trim, keyword_init: true) do
+  Forecast = Struct.new(*Native::FORECASTS, keyword_init: true) do
     def initialize(...)
       super
       freeze
@@ -15,11 +15,7 @@ module Arenascope
   # they have room for, and how many of these slots are free stands in the three behind it. `exact` is false if threads of the
   # process ran meanwhile, as they do. arenascope's docs/ledger.md defines each row.
   Summary = Struct.new(
-    :rss, :swap,
-    :in_use, :tcache, :fastbin, :stranded, :releasable, :withheld, :metadata, :mmapped_in_use, :mmapped_slack,
-    :other_file, :other_anon, :other_shmem, :stacks, :unknown,
-    :ruby_pages, :ruby_page_count, :ruby_slots, :ruby_free_slots,
-    :returned, :untouched, :swapped_in_use, :swapped_free,
+    :rss, :swap, *Native::ROWS, :ruby_page_count, :ruby_slots, :ruby_free_slots,
     :arenas, :heaps, :threads, :torn_chunks, :longest_hold, :exact, :forecast,
     keyword_init: true
   ) do

@@ -13,7 +13,7 @@ from arenascope.experiment.analysis import CPU
 from arenascope.report import charts
 from arenascope.report.charts import GRID, INK
 from arenascope.report.colours import LOOKS, PARTS
-from arenascope.report.words import ROWS
+from arenascope.rows import BAR
 from arenascope.text import printable
 
 if TYPE_CHECKING:
@@ -117,14 +117,14 @@ def ledgers(analysis: Analysis) -> Figure | None:
     looked = [(row.name, row.ledger["ledger"]) for row in analysis.rows if row.ledger]
     if not looked:
         return None
-    held = {row: np.array([ledger.get(row.name) or 0 for _, ledger in looked]) / MIB for row in ROWS}
+    held = {row: np.array([ledger.get(row.name) or 0 for _, ledger in looked]) / MIB for row in BAR}
     held = {row: each for row, each in held.items() if each.any()}
     with mpl.rc_context(charts.STYLE):
         # As high as the bars want it, or the legend beside them.
         figure, axes = _figure(max(1 + 0.34 * len(looked), 0.5 + 0.22 * len(held)))
         left = np.zeros(len(looked))
         for row, each in held.items():
-            axes.barh(range(len(looked)), each, left=left, color=LEDGER[row.colour], height=0.7, label=row.title)
+            axes.barh(range(len(looked)), each, left=left, color=LEDGER[row.paint], height=0.7, label=row.title)
             left += each
         axes.set_yticks(range(len(looked)), [name for name, _ in looked])
         axes.invert_yaxis()

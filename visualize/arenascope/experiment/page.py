@@ -20,7 +20,7 @@ from arenascope.experiment.verdict import verdict, when
 from arenascope.report.charts import for_page
 from arenascope.report.colours import properties
 from arenascope.report.html import STATIC
-from arenascope.report.words import ROWS
+from arenascope.rows import BY_NAME
 from arenascope.text import plural, printable, size
 
 if TYPE_CHECKING:
@@ -117,13 +117,15 @@ def _ledger(analysis: Analysis) -> Json | None:
     if not looked:
         return None
     ledgers = [row.ledger["ledger"] for row in looked if row.ledger]
-    titles = {row.name: row.title for row in ROWS}
     names = [name for name in ledgers[0] if any(ledger.get(name) != 0 for ledger in ledgers)]
     allocators = [row.ledger["allocator"]["malloc"] for row in looked if row.ledger]
     return {
         "header": [row.name for row in looked],
         "allocators": allocators,
-        "lines": [(titles.get(name, name), [size(ledger.get(name)) for ledger in ledgers]) for name in names],
+        "lines": [
+            (BY_NAME[name].title if name in BY_NAME else name, [size(ledger.get(name)) for ledger in ledgers])
+            for name in names
+        ],
     }
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from arenascope.known import cells_of, total, whole_of
 from arenascope.remedy import trim_command
-from arenascope.rows import ROWS, meaning_of
+from arenascope.rows import ABSENT, RESIDENT, meaning_of
 from arenascope.text import UNKNOWN, count, duration, plural, printable, share, size
 
 if TYPE_CHECKING:
@@ -30,13 +30,14 @@ BAR_COLUMNS: Final = (16, 8, 4)  # of the ledger's bars: as many as the terminal
 
 # Red: in use. Yellow: cached. Green and cyan: comes back with a trim. Grey: free, but stays.
 STYLES: Final = {
-    **dict.fromkeys(("in_use", "mmapped_in_use", "mmapped_slack"), "red"),
-    **dict.fromkeys(("tcache", "fastbin"), "yellow"),
-    "releasable": "green",
-    "withheld": "cyan",
-    **dict.fromkeys(("metadata", "ruby_pages"), "blue"),
-    **dict.fromkeys(("other_file", "other_anon", "other_shmem", "stacks"), "magenta"),
-    **dict.fromkeys(("stranded", "unknown"), "bright_black"),
+    "HELD": "red",
+    "CACHED": "yellow",
+    "STRANDED": "bright_black",
+    "RELEASABLE": "green",
+    "WITHHELD": "cyan",
+    "OVERHEAD": "blue",
+    "OTHER": "magenta",
+    "UNKNOWN": "bright_black",
 }
 
 
@@ -141,20 +142,18 @@ def _ledger(summary: Json, bar: str, columns: int) -> Table:
     ledger, malloc = summary["ledger"], summary["allocator"]["malloc"]
     known = [held for held in ledger.values() if held is not None]
     # Largest first; what is not known comes last, lest it look like the largest.
-    for name in sorted(ROWS, key=lambda row: -1 if ledger[row] is None else ledger[row], reverse=True):
-        title, says, style = ROWS[name].title, meaning_of(name, malloc), STYLES[name]
-        held = ledger[name]
+    for row in sorted(RESIDENT, key=lambda row: -1 if ledger[row.name] is None else ledger[row.name], reverse=True):
+        says, style, held = meaning_of(row, malloc), STYLES[row.group], ledger[row.name]
         if held != 0:
             length = round(columns * held / max(known)) if held else 0
-            cells = (Text(title, style=style), size(held), share(held, whole), Text(bar * length, style=style))
+            cells = (Text(row.title, style=style), size(held), share(held, whole), Text(bar * length, style=style))
             table.add_row(*cells, Text(says, style="dim"))
     return table
 
 
 def _absent(absent: Json) -> Text:
-    held = {name: size(number) for name, number in absent.items()}
-    words = f"Not in Rss: {held['returned']} returned already, {held['untouched']} never touched, "
-    return Text(f"{words}swapped {held['swapped_in_use']} in use and {held['swapped_free']} free.", style="dim")
+    held = ", ".join(f"{size(absent[row.name])} {row.title}" for row in ABSENT)
+    return Text(f"Not in Rss: {held}.", style="dim")
 
 
 def _forecast(summary: Json) -> Table:

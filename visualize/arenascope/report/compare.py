@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from arenascope.report.words import ROWS
+from arenascope.rows import RESIDENT
 from arenascope.text import printable, size
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def changes(before: Facts, after: Facts) -> Changes:
 
 def _rows(before: Facts, after: Facts) -> list[str]:
     moved = []
-    for row in ROWS:
+    for row in RESIDENT:
         first, last = before.row(row.name), after.row(row.name)
         if first is not None and last is not None and abs(last - first) >= WORTH * max(before.whole, after.whole, 1):
             way = "fell" if last < first else "grew"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from markupsafe import Markup
 
-from arenascope import __version__
+from arenascope import __version__, rows
 from arenascope.errors import ArenascopeError, Code
 from arenascope.known import whole_of
 from arenascope.report import charts, figures, ruby, tables
@@ -95,6 +95,8 @@ def build(looks: Sequence[Look]) -> Page:
         "bright": BRIGHT,
         "looks": {int(colour): look._asdict() for colour, look in LOOKS.items()},
         "arenas": [{"name": names[address], "threads": _threads_at(facts, address)} for address in laid.arenas],
+        "rows": {row.name: row.paint for row in rows.ALL if row.paint},
+        "titles": {row.paint: row.title for row in rows.ALL if row.paint},
         "idle": [laid.arenas.index(address_of(arena)) for arena in (*now.unattached, *now.nearly_empty)],
         "sides": sides,
         "dumps": drawn.told,

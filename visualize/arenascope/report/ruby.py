@@ -32,7 +32,7 @@ class Part(NamedTuple):
     """A part of Rss, and how chart and table show it."""
 
     name: str
-    colour: str  # class of its colour in the style sheet; "" of a sum
+    paint: str  # class of its colour in the style sheet; "" of a sum
     title: str
     meaning: str
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Final, NamedTuple, Optional
 from arenascope.known import total
 from arenascope.remedy import trim_command
 from arenascope.report.facts import free_of
-from arenascope.report.words import ROWS
+from arenascope.rows import RESIDENT
 from arenascope.text import count, plural, printable, share, size
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ DEFAULT_THRESHOLD: Final = 128 << 10  # of trimming and of mmapping (glibc's DEF
 LARGEST_THRESHOLD: Final = 32 << 20  # of mmapping, that glibc sets by itself (DEFAULT_MMAP_THRESHOLD_MAX)
 NAMED: Final = 3  # arenas, mappings and the like that a sentence names
 
-OTHER_ROWS: Final = ("other_file", "other_anon", "other_shmem", "stacks", "ruby_pages")
+OTHER_ROWS: Final = tuple(row.name for row in RESIDENT if row.owner != "MALLOC")
 
 
 class Rank(enum.IntEnum):
@@ -226,13 +226,13 @@ def not_mallocs(facts: Facts) -> Finding | None:
     held = facts.rows(*OTHER_ROWS)
     if held is None or held < MOST * facts.whole or facts.summary["allocator"]["malloc"] != "glibc":
         return None
-    most = max((row for row in ROWS if row.name in OTHER_ROWS), key=lambda row: facts.row(row.name) or 0)
+    most = max((row for row in RESIDENT if row.name in OTHER_ROWS), key=lambda row: facts.row(row.name) or 0)
     parts = [f"{printable(path)} ({size(rss)})" for path, rss in facts.mappings[:NAMED]]
     return Finding(
         "not malloc's",
         Rank.ACCOUNT,
         held,
-        f"{size(held)} of it ({share(held, facts.whole)}) is not malloc's: mostly {most.plural}.",
+        f"{size(held)} of it ({share(held, facts.whole)}) is not malloc's: mostly {most.title}.",
         f"The largest: {', '.join(parts)}. No setting of malloc changes that.",
     )
 

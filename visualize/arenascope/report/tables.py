@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from arenascope import format as fmt
 from arenascope.known import by_chunks, cells_of, total
-from arenascope.report.words import ABSENT, ROWS, TUNABLES
-from arenascope.rows import meaning_of
+from arenascope.report.words import TUNABLES
+from arenascope.rows import ABSENT, BAR, BESIDE, RESIDENT, meaning_of
 from arenascope.text import count, printable, share, size
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ def change(held: Sequence[int | None]) -> Json | None:
 
 def bars(facts: list[Facts]) -> list[list[Json]]:
     """The ledger's rows side by side: offsets and widths in per cent, of the same length for the same bytes."""
-    lengths = [sum(fact.row(row.name) or 0 for row in ROWS) for fact in facts]
+    lengths = [sum(fact.row(row.name) or 0 for row in RESIDENT) for fact in facts]
     return [_bar(fact, own, max([*lengths, 1])) for fact, own in zip(facts, lengths)]
 
 
 def _bar(facts: Facts, own: int, whole: int) -> list[Json]:
     parts, behind = [], 0
-    for row in ROWS:
+    for row in BAR:
         held = facts.row(row.name)
         if held:
             title = f"{row.title}: {size(held)}, {share(held, own)}"
@@ -69,11 +69,11 @@ def _bar(facts: Facts, own: int, whole: int) -> list[Json]:
 def ledger(facts: list[Facts]) -> list[Json]:
     """The rows in which something is, largest first; what is not known comes last, lest it look like the largest."""
     table = []
-    for row in ROWS:
+    for row in RESIDENT:
         held = [fact.row(row.name) for fact in facts]
         if any(number != 0 for number in held):
             amounts = [amount(number, fact.whole) for number, fact in zip(held, facts)]
-            says = meaning_of(row.name, facts[-1].summary["allocator"]["malloc"])
+            says = meaning_of(row, facts[-1].summary["allocator"]["malloc"])
             table.append({"row": row, "meaning": says, "amounts": amounts, "change": change(held)})
     return sorted(table, key=lambda line: -max((a.exact if a.exact is not None else -1) for a in line["amounts"]))
 
@@ -81,11 +81,11 @@ def ledger(facts: list[Facts]) -> list[Json]:
 def absent(facts: list[Facts]) -> list[Json]:
     """What malloc has beside Rss."""
     lines = []
-    for name, (title, meaning) in ABSENT.items():
-        held = [fact.summary["hugetlb"] if name == "hugetlb" else fact.summary["absent"][name] for fact in facts]
+    for row in (*ABSENT, *BESIDE):
+        held = [fact.summary["absent"][row.name] if row in ABSENT else fact.summary[row.name] for fact in facts]
         if any(held) or None in held:
             amounts = [amount(number) for number in held]
-            lines.append({"name": name, "title": title, "meaning": meaning, "amounts": amounts, "change": change(held)})
+            lines.append({"row": row, "amounts": amounts, "change": change(held)})
     return lines
 
 

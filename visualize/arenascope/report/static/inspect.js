@@ -43,25 +43,26 @@ export function rows(index, pages) {
   const colour = pages.colour(index);
   const bytes = (name) => units[name][index] * UNIT;
   const free = pages.binned(index) * UNIT + bytes("top");
+  const { titles } = told;
   const found = new Map();
   const add = (name, held) => held > 0 && found.set(name, (found.get(name) ?? 0) + held);
   if (regions.kind[regions.of(index)] === MMAPPED && isResident(colour)) {
-    add("mmapped, in use", bytes("in_use"));
-    add("mmapped, slack", told.pageSize - bytes("in_use"));
+    add(titles.mmapped, bytes("in_use"));
+    add(titles.slack, told.pageSize - bytes("in_use"));
   } else if (isResident(colour)) {
-    const whole = colour === RELEASABLE ? "releasable" : colour === WITHHELD ? "withheld" : null;
-    add("in use", bytes("in_use"));
-    add("tcache", bytes("tcache"));
-    add(whole ?? "fastbin", bytes("fastbin"));
-    add(whole ?? "stranded", free);
-    add("metadata", bytes("metadata"));
+    const whole = colour === RELEASABLE ? titles.releasable : colour === WITHHELD ? titles.withheld : null;
+    add(titles.used, bytes("in_use"));
+    add(titles.cached, bytes("tcache"));
+    add(whole ?? titles.fastbin, bytes("fastbin"));
+    add(whole ?? titles.stranded, free);
+    add(titles.metadata, bytes("metadata"));
   } else {
-    const kept = { [UNTOUCHED]: "in use, never touched", [USED_SWAPPED]: "in use, swapped", [FREE_SWAPPED]: "in use, swapped" };
-    const gone = { [RETURNED]: "returned", [UNTOUCHED]: "free, never touched", [USED_SWAPPED]: "free, swapped", [FREE_SWAPPED]: "free, swapped" };
-    add(kept[colour] ?? "in use", bytes("in_use") + bytes("metadata"));
+    const kept = { [UNTOUCHED]: "in use, never touched", [USED_SWAPPED]: titles["used-swapped"], [FREE_SWAPPED]: titles["used-swapped"] };
+    const gone = { [RETURNED]: titles.returned, [UNTOUCHED]: "free, never touched", [USED_SWAPPED]: titles["free-swapped"], [FREE_SWAPPED]: titles["free-swapped"] };
+    add(kept[colour] ?? titles.used, bytes("in_use") + bytes("metadata"));
     add(gone[colour] ?? "free", free + bytes("tcache") + bytes("fastbin"));
   }
-  add("unknown", bytes("unknown"));
+  add(titles.unknown, bytes("unknown"));
   return [...found];
 }
 

@@ -3,24 +3,24 @@
 import { told } from "./data.js";
 import { COLOUR_BITS, FREE_UNKNOWN, MMAPPED, RELEASABLE, RETURNED, UNKNOWN, USED_SWAPPED, FREE_SWAPPED, WITHHELD, isResident } from "./heaps.js";
 
-// Rows of the ledger: whether a page has bytes in it.
+// Rows of the ledger, by their paint (rows.def): whether a page has bytes in it.
 const ROWS = {
-  in_use: (page) => page.resident && page.kind !== MMAPPED && page.units.in_use[page.index] > 0,
-  mmapped_in_use: (page) => page.resident && page.kind === MMAPPED && page.units.in_use[page.index] > 0,
-  mmapped_slack: (page) => page.resident && page.kind === MMAPPED && page.units.in_use[page.index] < told.pageSize / 16,
-  tcache: (page) => page.resident && page.units.tcache[page.index] > 0,
+  used: (page) => page.resident && page.kind !== MMAPPED && page.units.in_use[page.index] > 0,
+  mmapped: (page) => page.resident && page.kind === MMAPPED && page.units.in_use[page.index] > 0,
+  slack: (page) => page.resident && page.kind === MMAPPED && page.units.in_use[page.index] < told.pageSize / 16,
+  cached: (page) => page.resident && page.units.tcache[page.index] > 0,
   fastbin: (page) => page.resident && page.colour !== RELEASABLE && page.colour !== WITHHELD && page.units.fastbin[page.index] > 0,
   stranded: (page) =>
     page.resident && page.colour !== RELEASABLE && page.colour !== WITHHELD && page.kind !== MMAPPED &&
     page.pages.binned(page.index) + page.units.top[page.index] > 0,
   releasable: (page) => page.colour === RELEASABLE,
   withheld: (page) => page.colour === WITHHELD,
-  ruby_pages: (page) => page.resident && page.pages.rubyAt(page.index) >= 0,
+  ruby: (page) => page.resident && page.pages.rubyAt(page.index) >= 0,
   metadata: (page) => page.resident && page.units.metadata[page.index] > 0,
   unknown: (page) => page.colour === UNKNOWN || page.colour === FREE_UNKNOWN || page.units.unknown[page.index] > 0,
   returned: (page) => page.colour === RETURNED,
-  swapped_in_use: (page) => page.colour === USED_SWAPPED,
-  swapped_free: (page) => page.colour === FREE_SWAPPED,
+  "used-swapped": (page) => page.colour === USED_SWAPPED,
+  "free-swapped": (page) => page.colour === FREE_SWAPPED,
 };
 
 // The pages that `spec` ("row:in_use", "state:5", "arena:2", "pin:48", "idle", "changed") names in one dump; null when it
@@ -41,8 +41,8 @@ export function lit(spec, pages, all) {
     for (let i = 0; i < mask.length; i++) mask[i] = (pages.state[i] & COLOUR_BITS) === Number(value) ? 1 : 0;
   } else if (what === "changed" && all.length > 1) {
     for (let i = 0; i < mask.length; i++) mask[i] = (all[0].state[i] ^ all[1].state[i]) & COLOUR_BITS ? 1 : 0;
-  } else if (what === "row" && Object.hasOwn(ROWS, value) && pages.units) {
-    rowMask(mask, ROWS[value], pages);
+  } else if (what === "row" && Object.hasOwn(ROWS, told.rows[value] ?? "") && pages.units) {
+    rowMask(mask, ROWS[told.rows[value]], pages);
   } else {
     return null;
   }
