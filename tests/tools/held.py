@@ -46,7 +46,8 @@ def holding(how: str, tiles: str, **environment: str) -> Iterator[int]:
 def back_at_work(pid: int) -> bool:
     """The thread is where holds.c keeps it: in its own code, or in a read from there."""
     maps = Path(f"/proc/{pid}/maps").read_text()
-    code = re.findall(r"^(\w+)-(\w+) r-xp .*/holds-\w+$", maps, re.MULTILINE)
+    program = re.escape(programs.build("holds").name)
+    code = re.findall(rf"^(\w+)-(\w+) r-xp .*/{program}$", maps, re.MULTILINE)
     call = Path(f"/proc/{pid}/syscall").read_text().split()
     return call[0] == str(odd.READ) and any(int(first, 16) <= int(call[-1], 16) < int(last, 16) for first, last in code)
 
