@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,9 +30,15 @@ static void *work(void *unused)
 
 __attribute__((constructor)) static void begin(void)
 {
-    errno = pthread_create(&worker, NULL, work, NULL);
-    if (errno != 0) {
-        perror("plugin: pthread_create");
+    enum { TRIES = 60000 };
+    int error = EAGAIN; // also while another thread is in execve
+    for (int i = 0; error == EAGAIN && i < TRIES; i++) {
+        error = pthread_create(&worker, NULL, work, NULL);
+        if (error == EAGAIN)
+            usleep(1000);
+    }
+    if (error != 0) {
+        fprintf(stderr, "plugin: pthread_create: %s\n", strerror(error));
         abort();
     }
     pthread_mutex_lock(&mutex);

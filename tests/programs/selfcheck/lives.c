@@ -79,7 +79,7 @@ static void *creates(void *unused)
     while (!stopping) {
         pthread_t threads[3];
         for (uintptr_t i = 0; i < 3; i++)
-            if (pthread_create(&threads[i], NULL, short_life, (void *)(i + 1)) != 0)
+            if (create_thread(&threads[i], short_life, (void *)(i + 1)) != 0)
                 harmed("pthread_create failed");
         for (uintptr_t i = 0; i < 3; i++) {
             void *got = NULL;

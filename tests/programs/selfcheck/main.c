@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "selfcheck.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,18 @@ static void *begin(void *argument)
         sigaddset(&set, work->open);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     return work->run(work->argument);
+}
+
+int create_thread(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+    enum { TRIES = 60000 };
+    int error = EAGAIN;
+    for (int i = 0; error == EAGAIN && i < TRIES; i++) {
+        error = pthread_create(thread, NULL, run, argument);
+        if (error == EAGAIN)
+            usleep(1000);
+    }
+    return error;
 }
 
 void start(void *(*run)(void *), void *argument, int open)

@@ -94,7 +94,7 @@ static void *cancels(void *unused)
         struct victim v = {.way = n % 3};
         pthread_t thread;
         void *result = NULL;
-        if (pipe(v.ends) != 0 || pthread_create(&thread, NULL, is_cancelled, &v) != 0) {
+        if (pipe(v.ends) != 0 || create_thread(&thread, is_cancelled, &v) != 0) {
             harmed("a thread to be cancelled could not be started");
             break;
         }
@@ -217,7 +217,7 @@ static void *inherits(void *unused)
         struct heirloom h = {.taken = false};
         pthread_t thread;
         pthread_mutex_init(&h.mutex, &attributes);
-        if ((errno = pthread_create(&thread, NULL, leaves, &h)) != 0)
+        if ((errno = create_thread(&thread, leaves, &h)) != 0)
             give_up("pthread_create");
         while (!h.taken)
             usleep(100);

@@ -52,6 +52,10 @@ void judge_by_ticks(const char *call, bool ok, uint64_t began);
 // Starts a thread with all signals blocked but `open` (0: none).
 void start(void *(*run)(void *), void *argument, int open);
 
+// As pthread_create, with plain attributes. While another thread is in execve the kernel makes none (EAGAIN, as the two share what
+// umask and chdir change): it is tried again, and the exec ends the thread that tries.
+int create_thread(pthread_t *thread, void *(*run)(void *), void *argument);
+
 void storm_start(const struct options *o);
 void waits_start(void);
 void limits_start(void);
