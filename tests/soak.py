@@ -43,6 +43,7 @@ LOADS = (
     ("forks=3", "threads=3", "timers=1", "storm=2", "blocks=300"),
     ("reaps=1", "waits=1", "limits=1", "storm=1"),
 )
+PATIENCE = 300  # seconds for a look, and for a target to end
 SLACK = 24  # blocks that threads other than the storm's may hold or not
 DENIED, UNSUPPORTED, GONE, IO = 4, 5, 7, 8  # exit codes
 # Of ten looks six are left in peace, and the inspector of three is killed.
@@ -74,7 +75,8 @@ class Counts:
             self.first.append(f"{kind}: {what}")
 
     def report(self) -> dict[str, Any]:
-        kinds = ("targets_harmed", "targets_left_stopped", "targets_left_with_a_child", "wrong_ledgers", "failed_looks")
+        kinds = [f"targets_{word}" for word in ("harmed", "hung", "left_stopped", "left_with_a_child")]
+        kinds += ["wrong_ledgers", "failed_looks", "looks_hung"]
         return {
             "looks": dict(self.looks),
             "killed": dict(self.kills),
@@ -147,7 +149,11 @@ class Target:
 
     def end(self, *, told: bool = False) -> None:
         """Has it end, unless it has been told already, and takes its word on how it was."""
-        out, _ = self.process.communicate("" if told else "quit\n", timeout=120)
+        try:
+            out, _ = self.process.communicate("" if told else "quit\n", timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.counts.fault("targets_hung", where(self.pid))
+            return
         last = json.loads(out.splitlines()[-1])
         self.counts.checks += last["checks"]
         self.counts.eintr.update(last["eintr"])
@@ -165,6 +171,16 @@ def read(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+def where(pid: int) -> str:
+    """Where the threads of a process are, for one that does not come to its end."""
+    tasks = sorted(Path(f"/proc/{pid}/task").iterdir())
+    words = ("comm", "wchan", "syscall", "stack")
+    states = {task: read(task / "stat").rpartition(") ")[2][:1] for task in tasks}
+    return "; ".join(
+        f"{task.name} {states[task]} {' '.join(read(task / word).strip() for word in words)}" for task in tasks
+    )
 
 
 def lookers(arenadump: harness.Arenadump) -> list[str]:
@@ -192,15 +208,22 @@ def is_given_up(code: int, text: str) -> bool:
 
 def look(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts) -> None:
     """One look that is left in peace."""
-    done = arenadump.run("summary", "--json", "--mode", mode, target.pid)
+    command = [str(arenadump.path), "summary", "--json", "--mode", mode, str(target.pid)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            out, err = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            counts.fault("looks_hung", f"{mode}: {where(process.pid)}; the target: {where(target.pid)}")
+            process.kill()
+            return
     counts.looks[mode] += 1
-    if is_given_up(done.returncode, done.stderr):
+    if is_given_up(process.returncode, err):
         counts.given_up += 1
         return
-    if done.returncode != 0:
-        counts.fault("failed_looks", f"{mode}: exit {done.returncode}: {done.stderr.strip()}")
+    if process.returncode != 0:
+        counts.fault("failed_looks", f"{mode}: exit {process.returncode}: {err.strip()}")
         return
-    facts = json.loads(done.stdout)
+    facts = json.loads(out)
     snapshot, warnings = facts["snapshot"], facts["warnings"]
     counts.pauses[mode].append(snapshot["pause_ms"])
     counts.fallbacks += mode == "snapshot" and snapshot["mode"] != mode
