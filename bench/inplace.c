@@ -76,7 +76,7 @@ static bool count(struct as_chunk_sink *sink, const struct as_chunk *batch, size
     struct counter *c = (struct counter *)sink;
     c->chunks += n;
     for (size_t i = 0; i < n; i++)
-        c->free_bytes += as_chunk_class(batch[i]) == AS_CHUNK_BINNED ? as_chunk_size(batch[i]) : 0;
+        c->free_bytes += as_chunk_class_of(batch[i]) == AS_CHUNK_BINNED ? as_chunk_size(batch[i]) : 0;
     return true;
 }
 

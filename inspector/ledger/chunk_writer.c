@@ -26,7 +26,7 @@ bool as_chunk_write(struct as_chunk_writer *w, struct as_chunk chunk, struct as_
 {
     const uint64_t most = (UINT64_C(1) << AS_CHUNK_SIZE_BITS) - 1;
     uint64_t units = as_chunk_size(chunk) / AS_UNIT;
-    uint32_t class = (uint32_t)as_chunk_class(chunk) << AS_CHUNK_CLASS_SHIFT;
+    uint32_t class = (uint32_t)as_chunk_class_of(chunk) << AS_CHUNK_CLASS_SHIFT;
     do {
         uint64_t part = units > most ? most : units;
         units -= part;

@@ -148,7 +148,7 @@ bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, 
     for (size_t i = 0; i < n; i++) {
         struct as_chunk c = batch[i];
         uint64_t size = as_chunk_size(c);
-        enum as_chunk_class class = as_chunk_class(c);
+        enum as_chunk_class class = as_chunk_class_of(c);
         uint64_t first = (c.address - b->base) >> b->page_shift;
         uint64_t last = (c.address + size - 1 - b->base) >> b->page_shift;
         if (b->chunks && !as_chunk_write(b->chunks, c, b->err))

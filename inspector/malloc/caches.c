@@ -30,7 +30,7 @@ static bool collect(struct as_chunk_sink *sink, const struct as_chunk *batch, si
 {
     struct candidates *c = (struct candidates *)sink;
     for (size_t i = 0; i < count; i++) {
-        if (as_chunk_class(batch[i]) != AS_CHUNK_IN_USE || !as_tcache_chunk_size(c->layout, as_chunk_size(batch[i])))
+        if (as_chunk_class_of(batch[i]) != AS_CHUNK_IN_USE || !as_tcache_chunk_size(c->layout, as_chunk_size(batch[i])))
             continue;
         uint64_t *place = as_vec_add(&c->found, c->err);
         if (!place)

@@ -45,7 +45,7 @@ static inline uint64_t as_chunk_size(struct as_chunk c)
 {
     return as_untagged(c.tagged);
 }
-static inline enum as_chunk_class as_chunk_class(struct as_chunk c)
+static inline enum as_chunk_class as_chunk_class_of(struct as_chunk c)
 {
     return as_tag(c.tagged);
 }

@@ -36,7 +36,7 @@ static struct as_trace_block *empty_block(struct as_trace_writer *w)
 static inline uint8_t *put(uint8_t *to, struct as_chunk chunk)
 {
     uint64_t units = as_chunk_size(chunk) / AS_ALIGNMENT;
-    uint8_t class = (uint8_t)(as_chunk_class(chunk) << SIZE_BITS);
+    uint8_t class = (uint8_t)(as_chunk_class_of(chunk) << SIZE_BITS);
     if (units < WORD) {
         *to++ = (uint8_t)(class | units);
     } else if (units <= UINT16_MAX) {

@@ -2,16 +2,16 @@
 // Through an arena's bins, from free chunk to free chunk, as malloc_trim itself goes: what is in a bin is free as long as the
 // lock is held, and nothing else needs to be looked at.
 //
-// The difficulty is to find one's place again after the lock was open, for chunks are taken, merged and added meanwhile and
-// no address is still a chunk's for certain. What is certain is the bin's head. So a slice begins at the head's far end, and
-// when its time is up in the middle of a list it turns that list round: what it has looked at goes to the near end, where
-// malloc adds too, and what is still to do is found at the far end next time. Six links are written, all between chunks that
-// were looked at under this very lock; no chunk changes its state, size or bin, so there is nothing to be undone, by us or by
-// a child of fork(). malloc does not care for the order: the unsorted bin is in no order, and of chunks of one size in a large
-// bin only the first matters (it has the links to the other sizes), which stays where it is.
+// The difficulty is to continue where the slice before ended: while the lock was released, other threads took, merged and
+// added chunks, so that no address is certain to be a chunk's. The head of the bin is certain. So a slice begins at the head's
+// far end, and when its time is up in the middle of a list it rotates the list: the chunks that it has looked at move to the
+// near end, where malloc adds too, and the next slice finds the others at the far end. Six links are written, all between
+// chunks that were looked at under this very lock; no chunk changes its state, size or bin, so there is nothing to be undone,
+// by us or by a child of fork(). The order does not matter to malloc: the unsorted bin is in no order, and of chunks of one
+// size in a large bin only the first matters (it has the links to the other sizes), which stays where it is.
 //
-// With the lists of a large bin: chunks are sorted by size, largest first; the first of each size is linked in a ring of its
-// own (fd_nextsize towards smaller sizes). Small bins hold no chunk with a whole page in it, on any page size.
+// The lists of a large bin: chunks are sorted by size, largest first; the first of each size is also in a circular list of
+// sizes (fd_nextsize towards smaller sizes). Small bins hold no chunk with a whole page in it, on any page size.
 #include "trim/bins.h"
 #include "malloc/trim_rules.h"
 #include "trim/chunk.h"
@@ -19,14 +19,14 @@
 
 enum { FIRST_LARGE = 64 }; // NSMALLBINS
 
-// True when `chunk`, which looks like one (as_is_free_chunk), is free by what its successor says, too.
+// True when `chunk`, which looks like a free chunk (as_is_free_chunk), is free by its successor's PREV_INUSE, too.
 static bool is_free(uint64_t chunk)
 {
     uint64_t next = chunk + as_chunksize_at(chunk);
     return as_word(next) == as_chunksize_at(chunk) && !(as_word(next + AS_OFFSET_SIZE) & AS_PREV_INUSE);
 }
 
-// Gives back what is whole of a free chunk.
+// Releases the whole pages of a free chunk.
 static enum as_trim_progress release_chunk(struct as_trim_pass *p, uint64_t chunk)
 {
     uint64_t end = chunk + as_chunksize_at(chunk);
@@ -37,7 +37,7 @@ static enum as_trim_progress release_chunk(struct as_trim_pass *p, uint64_t chun
     return as_trim_pages_release(p, as_mtrim_start(chunk), end, AS_TRIM_RELEASABLE);
 }
 
-// One run of chunks to go through, from its far end to its near end; the bounds do not belong to it.
+// A run of chunks, gone through from its far end to its near end; the bounds do not belong to it.
 struct run {
     uint64_t near; // the bin's head, or the first chunk of a size: stays where it is
     uint64_t far;  // the bin's head, or the first chunk of the next smaller size
@@ -77,7 +77,7 @@ static enum as_trim_progress trim_run(struct as_trim_pass *p, const struct run *
         uint64_t size = as_chunksize_at(chunk);
         if (run->size != 0 && size != run->size)
             return as_trim_corrupt(p, "a large bin is not sorted");
-        // Once round, or as many bytes in chunks as the arena has: all that was there at the beginning has been looked at.
+        // Once round, or as many bytes in chunks as the arena has: all chunks of the beginning have been looked at.
         if (chunk == cursor->marker || cursor->seen > p->system_mem)
             break;
         uint64_t next = as_word(chunk + AS_OFFSET_BK);
@@ -106,7 +106,7 @@ static uint64_t smallest_of(struct as_trim_pass *p, uint64_t largest)
     return as_is_free_chunk(p, smallest) && as_word(smallest + AS_OFFSET_FD_NEXTSIZE) == largest ? smallest : 0;
 }
 
-// Starts with a size, unless it is the one that the slice before was at.
+// Starts with a size, unless the slice before ended in it.
 static void start_size(struct as_trim_cursor *cursor, uint64_t size)
 {
     if (size != cursor->size)

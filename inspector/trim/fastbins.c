@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The fastbins (to 2.42): what malloc_trim merges into the other bins before it looks for whole
-// pages. A chunk at a time, so that the lock can be opened after any of them: it is popped as malloc pops it, and merged as
+// pages. A chunk at a time, so that the lock can be released after any of them: it is popped as malloc pops it, and merged as
 // malloc_consolidate does.
 //
 // free() pushes onto these lists without the lock; popping takes the lock. So while we have it a list's members stay, but for
@@ -67,8 +67,8 @@ enum as_trim_progress as_trim_fastbins_trim(struct as_trim_pass *p)
     return AS_TRIM_DONE;
 }
 
-// For a forecast: lists the members, changing nothing. Where the lock was open in the middle of a list, the chunk at which it
-// was may have been taken meanwhile: if that shows, the rest of the list is not counted. A list that was followed from its head
+// For a forecast: lists the members, changing nothing. Where the lock was released in the middle of a list, malloc may have taken
+// the chunk of the cursor meanwhile: if that shows, the rest of the list is not counted. A list that was followed from its head
 // under one hold has to be flawless: malloc_trim, which may come next, ends the process where it is not.
 enum as_trim_progress as_trim_fastbins_list(struct as_trim_pass *p)
 {

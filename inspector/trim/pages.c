@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Which of an arena's pages are in memory, which of them turned out to be free, and the giving back itself.
+// Which of an arena's pages are in memory, which of them turned out to be free, and releasing them to the kernel.
 //
-// The kernel is asked once, before the pass and with the lock open: a page that comes into memory later stays for the next
-// trim. So each page is given back once at most, and a pass that looks at a chunk again finds nothing left to do there.
+// The kernel is asked once, before the pass and without the lock: a page that comes into memory later stays for the next
+// trim. So each page is released once at most, and a pass that looks at a chunk again finds nothing left to do there.
 #define _GNU_SOURCE
 #include "trim/pages.h"
 #include "base/align.h"
@@ -21,7 +21,7 @@
 enum {
     FIRST_PAGE_NS = 1000, // what a page is taken to cost until it has been measured: on the careful side
     PIECES = 8,           // of a slice, at least
-    MOST = 1024,          // pages in a pages_per_call
+    MOST = 1024,          // pages in a call
     STEP = 16384,         // pages to ask the kernel about at a time
 };
 static const uint64_t MOST_BYTES = UINT64_C(1) << 40; // of address space in the regions: 256 MiB of our own memory
@@ -139,7 +139,7 @@ bool as_trim_pages_returned(struct as_trim_pass *p, uint8_t set, uint64_t *memor
         known &= ok && count_gone(p->pages.items + r->first, now.items, count, set, gone);
     }
     as_vec_free(&now);
-    // What is not in memory any more, and was not handed over by us, may have gone to swap.
+    // A page that is not in memory any more, and that we did not release, may have gone to swap.
     if (p->self->residency.swap_unknown && !(set & AS_TRIM_RELEASED))
         known = false;
     *memory = known ? gone[0] * p->page_size : AS_UNKNOWN;
@@ -166,7 +166,7 @@ static bool madvise_batch(const struct as_trim_pass *p)
     return done >= 0 && (uint64_t)done == b->pages * p->page_size;
 }
 
-// Gives a range back. hugetlb pages go only whole, and locked ones not at all: EINVAL for both.
+// Releases a range. hugetlb pages go only whole, and locked ones not at all: EINVAL for both.
 static bool madvise_range(struct as_trim_pass *p, const struct iovec *range)
 {
     int done;
@@ -201,7 +201,7 @@ void as_trim_pages_flush(struct as_trim_pass *p)
     b->pages = 0;
 }
 
-// One past the last page before `end` that is left; `from` when there is none.
+// One past the last pending page before `end`; `from` when there is none.
 static size_t last_pending(const uint8_t *pages, size_t from, size_t end)
 {
     const uint64_t left = UINT64_C(0x0101010101010101) * AS_TRIM_PENDING;
@@ -221,7 +221,7 @@ static size_t last_pending(const uint8_t *pages, size_t from, size_t end)
     return from;
 }
 
-// How many pages the kernel gives back at a time there: hugetlb pages go only whole.
+// How many pages can be released at a time there: hugetlb pages go only whole.
 static size_t unit_at(const struct as_trim_pass *p, uint64_t address)
 {
     uint64_t huge = p->par->hp_pagesize;
@@ -233,7 +233,7 @@ static size_t unit_at(const struct as_trim_pass *p, uint64_t address)
     return pages > 1 ? pages : 1;
 }
 
-// Has pages handed over with the next batch, or only marks them: [start, end) of a region, of which one at least is left.
+// Queues pages for the next batch, or only marks them: [start, end) of a region, at least one of them pending.
 static void queue_pages(struct as_trim_pass *p, const struct as_trim_region *r, size_t start, size_t end, uint8_t mark)
 {
     uint8_t *pages = p->pages.items + r->first;

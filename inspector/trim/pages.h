@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which of an arena's pages are in memory, and the giving back itself. Internal to trim/.
+// Which of an arena's pages are in memory, and releasing them to the kernel. Internal to trim/.
 #pragma once
 
 #include "trim/pass.h"

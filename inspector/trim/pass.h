@@ -43,7 +43,7 @@ struct as_trim_cursor {
     uint64_t seen;   // bytes in chunks of this size that were looked at
 };
 
-// Ranges of pages on their way back to the kernel. Always empty when the lock is opened: as_trim_slice_end sees to that.
+// Ranges of pages on their way back to the kernel. Always empty when the lock is released (as_trim_slice_end).
 enum { AS_TRIM_BATCH = 64 };
 struct as_trim_batch {
     struct iovec ranges[AS_TRIM_BATCH];

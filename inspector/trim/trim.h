@@ -2,9 +2,9 @@
 // Giving memory back from inside: what malloc_trim(0) does, and what it does not. Runs in the process whose malloc it works on,
 // in a thread of its own, under one arena's lock at a time (lock.h says what that takes), and allocates nothing from malloc.
 //
-// A pass goes through an arena's bins, as malloc_trim does. Bounded, it opens the lock after a slice of work, and finds its
-// place again when it has it back: bins.c says how, and why nothing is ever half done while the lock is open. docs/trim.md has
-// the proof and the figures.
+// A pass goes through an arena's bins, as malloc_trim does. Bounded, it releases the lock after a slice of work, and
+// continues when it has the lock again: bins.c says how, and why nothing is ever half done while the lock is released.
+// docs/trim.md has the proof and the figures.
 #pragma once
 
 #include "base/error.h"

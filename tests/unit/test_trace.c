@@ -41,7 +41,7 @@ static bool compare(struct as_chunk_sink *sink, const struct as_chunk *batch, si
         CHECK(r->at < CHUNKS);
         CHECK(batch[i].address == r->wanted[r->at].address);
         CHECK(as_chunk_size(batch[i]) == as_chunk_size(r->wanted[r->at]));
-        CHECK(as_chunk_class(batch[i]) == (r->fast[r->at] ? AS_CHUNK_FASTBIN : as_chunk_class(r->wanted[r->at])));
+        CHECK(as_chunk_class_of(batch[i]) == (r->fast[r->at] ? AS_CHUNK_FASTBIN : as_chunk_class_of(r->wanted[r->at])));
     }
     return true;
 }
