@@ -16,7 +16,7 @@ from pathlib import Path
 from . import programs
 
 INSPECTOR = Path(__file__).resolve().parents[2] / "inspector"
-FOLDERS = ("base", "target", "libc", "heap", "trim")
+FOLDERS = ("base", "target", "libc", "malloc", "trim")
 UNKNOWN = -1
 CONFIG = '#pragma once\n#define AS_VERSION "test"\n'  # neither libdw nor libpng
 
