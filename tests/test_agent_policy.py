@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The agent's policy, and its door: programs that are trimmed by themselves, and at somebody's word."""
+"""The agent's policy, and its control socket: programs that are trimmed automatically, and on request."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_policy_that_makes_no_sense(stage: Stage, actor: Path, words: str) -> No
     stage.logged(re.escape(words) if words != "percent=101" else "percentage of more than 100")
 
 
-def test_door_answers(stage: Stage, libc: debian.Libc, actor: Path, arenadump: harness.Arenadump) -> None:
+def test_control_socket_answers(stage: Stage, libc: debian.Libc, actor: Path, arenadump: harness.Arenadump) -> None:
     process = stage.start(libc.command(actor, *["hold", "1000", "200", "storm", "3", "mark", "mark", "sleep"]))
     pid = stage.marked()
     stage.ask(pid)
@@ -89,15 +89,15 @@ def test_door_answers(stage: Stage, libc: debian.Libc, actor: Path, arenadump: h
     assert process.poll() is None
 
 
-def keeper(pid: int) -> Path:
-    """The agent's thread in /proc."""
+def worker_thread(pid: int) -> Path:
+    """The worker thread in /proc."""
     (found,) = (task for task in Path(f"/proc/{pid}/task").iterdir() if (task / "comm").read_text() == "arenascope\n")
     return found
 
 
-def door(pid: int) -> str:
-    """The name that the agent listens at."""
-    held = {re.sub(r"\D", "", str(fd.readlink())) for fd in (keeper(pid) / "fd").iterdir()}
+def control_socket(pid: int) -> str:
+    """The name of the agent's control socket."""
+    held = {re.sub(r"\D", "", str(fd.readlink())) for fd in (worker_thread(pid) / "fd").iterdir()}
     lines = [line.split() for line in Path(f"/proc/{pid}/net/unix").read_text().splitlines()]
     (name,) = (words[7] for words in lines if words[3] == "00010000" and words[6] in held)
     return "\0" + name.removeprefix("@")
@@ -123,12 +123,12 @@ def resident(stage: Stage, actor: Path) -> int:
     return process.pid
 
 
-def test_nonsense_at_the_door_leaves_nothing_open(resident: int) -> None:
+def test_nonsense_at_the_control_socket_leaves_nothing_open(resident: int) -> None:
     def opened() -> int:
-        return len(list((keeper(resident) / "fd").iterdir()))
+        return len(list((worker_thread(resident) / "fd").iterdir()))
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
-        client.connect(door(resident))
+        client.connect(control_socket(resident))
         assert ask(client, 1) == 0
         before = opened()
         for protocol in (0, PROTOCOL - 1, PROTOCOL + 1):
@@ -168,21 +168,21 @@ os.wait()
     stage.start([sys.executable, "-c", text], LD_PRELOAD="")
     pid = stage.marked()
     stage.logged("ready")
-    name = door(pid)
+    name = control_socket(pid)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
         client.connect(name)
         assert ask(client, 1) == 0
     stranger = os.fork()
     if stranger == 0:
-        shown_out = False
+        disconnected = False
         try:
             os.setuid(1234)
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
                 client.connect(name)
                 client.settimeout(10)
-                shown_out = client.recv(1) == b""
+                disconnected = client.recv(1) == b""
         finally:
-            os._exit(0 if shown_out else 1)
+            os._exit(0 if disconnected else 1)
     assert os.waitpid(stranger, 0)[1] == 0
 
 

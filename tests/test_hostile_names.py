@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Targets that name what harms who follows the name: descriptors, doors, files, sizes.
+"""Targets that name what harms who follows the name: descriptors, sockets, files, sizes.
 
 Nothing is written but the target's own memory, nothing is opened but regular files below the target's own root, and
 nothing is waited for without a limit.
@@ -75,7 +75,7 @@ def test_a_limit_on_the_size_of_files(arenadump: harness.Arenadump) -> None:
 
 
 def wait_in_vain(arenadump: harness.Arenadump, pid: int, words: str) -> None:
-    """The agent's door is that of a process which does not want to answer: said in the time that is allowed."""
+    """The control socket is that of a process which does not answer: the error comes before the deadline."""
     for command in ("inject", "trim"):
         began = time.monotonic()
         done = arenadump.run(command, "--timeout", "500ms", pid)
@@ -86,7 +86,7 @@ def wait_in_vain(arenadump: harness.Arenadump, pid: int, words: str) -> None:
         assert odd.tracer(pid) == 0
 
 
-def test_a_door_that_is_full(arenadump: harness.Arenadump) -> None:
+def test_a_control_socket_whose_queue_is_full(arenadump: harness.Arenadump) -> None:
     with odd.running([hostile(), "full"]) as pid:
         wait_in_vain(arenadump, pid, "as many as can wait at its door do so already")
 
@@ -97,7 +97,7 @@ def test_an_agent_that_never_comes_to_an_end(arenadump: harness.Arenadump, how: 
         wait_in_vain(arenadump, pid, "has not given a whole answer within 0.5 s")
 
 
-def test_a_door_of_somebody_else(arenadump: harness.Arenadump) -> None:
+def test_a_control_socket_of_another_process(arenadump: harness.Arenadump) -> None:
     """Who listens is not the process that was named, and is told nothing, though he answers."""
     with odd.running([hostile(), "heir"]) as pid:
         child = int(Path(f"/proc/{pid}/task/{pid}/children").read_text())

@@ -9,7 +9,6 @@
 //   state.c          the state below, and its lock
 //   thread.c         a thread made by libc, and its stack
 //   self.c           this process as a target, and its malloc
-//   refresh.c        reads an arena again, under its lock
 //   arena_lock.c     locks each arena while a capture walks it
 //   pattern.c        the names of dumps
 //   capture.c        a capture of this process, as a dump or as a summary

@@ -22,7 +22,7 @@ struct as_api_call {
     int cancel, saved_errno;
 };
 
-static struct as_api_call begin(void)
+static struct as_api_call begin_call(void)
 {
     struct as_api_call call = {.saved_errno = errno};
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call.cancel);
@@ -33,7 +33,7 @@ static struct as_api_call begin(void)
 }
 
 // Returns the call's code: 0 where it succeeded.
-static int end(struct as_api_call *call, bool ok)
+static int end_call(struct as_api_call *call, bool ok)
 {
     if (ok)
         *call->err = (struct as_error){0};
@@ -56,25 +56,25 @@ const char *arenascope_version(void)
 
 int arenascope_dump(const char *path, unsigned flags)
 {
-    struct as_api_call call = begin();
+    struct as_api_call call = begin_call();
     bool ok = path && !(flags & ~(unsigned)ARENASCOPE_CHUNKS)
                   ? as_agent_dump(path, -1, flags & ARENASCOPE_CHUNKS, call.err)
                   : as_fail(call.err, AS_USAGE, "a dump needs a path, and no other flag than ARENASCOPE_CHUNKS");
-    return end(&call, ok);
+    return end_call(&call, ok);
 }
 
 int arenascope_dump_fd(int fd, unsigned flags)
 {
-    struct as_api_call call = begin();
+    struct as_api_call call = begin_call();
     bool ok = fd >= 0 && !(flags & ~(unsigned)ARENASCOPE_CHUNKS)
                   ? as_agent_dump(NULL, fd, flags & ARENASCOPE_CHUNKS, call.err)
                   : as_fail(call.err, AS_USAGE, "a dump needs an open file, and no other flag than ARENASCOPE_CHUNKS");
-    return end(&call, ok);
+    return end_call(&call, ok);
 }
 
 int arenascope_summarize(struct arenascope_summary *out)
 {
-    struct as_api_call call = begin();
+    struct as_api_call call = begin_call();
     struct as_agent_capture capture = {0};
     bool ok = (out && out->size >= sizeof out->size) ||
               as_fail(call.err, AS_USAGE, "the summary's size is not set (ARENASCOPE_INIT)");
@@ -82,18 +82,18 @@ int arenascope_summarize(struct arenascope_summary *out)
     if (ok)
         as_agent_summary(&capture, out);
     as_agent_capture_free(&capture);
-    return end(&call, ok);
+    return end_call(&call, ok);
 }
 
 int arenascope_trim(const struct arenascope_trim_options *options, struct arenascope_trim_result *result)
 {
-    struct as_api_call call = begin();
-    return end(&call, as_agent_trim(options, result, NULL, call.err));
+    struct as_api_call call = begin_call();
+    return end_call(&call, as_agent_trim(options, result, NULL, call.err));
 }
 
 int arenascope_forecast(struct arenascope_arena_forecast *arenas, size_t room, size_t *count)
 {
-    struct as_api_call call = begin();
+    struct as_api_call call = begin_call();
     struct as_trim_outcome out = {0};
     // Of both kinds: each has a field of its own.
     const struct arenascope_trim_options deep = {.size = sizeof deep, .flags = ARENASCOPE_DEEP};
@@ -110,38 +110,38 @@ int arenascope_forecast(struct arenascope_arena_forecast *arenas, size_t room, s
         }
     }
     as_trim_free(&out);
-    return end(&call, ok);
+    return end_call(&call, ok);
 }
 
 int arenascope_set_policy(const struct arenascope_policy *policy)
 {
-    struct as_api_call call = begin();
+    struct as_api_call call = begin_call();
     bool ok = as_policy_set(policy, call.err);
     int failed = ok && policy ? as_agent_worker_start() : 0;
     if (ok)
         as_agent_worker_wake();
     if (failed)
         ok = as_fail(call.err, AS_NO_MEMORY, "no thread can be started to keep to the policy: %s", strerror(failed));
-    return end(&call, ok);
+    return end_call(&call, ok);
 }
 
 int arenascope_policy_statistics(struct arenascope_policy_stats *out)
 {
-    struct as_api_call call = begin();
+    struct as_api_call call = begin_call();
     bool ok = (out && out->size >= sizeof out->size) ||
               as_fail(call.err, AS_USAGE, "the statistics' size is not set (ARENASCOPE_INIT)");
     if (ok)
         as_policy_statistics(out);
-    return end(&call, ok);
+    return end_call(&call, ok);
 }
 
 int arenascope_dump_on_signal(int signal, const char *pattern, unsigned flags)
 {
-    struct as_api_call call = begin();
+    struct as_api_call call = begin_call();
     bool ok = signal >= 0 && (pattern || signal == 0) && !(flags & ~(unsigned)ARENASCOPE_CHUNKS)
                   ? as_signal_dump_on(signal, pattern, flags, call.err)
                   : as_fail(call.err, AS_USAGE, "a signal, a pattern, and no other flag than ARENASCOPE_CHUNKS");
-    return end(&call, ok);
+    return end_call(&call, ok);
 }
 
 int arenascope_request_dump(void)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// How malloc is kept out of one arena while that is walked: by the arena's own lock.
+// Locks each arena while a capture walks it, so that malloc does not change the arena meanwhile.
 #pragma once
 
 #include "capture/capture.h"
 
 struct as_arena_locks {
-    uint64_t arena;      // address of the arena whose lock is ours; 0: none
-    uint64_t since;      // CLOCK_MONOTONIC, nanoseconds
-    uint64_t longest_ns; // for which one was held
-    uint64_t missed;     // arenas whose lock was not to be had
-    uint64_t fresh;      // arenas that have been read under their locks
+    uint64_t arena;      // address of the arena that is locked now; 0: none
+    uint64_t since;      // when it was locked; CLOCK_MONOTONIC, nanoseconds
+    uint64_t longest_ns; // for which an arena was locked
+    uint64_t missed;     // arenas that could not be locked before the deadline
+    uint64_t fresh;      // arenas that have been read again under their locks
 };
 
-// For as_capture_options.hold; the context is a struct as_arena_locks, all zero.
-struct as_arena_hold as_arena_locks_hooks(struct as_arena_locks *hold);
+// For as_capture_options.hold. `locks` is all zero, and must outlive the capture.
+struct as_arena_hold as_arena_locks_hooks(struct as_arena_locks *locks);

@@ -34,7 +34,7 @@ void as_agent_capture_free(struct as_agent_capture *capture)
     as_store_free(&capture->store);
 }
 
-static bool begin(struct as_dump_writer *w, const char *path, int fd, struct as_error *err)
+static bool open_output(struct as_dump_writer *w, const char *path, int fd, struct as_error *err)
 {
     if (fd < 0)
         return as_dump_begin(w, path, err);
@@ -77,7 +77,7 @@ bool as_agent_dump(const char *path, int fd, bool chunks, struct as_error *err)
     struct as_dump_writer w = {AS_OUTPUT_CLOSED};
     struct as_agent_capture capture = {0};
     int records = -1;
-    bool ok = begin(&w, path, fd, err) && (!chunks || open_records(&records, err)) &&
+    bool ok = open_output(&w, path, fd, err) && (!chunks || open_records(&records, err)) &&
               as_agent_capture(&capture, records, err) &&
               (!chunks || copy_records(&w, records, capture.store.chunk_count, err)) &&
               as_dump_finish(&w, &capture.store, err);

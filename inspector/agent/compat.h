@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Read before every file of the library: what keeps it loadable into a process of any glibc since 2.17, wherever it was
-// built. A symbol that moved or was renamed since is asked for under its oldest version, or is a system call of our own;
-// and there is no libdw inside. tests/test_agent.py holds the result against readelf.
+// Included before every file of the library, so that a process with any glibc since 2.17 can load it, wherever it was built. A
+// symbol that moved or was renamed since is linked by its oldest version, or replaced by a system call; libdw is not used.
+// tests/test_agent.py checks the result with readelf.
 #pragma once
 
 #ifndef _GNU_SOURCE
@@ -81,6 +81,6 @@ static inline int as_compat_sigmask(int how, const void *set, void *before)
 }
 #define pthread_sigmask as_compat_sigmask
 
-// libc's looks for a translation, which it allocates (errors.c).
+// libc's allocates, for a translation (errors.c).
 const char *as_compat_strerror(int number);
 #define strerror as_compat_strerror

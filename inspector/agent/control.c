@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Serves the control socket. The worker thread runs all of this.
 #include "agent/control.h"
 #include "agent/log.h"
 #include "agent/self.h"
@@ -16,7 +17,7 @@ void as_control_server_open(struct as_control_server *server)
     *server = (struct as_control_server){.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     for (int i = 0; i < AS_CONTROL_CLIENTS; i++)
         server->clients[i] = -1;
-    // No name given: the kernel chooses one that nobody has.
+    // An address without a name: the kernel chooses a name that is not in use.
     struct sockaddr_un any = {.sun_family = AF_UNIX};
     if (server->listener < 0 || bind(server->listener, (struct sockaddr *)&any, sizeof any.sun_family) != 0 ||
         listen(server->listener, AS_CONTROL_CLIENTS) != 0) {
@@ -29,13 +30,14 @@ void as_control_server_open(struct as_control_server *server)
 
 size_t as_control_server_poll(const struct as_control_server *server, struct pollfd *fds)
 {
-    fds[0] = (struct pollfd){.fd = server->listener, .events = POLLIN}; // poll() passes over what is -1
+    fds[0] = (struct pollfd){.fd = server->listener, .events = POLLIN}; // poll() ignores -1
     for (int i = 0; i < AS_CONTROL_CLIENTS; i++)
         fds[1 + i] = (struct pollfd){.fd = server->clients[i], .events = POLLIN};
     return AS_CONTROL_FDS;
 }
 
-// In a user namespace whoever has no number there is called by that of nobody, which may be ours.
+// Whether a uid may stand for anybody: a user namespace shows each user that it has no uid for as the overflow uid (nobody), which
+// may also be the uid of this process.
 static bool is_anybody(uid_t uid)
 {
     char text[64] = "";
@@ -44,10 +46,10 @@ static bool is_anybody(uid_t uid)
     if (as_proc_read(AT_FDCWD, "/proc/sys/kernel/overflowuid", text, sizeof text) > 0)
         nobody = as_parse_decimal(&at, text + strlen(text));
     return uid == nobody && (as_proc_read(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) <= 0 ||
-                             !strstr(text, " 4294967295")); // all there are
+                             !strstr(text, " 4294967295")); // every uid has a mapping
 }
 
-// Root may, and whoever we run as.
+// Root may connect, and the user that this process runs as.
 static bool is_allowed(int client)
 {
     struct ucred peer;
@@ -61,7 +63,7 @@ static void accept_client(struct as_control_server *server)
     int client = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
     if (client < 0)
         return;
-    // Who does not take his answer within a second is shown out.
+    // A client that does not read its reply within a second is disconnected.
     struct timeval patience = {.tv_sec = 1};
     setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     for (int i = 0; i < AS_CONTROL_CLIENTS; i++) {
@@ -73,8 +75,8 @@ static void accept_client(struct as_control_server *server)
     close(client);
 }
 
-// Receives a request, if there is one (*asked). One of another size is of no protocol that is known here. The kernel drops a
-// descriptor that comes with a request, as recv has no place for it. False: the client has closed the connection.
+// Receives a request, if there is one (*asked). A request of another size gets protocol 0, which no client has. The kernel closes
+// a descriptor that comes with a request, as recv has no space for it. False: the client has closed the connection.
 static bool receive(int client, struct as_control_request *request, bool *asked)
 {
     ssize_t length = recv(client, request, sizeof *request, MSG_DONTWAIT | MSG_TRUNC);
@@ -139,7 +141,7 @@ static bool answer(int client, const struct as_control_request *request)
         as_log("operation %u of a client failed: %s", request->operation, err.text);
     reply.code = ok ? AS_OK : err.code;
     reply.count = ok ? out.arenas.count : 0;
-    // What was left undone is worth a word, too.
+    // A trim that succeeds may have left arenas out: its note says so.
     snprintf(reply.error, sizeof reply.error, "%s", ok ? out.note : err.text);
     bool sent = send_message(client, &reply, sizeof reply) &&
                 (!ok || send_arenas(client, &out, request->operation == AS_CONTROL_FORECAST));

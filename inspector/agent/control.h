@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The agent's door: a socket at which others ask for what the agent does (protocol.h). Belongs to the keeper.
+// The control socket, at which other processes ask for trims and forecasts (control/protocol.h). Used by the worker thread alone.
 #pragma once
 
 #include <poll.h>
@@ -12,9 +12,9 @@ struct as_control_server {
     int clients[AS_CONTROL_CLIENTS];
 };
 
-// Opens it. Where that fails the log says why, and the agent does without.
+// Opens the control socket. Where that fails, the log says why, and the agent works without one.
 void as_control_server_open(struct as_control_server *server);
-// Fills in what to wait for; how many.
+// Fills in AS_CONTROL_FDS descriptors for poll(); returns how many.
 size_t as_control_server_poll(const struct as_control_server *server, struct pollfd *fds);
-// Lets in who knocks, and answers who asks.
+// Accepts new clients and answers requests; `fds` as poll() has left them.
 void as_control_server_handle(struct as_control_server *server, const struct pollfd *fds);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the environment asks of the library is read once, when it is loaded. No thread is started unless a policy needs one. The
-// gem (ruby-ext/) is built without this file: it does what Ruby code asks for.
+// The environment is read once, when the library is loaded. No thread is started unless a policy needs one. The gem (ruby-ext/) is
+// built without this file: Ruby code sets what it needs.
 #include "agent/agent.h"
 #include "agent/log.h"
 #include "agent/policy.h"
@@ -17,7 +17,7 @@ static bool begins(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-// "USR2", "SIGUSR2", "12", "RTMIN+3", "RTMAX-1"; 0: none; -1: nonsense.
+// "USR2", "SIGUSR2", "12", "RTMIN+3", "RTMAX-1"; 0: none; -1: no such signal.
 static int read_signal(const char *text)
 {
     static const struct {
@@ -51,7 +51,7 @@ static int read_signal(const char *text)
     return *digits && signal > 0 && signal <= SIGRTMAX ? signal : -1;
 }
 
-// A library that is preloaded is meant to do something; one that a program has linked or loaded waits to be called.
+// A preloaded library has a default signal; a library that a program has linked or loaded waits for calls.
 static bool is_preloaded(void)
 {
     const char *preload = secure_getenv("LD_PRELOAD");

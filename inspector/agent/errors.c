@@ -6,9 +6,9 @@
 #include <pthread.h>
 #include <string.h>
 
-// A thread's last error lies in memory of its own, which it gets with its first call and which another thread may have once it
-// has ended. Nothing is thread-local: to a library with such variables the loader gives room in every thread, with its own lock
-// held and by the lock of the list of threads, which a thread in setuid() holds until all others have answered.
+// A thread's last error lies in a slot, which the thread gets with its first call. When the thread has ended, another one may get
+// the slot. Nothing is thread-local: the loader would have to make room for such variables in every thread, under its own lock
+// and that of the list of threads, which a thread in setuid() holds until all others have answered.
 struct slot {
     struct slot *next;
     pid_t owner, process;
@@ -16,8 +16,8 @@ struct slot {
     struct as_error err;
 };
 
-static struct slot *slots;    // never shrinks: one for each thread that ever called, at the same time
-static struct as_error spare; // where memory has run out
+static struct slot *slots;    // never shrinks: as many as threads that called and were alive at the same time
+static struct as_error spare; // shared, where no memory is left for a slot
 
 static pid_t this_thread(void)
 {
@@ -35,7 +35,7 @@ static uintptr_t thread_pointer(void)
     return pointer;
 }
 
-// A child of fork() goes on with the slot of the thread that it was, under another number.
+// A child of fork() keeps the slot of the thread that called fork(), and has another tid.
 static bool is_mine(const struct slot *slot, pid_t tid, uintptr_t thread)
 {
     return __atomic_load_n(&slot->thread, __ATOMIC_RELAXED) == thread &&

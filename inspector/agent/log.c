@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-// A copy, absolute: programs change their directory, and write their title over their environment.
+// An absolute copy: programs change their directory, and write their title over their environment.
 static char path[PATH_MAX]; // "": off
 static bool to_stderr;
 
@@ -29,8 +29,9 @@ bool as_log_wants_stderr(void)
     return to_stderr;
 }
 
-// A line is one write, so that lines of several processes do not mix. The file is opened for each: nothing stays open. By bare
-// system calls: libc's are places where a thread that was told to end does so, and this may be a handler that interrupted it.
+// A line is one write, so that lines of several processes do not mix. The file is opened for each line: nothing stays open. These
+// are bare system calls, because libc's functions are cancellation points, and this may be a handler that interrupted a thread
+// which is to be cancelled.
 void as_log(const char *format, ...)
 {
     if (path[0] == '\0')

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One line for each thing worth knowing, to stderr or a file; off unless $ARENASCOPE_LOG asks for it.
+// One line for each event, to stderr or a file; off unless $ARENASCOPE_LOG asks for it.
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The policy's looks. What they cost: where no condition but time, size or share is set, nothing between two looks, and one
-// walk over the heaps at each, unless all of the process is smaller than the size asked for; with pressure or idleness, two
-// small files of /proc or two clocks a second.
+// The checks of the policy and their cost. With time, size or share as the only conditions: nothing between two checks, and one walk
+// over the heaps at each, unless the whole process is smaller than the size asked for. With pressure or idleness: two small
+// files of /proc, or two clocks, each second.
 #include "agent/policy.h"
 #include "agent/agent.h"
 #include "agent/log.h"
@@ -35,7 +35,7 @@ static uint64_t number_in(const char *path, const char *key)
     return as_parse_decimal(&at, text + strlen(text));
 }
 
-// The path of a file of our own cgroup (version 2). False: there is none.
+// The path of a file of this process's cgroup (version 2). False: there is none.
 static bool cgroup_file(const char *name, char *path, size_t size)
 {
     char text[2048];
@@ -51,14 +51,14 @@ static bool cgroup_file(const char *name, char *path, size_t size)
     return access(path, R_OK) == 0;
 }
 
-// For how long tasks of our cgroup, or else of the machine, have waited for memory so far, in microseconds.
+// For how long tasks of this cgroup, or else of the machine, have waited for memory so far, in microseconds.
 static uint64_t stalled_us(void)
 {
     char path[PATH_MAX];
     return number_in(cgroup_file("memory.pressure", path, sizeof path) ? path : "/proc/pressure/memory", "total=");
 }
 
-// How often our cgroup has met memory.high.
+// How often this cgroup has met memory.high.
 static uint64_t high_events(void)
 {
     char path[PATH_MAX];
@@ -89,7 +89,7 @@ static bool ticks(const struct arenascope_policy *policy)
     return policy->pressure != 0 || policy->idle != 0;
 }
 
-// UINT64_MAX: never, for it is asked once a second only.
+// UINT64_MAX: never; pressure and idleness are checked each second instead.
 static uint64_t interval(const struct arenascope_policy *policy)
 {
     if (policy->every != 0)
@@ -102,8 +102,8 @@ static uint64_t after(uint64_t now, uint64_t ns)
     return ns > UINT64_MAX - now ? UINT64_MAX : now + ns;
 }
 
-// Not before then is the next trim: after the distance asked for, and where the last trims were in vain a multiple of it, or of
-// the time between two looks.
+// The earliest time of the next trim: after the distance asked for. Where the last trims were in vain, after a multiple of it, or
+// else of the time between two checks.
 static uint64_t next_trim(const struct as_policy *p)
 {
     uint64_t distance = p->now.min_distance;
@@ -114,7 +114,7 @@ static uint64_t next_trim(const struct as_policy *p)
     return after(p->last_trim, distance > UINT64_MAX / p->patience ? UINT64_MAX : distance * p->patience);
 }
 
-static void begin(struct as_policy *p, const struct arenascope_policy *policy, uint64_t now)
+static void apply(struct as_policy *p, const struct arenascope_policy *policy, uint64_t now)
 {
     *p = (struct as_policy){.on = true, .now = *policy, .patience = 1, .last_tick = now};
     p->next_look = after(now, interval(policy));
@@ -125,7 +125,7 @@ static void begin(struct as_policy *p, const struct arenascope_policy *policy, u
     p->own_cpu = cpu_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
-// By how much a count has grown; it is another's, and tells nothing, where the process has changed its cgroup.
+// By how much a count has grown. A smaller count is that of another cgroup, to which the process has moved: 0 then.
 static uint64_t growth(uint64_t before, uint64_t now)
 {
     return before != ARENASCOPE_UNKNOWN && now != ARENASCOPE_UNKNOWN && now > before ? now - before : 0;
@@ -150,8 +150,8 @@ static void tick(struct as_policy *p, uint64_t now)
         uint64_t all = cpu_of(CLOCK_PROCESS_CPUTIME_ID);
         uint64_t own = cpu_of(CLOCK_THREAD_CPUTIME_ID);
         uint64_t used = all - p->all_cpu;
-        uint64_t ours = own - p->own_cpu;
-        used -= ours < used ? ours : used;
+        uint64_t agents = own - p->own_cpu;
+        used -= agents < used ? agents : used;
         p->all_cpu = all;
         p->own_cpu = own;
         bool idle = used < passed / 100;
@@ -160,8 +160,8 @@ static void tick(struct as_policy *p, uint64_t now)
     }
 }
 
-// What came back of what the last trim gave away, which is also what has grown otherwise since.
-static void judge_last(struct as_policy *p, struct arenascope_policy_stats *stats)
+// Counts how much of the last trim's memory is resident again; memory that grew for another reason counts, too.
+static void count_faulted_back(struct as_policy *p, struct arenascope_policy_stats *stats)
 {
     if (p->last_returned == 0)
         return;
@@ -174,7 +174,7 @@ static void judge_last(struct as_policy *p, struct arenascope_policy_stats *stat
     p->last_returned = 0;
 }
 
-// Whether there is enough to be had.
+// Whether a trim would return enough.
 static bool is_worth_it(const struct arenascope_policy *policy)
 {
     uint64_t rss = resident();
@@ -189,7 +189,7 @@ static bool is_worth_it(const struct arenascope_policy *policy)
         as_log("policy: no forecast: %s", err.text);
     for (size_t i = 0; i < out.arenas.count; i++) {
         const struct as_trim_arena *a = &out.arenas.items[i];
-        // Where the kernel does not tell all, what may come back is worth a trim.
+        // The most that a trim may return: the kernel need not tell of every page.
         free += a->releasable_most + (policy->trim.flags & ARENASCOPE_DEEP ? a->withheld_most : 0);
     }
     as_trim_free(&out);
@@ -210,7 +210,7 @@ static void trim(struct as_policy *p, struct arenascope_policy_stats *stats, con
         return;
     }
     bool known = result.returned != ARENASCOPE_UNKNOWN;
-    p->last_returned = known ? result.returned : 0; // nothing to judge by then
+    p->last_returned = known ? result.returned : 0; // nothing to count then
     // Not as it is now: some of it may have come back while we trimmed.
     p->after_trim = before > p->last_returned ? before - p->last_returned : 0;
     stats->trims++;
@@ -253,14 +253,14 @@ int as_policy_run(struct as_policy *p)
         return -1;
     }
     if (!p->on || memcmp(&policy, &p->now, sizeof policy) != 0)
-        begin(p, &policy, now);
+        apply(p, &policy, now);
     bool due = now >= p->next_look;
     if (now >= p->next_tick)
         tick(p, now);
     const char *why = reason(p, due);
     if (due || why) {
         stats.looks++;
-        judge_last(p, &stats);
+        count_faulted_back(p, &stats);
         if (why && now >= next_trim(p) && is_worth_it(&policy))
             trim(p, &stats, why);
         now = as_now_ns();

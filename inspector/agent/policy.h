@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// When to trim by itself.
+// The automatic trim: the policy says when, the worker thread does it.
 #pragma once
 
 #include "arenascope.h"
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// What the keeper remembers between two looks.
+// What the worker thread remembers between two checks of the policy.
 struct as_policy {
     bool on;
     struct arenascope_policy now; // as it was when `on` became true
@@ -16,15 +16,15 @@ struct as_policy {
     uint64_t last_tick, idle_for, own_cpu, all_cpu; // for idleness
     uint64_t stalled, high;                         // for pressure: the kernel's counts so far
     uint64_t last_trim, after_trim, last_returned;  // when; resident bytes it was to leave; what it gave back
-    uint64_t patience; // how many times the distance it is, because pages came straight back
+    uint64_t patience; // the distance is multiplied by this, because pages were faulted back
     bool pressed, rested;
 };
 
 void as_policy_init(struct as_policy *p);
-// Looks, if it is time to, and trims if the policy says so. Returns after how many milliseconds to come again; -1: never.
+// Checks the conditions that are due, and trims where they hold. Returns after how many milliseconds to call again; -1: never.
 int as_policy_run(struct as_policy *p);
 
-// Replaces the policy (NULL: off) and has the keeper know; the keeper must have been started.
+// Replaces the policy (NULL: off). The caller starts the worker thread, or wakes it.
 bool as_policy_set(const struct arenascope_policy *policy, struct as_error *err);
 void as_policy_statistics(struct arenascope_policy_stats *out);
 

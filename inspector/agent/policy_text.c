@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The words of $ARENASCOPE_TRIM.
+// Reads $ARENASCOPE_TRIM.
 #include "agent/policy.h"
 #include "target/process/procfs.h"
 

@@ -7,12 +7,12 @@
 #include <time.h>
 
 enum {
-    KEPT = 4, // libcs; a process with more is looked at anew each time
+    KEPT = 4, // libcs; a process with more is searched each time
     ATTEMPTS = 50,
 };
 
 static struct {
-    uint64_t fingerprint; // of the objects that were mapped; 0: nothing is kept
+    uint64_t fingerprint; // of the objects that were mapped; 0: nothing has been kept
     enum as_malloc_kind kind;
     char detail[sizeof((struct as_malloc *)0)->detail];
     size_t objects, count;
@@ -85,8 +85,8 @@ static bool open_target(struct as_self *own, bool counted, struct as_error *err)
     return own->target != NULL;
 }
 
-// The proof reads arenas in which other threads are at work, by a list of mappings that they outgrow meanwhile, and may fail
-// for no other reason: some attempts more.
+// The proof reads arenas that other threads are changing, and a list of mappings that is outdated as soon as an arena grows. It
+// may fail for that reason alone, so it is tried again.
 static bool find(struct as_self *own, bool counted, uint64_t fingerprint, struct as_error *err)
 {
     for (int attempt = 0;; attempt++) {
@@ -145,7 +145,8 @@ static bool count_resident(struct as_target *t, uint64_t start, uint64_t end, ui
     return true;
 }
 
-// Of our stack, before we go deeper: much as it is while we wait. mincore needs next to nothing of it, and is exact here: what is mapped was written.
+// Resident bytes of the calling thread's stack. Called first, while the stack is about as deep as during a wait. mincore needs
+// little stack itself, and is exact here: each page that is mapped was written.
 static uint64_t count_stack(void)
 {
     struct as_range stack = as_agent_thread_stack();

@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// What a write may bring to the thread that makes it, and ends a process that has not thought of it: a file beyond the limit on
-// its size (RLIMIT_FSIZE), a log whose reader has gone.
+// The signals that a write may raise in the writing thread, and which end a process that has no handler for them: for a file beyond
+// RLIMIT_FSIZE, and for a log whose reader has gone.
 static const int raised[] = {SIGXFSZ, SIGPIPE};
 
 static uint64_t bit(int signal)
@@ -18,7 +18,7 @@ static uint64_t bit(int signal)
 
 void as_signal_mask_block(struct as_signal_mask *mask)
 {
-    // All but those that libc itself needs (32 and 33, which setuid() waits for) and those that are our own fault.
+    // All but those that libc itself needs (32 and 33, which setuid() waits for) and those that a fault raises.
     uint64_t blocked = ~UINT64_C(0);
     const int open[] = {32, 33, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
     for (size_t i = 0; i < sizeof open / sizeof *open; i++)
@@ -32,7 +32,7 @@ void as_signal_mask_restore(const struct as_signal_mask *mask)
     for (size_t i = 0; i < sizeof raised / sizeof *raised; i++) {
         uint64_t one = bit(raised[i]) & ~mask->pending;
         siginfo_t info;
-        // The kernel's own bears the process's number; another's is handed back.
+        // A signal of the kernel's has this process's pid. A signal that another process sent is sent again.
         if (one != 0 && syscall(SYS_rt_sigtimedwait, &one, &info, &(struct timespec){0}, sizeof one) > 0 &&
             info.si_pid != getpid())
             syscall(SYS_kill, getpid(), raised[i]);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// pthread_create allocates (calloc, for the thread's TLS) and takes locks of the loader's and of its own. A handler that calls
-// it must not have interrupted anybody who is inside of those. What can be told for sure:
-//   - a thread that waits in a system call of the kind that malloc and the loader never make is not in them;
-//   - nor is one that runs code of the application, as long as the loader did not call that code (its address is not among the
-//     nearest words of the stack).
-// All else is a no, and the handler comes again later (signal.c).
+// pthread_create allocates (calloc, for the thread's TLS) and takes locks of the loader's and of its own. A handler that calls it
+// must not have interrupted code that holds one of these locks. Two cases are certain:
+//   - a thread that waits in a system call which malloc and the loader never make is in neither of them;
+//   - nor is a thread that runs code of the application, unless malloc or the loader called that code (an address of theirs is
+//     among the nearest words of the stack).
+// Every other thread counts as unsafe, and the handler tries again later (signals.c).
 #include "agent/signal_safety.h"
 
 #include <elf.h>
@@ -28,7 +28,7 @@ enum {
     LOADER,
     THREADS, // libpthread, where that is a library of its own (before 2.34)
     MALLOC,  // the library that answers malloc, if it is not libc
-    OURS,
+    AGENT,
     CODES
 };
 static struct code codes[CODES];
@@ -93,7 +93,7 @@ void as_signal_safety_learn(void)
         [LOADER] = getauxval(AT_BASE),
         [THREADS] = (uintptr_t)pthread_create,
         [MALLOC] = (uintptr_t)malloc,
-        [OURS] = (uintptr_t)as_signal_safety_learn,
+        [AGENT] = (uintptr_t)as_signal_safety_learn,
     }};
     dl_iterate_phdr(learn_object, &wanted);
     if (codes[THREADS].start == codes[LIBC].start)
@@ -152,33 +152,33 @@ static uint64_t without_signature(uint64_t word)
 #endif
 }
 
-static bool is_theirs(uint64_t address)
+static bool is_in_malloc_or_loader(uint64_t address)
 {
     return inside(&codes[LOADER], address) || inside(&malloc_code, address) || inside(&codes[MALLOC], address);
 }
 
-// Whether one of the nearest words of the stack points into malloc or the loader. Yes when they cannot be read. (libpthread's
+// Whether one of the nearest words of the stack points into malloc or the loader. True when the stack cannot be read. (libpthread's
 // code is no reason: every thread was called from there, and what of it takes locks calls nobody.)
-static bool may_be_called_by_them(const struct registers *r)
+static bool may_be_called_from_there(const struct registers *r)
 {
     uint64_t words[NEAR];
     struct iovec local = {words, sizeof words};
     struct iovec remote = {(void *)(uintptr_t)r->sp, sizeof words}; // a short stack may end before
-    if (is_theirs(without_signature(r->lr)))
+    if (is_in_malloc_or_loader(without_signature(r->lr)))
         return true;
     long got = syscall(SYS_process_vm_readv, getpid(), &local, 1UL, &remote, 1UL, 0UL);
     if (got < (long)sizeof *words)
         return true;
     for (size_t i = 0; i < (size_t)got / sizeof *words; i++)
-        if (is_theirs(without_signature(words[i])))
+        if (is_in_malloc_or_loader(without_signature(words[i])))
             return true;
     return false;
 }
 
-// Calls in which a thread waits for the world, and which are restarted when a signal comes in between. Neither malloc nor
+// Calls in which a thread waits for I/O, time or other processes, and which are restarted after a signal. Neither malloc nor
 // pthread_create makes one of these; where they read a file, the kernel does not let a signal in. The loader has calls of its
 // own, in its own code.
-static bool waits_for_the_world(int64_t call)
+static bool is_waiting_call(int64_t call)
 {
     static const uint16_t calls[] = {
         SYS_accept,       SYS_accept4,       SYS_clock_nanosleep,
@@ -220,17 +220,17 @@ static bool is_fork(int64_t call)
 bool as_signal_is_safe(const void *ucontext)
 {
     struct registers r = read_registers(ucontext);
-    if (codes[LIBC].end == 0 || inside(&codes[LOADER], r.pc) || inside(&codes[OURS], r.pc) ||
+    if (codes[LIBC].end == 0 || inside(&codes[LOADER], r.pc) || inside(&codes[AGENT], r.pc) ||
         inside(&codes[MALLOC], r.pc))
         return false;
     bool in_libc = inside(&codes[LIBC], r.pc) || inside(&codes[THREADS], r.pc);
     if (!in_libc)
-        return !may_be_called_by_them(&r);
+        return !may_be_called_from_there(&r);
     // A wait that was cut short, and that the kernel does not restart: malloc and the loader make none of the kind.
     if (r.result == -EINTR && is_call(r.pc - CALL_BYTES))
         return true;
     // One that it will restart as soon as the handler returns: the call stands at pc, and its number in its register.
     if (!is_call(r.pc) || is_fork(r.call))
         return false;
-    return waits_for_the_world(r.call) || !may_be_called_by_them(&r);
+    return is_waiting_call(r.call) || !may_be_called_from_there(&r);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What happens when the signal arrives: the handler counts, and sends it on to the keeper (keeper.c).
+// When the signal arrives, the handler counts it and wakes the worker thread.
 //
-// Where no keeper runs yet, the handler starts it, if what it interrupted allows (judge.c). Else it has itself sent again a
-// little later, to the same thread, by a timer of the kernel's, until it does.
+// Where no worker thread runs yet, the handler starts it, if the interrupted code allows it (signal_safety.c). Else the handler
+// arms a timer of the kernel's, which sends the signal to the same thread again a little later, until the code does.
 #include "agent/signals.h"
 #include "agent/agent.h"
 #include "agent/log.h"
@@ -21,7 +21,7 @@ enum {
 };
 
 static struct {
-    uint32_t busy; // a handler is at work here; others leave it the work
+    uint32_t busy; // a handler is working with the timer; another one returns
     bool armed;
     int timer;
     uint32_t tries;
@@ -62,7 +62,7 @@ static void try_to_start(const siginfo_t *info, const void *context)
         return;
     bool echo = is_echo(info);
     if (!echo) {
-        disarm(); // it may be another thread's, which may have ended
+        disarm(); // the timer may be that of another thread, which may have ended
         again.tries = 0;
     }
     if (as_signal_is_safe(context)) {
@@ -88,7 +88,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
     int saved = errno;
-    // By the kernel's word, not by libc's: a child of vfork() shares all memory with its parent.
+    // The kernel's pid, which libc might have cached: a child of vfork() shares all memory with its parent.
     if (syscall(SYS_getpid) == as_agent.pid) {
         if (!is_echo(info))
             __atomic_add_fetch(&as_agent.wanted, 1, __ATOMIC_SEQ_CST);
@@ -146,7 +146,8 @@ bool as_signal_dump_on(int signal, const char *pattern, unsigned flags, struct a
     return install(signal, err);
 }
 
-// By the thread's own clock: it expires while the thread runs, so that no sleep is cut short (which SA_RESTART does not mend).
+// The timer counts the thread's own processor time, so it expires while the thread runs, and cuts no sleep short (SA_RESTART does not
+// restart every sleep).
 void as_signal_send_later(uint64_t cpu_ns)
 {
     again.tries = 0;
@@ -161,7 +162,7 @@ void as_signal_forget(void)
     again.busy = 0;
 }
 
-// Where a keeper runs, it is told; else the signal is sent to this thread, whose handler then sees what was interrupted.
+// Where a worker thread runs, it is woken. Else the signal is sent to this thread, so that the handler judges the interrupted code.
 int as_signal_request_dump(void)
 {
     int saved = errno;

@@ -10,8 +10,8 @@
 
 #define FIRST_LOOK_NS UINT64_C(100000000) // of processor time: a child that does nothing has nothing to give back
 
-// The memory is our parent's; its threads are not here. Nothing may be started now (libc's own handlers may not have run): the
-// signal does it later, and for a policy a timer sends the signal.
+// A child of fork() has its parent's memory, and none of its threads. No thread may be started at once (libc's own handlers may not
+// have run). The signal's handler starts one later; for a policy, a timer sends the signal.
 static void in_child(void)
 {
     as_agent.pid = (pid_t)syscall(SYS_getpid);
@@ -27,7 +27,7 @@ static void in_child(void)
         as_signal_send_later(FIRST_LOOK_NS);
 }
 
-// What everything else stands on, once: before environment.c's constructor.
+// Runs before environment.c's constructor. The other units rely on what it finds.
 __attribute__((constructor(101))) static void prepare(void)
 {
     if (as_agent_is_privileged())

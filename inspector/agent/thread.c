@@ -7,7 +7,7 @@
 
 enum {
     STACK_BYTES = 512 * 1024,         // the core keeps buffers of tens of KiB on it
-    STACK_SPARED = 128 * 1024,        // at its lower end, where libc puts a guard, and nothing of ours comes
+    STACK_SPARED = 128 * 1024,        // at its lower end: libc's guard, and what the agent never reaches
     LOADER_DLOPEN = (int)0x80000000u, // __RTLD_DLOPEN, which __libc_dlopen_mode wants
     LOADER_NOW = 2,
 };

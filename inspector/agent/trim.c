@@ -21,7 +21,7 @@ static bool read_options(const struct arenascope_trim_options *given, struct as_
     return true;
 }
 
-// What is not known of one arena is not known of all.
+// A sum with an unknown part is unknown.
 static void add(uint64_t *sum, uint64_t value)
 {
     if (*sum != ARENASCOPE_UNKNOWN)
@@ -39,7 +39,8 @@ static void sum_up(const struct as_trim_outcome *out, bool deep, struct arenasco
         add(&r.returned, a->returned);
         add(&r.returned_swap, a->returned_swap);
         add(&r.released, a->released);
-        r.longest_hold = a->longest_hold_ns > r.longest_hold ? a->longest_hold_ns : r.longest_hold; // UNKNOWN is most
+        r.longest_hold =
+            a->longest_hold_ns > r.longest_hold ? a->longest_hold_ns : r.longest_hold; // UNKNOWN is the largest value
         r.skipped += a->skipped;
         r.arenas += !a->skipped;
     }

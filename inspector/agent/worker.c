@@ -30,7 +30,7 @@ enum {
     // SIGSTKFLT: no kernel has ever sent it, and no program waits for it. The signal that asks for dumps would not do: a signalfd
     // of it would also take it from a program that blocks it in all of its threads, and waits for it.
     WAKE_SIGNAL = 16,
-    ALONE_MS = 2000, // between two looks whether the worker thread is the only one left
+    ALONE_MS = 2000, // between two checks whether the worker thread is the last one
 };
 
 // Before Linux 5.11 (close_range's CLOSE_RANGE_UNSHARE): the table is copied, and every descriptor of the copy closed.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// What a client and the agent say to each other, over a SOCK_SEQPACKET connection to the agent's door: one request, one reply,
-// and one message for each arena that the reply announces. Both sides are of the same machine; sizes tell versions apart.
+// The protocol of the control socket: over a SOCK_SEQPACKET connection, the client sends a request, and the agent a reply and one
+// message for each arena that the reply announces. Both sides run on the same machine, so structs are sent as they are. A message
+// of another size is of another version.
 //
-// The door is an abstract AF_UNIX socket whose name the kernel chose (autobind): no file, nothing to guess. A client finds
-// it through /proc/PID/task/TID/fd of the thread named AS_AGENT_THREAD (its inode) and /proc/PID/net/unix (its name), and
+// The control socket is an abstract AF_UNIX socket whose name the kernel chose (autobind): there is no file, and no name to guess.
+// A client finds its inode in /proc/PID/task/TID/fd of the thread named AS_AGENT_THREAD and its name in /proc/PID/net/unix, and
 // connects from inside the target's network namespace. The agent serves only its own user and root (SO_PEERCRED).
 //
-// The agent's threads have a table of descriptors of their own (CLOSE_RANGE_UNSHARE): a program that closes all descriptors, or
-// forks, has no part in them, and none of its own stays open because of us.
+// The agent's worker thread has a descriptor table of its own (CLOSE_RANGE_UNSHARE). A program that closes all descriptors, or
+// forks, does not reach the agent's descriptors, and none of the program's own stay open because of the agent.
 #pragma once
 
 #include "arenascope.h"
@@ -21,8 +22,8 @@
 
 enum { AS_CONTROL_PROTOCOL = 2 };
 
-// Bytes that an injected agent keeps in memory at most while nothing is asked of it (docs/agent.md has what they are): 256 KiB
-// with pages of 4 KiB. Each of its eight pieces ends somewhere in a page.
+// The most bytes that an injected agent keeps resident while it waits (docs/agent.md lists them): 256 KiB with pages of 4 KiB. Each of
+// its eight pieces may end within a page.
 static inline uint64_t as_agent_most_resident(uint64_t page_size)
 {
     return 224 * UINT64_C(1024) + 8 * page_size;
@@ -44,18 +45,17 @@ struct as_control_request {
 struct as_control_reply {
     uint32_t protocol; // AS_CONTROL_PROTOCOL
     uint32_t code;     // as_code
-    uint64_t
-        count; // AS_CONTROL_FORECAST, AS_CONTROL_TRIM: arenas that follow, as one more message of as_control_arena each
+    uint64_t count;    // messages of as_control_arena that follow (AS_CONTROL_FORECAST, AS_CONTROL_TRIM)
     char version[16];
     union {
         struct arenascope_trim_result trim;
-        uint64_t resident; // bytes in memory of the library's own mappings and of its thread's stack; AS_UNKNOWN
+        uint64_t resident; // bytes of the library's mappings and of the worker thread's stack; AS_UNKNOWN
     };
     char error[sizeof((struct as_error *)0)->text];
 };
 
-// Exported for the injector, beside arenascope.h's functions: starts the agent's thread, and with it the door, if it does not
-// run yet; to be called where the loader and malloc may be. Returns 0 or an errno. The door opens a little later.
+// Exported for the injector, beside arenascope.h's functions: starts the worker thread unless it runs. Call it where malloc and the
+// loader may be called. Returns 0 or an errno. The worker thread opens the control socket a little later.
 __attribute__((visibility("default"))) int arenascope_wake(void);
 
 // One arena of a forecast or a trim.

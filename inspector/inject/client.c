@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 enum {
-    BETWEEN_US = 2000,    // two knocks
+    BETWEEN_US = 2000,    // two attempts to connect
     MOST_ARENAS = 1 << 20 // in an answer
 };
-#define AWAKE_NS UINT64_C(3000000000)   // for an agent that was just woken to open its door
-#define ANSWER_NS UINT64_C(60000000000) // for a whole answer, however long the agent has to work for it
+#define AWAKE_NS UINT64_C(3000000000)   // for an agent that was just woken to open its control socket
+#define ANSWER_NS UINT64_C(60000000000) // for a whole answer
 
-// Is it the target who listens there? Names can be taken by anybody once the agent has ended.
+// Whether the target listens there: once the agent has ended, any process can take the name.
 static bool is_target(int fd, pid_t pid)
 {
     struct ucred peer;
@@ -28,10 +28,10 @@ static bool is_target(int fd, pid_t pid)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == pid;
 }
 
-// What stands in the way of a knock.
-enum hindrance { ABSENT = 1, FULL, REFUSED };
+// Why a connection failed.
+enum failure { ABSENT = 1, FULL, REFUSED };
 
-static enum hindrance knock(struct as_client *client, struct as_error *err)
+static enum failure try_to_connect(struct as_client *client, struct as_error *err)
 {
     struct sockaddr_un address;
     socklen_t length;
@@ -49,7 +49,7 @@ static enum hindrance knock(struct as_client *client, struct as_error *err)
                     client->pid);
             return FULL;
         }
-        enum hindrance why = errno == ECONNREFUSED ? ABSENT : REFUSED;
+        enum failure why = errno == ECONNREFUSED ? ABSENT : REFUSED;
         as_fail_errno(err, AS_DENIED, "the agent of process %d does not let us in", client->pid);
         return why;
     }
@@ -62,7 +62,7 @@ static enum hindrance knock(struct as_client *client, struct as_error *err)
     return 0;
 }
 
-static bool greet(struct as_client *client, struct as_error *err)
+static bool say_hello(struct as_client *client, struct as_error *err)
 {
     const struct as_control_request hello = {.protocol = AS_CONTROL_PROTOCOL, .operation = AS_CONTROL_HELLO};
     struct as_control_reply reply;
@@ -76,10 +76,10 @@ bool as_client_connect(struct as_client *client, pid_t pid, uint64_t wait_ns, ui
                        struct as_error *err)
 {
     uint64_t began = as_now_ns();
-    enum hindrance why;
+    enum failure why;
     patience_ns = patience_ns ? patience_ns : ANSWER_NS;
     *client = (struct as_client){.socket = -1, .pid = pid, .answer_ns = patience_ns};
-    while ((why = knock(client, err)) != 0) {
+    while ((why = try_to_connect(client, err)) != 0) {
         uint64_t limit = why == ABSENT ? wait_ns : why == FULL ? patience_ns : 0;
         *absent = why == ABSENT;
         if (as_now_ns() - began >= limit)
@@ -87,7 +87,7 @@ bool as_client_connect(struct as_client *client, pid_t pid, uint64_t wait_ns, ui
         nanosleep(&(struct timespec){.tv_nsec = BETWEEN_US * 1000L}, NULL);
     }
     *absent = false;
-    if (!greet(client, err)) {
+    if (!say_hello(client, err)) {
         as_client_close(client);
         return false;
     }

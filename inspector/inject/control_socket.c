@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The door's name is chosen by the kernel. Its listening socket is open in the agent's thread, which has a table of
-// descriptors of its own; /proc/PID/net/unix has the name to the socket's inode.
+// The kernel chose the name of the control socket. The agent's worker thread, which has a descriptor table of its own, has the
+// listening socket open; /proc/PID/net/unix has the name for the socket's inode.
 #define _GNU_SOURCE
 #include "inject/control_socket.h"
 #include "control/protocol.h"
@@ -64,9 +64,9 @@ static const char *field(const char *line, const char *end, unsigned number)
     }
 }
 
-// One line of net/unix: "Num: RefCount Protocol Flags Type St Inode Path". True: it is the door.
-static bool is_door(const char *line, size_t length, const as_inode_vec *inodes, struct sockaddr_un *address,
-                    socklen_t *size)
+// One line of net/unix: "Num: RefCount Protocol Flags Type St Inode Path". True: it is the control socket.
+static bool is_control_socket(const char *line, size_t length, const as_inode_vec *inodes, struct sockaddr_un *address,
+                              socklen_t *size)
 {
     const char *end = line + length;
     const char *flags = field(line, end, 3);
@@ -95,7 +95,7 @@ static bool find_by_inode(pid_t pid, const as_inode_vec *inodes, struct sockaddr
         return false;
     size_t size;
     for (const char *line; !found && (line = as_lines_next(&lines, &size));)
-        found = is_door(line, size, inodes, address, length);
+        found = is_control_socket(line, size, inodes, address, length);
     as_lines_close(&lines);
     return found;
 }

@@ -3,13 +3,13 @@
 // stdin does.
 //
 //   swaps FILE   whatever descriptor appears from 1000 on becomes one of FILE, which is opened for reading only
-//   full         has a thread called as the agent's is, with a door at which nobody more can wait
-//   silent       the same with a door that lets everybody in and never answers
+//   full         has a thread with the name of the agent's, and a control socket whose queue is full
+//   silent       ... with a control socket that accepts connections and never answers
 //   arenas       ... that announces a million arenas, and tells of one at a time
 //   shouts       ... whose version is what a terminal obeys
 //   traces PID   traces that process, and goes by the name of an inspector's guardian
 //   waits        has memory that never answers (userfaultfd), in a chunk of malloc's
-//   heir         a child has that thread, and a door that is its parent's, who answers there
+//   heir         a child has that thread, and a control socket that is its parent's, which answers there
 #define _GNU_SOURCE
 #include "control/protocol.h"
 
@@ -31,7 +31,7 @@
 
 enum { FIRST = 1000, AFTER = 1004, DRIP_US = 20000, ARENAS = 1 << 20 };
 
-static int door;
+static int listener;
 static pthread_barrier_t named;
 static const char *how;
 
@@ -80,7 +80,7 @@ static bool answer(int client)
 static void serve(void)
 {
     for (;;) {
-        int client = accept(door, NULL, NULL);
+        int client = accept(listener, NULL, NULL);
         if (strcmp(how, "silent") != 0)
             while (answer(client))
                 ;
@@ -90,7 +90,7 @@ static void serve(void)
     }
 }
 
-static void *keep_door(void *unused)
+static void *keep_listener(void *unused)
 {
     prctl(PR_SET_NAME, AS_AGENT_THREAD);
     pthread_barrier_wait(&named);
@@ -100,13 +100,13 @@ static void *keep_door(void *unused)
     return unused;
 }
 
-static void open_door(void)
+static void open_listener(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     socklen_t size = sizeof address;
-    door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (bind(door, (struct sockaddr *)&address, sizeof address.sun_family) != 0 || listen(door, 1) != 0 ||
-        getsockname(door, (struct sockaddr *)&address, &size) != 0)
+    listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (bind(listener, (struct sockaddr *)&address, sizeof address.sun_family) != 0 || listen(listener, 1) != 0 ||
+        getsockname(listener, (struct sockaddr *)&address, &size) != 0)
         abort();
     while (strcmp(how, "full") == 0) {
         int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -153,12 +153,12 @@ int main(int argc, char **argv)
         wait_for_pages();
     if (strcmp(how, "traces") == 0 && argc == 3)
         trace(atoi(argv[2]));
-    open_door();
+    open_listener();
     if (strcmp(how, "heir") == 0 && fork() != 0)
         serve();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     pthread_barrier_init(&named, NULL, 2);
-    pthread_create(&thread, NULL, keep_door, NULL);
+    pthread_create(&thread, NULL, keep_listener, NULL);
     pthread_barrier_wait(&named);
     wait_for_end();
     return 0;
