@@ -6,13 +6,13 @@ VENV := .venv
 BUILD := build
 
 # Whatever the C program or the Python package is made from.
-SOURCES := $(shell find inspector visualize tests/unit setup.py pyproject.toml meson.build meson_options.txt \
+SOURCES := $(shell find inspector visualize tests/unit tests/support setup.py pyproject.toml meson.build meson_options.txt \
 	-type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 C_FILES = $(shell git ls-files '*.c' '*.h')
 AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
 SCRIPTS = .ci/run $(shell git ls-files scripts ':!*.meson' ':!scripts/rows') tests/vm/init tests/vm/start
 
-.PHONY: build deps demo test tsan soak variety suites lint sanitize bench experiments fuzz vm patches-all format clean
+.PHONY: build deps demo test mutants tsan soak variety suites lint sanitize bench experiments fuzz vm patches-all format clean
 
 build: $(VENV)/built
 
@@ -30,6 +30,13 @@ test:
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+# Plants the faults of tests/mutants.txt in a copy of the source, one at a time: each must fail a test. ONLY: a folder, or a part of
+# the line.
+mutants:
+	scripts/install-deps build test
+	$(MAKE) --no-print-directory build
+	$(VENV)/bin/python tests/tools/mutants.py $(ONLY)
 
 # The threads of the inspector under ThreadSanitizer: a finding fails the test that met it.
 tsan:

@@ -60,6 +60,7 @@ def test_a_damaged_limit_of_tcaches(
         assert int(seen.mallocs["tcache_count"][0]) == value
         assert not is_sure(seen)
         before, after = ({int(t["tid"]): int(t["tcache"]) for t in d.threads} for d in (dump, seen))
+        assert len(before) > 3
         assert all(after[tid] in (tcache, fmt.UNKNOWN) for tid, tcache in before.items())
 
 

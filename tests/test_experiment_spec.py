@@ -128,6 +128,7 @@ def test_shipped_specs_are_specs(name: str) -> None:
 
 
 def test_matrices_name_configurations_that_are_there() -> None:
+    assert spec.matrices()
     for name, names in spec.matrices().items():
         assert [each["name"] for each in spec.ready_made([name])] == names
 

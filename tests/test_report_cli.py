@@ -143,6 +143,7 @@ def test_all_data_of_two_dumps_stays_below_the_limit(tmp_path: Path, monkeypatch
     monkeypatch.setattr("arenascope.report.pages.LIMIT", 300_000)
     drawn = map_blocks(dumps, regions(dumps), 4096)
     assert sum(len(block.data) for block in drawn.blocks) <= 300_000 + 1000
+    assert drawn.told
     assert all(part["step"] > 1 for part in drawn.told)
 
 

@@ -193,6 +193,7 @@ def test_on_the_map(browser: Any, bloated: Dump, tmp_path: Path) -> None:
 def test_two_looks_at_one_process(bloated: Dump) -> None:
     both = section(bloated, bloated)
     assert both["bars"][0] == both["bars"][1]
+    assert both["parts"]
     assert all(line["change"]["exact"] == 0 for line in both["parts"])
 
 

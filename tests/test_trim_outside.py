@@ -64,6 +64,7 @@ def test_a_program_that_changed_its_user(arenadump: harness.Arenadump, options: 
         if jailed:
             assert "not known" in done["note"]
             assert done["returned"] is done["forecast"] is None
+            assert done["arenas"]
             assert all(arena["resident"] is arena["releasable"] is None for arena in done["arenas"])
         elif done["returned"] is not None or has_no_swap() or "--max-hold=5ms" in options:
             assert done["returned"] == done["forecast"] == gone

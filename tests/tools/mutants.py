@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: MIT
+"""Plants one fault after another in a copy of the source, and says which test caught it: `make mutants`.
+
+tests/mutants.txt has the faults. A test that notices none of them is not worth its time, and a fault that no test notices is a
+line that nobody watches: then this fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "tests" / "mutants.txt"
+SUITE = "mock"  # of meson: the tests that need no process and take milliseconds
+PATIENCE = 60  # seconds for one test: a fault may well make a loop endless
+PYTEST_PATIENCE = 900
+
+
+@dataclass
+class Mutant:
+    """One line of the source, and what it is made into."""
+
+    folder: str  # in inspector/
+    line: int  # of the table
+    old: str
+    new: str
+    pytest: list[str] = field(default_factory=list)  # asked only where the unit tests have not noticed
+
+
+class TableError(Exception):
+    """The table, or the source, is not what it must be for a mutant to be planted."""
+
+
+def read_table(path: Path) -> list[Mutant]:
+    """The table: [folder], then for each mutant a line "- old", a line "+ new" and perhaps a line "? arguments of pytest"."""
+    mutants: list[Mutant] = []
+    folder = old = ""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        sign, text = line[:2], line[2:]
+        if not line.strip() or sign == "# ":
+            continue
+        if line.startswith("["):
+            folder = line.strip("[]")
+        elif sign == "- " and not old:
+            old = text
+        elif line[:1] == "+" and old:
+            mutants.append(Mutant(folder, number - 1, old, text))
+            old = ""
+        elif sign == "? " and mutants and not old:
+            mutants[-1].pytest = text.split()
+        else:
+            message = f"{path.name}:{number}: not a [folder], - line, + line or ? line in its place"
+            raise TableError(message)
+    return mutants
+
+
+def find_place(tree: Path, mutant: Mutant) -> tuple[Path, str]:
+    """The one file in the folder that has the old text, and has it once; and that file's text."""
+    places = []
+    for path in sorted((tree / "inspector" / mutant.folder).glob("*.[ch]")):
+        text = path.read_text()
+        places += [(path, text)] * text.count(mutant.old)
+    if len(places) != 1:
+        message = (
+            f"{TABLE.name}:{mutant.line}: {mutant.old!r} is {len(places)} times in inspector/{mutant.folder}, not once: "
+            "the line has changed; write down what it is now, or a longer part of it"
+        )
+        raise TableError(message)
+    return places[0]
+
+
+def check_places(tree: Path, mutants: list[Mutant]) -> None:
+    """Finds the place of each, before the first is tried; says of all that have none."""
+    problems = []
+    for mutant in mutants:
+        try:
+            find_place(tree, mutant)
+        except TableError as error:
+            problems.append(str(error))
+    if problems:
+        raise TableError("\n".join(problems))
+
+
+def run(command: list[str], cwd: Path, patience: float) -> str | None:
+    """None when the command succeeds; else the last line that it printed, or that it took too long."""
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, errors="replace", timeout=patience, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"not done after {patience:.0f} s"
+    if done.returncode == 0:
+        return None
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    return lines[-1] if lines else f"status {done.returncode}"
+
+
+class Tree:
+    """A copy of the working tree with a build directory of its own."""
+
+    def __init__(self, path: Path, jobs: int) -> None:
+        """Copies what git knows and what is new, and configures."""
+        self.path, self.jobs, self.build = path, jobs, path / "build"
+        names = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        ).stdout.split("\0")  # fmt: skip
+        for name in names:
+            if name and (ROOT / name).is_file():
+                (path / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, path / name)
+        if problem := run(["meson", "setup", str(self.build), "-Dwerror=false"], path, PYTEST_PATIENCE):
+            message = f"meson: {problem}"
+            raise TableError(message)
+        listed = subprocess.run(
+            ["meson", "introspect", "--tests", str(self.build)], capture_output=True, text=True, check=True
+        ).stdout
+        self.tests = {t["name"]: Path(t["cmd"][0]) for t in json.loads(listed) if any(SUITE in s for s in t["suite"])}
+        if not self.tests:
+            message = f"the build has no test of the suite {SUITE!r}"
+            raise TableError(message)
+
+    def make(self, *more: str) -> str | None:
+        """Builds the unit tests, and nothing else but what is named."""
+        targets = [str(path.relative_to(self.build)) for path in self.tests.values()]
+        return run(["ninja", "-C", str(self.build), f"-j{self.jobs}", *targets, *more], self.path, PYTEST_PATIENCE)
+
+    def first_to_fail(self) -> str | None:
+        """The first test that notices, and what it says."""
+        for name, program in self.tests.items():
+            if problem := run([str(program)], self.path, PATIENCE):
+                return f"{name}: {problem}"
+        return None
+
+    def ask_pytest(self, arguments: list[str]) -> str | None:
+        """As first_to_fail, of the Python tests named: with the programs of this tree."""
+        if problem := self.make("inspector/cli/arenadump"):
+            return f"build: {problem}"
+        os.environ["ARENADUMP"] = str(self.build / "inspector/cli/arenadump")
+        problem = run([sys.executable, "-m", "pytest", "-x", "-q", *arguments], ROOT, PYTEST_PATIENCE)
+        return f"pytest {' '.join(arguments)}: {problem}" if problem else None
+
+
+def judge(tree: Tree, mutant: Mutant) -> str | None:
+    """Plants the fault, asks the tests, and takes it out again. None: nobody has noticed."""
+    path, text = find_place(tree.path, mutant)
+    path.write_text(text.replace(mutant.old, mutant.new))
+    try:
+        if problem := tree.make():
+            message = f"{TABLE.name}:{mutant.line}: with {mutant.new!r} the source does not build: {problem}"
+            raise TableError(message)
+        return tree.first_to_fail() or (tree.ask_pytest(mutant.pytest) if mutant.pytest else None)
+    finally:
+        path.write_text(text)
+
+
+def say(number: int, mutant: Mutant, path: Path, verdict: str | None, seconds: float) -> None:
+    """One row of the table of results."""
+    print(f"{number:3} {mutant.folder}/{path.name}  ({seconds:.0f} s)")
+    print(f"    - {mutant.old.strip()}\n    + {mutant.new.strip()}")
+    print(f"    {'caught by ' + verdict if verdict else 'SURVIVED: no test has noticed'}", flush=True)
+
+
+def try_all(tree: Tree, mutants: list[Mutant]) -> int:
+    """How many survive."""
+    check_places(tree.path, mutants)
+    if problem := tree.make() or tree.first_to_fail():
+        message = f"without any fault: {problem}"
+        raise TableError(message)
+    survivors = 0
+    for number, mutant in enumerate(mutants, 1):
+        began = time.monotonic()
+        path = find_place(tree.path, mutant)[0]
+        verdict = judge(tree, mutant)
+        survivors += verdict is None
+        say(number, mutant, path, verdict, time.monotonic() - began)
+    return survivors
+
+
+def main() -> int:
+    """Exit status 0: every fault was caught; 1: some survived; 2: the table does not fit the source."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("only", nargs="*", help="try only mutants of these folders, or whose old text has this in it")
+    parser.add_argument("-j", "--jobs", type=int, default=min(2, os.cpu_count() or 1), help="compilers at a time")
+    options = parser.parse_args()
+    try:
+        mutants = read_table(TABLE)
+        if options.only:
+            mutants = [m for m in mutants if any(word == m.folder or word in m.old for word in options.only)]
+        with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+            survivors = try_all(Tree(Path(folder), options.jobs), mutants)
+    except TableError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"{len(mutants)} faults planted, {len(mutants) - survivors} caught, {survivors} survived")
+    return 1 if survivors or not mutants else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
