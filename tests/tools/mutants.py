@@ -118,7 +118,7 @@ class Tree:
             if name and (ROOT / name).is_file():
                 (path / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, path / name)
-        if problem := run(["meson", "setup", str(self.build), "-Dwerror=false"], path, PYTEST_PATIENCE):
+        if problem := run(["meson", "setup", str(self.build), "-Dwerror=false", "-Ddebug=false", "-Doptimization=1"], path, PYTEST_PATIENCE):
             message = f"meson: {problem}"
             raise TableError(message)
         listed = subprocess.run(

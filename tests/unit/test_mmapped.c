@@ -72,6 +72,20 @@ static void test_aligned(const char *release, uint64_t start, uint64_t lead)
     end(&s);
 }
 
+// An aligned chunk whose header is damaged: the header that the map was made with still says how long it is.
+static void test_aligned_damaged(uint64_t prev_size, uint64_t size)
+{
+    struct scene s = with_maps("2.36", 16 * GRANULE);
+    mock_mmapped_aligned(s.m, s.libc, MAPS, 8 * GRANULE, PAGE - 16);
+    mock_poke(s.m, MAPS + PAGE - 16, PAGE - 16 + prev_size);
+    mock_poke(s.m, MAPS + PAGE - 8, (8 * GRANULE - (PAGE - 16) + size) | 2);
+    s.f = found_all(s.m);
+    CHECK_CLEAN(s.f);
+    CHECK(s.f->heaps.mmapped.count == 1 && mmapped(&s, 0)->chunk == MAPS);
+    CHECK_EQUAL(mmapped(&s, 0)->map_end, MAPS + 8 * GRANULE);
+    end(&s);
+}
+
 // The one chunk's header damaged: it is not found, and mp_ tells that one is missing.
 static void test_damaged(uint64_t prev_size, uint64_t size)
 {
@@ -287,6 +301,9 @@ int main(void)
         test_aligned(releases[i], PAGE, GRANULE - PAGE - 16);
         test_aligned(releases[i], PAGE, 2 * GRANULE - 16); // moved: no multiple of its alignment any more
     }
+    test_aligned_damaged(PAGE, 0);
+    test_aligned_damaged(0, 16);
+    test_aligned_damaged(0, 16 * GRANULE);
     test_damaged(16, GRANULE | 2);
     test_damaged(0, GRANULE);
     test_damaged(0, GRANULE | 3);
@@ -312,6 +329,7 @@ int main(void)
     test_huge_page();
     test_none();
     test_lookalike(GRANULE, true);
+    test_lookalike(6 * GRANULE, true);
     test_lookalike(2 * GRANULE, false); // as long as one of malloc's
     test_forgotten(2 * PAGE, true);
     test_forgotten(PAGE, false);
