@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_programs import RUBY, started
-from test_report_rules import running, trim_itself
 from tools import browser as browsers
 from tools import harness
+from tools.running import RUBY, running, started, trim_itself
 from tools.tab import Tab, write
 
 from arenascope.dump import Dump

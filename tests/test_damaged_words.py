@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from conftest import fetched
-from test_hostile_heap import MEMORY, OPTIONS, is_sure, look
 from tools import debian, harness, programs, vandal
+from tools.bounded import MEMORY, OPTIONS, is_sure, look
 
 from arenascope import format as fmt
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from test_hostile_heap import MEMORY, look
 from tools import cores, harness, programs
+from tools.bounded import MEMORY, look
 
 from arenascope import format as fmt
 

@@ -10,13 +10,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import soak
 from tools import debian, harness, programs
+from tools.postures import ask, notes, posture
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
 
@@ -38,37 +38,10 @@ def postures() -> Path:
     return programs.build("postures", "-lpthread")
 
 
-@contextmanager
-def posture(program: Path, name: str, *prefix: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [*prefix, str(program), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    )
-    try:
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def ask(process: subprocess.Popen[str]) -> str:
-    """What the target says for itself now: it lives."""
-    assert process.stdin
-    assert process.stdout
-    process.stdin.write("?")
-    process.stdin.flush()
-    return process.stdout.readline().strip()
-
-
 def children(pid: int) -> list[int]:
     return [
         int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in soak.read(task / "children").split()
     ]
-
-
-def notes(summary: dict[str, Any], code: str = "note") -> str:
-    return "\n".join(warning["text"] for warning in summary["warnings"] if warning["code"] == code)
 
 
 def check_exact(summary: dict[str, Any]) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import soak
-from test_modes import ask, notes, posture
 from tools import debian, harness, programs
+from tools.postures import ask, notes, posture
 
 # For how long an inspector dawdles that is to be too slow, on whatever machine: it has been caught by then.
 SLOW_MS = 4000

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,47 +13,7 @@ from pathlib import Path
 
 import pytest
 from tools import harness
-
-PYTHON = """
-import threading, time
-def work():
-    for i in range(200):
-        blocks = [bytearray(n * 37 % 5000 + 1) for n in range(400)]
-threads = [threading.Thread(target=work) for _ in range(4)]
-[t.start() for t in threads]; [t.join() for t in threads]
-kept = {i: str(i) * 50 for i in range(20000)}
-print("ready", flush=True); time.sleep(1000)
-"""
-RUBY = """
-threads = 4.times.map { |i| Thread.new { 3000.times { |n| "x" * (n * 37 % 20000) } } }
-threads.each(&:join)
-$stdout.puts "ready"; $stdout.flush; sleep
-"""
-
-
-@contextmanager
-def started(command: list[str], ready: str) -> Iterator[int]:
-    """A program that has said it is ready, by its pid."""
-    if not shutil.which(command[0]):
-        pytest.skip(f"{command[0]} is not installed")
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    patience = threading.Timer(60, process.kill)
-    patience.start()
-    try:
-        assert process.stdout
-        said = ""
-        while ready not in said:
-            line = process.stdout.readline()
-            assert line, f"{command[0]} ended early, or did not say in a minute that it is ready: {said}"
-            said += line
-        patience.cancel()
-        yield process.pid
-    finally:
-        patience.cancel()
-        process.kill()
-        process.communicate()
+from tools.running import PYTHON, RUBY, started
 
 
 @contextmanager

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from PIL import Image
-from test_report_rules import process
 from tools import harness
+from tools.running import process
 
 from arenascope import format as fmt
 from arenascope.capture import Look

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 import synthetic_dump as synthetic
-from conftest import fetched
-from test_programs import started
 from tools import harness, programs
+from tools.running import process, running, started, trim_itself
 
 from arenascope import format as fmt
 from arenascope.capture import Look
@@ -37,36 +36,6 @@ from arenascope.report.verdict import judge
 from arenascope.text import size
 
 JEMALLOC = ctypes.util.find_library("jemalloc")
-
-
-@contextmanager
-def running(cause: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """tests/programs/causes, when it has made that cause."""
-    if cause == "fastbin":  # glibc 2.43 and later have none
-        command = fetched("bookworm").command(programs.build_portable("causes"), cause)
-    else:
-        command = [str(programs.build("causes", "-lpthread")), cause]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **environment}) as program:
-        try:
-            assert program.stdout
-            assert program.stdout.readline() == b"ready\n"
-            yield program
-        finally:
-            program.kill()
-
-
-@contextmanager
-def process(cause: str, **environment: str) -> Iterator[int]:
-    """Its process id."""
-    with running(cause, **environment) as program:
-        yield program.pid
-
-
-def trim_itself(program: subprocess.Popen[bytes]) -> None:
-    """It calls malloc_trim(0), and has when this returns."""
-    program.send_signal(signal.SIGUSR1)
-    assert program.stdout
-    assert program.stdout.readline() == b"trimmed\n"
 
 
 def facts_of(arenadump: harness.Arenadump, pid: int | str, folder: Path, *options: str) -> Facts:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Plants one fault after another in a copy of the source, and says which test caught it: `make mutants`.
 
-tests/mutants.txt has the faults. A test that notices none of them is not worth its time, and a fault that no test notices is a
-line that nobody watches: then this fails.
+tests/mutants.txt has the faults. A fault that no test notices is a line that nobody watches: then this fails.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class TableError(Exception):
 
 
 def read_table(path: Path) -> list[Mutant]:
-    """The table: [folder], then for each mutant a line "- old", a line "+ new" and perhaps a line "? arguments of pytest"."""
+    """The table: [folder], then for each mutant "- old", "+ new" and perhaps "? arguments of pytest", a line each."""
     mutants: list[Mutant] = []
     folder = old = ""
     for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -71,8 +70,8 @@ def find_place(tree: Path, mutant: Mutant) -> tuple[Path, str]:
         places += [(path, text)] * text.count(mutant.old)
     if len(places) != 1:
         message = (
-            f"{TABLE.name}:{mutant.line}: {mutant.old!r} is {len(places)} times in inspector/{mutant.folder}, not once: "
-            "the line has changed; write down what it is now, or a longer part of it"
+            f"{TABLE.name}:{mutant.line}: {mutant.old!r} is {len(places)} times in inspector/{mutant.folder}, "
+            "not once: the line has changed; write down what it is now, or a longer part of it"
         )
         raise TableError(message)
     return places[0]
@@ -118,7 +117,11 @@ class Tree:
             if name and (ROOT / name).is_file():
                 (path / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, path / name)
-        if problem := run(["meson", "setup", str(self.build), "-Dwerror=false", "-Ddebug=false", "-Doptimization=1"], path, PYTEST_PATIENCE):
+        if problem := run(
+            ["meson", "setup", str(self.build), "-Dwerror=false", "-Ddebug=false", "-Doptimization=1"],
+            path,
+            PYTEST_PATIENCE,
+        ):
             message = f"meson: {problem}"
             raise TableError(message)
         listed = subprocess.run(

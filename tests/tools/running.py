@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""Programs that several tests look at, started and ready: interpreters at work, and tests/programs/causes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from . import debian, programs
+
+PYTHON = """
+import threading, time
+def work():
+    for i in range(200):
+        blocks = [bytearray(n * 37 % 5000 + 1) for n in range(400)]
+threads = [threading.Thread(target=work) for _ in range(4)]
+[t.start() for t in threads]; [t.join() for t in threads]
+kept = {i: str(i) * 50 for i in range(20000)}
+print("ready", flush=True); time.sleep(1000)
+"""
+RUBY = """
+threads = 4.times.map { |i| Thread.new { 3000.times { |n| "x" * (n * 37 % 20000) } } }
+threads.each(&:join)
+$stdout.puts "ready"; $stdout.flush; sleep
+"""
+
+
+@contextmanager
+def started(command: list[str], ready: str) -> Iterator[int]:
+    """A program that has said it is ready, by its pid."""
+    if not shutil.which(command[0]):
+        pytest.skip(f"{command[0]} is not installed")
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    patience = threading.Timer(60, process.kill)
+    patience.start()
+    try:
+        assert process.stdout
+        said = ""
+        while ready not in said:
+            line = process.stdout.readline()
+            assert line, f"{command[0]} ended early, or did not say in a minute that it is ready: {said}"
+            said += line
+        patience.cancel()
+        yield process.pid
+    finally:
+        patience.cancel()
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def running(cause: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """tests/programs/causes, when it has made that cause."""
+    if cause == "fastbin":  # glibc 2.43 and later have none
+        try:
+            old = debian.libc("bookworm")
+        except debian.UnavailableError as reason:
+            pytest.skip(str(reason))
+        command = old.command(programs.build_portable("causes"), cause)
+    else:
+        command = [str(programs.build("causes", "-lpthread")), cause]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **environment}) as program:
+        try:
+            assert program.stdout
+            assert program.stdout.readline() == b"ready\n"
+            yield program
+        finally:
+            program.kill()
+
+
+@contextmanager
+def process(cause: str, **environment: str) -> Iterator[int]:
+    """Its process id."""
+    with running(cause, **environment) as program:
+        yield program.pid
+
+
+def trim_itself(program: subprocess.Popen[bytes]) -> None:
+    """It calls malloc_trim(0), and has when this returns."""
+    program.send_signal(signal.SIGUSR1)
+    assert program.stdout
+    assert program.stdout.readline() == b"trimmed\n"
