@@ -2,6 +2,7 @@
 // What the tests of inspector/target share: checks that end the test, children with known memory.
 #pragma once
 
+#include "support/check.h"
 #include "target/process/process.h"
 #include "target/target.h"
 
@@ -16,24 +17,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-__attribute__((format(printf, 4, 5), noreturn)) static inline void
-fail_test(const char *file, int line, const char *condition, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fprintf(stderr, "%s:%d: not so: %s ", file, line, condition);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    exit(1);
-}
-
-// CHECK(condition) or CHECK(condition, format, ...).
-#define CHECK(condition, ...)                                                                                          \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            fail_test(__FILE__, __LINE__, #condition, " " __VA_ARGS__);                                                \
-    } while (0)
 
 // Memory that a child and its inspector share, for what the child has to tell.
 static inline void *share(size_t size)

@@ -2,19 +2,12 @@
 // Vectors, strings and the sort: what everything else stands on.
 #include "base/sort.h"
 #include "base/vec.h"
+#include "support/check.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define CHECK(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what)) {                                                                                                 \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #what);                                   \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 static uint64_t next(uint64_t *state)
 {

@@ -8,6 +8,7 @@
 #include "libc/libc.h"
 #include "model/chunks.h"
 #include "png/png.h"
+#include "support/check.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,14 +18,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                            \
-            abort();                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 enum { PAGE = 4096, PAGES = 6, HEAPS = 4 };
 

@@ -3,18 +3,10 @@
 // tests/test_truth.py, tests/test_hostile_heap.py.)
 #include "malloc/bin_sums.h"
 #include "malloc/spans.h"
+#include "support/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-static void check(bool holds, const char *what, int line)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "test_heap.c:%d: %s does not hold\n", line, what);
-    exit(1);
-}
-#define CHECK(condition) check(condition, #condition, __LINE__)
 
 static void test_spans(void)
 {

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "libc/layouts.h"
 #include "libc/live.h"
+#include "support/check.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,14 +13,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                            \
-            abort();                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 // DWARF is libdw's to read, and libdw's to keep safe.
 #define OUR_SOURCES (1u << AS_LAYOUT_SYMTAB | 1u << AS_LAYOUT_RELOCATION | 1u << AS_LAYOUT_DECODE)

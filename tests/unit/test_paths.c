@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Files are opened below a root directory, and nowhere else, by either way; and nothing but files.
 #define _GNU_SOURCE
+#include "support/check.h"
 #include "target/paths.h"
 #include "target/process/procfs.h"
 
@@ -13,14 +14,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define CHECK(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what)) {                                                                                                 \
-            fprintf(stderr, "%s:%d: %s (errno: %s)\n", __FILE__, __LINE__, #what, strerror(errno));                    \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 static int (*const ways[])(int root, const char *path) = {as_path_find, as_path_find_by_steps};
 static int root;

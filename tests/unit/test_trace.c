@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What is written into a trace comes out of it: every size and class, across blocks, with the fastbins' members told.
 #include "malloc/trace.h"
+#include "support/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-#define CHECK(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what)) {                                                                                                 \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #what);                                   \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 enum { CHUNKS = 300000, EACH = 100 };
 
