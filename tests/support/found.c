@@ -34,7 +34,7 @@ static void mark_fastbins(struct found *f, size_t first, const as_address_vec *m
 {
     for (size_t i = first; i < f->count; i++)
         for (size_t k = 0; k < members->count; k++)
-            if (f->chunks[i].address == members->items[k] && as_chunk_class(f->chunks[i]) == AS_CHUNK_IN_USE)
+            if (f->chunks[i].address == members->items[k] && as_chunk_class_of(f->chunks[i]) == AS_CHUNK_IN_USE)
                 f->chunks[i].tagged = as_chunk_size(f->chunks[i]) | AS_CHUNK_FASTBIN;
 }
 
@@ -99,7 +99,7 @@ int found_class(const struct found *f, uint64_t chunk)
 {
     for (size_t i = 0; i < f->count; i++)
         if (f->chunks[i].address == chunk)
-            return (int)as_chunk_class(f->chunks[i]);
+            return (int)as_chunk_class_of(f->chunks[i]);
     return FOUND_NOTHING;
 }
 
@@ -107,7 +107,7 @@ size_t found_count(const struct found *f, enum as_chunk_class class)
 {
     size_t count = 0;
     for (size_t i = 0; i < f->count; i++)
-        count += as_chunk_class(f->chunks[i]) == class;
+        count += as_chunk_class_of(f->chunks[i]) == class;
     return count;
 }
 
@@ -115,7 +115,7 @@ uint64_t found_bytes(const struct found *f, enum as_chunk_class class)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < f->count; i++)
-        bytes += as_chunk_class(f->chunks[i]) == class ? as_chunk_size(f->chunks[i]) : 0;
+        bytes += as_chunk_class_of(f->chunks[i]) == class ? as_chunk_size(f->chunks[i]) : 0;
     return bytes;
 }
 

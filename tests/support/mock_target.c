@@ -66,12 +66,12 @@ static bool mock_residency(struct as_target *t, uint64_t start, uint64_t end, ui
 static bool mock_stop(struct as_target *t, struct as_error *err)
 {
     (void)err;
-    return t->stopped = true;
+    return t->stop.active = true;
 }
 
 static void mock_resume(struct as_target *t)
 {
-    t->stopped = false;
+    t->stop.active = false;
 }
 
 static void mock_close(struct as_target *t)
@@ -87,10 +87,10 @@ static void mock_close(struct as_target *t)
 }
 
 static const struct as_target_ops mock_ops = {
-    .read = mock_read,
-    .residency = mock_residency,
-    .stop = mock_stop,
-    .resume = mock_resume,
+    .memory.read = mock_read,
+    .residency.pages = mock_residency,
+    .stop.stop = mock_stop,
+    .stop.resume = mock_resume,
     .close = mock_close,
 };
 
@@ -109,8 +109,8 @@ struct mock *mock_new(uint32_t page_size)
         .page_size = page_size ? page_size : (uint32_t)sysconf(_SC_PAGESIZE),
         .pid = getpid(),
         .comm = "mock",
-        .residency_known = true,
-        .stopped = true,
+        .residency.known = true,
+        .stop.active = true,
     };
     m->malloc.kind = AS_MALLOC_GLIBC;
     m->heap_bytes = 64 << 20;
@@ -153,7 +153,7 @@ struct as_mapping *mock_adopt(struct mock *m, uint64_t start, uint64_t length, c
         .anonymous = length,
         .kernel_page_size = t->page_size,
     };
-    t->rss += length;
+    t->counts.rss += length;
     return &t->mappings.items[at];
 }
 
@@ -196,7 +196,7 @@ void mock_pages(struct mock *m, uint64_t from, uint64_t to, uint8_t residency)
         uint64_t more = residency & AS_RES_PRESENT ? page_size : 0;
         mapping->rss += more - less;
         mapping->anonymous += more - less;
-        m->target.rss += more - less;
+        m->target.counts.rss += more - less;
         *page = residency;
     }
 }

@@ -104,7 +104,7 @@ static void test_not_held_against(void)
 {
     struct scene s = some("2.36", false);
     mock_poke(s.m, s.chunks[4] + 16, s.used);
-    s.m->target.stopped = false;
+    s.m->target.stop.active = false;
     s.f = found_all(s.m);
     CHECK_CLEAN(s.f);
     found_free(s.f);

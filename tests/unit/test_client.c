@@ -60,10 +60,10 @@ static pid_t pose_as_agent(int inherited)
 
 static bool connect_to(pid_t pid, uint64_t patience_ns, struct as_error *err)
 {
-    struct as_agent agent = {.socket = -1};
+    struct as_client client = {.socket = -1};
     bool absent;
-    bool connected = as_agent_connect(&agent, pid, 0, patience_ns, &absent, err);
-    as_agent_close(&agent);
+    bool connected = as_client_connect(&client, pid, 0, patience_ns, &absent, err);
+    as_client_close(&client);
     return connected;
 }
 

@@ -71,7 +71,7 @@ static void test_rows(void)
     CHECK_EQUAL(l->in_use + l->tcache + l->fastbin + l->stranded + l->releasable + l->withheld + l->metadata, LENGTH);
     CHECK_EQUAL(l->other_file, 0);
     CHECK_EQUAL(l->other_anon, MOCK_GRANULE); // what libc's data has been written to
-    CHECK_EQUAL(as_ledger_resident(l), s.m->target.rss);
+    CHECK_EQUAL(as_ledger_resident(l), s.m->target.counts.rss);
     CHECK_EQUAL(counted_warnings(s.c, AS_WARN_SUM), 0);
     end(&s);
 }
@@ -94,7 +94,7 @@ static void test_absent(uint8_t residency)
     CHECK_EQUAL(l->malloc_trim_swap, swapped ? 9 * PAGE : 0);
     CHECK_EQUAL(l->deep_trim_swap, swapped ? 9 * PAGE : 0);
     CHECK_EQUAL(l->releasable, 9 * PAGE);
-    CHECK_EQUAL(as_ledger_resident(l), s.m->target.rss);
+    CHECK_EQUAL(as_ledger_resident(l), s.m->target.counts.rss);
     CHECK_EQUAL(counted_page(s.c, MAIN + 7 * PAGE)->state, swapped ? AS_PAGE_SWAPPED : AS_PAGE_UNTOUCHED);
     CHECK_EQUAL(counted_page(s.c, MAIN + 9 * PAGE)->state, swapped ? AS_PAGE_SWAPPED : AS_PAGE_RETURNED);
     CHECK_EQUAL(counted_page(s.c, MAIN + 31 * PAGE)->state, swapped ? AS_PAGE_SWAPPED : AS_PAGE_UNTOUCHED);
@@ -136,7 +136,7 @@ static void test_hugetlb(void)
     struct scene s = mixed();
     ((struct as_mapping *)as_target_mapping_at(&s.m->target, MAIN))->hugetlb = LENGTH;
     ((struct as_mapping *)as_target_mapping_at(&s.m->target, MAIN))->rss = 0;
-    s.m->target.rss -= LENGTH;
+    s.m->target.counts.rss -= LENGTH;
     count(&s);
     const struct as_ledger *l = counted_arena(s.c, 0);
     CHECK(l->hugetlb == LENGTH && l->in_use == 0 && l->releasable == 0 && l->stranded == 0 && l->malloc_trim == 0);
@@ -224,7 +224,7 @@ static void test_mmapped(void)
     CHECK_EQUAL(l->mmapped_slack, PAGE - 16);
     CHECK_EQUAL(l->untouched, 2 * PAGE);
     CHECK(l->metadata == 0 && s.c->store.totals.chunks.mmapped.count == 2);
-    CHECK_EQUAL(as_ledger_resident(l), s.m->target.rss);
+    CHECK_EQUAL(as_ledger_resident(l), s.m->target.counts.rss);
     end(&s);
 }
 
@@ -253,7 +253,7 @@ static void test_others(bool all_found)
     CHECK_EQUAL(l->unknown, all_found ? 0 : plain);
     CHECK_EQUAL(l->other_file, 2 * MOCK_GRANULE - PAGE);
     CHECK_EQUAL(l->other_shmem, MOCK_GRANULE);
-    CHECK_EQUAL(as_ledger_resident(l), s.m->target.rss);
+    CHECK_EQUAL(as_ledger_resident(l), s.m->target.counts.rss);
     CHECK_EQUAL(counted_warnings(s.c, AS_WARN_SUM), 0);
     end(&s);
 }

@@ -278,7 +278,8 @@ static void test_filtered(struct child *c)
     check_area(t, c, true, false);
     check_contents(t, c, pid);
     uint8_t byte;
-    CHECK(t->ops->memory.read(t, (uintptr_t)c->file, &byte, 1) == 0 && t->ops->memory.read(t, (uintptr_t)check_area, &byte, 1) == 0);
+    CHECK(t->ops->memory.read(t, (uintptr_t)c->file, &byte, 1) == 0 &&
+          t->ops->memory.read(t, (uintptr_t)check_area, &byte, 1) == 0);
     struct as_error err = {0};
     int fd = t->ops->open_file(t, mapping(t, c->file, AS_MAP_FILE), &err);
     CHECK(fd >= 0, "%s", err.text);
@@ -421,7 +422,8 @@ static void test_synthetic(void)
         CHECK(t->mappings.items[2].start == 0x50000 && t->mappings.items[2].offset == 3 * 65536);
         CHECK(strcmp(as_mapping_path(t, &t->mappings.items[2]), "/lib/two") == 0);
         uint8_t byte;
-        CHECK(t->ops->memory.read(t, 0x50000, &byte, 1) == 0 && t->ops->memory.read(t, 0x30000, &byte, 1) == 1 && byte == 'x');
+        CHECK(t->ops->memory.read(t, 0x50000, &byte, 1) == 0 && t->ops->memory.read(t, 0x30000, &byte, 1) == 1 &&
+              byte == 'x');
         uint8_t *pages = residency_of(t, 0x20000, 0x60000);
         CHECK(t->residency.known && pages[0] == AS_RES_UNKNOWN && pages[1] == AS_RES_PRESENT && pages[2] == 0);
         CHECK(pages[3] == AS_RES_UNKNOWN);

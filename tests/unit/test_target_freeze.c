@@ -359,7 +359,8 @@ static void inspect_killed(void *target)
     uint8_t byte;
     struct as_error err = {0};
     CHECK(t->ops->memory.read(t, (uintptr_t)shared, &byte, 1) == 0);
-    CHECK(!t->ops->residency.pages(t, t->mappings.items[0].start, t->mappings.items[0].start + t->page_size, &byte, &err));
+    CHECK(!t->ops->residency.pages(t, t->mappings.items[0].start, t->mappings.items[0].start + t->page_size, &byte,
+                                   &err));
     CHECK(err.code == AS_TARGET_GONE, "%s", err.text);
     as_target_close(t);
     shared->go = 1;

@@ -105,7 +105,7 @@ static void check_in_use(const struct scene *s, const struct found *f)
 {
     for (size_t i = 0; i < f->count; i++) {
         struct as_chunk c = f->chunks[i];
-        if (as_chunk_class(c) == AS_CHUNK_IN_USE && c.address >= s->start && c.address < s->start + s->length)
+        if (as_chunk_class_of(c) == AS_CHUNK_IN_USE && c.address >= s->start && c.address < s->start + s->length)
             CHECK(memcmp(s->before + (c.address + 16 - s->start), (const void *)(uintptr_t)(c.address + 16),
                          as_chunk_size(c) - 24) == 0,
                   "the chunk at %#llx", (unsigned long long)c.address);
@@ -128,10 +128,10 @@ static struct as_trim_arena trim(struct scene *s, struct as_trim_request r, bool
     struct as_target *t = &s->m->target;
     r.only = s->a.address;
     t->kind = AS_TARGET_SELF;
-    t->stopped = false;
+    t->stop.active = false;
     CHECK((forecast ? as_trim_forecast : as_trim_run)(t, &s->m->malloc, &r, &out, &err), "%s", err.text);
     t->kind = AS_TARGET_PROCESS;
-    t->stopped = true;
+    t->stop.active = true;
     CHECK_EQUAL(out.arenas.count, 1);
     struct as_trim_arena arena = out.arenas.items[0];
     snprintf(note, sizeof out.note, "%s", out.note);

@@ -149,7 +149,7 @@ static void test_windows(uint64_t size)
     for (uint64_t i = 0; i < count; i++) {
         bool is_free = i % 5 == 0 && i + 1 < count;
         CHECK_EQUAL(s.f->chunks[i].address, chunks[i]);
-        CHECK(as_chunk_class(s.f->chunks[i]) == (is_free ? AS_CHUNK_BINNED : AS_CHUNK_IN_USE), "chunk %llu",
+        CHECK(as_chunk_class_of(s.f->chunks[i]) == (is_free ? AS_CHUNK_BINNED : AS_CHUNK_IN_USE), "chunk %llu",
               (unsigned long long)i);
     }
     free(chunks);
