@@ -91,8 +91,12 @@ def test_dump_then_summary(arenadump: harness.Arenadump, parked: int, tmp_path: 
     done = arenascope("dump", parked, "-o", path, "--chunks", arenadump=arenadump.path)
     assert done.returncode == 0, done.stderr
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    # A dump needs no arenadump to be read.
-    summary = json.loads(arenascope("summary", "--json", path, arenadump="/bin/false").stdout)
+    printed = arenascope("summary", "--json", path, arenadump=arenadump.path).stdout
+    summary = json.loads(printed)
+    assert summary == json.loads(arenadump.check("summary", "--json", path)), "arenadump computes it, nobody else"
+    made_up = arenascope("summary", "--json", path, arenadump="/bin/true")
+    assert made_up.returncode == Code.INTERNAL, "what is no summary is not shown as one"
+    assert "printed no summary" in made_up.stderr
     assert summary["target"]["kind"] == "dump"
     assert summary["target"]["dump_of"] == "process"
     assert summary["target"]["pid"] == parked
@@ -164,7 +168,7 @@ def test_an_arenadump_that_fails_oddly(tmp_path: Path) -> None:
         "exit 7": (7, "exit code 7"),
         "echo 'arenadump: gone \033[31m' >&2; exit 7": (7, "arenascope: gone \\x1b[31m"),
         "kill -9 $$": (137, "signal 9"),
-        "exit 0": (Code.NO_TARGET, "dump"),
+        "exit 0": (Code.INTERNAL, "printed no summary"),
     }
     for script, (code, words) in cases.items():
         program.write_text(f"#!/bin/sh\n{script}\n")
@@ -191,7 +195,7 @@ def test_told_to_go(tmp_path: Path, number: signal.Signals, code: int) -> None:
     program.write_text("\n".join(lines))
     program.chmod(0o755)
     environment = {**os.environ, "TMPDIR": str(temporary), "ARENASCOPE_ARENADUMP": str(program)}
-    command = [sys.executable, "-m", "arenascope", "summary", "1"]
+    command = [sys.executable, "-m", "arenascope", "report", "1", "-o", str(tmp_path / "page.html")]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as running:
         while not (tmp_path / "pid").exists():
             assert running.poll() is None

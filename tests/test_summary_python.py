@@ -175,9 +175,9 @@ def test_c_and_python_judge_a_damaged_dump_alike(
     path.write_bytes(made)
     done = arenadump.run("summary", "--json", path)
     try:
-        summary, code = summarize(Dump(path)), 0
+        dump, code = Dump(path), 0
     except DumpError as error:
-        summary, code = None, error.code
+        dump, code = None, error.code
     assert done.returncode == code, done.stderr
-    if summary is not None:
-        assert summary == json.loads(done.stdout)
+    if dump is not None:
+        assert summarize(dump) == json.loads(done.stdout)

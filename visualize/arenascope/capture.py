@@ -87,11 +87,14 @@ def capture(target: str, options: Sequence[str] = ()) -> Look:
         return Look(Dump(path), from_dump=False)
 
 
-def run_arenadump(arguments: Sequence[str]) -> str:
-    """Run arenadump and return its stdout; its remarks go to our stderr, its failure becomes an ArenascopeError."""
+def run_arenadump(arguments: Sequence[str], descriptors: Sequence[int] = ()) -> str:
+    """Run arenadump and return its stdout; its remarks go to our stderr, its failure becomes an ArenascopeError.
+
+    `descriptors` are open files of ours that it gets, under the same numbers.
+    """
     program = find_arenadump()
     try:
-        code, printed, remarks = _run([program, *arguments])
+        code, printed, remarks = _run([program, *arguments], descriptors)
     except OSError as error:
         raise ArenascopeError(Code.INTERNAL, f"{program} could not be started: {error.strerror}") from error
     if code < 0:
@@ -110,14 +113,19 @@ def _communicate(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
             return child.communicate(timeout=1)
 
 
-def _run(command: list[str]) -> tuple[int, str, str]:
+def _run(command: list[str], descriptors: Sequence[int]) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a program that goes with us when we are told to go."""
     pipe = subprocess.PIPE
-    with held_back() as release, subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as child:
+    nothing = subprocess.DEVNULL
+    with (
+        held_back() as release,
+        subprocess.Popen(command, stdin=nothing, stdout=pipe, stderr=pipe, pass_fds=descriptors) as child,
+    ):
         try:
             release()
             out, err = _communicate(child)
         except BaseException:
             child.kill()
+            child.wait()  # on a KeyboardInterrupt Popen itself waits for a quarter of a second only
             raise
     return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")

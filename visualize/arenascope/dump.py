@@ -12,6 +12,7 @@ import mmap
 import os
 import re
 import stat
+import weakref
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -63,7 +64,9 @@ class Dump:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Map and check the file. DumpError: NO_TARGET, DENIED, or BAD_INPUT with what is wrong with it."""
         self.path: Final = os.fsdecode(path)
-        self._data: Final = _map(self.path)
+        self.descriptor: Final = _open(self.path)  # open as long as the dump is: the file may lose its name
+        weakref.finalize(self, os.close, self.descriptor)
+        self._data: Final = _map(self.path, self.descriptor)
         sections = self._sections()
         problem = check_records(sections)
         if problem:
@@ -198,13 +201,17 @@ def text(raw: bytes) -> str:
     return _NOT_UTF8.sub("\N{REPLACEMENT CHARACTER}", raw.decode("utf-8", "surrogateescape"))
 
 
-def _map(path: str) -> mmap.mmap:
-    """The file's bytes, read-only."""
+def _open(path: str) -> int:
+    """The file's descriptor."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not make us wait
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not make us wait
     except OSError as error:
         code = Code.DENIED if isinstance(error, PermissionError) else Code.NO_TARGET
         raise DumpError(code, f"cannot open '{path}': {error.strerror}") from error
+
+
+def _map(path: str, fd: int) -> mmap.mmap:
+    """The file's bytes, read-only."""
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
@@ -215,5 +222,3 @@ def _map(path: str) -> mmap.mmap:
         return mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise DumpError(Code.BAD_INPUT, f"'{path}' cannot be mapped: {error.strerror}") from error
-    finally:
-        os.close(fd)

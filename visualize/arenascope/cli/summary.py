@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import click
 
-from arenascope.capture import capture
 from arenascope.cli.options import looking
 from arenascope.cli.progress import waiting
 from arenascope.render.terminal import console, render_summary
-from arenascope.summary import summarize
+from arenascope.summary import look
 from arenascope.text import json_text
 
 
@@ -20,8 +19,7 @@ from arenascope.text import json_text
 def summary(target: str, how: list[str], *, as_json: bool) -> None:
     """Show where TARGET's memory went, and what would come back."""
     with waiting(f"looking at {target}"):
-        look = capture(target, how)
-        facts = summarize(look.dump, from_dump=look.from_dump)
+        facts = look(target, how)
     if as_json:
         click.echo(json_text(facts))
     else:

@@ -12,7 +12,7 @@ import numpy as np
 from arenascope import format as fmt
 from arenascope.known import total, whole_of
 from arenascope.report.regions import arena_names
-from arenascope.summary import number, summarize
+from arenascope.summary import summarize
 
 if TYPE_CHECKING:
     from arenascope.dump import Dump
@@ -122,8 +122,8 @@ class Facts:
         """What is resident and not malloc's, by name, largest first."""
         held: Counter[str] = Counter()
         for mapping in self.dump.mappings:
-            rss, mallocs = number(mapping["rss"]), number(mapping["malloc_rss"])
-            if rss is not None and mallocs is not None and rss > mallocs:
+            rss, mallocs = int(mapping["rss"]), int(mapping["malloc_rss"])
+            if fmt.UNKNOWN not in (rss, mallocs) and rss > mallocs:
                 held[self.dump.string(mapping["path"]) or ANONYMOUS] += rss - mallocs
         return held.most_common()
 
