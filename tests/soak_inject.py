@@ -199,7 +199,7 @@ def inject(target: Target, expected: tuple[str, ...], arenadump: harness.Arenadu
     ):
         counts.done["refused"] += 1
         return False
-    if done.returncode == NOT_NOW and "cannot be taken out" in done.stderr:
+    if done.returncode == NOT_NOW and "cannot be interrupted without harm" in done.stderr:
         counts.done["late"] += 1  # it is finished by itself, and that is waited for
         return False
     if done.returncode != 0:

@@ -73,7 +73,7 @@ def test_policy_waits_for_its_conditions(stage: Stage, actor: Path) -> None:
 def test_policy_that_makes_no_sense(stage: Stage, actor: Path, words: str) -> None:
     stage.start([str(actor), "mark", "mark", "sleep"], ARENASCOPE_TRIM=words)
     assert len(threads(stage.marked())) == 1
-    stage.logged(re.escape(words) if words != "percent=101" else "percentage of more than 100")
+    stage.logged(re.escape(words) if words != "percent=101" else "percentage above 100")
 
 
 def test_control_socket_answers(stage: Stage, libc: debian.Libc, actor: Path, arenadump: harness.Arenadump) -> None:

@@ -30,7 +30,7 @@ def test_the_table_of_a_process(arenadump: harness.Arenadump) -> None:
     text = table(arenadump, os.getpid(), LANG="C.UTF-8")
     assert f"(pid {os.getpid()})" in text
     for heading in ("What holds it", "What would come back", "Arenas", "How this was found"):
-        assert re.search(f"^{heading}", text.replace("The 5 arenas", "Arenas"), re.MULTILINE), heading
+        assert re.search(f"^{heading}", re.sub(r"The 5 of \d+ arenas", "Arenas", text), re.MULTILINE), heading
     assert "malloc_trim(0)" in text
     assert "\033" not in text  # not a terminal
     assert "█" in text

@@ -66,7 +66,7 @@ def synthetic_dump(tmp_path: Path) -> Path:
 def test_summary_of_a_process(arenadump: harness.Arenadump, parked: int) -> None:
     done = arenascope("summary", parked, arenadump=arenadump.path)
     assert done.returncode == 0, done.stderr
-    for words in (str(parked), "Rss", "in use", "files", "malloc_trim(0)", "main"):
+    for words in (str(parked), "Rss", "in use", "files", "malloc_trim(0)", "main arena"):
         assert words in done.stdout
 
 
@@ -158,7 +158,7 @@ def _options(command: click.Command) -> Iterator[str]:
 def test_how_long_a_thread_is_looked_for(arenadump: harness.Arenadump, parked: int, command: str) -> None:
     done = arenascope(command, "--timeout", "soon", parked, arenadump=arenadump.path)
     assert done.returncode == Code.USAGE
-    assert "--timeout 'soon': it is a time" in done.stderr
+    assert "--timeout 'soon': give a time" in done.stderr
 
 
 def test_an_arenadump_that_fails_oddly(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_unknown_is_never_shown_as_zero(tmp_path: Path) -> None:
     assert "unknown" in lines["stranded"]
     assert "unknown" in lines["a deep trim adds"]
     assert "unknown returned" in done.stdout
-    assert lines["main"].split()[-3] == "unknown"
+    assert lines["main arena"].split()[-3] == "unknown"
 
 
 def test_without_residency_the_chunks_are_shown(tmp_path: Path) -> None:

@@ -277,12 +277,12 @@ def test_arenas_of_gdbs_core(died: Died, arenadump: harness.Arenadump, tmp_path:
     tallies += [main["chunks"]["binned"]["bytes"], main["chunks"]["top"]["bytes"], main["system_mem"]]
     cells = [readable(number) for number in tallies]
     text = terminal(died.gcore, arenadump)
-    table = text.partition("arenas of")[2] or text.partition("\nArenas\n")[2]
+    table = text.partition("arenas with the most free memory")[2] or text.partition("\nArenas\n")[2]
     table = table.partition("Pins")[0]
     assert re.search(r"in use +cached +in bins +top +system_mem", table)
     assert "unknown" not in table
-    if re.search(r"^main ", table, re.MULTILINE):
-        assert re.search(r"^main +\d+ +" + r" +".join(map(re.escape, cells)), table, re.MULTILINE), table
+    if re.search(r"^main arena ", table, re.MULTILINE):
+        assert re.search(r"^main arena +\S+ +\d+ +" + r" +".join(map(re.escape, cells)), table, re.MULTILINE), table
     assert "stood still" not in text
     said = page(died.gcore, arenadump, tmp_path)
     assert " ".join(cells) in said

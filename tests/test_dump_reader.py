@@ -159,7 +159,7 @@ HEADERS = {
     "magic": (0, b"ARENASK\n", "not a dump"),
     "text mode": (0, b"ARENASC\r", "text mode"),
     "newer": (8, struct.pack("<H", 2), "newer arenascope"),
-    "version zero": (8, struct.pack("<H", 0), "never was"),
+    "version zero": (8, struct.pack("<H", 0), "does not exist"),
     "truncated": (16, struct.pack("<Q", 1 << 40), "truncated"),
     "longer": (16, struct.pack("<Q", 4096), "header does not fit"),
     "table": (24, struct.pack("<Q", 2**64 - 8), "header does not fit"),

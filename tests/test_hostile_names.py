@@ -88,13 +88,13 @@ def wait_in_vain(arenadump: harness.Arenadump, pid: int, words: str) -> None:
 
 def test_a_control_socket_whose_queue_is_full(arenadump: harness.Arenadump) -> None:
     with odd.running([hostile(), "full"]) as pid:
-        wait_in_vain(arenadump, pid, "as many as can wait at its door do so already")
+        wait_in_vain(arenadump, pid, "the queue of its control socket is full")
 
 
 @pytest.mark.parametrize("how", ["silent", "arenas"])
 def test_an_agent_that_never_comes_to_an_end(arenadump: harness.Arenadump, how: str) -> None:
     with odd.running([hostile(), how]) as pid:
-        wait_in_vain(arenadump, pid, "has not given a whole answer within 0.5 s")
+        wait_in_vain(arenadump, pid, "has not answered within 0.5 s")
 
 
 def test_a_control_socket_of_another_process(arenadump: harness.Arenadump) -> None:
@@ -104,7 +104,7 @@ def test_a_control_socket_of_another_process(arenadump: harness.Arenadump) -> No
         for command in ("inject", "trim"):
             done = arenadump.run(command, child)
             assert done.returncode == DENIED, done
-            assert f"who listens at the door of process {child} is somebody else" in done.stderr
+            assert f"the control socket of process {child} belongs to another process" in done.stderr
 
 
 def test_a_tracer_of_our_name(arenadump: harness.Arenadump) -> None:
@@ -158,7 +158,7 @@ def test_a_carrier_that_hangs(arenadump: harness.Arenadump, tmp_path: Path) -> N
                 until.touch()
                 process.kill()
         assert process.returncode == DENIED, said
-        assert f"our process {carrier}, which was to load the library, has not come to an end" in said
+        assert f"the injector, process {carrier}, has not finished" in said
         odd.wait_for(lambda: odd.tracer(pid) == 0)
         odd.wait_for(lambda: odd.state(pid) == "S")
 
@@ -321,7 +321,7 @@ def test_debug_information_that_unpacks_to_too_much(arenadump: harness.Arenadump
     assert most < 128 << 20
     texts = [warning["text"] for warning in json.loads(out)["warnings"]]
     size = "120.0" if kind == "sum" else "512.0"
-    words = f"debug information of libc.so.6 was left out: it has {size} MiB of debug information once that is unpacked"
+    words = f"debug information of libc.so.6 was left out: its debug information has {size} MiB unpacked"
     assert any(text.startswith(words) and text.endswith("at most 64 MiB are read") for text in texts), texts
 
 

@@ -55,7 +55,7 @@ def test_hugetlb(
             else:
                 assert (2, 35) <= libc.release < (2, 43)
                 (warning,) = look.warnings
-                assert f"as in use {len(forgotten)} (" in warning
+                assert f"{len(forgotten)} of the mmapped blocks shown as in use (" in warning
                 assert "have been freed" in warning
                 assert all(any(m.start <= chunk < m.end for m in huge) for chunk in forgotten)
             assert look.dump.meta["torn_chunks"] == 0

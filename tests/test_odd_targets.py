@@ -59,7 +59,9 @@ def check_stranger(arenadump: harness.Arenadump, pid: int, kind: str, detail: st
     assert all(tally == {"count": 0, "bytes": 0} for tally in summary["chunks"].values())
     assert [warning["code"] for warning in summary["warnings"]] == ["allocator"]
     table = arenadump.check("summary", pid, *PATIENT)
-    other = "Malloc here is not glibc's" if kind != "unknown" else "Which malloc is used here is unknown"
+    other = "The malloc of this process is not glibc's"
+    if kind == "unknown":
+        other = "It is unknown which malloc this process uses"
     assert other in table
 
 
@@ -96,7 +98,7 @@ def test_a_preloaded_allocator(arenadump: harness.Arenadump, package: str, libra
         ("gcc", ["-fsanitize=address", "-static-libasan"], "asan", "the program itself"),
         ("musl-gcc", [], "musl", ""),
         ("musl-gcc", ["-static"], "musl", "statically"),
-        ("musl-gcc", ["-static", "-s"], "unknown", "holds no malloc of glibc's"),
+        ("musl-gcc", ["-static", "-s"], "unknown", "without glibc's malloc"),
     ],
     ids=["asan", "asan-static", "musl", "musl-static", "musl-static-stripped"],
 )
@@ -238,7 +240,7 @@ def test_memory_that_could_be_an_mmapped_chunk(arenadump: harness.Arenadump, lib
         summary = arenadump.summary(pid, *PATIENT)
         check_sum(summary, pid)
     assert not summary["snapshot"]["exact"]
-    assert "could be others" in "".join(warning["text"] for warning in summary["warnings"])
+    assert "the choice could be wrong" in "".join(warning["text"] for warning in summary["warnings"])
     assert summary["chunks"]["mmapped"]["count"] == summary["mallocs"][0]["n_mmaps"] == 5
 
 

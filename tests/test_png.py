@@ -69,8 +69,8 @@ def test_a_pixel_is_sixteen_bytes(arenadump: harness.Arenadump, tmp_path: Path) 
     made["chunks"] = np.array([record for size, kind in chunks for record in synthetic.chunk(size, kind)], fmt.CHUNK)
     dump = synthetic.write(tmp_path / "dump", made)
     names = draw(arenadump, dump, tmp_path / "pictures")
-    assert names == {"README.txt", "arena-00-main-heap-00.png", "arena-00-main-overview.png"}
-    picture = Picture(tmp_path / "pictures/arena-00-main-heap-00.png")
+    assert names == {"README.txt", "main-arena-heap-00.png", "main-arena-overview.png"}
+    picture = Picture(tmp_path / "pictures/main-arena-heap-00.png")
     top = picture.first_row(LEFT, USED)
     # The first page: in use but for its last ten pixels. A gap. The second page: top, stranded.
     for y in range(BLOCK):
@@ -86,7 +86,7 @@ def test_absent_pages_are_white(arenadump: harness.Arenadump, tmp_path: Path) ->
     made = synthetic.sections()
     made["pages"][1]["residency"], made["pages"][1]["state"] = 0, fmt.PageState.RETURNED
     draw(arenadump, synthetic.write(tmp_path / "dump", made), tmp_path / "pictures")
-    picture = Picture(tmp_path / "pictures/arena-00-main-heap-00.png")
+    picture = Picture(tmp_path / "pictures/main-arena-heap-00.png")
     assert picture[LEFT + BLOCK + 1, picture.first_row(LEFT, USED)] == RETURNED
 
 
@@ -95,7 +95,7 @@ def test_absent_pages_are_white(arenadump: harness.Arenadump, tmp_path: Path) ->
 def test_a_cell_is_a_page(arenadump: harness.Arenadump, tmp_path: Path, scale: int, palette: str, used: Colour) -> None:
     dump = synthetic.write(tmp_path / "dump", synthetic.sections())
     draw(arenadump, dump, tmp_path / "pictures", "--scale", str(scale), "--palette", palette)
-    picture = Picture(tmp_path / "pictures/arena-00-main-overview.png")
+    picture = Picture(tmp_path / "pictures/main-arena-overview.png")
     top = picture.first_row(OVERVIEW_LEFT, used)
     cell = scale - (scale >= 6)  # a gap of one pixel where it can be spared
     for y in range(scale):
@@ -114,12 +114,12 @@ def test_without_chunks_there_are_overviews(arenadump: harness.Arenadump, tmp_pa
     done = arenadump.run("png", synthetic.write(tmp_path / "dump", made), "-o", tmp_path / "pictures")
     assert done.returncode == 0
     assert "--chunks" in done.stderr
-    assert {path.name for path in (tmp_path / "pictures").iterdir()} == {"README.txt", "arena-00-main-overview.png"}
+    assert {path.name for path in (tmp_path / "pictures").iterdir()} == {"README.txt", "main-arena-overview.png"}
 
 
 def test_of_a_running_process(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     names = draw(arenadump, Path(str(os.getpid())), tmp_path / "pictures")
-    assert {"arena-00-main-overview.png", "arena-00-main-heap-00.png"} <= names
+    assert {"main-arena-overview.png", "main-arena-heap-00.png"} <= names
     readme = (tmp_path / "pictures/README.txt").read_text()
     for name in names - {"README.txt"}:
         assert name in readme
@@ -136,8 +136,8 @@ def test_private_and_never_through_a_symlink(arenadump: harness.Arenadump, tmp_p
     assert {stat.S_IMODE(path.stat().st_mode) for path in pictures.iterdir()} == {0o600}
 
     elsewhere.write_text("precious")
-    (pictures / "arena-00-main-overview.png").unlink()
-    (pictures / "arena-00-main-overview.png").symlink_to(elsewhere)
+    (pictures / "main-arena-overview.png").unlink()
+    (pictures / "main-arena-overview.png").symlink_to(elsewhere)
     done = arenadump.run("png", dump, "-o", pictures)
     assert done.returncode == 8
     assert "symbolic link" in done.stderr

@@ -376,7 +376,7 @@ def test_what_is_unknown_and_what_is_not_there(browser: Any, tmp_path: Path) -> 
     made["meta"][0]["rss"] = fmt.UNKNOWN
     made["pages"]["residency"], made["pages"]["state"] = fmt.Residency.UNKNOWN, fmt.PageState.UNKNOWN
     tab = Tab(browser, write(tmp_path, Dump(synthetic.write(tmp_path / "dump", made))))
-    assert "not known" in tab.page.locator("h1").inner_text()
+    assert "It is unknown" in tab.page.locator("h1").inner_text()
     assert tab.js("document.querySelectorAll('#ledger [data-bytes]').length") == len(fmt.TALLY_NAMES)
     cells = tab.page.locator("#arenas tbody tr").inner_text()
     assert "unknown" not in cells

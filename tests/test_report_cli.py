@@ -52,11 +52,11 @@ def test_of_a_process_with_pictures(arenadump: harness.Arenadump, tmp_path: Path
         done = run(pid, "-o", tmp_path / "r.html", "--png", tmp_path / "stills", "--svg", tmp_path / "stills")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "stranded, on pages that something in use keeps" in text
+    assert "stranded: something in use on the same page keeps it resident" in text
     assert "without <code>--chunks</code>" not in text  # so little is resident that chunks come by themselves
     names = {path.name for path in (tmp_path / "stills").iterdir()}
     assert {"map.png", "sizes.png", "runs.png", "map.svg", "sizes.svg", "runs.svg", "heaps"} <= names
-    assert list(heaps.glob("arena-00-main-heap-*.png"))
+    assert list(heaps.glob("main-arena-heap-*.png"))
     assert not list(heaps.glob(".arenascope-*"))
     assert (tmp_path / "victim").read_bytes() == b""
     assert "bytes in chunks of each size" in (tmp_path / "stills" / "sizes.svg").read_text(encoding="utf-8")
@@ -177,13 +177,13 @@ def test_what_is_left_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def page() -> str:
         return render(build([Look(dump, from_dump=True)]))
 
-    assert "pins are not lit up by size" not in page()
-    assert "that fit this file" not in page()
+    assert "pins cannot be highlighted by size" not in page()
+    assert "This file has room" not in page()
     monkeypatch.setattr("arenascope.report.pages.PIN_LIMIT", 0)
-    assert "pins are not lit up by size" in page()
+    assert "pins cannot be highlighted by size" in page()
     monkeypatch.setattr("arenascope.report.pages.CHUNK_LIMIT", 0)
-    assert "chunks the 0 that fit this file" in page()
-    assert "that hold most free memory" not in page()
+    assert "This file has room for 0 of" in page()
+    assert "arenas with the most free memory" not in page()
     made["arenas"] = np.repeat(made["arenas"], 3)
     made["arenas"]["heap_count"][1:] = 0
     dump = Dump(synthetic.write(tmp_path / "dump", made))

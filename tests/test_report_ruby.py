@@ -98,7 +98,7 @@ def test_the_conclusion_is_this_processs(bloated: Dump) -> None:
     assert f"{share(of['free_slots'], of['slots'])} of its slots are free" in says[0]
     whole = summary["ledger"]["releasable"] + summary["ledger"]["withheld"]
     assert f"{size(whole)} of whole free pages, {share(whole, rss)} of Rss" in says[1]
-    assert says[2].startswith("So it is whole free pages that make it large, as in the article")
+    assert says[2].startswith("Whole free pages make this process large, as in the article")
 
 
 def test_of_each_arena(bloated: Dump) -> None:
@@ -158,7 +158,7 @@ def test_on_the_map(browser: Any, bloated: Dump, tmp_path: Path) -> None:
     buttons = tab.page.locator("button[data-light='row:ruby_pages']")
     if (bloated.ruby["heap"] == fmt.NO_INDEX).all():
         assert buttons.count() == 0
-        assert "mappings of their own" in tab.page.locator("#ruby").inner_text()
+        assert "separate mappings" in tab.page.locator("#ruby").inner_text()
         tab.context.close()
         return
     resident = {
@@ -224,10 +224,10 @@ def made(folder: Path, rss: int, swap: int, free: int, **ledger: int) -> Facts:
 @pytest.mark.parametrize(
     ("most", "held"),
     [
-        ("So it is whole free pages", {"free": 2_000, "withheld": 400_000, "stranded": 100_000}),
-        ("So it is fragmentation", {"free": 2_000, "withheld": 100_000, "stranded": 400_000}),
-        ("So it is Ruby's own heap", {"free": 9_000, "withheld": 100_000, "stranded": 100_000}),
-        ("Little of it is free", {"free": 1_000, "withheld": 50_000, "stranded": 50_000}),
+        ("Whole free pages", {"free": 2_000, "withheld": 400_000, "stranded": 100_000}),
+        ("Fragmentation of malloc's heaps", {"free": 2_000, "withheld": 100_000, "stranded": 400_000}),
+        ("Ruby's own heap could be smaller", {"free": 9_000, "withheld": 100_000, "stranded": 100_000}),
+        ("Little of Rss is free", {"free": 1_000, "withheld": 50_000, "stranded": 50_000}),
     ],
 )
 def test_what_makes_it_large(tmp_path: Path, most: str, held: dict[str, int]) -> None:
@@ -241,4 +241,4 @@ def test_what_is_swapped_out_is_not_told_apart(tmp_path: Path) -> None:
     facts = made(tmp_path, 1_000_000, 100_000, 9_000, ruby_pages=300_000)
     held = ruby.parts(facts)
     assert (held["unsplit"], held["live"], held["free"]) == (300_000, 0, 0)
-    assert "fragmentation holds" not in ruby.sentences(facts)[0]
+    assert "in fragmented pages" not in ruby.sentences(facts)[0]

@@ -115,14 +115,14 @@ def test_what_raised_the_threshold_is_told(arenadump: harness.Arenadump, tmp_pat
 @pytest.mark.parametrize(
     ("cause", "why"),
     [
-        ("free-pages", r"free\(\) gives back only the end of a heap\. These pages lie below that, in 1 arena,"),
+        ("free-pages", r"These free pages lie below the end of a heap, in 1 arena\. free\(\) gives back only the end"),
         (
             "main-top",
             r"It is the end of the main arena's heap\. free\(\) gives a top back only .* 32\.0 MiB here: glibc",
         ),
         (
             "top-and-below",
-            r"18\.\d MiB of it lies below the end of a heap, in 1 arena: .* 6\.\d MiB is the end of the main arena's\.",
+            r"18\.\d MiB lies below the end of a heap, in 1 arena: .* 6\.\d MiB is the end of the main arena's heap\.",
         ),
     ],
 )
@@ -208,7 +208,7 @@ def test_a_core_that_lost_residency(arenadump: harness.Arenadump, tmp_path: Path
         subprocess.run(["gcore", "-o", str(tmp_path / "core"), str(pid)], check=True, capture_output=True)
     facts = facts_of(arenadump, str(tmp_path / f"core.{pid}"), tmp_path)
     verdict = judge(facts)
-    assert verdict.lead == "How much of this process was resident is not known."
+    assert verdict.lead == "It is unknown how much of this process was resident."
     assert [finding.rule for finding in verdict.findings] == ["residency unknown"]
     assert trim_command(facts.summary["target"]) is None
     held = facts.summary["chunks"]

@@ -62,7 +62,7 @@ def test_a_program_that_changed_its_user(arenadump: harness.Arenadump, options: 
         assert forecast == gone  # root knows
         assert "may not read its own page map" in done["note"]
         if jailed:
-            assert "not known" in done["note"]
+            assert "unknown" in done["note"]
             assert done["returned"] is done["forecast"] is None
             assert done["arenas"]
             assert all(arena["resident"] is arena["releasable"] is None for arena in done["arenas"])

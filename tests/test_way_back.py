@@ -110,7 +110,7 @@ def test_no_way_back(arenadump: harness.Arenadump, tmp_path: Path) -> None:
         descriptors = sorted(Path(f"/proc/{pid}/fd").iterdir())
         done = arenadump.run("inject", pid)
         assert done.returncode == UNSUPPORTED, done
-        assert "find back by itself if we were killed" in done.stderr
+        assert "resume by itself if arenadump were killed" in done.stderr
         assert Path(f"/proc/{pid}/maps").read_text() == before
         assert sorted(Path(f"/proc/{pid}/fd").iterdir()) == descriptors
         assert odd.tracer(pid) == 0

@@ -24,7 +24,7 @@ bool as_agent_capture(struct as_agent_capture *capture, int chunk_fd, struct as_
     s->meta.tool_version = as_strings_add(&s->strings, AS_VERSION, sizeof AS_VERSION);
     if (capture->locks.missed > 0)
         as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "the lock of %llu arenas was not to be had within a second: they were read without it",
+                      "%llu arenas stayed locked for longer than a second: they were read without their lock",
                       (unsigned long long)capture->locks.missed);
     return true;
 }
@@ -41,10 +41,10 @@ static bool open_output(struct as_dump_writer *w, const char *path, int fd, stru
     struct stat st;
     int mode = fcntl(fd, F_GETFL, 0);
     if (mode < 0 || fstat(fd, &st) != 0)
-        return as_fail_errno(err, AS_USAGE, "%d is no open file", fd);
+        return as_fail_errno(err, AS_USAGE, "descriptor %d is not open", fd);
     if (!S_ISREG(st.st_mode) || (mode & (O_ACCMODE | O_APPEND)) != O_RDWR)
         return as_fail(err, AS_USAGE,
-                       "a dump needs a regular file (or a memfd) that is open for reading and writing, anywhere in it");
+                       "a dump needs a regular file or a memfd, open for reading and writing, without O_APPEND");
     w->file.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); // which as_dump_close closes
     w->file.path = "the descriptor given";
     return (w->file.fd >= 0 && ftruncate(fd, 0) == 0) || as_fail_errno(err, AS_IO, "cannot empty the file given");
@@ -56,7 +56,7 @@ static bool open_output(struct as_dump_writer *w, const char *path, int fd, stru
 static bool open_records(int *records, struct as_error *err)
 {
     *records = memfd_create("arenascope-chunks", MFD_CLOEXEC);
-    return *records >= 0 || as_fail_errno(err, AS_IO, "no file in memory for the records of chunks");
+    return *records >= 0 || as_fail_errno(err, AS_IO, "cannot make a memfd for the chunk records");
 }
 
 static bool copy_records(struct as_dump_writer *w, int records, uint64_t count, struct as_error *err)
@@ -66,7 +66,7 @@ static bool copy_records(struct as_dump_writer *w, int records, uint64_t count, 
         return true;
     char *from = mmap(NULL, AS_DUMP_DATA_START + bytes, PROT_READ, MAP_SHARED, records, 0);
     if (from == MAP_FAILED)
-        return as_fail_errno(err, AS_NO_MEMORY, "no room for the records of chunks");
+        return as_fail_errno(err, AS_NO_MEMORY, "no space for the chunk records");
     bool ok = as_output_write(&w->file, from + AS_DUMP_DATA_START, bytes, AS_DUMP_DATA_START, err);
     munmap(from, AS_DUMP_DATA_START + bytes);
     return ok;

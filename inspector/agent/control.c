@@ -21,7 +21,7 @@ void as_control_server_open(struct as_control_server *server)
     struct sockaddr_un any = {.sun_family = AF_UNIX};
     if (server->listener < 0 || bind(server->listener, (struct sockaddr *)&any, sizeof any.sun_family) != 0 ||
         listen(server->listener, AS_CONTROL_CLIENTS) != 0) {
-        as_log("there is no door, so trim and inject cannot ask: %s", strerror(errno));
+        as_log("the control socket cannot be opened, so trim and inject cannot reach the agent: %s", strerror(errno));
         if (server->listener >= 0)
             close(server->listener);
         server->listener = -1;

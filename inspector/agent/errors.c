@@ -107,7 +107,7 @@ const char *as_compat_strerror(int number)
         {EINTR, "interrupted"},
         {EIO, "input/output error"},
         {EBADF, "bad file descriptor"},
-        {EAGAIN, "a resource is used up for now"},
+        {EAGAIN, "a resource is temporarily unavailable"},
         {ENOMEM, "out of memory"},
         {EACCES, "permission denied"},
         {EFAULT, "bad address"},
@@ -121,12 +121,12 @@ const char *as_compat_strerror(int number)
         {EFBIG, "file too large"},
         {ENOSPC, "no space left on device"},
         {EROFS, "read-only file system"},
-        {EPIPE, "the other side is gone"},
+        {EPIPE, "the peer has closed the connection"},
         {ENAMETOOLONG, "file name too long"},
-        {ENOSYS, "not known to this kernel"},
+        {ENOSYS, "not supported by this kernel"},
         {ELOOP, "a symbolic link, or too many of them"},
         {EDQUOT, "disk quota exceeded"},
-        {ECONNRESET, "the other side is gone"},
+        {ECONNRESET, "the peer has closed the connection"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].number == number)

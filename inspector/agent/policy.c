@@ -186,7 +186,7 @@ static bool is_worth_it(const struct arenascope_policy *policy)
     struct as_error err = {0};
     uint64_t free = 0;
     if (!as_agent_forecast(&policy->trim, &out, &err))
-        as_log("policy: no forecast: %s", err.text);
+        as_log("policy: the forecast failed: %s", err.text);
     for (size_t i = 0; i < out.arenas.count; i++) {
         const struct as_trim_arena *a = &out.arenas.items[i];
         // The most that a trim may return: the kernel need not tell of every page.
@@ -206,7 +206,7 @@ static void trim(struct as_policy *p, struct arenascope_policy_stats *stats, con
     p->last_trim = as_now_ns();
     p->rested = true;
     if (!ok) {
-        as_log("policy: no trim: %s", err.text);
+        as_log("policy: the trim failed: %s", err.text);
         return;
     }
     bool known = result.returned != ARENASCOPE_UNKNOWN;
@@ -222,7 +222,7 @@ static void trim(struct as_policy *p, struct arenascope_policy_stats *stats, con
     if (known)
         as_log("policy (%s): %llu KiB returned in %llu us", why, (unsigned long long)(result.returned / 1024), elapsed);
     else
-        as_log("policy (%s): trimmed in %llu us; what was returned is not known", why, elapsed);
+        as_log("policy (%s): trimmed in %llu us; how much was returned is unknown", why, elapsed);
     uint64_t most = p->now.trim.max_hold;
     if (most != 0 && result.longest_hold != ARENASCOPE_UNKNOWN && result.longest_hold > most)
         as_log("policy: an arena was locked for %llu us, longer than the %llu us of max-hold",
@@ -283,7 +283,7 @@ bool as_policy_set(const struct arenascope_policy *policy, struct as_error *err)
     if (policy)
         memcpy(&full, policy, policy->size < sizeof full ? policy->size : sizeof full);
     if (full.min_percent > 100 || full.back_off > 100)
-        return as_fail(err, AS_USAGE, "a percentage of more than 100");
+        return as_fail(err, AS_USAGE, "a percentage above 100");
     if (policy && full.trim.size == 0)
         full.trim.size = sizeof full.trim;
     full.size = sizeof full;

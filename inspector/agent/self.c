@@ -114,11 +114,10 @@ bool as_self_open(struct as_self *own, bool counted, struct as_error *err)
     if (!recall(own, fingerprint, err) && !find(own, counted, fingerprint, err))
         return false;
     return own->malloc.kind == AS_MALLOC_GLIBC ||
-           as_fail(
-               err, AS_NO_MALLOC,
-               "malloc is not glibc's in this process (%s: %s): the agent leaves it alone; `arenadump summary` shows "
-               "what can be told from outside",
-               as_malloc_kind_name(own->malloc.kind), own->malloc.detail);
+           as_fail(err, AS_NO_MALLOC,
+                   "malloc is not glibc's in this process (%s: %s): the agent leaves it alone; `arenadump summary` "
+                   "shows what can be seen from outside",
+                   as_malloc_kind_name(own->malloc.kind), own->malloc.detail);
 }
 
 // Where the linker puts the library's first byte, and one past its last.

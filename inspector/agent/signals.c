@@ -72,14 +72,14 @@ static void try_to_start(const siginfo_t *info, const void *context)
             as_log("no thread could be started for the dump: %s", strerror(failed));
     } else if (++again.tries > TRIES) {
         disarm();
-        as_log(
-            "no thread could be started for the dump: at %d looks this thread was inside malloc, the loader or another "
-            "part of libc each time, or could not be shown not to be; send the signal again",
-            TRIES);
+        as_log("no thread could be started for the dump: in %d attempts the interrupted thread was always inside "
+               "malloc, the loader or libc, or could not be proven to be outside; send the signal again",
+               TRIES);
     } else {
         uint64_t ns = (uint64_t)FIRST_NS << (again.tries < 7 ? again.tries - 1 : 7);
         if (!arm(CLOCK_MONOTONIC, ns < LONGEST_NS ? ns : LONGEST_NS))
-            as_log("no thread could be started for the dump now, and no timer to try again: send the signal again");
+            as_log("no thread could be started for the dump at this moment, and no timer for another attempt: send the "
+                   "signal again");
     }
     __atomic_store_n(&again.busy, 0, __ATOMIC_RELEASE);
 }
@@ -112,7 +112,7 @@ static bool install(int signal, struct as_error *err)
     struct sigaction now;
     if (signal != 0 && !is_ours(signal)) {
         if (signal < 0 || sigaction(signal, NULL, &now) != 0)
-            return as_fail(err, AS_USAGE, "%d is no signal that could be taken", signal);
+            return as_fail(err, AS_USAGE, "signal %d cannot be used to ask for a dump", signal);
         if ((now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL)
             return as_fail(err, AS_DENIED,
                            "signal %d is taken: the application %s; choose another one (ARENASCOPE_SIGNAL)", signal,
@@ -121,7 +121,7 @@ static bool install(int signal, struct as_error *err)
         struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
         sigfillset(&ours.sa_mask);
         if (sigaction(signal, &ours, NULL) != 0)
-            return as_fail_errno(err, AS_USAGE, "%d is no signal that could be taken", signal);
+            return as_fail_errno(err, AS_USAGE, "signal %d cannot be used to ask for a dump", signal);
     }
     __atomic_store_n(&as_agent.signal, signal, __ATOMIC_RELEASE);
     if (before != 0 && before != signal && is_ours(before)) {

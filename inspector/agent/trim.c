@@ -13,7 +13,7 @@ static bool read_options(const struct arenascope_trim_options *given, struct as_
     if (given)
         memcpy(&o, given, given->size < sizeof o ? given->size : sizeof o);
     if (o.flags & ~(uint64_t)ARENASCOPE_DEEP)
-        return as_fail(err, AS_USAGE, "a flag of the trim's is not known to this library: %#llx",
+        return as_fail(err, AS_USAGE, "unknown trim flags: %#llx (the caller may be newer than this library)",
                        (unsigned long long)o.flags);
     *request = (struct as_trim_request){.deep = o.flags & ARENASCOPE_DEEP,
                                         .max_hold_ns = o.max_hold,

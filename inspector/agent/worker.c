@@ -95,7 +95,7 @@ static void *work(void)
 {
     if (!leave_descriptor_table()) {
         // In a shared table the agent could use a descriptor of the application's by its number, and the other way round.
-        as_log("the kernel, or a sandbox, does not give our thread a table of descriptors of its own: it ends");
+        as_log("the agent's thread ends: the kernel or a sandbox refuses it a descriptor table of its own");
         __atomic_store_n(&as_agent.worker, AS_AGENT_WORKER_NONE, __ATOMIC_RELEASE);
         return NULL;
     }

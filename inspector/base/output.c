@@ -16,7 +16,7 @@ static bool random_name(char *name, size_t size, struct as_error *err)
 {
     uint64_t random;
     if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return as_fail_errno(err, AS_INTERNAL, "no random bytes for the name of a temporary file");
+        return as_fail_errno(err, AS_INTERNAL, "cannot get random bytes for the name of a temporary file");
     snprintf(name, size, ".arenascope-%016llx.partial", (unsigned long long)random);
     return true;
 }

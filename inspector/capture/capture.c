@@ -65,26 +65,29 @@ static void report_lost(struct as_store *s, const struct as_heaps *h, enum as_mo
         bytes += h->lost_tcaches.items[i].bytes;
     }
     if (h->lost_tcaches.count > 0 && is_running(mode))
-        as_store_warn(s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "%zu tcaches are those of threads that began meanwhile, or of none (after a fork): the %" PRIu64
-                      " chunks (%" PRIu64 " bytes) in them are free, and shown as in use",
-                      h->lost_tcaches.count, chunks, bytes);
+        as_store_warn(
+            s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+            "%zu tcaches belong to threads that started during the look, or to no thread (after a fork): their %" PRIu64
+            " chunks (%" PRIu64 " bytes) are free, but shown as in use",
+            h->lost_tcaches.count, chunks, bytes);
     else if (h->lost_tcaches.count > 0)
-        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "of the row tcache %" PRIu64 " chunks (%" PRIu64
-                      " bytes) are in %zu tcaches that no thread has: their threads were the parent's before a fork, "
-                      "or ended and had used a libc of another namespace. Neither malloc nor a trim can get them back",
-                      chunks, bytes, h->lost_tcaches.count);
+        as_store_warn(
+            s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+            "the row tcache includes %" PRIu64 " chunks (%" PRIu64
+            " bytes) in %zu tcaches that no thread has: their threads ran in the parent before a fork, or ended after "
+            "using a libc of another namespace. Neither malloc nor a trim can get these chunks back",
+            chunks, bytes, h->lost_tcaches.count);
     if (h->ambiguous_segment_bytes > 0)
-        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "several libcs have main arenas in maps side by side, and whose %" PRIu64
-                      " bytes of these are cannot be told: the sums over all arenas are right, each one's may not be",
-                      h->ambiguous_segment_bytes);
+        as_store_warn(
+            s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+            "several libcs have main arenas in neighbouring mappings, and the owner of %" PRIu64
+            " bytes there is unknown: the sums over all arenas are right, the numbers of a single arena may not be",
+            h->ambiguous_segment_bytes);
     if (h->zero_candidates > 0 && (h->lost_tcaches.count > 0 || h->zero_candidates_likely > 0))
         as_store_warn(s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "up to %" PRIu64 " chunks (%" PRIu64
-                      " bytes) that count as in use may be empty tcaches of threads that are gone (after a fork): they "
-                      "are as large, and nothing is in them",
+                      " bytes) that count as in use may be empty tcaches of threads that are gone (after a fork): "
+                      "these chunks have the size of a tcache and hold only zeros",
                       h->zero_candidates, h->zero_candidate_bytes);
 }
 
@@ -109,15 +112,14 @@ static void report_faults(struct as_store *s, const struct as_heaps *h, enum as_
     }
     if (changed > 0)
         as_store_warn(s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "threads went on while their caches were read: in %" PRIu64
-                      " places these had changed meanwhile, and as much of the row tcache may be in use, or of what "
-                      "is in use be cached",
+                      "threads ran on while their tcaches were read, and %" PRIu64
+                      " entries changed meanwhile: as many chunks of the row tcache may be in use, or chunks of the "
+                      "row in_use cached",
                       changed);
     if (h->munmap_failed > 0 && h->munmap_failed_ambiguous)
         as_store_warn(s, AS_WARN_MMAPPED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "of the mmapped blocks shown as in use %" PRIu64 " (%" PRIu64
-                      " bytes) have been freed, and which "
-                      "cannot be told: " FORGETS,
+                      "%" PRIu64 " of the mmapped blocks shown as in use (%" PRIu64
+                      " bytes) have been freed, and it is unknown which: " FORGETS,
                       h->munmap_failed, h->munmap_failed_bytes);
     else if (h->munmap_failed > 0)
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
@@ -142,7 +144,7 @@ static bool begin_chunks(struct as_chunk_writer *chunks, struct as_error *err)
     chunks->offset = chunks->start;
     chunks->count = chunks->pending = 0;
     return ftruncate(chunks->fd, (off_t)chunks->start) == 0 ||
-           as_fail_errno(err, AS_IO, "the dump cannot be begun anew");
+           as_fail_errno(err, AS_IO, "the dump cannot be restarted");
 }
 
 // Finds the heaps and walks them; again where the walk came by tcaches that no thread has: only then is it known that what
@@ -191,8 +193,8 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
     if (ok) {
         if (left > 0)
             as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                          "%" PRIu64 " bytes of the target that were swapped out had to be read and are in memory "
-                          "now; to send them back takes root (CAP_SYS_NICE) and Linux 5.10",
+                          "%" PRIu64 " bytes of the target were swapped out, had to be read, and stay in memory; "
+                          "sending them back to swap takes root (CAP_SYS_NICE) and Linux 5.10",
                           left);
         report_faults(s, &h, moment->mode);
         report_lost(s, &h, moment->mode);
@@ -215,7 +217,7 @@ static void prove(struct as_target *t, struct as_malloc *m, struct as_store *s)
         if (libc->proven || (libc->proven = as_libc_prove(t, libc, why, sizeof why)))
             continue;
         as_store_warn(s, AS_WARN_LAYOUT, UINT32_MAX, UINT32_MAX, libc->main_arena,
-                      "malloc's structures as %s has them do not hold on the target's memory: %s",
+                      "the layout of malloc that fits %s does not hold on the target's memory: %s",
                       as_strings_at(&t->strings, libc->path), why);
     }
 }
@@ -245,16 +247,16 @@ static void describe(struct as_store *s, const struct as_target *t, const struct
         as_store_warn(s, AS_WARN_RESIDENCY, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->residency.note);
     if (m->kind != AS_MALLOC_GLIBC)
         as_store_warn(s, AS_WARN_ALLOCATOR, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "%s (%s): only what sits in glibc's arenas is shown in malloc's rows",
-                      m->kind == AS_MALLOC_UNKNOWN ? "which malloc is used here is unknown"
-                                                   : "malloc is not glibc's here",
+                      "%s (%s): malloc's rows show only the memory in glibc's arenas",
+                      m->kind == AS_MALLOC_UNKNOWN ? "it is unknown which malloc this process uses"
+                                                   : "the malloc of this process is not glibc's",
                       m->detail);
     if (m->left_out[0])
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", m->left_out);
     if (m->libcs.count == 0 && (m->kind == AS_MALLOC_GLIBC || m->objects == 0))
         as_store_warn(s, AS_WARN_LAYOUT, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s: %s",
                       m->kind == AS_MALLOC_GLIBC ? "glibc's malloc could not be read"
-                                                 : "what of this memory is malloc's is not known",
+                                                 : "it is unknown which part of this memory is malloc's",
                       m->detail);
 }
 
@@ -329,9 +331,10 @@ static bool attempt(struct as_target *t, struct as_malloc *m, const struct as_ca
         out->meta.flags |= chunks ? AS_META_HAS_CHUNKS : 0;
         as_moment_report(moment, t, out);
         if (options->max_pause_ns != 0 && out->meta.pause_ns > options->max_pause_ns)
-            as_store_warn(out, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                          "the target stood still for %.1f ms, longer than it was to: it ran on as soon as it could",
-                          (double)out->meta.pause_ns / 1e6);
+            as_store_warn(
+                out, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                "the target stood still for %.1f ms, longer than --max-pause: it was let go as soon as possible",
+                (double)out->meta.pause_ns / 1e6);
         judge(out);
     }
     return ok;

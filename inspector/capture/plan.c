@@ -206,41 +206,40 @@ bool as_moment_is_whole(const struct as_target *t, const struct as_malloc *m, co
     if (!kept && !doubtful)
         return true;
     moment->incomplete = true;
-    return as_fail(err, AS_UNSUPPORTED,
-                   "process %d keeps memory from its children (MADV_DONTFORK or MADV_WIPEONFORK, at 0x%llx), and %s",
-                   t->pid, (unsigned long long)(kept ? kept : first)->start,
-                   kept ? "malloc's is among it" : "malloc's may be among it: its structures do not agree without");
+    return as_fail(
+        err, AS_UNSUPPORTED,
+        "process %d has memory that a clone does not inherit (MADV_DONTFORK or MADV_WIPEONFORK, at 0x%llx), and %s",
+        t->pid, (unsigned long long)(kept ? kept : first)->start,
+        kept ? "part of it is malloc's" : "part of it may be malloc's: in the clone malloc's structures do not agree");
 }
 
 void as_moment_report(const struct as_moment *moment, const struct as_target *t, struct as_store *s)
 {
     if (moment->fallback[0] && moment->mode == AS_MODE_LIVE)
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "the target was read while it ran, for it could not be made to clone itself, and to read it "
-                      "takes longer than it may stand still (--max-pause allows more, --mode freeze as long as it "
-                      "takes): %s",
+                      "the target was read while it ran: it could not be cloned, and a freeze would take longer than "
+                      "--max-pause (allow more, or use --mode freeze): %s",
                       moment->fallback);
     else if (moment->fallback[0])
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "the target stood still while it was read, for it could not be made to clone itself: %s",
-                      moment->fallback);
+                      "the target was frozen while it was read, because it could not be cloned: %s", moment->fallback);
     if (moment->exceeded[0])
-        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "looked at in another mode: %s",
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "another mode was used: %s",
                       moment->exceeded);
     if (moment->locked)
         as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "a thread was inside malloc, or an arena was locked, when the core was written: the numbers "
-                      "may be those of a change half made");
+                      "when the core was written, a thread was inside malloc or an arena was locked: the numbers may "
+                      "be those of an unfinished change");
     if (moment->mode != AS_MODE_FREEZE && moment->mode != AS_MODE_SNAPSHOT)
         return;
     if (t->stop.outcome == AS_STOP_BUSY)
         as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "a thread was inside malloc, or an arena was locked, at every attempt: the numbers may be those "
-                      "of a change half made");
+                      "in every attempt a thread was inside malloc or an arena was locked: the numbers may be those of "
+                      "an unfinished change");
     else if (t->stop.outcome == AS_STOP_UNKNOWN)
         as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "where malloc's code lies in this program is not known: no arena was locked, but a thread may "
-                      "have been inside malloc, and the numbers those of a change half made");
+                      "the place of malloc's code in this program is unknown: no arena was locked, but a thread may "
+                      "have been inside malloc, and the numbers may be those of an unfinished change");
     if (t->stop.note)
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->stop.note);
 }

@@ -131,8 +131,8 @@ static bool copy_threads(struct as_store *s, const struct as_heaps *h, struct as
     bool has_tcache = h->malloc->libcs.count > 0 && as_has_tcache(h, 0);
     if (missing && has_tcache)
         as_store_warn(s, AS_WARN_TCACHE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "not every thread's tcache could be reached through its thread pointer: tcaches were looked for "
-                      "by their structure, so one that was missed counts as in use");
+                      "some threads' tcaches could not be reached through the thread pointer: tcaches were searched "
+                      "for by their structure, and the chunks of a missed tcache count as in use");
     return true;
 }
 
@@ -148,10 +148,9 @@ bool as_records_ruby(struct as_store *s, const struct as_ruby *ruby, struct as_e
         return true;
     if (!ruby->proven) {
         s->meta.ruby = AS_RUBY_UNPROVEN;
-        as_store_warn(
-            s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-            "there is a Ruby here whose own heap pages could not be found with certainty; they are counted in "
-            "the rows that hold them");
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "this process runs Ruby, but the pages of Ruby's own heap could not be identified with "
+                      "certainty; they are counted in the other rows");
         return true;
     }
     s->meta.ruby = AS_RUBY_FOUND;

@@ -40,10 +40,10 @@ static void print_text(const struct as_client *agent, const struct as_inject_res
     if (r->how == 0)
         puts("it was there already");
     else
-        printf("%s by thread %d (%s), which was away from its own work for %s\n", how_name(r->how), r->tid,
+        printf("%s by thread %d (%s), which was interrupted for %s\n", how_name(r->how), r->tid,
                as_safe_text(r->where, sizeof r->where, SIZE_MAX, false, where, sizeof where),
                as_format_duration(r->away_ns, away));
-    printf("the agent itself takes %s of its memory\n", as_format_size(resident, takes));
+    printf("the agent itself takes %s of the process's memory\n", as_format_size(resident, takes));
 }
 
 struct as_inject_options as_options_injection(const struct as_options *o)
@@ -59,7 +59,7 @@ bool as_cmd_inject(const struct as_options *o, struct as_error *err)
     const struct as_inject_options how = as_options_injection(o);
     bool ok = as_look_open(&look, o->target, err);
     if (ok && (!look.target || look.target->kind != AS_TARGET_PROCESS))
-        ok = as_fail(err, AS_USAGE, "inject: '%s' is not a process that runs", o->target);
+        ok = as_fail(err, AS_USAGE, "inject: '%s' is not a running process", o->target);
     ok = ok && as_client_reach(&agent, look.target, &how, &result, err);
     if (ok && o->json)
         print_json(&agent, &result, as_client_resident(&agent));

@@ -231,16 +231,16 @@ static bool perform(struct trimming *t, struct as_error *err)
     if (!as_look_open(&t->look, o->target, err))
         return false;
     if (o->forecast && o->watch_ns != 0)
-        return as_fail(err, AS_USAGE, "trim: with --forecast nothing is given back that --watch could look at");
+        return as_fail(err, AS_USAGE, "trim: --forecast gives nothing back, so --watch would have nothing to measure");
     // It once bounded the locks, and who means that is not to get what is not bounded.
     if (!o->forecast && o->max_pause_ns != 0 && o->max_hold_ns == 0)
         return as_fail(err, AS_USAGE,
-                       "trim: --max-pause says for how long a process may stand still while it is looked at; for how "
-                       "long an arena may be locked says --max-hold");
+                       "trim: --max-pause limits for how long a look may stop the process; the limit for the lock of "
+                       "an arena is --max-hold");
     if (o->forecast)
         return forecast(t, &t->look, err);
     if (!t->look.target || t->look.target->kind != AS_TARGET_PROCESS)
-        return as_fail(err, AS_USAGE, "trim: '%s' is not a process that runs", o->target);
+        return as_fail(err, AS_USAGE, "trim: '%s' is not a running process", o->target);
     if (!reach(t, &vain, err))
         return false;
     if (vain)
@@ -303,7 +303,7 @@ static void print_arenas(const struct trimming *t)
     char resident[AS_SIZE_TEXT], releasable[AS_SIZE_TEXT], withheld[AS_SIZE_TEXT], returned[AS_SIZE_TEXT];
     char hold[AS_SIZE_TEXT];
     printf("%-18s %12s %12s %12s", "arena", "resident", "releasable", "withheld");
-    puts(t->trimmed ? "     returned    held for" : "");
+    puts(t->trimmed ? "     returned  locked for" : "");
     for (size_t i = 0; i < t->arenas.count; ++i) {
         const struct as_control_arena *a = &t->arenas.items[i];
         printf("0x%-16" PRIx64 " %12s %12s %12s", a->before.arena, as_format_size(a->before.resident, resident),
@@ -318,13 +318,13 @@ static void print_trim(const struct trimming *t)
 {
     const struct arenascope_trim_result *r = &t->reply.trim;
     char a[AS_SIZE_TEXT], b[AS_SIZE_TEXT];
-    printf("returned %s by the kernel's count, where %s was the forecast", as_format_size(r->returned, a),
+    printf("returned %s by the kernel's count (the forecast was %s)", as_format_size(r->returned, a),
            as_format_size(r->forecast, b));
     if (r->returned_swap != 0 && r->returned_swap != AS_UNKNOWN)
         printf(", and %s of swap", as_format_size(r->returned_swap, a));
     if (r->longest_hold == AS_UNKNOWN)
-        printf(
-            "\nfor how long an arena was locked is not known (libc's own malloc_trim did it; --max-hold bounds it); ");
+        printf("\nit is unknown for how long an arena was locked (libc's own malloc_trim did the work; --max-hold "
+               "bounds and measures it); ");
     else if (t->options->max_hold_ns != 0 && r->longest_hold > t->options->max_hold_ns)
         printf("\nan arena was locked for %s, longer than the %s of --max-hold; ",
                as_format_duration(r->longest_hold, a), as_format_duration(t->options->max_hold_ns, b));
@@ -332,7 +332,7 @@ static void print_trim(const struct trimming *t)
         printf("\nno arena was locked for longer than %s; ", as_format_duration(r->longest_hold, a));
     printf("it took %s, %s of processor time\n", as_format_duration(r->elapsed, a), as_format_duration(r->cpu, b));
     if (r->skipped != 0 && r->skipped != AS_UNKNOWN)
-        printf("%" PRIu64 " arena%s left alone; the note says why\n", r->skipped, r->skipped == 1 ? " was" : "s were");
+        printf("%" PRIu64 " arena%s skipped; the note says why\n", r->skipped, r->skipped == 1 ? " was" : "s were");
     printf("the agent itself takes %s of the process's memory\n", as_format_size(t->resident, a));
     if (t->options->watch_ns == 0)
         return;

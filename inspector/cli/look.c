@@ -85,7 +85,7 @@ bool as_look_take(struct as_look *look, const struct as_options *options, struct
     }
     // Read back what was written: whatever we make of it, another reader of the file will make of it too.
     if (!as_dump_finish(writer, &look->store, err) ||
-        !as_dump_open_fd(&look->dump, writer->file.fd, "the dump just made", err))
+        !as_dump_open_fd(&look->dump, writer->file.fd, "the dump made a moment ago", err))
         return false;
     look->view = look->dump.view;
     return true;
@@ -96,7 +96,7 @@ bool as_look_needs_glibc(const struct as_look *look, const struct as_options *op
     const struct as_view *v = &look->view;
     return v->malloc_count > 0 ||
            as_fail(err, AS_NO_MALLOC,
-                   "'%s' has no malloc of glibc's to look into (%s: %s); arenadump summary shows what it has",
+                   "'%s' does not use glibc's malloc (%s: %s); arenadump summary shows which memory it has",
                    options->target, as_malloc_kind_name(as_malloc_of(v->meta)),
                    as_view_string(v, v->meta->malloc_detail));
 }

@@ -20,38 +20,39 @@ struct command {
 static const struct command commands[] = {
     {"summary", as_cmd_summary, AS_OPTION_JSON,
      "arenadump summary TARGET [--json]\n"
-     "  Where the memory went, and what would bring it back: a table, or JSON\n"
+     "  Prints where the memory is and what would bring it back: a table, or JSON\n"
      "  (arenascope.summary/1, docs/summary.schema.json).\n"},
     {"dump", as_cmd_dump, AS_OPTION_OUTPUT | AS_OPTION_CHUNKS,
      "arenadump dump TARGET -o FILE [--chunks]\n"
-     "  Writes all that is known of every page to FILE (mode 0600), for another day or\n"
-     "  another machine. No heap contents. --chunks: every chunk's size and state too,\n"
-     "  which png needs (4 bytes a chunk).\n"},
+     "  Writes a record of every page to FILE (mode 0600), for another day or another\n"
+     "  machine; never the contents of the heap. --chunks: also the size and the state\n"
+     "  of every chunk, which png needs for heaps (4 bytes for each chunk).\n"},
     {"png", as_cmd_png, AS_OPTION_OUTPUT | AS_OPTION_PALETTE | AS_OPTION_SCALE,
      "arenadump png TARGET -o DIR [--palette phusion|safe] [--scale N]\n"
-     "  Draws every heap, a pixel for 16 bytes, and every arena, a cell for a page.\n"
-     "  --palette safe: colours that any eye tells apart. --scale: pixels that a page\n"
-     "  takes in the overviews, 1 to 16; 4 unless told.\n"},
+     "  Draws every heap (one pixel for 16 bytes) and every arena (one cell for each\n"
+     "  page). --palette safe: colours for any kind of colour vision. --scale: pixels\n"
+     "  for one page of an arena, 1 to 16 (the default: 4).\n"},
     {"chunks", as_cmd_chunks, 0,
      "arenadump chunks TARGET\n"
-     "  One line a chunk: address, size in bytes (header included), and what it is:\n"
-     "  in_use, tcache, fastbin, binned, top, metadata or unknown, and \"mmapped\" behind\n"
-     "  it where it has a mapping of its own.\n"},
+     "  Prints one line for each chunk: address, size in bytes (header included), and\n"
+     "  state: in_use, tcache, fastbin, binned, top, metadata or unknown, followed by\n"
+     "  \"mmapped\" if the chunk has a mapping of its own.\n"},
     {"trim", as_cmd_trim, AS_OPTION_JSON | AS_OPTION_INJECT | AS_OPTION_TRIM,
      "arenadump trim PID [--forecast] [--deep] [--max-hold TIME] [--arena ADDRESS]\n"
      "               [--watch TIME] [--force] [--timeout TIME] [--json]\n"
-     "  Gives memory back, through the agent (injected where it is not there): what\n"
-     "  malloc_trim(0) would. --deep: also what that never returns, the tops of thread\n"
-     "  arenas. --max-hold 5ms: no arena is locked for longer at a time. --forecast:\n"
-     "  only says what would come back; nothing is loaded, and nothing changes.\n"
-     "  --watch 60s: how much of it was needed again. --force, --timeout: as inject.\n"},
+     "  Returns what malloc_trim(0) would return, through the agent, which is injected\n"
+     "  first if necessary. --deep: also the tops of thread arenas, which malloc_trim\n"
+     "  never returns. --max-hold 5ms: limit for how long an arena is locked at a time.\n"
+     "  --forecast: only print what would come back; nothing is loaded, nothing changes.\n"
+     "  --watch 60s: wait, and print how much is resident again. --force, --timeout: as\n"
+     "  for inject.\n"},
     {"inject", as_cmd_inject, AS_OPTION_JSON | AS_OPTION_INJECT,
      "arenadump inject PID [--force] [--timeout TIME] [--json]\n"
-     "  Loads the agent (libarenascope.so) into a process that runs, if it is not there,\n"
-     "  and has it answer. Refused, with the reason, where that might harm (exit 4, 5).\n"
-     "  --force: also under a seccomp filter, which may kill the process for it.\n"
-     "  --timeout: for how long a thread that can do it is looked for, and\n"
-     "  waited for in dlopen; 10s unless told.\n"},
+     "  Loads the agent (libarenascope.so) into a running process, unless it is there,\n"
+     "  and waits for its answer. Refuses, with the reason, if the process might be\n"
+     "  harmed (exit code 4 or 5). --force: inject even under a seccomp filter, which\n"
+     "  may kill the process. --timeout: how long to search for a thread that can load\n"
+     "  the agent safely, and to wait for dlopen (the default: 10s).\n"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
@@ -62,20 +63,20 @@ static void print_help(void)
         printf("%s", commands[i].help);
     printf("\nTARGET is a process id, a core file, or a dump made by arenadump dump.\n"
            "\nEvery command:\n"
-           "  --mode MODE            freeze: the target stands still while it is read.\n"
-           "                         snapshot: it clones itself, copy-on-write, and runs on;\n"
-           "                         the clone is read. live: nothing stops, and the answer\n"
-           "                         may be torn. auto (unless told): freeze where that takes\n"
-           "                         no longer than --max-pause and nothing is swapped out,\n"
-           "                         else snapshot.\n"
-           "  --max-pause TIME       5ms, 0.5s; 50ms unless told.\n"
-           "  --layout-source LIST   how glibc's structures may be found, of dwarf, symtab,\n"
-           "                         relocation, decode, scan; all unless told.\n"
+           "  --mode MODE            freeze: stop the target while it is read. snapshot: stop\n"
+           "                         it only while a copy-on-write clone is made, and read\n"
+           "                         the clone. live: stop nothing; the answer may be torn.\n"
+           "                         auto (the default): freeze if that takes no longer than\n"
+           "                         --max-pause and nothing is swapped out, else snapshot.\n"
+           "  --max-pause TIME       limit for how long the target is stopped: 5ms, 0.5s (the\n"
+           "                         default: auto breaks off a freeze after 50ms).\n"
+           "  --layout-source LIST   sources for the layout of glibc's malloc: some of dwarf,\n"
+           "                         symtab,relocation,decode,scan (the default: all).\n"
            "  --help                 arenadump --version: what this build can do\n"
-           "\nExit codes: 0 done, 1 a bug of arenadump's, 2 usage, 3 no such target, 4 not\n"
+           "\nExit codes: 0 done, 1 a bug in arenadump, 2 usage, 3 no such target, 4 not\n"
            "permitted, 5 a target that is not supported, 6 bad input (not a core or dump,\n"
-           "truncated, damaged), 7 the target went away, 8 output could not be written,\n"
-           "9 out of memory, 10 no malloc of glibc where the command needs one.\n");
+           "truncated, damaged), 7 the target ended, 8 output could not be written, 9 out of\n"
+           "memory, 10 the target does not use glibc's malloc and the command needs it.\n");
 }
 
 static void print_version(void)
@@ -119,8 +120,8 @@ static bool run(int argc, char **argv, struct as_error *err)
         return command->run(&options, err);
     }
     if (*word)
-        return as_fail(err, AS_USAGE,
-                       "there is no command '%s': it is summary, dump, png, chunks, trim or inject (--help)", word);
+        return as_fail(err, AS_USAGE, "unknown command '%s': use summary, dump, png, chunks, trim or inject (--help)",
+                       word);
     return as_fail(err, AS_USAGE, "give a command: summary, dump, png, chunks, trim or inject (--help)");
 }
 

@@ -88,7 +88,7 @@ static bool read_sources(const char *list, uint32_t *allowed, struct as_error *e
             source++;
         if (source > AS_LAYOUT_SCAN)
             return as_fail(err, AS_USAGE,
-                           "--layout-source '%.*s': it is a list of dwarf, symtab, relocation, decode, scan",
+                           "--layout-source '%.*s': give a list of dwarf, symtab, relocation, decode, scan",
                            (int)length, list);
         *allowed |= 1u << source;
         list += length;
@@ -102,7 +102,7 @@ static bool read_scale(const char *text, uint32_t *scale, struct as_error *err)
     char *end;
     unsigned long value = strtoul(text, &end, 10);
     if (*text < '0' || *text > '9' || *end || value < 1 || value > 16)
-        return as_fail(err, AS_USAGE, "--scale '%s': it is 1 to 16 pixels for a page of an overview", text);
+        return as_fail(err, AS_USAGE, "--scale '%s': give 1 to 16, the pixels for one page of an overview", text);
     *scale = (uint32_t)value;
     return true;
 }
@@ -118,7 +118,7 @@ static bool read_mode(const char *text, uint32_t *mode, struct as_error *err)
         if (strcmp(text, modes[i].name) == 0)
             return true;
     }
-    return as_fail(err, AS_USAGE, "--mode '%s': it is auto, freeze, snapshot or live", text);
+    return as_fail(err, AS_USAGE, "--mode '%s': give auto, freeze, snapshot or live", text);
 }
 
 // "50ms", "1s", "0.5s", "200us".
@@ -136,7 +136,7 @@ static bool read_duration(const char *name, const char *text, uint64_t *ns, stru
         *ns = (uint64_t)(value * units[i].ns);
         return true;
     }
-    return as_fail(err, AS_USAGE, "--%s '%s': it is a time such as 5ms, 0.5s or 200us, at most an hour", name, text);
+    return as_fail(err, AS_USAGE, "--%s '%s': give a time such as 5ms, 0.5s or 200us, at most an hour", name, text);
 }
 
 // As every output has it: 0x and hexadecimal digits.
@@ -147,7 +147,7 @@ static bool read_address(const char *text, uint64_t *address, struct as_error *e
     return (strncmp(text, "0x", 2) == 0 && text[2] != '\0' && *end == '\0' && *address != 0 &&
             *address != UINT64_MAX) ||
            as_fail(err, AS_USAGE,
-                   "--arena '%s': it is an arena's address such as 0x7f1234000030 (arenadump summary has them)", text);
+                   "--arena '%s': give an arena's address such as 0x7f1234000030 (arenadump summary lists them)", text);
 }
 
 static bool read_value(struct as_options *o, int option, const char *value, struct as_error *err)
@@ -172,7 +172,7 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
     case OPT_PALETTE:
         o->palette = strcmp(value, "safe") == 0 ? AS_PALETTE_SAFE : AS_PALETTE_PHUSION;
         return o->palette == AS_PALETTE_SAFE || strcmp(value, "phusion") == 0 ||
-               as_fail(err, AS_USAGE, "--palette '%s': it is phusion or safe", value);
+               as_fail(err, AS_USAGE, "--palette '%s': give phusion or safe", value);
     case OPT_MODE:
         return read_mode(value, &o->mode, err);
     case OPT_MAX_PAUSE:
@@ -195,7 +195,7 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
         o->deep = true;
         return true;
     default:
-        return as_fail(err, AS_INTERNAL, "an option without a meaning: %d", option);
+        return as_fail(err, AS_INTERNAL, "an unhandled option: %d", option);
     }
 }
 
@@ -213,24 +213,23 @@ bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes
         if (option == ':')
             return as_fail(err, AS_USAGE, "%s: the option '%s' needs a value", argv[0], word);
         if (option == '?')
-            return as_fail(err, AS_USAGE, "%s: there is no option '%s' (arenadump %s --help lists them)", argv[0], word,
+            return as_fail(err, AS_USAGE, "%s: unknown option '%s' (arenadump %s --help lists all)", argv[0], word,
                            argv[0]);
         uint32_t bit = bit_of(option);
         if (bit && !(takes & bit))
-            return as_fail(err, AS_USAGE,
-                           "%s: the option '%s' belongs to another command (arenadump --help lists them)", argv[0],
-                           word);
+            return as_fail(err, AS_USAGE, "%s: the option '%s' belongs to another command (arenadump --help lists all)",
+                           argv[0], word);
         if (!read_value(o, option, optarg, err))
             return false;
     }
     if (o->help)
         return true;
     if (optind == argc)
-        return as_fail(err, AS_USAGE, "%s: of what? Give a process id, a core file or a dump file", argv[0]);
+        return as_fail(err, AS_USAGE, "%s: no target given: give a process id, a core file or a dump file", argv[0]);
     o->target = argv[optind++];
     if (optind < argc)
         return as_fail(err, AS_USAGE, "%s: one target at a time; '%s' is one too many", argv[0], argv[optind]);
     if ((takes & AS_OPTION_OUTPUT) && !o->output)
-        return as_fail(err, AS_USAGE, "%s: where to? Give -o", argv[0]);
+        return as_fail(err, AS_USAGE, "%s: no output given: use -o", argv[0]);
     return true;
 }

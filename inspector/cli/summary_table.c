@@ -70,13 +70,13 @@ static void put_header(struct as_writer *w, const struct as_view *v)
     as_safe_text(as_view_string(v, m->malloc_detail), SIZE_MAX, 200, w->style->ascii, command, sizeof command);
     if (as_malloc_of(m) == AS_MALLOC_UNKNOWN)
         as_wrapped(w, 0,
-                   "Which malloc is used here is unknown: %s. What does not sit in glibc's arenas stands in the rows "
+                   "It is unknown which malloc this process uses: %s. Memory outside of glibc's arenas is in the rows "
                    "that are not malloc's.",
                    command);
     else
         as_wrapped(w, 0,
-                   "Malloc here is not glibc's: %s. Its memory stands in the rows that are not malloc's; arenas below "
-                   "are glibc's.",
+                   "The malloc of this process is not glibc's: %s. Its memory is in the rows that are not malloc's; "
+                   "the arenas below are glibc's.",
                    command);
 }
 
@@ -93,7 +93,7 @@ static void put_chunks(struct as_writer *w, const struct as_tallies *t)
     uint64_t largest = 0;
     for (size_t i = 0; i < sizeof tallies / sizeof tallies[0]; i++)
         largest = tallies[i].bytes != AS_UNKNOWN && tallies[i].bytes > largest ? tallies[i].bytes : largest;
-    as_heading(w, "Its chunks, in memory or not: which pages are resident is not known");
+    as_heading(w, "Chunks, resident or not (it is unknown which pages are resident)");
     for (size_t i = 0; i < sizeof tallies / sizeof tallies[0]; i++) {
         char size[AS_SIZE_TEXT];
         as_put(w, "  %-16s %11s ", labels[i], as_format_size(tallies[i].bytes, size));
@@ -163,7 +163,7 @@ static void put_ledger(struct as_writer *w, const struct as_view *v)
     // Shares are of Rss; of the rows that are known where Rss is not (a core).
     bool known = v->meta->rss != AS_UNKNOWN;
     uint64_t whole = known ? v->meta->rss : sum_known(&v->totals->ledger);
-    as_heading(w, known ? "What holds it" : "What holds it, in shares of what is known");
+    as_heading(w, known ? "What holds it" : "What holds it, in shares of the known rows");
     for (size_t i = 0; i < count; i++) {
         char size[AS_SIZE_TEXT];
         const struct sorted_row *s = &sorted[i];
@@ -217,7 +217,7 @@ static void put_threads(struct as_writer *w, const struct as_view *v, const stru
     }
     if (end - first > shown)
         snprintf(line + used, sizeof line - used, " and %" PRIu64 " more", end - first - shown);
-    as_wrapped(w, 4, "%s", end > first ? line : "no thread of its own found");
+    as_wrapped(w, 4, "at 0x%" PRIx64 ": %s", v->arenas[arena].address, end > first ? line : "no thread found");
 }
 
 // The columns of an arena: resident bytes; of chunks where residency is not known.
@@ -271,7 +271,7 @@ static void put_arenas(struct as_writer *w, const struct as_view *v, const struc
     if (count == 0)
         return;
     if (v->arena_count > count)
-        as_heading(w, "The %" PRIu32 " arenas of %" PRIu64 " that hold most free memory", count, v->arena_count);
+        as_heading(w, "The %" PRIu32 " of %" PRIu64 " arenas with the most free memory", count, v->arena_count);
     else
         as_heading(w, "Arenas");
     bool resident = v->meta->flags & AS_META_RESIDENCY_KNOWN;
@@ -280,11 +280,10 @@ static void put_arenas(struct as_writer *w, const struct as_view *v, const struc
     as_put(w, "\n");
     for (uint32_t i = 0; i < count; i++) {
         const struct as_arena_record *a = &v->arenas[worst[i]];
-        char label[24], size[AS_SIZE_TEXT];
+        char label[AS_ARENA_NAME], size[AS_SIZE_TEXT];
         uint64_t cells[ARENA_CELLS];
         arena_cells(v, a, cells);
-        snprintf(label, sizeof label, a->flags & AS_ARENA_MAIN ? "main" : "0x%" PRIx64, a->address);
-        as_put(w, "  %-16s %5" PRIu32, label, a->heap_count);
+        as_put(w, "  %-16s %5" PRIu32, as_arena_name(v, worst[i], label), a->heap_count);
         for (int c = 0; c < ARENA_CELLS; c++)
             as_put(w, " %10s", as_format_size(cells[c], size));
         as_put(w, "\n");
@@ -297,7 +296,7 @@ static void put_pins(struct as_writer *w, const struct as_view *v, const struct 
     if (pins->count == 0)
         return;
     as_heading(w, "Pins: chunks in use that keep free memory from being returned");
-    as_dim(w, "  %12s %10s %11s %11s %8s %11s", "chunk size", "count", "on pages", "stranded", "tails", "below them");
+    as_dim(w, "  %12s %10s %11s %11s %8s %11s", "chunk size", "count", "pages kept", "stranded", "last", "free below");
     as_put(w, "\n");
     for (uint64_t i = 0; i < pins->count && i < WORST; i++) {
         const struct as_size_record *s = &v->sizes[pins->order[i]];
@@ -322,7 +321,7 @@ static void put_provenance(struct as_writer *w, const struct as_view *v)
                : m->mode == AS_MODE_LIVE || m->mode == AS_MODE_IN_PROCESS
                    ? "Not exact: the target ran on while it was read."
                    : "Not exact: see the warnings.",
-               m->flags & AS_META_RESIDENCY_KNOWN ? "" : " Which pages are resident is not wholly known.");
+               m->flags & AS_META_RESIDENCY_KNOWN ? "" : " It is not known of all pages whether they are resident.");
     if (v->warning_count == 0)
         return;
     as_heading(w, "Warnings");

@@ -26,8 +26,8 @@ static void *watch(void *target)
         last = ended;
     }
     fprintf(stderr,
-            "arenadump: process %d: its memory has not answered for %d s: is it served by userfaultfd, or by a file "
-            "system that hangs? Look in another mode (--mode freeze, which reads only what is resident)\n",
+            "arenadump: process %d: a read of its memory has not returned for %d s: is that memory served by "
+            "userfaultfd, or by a file system that hangs? Try --mode freeze, which reads only resident pages\n",
             p->base.pid, LIMIT_S);
     as_signals_abandon();
     _exit(AS_DENIED);

@@ -60,8 +60,8 @@ static bool check_header(struct found *d, uint64_t size, struct as_error *err)
                        "'%s' was made by a newer arenascope (format %d.%d); this one reads %d.x: update arenascope",
                        d->name, h->major, h->minor, AS_DUMP_MAJOR);
     if (h->major != AS_DUMP_MAJOR)
-        return as_fail(err, AS_BAD_INPUT, "'%s' has format %d.%d, which never was; this arenascope reads %d.x", d->name,
-                       h->major, h->minor, AS_DUMP_MAJOR);
+        return as_fail(err, AS_BAD_INPUT, "'%s' has format %d.%d, which does not exist; this arenascope reads %d.x",
+                       d->name, h->major, h->minor, AS_DUMP_MAJOR);
     if (size < h->file_size)
         return as_fail(err, AS_BAD_INPUT, "'%s' is truncated: %" PRIu64 " of its %" PRIu64 " bytes are missing",
                        d->name, h->file_size - size, h->file_size);

@@ -85,7 +85,7 @@ static bool try_thread(struct carrier *c, pid_t tid, bool patient, struct obstac
     o->tid = tid;
     if (tracee->group_stopped || tracee->signal != 0) {
         snprintf(o->thread, sizeof o->thread,
-                 tracee->group_stopped ? "it is stopped (SIGSTOP or the like)" : "a signal was on its way to it");
+                 tracee->group_stopped ? "it is stopped (SIGSTOP or the like)" : "a signal was about to be delivered");
         return false;
     }
     // The loader's lock once more: now this thread cannot take it any more.
@@ -145,15 +145,15 @@ static bool find_thread(struct carrier *c, uint64_t began, struct as_error *err)
     uint64_t looks = c->told.result.looks;
     uint64_t tracer = looks == 0 ? as_proc_status(p->view_fd, "status", "TracerPid:") : 0;
     if (tracer != 0 && tracer != AS_PROC_NONE) // by one that goes by our name, or it would have been refused before
-        return as_fail(err, AS_DENIED, "process %d was traced by process %d all the time: end that first", p->base.pid,
-                       (int)tracer);
+        return as_fail(err, AS_DENIED, "process %d was traced by process %d all the time: end that tracer first",
+                       p->base.pid, (int)tracer);
     if (looks == 0)
         return as_fail(err, AS_DENIED, "process %d: no thread could be looked at: %s", p->base.pid,
                        o.loader[0] ? o.loader : "none would stop");
     return as_fail(
         err, AS_DENIED,
-        "process %d: no thread was ever in a place from which a library can be loaded without the risk of a "
-        "deadlock; at the last of %llu looks thread %d could not be used: %s. Try again when it is less busy",
+        "process %d: no thread was ever at a place where a library can be loaded without the risk of a deadlock; in "
+        "the last of %llu attempts thread %d could not be used: %s. Try again when the process is less busy",
         p->base.pid, (unsigned long long)looks, o.tid, o.thread[0] ? o.thread : o.loader);
 }
 
@@ -167,8 +167,8 @@ static void say_late(void *context)
     if (!as_plan_loader_is_busy(c->cargo->plan, &c->p->base, why, sizeof why))
         snprintf(why, sizeof why, "the loader's lock is free");
     as_fail(&c->told.err, AS_DENIED,
-            "process %d: thread %d has been in %s for %llu ms (%s). It cannot be taken out of there without harm: our "
-            "process %d stays with it, and puts the thread back as it was when that returns",
+            "process %d: thread %d has been in %s for %llu ms (%s). The call cannot be interrupted without harm: the "
+            "injector, process %d, waits for its return and then restores the thread",
             c->p->base.pid, c->remote.tid, c->doing, (unsigned long long)(c->cargo->watchdog_ns / 1000000), why,
             getpid());
     c->told.late = true;
@@ -255,11 +255,10 @@ static bool fill(struct carrier *c, int fd, struct as_error *err)
     int64_t address;
     int64_t result;
     if (largest < size)
-        return as_fail(
-            err, AS_UNSUPPORTED,
-            "process %d may write no file larger than %llu bytes (RLIMIT_FSIZE), and the library, in a file in "
-            "memory, has %llu: allow more (prlimit --fsize), or preload the agent (arenascope run)",
-            c->p->base.pid, (unsigned long long)largest, (unsigned long long)size);
+        return as_fail(err, AS_UNSUPPORTED,
+                       "process %d may not write a file larger than %llu bytes (RLIMIT_FSIZE), and the library, in a "
+                       "memfd, has %llu: allow more (prlimit --fsize), or preload the agent (arenascope run)",
+                       c->p->base.pid, (unsigned long long)largest, (unsigned long long)size);
     if (!ask_kernel(c, "ftruncate", SYS_ftruncate, grow, &result, err) ||
         !ask_kernel(c, "mmap", SYS_mmap, map, &address, err))
         return false;
@@ -279,7 +278,7 @@ static bool dlopen_failed(struct carrier *c, struct as_error *err)
     if (address != 0)
         c->p->base.ops->memory.read(&c->p->base, address, text, sizeof text - 1);
     return as_fail(err, AS_UNSUPPORTED, "process %d could not load the library: dlopen failed%s%s", c->p->base.pid,
-                   text[0] ? ": " : " without a word (is /proc mounted there?)", text);
+                   text[0] ? ": " : " without an error text (is /proc mounted there?)", text);
 }
 
 // What dlopen returns is its struct link_map, which begins with the load bias.
@@ -291,7 +290,8 @@ static bool find_wake(struct carrier *c, uint64_t handle, uint64_t *wake, struct
     if (!as_target_read_u64(&c->p->base, handle, &base) ||
         !as_target_read(&c->p->base, base + cargo->wake, there, sizeof there) ||
         memcmp(there, cargo->library + cargo->wake_offset, sizeof there) != 0)
-        return as_fail(err, AS_INTERNAL, "process %d has loaded the library, but it is not where dlopen says",
+        return as_fail(err, AS_INTERNAL,
+                       "process %d has loaded the library, but not at the address that dlopen returned",
                        c->p->base.pid);
     *wake = base + cargo->wake;
     return true;

@@ -44,17 +44,17 @@ static enum failure try_to_connect(struct as_client *client, struct as_error *er
     if (connect(fd, (const struct sockaddr *)&address, length) != 0) {
         if (errno == EAGAIN) {
             as_fail(err, AS_DENIED,
-                    "the agent of process %d does not let us in: as many as can wait at its door do so already. Is the "
-                    "process stopped, or is the agent at work for others?",
+                    "the agent of process %d accepts no connection: the queue of its control socket is full. Is the "
+                    "process stopped, or is the agent busy with other clients?",
                     client->pid);
             return FULL;
         }
         enum failure why = errno == ECONNREFUSED ? ABSENT : REFUSED;
-        as_fail_errno(err, AS_DENIED, "the agent of process %d does not let us in", client->pid);
+        as_fail_errno(err, AS_DENIED, "the agent of process %d refuses the connection", client->pid);
         return why;
     }
     if (!is_target(fd, client->pid)) {
-        as_fail(err, AS_DENIED, "who listens at the door of process %d is somebody else", client->pid);
+        as_fail(err, AS_DENIED, "the control socket of process %d belongs to another process", client->pid);
         return REFUSED;
     }
     client->socket = fd;
@@ -139,8 +139,8 @@ static bool await_socket(const struct as_client *client, short events, uint64_t 
             return true;
         if (left == 0)
             return as_fail(err, AS_DENIED,
-                           "the agent of process %d has not given a whole answer within %.1f s: is the process "
-                           "stopped, or one of its arenas locked for ever?",
+                           "the agent of process %d has not answered within %.1f s: is the process stopped, or one of "
+                           "its arenas locked for ever?",
                            client->pid, (double)client->answer_ns / 1e9);
     }
 }
@@ -155,7 +155,7 @@ static bool send_request(const struct as_client *client, const struct as_control
         sent = send(client->socket, request, sizeof *request, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (sent < 0 && (errno == EINTR || errno == EAGAIN));
     return sent == (ssize_t)sizeof *request ||
-           as_fail_errno(err, AS_TARGET_GONE, "the agent of process %d has hung up", client->pid);
+           as_fail_errno(err, AS_TARGET_GONE, "the agent of process %d has closed the connection", client->pid);
 }
 
 // One message of exactly that size.
@@ -172,16 +172,15 @@ static bool receive(const struct as_client *client, void *out, size_t size, uint
                        client->pid);
     return (size_t)got == size ||
            as_fail(err, AS_UNSUPPORTED,
-                   "the agent in process %d is of another version: it answers in %zd bytes where "
-                   "we expect %zu",
-                   client->pid, got, size);
+                   "the agent in process %d has another version: its answer has %zd bytes instead of %zu", client->pid,
+                   got, size);
 }
 
 static bool receive_arenas(const struct as_client *client, uint64_t count, as_control_arena_vec *arenas,
                            uint64_t deadline, struct as_error *err)
 {
     if (count > MOST_ARENAS)
-        return as_fail(err, AS_BAD_INPUT, "the agent of process %d announces %llu arenas", client->pid,
+        return as_fail(err, AS_BAD_INPUT, "the agent of process %d claims to have %llu arenas", client->pid,
                        (unsigned long long)count);
     for (uint64_t i = 0; i < count; ++i) {
         struct as_control_arena arena;
@@ -204,7 +203,7 @@ bool as_client_ask(const struct as_client *client, const struct as_control_reque
     if (!send_request(client, request, deadline, err) || !receive(client, reply, sizeof *reply, deadline, err))
         return false;
     if (reply->protocol != AS_CONTROL_PROTOCOL)
-        return as_fail(err, AS_UNSUPPORTED, "the agent in process %d speaks another language", client->pid);
+        return as_fail(err, AS_UNSUPPORTED, "the agent in process %d speaks another protocol", client->pid);
     reply->error[sizeof reply->error - 1] = '\0';
     if (reply->code != AS_OK)
         return as_fail(err, reply->code <= AS_NO_MALLOC ? (enum as_code)reply->code : AS_INTERNAL, "%s", reply->error);

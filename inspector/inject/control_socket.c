@@ -147,15 +147,15 @@ int as_control_socket_make(pid_t pid, struct as_error *err)
     bool same = own < 0 || other < 0 || fstat(own, &here) != 0 || fstat(other, &there) != 0 ||
                 (here.st_ino == there.st_ino && here.st_dev == there.st_dev);
     if (!same && setns(other, CLONE_NEWNET) != 0) {
-        as_fail_errno(err, AS_DENIED, "process %d has a network of its own, which we may not enter", pid);
+        as_fail_errno(err, AS_DENIED, "process %d is in another network namespace, which arenadump may not enter", pid);
         return -1;
     }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        as_fail_errno(err, AS_INTERNAL, "no socket to talk with the agent");
+        as_fail_errno(err, AS_INTERNAL, "cannot make a socket for the agent");
     // The socket stays where it was made.
     if (!same && setns(own, CLONE_NEWNET) != 0) {
-        as_fail_errno(err, AS_INTERNAL, "the way back from the network of process %d is barred", pid);
+        as_fail_errno(err, AS_INTERNAL, "cannot return from the network namespace of process %d", pid);
         as_close_fd(&fd);
     }
     return fd;

@@ -31,7 +31,7 @@ struct rt_frame {
     uint64_t align_records;
 };
 _Static_assert(offsetof(struct rt_frame, fault_address) == 304 && sizeof(struct rt_frame) == 592,
-               "as the kernel has it");
+               "as the kernel lays it out");
 struct record {
     uint32_t magic, size;
 };
@@ -87,7 +87,7 @@ static size_t wide_record_size(const struct as_frame_wanted *w)
 static void put_vectors(uint8_t *at, const struct user_fpsimd_struct *vectors)
 {
     struct vector_record record = {.head = {VECTOR_MAGIC, sizeof record}, .fpsr = vectors->fpsr, .fpcr = vectors->fpcr};
-    _Static_assert(sizeof record.v == sizeof vectors->vregs, "as the kernel has it");
+    _Static_assert(sizeof record.v == sizeof vectors->vregs, "as the kernel lays it out");
     memcpy(record.v, vectors->vregs, sizeof record.v);
     memcpy(at, &record, sizeof record);
 }
@@ -113,7 +113,7 @@ static struct rt_frame own_frame(const struct as_frame_wanted *w)
         .pc = w->regs->pc,
         .pstate = w->regs->pstate,
     };
-    _Static_assert(sizeof f.x == sizeof w->regs->regs, "as the kernel has it");
+    _Static_assert(sizeof f.x == sizeof w->regs->regs, "as the kernel lays it out");
     memcpy(f.x, w->regs->regs, sizeof f.x);
     return f;
 }
@@ -162,7 +162,7 @@ static void put_last_records(uint8_t *records, uint64_t address, const struct as
     if (sizeof(struct vector_record) + size + END_SIZE > RECORDS) {
         struct extra_record extra = {
             .head = {EXTRA_MAGIC, EXTRA_SIZE}, .data = address + sizeof extra, .size = (uint32_t)size + END_SIZE};
-        _Static_assert(sizeof extra == EXTRA_SIZE + END_SIZE, "as the kernel has it");
+        _Static_assert(sizeof extra == EXTRA_SIZE + END_SIZE, "as the kernel lays it out");
         memcpy(records, &extra, sizeof extra);
         records += sizeof extra;
     }
@@ -172,19 +172,19 @@ static void put_last_records(uint8_t *records, uint64_t address, const struct as
 static bool may_be_built(const struct as_frame_wanted *w, struct as_error *err)
 {
     if (w->way->restorer == 0 || w->way->syscall_return == 0)
-        return as_fail(
-            err, AS_UNSUPPORTED,
-            "it has no vdso, or its libc has not the code by which a thread could find back by itself if we were "
-            "killed in the middle of a call: preload the agent instead (arenascope run)");
+        return as_fail(err, AS_UNSUPPORTED,
+                       "it has no vdso, or its libc lacks the code by which the thread would resume by itself if "
+                       "arenadump were killed during a call: preload the agent instead (arenascope run)");
     if (!w->wide)
         return true;
     struct as_sve_head head;
     if (w->wide_size < sizeof head)
-        return as_fail(err, AS_UNSUPPORTED, "its SVE registers have %zu bytes, which is no set of them", w->wide_size);
+        return as_fail(err, AS_UNSUPPORTED, "its SVE registers have %zu bytes, which is not a valid size",
+                       w->wide_size);
     memcpy(&head, w->wide, sizeof head);
     return (head.vector_bytes % 16 == 0 && head.vector_bytes <= AS_SVE_MOST_VECTOR &&
             w->wide_size >= sizeof head + wide_bytes(head.vector_bytes)) ||
-           as_fail(err, AS_UNSUPPORTED, "its SVE registers (%zu bytes, vectors of %u) are more than we have room for",
+           as_fail(err, AS_UNSUPPORTED, "its SVE registers (%zu bytes, vectors of %u) are larger than supported",
                    w->wide_size, head.vector_bytes);
 }
 

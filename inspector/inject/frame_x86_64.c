@@ -29,7 +29,7 @@ struct rt_context {
     uint64_t reserved[8];
     uint64_t mask;
 };
-_Static_assert(sizeof(struct rt_context) == 304, "as the kernel has it");
+_Static_assert(sizeof(struct rt_context) == 304, "as the kernel lays it out");
 struct state_trailer { // struct _fpx_sw_bytes
     uint32_t magic, extended_size;
     uint64_t features;
@@ -91,7 +91,7 @@ static bool find_own_state(const struct as_frame_wanted *w, struct own_state *ow
     if (w->state_size == AS_STATE_FX)
         return true;
     if (w->state_size < LEGACY)
-        return as_fail(err, AS_UNSUPPORTED, "the processor's state has %zu bytes, which is no state of XSAVE's",
+        return as_fail(err, AS_UNSUPPORTED, "the processor's state has %zu bytes, which is not a valid XSAVE state",
                        w->state_size);
     memcpy(&own->features, w->state + TRAILER, sizeof own->features);
     memcpy(&own->in_use, w->state + HEADER, sizeof own->in_use);
@@ -104,9 +104,9 @@ static bool find_own_state(const struct as_frame_wanted *w, struct own_state *ow
         size_t end = (size_t)w->layout->offset[i] + w->layout->size[i];
         if (w->layout->size[i] == 0 || w->layout->offset[i] < LEGACY || end > w->state_size)
             return as_fail(err, AS_UNSUPPORTED,
-                           "where the processor's state (%zu bytes) has the registers of its feature %u is not known "
-                           "(CPUID says %u bytes from %u on)",
-                           w->state_size, i, w->layout->size[i], w->layout->offset[i]);
+                           "the place of feature %u's registers in the processor's state (%zu bytes) is unknown (CPUID "
+                           "says %u bytes from %u on)",
+                           i, w->state_size, w->layout->size[i], w->layout->offset[i]);
         if (own->size < end)
             own->size = end;
     }
@@ -221,8 +221,8 @@ bool as_frame_build(struct as_frame *out, const struct as_frame_wanted *w, struc
     size_t count = w->errno_at != 0 ? errno_operations(w->errno_value, operations) : 0;
     if (w->way->pop_argument == 0 || w->way->syscall_return == 0 || w->way->restorer == 0)
         return as_fail(err, AS_UNSUPPORTED,
-                       "its libc has not the code by which a thread could find back by itself if we were killed in the "
-                       "middle of a call: preload the agent instead (arenascope run)");
+                       "its libc lacks the code by which the thread would resume by itself if arenadump were killed "
+                       "during a call: preload the agent instead (arenascope run)");
     if (!find_own_state(w, &own, err))
         return false;
     // As much room above the state as the largest takes: the kernel may want to read it all.
@@ -232,8 +232,7 @@ bool as_frame_build(struct as_frame *out, const struct as_frame_wanted *w, struc
     const uint64_t first[3] = {w->way->pop_argument, UINT64_MAX, w->way->syscall_return};
     uint64_t begin = ((state_at - (count + 1) * step - sizeof first) & ~UINT64_C(15)) - 8;
     if (w->top - begin > sizeof out->bytes)
-        return as_fail(err, AS_UNSUPPORTED, "the processor's state has %zu bytes, more than we have room for",
-                       w->state_size);
+        return as_fail(err, AS_UNSUPPORTED, "the processor's state has %zu bytes, more than supported", w->state_size);
     memset(out->bytes, 0, w->top - begin);
     memcpy(out->bytes, first, sizeof first);
     uint64_t at = begin + sizeof first;

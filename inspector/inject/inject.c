@@ -63,7 +63,7 @@ static bool read_library(struct as_cargo *cargo, const char *path, struct as_err
     if (fd < 0 || fstat(fd, &st) != 0)
         return as_fail_errno(err, AS_NO_TARGET, "cannot open the agent's library '%s'", path);
     if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr) || st.st_size > LIBRARY_MOST)
-        return as_fail(err, AS_BAD_INPUT, "'%s' is no library", path);
+        return as_fail(err, AS_BAD_INPUT, "'%s' is not a library", path);
     uint8_t *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED)
         return as_fail_errno(err, AS_NO_MEMORY, "no memory for '%s'", path);
@@ -72,7 +72,7 @@ static bool read_library(struct as_cargo *cargo, const char *path, struct as_err
     for (size_t done = 0; done < cargo->size;) {
         ssize_t got = pread(fd, bytes + done, cargo->size - done, (off_t)done);
         if (got == 0 || (got < 0 && errno != EINTR))
-            return as_fail(err, AS_BAD_INPUT, "'%s' could not be read wholly", path);
+            return as_fail(err, AS_BAD_INPUT, "'%s' could not be read to its end", path);
         done += got > 0 ? (size_t)got : 0;
     }
     return find_wake(cargo, fd, path, err);
@@ -93,17 +93,14 @@ static bool await_carrier(int socket, const struct as_cargo *cargo, pid_t carrie
     if (ready <= 0) {
         // Memory of a target's may be one that answers when the target likes (userfaultfd).
         told->late = true;
-        return as_fail(
-            err, AS_DENIED,
-            "our process %d, which was to load the library, has not come to an end within %.1f s; it goes on, "
-            "and puts the thread back that it holds when it can",
-            carrier, (double)limit / 1e9);
+        return as_fail(err, AS_DENIED,
+                       "the injector, process %d, has not finished within %.1f s; it continues, and restores the "
+                       "thread that it holds when it can",
+                       carrier, (double)limit / 1e9);
     }
     ssize_t got = recv(socket, told, sizeof *told, MSG_DONTWAIT);
     if (got != (ssize_t)sizeof *told)
-        return as_fail(err, AS_INTERNAL,
-                       "the process of ours that was to load the library ended without a word: was it "
-                       "killed?");
+        return as_fail(err, AS_INTERNAL, "the injector ended without a result: was it killed?");
     return told->err.code == AS_OK || as_fail(err, told->err.code, "%s", told->err.text);
 }
 
@@ -112,7 +109,7 @@ static bool carry(struct as_process *p, const struct as_cargo *cargo, struct as_
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-        return as_fail_errno(err, AS_INTERNAL, "no socket for the process that is to load the library");
+        return as_fail_errno(err, AS_INTERNAL, "cannot make a socket for the injector");
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -128,7 +125,7 @@ static bool carry(struct as_process *p, const struct as_cargo *cargo, struct as_
     errno = saved;
     struct as_carried told = {0};
     bool ok = pid > 0 ? await_carrier(ends[0], cargo, pid, &told, err)
-                      : as_fail_errno(err, AS_INTERNAL, "no process could be made that is to load the library");
+                      : as_fail_errno(err, AS_INTERNAL, "cannot start the injector process");
     *out = told.result;
     close(ends[0]);
     while (pid > 0 && !told.late && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
@@ -167,7 +164,7 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
     };
     *out = (struct as_inject_result){0};
     if (t->kind != AS_TARGET_PROCESS)
-        return as_fail(err, AS_USAGE, "only a process that runs can have a library loaded");
+        return as_fail(err, AS_USAGE, "a library can be loaded only into a running process");
     // Another may just have loaded it.
     if (!lock(p, cargo.patience_ns, err) || !as_process_refresh_maps(p, false, err) ||
         !as_malloc_find(t, AS_LAYOUT_ANY, &m, err))
@@ -202,7 +199,7 @@ bool as_inject_library(char *path, size_t size, struct as_error *err)
     own[length > 0 ? length : 0] = '\0';
     char *slash = strrchr(own, '/');
     if (!slash)
-        return as_fail(err, AS_NO_TARGET, "where %s lies cannot be told: name it in $ARENASCOPE_LIBRARY", NAME);
+        return as_fail(err, AS_NO_TARGET, "the place of %s is unknown: name it in $ARENASCOPE_LIBRARY", NAME);
     slash[1] = '\0';
     for (size_t i = 0; i < sizeof places / sizeof places[0]; ++i) {
         int written = snprintf(path, size, "%s%s%s", own, places[i], NAME);

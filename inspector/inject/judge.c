@@ -56,7 +56,7 @@ static bool is_place_safe(const struct as_target *t, const struct as_plan *plan,
     else if (!at->waiting && as_in_ranges(plan->system.items, plan->system.count, at->pc))
         snprintf(why, why_size, "it runs in %s", object_at(t, at->pc));
     else if (!at->waiting && !as_is_code(t, at->pc))
-        snprintf(why, why_size, "it runs where nothing is known to be code");
+        snprintf(why, why_size, "it runs outside of any known code");
     else
         return true;
     return false;
@@ -89,11 +89,11 @@ static bool is_safe(struct as_target *t, const struct as_plan *plan, struct as_p
             if (count == 0)
                 snprintf(reason, sizeof reason, "its stack cannot be read");
             else if (at.on_futex && is_called_by(t, &plan->holders, &at, words, count))
-                snprintf(reason, sizeof reason, "it waits in setuid, or one of its like, or in fork, with a lock held");
+                snprintf(reason, sizeof reason, "it waits in setuid, a similar call or fork, with a lock held");
             else if (!lenient && is_called_by(t, &plan->callers, &at, words, count))
-                snprintf(reason, sizeof reason, "fork or exit has called what it runs");
+                snprintf(reason, sizeof reason, "it runs code that fork or exit has called");
             else if (plan->hooked && !at.waiting && is_called_by(t, &plan->malloc, &at, words, count))
-                snprintf(reason, sizeof reason, "malloc has called what it runs");
+                snprintf(reason, sizeof reason, "it runs code that malloc has called");
         }
         if (reason[0]) {
             snprintf(why, why_size, "%s%s", reason, within);

@@ -88,7 +88,7 @@ bool as_is_unfit(pid_t tid, char *why, size_t why_size)
     if (has_set(tid, AS_NT_STREAMING_SVE, &head, sizeof head) && (head.flags & AS_SVE_ACTIVE))
         snprintf(why, why_size, "it is in streaming mode (SME)");
     else if (has_set(tid, AS_NT_ZA, &head, sizeof head) && head.size > sizeof head)
-        snprintf(why, why_size, "it has something in ZA (SME), which a function may not find there");
+        snprintf(why, why_size, "its ZA register (SME) is in use, and no function may be called with it in use");
     else if (has_set(tid, AS_NT_GCS, shadow, sizeof shadow) && (shadow[0] & 1))
         snprintf(why, why_size, "it has a shadow stack (GCS), which forbids a call from outside");
     else

@@ -36,7 +36,7 @@ static bool vectors_read(const struct as_remote *r, struct as_launch *launch, st
     launch->state_size = all.iov_len;
     // Cut off, it could not be written back.
     return launch->state_size < sizeof launch->state ||
-           as_fail(err, AS_UNSUPPORTED, "the vector registers of thread %d have %zu bytes or more: too many for us",
+           as_fail(err, AS_UNSUPPORTED, "the vector registers of thread %d have %zu bytes or more: not supported",
                    r->tid, launch->state_size);
 }
 

@@ -236,7 +236,7 @@ bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_mal
     }
     if (ok && plan->loader.end == 0)
         ok = as_fail(err, AS_UNSUPPORTED,
-                     "process %d has no dynamic loader of glibc's (a static program?): nothing can be loaded into it",
+                     "process %d has no dynamic loader of glibc (a static program?): nothing can be loaded into it",
                      t->pid);
     if (ok && (plan->dlopen == 0 || plan->errno_location == 0 || libc->malloc_end == 0))
         ok = as_fail(err, AS_UNSUPPORTED,

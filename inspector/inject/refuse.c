@@ -63,17 +63,16 @@ static bool refuse_now(const struct as_process *p, struct as_error *err)
     if (tracer != 0 && tracer != AS_PROC_NONE && is_inspector((pid_t)tracer))
         return true;
     if (tracer != 0 && tracer != AS_PROC_NONE)
-        return as_fail(err, AS_DENIED,
-                       "process %d is being traced by process %d: nothing is loaded into it under a "
-                       "debugger's eyes; end that first",
-                       pid, (int)tracer);
-    pid_t parent;
-    if (shares_memory(p, &parent))
         return as_fail(
             err, AS_DENIED,
-            "process %d still runs in the memory of its parent, process %d (vfork): nothing is loaded into it "
-            "before it has executed its own program; try process %d",
-            pid, parent, parent);
+            "process %d is being traced by process %d: nothing is loaded into a traced process; end that tracer first",
+            pid, (int)tracer);
+    pid_t parent;
+    if (shares_memory(p, &parent))
+        return as_fail(err, AS_DENIED,
+                       "process %d still runs in the memory of its parent, process %d (vfork): nothing is loaded "
+                       "before it has executed its own program; try process %d",
+                       pid, parent, parent);
     if (stopped)
         return as_fail(err, AS_DENIED,
                        "process %d is stopped (SIGSTOP or the like): nothing can be loaded into it before "
@@ -86,17 +85,17 @@ bool as_refuse(const struct as_process *p, const struct as_malloc *m, bool force
 {
     int pid = p->base.pid;
     if (pid == getpid())
-        return as_fail(err, AS_USAGE, "process %d is ourselves", pid);
+        return as_fail(err, AS_USAGE, "process %d is arenadump itself", pid);
     if (m->kind != AS_MALLOC_GLIBC || m->libcs.count == 0)
         return as_fail(err, AS_NO_MALLOC,
-                       "process %d has no malloc of glibc's for the agent to work on (%s: %s): nothing was loaded", pid,
-                       as_malloc_kind_name(m->kind), m->detail);
+                       "process %d does not use glibc's malloc, which the agent needs (%s: %s): nothing was loaded",
+                       pid, as_malloc_kind_name(m->kind), m->detail);
     if (!refuse_now(p, err))
         return false;
     if (is_privileged(p))
         return as_fail(err, AS_UNSUPPORTED,
-                       "process %d runs with other rights than those who started it (setuid, setgid or capabilities of "
-                       "its file): nothing is loaded into such a process",
+                       "process %d runs with other rights than its caller (setuid, setgid or file capabilities): "
+                       "nothing is loaded into such a process",
                        pid);
     if (has_shadow_stack(p))
         return as_fail(err, AS_UNSUPPORTED,

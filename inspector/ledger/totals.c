@@ -113,9 +113,9 @@ static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *
     }
     if (record->malloc_rss > anonymous) {
         as_store_warn(b->store, AS_WARN_SUM, UINT32_MAX, UINT32_MAX, m->start,
-                      "of the mapping at 0x%" PRIx64 ", %" PRIu64
+                      "in the mapping at 0x%" PRIx64 ", %" PRIu64
                       " bytes were found resident and the kernel counts %" PRIu64
-                      ": it changed while we looked, or its zero pages cannot be told apart",
+                      ": the mapping changed during the look, or its zero pages cannot be told apart",
                       m->start, record->malloc_rss, anonymous);
         return;
     }

@@ -176,12 +176,12 @@ static void decide_dynamic(const struct as_modules *modules, const struct as_mod
     if (kind == AS_MALLOC_UNKNOWN)
         kind = kind_behind_shim(modules, module);
     if (as_module_is_malloc_debug(module)) {
-        decide(out, kind, "%s is preloaded: it answers, and has an arena of its own for its checks", name);
+        decide(out, kind, "%s is preloaded: it answers malloc(), and has an arena of its own for its checks", name);
     } else if (kind == AS_MALLOC_GLIBC) {
         bool go = find_module(modules, is_go_program) != NULL;
-        decide(out, kind, go ? "%s; but Go keeps a heap of its own, only C code uses this one" : "%s", name);
+        decide(out, kind, go ? "%s; but Go has a heap of its own, and only C code uses malloc" : "%s", name);
     } else if (kind == AS_MALLOC_UNKNOWN) {
-        decide(out, kind, "%s defines malloc: an allocator that is not known here", name);
+        decide(out, kind, "%s defines malloc: an allocator unknown to arenascope", name);
     } else if (kind == AS_MALLOC_MUSL) {
         decide(out, kind, "%s", name);
     } else if (kind == AS_MALLOC_PARTITIONALLOC) {
@@ -198,7 +198,7 @@ static void decide_static(const struct as_modules *modules, const struct as_modu
     enum as_malloc_kind kind = kind_by_names(modules, module);
     const char *name = as_module_name(modules, module);
     if (kind == AS_MALLOC_UNKNOWN)
-        decide(out, kind, "%s is linked statically, and holds no malloc of glibc's", name);
+        decide(out, kind, "%s is linked statically, without glibc's malloc", name);
     else
         decide(out, kind, "%s is linked statically, with %s inside", name, as_malloc_kind_name(kind));
 }
@@ -221,7 +221,8 @@ void as_allocator_decide(const struct as_modules *modules, struct as_malloc *out
         decide(out, AS_MALLOC_GLIBC, "%s is linked statically, with glibc's malloc inside",
                as_module_name(modules, program));
     } else if (out->libcs.count) {
-        decide(out, AS_MALLOC_GLIBC, "an arena of glibc's, found in memory; no file says whose malloc is called");
+        decide(out, AS_MALLOC_GLIBC,
+               "an arena of glibc was found in memory; no file says which malloc the process calls");
     } else if (musl) {
         decide(out, AS_MALLOC_MUSL, "%s", as_module_name(modules, musl));
     } else if (find_module(modules, is_go_program)) {

@@ -17,7 +17,7 @@ enum { MAX_UNITS = 64, MAX_UNITS_IN_ALL = 65536, MAX_DIES = 200000 };
 // The kinds of thing that are looked for, as bits of what was found.
 enum { STATE = 1, PAR = 2, HEAP_INFO = 4, TCACHE = 8, MAIN_ARENA = 16, MP = 32 };
 
-struct reading {
+struct dwarf_reading {
     struct as_answer *answer;
     unsigned found;
     unsigned dies; // looked at so far
@@ -66,7 +66,7 @@ static const struct member par_members[] = {
 };
 
 // The next DIE at that level, if there is one, and if not too many have been looked at: of a file that lies, levels overlap.
-static bool go_on(struct reading *reading, Dwarf_Die *die)
+static bool go_on(struct dwarf_reading *reading, Dwarf_Die *die)
 {
     return ++reading->dies <= MAX_DIES && dwarf_siblingof(die, die) == 0;
 }
@@ -110,7 +110,7 @@ static bool read_array(Dwarf_Die *member, int32_t *count, int32_t *element)
            member_type(&type, &of) && read_size(&of, element) && (*count = whole / *element) > 0;
 }
 
-static void read_struct(struct reading *reading, Dwarf_Die *type, const struct member *members, size_t count,
+static void read_struct(struct dwarf_reading *reading, Dwarf_Die *type, const struct member *members, size_t count,
                         void *part)
 {
     Dwarf_Die child;
@@ -125,7 +125,7 @@ static void read_struct(struct reading *reading, Dwarf_Die *type, const struct m
     } while (go_on(reading, &child));
 }
 
-static bool find_member(struct reading *reading, Dwarf_Die *type, const char *wanted, Dwarf_Die *member)
+static bool find_member(struct dwarf_reading *reading, Dwarf_Die *type, const char *wanted, Dwarf_Die *member)
 {
     if (dwarf_child(type, member) != 0)
         return false;
@@ -137,7 +137,7 @@ static bool find_member(struct reading *reading, Dwarf_Die *type, const char *wa
     return false;
 }
 
-static void read_state(struct reading *reading, Dwarf_Die *type)
+static void read_state(struct dwarf_reading *reading, Dwarf_Die *type)
 {
     struct as_state_layout *state = &reading->answer->layout.state;
     Dwarf_Die fastbins;
@@ -153,7 +153,7 @@ static void read_state(struct reading *reading, Dwarf_Die *type)
     reading->found |= whole ? STATE : 0;
 }
 
-static void read_par(struct reading *reading, Dwarf_Die *type)
+static void read_par(struct dwarf_reading *reading, Dwarf_Die *type)
 {
     struct as_par_layout *par = &reading->answer->layout.par;
     if (!read_size(type, &par->size))
@@ -165,7 +165,7 @@ static void read_par(struct reading *reading, Dwarf_Die *type)
     reading->found |= whole ? PAR : 0;
 }
 
-static void read_heap_info(struct reading *reading, Dwarf_Die *type)
+static void read_heap_info(struct dwarf_reading *reading, Dwarf_Die *type)
 {
     struct as_heap_layout *heap = &reading->answer->layout.heap;
     Dwarf_Die pagesize;
@@ -176,7 +176,7 @@ static void read_heap_info(struct reading *reading, Dwarf_Die *type)
     reading->found |= HEAP_INFO;
 }
 
-static void read_tcache(struct reading *reading, Dwarf_Die *type)
+static void read_tcache(struct dwarf_reading *reading, Dwarf_Die *type)
 {
     struct as_heap_layout *heap = &reading->answer->layout.heap;
     Dwarf_Die counts;
@@ -209,7 +209,7 @@ static bool read_place(Dwarf_Die *variable, bool thread_local, uint64_t *place)
     return false;
 }
 
-static void read_die(struct reading *reading, Dwarf_Die *die)
+static void read_die(struct dwarf_reading *reading, Dwarf_Die *die)
 {
     int tag = dwarf_tag(die);
     const char *name = tag == DW_TAG_structure_type || tag == DW_TAG_variable ? dwarf_diename(die) : NULL;
@@ -239,7 +239,7 @@ static void read_die(struct reading *reading, Dwarf_Die *die)
 }
 
 // The top level of a unit, and of the partial units that it imports (dwz moves shared types there).
-static void read_unit(struct reading *reading, const Dwarf_Die *unit)
+static void read_unit(struct dwarf_reading *reading, const Dwarf_Die *unit)
 {
     Dwarf_Die units[MAX_UNITS] = {*unit};
     size_t count = 1;
@@ -322,7 +322,7 @@ static void complete_layout(struct as_object *object, struct as_answer *answer)
     said.heap.safe_linking = out->heap.safe_linking;
     said.heap.mmap_extra = out->heap.mmap_extra;
     bool same = memcmp(&said.state, &out->state, sizeof said.state) == 0;
-    said.versions = same ? out->versions : "none that the table knows";
+    said.versions = same ? out->versions : "no row of the table";
     said.source = same ? "DWARF; the table agrees" : "DWARF; the table has no such row";
     *out = said;
 }
@@ -333,7 +333,7 @@ static bool read_dwarf(struct as_object *object, Dwarf *dwarf, struct as_answer 
     memset(&answer->layout.par, 0xff, sizeof answer->layout.par);
     answer->layout.state.fastbin_count = 0;
     answer->layout.heap = (struct as_heap_layout){.heap_pagesize = AS_NONE};
-    struct reading reading = {.answer = answer};
+    struct dwarf_reading reading = {.answer = answer};
     Dwarf_Die unit;
     if (unit_by_address(dwarf, object->elf, &unit) || unit_by_name(dwarf, &unit))
         read_unit(&reading, &unit);

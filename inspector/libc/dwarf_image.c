@@ -42,8 +42,7 @@ static bool left_out(struct making *m, const char *why)
 
 static bool too_large(struct making *m, uint64_t bytes)
 {
-    snprintf(m->why, m->why_size,
-             "it has %.1f MiB of debug information once that is unpacked, and at most %u MiB are read",
+    snprintf(m->why, m->why_size, "its debug information has %.1f MiB unpacked, and at most %u MiB are read",
              (double)bytes / 1048576, (unsigned)(AS_DWARF_MOST_BYTES >> 20));
     return false;
 }
@@ -65,13 +64,13 @@ static bool unpacked_size(struct making *m, const char *name, const Elf64_Shdr *
     if (section->sh_flags & SHF_COMPRESSED) {
         Elf64_Chdr header;
         if (section->sh_size < sizeof header || !as_elf_read_offset(m->elf, section->sh_offset, &header, sizeof header))
-            return left_out(m, "its debug information is cut short");
+            return left_out(m, "its debug information is truncated");
         *size = header.ch_size;
     } else if (name[1] == 'z') {
         uint8_t header[ZLIB_HEADER];
         if (section->sh_size < sizeof header ||
             !as_elf_read_offset(m->elf, section->sh_offset, header, sizeof header) || memcmp(header, "ZLIB", 4) != 0)
-            return left_out(m, "its debug information is packed in a way that is not known");
+            return left_out(m, "its debug information is compressed in an unknown way");
         *size = 0;
         for (size_t i = 4; i < sizeof header; i++)
             *size = *size << 8 | header[i];
@@ -120,7 +119,7 @@ static bool add_section(struct making *m, const char *name)
         return too_large(m, m->unpacked > m->packed ? m->unpacked : m->packed);
     uint64_t at = append(m, NULL, section.sh_offset, section.sh_size);
     if (at == UINT64_MAX)
-        return left_out(m, "its debug information is cut short, or there is no memory for it");
+        return left_out(m, "its debug information is truncated, or there is no memory for it");
     bool packed = section.sh_flags & SHF_COMPRESSED;
     m->headers[m->count++] = (Elf64_Shdr){
         .sh_name = add_name(m, found),

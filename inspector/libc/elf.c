@@ -186,7 +186,7 @@ static bool take_headers(struct as_elf *elf, const Elf64_Ehdr *header, const Elf
 {
     for (unsigned i = 0; i < header->e_phnum; i++) {
         if (!take_header(elf, &headers[i]))
-            return as_fail(err, AS_BAD_INPUT, "program header %u of the ELF file lies about its size", i);
+            return as_fail(err, AS_BAD_INPUT, "program header %u of the ELF file has a wrong size", i);
     }
     return true;
 }

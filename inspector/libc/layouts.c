@@ -278,11 +278,11 @@ void as_layout_compose(struct as_layout *out, uint32_t state, uint32_t par, bool
     *out = rows[row].layout;
     // Rows that nothing could tell apart differ in nothing that was there to be seen; but the release is not known.
     if (both & (both - 1))
-        out->versions = "several that fit alike";
+        out->versions = "several releases fit";
     if (par && !(par & 1u << row)) {
         // A vendor's mixture, or --disable-tunables: no release has these two structs together.
         out->par = rows[newest(par)].layout.par;
-        out->source = "parts of several rows, as the structs themselves showed";
+        out->source = "parts of several rows of the table, as the structs showed";
     }
     if (!has_tcache)
         as_layout_without_tcache(out);

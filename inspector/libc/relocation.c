@@ -9,14 +9,14 @@
 
 enum { BATCH = 512, RELATIVE_X86_64 = 8, RELATIVE_AARCH64 = 1027, TPOFF_X86_64 = 18, TPREL_AARCH64 = 1030 };
 
-struct search {
+struct relocation_search {
     const struct as_object *object;
     struct as_answer answer; // the last hit
     unsigned hits;
 };
 
 // Looks at one word at `place` that will hold, or holds, the address `addend`.
-static void consider(struct search *search, uint64_t place, uint64_t addend)
+static void consider(struct relocation_search *search, uint64_t place, uint64_t addend)
 {
     uint32_t rows = place > addend ? as_layout_rows_with_next(place - addend) : 0;
     if (!rows)
@@ -29,7 +29,7 @@ static void consider(struct search *search, uint64_t place, uint64_t addend)
     search->hits++;
 }
 
-static bool search_rela(struct search *search)
+static bool search_rela(struct relocation_search *search)
 {
     const struct as_elf *elf = search->object->elf;
     uint32_t relative = elf->machine == EM_X86_64 ? RELATIVE_X86_64 : RELATIVE_AARCH64;
@@ -48,7 +48,7 @@ static bool search_rela(struct search *search)
 }
 
 // A relocated word of RELR, whose addend is in its place: in the image as it is, in memory with the load bias added.
-static void consider_place(struct search *search, uint64_t place)
+static void consider_place(struct relocation_search *search, uint64_t place)
 {
     const struct as_elf *elf = search->object->elf;
     uint64_t word;
@@ -62,7 +62,7 @@ static void consider_place(struct search *search, uint64_t place)
 }
 
 // RELR: an even word is the place of one relocation; an odd one is a map of the 63 words that follow.
-static void search_relr(struct search *search)
+static void search_relr(struct relocation_search *search)
 {
     const struct as_elf *elf = search->object->elf;
     uint64_t entries[BATCH];
@@ -87,7 +87,7 @@ static void search_relr(struct search *search)
     }
 }
 
-static void search_image(struct search *search)
+static void search_image(struct relocation_search *search)
 {
     const struct as_image *image = &search->object->image;
     for (uint64_t at = -image->address & 7; at + 8 <= image->bytes.count; at += 8)
@@ -96,7 +96,7 @@ static void search_image(struct search *search)
 
 bool as_source_relocation(const struct as_object *object, struct as_answer *answer)
 {
-    struct search search = {.object = object, .answer = *answer};
+    struct relocation_search search = {.object = object, .answer = *answer};
     if (object->elf->type == ET_EXEC) {
         search_image(&search);
     } else {

@@ -116,7 +116,7 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
         struct as_arena arena;
         if (!arena_read(h->target, libc, address, &arena)) {
             h->incomplete = true;
-            as_fault_note(h, UINT32_MAX, UINT32_MAX, address, "an arena of the ring cannot be read");
+            as_fault_note(h, UINT32_MAX, UINT32_MAX, address, "an arena of the list cannot be read");
             return true;
         }
         arena.libc_index = libc_index;
@@ -137,7 +137,7 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
     }
     drop_repeated(h, first);
     h->incomplete = true;
-    as_fault_note(h, UINT32_MAX, UINT32_MAX, address, "the ring of arenas does not close");
+    as_fault_note(h, UINT32_MAX, UINT32_MAX, address, "the list of arenas is not circular");
     return true;
 }
 

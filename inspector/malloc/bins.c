@@ -20,5 +20,5 @@ void as_bins_check(struct as_heaps *h, uint32_t arena_index)
         as_bin_sums_add(&sums, at + (uint64_t)i * 2 * sizeof *words - AS_HEADER, words[2 * i], words[2 * i + 1]);
     if (sums.nodes != sums.forward || sums.nodes != sums.back)
         as_fault_note(h, arena_index, UINT32_MAX, arena->address,
-                      "the lists of an arena's bins do not hold what was found free");
+                      "the bins of an arena do not contain exactly the free chunks of the walk");
 }

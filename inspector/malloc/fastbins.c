@@ -129,7 +129,8 @@ bool as_fastbin_members_resolve(const struct as_arena *arena, struct as_fastbin_
                 bool twice = link && (link->chunk & BIN_MASK) == VISITED;
                 if (fault)
                     fault(context, at[bin],
-                          twice ? "a fastbin's list comes back to itself" : "a fastbin's list leaves its chunks");
+                          twice ? "a fastbin's list has a cycle"
+                                : "a fastbin's list leads to something other than a chunk");
                 at[bin] = 0;
             } else {
                 link->chunk |= VISITED;
@@ -156,12 +157,12 @@ static bool follow_list(struct as_heaps *h, uint32_t arena, int bin, struct as_p
     for (uint64_t steps = 1; chunk != 0; steps++) {
         struct free_chunk c;
         if (as_is_cycle(&remembered, chunk, steps)) {
-            as_fault_note(h, arena, UINT32_MAX, chunk, "a fastbin's list comes back to itself");
+            as_fault_note(h, arena, UINT32_MAX, chunk, "a fastbin's list has a cycle");
             return true;
         }
         if (chunk % AS_ALIGNMENT != 0 || !as_heaps_at(h, chunk) || !as_page_cache_read(cache, chunk, &c, sizeof c) ||
             (as_chunksize(c.size)) != AS_MIN_CHUNK + (uint64_t)bin * AS_ALIGNMENT) {
-            as_fault_note(h, arena, UINT32_MAX, chunk, "a fastbin's list leaves its chunks");
+            as_fault_note(h, arena, UINT32_MAX, chunk, "a fastbin's list leads to something other than a chunk");
             return true;
         }
         uint64_t *place = as_vec_add(members, err);

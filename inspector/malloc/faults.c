@@ -3,9 +3,9 @@
 
 enum { MAX_FAULTS = 1000 }; // a wrecked heap has millions: the first ones tell the story, the count is in `torn`
 
-const char AS_FAULT_NO_MP[] = "mp_ was not found, neither by symbols or debug information nor by its values in libc's "
-                              "data: the main arena is taken to "
-                              "begin with its mapping, and whether brk gave it memory elsewhere is not known";
+const char AS_FAULT_NO_MP[] =
+    "mp_ was not found, neither by symbols or debug information nor by its values in libc's data: the main arena is "
+    "assumed to begin with its mapping, and memory that brk gave it elsewhere is unknown";
 
 void as_fault_note(struct as_heaps *h, uint32_t arena, uint32_t heap, uint64_t address, const char *what)
 {

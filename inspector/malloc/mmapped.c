@@ -383,7 +383,7 @@ bool as_mmapped_find(struct as_heaps *h, struct as_error *err)
     as_vec_free(&residency);
     if (ok && s.want_count == AS_UNKNOWN)
         as_fault_note(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "mp_ was not found: mmapped chunks cannot be held against its count");
+                      "mp_ was not found: the number of mmapped chunks cannot be checked");
     else if (ok && !complete(&s) && !h->munmap_failed_ambiguous)
         as_fault_note(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "the mmapped chunks found differ from mp_.n_mmaps and mp_.mmapped_mem");

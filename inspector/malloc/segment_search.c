@@ -121,7 +121,7 @@ bool as_main_segments_find_after(struct as_heaps *h, uint32_t heap, struct as_wi
         struct as_heap found;
         if (!find_segment(h, &wanted, from, own.top_end, AS_ALIGNMENT, w, &found)) {
             as_fault_note(h, ended.arena, UINT32_MAX, from,
-                          "the main arena goes on after a foreign sbrk, where cannot be told");
+                          "the main arena continues behind a foreign sbrk, at an unknown address");
             return true;
         }
         found.arena = ended.arena;
@@ -313,7 +313,7 @@ static void check(struct as_heaps *h, const wanted_vec *wanted)
         }
         if (h->search_budget == 0)
             as_fault_note(h, arena, UINT32_MAX, AS_UNKNOWN,
-                          "the search for the main arena's segments was given up: too much memory looks like chunks");
+                          "the search for the main arena's segments was stopped: too much memory looks like chunks");
         if (!found)
             as_fault_note_incomplete(h, arena, h->arenas.items[arena].top,
                                      "the segment that holds the main arena's top was not found");

@@ -80,7 +80,7 @@ static const char *read_thread_heap(const struct as_heaps *h, uint32_t arena_ind
     // A cycle ends here: its heap is known already.
     return as_heap_fits(h, heap->start, heap->end)
                ? NULL
-               : "a heap is not in memory that can be malloc's, or is another heap's too";
+               : "a heap lies in memory that cannot be malloc's, or overlaps another heap";
 }
 
 static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_error *err)

@@ -152,8 +152,8 @@ bool as_mmapped_drop_surplus(struct as_heaps *h, uint64_t count, uint64_t bytes)
         }
         if (found && (!gather(h, tries[i][1], &doubt) || find_surplus(h, &doubt, count, bytes) != 1))
             as_fault_note(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                          "more maps look like mmapped chunks than mp_ counts: those left out are the likely ones, and "
-                          "could be others");
+                          "more mappings look like mmapped chunks than mp_ counts: the least likely were left out, and "
+                          "the choice could be wrong");
     }
     if (found)
         drop(h, &surplus);

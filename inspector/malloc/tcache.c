@@ -144,7 +144,7 @@ static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as
     for (uint64_t n = 0; n < expected; n++) {
         struct list_chunk c;
         bool cycle = entry != 0 && as_is_cycle(&remembered, entry, n + 1);
-        const char *wrong = cycle ? "a tcache list comes back to itself" : wrong_entry(h, cache, bin, entry, &c);
+        const char *wrong = cycle ? "a tcache list has a cycle" : wrong_entry(h, cache, bin, entry, &c);
         if (wrong) {
             as_fault_note(h, UINT32_MAX, UINT32_MAX, entry, wrong);
             return true;

@@ -24,6 +24,12 @@ struct as_view {
         ruby_count, warning_count, strings_size;
 };
 
+enum { AS_ARENA_NAME = 32 };
+
+// What terminal, page and pictures call an arena: "main arena", or "arena 3" by its place among all arenas. With several
+// libcs their main arenas are counted: "main arena 2". Returns `out`.
+const char *as_arena_name(const struct as_view *v, uint32_t arena, char out[AS_ARENA_NAME]);
+
 // A string of the view; "" for an offset that lies outside.
 static inline const char *as_view_string(const struct as_view *v, uint32_t offset)
 {

@@ -3,13 +3,21 @@
 #define _GNU_SOURCE
 #include "png/pictures.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-void as_arena_label(const struct as_view *v, uint32_t arena, char *out, size_t size)
+// An arena's name as the beginning of a file name: "arena 3" is arena-03, so that files sort; "main arena" main-arena.
+static void file_label(const struct as_view *v, uint32_t arena, char *out, size_t size)
 {
-    snprintf(out, size, "arena-%02" PRIu32 "%s", arena, v->arenas[arena].flags & AS_ARENA_MAIN ? "-main" : "");
+    char name[AS_ARENA_NAME];
+    const char *number = strrchr(as_arena_name(v, arena, name), ' ');
+    number = number && isdigit((unsigned char)number[1]) ? number : NULL;
+    if (v->arenas[arena].flags & AS_ARENA_MAIN)
+        snprintf(out, size, "main-arena%s%s", number ? "-" : "", number ? number + 1 : "");
+    else
+        snprintf(out, size, "arena-%02" PRIu32, arena);
 }
 
 void as_picture_size(uint64_t bytes, char *out, size_t size)
@@ -26,7 +34,8 @@ bool as_picture_title(struct as_image *image, const struct as_view *v, const cha
     snprintf(text, sizeof text, "%s of %.*s (pid %" PRIu32 ")", title, (int)sizeof m->comm, m->comm, m->pid);
     return as_image_gap(image, 8) && as_image_line(image, AS_RIGHT, 2, text) &&
            (m->flags & AS_META_RESIDENCY_KNOWN ||
-            as_image_line(image, AS_RIGHT, 1, "Residency is not wholly known: see the dump's warnings."));
+            as_image_line(image, AS_RIGHT, 1,
+                          "It is not known of all pages whether they are resident: see the dump's warnings."));
 }
 
 static const char *kind_name(uint32_t kind)
@@ -37,10 +46,11 @@ static const char *kind_name(uint32_t kind)
 static bool draw_arena(struct as_drawing *d, uint32_t index, struct as_error *err)
 {
     const struct as_arena_record *arena = &d->view->arenas[index];
-    char label[40], name[64], title[120], size[24];
-    as_arena_label(d->view, index, label, sizeof label);
+    char label[40], called[AS_ARENA_NAME], name[64], title[120], size[24];
+    file_label(d->view, index, label, sizeof label);
+    as_arena_name(d->view, index, called);
     snprintf(name, sizeof name, "%s-overview", label);
-    snprintf(title, sizeof title, "%s at 0x%" PRIx64, label, arena->address);
+    snprintf(title, sizeof title, "%s at 0x%" PRIx64, called, arena->address);
     uint64_t end = (uint64_t)arena->first_heap + arena->heap_count;
     if (!as_draw_overview(d, arena->first_heap, end, name, title, err))
         return false;
@@ -49,7 +59,7 @@ static bool draw_arena(struct as_drawing *d, uint32_t index, struct as_error *er
         uint64_t number = i - arena->first_heap;
         as_picture_size(heap->end - heap->start, size, sizeof size);
         snprintf(name, sizeof name, "%s-heap-%02" PRIu64, label, number);
-        snprintf(title, sizeof title, "%s, %s %" PRIu64 " (%s)", label, kind_name(heap->kind), number, size);
+        snprintf(title, sizeof title, "%s, %s %" PRIu64 " (%s)", called, kind_name(heap->kind), number, size);
         if (!as_draw_heap(d, heap, name, title, err))
             return false;
     }
@@ -89,9 +99,9 @@ bool as_png_draw(const struct as_view *v, const struct as_png_options *options, 
     if (!readme)
         return as_fail(err, AS_NO_MEMORY, "no memory for the pictures' README.txt");
     fprintf(readme,
-            "Pictures of the heaps of process %" PRIu32 ", drawn by arenadump.\n"
-            "*-overview.png: one cell a page. *-heap-*.png: a block a page, a pixel is 16 bytes.\n"
-            "The legend is in each picture.\n\n",
+            "Pictures of the heaps of process %" PRIu32
+            ", drawn by arenadump.\n*-overview.png: one cell for each page. *-heap-*.png: one block for each page, one "
+            "pixel for 16 bytes.\nThe legend is in each picture.\n\n",
             v->meta->pid);
     struct as_drawing drawing = {v, options, result, readme};
     bool ok = true;

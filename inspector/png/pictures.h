@@ -20,9 +20,6 @@ struct as_drawing {
     FILE *readme;
 };
 
-// What a heap or an arena is called in file names and in titles: "arena-03", "arena-00-main".
-void as_arena_label(const struct as_view *v, uint32_t arena, char *out, size_t size);
-
 // "64.0 MiB"
 void as_picture_size(uint64_t bytes, char *out, size_t size);
 

@@ -22,14 +22,14 @@ enum {
 
 static const uint64_t LARGEST_MAPPING = UINT64_C(1) << 38; // bytes: what is larger is a reservation, not a heap
 
-struct header {
+struct page_header {
     uint64_t address; // of struct heap_page
     uint8_t bytes[AS_RUBY_HEADER];
 };
 
 // The target may be made so that looking never ends: lists that go in circles, arrays of pages that all fit but the last. So
 // the number of looks is limited, by how much memory there is that could be Ruby's.
-struct search {
+struct ruby_search {
     struct as_target *target;
     const struct as_ruby_layout *layout;
     struct as_ruby *out;
@@ -40,30 +40,30 @@ struct search {
 };
 
 // What is done with places where a page may begin.
-typedef void visit_fn(struct search *s, const uint64_t *addresses, size_t count);
+typedef void visit_fn(struct ruby_search *s, const uint64_t *addresses, size_t count);
 
-static uint64_t word(const struct header *h, int offset)
+static uint64_t word(const struct page_header *h, int offset)
 {
     uint64_t value;
     memcpy(&value, h->bytes + offset, sizeof value);
     return value;
 }
 
-static uint32_t half(const struct header *h, int offset)
+static uint32_t half(const struct page_header *h, int offset)
 {
     uint16_t value;
     memcpy(&value, h->bytes + offset, sizeof value);
     return value;
 }
 
-static bool read_header(struct as_target *t, uint64_t address, struct header *h)
+static bool read_header(struct as_target *t, uint64_t address, struct page_header *h)
 {
     h->address = address;
     return address % 8 == 0 && address != 0 && as_target_read(t, address, h->bytes, sizeof h->bytes);
 }
 
 // Does a struct heap_page fit the layout? Then it is as *page says.
-static bool fits(const struct as_ruby_layout *layout, const struct header *h, struct as_ruby_page *page)
+static bool fits(const struct as_ruby_layout *layout, const struct page_header *h, struct as_ruby_page *page)
 {
     uint64_t start = word(h, layout->start);
     uint64_t mask = ~((uint64_t)layout->align - 1);
@@ -99,7 +99,7 @@ static bool is_mapped(struct as_target *t, uint64_t address, uint64_t length)
 
 // Reads `count` structs heap_page, no more than BATCH, and what they say of their pages. False unless each of them fits, and its
 // page points back to it.
-static bool read_pages(struct search *s, const uint64_t *heap_pages, size_t count, struct as_ruby_page *pages)
+static bool read_pages(struct ruby_search *s, const uint64_t *heap_pages, size_t count, struct as_ruby_page *pages)
 {
     static const size_t whole = AS_RUBY_HEADER;
     uint8_t headers[BATCH * AS_RUBY_HEADER];
@@ -114,7 +114,7 @@ static bool read_pages(struct search *s, const uint64_t *heap_pages, size_t coun
     }
     as_target_gather(s->target, heap_pages, count, whole, headers, whole, ok);
     for (size_t i = 0; i < count; i++) {
-        struct header h = {.address = heap_pages[i]};
+        struct page_header h = {.address = heap_pages[i]};
         memcpy(h.bytes, headers + i * whole, whole);
         if (!ok[i] || !fits(s->layout, &h, &pages[i]) || !is_mapped(s->target, pages[i].address, sizeof *back))
             return false;
@@ -129,7 +129,7 @@ static bool read_pages(struct search *s, const uint64_t *heap_pages, size_t coun
 }
 
 // Reads Ruby's array at `data`, of `count` elements, if that is what it is.
-static bool read_array(struct search *s, uint64_t data, uint64_t count, struct as_error *err)
+static bool read_array(struct ruby_search *s, uint64_t data, uint64_t count, struct as_error *err)
 {
     struct as_ruby *out = s->out;
     uint64_t elements[BATCH];
@@ -155,7 +155,7 @@ static bool read_array(struct search *s, uint64_t data, uint64_t count, struct a
 
 // Looks for the array in the struct objspace around `inside`: a pointer to it, and its length beside it (up to 3.3) or at its
 // own head (from 3.4 on). True when it was found, or when our memory ran out.
-static bool find_array(struct search *s, uint64_t inside)
+static bool find_array(struct ruby_search *s, uint64_t inside)
 {
     struct as_target *t = s->target;
     const struct as_ruby_layout *layout = s->layout;
@@ -190,12 +190,12 @@ static bool find_array(struct search *s, uint64_t inside)
 }
 
 // From a page to struct objspace: through its pool, or along the list of its heap to the head of it.
-static uint64_t objspace_of(struct search *s, const struct header *h)
+static uint64_t objspace_of(struct ruby_search *s, const struct page_header *h)
 {
     const struct as_ruby_layout *layout = s->layout;
     if (layout->pool >= 0)
         return word(h, layout->pool);
-    struct header at = *h;
+    struct page_header at = *h;
     for (; s->looks > 0; s->looks--) {
         uint64_t next = word(&at, layout->node + NODE_TO_NEXT);
         struct as_ruby_page page;
@@ -216,19 +216,19 @@ static bool is_likely(const struct as_mapping *m)
            m->end - m->start <= LARGEST_MAPPING;
 }
 
-static void count_places(struct search *s, const uint64_t *addresses, size_t count)
+static void count_places(struct ruby_search *s, const uint64_t *addresses, size_t count)
 {
     (void)addresses;
     s->looks += LOOKS * (int64_t)count;
 }
 
-static void try_places(struct search *s, const uint64_t *addresses, size_t count)
+static void try_places(struct ruby_search *s, const uint64_t *addresses, size_t count)
 {
     uint64_t words[BATCH];
     bool ok[BATCH];
     as_target_gather(s->target, addresses, count, sizeof *words, words, sizeof *words, ok);
     for (size_t i = 0; i < count && !s->done && s->tries < TRIES && s->looks > 0; i++) {
-        struct header h;
+        struct page_header h;
         struct as_ruby_page page;
         if (!ok[i] || words[i] % 16 != 0 || !as_target_mapping_at(s->target, words[i]) ||
             !read_header(s->target, words[i], &h) || !fits(s->layout, &h, &page) || page.address != addresses[i])
@@ -240,7 +240,7 @@ static void try_places(struct search *s, const uint64_t *addresses, size_t count
 }
 
 // Goes through the places in [start, end) where a page may begin, if there is memory.
-static void visit_range(struct search *s, visit_fn *visit, uint64_t start, uint64_t end)
+static void visit_range(struct ruby_search *s, visit_fn *visit, uint64_t start, uint64_t end)
 {
     struct as_target *t = s->target;
     uint64_t align = s->layout->align;
@@ -259,7 +259,7 @@ static void visit_range(struct search *s, visit_fn *visit, uint64_t start, uint6
     }
 }
 
-static void visit_all(struct search *s, visit_fn *visit)
+static void visit_all(struct ruby_search *s, visit_fn *visit)
 {
     struct as_target *t = s->target;
     uint64_t step = (uint64_t)STEP * t->page_size;
@@ -294,11 +294,12 @@ bool as_ruby_find(struct as_target *t, struct as_ruby *out, struct as_error *err
     size_t known;
     const struct as_ruby_layout *layouts = as_ruby_layouts(&known);
     struct as_error failed = {0};
-    struct search count = {.target = t, .layout = &layouts[0], .looks = FREE_LOOKS}; // whose places are those of all
+    struct ruby_search count = {
+        .target = t, .layout = &layouts[0], .looks = FREE_LOOKS}; // whose places are those of all
     if (out->present)
         visit_all(&count, count_places);
     for (size_t i = 0; i < known && out->present && !out->proven && failed.code == AS_OK; i++) {
-        struct search s = {.target = t, .layout = &layouts[i], .out = out, .err = &failed, .looks = count.looks};
+        struct ruby_search s = {.target = t, .layout = &layouts[i], .out = out, .err = &failed, .looks = count.looks};
         visit_all(&s, try_places);
         out->proven = s.done && failed.code == AS_OK;
         if (out->proven)

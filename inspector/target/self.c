@@ -101,11 +101,11 @@ static void know_threads(struct as_process *p)
 }
 
 static const char BY_MINCORE[] = "the process has changed its user or group and may not read its own page map: mincore "
-                                 "and move_pages tell what is resident instead, and know nothing of swap";
+                                 "and move_pages were asked instead, which know nothing of swap";
 static const char BY_MINCORE_ALONE[] =
-    "the process has changed its user or group and may not read its own page map, and "
-    "move_pages is not let either: mincore does not tell memory from pages that were "
-    "only ever read, so how much was resident, and how much came back, is not known";
+    "the process has changed its user or group and may not read its own page map, and move_pages is forbidden too: "
+    "mincore cannot tell memory from pages that were only ever read, so how much was resident, and how much came back, "
+    "is unknown";
 
 enum {
     ASKED = 256,  // pages in one call

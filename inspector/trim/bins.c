@@ -33,7 +33,7 @@ static enum as_trim_progress release_chunk(struct as_trim_pass *p, uint64_t chun
     if (end - chunk < AS_MALLOC_CHUNK_BYTES + p->page_size)
         return AS_TRIM_DONE;
     if (!is_free(chunk))
-        return as_trim_corrupt(p, "a chunk in a bin is not free by what the one behind it says");
+        return as_trim_corrupt(p, "a chunk in a bin is not free according to the next chunk");
     return as_trim_pages_release(p, as_mtrim_start(chunk), end, AS_TRIM_RELEASABLE);
 }
 
@@ -73,7 +73,7 @@ static enum as_trim_progress trim_run(struct as_trim_pass *p, const struct run *
     uint64_t passed = run->far;
     for (uint64_t chunk = as_word(run->far + AS_OFFSET_BK); chunk != run->near;) {
         if (!as_is_free_chunk(p, chunk) || as_word(chunk + AS_OFFSET_FD) != passed)
-            return as_trim_corrupt(p, "a bin's list leads to what is no free chunk");
+            return as_trim_corrupt(p, "a bin's list leads to something other than a free chunk");
         uint64_t size = as_chunksize_at(chunk);
         if (run->size != 0 && size != run->size)
             return as_trim_corrupt(p, "a large bin is not sorted");
@@ -119,7 +119,7 @@ static enum as_trim_progress trim_large(struct as_trim_pass *p, uint64_t head)
     if (largest == head)
         return AS_TRIM_DONE;
     if (!as_is_free_chunk(p, largest) || as_word(largest + AS_OFFSET_BK) != head)
-        return as_trim_corrupt(p, "a large bin begins with what is no free chunk");
+        return as_trim_corrupt(p, "a large bin begins with something other than a free chunk");
     if (as_chunksize_at(largest) < AS_MALLOC_CHUNK_BYTES + p->page_size)
         return AS_TRIM_DONE;
     uint64_t far = head;

@@ -35,10 +35,10 @@ static enum as_trim_progress merge_one(struct as_trim_pass *p, int bin, uint64_t
     struct as_trim_merge merge;
     uint64_t size = AS_MIN_CHUNK + AS_ALIGNMENT * (uint64_t)bin;
     if (!is_member(p, chunk, bin))
-        return as_trim_corrupt(p, "a fastbin's list leads to what is none of its chunks");
+        return as_trim_corrupt(p, "a fastbin's list leads to something other than its chunks");
     uint64_t next = next_of(p, chunk);
     if (next == chunk || (next != 0 && !is_member(p, next, bin)))
-        return as_trim_corrupt(p, "a fastbin's list leads to what is none of its chunks");
+        return as_trim_corrupt(p, "a fastbin's list leads to something other than its chunks");
     if (as_trim_merge_prepare(p, chunk, size, &merge) != AS_TRIM_DONE)
         return AS_TRIM_CORRUPT;
     // Another thread may have pushed one before it: then that is the first now, and has to be looked at.
@@ -88,7 +88,7 @@ enum as_trim_progress as_trim_fastbins_list(struct as_trim_pass *p)
             if (!member && !certain)
                 break;
             if (!member || as_is_cycle(&remembered, chunk, steps) || p->fast.count > p->system_mem / AS_MIN_CHUNK)
-                return as_trim_corrupt(p, "a fastbin's list leads to what is none of its chunks");
+                return as_trim_corrupt(p, "a fastbin's list leads to something other than its chunks");
             if (certain && as_trim_merge_prepare(p, chunk, as_chunksize_at(chunk), &merge) != AS_TRIM_DONE)
                 return AS_TRIM_CORRUPT;
             p->fast.items[p->fast.count++] = chunk;

@@ -63,11 +63,11 @@ enum as_trim_progress as_trim_merge_prepare(struct as_trim_pass *p, uint64_t chu
     *out = (struct as_trim_merge){.chunk = chunk, .size = size, .into_top = chunk + size == p->top};
     uint64_t next = chunk + size;
     if (!(as_word(next + AS_OFFSET_SIZE) & AS_PREV_INUSE))
-        return as_trim_corrupt(p, "a chunk of a fastbin is free by what the one behind it says");
+        return as_trim_corrupt(p, "a chunk of a fastbin is free according to the next chunk");
     if (!(as_word(chunk + AS_OFFSET_SIZE) & AS_PREV_INUSE)) {
         uint64_t before = chunk - as_word(chunk);
         if (!as_is_free_chunk(p, before) || as_chunksize_at(before) != as_word(chunk) || !is_linked(p, before))
-            return as_trim_corrupt(p, "what is free before a chunk of a fastbin is in no list");
+            return as_trim_corrupt(p, "the free chunk before a fastbin chunk is in no list");
         out->before = before;
     }
     if (!out->into_top) {
@@ -75,10 +75,10 @@ enum as_trim_progress as_trim_merge_prepare(struct as_trim_pass *p, uint64_t chu
         uint64_t length = as_chunksize_at(next);
         if (length < AS_HEADER || length % AS_ALIGNMENT != 0 || length >= p->system_mem ||
             !as_trim_owns(p, next, length) || !as_trim_owns(p, next, length + AS_HEADER))
-            return as_trim_corrupt(p, "what is behind a chunk of a fastbin is no chunk");
+            return as_trim_corrupt(p, "a fastbin chunk is followed by something other than a chunk");
         if (!(as_word(next + length + AS_OFFSET_SIZE) & AS_PREV_INUSE)) {
             if (!as_is_free_chunk(p, next) || !is_linked(p, next))
-                return as_trim_corrupt(p, "what is free behind a chunk of a fastbin is in no list");
+                return as_trim_corrupt(p, "the free chunk after a fastbin chunk is in no list");
             out->behind = next;
         }
     }

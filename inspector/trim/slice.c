@@ -51,7 +51,7 @@ static enum reading read_heaps(struct as_trim_pass *p)
         if (!as_target_read(p->self, at, &info, sizeof info))
             return wrong(p, "a heap's header cannot be read");
         if (as_heap_info_fault(&info, p->libc, at, p->arena, heap_max) || info.mprotect_size < info.size)
-            return wrong(p, "a heap's header is not that of one of the arena's heaps");
+            return wrong(p, "a heap's header belongs to no heap of the arena");
         if (p->memory.count == p->memory.capacity)
             return NO_ROOM;
         if (!add_range(p, as_heap_first_chunk(p->libc, at, p->arena, heap_max), at + info.size))
@@ -76,11 +76,11 @@ static enum reading read_main(struct as_trim_pass *p)
     uint64_t brk = (uint64_t)syscall(SYS_brk, 0);
     uint64_t base = p->par->sbrk_base;
     if (base == AS_UNKNOWN)
-        return wrong(p, "where the main arena begins is not known");
+        return wrong(p, "the start of the main arena is unknown");
     base = as_align_up(base, AS_ALIGNMENT);
     if (!(p->flags & AS_NONCONTIGUOUS)) {
         if (p->top < base || end > brk)
-            return wrong(p, "the main arena's top does not lie in what brk gave");
+            return wrong(p, "the main arena's top lies outside of the memory that brk gave");
         return add_range(p, base, end) ? READ : NO_ROOM;
     }
     for (size_t i = 0; i < p->self->mappings.count; i++) {
@@ -131,7 +131,7 @@ bool as_trim_slice_begin(struct as_trim_pass *p, struct as_error *err)
         if (!as_vec_reserve(&p->memory, room, err))
             return false;
         if (!as_arena_lock(p->arena, mutex, as_now_ns() + PATIENCE_NS))
-            return as_fail(err, AS_UNSUPPORTED, "its lock was not to be had within 2 s");
+            return as_fail(err, AS_UNSUPPORTED, "it stayed locked for longer than 2 s");
         p->began = as_now_ns();
         p->unwatched = 0;
         enum reading reading = read_arena(p);

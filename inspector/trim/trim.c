@@ -151,7 +151,7 @@ static bool list_arenas(struct passes *all, struct as_target *self, const struct
                         const struct as_trim_request *request, struct as_trim_outcome *out, struct as_error *err)
 {
     if (self->kind != AS_TARGET_SELF)
-        return as_fail(err, AS_INTERNAL, "a trim of a process that is not this one");
+        return as_fail(err, AS_INTERNAL, "a trim of another process than this one");
     if (m->libcs.count == 0)
         return as_fail(err, AS_NO_MALLOC, "there is no glibc malloc in this process: %s", m->detail);
     all->heaps.target = self;
@@ -160,7 +160,8 @@ static bool list_arenas(struct passes *all, struct as_target *self, const struct
         if (!as_arenas_read(&all->heaps, i, err))
             return false;
         if (!m->libcs.items[i].proven)
-            return as_fail(err, AS_UNSUPPORTED, "malloc's layout is not proven here: nothing is touched");
+            return as_fail(err, AS_UNSUPPORTED,
+                           "the layout of malloc is not proven in this process: nothing is touched");
     }
     if (all->heaps.incomplete)
         note(out, "not all arenas could be read");
@@ -218,7 +219,7 @@ static void passes_end(struct passes *all, const struct as_target *self, struct 
 static void skip(struct as_trim_outcome *out, size_t i, const struct as_error *why)
 {
     out->arenas.items[i].skipped = true;
-    note(out, "arena %#llx was left alone: %s", (unsigned long long)out->arenas.items[i].address, why->text);
+    note(out, "the arena at %#llx was skipped: %s", (unsigned long long)out->arenas.items[i].address, why->text);
 }
 
 static void forecast_all(struct passes *all, struct as_trim_outcome *out)
@@ -266,13 +267,14 @@ static void finish(struct as_trim_pass *p, struct as_trim_arena *arena, uint8_t 
     struct as_error why;
     if (!as_trim_pages_returned(p, set, &arena->returned, &arena->returned_swap, &why)) {
         arena->returned = arena->returned_swap = AS_UNKNOWN;
-        note(out, "what came back of arena %#llx is not known: %s", (unsigned long long)arena->address, why.text);
+        note(out, "it is unknown how much of the arena at %#llx came back: %s", (unsigned long long)arena->address,
+             why.text);
     }
     arena->released = p->released;
     arena->longest_hold_ns = p->longest;
     uint64_t refused = as_trim_pages_at_most(p, AS_TRIM_REFUSED);
     if (refused > 0)
-        note(out, "the kernel keeps %llu bytes of arena %#llx%s (errno %d)", (unsigned long long)refused,
+        note(out, "the kernel keeps %llu bytes of the arena at %#llx%s (errno %d)", (unsigned long long)refused,
              (unsigned long long)arena->address, p->refusal == EINVAL ? ": locked in memory (mlock)" : "", p->refusal);
 }
 

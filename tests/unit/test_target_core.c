@@ -237,7 +237,7 @@ static void test_kernel_core(void)
     t = open_core("copy");
     check_area(t, c, true, true);
     check_contents(t, c, pid);
-    CHECK(strstr(t->residency.note, "makes holes of zeros (cp does"), "%s", t->residency.note);
+    CHECK(strstr(t->residency.note, "turns zeros into holes has copied it (cp does"), "%s", t->residency.note);
     as_target_close(t);
 }
 

@@ -458,8 +458,8 @@ static void test_impatience(void)
         refused = !t->ops->stop.stop(t, &err);
         t->ops->stop.resume(t);
     }
-    CHECK(refused && err.code == AS_DENIED && strstr(err.text, "still had to (state "), "%s", err.text);
-    CHECK(!strstr(err.text, "uninterruptible") && !strstr(err.text, "come or gone"), "%s", err.text);
+    CHECK(refused && err.code == AS_DENIED && strstr(err.text, "had not stopped yet (state "), "%s", err.text);
+    CHECK(!strstr(err.text, "uninterruptible") && !strstr(err.text, "new threads had started"), "%s", err.text);
     CHECK(works());
     as_process_of(t)->patience_ns = UINT64_C(60000000000);
     stop(t);

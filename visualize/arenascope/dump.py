@@ -185,7 +185,7 @@ class Dump:
                 f"was made by a newer arenascope (format {version}); this one reads {fmt.MAJOR}.x: update arenascope"
             )
         if header["major"] != fmt.MAJOR:
-            raise self._bad(f"has format {version}, which never was; this arenascope reads {fmt.MAJOR}.x")
+            raise self._bad(f"has format {version}, which does not exist; this arenascope reads {fmt.MAJOR}.x")
         wanted, count = int(header["file_size"]), int(header["section_count"])
         if size < wanted:
             raise self._bad(f"is truncated: {wanted - size} of its {wanted} bytes are missing")

@@ -59,6 +59,19 @@ def cells_of(summary: Json, arena: Json) -> ArenaCells:
     return ArenaCells(held, ("cached", "releasable", "withheld", "stranded"))
 
 
+def arena_names(mains: list[bool]) -> list[str]:
+    """What each arena is called on every surface, given which ones are main arenas, in the order of the dump.
+
+    "main arena" (with several libcs "main arena 2"), or "arena 3" by its place among all. inspector/model/view.c does
+    the same for the C program.
+    """
+    names, main = [], 0
+    for index, is_main in enumerate(mains):
+        main += is_main
+        names.append(f"arena {index}" if not is_main else "main arena" if sum(mains) == 1 else f"main arena {main}")
+    return names
+
+
 def by_chunks(summary: Json) -> bool:
     """Whether residency is unknown of every arena, so that only chunks can be shown."""
     return not summary["snapshot"]["residency_known"] and all(

@@ -121,13 +121,14 @@ static int core_open_file(struct as_target *t, const struct as_mapping *m, struc
     AS_CLEANUP_FD int fd = root < 0 ? -1 : as_path_open_below(root, path);
     struct stat stat;
     if (fd < 0 || fstat(fd, &stat) != 0) {
-        as_fail_errno(err, AS_NO_TARGET, "%s, which the core's process had mapped, is not on this machine", path);
+        as_fail_errno(err, AS_NO_TARGET, "%s, which the process of the core had mapped, is not on this machine", path);
         return -1;
     }
     int same = same_first_page(c, m, fd);
     if (same == 0 || (same < 0 && to_ns(stat.st_ctim) > c->mtime_ns)) {
-        as_fail(err, AS_NO_TARGET, "%s on this machine is not the file that the core's process had mapped: it is %s",
-                path, same == 0 ? "another build" : "newer than the core");
+        as_fail(err, AS_NO_TARGET,
+                "%s on this machine is not the file that the process of the core had mapped: it is %s", path,
+                same == 0 ? "another build" : "newer than the core");
         return -1;
     }
     int given = fd;

@@ -57,7 +57,7 @@ static bool check_header(struct as_core *c, Elf64_Ehdr *header, struct as_error 
         return as_fail(err, AS_UNSUPPORTED, "this core is of ELF machine %u: only x86-64 and aarch64 can be looked at",
                        header->e_machine);
     if (header->e_phentsize != sizeof(Elf64_Phdr))
-        return as_fail(err, AS_BAD_INPUT, "this core file lies: its program headers are %u bytes long, not %zu",
+        return as_fail(err, AS_BAD_INPUT, "this core file is damaged: its program headers are %u bytes long, not %zu",
                        header->e_phentsize, sizeof(Elf64_Phdr));
     c->base.arch = header->e_machine == EM_X86_64 ? AS_ARCH_X86_64 : AS_ARCH_AARCH64;
     return true;
@@ -74,7 +74,7 @@ static bool count_headers(const struct as_core *c, const Elf64_Ehdr *header, uin
         *count = section.sh_info;
     }
     if (*count > MAX_SEGMENTS)
-        return as_fail(err, AS_BAD_INPUT, "this core file lies: it claims to have %" PRIu64 " segments", *count);
+        return as_fail(err, AS_BAD_INPUT, "this core file is damaged: it claims to have %" PRIu64 " segments", *count);
     if (header->e_phoff > c->file_size || c->file_size - header->e_phoff < *count * sizeof(Elf64_Phdr))
         return as_fail(err, AS_BAD_INPUT, "this core file is truncated within its headers: %" PRIu64 " bytes are left",
                        c->file_size);
@@ -89,12 +89,13 @@ static bool add_segment(struct as_core *c, const Elf64_Phdr *header, struct as_e
         return true;
     if (__builtin_add_overflow(header->p_vaddr, header->p_memsz, &end) ||
         __builtin_add_overflow(header->p_offset, header->p_filesz, &file_end) || header->p_filesz > header->p_memsz)
-        return as_fail(err, AS_BAD_INPUT, "this core file lies: the sizes of the segment at %#" PRIx64 " make no sense",
+        return as_fail(err, AS_BAD_INPUT,
+                       "this core file is damaged: the sizes of the segment at %#" PRIx64 " are impossible",
                        (uint64_t)header->p_vaddr);
     uint64_t floor = c->segments.count ? c->segments.items[c->segments.count - 1].end : 0;
     if (header->p_vaddr < floor)
         return as_fail(err, AS_BAD_INPUT,
-                       "this core file lies: the segment at %#" PRIx64 " is out of order, or overlaps",
+                       "this core file is damaged: the segment at %#" PRIx64 " is out of order, or overlaps",
                        (uint64_t)header->p_vaddr);
     struct as_segment *segment = as_vec_add(&c->segments, err);
     if (!segment)
@@ -136,7 +137,7 @@ bool as_core_read_headers(struct as_core *c, struct as_error *err)
         if (ph->p_type != PT_NOTE)
             continue;
         if (__builtin_add_overflow(ph->p_offset, ph->p_filesz, &end))
-            return as_fail(err, AS_BAD_INPUT, "this core file lies: the size of its notes makes no sense");
+            return as_fail(err, AS_BAD_INPUT, "this core file is damaged: the size of its notes is impossible");
         if (end > c->expected)
             c->expected = end;
         if (!as_core_read_notes(c, ph->p_offset, ph->p_filesz, err))
@@ -173,7 +174,8 @@ static bool add_mapping(struct as_core *c, uint64_t start, uint64_t end, const s
     uint32_t page_size = c->base.page_size;
     if (start % page_size || end % page_size)
         return as_fail(err, AS_BAD_INPUT,
-                       "this core file lies: its memory at %#" PRIx64 "-%#" PRIx64 " is not whole pages of %u bytes",
+                       "this core file is damaged: its memory at %#" PRIx64 "-%#" PRIx64
+                       " is not whole pages of %u bytes",
                        start, end, page_size);
     struct as_mapping *m = as_vec_add(&c->base.mappings, err);
     if (!m)

@@ -115,8 +115,9 @@ bool as_core_judge_residency(struct as_core *c, struct as_error *err)
     bool by_kernel = c->notes >= 3 && c->first_notes[0] == NT_PRSTATUS && c->first_notes[1] == NT_PRPSINFO &&
                      c->first_notes[2] == NT_SIGINFO && c->page_aligned && !c->by_gdb;
     if (!by_kernel) {
-        remark(c, c->notes == 0 ? "residency is not known: the core's notes are missing"
-                                : "residency is not known: the core was not written by the kernel (but by gcore, say)");
+        remark(c, c->notes == 0
+                      ? "residency is unknown: the core's notes are missing"
+                      : "residency is unknown: the core was not written by the kernel (but by gcore, for example)");
         return true;
     }
     struct evidence found = {0};
@@ -124,18 +125,15 @@ bool as_core_judge_residency(struct as_core *c, struct as_error *err)
         return false;
     bool searched_all = found.searched < MAX_SEARCHED;
     if (!found.holes && (found.zeros || !searched_all)) {
-        remark(
-            c,
-            "residency is not known: the core file has no holes (any more); tar -S copies a core with the holes that "
-            "the kernel made");
+        remark(c, "residency is unknown: the core file has no holes (any more); tar -S copies a core with the holes "
+                  "that the kernel made");
         return true;
     }
     c->base.residency.known = true;
     remark(c, "pages that were swapped out count as resident: the kernel reads them back as it writes a core");
     if (found.holes && !found.zeros)
-        remark(c, "no page of zeros is stored: if the file was copied by a tool that makes holes of zeros (cp does, "
-                  "tar -S does "
-                  "not), resident pages of zeros count as absent");
+        remark(c, "the core stores no page of zeros: if a tool that turns zeros into holes has copied it (cp does, tar "
+                  "-S does not), resident pages of zeros count as absent");
     if (found.holes && c->block_size > c->base.page_size)
         remark(c, "the file system's blocks are larger than a page: absent pages beside resident ones may count as "
                   "resident");
@@ -165,7 +163,7 @@ bool as_core_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_
     struct as_core *c = as_core_of(t);
     uint64_t size = t->page_size;
     if (start % size || end % size || end < start)
-        return as_fail(err, AS_INTERNAL, "a range of pages that is none: %#llx-%#llx", (unsigned long long)start,
+        return as_fail(err, AS_INTERNAL, "an invalid range of pages: %#llx-%#llx", (unsigned long long)start,
                        (unsigned long long)end);
     memset(pages, 0, (end - start) / size);
     for (size_t i = as_target_mapping_from(t, start); i < t->mappings.count && t->mappings.items[i].start < end; ++i) {

@@ -20,17 +20,17 @@ enum {
 // How much is searched, in all: against a core made to take long.
 #define MAX_SEARCHED (UINT64_C(1) << 30)
 
-struct search {
+struct thread_search {
     struct as_core *core;
     uint64_t left; // bytes
 };
 
-static void charge(struct search *s, uint64_t bytes)
+static void charge(struct thread_search *s, uint64_t bytes)
 {
     s->left -= bytes < s->left ? bytes : s->left;
 }
 
-static bool is_descriptor(struct search *s, uint64_t at, const uint8_t *bytes, int32_t tid)
+static bool is_descriptor(struct thread_search *s, uint64_t at, const uint8_t *bytes, int32_t tid)
 {
     struct as_core *c = s->core;
     uint64_t words[3];
@@ -43,7 +43,7 @@ static bool is_descriptor(struct search *s, uint64_t at, const uint8_t *bytes, i
 }
 
 // The descriptor of a thread in [start, end), or 0.
-static uint64_t find(struct search *s, uint64_t start, uint64_t end, int32_t tid)
+static uint64_t find(struct thread_search *s, uint64_t start, uint64_t end, int32_t tid)
 {
     struct as_core *c = s->core;
     uint8_t *block = (uint8_t *)c->scratch.items;
@@ -67,7 +67,7 @@ static bool may_hold(const struct as_mapping *m)
     return m && m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE);
 }
 
-static uint64_t find_thread(struct search *s, const struct as_thread *thread)
+static uint64_t find_thread(struct thread_search *s, const struct as_thread *thread)
 {
     struct as_target *t = &s->core->base;
     const struct as_mapping *stack = as_target_mapping_at(t, thread->sp);
@@ -81,7 +81,7 @@ static uint64_t find_thread(struct search *s, const struct as_thread *thread)
 
 bool as_core_find_thread_pointers(struct as_core *c, struct as_error *err)
 {
-    struct search s = {.core = c, .left = MAX_SEARCHED};
+    struct thread_search s = {.core = c, .left = MAX_SEARCHED};
     for (size_t i = 0; c->base.arch == AS_ARCH_X86_64 && i < c->base.threads.count; ++i) {
         struct as_thread *thread = &c->base.threads.items[i];
         if (thread->tp != 0)

@@ -130,11 +130,10 @@ uint64_t as_process_due(const struct as_process *p)
 bool as_process_deadline_exceeded(struct as_process *p, struct as_error *err)
 {
     p->base.stop.deadline_exceeded = true;
-    return as_fail(
-        err, AS_DENIED,
-        "process %d was let go before it was read, after %.1f ms: allow more (--max-pause), or a way that needs "
-        "less (--mode snapshot, or live)",
-        p->base.pid, (double)p->base.stop.limit_ns / 1e6);
+    return as_fail(err, AS_DENIED,
+                   "process %d was let go before it was read, after %.1f ms: allow more (--max-pause), or use a mode "
+                   "that needs less (--mode snapshot or live)",
+                   p->base.pid, (double)p->base.stop.limit_ns / 1e6);
 }
 
 // All stand still. Lets those run that must, until nobody is inside and no lock is held, or the time is up.
@@ -238,7 +237,7 @@ bool as_process_stop(struct as_target *t, struct as_error *err)
     if (t->stop.active)
         return true;
     if (t->pid == getpid())
-        return as_fail(err, AS_USAGE, "process %d is ourselves: we cannot stop us and go on looking", t->pid);
+        return as_fail(err, AS_USAGE, "process %d is arenadump itself: it cannot stop itself", t->pid);
     if (p->tracees.count > 0) // a thread that an earlier resume could not let go
         as_process_resume(t);
     if (!as_process_catch(p, NULL, err))

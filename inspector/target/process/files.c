@@ -98,8 +98,8 @@ int as_process_open_file(struct as_target *t, const struct as_mapping *m, struct
     }
     if (map_files_errno == EPERM || map_files_errno == EACCES)
         as_fail(err, AS_DENIED,
-                "%s: no file of that name is the one that is mapped (it was deleted or replaced), and only "
-                "/proc/%d/map_files still leads to it: run as root (CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN)",
+                "%s: the file of this name is not the mapped one (which was deleted or replaced), and only "
+                "/proc/%d/map_files leads to the mapped one: run as root (CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN)",
                 path, p->base.pid);
     else
         as_fail(err, AS_TARGET_GONE, "%s: the mapping at %#" PRIx64 " of process %d is gone, or its file is (%s)", path,

@@ -38,8 +38,8 @@ static bool is_quick(struct as_process *p, struct as_error *err)
     p->base.stop.deadline_exceeded = true;
     p->base.stop.duration_ns = 0;
     return as_fail(err, AS_DENIED,
-                   "a clone of process %d is reckoned to take %.1f ms, and it may stand still for %.1f ms: allow more "
-                   "(--max-pause), or look without stopping (--mode live)",
+                   "cloning process %d is estimated to take %.1f ms, and --max-pause is %.1f ms: allow more, or look "
+                   "without stopping (--mode live)",
                    p->base.pid, (double)reckoned / 1e6, (double)p->base.stop.limit_ns / 1e6);
 }
 
@@ -51,14 +51,14 @@ static bool is_whole(const struct as_process *p, struct as_error *err)
         const struct as_mapping *m = &p->base.mappings.items[i];
         if (!(m->prot & AS_PROT_SHARED) && m->hugetlb != 0 && m->hugetlb != AS_UNKNOWN)
             return as_fail(err, AS_UNSUPPORTED,
-                           "process %d has private memory on hugetlb pages (at 0x%llx), which the pool may have no "
-                           "copies for",
+                           "process %d has private memory on hugetlb pages (at 0x%llx), and the pool may have no pages "
+                           "left for copies",
                            p->base.pid, (unsigned long long)m->start);
         // Where malloc's memory may be elsewhere is found out in the clone (snapshot.c).
         if (m->not_inherited && m->rss != 0 && strcmp(as_mapping_path(&p->base, m), "[heap]") == 0)
             return as_fail(err, AS_UNSUPPORTED,
-                           "process %d keeps part of its heap from its children (MADV_DONTFORK or MADV_WIPEONFORK, at "
-                           "0x%llx)",
+                           "process %d has part of its heap in memory that a clone does not inherit (MADV_DONTFORK or "
+                           "MADV_WIPEONFORK, at 0x%llx)",
                            p->base.pid, (unsigned long long)m->start);
     }
     return true;
@@ -81,7 +81,7 @@ static bool start_guardian(struct as_process *p, const struct as_critical *criti
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return as_fail_errno(err, as_process_unopened(AS_UNSUPPORTED),
-                             "no socket for the process that is to hold the target");
+                             "cannot make a socket for the ptrace supervisor");
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -97,7 +97,7 @@ static bool start_guardian(struct as_process *p, const struct as_critical *criti
     if (pid < 0) {
         close(ends[0]);
         errno = saved;
-        return as_fail_errno(err, AS_UNSUPPORTED, "no process could be made that is to hold the target");
+        return as_fail_errno(err, AS_UNSUPPORTED, "cannot start the ptrace supervisor");
     }
     p->clone = (struct as_clone){.guardian = pid, .socket = ends[0], .view_fd = -1, .mem_fd = -1, .pagemap_fd = -1};
     return true;
@@ -140,8 +140,8 @@ static bool await_birth(struct as_process *p, struct as_birth *birth, struct as_
 {
     struct as_target *t = &p->base;
     if (!receive_all(p->clone.socket, birth, sizeof *birth))
-        return as_fail(err, AS_INTERNAL,
-                       "the process of ours that was to stop process %d ended without a word: was it killed?", t->pid);
+        return as_fail(err, AS_INTERNAL, "the ptrace supervisor of process %d ended without a result: was it killed?",
+                       t->pid);
     t->stop.deadline_exceeded = birth->deadline_exceeded;
     t->stop.duration_ns = birth->pause_ns;
     if (birth->err.code != AS_OK)
@@ -151,7 +151,7 @@ static bool await_birth(struct as_process *p, struct as_birth *birth, struct as_
     if (!as_vec_reserve(&t->threads, birth->thread_count, err))
         return false;
     if (!receive_all(p->clone.socket, t->threads.items, birth->thread_count * sizeof t->threads.items[0]))
-        return as_fail(err, AS_INTERNAL, "the process of ours that has stopped process %d was killed", t->pid);
+        return as_fail(err, AS_INTERNAL, "the ptrace supervisor of process %d was killed", t->pid);
     t->threads.count = birth->thread_count;
     for (size_t i = 0; i < t->threads.count; ++i)
         as_process_read_thread_name(p, &t->threads.items[i]);
@@ -306,16 +306,15 @@ static void remark(struct as_process *p, double later_ms, size_t changed)
     }
     char bytes[96] = "";
     if (kept != 0)
-        snprintf(bytes, sizeof bytes, ", and %llu bytes that the process keeps from its children (MADV_DONTFORK),",
+        snprintf(bytes, sizeof bytes, ", and %llu bytes that a clone does not inherit (MADV_DONTFORK),",
                  (unsigned long long)kept);
-    int length =
-        snprintf(p->clone.note, sizeof p->clone.note,
-                 "pages of files and of shared memory%s were counted %.1f ms after the moment, as a clone does "
-                 "not inherit them",
-                 bytes, later_ms);
+    int length = snprintf(p->clone.note, sizeof p->clone.note,
+                          "pages of files and of shared memory%s were counted %.1f ms after the clone was made: a "
+                          "clone does not have them",
+                          bytes, later_ms);
     if (changed > 0)
         snprintf(p->clone.note + length, sizeof p->clone.note - (size_t)length,
-                 "; those of %zu mapping%s gone or changed by then, shortly before it", changed,
+                 "; %zu mapping%s gone or changed by then: counted shortly before the clone", changed,
                  changed == 1 ? "" : "s");
     p->base.stop.note = p->clone.note;
 }
@@ -360,7 +359,7 @@ static bool read_mappings(struct as_process *p, uint64_t born_ns, struct as_erro
 static bool may_catch(struct as_process *p, struct as_error *err)
 {
     if (p->base.pid == getpid())
-        return as_fail(err, AS_USAGE, "process %d is ourselves: we cannot stop us and go on looking", p->base.pid);
+        return as_fail(err, AS_USAGE, "process %d is arenadump itself: it cannot stop itself", p->base.pid);
     if (p->tracees.count > 0) // a thread that an earlier resume could not let go
         as_process_resume(&p->base);
     return true;
@@ -393,7 +392,7 @@ bool as_process_fork(struct as_target *t, const struct as_critical *critical, st
     struct as_process *p = as_process_of(t);
     struct as_birth birth;
     if (t->stop.active)
-        return as_fail(err, AS_INTERNAL, "process %d has been caught already", t->pid);
+        return as_fail(err, AS_INTERNAL, "process %d is stopped already by this look", t->pid);
     struct as_proc_stat stat;
     t->stop.job_control = as_proc_stat(p->view_fd, "stat", &stat) && stat.state == 'T';
     t->stop.duration_ns = 0;

@@ -87,8 +87,8 @@ static bool seize_failed(struct as_process *p, pid_t tid, struct as_error *err)
             comm[length - 1] = '\0';
         p->was_held = length <= 0 || strcmp(comm, AS_GUARDIAN_NAME) == 0; // or it has just ended
         return as_fail(err, AS_DENIED,
-                       "process %d cannot be stopped: it is already being traced by process %d (%s); end that first, "
-                       "or look without stopping (mode live)",
+                       "process %d cannot be stopped: it is already being traced by process %d (%s); end that tracer "
+                       "first, or look without stopping (mode live)",
                        p->base.pid, (int)tracer, comm);
     }
     return as_process_denied(p, "its threads", err);
@@ -218,8 +218,8 @@ static bool stop_failed(const struct as_process *p, struct as_error *err)
             "without stopping (mode live)",
             p->base.pid, seconds, (int)tid);
     return as_fail(err, AS_DENIED,
-                   "process %d could not be stopped within %g s: of its %zu threads %d still had to (state %c)%s; try "
-                   "again, or look without stopping (mode live)",
+                   "process %d could not be stopped within %g s: of its %zu threads %d had not stopped yet (state "
+                   "%c)%s; try again, or look without stopping (mode live)",
                    p->base.pid, seconds, p->tracees.count, (int)tid, state,
                    state == 'R' ? ", and no processor was free for it to do so" : "");
 }
@@ -249,20 +249,21 @@ bool as_process_halt(struct as_process *p, struct as_error *err)
         if (!await_stops(p, deadline < due ? deadline : due))
             return as_now_ns() >= due ? as_process_deadline_exceeded(p, err) : stop_failed(p, err);
         if (!count_threads(p, &threads))
-            return as_fail(err, AS_TARGET_GONE, "process %d ended as we were about to stop it", p->base.pid);
+            return as_fail(err, AS_TARGET_GONE, "process %d ended just before it could be stopped", p->base.pid);
         if (!added && threads <= p->tids.count)
             break;
         if (as_now_ns() >= due)
             return as_process_deadline_exceeded(p, err);
         // The first look finds those that were there before: to stop them all may take that long on a busy machine.
         if (as_now_ns() > deadline && looks > 1)
-            return as_fail(err, AS_DENIED,
-                           "process %d could not be stopped within %g s: other threads had come or gone each time all "
-                           "that were known stood still, %u times; try again, or look without stopping (mode live)",
-                           p->base.pid, (double)patience(p) / 1e9, looks);
+            return as_fail(
+                err, AS_DENIED,
+                "process %d could not be stopped within %g s: each of the %u times that all known threads had stopped, "
+                "new threads had started or others ended; try again, or look without stopping (mode live)",
+                p->base.pid, (double)patience(p) / 1e9, looks);
     }
     if (p->tracees.count == 0)
-        return as_fail(err, AS_TARGET_GONE, "process %d ended as we were about to stop it", p->base.pid);
+        return as_fail(err, AS_TARGET_GONE, "process %d ended just before it could be stopped", p->base.pid);
     return true;
 }
 

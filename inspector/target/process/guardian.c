@@ -160,7 +160,8 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, i
     birth.pause_ns = p->base.stop.duration_ns;
     birth.deadline_exceeded = p->base.stop.deadline_exceeded;
     if (ok && !as_clone_hold(made.pid))
-        ok = as_fail(&birth.err, AS_UNSUPPORTED, "the clone of process %d was killed at its birth", p->base.pid);
+        ok = as_fail(&birth.err, AS_UNSUPPORTED, "the clone of process %d was killed just after it was made",
+                     p->base.pid);
     if (ok) {
         birth.err.code = AS_OK;
         birth.pid = made.pid;

@@ -60,7 +60,7 @@ static bool keep_wide(struct as_remote *r, struct as_error *err)
     struct as_sve_head head;
     memcpy(&head, r->wide, sizeof head);
     if (head.size > all.iov_len)
-        return as_fail(err, AS_UNSUPPORTED, "the SVE registers of thread %d have %u bytes: too many for us", r->tid,
+        return as_fail(err, AS_UNSUPPORTED, "the SVE registers of thread %d have %u bytes: not supported", r->tid,
                        head.size);
     r->wide_size = all.iov_len;
     return true;

@@ -236,7 +236,7 @@ static bool read_arch(struct as_process *p, struct as_error *err)
         return as_process_denied(p, "which program it runs", err);
     // It has given up its memory. (Kernel threads, which have none, were told apart before.)
     if (fd < 0 && errno == ENOENT)
-        return as_fail(err, AS_TARGET_GONE, "process %d ended as we were about to look", p->base.pid);
+        return as_fail(err, AS_TARGET_GONE, "process %d ended just before the look", p->base.pid);
     if (fd < 0)
         return as_fail_errno(err, as_process_unopened(AS_UNSUPPORTED), "the program of process %d cannot be opened",
                              p->base.pid);
@@ -320,8 +320,7 @@ static bool check_proc(struct as_error *err)
         return as_fail_errno(err, AS_DENIED, "/proc is not mounted here (mount -t proc proc /proc)");
     const char *at = self;
     if (as_parse_decimal(&at, self + length) != (uint64_t)getpid())
-        return as_fail(err, AS_DENIED,
-                       "/proc belongs to another PID namespace than we do: its pids are not ours; mount /proc anew");
+        return as_fail(err, AS_DENIED, "/proc belongs to another PID namespace than arenadump: mount /proc anew");
     return true;
 }
 
@@ -338,12 +337,12 @@ struct as_target *as_target_open_process(pid_t pid, struct as_error *err)
     p->proc_fd = pid > 0 ? open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     bool ok = p->proc_fd >= 0;
     if (!ok && pid > 0 && (kill(pid, 0) == 0 || errno == EPERM))
-        as_fail(err, AS_DENIED, "process %d exists, but /proc hides it from us (hidepid): run as root", pid);
+        as_fail(err, AS_DENIED, "process %d exists, but /proc hides it (hidepid): run as root", pid);
     else if (!ok)
         as_fail(err, AS_NO_TARGET, "there is no process with pid %d", pid);
     uint64_t group = ok ? as_proc_status(p->proc_fd, "status", "Tgid:") : 0;
     if (ok && group != AS_PROC_NONE && group != (uint64_t)pid)
-        ok = as_fail(err, AS_NO_TARGET, "%d is not a process but a thread of process %d: name that one", pid,
+        ok = as_fail(err, AS_NO_TARGET, "%d is not a process but a thread of process %d: give the process id", pid,
                      (int)group);
     if (ok && as_process_view(p, err) && as_process_attach_files(p, err))
         return &p->base;

@@ -144,12 +144,11 @@ static bool set_options(const struct as_process *p, pid_t tid, long *set, struct
     *set = options;
     if (ptrace(PTRACE_SETOPTIONS, tid, 0, options) == 0)
         return true;
-    return options & AS_SUSPEND_SECCOMP
-               ? as_fail(err, AS_UNSUPPORTED,
-                         "process %d is under a seccomp filter that may kill it for the call, and that we may not "
-                         "suspend (CAP_SYS_ADMIN)",
-                         p->base.pid)
-               : gone(tid, err);
+    return options & AS_SUSPEND_SECCOMP ? as_fail(err, AS_UNSUPPORTED,
+                                                  "process %d is under a seccomp filter that may kill it for the call, "
+                                                  "and suspending the filter takes CAP_SYS_ADMIN",
+                                                  p->base.pid)
+                                        : gone(tid, err);
 }
 
 bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
@@ -231,8 +230,8 @@ bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6
         return gone(r->tid, err);
     if (!as_told)
         return as_fail(err, AS_DENIED,
-                       "thread %d was to make system call %ld, and began another one: code of its process is "
-                       "being changed while it runs, so it was let make none",
+                       "thread %d was prepared for system call %ld and began another one: the code of its process is "
+                       "being changed, so it made no call",
                        r->tid, number);
     return !r->interrupted || !is_cut_short(*result) ||
            as_fail(

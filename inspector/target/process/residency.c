@@ -44,8 +44,8 @@ enum {
 enum { DOUBTFUL = 0x40 };
 enum { REGIONS = 512, MAX_WEIGHED = 1 << 28 };
 
-static const char UNTOLD[] = "this kernel and our privileges do not tell shared pages from the zero page: those that "
-                             "could be either are unknown (as root they are told apart)";
+static const char UNTOLD[] = "with this kernel and these privileges shared pages cannot be told from the zero page: "
+                             "pages that could be either are unknown (root can tell them apart)";
 
 static uint8_t flags_of_scan(uint64_t categories)
 {
@@ -329,7 +329,7 @@ static bool residency(struct as_process *p, uint64_t start, uint64_t end, uint8_
     struct as_target *t = &p->base;
     uint64_t size = t->page_size;
     if (start % size || end % size || end < start)
-        return as_fail(err, AS_INTERNAL, "a range of pages that is none: %#llx-%#llx", (unsigned long long)start,
+        return as_fail(err, AS_INTERNAL, "an invalid range of pages: %#llx-%#llx", (unsigned long long)start,
                        (unsigned long long)end);
     // The upper half is the kernel's; of it a process sees at most vsyscall, never in Rss.
     uint64_t top = INT64_MAX / size * size;

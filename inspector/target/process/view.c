@@ -53,7 +53,7 @@ bool as_process_view(struct as_process *p, struct as_error *err)
     errno = 0;
     bool known = as_proc_stat(p->proc_fd, "stat", &stat);
     if (!known && as_process_unopened(AS_OK) != AS_OK)
-        return as_fail_errno(err, AS_NO_MEMORY, "whether process %d is there cannot be read", p->base.pid);
+        return as_fail_errno(err, AS_NO_MEMORY, "cannot read whether process %d is alive", p->base.pid);
     if (!known)
         return as_fail(err, p->view_fd < 0 ? AS_NO_TARGET : AS_TARGET_GONE, "process %d has ended", p->base.pid);
     if (stat.flags & AS_PF_KTHREAD)
@@ -94,17 +94,16 @@ bool as_process_intact(struct as_target *t, struct as_error *err)
         return as_process_deadline_exceeded(p, err);
     if (p->clone.guardian != 0 && !as_process_is_guarded(p))
         return as_fail(err, AS_INTERNAL,
-                       "the process of ours that held process %d was killed, and the target ran on while we looked",
-                       t->pid);
+                       "the ptrace supervisor of process %d was killed, and the target ran on during the look", t->pid);
     if (!p->lost && as_process_alive(p))
         return true;
     if (p->clone.pid != 0)
         return as_fail(
             err, AS_TARGET_GONE,
-            "the clone of process %d was killed while we looked at it: its memory cgroup, or the machine, is short of "
-            "memory; try again, or mode freeze, which needs less (but can get the process itself killed)",
+            "the clone of process %d was killed during the look: its memory cgroup, or the machine, is short of "
+            "memory; try again, or use mode freeze, which needs less memory (but can get the process itself killed)",
             t->pid);
-    return as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program (exec), while we looked", t->pid);
+    return as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program (exec), during the look", t->pid);
 }
 
 bool as_process_denied(const struct as_process *p, const char *what, struct as_error *err)
@@ -117,30 +116,30 @@ bool as_process_denied(const struct as_process *p, const char *what, struct as_e
         as_proc_read(AT_FDCWD, "/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope) > 0 ? scope[0] - '0' : 0;
     if (tracer != 0 && tracer != AS_PROC_NONE)
         return as_fail(err, AS_DENIED,
-                       "process %d: we may not see %s: it is being traced by process %d; end that first", pid, what,
-                       (int)tracer);
+                       "process %d: no permission to see %s: it is being traced by process %d; end that tracer first",
+                       pid, what, (int)tracer);
     if (uid != AS_PROC_NONE && uid != (uint64_t)geteuid() && geteuid() != 0)
         return as_fail(err, AS_DENIED,
-                       "process %d: we may not see %s: it belongs to user %u and we are user %u; run as that user, or "
-                       "as root (CAP_SYS_PTRACE)",
+                       "process %d: no permission to see %s: it belongs to user %u and arenadump runs as user %u; run "
+                       "as that user, or as root (CAP_SYS_PTRACE)",
                        pid, what, (unsigned)uid, (unsigned)geteuid());
     if (yama == 3)
         return as_fail(err, AS_DENIED,
-                       "process %d: we may not see %s: kernel.yama.ptrace_scope is 3, which forbids it to everyone "
-                       "until the next boot",
+                       "process %d: no permission to see %s: kernel.yama.ptrace_scope is 3, which forbids it to "
+                       "everyone until the next boot",
                        pid, what);
     if (yama > 0 && geteuid() != 0)
-        return as_fail(err, AS_DENIED,
-                       "process %d: we may not see %s: kernel.yama.ptrace_scope is %d; run as root "
-                       "(CAP_SYS_PTRACE)%s",
-                       pid, what, yama, yama == 1 ? ", or set it to 0 (sysctl kernel.yama.ptrace_scope=0)" : "");
+        return as_fail(
+            err, AS_DENIED,
+            "process %d: no permission to see %s: kernel.yama.ptrace_scope is %d; run as root (CAP_SYS_PTRACE)%s", pid,
+            what, yama, yama == 1 ? ", or set it to 0 (sysctl kernel.yama.ptrace_scope=0)" : "");
     if (geteuid() == 0)
         return as_fail(err, AS_DENIED,
-                       "process %d: we may not see %s although we are root: CAP_SYS_PTRACE is missing (in a "
-                       "container: --cap-add SYS_PTRACE), or a security module forbids it",
+                       "process %d: root has no permission to see %s: CAP_SYS_PTRACE is missing (in a container: "
+                       "--cap-add SYS_PTRACE), or a security module forbids it",
                        pid, what);
     return as_fail(err, AS_DENIED,
-                   "process %d: we may not see %s: it is marked as not dumpable, has capabilities that we lack, or is "
-                   "in another user namespace; run as root (CAP_SYS_PTRACE)",
+                   "process %d: no permission to see %s: it is marked as not dumpable, has capabilities that arenadump "
+                   "lacks, or is in another user namespace; run as root (CAP_SYS_PTRACE)",
                    pid, what);
 }

@@ -49,24 +49,26 @@ def experiment() -> None:
 @experiment.command(cls=Behind)
 @click.argument("spec", required=False, metavar="[SPEC | -- COMMAND...]")
 @click.option("-o", "--output", metavar="DIR", help="Where the results go; the default: NAME-results.")
-@click.option("--resume", metavar="DIR", help="Go on with results that are not complete. Takes no SPEC.")
+@click.option("--resume", metavar="DIR", help="Continue an incomplete experiment. Takes no SPEC.")
 @click.option(
     "--matrix",
     metavar="NAME",
     multiple=True,
-    help="Ready-made configurations instead: standard, ruby, ... (repeatable).",
+    help="Use ready-made configurations instead: standard, ruby, ... (repeatable).",
 )
 @click.option("--only", metavar="NAMES", help="Only these configurations, or any that are ready-made: plain,jemalloc.")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a parameter of the workload.")
 @click.option("--repeats", metavar="N", type=click.IntRange(1), help="Runs of each configuration.")
-@click.option("--warmup", metavar="N", type=click.IntRange(0), help="Runs of each before those that count.")
+@click.option(
+    "--warmup", metavar="N", type=click.IntRange(0), help="Warm-up runs of each configuration, which do not count."
+)
 @click.option("--settle", metavar="TIME", help="How long to wait between the end of the work and the last look.")
-@click.option("--seed", metavar="N", type=click.IntRange(0), help="Of the random order.")
+@click.option("--seed", metavar="N", type=click.IntRange(0), help="Seed of the random order of runs.")
 @click.option("--timeout", metavar="TIME", help="How long one run may take.")
 @click.option("--max-time", metavar="TIME", help="Begin no run that would end later than this from now.")
-@click.option("--smoke", is_flag=True, help="The small size: does everything work?")
-@click.option("--retry", is_flag=True, help="With --resume: make failed runs again.")
-@click.option("--no-report", is_flag=True, help="Leave the page to `arenascope experiment report`.")
+@click.option("--smoke", is_flag=True, help="Run the small size, to see that everything works.")
+@click.option("--retry", is_flag=True, help="With --resume: repeat failed runs.")
+@click.option("--no-report", is_flag=True, help="Write no page (`arenascope experiment report` writes it later).")
 def run(  # noqa: PLR0913, PLR0917 - one for each option
     spec: str | None,
     output: str | None,
@@ -93,7 +95,7 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     command = click.get_current_context().meta.get(COMMAND, [])
     budget = None if max_time is None else seconds(max_time)
     if max_time is not None and budget is None:
-        raise click.UsageError(f"--max-time {max_time} is no time: write 50s, 8m, 1h")
+        raise click.UsageError(f"--max-time {max_time} is not a time: write 50s, 8m, 1h")
     if resume:
         changed = (spec, output, matrix, only, settings, repeats, warmup, settle, seed, timeout, smoke or None, command)
         if any(changed):
@@ -160,7 +162,7 @@ def list_(*, as_json: bool) -> None:
 @experiment.command()
 @click.argument("results")
 @click.option("-o", "--output", metavar="FILE", help=f"Where to write the page; the default: RESULTS/{PAGE}.")
-@click.option("--no-maps", is_flag=True, help="Without a page for each run: its ledger and its map.")
+@click.option("--no-maps", is_flag=True, help="Leave out the page of each run (its ledger and its map).")
 @click.option("--json", "form", flag_value="json", help="Print the analysis as JSON, and write no page.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print the table as Markdown, and write no page.")
 def report(results: str, output: str | None, form: str | None, *, no_maps: bool) -> None:
@@ -182,7 +184,10 @@ def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
         click.echo(f"Interrupted: what is done is kept in {store.folder}. To go on: {resume}", err=True)
     elif made.hopeless:
         name, reason = made.hopeless["configuration"], _block(made.hopeless["reason"])
-        click.echo(f"{name} fails, with which others would be compared; no more is tried:\n{reason}", err=True)
+        click.echo(
+            f"The baseline {name} fails, so nothing can be compared; no other configuration is tried:\n{reason}",
+            err=True,
+        )
     elif made.left:
         click.echo(f"The time is up, {plural(made.left, 'run')} short. To go on: {resume}", err=True)
     if any(record["status"] == "ok" and not record["warmup"] for record in store.runs()):
@@ -234,12 +239,10 @@ def _data(name: str | None, command: list[str], matrix: list[str]) -> tuple[Json
     """The spec as read, its name in messages, and its directory."""
     if command:
         if name is not None:
-            raise click.UsageError(
-                f"both a spec, '{name}', and a command behind -- were given: one of them is to be run"
-            )
+            raise click.UsageError(f"both a spec, '{name}', and a command after -- were given: give one of them")
         return specs.of_command(command, matrix or ["standard"]), "command line", Path.cwd()
     if name is None:
-        raise click.UsageError("name an experiment (`arenascope experiment list`), a spec, or a command behind --")
+        raise click.UsageError("name an experiment (`arenascope experiment list`), a spec, or a command after --")
     path = specs.find(name)
     return specs.load(path), str(path), path.parent
 

@@ -12,8 +12,14 @@ from arenascope.cli.progress import waiting
 
 @click.command()
 @click.argument("pid")
-@click.option("--force", is_flag=True, help="Also where a seccomp filter may kill the process for what the agent does.")
-@click.option("--timeout", metavar="TIME", help="How long to look for a thread that can do it (the default: 10s).")
+@click.option(
+    "--force", is_flag=True, help="Inject even if a seccomp filter may kill the process for what the agent does."
+)
+@click.option(
+    "--timeout",
+    metavar="TIME",
+    help="How long to search for a thread that can load the agent safely (the default: 10s).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope.inject/1, docs/injection.md).")
 def inject(pid: str, timeout: str | None, *, force: bool, as_json: bool) -> None:
     """Carry the agent into the running process PID.

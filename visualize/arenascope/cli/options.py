@@ -15,18 +15,22 @@ _OPTIONS = (
     click.option(
         "--mode",
         type=click.Choice(["auto", "freeze", "snapshot", "live"]),
-        help="freeze: a process stands still while it is read. snapshot: it clones itself and runs on; the clone is "
-        "read. live: nothing stops, and the answer may be torn. auto (the default): freeze where that is short enough.",
+        help="freeze: stop the process while it is read. snapshot: stop it only while a copy-on-write "
+        "clone is made, and "
+        "read the clone. live: stop nothing; the answer may be torn. auto (the default): freeze if "
+        "that is short enough.",
     ),
     click.option(
         "--max-pause",
         metavar="TIME",
-        help="For how long a process may stand still: 5ms, 0.5s. Without it auto gives up a freeze after 50ms.",
+        help="Limit for how long the process is stopped: 5ms, 0.5s. If it is not given, auto breaks off a "
+        "freeze after 50ms.",
     ),
     click.option(
         "--layout-source",
         metavar="LIST",
-        help="How glibc's structures may be found, of dwarf,symtab,relocation,decode,scan (the default: all).",
+        help="Sources for the layout of glibc's malloc: some of dwarf,symtab,relocation,decode,scan (the "
+        "default: all).",
     ),
 )
 

@@ -26,10 +26,10 @@ CHUNKS_UP_TO = 1 << 30  # bytes resident: chunk records of more than that are ta
 @click.option(
     "--chunks/--no-chunks",
     default=None,
-    help="Show single chunks too, not only pages. The default: where no more than 1 GiB is resident.",
+    help="Show single chunks too, not only pages. The default: show them if at most 1 GiB is resident.",
 )
-@click.option("--png", metavar="DIR", help="Pictures for a ticket or a slide as well: map, charts and every heap.")
-@click.option("--svg", metavar="DIR", help="Map and charts as SVG as well.")
+@click.option("--png", metavar="DIR", help="Also write pictures for a ticket or a slide: map, charts and every heap.")
+@click.option("--svg", metavar="DIR", help="Also write map and charts as SVG.")
 @looking
 def report(  # noqa: PLR0913, PLR0917 - one for each option
     target: str,

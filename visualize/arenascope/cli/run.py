@@ -21,7 +21,7 @@ NOT_RUN = 126
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
-    "--signal", metavar="SIGNAL", help="What asks for a dump: USR2 (the default), 12, RTMIN+3; none: nothing does."
+    "--signal", metavar="SIGNAL", help="The signal that asks for a dump: USR2 (the default), 12, RTMIN+3, or none."
 )
 @click.option(
     "-o",
@@ -32,9 +32,11 @@ NOT_RUN = 126
 )
 @click.option("--chunks", is_flag=True, help="Record every chunk too, not only every page.")
 @click.option(
-    "--trim", metavar="POLICY", help="Give memory back by itself: every=60s,min=64M,deep, ... (see arenascope(7))."
+    "--trim",
+    metavar="POLICY",
+    help="Let the process give memory back by itself: every=60s,min=64M,deep, ... (see arenascope(7)).",
 )
-@click.option("--log", metavar="FILE", help="Where the agent says what it does; 1: on stderr.")
+@click.option("--log", metavar="FILE", help="The agent's log file; 1: stderr.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(  # noqa: PLR0913 - one parameter for each option
     command: tuple[str, ...],
@@ -68,7 +70,8 @@ def run(  # noqa: PLR0913 - one parameter for each option
         _refuse_nonsense(environment)
     if is_privileged(Path(program)):
         click.echo(
-            f"arenascope: {program} gets more rights than its caller has: the loader preloads nothing into it", err=True
+            f"arenascope: {program} runs with more rights than its caller: the loader preloads nothing into it",
+            err=True,
         )
     try:
         os.execve(program, command, environment)  # noqa: S606 - to become the command is the purpose
@@ -91,7 +94,7 @@ def preloading(library: Path) -> dict[str, str]:
     if any(separator in str(library) for separator in ": \t\n"):
         raise ArenascopeError(
             Code.UNSUPPORTED,
-            f"LD_PRELOAD cannot hold the path {library}: the loader would part it at the space or the colon; "
+            f"LD_PRELOAD cannot hold the path {library}: the loader splits LD_PRELOAD at spaces and colons; "
             "copy the library elsewhere, and name the copy in $ARENASCOPE_LIBRARY",
         )
     others = os.environ.get("LD_PRELOAD")

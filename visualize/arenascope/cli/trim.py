@@ -15,18 +15,20 @@ from arenascope.render.trim import render_trim
 
 @click.command()
 @click.argument("pid")
-@click.option("--forecast", is_flag=True, help="Only say what would come back: nothing is loaded, nothing changes.")
-@click.option("--deep", is_flag=True, help="Also what malloc_trim(0) never returns: the tops of thread arenas.")
+@click.option("--forecast", is_flag=True, help="Only print what would come back: load nothing, change nothing.")
+@click.option("--deep", is_flag=True, help="Also return the tops of thread arenas, which malloc_trim(0) never does.")
 @click.option(
     "--max-hold", metavar="TIME", help="Lock no arena for longer at a time: 5ms (the default: as long as it takes)."
 )
+@click.option("--max-pause", metavar="TIME", help="Limit for how long a look may stop the process (--forecast).")
+@click.option("--arena", metavar="ADDRESS", help="Only the arena at this address (`arenascope summary` lists them).")
+@click.option("--watch", metavar="TIME", help="Then wait, 60s for example, and print how much is resident again.")
+@click.option("--force", is_flag=True, help="Inject the agent even if a seccomp filter may kill the process for it.")
 @click.option(
-    "--max-pause", metavar="TIME", help="For how long the process may stand still while it is looked at (--forecast)."
+    "--timeout",
+    metavar="TIME",
+    help="How long to search for a thread that can load the agent safely (the default: 10s).",
 )
-@click.option("--arena", metavar="ADDRESS", help="Only this arena, as `arenascope summary` names it.")
-@click.option("--watch", metavar="TIME", help="Then wait, 60s say, and see how much of it is needed again.")
-@click.option("--force", is_flag=True, help="Inject the agent even where a seccomp filter may kill the process for it.")
-@click.option("--timeout", metavar="TIME", help="How long to look for a thread that can inject it (the default: 10s).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope.trim/1, docs/injection.md).")
 def trim(  # noqa: PLR0913 - one parameter for each option
     pid: str,

@@ -65,11 +65,15 @@ def pagemap_scan() -> Check:
             with Path("/proc/self/pagemap").open("rb", buffering=0) as pagemap:
                 found = fcntl.ioctl(pagemap, PAGEMAP_SCAN, argument)
         except OSError as error:
-            words = f"not available ({error.strerror}; it came with Linux 6.7): pagemap is read instead, more slowly"
+            words = (
+                f"not available ({error.strerror}; Linux 6.7 or later has it): pagemap is read instead, which is slower"
+            )
             return Check("PAGEMAP_SCAN", Status.LIMITED, words)
     if found == 1 and struct.unpack_from("=Q", region)[0] == start:
         return Check("PAGEMAP_SCAN", Status.OK, "available")
-    return Check("PAGEMAP_SCAN", Status.LIMITED, "did not find a page of our own; pagemap is read instead")
+    return Check(
+        "PAGEMAP_SCAN", Status.LIMITED, "did not find a resident page of this process; pagemap is read instead"
+    )
 
 
 def ptrace_scope() -> Check:
@@ -77,16 +81,22 @@ def ptrace_scope() -> Check:
     scope = read_text("/proc/sys/kernel/yama/ptrace_scope")
     effective = re.search(r"^CapEff:\s*([0-9a-f]+)", read_text("/proc/self/status") or "", re.MULTILINE)
     capable = bool(effective and int(effective[1], 16) >> CAP_SYS_PTRACE & 1)
-    who = f"kernel.yama.ptrace_scope is {scope}" if scope else "Yama is not in charge"
+    who = f"kernel.yama.ptrace_scope is {scope}" if scope else "Yama is not active"
     if scope == "3":
-        words = f"{who}: nobody may look at any process until the next boot"
+        words = f"{who}: no process may be inspected until the next boot"
         return Check("ptrace", Status.LIMITED, words, "set kernel.yama.ptrace_scope=0 in /etc/sysctl.d and reboot")
     if capable:
-        return Check("ptrace", Status.OK, f"{who}; we have CAP_SYS_PTRACE: every process of this container or machine")
+        return Check(
+            "ptrace",
+            Status.OK,
+            f"{who}; CAP_SYS_PTRACE is held: every process of this container or machine can be inspected",
+        )
     if scope in {"1", "2"}:
-        words = f"{who}: only {'descendants' if scope == '1' else 'for CAP_SYS_PTRACE'}, not your other processes"
-        return Check("ptrace", Status.LIMITED, words, "sudo sysctl kernel.yama.ptrace_scope=0, or run it with sudo")
-    return Check("ptrace", Status.OK, f"{who}; without CAP_SYS_PTRACE: your own processes")
+        words = f"{who}: {'only descendants can be inspected' if scope == '1' else 'a look takes CAP_SYS_PTRACE'}"
+        return Check(
+            "ptrace", Status.LIMITED, words, "sudo sysctl kernel.yama.ptrace_scope=0, or run arenascope with sudo"
+        )
+    return Check("ptrace", Status.OK, f"{who}; without CAP_SYS_PTRACE: your own processes can be inspected")
 
 
 def map_files() -> Check:
@@ -97,8 +107,8 @@ def map_files() -> Check:
         os.close(os.open(entry, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
     except (OSError, StopIteration) as error:
         reason = error.strerror if isinstance(error, OSError) else "empty"
-        words = f"denied ({reason}): a libc whose file was deleted or replaced is recognised from its memory alone"
-        return Check("map_files", Status.LIMITED, words, "run it with sudo, for such targets")
+        words = f"denied ({reason}): a libc whose file was deleted or replaced is recognised only from its memory"
+        return Check("map_files", Status.LIMITED, words, "for such targets, run arenascope with sudo")
     return Check("map_files", Status.OK, "allowed: deleted and replaced libc files can be read")
 
 
@@ -106,7 +116,7 @@ def swap() -> Check:
     """Whether there is any: rows of swapped bytes are then to be expected."""
     found = re.search(r"^SwapTotal:\s*(\d+) kB", read_text("/proc/meminfo") or "", re.MULTILINE)
     if not found:
-        return Check("swap", Status.LIMITED, "/proc/meminfo does not say")
+        return Check("swap", Status.LIMITED, "/proc/meminfo has no SwapTotal")
     total = int(found[1]) * 1024
     return Check("swap", Status.OK, size(total) if total else "none")
 

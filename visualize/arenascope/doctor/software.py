@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 # What arenadump may be built without, and what is lost then.
 FEATURES: Final = {
-    "libdw": ("no layouts from debug information: found by relocations instead", "libdw-dev"),
-    "libpng": ("arenadump png draws nothing", "libpng-dev"),
+    "libdw": ("layouts are found by relocations instead of debug information", "libdw-dev"),
+    "libpng": ("there is no command arenadump png", "libpng-dev"),
 }
 
 GDB_SINCE: Final = 14  # the first that writes back all registers of a processor with AMX
@@ -65,7 +65,7 @@ def gdb() -> Check:
     """Whether there is a gdb, and what it is good for here."""
     path = shutil.which("gdb")
     if not path:
-        lost = "not found: no gcore, and no second opinion on arenas (neither is needed)"
+        lost = "not found: no gcore and no gdb script for injection (neither is needed)"
         return Check("gdb", Status.LIMITED, lost, "apt-get install gdb")
     amx = "amx_tile" in (read_text("/proc/cpuinfo") or "").split()
     return judge_gdb(path, gdb_version(_first_line([path, "--version"])), amx=amx)

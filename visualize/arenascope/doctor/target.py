@@ -30,14 +30,14 @@ def checks(*, can_run: bool) -> Iterator[Check]:
     """Looking at a child, and what there was to see. `can_run`: arenadump is there."""
     with _parked() as pid:
         if not can_run:
-            yield Check("inspection", Status.MISSING, "not tried: there is no arenadump", basic=True)
+            yield Check("inspection", Status.MISSING, "not tried: arenadump is missing", basic=True)
         else:
             try:
                 summary = json.loads(run_arenadump(["summary", "--json", "--", str(pid)]))
             except ArenascopeError as error:
                 yield _refused(error)
             except ValueError:
-                words = "arenadump printed something that is no JSON"
+                words = "arenadump printed invalid JSON"
                 yield Check("inspection", Status.MISSING, words, "reinstall arenascope", basic=True)
             else:
                 yield inspection(summary)
@@ -58,8 +58,10 @@ def _parked() -> Iterator[int]:
 def _refused(error: ArenascopeError) -> Check:
     fix = None
     if error.code == Code.DENIED:
-        fix = "sudo sysctl kernel.yama.ptrace_scope=0, or run it with sudo; in a container: --cap-add SYS_PTRACE"
-    return Check("inspection", Status.MISSING, f"a child process of our own: {error}", fix, basic=True)
+        fix = (
+            "sudo sysctl kernel.yama.ptrace_scope=0, or run arenascope with sudo; in a container: --cap-add SYS_PTRACE"
+        )
+    return Check("inspection", Status.MISSING, f"a child process: {error}", fix, basic=True)
 
 
 def inspection(summary: Json) -> Check:
@@ -67,7 +69,7 @@ def inspection(summary: Json) -> Check:
     rows, rss = summary["ledger"].values(), summary["kernel"]["rss"]
     pause = summary["snapshot"]["pause_ms"]
     if rss is None or None in rows:
-        return Check("inspection", Status.LIMITED, "a child process: some rows of its ledger are not known", basic=True)
+        return Check("inspection", Status.LIMITED, "a child process: some rows of its ledger are unknown", basic=True)
     if sum(rows) != rss:
         words = f"a child process: its rows sum to {sum(rows)}, its Rss is {rss}"
         return Check("inspection", Status.LIMITED, words, "please report this", basic=True)

@@ -23,7 +23,7 @@ CPU: Final = "cpu"
 
 
 @dataclass(frozen=True)
-class Row:
+class ConfigurationRow:
     """A configuration, and what its runs came to. Warm-ups and failed runs count for nothing."""
 
     name: str
@@ -52,7 +52,7 @@ class Analysis:
     spec: Spec
     machine: Json
     left_out: dict[str, str]
-    rows: list[Row]
+    rows: list[ConfigurationRow]
     memory: str  # the figure compared: "rss_average"
     kind: str  # "rss", or "pss" where several processes share pages
     differences: dict[str, dict[tuple[str, str], Difference]]  # of that and of CPU: (a, b) → b - a
@@ -66,7 +66,7 @@ class Analysis:
         """Whether there are runs enough of each to tell any apart; one that only fails does not count."""
         return min((row.runs for row in self.rows if row.runs), default=0) >= ENOUGH
 
-    def row(self, name: str) -> Row:
+    def row(self, name: str) -> ConfigurationRow:
         """The row of a configuration."""
         return next(each for each in self.rows if each.name == name)
 
@@ -164,7 +164,7 @@ def as_values(analysis: Analysis) -> Json:
     }
 
 
-def _row(configuration: Configuration, records: list[Json], memory: str, store: Store) -> Row:
+def _row(configuration: Configuration, records: list[Json], memory: str, store: Store) -> ConfigurationRow:
     good = [record for record in records if record["status"] == "ok"]
     figures: dict[str, list[float]] = {}
     for record in good:
@@ -173,7 +173,7 @@ def _row(configuration: Configuration, records: list[Json], memory: str, store: 
                 figures.setdefault(figure, []).append(value)
     middle = _middle(good, memory)
     planned = store.plan[middle["number"]] if middle else None
-    return Row(
+    return ConfigurationRow(
         name=configuration.name,
         says=configuration.says,
         runs=len(good),
@@ -206,7 +206,7 @@ def _ledger(store: Store, planned: Planned) -> Json | None:
     return found
 
 
-def _differences(rows: list[Row], figure: str) -> dict[tuple[str, str], Difference]:
+def _differences(rows: list[ConfigurationRow], figure: str) -> dict[tuple[str, str], Difference]:
     having = [row for row in rows if row.figures.get(figure)]
     made = {}
     for index, a in enumerate(having):

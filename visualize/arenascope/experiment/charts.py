@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from arenascope.experiment.analysis import Analysis, Row
+    from arenascope.experiment.analysis import Analysis, ConfigurationRow
     from arenascope.experiment.sampler import Sample
     from arenascope.experiment.store import Store
 
@@ -106,7 +106,7 @@ def trade_off(analysis: Analysis) -> Figure | None:
     return figure
 
 
-def _from_zero(rows: list[Row], figure: str) -> bool:
+def _from_zero(rows: list[ConfigurationRow], figure: str) -> bool:
     """Whether an axis begins with zero; of figures far from it, all would be in one corner."""
     middles = [row.estimates[figure].median for row in rows]
     return 2 * min(middles) <= max(middles)
@@ -155,7 +155,7 @@ def marks(analysis: Analysis) -> Figure | None:
     return figure
 
 
-def _done(row: Row) -> float | None:
+def _done(row: ConfigurationRow) -> float | None:
     """When the work was done, in seconds since the start: the median of the runs."""
     ends = [sum(each) for each in zip(row.figures.get("startup", []), row.figures.get("wall", []))]
     return float(np.median(ends)) if ends else None

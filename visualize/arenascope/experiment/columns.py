@@ -9,7 +9,7 @@ from arenascope.experiment.analysis import CPU
 from arenascope.text import printable, size
 
 if TYPE_CHECKING:
-    from arenascope.experiment.analysis import Analysis, Row
+    from arenascope.experiment.analysis import Analysis, ConfigurationRow
     from arenascope.experiment.statistics import Estimate
 
 
@@ -66,7 +66,7 @@ def interval(estimate: Estimate, unit: str) -> str:
     return f"{bare(estimate.low, unit)}-{bare(estimate.high, unit)}"
 
 
-def is_alike(analysis: Analysis, row: Row, column: Column) -> bool:
+def is_alike(analysis: Analysis, row: ConfigurationRow, column: Column) -> bool:
     """Whether a configuration cannot be told from the baseline, of the two figures that are compared."""
     figure = column.figure(analysis.kind)
     if figure not in analysis.differences or not analysis.enough:
@@ -86,7 +86,7 @@ def used(analysis: Analysis) -> list[Column]:
     return found
 
 
-def cell(analysis: Analysis, row: Row, column: Column) -> str:
+def cell(analysis: Analysis, row: ConfigurationRow, column: Column) -> str:
     """A median, and below it its interval; without the unit, which stands in `heading`."""
     estimate = row.estimates.get(column.figure(analysis.kind))
     if estimate is None:

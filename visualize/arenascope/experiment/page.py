@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Iterator
 
-    from arenascope.experiment.analysis import Analysis, Row
+    from arenascope.experiment.analysis import Analysis, ConfigurationRow
     from arenascope.experiment.spec import Spec
     from arenascope.experiment.store import Store
 
@@ -175,7 +175,7 @@ def _pairs(analysis: Analysis, figure: str) -> list[tuple[str, list[str]]]:
     return [(a.name, [_pair(analysis, figure, a, b) for b in having]) for a in having]
 
 
-def _pair(analysis: Analysis, figure: str, a: Row, b: Row) -> str:
+def _pair(analysis: Analysis, figure: str, a: ConfigurationRow, b: ConfigurationRow) -> str:
     difference = analysis.difference(figure, b.name, a.name)
     if difference is None:
         return ""  # itself

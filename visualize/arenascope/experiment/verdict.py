@@ -20,7 +20,7 @@ WHEN = {
 }
 
 
-class Verdict(NamedTuple):
+class Recommendation(NamedTuple):
     """What to say first, what is behind it, and what to mind."""
 
     lead: str
@@ -28,9 +28,9 @@ class Verdict(NamedTuple):
     caveats: list[str]
 
 
-def verdict(analysis: Analysis) -> Verdict:
+def verdict(analysis: Analysis) -> Recommendation:
     """The verdict on an experiment."""
-    return Verdict(_lead(analysis), _findings(analysis), _caveats(analysis))
+    return Recommendation(_lead(analysis), _findings(analysis), _caveats(analysis))
 
 
 def _lead(analysis: Analysis) -> str:
@@ -45,10 +45,13 @@ def _lead(analysis: Analysis) -> str:
 def _too_soon(analysis: Analysis) -> str | None:
     """Why these runs are no ground for a recommendation, whatever they say."""
     if not analysis.enough:
-        return f"No recommendation: fewer than {ENOUGH} runs of a configuration tell nothing apart from chance."
+        return f"No recommendation: fewer than {ENOUGH} runs of a configuration cannot be told from chance."
     noisy, runs = _counted(analysis)
     if 2 * noisy > runs:
-        return "No recommendation: in most runs others used more than a tenth of the machine. Again, when it is quiet."
+        return (
+            "No recommendation: in most runs other programs used more than a tenth of the machine. "
+            "Repeat the experiment when the machine is quiet."
+        )
     return None
 
 
@@ -56,21 +59,21 @@ def _choice(analysis: Analysis, others: list[str]) -> str:
     base, memory = analysis.spec.baseline, analysis.memory
     less = [name for name in others if analysis.better(memory, name, base)]
     if not less:
-        return f"Keep {base}: nothing can be told to need less memory {when(analysis)}."
+        return f"Keep {base}: no other configuration is known to need less memory {when(analysis)}."
     free = [name for name in less if not analysis.better(CPU, base, name)]
     if len(analysis.front) == 1 and analysis.front[0] in free:
         best = analysis.front[0]
         return f"Take {best}: {_bill(analysis, best)}, and no other is better in either."
     least = min(less, key=lambda name: analysis.row(name).estimates[memory].median)
     if CPU not in analysis.row(least).figures:
-        return f"No recommendation: {least} needs least memory {when(analysis)}, but what it costs is not known."
+        return f"No recommendation: {least} needs least memory {when(analysis)}, but its cost is unknown."
     if set(analysis.front) <= set(free) and _cannot_be_told_apart(analysis, analysis.front):
         return f"Take one of {_list(analysis.front)}, which cannot be told apart: {_bill(analysis, analysis.front[0])}."
     cheap = [name for name in free if name in analysis.front and name != least]
     instead = f" At no higher price than {base}: {'; '.join(f'{each} ({_bill(analysis, each)})' for each in cheap)}."
     return (
         f"No single recommendation: least memory with {least} ({_bill(analysis, least)}).{instead if cheap else ''} "
-        f"Which price is right is yours to say, between {_list(analysis.front)}."
+        f"Choose between {_list(analysis.front)} by the price that you accept."
     )
 
 
@@ -127,14 +130,15 @@ def _caveats(analysis: Analysis) -> list[str]:
     said = []
     if analysis.made < analysis.planned:
         left = analysis.planned - analysis.made
-        said.append(f"Not complete: {plural(left, 'run')} of {analysis.planned} are still to be made.")
+        said.append(f"Not complete: {plural(left, 'run')} of {analysis.planned} have not been made yet.")
     failed = [f"{row.name} ({row.failed})" for row in analysis.rows if row.failed]
     if failed:
         said.append(f"Failed runs, left out: {', '.join(failed)}.")
     noisy, runs = _counted(analysis)
     if noisy:
         said.append(
-            f"In {noisy} of {plural(runs, 'run')} others used more than a tenth of the machine: do not trust the times."
+            f"In {noisy} of {plural(runs, 'run')} other programs used more than a tenth of the "
+            "machine: do not trust the times."
         )
     pairs = len(analysis.differences[analysis.memory]) // 2
     if pairs > 1 and analysis.enough:

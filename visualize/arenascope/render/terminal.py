@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from arenascope.known import cells_of, total, whole_of
+from arenascope.known import arena_names, cells_of, total, whole_of
 from arenascope.remedy import trim_command
 from arenascope.rows import ABSENT, RESIDENT, meaning_of
 from arenascope.text import UNKNOWN, count, duration, plural, printable, share, size
@@ -82,15 +82,18 @@ def _parts(summary: Json, bar: str) -> Iterator[RenderableType]:
         yield _title("What would come back")
         yield _forecast(summary)
     else:
-        # The core of a gcore, say: what is resident is not known, but what the chunks are is.
-        yield _title("What holds Rss, and what would come back, is unknown. All chunks, resident or not")
+        # The core of a gcore, for example: residency is unknown, but the chunks are known.
+        yield _title("Chunks, resident or not (it is unknown which pages are resident)")
         yield _chunks(summary["chunks"])
     arenas = summary["arenas"]
     if arenas:
-        many = f"The {WORST} arenas of {len(arenas)} that hold most free memory"
+        many = f"The {WORST} of {len(arenas)} arenas with the most free memory"
         yield _title(many if len(arenas) > WORST else "Arenas")
-        worst = sorted(arenas, key=lambda arena: _idle(summary, arena), reverse=True)[:WORST]
-        yield Fitting(_arenas(summary, worst), Group(_arenas(summary, worst, narrow=True), *map(_users, worst)))
+        named = zip(arena_names([arena["main"] for arena in arenas]), arenas)
+        worst = sorted(named, key=lambda each: _idle(summary, each[1]), reverse=True)[:WORST]
+        yield Fitting(
+            _arenas(summary, worst), Group(_arenas(summary, worst, narrow=True), *(_users(*each) for each in worst))
+        )
     if summary["pins"]:
         yield _title("Pins: chunks in use that keep free memory from being returned")
         yield _pins(summary["pins"][:WORST])
@@ -122,13 +125,13 @@ def _facts(summary: Json) -> Text:
     if allocator["malloc"] != "glibc":
         known, where = (
             (
-                "Malloc here is not glibc's",
-                "Its memory stands in the rows that are not malloc's; arenas below are glibc's.",
+                "The malloc of this process is not glibc's",
+                "Its memory is in the rows that are not malloc's; the arenas below are glibc's.",
             )
             if allocator["malloc"] != UNKNOWN
             else (
-                "Which malloc is used here is unknown",
-                "What does not sit in glibc's arenas stands in the rows that are not malloc's.",
+                "It is unknown which malloc this process uses",
+                "Memory outside of glibc's arenas is in the rows that are not malloc's.",
             )
         )
         detail = printable(allocator["detail"] or "no reason given")
@@ -175,36 +178,32 @@ def _chunks(chunks: Json) -> Table:
     return table
 
 
-def _arenas(summary: Json, arenas: list[Json], *, narrow: bool = False) -> Table:
-    """`narrow`: without heaps and threads."""
-    held = [f">{title}" for title in cells_of(summary, arenas[0]).held]
-    table = plain_table("", *held) if narrow else plain_table("", ">heaps", *held, "threads")
-    for arena in arenas:
+def _arenas(summary: Json, arenas: list[tuple[str, Json]], *, narrow: bool = False) -> Table:
+    """`narrow`: without addresses, heaps and threads."""
+    held = [f">{title}" for title in cells_of(summary, arenas[0][1]).held]
+    table = plain_table("", *held) if narrow else plain_table("", "address", ">heaps", *held, "threads")
+    for name, arena in arenas:
         cells = [size(cell) for cell in cells_of(summary, arena).held.values()]
         if not narrow:
-            cells = [count(arena["heaps"]), *cells, _threads(arena["threads"])]
-        table.add_row(_name(arena), *cells)
+            cells = [arena["address"], count(arena["heaps"]), *cells, _threads(arena["threads"])]
+        table.add_row(name, *cells)
     return table
 
 
-def _name(arena: Json) -> str:
-    return "main" if arena["main"] else str(arena["address"])
-
-
-def _users(arena: Json) -> Text:
-    """The threads of an arena, as a line of its own."""
-    return Text(f"{_name(arena)}: {_threads(arena['threads'])}", style="dim")
+def _users(name: str, arena: Json) -> Text:
+    """The address and the threads of an arena, as a line of its own."""
+    return Text(f"{name} at {arena['address']}: {_threads(arena['threads'])}", style="dim")
 
 
 def _threads(threads: list[Json]) -> str:
     names = [f"{printable(thread['name']) or 'tid'} {thread['tid']}" for thread in threads[:SHOWN_THREADS]]
     if len(threads) > SHOWN_THREADS:
         names.append(f"and {len(threads) - SHOWN_THREADS} more")
-    return ", ".join(names) or "no thread of its own found"
+    return ", ".join(names) or "no thread found"
 
 
 def _pins(pins: list[Json]) -> Table:
-    table = plain_table(">chunk size", ">count", ">pages kept", ">stranded", ">below tails")
+    table = plain_table(">chunk size", ">count", ">pages kept", ">stranded", ">free below")
     for pin in pins:
         cells = (count(pin["count"]), count(pin["pages"]), size(pin["stranded"]), size(pin["tail_bytes"]))
         table.add_row(size(pin["chunk_size"]), *cells)
@@ -219,7 +218,7 @@ def _provenance(summary: Json) -> Text:
     words.append(f"Layout of malloc: {summary['allocator']['layout_source'] or 'none found'}.")
     words.append("Exact: the rows sum to Rss to the byte." if snapshot["exact"] else "Not exact: see the warnings.")
     if not snapshot["residency_known"]:
-        words.append("Which pages are resident is not wholly known.")
+        words.append("It is not known of all pages whether they are resident.")
     return Text(" ".join(words))
 
 

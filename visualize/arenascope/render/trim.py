@@ -29,14 +29,14 @@ def render_trim(facts: Json) -> RenderableType:
 
 def _parts(facts: Json) -> Iterator[RenderableType]:
     if facts["injected"]:
-        words = f"The agent has been loaded into process {facts['pid']}, and stays there, asleep"
-        yield Text(f"{words}; it takes {size(facts['agent_resident'])} of its memory.", style="dim")
+        words = f"The agent was loaded into process {facts['pid']} and stays there, asleep"
+        yield Text(f"{words}: it takes {size(facts['agent_resident'])} of its memory.", style="dim")
     kind = "A deep trim" if facts["deep"] else "A trim"
     if facts["trimmed"]:
         returned = Text(f"{kind} returned ").append(size(facts["returned"]), style="bold green")
-        returned.append(f" by the kernel's count; {size(facts['forecast'])} was the forecast.")
+        returned.append(f" by the kernel's count (the forecast was {size(facts['forecast'])}).")
         if facts["returned_swap"]:
-            returned.append(f" So was {size(facts['returned_swap'])} of swap.")
+            returned.append(f" {size(facts['returned_swap'])} of swap was returned too.")
         yield returned
         yield _cost(facts)
         if facts["watched_ms"] is not None:
@@ -54,7 +54,8 @@ def _cost(facts: Json) -> Text:
     hold, most = facts["longest_hold_ms"], facts["max_hold_ms"]
     over = most is not None and hold is not None and hold > most
     words = (
-        "For how long an arena was locked is not known: libc's own malloc_trim did it (--max-hold bounds it)."
+        "It is unknown for how long an arena was locked: libc's own malloc_trim did the work "
+        "(--max-hold bounds and measures it)."
         if hold is None
         else f"An arena was locked for {duration(hold)}, longer than the {duration(most)} of --max-hold."
         if over
@@ -64,7 +65,7 @@ def _cost(facts: Json) -> Text:
     line = Text(words, style="yellow" if over else "")
     if facts["skipped_arenas"]:
         skipped = plural(facts["skipped_arenas"], "arena")
-        line.append(f"\n{skipped} left alone: the note says why.", style="yellow")
+        line.append(f"\n{skipped} skipped: the note says why.", style="yellow")
     return line
 
 
@@ -78,7 +79,7 @@ def _watched(facts: Json) -> Text:
 
 def _arenas(facts: Json) -> Table:
     trimmed = facts["trimmed"]
-    table = plain_table("arena", ">resident", ">releasable", ">withheld", *[">returned", ">locked for"] * trimmed)
+    table = plain_table("arena at", ">resident", ">releasable", ">withheld", *[">returned", ">locked for"] * trimmed)
     by = "returned" if trimmed else "releasable"
     arenas = sorted(facts["arenas"], key=lambda arena: -1 if arena[by] is None else arena[by], reverse=True)
     for arena in arenas[:SHOWN_ARENAS]:

@@ -36,7 +36,7 @@ class Colour(enum.IntEnum):
     METADATA = 13  # never a whole page's: 16 bytes of it
 
 
-class Look(NamedTuple):
+class Appearance(NamedTuple):
     """How a colour looks, and what it is called."""
 
     name: str
@@ -49,29 +49,37 @@ class Look(NamedTuple):
 BACKGROUND: Final = "#1f2430"
 
 LOOKS: Final = {
-    Colour.USED: Look("in use", "U", "resident; the application holds something on it", "#d62728", "#d55e00"),
-    Colour.PINNED: Look("pinned", "P", "all free but for one chunk in use, which keeps it", "#860f14", "#7d3600"),
-    Colour.CACHED: Look("cached", "C", "freed, but parked in a tcache or a fastbin", "#f29e2e", "#f0e442"),
-    Colour.STRANDED: Look("stranded", "S", "free and resident; no trim returns it", "#707070", "#707070"),
-    Colour.RELEASABLE: Look("releasable", "R", "free and resident; malloc_trim(0) returns it", "#b9b9b9", "#b9b9b9"),
-    Colour.WITHHELD: Look("withheld", "W", "free and resident; malloc_trim(0) never reaches it", "#7d9fc9", "#56b4e9"),
-    Colour.RETURNED: Look("returned", "·", "free, and back with the kernel already", "#ffffff", "#ffffff"),
-    Colour.UNTOUCHED: Look("never touched", "N", "not resident, because never written", "#f6d5d3", "#f8e0cc"),
-    Colour.USED_SWAPPED: Look("in use, swapped", "X", "swapped out; the application holds it", "#7b3a93", "#cc79a7"),
-    Colour.FREE_SWAPPED: Look(
+    Colour.USED: Appearance("in use", "U", "resident; the application holds something on it", "#d62728", "#d55e00"),
+    Colour.PINNED: Appearance("pinned", "P", "one chunk in use keeps it; all else on it is free", "#860f14", "#7d3600"),
+    Colour.CACHED: Appearance(
+        "cached", "C", "freed by the application, kept in a tcache or a fastbin", "#f29e2e", "#f0e442"
+    ),
+    Colour.STRANDED: Appearance("stranded", "S", "free and resident; no trim returns it", "#707070", "#707070"),
+    Colour.RELEASABLE: Appearance(
+        "releasable", "R", "free and resident; malloc_trim(0) returns it", "#b9b9b9", "#b9b9b9"
+    ),
+    Colour.WITHHELD: Appearance(
+        "withheld", "W", "free and resident; malloc_trim(0) never reaches it", "#7d9fc9", "#56b4e9"
+    ),
+    Colour.RETURNED: Appearance("returned", "·", "free, and back with the kernel already", "#ffffff", "#ffffff"),
+    Colour.UNTOUCHED: Appearance("never touched", "N", "not resident, because never written", "#f6d5d3", "#f8e0cc"),
+    Colour.USED_SWAPPED: Appearance(
+        "in use, swapped", "X", "swapped out; the application holds it", "#7b3a93", "#cc79a7"
+    ),
+    Colour.FREE_SWAPPED: Appearance(
         "free, swapped", "x", "swapped out, though nothing is in use on it", "#cdabdb", "#ebccdd"
     ),
-    Colour.UNKNOWN: Look("unknown", "?", "could not be told: the heap is corrupt here", "#ffe14d", "#009e73"),
-    Colour.FREE_UNKNOWN: Look(
-        "free, residency unknown", "f", "free; whether it was resident is lost", "#d8d3b0", "#d8d3b0"
+    Colour.UNKNOWN: Appearance("unknown", "?", "unknown: the heap is corrupt here", "#ffe14d", "#009e73"),
+    Colour.FREE_UNKNOWN: Appearance(
+        "free, residency unknown", "f", "free; unknown whether it was resident", "#d8d3b0", "#d8d3b0"
     ),
-    Colour.METADATA: Look(
+    Colour.METADATA: Appearance(
         "malloc's own", "M", "headers of arenas and heaps, fenceposts, tcaches", "#2f62b0", "#0072b2"
     ),
 }
 
 
-class Part(NamedTuple):
+class PartColour(NamedTuple):
     """The colour of a part of the ledger that is no state of a page."""
 
     phusion: str
@@ -79,16 +87,16 @@ class Part(NamedTuple):
 
 
 PARTS: Final = {  # by the class that the style sheet has for it
-    "mmapped": Part("#e8696a", "#e58a45"),
-    "slack": Part("#f0a5a5", "#efb68a"),
-    "fastbin": Part("#f7c074", "#f7f0a8"),
-    "file": Part("#3f7f74", "#00664d"),
-    "anon": Part("#5f9e8f", "#009e73"),
-    "shmem": Part("#88bcae", "#66c5ab"),
-    "stacks": Part("#b2d6cc", "#b3e2d5"),
-    "ruby": Part("#b5476f", "#cc79a7"),
-    "ruby-free": Part("#e6b5c7", "#efd3e2"),
-    "other": Part("#98a3b0", "#98a3b0"),
+    "mmapped": PartColour("#e8696a", "#e58a45"),
+    "slack": PartColour("#f0a5a5", "#efb68a"),
+    "fastbin": PartColour("#f7c074", "#f7f0a8"),
+    "file": PartColour("#3f7f74", "#00664d"),
+    "anon": PartColour("#5f9e8f", "#009e73"),
+    "shmem": PartColour("#88bcae", "#66c5ab"),
+    "stacks": PartColour("#b2d6cc", "#b3e2d5"),
+    "ruby": PartColour("#b5476f", "#cc79a7"),
+    "ruby-free": PartColour("#e6b5c7", "#efd3e2"),
+    "other": PartColour("#98a3b0", "#98a3b0"),
 }
 
 INK: Final = {True: "#00000099", False: "#ffffffd9"}  # of a letter on a bright colour, and on a dark one

@@ -27,7 +27,7 @@ def changes(before: Facts, after: Facts) -> Changes:
     """What the page says first of two dumps."""
     first, last = before.summary["kernel"]["rss"], after.summary["kernel"]["rss"]
     if first is None or last is None:
-        lead = "How much was resident is not known of both."
+        lead = "It is unknown for at least one of the two dumps how much was resident."
     else:
         way = "less" if last < first else "more"
         lead = f"{size(first)} resident before, {size(last)} after: {size(abs(last - first))} {way}."
@@ -54,7 +54,7 @@ def _note(before: Facts, after: Facts) -> str | None:
         named = [f"{printable(each['comm'])} ({each['pid']})" for each in (one, other)]
         return (
             f"These are two processes: {' and '.join(named)}. "
-            "Their heaps lie at addresses of their own, so the maps show each beside the other's gap."
+            "Their heaps lie at different addresses, so each map has gaps where only the other process has memory."
         )
     times = before.dump.meta["time_ns"], after.dump.meta["time_ns"]
     return "The first dump was taken after the second." if int(times[0]) > int(times[1]) else None

@@ -68,7 +68,7 @@ class Facts:
         """Why what is forecast is an estimate; None where it is what the call will do to the process as it was read."""
         snapshot = self.summary["snapshot"]
         if snapshot["torn_chunks"]:
-            return "part of the heap could not be read, and nothing there is counted"
+            return "part of the heap could not be read and is not counted"
         if snapshot["mode"] == "live":
             return "the process ran on while it was read"
         return None

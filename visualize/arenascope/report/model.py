@@ -146,7 +146,7 @@ def _runs(states: Any, laid: Regions, page_size: int) -> Json | None:
     if histogram is None:
         return None
     figure = charts.draw(histogram, "length of the run, from")
-    title = "Bytes of free pages by the length of the run that they lie in. The table has the numbers."
+    title = "Bytes of free pages by the length of the run of free pages. The table has the numbers."
     svg = Markup(charts.for_page(figure, "runs", title))  # noqa: S704 - all ours: numbers
     return {"svg": svg, **tables.histogram(histogram)}
 
@@ -160,14 +160,14 @@ def _trust(facts: Facts) -> Json:
     else:
         lines.append("No layout of glibc's malloc could be proven.")
     if snapshot["exact"]:
-        lines.append("Exact: nothing was torn, and the rows add up to the kernel's Rss to the byte.")
+        lines.append("Exact: no chunk was torn, and the rows add up to the kernel's Rss to the byte.")
     else:
         torn = snapshot["torn_chunks"]
         lines.append(
             f"Not exact: {plural(torn, 'chunk')} torn." if torn else "Not exact: the rows need not add up to Rss."
         )
     if not snapshot["residency_known"]:
-        lines.append("Which pages were resident is not wholly known.")
+        lines.append("It is not known of all pages whether they were resident.")
     warnings = facts.summary["warnings"]
     lines += [f"{printable(w['text'])}." for w in warnings if w["code"] == "note"][:SHOWN_WARNINGS]
     told = [w for w in warnings if w["code"] != "note"]

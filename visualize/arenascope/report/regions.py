@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from arenascope import format as fmt
+from arenascope import known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,17 +85,9 @@ def sources(dump: Dump, heaps: NDArray[np.int64], laid: Regions) -> NDArray[np.i
 
 
 def arena_names(dump: Dump) -> dict[int, str]:
-    """What to call each arena, by address: "main", or "arena 3" in the order of the ring."""
-    mains = int(sum(1 for arena in dump.arenas if int(arena["flags"]) & fmt.ArenaFlag.MAIN))
-    named: dict[int, str] = {}
-    main = 0
-    for index, arena in enumerate(dump.arenas):
-        if int(arena["flags"]) & fmt.ArenaFlag.MAIN:
-            main += 1
-            named[int(arena["address"])] = "main arena" if mains == 1 else f"main arena {main}"
-        else:
-            named[int(arena["address"])] = f"arena {index}"
-    return named
+    """What to call each arena, by address."""
+    mains = [bool(int(arena["flags"]) & fmt.ArenaFlag.MAIN) for arena in dump.arenas]
+    return {int(arena["address"]): name for arena, name in zip(dump.arenas, known.arena_names(mains))}
 
 
 def struct_of(laid: Regions, page_size: int) -> dict[str, Any]:

@@ -38,14 +38,14 @@ class Part(NamedTuple):
 
 
 OWN: Final = (  # both in the order of the bar
-    Part("live", "ruby", "live objects", "slots that hold one, or one that died since the last sweep"),
-    Part("free", "ruby-free", "free slots", "and the heads of the pages"),
-    Part("unsplit", "ruby", "objects and free slots", "part of it is swapped out: which is not known"),
+    Part("live", "ruby", "live objects", "slots with an object, dead since the last sweep or alive"),
+    Part("free", "ruby-free", "free slots", "and the headers of the pages"),
+    Part("unsplit", "ruby", "objects and free slots", "part of it is swapped out, and it is unknown which part"),
 )
 REST: Final = (
     Part("whole", "releasable", "whole free pages", "malloc keeps them, releasable or withheld"),
-    Part("scattered", "stranded", "other free memory", "of malloc's: stranded on pages in use, or cached"),
-    Part("other", "other", "all else", "strings, arrays and what else is in use; code; stacks"),
+    Part("scattered", "stranded", "other free memory", "malloc's: stranded on pages in use, or cached"),
+    Part("other", "other", "all else", "strings, arrays and all other memory in use; code; stacks"),
 )
 
 
@@ -106,14 +106,14 @@ def sentences(facts: Facts) -> list[str]:
     free = share(ruby["free_slots"], ruby["slots"])
     says = [f"Ruby's own heap is {size(held)}, {share(held, of)} of Rss; {free} of its slots are free"]
     if not each["unsplit"]:
-        says[0] += f": {size(each['free'])}, {share(each['free'], of)} of Rss, is what its fragmentation holds"
+        says[0] += f": {size(each['free'])}, {share(each['free'], of)} of Rss, is free memory in fragmented pages"
     says[0] += "."
     whole, scattered = each["whole"], each["scattered"]
     if facts.summary["allocator"]["malloc"] != "glibc" or whole is None or scattered is None:
         return says
     says.append(
-        f"Malloc keeps {size(whole)} of whole free pages, {share(whole, of)} of Rss. Its fragmentation, free memory on "
-        f"pages that something keeps, holds {size(scattered)}, {share(scattered, of)}."
+        f"Malloc keeps {size(whole)} of whole free pages, {share(whole, of)} of Rss. Another {size(scattered)}, "
+        f"{share(scattered, of)}, is free memory on pages that something else keeps (fragmentation)."
     )
     says.append(_sum({"whole": whole, "scattered": scattered, "free": each["free"] or 0}, of))
     return says
@@ -122,13 +122,18 @@ def sentences(facts: Facts) -> list[str]:
 def _sum(free: dict[str, int], of: int) -> str:
     """What makes this process larger than it need be."""
     if sum(free.values()) < FREE * of:
-        return "Little of it is free: what makes this process large is what it uses."
+        return "Little of Rss is free: the process is large because of the memory that it uses."
     most = max(free, key=lambda name: free[name])
     if most == "whole":
-        return "So it is whole free pages that make it large, as in the article: neither Ruby's heap nor fragmentation."
+        return (
+            "Whole free pages make this process large, as in the article: neither Ruby's heap nor fragmentation does."
+        )
     if most == "free":
-        return "So it is Ruby's own heap that could be smaller: a trim does not change that, GC.compact may."
-    return "So it is fragmentation of malloc's heaps: single blocks in use keep what is free around them."
+        return "Ruby's own heap could be smaller: a trim does not change it, GC.compact may."
+    return (
+        "Fragmentation of malloc's heaps makes this process large: single blocks in use keep the free "
+        "memory around them."
+    )
 
 
 def _bars(sides: list[dict[str, int | None]]) -> list[list[Json]]:

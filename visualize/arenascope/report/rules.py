@@ -65,13 +65,16 @@ def another_allocator(facts: Facts) -> Finding | None:
     detail = _sentence(printable(facts.summary["allocator"]["detail"] or "no reason was found"))
     held = facts.row("other_anon")
     if kind == "unknown":
-        says = "Which malloc this program uses is not known."
-        why = f"{detail} Memory outside glibc's arenas stands in the rows that are not malloc's."
+        says = "It is unknown which malloc this process uses."
+        why = f"{detail} Memory outside of glibc's arenas is in the rows that are not malloc's."
     else:
-        says = f"{kind} answers malloc() here, not glibc: what it holds is part of {size(held)} of anonymous memory."
-        why = f"{detail} malloc_trim(0) does not touch it."
+        says = (
+            f"{kind} answers malloc() in this process, not glibc: its memory is part of {size(held)} of "
+            "anonymous memory."
+        )
+        why = f"{detail} malloc_trim(0) does not touch this memory."
         if len(facts.dump.pages):
-            why += " The map and the arenas are glibc's, which something used nevertheless."
+            why += " The map and the arenas show glibc's malloc, which some code uses nevertheless."
     return Finding("another allocator", Rank.PREMISE, held, says, why)
 
 
@@ -86,8 +89,9 @@ def residency_unknown(facts: Facts) -> Finding | None:
         "residency unknown",
         Rank.PREMISE,
         None,
-        f"{size(held)} is in chunks in use, {size(free)} in free ones, resident or not.",
-        "Cores by gdb's gcore, and cores that lost their holes on the way, do not tell. The living process does.",
+        f"{size(held)} is in chunks in use, {size(free)} in free chunks, resident or not.",
+        "A core by gdb's gcore, or a core that lost its holes in a copy, does not record which pages were resident. "
+        "A look at the living process shows it.",
     )
 
 
@@ -102,7 +106,7 @@ def free_pages(facts: Facts) -> Finding | None:
         "free pages kept",
         Rank.WASTE,
         trim,
-        f"{size(trim)} is free pages that one malloc_trim(0) returns.",
+        f"{size(trim)} is in free pages: one malloc_trim(0) returns them.",
         f"{_why_kept(facts)}{more}",
         command=trim_command(facts.summary["target"]),
         lights="row:releasable",
@@ -138,15 +142,16 @@ def pinned(facts: Facts) -> Finding | None:
         return None
     pins = [pin for pin in facts.summary["pins"] if pin["pages"]]
     pages = total(pin["pages"] for pin in pins)
-    says = f"{size(stranded)} is free but stranded, on pages that something in use keeps."
-    why = "No trim returns it: only freeing what shares those pages does."
+    says = f"{size(stranded)} is free but stranded: something in use on the same page keeps it resident."
+    why = "No trim returns this memory: it comes back when the chunks in use on its pages are freed."
     if pins and pages:
         worst = max(pins, key=lambda pin: pin["pages"])
-        who = f"these chunks have {plural(len(pins), 'size')}, of which none keeps a tenth of the pages"
+        who = f"the pinning chunks have {plural(len(pins), 'size')}, and no single size keeps a tenth of the pages"
         if worst["pages"] >= NOTABLE * pages:
             which = "all of them" if worst["pages"] == pages else f"{count(worst['pages'])} of them"
             who = (
-                f"chunks of {count(worst['chunk_size'])} bytes keep {which}, with {size(worst['stranded'])} free beside"
+                f"chunks of {count(worst['chunk_size'])} bytes keep {which}, with "
+                f"{size(worst['stranded'])} free on the same pages"
             )
         why = f"{plural(pages, 'page')} {'is' if pages == 1 else 'are each'} kept by one chunk alone; {who}. {why}"
     return Finding("stranded by pins", Rank.WASTE, stranded, says, why, lights="row:stranded")
@@ -167,15 +172,15 @@ def too_many_arenas(facts: Facts) -> Finding | None:
         says = f"{empty} {of} {'is' if empty == 1 else 'are'} nearly empty"
     idle.sort(key=lambda arena: -(free_of(arena) or 0))
     named = ", ".join(_idle_arena(facts, arena) for arena in idle[:NAMED])
-    most = "The largest of them: " if len(idle) > NAMED else ""
-    reuse = " A new thread takes one of those without before it makes its own." if gone else ""
+    most = "The largest: " if len(idle) > NAMED else ""
+    reuse = " A new thread takes an arena without threads before it makes a new one." if gone else ""
     return Finding(
         "too many arenas",
         Rank.PART,
         free,
         f"{says}; {size(free)} in them is free.",
         f"The process has {plural(facts.summary['target']['threads'], 'thread')}.{reuse} {_capital(most + named)}. "
-        "The findings above count this memory too.",
+        "This memory is counted in the findings above, too.",
         lights="idle",
     )
 
@@ -196,8 +201,8 @@ def caches(facts: Facts) -> Finding | None:
         why = f"Thread {largest['tid']} ({name}) holds the most, {size(largest['tcache_bytes'])}. {why}"
     if not mostly_tcache:
         why = (
-            "Fastbin chunks are merged with their neighbours by malloc_trim(0), but these lie on pages that something "
-            "else keeps: the rest counts as releasable already."
+            "malloc_trim(0) merges fastbin chunks with their neighbours. These chunks lie on pages that something else "
+            "keeps; the other fastbin chunks count as releasable already."
         )
     return Finding("cached", Rank.WASTE, held, says, why, lights="row:tcache" if mostly_tcache else "row:fastbin")
 
@@ -216,7 +221,8 @@ def large_blocks(facts: Facts) -> Finding | None:
         Rank.PART,
         held,
         f"{size(held)} of what is in use is in {which}.",
-        "free() returns such a block to the kernel at once, so none of this is waste, and no trim makes it smaller.",
+        "free() returns such a block to the kernel at once: none of this memory is waste, and no "
+        "trim makes it smaller.",
         lights="row:mmapped_in_use",
     )
 
@@ -247,9 +253,9 @@ def ruby_pages(facts: Facts) -> Finding | None:
         "Ruby's pages",
         Rank.PART,
         held,
-        f"{size(held)} is pages of Ruby's own heap; {free} of their slots are free.",
+        f"{size(held)} is in pages of Ruby's own heap; {free} of their slots are free.",
         f"{plural(ruby['pages'], 'page')} with {plural(ruby['slots'], 'slot')}. Ruby gives a page back only when all "
-        "of its slots are free; no trim does.",
+        "its slots are free; a trim does not touch these pages.",
     )
 
 
@@ -265,8 +271,8 @@ def gone_already(facts: Facts) -> Finding | None:
         "gone already",
         Rank.ACCOUNT,
         gone,
-        f"{size(absent['returned'])} of malloc's free memory is back with the kernel already{swapped}.",
-        f"It costs no RAM, though mallinfo() and malloc_info() still count it: by them {size(free)} is held free.",
+        f"{size(absent['returned'])} of malloc's free memory has been returned to the kernel already{swapped}.",
+        f"It costs no RAM. mallinfo() and malloc_info() still count it: they report {size(free)} of free memory.",
         lights="row:returned" if absent["returned"] else "row:swapped_free",
     )
 
@@ -281,7 +287,7 @@ def swapped_in_use(facts: Facts) -> Finding | None:
         Rank.ACCOUNT,
         held,
         f"{size(held)} that the application holds in malloc's heaps is swapped out.",
-        "It is in use, and not in Rss: the process is larger than Rss says.",
+        "This memory is in use but not in Rss: the process is larger than Rss says.",
         lights="row:swapped_in_use",
     )
 
@@ -299,7 +305,7 @@ def in_use(facts: Facts) -> Finding | None:
         Rank.ACCOUNT,
         held,
         f"{size(held)} of it ({share(held, facts.whole)}) is in use by the application.",
-        f"No trim brings that back, only the application by freeing it.{which}",
+        f"No trim returns it; the application has to free it.{which}",
         lights="row:in_use",
     )
 
@@ -330,15 +336,15 @@ def _why_kept(facts: Facts) -> str:
     mains = [arena for arena in facts.summary["arenas"] if arena["main"]]
     few = NOTABLE * (end + below)
     if end < few:
-        which = "Nearly all of these" if end else "These"
-        where = f"{which} pages lie below that, in {plural(arenas, 'arena')}"
-        return f"free() gives back only the end of a heap. {where}, and glibc keeps them for later."
+        which = "Nearly all these" if end else "These"
+        where = f"{which} free pages lie below the end of a heap, in {plural(arenas, 'arena')}"
+        return f"{where}. free() gives back only the end of a heap; glibc keeps other free pages for later allocations."
     if below < few:
         which = "Nearly all of it" if below else "It"
         return f"{which} is the end of the main arena's heap. {_threshold(facts, mains)}"
     return (
-        f"{size(below)} of it lies below the end of a heap, in {plural(arenas, 'arena')}: free() gives none of it back."
-        f" {size(end)} is the end of the main arena's. {_threshold(facts, mains)}"
+        f"{size(below)} lies below the end of a heap, in {plural(arenas, 'arena')}: free() gives none of it back."
+        f" {size(end)} is the end of the main arena's heap. {_threshold(facts, mains)}"
     )
 
 
@@ -347,7 +353,7 @@ def _threshold(facts: Facts, holders: list[Json]) -> str:
     tunables = facts.summary["mallocs"][holders[0]["malloc"]]["tunables"] if holders else facts.summary["tunables"]
     trim, mmap = tunables["trim_threshold"], tunables["mmap_threshold"]
     if trim is None:
-        return "free() gives a top back only when it is larger than the trim threshold, which is not known here."
+        return "free() gives a top back only when it is larger than the trim threshold, which is unknown here."
     words = f"free() gives a top back only once it is larger than the trim threshold, {size(trim)} here"
     if mmap is not None and trim == 2 * mmap and trim > 2 * DEFAULT_THRESHOLD and tunables["no_dyn_threshold"] == 0:
         words += (

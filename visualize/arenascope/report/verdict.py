@@ -34,7 +34,7 @@ def judge(facts: Facts) -> Verdict:
 def _lead(facts: Facts) -> str:
     rss, held, other = facts.summary["kernel"]["rss"], facts.rows("in_use", "mmapped_in_use"), facts.rows(*OTHER_ROWS)
     if rss is None and held is None:
-        return "How much of this process was resident is not known."
+        return "It is unknown how much of this process was resident."
     if facts.summary["allocator"]["malloc"] != "glibc":
         return f"{size(rss)} resident."
     if rss is None:
@@ -50,7 +50,7 @@ def _caveats(facts: Facts) -> Iterable[str]:
     snapshot, ledger = facts.summary["snapshot"], facts.summary["ledger"]
     if snapshot["torn_chunks"]:
         torn = plural(snapshot["torn_chunks"], "chunk")
-        yield f"The heap changed, or is corrupt, at {torn}: what lies behind is unknown."
+        yield f"The heap changed during the look, or is corrupt, at {torn}: the memory behind each is unknown."
     if ledger["unknown"]:
         yield f"{size(ledger['unknown'])} could not be told apart."
     if not snapshot["exact"] and snapshot["residency_known"] and not snapshot["torn_chunks"]:

@@ -7,15 +7,15 @@ from typing import Final
 
 TUNABLES: Final = {
     "trim_threshold": ("bytes", "free() gives the top of a heap back once it is larger than this"),
-    "top_pad": ("bytes", "what a heap that grows asks for beyond its need, and what a trim leaves at the top"),
+    "top_pad": ("bytes", "extra bytes at the top: requested with each extension of a heap, and kept by each trim"),
     "mmap_threshold": ("bytes", "blocks from this size on get a mapping of their own"),
     "no_dyn_threshold": (
         "flag",
-        "1: the two thresholds above stay as they are set; 0: freeing a mmapped block raises them",
+        "1: trim_threshold and mmap_threshold are fixed; 0: freeing a mmapped block raises them",
     ),
-    "arena_max": ("count", "most arenas; 0: 8 for each processor"),
-    "arena_test": ("count", "arenas that are made before arena_max is computed"),
-    "tcache_count": ("count", "most chunks of one size in a thread's cache"),
+    "arena_max": ("count", "maximum number of arenas; 0: 8 for each processor"),
+    "arena_test": ("count", "arenas that are made before the limit arena_max is checked"),
+    "tcache_count": ("count", "maximum number of chunks of one size in a thread's cache"),
     "tcache_max_bytes": ("bytes", "largest chunk that a thread caches"),
     "thp_pagesize": ("bytes", "size of transparent huge pages that malloc asks for; 0: none"),
     "hp_pagesize": ("bytes", "size of huge pages that malloc maps; 0: none"),
@@ -31,8 +31,8 @@ LAYOUTS: Final = {
 
 MODES: Final = {
     "freeze": "The process stood still for {pause} while it was read ({read} in all).",
-    "snapshot": "The process stood still for {pause}, and cloned itself; the clone was read ({read} in all).",
-    "live": "The process ran on while it was read ({read}): what changed meanwhile may be torn.",
-    "in-process": "The process looked at itself, one arena at a time ({read}).",
-    "core": "Read from a core file ({read}): the moment is the one of the core.",
+    "snapshot": "The process stood still for {pause} while a clone of it was made; the clone was read ({read} in all).",
+    "live": "The process ran on while it was read ({read}): structures that changed meanwhile may be torn.",
+    "in-process": "The agent inside the process read it, one arena at a time ({read}).",
+    "core": "Read from a core file ({read}): the answer is of the moment at which the core was written.",
 }

@@ -78,7 +78,7 @@ export function ruby(index, pages) {
   const found = pages.rubyAt(index);
   if (found < 0) return "";
   const { slot_size: size, total_slots: total, free_slots: free } = pages.ruby;
-  if (!size[found]) return "A page of Ruby's heap, in reserve.";
+  if (!size[found]) return "A page of Ruby's heap, not yet divided into slots.";
   return `A page of Ruby's heap: ${free[found]} of ${total[found]} slots of ${size[found]} bytes are free.`;
 }
 

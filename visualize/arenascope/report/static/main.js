@@ -23,7 +23,7 @@ function buttons(map) {
     const input = byId("address");
     const found = map.search(input.value);
     input.setAttribute("aria-invalid", String(!found));
-    if (!found) byId("spoken").textContent = "This address is in no heap of malloc's.";
+    if (!found) byId("spoken").textContent = "This address is in no heap of malloc.";
     else map.views[0].canvas.focus({ preventScroll: true });
   });
 }

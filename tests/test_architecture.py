@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""The order of inspector/'s folders, circles of includes, the picture of both, and one meaning for each public name."""
+
+from __future__ import annotations
+
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def script(name: str) -> ModuleType:
+    """A script of scripts/ as a module."""
+    loader = SourceFileLoader(name, str(ROOT / "scripts" / name))
+    module = ModuleType(name)
+    module.__file__ = loader.path
+    loader.exec_module(module)
+    return module
+
+
+architecture, names = script("architecture"), script("names")
+
+
+def test_folders_and_units_keep_to_the_order() -> None:
+    assert architecture.complaints(architecture.sources()) == []
+
+
+def test_the_picture_is_fresh() -> None:
+    drawn = architecture.picture(architecture.sources())
+    assert architecture.PICTURE.read_text(encoding="utf-8") == drawn, "run scripts/architecture --write"
+    assert f"]({architecture.PICTURE.relative_to(ROOT / 'docs')})" in architecture.PAGE.read_text(encoding="utf-8")
+
+
+def test_every_folder_is_described() -> None:
+    page = architecture.PAGE.read_text(encoding="utf-8")
+    folders = {architecture.folder_of(path) for path in architecture.sources()}
+    assert {folder for folder in folders if f"| `{folder}/` |" not in page} == set()
+    python = {path.parent.name for path in (ROOT / "visualize/arenascope").glob("*/__init__.py")}
+    assert {folder for folder in python if f"| `{folder}/` |" not in page} == set()
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        (
+            "base/error.h",
+            '#include "malloc/walk.h"\n',
+            "base/error.h includes malloc/walk.h: malloc/ stands above base/",
+        ),
+        ("libc/prove.c", '#include "dump/dump.h"\n', "folders in a circle: "),
+        ("base/sort.h", '#include "base/vec.h"\n', "units in a circle: base/sort, base/vec"),
+        ("new/thing.c", "", "inspector/new/ has no floor"),
+    ],
+)
+def test_a_breach_is_found(file: str, text: str, said: str) -> None:
+    """Each rule, broken in a copy of the sources."""
+    files = {**architecture.sources()}
+    files[file] = files.get(file, "") + text
+    files.setdefault("malloc/walk.h", "")
+    files["dump/dump.h"] += '#include "libc/libc.h"\n'
+    files["base/vec.h"] += '#include "base/sort.h"\n' if "vec" in text else ""
+    assert any(line.startswith(said) for line in architecture.complaints(files))
+
+
+def test_a_name_means_one_thing() -> None:
+    found = names.names()
+    assert len(found) > 500
+    assert names.doubles(found) == {}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "name"),
+    [
+        ("struct as_pen { int ink; };", "enum as_pen { AS_RED };", "as_pen (C)"),
+        ("void as_draw(int x);", "struct as_draw { int x; };", "as_draw (C)"),
+        ("bool as_ink(struct pen *p,\n            int x) __attribute__((pure));", "int as_ink(void);", "as_ink (C)"),
+        ("enum { AS_BLUE = 1, AS_RED };", "enum pen { AS_RED = (3), };", "AS_RED (C)"),
+    ],
+)
+def test_a_second_meaning_is_found(one: str, other: str, name: str) -> None:
+    found = [*names.names_of_c("png/a.h", one), *names.names_of_c("cli/b.h", other)]
+    assert list(names.doubles(found)) == [name]
+    machines = [*names.names_of_c("png/a_aarch64.h", one), *names.names_of_c("png/a_x86_64.h", one)]
+    assert names.doubles(machines) == {}
