@@ -10,7 +10,8 @@ SOURCES := $(shell find inspector visualize tests/unit tests/support setup.py py
 	-type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 C_FILES = $(shell git ls-files '*.c' '*.h')
 AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
-SCRIPTS = .ci/run $(shell git ls-files scripts ':!*.meson' ':!scripts/rows') tests/vm/init tests/vm/start
+PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/rows scripts/wrap-docs
+SCRIPTS = .ci/run $(filter-out $(PYTHON_SCRIPTS),$(shell git ls-files scripts ':!*.meson')) tests/vm/init tests/vm/start
 
 .PHONY: build deps demo test mutants tsan soak variety suites lint sanitize bench experiments fuzz vm patches-all format clean
 
@@ -76,8 +77,8 @@ lint:
 	shellcheck $(SCRIPTS)
 	cd ruby-ext && rubocop
 	scripts/rows schema --check
-	$(VENV)/bin/ruff format --check scripts/rows .
-	$(VENV)/bin/ruff check scripts/rows .
+	$(VENV)/bin/ruff format --check $(PYTHON_SCRIPTS) .
+	$(VENV)/bin/ruff check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/mypy
 
 # FUZZ_SECONDS: for each of the four, 600 unless told. FUZZERS: which of them.
