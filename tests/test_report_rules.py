@@ -28,6 +28,7 @@ from arenascope.dump import Dump
 from arenascope.remedy import trim_command
 from arenascope.report.compare import changes
 from arenascope.report.facts import Facts
+from arenascope.report.glossary import GLOSSARY
 from arenascope.report.html import render
 from arenascope.report.model import build
 from arenascope.report.rules import RULES, Finding, Rank
@@ -64,6 +65,12 @@ CAUSES = {
     "returned": ("gone already", lambda facts: facts.summary["absent"]["returned"]),
     "in-use": ("in use", row("in_use", "mmapped_in_use")),
 }
+
+
+def test_the_pages_words_are_those_of_the_docs() -> None:
+    page = Path(__file__).resolve().parents[1] / "docs/glossary.md"
+    docs = " ".join(page.read_text(encoding="utf-8").replace("`", "").split())
+    assert [word for word, meaning in GLOSSARY.items() if f"- **{word}**: {meaning}" not in docs] == []
 
 
 @pytest.mark.parametrize("cause", CAUSES)

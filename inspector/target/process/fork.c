@@ -308,10 +308,11 @@ static void remark(struct as_process *p, double later_ms, size_t changed)
     if (kept != 0)
         snprintf(bytes, sizeof bytes, ", and %llu bytes that a clone does not inherit (MADV_DONTFORK),",
                  (unsigned long long)kept);
-    int length = snprintf(p->clone.note, sizeof p->clone.note,
-                          "pages of files and of shared memory%s were counted %.1f ms after the clone was made: a "
-                          "clone does not have them",
-                          bytes, later_ms);
+    int length = snprintf(
+        p->clone.note, sizeof p->clone.note,
+        "pages of files and of shared memory%s were counted in the target, %.1f ms after the clone was made: a clone "
+        "does not inherit their page tables",
+        bytes, later_ms);
     if (changed > 0)
         snprintf(p->clone.note + length, sizeof p->clone.note - (size_t)length,
                  "; %zu mapping%s gone or changed by then: counted shortly before the clone", changed,

@@ -14,6 +14,7 @@ from arenascope.report import charts, figures, ruby, tables
 from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
 from arenascope.report.compare import changes
 from arenascope.report.facts import Facts
+from arenascope.report.glossary import GLOSSARY
 from arenascope.report.pages import Block, map_blocks
 from arenascope.report.regions import arena_names, regions
 from arenascope.report.tables import address_of, amount, threads_of
@@ -81,6 +82,7 @@ def build(looks: Sequence[Look]) -> Page:
         "mapping_count": len(now.mappings),
         "tunables": tables.tunables(now),
         "trust": [_trust(fact) for fact in facts],
+        "glossary": GLOSSARY,
         "legend": _legend(drawn.states, page_size),
         "page_count": laid.total,
         "page_size": page_size,
