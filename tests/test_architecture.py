@@ -85,3 +85,12 @@ def test_a_second_meaning_is_found(one: str, other: str, name: str) -> None:
     assert list(names.doubles(found)) == [name]
     machines = [*names.names_of_c("png/a_aarch64.h", one), *names.names_of_c("png/a_x86_64.h", one)]
     assert names.doubles(machines) == {}
+
+
+def test_lines_of_docs_are_wrapped() -> None:
+    wrap = script("wrap-docs")
+    for page in (*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        text = page.read_text(encoding="utf-8")
+        assert wrap.wrapped(text).split() == text.split()
+        assert wrap.wrapped(text) == text, f"run scripts/wrap-docs {page.relative_to(ROOT)}"
+    assert wrap.wrapped("- " + "word " * 40).split("\n")[1].startswith("  word")
