@@ -250,12 +250,12 @@ FILES: dict[str, tuple[bytes | Callable[[Path], None], Code, str]] = {
     "65535 headers": (core((LOAD, PAGE, PAGE, 0, PAGE), count=65535), Code.BAD_INPUT, "truncated"),
     "32 bits": (core(bits=1), Code.UNSUPPORTED, "32-bit"),
     "s390": (core((LOAD, PAGE, PAGE, 0, PAGE), machine=22), Code.UNSUPPORTED, "ELF machine 22"),
-    "more in the file": (core((LOAD, PAGE, PAGE, 2 * PAGE, PAGE)), Code.BAD_INPUT, "lies"),
-    "beyond the end": (core((LOAD, PAGE, 2**64 - PAGE, 0, 2 * PAGE)), Code.BAD_INPUT, "lies"),
-    "offset that wraps": (core((LOAD, 2**64 - PAGE, PAGE, 2 * PAGE, 2 * PAGE)), Code.BAD_INPUT, "lies"),
+    "more in the file": (core((LOAD, PAGE, PAGE, 2 * PAGE, PAGE)), Code.BAD_INPUT, "damaged"),
+    "beyond the end": (core((LOAD, PAGE, 2**64 - PAGE, 0, 2 * PAGE)), Code.BAD_INPUT, "damaged"),
+    "offset that wraps": (core((LOAD, 2**64 - PAGE, PAGE, 2 * PAGE, 2 * PAGE)), Code.BAD_INPUT, "damaged"),
     "overlapping": (core((LOAD, 0, PAGE, 0, 2 * PAGE), (LOAD, 0, 2 * PAGE, 0, PAGE)), Code.BAD_INPUT, "overlaps"),
     "not whole pages": (core((LOAD, 0, PAGE + 1, 0, PAGE)), Code.BAD_INPUT, "not whole pages"),
-    "notes that wrap": (core((NOTE, 2**64 - 1, 0, PAGE, 0), (LOAD, 0, PAGE, 0, PAGE)), Code.BAD_INPUT, "lies"),
+    "notes that wrap": (core((NOTE, 2**64 - 1, 0, PAGE, 0), (LOAD, 0, PAGE, 0, PAGE)), Code.BAD_INPUT, "damaged"),
 }
 
 

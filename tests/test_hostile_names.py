@@ -138,7 +138,7 @@ def test_memory_that_does_not_answer(arenadump: harness.Arenadump) -> None:
         assert arenadump.summary(pid, "--mode", "freeze", "--max-pause", "60s")["snapshot"]["exact"]
         done = arenadump.run("summary", "--mode", "live", pid)
         assert done.returncode == DENIED
-        assert "its memory has not answered for 60 s" in done.stderr
+        assert "a read of its memory has not returned for 60 s" in done.stderr
         assert odd.state(pid) == "S"
 
 

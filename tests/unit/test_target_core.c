@@ -453,13 +453,13 @@ static void test_lies(void)
     REFUSE(header.e_type, ET_EXEC, AS_BAD_INPUT, "a program or a library");
     REFUSE(header.e_type, ET_REL, AS_BAD_INPUT, "type 1");
     REFUSE(header.e_phoff, UINT64_MAX - 8, AS_BAD_INPUT, "truncated");
-    REFUSE(header.e_phentsize, 1, AS_BAD_INPUT, "lies");
+    REFUSE(header.e_phentsize, 1, AS_BAD_INPUT, "damaged");
     REFUSE(header.e_phnum, 60000, AS_BAD_INPUT, "truncated");
     REFUSE(header.e_phnum, 0, AS_BAD_INPUT, "no memory");
-    REFUSE(program[1].p_memsz, UINT64_MAX, AS_BAD_INPUT, "lies");
-    REFUSE(program[1].p_memsz, 65535, AS_BAD_INPUT, "lies");
-    REFUSE(program[1].p_vaddr, 0x21000, AS_BAD_INPUT, "lies");
-    REFUSE(program[2].p_offset, UINT64_MAX, AS_BAD_INPUT, "lies");
+    REFUSE(program[1].p_memsz, UINT64_MAX, AS_BAD_INPUT, "damaged");
+    REFUSE(program[1].p_memsz, 65535, AS_BAD_INPUT, "damaged");
+    REFUSE(program[1].p_vaddr, 0x21000, AS_BAD_INPUT, "damaged");
+    REFUSE(program[2].p_offset, UINT64_MAX, AS_BAD_INPUT, "damaged");
     REFUSE(program[2].p_vaddr, 0x10000, AS_BAD_INPUT, "out of order");
     run("printf '\\050\\265\\057\\375more' > %s", in_directory("compressed"));
     expect_refused("compressed", AS_BAD_INPUT, "zstd");
