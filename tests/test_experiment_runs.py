@@ -299,7 +299,7 @@ def test_somebodys_own_command_under_the_standard_matrix(arenadump: harness.Aren
     # The last moment of its life was seen: what it held to the end is in the ledger.
     ledgers = {path.parent.name: json.loads(path.read_text()) for path in tmp_path.glob("r/runs/*/ledger.json")}
     assert len(ledgers) == len(made)
-    plain = next(ledger for name, ledger in ledgers.items() if name.endswith("-plain"))
+    plain = next(ledger for name, ledger in ledgers.items() if re.fullmatch(r"\d+-plain", name))
     assert sum(plain["ledger"].values()) == plain["kernel"]["rss"]
     assert plain["kernel"]["rss"] == pytest.approx(made["plain"]["metrics"]["rss_end"], abs=MIB)
     missing = set(spec.matrices()["standard"]) - set(made)
