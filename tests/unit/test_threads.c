@@ -141,6 +141,20 @@ static void test_stale(void)
     end(&s);
 }
 
+// Words that fit most threads, but not all, are no reason not to look further away.
+static void test_doubted(void)
+{
+    struct scene s = nine("2.36", MOCK_TLS_TCACHE);
+    for (size_t i = 0; i < THREADS; i++) {
+        mock_poke(s.m, mock_tls(s.m, i, FAR_AWAY), s.arenas[i % 3].address);
+        if (i > 4)
+            mock_poke(s.m, mock_tls(s.m, i, MOCK_TLS_ARENA), 0x1231);
+    }
+    s.f = found_heaps(s.m);
+    check_all_but(&s, THREADS);
+    end(&s);
+}
+
 // From 2.43 on a thread that has none yet leads to a constant of libc's: zeros in its file.
 static void test_dummy(const char *path, uint64_t content, bool none)
 {
@@ -211,6 +225,7 @@ int main(void)
     test_symbols(false);
     test_symbols(true);
     test_stale();
+    test_doubted();
     test_dummy("/lib/libc.so.6", 0, true);
     test_dummy("/lib/libc.so.6", 1, false);
     test_dummy("/lib/other.so", 0, false);

@@ -176,6 +176,12 @@ static void test_chain(bool thread)
         CHECK(follow(&s, s.chunks[0] + 16, s.chunks[9], !thread, most, &at) == AS_CHAIN_BROKEN);
     }
     CHECK(follow(&s, s.chunks[0], s.chunks[50], !thread, 10, &at) == AS_CHAIN_LIMIT && at == s.chunks[9]);
+    // A free chunk's footer has its size.
+    mock_poke(s.m, s.chunks[7] + 8, mock_peek(s.m, s.chunks[7] + 8) & ~UINT64_C(1));
+    mock_poke(s.m, s.chunks[7], size_at(6) + 16);
+    CHECK(follow(&s, s.chunks[0], s.chunks[9], !thread, 20, &at) == AS_CHAIN_BROKEN && at == s.chunks[7]);
+    mock_poke(s.m, s.chunks[7], size_at(6));
+    CHECK(follow(&s, s.chunks[0], s.chunks[9], !thread, 20, &at) == AS_CHAIN_LIMIT);
     // Fenceposts in place of chunk 5.
     mock_poke(s.m, s.chunks[5] + 8, 16 | 1);
     CHECK(follow(&s, s.chunks[0], s.chunks[9], !thread, 20, &at) == AS_CHAIN_BROKEN && at == s.chunks[5]);
