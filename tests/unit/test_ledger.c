@@ -231,7 +231,10 @@ static void test_mmapped(void)
 // What is not malloc's, by the kind of its mapping; a stack is where a stack pointer leads, but for one within a heap.
 static void test_others(bool all_found)
 {
-    struct scene s = begin();
+    struct scene s = {.m = mock_new(PAGE)};
+    mock_map(s.m, MAIN, LENGTH + MOCK_GRANULE, "[heap]"); // the last part of it is not malloc's
+    mock_libc(s.m, "2.36");
+    s.a = mock_main(s.m, 0, MAIN, LENGTH);
     mock_chunk(&s.a, 64);
     mock_top(&s.a);
     mock_map(s.m, OTHERS, MOCK_GRANULE, "");
@@ -246,8 +249,8 @@ static void test_others(bool all_found)
     s.c = counted_all(s.m, MAIN + LENGTH, all_found);
     const struct as_ledger *l = counted_process(s.c);
     CHECK_EQUAL(l->stacks, 2 * MOCK_GRANULE);
-    // A plain mapping, the second thread's block; and in files: libc's data, and a page.
-    uint64_t plain = 2 * MOCK_GRANULE;
+    // A plain mapping, the second thread's block, what is behind the heap; and in files: libc's data, and a page.
+    uint64_t plain = 3 * MOCK_GRANULE;
     uint64_t of_files = MOCK_GRANULE + PAGE;
     CHECK_EQUAL(l->other_anon, (all_found ? plain : 0) + of_files);
     CHECK_EQUAL(l->unknown, all_found ? 0 : plain);

@@ -215,8 +215,11 @@ static void test_damage(void)
     uint64_t top_size = mock_peek(s.m, top + 8);
     uint64_t fast = s.fast[3];
     uint64_t lone = s.fast[0];
+    uint64_t joined = s.fast[2]; // before it stands the footer of a free chunk
     end(&s);
     test_damaged(top + 8, top_size + 16, "the top does not end with its heap");
+    test_damaged(top + 8, top_size - 16, "the top does not end with its heap");
+    test_damaged(joined, 3 * page + 528, "what is free behind a chunk of a fastbin is in no list");
     test_damaged(top + 8, top_size | 4, "the top's size cannot be right");
     test_damaged(top + 8, (length + page) | 1, "the top's size cannot be right");
     test_damaged(ARENA, MAIN, "a heap's header is not that of one of the arena's heaps");
@@ -251,7 +254,7 @@ static void test_lock(void)
 }
 
 // The main arena in what brk gave, of this program: the top, to the byte.
-static void test_top(uint64_t more, uint64_t cut)
+static void test_top(uint64_t more, uint64_t cut, bool brk_moved)
 {
     free(malloc(128 * 1024 - 256)); // so that this program's own malloc asks for no more meanwhile
     struct scene s = {.m = mock_new(0), .length = 16 * MOCK_GRANULE};
@@ -268,13 +271,16 @@ static void test_top(uint64_t more, uint64_t cut)
     memset((void *)(uintptr_t)(s.a.at + 16), FILL, s.a.end - s.a.at - 16);
     mock_top(&s.a);
     char note[512];
+    intptr_t foreign = brk_moved ? (intptr_t)s.page : 0; // somebody else calls sbrk
+    CHECK(sbrk(foreign) != (void *)-1);
     struct as_trim_arena done = trim(&s, (struct as_trim_request){0}, false, note);
-    CHECK((uint64_t)(uintptr_t)sbrk(0) == s.start + s.length, "this program's malloc has called brk meanwhile");
+    CHECK((uint64_t)(uintptr_t)sbrk(0) == s.start + s.length + (uint64_t)foreign,
+          "this program's malloc has called brk meanwhile");
     CHECK(!done.skipped, "%s", note);
     CHECK_EQUAL(done.releasable, cut * s.page);
     CHECK_EQUAL(done.returned, cut * s.page);
     CHECK_EQUAL(done.withheld, (4 - cut) * s.page);
-    CHECK(sbrk(-(intptr_t)(s.start + s.length - now)) != (void *)-1);
+    CHECK(sbrk(-(intptr_t)(s.start + s.length - now) - foreign) != (void *)-1);
     mock_free(s.m);
 }
 
@@ -289,8 +295,9 @@ int main(void)
     test_merged();
     test_damage();
     test_lock();
-    test_top(16, 3);
-    test_top(32, 3);
-    test_top(48, 4);
+    test_top(16, 3, false);
+    test_top(32, 3, false);
+    test_top(48, 4, false);
+    test_top(48, 0, true);
     return 0;
 }
