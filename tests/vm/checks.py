@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Check:
-    """Tests of some files whose names, without "test_", begin so."""
+    """Tests of some files whose names, without "test_", begin so; after a "[", what one of their parameters is."""
 
     name: str
     tests: dict[str, tuple[str, ...]]
@@ -19,7 +19,14 @@ class Check:
         """Is a test, by pytest's id of it, one of these?"""
         path, _, rest = test.partition("::")
         starts = self.tests.get(path.rpartition("/")[2], ())
-        return rest.startswith(tuple(f"test_{start}" for start in starts)) and re.search(self.only, rest) is not None
+        return any(is_one_of(rest, start) for start in starts) and re.search(self.only, rest) is not None
+
+
+def is_one_of(test: str, start: str) -> bool:
+    """Is a test, by its name with its parameters, one of those that are named so?"""
+    name, _, parameter = start.partition("[")
+    own, _, parameters = test.partition("[")
+    return own.startswith(f"test_{name}") and (not parameter or parameter in parameters.rstrip("]").split("-"))
 
 
 CHECKS = (
@@ -60,6 +67,7 @@ CHECKS = (
                 *("a_stopped", "a_traced", "a_seccomp", "a_setuid", "another_namespace", "no_proc", "a_call"),
             ),
             "test_inject_meanwhile.py": ("the_only_thread",),
+            "test_matrix.py": ("sme",),
         },
     ),
     Check(
