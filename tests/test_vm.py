@@ -159,3 +159,14 @@ def test_drivers_are_in_the_order_that_they_need() -> None:
     assert {"virtio", "virtio_ring", "virtio_pci", "virtio_blk"} <= set(names)
     assert names.index("virtio") < names.index("virtio_pci")
     assert names.index("virtio_ring") < names.index("virtio_blk")
+
+
+@pytest.mark.parametrize("name", [name for name in KERNELS if name.endswith("-16k")])
+def test_a_kernel_has_the_disks_file_system(name: str) -> None:
+    """Built in, or a module that is taken along: else there is no root."""
+    try:
+        _, modules = image.kernel_files(KERNELS[name], "vmlinuz-")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    built_in = (modules / "modules.builtin").read_text()
+    assert "/ext4.ko" in built_in or list(image.drivers(modules))[-1] == "ext4"

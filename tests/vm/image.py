@@ -35,7 +35,8 @@ ROOT_PACKAGES = [
     *("procps", "binutils", "gdb", "python3", "python3-numpy", "python3-pytest", "python3-click", "python3-rich"),
     *("python3-jinja2", "libdw1t64", "libpng16-16t64"),
 ]
-MODULES = ("virtio_pci", "virtio_mmio", "virtio_blk")
+# The file system is a module, too, of a kernel that is not of the cloud flavour, and does not say that it needs crc32c.
+MODULES = ("virtio_pci", "virtio_mmio", "virtio_blk", "crc32c_generic", "ext4")
 # mke2fs's own choice grows from release to release, past what old kernels mount.
 FEATURES = (
     "none,ext_attr,dir_index,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize"
