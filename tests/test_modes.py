@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import soak
-from tools import debian, harness, programs
+from tools import debian, harness, odd, programs
 from tools.postures import ask, notes, posture
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
@@ -385,3 +385,13 @@ def test_execs_while_cloned(selfcheck: Path, arenadump: harness.Arenadump) -> No
         process.communicate()
         target.process.kill()
         target.process.wait()
+
+
+def test_a_look_ends_without_cancelling_a_thread(arenadump: harness.Arenadump) -> None:
+    """A libc may lose the signal by which it cancels one: then whoever joins that thread waits for ever."""
+    lost = programs.build("no_cancel", "-shared", "-fPIC")
+    with odd.running([str(odd.build("posing")), "idle"]) as pid:
+        for mode in ("live", "freeze", "snapshot"):
+            command = [str(arenadump.path), "summary", "--mode", mode, str(pid)]
+            environment = {**os.environ, "LD_PRELOAD": str(lost)}
+            subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True, timeout=120)

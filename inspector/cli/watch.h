@@ -9,9 +9,13 @@
 struct as_watch {
     pthread_t thread;
     bool runs;
+    struct as_target *target;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool ending; // under the lock
 };
 
-// `t` is a live process, and stays open until as_watch_stop. Without a thread, nobody watches.
+// `t` is a live process, and stays open until as_watch_stop, as `w` stays where it is. Without a thread, nobody watches.
 void as_watch_start(struct as_watch *w, struct as_target *t);
 // NULL-safe on a watch that was never started (all zero).
 void as_watch_stop(struct as_watch *w);
