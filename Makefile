@@ -134,7 +134,8 @@ clean:
 	rm -rf $(BUILD) build-fuzz build-sanitized $(VENV) demo-output
 
 # The developer's build (tests, compile_commands.json) in build/; arenascope and arenadump in .venv/bin, where they work
-# from any directory. setuptools is installed once, so that a later build needs no network.
+# from any directory. pip and setuptools are installed once, so that a later build needs no network; before 21.3, as Debian 11 has
+# it, pip installs nothing editable that is built as pyproject.toml says.
 $(VENV)/built: $(SOURCES) $(VENV)/bin/python
 	test -f $(BUILD)/build.ninja || meson setup $(BUILD)
 	meson compile -C $(BUILD)
@@ -143,4 +144,4 @@ $(VENV)/built: $(SOURCES) $(VENV)/bin/python
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --upgrade 'setuptools>=77'
+	$(VENV)/bin/pip install --quiet --upgrade 'pip>=21.3' 'setuptools>=77'
