@@ -16,10 +16,10 @@ static const struct unit sizes[] = {
     {NULL, 0}};
 static const struct unit numbers[] = {{"", 1}, {"%", 1}, {NULL, 0}};
 
-enum as_word { EVERY, MIN, PERCENT, PRESSURE, IDLE, DISTANCE, BACKOFF, MAX_HOLD };
+enum as_policy_word { EVERY, MIN, PERCENT, PRESSURE, IDLE, DISTANCE, BACKOFF, MAX_HOLD };
 static const struct {
     const char *name;
-    enum as_word word;
+    enum as_policy_word word;
     const struct unit *units;
 } words[] = {
     {"every", EVERY, times},       {"min", MIN, sizes},           {"percent", PERCENT, numbers},
@@ -27,7 +27,7 @@ static const struct {
     {"backoff", BACKOFF, numbers}, {"max-hold", MAX_HOLD, times},
 };
 
-static void set(struct arenascope_policy *p, enum as_word word, uint64_t value)
+static void set(struct arenascope_policy *p, enum as_policy_word word, uint64_t value)
 {
     switch (word) {
     case EVERY:

@@ -3,9 +3,10 @@
 // docs/consistency.md tells users.
 #pragma once
 
-#include "capture/capture.h"
+#include "capture/options.h"
 #include "libc/libc.h"
 #include "model/records.h"
+#include "model/store.h"
 #include "target/target.h"
 
 // How a target was caught.

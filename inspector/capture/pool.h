@@ -4,8 +4,9 @@
 // store in the order of the arenas, whoever was done first. Inside a target there is one worker, the calling thread.
 #pragma once
 
-#include "capture/capture.h"
+#include "capture/options.h"
 #include "ledger/ledger.h"
+#include "model/store.h"
 
 // Counts everything that `h` has in arenas; h->heaps and the faults are as the walk found them then. `total` is an open ledger,
 // whose sizes are complete afterwards. False and `err` when memory ran out or a record could not be written.

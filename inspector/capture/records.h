@@ -2,8 +2,8 @@
 // Between what the finders found and the records of the store. Internal to capture/.
 #pragma once
 
-#include "capture/capture.h"
 #include "malloc/heaps.h"
+#include "model/store.h"
 #include "ruby/ruby.h"
 
 // Copies one of the target's strings into the store's; its offset there.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The function returns to a system call instruction that is there already, and there the kernel stops the thread for us:
 // nothing of its code is patched, and no signal is needed that the application might catch, block or ignore. Should we be
-// dead by then, as_launch_prepare has prepared what follows.
+// dead by then, as_call_prepare has prepared what follows.
 #define _GNU_SOURCE
-#include "inject/launch.h"
-#include "inject/yield.h"
+#include "inject/call_arch.h"
+#include "inject/loader_wait.h"
 #include "target/process/machine.h"
 
 #include <errno.h>
@@ -85,7 +85,7 @@ static bool await(const struct as_call *call, uint64_t deadline, bool *told, int
             if (call->late)
                 call->late(call->context);
         }
-        if (call->yield && as_yield_is_due(call->yield))
+        if (call->yield && as_loader_wait_is_due(call->yield))
             ptrace(PTRACE_INTERRUPT, call->remote->tid, 0, 0);
         sigtimedwait(&child, NULL, &(struct timespec){.tv_nsec = 1000000});
     }
@@ -93,7 +93,7 @@ static bool await(const struct as_call *call, uint64_t deadline, bool *told, int
 }
 
 // Lets the thread run until the function has returned: until it enters the kernel from there.
-static bool run(const struct as_call *call, const struct as_launch *launch, uint64_t *result)
+static bool run(const struct as_call *call, const struct as_call_setup *launch, uint64_t *result)
 {
     struct as_remote *r = call->remote;
     uint64_t deadline = as_now_ns() + call->watchdog_ns;
@@ -107,9 +107,9 @@ static bool run(const struct as_call *call, const struct as_launch *launch, uint
         if (stop == AS_SYSCALL_STOP) {
             bool back;
             // (Our interrupt shows first as the end of the call that the thread waited in, and only as that.)
-            if (call->yield && as_yield_may(call->yield))
+            if (call->yield && as_loader_wait_may_end(call->yield))
                 return *call->yielded = true;
-            if (!as_launch_look(launch, r, &back, result))
+            if (!as_call_poll(launch, r, &back, result))
                 return false;
             if (back)
                 return true;
@@ -141,24 +141,24 @@ static bool settle(const struct as_call *call)
 }
 
 // The registers that lead to our stack come last: until then, should we be killed, the thread gets all of this back by itself.
-static bool put_back(const struct as_call *call, const struct as_launch *launch, struct as_error *err)
+static bool put_back(const struct as_call *call, const struct as_call_setup *launch, struct as_error *err)
 {
     struct as_remote *r = call->remote;
-    return as_launch_restore(launch, r) &&
+    return as_call_restore(launch, r) &&
            (call->errno_at == 0 ||
             as_call_write(call->process, r->tid, call->errno_at, &call->errno_value, sizeof call->errno_value, err)) &&
-           (!call->yielded || !*call->yielded || as_yield_undo(call->yield, err)) && as_remote_put_back(r) &&
+           (!call->yielded || !*call->yielded || as_loader_wait_undo(call->yield, err)) && as_remote_put_back(r) &&
            ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options) == 0;
 }
 
 bool as_call_shelter(const struct as_call *call, struct as_error *err)
 {
-    struct as_launch launch;
+    struct as_call_setup launch;
     struct as_remote *r = call->remote;
     // Through a page that has been written no call is let past a seccomp filter: then the calls are made as before, elsewhere.
     if (!as_remote_is_sound(call->process, call->way->syscall_return))
         return true;
-    if (!as_launch_prepare(&launch, call, err))
+    if (!as_call_prepare(&launch, call, err))
         return false;
     r->shelter = (struct as_shelter){call->way->syscall_return, launch.stop_stack, call->way->restorer};
     return true;
@@ -168,10 +168,10 @@ bool as_call(const struct as_call *call, uint64_t function, const uint64_t argum
              struct as_error *err)
 {
     struct as_remote *r = call->remote;
-    struct as_launch launch;
+    struct as_call_setup launch;
     uint64_t mask = mask_during_call(r->mask);
     uint64_t every = UINT64_MAX;
-    if (!as_launch_prepare(&launch, call, err))
+    if (!as_call_prepare(&launch, call, err))
         return false;
     // Its threads are the application's, not ours to hold. Its own code is run, which a hostile target may have changed: under its
     // own seccomp filter, if there is one. (Not the call that we end it with, which is none.)

@@ -2,10 +2,10 @@
 // A stopped thread calls a function of its own process. Internal to inject/.
 #pragma once
 
-#include "inject/frame.h"
+#include "inject/sigreturn_frame.h"
 #include "target/process/remote.h"
 
-struct as_yield;
+struct as_loader_wait;
 
 // How a call is made.
 struct as_call {
@@ -18,8 +18,8 @@ struct as_call {
     uint64_t watchdog_ns;        // after so long...
     void (*late)(void *context); // ... this is called, once; and it is waited on
     void *context;
-    struct as_yield *yield; // what the thread may be taken out of again; NULL: nothing
-    bool *yielded;          // whether it was: then there is no result
+    struct as_loader_wait *yield; // what the thread may be taken out of again; NULL: nothing
+    bool *yielded;                // whether it was: then there is no result
 };
 
 // Calls function(arguments[0], ...) and waits until it has returned. The thread's own stack is not touched, its vector and

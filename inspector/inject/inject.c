@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The inspector's side of an injection: makes the plan, starts the carrier, waits for what it tells.
+// The inspector's side of an injection: makes the plan, starts the injector, waits for what it tells.
 #define _GNU_SOURCE
 #include "inject/inject.h"
-#include "inject/carry.h"
+#include "inject/injector.h"
 #include "libc/elf.h"
 
 #include <errno.h>
@@ -25,22 +25,23 @@ enum { LIBRARY_MOST = 64 << 20 };
 
 // Cuts off what no segment is loaded from (section headers, debug information): the memfd that the library lies in stays in
 // memory as a whole, and is the target's. Debuggers, which look for the section headers, are told that there are none.
-static void cut_off(struct as_cargo *cargo, const struct as_elf *elf)
+static void cut_off(struct as_payload *payload, const struct as_elf *elf)
 {
     uint64_t end = sizeof(Elf64_Ehdr);
     for (uint32_t i = 0; i < elf->load_count; ++i) {
         const struct as_elf_load *load = &elf->loads[i];
         uint64_t behind = load->offset + load->filesz;
-        end = load->filesz <= cargo->size && load->offset <= cargo->size - load->filesz && behind > end ? behind : end;
+        end = load->filesz <= payload->size && load->offset <= payload->size - load->filesz && behind > end ? behind
+                                                                                                            : end;
     }
-    Elf64_Ehdr *header = (Elf64_Ehdr *)cargo->library;
+    Elf64_Ehdr *header = (Elf64_Ehdr *)payload->library;
     header->e_shoff = 0;
     header->e_shnum = header->e_shstrndx = 0;
-    cargo->size = (size_t)end;
+    payload->size = (size_t)end;
 }
 
 // Finds the function to call in the library's file.
-static bool find_wake(struct as_cargo *cargo, int fd, const char *path, struct as_error *err)
+static bool find_wake(struct as_payload *payload, int fd, const char *path, struct as_error *err)
 {
     struct as_elf elf;
     Elf64_Sym symbol;
@@ -49,14 +50,14 @@ static bool find_wake(struct as_cargo *cargo, int fd, const char *path, struct a
     if (!as_elf_dynamic_symbol(&elf, AS_AGENT_WAKE, &symbol) || symbol.st_shndx == SHN_UNDEF)
         return as_fail(err, AS_BAD_INPUT, "'%s' is not the agent's library: it has no function " AS_AGENT_WAKE, path);
     const struct as_elf_load *load = as_elf_load_at(&elf, symbol.st_value, symbol.st_size);
-    cargo->wake = symbol.st_value;
-    cargo->wake_offset = load ? symbol.st_value - load->vaddr + load->offset : UINT64_MAX;
-    cut_off(cargo, &elf);
-    return (symbol.st_size >= AS_WAKE_BYTES && cargo->wake_offset <= cargo->size - AS_WAKE_BYTES) ||
+    payload->wake = symbol.st_value;
+    payload->wake_offset = load ? symbol.st_value - load->vaddr + load->offset : UINT64_MAX;
+    cut_off(payload, &elf);
+    return (symbol.st_size >= AS_WAKE_BYTES && payload->wake_offset <= payload->size - AS_WAKE_BYTES) ||
            as_fail(err, AS_BAD_INPUT, "'%s' is damaged: " AS_AGENT_WAKE " lies outside of it", path);
 }
 
-static bool read_library(struct as_cargo *cargo, const char *path, struct as_error *err)
+static bool read_library(struct as_payload *payload, const char *path, struct as_error *err)
 {
     AS_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
@@ -67,24 +68,24 @@ static bool read_library(struct as_cargo *cargo, const char *path, struct as_err
     uint8_t *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED)
         return as_fail_errno(err, AS_NO_MEMORY, "no memory for '%s'", path);
-    cargo->library = bytes;
-    cargo->size = cargo->mapped = (size_t)st.st_size;
-    for (size_t done = 0; done < cargo->size;) {
-        ssize_t got = pread(fd, bytes + done, cargo->size - done, (off_t)done);
+    payload->library = bytes;
+    payload->size = payload->mapped = (size_t)st.st_size;
+    for (size_t done = 0; done < payload->size;) {
+        ssize_t got = pread(fd, bytes + done, payload->size - done, (off_t)done);
         if (got == 0 || (got < 0 && errno != EINTR))
             return as_fail(err, AS_BAD_INPUT, "'%s' could not be read to its end", path);
         done += got > 0 ? (size_t)got : 0;
     }
-    return find_wake(cargo, fd, path, err);
+    return find_wake(payload, fd, path, err);
 }
 
 // Besides what is allowed for the search, for the calls, and for the little that lies between them.
 #define CARRIER_SLACK_NS UINT64_C(5000000000)
 
-static bool await_carrier(int socket, const struct as_cargo *cargo, pid_t carrier, struct as_carried *told,
-                          struct as_error *err)
+static bool await_injector(int socket, const struct as_payload *payload, pid_t injector,
+                           struct as_injector_report *told, struct as_error *err)
 {
-    uint64_t limit = cargo->patience_ns + 2 * cargo->watchdog_ns + CARRIER_SLACK_NS;
+    uint64_t limit = payload->patience_ns + 2 * payload->watchdog_ns + CARRIER_SLACK_NS;
     uint64_t deadline = as_now_ns() + limit;
     struct pollfd other = {.fd = socket, .events = POLLIN};
     int ready = 0;
@@ -96,7 +97,7 @@ static bool await_carrier(int socket, const struct as_cargo *cargo, pid_t carrie
         return as_fail(err, AS_DENIED,
                        "the injector, process %d, has not finished within %.1f s; it continues, and restores the "
                        "thread that it holds when it can",
-                       carrier, (double)limit / 1e9);
+                       injector, (double)limit / 1e9);
     }
     ssize_t got = recv(socket, told, sizeof *told, MSG_DONTWAIT);
     if (got != (ssize_t)sizeof *told)
@@ -104,8 +105,8 @@ static bool await_carrier(int socket, const struct as_cargo *cargo, pid_t carrie
     return told->err.code == AS_OK || as_fail(err, told->err.code, "%s", told->err.text);
 }
 
-static bool carry(struct as_process *p, const struct as_cargo *cargo, struct as_inject_result *out,
-                  struct as_error *err)
+static bool run_injector(struct as_process *p, const struct as_payload *payload, struct as_inject_result *out,
+                         struct as_error *err)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
@@ -117,14 +118,14 @@ static bool carry(struct as_process *p, const struct as_cargo *cargo, struct as_
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[0]);
-        as_carrier_run(p, cargo, ends[1]);
+        as_injector_run(p, payload, ends[1]);
     }
     int saved = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
     errno = saved;
-    struct as_carried told = {0};
-    bool ok = pid > 0 ? await_carrier(ends[0], cargo, pid, &told, err)
+    struct as_injector_report told = {0};
+    bool ok = pid > 0 ? await_injector(ends[0], payload, pid, &told, err)
                       : as_fail_errno(err, AS_INTERNAL, "cannot start the injector process");
     *out = told.result;
     close(ends[0]);
@@ -134,7 +135,7 @@ static bool carry(struct as_process *p, const struct as_cargo *cargo, struct as_
 }
 
 // One injection at a time into a process: two would load the library twice. The lock is on its directory in /proc, and goes
-// with the last of us who has that open: with the carrier, when the inspector is killed.
+// with the last of us who has that open: with the injector, when the inspector is killed.
 static bool lock(const struct as_process *p, uint64_t patience_ns, struct as_error *err)
 {
     uint64_t deadline = as_now_ns() + patience_ns;
@@ -157,7 +158,7 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
     struct as_process *p = as_process_of(t);
     struct as_malloc m;
     struct as_plan plan = {0};
-    struct as_cargo cargo = {
+    struct as_payload payload = {
         .plan = &plan,
         .patience_ns = options->patience_ns ? options->patience_ns : AS_INJECT_PATIENCE_NS,
         .watchdog_ns = options->watchdog_ns ? options->watchdog_ns : AS_INJECT_WATCHDOG_NS,
@@ -166,18 +167,18 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
     if (t->kind != AS_TARGET_PROCESS)
         return as_fail(err, AS_USAGE, "a library can be loaded only into a running process");
     // Another may just have loaded it.
-    if (!lock(p, cargo.patience_ns, err) || !as_process_refresh_maps(p, false, err) ||
+    if (!lock(p, payload.patience_ns, err) || !as_process_refresh_maps(p, false, err) ||
         !as_malloc_find(t, AS_LAYOUT_ANY, &m, err))
         return false;
-    bool ok = as_refuse(p, &m, options->force, err) && as_plan_make(&plan, t, &m, err) &&
-              (plan.wake != 0 || read_library(&cargo, options->library, err)) && carry(p, &cargo, out, err);
+    bool ok = as_inject_refused(p, &m, options->force, err) && as_plan_make(&plan, t, &m, err) &&
+              (plan.wake != 0 || read_library(&payload, options->library, err)) && run_injector(p, &payload, out, err);
     // Whatever could not be found then was not there any more. (It takes some time to go.)
     for (int i = 0; i < 10 && !ok && err->code != AS_TARGET_GONE && as_process_alive(p); ++i)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     if (!ok && err->code != AS_TARGET_GONE && !as_process_alive(p))
         as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program, before it had the library", t->pid);
-    if (cargo.library)
-        munmap(cargo.library, cargo.mapped);
+    if (payload.library)
+        munmap(payload.library, payload.mapped);
     as_plan_free(&plan);
     as_malloc_free(&m);
     return ok;

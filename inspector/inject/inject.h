@@ -1,46 +1,21 @@
 // SPDX-License-Identifier: MIT
 // Carrying the agent into a process that runs: from outside, with no debugger, without stopping more of it than one thread.
 //
-//   refuse.c  which processes are left alone, and why
+//   refusals.c  which processes are left alone, and why
 //   plan.c    what has to be known beforehand: addresses of functions, and where code lies that holds locks
-//   judge.c   may this thread, here and now, call dlopen?
-//   ambush.c  meeting a thread in its own code that is inside libc nearly always
+//   thread_safety.c   may this thread, here and now, call dlopen?
+//   return_breakpoint.c  meeting a thread in its own code that is inside libc nearly always
 //   call.c    a stopped thread calls a function, and is put back exactly as it was
 //   frame_*.c ... even when we are killed meanwhile
-//   carry.c   the process of ours that does it, so that nothing is left half done when we are killed
+//   injector.c   the process of ours that does it, so that nothing is left half done when we are killed
 //   client.c  talking with the agent, once it is there
 //
 // docs/injection.md explains the whole, with what was measured.
 #pragma once
 
 #include "base/error.h"
+#include "inject/options.h"
 #include "target/target.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-
-struct as_inject_options {
-    const char *library;  // path of libarenascope.so
-    bool force;           // also where a seccomp filter may kill the target for what the agent does
-    uint64_t patience_ns; // for which a safe thread is looked for; 0: AS_INJECT_PATIENCE_NS
-    uint64_t watchdog_ns; // after which a call that has not returned is reported; 0: AS_INJECT_WATCHDOG_NS
-};
-#define AS_INJECT_PATIENCE_NS UINT64_C(10000000000)
-#define AS_INJECT_WATCHDOG_NS UINT64_C(10000000000)
-
-enum as_injected {
-    AS_INJECT_LOADED = 1, // the library is new there
-    AS_INJECT_WOKEN = 2,  // it was there (preloaded, or injected before), and its thread has been started
-};
-
-struct as_inject_result {
-    uint32_t how;       // as_injected
-    pid_t tid;          // the thread that did it
-    char where[192];    // what that thread was doing: "waiting in system call 232"
-    uint64_t looks;     // at threads, until one would do
-    uint64_t search_ns; // for how long
-    uint64_t away_ns;   // how long that thread was kept from its own work
-};
 
 // Loads the library into the process, unless it is there, and starts its thread. `t` is a live process; none of its threads
 // is held by us. False: AS_UNSUPPORTED or AS_NO_MALLOC (refused: never possible in this process), AS_DENIED (refused: not

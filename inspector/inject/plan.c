@@ -291,7 +291,7 @@ bool as_plan_loader_is_busy(const struct as_plan *plan, struct as_target *t, cha
     return false;
 }
 
-bool as_plan_waits_at_the_door(const struct as_plan *plan, struct as_target *t, uint64_t address)
+bool as_plan_waits_in_loader(const struct as_plan *plan, struct as_target *t, uint64_t address)
 {
     uint8_t bytes[RTLD_GLOBAL_MOST];
     size_t length = (size_t)(plan->loader.end - plan->loader.start);

@@ -4,7 +4,7 @@
 
 #include "base/vec.h"
 #include "control/protocol.h"
-#include "inject/frame.h"
+#include "inject/sigreturn_frame.h"
 #include "libc/libc.h"
 #include "target/process/process.h"
 
@@ -37,7 +37,7 @@ bool as_plan_loader_is_busy(const struct as_plan *plan, struct as_target *t, cha
 
 // Is there, at the address, a lock of the loader's that is held, and does no second thread hold another? Then whoever waits for it
 // holds none: it waits to be let in.
-bool as_plan_waits_at_the_door(const struct as_plan *plan, struct as_target *t, uint64_t address);
+bool as_plan_waits_in_loader(const struct as_plan *plan, struct as_target *t, uint64_t address);
 
 static inline bool as_in_ranges(const struct as_range *ranges, size_t count, uint64_t address)
 {
@@ -48,18 +48,18 @@ static inline bool as_in_ranges(const struct as_range *ranges, size_t count, uin
     return false;
 }
 
-// judge.c
+// thread_safety.c
 // May this stopped thread call dlopen? False, and `why`: what is in the way; true: what it was doing. `lenient`: what seems to be
 // in the way has been so for long, where the real thing would have passed.
 bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_tracee *tracee, bool lenient, char *why,
               size_t why_size);
 
-// ambush.c
+// return_breakpoint.c
 // Lets a stopped thread that is inside libc run on until it comes back to the program's own code. True: it is stopped there,
 // or where else it was when it took too long, with its registers. False: what is known of the tracee is what as_tracee_look
 // leaves; it may have ended.
-bool as_ambush(struct as_process *p, const struct as_plan *plan, struct as_tracee *tracee);
+bool as_return_breakpoint(struct as_process *p, const struct as_plan *plan, struct as_tracee *tracee);
 
-// refuse.c
+// refusals.c
 // False, and why, when a process of this kind is never touched, or not in the state it is in.
-bool as_refuse(const struct as_process *p, const struct as_malloc *m, bool force, struct as_error *err);
+bool as_inject_refused(const struct as_process *p, const struct as_malloc *m, bool force, struct as_error *err);

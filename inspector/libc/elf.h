@@ -72,15 +72,15 @@ bool as_elf_visit_symtab(const struct as_elf *elf, bool (*visit)(void *context, 
                          void *context);
 
 // The initial contents of an object's writable segments, as one buffer; only ever of a file, never of live memory.
-struct as_image {
+struct as_elf_image {
     uint64_t address; // of bytes.items[0]
     AS_VEC(uint8_t) bytes;
 };
-bool as_image_load(struct as_image *image, const struct as_elf *elf, struct as_error *err);
-void as_image_free(struct as_image *image);
+bool as_image_load(struct as_elf_image *image, const struct as_elf *elf, struct as_error *err);
+void as_image_free(struct as_elf_image *image);
 
 // The bytes of [address, address + length), or NULL when the image does not hold all of them.
-const uint8_t *as_image_at(const struct as_image *image, uint64_t address, size_t length);
+const uint8_t *as_image_at(const struct as_elf_image *image, uint64_t address, size_t length);
 
 static inline uint64_t as_load_u64(const void *bytes)
 {

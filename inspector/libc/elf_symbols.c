@@ -156,9 +156,9 @@ bool as_elf_visit_symtab(const struct as_elf *elf, bool (*visit)(void *context, 
     return read;
 }
 
-bool as_image_load(struct as_image *image, const struct as_elf *elf, struct as_error *err)
+bool as_image_load(struct as_elf_image *image, const struct as_elf *elf, struct as_error *err)
 {
-    *image = (struct as_image){0};
+    *image = (struct as_elf_image){0};
     uint64_t start = UINT64_MAX;
     uint64_t end = 0;
     for (uint32_t i = 0; i < elf->load_count; i++) {
@@ -188,12 +188,12 @@ bool as_image_load(struct as_image *image, const struct as_elf *elf, struct as_e
     return true;
 }
 
-void as_image_free(struct as_image *image)
+void as_image_free(struct as_elf_image *image)
 {
     as_vec_free(&image->bytes);
 }
 
-const uint8_t *as_image_at(const struct as_image *image, uint64_t address, size_t length)
+const uint8_t *as_image_at(const struct as_elf_image *image, uint64_t address, size_t length)
 {
     if (address < image->address || address - image->address > image->bytes.count ||
         length > image->bytes.count - (address - image->address))

@@ -69,7 +69,7 @@ bool as_accept_main_arena(const struct as_object *object, uint64_t address, stru
     return true;
 }
 
-bool as_image_find_par(const struct as_image *image, struct as_answer *answer)
+bool as_image_find_par(const struct as_elf_image *image, struct as_answer *answer)
 {
     unsigned hits = 0;
     for (uint64_t at = -image->address & 7; at < image->bytes.count; at += 8) {

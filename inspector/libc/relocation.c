@@ -89,7 +89,7 @@ static void search_relr(struct relocation_search *search)
 
 static void search_image(struct relocation_search *search)
 {
-    const struct as_image *image = &search->object->image;
+    const struct as_elf_image *image = &search->object->image;
     for (uint64_t at = -image->address & 7; at + 8 <= image->bytes.count; at += 8)
         consider(search, image->address + at, as_load_u64(image->bytes.items + at));
 }

@@ -28,10 +28,10 @@ struct as_text {
 // An ELF object that may hold a malloc, and what is needed to ask about it.
 struct as_object {
     const struct as_elf *elf;
-    struct as_elf debug;   // the separate debug file; debug.fd is -1 when there is none
-    struct as_image image; // empty for an object that is read from memory
-    char left_out[200];    // why its debug information was not read, though there is some; "": it was not left out
-    bool has_text;         // the text has been read: only once a source has found a malloc
+    struct as_elf debug;       // the separate debug file; debug.fd is -1 when there is none
+    struct as_elf_image image; // empty for an object that is read from memory
+    char left_out[200];        // why its debug information was not read, though there is some; "": it was not left out
+    bool has_text;             // the text has been read: only once a source has found a malloc
     struct as_text text;
 };
 
@@ -76,7 +76,7 @@ typedef AS_VEC(uint8_t) as_byte_vec;
 bool as_dwarf_image_make(as_byte_vec *out, const struct as_elf *elf, char *why, size_t why_size);
 
 // Finds the one place in the data image that looks like mp_, and which rows it admits.
-bool as_image_find_par(const struct as_image *image, struct as_answer *answer);
+bool as_image_find_par(const struct as_elf_image *image, struct as_answer *answer);
 
 // Whether an address can be main_arena: whole in the writable data, and zero there but for what the linker put in.
 // Sets answer->main_arena and state_rows.

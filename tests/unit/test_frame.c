@@ -3,7 +3,7 @@
 // processors that are not at hand, and by going it.
 #define _GNU_SOURCE
 #include "../programs/holds/hold.h"
-#include "inject/frame.h"
+#include "inject/sigreturn_frame.h"
 #include "target_util.h"
 
 #include <sys/ptrace.h>
@@ -140,9 +140,9 @@ static struct user_regs_struct some_registers(void)
 static void test_synthetic(const struct synthetic *s)
 {
     static uint8_t state[AS_STATE_MOST];
-    static struct as_frame frame;
+    static struct as_sigreturn_frame frame;
     const struct user_regs_struct regs = some_registers();
-    const struct as_frame_wanted wanted = {
+    const struct as_sigreturn_frame_wanted wanted = {
         .top = TOP,
         .way = &SOME_WAY,
         .regs = &regs,
@@ -153,7 +153,7 @@ static void test_synthetic(const struct synthetic *s)
     };
     struct as_error err = {0};
     make_state(s, state);
-    bool built = as_frame_build(&frame, &wanted, &err);
+    bool built = as_sigreturn_frame_build(&frame, &wanted, &err);
     CHECK(built == (s->own_size != 0), "%s: %s", s->name, err.text);
     if (!built) {
         CHECK(err.code == AS_UNSUPPORTED && err.text[0] != '\0', "%s", s->name);
@@ -176,14 +176,14 @@ static void test_synthetic(const struct synthetic *s)
 static void test_refusals(void)
 {
     static uint8_t state[AS_STATE_MOST];
-    static struct as_frame frame;
+    static struct as_sigreturn_frame frame;
     const struct user_regs_struct regs = some_registers();
     const struct as_way_back ways[] = {{0, 1, 1}, {1, 0, 1}, {1, 1, 0}};
     for (size_t i = 0; i < 3; ++i) {
         struct as_error err = {0};
-        const struct as_frame_wanted wanted = {
+        const struct as_sigreturn_frame_wanted wanted = {
             .top = TOP, .way = &ways[i], .regs = &regs, .state = state, .state_size = 512, .layout = &NOTHING};
-        CHECK(!as_frame_build(&frame, &wanted, &err) && err.code == AS_UNSUPPORTED);
+        CHECK(!as_sigreturn_frame_build(&frame, &wanted, &err) && err.code == AS_UNSUPPORTED);
         CHECK(strstr(err.text, "killed"), "%s", err.text);
     }
 }
@@ -192,7 +192,7 @@ static void test_refusals(void)
 static void test_restart(void)
 {
     static const uint8_t state[AS_STATE_FX];
-    static struct as_frame frame;
+    static struct as_sigreturn_frame frame;
     const struct {
         int64_t call, result;
         uint64_t rax;
@@ -212,9 +212,9 @@ static void test_restart(void)
         struct as_error err = {0};
         regs.orig_rax = (uint64_t)cases[i].call;
         regs.rax = (uint64_t)cases[i].result;
-        const struct as_frame_wanted wanted = {
+        const struct as_sigreturn_frame_wanted wanted = {
             .top = TOP, .way = &SOME_WAY, .regs = &regs, .state = state, .state_size = 512, .layout = &NOTHING};
-        CHECK(as_frame_build(&frame, &wanted, &err), "%s", err.text);
+        CHECK(as_sigreturn_frame_build(&frame, &wanted, &err), "%s", err.text);
         regs.rax = cases[i].rax;
         regs.rip -= (unsigned)cases[i].back;
         check_context((const ucontext_t *)(const void *)(frame.bytes + 32), &regs, 0, false);
@@ -312,7 +312,7 @@ static void compare_with_the_kernels(const uint8_t *state)
 static void send_on_its_way(pid_t pid, uint64_t stack_top, int32_t number)
 {
     static uint8_t state[AS_STATE_MOST];
-    static struct as_frame frame;
+    static struct as_sigreturn_frame frame;
     struct as_xsave_layout layout;
     struct user_regs_struct regs;
     struct iovec all = {&regs, sizeof regs};
@@ -324,7 +324,7 @@ static void send_on_its_way(pid_t pid, uint64_t stack_top, int32_t number)
     CHECK(ptrace(PTRACE_GETREGSET, pid, shared->hold.features ? NT_X86_XSTATE : NT_PRFPREG, &vectors) == 0);
     CHECK(ptrace(PTRACE_GETSIGMASK, pid, sizeof mask, &mask) == 0);
     as_xsave_layout_read(&layout);
-    const struct as_frame_wanted wanted = {
+    const struct as_sigreturn_frame_wanted wanted = {
         .top = stack_top,
         .way = &way,
         .regs = &regs,
@@ -335,7 +335,7 @@ static void send_on_its_way(pid_t pid, uint64_t stack_top, int32_t number)
         .errno_at = address((const void *)&shared->number),
         .errno_value = number,
     };
-    CHECK(as_frame_build(&frame, &wanted, &err), "%s", err.text);
+    CHECK(as_sigreturn_frame_build(&frame, &wanted, &err), "%s", err.text);
     uint64_t begin = stack_top - frame.size;
     size_t last = 0; // the last context
     for (size_t i = 24; i + 8 < frame.size && long_word(frame.bytes + i) == way.restorer; i += 312)

@@ -13,7 +13,7 @@ enum { AS_SUSPEND_SECCOMP = 1 << 21 };
 enum { AS_WIDE_MOST = 12 * 1024 };
 
 // Where a thread makes its system calls so that it returns to its own work even if we are killed while it makes one: behind the
-// instruction comes a return, and that leads to a signal frame (inject/frame.h).
+// instruction comes a return, and that leads to a signal frame (inject/sigreturn_frame.h).
 struct as_shelter {
     uint64_t instruction; // 0: there is none
     uint64_t stack;       // the stack pointer

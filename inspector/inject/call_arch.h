@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What of a function's call differs from one architecture to the next: one file each, launch_x86_64.c and launch_aarch64.c.
+// What of a function's call differs from one architecture to the next: one file each, call_x86_64.c and call_aarch64.c.
 // Internal to inject/.
 #pragma once
 
 #include "inject/call.h"
 
-struct as_launch {
+struct as_call_setup {
     uint64_t begin;            // the stack pointer with which the function begins
     uint64_t stop, stop_stack; // program counter and stack pointer at the system call that it returns to
     int state_kind;            // which set of them ptrace is asked for (NT_*)
@@ -15,12 +15,12 @@ struct as_launch {
 
 // Keeps the registers that as_remote_begin does not, and writes what the function finds above it on its stack. False: AS_TARGET_GONE, or
 // AS_DENIED, AS_UNSUPPORTED: nothing was changed, and why.
-bool as_launch_prepare(struct as_launch *launch, const struct as_call *call, struct as_error *err);
+bool as_call_prepare(struct as_call_setup *launch, const struct as_call *call, struct as_error *err);
 // Has the thread call the function when it goes on. False: it has been killed.
-bool as_launch_set(const struct as_launch *launch, const struct as_remote *r, uint64_t function,
+bool as_launch_set(const struct as_call_setup *launch, const struct as_remote *r, uint64_t function,
                    const uint64_t arguments[3]);
 // Of a thread at a system call: has the function returned (*back)? Then that call is not made, and *result is what it
 // returned. False: it has been killed.
-bool as_launch_look(const struct as_launch *launch, const struct as_remote *r, bool *back, uint64_t *result);
-// Puts the registers back that as_launch_prepare has kept. False: it has been killed.
-bool as_launch_restore(const struct as_launch *launch, const struct as_remote *r);
+bool as_call_poll(const struct as_call_setup *launch, const struct as_remote *r, bool *back, uint64_t *result);
+// Puts the registers back that as_call_prepare has kept. False: it has been killed.
+bool as_call_restore(const struct as_call_setup *launch, const struct as_remote *r);

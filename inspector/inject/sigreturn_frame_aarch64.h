@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "inject/frame.h"
+#include "inject/sigreturn_frame.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ enum {
     AS_SVE_MOST_VECTOR = 256,
 };
 
-struct as_frame_wanted {
+struct as_sigreturn_frame_wanted {
     uint64_t top; // address just above the frames, aligned to 16
     const struct as_way_back *way;
     const struct user_regs_struct *regs;
@@ -30,7 +30,7 @@ struct as_frame_wanted {
     int32_t errno_value;
 };
 
-struct as_frame {
+struct as_sigreturn_frame {
     uint8_t bytes[AS_FRAME_ROOM];
     size_t size; // of them: to be written just below `top`; the first is where the function's stack begins
 };
@@ -38,6 +38,7 @@ struct as_frame {
 // Builds what takes a thread back to those registers, errno and signal mask without our help: the function returns to the
 // restorer, and with the stack pointer as it was at the function's beginning that finds the frame of a signal handler there.
 // False (AS_UNSUPPORTED): it cannot be built, and why.
-bool as_frame_build(struct as_frame *out, const struct as_frame_wanted *wanted, struct as_error *err);
+bool as_sigreturn_frame_build(struct as_sigreturn_frame *out, const struct as_sigreturn_frame_wanted *wanted,
+                              struct as_error *err);
 
 #endif

@@ -15,7 +15,7 @@
 // return addresses of a moment ago in there, and a busy interpreter those of malloc. Fork and exit pass; if one of them seems
 // to be there for long, it is such an old word.
 #define _GNU_SOURCE
-#include "inject/place.h"
+#include "inject/thread_safety_arch.h"
 #include "target/process/remote.h"
 
 #include <stdio.h>

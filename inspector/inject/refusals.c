@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which processes are left alone, and why. What can be seen only of a stopped thread is refused later, by judge.c and by
+// Which processes are left alone, and why. What can be seen only of a stopped thread is refused later, by thread_safety.c and by
 // as_remote_begin (a restartable sequence, user dispatch of system calls).
 #define _GNU_SOURCE
 #include "inject/plan.h"
@@ -81,7 +81,7 @@ static bool refuse_now(const struct as_process *p, struct as_error *err)
     return true;
 }
 
-bool as_refuse(const struct as_process *p, const struct as_malloc *m, bool force, struct as_error *err)
+bool as_inject_refused(const struct as_process *p, const struct as_malloc *m, bool force, struct as_error *err)
 {
     int pid = p->base.pid;
     if (pid == getpid())

@@ -6,7 +6,7 @@
 // It can be taken out at this one place, because it is the first lock that dlopen takes and nothing has been done by then but
 // one thing: a variable of the thread's says where, on our stack, to go in case of an error.
 #define _GNU_SOURCE
-#include "inject/yield.h"
+#include "inject/loader_wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +16,10 @@
 // For which it may wait. Others hold the lock for the milliseconds that it takes to map a library.
 #define MOST_WAIT_NS UINT64_C(10000000)
 
-void as_yield_begin(struct as_yield *y, struct as_process *p, const struct as_plan *plan,
+void as_yield_begin(struct as_loader_wait *y, struct as_process *p, const struct as_plan *plan,
                     const struct as_tracee *tracee, struct as_range stack)
 {
-    *y = (struct as_yield){.p = p, .plan = plan, .tid = tracee->tid, .stack = stack};
+    *y = (struct as_loader_wait){.p = p, .plan = plan, .tid = tracee->tid, .stack = stack};
     // Static TLS lies on one side of the thread pointer, the thread's own structure on the other.
     uint64_t pointer = tracee->registers.tp;
     const struct as_mapping *m = as_target_mapping_at(&p->base, pointer);
@@ -32,7 +32,7 @@ void as_yield_begin(struct as_yield *y, struct as_process *p, const struct as_pl
 }
 
 // The lock that it waits for, by what the kernel says of a thread that runs; 0: none.
-static uint64_t awaited(const struct as_yield *y)
+static uint64_t awaited(const struct as_loader_wait *y)
 {
     char name[48];
     char text[128];
@@ -45,18 +45,18 @@ static uint64_t awaited(const struct as_yield *y)
     return strtoull(at, NULL, 16);
 }
 
-bool as_yield_is_due(struct as_yield *y)
+bool as_loader_wait_is_due(struct as_loader_wait *y)
 {
     uint64_t address = awaited(y);
     uint64_t now = as_now_ns();
-    if (address == 0 || !as_plan_waits_at_the_door(y->plan, &y->p->base, address))
+    if (address == 0 || !as_plan_waits_in_loader(y->plan, &y->p->base, address))
         y->since_ns = 0;
     else if (y->since_ns == 0)
         y->since_ns = now;
     return y->since_ns != 0 && now - y->since_ns > MOST_WAIT_NS;
 }
 
-bool as_yield_may(struct as_yield *y)
+bool as_loader_wait_may_end(struct as_loader_wait *y)
 {
     struct as_registers at;
     // Had it been woken, it would have to take the lock, or the next in the queue would sleep on.
@@ -64,10 +64,10 @@ bool as_yield_may(struct as_yield *y)
         return false;
     // On aarch64 the result of a call has taken the place of its first argument, which the kernel still knows.
     uint64_t address = at.argument != AS_UNKNOWN ? at.argument : awaited(y);
-    return address != 0 && as_plan_waits_at_the_door(y->plan, &y->p->base, address);
+    return address != 0 && as_plan_waits_in_loader(y->plan, &y->p->base, address);
 }
 
-bool as_yield_undo(struct as_yield *y, struct as_error *err)
+bool as_loader_wait_undo(struct as_loader_wait *y, struct as_error *err)
 {
     for (size_t i = 0; i < y->count; ++i) {
         uint64_t address = y->start + i * sizeof y->words[0];

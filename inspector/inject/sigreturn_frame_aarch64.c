@@ -5,7 +5,7 @@
 //
 // SVE registers are in a record of their own, which the kernel takes at the thread's own vector length alone. What a thread has in
 // streaming mode or in ZA (SME) has no record here: such a thread is not used.
-#include "inject/frame_aarch64.h"
+#include "inject/sigreturn_frame_aarch64.h"
 
 #if defined(__aarch64__)
 
@@ -75,7 +75,7 @@ static size_t round_up(size_t size)
     return (size + 15) & ~(size_t)15;
 }
 
-static size_t wide_record_size(const struct as_frame_wanted *w)
+static size_t wide_record_size(const struct as_sigreturn_frame_wanted *w)
 {
     struct as_sve_head head;
     if (!w->wide)
@@ -92,7 +92,7 @@ static void put_vectors(uint8_t *at, const struct user_fpsimd_struct *vectors)
     memcpy(at, &record, sizeof record);
 }
 
-static void put_wide(uint8_t *at, const struct as_frame_wanted *w)
+static void put_wide(uint8_t *at, const struct as_sigreturn_frame_wanted *w)
 {
     struct as_sve_head head;
     memcpy(&head, w->wide, sizeof head);
@@ -104,7 +104,7 @@ static void put_wide(uint8_t *at, const struct as_frame_wanted *w)
     memcpy(at + sizeof record, w->wide + sizeof head, wide_bytes(head.vector_bytes));
 }
 
-static struct rt_frame own_frame(const struct as_frame_wanted *w)
+static struct rt_frame own_frame(const struct as_sigreturn_frame_wanted *w)
 {
     struct rt_frame f = {
         .stack_flags = NO_STACK_FLAGS,
@@ -121,7 +121,7 @@ static struct rt_frame own_frame(const struct as_frame_wanted *w)
 // The thread as it sets its errno, and returns to the restorer with the next frame. A frame of another thread's call, or one
 // without a thread that waits, could not do it: FUTEX_WAKE_OP sets a word whether or not anybody waits for it. A number takes 12
 // bits with a sign: the bits above are set one by one.
-static struct rt_frame errno_frame(const struct as_frame_wanted *w, uint64_t next, uint32_t operation)
+static struct rt_frame errno_frame(const struct as_sigreturn_frame_wanted *w, uint64_t next, uint32_t operation)
 {
     struct rt_frame f = own_frame(w);
     f.x[AS_CALL] = SYS_futex;
@@ -151,7 +151,7 @@ static size_t errno_operations(int32_t value, uint32_t operations[ERRNO_MOST])
 }
 
 // The last frame's wide registers: among its records where there is room, else behind them, as the kernel does.
-static void put_last_records(uint8_t *records, uint64_t address, const struct as_frame_wanted *w)
+static void put_last_records(uint8_t *records, uint64_t address, const struct as_sigreturn_frame_wanted *w)
 {
     size_t size = wide_record_size(w);
     put_vectors(records, w->vectors);
@@ -169,7 +169,7 @@ static void put_last_records(uint8_t *records, uint64_t address, const struct as
     put_wide(records, w);
 }
 
-static bool may_be_built(const struct as_frame_wanted *w, struct as_error *err)
+static bool may_be_built(const struct as_sigreturn_frame_wanted *w, struct as_error *err)
 {
     if (w->way->restorer == 0 || w->way->syscall_return == 0)
         return as_fail(err, AS_UNSUPPORTED,
@@ -188,7 +188,8 @@ static bool may_be_built(const struct as_frame_wanted *w, struct as_error *err)
                    w->wide_size, head.vector_bytes);
 }
 
-bool as_frame_build(struct as_frame *out, const struct as_frame_wanted *w, struct as_error *err)
+bool as_sigreturn_frame_build(struct as_sigreturn_frame *out, const struct as_sigreturn_frame_wanted *w,
+                              struct as_error *err)
 {
     uint32_t operations[ERRNO_MOST];
     size_t count = w->errno_at != 0 ? errno_operations(w->errno_value, operations) : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A signal handler returns to the restorer: above that word, which is the end of the handler's own stack, lies what the handler goes
 // back to.
-#include "inject/place.h"
+#include "inject/thread_safety_arch.h"
 
 #if defined(__x86_64__)
 

@@ -2,10 +2,10 @@
 // A process of ours that blocks every signal and belongs to no terminal, so that whatever becomes of the inspector the
 // target's thread returns from its call and is put back. It holds one thread at a time; all others run.
 #define _GNU_SOURCE
-#include "inject/carry.h"
+#include "inject/injector.h"
 #include "control/protocol.h"
 #include "inject/call.h"
-#include "inject/yield.h"
+#include "inject/loader_wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,17 +28,17 @@ enum {
     CANDIDATES = 8, // threads that look safe, but cannot be taken hold of, before we give up
 };
 
-struct carrier {
+struct injector {
     struct as_process *p;
-    const struct as_cargo *cargo;
+    const struct as_payload *payload;
     int socket;
-    struct as_carried told;
+    struct as_injector_report told;
     const char *doing; // for the watchdog
     struct as_remote remote;
     uint64_t stack;    // in the target
     uint64_t errno_at; // there; 0: not known
     int32_t errno_value;
-    struct as_yield yield;
+    struct as_loader_wait yield;
     bool yielded; // another thread had the loader's lock: to be tried again
 };
 
@@ -47,7 +47,7 @@ static void nap(uint64_t us)
     nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
 }
 
-static void tell(const struct carrier *c)
+static void tell(const struct injector *c)
 {
     while (send(c->socket, &c->told, sizeof c->told, MSG_NOSIGNAL) < 0 && errno == EINTR)
         ;
@@ -63,18 +63,18 @@ struct obstacles {
 };
 
 // Is the tracee where it may do it? If not, and if it has been in libc for long, it is waited for outside.
-static bool is_ready(struct carrier *c, struct as_tracee *tracee, bool patient, struct obstacles *o)
+static bool is_ready(struct injector *c, struct as_tracee *tracee, bool patient, struct obstacles *o)
 {
     struct as_target *t = &c->p->base;
-    const struct as_plan *plan = c->cargo->plan;
+    const struct as_plan *plan = c->payload->plan;
     if (as_judge(t, plan, tracee, patient, o->thread, sizeof o->thread))
         return true;
     return patient && tracee->registers.known && !as_registers_waiting(&tracee->registers) &&
            as_in_ranges(plan->system.items, plan->system.count, tracee->registers.pc) &&
-           as_ambush(c->p, plan, tracee) && as_judge(t, plan, tracee, patient, o->thread, sizeof o->thread);
+           as_return_breakpoint(c->p, plan, tracee) && as_judge(t, plan, tracee, patient, o->thread, sizeof o->thread);
 }
 
-static bool try_thread(struct carrier *c, pid_t tid, bool patient, struct obstacles *o)
+static bool try_thread(struct injector *c, pid_t tid, bool patient, struct obstacles *o)
 {
     struct as_process *p = c->p;
     if (!as_process_stop_one(p, tid))
@@ -90,7 +90,7 @@ static bool try_thread(struct carrier *c, pid_t tid, bool patient, struct obstac
     }
     // The loader's lock once more: now this thread cannot take it any more.
     if (!is_ready(c, tracee, patient, o) ||
-        as_plan_loader_is_busy(c->cargo->plan, &p->base, o->loader, sizeof o->loader))
+        as_plan_loader_is_busy(c->payload->plan, &p->base, o->loader, sizeof o->loader))
         return false;
     result->tid = tid;
     snprintf(result->where, sizeof result->where, "%s", o->thread);
@@ -99,8 +99,8 @@ static bool try_thread(struct carrier *c, pid_t tid, bool patient, struct obstac
 
 // Goes through the threads, in several rounds: at first only those that would not notice. False: none would do. True: the
 // last tracee is the one, stopped.
-static bool round_through(struct carrier *c, bool touchy_too, bool patient, uint64_t deadline, struct obstacles *o,
-                          struct as_error *err)
+static bool try_all_threads(struct injector *c, bool touchy_too, bool patient, uint64_t deadline, struct obstacles *o,
+                            struct as_error *err)
 {
     struct as_process *p = c->p;
     if (!as_proc_threads(p->proc_fd, &p->tids, err))
@@ -116,11 +116,11 @@ static bool round_through(struct carrier *c, bool touchy_too, bool patient, uint
     return false;
 }
 
-static bool find_thread(struct carrier *c, uint64_t began, struct as_error *err)
+static bool find_thread(struct injector *c, uint64_t began, struct as_error *err)
 {
     struct as_process *p = c->p;
     struct obstacles o = {0};
-    uint64_t deadline = began + c->cargo->patience_ns;
+    uint64_t deadline = began + c->payload->patience_ns;
     uint64_t wait = FIRST_NAP_US;
     if (err->code != AS_OK && as_now_ns() >= deadline)
         return false; // it says why the last candidate would not do
@@ -131,9 +131,9 @@ static bool find_thread(struct carrier *c, uint64_t began, struct as_error *err)
         // What is not mapped as far as we know is not read: stacks and code may be new since.
         if (round > 0 && !as_process_refresh_maps(p, false, err))
             return false;
-        bool busy = as_plan_loader_is_busy(c->cargo->plan, &p->base, o.loader, sizeof o.loader);
+        bool busy = as_plan_loader_is_busy(c->payload->plan, &p->base, o.loader, sizeof o.loader);
         if (!busy &&
-            round_through(c, round > 0, as_now_ns() - began > c->cargo->patience_ns / PATIENT, deadline, &o, err)) {
+            try_all_threads(c, round > 0, as_now_ns() - began > c->payload->patience_ns / PATIENT, deadline, &o, err)) {
             c->told.result.search_ns = as_now_ns() - began;
             return true;
         }
@@ -162,14 +162,14 @@ static bool find_thread(struct carrier *c, uint64_t began, struct as_error *err)
 // Called when a function has not returned for long.
 static void say_late(void *context)
 {
-    struct carrier *c = context;
+    struct injector *c = context;
     char why[128] = "";
-    if (!as_plan_loader_is_busy(c->cargo->plan, &c->p->base, why, sizeof why))
+    if (!as_plan_loader_is_busy(c->payload->plan, &c->p->base, why, sizeof why))
         snprintf(why, sizeof why, "the loader's lock is free");
     as_fail(&c->told.err, AS_DENIED,
             "process %d: thread %d has been in %s for %llu ms (%s). The call cannot be interrupted without harm: the "
             "injector, process %d, waits for its return and then restores the thread",
-            c->p->base.pid, c->remote.tid, c->doing, (unsigned long long)(c->cargo->watchdog_ns / 1000000), why,
+            c->p->base.pid, c->remote.tid, c->doing, (unsigned long long)(c->payload->watchdog_ns / 1000000), why,
             getpid());
     c->told.late = true;
     tell(c);
@@ -178,45 +178,45 @@ static void say_late(void *context)
 // Called when a system call has not returned, although it was interrupted.
 static void say_stuck(void *context)
 {
-    struct carrier *c = context;
+    struct injector *c = context;
     as_fail(&c->told.err, AS_DENIED,
             "process %d: thread %d has been in a system call of ours for %llu ms, and cannot be interrupted in it: our "
             "process %d stays with it, and puts the thread back as it was when that returns",
-            c->p->base.pid, c->remote.tid, (unsigned long long)(2 * c->cargo->watchdog_ns / 1000000), getpid());
+            c->p->base.pid, c->remote.tid, (unsigned long long)(2 * c->payload->watchdog_ns / 1000000), getpid());
     if (!c->told.late) {
         c->told.late = true;
         tell(c);
     }
 }
 
-static struct as_call call_of(struct carrier *c)
+static struct as_call call_of(struct injector *c)
 {
     return (struct as_call){
         .process = c->p,
-        .way = &c->cargo->plan->way,
+        .way = &c->payload->plan->way,
         .remote = &c->remote,
         .stack_top = c->stack + STACK_BYTES,
         .errno_at = c->errno_at,
         .errno_value = c->errno_value,
-        .watchdog_ns = c->cargo->watchdog_ns,
+        .watchdog_ns = c->payload->watchdog_ns,
         .late = c->told.late ? NULL : say_late,
         .context = c,
         .yielded = &c->yielded,
     };
 }
 
-static bool invoke(struct carrier *c, const char *doing, uint64_t function, uint64_t first, uint64_t second,
+static bool invoke(struct injector *c, const char *doing, uint64_t function, uint64_t first, uint64_t second,
                    uint64_t *result, struct as_error *err)
 {
     struct as_call call = call_of(c);
     const uint64_t arguments[3] = {first, second};
-    call.yield = function == c->cargo->plan->dlopen ? &c->yield : NULL;
+    call.yield = function == c->payload->plan->dlopen ? &c->yield : NULL;
     c->doing = doing;
     return as_call(&call, function, arguments, result, err);
 }
 
 // A system call in the target; false with `err` also when that fails.
-static bool ask_kernel(struct carrier *c, const char *name, long number, const uint64_t arguments[6], int64_t *result,
+static bool ask_kernel(struct injector *c, const char *name, long number, const uint64_t arguments[6], int64_t *result,
                        struct as_error *err)
 {
     if (!as_remote_call(&c->remote, number, arguments, result, err))
@@ -225,13 +225,13 @@ static bool ask_kernel(struct carrier *c, const char *name, long number, const u
            as_fail(err, AS_DENIED, "%s in process %d failed: %s", name, c->p->base.pid, strerror((int)-*result));
 }
 
-static bool put_text(struct carrier *c, const char *text, struct as_error *err)
+static bool put_text(struct injector *c, const char *text, struct as_error *err)
 {
     return as_call_write(c->p, c->remote.tid, c->stack, text, strlen(text) + 1, err);
 }
 
 // How large a file may be that the thread writes. (Beyond it the kernel would send it SIGXFSZ, whose default is to end it.)
-static uint64_t largest_file(const struct carrier *c)
+static uint64_t largest_file(const struct injector *c)
 {
     static const char KEY[] = "\nMax file size";
     char text[4096];
@@ -246,9 +246,9 @@ static uint64_t largest_file(const struct carrier *c)
 // Fills a memfd of the target's: the thread maps it, and we write into the thread's memory. We open nothing: a descriptor's
 // number is a name, which another thread of the target's may make any other file's at any moment (dup2), and then what
 // the target may only read would be written with our rights. Memory of the target's is its own, whatever is mapped there.
-static bool fill(struct carrier *c, int fd, struct as_error *err)
+static bool fill(struct injector *c, int fd, struct as_error *err)
 {
-    uint64_t size = c->cargo->size;
+    uint64_t size = c->payload->size;
     uint64_t largest = largest_file(c);
     const uint64_t grow[6] = {(uint64_t)fd, size};
     const uint64_t map[6] = {0, size, PROT_READ | PROT_WRITE, MAP_SHARED, (uint64_t)fd, 0};
@@ -264,16 +264,16 @@ static bool fill(struct carrier *c, int fd, struct as_error *err)
         return false;
     const uint64_t unmap[6] = {(uint64_t)address, size};
     struct as_error late;
-    bool ok = as_call_write(c->p, c->remote.tid, (uint64_t)address, c->cargo->library, size, err);
+    bool ok = as_call_write(c->p, c->remote.tid, (uint64_t)address, c->payload->library, size, err);
     return ask_kernel(c, "munmap", SYS_munmap, unmap, &result, ok ? err : &late) && ok;
 }
 
 // Why dlopen failed, in its own words.
-static bool dlopen_failed(struct carrier *c, struct as_error *err)
+static bool dlopen_failed(struct injector *c, struct as_error *err)
 {
     char text[300] = "";
     uint64_t address = 0;
-    if (c->cargo->plan->dlerror != 0 && !invoke(c, "dlerror", c->cargo->plan->dlerror, 0, 0, &address, err))
+    if (c->payload->plan->dlerror != 0 && !invoke(c, "dlerror", c->payload->plan->dlerror, 0, 0, &address, err))
         return false;
     if (address != 0)
         c->p->base.ops->memory.read(&c->p->base, address, text, sizeof text - 1);
@@ -282,38 +282,38 @@ static bool dlopen_failed(struct carrier *c, struct as_error *err)
 }
 
 // What dlopen returns is its struct link_map, which begins with the load bias.
-static bool find_wake(struct carrier *c, uint64_t handle, uint64_t *wake, struct as_error *err)
+static bool find_wake(struct injector *c, uint64_t handle, uint64_t *wake, struct as_error *err)
 {
     uint64_t base;
     uint8_t there[AS_WAKE_BYTES];
-    const struct as_cargo *cargo = c->cargo;
+    const struct as_payload *payload = c->payload;
     if (!as_target_read_u64(&c->p->base, handle, &base) ||
-        !as_target_read(&c->p->base, base + cargo->wake, there, sizeof there) ||
-        memcmp(there, cargo->library + cargo->wake_offset, sizeof there) != 0)
+        !as_target_read(&c->p->base, base + payload->wake, there, sizeof there) ||
+        memcmp(there, payload->library + payload->wake_offset, sizeof there) != 0)
         return as_fail(err, AS_INTERNAL,
                        "process %d has loaded the library, but not at the address that dlopen returned",
                        c->p->base.pid);
-    *wake = base + cargo->wake;
+    *wake = base + payload->wake;
     return true;
 }
 
-static bool load_from(struct carrier *c, int fd, uint64_t *wake, struct as_error *err)
+static bool load_from(struct injector *c, int fd, uint64_t *wake, struct as_error *err)
 {
     char path[64];
     uint64_t handle = 0;
     snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
     if (!fill(c, fd, err) || !put_text(c, path, err))
         return false;
-    as_yield_begin(&c->yield, c->p, c->cargo->plan, &c->p->tracees.items[c->p->tracees.count - 1],
+    as_yield_begin(&c->yield, c->p, c->payload->plan, &c->p->tracees.items[c->p->tracees.count - 1],
                    (struct as_range){c->stack, c->stack + STACK_BYTES});
-    return invoke(c, "dlopen", c->cargo->plan->dlopen, c->stack, c->cargo->plan->dlopen_flags, &handle, err) &&
+    return invoke(c, "dlopen", c->payload->plan->dlopen, c->stack, c->payload->plan->dlopen_flags, &handle, err) &&
            (!c->yielded || as_fail(err, AS_DENIED, "process %d: another thread holds the loader's lock all the time",
                                    c->p->base.pid)) &&
            as_process_refresh_maps(c->p, false, err) && (handle != 0 || dlopen_failed(c, err)) &&
            find_wake(c, handle, wake, err);
 }
 
-static bool close_there(struct carrier *c, int64_t fd, struct as_error *err)
+static bool close_there(struct injector *c, int64_t fd, struct as_error *err)
 {
     const uint64_t close[6] = {(uint64_t)fd};
     int64_t result;
@@ -322,7 +322,7 @@ static bool close_there(struct carrier *c, int64_t fd, struct as_error *err)
 
 // The name by which the library is loaded stays in the loader's list, and a debugger that attaches later opens it: as a file
 // of its own, by that number. With a small number that may be a pipe, at which gdb waits for ever; it has no such large one.
-static bool move_up(struct carrier *c, int64_t *fd, struct as_error *err)
+static bool move_up(struct injector *c, int64_t *fd, struct as_error *err)
 {
     static const uint64_t at_least[] = {1000, 240, 60}; // RLIMIT_NOFILE may be low
     for (size_t i = 0; i < sizeof at_least / sizeof at_least[0]; ++i) {
@@ -339,7 +339,7 @@ static bool move_up(struct carrier *c, int64_t *fd, struct as_error *err)
     return true;
 }
 
-static bool load(struct carrier *c, uint64_t *wake, struct as_error *err)
+static bool load(struct injector *c, uint64_t *wake, struct as_error *err)
 {
     const uint64_t create[6] = {c->stack, MFD_CLOEXEC};
     int64_t fd;
@@ -354,10 +354,10 @@ static bool load(struct carrier *c, uint64_t *wake, struct as_error *err)
 }
 
 // What the thread's errno is, between a call that failed and the application's look at why.
-static bool find_errno(struct carrier *c, struct as_error *err)
+static bool find_errno(struct injector *c, struct as_error *err)
 {
     uint64_t at = 0;
-    if (!invoke(c, "__errno_location", c->cargo->plan->errno_location, 0, 0, &at, err))
+    if (!invoke(c, "__errno_location", c->payload->plan->errno_location, 0, 0, &at, err))
         return false;
     if (!as_target_read(&c->p->base, at, &c->errno_value, sizeof c->errno_value))
         return as_fail(err, AS_UNSUPPORTED, "process %d: errno of thread %d cannot be read where its libc says it is",
@@ -367,9 +367,9 @@ static bool find_errno(struct carrier *c, struct as_error *err)
 }
 
 // With a stack to do it on.
-static bool load_and_wake(struct carrier *c, struct as_error *err)
+static bool load_and_wake(struct injector *c, struct as_error *err)
 {
-    const struct as_plan *plan = c->cargo->plan;
+    const struct as_plan *plan = c->payload->plan;
     uint64_t wake = plan->wake;
     uint64_t result = 0;
     if (!find_errno(c, err))
@@ -385,7 +385,7 @@ static bool load_and_wake(struct carrier *c, struct as_error *err)
     return ok;
 }
 
-static bool work(struct carrier *c, struct as_error *err)
+static bool work(struct injector *c, struct as_error *err)
 {
     const uint64_t map[6] = {
         0, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, (uint64_t)-1, 0};
@@ -404,17 +404,17 @@ static bool work(struct carrier *c, struct as_error *err)
 }
 
 // Takes hold of a thread that may do it.
-static bool take_hold(struct carrier *c, struct as_error *err)
+static bool take_hold(struct injector *c, struct as_error *err)
 {
     struct as_process *p = c->p;
     uint64_t began = as_now_ns();
     for (int asked = 0; asked < CANDIDATES && find_thread(c, began, err); ++asked) {
         const struct as_tracee *tracee = &p->tracees.items[p->tracees.count - 1];
-        uint64_t instruction = as_remote_instruction(p, c->cargo->plan->system.items, c->cargo->plan->system.count);
+        uint64_t instruction = as_remote_instruction(p, c->payload->plan->system.items, c->payload->plan->system.count);
         if (instruction == 0)
             return as_fail(err, AS_UNSUPPORTED, "no system call instruction was found in process %d", p->base.pid);
         if (as_remote_begin(&c->remote, p, tracee, instruction, err)) {
-            c->remote.limit_ns = c->cargo->watchdog_ns;
+            c->remote.limit_ns = c->payload->watchdog_ns;
             c->remote.late = say_stuck;
             c->remote.context = c;
             return true;
@@ -424,7 +424,7 @@ static bool take_hold(struct carrier *c, struct as_error *err)
     return false;
 }
 
-static bool try_to_carry(struct carrier *c, struct as_error *err)
+static bool inject_once(struct injector *c, struct as_error *err)
 {
     struct as_process *p = c->p;
     c->yielded = false;
@@ -445,10 +445,10 @@ static bool try_to_carry(struct carrier *c, struct as_error *err)
     return ok;
 }
 
-static bool carry(struct carrier *c, struct as_error *err)
+static bool inject_patiently(struct injector *c, struct as_error *err)
 {
-    uint64_t deadline = as_now_ns() + c->cargo->patience_ns;
-    while (!try_to_carry(c, err)) {
+    uint64_t deadline = as_now_ns() + c->payload->patience_ns;
+    while (!inject_once(c, err)) {
         if (!c->yielded || c->told.late || as_now_ns() > deadline)
             return false;
         nap(LONGEST_NAP_US);
@@ -456,12 +456,12 @@ static bool carry(struct carrier *c, struct as_error *err)
     return true;
 }
 
-_Noreturn void as_carrier_run(struct as_process *p, const struct as_cargo *cargo, int socket)
+_Noreturn void as_injector_run(struct as_process *p, const struct as_payload *payload, int socket)
 {
     as_guardian_stand_apart(p, socket);
-    struct carrier c = {.p = p, .cargo = cargo, .socket = socket};
+    struct injector c = {.p = p, .payload = payload, .socket = socket};
     struct as_error err = {0};
-    if (carry(&c, &err))
+    if (inject_patiently(&c, &err))
         c.told.err.code = AS_OK;
     else
         c.told.err = err;

@@ -44,7 +44,7 @@ struct as_xsave_layout {
 // This processor's.
 void as_xsave_layout_read(struct as_xsave_layout *out);
 
-struct as_frame_wanted {
+struct as_sigreturn_frame_wanted {
     uint64_t top; // address just above the frame
     const struct as_way_back *way;
     const struct user_regs_struct *regs;
@@ -56,7 +56,7 @@ struct as_frame_wanted {
     int32_t errno_value;
 };
 
-struct as_frame {
+struct as_sigreturn_frame {
     uint8_t bytes[AS_FRAME_MOST];
     size_t size;         // of them: to be written just below `top`; the first is where the function's stack begins
     uint64_t stop_stack; // the stack pointer when the thread is at way->syscall_return
@@ -65,5 +65,6 @@ struct as_frame {
 // Builds what takes a thread back to those registers, vector state, errno and signal mask without our help. The function returns
 // to `syscall; ret` with an argument with which that call fails; from there on come frames of signal handlers that return.
 // False (AS_UNSUPPORTED): it cannot be built, and why.
-bool as_frame_build(struct as_frame *out, const struct as_frame_wanted *wanted, struct as_error *err);
+bool as_sigreturn_frame_build(struct as_sigreturn_frame *out, const struct as_sigreturn_frame_wanted *wanted,
+                              struct as_error *err);
 #endif

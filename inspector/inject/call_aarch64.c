@@ -2,11 +2,11 @@
 // The function returns to the restorer, which enters the kernel: there the thread is stopped, if there is somebody to do so. If
 // not, the frame that the restorer finds is the way back.
 #define _GNU_SOURCE
-#include "inject/launch.h"
+#include "inject/call_arch.h"
 
 #if defined(__aarch64__)
 
-#include "inject/frame_aarch64.h"
+#include "inject/sigreturn_frame_aarch64.h"
 #include "target/process/aarch64.h"
 #include "target/process/machine.h"
 
@@ -18,17 +18,17 @@
 
 enum { RESTORER_BYTES = 8 };
 
-bool as_launch_prepare(struct as_launch *launch, const struct as_call *call, struct as_error *err)
+bool as_call_prepare(struct as_call_setup *launch, const struct as_call *call, struct as_error *err)
 {
     const struct as_remote *r = call->remote;
     struct user_fpsimd_struct vectors;
     struct iovec all = {&vectors, sizeof vectors};
     struct user_regs_struct regs;
-    struct as_frame frame;
+    struct as_sigreturn_frame frame;
     if (ptrace(PTRACE_GETREGSET, r->tid, NT_PRFPREG, &all) != 0)
         return as_fail(err, AS_TARGET_GONE, "thread %d was killed before a call", r->tid);
     memcpy(&regs, r->saved, sizeof regs);
-    const struct as_frame_wanted wanted = {
+    const struct as_sigreturn_frame_wanted wanted = {
         .top = call->stack_top,
         .way = call->way,
         .regs = &regs,
@@ -40,7 +40,7 @@ bool as_launch_prepare(struct as_launch *launch, const struct as_call *call, str
         .errno_value = call->errno_value,
     };
     struct as_error why;
-    if (!as_frame_build(&frame, &wanted, &why))
+    if (!as_sigreturn_frame_build(&frame, &wanted, &why))
         return as_fail(err, why.code, "process %d: %s", call->process->base.pid, why.text);
     memcpy(launch->state, &vectors, all.iov_len);
     launch->state_kind = NT_PRFPREG;
@@ -50,7 +50,7 @@ bool as_launch_prepare(struct as_launch *launch, const struct as_call *call, str
     return as_call_write(call->process, r->tid, launch->begin, frame.bytes, frame.size, err);
 }
 
-bool as_launch_set(const struct as_launch *launch, const struct as_remote *r, uint64_t function,
+bool as_launch_set(const struct as_call_setup *launch, const struct as_remote *r, uint64_t function,
                    const uint64_t arguments[3])
 {
     struct user_regs_struct regs;
@@ -66,7 +66,7 @@ bool as_launch_set(const struct as_launch *launch, const struct as_remote *r, ui
     return ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0;
 }
 
-bool as_launch_look(const struct as_launch *launch, const struct as_remote *r, bool *back, uint64_t *result)
+bool as_call_poll(const struct as_call_setup *launch, const struct as_remote *r, bool *back, uint64_t *result)
 {
     struct user_regs_struct regs;
     struct iovec all = {&regs, sizeof regs};
@@ -78,7 +78,7 @@ bool as_launch_look(const struct as_launch *launch, const struct as_remote *r, b
     return !*back || as_machine_undo_call(r->tid, launch->stop - RESTORER_BYTES);
 }
 
-bool as_launch_restore(const struct as_launch *launch, const struct as_remote *r)
+bool as_call_restore(const struct as_call_setup *launch, const struct as_remote *r)
 {
     struct iovec all = {(void *)(uintptr_t)launch->state, launch->state_size};
     return ptrace(PTRACE_SETREGSET, r->tid, launch->state_kind, &all) == 0;

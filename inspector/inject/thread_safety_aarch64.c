@@ -3,7 +3,7 @@
 // far below the frame the stack pointer is by now, and where the address was put, the handler's own code decides: so the frame is
 // known by its first record, which is always that of the V registers, and by the restorer's address somewhere below.
 #define _GNU_SOURCE
-#include "inject/place.h"
+#include "inject/thread_safety_arch.h"
 
 #if defined(__aarch64__)
 

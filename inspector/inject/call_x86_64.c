@@ -2,7 +2,7 @@
 // The function returns to a system call instruction that is there already, and there the thread is stopped, if there is somebody to do
 // so. If not, the frame that it finds next is the way back.
 #define _GNU_SOURCE
-#include "inject/launch.h"
+#include "inject/call_arch.h"
 
 #if defined(__x86_64__)
 
@@ -22,7 +22,7 @@ static bool gone(const struct as_remote *r, struct as_error *err)
     return as_fail(err, AS_TARGET_GONE, "thread %d was killed before a call", r->tid);
 }
 
-static bool vectors_read(const struct as_remote *r, struct as_launch *launch, struct as_error *err)
+static bool vectors_read(const struct as_remote *r, struct as_call_setup *launch, struct as_error *err)
 {
     struct iovec all = {launch->state, sizeof launch->state};
     launch->state_kind = NT_X86_XSTATE;
@@ -40,18 +40,18 @@ static bool vectors_read(const struct as_remote *r, struct as_launch *launch, st
                    r->tid, launch->state_size);
 }
 
-bool as_launch_prepare(struct as_launch *launch, const struct as_call *call, struct as_error *err)
+bool as_call_prepare(struct as_call_setup *launch, const struct as_call *call, struct as_error *err)
 {
     const struct as_remote *r = call->remote;
     struct user_regs_struct regs;
     struct as_xsave_layout layout;
-    struct as_frame frame;
+    struct as_sigreturn_frame frame;
     struct as_error why;
     if (!vectors_read(r, launch, err))
         return false;
     memcpy(&regs, r->saved, sizeof regs);
     as_xsave_layout_read(&layout);
-    const struct as_frame_wanted wanted = {
+    const struct as_sigreturn_frame_wanted wanted = {
         .top = call->stack_top,
         .way = call->way,
         .regs = &regs,
@@ -62,7 +62,7 @@ bool as_launch_prepare(struct as_launch *launch, const struct as_call *call, str
         .errno_at = call->errno_at,
         .errno_value = call->errno_value,
     };
-    if (!as_frame_build(&frame, &wanted, &why))
+    if (!as_sigreturn_frame_build(&frame, &wanted, &why))
         return as_fail(err, why.code, "process %d: %s", call->process->base.pid, why.text);
     launch->begin = call->stack_top - frame.size;
     launch->stop = call->way->syscall_return + AS_SYSCALL_BYTES;
@@ -70,7 +70,7 @@ bool as_launch_prepare(struct as_launch *launch, const struct as_call *call, str
     return as_call_write(call->process, r->tid, launch->begin, frame.bytes, frame.size, err);
 }
 
-bool as_launch_set(const struct as_launch *launch, const struct as_remote *r, uint64_t function,
+bool as_launch_set(const struct as_call_setup *launch, const struct as_remote *r, uint64_t function,
                    const uint64_t arguments[3])
 {
     struct user_regs_struct regs;
@@ -87,7 +87,7 @@ bool as_launch_set(const struct as_launch *launch, const struct as_remote *r, ui
     return ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0;
 }
 
-bool as_launch_look(const struct as_launch *launch, const struct as_remote *r, bool *back, uint64_t *result)
+bool as_call_poll(const struct as_call_setup *launch, const struct as_remote *r, bool *back, uint64_t *result)
 {
     struct user_regs_struct regs;
     struct iovec all = {&regs, sizeof regs};
@@ -101,7 +101,7 @@ bool as_launch_look(const struct as_launch *launch, const struct as_remote *r, b
     return ptrace(PTRACE_SETREGSET, r->tid, NT_PRSTATUS, &all) == 0;
 }
 
-bool as_launch_restore(const struct as_launch *launch, const struct as_remote *r)
+bool as_call_restore(const struct as_call_setup *launch, const struct as_remote *r)
 {
     struct iovec all = {(void *)(uintptr_t)launch->state, launch->state_size};
     return ptrace(PTRACE_SETREGSET, r->tid, launch->state_kind, &all) == 0;

@@ -8,7 +8,7 @@
 // when its process was permitted to (ARCH_REQ_XCOMP_PERM), and not in a thread that another one has made since. A feature
 // that is in use says so in the state's header, and has its room. One that is not is left out of the frame: the kernel then
 // sets it to what it is when not in use.
-#include "inject/frame.h"
+#include "inject/sigreturn_frame.h"
 
 #if defined(__x86_64__)
 
@@ -85,7 +85,7 @@ struct own_state {
     size_t size;
 };
 
-static bool find_own_state(const struct as_frame_wanted *w, struct own_state *own, struct as_error *err)
+static bool find_own_state(const struct as_sigreturn_frame_wanted *w, struct own_state *own, struct as_error *err)
 {
     *own = (struct own_state){.size = AS_STATE_FX};
     if (w->state_size == AS_STATE_FX)
@@ -113,7 +113,7 @@ static bool find_own_state(const struct as_frame_wanted *w, struct own_state *ow
     return true;
 }
 
-static void put_state(uint8_t *at, const struct as_frame_wanted *w, const struct own_state *own)
+static void put_state(uint8_t *at, const struct as_sigreturn_frame_wanted *w, const struct own_state *own)
 {
     const uint32_t end_magic = STATE_END_MAGIC;
     memcpy(at, w->state, own->size);
@@ -147,7 +147,7 @@ static void restart(struct rt_context *c, const struct user_regs_struct *regs)
 }
 
 // The last context: the thread as it was.
-static struct rt_context own_context(const struct as_frame_wanted *w, uint64_t state_at)
+static struct rt_context own_context(const struct as_sigreturn_frame_wanted *w, uint64_t state_at)
 {
     const struct user_regs_struct *regs = w->regs;
     struct rt_context c = {
@@ -196,7 +196,7 @@ static size_t errno_operations(int32_t value, uint32_t operations[ERRNO_MOST])
 }
 
 // A context before the last: the thread as it makes that call, and returns to the restorer.
-static struct rt_context errno_context(const struct as_frame_wanted *w, uint64_t state_at, uint64_t stack,
+static struct rt_context errno_context(const struct as_sigreturn_frame_wanted *w, uint64_t state_at, uint64_t stack,
                                        uint32_t operation)
 {
     struct rt_context c = own_context(w, state_at);
@@ -214,7 +214,8 @@ static struct rt_context errno_context(const struct as_frame_wanted *w, uint64_t
     return c;
 }
 
-bool as_frame_build(struct as_frame *out, const struct as_frame_wanted *w, struct as_error *err)
+bool as_sigreturn_frame_build(struct as_sigreturn_frame *out, const struct as_sigreturn_frame_wanted *w,
+                              struct as_error *err)
 {
     struct own_state own;
     uint32_t operations[ERRNO_MOST];

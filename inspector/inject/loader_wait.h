@@ -16,7 +16,7 @@ enum { // bytes of the thread's variables, on both sides of the thread pointer
     AS_YIELD_WORDS = (AS_YIELD_BELOW + AS_YIELD_ABOVE) / 8,
 };
 
-struct as_yield {
+struct as_loader_wait {
     struct as_process *p;
     const struct as_plan *plan;
     pid_t tid;
@@ -28,11 +28,11 @@ struct as_yield {
 };
 
 // Before the call, while the thread is stopped.
-void as_yield_begin(struct as_yield *y, struct as_process *p, const struct as_plan *plan,
+void as_yield_begin(struct as_loader_wait *y, struct as_process *p, const struct as_plan *plan,
                     const struct as_tracee *tracee, struct as_range stack);
 // While it runs, again and again: has it waited for long?
-bool as_yield_is_due(struct as_yield *y);
+bool as_loader_wait_is_due(struct as_loader_wait *y);
 // When it has been stopped: does it wait there still?
-bool as_yield_may(struct as_yield *y);
+bool as_loader_wait_may_end(struct as_loader_wait *y);
 // Puts back what dlopen has changed. False: the thread has been killed.
-bool as_yield_undo(struct as_yield *y, struct as_error *err);
+bool as_loader_wait_undo(struct as_loader_wait *y, struct as_error *err);

@@ -90,7 +90,7 @@ static bool take_trap(struct as_tracee *tracee)
     return true;
 }
 
-bool as_ambush(struct as_process *p, const struct as_plan *plan, struct as_tracee *tracee)
+bool as_return_breakpoint(struct as_process *p, const struct as_plan *plan, struct as_tracee *tracee)
 {
     uint64_t address = find_return(&p->base, plan, &tracee->registers);
     AS_CLEANUP_FD int fd = address != 0 ? set_breakpoint(tracee->tid, address) : -1;

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// What the caller of an injection chooses, and what an injection tells.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct as_inject_options {
+    const char *library;  // path of libarenascope.so
+    bool force;           // also where a seccomp filter may kill the target for what the agent does
+    uint64_t patience_ns; // for which a safe thread is looked for; 0: AS_INJECT_PATIENCE_NS
+    uint64_t watchdog_ns; // after which a call that has not returned is reported; 0: AS_INJECT_WATCHDOG_NS
+};
+#define AS_INJECT_PATIENCE_NS UINT64_C(10000000000)
+#define AS_INJECT_WATCHDOG_NS UINT64_C(10000000000)
+
+enum as_injected {
+    AS_INJECT_LOADED = 1, // the library is new there
+    AS_INJECT_WOKEN = 2,  // it was there (preloaded, or injected before), and its thread has been started
+};
+
+struct as_inject_result {
+    uint32_t how;       // as_injected
+    pid_t tid;          // the thread that did it
+    char where[192];    // what that thread was doing: "waiting in system call 232"
+    uint64_t looks;     // at threads, until one would do
+    uint64_t search_ns; // for how long
+    uint64_t away_ns;   // how long that thread was kept from its own work
+};
