@@ -129,7 +129,7 @@ def test_a_damaged_count_of_mmapped_chunks(
 @pytest.mark.parametrize("which", [0, -1], ids=["first", "last"])
 def test_symbols_tell_where_a_tcache_is(arenadump: harness.Arenadump, tmp_path: Path, which: int) -> None:
     """One sound tcache among damaged ones would not win a vote; the program's own symbols need none."""
-    with harness.Churn([str(programs.build("churn", "-static")), *OPTIONS]) as program:
+    with harness.Churn([str(programs.build("churn", "-static", "-lpthread", "-ldl")), *OPTIONS]) as program:
         program.ask("go")
         dump = look(arenadump, program.pid, tmp_path, MEMORY)
         assert dump is not None
