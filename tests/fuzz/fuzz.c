@@ -77,17 +77,17 @@ void fuzz_look(struct as_target *target, uint32_t allowed_sources)
     fuzz_check(as_dump_begin(&writer, NULL, &err), "no dump in memory");
     struct as_capture_options options = {
         .chunk_fd = writer.file.fd, .chunk_start = AS_DUMP_DATA_START, .allowed_sources = allowed_sources};
-    bool ok = as_capture(target, &options, &snapshot, &err);
+    bool ok = as_capture(target, &options, &store, &err);
     fuzz_check(ok || (err.code != AS_OK && err.code != AS_INTERNAL), "a failure without a reason");
     if (ok) {
         struct as_dump_file dump = {0};
-        fuzz_check(as_dump_finish(&writer, &snapshot, &err), "the dump cannot be written");
+        fuzz_check(as_dump_finish(&writer, &store, &err), "the dump cannot be written");
         ok = as_dump_open_fd(&dump, writer.file.fd, "the dump", &err);
         fuzz_check(ok, ok ? "" : err.text);
         check_cover(&dump.view);
         fuzz_render(&dump.view);
         as_dump_file_close(&dump);
     }
-    as_store_free(&snapshot);
+    as_store_free(&store);
     as_dump_close(&writer);
 }

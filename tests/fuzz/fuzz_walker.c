@@ -158,8 +158,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         word_count += size / 8;
     }
     ops = *core->ops;
-    ops.read = image_read;
-    ops.residency = image_residency;
+    ops.memory.read = image_read;
+    ops.residency.pages = image_residency;
     core->ops = &ops;
     core->residency.known = true;
     find_structures();
