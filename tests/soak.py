@@ -133,7 +133,7 @@ class Target:
         return {pid for pid, words in states.items() if words and (words[0] == "t" or words[0] + words[35] == "Z0")}
 
     def check_free(self, why: str, arenadump: harness.Arenadump) -> None:
-        """It is as if nobody had looked, once nobody does: a guardian outlives its inspector by a moment."""
+        """It is as if nobody had looked, once nobody does: a supervisor outlives its inspector by a moment."""
         deadline = time.monotonic() + 30
         while lookers(arenadump) and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -243,7 +243,7 @@ def look(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts
 
 
 def look_and_die(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts, rng: random.Random) -> None:
-    """One look whose inspector is killed by SIGKILL at a random moment, or its guardian's group told to end."""
+    """One look whose inspector is killed by SIGKILL at a random moment, or its supervisor's group told to end."""
     command = [str(arenadump.path), "summary", "--json", "--mode", mode, str(target.pid)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     time.sleep(rng.uniform(0, 0.12))

@@ -192,7 +192,7 @@ def test_an_end_halfway_leaves_nothing(arenadump: harness.Arenadump, tmp_path: P
 
 
 def runs_free(pid: int) -> bool:
-    """Whether a process runs or sleeps, traced by nobody, once our guardian has had time to let it go."""
+    """Whether a process runs or sleeps, traced by nobody, once our supervisor has had time to let it go."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         status = Path(f"/proc/{pid}/status").read_text()

@@ -259,7 +259,7 @@ def test_stopped_target_stays_stopped(postures: Path, arenadump: harness.Arenadu
         assert ask(process) == "seen 0, children none"
 
 
-def guardians(inspector: int) -> set[int]:
+def supervisors(inspector: int) -> set[int]:
     """Those that this inspector has started: others may be at work on the same machine."""
     found = set()
     for entry in Path("/proc").iterdir():
@@ -270,9 +270,9 @@ def guardians(inspector: int) -> set[int]:
     return found
 
 
-def is_over(guardian: int) -> bool:
+def is_over(supervisor: int) -> bool:
     """Gone, or a zombie: a container's first process often reaps none of those that it inherits."""
-    path = Path(f"/proc/{guardian}")
+    path = Path(f"/proc/{supervisor}")
     return soak.read(path / "comm") != "arenadump-guard\n" or "State:\tZ" in soak.read(path / "status")
 
 
@@ -292,10 +292,10 @@ def slow_look(selfcheck: Path, arenadump: harness.Arenadump) -> Iterator[tuple[s
     # Nobody reads its output: it is there until it is killed.
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
-        assert wait_until(lambda: guardians(process.pid) and children(target.pid))
-        (guardian,) = guardians(process.pid)
+        assert wait_until(lambda: supervisors(process.pid) and children(target.pid))
+        (supervisor,) = supervisors(process.pid)
         yield target, process
-        assert wait_until(lambda: is_over(guardian))
+        assert wait_until(lambda: is_over(supervisor))
         assert target.traced() == ""
         target.end()
         assert not counts.wrong, counts.first
@@ -312,11 +312,11 @@ def test_inspector_is_killed(slow_look: tuple[soak.Target, subprocess.Popen[byte
     assert wait_until(lambda: children(target.pid) == [])
 
 
-def test_guardian_is_killed(slow_look: tuple[soak.Target, subprocess.Popen[bytes]]) -> None:
+def test_supervisor_is_killed(slow_look: tuple[soak.Target, subprocess.Popen[bytes]]) -> None:
     """Then nobody has the clone reaped: it is dead (PTRACE_O_EXITKILL), and waits for the target's own end."""
     target, process = slow_look
-    (guardian,) = guardians(process.pid)
-    os.kill(guardian, signal.SIGKILL)
+    (supervisor,) = supervisors(process.pid)
+    os.kill(supervisor, signal.SIGKILL)
     assert wait_until(lambda: all("State:\tZ" in soak.read(Path(f"/proc/{c}/status")) for c in children(target.pid)))
 
 
@@ -370,12 +370,12 @@ def test_execs_while_cloned(selfcheck: Path, arenadump: harness.Arenadump) -> No
     command = [str(arenadump.path), "chunks", "--mode", "snapshot", str(target.pid)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
-        assert wait_until(lambda: guardians(process.pid) and children(target.pid))
-        (guardian,) = guardians(process.pid)
+        assert wait_until(lambda: supervisors(process.pid) and children(target.pid))
+        (supervisor,) = supervisors(process.pid)
         target.tell("exec")
         assert wait_until(lambda: soak.read(Path(f"/proc/{target.pid}/comm")) == "cat\n")
         process.kill()
-        assert wait_until(lambda: is_over(guardian))
+        assert wait_until(lambda: is_over(supervisor))
         assert children(target.pid) == []
         out, _ = target.process.communicate("still here\n", timeout=60)
         assert out == "still here\n"

@@ -77,7 +77,7 @@ def test_auto_chooses_by_it(arenadump: harness.Arenadump, large: soak.Target) ->
 
 
 def check_pause(summary: dict[str, Any], limit_ms: float) -> None:
-    """It was let go in time, by the guardian; not when the inspector came round to it."""
+    """It was let go in time, by the supervisor; not when the inspector came round to it."""
     assert limit_ms <= summary["snapshot"]["pause_ms"] < SLOW_MS
 
 

@@ -8,11 +8,11 @@
 enum { MAX_LIBCS = 64 };
 
 #define DEFAULT_MAX_PAUSE_NS UINT64_C(50000000)
-// How many times what it is reckoned to take a freeze may last that nobody has set a limit for, and some time beside.
+// A freeze without a limit of the user's is given up after this many times its estimate, plus a fixed time.
 #define PATIENCE 4
 #define PATIENCE_NS UINT64_C(2000000000)
 #define SWAP_NS_PER_BYTE UINT64_C(10) // to read it back
-// What a freeze is reckoned to take: some time whatever the size, and the heap at a rate that any machine reaches.
+// The estimate of a freeze: a fixed time, and the heap at a rate that any machine reaches.
 #define FREEZE_BASE_NS UINT64_C(3000000)
 #define FREEZE_BYTES_PER_US UINT64_C(1500)
 

@@ -120,14 +120,14 @@ struct arenascope_trim_result {
     uint64_t elapsed, cpu;  /* of the whole trim */
     uint64_t arenas;        /* trimmed */
     uint64_t skipped;       /* left alone, and not in the forecast, which is unknown then: their data made no sense, or
-                               their lock was not to be had */
+                               their lock could not be taken */
 };
 /* Gives free memory back to the kernel. `options` NULL: what malloc_trim(0) does. `result` may be NULL. In a process that has
  * changed its user the kernel may not tell what is in memory: forecast and returned are ARENASCOPE_UNKNOWN then. */
 int arenascope_trim(const struct arenascope_trim_options *options, struct arenascope_trim_result *result);
 
 /* What a trim would give back, arena by arena; nothing is changed. Returns how many arenas there are in *count and fills at most
- * `room` of them. Not known of one whose data make no sense, or whose lock is not to be had within two seconds. */
+ * `room` of them. Unknown for an arena whose data make no sense, or whose lock stays taken for two seconds. */
 struct arenascope_arena_forecast {
     uint64_t arena; /* address */
     uint64_t resident, releasable, withheld;

@@ -458,7 +458,7 @@ static bool inject_patiently(struct injector *c, struct as_error *err)
 
 _Noreturn void as_injector_run(struct as_process *p, const struct as_payload *payload, int socket)
 {
-    as_guardian_stand_apart(p, socket);
+    as_supervisor_stand_apart(p, socket);
     struct injector c = {.p = p, .payload = payload, .socket = socket};
     struct as_error err = {0};
     if (inject_patiently(&c, &err))

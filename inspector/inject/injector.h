@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The process of ours that loads the library into the target. It goes by the guardian's name (AS_GUARDIAN_NAME): another
-// inspector waits for it to finish, as it does for a guardian. Internal to inject/.
+// The process of ours that loads the library into the target. It goes by the supervisor's name (AS_SUPERVISOR_NAME): another
+// inspector waits for it to finish, as it does for a supervisor. Internal to inject/.
 #pragma once
 
 #include "inject/options.h"

@@ -41,7 +41,7 @@ static bool is_inspector(pid_t tracer)
     char name[32];
     char comm[32];
     snprintf(name, sizeof name, "/proc/%d/comm", tracer);
-    return as_proc_read(-1, name, comm, sizeof comm) > 0 && strcmp(comm, AS_GUARDIAN_NAME "\n") == 0;
+    return as_proc_read(-1, name, comm, sizeof comm) > 0 && strcmp(comm, AS_SUPERVISOR_NAME "\n") == 0;
 }
 
 // A child of vfork() runs in its parent's memory, with the thread-local variables of the parent's thread, which waits for it:

@@ -7,7 +7,7 @@
 //   silent       ... with a control socket that accepts connections and never answers
 //   arenas       ... that announces a million arenas, and tells of one at a time
 //   shouts       ... whose version is what a terminal obeys
-//   traces PID   traces that process, and goes by the name of an inspector's guardian
+//   traces PID   traces that process, and goes by the name of an inspector's supervisor
 //   waits        has memory that never answers (userfaultfd), in a chunk of malloc's
 //   heir         a child has that thread, and a control socket that is its parent's, which answers there
 #define _GNU_SOURCE
@@ -130,7 +130,7 @@ static void wait_for_pages(void)
     wait_for_end();
 }
 
-// Under the name of who is let finish, and is waited for: an inspector's guardian.
+// Under the name of who is let finish, and is waited for: an inspector's supervisor.
 static void trace(pid_t pid)
 {
     prctl(PR_SET_NAME, "arenadump-guard");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Preloaded into arenadump: the first read of its target's memory after each guardian that it has started, when the target has
+// Preloaded into arenadump: the first read of its target's memory after each supervisor that it has started, when the target has
 // been caught, takes $SLOW_READS milliseconds. So any machine is too slow for a limit that is lower.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,7 +29,7 @@ pid_t fork(void)
 {
     pid_t (*next)(void) = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
     pid_t pid = next();
-    armed = pid > 0; // the guardian itself is never slow
+    armed = pid > 0; // the supervisor itself is never slow
     return pid;
 }
 

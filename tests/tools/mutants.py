@@ -65,7 +65,7 @@ def read_table(path: Path) -> list[Mutant]:
 def find_place(tree: Path, mutant: Mutant) -> tuple[Path, str]:
     """The one file in the folder that has the old text, and has it once; and that file's text."""
     places = []
-    for path in sorted((tree / "inspector" / mutant.folder).glob("*.[ch]")):
+    for path in sorted((tree / "inspector" / mutant.folder).rglob("*.[ch]")):
         text = path.read_text()
         places += [(path, text)] * text.count(mutant.old)
     if len(places) != 1:

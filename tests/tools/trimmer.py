@@ -16,7 +16,7 @@ from pathlib import Path
 from . import programs
 
 INSPECTOR = Path(__file__).resolve().parents[2] / "inspector"
-FOLDERS = ("base", "target", "libc", "malloc", "trim")
+FOLDERS = ("base", "model", "target", "libc", "malloc", "trim")
 UNKNOWN = -1
 CONFIG = '#pragma once\n#define AS_VERSION "test"\n'  # neither libdw nor libpng
 
@@ -26,10 +26,10 @@ def build(arch: str = "amd64") -> Path:
     if "TEST_PROGRAMS" in os.environ:
         return programs.carried("trim-preload")
     sources = [programs.SOURCES / "trim_preload" / "preload.c"]
-    sources += [path for folder in FOLDERS for path in sorted((INSPECTOR / folder).glob("*.c"))]
+    sources += [path for folder in FOLDERS for path in sorted((INSPECTOR / folder).rglob("*.c"))]
     # close_range is younger than the oldest headers, and guarded at run time.
     command = [*programs.portable_command(arch), "-fPIC", "-fvisibility=hidden", "-DSYS_close_range=436"]
-    read = [path.read_bytes() for path in [*sources, *sorted(INSPECTOR.glob("*/*.h"))]]
+    read = [path.read_bytes() for path in [*sources, *sorted(INSPECTOR.rglob("*.h"))]]
     key = hashlib.sha256(b"".join(read) + repr(command).encode()).hexdigest()[:16]
     programs.BUILT.mkdir(parents=True, exist_ok=True)
     library = programs.BUILT / f"trim-preload-{key}.so"

@@ -80,7 +80,7 @@ CHECKS = (
     Check(
         "kill -9",
         {
-            "test_modes.py": ("inspector_is_killed", "guardian", "stopped_while", "target_ends", "execs"),
+            "test_modes.py": ("inspector_is_killed", "supervisor", "stopped_while", "target_ends", "execs"),
             "test_inject_meanwhile.py": ("the_carrier_is_killed",),
             "test_way_back.py": ("it_is_looked_at", "the_carrier_is_killed_in_dlopen"),
         },

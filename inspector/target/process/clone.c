@@ -127,7 +127,7 @@ static pid_t inner_pid_of(pid_t pid)
 }
 
 // A process that no thread has told of: our tracee from its first moment, and a child of the target's. 0: there is none.
-static pid_t find_untold(struct as_process *p)
+static pid_t find_unreported(struct as_process *p)
 {
     if (!as_proc_threads(p->proc_fd, &p->tids, NULL))
         return 0;
@@ -153,7 +153,7 @@ static pid_t find_untold(struct as_process *p)
 void as_clone_find(struct as_process *p, struct as_made *made)
 {
     if (made->pid == 0)
-        made->pid = find_untold(p);
+        made->pid = find_unreported(p);
     if (made->pid != 0 && made->inner_pid == 0)
         made->inner_pid = inner_pid_of(made->pid);
 }

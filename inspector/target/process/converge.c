@@ -76,12 +76,12 @@ static bool is_inside(struct as_target *t, const struct as_registers *r, const s
     return false;
 }
 
-// Counts the threads that are inside; *runnable: those of them that can leave, *untold: some may be or not.
-static size_t count_inside(struct as_process *p, const struct as_critical *c, size_t *runnable, bool *untold)
+// Counts the threads that are inside; *runnable: those of them that can leave, *unknown: some may be inside.
+static size_t count_inside(struct as_process *p, const struct as_critical *c, size_t *runnable, bool *unknown)
 {
     size_t inside = 0;
     *runnable = 0;
-    *untold = false;
+    *unknown = false;
     for (size_t i = 0; i < p->tracees.count; ++i) {
         struct as_tracee *tracee = &p->tracees.items[i];
         if (!tracee->registers.known) {
@@ -90,7 +90,7 @@ static size_t count_inside(struct as_process *p, const struct as_critical *c, si
         }
         inside += tracee->inside;
         *runnable += tracee->inside && !tracee->group_stopped;
-        *untold |= !c->complete && !as_registers_waiting(&tracee->registers);
+        *unknown |= !c->complete && !as_registers_waiting(&tracee->registers);
     }
     return inside;
 }
@@ -145,10 +145,10 @@ static bool converge(struct as_process *p, const struct as_critical *c, struct a
         if (as_now_ns() >= due)
             return as_process_deadline_exceeded(p, err);
         size_t runnable;
-        bool untold;
-        size_t inside = count_inside(p, c, &runnable, &untold);
+        bool unknown;
+        size_t inside = count_inside(p, c, &runnable, &unknown);
         bool held = inside == 0 && c->held && c->held(&p->base, c->context);
-        p->base.stop.outcome = inside > 0 || held ? AS_STOP_BUSY : untold ? AS_STOP_UNKNOWN : AS_STOP_CLEAN;
+        p->base.stop.outcome = inside > 0 || held ? AS_STOP_BUSY : unknown ? AS_STOP_UNKNOWN : AS_STOP_CLEAN;
         if (p->base.stop.outcome != AS_STOP_BUSY || (inside > 0 && runnable == 0) || as_now_ns() > deadline)
             return true;
         bool all = held && !mark_holders(p, c);
@@ -158,7 +158,7 @@ static bool converge(struct as_process *p, const struct as_critical *c, struct a
     }
 }
 
-// Is another inspector's guardian at it? It will have finished soon.
+// Is another inspector's supervisor at it? It will have finished soon.
 static bool is_held_by_another(const struct as_process *p)
 {
     for (size_t i = 0; i < p->tids.count; ++i) {
@@ -169,7 +169,7 @@ static bool is_held_by_another(const struct as_process *p)
         if (tracer == 0 || tracer == AS_PROC_NONE || tracer == (uint64_t)getpid())
             continue;
         snprintf(name, sizeof name, "/proc/%d/comm", (int)tracer);
-        if (as_proc_read(AT_FDCWD, name, comm, sizeof comm) > 0 && strcmp(comm, AS_GUARDIAN_NAME "\n") == 0)
+        if (as_proc_read(AT_FDCWD, name, comm, sizeof comm) > 0 && strcmp(comm, AS_SUPERVISOR_NAME "\n") == 0)
             return true;
     }
     return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Looking at a clone of the target, made by itself, copy-on-write: the inspector's side. guardian.c makes it.
+// Looking at a clone of the target, made by itself, copy-on-write: the inspector's side. supervisor.c makes it.
 //
 // The clone has the target's anonymous memory as it was at that moment, page for page, swapped ones included: its smaps and
 // pagemap are the target's of then. What a child does not inherit are the page tables of files and of shared memory that
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// For how long we wait for the guardian to have the clone reaped; it goes on without us.
+// For how long we wait for the supervisor to have the clone reaped; it goes on without us.
 enum { GOODBYE_MS = 3000 };
 
 #define CLONE_BASE_NS UINT64_C(2000000)
@@ -32,15 +32,15 @@ static bool is_quick(struct as_process *p, struct as_error *err)
     uint64_t kilobytes = as_proc_status(p->view_fd, "status", "VmPTE:");
     if (p->base.stop.limit_ns == 0 || kilobytes == AS_PROC_NONE)
         return true;
-    uint64_t reckoned = CLONE_BASE_NS + kilobytes * CLONE_NS_PER_KB + p->base.mappings.count * CLONE_NS_PER_MAPPING;
-    if (reckoned <= p->base.stop.limit_ns)
+    uint64_t estimate = CLONE_BASE_NS + kilobytes * CLONE_NS_PER_KB + p->base.mappings.count * CLONE_NS_PER_MAPPING;
+    if (estimate <= p->base.stop.limit_ns)
         return true;
     p->base.stop.deadline_exceeded = true;
     p->base.stop.duration_ns = 0;
     return as_fail(err, AS_DENIED,
                    "cloning process %d is estimated to take %.1f ms, and --max-pause is %.1f ms: allow more, or look "
                    "without stopping (--mode live)",
-                   p->base.pid, (double)reckoned / 1e6, (double)p->base.stop.limit_ns / 1e6);
+                   p->base.pid, (double)estimate / 1e6, (double)p->base.stop.limit_ns / 1e6);
 }
 
 // Nothing of the heap may be missing in the clone. Nor may the target write to a hugetlb page that it shares: where the pool
@@ -75,8 +75,8 @@ static bool receive_all(int socket, void *data, size_t length)
     return true;
 }
 
-// Starts the guardian; it has our memory as it is now.
-static bool start_guardian(struct as_process *p, const struct as_critical *critical, bool clone, struct as_error *err)
+// Starts the supervisor; it has our memory as it is now.
+static bool start_supervisor(struct as_process *p, const struct as_critical *critical, bool clone, struct as_error *err)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
@@ -89,7 +89,7 @@ static bool start_guardian(struct as_process *p, const struct as_critical *criti
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[0]);
-        as_guardian_run(p, critical, clone, ends[1]);
+        as_supervisor_run(p, critical, clone, ends[1]);
     }
     int saved = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -99,7 +99,7 @@ static bool start_guardian(struct as_process *p, const struct as_critical *criti
         errno = saved;
         return as_fail_errno(err, AS_UNSUPPORTED, "cannot start the ptrace supervisor");
     }
-    p->clone = (struct as_clone){.guardian = pid, .socket = ends[0], .view_fd = -1, .mem_fd = -1, .pagemap_fd = -1};
+    p->clone = (struct as_clone){.supervisor = pid, .socket = ends[0], .view_fd = -1, .mem_fd = -1, .pagemap_fd = -1};
     return true;
 }
 
@@ -109,10 +109,10 @@ bool as_process_is_guarded(const struct as_process *p)
     return recv(p->clone.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-// Closes our end, upon which the guardian cleans up, and waits for it.
-static void end_guardian(struct as_process *p)
+// Closes our end, upon which the supervisor cleans up, and waits for it.
+static void end_supervisor(struct as_process *p)
 {
-    if (p->clone.guardian == 0)
+    if (p->clone.supervisor == 0)
         return;
     shutdown(p->clone.socket, SHUT_WR);
     // It closes its end when it has finished.
@@ -127,15 +127,15 @@ static void end_guardian(struct as_process *p)
             memcpy(&p->base.stop.duration_ns, rest, sizeof p->base.stop.duration_ns);
         over = got <= 0;
         if (over && ready > 0)
-            while (waitpid(p->clone.guardian, NULL, 0) < 0 && errno == EINTR)
+            while (waitpid(p->clone.supervisor, NULL, 0) < 0 && errno == EINTR)
                 ;
     }
     as_close_fd(&p->clone.socket);
-    p->clone.guardian = 0;
+    p->clone.supervisor = 0;
     p->due_ns = 0;
 }
 
-// Receives what the guardian has to tell; the threads go into base.threads, without their names.
+// Receives what the supervisor has to tell; the threads go into base.threads, without their names.
 static bool await_birth(struct as_process *p, struct as_birth *birth, struct as_error *err)
 {
     struct as_target *t = &p->base;
@@ -372,7 +372,7 @@ bool as_process_stop_clean(struct as_target *t, const struct as_critical *critic
     struct as_birth birth;
     if (t->stop.active)
         return true;
-    if (!may_catch(p, err) || !start_guardian(p, critical, false, err))
+    if (!may_catch(p, err) || !start_supervisor(p, critical, false, err))
         return false;
     bool ok = await_birth(p, &birth, err);
     if (ok) {
@@ -400,7 +400,7 @@ bool as_process_fork(struct as_target *t, const struct as_critical *critical, st
     // A freeze that was given up may have left it to the capture to count: that would count the clone, which has no files.
     t->counts.pending = false;
     if (!may_catch(p, err) || !is_quick(p, err) || !as_process_refresh_maps(p, true, err) || !is_whole(p, err) ||
-        !start_guardian(p, critical, true, err))
+        !start_supervisor(p, critical, true, err))
         return false;
     bool ok = await_birth(p, &birth, err) && open_clone(p, birth.pid, err);
     if (ok) {
@@ -424,5 +424,5 @@ void as_process_dismiss(struct as_process *p)
     as_close_fd(&p->clone.view_fd);
     as_close_fd(&p->clone.mem_fd);
     as_close_fd(&p->clone.pagemap_fd);
-    end_guardian(p);
+    end_supervisor(p);
 }

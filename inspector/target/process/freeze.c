@@ -85,7 +85,7 @@ static bool seize_failed(struct as_process *p, pid_t tid, struct as_error *err)
         ssize_t length = as_proc_read(-1, path, comm, sizeof comm);
         if (length > 0 && comm[length - 1] == '\n')
             comm[length - 1] = '\0';
-        p->was_held = length <= 0 || strcmp(comm, AS_GUARDIAN_NAME) == 0; // or it has just ended
+        p->was_held = length <= 0 || strcmp(comm, AS_SUPERVISOR_NAME) == 0; // or it has just ended
         return as_fail(err, AS_DENIED,
                        "process %d cannot be stopped: it is already being traced by process %d (%s); end that tracer "
                        "first, or look without stopping (mode live)",
@@ -307,7 +307,7 @@ static bool release(struct as_tracee *tracee)
 void as_process_resume(struct as_target *t)
 {
     struct as_process *p = as_process_of(t);
-    if (p->clone.guardian != 0) {
+    if (p->clone.supervisor != 0) {
         as_process_dismiss(p);
         t->stop.active = false;
         return;

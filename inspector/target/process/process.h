@@ -41,8 +41,8 @@ struct as_tracee {
 // moment at which it was made; see fork.c.
 struct as_clone {
     pid_t pid;                       // 0: there is none
-    pid_t guardian;                  // 0: there is none
-    int socket;                      // to the guardian: once it is closed, all is undone
+    pid_t supervisor;                // 0: there is none
+    int socket;                      // to the supervisor: once it is closed, all is undone
     int view_fd, mem_fd, pagemap_fd; // the target's own, while p's are the clone's
     pid_t view_tid;
     char note[512]; // behind base.mode_note
@@ -78,7 +78,7 @@ struct as_process {
     uint64_t patience_ns;           // for which we wait until all threads have stopped; 0: two seconds
     uint64_t stop_began;            // as_now_ns
     uint64_t stood_ns;              // how long it stood still in attempts before that
-    uint64_t due_ns;                // as_now_ns when the guardian lets it go; 0: when we say so
+    uint64_t due_ns;                // as_now_ns when the supervisor lets it go; 0: when we say so
     _Atomic uint64_t verdict_start; // the mapping that `verdict` is about
     enum as_zero_verdict verdict;
     uint64_t occupied_start;          // the mapping that `occupied` is about; AS_UNKNOWN: none
@@ -195,15 +195,15 @@ int as_process_open_root(struct as_target *t);
 // fork.c
 bool as_process_fork(struct as_target *t, const struct as_critical *critical, struct as_error *err);
 bool as_process_stop_clean(struct as_target *t, const struct as_critical *critical, struct as_error *err);
-// Has the guardian let go of the target, or do away with its clone: what is read from now on is the target's own again.
+// Has the supervisor let go of the target, or do away with its clone: what is read from now on is the target's own again.
 // Waits until it has finished, or for some seconds.
 void as_process_dismiss(struct as_process *p);
-// Is the guardian still there? Without it the target runs.
+// Is the supervisor still there? Without it the target runs.
 bool as_process_is_guarded(const struct as_process *p);
 
-// guardian.c
-#define AS_GUARDIAN_NAME "arenadump-guard" // as the kernel shows it; 15 characters at most
-// What the guardian tells once the target is caught, followed by `thread_count` struct as_thread (without names).
+// supervisor.c
+#define AS_SUPERVISOR_NAME "arenadump-guard" // as the kernel shows it; 15 characters at most
+// What the supervisor tells once the target is caught, followed by `thread_count` struct as_thread (without names).
 struct as_birth {
     struct as_error err; // code AS_OK: it is
     pid_t pid;           // the clone's; 0: none was wanted
@@ -213,7 +213,7 @@ struct as_birth {
     bool deadline_exceeded;
     uint32_t thread_count;
 };
-// The guardian's whole life, in a process of its own: stops the target or clones it, tells through `socket`, and holds it
+// The supervisor's whole life, in a process of its own: stops the target or clones it, tells through `socket`, and holds it
 // until the other end is closed (by the inspector, or by its death). Then it lets the target go, and last tells how long it
 // stood still (8 bytes); or it kills the clone and has the target reap it.
-_Noreturn void as_guardian_run(struct as_process *p, const struct as_critical *critical, bool clone, int socket);
+_Noreturn void as_supervisor_run(struct as_process *p, const struct as_critical *critical, bool clone, int socket);

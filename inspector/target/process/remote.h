@@ -81,7 +81,7 @@ bool as_process_stop_one(struct as_process *p, pid_t tid);
 // Would a stop make the call fail that this thread waits in, though no signal came? Then rather another one.
 bool as_process_is_touchy(const struct as_process *p, pid_t tid);
 
-// guardian.c
+// supervisor.c
 // For a process of ours that holds a target: apart from the inspector's terminal and process group, hard to kill by mistake,
 // with no file open but those that we look through, and `socket`.
-void as_guardian_stand_apart(const struct as_process *p, int socket);
+void as_supervisor_stand_apart(const struct as_process *p, int socket);

@@ -90,9 +90,9 @@ bool as_process_alive(const struct as_process *p)
 bool as_process_intact(struct as_target *t, struct as_error *err)
 {
     struct as_process *p = as_process_of(t);
-    if (p->clone.guardian != 0 && p->due_ns != 0 && as_now_ns() >= p->due_ns)
+    if (p->clone.supervisor != 0 && p->due_ns != 0 && as_now_ns() >= p->due_ns)
         return as_process_deadline_exceeded(p, err);
-    if (p->clone.guardian != 0 && !as_process_is_guarded(p))
+    if (p->clone.supervisor != 0 && !as_process_is_guarded(p))
         return as_fail(err, AS_INTERNAL,
                        "the ptrace supervisor of process %d was killed, and the target ran on during the look", t->pid);
     if (!p->lost && as_process_alive(p))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The guardian: a process of ours that stops a target, or makes it clone itself, and undoes it, whatever becomes of the
+// The supervisor: a process of ours that stops a target, or makes it clone itself, and undoes it, whatever becomes of the
 // inspector. (The kernel would let the threads of a stopped target go, too, but not mend their interrupted calls.)
 //
 // All that must not be left half done is done here, in a process that blocks every signal, belongs to no terminal, and waits
@@ -84,10 +84,10 @@ static void close_others(const struct as_process *p, int socket)
     syscall(SYS_close_range, from, ~0u, 0);
 }
 
-void as_guardian_stand_apart(const struct as_process *p, int socket)
+void as_supervisor_stand_apart(const struct as_process *p, int socket)
 {
     setsid();
-    prctl(PR_SET_NAME, AS_GUARDIAN_NAME);
+    prctl(PR_SET_NAME, AS_SUPERVISOR_NAME);
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd >= 0 && write(fd, "-1000", 5) < 0) { // for root alone; others are killed as others are
     }
@@ -175,9 +175,9 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, i
     as_clone_reap(p, critical, &made);
 }
 
-_Noreturn void as_guardian_run(struct as_process *p, const struct as_critical *critical, bool clone, int socket)
+_Noreturn void as_supervisor_run(struct as_process *p, const struct as_critical *critical, bool clone, int socket)
 {
-    as_guardian_stand_apart(p, socket);
+    as_supervisor_stand_apart(p, socket);
     if (clone)
         snapshot(p, critical, socket);
     else
