@@ -62,11 +62,11 @@ def test_the_table_of_another_malloc(arenadump: harness.Arenadump, tmp_path: Pat
     """What is not glibc's is not said to be nobody's."""
     made = synthetic.sections()
     made["totals"][0]["ledger"]["other_anon"] = 4096
-    assert "not malloc's: own mmap, GC" in table(arenadump, synthetic.write(tmp_path / "dump", made))
+    assert "not malloc's: mmap, GC, JIT" in table(arenadump, synthetic.write(tmp_path / "dump", made))
     made["meta"][0]["malloc_kind"] = fmt.MallocKind.JEMALLOC
     text = table(arenadump, synthetic.write(tmp_path / "other", made))
     assert "another malloc's, own mmap, GC\n" in text
-    assert "not malloc's: own mmap, GC" not in text
+    assert "not malloc's: mmap, GC, JIT" not in text
 
 
 def test_without_residency_the_table_shows_chunks(arenadump: harness.Arenadump, tmp_path: Path) -> None:

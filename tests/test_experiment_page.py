@@ -107,7 +107,7 @@ def test_what_is_better_at_no_higher_price_is_named(tmp_path: Path) -> None:
     lead = verdict(judged(tmp_path / "r", plain=(100, 1), small=(50, 1.5), both=(70, 0.8))).lead
     assert lead.startswith("No single recommendation: least memory with small (memory on average -5")
     assert re.search(r"At no higher price than plain: both \(memory on average -3\d % .*, CPU -2\d % ", lead)
-    assert lead.endswith("between small and both.")
+    assert lead.endswith("Choose between small and both by the price that you accept.")
 
 
 def test_of_several_that_are_alike_one_is_to_be_taken(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_of_several_that_are_alike_one_is_to_be_taken(tmp_path: Path) -> None:
 
 def test_what_cannot_be_told_apart_is_not_recommended(tmp_path: Path) -> None:
     analysis = judged(tmp_path / "r", plain=(100, 1), same=(99.9, 1))
-    assert verdict(analysis).lead == "Keep plain: nothing can be told to need less memory on average."
+    assert verdict(analysis).lead == "Keep plain: no other configuration is known to need less memory on average."
     assert analysis.alike(analysis.memory) == [("plain", "same")]
 
 
@@ -128,7 +128,7 @@ def test_on_a_noisy_machine_nothing_is_recommended(tmp_path: Path) -> None:
         path.write_text(path.read_text().replace('"noisy": false', '"noisy": true'))
     told = verdict(analyse(store))
     assert told.lead.startswith("No recommendation: in most runs other programs used more than a tenth")
-    assert "In 8 of 14 runs others used more than a tenth of the machine: do not trust the times." in told.caveats
+    assert "In 8 of 14 runs other programs used more than a tenth of the machine: do not trust the times." in told.caveats
 
 
 def test_too_few_runs_are_no_ground(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_results_that_are_not_complete_are_analysed_and_said_so(tmp_path: Path) 
         (store.run_folder(planned) / "run.json").unlink()
     analysis = analyse(store)
     assert (analysis.made, analysis.planned) == (11, 14)
-    assert "Not complete: 3 runs of 14 are still to be made." in verdict(analysis).caveats
+    assert "Not complete: 3 runs of 14 have not been made yet." in verdict(analysis).caveats
 
 
 def test_several_processes_are_compared_by_pss(tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def test_where_the_baseline_fails_nothing_more_is_tried(arenadump: harness.Arena
     done = run("run", "-o", tmp_path / "r", "--matrix", "arenas", "--", "sh", "-c", "echo alas; exit 3")
     assert done.returncode == Code.INTERNAL
     assert [record["configuration"] for record in records(tmp_path / "r")] == ["plain"]
-    assert "plain fails, with which others would be compared; no more is tried:\n  it ended with exit" in done.stderr
+    assert "plain fails, so nothing can be compared; no other configuration is tried:\n  it ended with exit" in done.stderr
     assert done.stderr.count("  alas\n") == 1
 
 
@@ -352,7 +352,7 @@ def test_arenascopes_own_policy_gives_memory_back(
         (["cycles", "--only", "nonesuch"], Code.USAGE, "there is no configuration 'nonesuch'"),
         (["cycles", "--set", "peek=1"], Code.USAGE, "this workload's parameters are: threads, peak_mib, cycles"),
         (["cycles", "--settle", "5"], Code.BAD_INPUT, "settle = '5', which is no time"),
-        (["cycles", "--max-time", "5"], Code.USAGE, "--max-time 5 is no time"),
+        (["cycles", "--max-time", "5"], Code.USAGE, "--max-time 5 is not a time"),
         (["cycles", "--retry"], Code.USAGE, "--retry needs --resume"),
         (["--resume", "/nonexistent"], Code.NO_TARGET, "holds no experiment.json"),
         (["cycles", "--resume", "/nonexistent"], Code.USAGE, "--resume goes on with what was planned"),

@@ -64,7 +64,7 @@ def test_a_limit_on_the_size_of_files(arenadump: harness.Arenadump) -> None:
     with odd.running(["prlimit", "--fsize=4096", str(odd.build("posing")), "idle"]) as pid:
         done = arenadump.run("inject", pid)
         assert done.returncode == UNSUPPORTED
-        assert "no file larger than 4096 bytes (RLIMIT_FSIZE)" in done.stderr
+        assert "may not write a file larger than 4096 bytes (RLIMIT_FSIZE)" in done.stderr
         assert "arenascope-agent" not in Path(f"/proc/{pid}/maps").read_text()
         time.sleep(0.05)
         assert odd.state(pid) == "S"

@@ -16,7 +16,7 @@ import pytest
 from tools import harness, odd
 
 NONE = 77  # the program's exit code: no SME
-REFUSED = {"streaming": "in streaming mode (SME)", "za": "something in ZA (SME)"}
+REFUSED = {"streaming": "in streaming mode (SME)", "za": "its ZA register (SME) is in use"}
 
 
 @contextmanager

@@ -195,11 +195,11 @@ int main(void)
         test_ring(releases[i]);
         test_par(releases[i]);
     }
-    test_broken_ring(to_itself, THREADS, "does not close");
-    test_broken_ring(to_the_first, THREADS, "does not close");
-    test_broken_ring(to_one_on_the_way, THREADS, "does not close");
+    test_broken_ring(to_itself, THREADS, "is not circular");
+    test_broken_ring(to_the_first, THREADS, "is not circular");
+    test_broken_ring(to_one_on_the_way, THREADS, "is not circular");
     test_broken_ring(to_nowhere, THREADS, "cannot be read");
-    test_broken_ring(to_odd, THREADS, "does not close");
+    test_broken_ring(to_odd, THREADS, "is not circular");
     test_unused_arena();
     test_top_unreadable();
     test_locked();

@@ -6,7 +6,7 @@ enum { PAGE = 4096, FREE = 12, LENGTH = 0x40000 };
 
 static const uint64_t MAIN = UINT64_C(0x100000000000);
 static const uint64_t ARENA = UINT64_C(0x180000000000);
-static const char FAULT[] = "the lists of an arena's bins do not hold what was found free";
+static const char FAULT[] = "the bins of an arena do not contain exactly the free chunks of the walk";
 
 struct scene {
     struct mock *m;

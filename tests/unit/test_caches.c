@@ -115,7 +115,7 @@ static void test_loops(void)
         mock_poke16(s.m, s.count_at, 60000);
         set_link(&s, 0, s.chunks[to] + 16);
         s.f = found_heaps(s.m);
-        CHECK_EQUAL(found_faults(s.f, "a tcache list comes back to itself"), 1);
+        CHECK_EQUAL(found_faults(s.f, "a tcache list has a cycle"), 1);
         CHECK(s.f->heaps.threads.items[0].tcache_count < 4 * CHUNKS);
         CHECK_EQUAL(s.f->heaps.cached.count, 1 + CHUNKS); // each once
         end(&s);

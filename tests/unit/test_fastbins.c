@@ -86,7 +86,7 @@ static void test_follow(const char *release, bool loop)
     s.f = found_heaps(s.m);
     CHECK(as_fastbin_members_read(&s.f->heaps, 1, &members, &err), "%s", err.text);
     if (loop) {
-        CHECK_FAULT(s.f, "a fastbin's list comes back to itself");
+        CHECK_FAULT(s.f, "a fastbin's list has a cycle");
         CHECK(members.count >= SIZES * EACH && members.count < 2 * SIZES * EACH);
     } else {
         CHECK_CLEAN(s.f);
@@ -98,7 +98,7 @@ static void test_follow(const char *release, bool loop)
     s.f->heaps.faults.count = 0;
     mock_poke(s.m, s.chunks[4][5] + 8, 112 | 5); // of another size
     CHECK(as_fastbin_members_read(&s.f->heaps, 1, &members, &err), "%s", err.text);
-    CHECK_FAULT(s.f, "a fastbin's list leaves its chunks");
+    CHECK_FAULT(s.f, "a fastbin's list leads to something other than a chunk");
     CHECK_EQUAL(members.count, (SIZES - 1) * EACH + 2);
     as_vec_free(&members);
     end(&s);
@@ -135,10 +135,10 @@ int main(void)
     for (size_t i = 0; i < sizeof releases / sizeof *releases; i++) {
         test_members(releases[i], false);
         test_members(releases[i], true);
-        test_damaged(releases[i], 3, 0, "a fastbin's list leaves its chunks");                        // inside a chunk
-        test_damaged(releases[i], 0, 1, "a fastbin's list comes back to itself");                     // to its first
-        test_damaged(releases[i], 5, 2, "a fastbin's list leaves its chunks");                        // another list's
-        test_damaged(releases[i], 4, UINT64_C(0x700000000000), "a fastbin's list leaves its chunks"); // nowhere
+        test_damaged(releases[i], 3, 0, "a fastbin's list leads to something other than a chunk");                        // inside a chunk
+        test_damaged(releases[i], 0, 1, "a fastbin's list has a cycle");                     // to its first
+        test_damaged(releases[i], 5, 2, "a fastbin's list leads to something other than a chunk");                        // another list's
+        test_damaged(releases[i], 4, UINT64_C(0x700000000000), "a fastbin's list leads to something other than a chunk"); // nowhere
         test_follow(releases[i], false);
         test_follow(releases[i], true);
     }

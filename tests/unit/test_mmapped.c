@@ -242,7 +242,7 @@ static void test_lookalike(uint64_t length, bool sure)
     s.f = found_all(s.m);
     CHECK_EQUAL(s.f->heaps.mmapped.count, 2);
     CHECK(mmapped(&s, 0)->map_start == MAPS && mmapped(&s, 1)->map_start == MAPS + 2 * GRANULE);
-    CHECK_EQUAL(found_faults(s.f, "could be others"), !sure);
+    CHECK_EQUAL(found_faults(s.f, "the choice could be wrong"), !sure);
     CHECK_EQUAL(s.f->heaps.faults.count, !sure);
     end(&s);
 }

@@ -400,7 +400,7 @@ static void expect_refused(pid_t pid, enum as_code code, const char *words)
 static void as_nobody(void *root_process)
 {
     be_nobody();
-    expect_refused(*(pid_t *)root_process, AS_DENIED, "belongs to user 0 and we are user 65534");
+    expect_refused(*(pid_t *)root_process, AS_DENIED, "belongs to user 0 and arenadump runs as user 65534");
     test_process(false);
 }
 

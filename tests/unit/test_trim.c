@@ -219,21 +219,21 @@ static void test_damage(void)
     end(&s);
     test_damaged(top + 8, top_size + 16, "the top does not end with its heap");
     test_damaged(top + 8, top_size - 16, "the top does not end with its heap");
-    test_damaged(joined, 3 * page + 528, "what is free behind a chunk of a fastbin is in no list");
+    test_damaged(joined, 3 * page + 528, "the free chunk after a fastbin chunk is in no list");
     test_damaged(top + 8, top_size | 4, "the top's size cannot be right");
     test_damaged(top + 8, (length + page) | 1, "the top's size cannot be right");
-    test_damaged(ARENA, MAIN, "a heap's header is not that of one of the arena's heaps");
-    test_damaged(ARENA + 24, 16, "a heap's header is not that of one of the arena's heaps");
+    test_damaged(ARENA, MAIN, "a heap's header belongs to no heap of the arena");
+    test_damaged(ARENA + 24, 16, "a heap's header belongs to no heap of the arena");
     test_damaged(ARENA + 8, ARENA, "the first heap has one before it");
-    test_damaged(state + (uint64_t)at.fastbins + 8, fast + 16, "a fastbin's list leads to what is none of its chunks");
-    test_damaged(fast + 8, 48 | 1, "a fastbin's list leads to what is none of its chunks"); // without NON_MAIN_ARENA
-    test_damaged(lone - 3 * page + 16, top, "what is free before a chunk of a fastbin is in no list");
-    test_damaged(lone + 64 + 8, 64 | 4, "a chunk of a fastbin is free by what the one behind it says");
+    test_damaged(state + (uint64_t)at.fastbins + 8, fast + 16, "a fastbin's list leads to something other than its chunks");
+    test_damaged(fast + 8, 48 | 1, "a fastbin's list leads to something other than its chunks"); // without NON_MAIN_ARENA
+    test_damaged(lone - 3 * page + 16, top, "the free chunk before a fastbin chunk is in no list");
+    test_damaged(lone + 64 + 8, 64 | 4, "a chunk of a fastbin is free according to the next chunk");
     test_damaged(unsorted + 24, unsorted, "the unsorted bin is not linked both ways");
-    test_damaged(oldest + 16, unsorted, "a bin's list leads to what is no free chunk");
-    test_damaged(oldest + 8, (3 * page) | 5, "a bin's list leads to what is no free chunk");
-    test_damaged(oldest + 3 * page, 3 * page - 16, "a chunk in a bin is not free by what the one behind it says");
-    test_damaged(oldest + 3 * page + 8, 1200 | 5, "a chunk in a bin is not free by what the one behind it says");
+    test_damaged(oldest + 16, unsorted, "a bin's list leads to something other than a free chunk");
+    test_damaged(oldest + 8, (3 * page) | 5, "a bin's list leads to something other than a free chunk");
+    test_damaged(oldest + 3 * page, 3 * page - 16, "a chunk in a bin is not free according to the next chunk");
+    test_damaged(oldest + 3 * page + 8, 1200 | 5, "a chunk in a bin is not free according to the next chunk");
 }
 
 // A word that no lock has.
@@ -247,7 +247,7 @@ static void test_lock(void)
     save(&s);
     s.m->target.kind = AS_TARGET_SELF;
     CHECK(as_trim_run(&s.m->target, &s.m->malloc, &r, &out, &err));
-    CHECK(out.arenas.items[0].skipped && strstr(out.note, "its lock was not to be had"), "%s", out.note);
+    CHECK(out.arenas.items[0].skipped && strstr(out.note, "it stayed locked for longer than 2 s"), "%s", out.note);
     check_untouched(&s);
     as_trim_free(&out);
     end(&s);
