@@ -111,7 +111,13 @@ def test_no_permission(arenadump: harness.Arenadump, parked: int, tmp_path: Path
         nobody.chmod(0o755)
         for mode in ("freeze", "live"):
             arguments = ("summary", "--mode", mode, parked)
-            refuse(arenadump, Code.DENIED, "it belongs to user 0 and arenadump runs as user 65534", *arguments, program=nobody)
+            refuse(
+                arenadump,
+                Code.DENIED,
+                "it belongs to user 0 and arenadump runs as user 65534",
+                *arguments,
+                program=nobody,
+            )
 
 
 def test_a_kernel_thread(arenadump: harness.Arenadump) -> None:

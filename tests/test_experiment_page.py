@@ -128,7 +128,9 @@ def test_on_a_noisy_machine_nothing_is_recommended(tmp_path: Path) -> None:
         path.write_text(path.read_text().replace('"noisy": false', '"noisy": true'))
     told = verdict(analyse(store))
     assert told.lead.startswith("No recommendation: in most runs other programs used more than a tenth")
-    assert "In 8 of 14 runs other programs used more than a tenth of the machine: do not trust the times." in told.caveats
+    assert (
+        "In 8 of 14 runs other programs used more than a tenth of the machine: do not trust the times." in told.caveats
+    )
 
 
 def test_too_few_runs_are_no_ground(tmp_path: Path) -> None:

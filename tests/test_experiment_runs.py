@@ -252,7 +252,9 @@ def test_where_the_baseline_fails_nothing_more_is_tried(arenadump: harness.Arena
     done = run("run", "-o", tmp_path / "r", "--matrix", "arenas", "--", "sh", "-c", "echo alas; exit 3")
     assert done.returncode == Code.INTERNAL
     assert [record["configuration"] for record in records(tmp_path / "r")] == ["plain"]
-    assert "plain fails, so nothing can be compared; no other configuration is tried:\n  it ended with exit" in done.stderr
+    assert (
+        "plain fails, so nothing can be compared; no other configuration is tried:\n  it ended with exit" in done.stderr
+    )
     assert done.stderr.count("  alas\n") == 1
 
 

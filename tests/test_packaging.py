@@ -32,7 +32,9 @@ def build(kind: str, source: Path, folder: Path) -> Path:
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # From a copy: building writes beside setup.py.
     source = tmp_path_factory.mktemp("tree") / "source"
-    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "build-*", "dist", "*.egg-info", "__pycache__"))
+    shutil.copytree(
+        ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "build-*", "dist", "*.egg-info", "__pycache__")
+    )
     return build("sdist", source, tmp_path_factory.mktemp("sdist"))
 
 

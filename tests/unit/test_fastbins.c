@@ -135,10 +135,11 @@ int main(void)
     for (size_t i = 0; i < sizeof releases / sizeof *releases; i++) {
         test_members(releases[i], false);
         test_members(releases[i], true);
-        test_damaged(releases[i], 3, 0, "a fastbin's list leads to something other than a chunk");                        // inside a chunk
-        test_damaged(releases[i], 0, 1, "a fastbin's list has a cycle");                     // to its first
-        test_damaged(releases[i], 5, 2, "a fastbin's list leads to something other than a chunk");                        // another list's
-        test_damaged(releases[i], 4, UINT64_C(0x700000000000), "a fastbin's list leads to something other than a chunk"); // nowhere
+        test_damaged(releases[i], 3, 0, "a fastbin's list leads to something other than a chunk"); // inside a chunk
+        test_damaged(releases[i], 0, 1, "a fastbin's list has a cycle");                           // to its first
+        test_damaged(releases[i], 5, 2, "a fastbin's list leads to something other than a chunk"); // another list's
+        test_damaged(releases[i], 4, UINT64_C(0x700000000000),
+                     "a fastbin's list leads to something other than a chunk"); // nowhere
         test_follow(releases[i], false);
         test_follow(releases[i], true);
     }

@@ -225,8 +225,10 @@ static void test_damage(void)
     test_damaged(ARENA, MAIN, "a heap's header belongs to no heap of the arena");
     test_damaged(ARENA + 24, 16, "a heap's header belongs to no heap of the arena");
     test_damaged(ARENA + 8, ARENA, "the first heap has one before it");
-    test_damaged(state + (uint64_t)at.fastbins + 8, fast + 16, "a fastbin's list leads to something other than its chunks");
-    test_damaged(fast + 8, 48 | 1, "a fastbin's list leads to something other than its chunks"); // without NON_MAIN_ARENA
+    test_damaged(state + (uint64_t)at.fastbins + 8, fast + 16,
+                 "a fastbin's list leads to something other than its chunks");
+    test_damaged(fast + 8, 48 | 1,
+                 "a fastbin's list leads to something other than its chunks"); // without NON_MAIN_ARENA
     test_damaged(lone - 3 * page + 16, top, "the free chunk before a fastbin chunk is in no list");
     test_damaged(lone + 64 + 8, 64 | 4, "a chunk of a fastbin is free according to the next chunk");
     test_damaged(unsorted + 24, unsorted, "the unsorted bin is not linked both ways");
