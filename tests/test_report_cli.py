@@ -188,7 +188,7 @@ def test_what_is_left_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     made["arenas"]["heap_count"][1:] = 0
     dump = Dump(synthetic.write(tmp_path / "dump", made))
     monkeypatch.setattr("arenascope.report.tables.SHOWN_ARENAS", 2)
-    assert "The 2 that hold most free memory" in page()
+    assert "The 2 arenas with the most free memory" in page()
 
 
 def test_pages_of_two_sizes_are_not_compared(tmp_path: Path) -> None:
