@@ -52,7 +52,7 @@ CHECKS = (
                 *("nothing_is_started", "signal_brings", "same_chunks", "child_of_fork", "setuid_reaches"),
                 *("thread_that_is_always", "program_that_gives_up"),
             ),
-            "test_agent_policy.py": ("policy_trims", "door_answers"),
+            "test_agent_policy.py": ("policy_trims", "control_socket_answers"),
         },
     ),
     Check("residency", {"test_pressure.py": ("page_map", "parent_and_child", "worker")}),
