@@ -162,7 +162,7 @@ void as_signal_forget(void)
     again.busy = 0;
 }
 
-// Where a worker thread runs, it is woken. Else the signal is sent to this thread, so that the handler judges the interrupted code.
+// Where a worker thread runs, it is woken. Else the signal is sent to this thread, so that the handler checks the interrupted code.
 int as_signal_request_dump(void)
 {
     int saved = errno;

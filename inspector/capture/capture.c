@@ -175,7 +175,7 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
     struct as_heaps h = {0};
     struct as_ledger_builder b = {0};
     t->residency.preparing = false;
-    // Of ourselves, who run on, the pages are asked for heap by heap.
+    // Our own process runs on: its pages are asked for heap by heap.
     bool ok = (t->kind == AS_TARGET_SELF || as_target_record_residency(t, err)) &&
               find_and_walk(t, m, moment->mode, chunks, hold, s, &h, &b, err) && find_ruby(t, s, err);
     if (ok)
@@ -260,7 +260,7 @@ static void describe(struct as_store *s, const struct as_target *t, const struct
                       m->detail);
 }
 
-static void judge(struct as_store *s)
+static void set_exact(struct as_store *s)
 {
     bool exact = !is_running((enum as_mode)s->meta.mode) && s->meta.torn_chunks == 0;
     for (size_t i = 0; i < s->warnings.count; i++)
@@ -335,7 +335,7 @@ static bool attempt(struct as_target *t, struct as_malloc *m, const struct as_ca
                 out, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                 "the target stood still for %.1f ms, longer than --max-pause: it was let go as soon as possible",
                 (double)out->meta.pause_ns / 1e6);
-        judge(out);
+        set_exact(out);
     }
     return ok;
 }

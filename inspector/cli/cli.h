@@ -19,5 +19,5 @@ bool as_cmd_trim(const struct as_options *o, struct as_error *err);
 // From now on SIGINT, SIGTERM and SIGHUP take `file`'s unfinished file from the disk before they end us. NULL undoes it.
 // A target that is stopped at that moment is set running by the kernel, as it is after any death of ours.
 void as_signals_guard(const struct as_output *file);
-// Takes that file from the disk now, for one who is about to end us.
+// Removes that file now: a signal is about to end this program.
 void as_signals_abandon(void);

@@ -232,7 +232,7 @@ static bool perform(struct trimming *t, struct as_error *err)
         return false;
     if (o->forecast && o->watch_ns != 0)
         return as_fail(err, AS_USAGE, "trim: --forecast gives nothing back, so --watch would have nothing to measure");
-    // It once bounded the locks, and who means that is not to get what is not bounded.
+    // --max-pause once bounded the locks: a user who means the locks must not get an unbounded trim.
     if (!o->forecast && o->max_pause_ns != 0 && o->max_hold_ns == 0)
         return as_fail(err, AS_USAGE,
                        "trim: --max-pause limits for how long a look may stop the process; the limit for the lock of "

@@ -190,7 +190,7 @@ static const char *const places[] = {"", "../lib/arenascope/", "../lib/", "../ag
 bool as_inject_library(char *path, size_t size, struct as_error *err)
 {
     static const char NAME[] = "libarenascope.so";
-    const char *chosen = secure_getenv("ARENASCOPE_LIBRARY"); // not of who borrows our rights
+    const char *chosen = secure_getenv("ARENASCOPE_LIBRARY"); // not a caller's who borrows our rights (setuid)
     if (chosen && *chosen) {
         snprintf(path, size, "%s", chosen);
         return access(path, R_OK) == 0 || as_fail_errno(err, AS_NO_TARGET, "$ARENASCOPE_LIBRARY names '%s'", path);

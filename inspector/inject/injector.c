@@ -67,11 +67,12 @@ static bool is_ready(struct injector *c, struct as_tracee *tracee, bool patient,
 {
     struct as_target *t = &c->p->base;
     const struct as_plan *plan = c->payload->plan;
-    if (as_judge(t, plan, tracee, patient, o->thread, sizeof o->thread))
+    if (as_thread_is_safe(t, plan, tracee, patient, o->thread, sizeof o->thread))
         return true;
     return patient && tracee->registers.known && !as_registers_waiting(&tracee->registers) &&
            as_in_ranges(plan->system.items, plan->system.count, tracee->registers.pc) &&
-           as_return_breakpoint(c->p, plan, tracee) && as_judge(t, plan, tracee, patient, o->thread, sizeof o->thread);
+           as_return_breakpoint(c->p, plan, tracee) &&
+           as_thread_is_safe(t, plan, tracee, patient, o->thread, sizeof o->thread);
 }
 
 static bool try_thread(struct injector *c, pid_t tid, bool patient, struct obstacles *o)

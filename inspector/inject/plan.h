@@ -51,8 +51,8 @@ static inline bool as_in_ranges(const struct as_range *ranges, size_t count, uin
 // thread_safety.c
 // May this stopped thread call dlopen? False, and `why`: what is in the way; true: what it was doing. `lenient`: what seems to be
 // in the way has been so for long, where the real thing would have passed.
-bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_tracee *tracee, bool lenient, char *why,
-              size_t why_size);
+bool as_thread_is_safe(struct as_target *t, const struct as_plan *plan, const struct as_tracee *tracee, bool lenient,
+                       char *why, size_t why_size);
 
 // return_breakpoint.c
 // Lets a stopped thread that is inside libc run on until it comes back to the program's own code. True: it is stopped there,

@@ -117,8 +117,8 @@ static bool makes_process(int64_t call)
     return call == SYS_clone || call == 435;
 }
 
-bool as_judge(struct as_target *t, const struct as_plan *plan, const struct as_tracee *tracee, bool lenient, char *why,
-              size_t why_size)
+bool as_thread_is_safe(struct as_target *t, const struct as_plan *plan, const struct as_tracee *tracee, bool lenient,
+                       char *why, size_t why_size)
 {
     const struct as_registers *r = &tracee->registers;
     struct as_place at = {.pc = r->pc,

@@ -135,7 +135,7 @@ static const struct {
     {"mi_malloc", AS_MALLOC_MIMALLOC},
 };
 
-static bool judge_name(void *context, const char *name, const Elf64_Sym *symbol)
+static bool classify_name(void *context, const char *name, const Elf64_Sym *symbol)
 {
     enum as_malloc_kind *kind = context;
     for (size_t i = 0; i < sizeof telling / sizeof telling[0]; i++)
@@ -150,7 +150,7 @@ static enum as_malloc_kind kind_by_names(const struct as_modules *modules, const
     struct as_module copy = *module;
     enum as_malloc_kind kind = AS_MALLOC_UNKNOWN;
     if (as_module_open(modules, &copy)) {
-        as_elf_visit_symtab(&copy.elf, judge_name, &kind);
+        as_elf_visit_symtab(&copy.elf, classify_name, &kind);
         as_module_close(&copy);
     }
     return kind;

@@ -160,7 +160,7 @@ uint64_t as_target_skip_absent(struct as_target *t, uint64_t start, uint64_t end
     while (start < end) {
         const struct as_mapping *m = as_target_mapping_at(t, start);
         bool recorded = m && m->recorded;
-        // Up to where the one who knows changes.
+        // Up to where a recorded mapping begins or ends.
         uint64_t stop = recorded ? m->end : end;
         for (size_t k = as_target_mapping_from(t, start);
              !recorded && k < t->mappings.count && t->mappings.items[k].start < stop; k++)

@@ -18,7 +18,7 @@ struct as_read_ahead;
 struct as_window {
     struct as_target *target;
     struct as_read_ahead *ahead; // reads on while the walk is busy; NULL until the way is seen to be straight
-    // How many threads do as we do: who has a processor to spare reads ahead. NULL: we are alone.
+    // How many threads walk at this time: with a processor to spare, a window reads ahead. NULL: this is the only one.
     const atomic_uint *busy;
     long processors;
     uint8_t *buffer;

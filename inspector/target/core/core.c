@@ -209,7 +209,7 @@ struct as_target *as_target_open_core(const char *path, struct as_error *err)
                                  .counts = {.rss = AS_UNKNOWN, .swap = AS_UNKNOWN, .shared = AS_UNKNOWN}};
     struct as_error why = {0};
     if (open_file(c, path, &why) && as_core_read_headers(c, &why) && as_core_make_mappings(c, &why) &&
-        as_core_judge_residency(c, &why)) {
+        as_core_find_residency(c, &why)) {
         name_program(c);
         if (as_core_find_thread_pointers(c, &why))
             return &c->base;

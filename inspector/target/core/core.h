@@ -67,7 +67,7 @@ bool as_core_find_thread_pointers(struct as_core *c, struct as_error *err);
 
 // residency.c
 // Decides whether the holes of this file can be trusted to be pages without memory, and writes the residency note.
-bool as_core_judge_residency(struct as_core *c, struct as_error *err);
+bool as_core_find_residency(struct as_core *c, struct as_error *err);
 bool as_core_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
 // Passes over holes of the file: whatever these tell of residency, what is read there is zeros.
 uint64_t as_core_absent_until(struct as_target *t, uint64_t start, uint64_t end);

@@ -102,7 +102,7 @@ static void remark(struct as_core *c, const char *text)
     c->base.residency.note = c->note;
 }
 
-bool as_core_judge_residency(struct as_core *c, struct as_error *err)
+bool as_core_find_residency(struct as_core *c, struct as_error *err)
 {
     c->base.residency.known = false;
     if (c->expected > c->file_size) {
