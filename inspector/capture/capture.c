@@ -208,7 +208,7 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
     return ok;
 }
 
-// Whoever failed the proof while the target ran, or was locked, may pass it now. What is not proven is shown, and doubted.
+// A libc that failed the proof while the target ran, or was locked, may pass now. An unproven one is shown with a warning.
 static void prove(struct as_target *t, struct as_malloc *m, struct as_store *s)
 {
     for (size_t i = 0; i < m->libcs.count; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Walks and counts all arenas, several at once: each worker takes one arena after another, reads it through a window of its
 // own, walks what it has just read while that is in its processor's cache, and counts it at once. What it made is added to the
-// store in the order of the arenas, whoever was done first. Inside a target there is one worker, the calling thread.
+// store in the order of the arenas, not in that of the workers. Inside a target there is one worker, the calling thread.
 #pragma once
 
 #include "capture/options.h"

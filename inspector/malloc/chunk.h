@@ -26,7 +26,7 @@ static inline uint64_t as_chunksize(uint64_t size_field)
     return size_field & ~(uint64_t)AS_FLAG_BITS;
 }
 
-// A chunk on its way from the walk to whoever counts it: its class in the low bits of its size, as sizes are multiples
+// A chunk on its way from the walk to its sink: its class in the low bits of its size, as sizes are multiples
 // of AS_ALIGNMENT. h->cached tags addresses in the same way.
 static inline uint64_t as_untagged(uint64_t tagged)
 {
