@@ -5,6 +5,7 @@
 //   maps      pages that each look like the start of an mmapped chunk with another inside, and are not
 //   segments  much memory that looks like a segment of the main arena, whose top is broken
 //   splinters many mappings, and a main arena whose top is broken
+//   honest    nothing of the kind, but as much memory in as many chunks: what the others' cost is measured against
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -91,6 +92,12 @@ static void make_splinters(void)
     break_top();
 }
 
+static void make_honest(void)
+{
+    for (size_t total = 0; total < MEMORY / 2; total += 32)
+        kept = malloc(24);
+}
+
 int main(int argc, char **argv)
 {
     pthread_t thread;
@@ -101,6 +108,8 @@ int main(int argc, char **argv)
         make_segments();
     else if (strcmp(kind, "splinters") == 0)
         make_splinters();
+    else if (strcmp(kind, "honest") == 0)
+        make_honest();
     else if (pthread_create(&thread, NULL, fill_heap, NULL) == 0)
         return pause();
     say_ready();
