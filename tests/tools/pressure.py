@@ -8,6 +8,7 @@ that gives the kernel's own refusal.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,8 @@ from arenascope.dump import Dump
 
 from . import debian, harness, kernel
 
-SUITES = ("bullseye", "bookworm", "forky")  # 2.31, 2.36, 2.43: three generations of malloc's structures
+# 2.31, 2.36, 2.43: three generations of malloc's structures. A virtual machine of tests/vm has one libc, of any suite.
+SUITES = tuple(debian.SUITES) if "TEST_PROGRAMS" in os.environ else ("bullseye", "bookworm", "forky")
 MODES = ("freeze", "snapshot")
 LARGE = ("--slots", "16384", "--operations", "60000")
 
