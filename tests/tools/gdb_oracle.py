@@ -137,7 +137,7 @@ class _Oracle:
         return found
 
     def tls_block(self) -> int:
-        """How far below the thread pointer libc's thread-local storage begins (x86-64)."""
+        """How far from the thread pointer libc's thread-local storage begins: below on x86-64, above on aarch64."""
         link_map = gdb.parse_and_eval("_rtld_global._dl_ns[0]._ns_loaded")
         while int(link_map):
             if "/libc.so" in link_map["l_name"].string() or "/libc-2" in link_map["l_name"].string():
@@ -146,12 +146,14 @@ class _Oracle:
         raise AssertionError("libc is not among the loaded objects")
 
     def threads(self) -> list[dict[str, Any]]:
-        tls_block = self.tls_block()
+        aarch64 = "aarch64" in gdb.selected_inferior().architecture().name()
+        tls_block = self.tls_block() if aarch64 else -self.tls_block()
+        register = "$tpidr" if aarch64 else "$fs_base"
         tcache_type = gdb.lookup_type("struct tcache_perthread_struct")
         found = []
         for thread in sorted(gdb.selected_inferior().threads(), key=lambda t: t.ptid[1] or t.ptid[0]):
             thread.switch()
-            variable = int(gdb.parse_and_eval("(unsigned long)$fs_base")) - tls_block + self.tls_offset
+            variable = int(gdb.parse_and_eval(f"(unsigned long){register}")) + tls_block + self.tls_offset
             pointer = gdb.Value(variable).cast(tcache_type.pointer().pointer()).dereference()
             entries: list[int] = []
             if int(pointer):
