@@ -203,7 +203,7 @@ def describe_tracer(status: str) -> str:
 
 
 def is_given_up(code: int, text: str) -> bool:
-    return code == DENIED and ("let go before it was read" in text or "could not be stopped within" in text)
+    return code == DENIED and ("before all of it was read" in text or "could not be stopped within" in text)
 
 
 def look(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts) -> None:

@@ -252,7 +252,7 @@ def test_none_and_nonsense(stage: Stage, actor: Path) -> None:
     process.send_signal(signal.SIGUSR2)
     assert process.wait(PATIENCE) == -signal.SIGUSR2
     stage.start([str(actor), "mark", "other", "sleep"], ARENASCOPE_SIGNAL="SIGKILLED")
-    stage.logged("'SIGKILLED' is no signal")
+    stage.logged("'SIGKILLED' is not a signal")
 
 
 def test_signal_that_the_program_waits_for_is_not_stolen(stage: Stage, actor: Path) -> None:

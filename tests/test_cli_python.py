@@ -213,8 +213,8 @@ def test_told_to_go(tmp_path: Path, number: signal.Signals, code: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["--trim", "evrey=1s", "touch", "ran"], Code.USAGE, "--trim: 'evrey=1s' is none of every, min, percent"),
-        (["--signal", "USER2", "touch", "ran"], Code.USAGE, "--signal: 'USER2' is no signal"),
+        (["--trim", "evrey=1s", "touch", "ran"], Code.USAGE, "--trim: 'evrey=1s' is not one of every, min, percent"),
+        (["--signal", "USER2", "touch", "ran"], Code.USAGE, "--signal: 'USER2' is not a signal"),
         (["--trim", "every=1h,deep", "--signal", "RTMIN+3", "touch", "ran"], Code.OK, ""),
         (["./nothing"], 127, "./nothing: no such program"),
         (["./text"], 126, "./text: not a program"),

@@ -121,7 +121,7 @@ int arenascope_set_policy(const struct arenascope_policy *policy)
     if (ok)
         as_agent_worker_wake();
     if (failed)
-        ok = as_fail(call.err, AS_NO_MEMORY, "no thread can be started to keep to the policy: %s", strerror(failed));
+        ok = as_fail(call.err, AS_NO_MEMORY, "no thread can be started for the policy: %s", strerror(failed));
     return end_call(&call, ok);
 }
 

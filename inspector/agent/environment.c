@@ -71,7 +71,7 @@ __attribute__((constructor)) static void start(void)
     int signal = wanted && *wanted ? read_signal(wanted) : is_preloaded() ? SIGUSR2 : 0;
     unsigned flags = chunks && strcmp(chunks, "1") == 0 ? ARENASCOPE_CHUNKS : 0;
     if (signal < 0)
-        as_log("ARENASCOPE_SIGNAL: '%s' is no signal (USR2, 12, RTMIN+3, none)", wanted);
+        as_log("ARENASCOPE_SIGNAL: '%s' is not a signal (USR2, 12, RTMIN+3, none)", wanted);
     else if (signal > 0 && !as_signal_dump_on(signal, pattern && *pattern ? pattern : DEFAULT_PATTERN, flags, &err))
         as_log("%s", err.text);
     struct arenascope_policy policy;
@@ -83,5 +83,5 @@ __attribute__((constructor)) static void start(void)
     }
     int failed = as_agent_worker_start();
     if (failed)
-        as_log("the policy has no thread: %s", strerror(failed));
+        as_log("no thread can be started for the policy: %s", strerror(failed));
 }

@@ -102,7 +102,7 @@ static bool read_word(const char *text, size_t length, struct arenascope_policy 
     }
     return as_fail(
         err, AS_USAGE,
-        "ARENASCOPE_TRIM: '%.*s' is none of every, min, percent, pressure, idle, distance, backoff and max-hold "
+        "ARENASCOPE_TRIM: '%.*s' is not one of every, min, percent, pressure, idle, distance, backoff, max-hold "
         "(each with =VALUE), and deep",
         (int)length, text);
 }

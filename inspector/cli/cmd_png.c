@@ -85,7 +85,7 @@ bool as_cmd_png(const struct as_options *o, struct as_error *err)
 {
     return as_fail(err, AS_UNSUPPORTED,
                    "this arenadump was built without libpng: make a dump here (arenadump dump %s --chunks -o FILE) and "
-                   "draw it where an arenadump with libpng is",
+                   "draw it with an arenadump that has libpng",
                    o->target);
 }
 #endif

@@ -321,7 +321,7 @@ static void put_provenance(struct as_writer *w, const struct as_view *v)
                : m->mode == AS_MODE_LIVE || m->mode == AS_MODE_IN_PROCESS
                    ? "Not exact: the target ran on while it was read."
                    : "Not exact: see the warnings.",
-               m->flags & AS_META_RESIDENCY_KNOWN ? "" : " It is not known of all pages whether they are resident.");
+               m->flags & AS_META_RESIDENCY_KNOWN ? "" : " For some pages it is unknown whether they are resident.");
     if (v->warning_count == 0)
         return;
     as_heading(w, "Warnings");

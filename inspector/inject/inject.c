@@ -54,7 +54,7 @@ static bool find_wake(struct as_payload *payload, int fd, const char *path, stru
     payload->wake_offset = load ? symbol.st_value - load->vaddr + load->offset : UINT64_MAX;
     cut_off(payload, &elf);
     return (symbol.st_size >= AS_WAKE_BYTES && payload->wake_offset <= payload->size - AS_WAKE_BYTES) ||
-           as_fail(err, AS_BAD_INPUT, "'%s' is damaged: " AS_AGENT_WAKE " lies outside of it", path);
+           as_fail(err, AS_BAD_INPUT, "'%s' is damaged: " AS_AGENT_WAKE " lies outside of the file", path);
 }
 
 static bool read_library(struct as_payload *payload, const char *path, struct as_error *err)

@@ -149,8 +149,8 @@ static bool find_thread(struct injector *c, uint64_t began, struct as_error *err
         return as_fail(err, AS_DENIED, "process %d was traced by process %d all the time: end that tracer first",
                        p->base.pid, (int)tracer);
     if (looks == 0)
-        return as_fail(err, AS_DENIED, "process %d: no thread could be looked at: %s", p->base.pid,
-                       o.loader[0] ? o.loader : "none would stop");
+        return as_fail(err, AS_DENIED, "process %d: no thread could be examined: %s", p->base.pid,
+                       o.loader[0] ? o.loader : "no thread stopped");
     return as_fail(
         err, AS_DENIED,
         "process %d: no thread was ever at a place where a library can be loaded without the risk of a deadlock; in "
@@ -181,8 +181,8 @@ static void say_stuck(void *context)
 {
     struct injector *c = context;
     as_fail(&c->told.err, AS_DENIED,
-            "process %d: thread %d has been in a system call of ours for %llu ms, and cannot be interrupted in it: our "
-            "process %d stays with it, and puts the thread back as it was when that returns",
+            "process %d: thread %d has been in a system call made for arenadump for %llu ms, and the call cannot be "
+            "interrupted: the injector, process %d, waits for its return and then restores the thread",
             c->p->base.pid, c->remote.tid, (unsigned long long)(2 * c->payload->watchdog_ns / 1000000), getpid());
     if (!c->told.late) {
         c->told.late = true;

@@ -107,7 +107,7 @@ bool as_inject_refused(const struct as_process *p, const struct as_malloc *m, bo
         return as_fail(
             err, AS_UNSUPPORTED,
             "process %d is under a seccomp filter, which may kill it for a system call that the agent makes: "
-            "--force, if you know that the filter allows files, mappings, sockets, threads and madvise",
+            "use --force if you know that the filter allows files, mappings, sockets, threads and madvise",
             pid);
     return true;
 }

@@ -102,9 +102,9 @@ static bool prove_initial(struct as_target *t, const struct as_libc *libc, const
     if (as_state_u64(copy, state->next) != copy->address)
         return say(why, why_size, "malloc has not started, but main_arena.next is not main_arena");
     if (as_state_u64(copy, state->system_mem) != 0 || as_state_u64(copy, state->max_system_mem) != 0)
-        return say(why, why_size, "malloc has not started, but main_arena has memory of the system");
+        return say(why, why_size, "malloc has not started, but main_arena has system memory");
     if (state->attached_threads != AS_NONE && as_state_u64(copy, state->attached_threads) > MAX_ATTACHED)
-        return say(why, why_size, "main_arena has more threads attached than can be, and no memory");
+        return say(why, why_size, "main_arena has an impossible number of attached threads, and no memory");
     if (first != 0 && as_state_linked_bins(t, copy, state) != AS_BIN_COUNT)
         return say(why, why_size, "malloc has not started, but main_arena's bins are not empty");
     return true;
@@ -132,11 +132,11 @@ static bool prove_arena(struct as_target *t, const struct as_libc *libc, const s
     uint64_t top = as_state_u64(copy, state->top);
     uint64_t system_mem = as_state_u64(copy, state->system_mem);
     if (as_load_u32(copy->bytes + state->mutex) > 2)
-        return say(why, why_size, "the mutex of the arena at 0x%llx has no value that a lock can have", address);
+        return say(why, why_size, "the mutex of the arena at 0x%llx has an impossible value", address);
     if (as_load_u32(copy->bytes + state->flags) & ~(uint32_t)FLAGS_KNOWN)
-        return say(why, why_size, "the flags of the arena at 0x%llx are none of malloc's", address);
+        return say(why, why_size, "the arena at 0x%llx has flags that malloc does not use", address);
     if (state->attached_threads != AS_NONE && as_state_u64(copy, state->attached_threads) > MAX_ATTACHED)
-        return say(why, why_size, "the arena at 0x%llx has more threads attached than can be", address);
+        return say(why, why_size, "the arena at 0x%llx has an impossible number of attached threads", address);
     if (system_mem > as_state_u64(copy, state->max_system_mem))
         return say(why, why_size, "the arena at 0x%llx has more system_mem than its maximum", address);
     if (top % 16 || !as_is_heap_memory(t, top))
@@ -162,7 +162,7 @@ static bool prove_par(struct as_target *t, const struct as_libc *libc, bool star
     // From 2.43 mmapped_mem grows by 16 bytes too much with every realloc of an mmapped chunk, so it need not return to 0.
     bool drifts = libc->layout.heap.mmap_extra != 0;
     if (count > INT32_MAX || (count == 0 && mapped != 0 && !drifts) || mapped / t->page_size < count)
-        return say(why, why_size, "mp_ counts %u mmapped chunks of %llu bytes in all", count,
+        return say(why, why_size, "mp_ counts %u mmapped chunks with %llu bytes in total, which is impossible", count,
                    (unsigned long long)mapped);
     if (started && (base == 0 || !as_is_heap_memory(t, base)))
         return say(why, why_size, "mp_.sbrk_base, 0x%llx, is not in writable memory", (unsigned long long)base);
@@ -179,7 +179,7 @@ static bool prove_once(struct as_target *t, const struct as_libc *libc, char *wh
         return say(why, why_size, "main_arena is not in writable memory that can be read");
     uint64_t arenas = as_ring_length(t, libc->main_arena, state->next);
     if (arenas == 0)
-        return say(why, why_size, "the ring of arenas does not come back to main_arena");
+        return say(why, why_size, "the ring of arenas does not return to main_arena");
     bool started = arenas > 1 || !as_state_is_initial(&copy, state);
     if (!started) {
         return prove_initial(t, libc, &copy, why, why_size) &&

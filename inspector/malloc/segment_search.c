@@ -319,7 +319,7 @@ static void check(struct as_heaps *h, const wanted_vec *wanted)
                                      "the segment that holds the main arena's top was not found");
         if (sum != h->arenas.items[arena].system_mem)
             as_fault_note(h, arena, UINT32_MAX, AS_UNKNOWN,
-                          "the main arena's segments found do not make up its system_mem");
+                          "the main arena's segments that were found do not add up to its system_mem");
     }
 }
 

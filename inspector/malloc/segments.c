@@ -107,7 +107,7 @@ static bool thread_heaps(struct as_heaps *h, uint32_t arena_index, struct as_err
         address = info.prev;
     }
     if (sum != arena->system_mem)
-        as_fault_note_incomplete(h, arena_index, AS_UNKNOWN, "an arena's heaps do not make up its system_mem");
+        as_fault_note_incomplete(h, arena_index, AS_UNKNOWN, "an arena's heaps do not add up to its system_mem");
     return true;
 }
 

@@ -35,7 +35,7 @@ bool as_picture_title(struct as_image *image, const struct as_view *v, const cha
     return as_image_gap(image, 8) && as_image_line(image, AS_RIGHT, 2, text) &&
            (m->flags & AS_META_RESIDENCY_KNOWN ||
             as_image_line(image, AS_RIGHT, 1,
-                          "It is not known of all pages whether they are resident: see the dump's warnings."));
+                          "For some pages it is unknown whether they are resident: see the dump's warnings."));
 }
 
 static const char *kind_name(uint32_t kind)

@@ -18,7 +18,7 @@ TIMES = 60  # as much of a processor as an honest heap takes; the worst of tests
 TIMEOUT = 600  # seconds, for what never ends
 MEMORY = 1 << 30  # bytes of address space
 EXIT_CODES = {0, 5, 6, 9, 10}  # docs/user-guide.md; never a signal, never 1 (a bug of ours)
-GIVEN_UP = "let go before it was read"  # with exit code 4: a freeze that would have lasted too long
+GIVEN_UP = "before all of it was read"  # with exit code 4: a freeze that would have lasted too long
 DOUBTS = {
     fmt.WarningCode.CORRUPT,
     fmt.WarningCode.TCACHE,

@@ -75,7 +75,7 @@ static void test_damaged_segment(void)
     in_maps(m, libc, MAIN, MAPS, 3, 30);
     mock_poke(m, MAPS[1] + 8, 0x18); // no size
     struct found *f = found_heaps(m);
-    CHECK_FAULT(f, "segments found do not make up its system_mem");
+    CHECK_FAULT(f, "segments that were found do not add up to its system_mem");
     CHECK(f->heaps.heaps.count == 3 && !f->heaps.incomplete);
     found_free(f);
     mock_poke(m, MAPS[2] + 8, 0x18); // the one with the top

@@ -98,7 +98,7 @@ static void test_damaged_headers(void)
     test_header(1, PREV, HEAPS[1], taken, 2);
     test_header(1, PREV, HEAPS[0] + PAGE, "not aligned to HEAP_MAX_SIZE", 2);
     test_header(1, PREV, UINT64_C(0x700000000000), "cannot be read", 2);
-    test_header(1, PREV, 0, "do not make up its system_mem", 2);
+    test_header(1, PREV, 0, "do not add up to its system_mem", 2);
 }
 
 // A heap whose header is as long as it may be at most, and as short.

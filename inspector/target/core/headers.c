@@ -42,11 +42,11 @@ static bool check_header(struct as_core *c, Elf64_Ehdr *header, struct as_error 
     if (got < EI_NIDENT || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
         return as_fail(err, AS_BAD_INPUT, "this is not a core file: it does not begin as an ELF file does");
     if (header->e_ident[EI_CLASS] == ELFCLASS32)
-        return as_fail(err, AS_UNSUPPORTED, "this is a 32-bit ELF file: only 64-bit cores can be looked at");
+        return as_fail(err, AS_UNSUPPORTED, "this is a 32-bit ELF file: only 64-bit cores are supported");
     if (header->e_ident[EI_CLASS] != ELFCLASS64)
         return as_fail(err, AS_BAD_INPUT, "this is not a core file: its ELF class is %u", header->e_ident[EI_CLASS]);
     if (header->e_ident[EI_DATA] == ELFDATA2MSB)
-        return as_fail(err, AS_UNSUPPORTED, "this is a big-endian ELF file: only x86-64 and aarch64 can be looked at");
+        return as_fail(err, AS_UNSUPPORTED, "this is a big-endian ELF file: only x86-64 and aarch64 are supported");
     if (got < sizeof *header)
         return as_fail(err, AS_BAD_INPUT, "this core file is truncated within its first header");
     if (header->e_type == ET_EXEC || header->e_type == ET_DYN)
@@ -54,7 +54,7 @@ static bool check_header(struct as_core *c, Elf64_Ehdr *header, struct as_error 
     if (header->e_type != ET_CORE)
         return as_fail(err, AS_BAD_INPUT, "this is an ELF file of type %u, not a core file", header->e_type);
     if (header->e_machine != EM_X86_64 && header->e_machine != EM_AARCH64)
-        return as_fail(err, AS_UNSUPPORTED, "this core is of ELF machine %u: only x86-64 and aarch64 can be looked at",
+        return as_fail(err, AS_UNSUPPORTED, "this core is of ELF machine %u: only x86-64 and aarch64 are supported",
                        header->e_machine);
     if (header->e_phentsize != sizeof(Elf64_Phdr))
         return as_fail(err, AS_BAD_INPUT, "this core file is damaged: its program headers are %u bytes long, not %zu",

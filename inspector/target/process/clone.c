@@ -57,7 +57,7 @@ static struct as_error refuse(const struct as_process *p)
     if (stopped)
         as_fail(&err, AS_UNSUPPORTED, "process %d is stopped already (SIGSTOP or the like)", p->base.pid);
     else
-        as_fail(&err, AS_UNSUPPORTED, "no thread of process %d was in a state to be used", p->base.pid);
+        as_fail(&err, AS_UNSUPPORTED, "no thread of process %d was in a usable state", p->base.pid);
     return err;
 }
 
@@ -101,11 +101,12 @@ bool as_clone_make(struct as_process *p, const struct as_critical *critical, str
     if (!call_in_target(p, critical, SYS_clone, arguments, &result, made, err))
         return false;
     if (result < 0 || made->pid == 0) {
-        const char *hint = result == -EAGAIN   ? " (a limit on processes: ulimit -u, or the cgroup's pids.max)"
-                           : result == -ENOMEM ? " (no memory for page tables, or none promised: vm.overcommit_memory)"
-                                               : "";
+        const char *hint = result == -EAGAIN ? " (a limit on processes: ulimit -u, or the cgroup's pids.max)"
+                           : result == -ENOMEM
+                               ? " (no memory for page tables, or a limit on overcommit: vm.overcommit_memory)"
+                               : "";
         return as_fail(err, AS_UNSUPPORTED, "clone in process %d failed: %s%s", p->base.pid,
-                       result < 0 ? strerror((int)-result) : "it made no process", hint);
+                       result < 0 ? strerror((int)-result) : "no process was made", hint);
     }
     made->inner_pid = (pid_t)result;
     return true;

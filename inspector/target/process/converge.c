@@ -130,10 +130,11 @@ uint64_t as_process_due(const struct as_process *p)
 bool as_process_deadline_exceeded(struct as_process *p, struct as_error *err)
 {
     p->base.stop.deadline_exceeded = true;
-    return as_fail(err, AS_DENIED,
-                   "process %d was let go before it was read, after %.1f ms: allow more (--max-pause), or use a mode "
-                   "that needs less (--mode snapshot or live)",
-                   p->base.pid, (double)p->base.stop.limit_ns / 1e6);
+    return as_fail(
+        err, AS_DENIED,
+        "process %d was resumed after %.1f ms, before all of it was read: allow a longer pause (--max-pause), or "
+        "use a mode with a shorter one (--mode snapshot or live)",
+        p->base.pid, (double)p->base.stop.limit_ns / 1e6);
 }
 
 // All stand still. Lets those run that must, until nobody is inside and no lock is held, or the time is up.

@@ -189,7 +189,7 @@ static bool open_clone(struct as_process *p, pid_t pid, struct as_error *err)
         p->clone.pagemap_fd = openat(p->clone.view_fd, "pagemap", O_RDONLY | O_CLOEXEC);
     }
     if (p->clone.mem_fd < 0 || p->clone.pagemap_fd < 0)
-        return as_fail_errno(err, AS_UNSUPPORTED, "the clone of process %d cannot be looked at", p->base.pid);
+        return as_fail_errno(err, AS_UNSUPPORTED, "the clone of process %d cannot be read", p->base.pid);
     p->clone.pid = pid;
     change_view(p);
     return true;

@@ -244,11 +244,11 @@ static bool read_arch(struct as_process *p, struct as_error *err)
         return as_fail(err, AS_UNSUPPORTED, "the program of process %d is not an ELF file", p->base.pid);
     unsigned machine = header[EI_NIDENT + 2] | (unsigned)header[EI_NIDENT + 3] << 8;
     if (header[EI_CLASS] != ELFCLASS64)
-        return as_fail(err, AS_UNSUPPORTED, "process %d (%s) runs 32-bit code: only 64-bit programs can be looked at",
+        return as_fail(err, AS_UNSUPPORTED, "process %d (%s) runs 32-bit code: only 64-bit programs are supported",
                        p->base.pid, p->base.comm);
     if (header[EI_DATA] != ELFDATA2LSB || (machine != EM_X86_64 && machine != EM_AARCH64))
         return as_fail(err, AS_UNSUPPORTED,
-                       "process %d (%s) is a program for ELF machine %u: only x86-64 and aarch64 can be looked at",
+                       "process %d (%s) is a program for ELF machine %u: only x86-64 and aarch64 are supported",
                        p->base.pid, p->base.comm, machine);
     p->base.arch = machine == EM_X86_64 ? AS_ARCH_X86_64 : AS_ARCH_AARCH64;
     return true;

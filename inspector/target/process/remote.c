@@ -231,7 +231,7 @@ bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6
     if (!as_told)
         return as_fail(err, AS_DENIED,
                        "thread %d was prepared for system call %ld and began another one: the code of its process is "
-                       "being changed, so it made no call",
+                       "being changed, so no call was made",
                        r->tid, number);
     return !r->interrupted || !is_cut_short(*result) ||
            as_fail(

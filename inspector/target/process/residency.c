@@ -44,8 +44,9 @@ enum {
 enum { DOUBTFUL = 0x40 };
 enum { REGIONS = 512, MAX_WEIGHED = 1 << 28 };
 
-static const char UNTOLD[] = "with this kernel and these privileges shared pages cannot be told from the zero page: "
-                             "pages that could be either are unknown (root can tell them apart)";
+static const char UNTOLD[] =
+    "with this kernel and these privileges shared pages cannot be distinguished from the zero page: "
+    "pages that could be either are unknown (root can distinguish them)";
 
 static uint8_t flags_of_scan(uint64_t categories)
 {
@@ -359,7 +360,7 @@ static bool residency(struct as_process *p, uint64_t start, uint64_t end, uint8_
         at = stop;
     }
     // Of memory that has lost its last user PAGEMAP_SCAN may say, without an error, that nothing of it is resident.
-    return as_process_alive(p) || as_fail(err, AS_TARGET_GONE, "process %d ended while it was looked at", t->pid);
+    return as_process_alive(p) || as_fail(err, AS_TARGET_GONE, "process %d ended during the look", t->pid);
 }
 
 bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)

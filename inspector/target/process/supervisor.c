@@ -139,8 +139,8 @@ static void say_late(void *context)
     struct as_birth birth = {0};
     as_fail(
         &birth.err, AS_DENIED,
-        "process %d has been making its clone for %llu s, and cannot be interrupted in it: it stands still until the "
-        "kernel has done so. Our process %d stays with it, and lets it go then",
+        "process %d has been making its clone for %llu s, and this cannot be interrupted: the process is stopped until "
+        "the kernel has finished. The ptrace supervisor, process %d, resumes it then",
         l->p->base.pid, (unsigned long long)(2 * AS_REMOTE_LIMIT_NS / 1000000000), getpid());
     tell(l->p, &birth, l->socket);
 }
