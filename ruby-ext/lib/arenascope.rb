@@ -5,8 +5,8 @@ require_relative "arenascope/version"
 
 # Where did this process's memory go, and what will bring it back?
 #
-# Everything here works on the process itself, on glibc's malloc. Elsewhere (musl, macOS, jemalloc, JRuby) `supported?` is
-# false: trims then do nothing, and what would have to look raises Arenascope::UnsupportedError.
+# Everything here works on the process itself, on glibc's malloc. With another malloc (musl, macOS, jemalloc, JRuby)
+# `supported?` is false: trims do nothing then, and methods that inspect memory raise Arenascope::UnsupportedError.
 module Arenascope
   # What went wrong: what was tried, what was found, what to do. `code` is arenadump's exit code for it.
   class Error < StandardError
@@ -18,7 +18,7 @@ module Arenascope
     end
   end
 
-  # There is no glibc's malloc here to look at.
+  # malloc is not glibc's in this process.
   class UnsupportedError < Error; end
 
   class << self
@@ -39,8 +39,8 @@ module Arenascope
       summary.forecast
     end
 
-    # Writes a dump of the heap's layout, never of its contents, for `arenascope report` and `arenadump`. With `chunks` every
-    # block of memory is in it, and not only every page.
+    # Writes a dump of the heap's layout, never of its contents, for `arenascope report` and `arenadump`. With `chunks`
+    # the dump has every block of memory, not only every page.
     def dump(path, chunks: false)
       supported!
       Native.dump(path.respond_to?(:to_path) ? path.to_path : path, chunks)
@@ -48,10 +48,10 @@ module Arenascope
     end
 
     # Gives free memory back to the kernel, without the GVL. Returns how many bytes came back, by the kernel's page tables
-    # (nil where it does not tell).
+    # (nil if the kernel does not say).
     #
-    # deep::      also what malloc_trim never returns, such as the tops of thread arenas.
-    # max_hold:: seconds for which an arena is locked at a time, at most; unless given, as long as it takes, as malloc_trim does.
+    # deep::     also return memory that malloc_trim never returns, such as the tops of thread arenas.
+    # max_hold:: maximum time in seconds for which an arena is locked at a time; without it, there is no limit.
     def trim(deep: false, max_hold: nil)
       nanoseconds = max_hold ? Integer(Float(max_hold) * 1_000_000_000) : 0
       raise ArgumentError, "max_hold must be positive" if max_hold && !nanoseconds.positive?
@@ -62,7 +62,7 @@ module Arenascope
     private
 
     def supported!
-      raise UnsupportedError, "malloc is not glibc's here, so there is nothing to look at" unless supported?
+      raise UnsupportedError, "malloc is not glibc's in this process, so there is nothing to inspect" unless supported?
     end
   end
 

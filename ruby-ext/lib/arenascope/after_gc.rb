@@ -110,17 +110,18 @@ module Arenascope
   private_constant :AfterGC
 
   class << self
-    # From now on trims after each full GC has been swept, if there is something to gain; false if it cannot.
+    # From now on, trims after the sweep of each full GC, if there is something to gain. Returns false if trims are impossible.
     #
-    # min_interval::   seconds from the end of one trim to the next, at least. It is longer where trims cannot be afforded: they
-    #                  have a tenth of the processor time that the process uses, and what is soon taken again is charged for.
-    # min_releasable:: bytes that must seem to be free and resident, at least. Estimated, and for that malloc's lists of what is
-    #                  free are read; 0: no estimate is made.
-    # deep::           also what malloc_trim never returns, such as the tops of thread arenas; where that cannot be done, a plain
-    #                  trim.
-    # in::             :thread (the default): a thread looks for full GCs, and trims without the GVL: no request waits for it.
-    #                  :gc: at the end of the sweep itself, while all Ruby threads wait. :job: soon after it, without the GVL, in
-    #                  whichever thread comes to a safe point first. Up to Ruby 3.2 the last two make all allocations slower.
+    # min_interval::   minimum time in seconds from the end of one trim to the next. The time is longer if the budget does not
+    #                  cover a trim: trims have a tenth of the processor time that the process uses, plus a hundredth of the
+    #                  wall-clock time, and are charged for memory that is soon needed again.
+    # min_releasable:: minimum of bytes that are free and resident, by an estimate that reads malloc's lists of free chunks; 0:
+    #                  no estimate is made.
+    # deep::           also return memory that malloc_trim never returns, such as the tops of thread arenas; if that is
+    #                  impossible, a plain trim is made.
+    # in::             :thread (the default): a thread checks for full GCs, and trims without the GVL: no request waits for it.
+    #                  :gc: at the end of the sweep itself, while all Ruby threads wait. :job: soon after the sweep, without the
+    #                  GVL, in the thread that first reaches a safe point. Up to Ruby 3.2 the last two slow down all allocations.
     def trim_after_gc!(min_interval: 0.25, min_releasable: 16 * 1024 * 1024, deep: false, in: :thread)
       way = binding.local_variable_get(:in) # a keyword as a name
       return false unless supported?
@@ -134,7 +135,7 @@ module Arenascope
       AfterGC.on?
     end
 
-    # While the block runs a request or a job is at work: trims in: :thread wait until none is, but no longer than 8 intervals.
+    # Marks the block as a request or a job. Trims with in: :thread wait until no such block runs, for 8 intervals at most.
     def at_work
       Native.work(+1)
       yield
@@ -142,12 +143,13 @@ module Arenascope
       Native.work(-1)
     end
 
-    # For a moment in which nobody waits: what the thread of in: :thread would do when it next looks. Whether it trimmed.
+    # For a moment in which nobody waits: does at once what the thread of in: :thread would do at its next check. Returns whether
+    # it trimmed.
     def trim_if_due
       Native.poll
     end
 
-    # No more trims after GCs.
+    # Stops the trims after GCs.
     def stop_trimming!
       AfterGC.stop if supported?
       nil

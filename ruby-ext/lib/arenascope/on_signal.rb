@@ -7,9 +7,9 @@ module Arenascope
   private_constant :UNTAKEN
 
   class << self
-    # Has a dump written whenever the signal arrives; the file's name is returned by the block (which may be called often), or
-    # else is arenascope.PROGRAM.PID.COUNT.dump in the directory that is current now. Raises Error if the application has taken
-    # the signal for itself, as Puma has USR2: choose another.
+    # From now on, writes a dump whenever the signal arrives. The block returns the file's name, and may be called often. Without
+    # a block the name is arenascope.PROGRAM.PID.COUNT.dump, in the directory that is current now. Raises Error if the application
+    # uses the signal itself, as Puma uses USR2: choose another signal.
     def dump_on_signal(signal, chunks: false, &name)
       supported!
       count = 0
