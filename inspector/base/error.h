@@ -9,16 +9,16 @@
 // The codes are also arenadump's exit codes; docs/user-guide.md documents each. Never renumber one.
 enum as_code {
     AS_OK = 0,
-    AS_INTERNAL = 1,    // a bug of ours: an invariant did not hold
+    AS_INTERNAL = 1,    // a bug in arenascope: an invariant did not hold
     AS_USAGE = 2,       // the command line does not make sense
     AS_NO_TARGET = 3,   // no such process, no such file
-    AS_DENIED = 4,      // the kernel does not let us look
+    AS_DENIED = 4,      // the kernel does not permit the look
     AS_UNSUPPORTED = 5, // a kernel thread, a zombie, 32-bit code, another architecture
     AS_BAD_INPUT = 6,   // not a core, not a dump, truncated, or a file that lies about itself
-    AS_TARGET_GONE = 7, // the target exited or exec'd while we looked
+    AS_TARGET_GONE = 7, // the target exited or exec'd during the look
     AS_IO = 8,          // the output could not be written (disk full, read-only, a symlink in the way)
-    AS_NO_MEMORY = 9,   // our own memory ran out, or we may have no more files open
-    AS_NO_MALLOC = 10,  // what the command needs from glibc's malloc is not there
+    AS_NO_MEMORY = 9,   // own memory ran out, or no more files may be open
+    AS_NO_MALLOC = 10,  // the command needs glibc's malloc, and the target does not use it
 };
 
 struct as_error {
@@ -30,6 +30,6 @@ struct as_error {
 bool as_fail(struct as_error *err, enum as_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 // As as_fail, with ": <strerror(errno)>" appended. Maps ESRCH to AS_TARGET_GONE, EPERM/EACCES to AS_DENIED, and
-// EMFILE/ENFILE (we may have no more files open) to AS_NO_MEMORY, with what to do; any other errno keeps `code`.
+// EMFILE/ENFILE (no more files may be open) to AS_NO_MEMORY, with advice; any other errno keeps `code`.
 bool as_fail_errno(struct as_error *err, enum as_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

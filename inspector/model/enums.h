@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-// What is not known is this value, and null in JSON; never 0.
+// The value of an unknown number, null in JSON; never 0.
 #define AS_UNKNOWN UINT64_MAX
 
 enum as_target_kind { AS_TARGET_PROCESS = 1, AS_TARGET_CORE = 2, AS_TARGET_SELF = 3 };
@@ -19,11 +19,11 @@ enum as_mapping_kind {
 
 enum { AS_PROT_READ = 1, AS_PROT_WRITE = 2, AS_PROT_EXEC = 4, AS_PROT_SHARED = 8 };
 
-// What the kernel says of one page, as bits in a byte.
+// What the kernel says about one page, as bits in a byte.
 enum {
     AS_RES_PRESENT = 1, // in Rss
     AS_RES_SWAPPED = 2,
-    AS_RES_ZERO = 4, // maps the shared zero page: readable, but not in Rss; never set together with PRESENT
+    AS_RES_ZERO = 4, // the shared zero page: readable, but not in Rss; never set together with PRESENT
     AS_RES_HUGE = 8, // part of a huge page mapped as such
     AS_RES_UNKNOWN = 0x80
 };
@@ -38,7 +38,7 @@ enum as_layout_source {
     AS_LAYOUT_SCAN = 5,
 };
 
-// Who answers malloc().
+// Which library answers malloc().
 enum as_malloc_kind {
     AS_MALLOC_UNKNOWN = 0,
     AS_MALLOC_GLIBC = 1,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The records that a capture makes, and that a dump file holds: what one stage writes the next reads, in memory or mapped
-// from a file. docs/dump-format.md specifies them for other readers. Little-endian, natural alignment, fixed size; sizes and
-// addresses in bytes. AS_UNKNOWN (all ones) in a 64-bit field means "not known". A change of a record's meaning or order
-// raises AS_DUMP_MAJOR; a new section or a field that takes a reserved place raises AS_DUMP_MINOR (dump/format.h).
+// The records that a capture makes, and that a dump file holds. Each stage reads the records that the stage before it wrote, in
+// memory or mapped from a file. docs/dump-format.md specifies them for other readers. Little-endian, natural alignment, fixed
+// size; sizes and addresses in bytes. AS_UNKNOWN (all ones) in a 64-bit field means "unknown". A change of a record's meaning or
+// order raises AS_DUMP_MAJOR; a new section, or a field in a reserved place, raises AS_DUMP_MINOR (dump/format.h).
 #pragma once
 
 #include "model/enums.h"
@@ -17,25 +17,25 @@ struct as_meta_record {
     uint32_t page_size;
     uint32_t pid;
     uint32_t thread_count;
-    uint32_t malloc_kind; // as_malloc_kind, of those that 1.0 knew; see malloc_later
+    uint32_t malloc_kind; // as_malloc_kind, if 1.0 knew it; otherwise 0, see malloc_later
     uint32_t mode;        // as_mode
     uint32_t flags;       // AS_META_*
-    uint64_t time_ns;     // of the snapshot, since the epoch, CLOCK_REALTIME
-    uint64_t pause_ns;    // how long the target stood still
+    uint64_t time_ns;     // time of the look, since the epoch, CLOCK_REALTIME
+    uint64_t pause_ns;    // how long the target was stopped
     uint64_t read_ns;     // how long the reading took
-    uint64_t torn_chunks; // chunks at which the walk lost the thread
+    uint64_t torn_chunks; // number of torn chunks: the walk could not continue there
     uint64_t rss, swap;   // of the whole process, from its page tables
     char comm[16];
     uint32_t exe, cmdline, malloc_detail, tool_version; // in "strings"
     uint32_t ruby;                                      // as_ruby_state (1.1)
-    uint32_t ruby_releases;                             // in "strings": which have the structures found, "3.2, 3.3"
-    uint64_t malloc_later; // as_malloc_kind if it came later (1.2), and malloc_kind is 0; else 0
+    uint32_t ruby_releases; // in "strings": the releases that have the structures found, "3.2, 3.3"
+    uint64_t malloc_later;  // as_malloc_kind, if 1.0 did not know it (1.2): malloc_kind is 0 then; otherwise 0
     uint64_t reserved[6];
 };
 enum {
     AS_META_RESIDENCY_KNOWN = 1,
     AS_META_HAS_CHUNKS = 2,
-    AS_META_EXACT = 4, // stopped, nothing torn, no warning that touches a number: the rows sum to rss
+    AS_META_EXACT = 4, // stopped, nothing torn, no warning that concerns a number: the rows add up to rss
 };
 // Is there a Ruby, and are its pages in section "ruby"?
 enum as_ruby_state { AS_RUBY_NONE = 0, AS_RUBY_FOUND = 1, AS_RUBY_UNPROVEN = 2 };
@@ -48,10 +48,10 @@ struct as_malloc_record {
     uint64_t main_arena, mp;
     uint64_t trim_threshold, top_pad, mmap_threshold, arena_max, arena_test, no_dyn_threshold, tcache_count,
         tcache_max_bytes, thp_pagesize, hp_pagesize;
-    uint64_t n_mmaps, mmapped_mem; // what mp_ says, to hold against what the walk found
+    uint64_t n_mmaps, mmapped_mem; // the values in mp_, to compare with the mmapped chunks that were found
     uint64_t heap_max_size;
-    // Of what is in a tcache (1.2): in those that no thread has, after a fork say, and that nobody can take out again.
-    uint64_t lost_known; // 0: whether there are such is not known
+    // Tcaches that no thread has (1.2), after a fork for example: malloc cannot use their chunks any more.
+    uint64_t lost_known; // 1 if the next three are known; otherwise all four are 0
     uint64_t lost_tcaches, lost_chunks, lost_bytes;
 };
 
@@ -68,13 +68,13 @@ struct as_totals_record {
     struct as_tallies chunks;
 };
 
-// Section "arenas". Order: the ring of each malloc, main arena first.
+// Section "arenas": in the order of each malloc's ring, main arena first.
 struct as_arena_record {
     uint64_t address;
     uint32_t malloc_index; // in "mallocs"
     uint32_t flags;        // AS_ARENA_*
     uint64_t system_mem, max_system_mem;
-    uint64_t attached_threads;       // as glibc counts; AS_UNKNOWN before 2.23
+    uint64_t attached_threads;       // by glibc's count; AS_UNKNOWN before 2.23
     uint64_t top;                    // address
     uint32_t first_heap, heap_count; // in "heaps"
     uint64_t torn_chunks;
@@ -104,7 +104,7 @@ struct as_heap_record {
 };
 
 // Section "pages": one record for each page of each heap. The seven counts are in units of 16 bytes (MALLOC_ALIGNMENT),
-// so a page of up to 64 KiB fits; they add up to the page, or to less where the page is not all the heap's.
+// so a page of up to 64 KiB fits. Their sum is the page, or less if only a part of the page belongs to the heap.
 struct as_page_record {
     uint16_t in_use, tcache, fastbin, binned, top, metadata, unknown;
     uint8_t residency; // AS_RES_* bits
@@ -112,18 +112,19 @@ struct as_page_record {
 };
 enum { AS_UNIT = 16 };
 
-// What a picture shows of a page: the strongest claim on it.
+// The state of a page that a picture shows: the strongest use of any byte on it.
 enum as_page_state {
-    AS_PAGE_USED = 1,       // resident, something in use (or metadata) on it
-    AS_PAGE_PINNED = 2,     // as USED, but by ONE chunk in use, all else on the page free: a pin
-    AS_PAGE_CACHED = 3,     // resident, nothing in use, tcache or fastbin chunks on it
-    AS_PAGE_STRANDED = 4,   // resident, all free, but no trim returns it (a free chunk's header page, say)
+    AS_PAGE_USED = 1,   // resident, something in use (or metadata) on it
+    AS_PAGE_PINNED = 2, // as USED, but with a single chunk in use, and all else on the page free: a pin
+    AS_PAGE_CACHED = 3, // resident, nothing in use, tcache or fastbin chunks on it
+    AS_PAGE_STRANDED =
+        4, // resident and free, but no trim returns it (the links of a free chunk lie on it, for example)
     AS_PAGE_RELEASABLE = 5, // resident, malloc_trim(0) returns it
     AS_PAGE_WITHHELD = 6,   // resident, only a deep trim returns it
     AS_PAGE_RETURNED = 7,   // absent and free
-    AS_PAGE_UNTOUCHED = 8,  // absent, in use or top
+    AS_PAGE_UNTOUCHED = 8,  // absent; in use, top or metadata
     AS_PAGE_SWAPPED = 9,
-    AS_PAGE_UNKNOWN = 10, // residency not known, or skipped by the walk
+    AS_PAGE_UNKNOWN = 10, // residency unknown, or skipped by the walk
 };
 
 // Section "chunks" (with --chunks): 32 bits each, in address order within a heap, without gaps: a chunk's address is its
@@ -147,17 +148,17 @@ struct as_size_record {
     uint64_t pin_count;                       // chunks in use that stand alone on at least one page
     uint64_t pin_pages;                       // resident pages kept by them
     uint64_t pin_stranded;                    // free bytes on those pages
-    uint64_t tail_count;                      // of those in use: the last of a heap, with at least a page free below it
-    uint64_t tail_bytes;                      // bytes of the free run just below such chunks, resident or not
+    uint64_t tail_count; // heaps whose last chunk in use has this size, with free chunks of at least a page below it
+    uint64_t tail_bytes; // bytes of these free chunks, resident or not
 };
 
 // Section "threads".
 struct as_thread_record {
     uint32_t tid;
-    uint32_t arena; // in "arenas"; UINT32_MAX when not known or none
+    uint32_t arena; // in "arenas"; UINT32_MAX if unknown or none
     char name[16];
-    uint64_t tcache;       // address of its tcache_perthread_struct; AS_UNKNOWN when not found; 0: it has none
-    uint64_t tcache_count; // chunks cached; AS_UNKNOWN likewise
+    uint64_t tcache;       // address of its tcache_perthread_struct; AS_UNKNOWN if not found; 0 if the thread has none
+    uint64_t tcache_count; // cached chunks; AS_UNKNOWN if the tcache was not found
     uint64_t tcache_bytes;
     uint64_t reserved;
 };
@@ -167,9 +168,9 @@ struct as_mapping_record {
     uint64_t start, end;
     uint32_t prot, kind; // AS_PROT_*, as_mapping_kind
     uint32_t path;       // in "strings"
-    uint32_t role;       // as_mapping_role: in which row the part that is not malloc's stands
+    uint32_t role;       // as_mapping_role: which row has the part that is not malloc's
     uint64_t rss, swap;
-    uint64_t malloc_rss; // the part of rss that stands in malloc's rows
+    uint64_t malloc_rss; // the part of rss that is in malloc's rows
     uint64_t hugetlb;
 };
 enum as_mapping_role { AS_ROLE_OTHER = 0, AS_ROLE_STACK = 1, AS_ROLE_UNKNOWN = 2 };
@@ -177,36 +178,36 @@ enum as_mapping_role { AS_ROLE_OTHER = 0, AS_ROLE_STACK = 1, AS_ROLE_UNKNOWN = 2
 // Section "ruby" (1.1): each page of a Ruby's own heap, by address.
 struct as_ruby_page_record {
     uint64_t address;
-    uint64_t resident;    // bytes of it on resident pages; AS_UNKNOWN where residency is not known
+    uint64_t resident;    // resident bytes of the page; AS_UNKNOWN if residency is unknown
     uint32_t size;        // bytes
     uint32_t slot_size;   // bytes; 0: not divided into slots
-    uint32_t total_slots; // objects it has room for
-    uint32_t free_slots;  // those without one
-    uint32_t heap;        // in "heaps", when it is a chunk of malloc's; UINT32_MAX: a mapping of its own
+    uint32_t total_slots; // number of slots
+    uint32_t free_slots;  // number of slots without an object
+    uint32_t heap;        // in "heaps", if the page is a chunk of malloc; UINT32_MAX: the page has its own mapping
     uint32_t reserved;
 };
 
-// Section "warnings": in the order they came up.
+// Section "warnings": in the order of their discovery.
 struct as_warning_record {
     uint32_t text;    // in "strings"
     uint32_t code;    // as_warning
     uint32_t arena;   // in "arenas"; UINT32_MAX
     uint32_t heap;    // in "heaps"; UINT32_MAX
-    uint64_t address; // AS_UNKNOWN when it is about no address
+    uint64_t address; // AS_UNKNOWN if it concerns no address
 };
 enum as_warning {
-    AS_WARN_NOTE = 0,      // worth knowing; touches no number
-    AS_WARN_CORRUPT = 1,   // the walk lost the thread here
-    AS_WARN_RESIDENCY = 2, // residency not known, or not wholly
+    AS_WARN_NOTE = 0,      // a note: concerns no number
+    AS_WARN_CORRUPT = 1,   // the walk could not continue here
+    AS_WARN_RESIDENCY = 2, // residency is unknown for some or all pages
     AS_WARN_TCACHE = 3,    // a thread's tcache was not found
     AS_WARN_MMAPPED = 4,   // mmapped chunks found differ from mp_'s count
     AS_WARN_SUM = 5,       // the rows do not sum to Rss
-    AS_WARN_LOCKED = 6,    // an arena was locked when we looked
-    AS_WARN_ALLOCATOR = 7, // another malloc is in charge
+    AS_WARN_LOCKED = 6,    // an arena was locked during the look
+    AS_WARN_ALLOCATOR = 7, // another library answers malloc()
     AS_WARN_LAYOUT = 8,    // no glibc layout could be proven
     AS_WARN_ESTIMATED = 9, // a number is right only under an assumption that the text names
 };
 
-// Section "strings": record size 1; NUL-terminated UTF-8 or whatever bytes the target had; offset 0 is "".
+// Section "strings": record size 1; the bytes that the target had, NUL-terminated, usually UTF-8; offset 0 is "".
 
 _Static_assert(sizeof(struct as_page_record) == 16, "dump format");
