@@ -48,7 +48,14 @@ def planted_arenadump(planted: Path, arenadump: harness.Arenadump) -> Path:
     if not all(library.exists() for library in libraries):
         pytest.skip(f"{build} has no libraries to link with: it is no build directory")
     inspector, program = planted / "inspector", planted / "arenadump"
-    sources = ["cli/main.c", "cli/summary_json.c", "cli/summary_table.c", "model/rows.c", "ledger/totals.c"]
+    sources = [
+        "cli/main.c",
+        "cli/summary_json.c",
+        "cli/summary_table.c",
+        "model/rows.c",
+        "ledger/sums.c",
+        "ledger/totals.c",
+    ]
     archives = list(dict.fromkeys(map(str, libraries)))
     wanted = subprocess.run(
         ["pkg-config", "--libs", "libdw", "libelf", "libpng"], capture_output=True, text=True, check=True

@@ -7,6 +7,7 @@
 #include "cli/summary.h"
 #include "cli/text.h"
 #include "inject/client.h"
+#include "ledger/ledger.h"
 #include "target/process/procfs.h"
 
 #include <errno.h>

@@ -38,6 +38,23 @@ enum as_malloc_kind as_malloc_of(const struct as_meta_record *m)
     return m->malloc_kind <= AS_MALLOC_GO ? (enum as_malloc_kind)m->malloc_kind : AS_MALLOC_UNKNOWN;
 }
 
+const struct as_not_glibc *as_not_glibc_words(const struct as_meta_record *m)
+{
+    static const struct as_not_glibc other = {
+        "The malloc of this process is not glibc's",
+        "Its memory is in the rows that are not malloc's; the arenas below are glibc's."};
+    static const struct as_not_glibc unknown = {
+        "It is unknown which malloc this process uses",
+        "Memory outside of glibc's arenas is in the rows that are not malloc's."};
+    return as_malloc_of(m) == AS_MALLOC_GLIBC ? NULL : as_malloc_of(m) == AS_MALLOC_UNKNOWN ? &unknown : &other;
+}
+
+const char *as_row_meaning(int row, const struct as_meta_record *m)
+{
+    bool other = as_malloc_of(m) != AS_MALLOC_GLIBC && row == AS_ROW_other_anon;
+    return other ? "another malloc's, own mmap, GC" : as_row_words[row].meaning;
+}
+
 const char *as_source_name(uint32_t source)
 {
     if (source == AS_LAYOUT_NONE || source > AS_LAYOUT_SCAN)

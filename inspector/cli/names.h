@@ -12,6 +12,14 @@ const char *as_arch_name(uint32_t arch);        // as_arch
 const char *as_mode_name(uint32_t mode);        // as_mode
 enum as_malloc_kind
 as_malloc_of(const struct as_meta_record *m); // AS_MALLOC_UNKNOWN also for one that came later than we
-const char *as_source_name(uint32_t source);  // as_layout_source; NULL for AS_LAYOUT_NONE
-const char *as_warning_name(uint32_t code);   // as_warning
-const char *as_chunk_name(uint32_t kind);     // as_chunk_class
+// What it means that the malloc of a process is not glibc's.
+struct as_not_glibc {
+    const char *says;   // a clause, which the detail follows
+    const char *memory; // a sentence: in which rows the memory of that malloc is
+};
+const struct as_not_glibc *as_not_glibc_words(const struct as_meta_record *m); // NULL: malloc is glibc's
+// What is in a row, for people: what is not glibc's malloc's may be that of another malloc.
+const char *as_row_meaning(int row, const struct as_meta_record *m);
+const char *as_source_name(uint32_t source); // as_layout_source; NULL for AS_LAYOUT_NONE
+const char *as_warning_name(uint32_t code);  // as_warning
+const char *as_chunk_name(uint32_t kind);    // as_chunk_class

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "cli/summary.h"
+#include "ledger/ledger.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -36,10 +36,3 @@ struct as_pins {
 };
 bool as_pins_sort(struct as_pins *p, const struct as_view *v, struct as_error *err);
 void as_pins_free(struct as_pins *p);
-
-// a + b, where either may be AS_UNKNOWN and a hostile dump may make the sum overflow: AS_UNKNOWN then.
-static inline uint64_t as_add(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return a == UINT64_MAX || b == UINT64_MAX || __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}

@@ -4,6 +4,7 @@
 
 #include "cli/json.h"
 #include "cli/names.h"
+#include "ledger/ledger.h"
 #include "libc/libc.h"
 #include "target/target.h"
 
@@ -16,6 +17,13 @@ static const struct as_json_field tunables[] = {
     AS_JSON_FIELD(as_malloc_record, arena_test),     AS_JSON_FIELD(as_malloc_record, no_dyn_threshold),
     AS_JSON_FIELD(as_malloc_record, tcache_count),   AS_JSON_FIELD(as_malloc_record, tcache_max_bytes),
     AS_JSON_FIELD(as_malloc_record, thp_pagesize),   AS_JSON_FIELD(as_malloc_record, hp_pagesize),
+};
+static const struct as_json_field sum_fields[] = {
+    AS_JSON_FIELD(as_ledger_sums, resident),       AS_JSON_FIELD(as_ledger_sums, known),
+    AS_JSON_FIELD(as_ledger_sums, used),           AS_JSON_FIELD(as_ledger_sums, cached),
+    AS_JSON_FIELD(as_ledger_sums, scattered),      AS_JSON_FIELD(as_ledger_sums, free_pages),
+    AS_JSON_FIELD(as_ledger_sums, free),           AS_JSON_FIELD(as_ledger_sums, not_malloc),
+    AS_JSON_FIELD(as_ledger_sums, deep_trim_adds),
 };
 #define COUNT(table) (sizeof(table) / sizeof(table)[0])
 
@@ -50,6 +58,25 @@ static void put_target(struct as_json *j, const struct as_view *v, bool from_dum
     as_json_object_end(j);
 }
 
+// What it means that malloc() is not glibc's, and the rows that mean something else then.
+static void put_not_glibc(struct as_json *j, const struct as_meta_record *m)
+{
+    const struct as_not_glibc *words = as_not_glibc_words(m);
+    if (!words) {
+        as_json_null(j, "not_glibc");
+        return;
+    }
+    as_json_object(j, "not_glibc");
+    as_json_string(j, "says", words->says);
+    as_json_string(j, "memory", words->memory);
+    as_json_object(j, "meanings");
+    for (int row = 0; row < AS_ROW_COUNT; row++)
+        if (as_row_meaning(row, m) != as_row_words[row].meaning)
+            as_json_string(j, as_row_words[row].name, as_row_meaning(row, m));
+    as_json_object_end(j);
+    as_json_object_end(j);
+}
+
 static void put_allocator(struct as_json *j, const struct as_view *v)
 {
     static const struct as_malloc_record none = {
@@ -64,6 +91,7 @@ static void put_allocator(struct as_json *j, const struct as_view *v)
     as_json_address(j, "main_arena", m->main_arena);
     as_json_address(j, "mp", m->mp);
     as_json_number(j, "heap_max_size", m->heap_max_size);
+    put_not_glibc(j, v->meta);
     as_json_object_end(j);
 }
 
@@ -156,6 +184,8 @@ static void put_ledger(struct as_json *j, const struct as_ledger *l)
         as_json_object_end(j);
     }
     put_rows(j, l, AS_ROW_BESIDE);
+    const struct as_ledger_sums sums = as_ledger_sum_up(l);
+    put_run(j, "sums", &sums, sum_fields, COUNT(sum_fields));
 }
 
 static void put_tally(struct as_json *j, const char *key, struct as_tally tally)

@@ -5,6 +5,7 @@
 #include "cli/names.h"
 #include "cli/text.h"
 #include "cli/writer.h"
+#include "ledger/ledger.h"
 #include "libc/libc.h"
 #include "target/target.h"
 
@@ -32,15 +33,6 @@ static int by_bytes(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static uint64_t sum_known(const struct as_ledger *l)
-{
-    uint64_t sum = 0;
-    for (int row = 0; row < AS_ROW_COUNT; row++)
-        if (as_rows[row].kind == AS_ROW_RESIDENT && as_row_value(l, row) != AS_UNKNOWN)
-            sum += as_row_value(l, row);
-    return sum;
-}
-
 static void put_header(struct as_writer *w, const struct as_view *v)
 {
     const struct as_meta_record *m = v->meta;
@@ -55,8 +47,9 @@ static void put_header(struct as_writer *w, const struct as_view *v)
     as_put(w, "%s\n", as_safe_text(line, SIZE_MAX, w->style->columns - used, w->style->ascii, command, sizeof command));
     as_put(w, "Rss ");
     as_bold(w, "%s", as_format_size(m->rss, size));
-    if (m->rss == AS_UNKNOWN && sum_known(&v->totals->ledger) > 0)
-        as_put(w, " (%s of it known)", as_format_size(sum_known(&v->totals->ledger), size));
+    uint64_t known = as_ledger_sum_up(&v->totals->ledger).known;
+    if (m->rss == AS_UNKNOWN && known > 0)
+        as_put(w, " (%s of it known)", as_format_size(known, size));
     as_put(w, ", swap %s, %" PRIu32 " thread%s, %s", as_format_size(m->swap, swap), m->thread_count,
            m->thread_count == 1 ? "" : "s", as_malloc_kind_name(as_malloc_of(m)));
     if (m->malloc_kind == AS_MALLOC_GLIBC && v->malloc_count && *as_view_string(v, v->mallocs[0].version))
@@ -65,19 +58,11 @@ static void put_header(struct as_writer *w, const struct as_view *v)
     if (as_format_time(m->time_ns, time))
         as_put(w, ", %.19sZ", time);
     as_put(w, "\n");
-    if (m->malloc_kind == AS_MALLOC_GLIBC)
+    const struct as_not_glibc *words = as_not_glibc_words(m);
+    if (!words)
         return;
     as_safe_text(as_view_string(v, m->malloc_detail), SIZE_MAX, 200, w->style->ascii, command, sizeof command);
-    if (as_malloc_of(m) == AS_MALLOC_UNKNOWN)
-        as_wrapped(w, 0,
-                   "It is unknown which malloc this process uses: %s. Memory outside of glibc's arenas is in the rows "
-                   "that are not malloc's.",
-                   command);
-    else
-        as_wrapped(w, 0,
-                   "The malloc of this process is not glibc's: %s. Its memory is in the rows that are not malloc's; "
-                   "the arenas below are glibc's.",
-                   command);
+    as_wrapped(w, 0, "%s: %s. %s", words->says, command, words->memory);
 }
 
 static uint64_t cached_bytes(const struct as_tallies *t)
@@ -120,13 +105,6 @@ static void put_share(struct as_writer *w, uint64_t part, uint64_t whole)
         as_put(w, "%5.1f %% ", per_cent);
 }
 
-// What is not glibc's malloc's may be that of the malloc that the process has in its stead.
-static const char *meaning_of(int row, const struct as_meta_record *m)
-{
-    bool other = m->malloc_kind != AS_MALLOC_GLIBC && row == AS_ROW_other_anon;
-    return other ? "another malloc's, own mmap, GC" : as_row_words[row].meaning;
-}
-
 // The resident rows, largest first. Returns how many there are.
 static size_t sort_rows(struct sorted_row sorted[AS_ROW_COUNT], const struct as_ledger *l)
 {
@@ -162,7 +140,7 @@ static void put_ledger(struct as_writer *w, const struct as_view *v)
 
     // Shares are of Rss; of the rows that are known where Rss is not (a core).
     bool known = v->meta->rss != AS_UNKNOWN;
-    uint64_t whole = known ? v->meta->rss : sum_known(&v->totals->ledger);
+    uint64_t whole = known ? v->meta->rss : as_ledger_sum_up(&v->totals->ledger).known;
     as_heading(w, known ? "What holds it" : "What holds it, in shares of the known rows");
     for (size_t i = 0; i < count; i++) {
         char size[AS_SIZE_TEXT];
@@ -173,7 +151,7 @@ static void put_ledger(struct as_writer *w, const struct as_view *v)
         as_put(w, "  %-16s %11s ", words->title, as_format_size(s->bytes, size));
         put_share(w, s->bytes, whole);
         as_bar(w, colours[words->group], s->bytes == AS_UNKNOWN ? 0 : s->bytes, largest, BAR_COLUMNS);
-        as_dim(w, " %.*s", (int)(w->style->columns - 50), meaning_of(s->row, v->meta));
+        as_dim(w, " %.*s", (int)(w->style->columns - 50), as_row_meaning(s->row, v->meta));
         as_put(w, "\n");
     }
     put_absent(w, &v->totals->ledger);
@@ -183,9 +161,7 @@ static void put_forecast(struct as_writer *w, const struct as_view *v)
 {
     const struct as_ledger *l = &v->totals->ledger;
     char size[AS_SIZE_TEXT];
-    uint64_t deeper = l->deep_trim == AS_UNKNOWN || l->malloc_trim == AS_UNKNOWN ? AS_UNKNOWN
-                      : l->deep_trim > l->malloc_trim                            ? l->deep_trim - l->malloc_trim
-                                                                                 : 0;
+    uint64_t deeper = as_ledger_sum_up(l).deep_trim_adds;
     as_heading(w, "What would come back");
     as_put(w, "  malloc_trim(0)   ");
     as_bold(w, "%11s", as_format_size(l->malloc_trim, size));
@@ -228,7 +204,7 @@ static void arena_cells(const struct as_view *v, const struct as_arena_record *a
     const struct as_ledger *l = &a->ledger;
     const struct as_tallies *t = &a->chunks;
     if (v->meta->flags & AS_META_RESIDENCY_KNOWN)
-        memcpy(cells, (uint64_t[]){l->in_use, as_add(l->tcache, l->fastbin), l->releasable, l->withheld, l->stranded},
+        memcpy(cells, (uint64_t[]){l->in_use, as_ledger_sum_up(l).cached, l->releasable, l->withheld, l->stranded},
                ARENA_CELLS * sizeof *cells);
     else
         memcpy(cells, (uint64_t[]){t->in_use.bytes, cached_bytes(t), t->binned.bytes, t->top.bytes, a->system_mem},
@@ -238,11 +214,11 @@ static void arena_cells(const struct as_view *v, const struct as_arena_record *a
 // What makes an arena a bad one: bytes that the application freed. Unknown is the least.
 static uint64_t badness(const struct as_view *v, uint32_t arena)
 {
-    uint64_t cells[ARENA_CELLS];
-    arena_cells(v, &v->arenas[arena], cells);
-    uint64_t idle = as_add(as_add(cells[1], cells[2]), cells[3]);
-    if (v->meta->flags & AS_META_RESIDENCY_KNOWN)
-        idle = as_add(idle, cells[4]);
+    const struct as_arena_record *a = &v->arenas[arena];
+    const struct as_tallies *t = &a->chunks;
+    uint64_t idle = v->meta->flags & AS_META_RESIDENCY_KNOWN
+                        ? as_ledger_sum_up(&a->ledger).free
+                        : as_add(cached_bytes(t), as_add(t->binned.bytes, t->top.bytes));
     return idle == AS_UNKNOWN ? 0 : idle;
 }
 

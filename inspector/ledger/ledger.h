@@ -36,7 +36,29 @@ void as_ledger_ruby_close(struct as_ledger_builder *b);
 // a glibc is there whose heap could not be read, so that anonymous memory may be malloc's.
 bool as_ledger_finish(struct as_ledger_builder *b, bool all_found);
 
+// a + b, where either may be AS_UNKNOWN and a hostile dump may make the sum overflow: AS_UNKNOWN then.
+static inline uint64_t as_add(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return a == AS_UNKNOWN || b == AS_UNKNOWN || __builtin_add_overflow(a, b, &sum) ? AS_UNKNOWN : sum;
+}
+
 // Adds every row of `from` to `to`; what is unknown in either is unknown in the sum.
 void as_ledger_add(struct as_ledger *to, const struct as_ledger *from);
 // The sum of the resident rows; AS_UNKNOWN when one of them is.
 uint64_t as_ledger_resident(const struct as_ledger *l);
+
+// The sums of rows that tables, page and JSON show, in bytes; the field names are those of the JSON. A sum is AS_UNKNOWN when a row
+// of it is; but Ruby's pages, where they are not known, are counted in other rows.
+struct as_ledger_sums {
+    uint64_t resident;       // all resident rows
+    uint64_t known;          // those of them that are known
+    uint64_t used;           // in use by the application, in heaps or in mappings of their own
+    uint64_t cached;         // in caches of malloc's
+    uint64_t scattered;      // free or cached, on pages that something else keeps
+    uint64_t free_pages;     // whole free pages, whatever returns them
+    uint64_t free;           // scattered and free_pages: freed by the application, and resident
+    uint64_t not_malloc;     // not malloc's
+    uint64_t deep_trim_adds; // what a deep trim would return beyond malloc_trim(0)
+};
+struct as_ledger_sums as_ledger_sum_up(const struct as_ledger *l);

@@ -8,7 +8,7 @@
 
 static void add(uint64_t *to, uint64_t value)
 {
-    *to = *to == AS_UNKNOWN || value == AS_UNKNOWN ? AS_UNKNOWN : *to + value;
+    *to = as_add(*to, value);
 }
 
 void as_ledger_add(struct as_ledger *to, const struct as_ledger *from)
