@@ -123,3 +123,18 @@ def test_a_forecast_loads_nothing(arenadump: harness.Arenadump, tmp_path: Path) 
         done = arenadump.run("trim", "--forecast", "--arena", "0x1230", pid)
         assert done.returncode == 2
         assert "there is no arena at 0x1230" in done.stderr
+
+
+def test_an_arena_has_one_name_everywhere(arenadump: harness.Arenadump) -> None:
+    """That of the summary, whether a trim is forecast from outside or made by the agent; its address beside it."""
+    with odd.running([str(programs.build("causes", "-lpthread")), "idle-arenas"]) as pid:
+        summary = arenadump.summary(pid)
+        named = [(index, arena["name"], arena["address"]) for index, arena in enumerate(summary["arenas"])]
+        assert [name for _, name, _ in named] == ["main arena", *(f"arena {index}" for index in range(1, 9))]
+        for options in (["--forecast"], [], ["--deep", "--max-hold=1s"], ["--arena", named[5][2]]):
+            expected = named[5:6] if "--arena" in options else named
+            facts = json.loads(arenadump.check("trim", "--json", *options, pid))
+            assert [(each["index"], each["name"], each["address"]) for each in facts["arenas"]] == expected, options
+            table = arenadump.check("trim", *options, pid)
+            for _, name, address in expected:
+                assert re.search(rf"^{name} +{address} +\d", table, re.MULTILINE), table

@@ -96,6 +96,7 @@ static bool send_arenas(int client, const struct as_trim_outcome *out, bool fore
     for (size_t i = 0; i < out->arenas.count; i++) {
         const struct as_trim_arena *a = &out->arenas.items[i];
         struct as_control_arena arena = {
+            .place = a->place,
             .before = {.arena = a->address,
                        .resident = a->resident,
                        .releasable = a->releasable,

@@ -124,23 +124,25 @@ static bool forecast(struct trimming *t, struct as_look *look, struct as_error *
     if (!as_look_take(look, t->options, NULL, false, err) || !as_look_needs_glibc(look, t->options, err))
         return false;
     const struct as_view *v = &look->view;
+    struct as_arena_place place = as_arena_place_begin(v);
     t->pid = (pid_t)v->meta->pid;
     if (!(v->meta->flags & AS_META_EXACT))
         snprintf(t->reply.error, sizeof t->reply.error, "not exact: arenadump summary says why");
     for (uint64_t i = 0; i < v->arena_count; ++i) {
         const struct as_ledger *l = &v->arenas[i].ledger;
+        const struct as_ledger_sums sums = as_ledger_sum_up(l);
+        as_arena_place_step(&place, (uint32_t)i, v->arenas[i].flags & AS_ARENA_MAIN);
         if (t->options->arena != 0 && t->options->arena != v->arenas[i].address)
             continue;
         struct as_control_arena *arena = as_vec_add(&t->arenas, err);
         if (!arena)
             return false;
-        uint64_t resident = as_add(l->in_use, as_add(l->tcache, as_add(l->fastbin, l->stranded)));
-        resident = as_add(resident, as_add(l->releasable, as_add(l->withheld, as_add(l->metadata, l->unknown))));
         *arena = (struct as_control_arena){
+            .place = place,
             .before = {.arena = v->arenas[i].address,
-                       .resident = resident,
+                       .resident = sums.resident,
                        .releasable = l->malloc_trim,
-                       .withheld = difference(l->deep_trim, l->malloc_trim)},
+                       .withheld = sums.deep_trim_adds},
             .returned = AS_UNKNOWN,
             .longest_hold = AS_UNKNOWN,
         };
@@ -261,6 +263,7 @@ static void print_json(const struct trimming *t)
 {
     struct as_json j = {.out = stdout, .empty = true};
     const struct arenascope_trim_result *r = &t->reply.trim;
+    char name[AS_ARENA_NAME];
     as_json_object(&j, NULL);
     as_json_string(&j, "schema", "arenascope.trim/1");
     as_json_number(&j, "pid", (uint64_t)t->pid);
@@ -286,6 +289,8 @@ static void print_json(const struct trimming *t)
     for (size_t i = 0; i < t->arenas.count; ++i) {
         const struct as_control_arena *a = &t->arenas.items[i];
         as_json_object(&j, NULL);
+        as_json_number(&j, "index", a->place.index);
+        as_json_string(&j, "name", as_arena_place_name(&a->place, name));
         as_json_address(&j, "address", a->before.arena);
         as_json_number(&j, "resident", a->before.resident);
         as_json_number(&j, "releasable", a->before.releasable);
@@ -302,13 +307,14 @@ static void print_json(const struct trimming *t)
 static void print_arenas(const struct trimming *t)
 {
     char resident[AS_SIZE_TEXT], releasable[AS_SIZE_TEXT], withheld[AS_SIZE_TEXT], returned[AS_SIZE_TEXT];
-    char hold[AS_SIZE_TEXT];
-    printf("%-18s %12s %12s %12s", "arena", "resident", "releasable", "withheld");
+    char hold[AS_SIZE_TEXT], name[AS_ARENA_NAME];
+    printf("%-16s %-16s %12s %12s %12s", "arena", "address", "resident", "releasable", "withheld");
     puts(t->trimmed ? "     returned  locked for" : "");
     for (size_t i = 0; i < t->arenas.count; ++i) {
         const struct as_control_arena *a = &t->arenas.items[i];
-        printf("0x%-16" PRIx64 " %12s %12s %12s", a->before.arena, as_format_size(a->before.resident, resident),
-               as_format_size(a->before.releasable, releasable), as_format_size(a->before.withheld, withheld));
+        printf("%-16s 0x%-14" PRIx64 " %12s %12s %12s", as_arena_place_name(&a->place, name), a->before.arena,
+               as_format_size(a->before.resident, resident), as_format_size(a->before.releasable, releasable),
+               as_format_size(a->before.withheld, withheld));
         if (t->trimmed)
             printf(" %12s %11s", as_format_size(a->returned, returned), as_format_duration(a->longest_hold, hold));
         putchar('\n');

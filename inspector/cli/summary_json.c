@@ -226,10 +226,14 @@ static void put_threads(struct as_json *j, const struct as_view *v, const struct
 
 static void put_arenas(struct as_json *j, const struct as_view *v, const struct as_arena_threads *threads)
 {
+    struct as_arena_place place = as_arena_place_begin(v);
+    char name[AS_ARENA_NAME];
     as_json_array(j, "arenas");
     for (uint32_t i = 0; i < v->arena_count; i++) {
         const struct as_arena_record *a = &v->arenas[i];
+        as_arena_place_step(&place, i, a->flags & AS_ARENA_MAIN);
         as_json_object(j, NULL);
+        as_json_string(j, "name", as_arena_place_name(&place, name));
         as_json_address(j, "address", a->address);
         as_json_bool(j, "main", a->flags & AS_ARENA_MAIN);
         as_json_number(j, "malloc", a->malloc_index);

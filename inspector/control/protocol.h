@@ -13,6 +13,7 @@
 
 #include "arenascope.h"
 #include "base/error.h"
+#include "model/view.h"
 
 #include <stdint.h>
 
@@ -20,7 +21,7 @@
 #define AS_AGENT_WAKE "arenascope_wake"   // the exported function that starts it, below
 #define AS_AGENT_MEMFD "arenascope-agent" // the name of the memfd that an injected library lies in
 
-enum { AS_CONTROL_PROTOCOL = 2 };
+enum { AS_CONTROL_PROTOCOL = 3 };
 
 // The most bytes that an injected agent keeps resident while it waits (docs/agent.md lists them): 256 KiB with pages of 4 KiB. Each of
 // its eight pieces may end within a page.
@@ -60,6 +61,7 @@ __attribute__((visibility("default"))) int arenascope_wake(void);
 
 // One arena of a forecast or a trim.
 struct as_control_arena {
+    struct as_arena_place place;
     struct arenascope_arena_forecast before;
     uint64_t returned; // AS_UNKNOWN for a forecast
     uint64_t longest_hold;

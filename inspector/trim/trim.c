@@ -167,8 +167,12 @@ static bool list_arenas(struct passes *all, struct as_target *self, const struct
         note(out, "not all arenas could be read");
     if (!count_huge_pages(self, &all->heaps, err))
         return false;
+    struct as_arena_place place = {0};
+    for (size_t i = 0; i < all->heaps.arenas.count; i++)
+        place.mains += all->heaps.arenas.items[i].main;
     for (size_t i = 0; i < all->heaps.arenas.count; i++) {
         const struct as_arena *a = &all->heaps.arenas.items[i];
+        as_arena_place_step(&place, (uint32_t)i, a->main);
         if (!is_asked_for(request, a->address))
             continue;
         struct as_trim_pass *p = as_vec_add(&all->items, err);
@@ -188,7 +192,7 @@ static bool list_arenas(struct passes *all, struct as_target *self, const struct
                      : slice > SLICE_LEAST_NS  ? slice
                                                : SLICE_LEAST_NS,
         };
-        *arena = (struct as_trim_arena){.address = a->address, .resident = AS_UNKNOWN};
+        *arena = (struct as_trim_arena){.place = place, .address = a->address, .resident = AS_UNKNOWN};
     }
     return out->arenas.count > 0 ||
            as_fail(err, AS_USAGE, "there is no arena at %#llx", (unsigned long long)request->only);
@@ -215,11 +219,21 @@ static void passes_end(struct passes *all, const struct as_target *self, struct 
     as_heaps_free(&all->heaps);
 }
 
+// How a note calls an arena: "arena 3 at 0x7f8dc0000030".
+enum { CALLED = AS_ARENA_NAME + 24 };
+static const char *called(const struct as_trim_arena *arena, char out[CALLED])
+{
+    char name[AS_ARENA_NAME];
+    snprintf(out, CALLED, "%s at %#llx", as_arena_place_name(&arena->place, name), (unsigned long long)arena->address);
+    return out;
+}
+
 // An arena is left alone from here on; the others are not.
 static void skip(struct as_trim_outcome *out, size_t i, const struct as_error *why)
 {
+    char which[CALLED];
     out->arenas.items[i].skipped = true;
-    note(out, "the arena at %#llx was skipped: %s", (unsigned long long)out->arenas.items[i].address, why->text);
+    note(out, "%s was skipped: %s", called(&out->arenas.items[i], which), why->text);
 }
 
 static void forecast_all(struct passes *all, struct as_trim_outcome *out)
@@ -265,17 +279,17 @@ static bool by_malloc_trim(const struct as_trim_outcome *out)
 static void finish(struct as_trim_pass *p, struct as_trim_arena *arena, uint8_t set, struct as_trim_outcome *out)
 {
     struct as_error why;
+    char which[CALLED];
     if (!as_trim_pages_returned(p, set, &arena->returned, &arena->returned_swap, &why)) {
         arena->returned = arena->returned_swap = AS_UNKNOWN;
-        note(out, "it is unknown how much of the arena at %#llx came back: %s", (unsigned long long)arena->address,
-             why.text);
+        note(out, "it is unknown how much of %s came back: %s", called(arena, which), why.text);
     }
     arena->released = p->released;
     arena->longest_hold_ns = p->longest;
     uint64_t refused = as_trim_pages_at_most(p, AS_TRIM_REFUSED);
     if (refused > 0)
-        note(out, "the kernel keeps %llu bytes of the arena at %#llx%s (errno %d)", (unsigned long long)refused,
-             (unsigned long long)arena->address, p->refusal == EINVAL ? ": locked in memory (mlock)" : "", p->refusal);
+        note(out, "the kernel keeps %llu bytes of %s%s (errno %d)", (unsigned long long)refused, called(arena, which),
+             p->refusal == EINVAL ? ": locked in memory (mlock)" : "", p->refusal);
 }
 
 static void trim_all(struct passes *all, const struct as_libc *libc, const struct as_trim_request *request,

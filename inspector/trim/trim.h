@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "libc/libc.h"
+#include "model/view.h"
 #include "target/target.h"
 #include "trim/request.h"
 
@@ -17,6 +18,7 @@
 #include <stdint.h>
 
 struct as_trim_arena {
+    struct as_arena_place place; // its name on every surface
     uint64_t address;
     uint64_t
         resident; // bytes of its heaps in memory, before; AS_UNKNOWN: not told from what is not malloc's, or skipped
