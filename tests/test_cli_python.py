@@ -25,13 +25,14 @@ from tools import harness
 from arenascope import format as fmt
 from arenascope import text
 from arenascope.cli.main import cli
+from arenascope.decode import answer
 from arenascope.doctor import software
 from arenascope.doctor.check import Status
 from arenascope.dump import Dump
 from arenascope.errors import Code
 from arenascope.render.terminal import render_summary
 from arenascope.rows import RESIDENT
-from arenascope.summary import summarize
+from arenascope.summary import SCHEMA, Summary, document_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PARK = "import sys; print('.', flush=True); sys.stdin.read()"
@@ -274,16 +275,24 @@ def test_names_cannot_command_the_terminal(synthetic_dump: Path) -> None:
 
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_the_terminal_gets_whole_numbers(synthetic_dump: Path, width: int) -> None:
-    summary = summarize(Dump(synthetic_dump))
+    summary = document_of(Dump(synthetic_dump))
     held = 1023 << 10
     ledger = dict.fromkeys(summary["arenas"][0]["ledger"], held)
-    threads = [{"tid": 4194304 + index, "name": "fifteen letters"} for index in range(7)]
-    arena = {**summary["arenas"][0], "main": False, "address": "0x7f8dc0000030", "ledger": ledger, "threads": threads}
+    thread = summary["arenas"][0]["threads"][0]
+    threads = [{**thread, "tid": 4194304 + index, "name": "fifteen letters"} for index in range(7)]
+    arena = {
+        **summary["arenas"][0],
+        "name": "arena 9",
+        "main": False,
+        "address": "0x7f8dc0000030",
+        "ledger": ledger,
+        "threads": threads,
+    }
     summary["arenas"] = [arena] * 6
     summary["ledger"] = dict.fromkeys(summary["ledger"], held)
     console = Console(width=width)
     with console.capture() as shown:
-        console.print(render_summary(summary))
+        console.print(render_summary(answer(Summary, summary, SCHEMA)))
     lines = shown.get()
     assert "…" not in lines
     assert max(map(len, lines.splitlines())) <= width

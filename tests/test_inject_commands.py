@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import synthetic_dump as synthetic
 from tools import harness, odd, programs
 from tools.injection import (
     BAD_INPUT,
@@ -136,5 +137,16 @@ def test_an_arena_has_one_name_everywhere(arenadump: harness.Arenadump) -> None:
             facts = json.loads(arenadump.check("trim", "--json", *options, pid))
             assert [(each["index"], each["name"], each["address"]) for each in facts["arenas"]] == expected, options
             table = arenadump.check("trim", *options, pid)
+            shown = arenascope(arenadump, "trim", *options, pid).stdout
             for _, name, address in expected:
                 assert re.search(rf"^{name} +{address} +\d", table, re.MULTILINE), table
+                assert re.search(rf"^{name} +{address} +\d", shown, re.MULTILINE), shown
+
+
+def test_a_forecast_counts_rubys_pages_as_resident(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Of a Ruby up to 3.0 they are malloc's: a row of the arena as any other."""
+    made = synthetic.sections()
+    made["arenas"][0]["ledger"]["ruby_pages"] = 5 << 20
+    dump = synthetic.write(tmp_path / "dump", made)
+    arena = json.loads(arenadump.check("trim", "--forecast", "--json", dump))["arenas"][0]
+    assert arena["resident"] == 2 * synthetic.PAGE + (5 << 20)

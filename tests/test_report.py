@@ -17,7 +17,7 @@ from arenascope import format as fmt
 from arenascope.dump import Dump
 from arenascope.report.colours import LOOKS, Colour, page_bytes
 from arenascope.report.stills import blended
-from arenascope.summary import summarize
+from arenascope.summary import document_of
 
 
 def test_opens_without_a_word_and_asks_for_nothing(tab: Tab, one: tuple[Path, Dump]) -> None:
@@ -292,7 +292,7 @@ def test_pointer_wheel_and_pinch(tab: Tab) -> None:
 
 
 def test_numbers_are_those_of_the_json(tab: Tab, one: tuple[Path, Dump]) -> None:
-    summary = summarize(one[1])
+    summary = document_of(one[1])
     shown = tab.js("""() => Object.fromEntries([...document.querySelectorAll("td[data-key]")]
         .map(cell => [cell.dataset.key, Number(cell.dataset.bytes)]))""")
     known = {**summary["ledger"], **summary["absent"], "hugetlb": summary["hugetlb"], "rss": summary["kernel"]["rss"]}

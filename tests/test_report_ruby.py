@@ -18,8 +18,8 @@ from arenascope import format as fmt
 from arenascope.dump import Dump
 from arenascope.report import ruby
 from arenascope.report.facts import Facts
-from arenascope.report.regions import arena_names, regions
-from arenascope.summary import summarize
+from arenascope.report.regions import regions
+from arenascope.summary import document_of
 from arenascope.text import share, size
 
 # As the demo: threads make strings and drop most of them; of the objects every third is dropped.
@@ -70,11 +70,11 @@ def bloated(
 
 def section(*dumps: Dump) -> Any:
     laid = regions(dumps)
-    return ruby.section([Facts(dump) for dump in dumps], laid, arena_names(dumps[-1]))
+    return ruby.section([Facts(dump) for dump in dumps], laid)
 
 
 def test_the_chart_is_rss_and_its_first_parts_are_rubys_heap(bloated: Dump) -> None:
-    summary = summarize(bloated)
+    summary = document_of(bloated)
     held = ruby.parts(Facts(bloated))
     assert sum(number or 0 for number in held.values()) == summary["kernel"]["rss"]
     assert held["unsplit"] == 0
@@ -91,7 +91,7 @@ def test_the_chart_is_rss_and_its_first_parts_are_rubys_heap(bloated: Dump) -> N
 
 
 def test_the_conclusion_is_this_processs(bloated: Dump) -> None:
-    summary, facts = summarize(bloated), Facts(bloated)
+    summary, facts = document_of(bloated), Facts(bloated)
     rss, held, of = summary["kernel"]["rss"], summary["ledger"]["ruby_pages"], summary["ruby"]
     says = ruby.sentences(facts)
     assert says[0].startswith(f"Ruby's own heap is {size(held)}, {share(held, rss)} of Rss; ")
@@ -102,18 +102,17 @@ def test_the_conclusion_is_this_processs(bloated: Dump) -> None:
 
 
 def test_of_each_arena(bloated: Dump) -> None:
-    summary = summarize(bloated)
-    lines = {line["name"]: line for line in section(bloated)["arenas"]}
-    names = arena_names(bloated)
+    summary = document_of(bloated)
+    lines = {line.name: line for line in section(bloated).arenas}
     assert len(lines) == len(summary["arenas"]) > 5
     for arena in summary["arenas"]:
-        line, ledger = lines[names[int(arena["address"], 16)]], arena["ledger"]
-        assert line["resident"].exact == sum(ledger.values()) == sum(cell.exact for cell in line["cells"])
-        own, whole, scattered, _ = (cell.exact for cell in line["cells"])
+        line, ledger = lines[arena["name"]], arena["ledger"]
+        assert line.resident.exact == sum(ledger.values()) == sum(cell.exact for cell in line.cells)
+        own, whole, scattered, _ = (cell.exact for cell in line.cells)
         assert own == ledger["ruby_pages"]
         assert whole == ledger["releasable"] + ledger["withheld"]
         assert scattered == ledger["stranded"] + ledger["tcache"] + ledger["fastbin"]
-    in_arenas = sum(line["cells"][0].exact for line in lines.values())
+    in_arenas = sum(line.cells[0].exact for line in lines.values())
     release = summary["ruby"]["releases"]
     assert in_arenas == (summary["ledger"]["ruby_pages"] if release == "2.6 to 3.0" else 0)
 
@@ -121,7 +120,7 @@ def test_of_each_arena(bloated: Dump) -> None:
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_on_the_page(browser: Any, bloated: Dump, tmp_path: Path, width: int, scheme: str) -> None:
-    summary = summarize(bloated)
+    summary = document_of(bloated)
     tab = Tab(browser, write(tmp_path, bloated), viewport={"width": width, "height": 900}, color_scheme=scheme)
     assert tab.js("document.documentElement.scrollWidth") <= width
     shown = tab.js("""() => Object.fromEntries([...document.querySelectorAll("#ruby tr[data-part]")]
@@ -192,17 +191,17 @@ def test_on_the_map(browser: Any, bloated: Dump, tmp_path: Path) -> None:
 
 def test_two_looks_at_one_process(bloated: Dump) -> None:
     both = section(bloated, bloated)
-    assert both["bars"][0] == both["bars"][1]
-    assert both["parts"]
-    assert all(line["change"]["exact"] == 0 for line in both["parts"])
+    assert both.bars[0] == both.bars[1]
+    assert both.parts
+    assert all(line.change.exact == 0 for line in both.parts)
 
 
 def test_where_residency_is_not_known_slots_are_counted_still(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     dump = burst(arenadump, "3.1", tmp_path, core=True)
-    assert not summarize(dump)["snapshot"]["residency_known"]
+    assert not document_of(dump)["snapshot"]["residency_known"]
     of = section(dump)
-    assert of["slots"][-1]["numbers"][0] == summarize(dump)["ruby"]["pages"] > 100
-    assert of["says"] == of["bars"] == of["parts"] == of["arenas"] == []
+    assert of.slots[-1].numbers[0] == document_of(dump)["ruby"]["pages"] > 100
+    assert of.says == of.bars == of.parts == of.arenas == []
 
 
 def made(folder: Path, rss: int, swap: int, free: int, **ledger: int) -> Facts:

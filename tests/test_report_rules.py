@@ -50,19 +50,19 @@ def found(facts: Facts) -> dict[str, Finding]:
 
 
 def row(*names: str) -> Any:
-    return lambda facts: sum(facts.summary["ledger"][name] for name in names)
+    return lambda facts: sum(facts.summary.ledger[name] for name in names)
 
 
 # Cause, the rule that must see it, and what that must hold.
 CAUSES = {
-    "free-pages": ("free pages kept", lambda facts: facts.summary["forecast"]["malloc_trim"]),
+    "free-pages": ("free pages kept", lambda facts: facts.summary.forecast["malloc_trim"]),
     "withheld": ("withheld tops", row("withheld")),
     "pins": ("stranded by pins", row("stranded")),
     "tcache": ("cached", row("tcache", "fastbin")),
     "fastbin": ("cached", row("tcache", "fastbin")),
     "mmapped": ("large blocks", row("mmapped_in_use")),
     "not-malloc": ("not malloc's", row("other_file", "other_anon", "other_shmem", "stacks")),
-    "returned": ("gone already", lambda facts: facts.summary["absent"]["returned"]),
+    "returned": ("gone already", lambda facts: facts.summary.absent["returned"]),
     "in-use": ("in use", row("in_use", "mmapped_in_use")),
 }
 
@@ -106,7 +106,8 @@ def test_the_command_does_what_was_forecast(
         subprocess.run(command, shell=True, check=True, capture_output=True, env=environment)
         came_back = before - harness.smaps(pid, "Rss")
     # The agent makes some pages resident: its own, and libc's.
-    wanted = facts.summary["forecast"][forecast]
+    wanted = facts.summary.forecast[forecast]
+    assert wanted is not None
     assert wanted - (2 << 20) <= came_back <= wanted
 
 
@@ -151,11 +152,11 @@ def test_arenas_without_a_thread_are_named(arenadump: harness.Arenadump, tmp_pat
     with process("idle-arenas") as pid:
         facts = facts_of(arenadump, pid, tmp_path)
     finding = found(facts)["too many arenas"]
-    arenas = [arena for arena in facts.summary["arenas"] if not arena["main"]]
+    arenas = [arena for arena in facts.summary.arenas if not arena.main]
     assert finding.says.startswith("8 of 9 arenas have no thread any more;")
     assert finding.why.count("(no thread: ") == 3
     rows = ("tcache", "fastbin", "stranded", "releasable", "withheld")
-    assert finding.held == sum(arena["ledger"][name] for arena in arenas for name in rows)
+    assert finding.held == sum(arena.ledger[name] or 0 for arena in arenas for name in rows)
     assert finding.rank is Rank.PART  # and so never the headline: "free pages kept" has the same bytes
     assert judge(facts).findings[0].rule == "free pages kept"
 
@@ -168,8 +169,8 @@ def test_nearly_empty_arenas_are_named_with_their_threads(arenadump: harness.Are
     finding = found(facts)["too many arenas"]
     assert finding.says.startswith("8 of 9 arenas are nearly empty;")
     assert sum(f" {thread}: " in finding.why for thread in threads) == 3
-    assert {arena["address"] for arena in facts.nearly_empty} == {
-        arena["address"] for arena in facts.summary["arenas"] if not arena["main"]
+    assert {arena.address for arena in facts.nearly_empty} == {
+        arena.address for arena in facts.summary.arenas if not arena.main
     }
     assert not facts.unattached
 
@@ -180,8 +181,8 @@ def test_every_malloc_has_its_tunables(arenadump: harness.Arenadump, tmp_path: P
     made["mallocs"]["top_pad"] = 4096, 8192
     made["mallocs"][1]["tcache_count"] = fmt.UNKNOWN
     told = tunables(Facts(Dump(synthetic.write(tmp_path / "dump", made))))
-    cells = {line["name"]: line["cells"] for line in told["lines"]}
-    assert len(told["titles"]) == 2
+    cells = {line.name: line.cells for line in told.lines}
+    assert len(told.titles) == 2
     assert cells["top_pad"] == ["4.0 KiB", "8.0 KiB"]
     assert cells["tcache_count"][1] == "\N{EN DASH}"
 
@@ -200,7 +201,9 @@ def test_another_allocator(arenadump: harness.Arenadump, tmp_path: Path) -> None
     first = judge(facts).findings[0]
     assert first.rule == "another allocator"
     assert "jemalloc" in first.says
-    assert first.held == facts.summary["ledger"]["other_anon"] > 60 << 20
+    assert first.held == facts.summary.ledger["other_anon"]
+    assert first.held is not None
+    assert first.held > 60 << 20
     assert "malloc_trim(0)" not in "".join(finding.command or "" for finding in judge(facts).findings)
     page = html.unescape(render(build([Look(facts.dump, from_dump=True)])))
     assert "another malloc's, own mmap" in page
@@ -217,9 +220,9 @@ def test_a_core_that_lost_residency(arenadump: harness.Arenadump, tmp_path: Path
     verdict = judge(facts)
     assert verdict.lead == "It is unknown how much of this process was resident."
     assert [finding.rule for finding in verdict.findings] == ["residency unknown"]
-    assert trim_command(facts.summary["target"]) is None
-    held = facts.summary["chunks"]
-    assert size(held["in_use"]["bytes"] + held["mmapped"]["bytes"]) in verdict.findings[0].says
+    assert trim_command(facts.summary.target) is None
+    held = facts.summary.chunks
+    assert size((held.in_use.bytes or 0) + (held.mmapped.bytes or 0)) in verdict.findings[0].says
 
 
 def test_pages_of_ruby(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -231,8 +234,9 @@ def test_pages_of_ruby(arenadump: harness.Arenadump, tmp_path: Path) -> None:
         facts = facts_of(arenadump, pid, tmp_path)
     finding = found(facts)["Ruby's pages"]
     assert finding.held == facts.row("ruby_pages") > 5 << 20  # type: ignore[operator]
-    ruby = facts.summary["ruby"]
-    assert f"{100 * ruby['free_slots'] / ruby['slots']:.1f} %" in finding.says
+    ruby = facts.summary.ruby
+    assert ruby
+    assert f"{100 * ruby.free_slots / ruby.slots:.1f} %" in finding.says
 
 
 def swapped(made: dict[str, np.ndarray[Any, Any]]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -16,12 +17,15 @@ import pytest
 import synthetic_dump as synthetic
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 from tools import harness
 
 from arenascope import format as fmt
+from arenascope import rows
 from arenascope.dump import Dump
 from arenascope.errors import DumpError
-from arenascope.summary import summarize
+from arenascope.render.terminal import render_summary
+from arenascope.summary import document_of, summarize
 
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())
 # Threads that hold arenas and memory of many sizes, then wait.
@@ -62,7 +66,7 @@ def printed_by_c(arenadump: harness.Arenadump, path: Path) -> dict[str, Any]:
 
 
 def test_synthetic_values(tmp_path: Path) -> None:
-    summary = summarize(Dump(synthetic.write(tmp_path / "dump", synthetic.sections())))
+    summary = document_of(Dump(synthetic.write(tmp_path / "dump", synthetic.sections())))
     jsonschema.validate(summary, SCHEMA)
     assert summary["target"]["kind"] == "dump"
     assert summary["target"]["dump_of"] == "process"
@@ -83,7 +87,7 @@ def test_what_is_not_known_is_null(tmp_path: Path) -> None:
         made["meta"][0][field] = fmt.UNKNOWN
     made["meta"][0]["pid"] = made["meta"][0]["exe"] = made["meta"][0]["arch"] = 0
     made["arenas"][0]["attached_threads"] = fmt.UNKNOWN
-    summary = summarize(Dump(synthetic.write(tmp_path / "dump", made)))
+    summary = document_of(Dump(synthetic.write(tmp_path / "dump", made)))
     jsonschema.validate(summary, SCHEMA)
     for part in ("ledger", "absent", "forecast", "kernel"):
         assert set(summary[part].values()) == {None}, part
@@ -99,7 +103,7 @@ def test_without_any_glibc(tmp_path: Path) -> None:
     for section in ("mallocs", "arenas", "heaps", "pages", "chunks", "sizes", "threads", "ruby", "warnings"):
         made[section] = made[section][:0]
     made["meta"][0]["malloc_kind"] = fmt.MallocKind.MUSL
-    summary = summarize(Dump(synthetic.write(tmp_path / "dump", made)))
+    summary = document_of(Dump(synthetic.write(tmp_path / "dump", made)))
     jsonschema.validate(summary, SCHEMA)
     assert summary["allocator"]["malloc"] == "musl"
     assert summary["allocator"]["layout_source"] is None
@@ -111,14 +115,14 @@ def test_names_that_are_not_utf8(arenadump: harness.Arenadump, tmp_path: Path) -
     made["meta"][0]["comm"] = b'\xe2\x82A\xff"\\\x01\x7f'
     made["threads"][0]["name"] = b"\xed\xa0\x80\xf0\x9f\x92\xa9"
     path = synthetic.write(tmp_path / "dump", made)
-    summary = summarize(Dump(path))
+    summary = document_of(Dump(path))
     assert summary["target"]["comm"] == '\ufffd\ufffdA\ufffd"\\\x01\x7f'
     assert summary["arenas"][0]["threads"][0]["name"] == "\ufffd\ufffd\ufffd\U0001f4a9"
     assert summary == printed_by_c(arenadump, path)
 
 
 def test_a_real_dump_says_the_same_in_c_and_in_python(arenadump: harness.Arenadump, real_dump: Path) -> None:
-    summary = summarize(Dump(real_dump))
+    summary = document_of(Dump(real_dump))
     jsonschema.validate(summary, SCHEMA)
     from_c = printed_by_c(arenadump, real_dump)
     assert summary == from_c
@@ -144,8 +148,95 @@ def test_a_real_dump_holds_together(real_dump: Path) -> None:
         total = int(dump.totals["chunks"][name]["count"])
         assert total == int(dump.arenas["chunks"][name]["count"].sum(dtype=np.uint64)), name
         assert total == int(seen[fmt.ChunkClass[name.upper()]]), name
-    rows = [int(dump.totals["ledger"][row]) for row in fmt.LEDGER_ROWS]
-    assert sum(rows) == int(dump.meta["rss"])
+    held = [int(dump.totals["ledger"][row]) for row in fmt.LEDGER_ROWS]
+    assert sum(held) == int(dump.meta["rss"])
+
+
+def with_rows(**held: int) -> dict[str, Any]:
+    """Synthetic sections whose totals have these rows, and 0 in all others."""
+    made = synthetic.sections()
+    for row in rows.ALL:
+        made["totals"][0]["ledger"][row.name] = held.get(row.name, 0)
+    return made
+
+
+def test_sums_are_of_the_rows_that_they_name(tmp_path: Path) -> None:
+    """Each row holds a power of two, so a sum tells which rows are in it."""
+    held = {row.name: 1 << index for index, row in enumerate(rows.RESIDENT)}
+    made = with_rows(**held, malloc_trim=1000, deep_trim=1234)
+    sums = document_of(Dump(synthetic.write(tmp_path / "dump", made)))["sums"]
+    cached, free_pages = ("tcache", "fastbin"), ("releasable", "withheld")
+    of = {
+        "resident": tuple(held),
+        "known": tuple(held),
+        "used": ("in_use", "mmapped_in_use"),
+        "cached": cached,
+        "scattered": (*cached, "stranded"),
+        "free_pages": free_pages,
+        "free": (*cached, "stranded", *free_pages),
+        "not_malloc": ("other_file", "other_anon", "other_shmem", "stacks", "ruby_pages"),
+    }
+    assert sums == {name: sum(held[row] for row in each) for name, each in of.items()} | {"deep_trim_adds": 234}
+
+
+def test_a_sum_with_an_unknown_row_is_unknown(tmp_path: Path) -> None:
+    made = with_rows(in_use=8, tcache=4, stranded=fmt.UNKNOWN, other_anon=2, deep_trim=fmt.UNKNOWN)
+    sums = document_of(Dump(synthetic.write(tmp_path / "dump", made)))["sums"]
+    assert {name for name, held in sums.items() if held is None} == {"resident", "scattered", "free", "deep_trim_adds"}
+    assert (sums["known"], sums["used"], sums["cached"], sums["not_malloc"]) == (14, 8, 4, 2)
+
+
+def test_ruby_pages_that_are_not_known_are_in_other_rows(tmp_path: Path) -> None:
+    made = with_rows(in_use=8, other_anon=2, ruby_pages=fmt.UNKNOWN)
+    sums = document_of(Dump(synthetic.write(tmp_path / "dump", made)))["sums"]
+    assert (sums["resident"], sums["known"], sums["not_malloc"]) == (10, 10, 2)
+
+
+def test_a_sum_that_does_not_fit_is_unknown(tmp_path: Path) -> None:
+    made = with_rows(in_use=1 << 63, mmapped_in_use=1 << 63, deep_trim=1, malloc_trim=2)
+    sums = document_of(Dump(synthetic.write(tmp_path / "dump", made)))["sums"]
+    assert sums["used"] is sums["resident"] is sums["known"] is None
+    assert sums["deep_trim_adds"] == 0
+
+
+def test_arenas_have_their_names(tmp_path: Path) -> None:
+    made = synthetic.sections()
+    for mains, names in (([True, False], ["main arena", "arena 1"]), ([True, False, True], None)):
+        made["arenas"] = np.repeat(synthetic.sections()["arenas"], len(mains))
+        for index, arena in enumerate(made["arenas"]):
+            arena["flags"], arena["address"] = fmt.ArenaFlag.MAIN * mains[index], 4096 * (index + 1)
+            arena["heap_count"] = index == 0
+        arenas = document_of(Dump(synthetic.write(tmp_path / "dump", made)))["arenas"]
+        assert [arena["name"] for arena in arenas] == (names or ["main arena 1", "arena 1", "main arena 2"])
+
+
+@pytest.mark.parametrize("kind", fmt.MallocKind)
+def test_what_it_means_that_malloc_is_not_glibcs(tmp_path: Path, kind: fmt.MallocKind) -> None:
+    """The C program says it, and both programs show its words."""
+    made = synthetic.sections()
+    made["meta"][0]["malloc_kind" if kind <= fmt.MallocKind.GO else "malloc_later"] = kind
+    if kind > fmt.MallocKind.GO:  # which came with a later minor version
+        made["meta"][0]["malloc_kind"] = 0
+    made["totals"][0]["ledger"]["other_anon"] = 4096
+    path = synthetic.write(tmp_path / "dump", made)
+    summary = document_of(Dump(path))
+    jsonschema.validate(summary, SCHEMA)
+    words = summary["allocator"]["not_glibc"]
+    assert (words is None) == (kind == fmt.MallocKind.GLIBC)
+    shown = Console(width=200, file=io.StringIO())
+    shown.print(render_summary(summarize(Dump(path))))
+    assert isinstance(shown.file, io.StringIO)
+    text = shown.file.getvalue()
+    meaning = rows.BY_NAME["other_anon"].meaning
+    if words is None:
+        assert meaning in text
+        assert "is not glibc's" not in text
+    else:
+        assert list(words["meanings"]) == ["other_anon"]
+        assert words["meanings"]["other_anon"] in text
+        assert meaning not in text
+        assert f"{words['says']}: " in text
+        assert words["memory"] in text
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -180,4 +271,4 @@ def test_c_and_python_judge_a_damaged_dump_alike(
         dump, code = None, error.code
     assert done.returncode == code, done.stderr
     if dump is not None:
-        assert summarize(dump) == json.loads(done.stdout)
+        assert document_of(dump) == json.loads(done.stdout)

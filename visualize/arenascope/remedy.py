@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from arenascope.summary import Target
 
 
-def trim_command(target: Json, *, deep: bool = False) -> str | None:
+def trim_command(target: Target, *, deep: bool = False) -> str | None:
     """What trims a summary's target, as malloc_trim(0) does or deeper; None where there is no living process."""
-    if "process" not in {target["kind"], target["dump_of"]} or not target["pid"]:
+    if "process" not in {target.kind, target.dump_of} or not target.pid:
         return None
-    return f"arenascope trim {target['pid']}{' --deep' if deep else ''}"
+    return f"arenascope trim {target.pid}{' --deep' if deep else ''}"

@@ -90,8 +90,3 @@ FORECAST: Final = tuple(row for row in ALL if row.kind == "FORECAST")
 BESIDE: Final = tuple(row for row in ALL if row.kind == "BESIDE")
 BAR: Final = tuple(sorted(RESIDENT, key=lambda row: GROUPS.index(row.group)))
 """The resident rows as a bar has them from left to right: what is alike side by side."""
-
-
-def meaning_of(row: Row, malloc: str) -> str:
-    """What is in a row, given whose malloc() the process has: what is not glibc's may be that one's."""
-    return row.meaning if row.name != "other_anon" or malloc == "glibc" else "another malloc's, own mmap, GC"

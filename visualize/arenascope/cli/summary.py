@@ -7,9 +7,9 @@ import click
 
 from arenascope.cli.options import looking
 from arenascope.cli.progress import waiting
+from arenascope.decode import document
 from arenascope.render.terminal import console, render_summary
-from arenascope.summary import look
-from arenascope.text import json_text
+from arenascope.summary import SCHEMA, parse, printed
 
 
 @click.command()
@@ -19,9 +19,10 @@ from arenascope.text import json_text
 def summary(target: str, how: list[str], *, as_json: bool) -> None:
     """Show where TARGET's memory went, and what would come back."""
     with waiting(f"looking at {target}"):
-        facts = look(target, how)
+        text = printed(target, how)
     if as_json:
-        click.echo(json_text(facts))
+        document(text, SCHEMA)  # what is no summary is not shown as one
+        click.echo(text.encode(), nl=False)  # UTF-8, whatever the locale
     else:
         out = console()
-        out.print(render_summary(facts, ascii_only=out.options.ascii_only))
+        out.print(render_summary(parse(text), ascii_only=out.options.ascii_only))

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from arenascope.capture import run_arenadump
 from arenascope.cli.progress import waiting
 from arenascope.render.terminal import console
 from arenascope.render.trim import render_trim
+from arenascope.trim import parse
 
 
 @click.command()
@@ -56,4 +55,4 @@ def trim(  # noqa: PLR0913 - one parameter for each option
     if as_json:
         click.echo(printed, nl=False)
     else:
-        console().print(render_trim(json.loads(printed)))
+        console().print(render_trim(parse(printed)))

@@ -4,22 +4,22 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from arenascope.capture import run_arenadump
 from arenascope.doctor.check import Check, Status
 from arenascope.doctor.elf import build_id
 from arenascope.errors import ArenascopeError, Code
+from arenascope.known import total
+from arenascope.summary import parse, printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Json = dict[str, Any]
+    from arenascope.summary import Summary
 
 DEBUG_DIRECTORY: Final = "/usr/lib/debug/.build-id"
 # Says that it is there, then waits for its stdin to close: it ends with us, however we end.
@@ -33,12 +33,9 @@ def checks(*, can_run: bool) -> Iterator[Check]:
             yield Check("inspection", Status.MISSING, "not tried: arenadump is missing", basic=True)
         else:
             try:
-                summary = json.loads(run_arenadump(["summary", "--json", "--", str(pid)]))
+                summary = parse(printed(str(pid)))
             except ArenascopeError as error:
                 yield _refused(error)
-            except ValueError:
-                words = "arenadump printed invalid JSON"
-                yield Check("inspection", Status.MISSING, words, "reinstall arenascope", basic=True)
             else:
                 yield inspection(summary)
                 yield layout(summary)
@@ -64,28 +61,28 @@ def _refused(error: ArenascopeError) -> Check:
     return Check("inspection", Status.MISSING, f"a child process: {error}", fix, basic=True)
 
 
-def inspection(summary: Json) -> Check:
+def inspection(summary: Summary) -> Check:
     """Does the ledger of a process that stood still sum to what the kernel calls its Rss?"""
-    rows, rss = summary["ledger"].values(), summary["kernel"]["rss"]
-    pause = summary["snapshot"]["pause_ms"]
-    if rss is None or None in rows:
+    rows, rss = total(summary.ledger.values()), summary.kernel.rss
+    pause = summary.snapshot.pause_ms
+    if rss is None or rows is None:
         return Check("inspection", Status.LIMITED, "a child process: some rows of its ledger are unknown", basic=True)
-    if sum(rows) != rss:
-        words = f"a child process: its rows sum to {sum(rows)}, its Rss is {rss}"
+    if rows != rss:
+        words = f"a child process: its rows sum to {rows}, its Rss is {rss}"
         return Check("inspection", Status.LIMITED, words, "please report this", basic=True)
     stood = "" if pause is None else f", stopped for {pause:.1f} ms"
     return Check("inspection", Status.OK, f"a child process: all {rss} bytes of its Rss have a row{stood}", basic=True)
 
 
-def layout(summary: Json) -> Check:
+def layout(summary: Summary) -> Check:
     """Was this machine's own libc recognised?"""
-    allocator = summary["allocator"]
-    source, malloc = allocator["layout_source"], allocator["malloc"]
+    allocator = summary.allocator
+    source, malloc = allocator.layout_source, allocator.malloc
     if source is None:
-        words = f"no glibc malloc was found in this Python (malloc is {malloc}'s): {allocator.get('detail') or ''}"
+        words = f"no glibc malloc was found in this Python (malloc is {malloc}'s): {allocator.detail or ''}"
         return Check("libc", Status.LIMITED, words.rstrip(": "))
-    words = f"glibc {allocator['glibc'] or 'of unknown version'}, layout by {source}"
-    if malloc != "glibc":
+    words = f"glibc {allocator.glibc or 'of unknown version'}, layout by {source}"
+    if not allocator.is_glibc:
         return Check("libc", Status.LIMITED, f"{words}; but malloc() is {malloc}'s")
     return Check("libc", Status.OK, words)
 

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.experiment.look import LEDGER
+from arenascope.experiment import look
 from arenascope.experiment.statistics import ENOUGH, Difference, Estimate, compare, estimate
 
 if TYPE_CHECKING:
+    from arenascope.experiment.look import RunLook
     from arenascope.experiment.plan import Planned
     from arenascope.experiment.spec import Configuration, Spec
     from arenascope.experiment.store import Store
@@ -34,7 +34,7 @@ class ConfigurationRow:
     figures: dict[str, list[float]]  # of each run that has the figure, in their order
     estimates: dict[str, Estimate]
     median_run: Planned | None  # the one in the middle, by the memory compared
-    ledger: Json | None  # the summary of that run
+    look: RunLook | None  # at that run
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def as_values(analysis: Analysis) -> Json:
                 "failed": row.failed,
                 "noisy": row.noisy,
                 "figures": {name: each._asdict() for name, each in row.estimates.items()},
-                "ledger": row.ledger["ledger"] if row.ledger else None,
+                "ledger": row.look.ledger if row.look else None,
             }
             for row in analysis.rows
         ],
@@ -182,7 +182,7 @@ def _row(configuration: Configuration, records: list[Json], memory: str, store: 
         figures=figures,
         estimates={figure: estimate(values) for figure, values in figures.items()},
         median_run=planned,
-        ledger=_ledger(store, planned) if planned else None,
+        look=look.read(store.run_folder(planned)) if planned else None,
     )
 
 
@@ -193,17 +193,6 @@ def _middle(good: list[Json], memory: str) -> Json | None:
         return None
     middle = median(record["metrics"][memory] for record in known)
     return min(known, key=lambda record: abs(record["metrics"][memory] - middle))
-
-
-def _ledger(store: Store, planned: Planned) -> Json | None:
-    path = store.run_folder(planned) / LEDGER
-    try:
-        found: Json = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise ArenascopeError(Code.BAD_INPUT, f"{path}: not JSON: {error}") from error
-    return found
 
 
 def _differences(rows: list[ConfigurationRow], figure: str) -> dict[tuple[str, str], Difference]:

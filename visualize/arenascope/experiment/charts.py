@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from arenascope.experiment.sampler import Sample
     from arenascope.experiment.store import Store
 
-    Json = dict[str, Any]
-
 MIB: Final = 1 << 20
 WIDTH: Final = 9.0  # inches
 POINTS: Final = 240  # of a curve
@@ -114,7 +112,7 @@ def _from_zero(rows: list[ConfigurationRow], figure: str) -> bool:
 
 def ledgers(analysis: Analysis) -> Figure | None:
     """What was resident at the end, in each configuration's median run. None where nothing was looked at."""
-    looked = [(row.name, row.ledger["ledger"]) for row in analysis.rows if row.ledger]
+    looked = [(row.name, row.look.ledger) for row in analysis.rows if row.look]
     if not looked:
         return None
     held = {row: np.array([ledger.get(row.name) or 0 for _, ledger in looked]) / MIB for row in BAR}

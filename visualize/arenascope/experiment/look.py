@@ -1,29 +1,58 @@
 # SPDX-License-Identifier: MIT
 """arenascope's own look at the end of a run: the dump, and the ledger as the summary's JSON."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+# As decode.py wants it: without "from __future__ import annotations".
+# ruff: noqa: FA100
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Optional
 
 from arenascope.capture import run_arenadump
+from arenascope.decode import DecodeError, decode
 from arenascope.dump import Dump
-from arenascope.errors import ArenascopeError
+from arenascope.errors import ArenascopeError, Code
 from arenascope.files import write_json
-from arenascope.summary import summarize
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from arenascope.summary import document_of
 
 DUMP: Final = "dump.arenascope"
 LEDGER: Final = "ledger.json"
 
 
-def take(pid: int, folder: Path, *options: str) -> str | None:
+@dataclass(frozen=True)
+class RunAllocator:
+    """Who answered malloc()."""
+
+    malloc: str
+
+
+@dataclass(frozen=True)
+class RunLook:
+    """What an experiment wants of a run's summary, which an earlier arenascope may have written."""
+
+    ledger: dict[str, Optional[int]]  # by row, those that it had
+    allocator: RunAllocator
+
+
+def take(pid: int, folder: Path, *options: str) -> Optional[str]:
     """Write the dump and the ledger of a process; why there is none, or None. `options` are arenadump's."""
     try:
         run_arenadump(["dump", *options, "-o", str(folder / DUMP), "--", str(pid)])
-        summary = summarize(Dump(str(folder / DUMP)), from_dump=False)
+        summary = document_of(Dump(str(folder / DUMP)), from_dump=False)
     except ArenascopeError as error:
         return str(error)
     write_json(folder / LEDGER, summary)
     return None
+
+
+def read(folder: Path) -> Optional[RunLook]:
+    """The look in a run's folder; None where there is none. ArenascopeError BAD_INPUT."""
+    path = folder / LEDGER
+    try:
+        return decode(RunLook, json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except DecodeError as error:
+        raise ArenascopeError(Code.BAD_INPUT, f"{path}: not the summary of a run: {error}") from error
+    except ValueError as error:
+        raise ArenascopeError(Code.BAD_INPUT, f"{path}: not JSON: {error}") from error

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -111,22 +111,29 @@ def _rows(analysis: Analysis) -> Iterator[Json]:
         yield {"name": row.name, "runs": row.runs, "failed": row.failed, "front": front, "cells": cells}
 
 
-def _ledger(analysis: Analysis) -> Json | None:
+class LedgerTable(NamedTuple):
+    """What was resident in the end: a column for each configuration, a line for each row."""
+
+    header: list[str]
+    allocators: list[str]
+    lines: list[tuple[str, list[str]]]
+
+
+def _ledger(analysis: Analysis) -> LedgerTable | None:
     """What was resident, as a table: the rows that hold something anywhere."""
-    looked = [row for row in analysis.rows if row.ledger]
+    looked = [(row.name, row.look) for row in analysis.rows if row.look]
     if not looked:
         return None
-    ledgers = [row.ledger["ledger"] for row in looked if row.ledger]
+    ledgers = [look.ledger for _, look in looked]
     names = [name for name in ledgers[0] if any(ledger.get(name) != 0 for ledger in ledgers)]
-    allocators = [row.ledger["allocator"]["malloc"] for row in looked if row.ledger]
-    return {
-        "header": [row.name for row in looked],
-        "allocators": allocators,
-        "lines": [
+    return LedgerTable(
+        header=[name for name, _ in looked],
+        allocators=[look.allocator.malloc for _, look in looked],
+        lines=[
             (BY_NAME[name].title if name in BY_NAME else name, [size(ledger.get(name)) for ledger in ledgers])
             for name in names
         ],
-    }
+    )
 
 
 def _runs(analysis: Analysis, store: Store, links: dict[int, str]) -> Iterator[Json]:

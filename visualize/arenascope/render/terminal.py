@@ -3,24 +3,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich import box
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from arenascope.known import arena_names, cells_of, total, whole_of
+from arenascope.known import cells_of, whole_of
 from arenascope.remedy import trim_command
-from arenascope.rows import ABSENT, RESIDENT, meaning_of
-from arenascope.text import UNKNOWN, count, duration, plural, printable, share, size
+from arenascope.rows import ABSENT, RESIDENT
+from arenascope.text import count, duration, plural, printable, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import ConsoleOptions, RenderableType, RenderResult
 
-    Json = dict[str, Any]
+    from arenascope.summary import Absent, Arena, Doubt, Pin, Summary, Tallies, Target, Thread
 
 WORST: Final = 5  # arenas, pins
 SHOWN_THREADS: Final = 6
@@ -67,86 +67,74 @@ def fits(rendering: RenderableType, console: Console, options: ConsoleOptions) -
     return console.measure(rendering, options=options.update(width=1000)).maximum <= options.max_width
 
 
-def render_summary(summary: Json, *, ascii_only: bool = False) -> RenderableType:
+def render_summary(summary: Summary, *, ascii_only: bool = False) -> RenderableType:
     """Everything that the terminal shows of a summary."""
     return Group(*_parts(summary, bar="#" if ascii_only else "█"))
 
 
-def _parts(summary: Json, bar: str) -> Iterator[RenderableType]:
-    yield _heading(summary["target"])
+def _parts(summary: Summary, bar: str) -> Iterator[RenderableType]:
+    yield _heading(summary.target)
     yield _facts(summary)
-    if any(held is not None for held in summary["ledger"].values()):
+    if any(held is not None for held in summary.ledger.values()):
         yield _title("What holds it")
         yield Fitting(*(_ledger(summary, bar, columns) for columns in BAR_COLUMNS))
-        yield _absent(summary["absent"])
+        yield _absent(summary.absent)
         yield _title("What would come back")
         yield _forecast(summary)
     else:
         # The core of a gcore, for example: residency is unknown, but the chunks are known.
         yield _title("Chunks, resident or not (it is unknown which pages are resident)")
-        yield _chunks(summary["chunks"])
-    arenas = summary["arenas"]
+        yield _chunks(summary.chunks)
+    arenas = summary.arenas
     if arenas:
         many = f"The {WORST} of {len(arenas)} arenas with the most free memory"
         yield _title(many if len(arenas) > WORST else "Arenas")
-        named = zip(arena_names([arena["main"] for arena in arenas]), arenas)
-        worst = sorted(named, key=lambda each: _idle(summary, each[1]), reverse=True)[:WORST]
+        worst = sorted(arenas, key=lambda arena: _idle(summary, arena), reverse=True)[:WORST]
         yield Fitting(
-            _arenas(summary, worst), Group(_arenas(summary, worst, narrow=True), *(_users(*each) for each in worst))
+            _arenas(summary, worst), Group(_arenas(summary, worst, narrow=True), *(_users(each) for each in worst))
         )
-    if summary["pins"]:
+    if summary.pins:
         yield _title("Pins: chunks in use that keep free memory from being returned")
-        yield _pins(summary["pins"][:WORST])
+        yield _pins(summary.pins[:WORST])
     yield _title("How this was found")
     yield _provenance(summary)
-    if summary["warnings"]:
+    if summary.warnings:
         yield _title("Warnings")
-        yield from _warnings(summary["warnings"])
+        yield from _warnings(summary.warnings)
 
 
-def _heading(target: Json) -> Text:
-    line = Text(printable(target["comm"]), style="bold", no_wrap=True, overflow="ellipsis")
-    if target["pid"] is not None:
-        line.append(f" (pid {target['pid']})", style="not bold")
-    return line.append(f"  {printable(target['cmdline'] or target['exe'] or '')}", style="not bold dim")
+def _heading(target: Target) -> Text:
+    line = Text(printable(target.comm), style="bold", no_wrap=True, overflow="ellipsis")
+    if target.pid is not None:
+        line.append(f" (pid {target.pid})", style="not bold")
+    return line.append(f"  {printable(target.cmdline or target.exe or '')}", style="not bold dim")
 
 
-def _facts(summary: Json) -> Text:
-    target, allocator, kernel = summary["target"], summary["allocator"], summary["kernel"]
-    line = Text("Rss ").append(size(kernel["rss"]), style="bold")
-    if kernel["rss"] is None and whole_of(summary).bytes:
+def _facts(summary: Summary) -> Text:
+    target, allocator, kernel = summary.target, summary.allocator, summary.kernel
+    line = Text("Rss ").append(size(kernel.rss), style="bold")
+    if kernel.rss is None and whole_of(summary).bytes:
         line.append(f" ({size(whole_of(summary).bytes)} of it known)")
-    facts = [f"swap {size(kernel['swap'])}", plural(target["threads"], "thread"), allocator["malloc"]]
-    if allocator["malloc"] == "glibc" and allocator["glibc"]:
-        facts[-1] += f" {printable(allocator['glibc'])}"
-    if summary["snapshot"]["time"]:
-        facts.append(summary["snapshot"]["time"])
+    facts = [f"swap {size(kernel.swap)}", plural(target.threads, "thread"), allocator.malloc]
+    if allocator.is_glibc and allocator.glibc:
+        facts[-1] += f" {printable(allocator.glibc)}"
+    if summary.snapshot.time:
+        facts.append(summary.snapshot.time)
     line.append(f", {', '.join(facts)}")
-    if allocator["malloc"] != "glibc":
-        known, where = (
-            (
-                "The malloc of this process is not glibc's",
-                "Its memory is in the rows that are not malloc's; the arenas below are glibc's.",
-            )
-            if allocator["malloc"] != UNKNOWN
-            else (
-                "It is unknown which malloc this process uses",
-                "Memory outside of glibc's arenas is in the rows that are not malloc's.",
-            )
-        )
-        detail = printable(allocator["detail"] or "no reason given")
-        line.append(f"\n{known}: {detail}. {where}", style="yellow")
+    other = allocator.not_glibc
+    if other:
+        detail = printable(allocator.detail or "no reason given")
+        line.append(f"\n{other.says}: {detail}. {other.memory}", style="yellow")
     return line
 
 
-def _ledger(summary: Json, bar: str, columns: int) -> Table:
+def _ledger(summary: Summary, bar: str, columns: int) -> Table:
     whole, share_title = whole_of(summary)
     table = plain_table("", ">bytes", f">{share_title}", "", "what it is")
-    ledger, malloc = summary["ledger"], summary["allocator"]["malloc"]
+    ledger = summary.ledger
     known = [held for held in ledger.values() if held is not None]
-    # Largest first; what is not known comes last, lest it look like the largest.
-    for row in sorted(RESIDENT, key=lambda row: -1 if ledger[row.name] is None else ledger[row.name], reverse=True):
-        says, style, held = meaning_of(row, malloc), STYLES[row.group], ledger[row.name]
+    for row in sorted(RESIDENT, key=lambda row: known_first(ledger[row.name]), reverse=True):
+        says, style, held = summary.allocator.meaning(row), STYLES[row.group], ledger[row.name]
         if held != 0:
             length = round(columns * held / max(known)) if held else 0
             cells = (Text(row.title, style=style), size(held), share(held, whole), Text(bar * length, style=style))
@@ -154,16 +142,15 @@ def _ledger(summary: Json, bar: str, columns: int) -> Table:
     return table
 
 
-def _absent(absent: Json) -> Text:
+def _absent(absent: Absent) -> Text:
     held = ", ".join(f"{size(absent[row.name])} {row.title}" for row in ABSENT)
     return Text(f"Not in Rss: {held}.", style="dim")
 
 
-def _forecast(summary: Json) -> Table:
-    trim, deep = (summary["forecast"][name] for name in ("malloc_trim", "deep_trim"))
-    how = (trim_command(summary["target"]) or "") if trim else ""
-    deep_how = (trim_command(summary["target"], deep=True) or "") if trim is not None and deep and deep > trim else ""
-    more = None if trim is None or deep is None else max(deep - trim, 0)
+def _forecast(summary: Summary) -> Table:
+    trim, more = summary.forecast["malloc_trim"], summary.sums.deep_trim_adds
+    how = (trim_command(summary.target) or "") if trim else ""
+    deep_how = (trim_command(summary.target, deep=True) or "") if more else ""
     whole, share_title = whole_of(summary)
     table = plain_table("", ">bytes", f">{share_title}", "how")
     table.add_row(Text("malloc_trim(0)", style="green"), size(trim), share(trim, whole), how)
@@ -171,60 +158,60 @@ def _forecast(summary: Json) -> Table:
     return table
 
 
-def _chunks(chunks: Json) -> Table:
+def _chunks(chunks: Tallies) -> Table:
     table = plain_table("", ">chunks", ">bytes")
     for name, tally in chunks.items():
-        table.add_row(name.replace("_", " "), count(tally["count"]), size(tally["bytes"]))
+        table.add_row(name.replace("_", " "), count(tally.count), size(tally.bytes))
     return table
 
 
-def _arenas(summary: Json, arenas: list[tuple[str, Json]], *, narrow: bool = False) -> Table:
+def _arenas(summary: Summary, arenas: list[Arena], *, narrow: bool = False) -> Table:
     """`narrow`: without addresses, heaps and threads."""
-    held = [f">{title}" for title in cells_of(summary, arenas[0][1]).held]
+    held = [f">{title}" for title in cells_of(summary, arenas[0]).held]
     table = plain_table("", *held) if narrow else plain_table("", "address", ">heaps", *held, "threads")
-    for name, arena in arenas:
+    for arena in arenas:
         cells = [size(cell) for cell in cells_of(summary, arena).held.values()]
         if not narrow:
-            cells = [arena["address"], count(arena["heaps"]), *cells, _threads(arena["threads"])]
-        table.add_row(name, *cells)
+            cells = [arena.address or "", count(arena.heaps), *cells, _threads(arena.threads)]
+        table.add_row(arena.name, *cells)
     return table
 
 
-def _users(name: str, arena: Json) -> Text:
+def _users(arena: Arena) -> Text:
     """The address and the threads of an arena, as a line of its own."""
-    return Text(f"{name} at {arena['address']}: {_threads(arena['threads'])}", style="dim")
+    return Text(f"{arena.name} at {arena.address}: {_threads(arena.threads)}", style="dim")
 
 
-def _threads(threads: list[Json]) -> str:
-    names = [f"{printable(thread['name']) or 'tid'} {thread['tid']}" for thread in threads[:SHOWN_THREADS]]
+def _threads(threads: tuple[Thread, ...]) -> str:
+    names = [f"{printable(thread.name) or 'tid'} {thread.tid}" for thread in threads[:SHOWN_THREADS]]
     if len(threads) > SHOWN_THREADS:
         names.append(f"and {len(threads) - SHOWN_THREADS} more")
     return ", ".join(names) or "no thread found"
 
 
-def _pins(pins: list[Json]) -> Table:
+def _pins(pins: tuple[Pin, ...]) -> Table:
     table = plain_table(">chunk size", ">count", ">pages kept", ">stranded", ">free below")
     for pin in pins:
-        cells = (count(pin["count"]), count(pin["pages"]), size(pin["stranded"]), size(pin["tail_bytes"]))
-        table.add_row(size(pin["chunk_size"]), *cells)
+        cells = (count(pin.count), count(pin.pages), size(pin.stranded), size(pin.tail_bytes))
+        table.add_row(size(pin.chunk_size), *cells)
     return table
 
 
-def _provenance(summary: Json) -> Text:
-    snapshot = summary["snapshot"]
-    pause, read = duration(snapshot["pause_ms"]), duration(snapshot["read_ms"])
-    stood = f"the target stood still for {pause}, " if snapshot["mode"] in STOPPING else ""
-    words = [f"Mode {snapshot['mode']}: {stood}reading took {read}."]
-    words.append(f"Layout of malloc: {summary['allocator']['layout_source'] or 'none found'}.")
-    words.append("Exact: the rows sum to Rss to the byte." if snapshot["exact"] else "Not exact: see the warnings.")
-    if not snapshot["residency_known"]:
+def _provenance(summary: Summary) -> Text:
+    snapshot = summary.snapshot
+    pause, read = duration(snapshot.pause_ms), duration(snapshot.read_ms)
+    stood = f"the target stood still for {pause}, " if snapshot.mode in STOPPING else ""
+    words = [f"Mode {snapshot.mode}: {stood}reading took {read}."]
+    words.append(f"Layout of malloc: {summary.allocator.layout_source or 'none found'}.")
+    words.append("Exact: the rows sum to Rss to the byte." if snapshot.exact else "Not exact: see the warnings.")
+    if not snapshot.residency_known:
         words.append("It is not known of all pages whether they are resident.")
     return Text(" ".join(words))
 
 
-def _warnings(warnings: list[Json]) -> Iterator[Text]:
+def _warnings(warnings: tuple[Doubt, ...]) -> Iterator[Text]:
     for warning in warnings[:SHOWN_WARNINGS]:
-        yield Text(f"{warning['code']}: ", style="yellow").append(printable(warning["text"]), style="default")
+        yield Text(f"{warning.code}: ", style="yellow").append(printable(warning.text), style="default")
     if len(warnings) > SHOWN_WARNINGS:
         yield Text(f"and {len(warnings) - SHOWN_WARNINGS} more: summary --json has them all", style="dim")
 
@@ -243,8 +230,11 @@ def plain_table(*columns: str) -> Table:
     return table
 
 
-def _idle(summary: Json, arena: Json) -> int:
+def _idle(summary: Summary, arena: Arena) -> int:
     """What makes an arena a bad one; one of which it is not known comes last."""
-    cells = cells_of(summary, arena)
-    idle = total(cells.held[title] for title in cells.free)
-    return -1 if idle is None else idle
+    return known_first(cells_of(summary, arena).free)
+
+
+def known_first(held: int | None) -> int:
+    """A key to sort numbers by, largest first: what is not known comes last, lest it look like the largest."""
+    return -1 if held is None else held

@@ -25,7 +25,7 @@ class Changes(NamedTuple):
 
 def changes(before: Facts, after: Facts) -> Changes:
     """What the page says first of two dumps."""
-    first, last = before.summary["kernel"]["rss"], after.summary["kernel"]["rss"]
+    first, last = before.summary.kernel.rss, after.summary.kernel.rss
     if first is None or last is None:
         lead = "It is unknown for at least one of the two dumps how much was resident."
     else:
@@ -48,10 +48,10 @@ def _rows(before: Facts, after: Facts) -> list[str]:
 
 
 def _note(before: Facts, after: Facts) -> str | None:
-    one, other = before.summary["target"], after.summary["target"]
-    same = (one["pid"], one["comm"], one["exe"]) == (other["pid"], other["comm"], other["exe"])
+    one, other = before.summary.target, after.summary.target
+    same = (one.pid, one.comm, one.exe) == (other.pid, other.comm, other.exe)
     if not same:
-        named = [f"{printable(each['comm'])} ({each['pid']})" for each in (one, other)]
+        named = [f"{printable(each.comm)} ({each.pid})" for each in (one, other)]
         return (
             f"These are two processes: {' and '.join(named)}. "
             "Their heaps lie at different addresses, so each map has gaps where only the other process has memory."

@@ -5,25 +5,22 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from arenascope import format as fmt
-from arenascope.known import total, whole_of
-from arenascope.report.regions import arena_names
+from arenascope.known import whole_of
 from arenascope.summary import summarize
 
 if TYPE_CHECKING:
     from arenascope.dump import Dump
-
-Json = dict[str, Any]
+    from arenascope.summary import Arena, Summary
 
 ANONYMOUS: Final = "anonymous memory"
 MIB: Final = 1 << 20
 SHARE: Final = 0.03  # of Rss: what is less is not worth a sentence
 EMPTY: Final = 1 / 8  # of an arena's memory: where less is in use, it is nearly empty
-FREE_ROWS: Final = ("tcache", "fastbin", "stranded", "releasable", "withheld")
 
 
 class Releasable(NamedTuple):
@@ -40,19 +37,11 @@ class Facts:
     def __init__(self, dump: Dump, *, from_dump: bool = True) -> None:
         """`from_dump`: as summarize() has it."""
         self.dump: Final = dump
-        self.summary: Final[Json] = summarize(dump, from_dump=from_dump)
+        self.summary: Final[Summary] = summarize(dump, from_dump=from_dump)
 
     def row(self, name: str) -> int | None:
         """A row of the ledger, of the whole process."""
-        held: int | None = self.summary["ledger"][name]
-        return held
-
-    def rows(self, *names: str) -> int | None:
-        """The sum of some rows."""
-        held = {name: self.row(name) for name in names}
-        if held.get("ruby_pages", 0) is None:
-            held["ruby_pages"] = 0  # what could not be told to be Ruby's stands in the other rows
-        return total(held.values())
+        return self.summary.ledger[name]
 
     @cached_property
     def whole(self) -> int:
@@ -66,30 +55,30 @@ class Facts:
     @cached_property
     def doubt(self) -> str | None:
         """Why what is forecast is an estimate; None where it is what the call will do to the process as it was read."""
-        snapshot = self.summary["snapshot"]
-        if snapshot["torn_chunks"]:
+        snapshot = self.summary.snapshot
+        if snapshot.torn_chunks:
             return "part of the heap could not be read and is not counted"
-        if snapshot["mode"] == "live":
+        if snapshot.mode == "live":
             return "the process ran on while it was read"
         return None
 
     @cached_property
-    def arena_names(self) -> dict[str, str]:
-        """What each arena is called, by its address as the summary has it."""
-        return {f"{address:#x}": name for address, name in arena_names(self.dump).items()}
+    def arena_names(self) -> dict[int, str]:
+        """What each arena is called, by address."""
+        return {address_of(arena): arena.name for arena in self.summary.arenas}
 
     @cached_property
-    def unattached(self) -> list[Json]:
+    def unattached(self) -> list[Arena]:
         """Arenas that no thread allocates from: those that once did have ended."""
-        return [arena for arena in self.summary["arenas"] if not arena["main"] and arena["attached_threads"] == 0]
+        return [arena for arena in self.summary.arenas if not arena.main and arena.attached_threads == 0]
 
     @cached_property
-    def nearly_empty(self) -> list[Json]:
+    def nearly_empty(self) -> list[Arena]:
         """Arenas that threads do allocate from, and that hold next to nothing but free memory."""
         found = []
-        for arena in self.summary["arenas"]:
-            used, free = arena["ledger"]["in_use"], free_of(arena)
-            if arena["main"] or arena["attached_threads"] == 0 or used is None or free is None:
+        for arena in self.summary.arenas:
+            used, free = arena.ledger["in_use"], arena.sums.free
+            if arena.main or arena.attached_threads == 0 or used is None or free is None:
                 continue
             if free >= MIB and used <= EMPTY * (used + free):
                 found.append(arena)
@@ -140,6 +129,6 @@ class Facts:
         return each, many, each * many
 
 
-def free_of(arena: Json) -> int | None:
-    """Resident bytes of an arena that nobody uses."""
-    return total(arena["ledger"][row] for row in FREE_ROWS)
+def address_of(arena: Arena) -> int:
+    """An arena's address as the dump has it."""
+    return fmt.UNKNOWN if arena.address is None else int(arena.address, 16)

@@ -13,22 +13,22 @@ from arenascope.known import whole_of
 from arenascope.report import charts, figures, ruby, tables
 from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
 from arenascope.report.compare import changes
-from arenascope.report.facts import Facts
+from arenascope.report.facts import Facts, address_of
 from arenascope.report.glossary import GLOSSARY
 from arenascope.report.pages import Block, map_blocks
-from arenascope.report.regions import arena_names, regions
-from arenascope.report.tables import address_of, amount, threads_of
+from arenascope.report.regions import regions
+from arenascope.report.tables import Amount, amount, threads_of
 from arenascope.report.verdict import judge
 from arenascope.report.words import LAYOUTS, MODES
-from arenascope.text import duration, plural, printable
+from arenascope.text import duration, plural, printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arenascope.capture import Look
+    from arenascope.report.colours import Appearance
+    from arenascope.report.figures import Histogram
     from arenascope.report.regions import Regions
-
-Json = dict[str, Any]
 
 SHOWN_MAPPINGS: Final = 12
 SHOWN_WARNINGS: Final = 50
@@ -37,9 +37,9 @@ SHOWN_WARNINGS: Final = 50
 class Page(NamedTuple):
     """What the template gets."""
 
-    values: Json
+    values: dict[str, Any]  # by the names that the template has for them
     blocks: list[Block]
-    script: Json  # what the map's script is told
+    script: dict[str, Any]  # what the map's script is told, as JSON
 
 
 def build(looks: Sequence[Look]) -> Page:
@@ -52,7 +52,7 @@ def build(looks: Sequence[Look]) -> Page:
     page_size = page_sizes.pop()
     laid = regions(dumps)
     now = facts[-1]
-    names = arena_names(dumps[0]) | arena_names(dumps[-1])
+    names = facts[0].arena_names | now.arena_names
     drawn = map_blocks(dumps, laid, page_size)
     sides = [""] if len(looks) == 1 else ["before", "after"]
     values = {
@@ -61,23 +61,23 @@ def build(looks: Sequence[Look]) -> Page:
         "verdict": judge(now),
         "changes": changes(facts[0], now) if len(facts) > 1 else None,
         "sides": sides,
-        "glibc": now.summary["allocator"]["malloc"] == "glibc",
-        "known": any(held is not None for fact in facts for held in fact.summary["ledger"].values()),
+        "glibc": now.summary.allocator.is_glibc,
+        "known": any(held is not None for fact in facts for held in fact.summary.ledger.values()),
         "share_title": whole_of(now.summary).title,
         "bars": tables.bars(facts),
         "ledger": tables.ledger(facts),
-        "rss": [amount(fact.summary["kernel"]["rss"]) for fact in facts],
-        "rss_change": tables.change([fact.summary["kernel"]["rss"] for fact in facts]),
+        "rss": [amount(fact.summary.kernel.rss) for fact in facts],
+        "rss_change": tables.change([fact.summary.kernel.rss for fact in facts]),
         "absent": tables.absent(facts),
         "chunks": tables.chunks(facts),
-        "ruby": ruby.section(facts, laid, names),
-        "arenas": tables.arenas(now, laid, names),
+        "ruby": ruby.section(facts, laid),
+        "arenas": tables.arenas(now, laid),
         "arena_columns": tables.arena_columns(now),
-        "arena_count": len(now.summary["arenas"]),
+        "arena_count": len(now.summary.arenas),
         "sizes": _sizes(now),
         "runs": _runs(drawn.states[-1], laid, page_size),
         "pins": tables.pins(now, drawn.told[-1]["pinSizes"]),
-        "pin_count": len(now.summary["pins"]),
+        "pin_count": len(now.summary.pins),
         "mappings": [(printable(path), amount(rss, now.whole)) for path, rss in now.mappings[:SHOWN_MAPPINGS]],
         "mapping_count": len(now.mappings),
         "tunables": tables.tunables(now),
@@ -107,32 +107,58 @@ def build(looks: Sequence[Look]) -> Page:
     return Page(values, drawn.blocks, script)
 
 
-def _target(facts: Facts) -> Json:
-    target, allocator = facts.summary["target"], facts.summary["allocator"]
-    malloc = allocator["malloc"]
-    if malloc == "glibc" and allocator["glibc"]:
-        malloc += f" {allocator['glibc']}"
-    return {
-        "name": printable(target["comm"]) or "a process",
-        "pid": target["pid"],
-        "command": printable(target["cmdline"] or target["exe"] or ""),
-        "time": (facts.summary["snapshot"]["time"] or "")[:19].replace("T", " "),
-        "threads": plural(target["threads"], "thread"),
-        "malloc": printable(malloc),
-        "core": "core" in {target["kind"], target["dump_of"]},
-    }
+class Who(NamedTuple):
+    """The process, as the page's head names it."""
+
+    name: str
+    pid: int | None
+    command: str
+    time: str
+    threads: str
+    malloc: str
+    core: bool
+
+
+def _target(facts: Facts) -> Who:
+    target, allocator = facts.summary.target, facts.summary.allocator
+    malloc = allocator.malloc
+    if allocator.is_glibc and allocator.glibc:
+        malloc += f" {allocator.glibc}"
+    return Who(
+        name=printable(target.comm) or "a process",
+        pid=target.pid,
+        command=printable(target.cmdline or target.exe or ""),
+        time=(facts.summary.snapshot.time or "")[:19].replace("T", " "),
+        threads=plural(target.threads, "thread"),
+        malloc=printable(malloc),
+        core="core" in {target.kind, target.dump_of},
+    )
 
 
 def _threads_at(facts: list[Facts], address: int) -> str:
     """The threads of the arena at an address, as they were last seen."""
     for fact in reversed(facts):
-        for arena in fact.summary["arenas"]:
+        for arena in fact.summary.arenas:
             if address_of(arena) == address:
                 return threads_of(arena)
     return ""
 
 
-def _sizes(facts: Facts) -> Json | None:
+class Chart(NamedTuple):
+    """A histogram, drawn and in numbers."""
+
+    svg: Markup
+    columns: list[str]
+    rows: list[tuple[str, list[Amount]]]  # the lower bound of a class, and each column's bytes
+    pinning: bool = False  # has a panel for pins
+
+
+def _chart(of: Histogram, svg: Markup, *, pinning: bool = False) -> Chart:
+    table = [(size(bound), [amount(cell) for cell in cells]) for bound, cells in of.rows()]
+    return Chart(svg, list(of.series), table, pinning)
+
+
+def _sizes(facts: Facts) -> Chart | None:
     histogram = figures.by_chunk_size(facts.dump)
     if histogram is None:
         return None
@@ -140,52 +166,69 @@ def _sizes(facts: Facts) -> Json | None:
     figure = charts.draw(histogram, "chunk size, from", apart=figures.PINNING)
     title = "Bytes in use, cached and free, and stranded by pins, by chunk size. The table has the numbers."
     svg = Markup(charts.for_page(figure, "sizes", title))  # noqa: S704 - all ours: numbers
-    return {"svg": svg, "pinning": pinning, **tables.histogram(histogram)}
+    return _chart(histogram, svg, pinning=pinning)
 
 
-def _runs(states: Any, laid: Regions, page_size: int) -> Json | None:
+def _runs(states: Any, laid: Regions, page_size: int) -> Chart | None:
     histogram = figures.by_free_run(states, laid, page_size)
     if histogram is None:
         return None
     figure = charts.draw(histogram, "length of the run, from")
     title = "Bytes of free pages by the length of the run of free pages. The table has the numbers."
     svg = Markup(charts.for_page(figure, "runs", title))  # noqa: S704 - all ours: numbers
-    return {"svg": svg, **tables.histogram(histogram)}
+    return _chart(histogram, svg)
 
 
-def _trust(facts: Facts) -> Json:
-    snapshot, allocator = facts.summary["snapshot"], facts.summary["allocator"]
-    pause, read = duration(snapshot["pause_ms"]), duration(snapshot["read_ms"])
-    lines = [MODES[snapshot["mode"]].format(pause=pause, read=read)]
-    if allocator["layout_source"]:
-        lines.append(f"Malloc's structures were found {LAYOUTS[allocator['layout_source']]}, and proven on the memory.")
+class Trust(NamedTuple):
+    """How a dump's numbers were found."""
+
+    lines: list[str]
+    warnings: list[tuple[str, str]]  # code, text
+    more_warnings: int
+
+
+def _trust(facts: Facts) -> Trust:
+    snapshot, allocator = facts.summary.snapshot, facts.summary.allocator
+    pause, read = duration(snapshot.pause_ms), duration(snapshot.read_ms)
+    lines = [MODES[snapshot.mode].format(pause=pause, read=read)]
+    if allocator.layout_source:
+        lines.append(f"Malloc's structures were found {LAYOUTS[allocator.layout_source]}, and proven on the memory.")
     else:
         lines.append("No layout of glibc's malloc could be proven.")
-    if snapshot["exact"]:
+    if snapshot.exact:
         lines.append("Exact: no chunk was torn, and the rows add up to the kernel's Rss to the byte.")
     else:
-        torn = snapshot["torn_chunks"]
+        torn = snapshot.torn_chunks
         lines.append(
             f"Not exact: {plural(torn, 'chunk')} torn." if torn else "Not exact: the rows need not add up to Rss."
         )
-    if not snapshot["residency_known"]:
+    if not snapshot.residency_known:
         lines.append("It is not known of all pages whether they were resident.")
-    warnings = facts.summary["warnings"]
-    lines += [f"{printable(w['text'])}." for w in warnings if w["code"] == "note"][:SHOWN_WARNINGS]
-    told = [w for w in warnings if w["code"] != "note"]
-    return {
-        "lines": [line[:1].upper() + line[1:] for line in lines],
-        "warnings": [(w["code"], printable(w["text"])) for w in told[:SHOWN_WARNINGS]],
-        "more_warnings": max(len(told) - SHOWN_WARNINGS, 0),
-    }
+    warnings = facts.summary.warnings
+    lines += [f"{printable(w.text)}." for w in warnings if w.code == "note"][:SHOWN_WARNINGS]
+    told = [w for w in warnings if w.code != "note"]
+    return Trust(
+        lines=[line[:1].upper() + line[1:] for line in lines],
+        warnings=[(w.code, printable(w.text)) for w in told[:SHOWN_WARNINGS]],
+        more_warnings=max(len(told) - SHOWN_WARNINGS, 0),
+    )
 
 
-def _legend(states: list[Any], page_size: int) -> list[Json]:
+class Key(NamedTuple):
+    """A colour of the map."""
+
+    colour: int
+    key: str  # its class in the style sheet
+    look: Appearance
+    amounts: list[Amount]
+
+
+def _legend(states: list[Any], page_size: int) -> list[Key]:
     """The colours that there are on the map, with how many pages of each."""
     lines = []
     for colour, look in LOOKS.items():
         held = [int(((state & 0xF) == colour).sum()) for state in states]
         if any(held):
             amounts = [amount(pages * page_size) for pages in held]
-            lines.append({"colour": int(colour), "key": colour.name.lower(), "look": look, "amounts": amounts})
+            lines.append(Key(int(colour), colour.name.lower(), look, amounts))
     return lines

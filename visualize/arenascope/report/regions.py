@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from arenascope import format as fmt
-from arenascope import known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,12 +81,6 @@ def sources(dump: Dump, heaps: NDArray[np.int64], laid: Regions) -> NDArray[np.i
         np.repeat(records["first_page"].astype(np.int64), counts) + within
     )
     return found
-
-
-def arena_names(dump: Dump) -> dict[int, str]:
-    """What to call each arena, by address."""
-    mains = [bool(int(arena["flags"]) & fmt.ArenaFlag.MAIN) for arena in dump.arenas]
-    return {int(arena["address"]): name for arena, name in zip(dump.arenas, known.arena_names(mains))}
 
 
 def struct_of(laid: Regions, page_size: int) -> dict[str, Any]:

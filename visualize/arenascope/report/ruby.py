@@ -8,10 +8,12 @@ or what malloc keeps beside it?
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.known import total
-from arenascope.report.tables import address_of, amount, change, threads_of
+from arenascope.report.facts import address_of
+from arenascope.report.tables import Amount, BarPart, Change, amount, change, threads_of
 from arenascope.text import count, share, size
 
 if TYPE_CHECKING:
@@ -19,11 +21,8 @@ if TYPE_CHECKING:
 
     from arenascope.report.facts import Facts
     from arenascope.report.regions import Regions
+    from arenascope.summary import Ruby, Slots
 
-Json = dict[str, Any]
-
-WHOLE: Final = ("releasable", "withheld")
-SCATTERED: Final = ("tcache", "fastbin", "stranded")
 FREE: Final = 0.25  # of Rss: where less of it is free, the process is large because it uses so much
 SHOWN_ARENAS: Final = 64
 
@@ -52,9 +51,9 @@ REST: Final = (
 def parts(facts: Facts) -> dict[str, int | None]:
     """Rss in these parts; those that do not apply are 0."""
     held, live = facts.row("ruby_pages"), _live(facts)
-    whole, scattered = facts.rows(*WHOLE), facts.rows(*SCATTERED)
+    whole, scattered = facts.summary.sums.free_pages, facts.summary.sums.scattered
     named = total((held, whole, scattered))
-    rss = facts.summary["kernel"]["rss"]
+    rss = facts.summary.kernel.rss
     split = held is not None and live is not None
     return {
         "live": live if split else 0,
@@ -73,43 +72,86 @@ def _live(facts: Facts) -> int | None:
     live = int(((pages["total_slots"] - pages["free_slots"]) * sized).sum())
     held = facts.row("ruby_pages")
     whole = bool((pages["resident"] == pages["size"]).all())
-    certain = whole or facts.summary["kernel"]["swap"] == 0
+    certain = whole or facts.summary.kernel.swap == 0
     return live if certain and held is not None and live <= held else None
 
 
-def section(facts: list[Facts], laid: Regions, names: dict[int, str]) -> Json | None:
+class RubyLine(NamedTuple):
+    """A part of Rss, of each dump."""
+
+    part: Part
+    amounts: list[Amount]
+    change: Change | None
+
+
+class SlotLine(NamedTuple):
+    """Pages of one slot size."""
+
+    size: str
+    numbers: list[int]  # pages, slots, live, free
+    share: str  # of free slots
+
+
+@dataclass(frozen=True)
+class RubyArena:
+    """An arena, and what is resident of it."""
+
+    index: int  # on the map
+    name: str
+    threads: str
+    resident: Amount
+    cells: list[Amount]
+
+
+@dataclass(frozen=True)
+class Section:
+    """All that the page says of Ruby's heap."""
+
+    says: list[str]
+    bars: list[list[BarPart]]
+    parts: list[RubyLine]
+    releases: str | None
+    pages: int
+    slots: list[SlotLine]
+    arenas: list[RubyArena]
+    arena_count: int
+    in_arenas: bool  # some of its pages are chunks of malloc's
+
+
+def section(facts: list[Facts], laid: Regions) -> Section | None:
     """All that the page says of Ruby's heap; None where there is none, or it was not found. `facts`: of each dump."""
     now = facts[-1]
-    ruby = now.summary["ruby"]
+    ruby = now.summary.ruby
     if ruby is None:
         return None
     sides = [parts(fact) for fact in facts]
-    known = all(fact.summary["kernel"]["rss"] is not None and fact.row("ruby_pages") is not None for fact in facts)
-    sizes = sorted(ruby["slot_sizes"], key=lambda line: line["slot_size"] or math.inf)  # those in reserve last
-    return {
-        "says": sentences(now) if known else [],
-        "bars": _bars(sides) if known else [],
-        "parts": _table(facts, sides) if known else [],
-        "releases": ruby["releases"],
-        "pages": ruby["pages"],
-        "slots": [_slots(line) for line in (*sizes, {**ruby, "slot_size": None})],
-        "arenas": _arenas(now, laid, names) if known and now.summary["allocator"]["malloc"] == "glibc" else [],
-        "arena_count": len(now.summary["arenas"]),
-        "in_arenas": any(arena["ledger"]["ruby_pages"] for arena in now.summary["arenas"]),
-    }
+    known = all(fact.summary.kernel.rss is not None and fact.row("ruby_pages") is not None for fact in facts)
+    sizes = sorted(ruby.slot_sizes, key=lambda line: line.slot_size or math.inf)  # those in reserve last
+    named = [(f"{count(each.slot_size)} B" if each.slot_size else "in reserve", each) for each in sizes]
+    return Section(
+        says=sentences(now) if known else [],
+        bars=_bars(sides) if known else [],
+        parts=_table(facts, sides) if known else [],
+        releases=ruby.releases,
+        pages=ruby.pages,
+        slots=[*(_slots(title, each) for title, each in named), _slots("all", ruby)],
+        arenas=_arenas(now, laid) if known and now.summary.allocator.is_glibc else [],
+        arena_count=len(now.summary.arenas),
+        in_arenas=any(arena.ledger["ruby_pages"] for arena in now.summary.arenas),
+    )
 
 
 def sentences(facts: Facts) -> list[str]:
     """The article's conclusion, of this process: what of Rss is Ruby's heap, what else is free; last the sum of it."""
     of, held, each = facts.whole, facts.row("ruby_pages"), parts(facts)
-    ruby = facts.summary["ruby"]
-    free = share(ruby["free_slots"], ruby["slots"])
+    ruby = facts.summary.ruby
+    free = share(ruby.free_slots, ruby.slots) if ruby else ""
     says = [f"Ruby's own heap is {size(held)}, {share(held, of)} of Rss; {free} of its slots are free"]
     if not each["unsplit"]:
         says[0] += f": {size(each['free'])}, {share(each['free'], of)} of Rss, is free memory in fragmented pages"
     says[0] += "."
     whole, scattered = each["whole"], each["scattered"]
-    if facts.summary["allocator"]["malloc"] != "glibc" or whole is None or scattered is None:
+    if not facts.summary.allocator.is_glibc or whole is None or scattered is None:
         return says
     says.append(
         f"Malloc keeps {size(whole)} of whole free pages, {share(whole, of)} of Rss. Another {size(scattered)}, "
@@ -136,22 +178,23 @@ def _sum(free: dict[str, int], of: int) -> str:
     )
 
 
-def _bars(sides: list[dict[str, int | None]]) -> list[list[Json]]:
+def _bars(sides: list[dict[str, int | None]]) -> list[list[BarPart]]:
     longest = max([1, *(sum(held or 0 for held in side.values()) for side in sides)])
     bars = []
     for side in sides:
-        own, behind, bar = sum(held or 0 for held in side.values()), 0, []
+        own, behind = sum(held or 0 for held in side.values()), 0
+        bar: list[BarPart] = []
         for part in (*OWN, *REST):
             held = side[part.name]
             if held:
                 title = f"{part.title}: {size(held)}, {share(held, own)}"
-                bar.append({"row": part, "x": 100 * behind / longest, "width": 100 * held / longest, "title": title})
+                bar.append(BarPart(part, 100 * behind / longest, 100 * held / longest, title))
                 behind += held
         bars.append(bar)
     return bars
 
 
-def _table(facts: list[Facts], sides: list[dict[str, int | None]]) -> list[Json]:
+def _table(facts: list[Facts], sides: list[dict[str, int | None]]) -> list[RubyLine]:
     """The chart in numbers: Ruby's heap and its parts, the rest of Rss and its parts."""
     lines = []
     for title, named in (("Ruby's own heap", OWN), ("The rest of Rss", REST)):
@@ -164,43 +207,33 @@ def _table(facts: list[Facts], sides: list[dict[str, int | None]]) -> list[Json]
     return lines
 
 
-def _line(part: Part, held: Sequence[int | None], facts: list[Facts]) -> Json:
+def _line(part: Part, held: Sequence[int | None], facts: list[Facts]) -> RubyLine:
     amounts = [amount(number, fact.whole) for number, fact in zip(held, facts)]
-    return {"part": part, "amounts": amounts, "change": change(held)}
+    return RubyLine(part, amounts, change(held))
 
 
-def _slots(of: Json) -> Json:
-    """Pages of one slot size; of all where that is None."""
-    live = of["slots"] - of["free_slots"]
-    return {
-        "size": "all"
-        if of["slot_size"] is None
-        else f"{count(of['slot_size'])} B"
-        if of["slot_size"]
-        else "in reserve",
-        "numbers": [of["pages"], of["slots"], live, of["free_slots"]],
-        "share": share(of["free_slots"], of["slots"]),
-    }
+def _slots(title: str, of: Slots | Ruby) -> SlotLine:
+    """Pages of one slot size, or of all."""
+    live = of.slots - of.free_slots
+    return SlotLine(title, [of.pages, of.slots, live, of.free_slots], share(of.free_slots, of.slots))
 
 
-def _arenas(facts: Facts, laid: Regions, names: dict[int, str]) -> list[Json]:
+def _arenas(facts: Facts, laid: Regions) -> list[RubyArena]:
     """The same of each arena, in shares of what is resident of it; the largest first."""
-    lines: list[Json] = []
-    for arena in facts.summary["arenas"]:
-        held = arena["ledger"]
-        resident = total(value for row, value in held.items())
-        cells = [held["ruby_pages"], total(held[row] for row in WHOLE), total(held[row] for row in SCATTERED)]
+    lines = []
+    for arena in facts.summary.arenas:
+        resident = arena.sums.resident
+        cells = [arena.ledger["ruby_pages"], arena.sums.free_pages, arena.sums.scattered]
         known = total(cells)
         rest = None if resident is None or known is None else resident - known
-        address = address_of(arena)
         lines.append(
-            {
-                "index": laid.arenas.index(address),
-                "name": names[address],
-                "threads": threads_of(arena),
-                "resident": amount(resident),
-                "cells": [amount(cell, resident or 0) for cell in (*cells, rest)],
-            }
+            RubyArena(
+                index=laid.arenas.index(address_of(arena)),
+                name=arena.name,
+                threads=threads_of(arena),
+                resident=amount(resident),
+                cells=[amount(cell, resident or 0) for cell in (*cells, rest)],
+            )
         )
-    lines.sort(key=lambda line: -1 if line["resident"].exact is None else line["resident"].exact, reverse=True)
+    lines.sort(key=lambda line: -1 if line.resident.exact is None else line.resident.exact, reverse=True)
     return lines[:SHOWN_ARENAS]

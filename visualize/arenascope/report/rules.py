@@ -9,18 +9,16 @@ RULES lists them all. A rule states only what was counted or computed; where a n
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any, Callable, Final, NamedTuple, Optional
+from typing import TYPE_CHECKING, Callable, Final, NamedTuple, Optional
 
 from arenascope.known import total
 from arenascope.remedy import trim_command
-from arenascope.report.facts import free_of
 from arenascope.rows import RESIDENT
-from arenascope.text import count, plural, printable, share, size
+from arenascope.text import UNKNOWN, count, plural, printable, share, size
 
 if TYPE_CHECKING:
     from arenascope.report.facts import Facts
-
-Json = dict[str, Any]
+    from arenascope.summary import Arena
 
 MOST: Final = 0.5
 LARGE: Final = 0.25
@@ -59,14 +57,14 @@ Rule = Callable[["Facts"], Optional[Finding]]
 
 def another_allocator(facts: Facts) -> Finding | None:
     """Somebody else answers malloc(): glibc's arenas are not where the program's blocks are."""
-    kind = facts.summary["allocator"]["malloc"]
-    if kind == "glibc":
+    kind, other = facts.summary.allocator.malloc, facts.summary.allocator.not_glibc
+    if other is None:
         return None
-    detail = _sentence(printable(facts.summary["allocator"]["detail"] or "no reason was found"))
+    detail = _sentence(printable(facts.summary.allocator.detail or "no reason was found"))
     held = facts.row("other_anon")
-    if kind == "unknown":
-        says = "It is unknown which malloc this process uses."
-        why = f"{detail} Memory outside of glibc's arenas is in the rows that are not malloc's."
+    if kind == UNKNOWN:
+        says = f"{other.says}."
+        why = f"{detail} {other.memory}"
     else:
         says = (
             f"{kind} answers malloc() in this process, not glibc: its memory is part of {size(held)} of "
@@ -80,11 +78,11 @@ def another_allocator(facts: Facts) -> Finding | None:
 
 def residency_unknown(facts: Facts) -> Finding | None:
     """A core of gcore, or one without its holes: the chunks are known, the pages are not."""
-    if facts.summary["snapshot"]["residency_known"]:
+    if facts.summary.snapshot.residency_known:
         return None
-    chunks = facts.summary["chunks"]
-    held = total(chunks[name]["bytes"] for name in ("in_use", "mmapped"))
-    free = total(chunks[name]["bytes"] for name in ("binned", "top", "fastbin", "tcache"))
+    chunks = facts.summary.chunks
+    held = total(tally.bytes for tally in (chunks.in_use, chunks.mmapped))
+    free = total(tally.bytes for tally in (chunks.binned, chunks.top, chunks.fastbin, chunks.tcache))
     return Finding(
         "residency unknown",
         Rank.PREMISE,
@@ -97,10 +95,10 @@ def residency_unknown(facts: Facts) -> Finding | None:
 
 def free_pages(facts: Facts) -> Finding | None:
     """Whole free pages that malloc kept: the forecast of malloc_trim(0)."""
-    trim = facts.summary["forecast"]["malloc_trim"]
+    trim = facts.summary.forecast["malloc_trim"]
     if not facts.matters(trim):
         return None
-    swap = facts.summary["forecast"]["malloc_trim_swap"]
+    swap = facts.summary.forecast["malloc_trim_swap"]
     more = f" {size(swap)} of swap goes with it." if swap else ""
     return Finding(
         "free pages kept",
@@ -108,7 +106,7 @@ def free_pages(facts: Facts) -> Finding | None:
         trim,
         f"{size(trim)} is in free pages: one malloc_trim(0) returns them.",
         f"{_why_kept(facts)}{more}",
-        command=trim_command(facts.summary["target"]),
+        command=trim_command(facts.summary.target),
         lights="row:releasable",
         estimate=facts.doubt,
     )
@@ -119,8 +117,8 @@ def withheld_tops(facts: Facts) -> Finding | None:
     withheld = facts.row("withheld")
     if not facts.matters(withheld):
         return None
-    holders = [arena for arena in facts.summary["arenas"] if arena["ledger"]["withheld"]]
-    holders.sort(key=lambda arena: -arena["ledger"]["withheld"])
+    holders = [arena for arena in facts.summary.arenas if arena.ledger["withheld"]]
+    holders.sort(key=lambda arena: -(arena.ledger["withheld"] or 0))
     idle = sum(1 for arena in holders if arena in facts.unattached or arena in facts.nearly_empty)
     where = plural(len(holders), "idle thread arena" if idle == len(holders) else "thread arena")
     return Finding(
@@ -129,7 +127,7 @@ def withheld_tops(facts: Facts) -> Finding | None:
         withheld,
         f"{size(withheld)} is free in the tops of {where}: only a deep trim returns it.",
         f"malloc_trim(0) shrinks no top but the main arena's. {_threshold(facts, holders)}",
-        command=trim_command(facts.summary["target"], deep=True),
+        command=trim_command(facts.summary.target, deep=True),
         lights="row:withheld",
         estimate=facts.doubt,
     )
@@ -140,18 +138,19 @@ def pinned(facts: Facts) -> Finding | None:
     stranded = facts.row("stranded")
     if not facts.matters(stranded):
         return None
-    pins = [pin for pin in facts.summary["pins"] if pin["pages"]]
-    pages = total(pin["pages"] for pin in pins)
+    pins = [pin for pin in facts.summary.pins if pin.pages]
+    pages = total(pin.pages for pin in pins)
     says = f"{size(stranded)} is free but stranded: something in use on the same page keeps it resident."
     why = "No trim returns this memory: it comes back when the chunks in use on its pages are freed."
     if pins and pages:
-        worst = max(pins, key=lambda pin: pin["pages"])
+        worst = max(pins, key=lambda pin: pin.pages or 0)
+        most = worst.pages or 0
         who = f"the pinning chunks have {plural(len(pins), 'size')}, and no single size keeps a tenth of the pages"
-        if worst["pages"] >= NOTABLE * pages:
-            which = "all of them" if worst["pages"] == pages else f"{count(worst['pages'])} of them"
+        if most >= NOTABLE * pages:
+            which = "all of them" if most == pages else f"{count(most)} of them"
             who = (
-                f"chunks of {count(worst['chunk_size'])} bytes keep {which}, with "
-                f"{size(worst['stranded'])} free on the same pages"
+                f"chunks of {count(worst.chunk_size)} bytes keep {which}, with "
+                f"{size(worst.stranded)} free on the same pages"
             )
         why = f"{plural(pages, 'page')} {'is' if pages == 1 else 'are each'} kept by one chunk alone; {who}. {why}"
     return Finding("stranded by pins", Rank.WASTE, stranded, says, why, lights="row:stranded")
@@ -160,18 +159,18 @@ def pinned(facts: Facts) -> Finding | None:
 def too_many_arenas(facts: Facts) -> Finding | None:
     """Arenas that no thread uses any more, or that hold next to nothing but free memory."""
     idle = [*facts.unattached, *facts.nearly_empty]
-    free = total(free_of(arena) for arena in idle)
+    free = total(arena.sums.free for arena in idle)
     if not idle or not facts.matters(free):
         return None
-    of = f"of {plural(len(facts.summary['arenas']), 'arena')}"
+    of = f"of {plural(len(facts.summary.arenas), 'arena')}"
     gone, empty = len(facts.unattached), len(facts.nearly_empty)
     says = f"{gone} {of} {'has' if gone == 1 else 'have'} no thread any more"
     if gone and empty:
         says = f"{len(idle)} {of} are idle: {gone} without a thread, {empty} nearly empty"
     elif empty:
         says = f"{empty} {of} {'is' if empty == 1 else 'are'} nearly empty"
-    idle.sort(key=lambda arena: -(free_of(arena) or 0))
-    named = ", ".join(_idle_arena(facts, arena) for arena in idle[:NAMED])
+    idle.sort(key=lambda arena: -(arena.sums.free or 0))
+    named = ", ".join(_idle_arena(arena) for arena in idle[:NAMED])
     most = "The largest: " if len(idle) > NAMED else ""
     reuse = " A new thread takes an arena without threads before it makes a new one." if gone else ""
     return Finding(
@@ -179,7 +178,7 @@ def too_many_arenas(facts: Facts) -> Finding | None:
         Rank.PART,
         free,
         f"{says}; {size(free)} in them is free.",
-        f"The process has {plural(facts.summary['target']['threads'], 'thread')}.{reuse} {_capital(most + named)}. "
+        f"The process has {plural(facts.summary.target.threads, 'thread')}.{reuse} {_capital(most + named)}. "
         "This memory is counted in the findings above, too.",
         lights="idle",
     )
@@ -188,17 +187,17 @@ def too_many_arenas(facts: Facts) -> Finding | None:
 def caches(facts: Facts) -> Finding | None:
     """Hoards in tcaches and fastbins."""
     tcache, fastbin = facts.row("tcache"), facts.row("fastbin")
-    held = total((tcache, fastbin))
+    held = facts.summary.sums.cached
     if held is None or not facts.matters(held):
         return None
     mostly_tcache = (tcache or 0) >= (fastbin or 0)
     says = f"{size(held)} is freed but cached: {size(tcache)} in threads' tcaches, {size(fastbin)} in fastbins."
-    threads = [thread for arena in facts.summary["arenas"] for thread in arena["threads"] if thread["tcache_bytes"]]
-    largest = max(threads, key=lambda thread: thread["tcache_bytes"], default=None)
+    threads = [thread for arena in facts.summary.arenas for thread in arena.threads if thread.tcache_bytes]
+    largest = max(threads, key=lambda thread: thread.tcache_bytes or 0, default=None)
     why = "A tcache is emptied when its thread ends; malloc_trim(0) leaves it alone."
     if mostly_tcache and largest:
-        name = printable(largest["name"])
-        why = f"Thread {largest['tid']} ({name}) holds the most, {size(largest['tcache_bytes'])}. {why}"
+        name = printable(largest.name)
+        why = f"Thread {largest.tid} ({name}) holds the most, {size(largest.tcache_bytes)}. {why}"
     if not mostly_tcache:
         why = (
             "malloc_trim(0) merges fastbin chunks with their neighbours. These chunks lie on pages that something else "
@@ -229,8 +228,8 @@ def large_blocks(facts: Facts) -> Finding | None:
 
 def not_mallocs(facts: Facts) -> Finding | None:
     """Most of Rss is not malloc's at all."""
-    held = facts.rows(*OTHER_ROWS)
-    if held is None or held < MOST * facts.whole or facts.summary["allocator"]["malloc"] != "glibc":
+    held = facts.summary.sums.not_malloc
+    if held is None or held < MOST * facts.whole or not facts.summary.allocator.is_glibc:
         return None
     most = max((row for row in RESIDENT if row.name in OTHER_ROWS), key=lambda row: facts.row(row.name) or 0)
     parts = [f"{printable(path)} ({size(rss)})" for path, rss in facts.mappings[:NAMED]]
@@ -245,41 +244,42 @@ def not_mallocs(facts: Facts) -> Finding | None:
 
 def ruby_pages(facts: Facts) -> Finding | None:
     """Ruby's own heap, and how much of it holds no object."""
-    held, ruby = facts.row("ruby_pages"), facts.summary["ruby"]
+    held, ruby = facts.row("ruby_pages"), facts.summary.ruby
     if not ruby or not facts.matters(held):
         return None
-    free = share(ruby["free_slots"], ruby["slots"])
+    free = share(ruby.free_slots, ruby.slots)
     return Finding(
         "Ruby's pages",
         Rank.PART,
         held,
         f"{size(held)} is in pages of Ruby's own heap; {free} of their slots are free.",
-        f"{plural(ruby['pages'], 'page')} with {plural(ruby['slots'], 'slot')}. Ruby gives a page back only when all "
+        f"{plural(ruby.pages, 'page')} with {plural(ruby.slots, 'slot')}. Ruby gives a page back only when all "
         "its slots are free; a trim does not touch these pages.",
     )
 
 
 def gone_already(facts: Facts) -> Finding | None:
     """Free memory that is not in RAM any more, which mallinfo still counts as held."""
-    absent, chunks = facts.summary["absent"], facts.summary["chunks"]
-    free = total(chunks[name]["bytes"] for name in ("binned", "top", "fastbin"))
-    gone = total((absent["returned"], absent["swapped_free"]))
+    absent, chunks = facts.summary.absent, facts.summary.chunks
+    free = total(tally.bytes for tally in (chunks.binned, chunks.top, chunks.fastbin))
+    returned, swapped_free = absent["returned"], absent["swapped_free"]
+    gone = total((returned, swapped_free))
     if free is None or gone is None or not facts.matters(gone):
         return None
-    swapped = f", and {size(absent['swapped_free'])} is swapped out" if absent["swapped_free"] else ""
+    swapped = f", and {size(swapped_free)} is swapped out" if swapped_free else ""
     return Finding(
         "gone already",
         Rank.ACCOUNT,
         gone,
-        f"{size(absent['returned'])} of malloc's free memory has been returned to the kernel already{swapped}.",
+        f"{size(returned)} of malloc's free memory has been returned to the kernel already{swapped}.",
         f"It costs no RAM. mallinfo() and malloc_info() still count it: they report {size(free)} of free memory.",
-        lights="row:returned" if absent["returned"] else "row:swapped_free",
+        lights="row:returned" if returned else "row:swapped_free",
     )
 
 
 def swapped_in_use(facts: Facts) -> Finding | None:
     """Part of what the application holds is swapped out."""
-    held = facts.summary["absent"]["swapped_in_use"]
+    held = facts.summary.absent["swapped_in_use"]
     if not facts.matters(held):
         return None
     return Finding(
@@ -294,7 +294,7 @@ def swapped_in_use(facts: Facts) -> Finding | None:
 
 def in_use(facts: Facts) -> Finding | None:
     """Nothing to gain: the application holds most of it."""
-    held = facts.rows("in_use", "mmapped_in_use")
+    held = facts.summary.sums.used
     if held is None or held < MOST * facts.whole:
         return None
     sizes, which = facts.largest_in_use, ""
@@ -333,7 +333,7 @@ RULES: Final[tuple[Rule, ...]] = (
 def _why_kept(facts: Facts) -> str:
     """Why free() did not give back what malloc_trim(0) would."""
     end, below, arenas = facts.releasable
-    mains = [arena for arena in facts.summary["arenas"] if arena["main"]]
+    mains = [arena for arena in facts.summary.arenas if arena.main]
     few = NOTABLE * (end + below)
     if end < few:
         which = "Nearly all these" if end else "These"
@@ -348,14 +348,14 @@ def _why_kept(facts: Facts) -> str:
     )
 
 
-def _threshold(facts: Facts, holders: list[Json]) -> str:
+def _threshold(facts: Facts, holders: list[Arena]) -> str:
     """What decides whether free() gives a top back, in the malloc that withholds most."""
-    tunables = facts.summary["mallocs"][holders[0]["malloc"]]["tunables"] if holders else facts.summary["tunables"]
-    trim, mmap = tunables["trim_threshold"], tunables["mmap_threshold"]
+    tunables = facts.summary.mallocs[holders[0].malloc].tunables if holders else facts.summary.tunables
+    trim, mmap = tunables.trim_threshold, tunables.mmap_threshold
     if trim is None:
         return "free() gives a top back only when it is larger than the trim threshold, which is unknown here."
     words = f"free() gives a top back only once it is larger than the trim threshold, {size(trim)} here"
-    if mmap is not None and trim == 2 * mmap and trim > 2 * DEFAULT_THRESHOLD and tunables["no_dyn_threshold"] == 0:
+    if mmap is not None and trim == 2 * mmap and trim > 2 * DEFAULT_THRESHOLD and tunables.no_dyn_threshold == 0:
         words += (
             f": glibc raised it from {size(DEFAULT_THRESHOLD)} to twice the size of the largest mmapped block of up to "
             f"{size(LARGEST_THRESHOLD)} that was freed ({size(mmap)})"
@@ -363,12 +363,12 @@ def _threshold(facts: Facts, holders: list[Json]) -> str:
     return words + "."
 
 
-def _idle_arena(facts: Facts, arena: Json) -> str:
+def _idle_arena(arena: Arena) -> str:
     """An idle arena, with its threads and its free memory: "arena 3 (no thread: 12.1 MiB)"."""
-    threads = [f"{printable(thread['name'])} {thread['tid']}" for thread in arena["threads"]]
-    who = "no thread" if arena["attached_threads"] == 0 else threads[0] if threads else "threads not found"
+    threads = [f"{printable(thread.name)} {thread.tid}" for thread in arena.threads]
+    who = "no thread" if arena.attached_threads == 0 else threads[0] if threads else "threads not found"
     more = f" and {len(threads) - 1} more" if len(threads) > 1 else ""
-    return f"{facts.arena_names.get(arena['address'], 'an arena')} ({who}{more}: {size(free_of(arena))})"
+    return f"{arena.name} ({who}{more}: {size(arena.sums.free)})"
 
 
 def _capital(words: str) -> str:

@@ -23,7 +23,7 @@ from arenascope.report.colours import BACKGROUND, LOOKS
 from arenascope.report.compare import changes
 from arenascope.report.facts import Facts
 from arenascope.report.pages import DumpPages
-from arenascope.report.regions import arena_names, regions
+from arenascope.report.regions import regions
 from arenascope.report.verdict import judge
 from arenascope.text import printable, size
 
@@ -105,7 +105,7 @@ def _figures(looks: Sequence[Look]) -> Iterator[tuple[str, Figure]]:
     if sizes:
         figure = charts.draw(sizes, "chunk size, from", apart=figures.PINNING)
         yield "sizes", _titled(figure, f"{who}: bytes in chunks of each size")
-    runs = figures.by_free_run(states[-1], laid, facts[-1].summary["target"]["page_size"])
+    runs = figures.by_free_run(states[-1], laid, facts[-1].summary.target.page_size)
     if runs:
         figure = charts.draw(runs, "length of the run, from")
         yield "runs", _titled(figure, f"{who}: free pages, by the run that they lie in")
@@ -118,12 +118,12 @@ def _titled(figure: Figure, words: str) -> Figure:
 
 
 def _who(facts: Facts) -> str:
-    target = facts.summary["target"]
-    return printable(target["comm"]) + (f" (pid {target['pid']})" if target["pid"] else "")
+    target = facts.summary.target
+    return printable(target.comm) + (f" (pid {target.pid})" if target.pid else "")
 
 
 def _map(facts: list[Facts], laid: Regions, states: list[NDArray[np.uint8]]) -> Figure:
-    names = arena_names(facts[0].dump) | arena_names(facts[-1].dump)
+    names = facts[0].arena_names | facts[-1].arena_names
     with mpl.rc_context(charts.STYLE):
         across = len(states)
         figure = Figure(figsize=(12, 7.2), layout="constrained")
@@ -136,7 +136,7 @@ def _map(facts: list[Facts], laid: Regions, states: list[NDArray[np.uint8]]) -> 
         figure.suptitle(
             textwrap.fill(words, TITLE), x=0.01, ha="left", fontsize=14, fontweight="bold", parse_math=False
         )
-        page = facts[-1].summary["target"]["page_size"]
+        page = facts[-1].summary.target.page_size
         patches = []
         for colour, look in LOOKS.items():
             held = [int(((state & 0xF) == colour).sum()) * page for state in states]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from arenascope.report.rules import LARGE, OTHER_ROWS, RULES, Finding
+from arenascope.report.rules import LARGE, RULES, Finding
 from arenascope.text import plural, size
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ def judge(facts: Facts) -> Verdict:
 
 
 def _lead(facts: Facts) -> str:
-    rss, held, other = facts.summary["kernel"]["rss"], facts.rows("in_use", "mmapped_in_use"), facts.rows(*OTHER_ROWS)
+    rss, held, other = facts.summary.kernel.rss, facts.summary.sums.used, facts.summary.sums.not_malloc
     if rss is None and held is None:
         return "It is unknown how much of this process was resident."
-    if facts.summary["allocator"]["malloc"] != "glibc":
+    if not facts.summary.allocator.is_glibc:
         return f"{size(rss)} resident."
     if rss is None:
         return f"{size(held)} of what was resident is in use."
@@ -47,11 +47,11 @@ def _lead(facts: Facts) -> str:
 
 
 def _caveats(facts: Facts) -> Iterable[str]:
-    snapshot, ledger = facts.summary["snapshot"], facts.summary["ledger"]
-    if snapshot["torn_chunks"]:
-        torn = plural(snapshot["torn_chunks"], "chunk")
+    snapshot, unknown = facts.summary.snapshot, facts.row("unknown")
+    if snapshot.torn_chunks:
+        torn = plural(snapshot.torn_chunks, "chunk")
         yield f"The heap changed during the look, or is corrupt, at {torn}: the memory behind each is unknown."
-    if ledger["unknown"]:
-        yield f"{size(ledger['unknown'])} could not be told apart."
-    if not snapshot["exact"] and snapshot["residency_known"] and not snapshot["torn_chunks"]:
+    if unknown:
+        yield f"{size(unknown)} could not be told apart."
+    if not snapshot.exact and snapshot.residency_known and not snapshot.torn_chunks:
         yield "The rows need not add up to Rss to the byte: see “How this was found”."

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT
+"""What Python reads of arenadump's JSON: more than it knows is no matter, less is an error that names the key."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_dump as synthetic
+
+from arenascope.decode import DecodeError, decode
+from arenascope.dump import Dump
+from arenascope.errors import ArenascopeError, Code
+from arenascope.experiment import look
+from arenascope.render.terminal import render_summary
+from arenascope.summary import Summary, document_of, parse
+from arenascope.trim import Trim
+
+TRIM = {
+    "schema": "arenascope.trim/1",
+    "pid": 42,
+    "injected": False,
+    "agent_resident": None,
+    "trimmed": False,
+    "deep": False,
+    "forecast": 4096,
+    "returned": None,
+    "returned_swap": None,
+    "longest_hold_ms": None,
+    "max_hold_ms": 5,
+    "elapsed_ms": None,
+    "cpu_ms": None,
+    "skipped_arenas": None,
+    "watched_ms": None,
+    "faulted_back": None,
+    "minor_faults": None,
+    "note": None,
+    "arenas": [
+        {
+            "index": 3,
+            "name": "arena 3",
+            "address": "0x7f8dc0000030",
+            "resident": 8192,
+            "releasable": None,
+            "withheld": 0,
+            "returned": None,
+            "longest_hold_ms": None,
+        }
+    ],
+}
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> dict[str, Any]:
+    """A summary in which every list has an item, Ruby's too."""
+    made = synthetic.sections()
+    made["meta"][0]["ruby"] = 1
+    made["meta"][0]["malloc_kind"] = 1
+    made["totals"][0]["ledger"]["tcache"] = 0
+    return document_of(Dump(synthetic.write(tmp_path / "dump", made)))
+
+
+def keys(value: Any, place: str = "") -> list[str]:
+    """The place of each key of a JSON document, the first item of each array standing for all."""
+    if isinstance(value, list):
+        return keys(value[0], f"{place}[0]") if value else []
+    if not isinstance(value, dict):
+        return []
+    named = {key: f"{place}.{key}" if place else key for key in value}
+    return [each for key, here in named.items() for each in (here, *keys(value[key], here))]
+
+
+def without(value: dict[str, Any], place: str) -> dict[str, Any]:
+    made = copy.deepcopy(value)
+    *path, last = place.replace("[0]", ".[0]").split(".")
+    inner: Any = made
+    for key in path:
+        inner = inner[0] if key == "[0]" else inner[key]
+    del inner[last]
+    return made
+
+
+def test_a_missing_key_is_named(document: dict[str, Any]) -> None:
+    """Of each key of a summary: Python does without it, or says that it is missing."""
+    missing = set()
+    for place in keys(document):
+        try:
+            decode(Summary, without(document, place))
+        except DecodeError as error:
+            assert str(error) == f"{place} is missing"  # noqa: PT017 - some do not raise
+            missing.add(place)
+    wanted = {"kernel.rss", "ledger.in_use", "hugetlb", "sums.free", "arenas[0].name", "arenas[0].ledger.stranded"}
+    wanted |= {"arenas[0].threads[0].tid", "mallocs[0].tunables.top_pad", "pins[0].pages", "chunks.top.bytes"}
+    wanted |= {"ruby.slot_sizes[0].free_slots", "warnings[0].text", "snapshot.exact", "forecast.malloc_trim_swap"}
+    assert wanted <= missing
+    assert "target.arch" not in missing, "nobody in Python asks for it"
+
+
+def test_more_than_is_known_is_ignored(document: dict[str, Any]) -> None:
+    more = copy.deepcopy(document)
+    for place in (more, more["kernel"], more["ledger"], more["arenas"][0], more["arenas"][0]["chunks"]):
+        place["planted"] = {"of a": ["newer", "arenadump"]}
+    assert decode(Summary, more) == decode(Summary, document)
+
+
+def test_unknown_stays_unknown(document: dict[str, Any]) -> None:
+    document["ledger"]["in_use"] = document["kernel"]["rss"] = document["ruby"] = None
+    summary = decode(Summary, document)
+    assert summary.ledger["in_use"] is None
+    assert summary.kernel.rss is None
+    assert summary.ruby is None
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("kernel", [], "kernel is no object"),
+        ("arenas", {}, "arenas is no array"),
+        ("hugetlb", "1", "hugetlb is no number of bytes"),
+        ("ledger", {"in_use": True}, "ledger.in_use is no number of bytes"),
+        ("snapshot", {"mode": None}, "snapshot.mode is null, and not str"),
+        ("target", {"kind": "dump", "dump_of": None, "pid": True}, "target.pid is true, and not int"),
+    ],
+)
+def test_what_is_something_else_is_named(document: dict[str, Any], place: str, value: Any, said: str) -> None:
+    document[place] = value
+    with pytest.raises(DecodeError) as raised:
+        decode(Summary, document)
+    assert str(raised.value) == said
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "{}", '{"schema": "arenascope.summary/2"}', "\ud800"])
+def test_what_is_no_summary(text: str) -> None:
+    with pytest.raises(ArenascopeError, match=r"printed no summary of arenascope\.summary/1") as raised:
+        parse(text)
+    assert raised.value.code == Code.INTERNAL
+
+
+def program(folder: Path, printed: str) -> Path:
+    """A program that prints this, whatever it is asked."""
+    (folder / "printed").write_text(printed)
+    path = folder / "arenadump"
+    path.write_text(f'#!/bin/sh\nexec cat "{folder}/printed"\n')
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def arenascope(arenadump: Path, *arguments: str, locale: str = "C.UTF-8") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "arenascope", *arguments]
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump), "LC_ALL": locale, "PYTHONUTF8": "0"}
+    return subprocess.run(command, env=environment, capture_output=True, check=False, timeout=60)
+
+
+def test_the_commands_name_what_is_missing(tmp_path: Path, document: dict[str, Any]) -> None:
+    done = arenascope(program(tmp_path, json.dumps(without(document, "kernel.rss"))), "summary", "1")
+    assert done.returncode == Code.INTERNAL
+    assert b"printed no summary of arenascope.summary/1 (kernel.rss is missing): install arenascope anew" in done.stderr
+    done = arenascope(program(tmp_path, json.dumps(without(TRIM, "arenas[0].name"))), "trim", "1")
+    assert done.returncode == Code.INTERNAL
+    assert b"printed no trim of arenascope.trim/1 (arenas[0].name is missing): install arenascope anew" in done.stderr
+
+
+def test_json_is_passed_through(tmp_path: Path, document: dict[str, Any]) -> None:
+    """As arenadump printed it, to the byte, in any locale: a number's digits, the order of keys, and what is new."""
+    document["target"]["comm"] = "gr\xfc\xdfe"
+    printed = json.dumps({"planted": 1.500, **document}, ensure_ascii=False).replace("1.5", "1.500") + "\n"
+    done = arenascope(program(tmp_path, printed), "summary", "--json", "1", locale="C")
+    assert (done.returncode, done.stdout) == (0, printed.encode()), done.stderr
+
+
+def test_a_trim_is_read(tmp_path: Path) -> None:
+    trim = decode(Trim, {**TRIM, "planted": 1})
+    assert trim.arenas[0].releasable is None
+    assert trim.max_hold_ms == 5.0
+    done = arenascope(program(tmp_path, json.dumps(TRIM)), "trim", "--forecast", "1")
+    line = done.stdout.decode().splitlines()[-1]
+    assert line.split() == ["arena", "3", "0x7f8dc0000030", "8.0", "KiB", "unknown", "0", "B"], done.stdout
+
+
+def test_an_experiments_ledger_of_an_earlier_arenascope(tmp_path: Path) -> None:
+    """Results outlive the program that made them: what an experiment does not ask for may be missing."""
+    path = tmp_path / look.LEDGER
+    assert look.read(tmp_path) is None
+    path.write_text('{"ledger": {"in_use": 1, "gone": null}, "allocator": {"malloc": "glibc"}}')
+    found = look.read(tmp_path)
+    assert found
+    assert (found.ledger, found.allocator.malloc) == ({"in_use": 1, "gone": None}, "glibc")
+    for text, said in (('{"ledger": {}}', "allocator is missing"), ("{", "not JSON")):
+        path.write_text(text)
+        with pytest.raises(ArenascopeError, match=said) as raised:
+            look.read(tmp_path)
+        assert raised.value.code == Code.BAD_INPUT
+
+
+def test_it_is_all_shown(document: dict[str, Any]) -> None:
+    """A summary that holds nothing but what is decoded is enough for the terminal."""
+    assert render_summary(decode(Summary, document))

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""From JSON to frozen dataclasses whose fields are the keys.
+
+A key that a class does not have is ignored: a newer arenadump may print more. A key that is missing, or holds something
+else than its field takes, is an error that names the key. null is None, where the field takes None.
+
+A field's type is str, int, float, bool, a dataclass, Optional[…], tuple[…, ...], dict[str, …], or a class with a
+`from_json`. Types are evaluated, and `int | None` cannot be before Python 3.10: so modules of such dataclasses write
+Optional, and do without "from __future__ import annotations".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any, Callable, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from arenascope.errors import ArenascopeError, Code
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+T = TypeVar("T")
+Convert = Callable[[Any, str], Any]  # a value, and where it stands
+
+
+class DecodeError(ValueError):
+    """What is wrong with the JSON, and where: "arenas[3].ledger.in_use is missing"."""
+
+
+def document(text: str, schema: str) -> dict[str, Any]:
+    """What arenadump printed, whole. ArenascopeError INTERNAL where it is no JSON of that schema."""
+    try:
+        made = json.loads(text)
+    except ValueError as error:
+        raise _unexpected(schema, f"not JSON: {error}") from error
+    if not isinstance(made, dict) or made.get("schema") != schema:
+        found = made.get("schema") if isinstance(made, dict) else made
+        raise _unexpected(schema, f"schema {json.dumps(found)[:80]}")
+    return made
+
+
+def answer(kind: type[T], made: Mapping[str, Any], schema: str) -> T:
+    """Such a document as a dataclass. ArenascopeError INTERNAL names the key that is not as it should be."""
+    try:
+        return decode(kind, made)
+    except DecodeError as error:
+        raise _unexpected(schema, str(error)) from error
+
+
+def _unexpected(schema: str, found: str) -> ArenascopeError:
+    kind = schema.partition(".")[2].partition("/")[0]  # "summary"
+    return ArenascopeError(
+        Code.INTERNAL,
+        f"arenadump printed no {kind} of {schema} ({found}): install arenascope anew, with its program",
+    )
+
+
+def decode(kind: type[T], value: Any, place: str = "") -> T:
+    """A value out of JSON as a dataclass. `place`: where it stands, for the message of a DecodeError."""
+    made: T = _converter(kind)(value, place)
+    return made
+
+
+_MADE: dict[Any, Convert] = {}  # a type's hints are read once
+
+
+def _converter(kind: Any) -> Convert:
+    if kind not in _MADE:
+        _MADE[kind] = _make(kind)
+    return _MADE[kind]
+
+
+def _make(kind: Any) -> Convert:
+    if hasattr(kind, "from_json"):
+        read: Convert = kind.from_json
+        return read
+    if dataclasses.is_dataclass(kind):
+        return _of_fields(kind)
+    if get_origin(kind) is Union:
+        return _optional(*(each for each in get_args(kind) if each is not type(None)))
+    if get_origin(kind) is tuple:
+        return _each(get_args(kind)[0])
+    if get_origin(kind) is dict:
+        return _by_name(get_args(kind)[1])
+    return _plain(kind)
+
+
+def _of_fields(kind: Any) -> Convert:
+    hints = get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind)]
+    readers = [(name, _converter(hints[name]), getattr(hints[name], "INLINE", False)) for name in names]
+
+    def read(value: Any, place: str) -> Any:
+        table = mapping(value, place)
+        made = {}
+        for name, convert, inline in readers:
+            here = f"{place}.{name}" if place else name
+            if inline:  # its keys stand among those of this object
+                made[name] = convert(value, place)
+                continue
+            if name not in table:
+                raise DecodeError(f"{here} is missing")
+            made[name] = convert(table[name], here)
+        return kind(**made)
+
+    return read
+
+
+def _optional(kind: Any) -> Convert:
+    convert = _converter(kind)
+    return lambda value, place: None if value is None else convert(value, place)
+
+
+def _each(kind: Any) -> Convert:
+    convert = _converter(kind)
+
+    def read(value: Any, place: str) -> Any:
+        if not isinstance(value, list):
+            raise DecodeError(f"{place} is no array")
+        return tuple(convert(each, f"{place}[{index}]") for index, each in enumerate(value))
+
+    return read
+
+
+def _by_name(kind: Any) -> Convert:
+    convert = _converter(kind)
+    return lambda value, place: {key: convert(each, f"{place}.{key}") for key, each in mapping(value, place).items()}
+
+
+def _plain(kind: type) -> Convert:
+    def read(value: Any, place: str) -> Any:
+        if kind is float and type(value) is int:
+            return float(value)
+        if type(value) is not kind:  # not isinstance: true is no number
+            raise DecodeError(f"{place} is {json.dumps(value)[:40]}, and not {kind.__name__}")
+        return value
+
+    return read
+
+
+def mapping(value: Any, place: str) -> Mapping[str, Any]:
+    """A JSON object. DecodeError: it is none."""
+    if not isinstance(value, dict):
+        raise DecodeError(f"{place or 'it'} is no object")
+    return value
