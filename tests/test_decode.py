@@ -18,7 +18,8 @@ import synthetic_dump as synthetic
 from arenascope.decode import DecodeError, decode
 from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError, Code
-from arenascope.experiment import look
+from arenascope.experiment import look, spec
+from arenascope.experiment.store import Store
 from arenascope.render.terminal import render_summary
 from arenascope.summary import Summary, document_of, parse
 from arenascope.trim import Trim
@@ -202,3 +203,37 @@ def test_an_experiments_ledger_of_an_earlier_arenascope(tmp_path: Path) -> None:
 def test_it_is_all_shown(document: dict[str, Any]) -> None:
     """A summary that holds nothing but what is decoded is enough for the terminal."""
     assert render_summary(decode(Summary, document))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"machine": {"noisy": False}}, "machine.others_cpu is missing"),
+        ({"marks": [{"name": "full", "rss": 1}]}, r"marks\[0\]\.pss is missing"),
+        ({"metrics": {"cpu": "much"}}, "metrics.cpu is .much., and not float"),
+        ({"warmup": 0}, "warmup is 0, and not bool"),
+    ],
+)
+def test_a_run_that_is_no_record_is_named(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    data = spec.inline({"name": "made", "workload": {"command": ["true"]}, "configuration": [{"name": "plain"}]})
+    store = Store.create(tmp_path / "r", data, Path(), {})
+    record: dict[str, Any] = {
+        "status": "ok",
+        "reason": None,
+        "environment": {},
+        "metrics": {"rss_end": 1, "cpu": 0.5},
+        "marks": [],
+        "sampling": {"processes": 1},
+        "machine": {"noisy": False, "others_cpu": None},
+        "took": 1,
+        "new": 1,
+    }
+    planned = store.plan[0]
+    kept = store.keep(planned, store.begin(planned), record, [])
+    assert store.runs() == [kept]
+    assert repr(kept.metrics) == "{'rss_end': 1, 'cpu': 0.5}", "bytes stay whole numbers"
+    path = store.run_folder(planned) / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ArenascopeError, match=f"run.json: not the record of a run .{said}.: remove that run") as raised:
+        store.runs()
+    assert raised.value.code == Code.BAD_INPUT

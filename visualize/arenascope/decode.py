@@ -130,9 +130,8 @@ def _by_name(kind: Any) -> Convert:
 
 def _plain(kind: type) -> Convert:
     def read(value: Any, place: str) -> Any:
-        if kind is float and type(value) is int:
-            return float(value)
-        if type(value) is not kind:  # not isinstance: true is no number
+        numbers = (int, float) if kind is float else kind  # 1 stays 1: a float's field takes an int, as in typing
+        if not isinstance(value, numbers) or (isinstance(value, bool) and kind is not bool):
             raise DecodeError(f"{place} is {json.dumps(value)[:40]}, and not {kind.__name__}")
         return value
 

@@ -183,14 +183,14 @@ def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
     if interrupted:
         click.echo(f"Interrupted: what is done is kept in {store.folder}. To go on: {resume}", err=True)
     elif made.hopeless:
-        name, reason = made.hopeless["configuration"], _block(made.hopeless["reason"])
+        name, reason = made.hopeless.configuration, _block(made.hopeless.reason or "")
         click.echo(
             f"The baseline {name} fails, so nothing can be compared; no other configuration is tried:\n{reason}",
             err=True,
         )
     elif made.left:
         click.echo(f"The time is up, {plural(made.left, 'run')} short. To go on: {resume}", err=True)
-    if any(record["status"] == "ok" and not record["warmup"] for record in store.runs()):
+    if any(not record.failed and not record.warmup for record in store.runs()):
         _show(store, store.folder / PAGE if page and not interrupted else None, maps=True)
     if interrupted:
         return 128 + signal.SIGINT

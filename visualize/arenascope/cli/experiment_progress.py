@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from arenascope.experiment.plan import Planned
+    from arenascope.experiment.record import Record
     from arenascope.experiment.runner import Watcher
-
-    Json = dict[str, Any]
 
 
 @contextmanager
@@ -43,7 +42,7 @@ class _Lines:
     def begins(self, planned: Planned, done: int, total: int, left: float | None) -> None:
         pass
 
-    def ends(self, planned: Planned, record: Json) -> None:
+    def ends(self, planned: Planned, record: Record) -> None:
         click.echo(_line(planned, record), err=True)
 
 
@@ -56,20 +55,25 @@ class _Bar:
         words = "" if left is None else f"about {_clock(left)} left"
         self._bar.update(self._task, completed=done, total=total, left=words, description=f"{planned.configuration:16}")
 
-    def ends(self, planned: Planned, record: Json) -> None:
+    def ends(self, planned: Planned, record: Record) -> None:
         self._bar.advance(self._task)
         self._bar.console.print(_line(planned, record), soft_wrap=True)
 
 
-def _line(planned: Planned, record: Json) -> str:
+def _line(planned: Planned, record: Record) -> str:
     words = f"{planned.number:3} {planned.configuration:16}{' warm-up' if planned.warmup else ''}"
-    if record["status"] != "ok":
-        return f"{words} failed: {printable(record['reason'].splitlines()[0])}"
-    metrics = record["metrics"]
-    cpu = "" if metrics["cpu"] is None else f"{metrics['cpu']:.2f} s CPU, "
-    noise = ", noisy" if record["machine"]["noisy"] else ""
-    average, end = size(metrics["rss_average"]), size(metrics["rss_end"])
-    return f"{words} Rss {average} on average, {end} at the end, {cpu}{metrics['wall']:.2f} s{noise}"
+    if record.failed:
+        reason = (record.reason or "").partition("\n")[0]
+        return f"{words} failed: {printable(reason)}"
+    cpu, average, end, wall = (record.metrics.get(name) for name in ("cpu", "rss_average", "rss_end", "wall"))
+    used = "" if cpu is None else f"{cpu:.2f} s CPU, "
+    noise = ", noisy" if record.machine.noisy else ""
+    took = "" if wall is None else f"{wall:.2f} s"
+    return f"{words} Rss {_size(average)} on average, {_size(end)} at the end, {used}{took}{noise}"
+
+
+def _size(held: float | None) -> str:
+    return size(None if held is None else int(held))
 
 
 def _clock(time: float) -> str:

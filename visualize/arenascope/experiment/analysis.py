@@ -14,6 +14,7 @@ from arenascope.experiment.statistics import ENOUGH, Difference, Estimate, compa
 if TYPE_CHECKING:
     from arenascope.experiment.look import RunLook
     from arenascope.experiment.plan import Planned
+    from arenascope.experiment.record import Record
     from arenascope.experiment.spec import Configuration, Spec
     from arenascope.experiment.store import Store
 
@@ -95,19 +96,19 @@ def analyse(store: Store) -> Analysis:
     """Everything from a results directory, complete or not."""
     spec = store.spec
     records = store.runs()
-    counted = [record for record in records if not record["warmup"]]
-    if not any(record["status"] == "ok" for record in counted):
+    counted = [record for record in records if not record.warmup]
+    if not any(not record.failed for record in counted):
         raise ArenascopeError(
             Code.NO_TARGET, f"'{store.folder}' has no run yet that was made and counts{_reason(counted)}"
         )
-    several = any(record["sampling"]["processes"] > 1 for record in counted if record["status"] == "ok")
+    several = any(record.sampling.processes > 1 for record in counted if not record.failed)
     kind = "pss" if several else "rss"
     memory = f"{kind}_{spec.memory}"
-    if not any(record["metrics"].get(memory) is not None for record in counted):
+    if not any(record.metrics.get(memory) is not None for record in counted):
         memory = f"{kind}_average"  # a program that ends by itself never settles
     rows = []
     for configuration in spec.configurations:
-        own = [record for record in counted if record["configuration"] == configuration.name]
+        own = [record for record in counted if record.configuration == configuration.name]
         if own:
             rows.append(_row(configuration, own, memory, store))
     differences = {figure: _differences(rows, figure) for figure in (memory, CPU)}
@@ -164,21 +165,21 @@ def as_values(analysis: Analysis) -> Json:
     }
 
 
-def _row(configuration: Configuration, records: list[Json], memory: str, store: Store) -> ConfigurationRow:
-    good = [record for record in records if record["status"] == "ok"]
+def _row(configuration: Configuration, records: list[Record], memory: str, store: Store) -> ConfigurationRow:
+    good = [record for record in records if not record.failed]
     figures: dict[str, list[float]] = {}
     for record in good:
-        for figure, value in record["metrics"].items():
+        for figure, value in record.metrics.items():
             if value is not None:
                 figures.setdefault(figure, []).append(value)
     middle = _middle(good, memory)
-    planned = store.plan[middle["number"]] if middle else None
+    planned = store.plan[middle.number] if middle else None
     return ConfigurationRow(
         name=configuration.name,
         says=configuration.says,
         runs=len(good),
         failed=len(records) - len(good),
-        noisy=sum(record["machine"]["noisy"] for record in good),
+        noisy=sum(record.machine.noisy for record in good),
         figures=figures,
         estimates={figure: estimate(values) for figure, values in figures.items()},
         median_run=planned,
@@ -186,13 +187,14 @@ def _row(configuration: Configuration, records: list[Json], memory: str, store: 
     )
 
 
-def _middle(good: list[Json], memory: str) -> Json | None:
+def _middle(good: list[Record], memory: str) -> Record | None:
     """The run whose memory is nearest to the median."""
-    known = [record for record in good if record["metrics"].get(memory) is not None]
+    held = {record.number: record.metrics.get(memory) for record in good}
+    known = {number: value for number, value in held.items() if value is not None}
     if not known:
         return None
-    middle = median(record["metrics"][memory] for record in known)
-    return min(known, key=lambda record: abs(record["metrics"][memory] - middle))
+    middle = median(known.values())
+    return min((record for record in good if record.number in known), key=lambda each: abs(known[each.number] - middle))
 
 
 def _differences(rows: list[ConfigurationRow], figure: str) -> dict[tuple[str, str], Difference]:
@@ -218,17 +220,19 @@ def _front(analysis: Analysis) -> list[str]:
     return [name for name in names if not any(dominates(other, name) for other in names)]
 
 
-def _marks(records: list[Json], kind: str) -> list[Mark]:
+def _marks(records: list[Record], kind: str) -> list[Mark]:
     found: dict[str, dict[str, list[float]]] = {}
     for record in records:
-        if record["status"] == "ok":
-            for mark in record["marks"]:
-                found.setdefault(mark["name"], {}).setdefault(record["configuration"], []).append(mark[kind])
+        if not record.failed:
+            for mark in record.marks:
+                value = mark.pss if kind == "pss" else mark.rss
+                if value is not None:
+                    found.setdefault(mark.name, {}).setdefault(record.configuration, []).append(value)
     return [
         Mark(name, {configuration: estimate(values) for configuration, values in held.items()})
         for name, held in found.items()
     ]
 
 
-def _reason(records: list[Json]) -> str:
-    return f"; the first failed: {records[0]['reason']}" if records else ""
+def _reason(records: list[Record]) -> str:
+    return f"; the first failed: {records[0].reason}" if records else ""

@@ -41,8 +41,8 @@ def over_time(analysis: Analysis, store: Store) -> Figure:
     plan = {each.number: each for each in store.plan}
     runs: dict[str, list[list[Sample]]] = {}
     for record in store.runs():
-        if record["status"] == "ok" and not record["warmup"]:
-            runs.setdefault(record["configuration"], []).append(store.samples(plan[record["number"]]))
+        if not record.failed and not record.warmup:
+            runs.setdefault(record.configuration, []).append(store.samples(plan[record.number]))
     with mpl.rc_context(charts.STYLE):
         figure, axes = _figure(3.6)
         for index, row in enumerate(analysis.rows):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Optional
 
 import numpy as np
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from arenascope.experiment.program import Program
     from arenascope.experiment.sampler import Sample, Sampler
 
-    Json = dict[str, Any]
+    Figures = dict[str, Optional[float]]  # None: not known
 
 HELD: Final = ("rss", "pss", "swap", "lazy_free")
 WHEN: Final = ("average", "peak", "end", "settled")
@@ -40,14 +40,14 @@ class Times:
     exited: bool = False  # done was its end
 
 
-def held(sample: Sample) -> Json:
+def held(sample: Sample) -> dict[str, int]:
     """What a sample says of memory."""
     return {name: getattr(sample, name) for name in HELD}
 
 
-def metrics(sampler: Sampler, times: Times, program: Program, reported: dict[str, float]) -> Json:
+def metrics(sampler: Sampler, times: Times, program: Program, reported: dict[str, float]) -> Figures:
     """Every figure; None where it is not known."""
-    made: Json = {}
+    made: Figures = {}
     samples = sampler.samples
     for name in HELD:
         made |= _memory(name, samples, times)
@@ -73,8 +73,8 @@ def average(samples: Sequence[Sample], name: str, begin: float, end: float) -> f
     return float(np.sum((there[1:] + there[:-1]) / 2 * np.diff(grid)) / (end - begin))
 
 
-def _memory(name: str, samples: Sequence[Sample], times: Times) -> Json:
-    made: Json = dict.fromkeys(f"{name}_{when}" for when in WHEN)
+def _memory(name: str, samples: Sequence[Sample], times: Times) -> Figures:
+    made: Figures = dict.fromkeys(f"{name}_{when}" for when in WHEN)
     if times.ready is None or times.done is None:
         return made
     end = times.done if times.last is None else times.last
@@ -89,9 +89,9 @@ def _memory(name: str, samples: Sequence[Sample], times: Times) -> Json:
     return made
 
 
-def _work(times: Times, whole: resource.struct_rusage | None) -> Json:
+def _work(times: Times, whole: resource.struct_rusage | None) -> Figures:
     """Time, processor and faults of the work: between ready and done, or, where done is the end, of the whole life."""
-    made: Json = dict.fromkeys(WORK)
+    made: Figures = dict.fromkeys(WORK)
     if times.ready is None or times.done is None:
         return made
     made["wall"], made["startup"] = times.done - times.ready, times.ready

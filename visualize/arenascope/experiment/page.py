@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from arenascope.experiment.spec import Spec
     from arenascope.experiment.store import Store
 
-    Json = dict[str, Any]
-
 HERE: Final = Path(__file__).parent
 
 
@@ -93,22 +91,38 @@ def _charts(analysis: Analysis, store: Store) -> Iterator[tuple[str, Markup | No
         yield name, Markup(for_page(figure, name, title)) if figure else None  # noqa: S704
 
 
-def _rows(analysis: Analysis) -> Iterator[Json]:
+class Cell(NamedTuple):
+    """A figure of a configuration."""
+
+    median: str
+    interval: str
+    alike: bool  # cannot be told from the baseline's
+
+
+class FigureRow(NamedTuple):
+    """A configuration's figures."""
+
+    name: str
+    runs: int
+    failed: int
+    front: bool
+    cells: list[Cell | None]
+
+
+def _rows(analysis: Analysis) -> Iterator[FigureRow]:
     for row in analysis.rows:
-        cells = []
+        cells: list[Cell | None] = []
         for column in used(analysis):
             estimate = row.estimates.get(column.figure(analysis.kind))
             cells.append(
                 None
                 if estimate is None
-                else {
-                    "median": bare(estimate.median, column.unit),
-                    "interval": interval(estimate, column.unit),
-                    "alike": is_alike(analysis, row, column),
-                }
+                else Cell(
+                    bare(estimate.median, column.unit), interval(estimate, column.unit), is_alike(analysis, row, column)
+                )
             )
         front = row.name in analysis.front
-        yield {"name": row.name, "runs": row.runs, "failed": row.failed, "front": front, "cells": cells}
+        yield FigureRow(row.name, row.runs, row.failed, front, cells)
 
 
 class LedgerTable(NamedTuple):
@@ -136,27 +150,42 @@ def _ledger(analysis: Analysis) -> LedgerTable | None:
     )
 
 
-def _runs(analysis: Analysis, store: Store, links: dict[int, str]) -> Iterator[Json]:
+class Run(NamedTuple):
+    """A run, as the table of all runs has it."""
+
+    number: int
+    configuration: str
+    state: str
+    reason: str
+    memory: str
+    cpu: str
+    others: str
+    noisy: bool
+    map: str | None
+    median: bool
+
+
+def _runs(analysis: Analysis, store: Store, links: dict[int, str]) -> Iterator[Run]:
     plan = {each.number: each for each in store.plan}
     for record in store.runs():
-        metrics, others = record["metrics"], record["machine"]["others_cpu"]
-        state = "warm-up" if record["warmup"] else record["status"]
-        yield {
-            "number": record["number"],
-            "configuration": record["configuration"],
-            "state": state,
-            "reason": printable((record["reason"] or "").partition("\n")[0]),
-            "memory": shown(metrics.get(analysis.memory), "bytes"),
-            "cpu": shown(metrics.get(CPU), "s"),
-            "others": "" if others is None else f"{100 * others:.0f} %",
-            "noisy": record["machine"]["noisy"],
-            "map": links.get(record["number"]),
-            "median": any(row.median_run == plan[record["number"]] for row in analysis.rows),
-        }
+        metrics, others = record.metrics, record.machine.others_cpu
+        state = "warm-up" if record.warmup else record.status
+        yield Run(
+            number=record.number,
+            configuration=record.configuration,
+            state=state,
+            reason=printable((record.reason or "").partition("\n")[0]),
+            memory=shown(metrics.get(analysis.memory), "bytes"),
+            cpu=shown(metrics.get(CPU), "s"),
+            others="" if others is None else f"{100 * others:.0f} %",
+            noisy=record.machine.noisy,
+            map=links.get(record.number),
+            median=any(row.median_run == plan[record.number] for row in analysis.rows),
+        )
 
 
 def _settings(analysis: Analysis, store: Store) -> Iterator[tuple[str, str, str]]:
-    preloaded = {each["configuration"]: each["environment"].get("LD_PRELOAD", "").split(":") for each in store.runs()}
+    preloaded = {each.configuration: each.environment.get("LD_PRELOAD", "").split(":") for each in store.runs()}
     for row in analysis.rows:
         each = analysis.spec.configuration(row.name)
         set_here = [f"{name}={value}" for name, value in each.env.items()]
@@ -167,7 +196,7 @@ def _settings(analysis: Analysis, store: Store) -> Iterator[tuple[str, str, str]
         yield row.name, each.says, " ".join([*set_here, *each.wrapper])
 
 
-def _machine(machine: Json) -> list[tuple[str, str]]:
+def _machine(machine: dict[str, Any]) -> list[tuple[str, str]]:
     sizes = {"memory", "swap"}
     return [
         (name.replace("_", " "), size(value) if name in sizes else printable(str(value)))

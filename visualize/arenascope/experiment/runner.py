@@ -9,7 +9,7 @@ import sys
 import time
 from collections import defaultdict
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment.expand import expand_all, free_port
@@ -18,9 +18,8 @@ from arenascope.experiment.trial import Trial, environment
 
 if TYPE_CHECKING:
     from arenascope.experiment.plan import Planned
+    from arenascope.experiment.record import Record
     from arenascope.experiment.store import Store
-
-    Json = dict[str, Any]
 
 
 class Watcher(Protocol):
@@ -29,7 +28,7 @@ class Watcher(Protocol):
     def begins(self, planned: Planned, done: int, total: int, left: float | None) -> None:
         """A run begins; `left`: seconds until all are made, if that can be told."""
 
-    def ends(self, planned: Planned, record: Json) -> None:
+    def ends(self, planned: Planned, record: Record) -> None:
         """A run is over."""
 
 
@@ -39,7 +38,7 @@ class Outcome(NamedTuple):
     made: int  # now
     failed: int  # of these
     left: int  # not made
-    hopeless: Json | None = None  # the baseline's failed run, when none of its runs worked
+    hopeless: Record | None = None  # the baseline's failed run, when none of its runs worked
 
 
 def run(store: Store, watcher: Watcher, *, budget: float | None, retry: bool) -> Outcome:
@@ -50,13 +49,13 @@ def run(store: Store, watcher: Watcher, *, budget: float | None, retry: bool) ->
     """
     _sweep(store)
     _build(store)
-    records = {record["number"]: record for record in store.runs()}
-    todo = [each for each in store.plan if each.number not in records or (retry and _failed(records[each.number]))]
+    records = {record.number: record for record in store.runs()}
+    todo = [each for each in store.plan if each.number not in records or (retry and records[each.number].failed)]
     took: dict[str, list[float]] = defaultdict(list)
     for record in records.values():
-        took[record["configuration"]].append(_length(store, record))
+        took[record.configuration].append(_length(store, record))
     baseline = store.spec.baseline
-    works = any(record["configuration"] == baseline and not _failed(record) for record in records.values())
+    works = any(record.configuration == baseline and not record.failed for record in records.values())
     begun, made, failed = time.monotonic(), 0, 0
     for index, planned in enumerate(todo):
         expected = _expected(took, planned)
@@ -68,16 +67,16 @@ def run(store: Store, watcher: Watcher, *, budget: float | None, retry: bool) ->
         watcher.begins(planned, index, len(todo), left)
         record = _one(store, planned)
         took[planned.configuration].append(_length(store, record))
-        made, failed = made + 1, failed + _failed(record)
+        made, failed = made + 1, failed + record.failed
         store.write_table()
         watcher.ends(planned, record)
-        works = works or (planned.configuration == baseline and not _failed(record))
+        works = works or (planned.configuration == baseline and not record.failed)
         if planned.configuration == baseline and not works:
             return Outcome(made, failed, len(todo) - made, record)
     return Outcome(made, failed, 0)
 
 
-def _one(store: Store, planned: Planned) -> Json:
+def _one(store: Store, planned: Planned) -> Record:
     spec = store.spec
     folder = store.begin(planned)
     values = {
@@ -130,15 +129,11 @@ def _sweep(store: Store) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _failed(record: Json) -> bool:
-    return bool(record["status"] != "ok")
-
-
-def _length(store: Store, record: Json) -> float:
+def _length(store: Store, record: Record) -> float:
     """How long a run of that configuration takes when it is no warm-up, which does not settle."""
     spec = store.spec
-    settles = record["warmup"] and spec.workload.done != "exit"
-    return float(record["took"]) + (spec.settle if settles else 0)
+    settles = record.warmup and spec.workload.done != "exit"
+    return record.took + (spec.settle if settles else 0)
 
 
 def _expected(took: dict[str, list[float]], planned: Planned) -> float | None:

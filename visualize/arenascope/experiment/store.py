@@ -14,9 +14,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from arenascope.decode import DecodeError, decode
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import machine
 from arenascope.experiment.plan import Planned, plan
+from arenascope.experiment.record import Record
 from arenascope.experiment.sampler import Sample
 from arenascope.experiment.spec import Spec, parse
 from arenascope.files import create_text, write_json
@@ -31,19 +33,6 @@ EXPERIMENT: Final = "experiment.json"
 RUN: Final = "run.json"
 SAMPLES: Final = "samples.csv"
 TABLE: Final = "runs.csv"
-# What is read of a run's record, whatever else it holds.
-RECORD: Final[Json] = {
-    "number": int,
-    "configuration": str,
-    "warmup": bool,
-    "status": str,
-    "reason": (str, type(None)),
-    "metrics": dict,
-    "marks": list,
-    "sampling": dict,
-    "machine": dict,
-    "took": (int, float),
-}
 
 
 class Store:
@@ -120,7 +109,7 @@ class Store:
         (self.folder / "runs").mkdir(mode=0o700, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=f".{planned.folder}-", dir=self.folder / "runs"))
 
-    def keep(self, planned: Planned, folder: Path, record: Json, samples: Iterable[Sample]) -> Json:
+    def keep(self, planned: Planned, folder: Path, record: Json, samples: Iterable[Sample]) -> Record:
         """The run is over: its record and samples, and its name. Returns the record as `runs` will."""
         kept = {**planned._asdict(), **record}
         with create_text(folder / SAMPLES) as file:
@@ -132,22 +121,22 @@ class Store:
         if final.exists():
             shutil.rmtree(final)  # it failed, and was made again
         folder.rename(final)
-        return kept
+        return decode(Record, kept)
 
-    def runs(self) -> list[Json]:
+    def runs(self) -> list[Record]:
         """The records of all runs that are over, in their order."""
         records = []
         for planned in self.plan:
             path = self.run_folder(planned) / RUN
             try:
-                record = json.loads(path.read_text(encoding="utf-8"))
+                records.append(decode(Record, json.loads(path.read_text(encoding="utf-8"))))
             except FileNotFoundError:
                 continue
+            except DecodeError as error:
+                advice = "remove that run, and --resume"
+                raise ArenascopeError(Code.BAD_INPUT, f"{path}: not the record of a run ({error}): {advice}") from error
             except ValueError as error:
                 raise ArenascopeError(Code.BAD_INPUT, f"{path}: not JSON: {error}") from error
-            if not _is_record(record):
-                raise ArenascopeError(Code.BAD_INPUT, f"{path}: not the record of a run: remove that run, and --resume")
-            records.append(record)
         return records
 
     def samples(self, planned: Planned) -> list[Sample]:
@@ -166,26 +155,15 @@ class Store:
     def write_table(self) -> None:
         """runs.csv: a line for each run, for whatever else one calculates with."""
         records = self.runs()
-        figures = list(dict.fromkeys(name for record in records for name in record["metrics"]))
+        figures = list(dict.fromkeys(name for record in records for name in record.metrics))
         path = self.folder / f"{TABLE}.new"
         with create_text(path) as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["number", "block", "configuration", "warmup", "status", "others_cpu", *figures])
             for record in records:
-                metrics = record["metrics"]
+                metrics = record.metrics
                 values = ["" if metrics.get(name) is None else metrics[name] for name in figures]
-                about = [record[key] for key in ("number", "block", "configuration")]
-                row = [*about, int(record["warmup"]), record["status"], record["machine"]["others_cpu"], *values]
+                about = [record.number, record.block, record.configuration]
+                row = [*about, int(record.warmup), record.status, record.machine.others_cpu, *values]
                 writer.writerow(row)
         path.replace(self.folder / TABLE)
-
-
-def _is_record(value: Any) -> bool:
-    """Whether a run's record has what is read of it."""
-    return (
-        isinstance(value, dict)
-        and all(name in value and isinstance(value[name], kind) for name, kind in RECORD.items())
-        and {"noisy", "others_cpu"} <= value["machine"].keys()
-        and "processes" in value["sampling"]
-        and all(isinstance(mark, dict) and {"name", "rss", "pss"} <= mark.keys() for mark in value["marks"])
-    )
