@@ -40,13 +40,13 @@ def processor_seconds() -> float:
 @functools.cache
 def honest_seconds(arenadump: Path) -> float:
     """What a dump of an honest heap of 8 million chunks (256 MiB) takes here, now, by this arenadump."""
-    honest = [programs.build("trap", "-lpthread"), "honest"]
+    honest = [str(programs.build("trap", "-lpthread")), "honest"]
     with tempfile.TemporaryDirectory() as scratch, subprocess.Popen(honest, stdout=subprocess.PIPE) as trap:
         try:
             assert trap.stdout
             assert trap.stdout.readline() == b"ready\n"
             before = processor_seconds()
-            command = [arenadump, "dump", "--chunks", "-o", f"{scratch}/honest.dump", str(trap.pid)]
+            command = [str(arenadump), "dump", "--chunks", "-o", f"{scratch}/honest.dump", str(trap.pid)]
             subprocess.run(command, capture_output=True, check=True, timeout=TIMEOUT)
             return processor_seconds() - before
         finally:
