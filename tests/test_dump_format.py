@@ -34,6 +34,9 @@ RECORDS = {
     "struct as_thread_record": fmt.THREAD,
     "struct as_mapping_record": fmt.MAPPING,
     "struct as_ruby_page_record": fmt.RUBY_PAGE,
+    "struct as_runtime_record": fmt.RUNTIME,
+    "struct as_region_record": fmt.REGION,
+    "struct as_size_class_record": fmt.SIZE_CLASS,
     "struct as_warning_record": fmt.WARNING,
 }
 ENUMS: dict[str, type[enum.IntEnum | enum.IntFlag]] = {
@@ -48,6 +51,8 @@ ENUMS: dict[str, type[enum.IntEnum | enum.IntFlag]] = {
     "AS_MODE_": fmt.Mode,
     "AS_META_": fmt.MetaFlag,
     "AS_RUBY_": fmt.RubyState,
+    "AS_RUNTIME_": fmt.RuntimeKind,
+    "AS_REGIONS_": fmt.RuntimeState,
     "AS_ARENA_": fmt.ArenaFlag,
     "AS_HEAP_": fmt.HeapKind,
     "AS_PAGE_": fmt.PageState,

@@ -239,6 +239,17 @@ def test_pages_of_ruby(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     assert f"{100 * ruby.free_slots / ruby.slots:.1f} %" in finding.says
 
 
+def test_arenas_of_python(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    program = "kept = {i: str(i) for i in range(200_000)}; print('ready', flush=True); input()"
+    with started([sys.executable, "-c", program], "ready") as pid:
+        facts = facts_of(arenadump, pid, tmp_path)
+    finding = found(facts)["Python's arenas"]
+    (python,) = facts.summary.runtimes
+    assert finding.held == facts.row("python_arenas") > 10 << 20  # type: ignore[operator]
+    assert size(python.in_use) in finding.says
+    assert f"{python.regions} arenas" in finding.why
+
+
 def swapped(made: dict[str, np.ndarray[Any, Any]]) -> None:
     made["meta"][0]["rss"] = 40 << 20
     made["totals"][0]["ledger"]["in_use"] = 10 << 20
@@ -255,7 +266,7 @@ def test_swapped_memory(tmp_path: Path) -> None:
 
 def test_every_rule_is_tested() -> None:
     seen = {rule for rule, _ in CAUSES.values()}
-    seen |= {"Ruby's pages", "too many arenas", "swapped", "another allocator", "residency unknown"}
+    seen |= {"Ruby's pages", "Python's arenas", "too many arenas", "swapped", "another allocator", "residency unknown"}
     assert len(RULES) == len(seen)
 
 

@@ -21,7 +21,7 @@ from arenascope import rows
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "inspector/model/rows.def"
-PLANTED = """AS_ROW(planted, RESIDENT, PROCESS, OTHER, 3, C, "other", "a planted row", "for the test's sake",
+PLANTED = """AS_ROW(planted, RESIDENT, PROCESS, OTHER, 4, C, "other", "a planted row", "for the test's sake",
        "A row that the test planted.")
 """
 HELD = 123456789
@@ -51,6 +51,7 @@ def planted_arenadump(planted: Path, arenadump: harness.Arenadump) -> Path:
     sources = [
         "cli/main.c",
         "cli/summary_json.c",
+        "cli/summary_runtimes.c",
         "cli/summary_table.c",
         "model/rows.c",
         "ledger/sums.c",
@@ -80,7 +81,7 @@ def in_order(found: list[str]) -> bool:
         (PLANTED.replace("RESIDENT", "PRESENT"), "PRESENT is none of"),
         (PLANTED.replace("planted, ", "in_use, "), "of that name"),
         (PLANTED.replace("a planted row", "unknown"), "of that name or title"),
-        (PLANTED.replace(", 3,", ", 0,"), "behind those of older versions"),
+        (PLANTED.replace(", 4,", ", 0,"), "behind those of older versions"),
         (PLANTED.replace("a planted row", "a title of 17 ch."), "too long"),
         (PLANTED.replace("for the test's sake", "x" * 31), "too long"),
         (PLANTED.replace(', "for the', " for the"), r"line \d+: not an entry"),

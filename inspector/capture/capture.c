@@ -12,7 +12,8 @@
 #include "malloc/faults.h"
 #include "malloc/find.h"
 #include "malloc/lost.h"
-#include "ruby/ruby.h"
+#include "runtimes/cpython.h"
+#include "runtimes/ruby.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -128,13 +129,13 @@ static void report_faults(struct as_store *s, const struct as_heaps *h, enum as_
                       h->munmap_failed, h->munmap_failed == 1 ? "" : "s", h->munmap_failed_bytes);
 }
 
-// Ruby's own pages, of a target that is one.
-static bool find_ruby(struct as_target *t, struct as_store *s, struct as_error *err)
+// The runtimes' own heaps, of a target that has such.
+static bool find_runtimes(struct as_target *t, struct as_store *s, struct as_error *err)
 {
     struct as_ruby ruby;
     bool ok = as_ruby_find(t, &ruby, err) && as_records_ruby(s, &ruby, err);
     as_ruby_free(&ruby);
-    return ok;
+    return ok && as_cpython_find(t, s, err);
 }
 
 static bool begin_chunks(struct as_chunk_writer *chunks, struct as_error *err)
@@ -177,9 +178,9 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
     t->residency.preparing = false;
     // Our own process runs on: its pages are asked for heap by heap.
     bool ok = (t->kind == AS_TARGET_SELF || as_target_record_residency(t, err)) &&
-              find_and_walk(t, m, moment->mode, chunks, hold, s, &h, &b, err) && find_ruby(t, s, err);
+              find_and_walk(t, m, moment->mode, chunks, hold, s, &h, &b, err) && find_runtimes(t, s, err);
     if (ok)
-        as_ledger_ruby_open(&b);
+        as_ledger_runtimes_open(&b);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
     ok = ok && (!t->ops->stop.intact || t->ops->stop.intact(t, err));
     ok = ok && as_moment_is_whole(t, m, &h, s->meta.torn_chunks != 0, moment, err);

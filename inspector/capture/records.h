@@ -4,7 +4,7 @@
 
 #include "malloc/heaps.h"
 #include "model/store.h"
-#include "ruby/ruby.h"
+#include "runtimes/ruby.h"
 
 // Copies one of the target's strings into the store's; its offset there.
 uint32_t as_records_string(struct as_store *s, const struct as_target *t, uint32_t offset);

@@ -73,6 +73,11 @@ const char *as_warning_name(uint32_t code)
     return NAME_OF(names, code);
 }
 
+const char *as_runtime_name(uint32_t kind)
+{
+    return kind == AS_RUNTIME_CPYTHON ? "cpython" : NULL;
+}
+
 const char *as_chunk_name(uint32_t kind)
 {
     static const char *const names[] = {

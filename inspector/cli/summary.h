@@ -12,6 +12,10 @@
 // `from_dump`: the view was read from a dump file, which becomes the target's kind.
 bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct as_error *err);
 
+struct as_json;
+// The members "ruby" and "runtimes": the heaps that runtimes keep for themselves.
+void as_summary_runtimes(struct as_json *j, const struct as_view *v);
+
 // How the table may look.
 struct as_table_style {
     unsigned columns; // of the terminal
@@ -36,3 +40,10 @@ struct as_pins {
 };
 bool as_pins_sort(struct as_pins *p, const struct as_view *v, struct as_error *err);
 void as_pins_free(struct as_pins *p);
+
+// A string of the view; NULL where it is empty, which is null in JSON.
+static inline const char *as_string_or_null(const struct as_view *v, uint32_t offset)
+{
+    const char *text = as_view_string(v, offset);
+    return text[0] ? text : NULL;
+}

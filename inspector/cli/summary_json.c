@@ -36,12 +36,6 @@ static void put_run(struct as_json *j, const char *key, const void *record, cons
 }
 
 // An empty string of the dump means that there was nothing to tell.
-static const char *string_or_null(const struct as_view *v, uint32_t offset)
-{
-    const char *text = as_view_string(v, offset);
-    return text[0] ? text : NULL;
-}
-
 static void put_target(struct as_json *j, const struct as_view *v, bool from_dump)
 {
     const struct as_meta_record *m = v->meta;
@@ -50,8 +44,8 @@ static void put_target(struct as_json *j, const struct as_view *v, bool from_dum
     as_json_string(j, "dump_of", from_dump ? as_target_kind_name(m->target_kind) : NULL);
     as_json_number(j, "pid", m->pid ? m->pid : AS_UNKNOWN);
     as_json_text(j, "comm", m->comm, sizeof m->comm);
-    as_json_string(j, "exe", string_or_null(v, m->exe));
-    as_json_string(j, "cmdline", string_or_null(v, m->cmdline));
+    as_json_string(j, "exe", as_string_or_null(v, m->exe));
+    as_json_string(j, "cmdline", as_string_or_null(v, m->cmdline));
     as_json_string(j, "arch", as_arch_name(m->arch));
     as_json_number(j, "page_size", m->page_size);
     as_json_number(j, "threads", m->thread_count);
@@ -84,10 +78,10 @@ static void put_allocator(struct as_json *j, const struct as_view *v)
     const struct as_malloc_record *m = v->malloc_count ? &v->mallocs[0] : &none;
     as_json_object(j, "allocator");
     as_json_string(j, "malloc", as_malloc_kind_name(as_malloc_of(v->meta)));
-    as_json_string(j, "detail", string_or_null(v, v->meta->malloc_detail));
-    as_json_string(j, "glibc", string_or_null(v, m->version));
+    as_json_string(j, "detail", as_string_or_null(v, v->meta->malloc_detail));
+    as_json_string(j, "glibc", as_string_or_null(v, m->version));
     as_json_string(j, "layout_source", as_source_name(m->layout_source));
-    as_json_string(j, "layout_versions", string_or_null(v, m->layout_versions));
+    as_json_string(j, "layout_versions", as_string_or_null(v, m->layout_versions));
     as_json_address(j, "main_arena", m->main_arena);
     as_json_address(j, "mp", m->mp);
     as_json_number(j, "heap_max_size", m->heap_max_size);
@@ -122,11 +116,11 @@ static void put_mallocs(struct as_json *j, const struct as_view *v)
     for (uint64_t i = 0; i < v->malloc_count; i++) {
         const struct as_malloc_record *m = &v->mallocs[i];
         as_json_object(j, NULL);
-        as_json_string(j, "path", string_or_null(v, m->path));
-        as_json_string(j, "build_id", string_or_null(v, m->build_id));
-        as_json_string(j, "glibc", string_or_null(v, m->version));
+        as_json_string(j, "path", as_string_or_null(v, m->path));
+        as_json_string(j, "build_id", as_string_or_null(v, m->build_id));
+        as_json_string(j, "glibc", as_string_or_null(v, m->version));
         as_json_string(j, "layout_source", as_source_name(m->layout_source));
-        as_json_string(j, "layout_versions", string_or_null(v, m->layout_versions));
+        as_json_string(j, "layout_versions", as_string_or_null(v, m->layout_versions));
         as_json_bool(j, "proven", m->proven);
         as_json_address(j, "main_arena", m->main_arena);
         as_json_address(j, "mp", m->mp);
@@ -272,53 +266,6 @@ static void put_pins(struct as_json *j, const struct as_view *v, const struct as
     as_json_array_end(j);
 }
 
-struct slots {
-    uint64_t size, pages, total, free;
-};
-
-// Ruby has some five sizes of slots; a file that claims to have more than these gets the rest of them left out of the list.
-enum { MOST_SLOT_SIZES = 32 };
-
-static void put_ruby(struct as_json *j, const struct as_view *v)
-{
-    if (v->meta->ruby != AS_RUBY_FOUND) {
-        as_json_null(j, "ruby");
-        return;
-    }
-    struct slots all = {0}, sizes[MOST_SLOT_SIZES] = {{0}};
-    size_t count = 0;
-    for (uint64_t i = 0; i < v->ruby_count; i++) {
-        const struct as_ruby_page_record *p = &v->ruby[i];
-        size_t k = 0;
-        while (k < count && sizes[k].size != p->slot_size)
-            k++;
-        if (k == count && count < MOST_SLOT_SIZES)
-            sizes[count++].size = p->slot_size;
-        struct slots *to[] = {&all, k < count ? &sizes[k] : NULL};
-        for (size_t n = 0; n < 2 && to[n]; n++) {
-            to[n]->pages++;
-            to[n]->total += p->total_slots;
-            to[n]->free += p->free_slots;
-        }
-    }
-    as_json_object(j, "ruby");
-    as_json_string(j, "releases", string_or_null(v, v->meta->ruby_releases));
-    as_json_number(j, "pages", all.pages);
-    as_json_number(j, "slots", all.total);
-    as_json_number(j, "free_slots", all.free);
-    as_json_array(j, "slot_sizes");
-    for (size_t k = 0; k < count; k++) {
-        as_json_object(j, NULL);
-        as_json_number(j, "slot_size", sizes[k].size);
-        as_json_number(j, "pages", sizes[k].pages);
-        as_json_number(j, "slots", sizes[k].total);
-        as_json_number(j, "free_slots", sizes[k].free);
-        as_json_object_end(j);
-    }
-    as_json_array_end(j);
-    as_json_object_end(j);
-}
-
 static void put_warnings(struct as_json *j, const struct as_view *v)
 {
     as_json_array(j, "warnings");
@@ -355,7 +302,7 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
         put_tunables(j, v->malloc_count ? &v->mallocs[0] : NULL);
         put_mallocs(j, v);
         put_pins(j, v, &pins);
-        put_ruby(j, v);
+        as_summary_runtimes(j, v);
         put_warnings(j, v);
         as_json_object_end(j);
     }

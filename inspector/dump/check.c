@@ -101,6 +101,27 @@ static bool check_pages(const struct as_view *v, const char *name, struct as_err
     return true;
 }
 
+static bool check_runtimes(const struct as_view *v, const char *name, struct as_error *err)
+{
+    for (uint64_t i = 0; i < v->runtime_count; i++) {
+        const struct as_runtime_record *r = &v->runtimes[i];
+        if (r->state < AS_REGIONS_FOUND || r->state > AS_REGIONS_UNPROVEN || r->row >= AS_ROW_PLACES)
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: runtime record %" PRIu64, name, i);
+    }
+    for (uint64_t i = 0; i < v->region_count; i++) {
+        const struct as_region_record *r = &v->regions[i];
+        bool sums = r->in_use <= r->size && r->free <= r->size - r->in_use && r->empty <= r->size - r->in_use - r->free;
+        if (r->runtime >= v->runtime_count || !is_index(r->heap, v->heap_count) || r->size > UINT64_MAX - r->address ||
+            !sums)
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: region record %" PRIu64, name, i);
+    }
+    for (uint64_t i = 0; i < v->size_class_count; i++) {
+        if (v->size_classes[i].runtime >= v->runtime_count)
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: size class record %" PRIu64, name, i);
+    }
+    return true;
+}
+
 static bool check_rest(const struct as_view *v, const char *name, struct as_error *err)
 {
     for (uint64_t i = 0; i < v->thread_count; i++) {
@@ -117,6 +138,8 @@ static bool check_rest(const struct as_view *v, const char *name, struct as_erro
         if (!is_index(p->heap, v->heap_count) || p->free_slots > p->total_slots)
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: Ruby page record %" PRIu64, name, i);
     }
+    if (!check_runtimes(v, name, err))
+        return false;
     for (uint64_t i = 0; i < v->warning_count; i++) {
         const struct as_warning_record *w = &v->warnings[i];
         if (!is_index(w->arena, v->arena_count) || !is_index(w->heap, v->heap_count) || w->code > AS_WARN_ESTIMATED)

@@ -23,6 +23,9 @@ const struct as_section_kind as_section_kinds[AS_SECTION_COUNT] = {
     [AS_SECTION_WARNINGS] = MANY(warnings, struct as_warning_record, warning_count),
     [AS_SECTION_STRINGS] = MANY(strings, char, strings_size),
     [AS_SECTION_RUBY] = MANY(ruby, struct as_ruby_page_record, ruby_count),
+    [AS_SECTION_RUNTIMES] = MANY(runtimes, struct as_runtime_record, runtime_count),
+    [AS_SECTION_REGIONS] = MANY(regions, struct as_region_record, region_count),
+    [AS_SECTION_SIZE_CLASSES] = MANY(size_classes, struct as_size_class_record, size_class_count),
     [AS_SECTION_CHUNKS] = MANY(chunks, uint32_t, chunk_count),
 };
 
@@ -36,5 +39,8 @@ _Static_assert(sizeof(struct as_size_record) == 80, "dump format");
 _Static_assert(sizeof(struct as_thread_record) == 56, "dump format");
 _Static_assert(sizeof(struct as_mapping_record) == 64, "dump format");
 _Static_assert(sizeof(struct as_ruby_page_record) == 40, "dump format");
+_Static_assert(sizeof(struct as_runtime_record) == 72, "dump format");
+_Static_assert(sizeof(struct as_region_record) == 64, "dump format");
+_Static_assert(sizeof(struct as_size_class_record) == 32, "dump format");
 _Static_assert(sizeof(struct as_warning_record) == 24, "dump format");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the records are written as they lie in memory");

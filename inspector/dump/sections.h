@@ -20,6 +20,9 @@ enum as_section_id {
     AS_SECTION_WARNINGS,
     AS_SECTION_STRINGS,
     AS_SECTION_RUBY, // from here on sections that may be missing
+    AS_SECTION_RUNTIMES,
+    AS_SECTION_REGIONS,
+    AS_SECTION_SIZE_CLASSES,
     AS_SECTION_CHUNKS,
     AS_SECTION_COUNT,
     AS_SECTION_REQUIRED = AS_SECTION_RUBY

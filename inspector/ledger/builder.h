@@ -44,7 +44,7 @@ struct as_ledger_builder {
     uint64_t systrim_unit; // for this heap's top (trim_rules.h); 0: systrim cannot cut it
     uint64_t cut;          // from here on brk gives the top back; UINT64_MAX: it gives nothing
 
-    bool ruby_known; // the resident bytes of Ruby's pages are
+    bool runtime_known[AS_ROW_COUNT]; // of a runtime's row: the resident bytes of all of its parts are
 
     // The run of free chunks that malloc_trim would have merged into one, from `run` to wherever the walk is. 0: none.
     uint64_t run;

@@ -26,11 +26,11 @@ bool as_ledger_mmapped(struct as_ledger_builder *b, const struct as_mmapped *m);
 // Ends the heap at `end` (the walk may have found that it is shorter than it seemed) and adds its pages to the rows.
 bool as_ledger_end(struct as_ledger_builder *b, uint64_t end);
 
-// After the walk, while the target still stands: what is resident of Ruby's pages (store->ruby), and those of them that are
-// malloc's into a row of their own.
-void as_ledger_ruby_open(struct as_ledger_builder *b);
+// After the walk, while the target still stands: what is resident of the runtimes' heaps (store->ruby, store->regions), and
+// the parts of them that are malloc's into rows of their own.
+void as_ledger_runtimes_open(struct as_ledger_builder *b);
 // After the mappings have been counted: those that are mappings of their own. as_ledger_finish calls it.
-void as_ledger_ruby_close(struct as_ledger_builder *b);
+void as_ledger_runtimes_close(struct as_ledger_builder *b);
 
 // After the last heap: the sizes, the mappings, the process's totals, and whether it all adds up. `all_found`: false when
 // a glibc is there whose heap could not be read, so that anonymous memory may be malloc's.

@@ -26,7 +26,7 @@ static uint64_t sum_not_malloc(const struct as_ledger *l)
     uint64_t sum = 0;
     for (int row = 0; row < AS_ROW_COUNT; row++) {
         uint64_t value = as_row_value(l, row);
-        bool elsewhere = as_rows[row].owner == AS_ROW_OF_RUBY && value == AS_UNKNOWN;
+        bool elsewhere = as_rows[row].owner == AS_ROW_OF_RUNTIME && value == AS_UNKNOWN;
         if (as_rows[row].kind == AS_ROW_RESIDENT && as_rows[row].owner != AS_ROW_OF_MALLOC && !elsewhere)
             sum = as_add(sum, value);
     }

@@ -22,8 +22,8 @@ uint64_t as_ledger_resident(const struct as_ledger *l)
     uint64_t sum = 0;
     for (int row = 0; row < AS_ROW_COUNT; row++) {
         uint64_t value = as_row_value(l, row);
-        // Where Ruby's pages are not known, the rows that hold them count them.
-        bool elsewhere = as_rows[row].owner == AS_ROW_OF_RUBY && value == AS_UNKNOWN;
+        // Where a runtime's memory is not known, the rows that hold it count it.
+        bool elsewhere = as_rows[row].owner == AS_ROW_OF_RUNTIME && value == AS_UNKNOWN;
         if (as_rows[row].kind == AS_ROW_RESIDENT && !elsewhere)
             add(&sum, value);
     }
@@ -182,7 +182,7 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
         add(&totals->ledger.unknown, totals->ledger.other_anon);
         totals->ledger.stacks = totals->ledger.other_anon = AS_UNKNOWN;
     }
-    as_ledger_ruby_close(b);
+    as_ledger_runtimes_close(b);
     uint64_t sum = as_ledger_resident(&totals->ledger);
     if (sum != AS_UNKNOWN && t->counts.rss != AS_UNKNOWN && sum != t->counts.rss)
         as_store_warn(s, AS_WARN_SUM, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,

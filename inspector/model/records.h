@@ -187,6 +187,42 @@ struct as_ruby_page_record {
     uint32_t reserved;
 };
 
+// Section "runtimes" (1.3): each runtime that keeps a heap of its own, Ruby excepted (sections "meta" and "ruby").
+struct as_runtime_record {
+    uint32_t kind;     // as_runtime_kind
+    uint32_t state;    // as_runtime_state
+    uint32_t row;      // index of the ledger's row that has its regions' resident bytes
+    uint32_t releases; // in "strings": which releases have the structures found, "3.10 to 3.14"
+    uint32_t evidence; // in "strings": what shows that they are what they seem
+    uint32_t reserved32;
+    uint64_t region_size, pool_size; // bytes: of each region; of the part of a region that one size class takes
+    uint64_t reserved[4];
+};
+enum as_runtime_kind { AS_RUNTIME_CPYTHON = 1 };
+// Is there such a runtime, and are its regions in section "regions"?
+enum as_runtime_state { AS_REGIONS_FOUND = 1, AS_REGIONS_UNPROVEN = 2 };
+
+// Section "regions" (1.3): what a runtime took from the kernel or from malloc in one piece (an arena of CPython's), by address.
+// in_use + free + empty is less than size: the rest is headers, and what the division into blocks leaves over.
+struct as_region_record {
+    uint64_t address, size;
+    uint64_t resident;       // bytes of it on resident pages; AS_UNKNOWN where residency is not known
+    uint64_t in_use;         // bytes in blocks in use
+    uint64_t free;           // bytes in free blocks of pools that have a block in use
+    uint64_t empty;          // bytes of pools without a block in use
+    uint64_t empty_resident; // of them on resident pages; AS_UNKNOWN
+    uint32_t runtime;        // in "runtimes"
+    uint32_t heap;           // in "heaps", when it is a chunk of malloc's; UINT32_MAX: a mapping of its own
+};
+
+// Section "size_classes" (1.3): the blocks of one size that a runtime has, by runtime, then size.
+struct as_size_class_record {
+    uint32_t runtime;      // in "runtimes"
+    uint32_t size;         // bytes of a block
+    uint64_t pools;        // that have a block in use
+    uint64_t in_use, free; // blocks of these pools
+};
+
 // Section "warnings": in the order of their discovery.
 struct as_warning_record {
     uint32_t text;    // in "strings"

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum as_row_kind { AS_ROW_RESIDENT, AS_ROW_ABSENT, AS_ROW_FORECAST, AS_ROW_BESIDE };
-enum as_row_owner { AS_ROW_OF_MALLOC, AS_ROW_OF_RUBY, AS_ROW_OF_PROCESS };
+enum as_row_owner { AS_ROW_OF_MALLOC, AS_ROW_OF_RUNTIME, AS_ROW_OF_PROCESS };
 enum as_row_group {
     AS_ROWS_HELD,
     AS_ROWS_CACHED,

@@ -47,6 +47,9 @@ void as_store_free(struct as_store *s)
 {
     free_walk(s);
     as_vec_free(&s->ruby);
+    as_vec_free(&s->runtimes);
+    as_vec_free(&s->regions);
+    as_vec_free(&s->size_classes);
     as_vec_free(&s->warnings);
     as_vec_free(&s->strings);
 }
@@ -64,6 +67,9 @@ struct as_view as_store_view(const struct as_store *s)
         .threads = s->threads.items,
         .mappings = s->mappings.items,
         .ruby = s->ruby.items,
+        .runtimes = s->runtimes.items,
+        .regions = s->regions.items,
+        .size_classes = s->size_classes.items,
         .warnings = s->warnings.items,
         .strings = s->strings.items,
         .malloc_count = s->mallocs.count,
@@ -74,6 +80,9 @@ struct as_view as_store_view(const struct as_store *s)
         .thread_count = s->threads.count,
         .mapping_count = s->mappings.count,
         .ruby_count = s->ruby.count,
+        .runtime_count = s->runtimes.count,
+        .region_count = s->regions.count,
+        .size_class_count = s->size_classes.count,
         .warning_count = s->warnings.count,
         .strings_size = s->strings.count,
     };

@@ -19,6 +19,9 @@ struct as_store {
     AS_VEC(struct as_thread_record) threads;
     AS_VEC(struct as_mapping_record) mappings;
     AS_VEC(struct as_ruby_page_record) ruby;
+    AS_VEC(struct as_runtime_record) runtimes;
+    AS_VEC(struct as_region_record) regions;
+    AS_VEC(struct as_size_class_record) size_classes;
     AS_VEC(struct as_warning_record) warnings;
     struct as_strings strings;
     // Chunk records go straight to a file: they may be many times our memory limit. Here is only how many there are.

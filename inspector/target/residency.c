@@ -196,3 +196,24 @@ bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint
     }
     return true;
 }
+
+uint64_t as_target_resident_bytes(struct as_target *t, uint64_t start, uint64_t end)
+{
+    uint8_t pages[LEAST_STEP];
+    uint64_t mask = (uint64_t)t->page_size - 1;
+    uint64_t bytes = 0;
+    for (uint64_t at = start & ~mask; t->residency.known && at < end;) {
+        uint64_t left = (((end - at) + mask) & ~mask) / t->page_size;
+        uint64_t count = left < LEAST_STEP ? left : LEAST_STEP;
+        if (!as_target_residency(t, at, at + count * t->page_size, pages, NULL))
+            return AS_UNKNOWN;
+        for (uint64_t i = 0; i < count; i++, at += t->page_size) {
+            uint64_t from = at > start ? at : start;
+            uint64_t to = end - at < t->page_size ? end : at + t->page_size;
+            if (pages[i] & AS_RES_UNKNOWN)
+                return AS_UNKNOWN;
+            bytes += pages[i] & AS_RES_PRESENT ? to - from : 0;
+        }
+    }
+    return t->residency.known ? bytes : AS_UNKNOWN;
+}

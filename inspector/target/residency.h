@@ -53,6 +53,9 @@ bool as_target_record_residency(struct as_target *t, struct as_error *err);
 // One byte of AS_RES_* per page of [start, end): as recorded, else as the kernel says now (as_residency_ops.pages).
 bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
 
+// How many bytes of [start, end), of any alignment, lie on resident pages; AS_UNKNOWN where that is not known of each of them.
+uint64_t as_target_resident_bytes(struct as_target *t, uint64_t start, uint64_t end);
+
 // For a search through memory: the first page of [start, end) that may be other than absent, as recorded, else as the kernel
 // says now; or one before it; `end`: there is none.
 uint64_t as_target_skip_absent(struct as_target *t, uint64_t start, uint64_t end);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // No Ruby, but memory that is made to look like one's heap, once it has been given a name that begins with "ruby": pages that
-// point to their descriptors and back, linked, and in arrays as Ruby keeps them (inspector/ruby/layouts.c). Whoever looks must
+// point to their descriptors and back, linked, and in arrays as Ruby keeps them (inspector/runtimes/ruby_layouts.c). Whoever looks must
 // come to an end, and must not believe what does not hold together.
 #define _GNU_SOURCE
 #include <stdint.h>

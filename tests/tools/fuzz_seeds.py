@@ -108,7 +108,7 @@ def small_core(pid: int, dump: Dump, scratch: Path, more: Ranges | None = None) 
 
 
 def forged_core(arenadump: harness.Arenadump, scratch: Path) -> bytes:
-    """A core in which Ruby's pages are found (inspector/ruby/): of a few, all there is of them."""
+    """A core in which Ruby's pages are found (inspector/runtimes/ruby_find.c): of a few, all there is of them."""
     program, path = shutil.copy(programs.build("forged"), scratch / "ruby"), scratch / "ruby.dump"
     with subprocess.Popen([program, "whole", "6"], stdout=subprocess.PIPE) as process:
         assert process.stdout

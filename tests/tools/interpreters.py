@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Ruby interpreters of other Debian suites, each under the libc of its own suite, without being installed."""
+"""Interpreters of other Debian suites, each under the libc of its own suite, without being installed."""
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,3 +54,46 @@ def ruby(release: str) -> Ruby:
     root = debian.unpack("ruby", suite, "amd64", {"root": packages}) / "root"
     libraries = debian.unpack("ruby-libraries", COMPLETE[suite], "amd64", {"root": [*LIBRARIES]}) / "root"
     return Ruby(release, root, libraries)
+
+
+# CPython by release: the suite that has it.
+PYTHONS = {"3.9": "bullseye", "3.11": "bookworm", "3.13": "trixie", "3.14": "forky"}
+
+
+def _of_developer() -> dict[str, Path]:
+    """Other releases that a developer has built with pyenv; of each one."""
+    found = {}
+    for path in sorted(Path.home().glob(".pyenv/versions/3.*/bin/python3")):
+        release = ".".join(path.parts[-3].split(".")[:2])
+        if re.fullmatch(r"3\.([6-9]|1\d)", release) and release not in PYTHONS:
+            found[release] = path
+    return found
+
+
+OTHER_PYTHONS = _of_developer()
+
+
+@dataclass(frozen=True)
+class Python:
+    """An interpreter that can be run."""
+
+    release: str
+    program: tuple[str, ...]
+    environment: dict[str, str]
+
+    def command(self, *arguments: str | Path) -> list[str]:
+        """The command that runs it, without site-packages."""
+        return [*self.program, "-S", *map(str, arguments)]
+
+
+def python(release: str) -> Python:
+    """The interpreter of a release in PYTHONS or OTHER_PYTHONS. Raises debian.UnavailableError."""
+    if release in OTHER_PYTHONS:
+        return Python(release, (str(OTHER_PYTHONS[release]),), dict(os.environ))
+    packages = [f"python{release}-minimal", f"libpython{release}-minimal", "libexpat1", "zlib1g", "libc6"]
+    root = debian.unpack(f"python{release}", PYTHONS[release], "amd64", {"root": packages}) / "root"
+    libraries = [root / base / _TRIPLET for base in ("lib", "usr/lib")]
+    loader = next(path for path in (folder / "ld-linux-x86-64.so.2" for folder in libraries) if path.exists())
+    path = ":".join(map(str, libraries))
+    program = (str(loader), "--library-path", path, str(root / f"usr/bin/python{release}"))
+    return Python(release, program, {**os.environ, "PYTHONHOME": str(root / "usr")})

@@ -40,9 +40,12 @@ SECTIONS: Final[dict[str, np.dtype[Any]]] = {
     "mappings": fmt.MAPPING,
     "warnings": fmt.WARNING,
     "ruby": fmt.RUBY_PAGE,
+    "runtimes": fmt.RUNTIME,
+    "regions": fmt.REGION,
+    "size_classes": fmt.SIZE_CLASS,
     "strings": fmt.STRINGS,
 }
-OPTIONAL: Final = ("chunks", "ruby")
+OPTIONAL: Final = ("chunks", "ruby", "runtimes", "regions", "size_classes")
 SINGLE: Final = ("meta", "totals")
 SECTION_ALIGN: Final = 64
 MAX_SECTIONS: Final = 1024
@@ -82,6 +85,9 @@ class Dump:
         self.mappings: Final[Records] = sections["mappings"]
         self.warnings: Final[Records] = sections["warnings"]
         self.ruby: Final[Records] = sections.get("ruby", np.empty(0, fmt.RUBY_PAGE))
+        self.runtimes: Final[Records] = sections.get("runtimes", np.empty(0, fmt.RUNTIME))
+        self.regions: Final[Records] = sections.get("regions", np.empty(0, fmt.REGION))
+        self.size_classes: Final[Records] = sections.get("size_classes", np.empty(0, fmt.SIZE_CLASS))
         self.chunks: Final[NDArray[np.uint32] | None] = sections.get("chunks")
         self._strings: Final = sections["strings"].tobytes()
 

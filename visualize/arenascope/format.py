@@ -17,7 +17,7 @@ from arenascope import rows
 
 MAGIC: Final = b"ARENASC\n"
 MAJOR: Final = 1
-MINOR: Final = 2
+MINOR: Final = 3
 DATA_START: Final = 4096
 
 UNKNOWN: Final = 2**64 - 1  # AS_UNKNOWN in a 64-bit field
@@ -113,6 +113,14 @@ MAPPING: Final = _record(
 )
 
 RUBY_PAGE: Final = _record(("address resident", U64), ("size slot_size total_slots free_slots heap reserved", U32))
+
+RUNTIME: Final = _record(
+    ("kind state row releases evidence reserved32", U32),
+    ("region_size pool_size", U64),
+    ("reserved", (U64, (4,))),
+)
+REGION: Final = _record(("address size resident in_use free empty empty_resident", U64), ("runtime heap", U32))
+SIZE_CLASS: Final = _record(("runtime size", U32), ("pools in_use free", U64))
 
 WARNING: Final = _record(("text code arena heap", U32), ("address", U64))
 
@@ -211,6 +219,19 @@ class RubyState(enum.IntEnum):
     """enum as_ruby_state: is there a Ruby, and were its pages found?"""
 
     NONE = 0
+    FOUND = 1
+    UNPROVEN = 2
+
+
+class RuntimeKind(enum.IntEnum):
+    """enum as_runtime_kind."""
+
+    CPYTHON = 1
+
+
+class RuntimeState(enum.IntEnum):
+    """enum as_runtime_state: were its regions found?"""
+
     FOUND = 1
     UNPROVEN = 2
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 KINDS: Final = ("RESIDENT", "ABSENT", "FORECAST", "BESIDE")
-OWNERS: Final = ("MALLOC", "RUBY", "PROCESS")
+OWNERS: Final = ("MALLOC", "RUNTIME", "PROCESS")
 GROUPS: Final = ("HELD", "CACHED", "STRANDED", "RELEASABLE", "WITHHELD", "OVERHEAD", "OTHER", "UNKNOWN")
 PLACES: Final = ("A", "B", "C", "NO")  # in struct arenascope_summary
 TITLE: Final = 16  # characters, at most

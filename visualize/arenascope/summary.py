@@ -276,6 +276,36 @@ class Ruby:
 
 
 @dataclass(frozen=True)
+class SizeClass:
+    """The blocks of one size that a runtime has."""
+
+    size: int
+    pools: int
+    in_use: int
+    free: int
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A runtime's own heap, but Ruby's. Bytes are None where it was not found."""
+
+    runtime: Optional[str]
+    releases: Optional[str]
+    row: Optional[str]
+    found: bool
+    evidence: Optional[str]
+    region_size: Optional[int]
+    pool_size: Optional[int]
+    regions: Optional[int]
+    size: Optional[int]
+    in_use: Optional[int]
+    free: Optional[int]
+    empty: Optional[int]
+    empty_resident: Optional[int]
+    size_classes: tuple[SizeClass, ...]
+
+
+@dataclass(frozen=True)
 class Doubt:
     """A warning: what limits the trust in the numbers, or a note."""
 
@@ -302,6 +332,7 @@ class Summary:
     mallocs: tuple[Malloc, ...]
     pins: tuple[Pin, ...]
     ruby: Optional[Ruby]
+    runtimes: tuple[Runtime, ...]
     warnings: tuple[Doubt, ...]
 
 

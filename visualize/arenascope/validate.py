@@ -28,7 +28,7 @@ _COUNTS: Final = ("in_use", "tcache", "fastbin", "binned", "top", "metadata", "u
 
 def check_records(sections: Sections) -> str | None:
     """The first thing that does not hold, in words; None when all does."""
-    for check in (_meta, _arenas, _heaps, _pages, _rest):
+    for check in (_meta, _arenas, _heaps, _pages, _runtimes, _rest):
         for problem in check(sections):
             return problem
     return None
@@ -117,6 +117,29 @@ def _rest(sections: Sections) -> Iterator[str]:
         ("Ruby page", _bad_index(ruby["heap"], heaps) | (ruby["free_slots"] > ruby["total_slots"])),
         ("warning", _bad_index(warnings["arena"], arenas) | _bad_index(warnings["heap"], heaps)),
         ("warning", warnings["code"] > max(fmt.WarningCode)),
+    )
+    for record, bad in checks:
+        if bad.any():
+            yield f"{record} record {_first(bad)}"
+
+
+def _runtimes(sections: Sections) -> Iterator[str]:
+    runtimes = sections.get("runtimes", np.empty(0, fmt.RUNTIME))
+    regions = sections.get("regions", np.empty(0, fmt.REGION))
+    classes = sections.get("size_classes", np.empty(0, fmt.SIZE_CLASS))
+    state, size = runtimes["state"], regions["size"]
+    beyond = regions["in_use"] > size
+    left = size - regions["in_use"]
+    beyond |= regions["free"] > left
+    beyond |= regions["empty"] > left - regions["free"]
+    beyond |= regions["address"] + size < regions["address"]
+    checks = (
+        ("runtime", (state < 1) | (state > max(fmt.RuntimeState)) | (runtimes["row"] >= fmt.LEDGER_PLACES)),
+        (
+            "region",
+            (regions["runtime"] >= len(runtimes)) | _bad_index(regions["heap"], len(sections["heaps"])) | beyond,
+        ),
+        ("size class", classes["runtime"] >= len(runtimes)),
     )
     for record, bad in checks:
         if bad.any():

@@ -258,6 +258,26 @@ def ruby_pages(facts: Facts) -> Finding | None:
     )
 
 
+def python_arenas(facts: Facts) -> Finding | None:
+    """CPython's own heap, and what of it no object holds."""
+    held = facts.row("python_arenas")
+    found = next((r for r in facts.summary.runtimes if r.row == "python_arenas" and r.found), None)
+    if not found or not facts.matters(held):
+        return None
+    most = max(found.size_classes, key=lambda c: c.size * c.in_use, default=None)
+    which = f" The largest part is {count(most.in_use)} blocks of {most.size} bytes." if most else ""
+    return Finding(
+        "Python's arenas",
+        Rank.PART,
+        held,
+        f"{size(held)} is in the arenas of Python's own allocator: {size(found.in_use)} in blocks in use, "
+        f"{size(found.free)} in free blocks between them.",
+        f"{plural(found.regions or 0, 'arena')} of {size(found.region_size)}.{which} Python returns an arena only when "
+        "no block of it is in use; no trim and no setting of malloc changes that.",
+        lights="row:python_arenas",
+    )
+
+
 def gone_already(facts: Facts) -> Finding | None:
     """Free memory that is not in RAM any more, which mallinfo still counts as held."""
     absent, chunks = facts.summary.absent, facts.summary.chunks
@@ -319,6 +339,7 @@ RULES: Final[tuple[Rule, ...]] = (
     caches,
     not_mallocs,
     ruby_pages,
+    python_arenas,
     gone_already,
     swapped_in_use,
     in_use,

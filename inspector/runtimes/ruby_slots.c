@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which slots of Ruby's pages hold no object. Every object begins with its flags, which are never 0; those of a free slot are
 // (RBASIC(obj)->flags: what ObjectSpace.count_objects[:FREE] goes by, too).
-#include "ruby/layouts.h"
+#include "runtimes/ruby_layouts.h"
 
 #include <string.h>
 

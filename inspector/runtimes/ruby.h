@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Ruby's own heap in a target: the pages that its objects live in, and how many of their slots are free. Up to 3.0 they are
-// chunks of malloc's, from 3.1 on mappings of their own. Found from outside, with no symbols: by structure, and proven (find.c).
+// chunks of malloc's, from 3.1 on mappings of their own. Found from outside, with no symbols: by structure, and proven (ruby_find.c).
 #pragma once
 
 #include "base/error.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "ruby/layouts.h"
+#include "runtimes/ruby_layouts.h"
 
 // Read in the sources of 2.6.0, 2.7.4, 3.0.0, 3.1.2, 3.2, 3.3.8, 3.4.5 and 4.0. What shows that one of them is in force is not
-// the version but that Ruby's whole array of pages fits it (find.c).
+// the version but that Ruby's whole array of pages fits it (ruby_find.c).
 static const struct as_ruby_layout layouts[] = {
     {.releases = "2.6 to 3.0",
      .align = 16384,

@@ -2,9 +2,9 @@
 // Ruby's pages by structure. Each begins with a pointer to its struct heap_page, which points back into it; that leads on to
 // struct objspace, and there stands Ruby's own array of all its pages, with their number. Each of its elements must be a page
 // that fits: then the array is the answer, and proven. Pages that Ruby has given up may look like pages still; they are not in it.
-#include "ruby/ruby.h"
+#include "runtimes/ruby.h"
 
-#include "ruby/layouts.h"
+#include "runtimes/ruby_layouts.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// How releases of Ruby lay out struct heap_page (gc.c; gc/default/default.c from 3.4), on 64-bit machines. Internal to ruby/.
+// How releases of Ruby lay out struct heap_page (gc.c; gc/default/default.c from 3.4), on 64-bit machines. Internal to runtimes/.
 #pragma once
 
-#include "ruby/ruby.h"
+#include "runtimes/ruby.h"
 
 #include <stddef.h>
 #include <stdint.h>

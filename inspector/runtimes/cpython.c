@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: MIT
+// pymalloc's arenas by structure. A variable of CPython's points to its array of struct arena_object, one for each arena; an
+// arena is divided into pools, each of which begins with its header. A pool that was ever used names its arena's index, and
+// how far the arena is divided follows from its arena_object: so a pointer to anything else does not pass. The structures are
+// those of Objects/obmalloc.c (Include/internal/pycore_obmalloc.h from 3.12 on), read in 3.6 to 3.14, on 64-bit machines.
+#include "runtimes/cpython.h"
+
+#include "base/align.h"
+#include "base/sort.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    ALIGNMENT = 16,       // of blocks: each size class is one more
+    CLASSES = 32,         // blocks of up to 512 bytes
+    POOLS = 64,           // in an arena
+    FIRST_ARENAS = 16,    // elements of the array at first; it doubles
+    STEP = 4096,          // words of CPython's variables that are read in one go
+    CANDIDATES = 256,     // pointers that are followed in one go
+    FREE_LOOKS = 1 << 20, // at an arena_object or a pool header, whatever the target's size
+    LOOKS = 4,            // more for each place where a pool may be
+    TABLES = 16,          // arrays of arena_objects: one for each interpreter that has its own
+    TEXT = 256,
+    LEAST_PAGE = 4096, // bytes of the kernel's smallest: an arena's address is a multiple
+    INDEX_BITS = 20,   // of an arena's place among all, beside the 44 of its page's address
+};
+static const uint64_t LARGEST_VARIABLES = UINT64_C(1) << 28; // bytes of .bss
+static const uint64_t LARGEST_MAPPING = UINT64_C(1) << 40;   // bytes: what is larger is a reservation
+
+// What differs between releases.
+struct pymalloc_layout {
+    const char *releases;
+    uint32_t arena, pool; // bytes
+};
+static const struct pymalloc_layout layouts[] = {
+    {"3.6 to 3.9", 256 << 10, 4 << 10},
+    {"3.10 to 3.14", 1 << 20, 16 << 10},
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+// struct arena_object.
+struct arena_object {
+    uint64_t address;      // of the arena; 0: this element has none
+    uint64_t pool_address; // of the first pool that was never used; those before it have headers
+    uint32_t free_pools, total_pools;
+    uint64_t free_pool_list, next, previous;
+};
+
+// struct pool_header.
+struct pool_header {
+    uint32_t count; // blocks in use; 0: the pool belongs to no size class any more
+    uint32_t padding;
+    uint64_t free_block;
+    uint64_t next, previous;
+    uint32_t arena_index, size_class, next_offset, max_next_offset;
+};
+_Static_assert(sizeof(struct arena_object) == 48 && sizeof(struct pool_header) == 48, "CPython's structures");
+
+// What is being looked for, with what was found so far. A target may be made so that looking never ends: `looks` are left.
+struct cpython_search {
+    struct as_target *target;
+    struct as_store *store;
+    struct as_error *err;
+    const struct pymalloc_layout *layout;
+    uint32_t runtime;        // index of our record
+    size_t first;            // of our regions
+    uint64_t tables[TABLES]; // the arrays of arena_objects that were accepted
+    size_t table_count;
+    uint64_t pools;     // whose headers fit
+    uint64_t unsettled; // arenas of which the counts differ by a pool: pymalloc was at work
+    int64_t looks;
+    struct as_size_class_record classes[CLASSES];
+};
+
+static bool is_private_memory(const struct as_mapping *m)
+{
+    return m && m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED) && (m->prot & AS_PROT_WRITE);
+}
+
+// Is all of [start, end) such memory?
+static bool is_mapped(struct as_target *t, uint64_t start, uint64_t end)
+{
+    for (uint64_t at = start; at < end;) {
+        const struct as_mapping *m = as_target_mapping_at(t, at);
+        if (!is_private_memory(m))
+            return false;
+        at = m->end;
+    }
+    return start < end;
+}
+
+// Could this be an element of the array at `table`? Of an element without an arena only the next such element is known: the rest was
+// never written.
+static bool is_element(const struct cpython_search *s, uint64_t table, const struct arena_object *o)
+{
+    uint64_t size = s->layout->arena;
+    if (o->address == 0)
+        return o->next == 0 || (o->next >= table && (o->next - table) % sizeof *o == 0 &&
+                                (o->next - table) / sizeof *o < (uint64_t)1 << INDEX_BITS);
+    uint64_t first = as_align_up(o->address, s->layout->pool);
+    return o->address % s->target->page_size == 0 && o->address < UINT64_MAX - size &&
+           o->free_pools <= o->total_pools && o->total_pools == POOLS - (first != o->address) &&
+           o->pool_address >= first && o->pool_address <= first + o->total_pools * (uint64_t)s->layout->pool &&
+           o->pool_address % s->layout->pool == 0;
+}
+
+// Adds one pool to its arena and its size class. False: it is no pool of this arena.
+static bool add_pool(struct cpython_search *s, const struct pool_header *h, uint64_t address, uint32_t index,
+                     struct as_region_record *region, struct as_size_class_record *classes, uint32_t *empty)
+{
+    uint32_t pool = s->layout->pool;
+    uint32_t size = (h->size_class + 1) * ALIGNMENT;
+    if (h->size_class >= CLASSES || h->arena_index != index || h->max_next_offset != pool - size)
+        return false;
+    if (h->next_offset < sizeof *h || h->next_offset > pool)
+        return false;
+    uint32_t room = (pool - (uint32_t)sizeof *h) / size;
+    uint32_t divided = h->next_offset - (uint32_t)sizeof *h;
+    bool inside = h->free_block == 0 || (h->free_block > address && h->free_block < address + pool);
+    if (divided % size != 0 || h->count > divided / size || !inside)
+        return false;
+    s->pools++;
+    if (h->count == 0) {
+        (*empty)++;
+        return true;
+    }
+    struct as_size_class_record *class = &classes[h->size_class];
+    class->pools++;
+    class->in_use += h->count;
+    class->free += room - h->count;
+    region->in_use += (uint64_t)h->count * size;
+    region->free += (uint64_t)(room - h->count) * size;
+    return true;
+}
+
+// How much of pools without a block in use is resident.
+static void add_empty(struct cpython_search *s, struct as_region_record *region, uint64_t address, uint64_t pools)
+{
+    uint64_t bytes = pools * s->layout->pool;
+    uint64_t resident = as_target_resident_bytes(s->target, address, address + bytes);
+    region->empty += bytes;
+    region->empty_resident =
+        region->empty_resident == AS_UNKNOWN || resident == AS_UNKNOWN ? AS_UNKNOWN : region->empty_resident + resident;
+}
+
+// Adds an arena, if all of its pools are as its element says. False when they are not; *ok turns false when memory ran out.
+static bool add_arena(struct cpython_search *s, const struct arena_object *o, uint32_t index,
+                      struct as_size_class_record *classes, bool *ok)
+{
+    uint64_t addresses[POOLS];
+    struct pool_header headers[POOLS];
+    bool read[POOLS];
+    uint64_t pool = s->layout->pool;
+    uint64_t first = as_align_up(o->address, pool);
+    uint32_t used = (uint32_t)((o->pool_address - first) / pool);
+    if (!is_mapped(s->target, o->address, o->address + s->layout->arena) || (s->looks -= used) < 0)
+        return false;
+    for (uint32_t i = 0; i < used; i++)
+        addresses[i] = first + i * pool;
+    as_target_gather(s->target, addresses, used, sizeof *headers, headers, sizeof *headers, read);
+    struct as_region_record region = {
+        .address = o->address,
+        .size = s->layout->arena,
+        .resident = AS_UNKNOWN,
+        .runtime = s->runtime,
+        .heap = UINT32_MAX,
+    };
+    uint32_t empty = 0;
+    for (uint32_t i = 0; i < used; i++) {
+        uint32_t before = empty;
+        if (!read[i] || !add_pool(s, &headers[i], addresses[i], index, &region, classes, &empty))
+            return false;
+        if (empty != before)
+            add_empty(s, &region, addresses[i], 1);
+    }
+    if (used < o->total_pools)
+        add_empty(s, &region, o->pool_address, o->total_pools - used);
+    // A thread may stand between the two changes that a pool's end or beginning takes.
+    uint32_t counted = empty + o->total_pools - used;
+    s->unsettled += counted != o->free_pools;
+    if (counted > o->free_pools + 1 || o->free_pools > counted + 1)
+        return false;
+    struct as_region_record *added = as_vec_add(&s->store->regions, s->err);
+    if (added)
+        *added = region;
+    else
+        *ok = false;
+    return added;
+}
+
+// An array has FIRST_ARENAS elements, or twice as many, and so on. Does one that ends before element `end` and has its last arena
+// before element `last` exist?
+static bool is_length(uint32_t last, uint32_t end)
+{
+    uint32_t length = FIRST_ARENAS;
+    while (length < last)
+        length *= 2;
+    return length <= end;
+}
+
+// Adds the arenas of the array at `table`. Where it ends is not known: before the first group with an element that cannot be
+// one. False: it is no array; *ok turns false when memory ran out.
+static bool add_arenas(struct cpython_search *s, uint64_t table, struct as_size_class_record *classes, bool *ok)
+{
+    struct arena_object group[FIRST_ARENAS];
+    uint32_t last = 0;
+    for (uint32_t index = 0; (s->looks -= FIRST_ARENAS) > 0; index += FIRST_ARENAS) {
+        uint64_t at = table + index * sizeof *group;
+        bool fits = at >= table && as_target_read(s->target, at, group, sizeof group);
+        for (int i = 0; i < FIRST_ARENAS && fits; i++)
+            fits = is_element(s, table, &group[i]);
+        if (!fits)
+            return last > 0 && is_length(last, index);
+        for (uint32_t i = 0; i < FIRST_ARENAS; i++) {
+            if (group[i].address == 0)
+                continue;
+            if (!add_arena(s, &group[i], index + i, classes, ok))
+                return false;
+            last = index + i + 1;
+        }
+        if (last == 0) // of nothing but elements without an arena there is no use
+            return false;
+    }
+    return false;
+}
+
+// As add_arenas, and what is no array leaves nothing behind.
+static bool add_table(struct cpython_search *s, uint64_t table, bool *ok)
+{
+    struct as_size_class_record classes[CLASSES];
+    size_t regions = s->store->regions.count;
+    uint64_t unsettled = s->unsettled, pools = s->pools;
+    memcpy(classes, s->classes, sizeof classes);
+    if (add_arenas(s, table, classes, ok) && s->pools > pools && s->unsettled - unsettled <= 1) {
+        memcpy(s->classes, classes, sizeof classes);
+        s->tables[s->table_count++] = table;
+        return true;
+    }
+    s->store->regions.count = regions;
+    s->unsettled = unsettled;
+    s->pools = pools;
+    return false;
+}
+
+static void describe(struct cpython_search *s)
+{
+    struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
+    record->releases = as_strings_add(&s->store->strings, s->layout->releases, TEXT);
+    record->region_size = s->layout->arena;
+    record->pool_size = s->layout->pool;
+}
+
+static bool is_known(const struct cpython_search *s, uint64_t table)
+{
+    for (size_t i = 0; i < s->table_count; i++)
+        if (s->tables[i] == table)
+            return true;
+    return false;
+}
+
+// Follows pointers; adds the arenas of each array that one of them points to. False: memory ran out.
+static bool follow(struct cpython_search *s, const uint64_t *pointers, size_t count)
+{
+    struct arena_object first[CANDIDATES];
+    bool read[CANDIDATES], ok = true;
+    as_target_gather(s->target, pointers, count, sizeof *first, first, sizeof *first, read);
+    s->looks -= (int64_t)count;
+    for (size_t i = 0; i < count && ok && s->looks > 0; i++)
+        for (int k = 0; k < LAYOUTS && read[i] && ok && s->table_count < TABLES; k++) {
+            s->layout = &layouts[k];
+            if (is_element(s, pointers[i], &first[i]) && !is_known(s, pointers[i]) && add_table(s, pointers[i], &ok))
+                describe(s);
+        }
+    return ok;
+}
+
+// Reads CPython's variables in [start, end) for pointers to private memory.
+static bool search_range(struct cpython_search *s, uint64_t start, uint64_t end)
+{
+    uint64_t words[STEP], pointers[CANDIDATES];
+    size_t count = 0;
+    for (uint64_t at = start; at < end && s->looks > 0; at += sizeof words) {
+        size_t length = end - at < sizeof words ? (size_t)(end - at) : sizeof words;
+        length = as_target_read_resident(s->target, at, words, length);
+        for (size_t i = 0; i < length / sizeof *words; i++) {
+            if (words[i] == 0 || words[i] % ALIGNMENT != 0 ||
+                !is_private_memory(as_target_mapping_at(s->target, words[i])))
+                continue;
+            pointers[count++] = words[i];
+            if (count == CANDIDATES) {
+                if (!follow(s, pointers, count))
+                    return false;
+                count = 0;
+            }
+        }
+    }
+    return count == 0 || follow(s, pointers, count);
+}
+
+// Is the mapping of the interpreter's program, or of its library?
+static bool is_cpython(const struct as_target *t, const struct as_mapping *m)
+{
+    const char *path = as_mapping_path(t, m);
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    return as_mapping_of_file(m) && (strncmp(name, "libpython3", 10) == 0 || strncmp(name, "python3", 7) == 0);
+}
+
+// Goes through the interpreter's variables: its writable mappings, and the nameless one behind each (.bss).
+static bool search(struct cpython_search *s)
+{
+    const struct as_target *t = s->target;
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (!is_cpython(t, m) || !(m->prot & AS_PROT_WRITE) || (m->prot & AS_PROT_SHARED))
+            continue;
+        const struct as_mapping *next = i + 1 < t->mappings.count ? m + 1 : NULL;
+        bool bss = next && next->start == m->end && is_private_memory(next) && *as_mapping_path(t, next) == 0 &&
+                   next->end - next->start <= LARGEST_VARIABLES;
+        if (!search_range(s, m->start, bss ? next->end : m->end))
+            return false;
+    }
+    return true;
+}
+
+// Sorts the arenas found. False: two overlap, so that one of them is none; or memory ran out, and *ok turns false.
+static bool sort_regions(struct cpython_search *s, bool *ok)
+{
+    struct as_region_record *regions = s->store->regions.items + s->first;
+    size_t count = s->store->regions.count - s->first;
+    AS_VEC(uint64_t) order = {0}; // address of the page, and index
+    AS_VEC(struct as_region_record) sorted = {0};
+    *ok = count < (size_t)1 << INDEX_BITS && as_vec_reserve(&order, count, s->err) &&
+          as_vec_reserve(&sorted, count, s->err);
+    for (size_t i = 0; i < count && *ok; i++)
+        order.items[order.count++] = regions[i].address / LEAST_PAGE << INDEX_BITS | i;
+    *ok = *ok && as_sort_u64(order.items, count, s->err);
+    bool disjoint = *ok;
+    for (size_t i = 0; i < count && *ok; i++) {
+        sorted.items[i] = regions[order.items[i] & (((uint64_t)1 << INDEX_BITS) - 1)];
+        disjoint &= i == 0 || sorted.items[i].address - sorted.items[i - 1].address >= sorted.items[i - 1].size;
+    }
+    if (disjoint)
+        memcpy(regions, sorted.items, count * sizeof *regions);
+    as_vec_free(&order);
+    as_vec_free(&sorted);
+    return disjoint;
+}
+
+// Adds the size classes that have a pool, and what shows that all of this is CPython's.
+static bool add_classes(struct cpython_search *s)
+{
+    struct as_store *store = s->store;
+    struct as_runtime_record *record = &store->runtimes.items[s->runtime];
+    char evidence[TEXT];
+    for (uint32_t i = 0; i < CLASSES; i++) {
+        if (s->classes[i].pools == 0)
+            continue;
+        struct as_size_class_record *class = as_vec_add(&store->size_classes, s->err);
+        if (!class)
+            return false;
+        *class = s->classes[i];
+        class->runtime = s->runtime;
+        class->size = (i + 1) * ALIGNMENT;
+    }
+    snprintf(evidence, sizeof evidence,
+             "a variable of the interpreter points to its table of arenas at 0x%" PRIx64 "; the headers of all %" PRIu64
+             " pools in the %zu arenas fit the table",
+             s->tables[0], s->pools, store->regions.count - s->first);
+    record->evidence = as_strings_add(&store->strings, evidence, sizeof evidence);
+    record->state = AS_REGIONS_FOUND;
+    return true;
+}
+
+static int64_t looks_for(const struct as_target *t)
+{
+    uint64_t memory = 0;
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (is_private_memory(m) && m->end - m->start <= LARGEST_MAPPING)
+            memory += m->end - m->start;
+    }
+    return FREE_LOOKS + LOOKS * (int64_t)(memory / layouts[0].pool);
+}
+
+// What was found is kept only if it is all there is. A runtime whose arenas were not found is a record without regions.
+static bool settle(struct cpython_search *s, bool ok)
+{
+    struct as_store *store = s->store;
+    bool found = ok && s->looks > 0 && store->regions.count > s->first && sort_regions(s, &ok);
+    if (found)
+        return add_classes(s);
+    store->regions.count = s->first;
+    store->runtimes.items[s->runtime].releases = 0;
+    as_store_warn(store, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                  "this process runs Python, but no arenas of Python's own allocator (pymalloc) were found: it is "
+                  "switched off (PYTHONMALLOC=malloc), the build is free-threaded, the release is unknown, or the "
+                  "arenas changed during the look. Python's objects are counted in the other rows");
+    return ok;
+}
+
+bool as_cpython_find(struct as_target *t, struct as_store *store, struct as_error *err)
+{
+    bool present = false;
+    for (size_t i = 0; i < t->mappings.count && !present; i++)
+        present = is_cpython(t, &t->mappings.items[i]);
+    if (!present)
+        return true;
+    struct as_runtime_record *record = as_vec_add(&store->runtimes, err);
+    if (!record)
+        return false;
+    *record = (struct as_runtime_record){
+        .kind = AS_RUNTIME_CPYTHON,
+        .state = AS_REGIONS_UNPROVEN,
+        .row = AS_ROW_python_arenas,
+    };
+    struct cpython_search s = {
+        .target = t,
+        .store = store,
+        .err = err,
+        .runtime = (uint32_t)(store->runtimes.count - 1),
+        .first = store->regions.count,
+        .looks = looks_for(t),
+    };
+    return settle(&s, search(&s));
+}
