@@ -248,6 +248,7 @@ def test_arenas_of_python(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     assert finding.held == facts.row("python_arenas") > 10 << 20  # type: ignore[operator]
     assert size(python.in_use) in finding.says
     assert f"{python.regions} arenas" in finding.why
+    assert judge(facts).findings[0] == finding, "it is most of the process, and the first to be said"
 
 
 def swapped(made: dict[str, np.ndarray[Any, Any]]) -> None:

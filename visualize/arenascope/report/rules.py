@@ -232,6 +232,8 @@ def not_mallocs(facts: Facts) -> Finding | None:
     if held is None or held < MOST * facts.whole or not facts.summary.allocator.is_glibc:
         return None
     most = max((row for row in RESIDENT if row.name in OTHER_ROWS), key=lambda row: facts.row(row.name) or 0)
+    if most.name == "python_arenas" and (facts.row(most.name) or 0) >= MOST * facts.whole:
+        return None  # the rule for it says more
     parts = [f"{printable(path)} ({size(rss)})" for path, rss in facts.mappings[:NAMED]]
     return Finding(
         "not malloc's",
@@ -262,19 +264,19 @@ def python_arenas(facts: Facts) -> Finding | None:
     """CPython's own heap, and what of it no object holds."""
     held = facts.row("python_arenas")
     found = next((r for r in facts.summary.runtimes if r.row == "python_arenas" and r.found), None)
-    if not found or not facts.matters(held):
+    if not found or held is None or not facts.matters(held):
         return None
     most = max(found.size_classes, key=lambda c: c.size * c.in_use, default=None)
     which = f" The largest part is {count(most.in_use)} blocks of {most.size} bytes." if most else ""
     return Finding(
         "Python's arenas",
-        Rank.PART,
+        Rank.ACCOUNT if held >= MOST * facts.whole else Rank.PART,
         held,
-        f"{size(held)} is in the arenas of Python's own allocator: {size(found.in_use)} in blocks in use, "
-        f"{size(found.free)} in free blocks between them.",
+        f"{size(held)} of it ({share(held, facts.whole)}) is in the arenas of Python's own allocator: "
+        f"{size(found.in_use)} in blocks in use, {size(found.free)} in free blocks between them.",
         f"{plural(found.regions or 0, 'arena')} of {size(found.region_size)}.{which} Python returns an arena only when "
-        "no block of it is in use; no trim and no setting of malloc changes that.",
-        lights="row:python_arenas",
+        "no block of it is in use; no trim and no setting of malloc changes that. The module tracemalloc tells which "
+        "lines of the program allocated the blocks.",
     )
 
 
