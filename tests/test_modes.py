@@ -363,6 +363,26 @@ def test_target_ends_before_its_files_are_counted(postures: Path, arenadump: har
     assert ended
 
 
+def test_execs_a_busy_program_while_cloned(selfcheck: Path, arenadump: harness.Arenadump) -> None:
+    """Where no thread waits in a call, the instruction for ours is the vdso's: the old program's code is gone."""
+    target = soak.Target([str(selfcheck), "storm=1", "blocks=100000"], soak.Counts())
+    command = [str(arenadump.path), "chunks", "--mode", "snapshot", str(target.pid)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert wait_until(lambda: supervisors(process.pid) and children(target.pid))
+        (supervisor,) = supervisors(process.pid)
+        target.tell("busy")
+        assert wait_until(lambda: soak.read(Path(f"/proc/{target.pid}/comm")) == "sh\n")
+        process.kill()
+        assert wait_until(lambda: is_over(supervisor))
+        assert children(target.pid) == []
+    finally:
+        process.kill()
+        process.communicate()
+        target.process.kill()
+        target.process.communicate()
+
+
 def test_execs_while_cloned(selfcheck: Path, arenadump: harness.Arenadump) -> None:
     """The other program has the clone for a child now, and reaps it as the first would have."""
     counts = soak.Counts()

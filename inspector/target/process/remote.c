@@ -295,10 +295,13 @@ uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code
     for (size_t i = 0; i < p->tracees.count; ++i) {
         const struct as_registers *at = &p->tracees.items[i].registers;
         uint8_t bytes[AS_SYSCALL_BYTES];
-        uint64_t before = at->pc - sizeof bytes;
-        if (at->known && as_registers_waiting(at) && as_target_read(&p->base, before, bytes, sizeof bytes) &&
-            memcmp(bytes, SYSCALL, sizeof bytes) == 0 && as_remote_is_sound(p, before))
-            return before;
+        // x86-64 shows a thread behind the instruction of the call that it waits in, aarch64 at the instruction.
+        for (int back = 1; back >= 0 && at->known && as_registers_waiting(at); --back) {
+            uint64_t pc = at->pc - (uint64_t)back * sizeof bytes;
+            if (as_target_read(&p->base, pc, bytes, sizeof bytes) && memcmp(bytes, SYSCALL, sizeof bytes) == 0 &&
+                as_remote_is_sound(p, pc))
+                return pc;
+        }
     }
     for (size_t i = 0; i < p->base.mappings.count; ++i) {
         const struct as_mapping *m = &p->base.mappings.items[i];

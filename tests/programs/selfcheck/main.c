@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // selfcheck [NAME=N]...: says "ready", works as struct options says, and answers commands on stdin: "report" with a line of
-// JSON, "quit" with a last one. "exec" makes it another program, cat, at once. Exit code 0: unharmed.
+// JSON, "quit" with a last one. "exec" makes it another program, cat, at once; "busy" one that never waits. Exit code 0: unharmed.
 #define _GNU_SOURCE
 #include "selfcheck.h"
 
@@ -189,6 +189,8 @@ int main(int argc, char **argv)
             harmed("read of stdin failed: %m");
         else if (line[0] == 'q')
             break;
+        else if (line[0] == 'b')
+            execl("/bin/sh", "sh", "-c", "while :; do :; done", (char *)NULL);
         else if (line[0] == 'e')
             execl("/bin/cat", "cat", (char *)NULL);
         else
