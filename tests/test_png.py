@@ -70,6 +70,7 @@ def test_a_pixel_is_sixteen_bytes(arenadump: harness.Arenadump, tmp_path: Path) 
     dump = synthetic.write(tmp_path / "dump", made)
     names = draw(arenadump, dump, tmp_path / "pictures")
     assert names == {"README.txt", "main-arena-heap-00.png", "main-arena-overview.png"}
+    assert " main arena, heap 0 (brk segment, " in (tmp_path / "pictures/README.txt").read_text()
     picture = Picture(tmp_path / "pictures/main-arena-heap-00.png")
     top = picture.first_row(LEFT, USED)
     # The first page: in use but for its last ten pixels. A gap. The second page: top, stranded.

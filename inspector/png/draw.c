@@ -38,9 +38,10 @@ bool as_picture_title(struct as_image *image, const struct as_view *v, const cha
                           "For some pages it is unknown whether they are resident: see the dump's warnings."));
 }
 
+// The report's page has the same names (inspect.js, KINDS).
 static const char *kind_name(uint32_t kind)
 {
-    return kind == AS_HEAP_BRK ? "brk heap" : kind == AS_HEAP_MMAP ? "mmap heap" : "heap";
+    return kind == AS_HEAP_BRK ? "brk segment" : kind == AS_HEAP_MMAP ? "mmapped segment" : "heap of a thread arena";
 }
 
 static bool draw_arena(struct as_drawing *d, uint32_t index, struct as_error *err)
@@ -59,7 +60,7 @@ static bool draw_arena(struct as_drawing *d, uint32_t index, struct as_error *er
         uint64_t number = i - arena->first_heap;
         as_picture_size(heap->end - heap->start, size, sizeof size);
         snprintf(name, sizeof name, "%s-heap-%02" PRIu64, label, number);
-        snprintf(title, sizeof title, "%s, %s %" PRIu64 " (%s)", called, kind_name(heap->kind), number, size);
+        snprintf(title, sizeof title, "%s, heap %" PRIu64 " (%s, %s)", called, number, kind_name(heap->kind), size);
         if (!as_draw_heap(d, heap, name, title, err))
             return false;
     }

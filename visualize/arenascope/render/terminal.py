@@ -205,7 +205,7 @@ def _provenance(summary: Summary) -> Text:
     words.append(f"Layout of malloc: {summary.allocator.layout_source or 'none found'}.")
     words.append("Exact: the rows sum to Rss to the byte." if snapshot.exact else "Not exact: see the warnings.")
     if not snapshot.residency_known:
-        words.append("It is not known of all pages whether they are resident.")
+        words.append("For some pages it is unknown whether they are resident.")
     return Text(" ".join(words))
 
 

@@ -64,17 +64,17 @@ LOOKS: Final = {
     Colour.RETURNED: Appearance("returned", "·", "free, and back with the kernel already", "#ffffff", "#ffffff"),
     Colour.UNTOUCHED: Appearance("never touched", "N", "not resident, because never written", "#f6d5d3", "#f8e0cc"),
     Colour.USED_SWAPPED: Appearance(
-        "in use, swapped", "X", "swapped out; the application holds it", "#7b3a93", "#cc79a7"
+        "swapped in use", "X", "swapped out; the application holds it", "#7b3a93", "#cc79a7"
     ),
     Colour.FREE_SWAPPED: Appearance(
-        "free, swapped", "x", "swapped out, though nothing is in use on it", "#cdabdb", "#ebccdd"
+        "swapped free", "x", "swapped out, though nothing is in use on it", "#cdabdb", "#ebccdd"
     ),
     Colour.UNKNOWN: Appearance("unknown", "?", "unknown: the heap is corrupt here", "#ffe14d", "#009e73"),
     Colour.FREE_UNKNOWN: Appearance(
         "free, residency unknown", "f", "free; unknown whether it was resident", "#d8d3b0", "#d8d3b0"
     ),
     Colour.METADATA: Appearance(
-        "malloc's own", "M", "headers of arenas and heaps, fenceposts, tcaches", "#2f62b0", "#0072b2"
+        "metadata", "M", "headers of arenas and heaps, fenceposts, tcache structs", "#2f62b0", "#0072b2"
     ),
 }
 

@@ -203,7 +203,7 @@ def _trust(facts: Facts) -> Trust:
             f"Not exact: {plural(torn, 'chunk')} torn." if torn else "Not exact: the rows need not add up to Rss."
         )
     if not snapshot.residency_known:
-        lines.append("It is not known of all pages whether they were resident.")
+        lines.append("For some pages it is unknown whether they were resident.")
     warnings = facts.summary.warnings
     lines += [f"{printable(w.text)}." for w in warnings if w.code == "note"][:SHOWN_WARNINGS]
     told = [w for w in warnings if w.code != "note"]

@@ -126,7 +126,7 @@ def withheld_tops(facts: Facts) -> Finding | None:
         Rank.WASTE,
         withheld,
         f"{size(withheld)} is free in the tops of {where}: only a deep trim returns it.",
-        f"malloc_trim(0) shrinks no top but the main arena's. {_threshold(facts, holders)}",
+        f"malloc_trim(0) shrinks only the main arena's top. {_threshold(facts, holders)}",
         command=trim_command(facts.summary.target, deep=True),
         lights="row:withheld",
         estimate=facts.doubt,
@@ -194,7 +194,7 @@ def caches(facts: Facts) -> Finding | None:
     says = f"{size(held)} is freed but cached: {size(tcache)} in threads' tcaches, {size(fastbin)} in fastbins."
     threads = [thread for arena in facts.summary.arenas for thread in arena.threads if thread.tcache_bytes]
     largest = max(threads, key=lambda thread: thread.tcache_bytes or 0, default=None)
-    why = "A tcache is emptied when its thread ends; malloc_trim(0) leaves it alone."
+    why = "A tcache is emptied when its thread ends; malloc_trim(0) does not touch it."
     if mostly_tcache and largest:
         name = printable(largest.name)
         why = f"Thread {largest.tid} ({name}) holds the most, {size(largest.tcache_bytes)}. {why}"

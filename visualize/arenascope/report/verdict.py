@@ -40,7 +40,7 @@ def _lead(facts: Facts) -> str:
     if rss is None:
         return f"{size(held)} of what was resident is in use."
     if other is not None and other >= (1 - TINY) * rss:
-        return f"{size(rss)} resident; next to nothing of it is malloc's."
+        return f"{size(rss)} resident; almost nothing of it is malloc's."
     if other is not None and other >= LARGE * rss:
         return f"{size(rss)} resident: {size(held)} in use, {size(other)} not malloc's."
     return f"{size(rss)} resident; {size(held)} is in use."
@@ -52,6 +52,6 @@ def _caveats(facts: Facts) -> Iterable[str]:
         torn = plural(snapshot.torn_chunks, "chunk")
         yield f"The heap changed during the look, or is corrupt, at {torn}: the memory behind each is unknown."
     if unknown:
-        yield f"{size(unknown)} could not be told apart."
+        yield f"{size(unknown)} could not be classified."
     if not snapshot.exact and snapshot.residency_known and not snapshot.torn_chunks:
         yield "The rows need not add up to Rss to the byte: see “How this was found”."

@@ -8,7 +8,7 @@ from typing import Final
 TUNABLES: Final = {
     "trim_threshold": ("bytes", "free() gives the top of a heap back once it is larger than this"),
     "top_pad": ("bytes", "extra bytes at the top: requested with each extension of a heap, and kept by each trim"),
-    "mmap_threshold": ("bytes", "blocks from this size on get a mapping of their own"),
+    "mmap_threshold": ("bytes", "blocks of at least this size get their own mapping"),
     "no_dyn_threshold": (
         "flag",
         "1: trim_threshold and mmap_threshold are fixed; 0: freeing a mmapped block raises them",

@@ -4,8 +4,8 @@ import { told } from "./data.js";
 import { COLOUR_BITS, FREE_SWAPPED, HUGE, MMAPPED, NONE, PINNED, RELEASABLE, RESIDENCY_UNKNOWN, RETURNED, UNIT, UNTOUCHED, USED_SWAPPED,
   WITHHELD, ZERO, isResident } from "./heaps.js";
 
-const KINDS = ["", "main heap (brk)", "main heap (mmap)", "thread heap", "mmapped block"];
-const CLASSES = ["unknown", "in use", "in a tcache", "in a fastbin", "free, in a bin", "the top", "malloc's own"];
+const KINDS = ["", "brk segment", "mmapped segment", "heap of a thread arena", "mmapped chunk"];
+const CLASSES = ["unknown", "in use", "in a tcache", "in a fastbin", "free, in a bin", "the top", "metadata"];
 const SCALES = ["B", "KiB", "MiB", "GiB", "TiB"];
 
 export function hex(address) {
