@@ -162,10 +162,10 @@ def arenascope(arenadump: Path, *arguments: str, locale: str = "C.UTF-8") -> sub
 def test_the_commands_name_what_is_missing(tmp_path: Path, document: dict[str, Any]) -> None:
     done = arenascope(program(tmp_path, json.dumps(without(document, "kernel.rss"))), "summary", "1")
     assert done.returncode == Code.INTERNAL
-    assert b"printed no summary of arenascope.summary/1 (kernel.rss is missing): install arenascope anew" in done.stderr
+    assert b"printed no summary of arenascope.summary/1 (kernel.rss is missing): reinstall arenascope" in done.stderr
     done = arenascope(program(tmp_path, json.dumps(without(TRIM, "arenas[0].name"))), "trim", "1")
     assert done.returncode == Code.INTERNAL
-    assert b"printed no trim of arenascope.trim/1 (arenas[0].name is missing): install arenascope anew" in done.stderr
+    assert b"printed no trim of arenascope.trim/1 (arenas[0].name is missing): reinstall arenascope" in done.stderr
 
 
 def test_json_is_passed_through(tmp_path: Path, document: dict[str, Any]) -> None:
@@ -234,6 +234,8 @@ def test_a_run_that_is_no_record_is_named(tmp_path: Path, change: dict[str, Any]
     assert repr(kept.metrics) == "{'rss_end': 1, 'cpu': 0.5}", "bytes stay whole numbers"
     path = store.run_folder(planned) / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises(ArenascopeError, match=f"run.json: not the record of a run .{said}.: remove that run") as raised:
+    with pytest.raises(
+        ArenascopeError, match=f"run.json: not the record of a run .{said}.: remove the run's directory"
+    ) as raised:
         store.runs()
     assert raised.value.code == Code.BAD_INPUT

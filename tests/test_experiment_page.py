@@ -98,14 +98,14 @@ def test_a_price_is_named_and_left_to_the_reader(tmp_path: Path) -> None:
     analysis = judged(tmp_path / "r", plain=(100, 1), small=(50, 1.5), worse=(110, 1.6))
     assert analysis.front == ["plain", "small"]
     lead = verdict(analysis).lead
-    assert lead.startswith("No single recommendation: least memory with small (memory on average -5")
+    assert lead.startswith("No single recommendation: small needs the least memory (memory on average -5")
     assert "between plain and small" in lead
     assert "CPU +5" in lead
 
 
 def test_what_is_better_at_no_higher_price_is_named(tmp_path: Path) -> None:
     lead = verdict(judged(tmp_path / "r", plain=(100, 1), small=(50, 1.5), both=(70, 0.8))).lead
-    assert lead.startswith("No single recommendation: least memory with small (memory on average -5")
+    assert lead.startswith("No single recommendation: small needs the least memory (memory on average -5")
     assert re.search(r"At no higher price than plain: both \(memory on average -3\d % .*, CPU -2\d % ", lead)
     assert lead.endswith("Choose between small and both by the price that you accept.")
 
@@ -230,16 +230,16 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_ones(tmp_path: Path) -> 
         assert "…" not in shown[width]
         assert max(map(len, shown[width].splitlines())) <= width
         assert "average" in shown[width]
-    assert "No room here for the memory at 16 points of the work." in shown[60]
-    assert "No room" not in shown[100]
+    assert "Left out for lack of room: the memory at 16 points of the work." in " ".join(shown[60].split())
+    assert "lack of room" not in shown[100]
     assert "98.9 Mi" in shown[46], "the memory at two marks"
-    assert "No room here for: wall" in shown[46]
+    assert "Left out for lack of room: wall" in shown[46]
 
 
 def test_markdown_is_a_table_whatever_the_names(tmp_path: Path) -> None:
     store = made(tmp_path / "r", {"plain": (100, 1), "small": (50, 1.5)}, hostile="a | b\n<img>")
     lines = render_markdown(analyse(store)).splitlines()
-    assert lines[0].startswith("**Made up a \\| b &lt;img>.** No single recommendation: least memory with small")
+    assert lines[0].startswith("**Made up a \\| b &lt;img>.** No single recommendation: small needs the least memory")
     table = lines[2 : lines.index("", 2)]
     assert table[0].startswith("| configuration | runs | average (MiB) | CPU (s) |")
     assert len({line.replace("\\|", "").count("|") for line in table}) == 1

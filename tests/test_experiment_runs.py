@@ -211,7 +211,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
 def test_the_time_may_be_up(arenadump: harness.Arenadump, holder: Path, tmp_path: Path) -> None:
     done = run("run", holder, "-o", tmp_path / "r", "--max-time", "1s", "--repeats", 30, "--no-report")
     assert done.returncode == 0
-    assert re.search(r"The time is up, \d+ runs short", done.stderr)
+    assert re.search(r"The time is up; \d+ runs are missing", done.stderr)
     assert 1 <= len(records(tmp_path / "r")) < 62
 
 
@@ -240,7 +240,7 @@ def test_what_is_measured_here_nobody_reports_in_its_stead(
     (tmp_path / "holder.py").write_text(HOLDER.replace("operations=1000", f"{figure}=1000"))
     done = run("run", holder, "-o", tmp_path / "r")
     assert done.returncode == Code.INTERNAL
-    assert f"it reports '{figure}': a figure is called something else" in done.stderr
+    assert f"it reports '{figure}': the name of a figure has small letters" in done.stderr
 
 
 def test_one_that_hangs_is_ended_with_its_children(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_one_that_was_over_unseen_is_no_result(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(procfs, "members", lambda session: [])  # noqa: ARG005 - it is asked by position
     record, samples = Trial(read, read.configuration("plain"), {}, tmp_path).run(warmup=False)
     assert (record["status"], samples) == ("failed", [])
-    assert record["reason"] == "it was over before it could be looked at: it needs more to do"
+    assert record["reason"] == "it ended before the first sample: give it more work"
 
 
 def test_one_that_ends_before_it_is_ready_is_not_waited_for(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -361,11 +361,11 @@ def test_arenascopes_own_policy_gives_memory_back(
         (["--matrix", "nonesuch", "--", "true"], Code.USAGE, "there is no matrix 'nonesuch'; there are"),
         (["cycles", "--only", "nonesuch"], Code.USAGE, "there is no configuration 'nonesuch'"),
         (["cycles", "--set", "peek=1"], Code.USAGE, "this workload's parameters are: threads, peak_mib, cycles"),
-        (["cycles", "--settle", "5"], Code.BAD_INPUT, "settle = '5', which is no time"),
+        (["cycles", "--settle", "5"], Code.BAD_INPUT, "settle = '5', which is not a time"),
         (["cycles", "--max-time", "5"], Code.USAGE, "--max-time 5 is not a time"),
         (["cycles", "--retry"], Code.USAGE, "--retry needs --resume"),
-        (["--resume", "/nonexistent"], Code.NO_TARGET, "holds no experiment.json"),
-        (["cycles", "--resume", "/nonexistent"], Code.USAGE, "--resume goes on with what was planned"),
+        (["--resume", "/nonexistent"], Code.NO_TARGET, "has no experiment.json"),
+        (["cycles", "--resume", "/nonexistent"], Code.USAGE, "--resume continues the planned runs"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: list[str], code: Code, says: str, tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ def test_results_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "r" / "precious").touch()
     done = run("run", "-o", tmp_path / "r", "--matrix", "arenas", "--", "true")
     assert done.returncode == Code.IO
-    assert "is there already" in done.stderr
+    assert "exists already" in done.stderr
     assert [path.name for path in (tmp_path / "r").iterdir()] == ["precious"]
 
 

@@ -85,7 +85,7 @@ def test_a_symlink_is_not_followed(dump: Path, tmp_path: Path) -> None:
     (tmp_path / "link.html").symlink_to(tmp_path / "victim")
     done = run(dump, "-o", tmp_path / "link.html")
     assert done.returncode == Code.IO
-    assert "no regular file" in done.stderr
+    assert "not a regular file" in done.stderr
     assert (tmp_path / "victim").read_text() == "untouched"
 
 
@@ -95,7 +95,7 @@ def test_a_symlink_is_not_followed(dump: Path, tmp_path: Path) -> None:
         (["./nothing"], Code.NO_TARGET, "'./nothing' is neither a process id nor a file"),
         ([], Code.USAGE, "Missing argument 'TARGET'"),
         (["DUMP", "-o", "/nowhere/r.html"], Code.IO, "cannot write '/nowhere/r.html': No such file"),
-        (["DUMP", "-o", "/dev/null"], Code.IO, "'/dev/null' is there already, and no regular file"),
+        (["DUMP", "-o", "/dev/null"], Code.IO, "'/dev/null' exists already, and is not a regular file"),
     ],
 )
 def test_errors_have_a_code_and_leave_nothing(
@@ -111,7 +111,7 @@ def test_errors_have_a_code_and_leave_nothing(
 def test_a_directory_for_pictures_that_is_none(dump: Path, tmp_path: Path) -> None:
     done = run(dump, "--png", dump, cwd=tmp_path)
     assert done.returncode == Code.IO
-    assert f"'{dump}' is there already, and no directory" in done.stderr
+    assert f"'{dump}' exists already, and is not a directory" in done.stderr
 
 
 def test_dumps_that_lack_things(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def _unexpected(schema: str, found: str) -> ArenascopeError:
     kind = schema.partition(".")[2].partition("/")[0]  # "summary"
     return ArenascopeError(
         Code.INTERNAL,
-        f"arenadump printed no {kind} of {schema} ({found}): install arenascope anew, with its program",
+        f"arenadump printed no {kind} of {schema} ({found}): reinstall arenascope together with arenadump",
     )
 
 

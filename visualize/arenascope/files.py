@@ -43,7 +43,9 @@ def write_page(path: str, text: str) -> None:
     place = Path(path)
     try:
         if not stat.S_ISREG(place.lstat().st_mode):
-            raise ArenascopeError(Code.IO, f"'{path}' is there already, and no regular file: name another with -o")
+            raise ArenascopeError(
+                Code.IO, f"'{path}' exists already, and is not a regular file: choose another name with -o"
+            )
     except FileNotFoundError:
         pass
     try:

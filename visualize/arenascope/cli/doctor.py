@@ -18,10 +18,10 @@ STYLES = {Status.OK: "green", Status.LIMITED: "yellow", Status.MISSING: "red"}
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
 def doctor(*, as_json: bool) -> int:
-    """Say what works on this machine, and what to do about the rest.
+    """Print what works on this machine, and how to repair the rest.
 
-    Looks at a child process of its own, and changes nothing. Exit code 1 when the basics fail: there is no arenadump
-    that runs, or it may not look at that child.
+    It inspects a child process that it starts, and changes nothing. Exit code 1 if a basic check fails: arenadump does
+    not run, or may not inspect the child.
     """
     done = []
     for check in examine():

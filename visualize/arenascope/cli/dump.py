@@ -12,14 +12,14 @@ from arenascope.cli.progress import waiting
 
 @click.command()
 @click.argument("target")
-@click.option("-o", "--output", required=True, metavar="FILE", help="Where to write the dump (mode 0600).")
+@click.option("-o", "--output", required=True, metavar="FILE", help="The file to write (mode 0600).")
 @click.option("--chunks", is_flag=True, help="Record every chunk too, not only every page.")
 @looking
 def dump(target: str, output: str, how: list[str], *, chunks: bool) -> None:
-    """Write all that is known of TARGET's memory to a file.
+    """Write a record of every page of TARGET's heaps to a file.
 
-    Sizes, addresses and names; never the contents of the heap.
+    The dump holds sizes, addresses and names, never the contents of the heap.
     """
     options = [*how, "--chunks"] if chunks else how
-    with waiting(f"looking at {target}"):
+    with waiting(f"inspecting {target}"):
         run_arenadump(["dump", *options, f"--output={output}", "--", target])

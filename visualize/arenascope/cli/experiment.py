@@ -48,7 +48,7 @@ def experiment() -> None:
 
 @experiment.command(cls=Behind)
 @click.argument("spec", required=False, metavar="[SPEC | -- COMMAND...]")
-@click.option("-o", "--output", metavar="DIR", help="Where the results go; the default: NAME-results.")
+@click.option("-o", "--output", metavar="DIR", help="Directory for the results (the default: NAME-results).")
 @click.option("--resume", metavar="DIR", help="Continue an incomplete experiment. Takes no SPEC.")
 @click.option(
     "--matrix",
@@ -56,7 +56,9 @@ def experiment() -> None:
     multiple=True,
     help="Use ready-made configurations instead: standard, ruby, ... (repeatable).",
 )
-@click.option("--only", metavar="NAMES", help="Only these configurations, or any that are ready-made: plain,jemalloc.")
+@click.option(
+    "--only", metavar="NAMES", help="Only these configurations, which may also be ready-made ones: plain,jemalloc."
+)
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a parameter of the workload.")
 @click.option("--repeats", metavar="N", type=click.IntRange(1), help="Runs of each configuration.")
 @click.option(
@@ -64,8 +66,8 @@ def experiment() -> None:
 )
 @click.option("--settle", metavar="TIME", help="How long to wait between the end of the work and the last look.")
 @click.option("--seed", metavar="N", type=click.IntRange(0), help="Seed of the random order of runs.")
-@click.option("--timeout", metavar="TIME", help="How long one run may take.")
-@click.option("--max-time", metavar="TIME", help="Begin no run that would end later than this from now.")
+@click.option("--timeout", metavar="TIME", help="Time limit for one run.")
+@click.option("--max-time", metavar="TIME", help="Start no run that would end later than this from now.")
 @click.option("--smoke", is_flag=True, help="Run the small size, to see that everything works.")
 @click.option("--retry", is_flag=True, help="With --resume: repeat failed runs.")
 @click.option("--no-report", is_flag=True, help="Write no page (`arenascope experiment report` writes it later).")
@@ -89,8 +91,8 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
 ) -> int:
     """Run an experiment: arenascope experiment run article.
 
-    One's own command under the standard configurations: arenascope experiment run --matrix standard -- COMMAND.
-    Ctrl-C keeps what is done; --resume goes on with it. Exit code 1 when runs failed.
+    To run your own command under the standard configurations: arenascope experiment run --matrix standard -- COMMAND.
+    Ctrl-C keeps the finished runs; --resume continues. Exit code 1 if runs failed.
     """
     command = click.get_current_context().meta.get(COMMAND, [])
     budget = None if max_time is None else seconds(max_time)
@@ -100,7 +102,7 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
         changed = (spec, output, matrix, only, settings, repeats, warmup, settle, seed, timeout, smoke or None, command)
         if any(changed):
             raise click.UsageError(
-                "--resume goes on with what was planned: only --max-time, --retry and --no-report fit"
+                "--resume continues the planned runs: only --max-time, --retry and --no-report may be combined with it"
             )
         store = Store(Path(resume))
     else:
@@ -161,7 +163,7 @@ def list_(*, as_json: bool) -> None:
 
 @experiment.command()
 @click.argument("results")
-@click.option("-o", "--output", metavar="FILE", help=f"Where to write the page; the default: RESULTS/{PAGE}.")
+@click.option("-o", "--output", metavar="FILE", help=f"The file to write (the default: RESULTS/{PAGE}).")
 @click.option("--no-maps", is_flag=True, help="Leave out the page of each run (its ledger and its map).")
 @click.option("--json", "form", flag_value="json", help="Print the analysis as JSON, and write no page.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print the table as Markdown, and write no page.")
@@ -181,7 +183,7 @@ def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
     except KeyboardInterrupt:
         interrupted = True
     if interrupted:
-        click.echo(f"Interrupted: what is done is kept in {store.folder}. To go on: {resume}", err=True)
+        click.echo(f"Interrupted. The finished runs are kept in {store.folder}. To continue: {resume}", err=True)
     elif made.hopeless:
         name, reason = made.hopeless.configuration, _block(made.hopeless.reason or "")
         click.echo(
@@ -189,7 +191,8 @@ def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
             err=True,
         )
     elif made.left:
-        click.echo(f"The time is up, {plural(made.left, 'run')} short. To go on: {resume}", err=True)
+        missing = f"{plural(made.left, 'run')} {'is' if made.left == 1 else 'are'} missing"
+        click.echo(f"The time is up; {missing}. To continue: {resume}", err=True)
     if any(not record.failed and not record.warmup for record in store.runs()):
         _show(store, store.folder / PAGE if page and not interrupted else None, maps=True)
     if interrupted:
@@ -239,7 +242,7 @@ def _data(name: str | None, command: list[str], matrix: list[str]) -> tuple[Json
     """The spec as read, its name in messages, and its directory."""
     if command:
         if name is not None:
-            raise click.UsageError(f"both a spec, '{name}', and a command after -- were given: give one of them")
+            raise click.UsageError(f"both a spec, '{name}', and a command after -- were given: give only one of them")
         return specs.of_command(command, matrix or ["standard"]), "command line", Path.cwd()
     if name is None:
         raise click.UsageError("name an experiment (`arenascope experiment list`), a spec, or a command after --")

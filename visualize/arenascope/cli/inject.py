@@ -12,9 +12,7 @@ from arenascope.cli.progress import waiting
 
 @click.command()
 @click.argument("pid")
-@click.option(
-    "--force", is_flag=True, help="Inject even if a seccomp filter may kill the process for what the agent does."
-)
+@click.option("--force", is_flag=True, help="Inject even under a seccomp filter, which may kill the process.")
 @click.option(
     "--timeout",
     metavar="TIME",
@@ -22,9 +20,10 @@ from arenascope.cli.progress import waiting
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope.inject/1, docs/injection.md).")
 def inject(pid: str, timeout: str | None, *, force: bool, as_json: bool) -> None:
-    """Carry the agent into the running process PID.
+    """Load the agent into the running process PID.
 
-    One thread of it is stopped for some milliseconds; refused, with the reason, where it might do harm.
+    One thread of the process is stopped for some milliseconds. If the injection might do harm, it is refused, with the
+    reason.
     """
     options = [f"--{name}" for name, chosen in (("force", force), ("json", as_json)) if chosen]
     if timeout is not None:
@@ -36,7 +35,7 @@ def inject(pid: str, timeout: str | None, *, force: bool, as_json: bool) -> None
 
 @click.command("gdb-script")
 def gdb_script() -> None:
-    """Print where the script lies that injects with gdb.
+    """Print the path of the script that injects with gdb.
 
     To use it: gdb -p PID -batch -x "$(arenascope gdb-script)".
     """

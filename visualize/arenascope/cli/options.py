@@ -23,8 +23,7 @@ _OPTIONS = (
     click.option(
         "--max-pause",
         metavar="TIME",
-        help="Limit for how long the process is stopped: 5ms, 0.5s. If it is not given, auto breaks off a "
-        "freeze after 50ms.",
+        help="Limit for how long the process is stopped: 5ms, 0.5s. Without it, auto breaks off a freeze after 50ms.",
     ),
     click.option(
         "--layout-source",

@@ -21,7 +21,7 @@ CHUNKS_UP_TO = 1 << 30  # bytes resident: chunk records of more than that are ta
 @click.argument("target")
 @click.argument("after", required=False)
 @click.option(
-    "-o", "--output", metavar="FILE", default="report.html", show_default=True, help="Where to write it (mode 0600)."
+    "-o", "--output", metavar="FILE", default="report.html", show_default=True, help="The file to write (mode 0600)."
 )
 @click.option(
     "--chunks/--no-chunks",
@@ -41,10 +41,10 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     *,
     chunks: bool | None,
 ) -> None:
-    """Write a page: what bloats TARGET, what brings memory back.
+    """Write a page: why TARGET is large, what brings memory back.
 
-    With a second target, the page compares the two: before and after. It is one file, complete in itself; whoever
-    has it sees sizes, addresses, names and the command line, and never the contents of the heap.
+    With a second target, the page compares the two: before and after. The page is one complete file. It contains
+    sizes, addresses, names and the command line, but never the contents of the heap.
     """
     # matplotlib takes a second to import: not for those who want something else.
     from arenascope.report import stills  # noqa: PLC0415
@@ -55,7 +55,7 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     for each in (target, after):
         if each is not None:
             wanted = _few_chunks(each) if chunks is None else chunks
-            with waiting(f"looking at {each}"):
+            with waiting(f"inspecting {each}"):
                 looks.append(capture(each, [*how, "--chunks"] if wanted else how))
     with waiting("drawing"):
         write_page(output, render(build(looks)))

@@ -27,7 +27,7 @@ NOT_RUN = 126
     "-o",
     "--output",
     metavar="PATTERN",
-    help="The dumps' names: %p is the pid, %t the time, %n the count, %e the program "
+    help="Names of the dumps: %p is the pid, %t the time, %n the number of the dump, %e the program "
     "(the default: arenascope.%e.%p.%n.dump, in the directory where the command starts).",
 )
 @click.option("--chunks", is_flag=True, help="Record every chunk too, not only every page.")
@@ -49,8 +49,8 @@ def run(  # noqa: PLR0913 - one parameter for each option
 ) -> int:
     """Run COMMAND with the agent preloaded.
 
-    The agent writes a dump whenever the signal arrives, and trims when the policy says so. COMMAND takes this
-    process's place. The programs that it starts have an agent of their own, unless they are given another environment.
+    The agent writes a dump whenever the signal arrives, and trims when the policy says so. COMMAND replaces this
+    process. Programs that it starts also get an agent, unless they get another environment.
     """
     program = shutil.which(command[0])
     if program is None:
@@ -82,7 +82,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
 
 @click.command("agent-path")
 def agent_path() -> None:
-    """Print where the agent's library lies.
+    """Print the path of the agent's library.
 
     To preload it: LD_PRELOAD=$(arenascope agent-path) COMMAND.
     """

@@ -18,7 +18,7 @@ from arenascope.summary import SCHEMA, parse, printed
 @looking
 def summary(target: str, how: list[str], *, as_json: bool) -> None:
     """Show where TARGET's memory went, and what would come back."""
-    with waiting(f"looking at {target}"):
+    with waiting(f"inspecting {target}"):
         text = printed(target, how)
     if as_json:
         document(text, SCHEMA)  # what is no summary is not shown as one

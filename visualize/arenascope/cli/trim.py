@@ -17,12 +17,14 @@ from arenascope.trim import parse
 @click.option("--forecast", is_flag=True, help="Only print what would come back: load nothing, change nothing.")
 @click.option("--deep", is_flag=True, help="Also return the tops of thread arenas, which malloc_trim(0) never does.")
 @click.option(
-    "--max-hold", metavar="TIME", help="Lock no arena for longer at a time: 5ms (the default: as long as it takes)."
+    "--max-hold", metavar="TIME", help="Limit for how long an arena is locked at a time: 5ms (the default: no limit)."
 )
-@click.option("--max-pause", metavar="TIME", help="Limit for how long a look may stop the process (--forecast).")
+@click.option("--max-pause", metavar="TIME", help="Limit for how long the process is stopped (--forecast).")
 @click.option("--arena", metavar="ADDRESS", help="Only the arena at this address (`arenascope summary` lists them).")
-@click.option("--watch", metavar="TIME", help="Then wait, 60s for example, and print how much is resident again.")
-@click.option("--force", is_flag=True, help="Inject the agent even if a seccomp filter may kill the process for it.")
+@click.option(
+    "--watch", metavar="TIME", help="After the trim, wait (60s, for example), and print how much is resident again."
+)
+@click.option("--force", is_flag=True, help="Inject even under a seccomp filter, which may kill the process.")
 @click.option(
     "--timeout",
     metavar="TIME",
@@ -42,15 +44,15 @@ def trim(  # noqa: PLR0913 - one parameter for each option
     force: bool,
     as_json: bool,
 ) -> None:
-    """Have process PID give its free memory back to the kernel.
+    """Return the free memory of process PID to the kernel.
 
-    The agent in it does so; it is injected where it is not there.
+    The agent in the process does this. It is injected first if necessary.
     """
     given = {"max-hold": max_hold, "max-pause": max_pause, "arena": arena, "watch": watch, "timeout": timeout}
     flags = {"forecast": forecast, "deep": deep, "force": force}
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
     options += [f"--{name}" for name, chosen in flags.items() if chosen]
-    with waiting(f"trimming {pid}" if not forecast else f"looking at {pid}"):
+    with waiting(f"trimming {pid}" if not forecast else f"inspecting {pid}"):
         printed = run_arenadump(["trim", "--json", *options, "--", pid])
     if as_json:
         click.echo(printed, nl=False)

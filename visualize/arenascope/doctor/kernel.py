@@ -92,7 +92,7 @@ def ptrace_scope() -> Check:
             f"{who}; CAP_SYS_PTRACE is held: every process of this container or machine can be inspected",
         )
     if scope in {"1", "2"}:
-        words = f"{who}: {'only descendants can be inspected' if scope == '1' else 'a look takes CAP_SYS_PTRACE'}"
+        words = f"{who}: {'only descendants can be inspected' if scope == '1' else 'a look needs CAP_SYS_PTRACE'}"
         return Check(
             "ptrace", Status.LIMITED, words, "sudo sysctl kernel.yama.ptrace_scope=0, or run arenascope with sudo"
         )

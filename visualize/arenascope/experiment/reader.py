@@ -62,7 +62,7 @@ class Table:
         """A whole number, not less than `least`."""
         value = self._take(key, default, int, "a whole number")
         if value < least:
-            self.fail(f"has {key} = {value}, and the least that makes sense is {least}")
+            self.fail(f"has {key} = {value}, but the minimum is {least}")
         return int(value)
 
     def duration(self, key: str, default: str) -> float:
@@ -70,7 +70,7 @@ class Table:
         value = self._take(key, default, str, 'a time such as "50ms", "2s" or "3m"')
         time = seconds(value)
         if time is None:
-            self.fail(f"has {key} = '{value}', which is no time: write 50ms, 2s, 3m")
+            self.fail(f"has {key} = '{value}', which is not a time: write 50ms, 2s, 3m")
         return time
 
     def choice(self, key: str, default: str, among: Sequence[str]) -> str:
@@ -120,7 +120,9 @@ class Table:
         value = self._data.get(key, default)
         if value is None:
             close = difflib.get_close_matches(key, self._data, 1)
-            self.fail(f"has no '{key}': {expected} is needed{f'; is it meant by {close[0]!r}?' if close else ''}")
+            self.fail(
+                f"has no '{key}': {expected} is needed{f'; is {close[0]!r} a misspelling of it?' if close else ''}"
+            )
         if not isinstance(value, kind) or isinstance(value, bool):
             self.fail(f"has '{key}', which is {_kind(value)}: {expected} is needed")
         return value

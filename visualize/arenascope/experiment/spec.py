@@ -259,9 +259,9 @@ def _workload(table: Table) -> Workload:
     )
     ready.raw("line"), ready.raw("port"), load_with.raw("stdin"), load_with.raw("command")
     if read.ready_line is not None and read.ready_port is not None:
-        ready.fail("has both 'line' and 'port': one of them tells")
+        ready.fail("has both 'line' and 'port': give only one of them")
     if read.load_stdin is not None and read.load_command:
-        load_with.fail("has both 'stdin' and 'command': one of them is the load")
+        load_with.fail("has both 'stdin' and 'command': give only one of them")
     if read.done == "load" and not read.load_command:
         table.fail("is done when its load is, but has no load.command")
     for inner in (ready, load_with, table):
@@ -271,7 +271,7 @@ def _workload(table: Table) -> Workload:
 
 def _command(table: Table, words: Any) -> tuple[str, ...]:
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
-        table.fail("has in 'build' what is no command: each is an array of strings")
+        table.fail("has in 'build' something that is not a command: each is an array of strings")
     return tuple(words)
 
 
@@ -280,5 +280,5 @@ def _pattern(table: Table, key: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        table.fail(f"has {key} = '{text}', which is no regular expression: {error}")
+        table.fail(f"has {key} = '{text}', which is not a regular expression: {error}")
     return text

@@ -46,7 +46,7 @@ class Store:
             self.about: Json = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise ArenascopeError(
-                Code.NO_TARGET, f"'{folder}' holds no {EXPERIMENT}: it is not the results of an experiment"
+                Code.NO_TARGET, f"'{folder}' has no {EXPERIMENT}, so it is not a directory of results"
             ) from error
         except ValueError as error:
             raise ArenascopeError(Code.BAD_INPUT, f"{path}: not JSON: {error}") from error
@@ -63,7 +63,7 @@ class Store:
         """Begin one. `data` is the spec as read, with what the command line changed; `left_out`: name → why."""
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ArenascopeError(
-                Code.IO, f"'{folder}' is there already: name another with -o, or go on with it: --resume {folder}"
+                Code.IO, f"'{folder}' exists already: choose another with -o, or continue it with --resume {folder}"
             )
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         about = {
@@ -133,7 +133,7 @@ class Store:
             except FileNotFoundError:
                 continue
             except DecodeError as error:
-                advice = "remove that run, and --resume"
+                advice = "remove the run's directory, then use --resume"
                 raise ArenascopeError(Code.BAD_INPUT, f"{path}: not the record of a run ({error}): {advice}") from error
             except ValueError as error:
                 raise ArenascopeError(Code.BAD_INPUT, f"{path}: not JSON: {error}") from error

@@ -51,7 +51,7 @@ class _Figures:
             left_out.append(least.title)
         yield self._of(columns)
         if left_out:
-            yield Text(f"No room here for: {', '.join(left_out)}. The page has all.", style="dim")
+            yield Text(f"Left out for lack of room: {', '.join(left_out)}. The page has all.", style="dim")
 
     def _of(self, columns: list[Column]) -> Table:
         table, front = _table(), self._analysis.front
@@ -82,7 +82,9 @@ class _Marks:
             yield table
         else:
             points = len(self._header) - 1
-            yield Text(f"No room here for the memory at {points} points of the work. The page has it.", style="dim")
+            yield Text(
+                f"Left out for lack of room: the memory at {points} points of the work. The page has it.", style="dim"
+            )
 
 
 def _parts(analysis: Analysis) -> Iterator[RenderableType]:
@@ -92,8 +94,8 @@ def _parts(analysis: Analysis) -> Iterator[RenderableType]:
     yield _Figures(analysis)
     if analysis.enough:
         yield Text(
-            "Medians of runs, with the 95 % interval below. *: no other is better in memory or CPU and no worse in the "
-            f"other. ~: cannot be told from {analysis.spec.baseline}.",
+            "Medians of runs, with the 95 % interval below. *: no other configuration is better in memory or CPU "
+            f"without being worse in the other. ~: cannot be told from {analysis.spec.baseline}.",
             style="dim",
         )
     if analysis.marks:
@@ -120,7 +122,7 @@ def render_list(told: Json) -> RenderableType:
 
 
 def _experiment(told: Json) -> Text:
-    says = Text(told["title"]).append(f"\nimitates: {told['imitates']}\ndiffers: {told['differs']}", style="dim")
+    says = Text(told["title"]).append(f"\nimitates: {told['imitates']}\ndifferences: {told['differs']}", style="dim")
     if told["missing"]:
         says.append(f"\nnot available here: {told['missing']}", style="yellow")
     return says

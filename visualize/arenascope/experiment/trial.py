@@ -39,7 +39,7 @@ SETTINGS: Final = re.compile(
 
 # What a workload may call a figure of its own: a column of runs.csv, and never one of what is measured here.
 FIGURE: Final = re.compile(r"[a-z][a-z0-9_]*")
-NO_FIGURE: Final = "a figure is called something else than those that are measured, by small letters, digits and '_'"
+NO_FIGURE: Final = "the name of a figure has small letters, digits and '_', and is not the name of a measured figure"
 
 
 def environment() -> dict[str, str]:
@@ -142,7 +142,7 @@ class Trial:
             times.usage_done = self._usage(program)
             self._end_sample(sampler, times)
         if not sampler.samples:
-            raise FailedRunError("it was over before it could be looked at: it needs more to do")
+            raise FailedRunError("it ended before the first sample: give it more work")
 
     def _afterwards(self, program: Program, sampler: Sampler, times: figures.Times) -> None:
         """What is left a while after the work was done, and where it is."""
@@ -151,7 +151,7 @@ class Trial:
         self._pause(self._spec.settle, program, sampler)
         settled = sampler.take(fresh=True)
         if settled is None:
-            raise FailedRunError("it ended while it was to settle")
+            raise FailedRunError("it ended during the settling")
         times.settled = settled.time
         times.usage_settled = self._usage(program)
         sampler.stop()
@@ -228,7 +228,7 @@ class Trial:
             except queue.Empty:
                 return
             marks = len(self._marks)
-            self._line_with(event, None, program, sampler, "to settle")
+            self._line_with(event, None, program, sampler, "settling")
             if len(self._marks) > marks and time.monotonic() < self._deadline:
                 until = time.monotonic() + length
 

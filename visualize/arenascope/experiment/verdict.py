@@ -66,14 +66,14 @@ def _choice(analysis: Analysis, others: list[str]) -> str:
         return f"Take {best}: {_bill(analysis, best)}, and no other is better in either."
     least = min(less, key=lambda name: analysis.row(name).estimates[memory].median)
     if CPU not in analysis.row(least).figures:
-        return f"No recommendation: {least} needs least memory {when(analysis)}, but its cost is unknown."
+        return f"No recommendation: {least} needs the least memory {when(analysis)}, but its cost is unknown."
     if set(analysis.front) <= set(free) and _cannot_be_told_apart(analysis, analysis.front):
         return f"Take one of {_list(analysis.front)}, which cannot be told apart: {_bill(analysis, analysis.front[0])}."
     cheap = [name for name in free if name in analysis.front and name != least]
     instead = f" At no higher price than {base}: {'; '.join(f'{each} ({_bill(analysis, each)})' for each in cheap)}."
     return (
-        f"No single recommendation: least memory with {least} ({_bill(analysis, least)}).{instead if cheap else ''} "
-        f"Choose between {_list(analysis.front)} by the price that you accept."
+        f"No single recommendation: {least} needs the least memory ({_bill(analysis, least)})."
+        f"{instead if cheap else ''} Choose between {_list(analysis.front)} by the price that you accept."
     )
 
 

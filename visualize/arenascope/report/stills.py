@@ -58,7 +58,7 @@ def write(looks: Sequence[Look], folder: str, kind: str) -> list[Path]:
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise ArenascopeError(Code.IO, f"'{folder}' is there already, and no directory: name another") from error
+        raise ArenascopeError(Code.IO, f"'{folder}' exists already, and is not a directory: choose another") from error
     written = []
     for name, figure in _figures(looks):
         path = place / f"{name}.{kind}"
