@@ -199,7 +199,7 @@ bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint
 
 uint64_t as_target_resident_bytes(struct as_target *t, uint64_t start, uint64_t end)
 {
-    uint8_t pages[LEAST_STEP];
+    uint8_t pages[LEAST_STEP] = {0};
     uint64_t mask = (uint64_t)t->page_size - 1;
     uint64_t bytes = 0;
     for (uint64_t at = start & ~mask; t->residency.known && at < end;) {
