@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the threads of a process do to each other while the agent is carried into it: see docs/injection.md."""
+"""What the threads of a process do to each other while the agent is loaded into it: see docs/injection.md."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ struct as_residency_ops {
     // Reads the mappings anew, and what is resident of each of them now. NULL: it is never known.
     bool (*count)(struct as_target *t, struct as_error *err);
     // As count, of mappings that were read since the target was stopped, on a thread of its own: between the two nothing but
-    // `pages` may be called. count_begin false: there is no thread to be had. NULL: it makes no sense.
+    // `pages` may be called. count_begin false: no thread could be started. NULL: it makes no sense.
     bool (*count_begin)(struct as_target *t);
     bool (*count_end)(struct as_target *t, struct as_error *err);
     // Has the kernel move pages to swap, as far as it will. NULL: reading brings nothing back from there.

@@ -28,7 +28,7 @@ struct as_stop_ops {
     // for ourselves. After stop: t->threads have tp, sp, pc.
     bool (*stop)(struct as_target *t, struct as_error *err);
     void (*resume)(struct as_target *t);
-    // As stop, but at a moment when no thread is in the middle of critical code, if there is one to be had soon: see
+    // As stop, but at a moment when no thread is in the middle of critical code, if such a moment comes soon: see
     // t->stop.outcome. NULL: nothing of the target runs.
     bool (*stop_clean)(struct as_target *t, const struct as_critical *critical, struct as_error *err);
     // As stop_clean, but has the target clone itself then, copy-on-write, and run on: until resume all that is read is

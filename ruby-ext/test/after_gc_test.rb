@@ -118,7 +118,7 @@ class AfterGCTest < Minitest::Test
     end
   end
 
-  # Everything that a trim gives back is wanted again at once: 10 MB, of which each 4 KiB are reckoned as 2.5 microseconds.
+  # Everything that a trim gives back is wanted again at once: 10 MB, whose every 4 KiB count as 2.5 microseconds.
   # Where others leave us little of the processors, the hundredth of the clock's time counts too.
   %i[thread gc].each do |way|
     define_method("test_costs_a_tenth_#{way}") do

@@ -63,7 +63,7 @@ static void *events(void *unused)
     struct io_event event;
     (void)unused;
     if (syscall(SYS_io_setup, 1, &context) != 0)
-        return NULL; // not in this kernel, or no more of them to be had
+        return NULL; // this kernel has none, or its limit is reached
     while (!stopping) {
         struct timespec time = limit;
         uint64_t began = now_ns();
