@@ -19,7 +19,8 @@ from tools.stage import Stage, threads, until
 pytestmark = pytest.mark.usefixtures("pages_stay")
 
 UNSUPPORTED = 5
-PROTOCOL = 2
+_HEADER = (harness.ROOT / "inspector/control/protocol.h").read_text()
+PROTOCOL = int(re.search(r"AS_CONTROL_PROTOCOL = (\d+)", _HEADER)[1])  # type: ignore[index]
 REQUEST_BYTES = 40  # struct as_control_request
 NOBODY = 65534
 

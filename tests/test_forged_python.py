@@ -42,9 +42,10 @@ def test_what_is_not_pymallocs_is_not_believed(kind: str, arenadump: harness.Are
     assert sum(rows) == int(dump.meta["rss"])
 
 
-def test_what_is_as_pymalloc_has_it_is_found(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["true", "late"])
+def test_what_is_as_pymalloc_has_it_is_found(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Else the tests above could not fail."""
-    with forged("true", tmp_path) as pid:
+    with forged(kind, tmp_path) as pid:
         dump = look(arenadump, pid, tmp_path, MEMORY)
     assert dump is not None
     assert list(dump.runtimes["state"]) == [fmt.RuntimeState.FOUND]

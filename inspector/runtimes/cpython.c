@@ -190,8 +190,7 @@ static bool add_arena(struct cpython_search *s, const struct arena_object *o, ui
     return added;
 }
 
-// An array has FIRST_ARENAS elements, or twice as many, and so on. Does one that ends before element `end` and has its last arena
-// before element `last` exist?
+// An array has FIRST_ARENAS elements, or twice as many, and so on. Is there such a length from `last` to `end`?
 static bool is_length(uint32_t last, uint32_t end)
 {
     uint32_t length = FIRST_ARENAS;
@@ -206,6 +205,7 @@ static bool add_arenas(struct cpython_search *s, uint64_t table, struct as_size_
 {
     struct arena_object group[FIRST_ARENAS];
     uint32_t last = 0;
+    bool linked = false;
     for (uint32_t index = 0; (s->looks -= FIRST_ARENAS) > 0; index += FIRST_ARENAS) {
         uint64_t at = table + index * sizeof *group;
         bool fits = at >= table && as_target_read(s->target, at, group, sizeof group);
@@ -214,13 +214,14 @@ static bool add_arenas(struct cpython_search *s, uint64_t table, struct as_size_
         if (!fits)
             return last > 0 && is_length(last, index);
         for (uint32_t i = 0; i < FIRST_ARENAS; i++) {
+            linked |= group[i].address == 0 && group[i].next != 0;
             if (group[i].address == 0)
                 continue;
             if (!add_arena(s, &group[i], index + i, classes, ok))
                 return false;
             last = index + i + 1;
         }
-        if (last == 0) // of nothing but elements without an arena there is no use
+        if (last == 0 && !linked) // zeros, and not elements whose arenas have been returned
             return false;
     }
     return false;
@@ -332,8 +333,9 @@ static bool sort_regions(struct cpython_search *s, bool *ok)
     size_t count = s->store->regions.count - s->first;
     AS_VEC(uint64_t) order = {0}; // address of the page, and index
     AS_VEC(struct as_region_record) sorted = {0};
-    *ok = count < (size_t)1 << INDEX_BITS && as_vec_reserve(&order, count, s->err) &&
-          as_vec_reserve(&sorted, count, s->err);
+    if (count >= (size_t)1 << INDEX_BITS) // a terabyte of them: no place for the index
+        return false;
+    *ok = as_vec_reserve(&order, count, s->err) && as_vec_reserve(&sorted, count, s->err);
     for (size_t i = 0; i < count && *ok; i++)
         order.items[order.count++] = regions[i].address / LEAST_PAGE << INDEX_BITS | i;
     *ok = *ok && as_sort_u64(order.items, count, s->err);

@@ -2,7 +2,8 @@
 // Memory that looks like the arenas of a Python and is not: `forged_python KIND` lays it out, says "ready" and waits. The tests run
 // it under the name python3.
 //   true      one arena as pymalloc has it: what must be found
-//   lies      the same, but a pool has more blocks in use than it has room for
+//   late      the same, at the end of a table whose other elements lost their arenas: what must be found, too
+//   lies      the true one, but a pool has more blocks in use than it has room for
 //   counts    the same, but the table says two more empty pools than there are
 //   overlap   two tables whose arenas overlap by half
 //   endless   a pointer to a table in each word of the variables; each table is long, and its last arena is none
@@ -58,7 +59,10 @@ int main(int argc, char **argv)
     struct arena_object *table = (struct arena_object *)memory(ELEMENTS * sizeof *table);
     char *arena = memory(2 * ARENA);
     variables[0] = table;
-    lay_out(table, 0, arena, strcmp(kind, "lies") == 0 ? (POOL - HEADER) / 32 + 1 : 100);
+    uint32_t index = strcmp(kind, "late") == 0 ? 31 : 0;
+    for (uint32_t i = 0; i + 1 < index; i++)
+        table[i].next = (uint64_t)&table[i + 1];
+    lay_out(table, index, arena, strcmp(kind, "lies") == 0 ? (POOL - HEADER) / 32 + 1 : 100);
     if (strcmp(kind, "counts") == 0)
         table[0].free_pools = 2;
     if (strcmp(kind, "overlap") == 0) {

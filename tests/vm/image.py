@@ -139,6 +139,7 @@ def checkout_disk(scratch: Path, own: Built, suites: Iterable[str], plan: dict[s
             "--exclude-standard",
             "tests",
             "visualize",
+            "inspector/control",
             "inspector/include",
             "inspector/model",
         ],
