@@ -66,7 +66,9 @@ def _compile(name: str, command: list[str], libraries: list[str]) -> Path:
     sources = sorted((SOURCES / name).glob("*.c")) or [SOURCES / f"{name}.c"]
     if not shutil.which(command[0]):
         raise debian.UnavailableError(f"{command[0]} is not installed")
-    read = [path.read_bytes() for path in [*sources, *(SOURCES / name).glob("*.h")]]
+    places = [SOURCES / name, *(Path(flag[2:]) for flag in [*command, *libraries] if flag.startswith("-I"))]
+    headers = [path for place in places for path in sorted(place.rglob("*.h"))]
+    read = [path.read_bytes() for path in [*sources, *headers]]
     key = hashlib.sha256(b"".join(read) + repr((command, libraries)).encode()).hexdigest()[:16]
     BUILT.mkdir(parents=True, exist_ok=True)
     program = BUILT / f"{name.replace('/', '-')}-{key}"

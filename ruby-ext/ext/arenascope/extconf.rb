@@ -11,7 +11,7 @@ INSPECTOR = [File.join(__dir__, "inspector"), File.expand_path("../../../inspect
 
 # What of the inspector runs inside a process. Not DWARF (libdw), no pictures (libpng), nor what a preloaded library's environment
 # asks for.
-PARTS = %w[base model target libc malloc ruby ledger capture dump trim agent].freeze
+PARTS = %w[base model target libc malloc runtimes ledger capture dump trim agent].freeze
 LEFT_OUT = %w[libc/dwarf.c agent/environment.c].freeze
 
 def supported?
