@@ -391,7 +391,9 @@ static int64_t looks_for(const struct as_target *t)
 static bool settle(struct cpython_search *s, bool ok)
 {
     struct as_store *store = s->store;
-    bool found = ok && s->looks > 0 && store->regions.count > s->first && sort_regions(s, &ok);
+    // With as many tables as there is room for, another one may have been left out.
+    bool found =
+        ok && s->looks > 0 && s->table_count < TABLES && store->regions.count > s->first && sort_regions(s, &ok);
     if (found)
         return add_classes(s);
     store->regions.count = s->first;

@@ -44,7 +44,7 @@ enum {
 enum { DOUBTFUL = 0x40 };
 enum { REGIONS = 512, MAX_WEIGHED = 1 << 28 };
 
-static const char UNTOLD[] =
+static const char INDISTINGUISHABLE[] =
     "with this kernel and these privileges shared pages cannot be distinguished from the zero page: "
     "pages that could be either are unknown (root can distinguish them)";
 
@@ -258,7 +258,7 @@ static void settle_doubts(struct as_process *p, const struct as_mapping *m, uint
             continue;
         pages[i] = (uint8_t)((pages[i] & AS_RES_HUGE) | (zero > 0 ? AS_RES_ZERO : AS_RES_UNKNOWN));
         if (zero < 0)
-            p->base.residency.note = UNTOLD;
+            p->base.residency.note = INDISTINGUISHABLE;
     }
 }
 
