@@ -14,6 +14,7 @@ from tools import harness, programs
 from tools.bounded import MEMORY, look
 
 from arenascope import format as fmt
+from arenascope.dump import Dump
 
 
 @contextmanager
@@ -53,3 +54,48 @@ def test_what_is_as_pymalloc_has_it_is_found(kind: str, arenadump: harness.Arena
     pools = int(region["in_use"]) // (100 * 32)
     assert pools in {63, 64}
     assert [tuple(map(int, record)) for record in dump.size_classes] == [(0, 32, pools, 100 * pools, 410 * pools)]
+
+
+LISTS = 20 * 64 * 127  # in forged_python.c
+BLOCK = 64
+
+
+def objects(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:
+    with forged(kind, scratch) as pid:
+        dump = look(arenadump, pid, scratch, MEMORY, "--objects")
+    assert dump is not None
+    (runtime,) = dump.runtimes
+    assert runtime["state"] == fmt.RuntimeState.FOUND
+    if runtime["objects"] != fmt.ObjectsState.UNKNOWN:
+        counted = int(dump.types["bytes"].sum() + dump.types["owned_bytes"].sum() + runtime["other_bytes"])
+        assert counted == int(dump.regions["in_use"].sum())
+    return dump
+
+
+def test_objects_that_are_some_are_counted(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = objects("objects", arenadump, tmp_path)
+    assert list(dump.runtimes["objects"]) == [fmt.ObjectsState.COUNTED]
+    (kind,) = dump.types
+    assert dump.string(kind["name"]) == "list"
+    assert int(kind["count"]) == int(kind["tracked"]) == LISTS
+    assert int(kind["bytes"]) == int(kind["owned_bytes"]) == LISTS * BLOCK
+    assert int(dump.runtimes[0]["other_blocks"]) == 20 * 64
+
+
+def test_a_list_of_free_blocks_without_an_end(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = objects("loop", arenadump, tmp_path)
+    assert int(dump.types[0]["count"]) == LISTS
+    assert int(dump.runtimes[0]["other_blocks"]) == 0
+
+
+def test_a_block_has_one_owner(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = objects("shared", arenadump, tmp_path)
+    assert int(dump.types[0]["owned_bytes"]) == 20 * BLOCK
+
+
+@pytest.mark.parametrize("kind", ["ring", "types"])
+def test_types_that_are_none(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = objects(kind, arenadump, tmp_path)
+    assert list(dump.runtimes["objects"]) == [fmt.ObjectsState.UNKNOWN]
+    assert len(dump.types) == 0
+    assert any("could not be counted by type" in dump.string(warning["text"]) for warning in dump.warnings)

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "capture/capture.h"
 #include "base/memory.h"
+#include "base/sort.h"
 #include "capture/plan.h"
 #include "capture/pool.h"
 #include "capture/records.h"
@@ -138,6 +139,20 @@ static bool find_runtimes(struct as_target *t, struct as_store *s, struct as_err
     return ok && as_cpython_find(t, s, err);
 }
 
+// Their objects by type. The walk has collected the large chunks in use, in order of arenas.
+static bool count_objects(struct as_ledger_builder *b, enum as_mode mode, struct as_error *err)
+{
+    if (b->collect_from == 0)
+        return true;
+    bool ok = as_sort_u64(b->collected.items, b->collected.count, err) &&
+              as_cpython_objects(b->target, b->store, b->collected.items, b->collected.count, err);
+    for (size_t i = 0; i < b->store->runtimes.count && is_running(mode); i++) {
+        uint32_t *objects = &b->store->runtimes.items[i].objects;
+        *objects = *objects == AS_OBJECTS_COUNTED ? AS_OBJECTS_ESTIMATED : *objects;
+    }
+    return ok;
+}
+
 static bool begin_chunks(struct as_chunk_writer *chunks, struct as_error *err)
 {
     if (!chunks)
@@ -151,14 +166,14 @@ static bool begin_chunks(struct as_chunk_writer *chunks, struct as_error *err)
 // Finds the heaps and walks them; again where the walk came by tcaches that no thread has: only then is it known that what
 // these hold is free.
 static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum as_mode mode,
-                          struct as_chunk_writer *chunks, const struct as_arena_hold *hold, struct as_store *s,
+                          struct as_chunk_writer *chunks, const struct as_capture_options *options, struct as_store *s,
                           struct as_heaps *h, struct as_ledger_builder *b, struct as_error *err)
 {
     size_t warnings = s->warnings.count;
     bool ok = as_heaps_find(t, m, h, err);
     for (bool again = true; ok && again;) {
-        ok = as_ledger_open(b, s, t, chunks, err) && as_records_copy(s, h, err) && walk(h, b, hold, err) &&
-             as_lost_tcaches_find(h, &again, err);
+        ok = as_ledger_open(b, s, t, chunks, options->objects ? AS_CPYTHON_LARGE_CHUNK : 0, err) &&
+             as_records_copy(s, h, err) && walk(h, b, options->hold, err) && as_lost_tcaches_find(h, &again, err);
         if (!ok || !again || is_running(mode))
             break;
         as_ledger_close(b);
@@ -170,7 +185,7 @@ static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum a
 
 // Everything between stop and resume.
 static bool look(struct as_target *t, const struct as_malloc *m, struct as_moment *moment,
-                 struct as_chunk_writer *chunks, const struct as_arena_hold *hold, struct as_store *s,
+                 struct as_chunk_writer *chunks, const struct as_capture_options *options, struct as_store *s,
                  struct as_error *err)
 {
     struct as_heaps h = {0};
@@ -178,7 +193,8 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
     t->residency.preparing = false;
     // Our own process runs on: its pages are asked for heap by heap.
     bool ok = (t->kind == AS_TARGET_SELF || as_target_record_residency(t, err)) &&
-              find_and_walk(t, m, moment->mode, chunks, hold, s, &h, &b, err) && find_runtimes(t, s, err);
+              find_and_walk(t, m, moment->mode, chunks, options, s, &h, &b, err) && find_runtimes(t, s, err) &&
+              count_objects(&b, moment->mode, err);
     if (ok)
         as_ledger_runtimes_open(&b);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
@@ -321,7 +337,7 @@ static bool attempt(struct as_target *t, struct as_malloc *m, const struct as_ca
     out->meta.time_ns = now(CLOCK_REALTIME);
     uint64_t before = now(CLOCK_MONOTONIC);
     bool stopped = t->stop.active;
-    ok = ok && look(t, m, moment, chunks, options->hold, out, err);
+    ok = ok && look(t, m, moment, chunks, options, out, err);
     t->ops->stop.resume(t);
     if (ok) {
         out->meta.read_ns = now(CLOCK_MONOTONIC) - before;

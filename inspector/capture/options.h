@@ -20,6 +20,7 @@ struct as_arena_hold {
 struct as_capture_options {
     int chunk_fd;                     // the file for chunk records, or -1
     uint64_t chunk_start;             // where in that file they begin, bytes
+    bool objects;                     // count the runtimes' objects by type
     uint32_t allowed_sources;         // AS_LAYOUT_ANY, or fewer for tests
     enum as_mode mode;                // freeze, snapshot or live; 0: freeze or snapshot, as max_pause_ns allows
     uint64_t max_pause_ns;            // how long the target may stand still where there is a choice; 0: 50 ms

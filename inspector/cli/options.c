@@ -20,6 +20,7 @@ enum {
     OPT_SCALE,
     OPT_JSON,
     OPT_CHUNKS,
+    OPT_OBJECTS,
     OPT_FORCE,
     OPT_TIMEOUT,
     OPT_FORECAST,
@@ -33,6 +34,7 @@ static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
     {"json", no_argument, NULL, OPT_JSON},
     {"chunks", no_argument, NULL, OPT_CHUNKS},
+    {"objects", no_argument, NULL, OPT_OBJECTS},
     {"palette", required_argument, NULL, OPT_PALETTE},
     {"scale", required_argument, NULL, OPT_SCALE},
     {"force", no_argument, NULL, OPT_FORCE},
@@ -58,6 +60,8 @@ static uint32_t bit_of(int option)
         return AS_OPTION_JSON;
     case OPT_CHUNKS:
         return AS_OPTION_CHUNKS;
+    case OPT_OBJECTS:
+        return AS_OPTION_OBJECTS;
     case OPT_PALETTE:
         return AS_OPTION_PALETTE;
     case OPT_SCALE:
@@ -164,6 +168,9 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
         return true;
     case OPT_CHUNKS:
         o->chunks = true;
+        return true;
+    case OPT_OBJECTS:
+        o->objects = true;
         return true;
     case OPT_SCALE:
         return read_scale(value, &o->scale, err);

@@ -15,12 +15,13 @@ enum as_option_bits {
     AS_OPTION_SCALE = 16,
     AS_OPTION_INJECT = 32, // --force, --timeout
     AS_OPTION_TRIM = 64,   // --forecast, --deep, --arena, --watch, --max-hold
+    AS_OPTION_OBJECTS = 128,
 };
 
 struct as_options {
     const char *target;
     const char *output;
-    bool json, chunks, help;
+    bool json, chunks, objects, help;
     uint32_t mode;            // --mode, as as_mode; 0: auto
     uint64_t max_pause_ns;    // --max-pause: for how long a look stops the target; 0: not given
     uint32_t allowed_sources; // --layout-source

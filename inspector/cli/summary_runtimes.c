@@ -69,6 +69,41 @@ static void put_size_classes(struct as_json *j, const struct as_view *v, uint32_
     as_json_array_end(j);
 }
 
+static void put_types(struct as_json *j, const struct as_view *v, uint32_t runtime)
+{
+    as_json_array(j, "types");
+    for (uint64_t i = 0; i < v->type_count; i++) {
+        const struct as_type_record *t = &v->types[i];
+        if (t->runtime != runtime)
+            continue;
+        as_json_object(j, NULL);
+        as_json_string(j, "name", as_string_or_null(v, t->name));
+        as_json_address(j, "address", t->address);
+        as_json_number(j, "count", t->count);
+        as_json_number(j, "tracked", t->tracked);
+        as_json_number(j, "bytes", as_add(t->bytes, t->malloc_bytes));
+        as_json_number(j, "owned", as_add(t->owned_bytes, t->owned_malloc_bytes));
+        as_json_number(j, "in_malloc", as_add(t->malloc_bytes, t->owned_malloc_bytes));
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+static void put_objects(struct as_json *j, const struct as_view *v, uint32_t runtime)
+{
+    const struct as_runtime_record *r = &v->runtimes[runtime];
+    if (r->objects != AS_OBJECTS_COUNTED && r->objects != AS_OBJECTS_ESTIMATED) {
+        as_json_null(j, "objects");
+        return;
+    }
+    as_json_object(j, "objects");
+    as_json_bool(j, "exact", r->objects == AS_OBJECTS_COUNTED);
+    as_json_number(j, "other_blocks", r->other_blocks);
+    as_json_number(j, "other_bytes", r->other_bytes);
+    put_types(j, v, runtime);
+    as_json_object_end(j);
+}
+
 static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t runtime)
 {
     const struct as_runtime_record *r = &v->runtimes[runtime];
@@ -101,6 +136,7 @@ static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t run
     as_json_number(j, "empty", found ? sum.empty : AS_UNKNOWN);
     as_json_number(j, "empty_resident", found ? sum.empty_resident : AS_UNKNOWN);
     put_size_classes(j, v, runtime);
+    put_objects(j, v, runtime);
     as_json_object_end(j);
 }
 

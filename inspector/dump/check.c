@@ -105,7 +105,8 @@ static bool check_runtimes(const struct as_view *v, const char *name, struct as_
 {
     for (uint64_t i = 0; i < v->runtime_count; i++) {
         const struct as_runtime_record *r = &v->runtimes[i];
-        if (r->state < AS_REGIONS_FOUND || r->state > AS_REGIONS_UNPROVEN || r->row >= AS_ROW_PLACES)
+        if (r->state < AS_REGIONS_FOUND || r->state > AS_REGIONS_UNPROVEN || r->row >= AS_ROW_PLACES ||
+            r->objects > AS_OBJECTS_UNKNOWN)
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: runtime record %" PRIu64, name, i);
     }
     for (uint64_t i = 0; i < v->region_count; i++) {
@@ -118,6 +119,11 @@ static bool check_runtimes(const struct as_view *v, const char *name, struct as_
     for (uint64_t i = 0; i < v->size_class_count; i++) {
         if (v->size_classes[i].runtime >= v->runtime_count)
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: size class record %" PRIu64, name, i);
+    }
+    for (uint64_t i = 0; i < v->type_count; i++) {
+        const struct as_type_record *t = &v->types[i];
+        if (t->runtime >= v->runtime_count || t->tracked > t->count)
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: type record %" PRIu64, name, i);
     }
     return true;
 }

@@ -31,6 +31,8 @@ struct as_ledger_builder {
     struct as_error *err;
     struct as_sizes sizes;
     struct as_chunk_writer *chunks; // NULL: chunk records not wanted
+    uint64_t collect_from;          // chunks in use of at least so many bytes are collected; 0: none are
+    AS_VEC(uint64_t) collected;     // their addresses
 
     // The current heap.
     struct as_heap_record *heap;

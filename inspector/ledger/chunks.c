@@ -142,6 +142,14 @@ static void follow_tail(struct as_ledger_builder *b, struct as_chunk c, enum as_
     b->free_since = 0;
 }
 
+static bool collect(struct as_ledger_builder *b, struct as_chunk c)
+{
+    uint64_t *address = as_vec_add(&b->collected, b->err);
+    if (address)
+        *address = c.address;
+    return address;
+}
+
 bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, size_t n)
 {
     struct as_ledger_builder *b = (struct as_ledger_builder *)sink;
@@ -156,8 +164,11 @@ bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, 
         if (!count(b, size, class))
             return false;
         claim(b, c, first, last, class);
-        if (class == AS_CHUNK_IN_USE)
+        if (class == AS_CHUNK_IN_USE) {
             count_user(b, c, first, last);
+            if (b->collect_from != 0 && size >= b->collect_from && !collect(b, c))
+                return false;
+        }
         follow_tail(b, c, class);
         if (class == AS_CHUNK_BINNED || (class == AS_CHUNK_FASTBIN && b->trims_fastbins)) {
             if (b->run == 0)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 bool as_ledger_open(struct as_ledger_builder *b, struct as_store *s, struct as_target *t,
-                    struct as_chunk_writer *chunks, struct as_error *err)
+                    struct as_chunk_writer *chunks, uint64_t collect_from, struct as_error *err)
 {
     *b = (struct as_ledger_builder){
         .sink = {.chunks = as_ledger_chunks},
@@ -18,6 +18,7 @@ bool as_ledger_open(struct as_ledger_builder *b, struct as_store *s, struct as_t
         .target = t,
         .err = err,
         .chunks = chunks,
+        .collect_from = collect_from,
         .page_shift = (unsigned)__builtin_ctz(t->page_size),
     };
     return as_sizes_open(&b->sizes, err);
@@ -26,6 +27,7 @@ bool as_ledger_open(struct as_ledger_builder *b, struct as_store *s, struct as_t
 void as_ledger_close(struct as_ledger_builder *b)
 {
     as_sizes_close(&b->sizes);
+    as_vec_free(&b->collected);
 }
 
 void as_ledger_partial_open(struct as_ledger_builder *b, struct as_ledger_partial *part, bool in_place)
@@ -60,6 +62,12 @@ bool as_ledger_partial_close(struct as_store *s, struct as_ledger_partial *part,
 
 bool as_ledger_join(struct as_ledger_builder *to, const struct as_ledger_builder *from)
 {
+    if (!as_vec_reserve(&to->collected, from->collected.count, to->err))
+        return false;
+    if (from->collected.count > 0)
+        memcpy(to->collected.items + to->collected.count, from->collected.items,
+               from->collected.count * sizeof *from->collected.items);
+    to->collected.count += from->collected.count;
     return as_sizes_add(&to->sizes, &from->sizes) ||
            as_fail(to->err, AS_NO_MEMORY, "no memory for the table of chunk sizes");
 }

@@ -6,15 +6,16 @@
 #include "ledger/builder.h"
 #include "malloc/heaps.h"
 
+// `collect_from`: the addresses of chunks in use of at least so many bytes are wanted in b->collected; 0: none are. AS_NO_MEMORY.
 bool as_ledger_open(struct as_ledger_builder *b, struct as_store *s, struct as_target *t,
-                    struct as_chunk_writer *chunks, struct as_error *err);
+                    struct as_chunk_writer *chunks, uint64_t collect_from, struct as_error *err);
 void as_ledger_close(struct as_ledger_builder *b);
 
 // What is counted from now on goes to `part`, all zero; `in_place`: its pages straight to the store's, as it is its turn.
 void as_ledger_partial_open(struct as_ledger_builder *b, struct as_ledger_partial *part, bool in_place);
 // Appends a part to the store, whose pages are then the store's, and frees it. AS_NO_MEMORY.
 bool as_ledger_partial_close(struct as_store *s, struct as_ledger_partial *part, struct as_error *err);
-// Adds what another worker has counted by sizes.
+// Adds what another worker has counted by sizes, and collected.
 bool as_ledger_join(struct as_ledger_builder *to, const struct as_ledger_builder *from);
 
 // Begins a heap: asks the kernel for the residency of its pages and makes their records. The record's index is that of

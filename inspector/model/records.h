@@ -189,18 +189,26 @@ struct as_ruby_page_record {
 
 // Section "runtimes" (1.3): each runtime that keeps a heap of its own, Ruby excepted (sections "meta" and "ruby").
 struct as_runtime_record {
-    uint32_t kind;     // as_runtime_kind
-    uint32_t state;    // as_runtime_state
-    uint32_t row;      // index of the ledger's row that has its regions' resident bytes
-    uint32_t releases; // in "strings": which releases have the structures found, "3.10 to 3.14"
-    uint32_t evidence; // in "strings": what shows that they are what they seem
-    uint32_t reserved32;
-    uint64_t region_size, pool_size; // bytes: of each region; of the part of a region that one size class takes
-    uint64_t reserved[4];
+    uint32_t kind;                      // as_runtime_kind
+    uint32_t state;                     // as_runtime_state
+    uint32_t row;                       // index of the ledger's row that has its regions' resident bytes
+    uint32_t releases;                  // in "strings": which releases have the structures found, "3.10 to 3.14"
+    uint32_t evidence;                  // in "strings": what shows that they are what they seem
+    uint32_t objects;                   // as_objects_state (1.4)
+    uint64_t region_size, pool_size;    // bytes: of each region; of the part of a region that one size class takes
+    uint64_t other_blocks, other_bytes; // blocks in use that are neither an object nor owned by one (1.4)
+    uint64_t reserved[2];
 };
 enum as_runtime_kind { AS_RUNTIME_CPYTHON = 1 };
 // Is there such a runtime, and are its regions in section "regions"?
 enum as_runtime_state { AS_REGIONS_FOUND = 1, AS_REGIONS_UNPROVEN = 2 };
+// Are its objects in section "types"? ESTIMATED: they changed meanwhile. UNKNOWN: they were asked for, and not found.
+enum as_objects_state {
+    AS_OBJECTS_NOT_ASKED = 0,
+    AS_OBJECTS_COUNTED = 1,
+    AS_OBJECTS_ESTIMATED = 2,
+    AS_OBJECTS_UNKNOWN = 3
+};
 
 // Section "regions" (1.3): what a runtime took from the kernel or from malloc in one piece (an arena of CPython's), by address.
 // in_use + free + empty is less than size: the rest is headers, and what the division into blocks leaves over.
@@ -221,6 +229,20 @@ struct as_size_class_record {
     uint32_t size;         // bytes of a block
     uint64_t pools;        // that have a block in use
     uint64_t in_use, free; // blocks of these pools
+};
+
+// Section "types" (1.4): a runtime's objects of one type. Bytes are those of whole blocks and chunks, headers included. An object
+// owns its items, table or values: memory that nothing else points to.
+struct as_type_record {
+    uint32_t runtime;            // in "runtimes"
+    uint32_t name;               // in "strings"
+    uint64_t address;            // of the type itself
+    uint64_t count;              // objects
+    uint64_t tracked;            // of them, those that the runtime's garbage collector has in its lists
+    uint64_t bytes;              // of objects in the runtime's regions
+    uint64_t malloc_bytes;       // of objects that are chunks of malloc
+    uint64_t owned_bytes;        // what they own in the regions
+    uint64_t owned_malloc_bytes; // what they own in chunks of malloc
 };
 
 // Section "warnings": in the order of their discovery.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// pymalloc's arenas by structure. A variable of CPython's points to its array of struct arena_object, one for each arena; an
+// pymalloc's arenas by structure. A variable of CPython's points to its array of struct as_py_arena, one for each arena; an
 // arena is divided into pools, each of which begins with its header. A pool that was ever used names its arena's index, and
 // how far the arena is divided follows from its arena_object: so a pointer to anything else does not pass. The structures are
 // those of Objects/obmalloc.c (Include/internal/pycore_obmalloc.h from 3.12 on), read in 3.6 to 3.14, on 64-bit machines.
@@ -7,15 +7,13 @@
 
 #include "base/align.h"
 #include "base/sort.h"
+#include "runtimes/cpython_layout.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    ALIGNMENT = 16,       // of blocks: each size class is one more
-    CLASSES = 32,         // blocks of up to 512 bytes
-    POOLS = 64,           // in an arena
     FIRST_ARENAS = 16,    // elements of the array at first; it doubles
     STEP = 4096,          // words of CPython's variables that are read in one go
     CANDIDATES = 256,     // pointers that are followed in one go
@@ -40,24 +38,6 @@ static const struct pymalloc_layout layouts[] = {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
-// struct arena_object.
-struct arena_object {
-    uint64_t address;      // of the arena; 0: this element has none
-    uint64_t pool_address; // of the first pool that was never used; those before it have headers
-    uint32_t free_pools, total_pools;
-    uint64_t free_pool_list, next, previous;
-};
-
-// struct pool_header.
-struct pool_header {
-    uint32_t count; // blocks in use; 0: the pool belongs to no size class any more
-    uint32_t padding;
-    uint64_t free_block;
-    uint64_t next, previous;
-    uint32_t arena_index, size_class, next_offset, max_next_offset;
-};
-_Static_assert(sizeof(struct arena_object) == 48 && sizeof(struct pool_header) == 48, "CPython's structures");
-
 // What is being looked for, with what was found so far. A target may be made so that looking never ends: `looks` are left.
 struct cpython_search {
     struct as_target *target;
@@ -71,7 +51,7 @@ struct cpython_search {
     uint64_t pools;     // whose headers fit
     uint64_t unsettled; // arenas of which the counts differ by a pool: pymalloc was at work
     int64_t looks;
-    struct as_size_class_record classes[CLASSES];
+    struct as_size_class_record classes[AS_PY_CLASSES];
 };
 
 static bool is_private_memory(const struct as_mapping *m)
@@ -93,7 +73,7 @@ static bool is_mapped(struct as_target *t, uint64_t start, uint64_t end)
 
 // Could this be an element of the array at `table`? Of an element without an arena only the next such element is known: the rest was
 // never written.
-static bool is_element(const struct cpython_search *s, uint64_t table, const struct arena_object *o)
+static bool is_element(const struct cpython_search *s, uint64_t table, const struct as_py_arena *o)
 {
     uint64_t size = s->layout->arena;
     if (o->address == 0)
@@ -101,18 +81,18 @@ static bool is_element(const struct cpython_search *s, uint64_t table, const str
                                 (o->next - table) / sizeof *o < (uint64_t)1 << INDEX_BITS);
     uint64_t first = as_align_up(o->address, s->layout->pool);
     return o->address % s->target->page_size == 0 && o->address < UINT64_MAX - size &&
-           o->free_pools <= o->total_pools && o->total_pools == POOLS - (first != o->address) &&
+           o->free_pools <= o->total_pools && o->total_pools == AS_PY_POOLS - (first != o->address) &&
            o->pool_address >= first && o->pool_address <= first + o->total_pools * (uint64_t)s->layout->pool &&
            o->pool_address % s->layout->pool == 0;
 }
 
 // Adds one pool to its arena and its size class. False: it is no pool of this arena.
-static bool add_pool(struct cpython_search *s, const struct pool_header *h, uint64_t address, uint32_t index,
+static bool add_pool(struct cpython_search *s, const struct as_py_pool *h, uint64_t address, uint32_t index,
                      struct as_region_record *region, struct as_size_class_record *classes, uint32_t *empty)
 {
     uint32_t pool = s->layout->pool;
-    uint32_t size = (h->size_class + 1) * ALIGNMENT;
-    if (h->size_class >= CLASSES || h->arena_index != index || h->max_next_offset != pool - size)
+    uint32_t size = (h->size_class + 1) * AS_PY_ALIGNMENT;
+    if (h->size_class >= AS_PY_CLASSES || h->arena_index != index || h->max_next_offset != pool - size)
         return false;
     if (h->next_offset < sizeof *h || h->next_offset > pool)
         return false;
@@ -146,12 +126,12 @@ static void add_empty(struct cpython_search *s, struct as_region_record *region,
 }
 
 // Adds an arena, if all of its pools are as its element says. False when they are not; *ok turns false when memory ran out.
-static bool add_arena(struct cpython_search *s, const struct arena_object *o, uint32_t index,
+static bool add_arena(struct cpython_search *s, const struct as_py_arena *o, uint32_t index,
                       struct as_size_class_record *classes, bool *ok)
 {
-    uint64_t addresses[POOLS];
-    struct pool_header headers[POOLS];
-    bool read[POOLS];
+    uint64_t addresses[AS_PY_POOLS];
+    struct as_py_pool headers[AS_PY_POOLS];
+    bool read[AS_PY_POOLS];
     uint64_t pool = s->layout->pool;
     uint64_t first = as_align_up(o->address, pool);
     uint32_t used = (uint32_t)((o->pool_address - first) / pool);
@@ -203,7 +183,7 @@ static bool is_length(uint32_t last, uint32_t end)
 // one. False: it is no array; *ok turns false when memory ran out.
 static bool add_arenas(struct cpython_search *s, uint64_t table, struct as_size_class_record *classes, bool *ok)
 {
-    struct arena_object group[FIRST_ARENAS];
+    struct as_py_arena group[FIRST_ARENAS];
     uint32_t last = 0;
     bool linked = false;
     for (uint32_t index = 0; (s->looks -= FIRST_ARENAS) > 0; index += FIRST_ARENAS) {
@@ -230,7 +210,7 @@ static bool add_arenas(struct cpython_search *s, uint64_t table, struct as_size_
 // As add_arenas, and what is no array leaves nothing behind.
 static bool add_table(struct cpython_search *s, uint64_t table, bool *ok)
 {
-    struct as_size_class_record classes[CLASSES];
+    struct as_size_class_record classes[AS_PY_CLASSES];
     size_t regions = s->store->regions.count;
     uint64_t unsettled = s->unsettled, pools = s->pools;
     memcpy(classes, s->classes, sizeof classes);
@@ -264,7 +244,7 @@ static bool is_known(const struct cpython_search *s, uint64_t table)
 // Follows pointers; adds the arenas of each array that one of them points to. False: memory ran out.
 static bool follow(struct cpython_search *s, const uint64_t *pointers, size_t count)
 {
-    struct arena_object first[CANDIDATES];
+    struct as_py_arena first[CANDIDATES];
     bool read[CANDIDATES], ok = true;
     as_target_gather(s->target, pointers, count, sizeof *first, first, sizeof *first, read);
     s->looks -= (int64_t)count;
@@ -286,7 +266,7 @@ static bool search_range(struct cpython_search *s, uint64_t start, uint64_t end)
         size_t length = end - at < sizeof words ? (size_t)(end - at) : sizeof words;
         length = as_target_read_resident(s->target, at, words, length);
         for (size_t i = 0; i < length / sizeof *words; i++) {
-            if (words[i] == 0 || words[i] % ALIGNMENT != 0 ||
+            if (words[i] == 0 || words[i] % AS_PY_ALIGNMENT != 0 ||
                 !is_private_memory(as_target_mapping_at(s->target, words[i])))
                 continue;
             pointers[count++] = words[i];
@@ -357,7 +337,7 @@ static bool add_classes(struct cpython_search *s)
     struct as_store *store = s->store;
     struct as_runtime_record *record = &store->runtimes.items[s->runtime];
     char evidence[TEXT];
-    for (uint32_t i = 0; i < CLASSES; i++) {
+    for (uint32_t i = 0; i < AS_PY_CLASSES; i++) {
         if (s->classes[i].pools == 0)
             continue;
         struct as_size_class_record *class = as_vec_add(&store->size_classes, s->err);
@@ -365,7 +345,7 @@ static bool add_classes(struct cpython_search *s)
             return false;
         *class = s->classes[i];
         class->runtime = s->runtime;
-        class->size = (i + 1) * ALIGNMENT;
+        class->size = (i + 1) * AS_PY_ALIGNMENT;
     }
     snprintf(evidence, sizeof evidence,
              "a variable of the interpreter points to its table of arenas at 0x%" PRIx64 "; the headers of all %" PRIu64

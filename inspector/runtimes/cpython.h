@@ -12,3 +12,11 @@
 // in. No record: no CPython is mapped here. A record with state AS_REGIONS_UNPROVEN, and a warning: there is one, and its
 // arenas were not found. False (AS_NO_MEMORY): our memory ran out.
 bool as_cpython_find(struct as_target *t, struct as_store *store, struct as_error *err);
+
+// Counts the objects of a CPython that as_cpython_find found, by type, into store->types, and fills in its record's `objects`,
+// `other_blocks` and `other_bytes`. `chunks`: addresses of malloc's chunks in use that are larger than pymalloc's largest block, in
+// order. False (AS_NO_MEMORY): our memory ran out. What cannot be counted is AS_OBJECTS_UNKNOWN, with a note.
+bool as_cpython_objects(struct as_target *t, struct as_store *store, const uint64_t *chunks, size_t chunk_count,
+                        struct as_error *err);
+// A chunk of malloc that may be such an object has at least so many bytes.
+enum { AS_CPYTHON_LARGE_CHUNK = 528 };

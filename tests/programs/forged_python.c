@@ -7,6 +7,12 @@
 //   counts    the same, but the table says two more empty pools than there are
 //   overlap   two tables whose arenas overlap by half
 //   endless   a pointer to a table in each word of the variables; each table is long, and its last arena is none
+// Arenas as pymalloc has them, with blocks that look like objects:
+//   objects   lists, each of which owns the block behind it: what must be counted
+//   loop      the same, but a pool's list of free blocks leads back to its beginning
+//   shared    the same, but all lists own one and the same block, or memory that is nobody's
+//   ring      the types' own types lead from one to the next, and none is its own
+//   types     each block has a type of its own, more than a Python has
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>
@@ -53,6 +59,82 @@ static void lay_out(struct arena_object *table, uint32_t index, char *arena, uin
         .address = (uint64_t)arena, .pool_address = first + (uint64_t)pools * POOL, .total_pools = pools};
 }
 
+struct type {
+    uint64_t refcount, type, size;
+    const char *name;
+    uint64_t basic_size, unread[16], flags, rest[12];
+};
+enum {
+    BLOCK = 64,
+    BLOCKS = (POOL - HEADER) / BLOCK,
+    TYPE_SUBCLASS = 1u << 31,
+    LIST_SUBCLASS = 1 << 25,
+    HAVE_GC = 1 << 14
+};
+
+static struct type metatype = {1, (uint64_t)&metatype, 0, "type", 400, {0}, TYPE_SUBCLASS | HAVE_GC, {0}};
+static struct type list = {1, (uint64_t)&metatype, 0, "list", 40, {0}, LIST_SUBCLASS | HAVE_GC, {0}};
+static struct type ring[64];
+
+// A block's words: PyGC_Head, then a list. `owned`: what it says to be its items.
+static void put_list(uint64_t *block, const struct type *type, uint64_t owned)
+{
+    uint64_t words[] = {(uint64_t)block, (uint64_t)block, 1, (uint64_t)type, 4, owned, 4, 0};
+    memcpy(block, words, sizeof words);
+}
+
+// Makes objects of an arena's blocks, of which all are in use: `made` counts them.
+static void fill(const char *kind, char *arena, struct type *types, uint32_t *made)
+{
+    uint64_t first = ((uint64_t)arena + POOL - 1) / POOL * POOL;
+    uint32_t pools = POOLS - (first != (uint64_t)arena);
+    for (uint32_t i = 0; i < pools; i++) {
+        struct pool_header *pool = (struct pool_header *)(first + (uint64_t)i * POOL);
+        uint64_t *blocks = (uint64_t *)(pool + 1);
+        pool->count = BLOCKS;
+        pool->size_class = BLOCK / 16 - 1;
+        pool->next_offset = HEADER + BLOCK * BLOCKS;
+        pool->max_next_offset = POOL - BLOCK;
+        for (uint32_t k = 0; k + 1 < BLOCKS; k += 2, (*made)++) {
+            uint64_t *block = blocks + k * BLOCK / 8;
+            const struct type *type = &list;
+            if (strcmp(kind, "ring") == 0)
+                type = &ring[*made % 64];
+            if (strcmp(kind, "types") == 0) {
+                types[*made] = list;
+                type = &types[*made];
+            }
+            uint64_t owned = (uint64_t)(block + BLOCK / 8);
+            if (strcmp(kind, "shared") == 0)
+                owned = *made % 2 ? first + HEADER + BLOCK : UINT64_MAX / 3 + *made;
+            put_list(block, type, owned);
+        }
+        if (strcmp(kind, "loop") == 0) {
+            uint64_t *last = blocks + (BLOCKS - 1) * BLOCK / 8;
+            pool->count = BLOCKS - 1;
+            pool->free_block = *last = (uint64_t)last;
+        }
+    }
+}
+
+static void make_objects(const char *kind)
+{
+    enum { ARENAS = 20 };
+    struct type *types = (struct type *)memory(ARENAS * (ARENA / BLOCK) * sizeof *types);
+    struct arena_object *table = variables[0];
+    char *arenas = memory((ARENAS + 1) * ARENA);
+    uint32_t made = 0;
+    for (int i = 0; i < 64; i++) {
+        ring[i] = list;
+        ring[i].type = (uint64_t)&ring[(i + 1) % 64];
+        ring[i].flags = TYPE_SUBCLASS | HAVE_GC;
+    }
+    for (uint32_t i = 0; i < ARENAS; i++) {
+        lay_out(table, i, arenas + i * ARENA, 100);
+        fill(kind, arenas + i * ARENA, types, &made);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "true";
@@ -77,6 +159,10 @@ int main(int argc, char **argv)
         for (int k = i; k < WORDS; k += TABLES)
             variables[k] = table;
     }
+    static const char *const of_objects[] = {"objects", "loop", "shared", "ring", "types"};
+    for (size_t i = 0; i < sizeof of_objects / sizeof of_objects[0]; i++)
+        if (strcmp(kind, of_objects[i]) == 0)
+            make_objects(kind);
     if (write(STDOUT_FILENO, "ready\n", 6) != 6)
         return 1;
     return pause();

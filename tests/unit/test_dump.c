@@ -101,6 +101,8 @@ static struct as_store synthetic(int fd)
         .address = 0x7d0000000000, .size = 4 * PAGE, .in_use = PAGE, .free = PAGE, .empty = PAGE, .heap = UINT32_MAX};
     *(struct as_size_class_record *)as_vec_add(&s.size_classes, NULL) =
         (struct as_size_class_record){.size = 32, .pools = 2, .in_use = 128, .free = 128};
+    *(struct as_type_record *)as_vec_add(&s.types, NULL) =
+        (struct as_type_record){.address = 0x7d0000000400, .count = 3, .tracked = 2, .bytes = 96};
     uint32_t chunks[HEAPS * 3];
     for (int i = 0; i < HEAPS; i++) {
         struct as_heap_record *heap = &s.heaps.items[i];
@@ -300,7 +302,7 @@ static void test_refusals(const uint8_t *dump, uint64_t size)
     memset(copy, 0, 8);
     expect_bad(copy, size, "not a dump");
     RESET();
-    header->section_count -= 5; // the last four, the runtimes', may be missing
+    header->section_count -= 6; // the last five, the runtimes', may be missing
     expect_bad(copy, size, "has no section");
     RESET();
     struct as_dump_section *table = (struct as_dump_section *)(copy + header->table_offset);

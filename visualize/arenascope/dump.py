@@ -43,9 +43,10 @@ SECTIONS: Final[dict[str, np.dtype[Any]]] = {
     "runtimes": fmt.RUNTIME,
     "regions": fmt.REGION,
     "size_classes": fmt.SIZE_CLASS,
+    "types": fmt.TYPE,
     "strings": fmt.STRINGS,
 }
-OPTIONAL: Final = ("chunks", "ruby", "runtimes", "regions", "size_classes")
+OPTIONAL: Final = ("chunks", "ruby", "runtimes", "regions", "size_classes", "types")
 SINGLE: Final = ("meta", "totals")
 SECTION_ALIGN: Final = 64
 MAX_SECTIONS: Final = 1024
@@ -88,6 +89,7 @@ class Dump:
         self.runtimes: Final[Records] = sections.get("runtimes", np.empty(0, fmt.RUNTIME))
         self.regions: Final[Records] = sections.get("regions", np.empty(0, fmt.REGION))
         self.size_classes: Final[Records] = sections.get("size_classes", np.empty(0, fmt.SIZE_CLASS))
+        self.types: Final[Records] = sections.get("types", np.empty(0, fmt.TYPE))
         self.chunks: Final[NDArray[np.uint32] | None] = sections.get("chunks")
         self._strings: Final = sections["strings"].tobytes()
 

@@ -17,7 +17,7 @@ from arenascope import rows
 
 MAGIC: Final = b"ARENASC\n"
 MAJOR: Final = 1
-MINOR: Final = 3
+MINOR: Final = 4
 DATA_START: Final = 4096
 
 UNKNOWN: Final = 2**64 - 1  # AS_UNKNOWN in a 64-bit field
@@ -115,12 +115,16 @@ MAPPING: Final = _record(
 RUBY_PAGE: Final = _record(("address resident", U64), ("size slot_size total_slots free_slots heap reserved", U32))
 
 RUNTIME: Final = _record(
-    ("kind state row releases evidence reserved32", U32),
-    ("region_size pool_size", U64),
-    ("reserved", (U64, (4,))),
+    ("kind state row releases evidence objects", U32),
+    ("region_size pool_size other_blocks other_bytes", U64),
+    ("reserved", (U64, (2,))),
 )
 REGION: Final = _record(("address size resident in_use free empty empty_resident", U64), ("runtime heap", U32))
 SIZE_CLASS: Final = _record(("runtime size", U32), ("pools in_use free", U64))
+TYPE: Final = _record(
+    ("runtime name", U32),
+    ("address count tracked bytes malloc_bytes owned_bytes owned_malloc_bytes", U64),
+)
 
 WARNING: Final = _record(("text code arena heap", U32), ("address", U64))
 
@@ -234,6 +238,15 @@ class RuntimeState(enum.IntEnum):
 
     FOUND = 1
     UNPROVEN = 2
+
+
+class ObjectsState(enum.IntEnum):
+    """enum as_objects_state: are its objects in section "types"?"""
+
+    NOT_ASKED = 0
+    COUNTED = 1
+    ESTIMATED = 2
+    UNKNOWN = 3
 
 
 class MetaFlag(enum.IntFlag):

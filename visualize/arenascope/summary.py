@@ -286,6 +286,29 @@ class SizeClass:
 
 
 @dataclass(frozen=True)
+class ObjectType:
+    """A runtime's objects of one type. Bytes are those of whole blocks and chunks."""
+
+    name: Optional[str]
+    address: str
+    count: int
+    tracked: int
+    bytes: int
+    owned: int
+    in_malloc: int
+
+
+@dataclass(frozen=True)
+class Objects:
+    """A runtime's objects by type, largest first, and what is in blocks that no object owns."""
+
+    exact: bool
+    other_blocks: int
+    other_bytes: int
+    types: tuple[ObjectType, ...]
+
+
+@dataclass(frozen=True)
 class Runtime:
     """A runtime's own heap, but Ruby's. Bytes are None where it was not found."""
 
@@ -303,6 +326,7 @@ class Runtime:
     empty: Optional[int]
     empty_resident: Optional[int]
     size_classes: tuple[SizeClass, ...]
+    objects: Optional[Objects]
 
 
 @dataclass(frozen=True)

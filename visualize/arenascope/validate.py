@@ -127,6 +127,7 @@ def _runtimes(sections: Sections) -> Iterator[str]:
     runtimes = sections.get("runtimes", np.empty(0, fmt.RUNTIME))
     regions = sections.get("regions", np.empty(0, fmt.REGION))
     classes = sections.get("size_classes", np.empty(0, fmt.SIZE_CLASS))
+    types = sections.get("types", np.empty(0, fmt.TYPE))
     state, size = runtimes["state"], regions["size"]
     beyond = regions["in_use"] > size
     left = size - regions["in_use"]
@@ -135,11 +136,13 @@ def _runtimes(sections: Sections) -> Iterator[str]:
     beyond |= regions["address"] + size < regions["address"]
     checks = (
         ("runtime", (state < 1) | (state > max(fmt.RuntimeState)) | (runtimes["row"] >= fmt.LEDGER_PLACES)),
+        ("runtime", runtimes["objects"] > max(fmt.ObjectsState)),
         (
             "region",
             (regions["runtime"] >= len(runtimes)) | _bad_index(regions["heap"], len(sections["heaps"])) | beyond,
         ),
         ("size class", classes["runtime"] >= len(runtimes)),
+        ("type", (types["runtime"] >= len(runtimes)) | (types["tracked"] > types["count"])),
     )
     for record, bad in checks:
         if bad.any():

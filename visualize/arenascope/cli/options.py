@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Final
 
 import click
 
@@ -31,6 +31,13 @@ _OPTIONS = (
         help="Sources for the layout of glibc's malloc: some of dwarf,symtab,relocation,decode,scan (the "
         "default: all).",
     ),
+)
+
+
+objects_option: Final = click.option(
+    "--objects",
+    is_flag=True,
+    help="Count Python's objects by type too. All memory of Python's is read for this.",
 )
 
 

@@ -14,7 +14,7 @@ from arenascope.cli.options import looking
 from arenascope.cli.progress import waiting
 from arenascope.files import write_page
 
-CHUNKS_UP_TO = 1 << 30  # bytes resident: chunk records of more than that are taken only when asked for
+SMALL = 1 << 30  # bytes resident: of more than that, chunks and objects are taken only when asked for
 
 
 @click.command()
@@ -28,6 +28,11 @@ CHUNKS_UP_TO = 1 << 30  # bytes resident: chunk records of more than that are ta
     default=None,
     help="Show single chunks too, not only pages. The default: show them if at most 1 GiB is resident.",
 )
+@click.option(
+    "--objects/--no-objects",
+    default=None,
+    help="Show Python's objects by type. The default: show them if at most 1 GiB is resident.",
+)
 @click.option("--png", metavar="DIR", help="Also write pictures for a ticket or a slide: map, charts and every heap.")
 @click.option("--svg", metavar="DIR", help="Also write map and charts as SVG.")
 @looking
@@ -40,6 +45,7 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     svg: str | None,
     *,
     chunks: bool | None,
+    objects: bool | None,
 ) -> None:
     """Write a page: why TARGET is large, what brings memory back.
 
@@ -54,9 +60,12 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     looks = []
     for each in (target, after):
         if each is not None:
-            wanted = _few_chunks(each) if chunks is None else chunks
+            asked = {"--chunks": chunks, "--objects": objects}
+            small = _is_small(each)
             with waiting(f"inspecting {each}"):
-                looks.append(capture(each, [*how, "--chunks"] if wanted else how))
+                looks.append(
+                    capture(each, [*how, *(name for name, yes in asked.items() if (small if yes is None else yes))])
+                )
     with waiting("drawing"):
         write_page(output, render(build(looks)))
         for kind, folder in (("png", png), ("svg", svg)):
@@ -65,12 +74,12 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     click.echo(f"{output}: open it in a browser", err=True)
 
 
-def _few_chunks(target: str) -> bool:
-    """Whether so little is resident that a record for every chunk costs nothing to speak of."""
+def _is_small(target: str) -> bool:
+    """Whether so little is resident that reading all of it costs nothing to speak of."""
     try:
         if re.fullmatch("[0-9]+", target):
             pages = int(Path(f"/proc/{target}/statm").read_text(encoding="ascii").split()[1])
-            return pages * os.sysconf("SC_PAGE_SIZE") <= CHUNKS_UP_TO
-        return not is_dump(target) and Path(target).stat().st_blocks * 512 <= CHUNKS_UP_TO
+            return pages * os.sysconf("SC_PAGE_SIZE") <= SMALL
+        return not is_dump(target) and Path(target).stat().st_blocks * 512 <= SMALL
     except (OSError, ValueError, IndexError):
         return False  # arenadump says what is wrong with it

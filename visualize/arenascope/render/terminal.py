@@ -13,18 +13,19 @@ from rich.text import Text
 from arenascope.known import cells_of, whole_of
 from arenascope.remedy import trim_command
 from arenascope.rows import ABSENT, RESIDENT
-from arenascope.text import count, duration, plural, printable, share, size
+from arenascope.text import UNKNOWN, count, duration, plural, printable, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import ConsoleOptions, RenderableType, RenderResult
 
-    from arenascope.summary import Absent, Arena, Doubt, Pin, Summary, Tallies, Target, Thread
+    from arenascope.summary import Absent, Arena, Doubt, Objects, Pin, Summary, Tallies, Target, Thread
 
 WORST: Final = 5  # arenas, pins
 SHOWN_THREADS: Final = 6
 SHOWN_WARNINGS: Final = 12
+SHOWN_TYPES: Final = 12
 STOPPING: Final = ("freeze", "snapshot")  # the modes that stop the target
 BAR_COLUMNS: Final = (16, 8, 4)  # of the ledger's bars: as many as the terminal has room for
 
@@ -96,6 +97,11 @@ def _parts(summary: Summary, bar: str) -> Iterator[RenderableType]:
     if summary.pins:
         yield _title("Pins: chunks in use that keep free memory from being returned")
         yield _pins(summary.pins[:WORST])
+    for runtime in summary.runtimes:
+        if runtime.objects:
+            changed = "" if runtime.objects.exact else " (some changed during the look)"
+            yield _title(f"Python's objects by type{changed}")
+            yield _objects(runtime.objects)
     yield _title("How this was found")
     yield _provenance(summary)
     if summary.warnings:
@@ -194,6 +200,20 @@ def _pins(pins: tuple[Pin, ...]) -> Table:
     for pin in pins:
         cells = (count(pin.count), count(pin.pages), size(pin.stranded), size(pin.tail_bytes))
         table.add_row(size(pin.chunk_size), *cells)
+    return table
+
+
+def _objects(objects: Objects) -> Table:
+    table = plain_table("type", ">objects", ">bytes", ">what they own", ">in malloc")
+    for each in objects.types[:SHOWN_TYPES]:
+        whole = size(each.bytes + each.owned)
+        table.add_row(printable(each.name or UNKNOWN), count(each.count), whole, size(each.owned), size(each.in_malloc))
+    rest = objects.types[SHOWN_TYPES:]
+    if rest:
+        owned = sum(each.owned for each in rest)
+        cells = (sum(each.bytes for each in rest) + owned, owned, sum(each.in_malloc for each in rest))
+        table.add_row(plural(len(rest), "other type"), count(sum(each.count for each in rest)), *map(size, cells))
+    table.add_row("blocks that no object owns", count(objects.other_blocks), size(objects.other_bytes), "", "")
     return table
 
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from arenascope import __version__, rows
 from arenascope.errors import ArenascopeError, Code
 from arenascope.known import whole_of
-from arenascope.report import charts, figures, ruby, tables
+from arenascope.report import charts, figures, objects, ruby, tables
 from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
 from arenascope.report.compare import changes
 from arenascope.report.facts import Facts, address_of
@@ -71,6 +71,7 @@ def build(looks: Sequence[Look]) -> Page:
         "absent": tables.absent(facts),
         "chunks": tables.chunks(facts),
         "ruby": ruby.section(facts, laid),
+        "objects": objects.section(facts),
         "arenas": tables.arenas(now, laid),
         "arena_columns": tables.arena_columns(now),
         "arena_count": len(now.summary.arenas),
