@@ -30,6 +30,24 @@ GIGABYTE = 1_000_000_000
 PAGE = os.sysconf("SC_PAGESIZE")
 
 
+# Rows as an application keeps them, until so many bytes are resident.
+OBJECTS = """
+import os, sys
+class Point:
+    def __init__(self, x):
+        self.x, self.y = x, (x, x)
+wanted, kept = int(sys.argv[1]), {}
+while True:
+    for i in range(len(kept), len(kept) + 10000):
+        kept[i] = [i, str(i), {"a": i}] if i % 4 == 0 else Point(i)
+    with open("/proc/self/statm") as statm:
+        if int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE") >= wanted:
+            break
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
 @dataclass
 class Figure:
     """One line of the result: the median of ours and of the limit, and of their ratio run by run."""
@@ -235,6 +253,23 @@ class Bench:
             Figure(what, "that walk", [ns / 1e6 for ns in lists], [ns / 1e6 for ns in walk], "ms", "> 1")
         )
 
+    def objects(self, gigabytes: float) -> None:
+        """A Python of so many gigabytes: its objects by type, against the bare copy of its memory."""
+        with subprocess.Popen(
+            [sys.executable, "-c", OBJECTS, str(int(gigabytes * GIGABYTE))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as python:
+            assert python.stdout
+            python.stdout.readline()
+            pid = str(python.pid)
+            command = [self.arenadump, "summary", "--json", "--objects", "--mode", "freeze", pid]
+            ours, bound = self.pairs(lambda: seconds(command), lambda: self.raw_read(pid)[0])
+            python.kill()
+        what = f"objects by type of a Python of {gigabytes:g} GB"
+        self.figures.append(Figure(what, "process_vm_readv of it all", ours, bound, "s", "≥ 0.5"))
+
     def small(self) -> None:
         with hoard(self.programs / "hoard", 100, 4) as target:
             summary = [self.arenadump, "summary", target.pid]
@@ -291,7 +326,7 @@ class Bench:
         path.write_text(json.dumps({"figures": figures, "growth": [vars(g) for g in self.growth]}, indent=1))
 
 
-PARTS = ("small", "in-place", "large", "one-arena", "sizes")
+PARTS = ("small", "objects", "in-place", "large", "one-arena", "sizes")
 
 
 def main() -> None:
@@ -308,6 +343,8 @@ def main() -> None:
         parser.error(f"there is no part {', '.join(sorted(unknown))}: of {', '.join(PARTS)}")
     if "small" in parts:
         bench.small()
+    if "objects" in parts:
+        bench.objects(1)
     if "in-place" in parts:
         bench.in_place(min(1000, bench.megabytes[-1]))
     if "large" in parts:
