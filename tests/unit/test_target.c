@@ -19,6 +19,7 @@ struct child {
     char *area;    // AREA_PAGES as the enum says, between two pages of PROT_NONE
     bool guards;   // pages GUARD_FROM .. GUARD_TO - 1 of it have guard markers (Linux 6.13)
     char *forked;  // 8 pages written before a fork and so shared, 8 that were only read, 8 written
+    char *zeros;   // 8 pages that were only read: nothing is counted of the mapping
     char *named;   // 2 pages written, with a name if the kernel has them
     char *huge;    // 4 MiB written, as huge pages if the kernel likes
     char *nothing; // 2 MiB read only, with MADV_HUGEPAGE: the huge zero page perhaps
@@ -86,6 +87,9 @@ static void fill_child(struct child *c)
         else
             c->forked[i * page] = 3;
     }
+    c->zeros = map_between_guards(8 * page, page);
+    for (size_t i = 0; i < 8; ++i)
+        read_page(c->zeros + i * page);
     c->named = map_between_guards(2 * page, page);
     prctl(0x53564d41, 0, c->named, 2 * page, "known");
     memset(c->named, 7, 2 * page);
@@ -205,6 +209,18 @@ static void check_area(struct as_target *t, const struct child *c)
     pages = residency_of(t, start - c->page, start + c->page);
     CHECK(pages[0] == 0 && pages[1] == AS_RES_PRESENT);
     free(pages);
+}
+
+// As a look records it: the zero page is there, though smaps counts nothing of such a mapping.
+static void check_zeros(struct as_target *t, const struct child *c)
+{
+    uint64_t start = (uintptr_t)c->zeros;
+    uint8_t pages[8];
+    struct as_error err = {0};
+    CHECK(as_target_record_residency(t, &err), "%s", err.text);
+    CHECK(as_target_residency(t, start, start + 8 * c->page, pages, &err), "%s", err.text);
+    CHECK(as_target_mapping_at(t, start)->rss == 0);
+    CHECK(count(pages, 8, 0xff, AS_RES_ZERO) == 8, "%zu", count(pages, 8, 0xff, AS_RES_ZERO));
 }
 
 static void check_huge(struct as_target *t, const struct child *c)
@@ -349,6 +365,7 @@ static void check_all(struct as_target *t, const struct child *c, bool privilege
     for (int how = 0; how < 2; ++how) {
         as_process_of(t)->no_scan = how == 1;
         check_area(t, c);
+        check_zeros(t, c);
         check_forked(t, c, how == 0 || privileged);
         check_huge(t, c);
         check_sums(t);

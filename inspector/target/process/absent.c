@@ -43,6 +43,14 @@ static bool add_occupied(struct as_process *p, uint64_t start, uint64_t end)
     return range != NULL;
 }
 
+// Is nothing counted of it, and does that do for all of it? smaps does not count the zero page, so what can be accessed is asked
+// for it page by page as long as that costs little.
+static bool is_empty(const struct as_mapping *m)
+{
+    bool accessible = (m->prot & (AS_PROT_READ | AS_PROT_WRITE)) != 0;
+    return is_counted(m) && m->rss + m->swap + m->hugetlb == 0 && (!accessible || m->end - m->start >= LARGE);
+}
+
 // Finds the occupied stretches of a sparse mapping. Pages that are mapped here alone are counted for certain: when these make
 // up what smaps counts, the rest is absent, or the zero page. False: it could not be found out.
 static bool find_occupied(struct as_process *p, const struct as_mapping *m)
@@ -97,8 +105,7 @@ static uint64_t by_counts(struct as_process *p, uint64_t start, uint64_t end)
             return end;
         start = m->start > start ? m->start : start;
         uint64_t stop = m->end < end ? m->end : end;
-        bool empty = m->kind == AS_MAP_ANON && is_counted(m) && m->rss + m->swap + m->hugetlb == 0;
-        uint64_t next = empty                                                           ? stop
+        uint64_t next = m->kind == AS_MAP_ANON && is_empty(m)                           ? stop
                         : m->kind == AS_MAP_ANON && is_sparse(m) && find_occupied(p, m) ? next_occupied(p, start, stop)
                                                                                         : start;
         if (next < stop)
