@@ -109,7 +109,7 @@ class Look:
                 (hex(start + i * kernel.PAGE), int(said[i]), int(kernels[i])) for i in np.flatnonzero(said != kernels)
             ]
             assert wrong == [], (
-                f"{start:#x}-{end:#x}: {len(wrong)} pages, what is said of each and what the kernel says"
+                f"{start:#x}-{end:#x}: {len(wrong)} pages, what is said of each and what the kernel says: {wrong[:32]}"
             )
 
     def check_huge(self) -> None:
@@ -138,17 +138,28 @@ class Look:
         ledger = self.dump.totals["ledger"]
         rows = {row: int(ledger[row]) for row in fmt.LEDGER_ROWS}
         assert rows["unknown"] == 0
-        assert sum(rows.values()) == int(self.dump.meta["rss"]) == kernel.total(self.before.mappings, "Rss")
+        self.check_mappings()
+        assert sum(rows.values()) == int(self.dump.meta["rss"]) == kernel.total(self.before.mappings, "Rss"), rows
         assert int(self.dump.meta["swap"]) == kernel.total(self.before.mappings, "Swap")
         swapped = sum(int((self.before[start, end] == kernel.SWAPPED).sum()) for start, end, _ in self.spans())
         # The last page of a heap need not be all malloc's.
         rest = swapped * kernel.PAGE - int(ledger["swapped_in_use"]) - int(ledger["swapped_free"])
         assert 0 <= rest < kernel.PAGE * max(1, len(self.dump.heaps))
+
+    def check_mappings(self) -> None:
+        """The dump lists the mappings that smaps lists, and counts in each what smaps counts: Rss, swap, hugetlb."""
         listed = {int(m["start"]): (int(m["rss"]), int(m["swap"]), int(m["hugetlb"])) for m in self.dump.mappings}
-        assert listed == {
+        kernels = {
             m.start: (m.counts["Rss"], m.counts["Swap"], m.counts["Private_Hugetlb"] + m.counts["Shared_Hugetlb"])
             for m in self.before.mappings
         }
+        names = {m.start: f"{m.start:#x} {m.permissions} {m.path}" for m in self.before.mappings}
+        wrong = [
+            f"{names.get(start, hex(start))}: {listed.get(start)}, and the kernel says {kernels.get(start)}"
+            for start in sorted({*listed, *kernels})
+            if listed.get(start) != kernels.get(start)
+        ]
+        assert wrong == [], "Rss, swap and hugetlb of these mappings:\n" + "\n".join(wrong)
 
     def check_heaps_harmless(self) -> None:
         for start, end, _ in self.spans():
@@ -211,7 +222,7 @@ def pressed(
 
 def check(p: Pressed) -> None:
     for mode, look in p.looks.items():
-        assert look.warnings == [], mode
+        assert look.warnings == [], f"{mode}: {look.warnings}"
         assert look.dump.meta["flags"] & fmt.MetaFlag.EXACT, mode
         assert look.dump.meta["torn_chunks"] == 0, mode
         assert p.held - look.in_use == set(), f"{mode}: held, but not found in use"
