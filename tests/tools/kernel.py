@@ -142,6 +142,15 @@ def scans() -> bool:
         return ctypes.get_errno() != errno.ENOTTY
 
 
+def collapses() -> bool:
+    """Is there MADV_COLLAPSE? An advice that is not known fails, of no memory too; a known one does not."""
+    with mmap.mmap(-1, PAGE) as scratch:
+        address = ctypes.addressof(view := ctypes.c_char.from_buffer(scratch))
+        known: bool = libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(0), MADV_COLLAPSE) == 0
+        del view
+    return known
+
+
 def settle() -> None:
     """Has every processor put the pages at hand where they belong: the kernel moves none of them to swap before.
 
