@@ -98,6 +98,14 @@ static bool mark_stacks(struct as_ledger_builder *b)
     return ok;
 }
 
+// Why more of a mapping is resident than the kernel counts.
+static const char *why_more(const struct as_mapping *m)
+{
+    if (m->kind == AS_MAP_ANON && (m->prot & (AS_PROT_READ | AS_PROT_WRITE | AS_PROT_EXEC)) == 0)
+        return "some kernels (seen: Linux 6.1) leave huge pages of memory that may not be accessed out of their counts";
+    return "the mapping changed during the look, or its zero pages cannot be told apart";
+}
+
 // Puts what a mapping holds besides malloc's memory into its rows.
 static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *m, struct as_mapping_record *record,
                           bool all_found)
@@ -114,9 +122,8 @@ static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *
     if (record->malloc_rss > anonymous) {
         as_store_warn(b->store, AS_WARN_SUM, UINT32_MAX, UINT32_MAX, m->start,
                       "in the mapping at 0x%" PRIx64 ", %" PRIu64
-                      " bytes were found resident and the kernel counts %" PRIu64
-                      ": the mapping changed during the look, or its zero pages cannot be told apart",
-                      m->start, record->malloc_rss, anonymous);
+                      " bytes were found resident and the kernel counts %" PRIu64 ": %s",
+                      m->start, record->malloc_rss, anonymous, why_more(m));
         return;
     }
     uint64_t rest = anonymous - record->malloc_rss;

@@ -261,15 +261,22 @@ static void test_others(bool all_found)
     end(&s);
 }
 
-// More resident than the kernel counts: that is said.
-static void test_sum(void)
+// More of a part of a heap is resident than the kernel counts: that is said, and why.
+static void test_sum(uint32_t prot, const char *why)
 {
     struct scene s = begin();
-    mock_chunk(&s.a, 64);
+    use_up_to(&s, MAIN + 24 * PAGE);
     mock_top(&s.a);
-    ((struct as_mapping *)as_target_mapping_at(&s.m->target, MAIN))->rss -= PAGE;
+    mock_split(s.m, MAIN + 8 * PAGE);
+    mock_split(s.m, MAIN + 16 * PAGE);
+    struct as_mapping *m = (struct as_mapping *)as_target_mapping_at(&s.m->target, MAIN + 8 * PAGE);
+    m->rss -= PAGE;
+    m->prot = prot;
     s.c = counted_all(s.m, MAIN + LENGTH, true);
     CHECK(counted_warnings(s.c, AS_WARN_SUM) >= 1);
+    const struct as_store *store = &s.c->store;
+    const char *text = as_strings_at(&store->strings, store->warnings.items[0].text);
+    CHECK(strstr(text, why), "%s", text);
     end(&s);
 }
 
@@ -310,7 +317,8 @@ int main(void)
     test_mmapped();
     test_others(true);
     test_others(false);
-    test_sum();
+    test_sum(AS_PROT_READ | AS_PROT_WRITE, "changed during the look");
+    test_sum(0, "huge pages of memory that may not be accessed");
     test_torn();
     return 0;
 }
