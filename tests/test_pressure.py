@@ -19,7 +19,19 @@ from pathlib import Path
 import pytest
 from conftest import fetched
 from tools import debian, harness, kernel
-from tools.pressure import LARGE, MODES, SUITES, Look, Pressed, Scenario, allowed, check, chunks_of, own_pages, pressed
+from tools.pressure import (
+    LARGE,
+    MODES,
+    SUITES,
+    Pressed,
+    Scenario,
+    allowed,
+    check,
+    chunks_of,
+    own_pages,
+    pressed,
+    take,
+)
 
 from arenascope import format as fmt
 from arenascope.dump import Dump
@@ -168,7 +180,7 @@ def test_page_map_of_protected_huge_pages(arenadump: harness.Arenadump, tmp_path
         try:
             assert target.stdout
             start = int(target.stdout.readline())
-            look = Look(arenadump, target.pid, tmp_path / "dump", "freeze")
+            look = take(arenadump, target.pid, tmp_path / "dump", "freeze")
         finally:
             target.kill()
             target.communicate()
@@ -178,7 +190,7 @@ def test_page_map_of_protected_huge_pages(arenadump: harness.Arenadump, tmp_path
     assert resident == 2 * kernel.HUGE
     look.check_pages()
     look.check_mappings()
-    look.check_harmless()
+    look.check_heaps_harmless()
     if protected.counts["Rss"] == resident:
         assert look.warnings == []
         look.check_sums()
@@ -196,9 +208,9 @@ def test_parent_and_child(libc: debian.Libc, churn_program: Path, arenadump: har
         child = int(word)
         try:
             for mode in MODES:
-                parent = Look(arenadump, churn.pid, tmp_path / "parent", mode)
+                parent = take(arenadump, churn.pid, tmp_path / "parent", mode)
                 check(Pressed({mode: parent}, p.baseline, p.held))
-                look = Look(arenadump, child, tmp_path / "child", mode)
+                look = take(arenadump, child, tmp_path / "child", mode)
                 orphans = chunks_of(parent.dump, fmt.ChunkClass.TCACHE) | tcaches(parent.dump)
                 assert p.held - look.in_use == set()
                 assert look.in_use - p.held - p.baseline - orphans == set()
