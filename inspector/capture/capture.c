@@ -14,6 +14,8 @@
 #include "malloc/find.h"
 #include "malloc/lost.h"
 #include "runtimes/cpython.h"
+#include "runtimes/jvm.h"
+#include "runtimes/regions.h"
 #include "runtimes/ruby.h"
 
 #include <inttypes.h>
@@ -136,7 +138,7 @@ static bool find_runtimes(struct as_target *t, struct as_store *s, struct as_err
     struct as_ruby ruby;
     bool ok = as_ruby_find(t, &ruby, err) && as_records_ruby(s, &ruby, err);
     as_ruby_free(&ruby);
-    return ok && as_cpython_find(t, s, err);
+    return ok && as_cpython_find(t, s, err) && as_jvm_find(t, s, err) && as_regions_check(s, err);
 }
 
 // Their objects by type. The walk has collected the large chunks in use, in order of arenas.

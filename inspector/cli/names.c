@@ -75,7 +75,24 @@ const char *as_warning_name(uint32_t code)
 
 const char *as_runtime_name(uint32_t kind)
 {
-    return kind == AS_RUNTIME_CPYTHON ? "cpython" : NULL;
+    static const char *const names[] = {
+        [AS_RUNTIME_CPYTHON] = "cpython",
+        [AS_RUNTIME_JVM_HEAP] = "jvm",
+        [AS_RUNTIME_JVM_CODE] = "jvm",
+        [AS_RUNTIME_JVM_METASPACE] = "jvm",
+    };
+    return NAME_OF(names, kind);
+}
+
+const char *as_runtime_part_name(uint32_t kind)
+{
+    static const char *const names[] = {
+        [AS_RUNTIME_CPYTHON] = "arenas",
+        [AS_RUNTIME_JVM_HEAP] = "heap",
+        [AS_RUNTIME_JVM_CODE] = "code",
+        [AS_RUNTIME_JVM_METASPACE] = "metaspace",
+    };
+    return NAME_OF(names, kind);
 }
 
 const char *as_chunk_name(uint32_t kind)

@@ -108,6 +108,7 @@ static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t run
 {
     const struct as_runtime_record *r = &v->runtimes[runtime];
     bool found = r->state == AS_REGIONS_FOUND;
+    bool is_cpython = r->kind == AS_RUNTIME_CPYTHON; // whose records are older than the last two fields
     struct as_region_record sum = {0};
     uint64_t count = 0;
     for (uint64_t i = 0; i < v->region_count; i++) {
@@ -116,6 +117,7 @@ static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t run
             continue;
         count++;
         sum.size = as_add(sum.size, region->size);
+        sum.resident = as_add(sum.resident, region->resident);
         sum.in_use = as_add(sum.in_use, region->in_use);
         sum.free = as_add(sum.free, region->free);
         sum.empty = as_add(sum.empty, region->empty);
@@ -123,6 +125,7 @@ static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t run
     }
     as_json_object(j, NULL);
     as_json_string(j, "runtime", as_runtime_name(r->kind));
+    as_json_string(j, "part", as_runtime_part_name(r->kind));
     as_json_string(j, "releases", as_string_or_null(v, r->releases));
     as_json_string(j, "row", r->row < AS_ROW_COUNT ? as_row_words[r->row].name : NULL);
     as_json_bool(j, "found", found);
@@ -131,6 +134,9 @@ static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t run
     as_json_number(j, "pool_size", found ? r->pool_size : AS_UNKNOWN);
     as_json_number(j, "regions", found ? count : AS_UNKNOWN);
     as_json_number(j, "size", found ? sum.size : AS_UNKNOWN);
+    as_json_number(j, "resident", found ? sum.resident : AS_UNKNOWN);
+    as_json_number(j, "used", is_cpython ? AS_UNKNOWN : r->used);
+    as_json_number(j, "committed", is_cpython ? AS_UNKNOWN : r->committed);
     as_json_number(j, "in_use", found ? sum.in_use : AS_UNKNOWN);
     as_json_number(j, "free", found ? sum.free : AS_UNKNOWN);
     as_json_number(j, "empty", found ? sum.empty : AS_UNKNOWN);

@@ -111,7 +111,9 @@ static bool check_runtimes(const struct as_view *v, const char *name, struct as_
     }
     for (uint64_t i = 0; i < v->region_count; i++) {
         const struct as_region_record *r = &v->regions[i];
-        bool sums = r->in_use <= r->size && r->free <= r->size - r->in_use && r->empty <= r->size - r->in_use - r->free;
+        bool unknown = r->in_use == AS_UNKNOWN && r->free == AS_UNKNOWN && r->empty == AS_UNKNOWN;
+        bool sums = unknown || (r->in_use <= r->size && r->free <= r->size - r->in_use &&
+                                r->empty <= r->size - r->in_use - r->free);
         if (r->runtime >= v->runtime_count || !is_index(r->heap, v->heap_count) || r->size > UINT64_MAX - r->address ||
             !sums)
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: region record %" PRIu64, name, i);

@@ -143,7 +143,7 @@ void as_module_close(struct as_module *module)
     module->elf.fd = -1;
 }
 
-static bool open_first(struct as_modules *modules, struct as_module *module)
+bool as_module_open_first(const struct as_modules *modules, struct as_module *module)
 {
     struct as_target *t = modules->target;
     module->has_file = true;
@@ -247,7 +247,7 @@ bool as_modules_find(struct as_modules *modules, struct as_target *t, struct as_
     size_t kept = 0;
     for (size_t i = 0; i < modules->list.count; i++) {
         struct as_module module = modules->list.items[i];
-        if ((t->kind != AS_TARGET_CORE && !is_executable(modules, &module)) || !open_first(modules, &module))
+        if ((t->kind != AS_TARGET_CORE && !is_executable(modules, &module)) || !as_module_open_first(modules, &module))
             continue;
         classify(&module);
         as_module_close(&module);

@@ -31,6 +31,10 @@ struct as_modules {
 bool as_modules_find(struct as_modules *modules, struct as_target *t, struct as_error *err);
 void as_modules_free(struct as_modules *modules);
 
+// For a single object: fills in the rest of a module of which first_mapping and start are known, and makes module->elf readable; to
+// be undone with as_module_close. False: it is no object, or can be read nowhere; nothing is to be undone.
+bool as_module_open_first(const struct as_modules *modules, struct as_module *module);
+
 // Makes module->elf readable; to be undone with as_module_close. (Not all at once: a process may have more objects
 // than we may have files open.)
 bool as_module_open(const struct as_modules *modules, struct as_module *module);

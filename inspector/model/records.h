@@ -189,17 +189,25 @@ struct as_ruby_page_record {
 
 // Section "runtimes" (1.3): each runtime that keeps a heap of its own, Ruby excepted (sections "meta" and "ruby").
 struct as_runtime_record {
-    uint32_t kind;                      // as_runtime_kind
-    uint32_t state;                     // as_runtime_state
-    uint32_t row;                       // index of the ledger's row that has its regions' resident bytes
-    uint32_t releases;                  // in "strings": which releases have the structures found, "3.10 to 3.14"
-    uint32_t evidence;                  // in "strings": what shows that they are what they seem
-    uint32_t objects;                   // as_objects_state (1.4)
-    uint64_t region_size, pool_size;    // bytes: of each region; of the part of a region that one size class takes
+    uint32_t kind;     // as_runtime_kind
+    uint32_t state;    // as_runtime_state
+    uint32_t row;      // index of the ledger's row that has its resident bytes
+    uint32_t releases; // in "strings": which releases have the structures found, "3.10 to 3.14"
+    uint32_t evidence; // in "strings": what shows that they are what they seem
+    uint32_t objects;  // as_objects_state (1.4)
+    uint64_t region_size,
+        pool_size;      // bytes: of each region; of the part of a region that one size class takes; AS_UNKNOWN
+    uint64_t used;      // bytes in use by the runtime's own account, garbage included; AS_UNKNOWN (1.4, 0 before)
+    uint64_t committed; // bytes that it has made usable, resident or not; likewise
     uint64_t other_blocks, other_bytes; // blocks in use that are neither an object nor owned by one (1.4)
-    uint64_t reserved[2];
 };
-enum as_runtime_kind { AS_RUNTIME_CPYTHON = 1 };
+// A process may have several records of one runtime: one for each part that is in another row.
+enum as_runtime_kind {
+    AS_RUNTIME_CPYTHON = 1,
+    AS_RUNTIME_JVM_HEAP = 2, // this and all that follow: from 1.4 on
+    AS_RUNTIME_JVM_CODE = 3,
+    AS_RUNTIME_JVM_METASPACE = 4,
+};
 // Is there such a runtime, and are its regions in section "regions"?
 enum as_runtime_state { AS_REGIONS_FOUND = 1, AS_REGIONS_UNPROVEN = 2 };
 // Are its objects in section "types"? ESTIMATED: they changed meanwhile. UNKNOWN: they were asked for, and not found.
@@ -211,7 +219,8 @@ enum as_objects_state {
 };
 
 // Section "regions" (1.3): what a runtime took from the kernel or from malloc in one piece (an arena of CPython's), by address.
-// in_use + free + empty is less than size: the rest is headers, and what the division into blocks leaves over.
+// in_use + free + empty is less than size: the rest is headers, and what the division into blocks leaves over. All four counts
+// are AS_UNKNOWN where nothing is known of its blocks (1.4).
 struct as_region_record {
     uint64_t address, size;
     uint64_t resident;       // bytes of it on resident pages; AS_UNKNOWN where residency is not known

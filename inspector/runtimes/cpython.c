@@ -399,6 +399,8 @@ bool as_cpython_find(struct as_target *t, struct as_store *store, struct as_erro
         .kind = AS_RUNTIME_CPYTHON,
         .state = AS_REGIONS_UNPROVEN,
         .row = AS_ROW_python_arenas,
+        .used = AS_UNKNOWN,
+        .committed = AS_UNKNOWN,
     };
     struct cpython_search s = {
         .target = t,

@@ -116,8 +116,8 @@ RUBY_PAGE: Final = _record(("address resident", U64), ("size slot_size total_slo
 
 RUNTIME: Final = _record(
     ("kind state row releases evidence objects", U32),
-    ("region_size pool_size other_blocks other_bytes", U64),
-    ("reserved", (U64, (2,))),
+    ("region_size pool_size", U64),
+    ("used committed other_blocks other_bytes", U64),  # later: 0 in an older dump
 )
 REGION: Final = _record(("address size resident in_use free empty empty_resident", U64), ("runtime heap", U32))
 SIZE_CLASS: Final = _record(("runtime size", U32), ("pools in_use free", U64))
@@ -231,6 +231,9 @@ class RuntimeKind(enum.IntEnum):
     """enum as_runtime_kind."""
 
     CPYTHON = 1
+    JVM_HEAP = 2
+    JVM_CODE = 3
+    JVM_METASPACE = 4
 
 
 class RuntimeState(enum.IntEnum):

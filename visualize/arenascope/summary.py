@@ -310,9 +310,10 @@ class Objects:
 
 @dataclass(frozen=True)
 class Runtime:
-    """A runtime's own heap, but Ruby's. Bytes are None where it was not found."""
+    """A part of a runtime's own memory, but Ruby's. Bytes are None where it was not found, or does not tell them."""
 
     runtime: Optional[str]
+    part: Optional[str]
     releases: Optional[str]
     row: Optional[str]
     found: bool
@@ -321,6 +322,9 @@ class Runtime:
     pool_size: Optional[int]
     regions: Optional[int]
     size: Optional[int]
+    resident: Optional[int]
+    used: Optional[int]
+    committed: Optional[int]
     in_use: Optional[int]
     free: Optional[int]
     empty: Optional[int]

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// What HotSpot, the virtual machine of OpenJDK, publishes of itself for tools: a table of its own variables and structures, which
+// libjvm.so exports for the serviceability agent, and the counters of jvmstat, which are also the file hsperfdata. Internal to
+// runtimes/.
+#pragma once
+
+#include "runtimes/object.h"
+
+// Variables (their values), and fields of structures (their offsets).
+enum as_hotspot_field {
+    AS_HOTSPOT_collected_heap,
+    AS_HOTSPOT_heap_reserved,
+    AS_HOTSPOT_region_start,
+    AS_HOTSPOT_region_words,
+    AS_HOTSPOT_code_heaps,
+    AS_HOTSPOT_code_memory,
+    AS_HOTSPOT_code_map,
+    AS_HOTSPOT_array_length,
+    AS_HOTSPOT_array_data,
+    AS_HOTSPOT_low_boundary,
+    AS_HOTSPOT_high_boundary,
+    AS_HOTSPOT_low,
+    AS_HOTSPOT_high,
+    AS_HOTSPOT_counters_start,
+    AS_HOTSPOT_counters_end,
+    AS_HOTSPOT_release,
+    AS_HOTSPOT_FIELDS,
+};
+
+enum { AS_HOTSPOT_RELEASE = 64 };
+
+struct as_hotspot {
+    struct as_runtime_object object;
+    uint64_t fields[AS_HOTSPOT_FIELDS];
+    bool known[AS_HOTSPOT_FIELDS];
+    char release[AS_HOTSPOT_RELEASE]; // "17.0.15+6"; "": not known
+};
+
+// Reads the table. False: no libjvm.so is mapped, or it has none that makes sense. To be closed if true.
+bool as_hotspot_open(struct as_hotspot *h, struct as_target *t);
+void as_hotspot_close(struct as_hotspot *h);
+
+// Bytes, as the JVM counts them, AS_UNKNOWN where it does not. What it counts at each collection only may lag.
+struct as_hotspot_counters {
+    uint64_t heap_used, heap_committed;           // the sums over all generations
+    uint64_t metaspace_used, metaspace_committed; // classes included
+    char collector[AS_HOTSPOT_RELEASE];           // "GarbageFirst"; "": not known
+};
+
+// Reads the counters. False: there are none (-XX:-UsePerfData), or they make no sense.
+bool as_hotspot_count(struct as_hotspot *h, struct as_hotspot_counters *out, struct as_error *err);

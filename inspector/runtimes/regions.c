@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+#include "runtimes/regions.h"
+
+#include "base/sort.h"
+
+#include <string.h>
+
+enum {
+    LEAST_PAGE = 4096, // bytes of the kernel's smallest
+    INDEX_BITS = 20,   // of an index, beside the 44 of its page's address
+    MOST = 1 << INDEX_BITS,
+};
+
+// What sorts by address, and has the index.
+static uint64_t key(uint64_t address, size_t index)
+{
+    return address / LEAST_PAGE << INDEX_BITS | index;
+}
+
+uint32_t as_runtime_add(struct as_store *s, uint32_t kind, uint32_t row, struct as_error *err)
+{
+    struct as_runtime_record *record = as_vec_add(&s->runtimes, err);
+    if (!record)
+        return UINT32_MAX;
+    *record = (struct as_runtime_record){
+        .kind = kind,
+        .state = AS_REGIONS_UNPROVEN,
+        .row = row,
+        .region_size = AS_UNKNOWN,
+        .pool_size = AS_UNKNOWN,
+        .used = AS_UNKNOWN,
+        .committed = AS_UNKNOWN,
+    };
+    return (uint32_t)(s->runtimes.count - 1);
+}
+
+bool as_regions_add(struct as_target *t, struct as_store *s, uint32_t runtime, uint64_t start, uint64_t end,
+                    uint64_t *bytes, struct as_error *err)
+{
+    for (size_t i = as_target_mapping_from(t, start); i < t->mappings.count && t->mappings.items[i].start < end; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (!as_is_runtime_memory(m))
+            continue;
+        struct as_region_record *region = as_vec_add(&s->regions, err);
+        if (!region)
+            return false;
+        uint64_t from = m->start > start ? m->start : start;
+        uint64_t to = m->end < end ? m->end : end;
+        *region = (struct as_region_record){
+            .address = from,
+            .size = to - from,
+            .resident = AS_UNKNOWN,
+            .in_use = AS_UNKNOWN,
+            .free = AS_UNKNOWN,
+            .empty = AS_UNKNOWN,
+            .empty_resident = AS_UNKNOWN,
+            .runtime = runtime,
+            .heap = UINT32_MAX,
+        };
+        *bytes += to - from;
+    }
+    return true;
+}
+
+bool as_regions_sort(struct as_store *s, size_t first, struct as_error *err)
+{
+    struct as_region_record *regions = s->regions.items + first;
+    size_t count = s->regions.count - first;
+    AS_VEC(uint64_t) order = {0};
+    AS_VEC(struct as_region_record) sorted = {0};
+    bool ok = count < MOST && as_vec_reserve(&order, count, err) && as_vec_reserve(&sorted, count, err);
+    for (size_t i = 0; i < count && ok; i++)
+        order.items[order.count++] = key(regions[i].address, i);
+    ok = ok && as_sort_u64(order.items, count, err);
+    for (size_t i = 0; i < count && ok; i++)
+        sorted.items[i] = regions[order.items[i] & (MOST - 1)];
+    if (ok && count > 0)
+        memcpy(regions, sorted.items, count * sizeof *regions);
+    as_vec_free(&order);
+    as_vec_free(&sorted);
+    return ok || count >= MOST;
+}
+
+void as_runtime_unproven(struct as_store *s, uint32_t runtime, size_t first, const char *why)
+{
+    struct as_runtime_record *record = &s->runtimes.items[runtime];
+    s->regions.count = first;
+    record->state = AS_REGIONS_UNPROVEN;
+    as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", why);
+}
+
+// A heap of malloc's, or a region.
+struct holder {
+    uint64_t start, end;
+    const struct as_region_record *region; // NULL: malloc's
+};
+
+static struct holder holder_at(const struct as_store *s, size_t index)
+{
+    if (index < s->heaps.count)
+        return (struct holder){s->heaps.items[index].start, s->heaps.items[index].end, NULL};
+    const struct as_region_record *region = &s->regions.items[index - s->heaps.count];
+    return (struct holder){region->address, region->address + region->size, region};
+}
+
+// Takes note that two overlap.
+static void doubt(struct as_store *s, const struct holder *h)
+{
+    if (h->region && s->runtimes.items[h->region->runtime].kind != AS_RUNTIME_CPYTHON)
+        s->runtimes.items[h->region->runtime].state = AS_REGIONS_UNPROVEN;
+}
+
+static void find_overlaps(struct as_store *s, const uint64_t *order, size_t count)
+{
+    struct holder farthest = {0};
+    for (size_t i = 0; i < count; i++) {
+        struct holder h = holder_at(s, order[i] & (MOST - 1));
+        if (h.start < farthest.end) {
+            doubt(s, &h);
+            doubt(s, &farthest);
+        }
+        if (h.end > farthest.end)
+            farthest = h;
+    }
+}
+
+// Drops the regions of runtimes that are unproven by now.
+static void drop_unproven(struct as_store *s)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < s->regions.count; i++)
+        if (s->runtimes.items[s->regions.items[i].runtime].state == AS_REGIONS_FOUND)
+            s->regions.items[kept++] = s->regions.items[i];
+    if (kept < s->regions.count)
+        as_store_warn(
+            s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+            "what a runtime says is its heap overlaps malloc's heaps, or another runtime's: it is not believed, and "
+            "its bytes are counted in the other rows");
+    s->regions.count = kept;
+}
+
+bool as_regions_check(struct as_store *s, struct as_error *err)
+{
+    AS_VEC(uint64_t) order = {0};
+    size_t count = s->heaps.count + s->regions.count;
+    bool ok = true;
+    if (s->regions.count == 0)
+        return true;
+    for (size_t i = 0; i < s->runtimes.count && count >= MOST; i++) // too many to be told apart
+        if (s->runtimes.items[i].kind != AS_RUNTIME_CPYTHON)
+            s->runtimes.items[i].state = AS_REGIONS_UNPROVEN;
+    if (count < MOST) {
+        ok = as_vec_reserve(&order, count, err);
+        for (size_t i = 0; i < count && ok; i++)
+            order.items[order.count++] = key(holder_at(s, i).start, i);
+        ok = ok && as_sort_u64(order.items, count, err);
+        if (ok)
+            find_overlaps(s, order.items, count);
+    }
+    as_vec_free(&order);
+    drop_unproven(s);
+    return ok;
+}

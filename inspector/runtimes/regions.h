@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// Regions of runtimes, as the finders add them. Internal to runtimes/, but for the last.
+#pragma once
+
+#include "base/error.h"
+#include "model/store.h"
+#include "target/target.h"
+
+// Could a runtime's own heap lie in there: private anonymous memory that can be written?
+static inline bool as_is_runtime_memory(const struct as_mapping *m)
+{
+    return m && m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED) && (m->prot & AS_PROT_WRITE);
+}
+
+// Adds a record of a runtime without regions. Its index, or UINT32_MAX: our memory ran out.
+uint32_t as_runtime_add(struct as_store *s, uint32_t kind, uint32_t row, struct as_error *err);
+
+// Adds a region for each part of [start, end) that can be a runtime's memory, of whose blocks nothing is known, and adds their
+// bytes to *bytes. False (AS_NO_MEMORY): our memory ran out.
+bool as_regions_add(struct as_target *t, struct as_store *s, uint32_t runtime, uint64_t start, uint64_t end,
+                    uint64_t *bytes, struct as_error *err);
+
+// Sorts the regions from index `first` on by address. False (AS_NO_MEMORY): our memory ran out.
+bool as_regions_sort(struct as_store *s, size_t first, struct as_error *err);
+
+// Takes back the regions from index `first` on, and what is known of their runtime; a warning says `why`.
+void as_runtime_unproven(struct as_store *s, uint32_t runtime, size_t first, const char *why);
+
+// After all finders: a runtime whose regions overlap another's, or malloc's heaps, is unproven, as a target may claim anything.
+// (CPython's arenas may be chunks of malloc's.) False (AS_NO_MEMORY): our memory ran out.
+bool as_regions_check(struct as_store *s, struct as_error *err);
