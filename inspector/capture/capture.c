@@ -13,6 +13,7 @@
 #include "malloc/faults.h"
 #include "malloc/find.h"
 #include "malloc/lost.h"
+#include "runtimes/allocators.h"
 #include "runtimes/cpython.h"
 #include "runtimes/jvm.h"
 #include "runtimes/regions.h"
@@ -133,12 +134,13 @@ static void report_faults(struct as_store *s, const struct as_heaps *h, enum as_
 }
 
 // The runtimes' own heaps, of a target that has such.
-static bool find_runtimes(struct as_target *t, struct as_store *s, struct as_error *err)
+static bool find_runtimes(struct as_target *t, enum as_malloc_kind answering, struct as_store *s, struct as_error *err)
 {
     struct as_ruby ruby;
     bool ok = as_ruby_find(t, &ruby, err) && as_records_ruby(s, &ruby, err);
     as_ruby_free(&ruby);
-    return ok && as_cpython_find(t, s, err) && as_jvm_find(t, s, err) && as_regions_check(s, err);
+    return ok && as_cpython_find(t, s, err) && as_jvm_find(t, s, err) && as_allocators_find(t, answering, s, err) &&
+           as_regions_check(s, err);
 }
 
 // Their objects by type. The walk has collected the large chunks in use, in order of arenas.
@@ -195,7 +197,7 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
     t->residency.preparing = false;
     // Our own process runs on: its pages are asked for heap by heap.
     bool ok = (t->kind == AS_TARGET_SELF || as_target_record_residency(t, err)) &&
-              find_and_walk(t, m, moment->mode, chunks, options, s, &h, &b, err) && find_runtimes(t, s, err) &&
+              find_and_walk(t, m, moment->mode, chunks, options, s, &h, &b, err) && find_runtimes(t, m->kind, s, err) &&
               count_objects(&b, moment->mode, err);
     if (ok)
         as_ledger_runtimes_open(&b);

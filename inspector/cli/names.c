@@ -80,6 +80,12 @@ const char *as_runtime_name(uint32_t kind)
         [AS_RUNTIME_JVM_HEAP] = "jvm",
         [AS_RUNTIME_JVM_CODE] = "jvm",
         [AS_RUNTIME_JVM_METASPACE] = "jvm",
+        [AS_RUNTIME_JEMALLOC] = "jemalloc",
+        [AS_RUNTIME_TCMALLOC] = "tcmalloc",
+        [AS_RUNTIME_MIMALLOC] = "mimalloc",
+        [AS_RUNTIME_MUSL] = "musl",
+        [AS_RUNTIME_PARTITIONALLOC] = "partitionalloc",
+        [AS_RUNTIME_ZEND] = "zend",
     };
     return NAME_OF(names, kind);
 }
@@ -87,10 +93,11 @@ const char *as_runtime_name(uint32_t kind)
 const char *as_runtime_part_name(uint32_t kind)
 {
     static const char *const names[] = {
-        [AS_RUNTIME_CPYTHON] = "arenas",
-        [AS_RUNTIME_JVM_HEAP] = "heap",
-        [AS_RUNTIME_JVM_CODE] = "code",
-        [AS_RUNTIME_JVM_METASPACE] = "metaspace",
+        [AS_RUNTIME_CPYTHON] = "arenas",      [AS_RUNTIME_JVM_HEAP] = "heap",
+        [AS_RUNTIME_JVM_CODE] = "code",       [AS_RUNTIME_JVM_METASPACE] = "metaspace",
+        [AS_RUNTIME_JEMALLOC] = "heap",       [AS_RUNTIME_TCMALLOC] = "heap",
+        [AS_RUNTIME_MIMALLOC] = "heap",       [AS_RUNTIME_MUSL] = "heap",
+        [AS_RUNTIME_PARTITIONALLOC] = "heap", [AS_RUNTIME_ZEND] = "heap",
     };
     return NAME_OF(names, kind);
 }

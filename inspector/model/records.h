@@ -207,6 +207,12 @@ enum as_runtime_kind {
     AS_RUNTIME_JVM_HEAP = 2, // this and all that follow: from 1.4 on
     AS_RUNTIME_JVM_CODE = 3,
     AS_RUNTIME_JVM_METASPACE = 4,
+    AS_RUNTIME_JEMALLOC = 5,
+    AS_RUNTIME_TCMALLOC = 6,
+    AS_RUNTIME_MIMALLOC = 7,
+    AS_RUNTIME_MUSL = 8,
+    AS_RUNTIME_PARTITIONALLOC = 9,
+    AS_RUNTIME_ZEND = 10, // PHP's memory manager
 };
 // Is there such a runtime, and are its regions in section "regions"?
 enum as_runtime_state { AS_REGIONS_FOUND = 1, AS_REGIONS_UNPROVEN = 2 };

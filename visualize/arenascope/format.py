@@ -234,6 +234,12 @@ class RuntimeKind(enum.IntEnum):
     JVM_HEAP = 2
     JVM_CODE = 3
     JVM_METASPACE = 4
+    JEMALLOC = 5
+    TCMALLOC = 6
+    MIMALLOC = 7
+    MUSL = 8
+    PARTITIONALLOC = 9
+    ZEND = 10
 
 
 class RuntimeState(enum.IntEnum):

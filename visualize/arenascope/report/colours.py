@@ -98,6 +98,7 @@ PARTS: Final = {  # by the class that the style sheet has for it
     "ruby-free": PartColour("#e6b5c7", "#efd3e2"),
     "python": PartColour("#7d5fb2", "#9e6bb5"),
     "managed": PartColour("#5470b8", "#5b7fc7"),
+    "other-malloc": PartColour("#a5713d", "#9c755f"),
     "other": PartColour("#98a3b0", "#98a3b0"),
 }
 

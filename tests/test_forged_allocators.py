@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""The memory of jemalloc and PHP is untrusted input: what does not fit is not believed, and costs bounded time."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tools import harness, programs
+from tools.bounded import MEMORY, look
+
+from arenascope import format as fmt
+from arenascope.dump import Dump
+
+PAGE, CHUNK = 4096, 2 << 20
+
+
+@contextmanager
+def forged(kind: str, scratch: Path) -> Iterator[int]:
+    program = scratch / kind.partition("-")[0]
+    shutil.copy(programs.build("forged_allocators"), program)
+    with subprocess.Popen([program, kind], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == b"ready\n"
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:
+    with forged(kind, scratch) as pid:
+        dump = look(arenadump, pid, scratch, MEMORY)
+    assert dump is not None
+    found = int(dump.totals["ledger"]["other_malloc"])
+    rows = [int(dump.totals["ledger"][row]) for row in fmt.LEDGER_ROWS if row != "other_malloc"]
+    assert sum(rows) + (0 if found == fmt.UNKNOWN else found) == int(dump.meta["rss"])
+    return dump
+
+
+def regions(dump: Dump) -> int:
+    return int(dump.regions["size"].sum())
+
+
+@pytest.mark.parametrize("kind", ["jemalloc-lies", "jemalloc-endless", "jemalloc-zeros"])
+def test_what_is_not_jemallocs_is_none(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Nothing else says that there is a jemalloc here."""
+    dump = dump_of(kind, arenadump, tmp_path)
+    assert len(dump.runtimes) == len(dump.regions) == int(dump.totals["ledger"]["other_malloc"]) == 0
+
+
+def test_extent_that_is_mallocs_unproves_all(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of("jemalloc-heap", arenadump, tmp_path)
+    assert [tuple(map(int, (r["kind"], r["state"]))) for r in dump.runtimes] == [
+        (fmt.RuntimeKind.JEMALLOC, fmt.RuntimeState.UNPROVEN)
+    ]
+    assert len(dump.regions) == 0
+    assert int(dump.totals["ledger"]["other_malloc"]) == fmt.UNKNOWN
+
+
+def test_block_that_does_not_add_up_is_left_out(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    assert regions(dump_of("jemalloc-block", arenadump, tmp_path)) == 24 * PAGE
+
+
+def test_what_is_as_jemalloc_has_it_is_found(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Else the tests above could not fail."""
+    dump = dump_of("jemalloc", arenadump, tmp_path)
+    (record,) = dump.runtimes
+    assert (int(record["kind"]), int(record["state"])) == (fmt.RuntimeKind.JEMALLOC, fmt.RuntimeState.FOUND)
+    assert regions(dump) == int(record["committed"]) == 24 * PAGE + 2 * CHUNK
+    assert int(dump.totals["ledger"]["other_malloc"]) >= 24 * PAGE
+
+
+@pytest.mark.parametrize("kind", ["php-ring", "php-sum", "php-huge", "php-endless"])
+def test_what_is_not_phps_is_not_believed(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of(kind, arenadump, tmp_path)
+    assert [tuple(map(int, (r["kind"], r["state"]))) for r in dump.runtimes] == [
+        (fmt.RuntimeKind.ZEND, fmt.RuntimeState.UNPROVEN)
+    ]
+    assert len(dump.regions) == 0
+    assert int(dump.totals["ledger"]["other_malloc"]) == fmt.UNKNOWN
+
+
+def test_what_is_as_php_has_it_is_found(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Else the tests above could not fail."""
+    dump = dump_of("php", arenadump, tmp_path)
+    (record,) = dump.runtimes
+    assert (int(record["kind"]), int(record["state"])) == (fmt.RuntimeKind.ZEND, fmt.RuntimeState.FOUND)
+    assert regions(dump) == int(record["committed"]) == 5 * CHUNK
+    assert int(record["used"]) == 1000

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""The memory of allocators other than glibc's, found from outside, held against what each says of itself."""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools import cores, harness, programs
+
+MIB = 1 << 20
+
+
+@contextmanager
+def running(command: Sequence[str | Path], **environment: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        command, env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def answer(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    return process.stdout.readline()
+
+
+def library(name: str) -> str:
+    """The file name of an installed library. Skips the test where there is none."""
+    found = ctypes.util.find_library(name)
+    if not found:
+        pytest.skip(f"lib{name} is not installed")
+    return found
+
+
+def allocator(summary: dict[str, Any], name: str) -> dict[str, Any]:
+    found: list[dict[str, Any]] = [r for r in summary["runtimes"] if r["runtime"] == name]
+    assert len(found) == 1
+    assert found[0]["row"] == "other_malloc"
+    return found[0]
+
+
+def check_rows(summary: dict[str, Any], resident: int) -> None:
+    ledger, rss = summary["ledger"], summary["kernel"]["rss"]
+    assert sum(ledger.values()) == rss
+    assert ledger["other_malloc"] == resident
+    assert ledger["other_anon"] < 0.1 * rss
+
+
+# --- jemalloc ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def with_jemalloc() -> Iterator[tuple[int, int]]:
+    """The PID of a program that holds 40 MiB, and what jemalloc has taken from the kernel for it."""
+    with running([programs.build("jemalloc")], LD_PRELOAD=library("jemalloc")) as process:
+        mapped, retained = answer(process).split(), answer(process).split()
+        assert (mapped[0], retained[0]) == ("mapped", "retained")
+        yield process.pid, int(mapped[1]) + int(retained[1])
+
+
+@pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])
+def test_jemalloc_has_all_that_it_says(arenadump: harness.Arenadump, mode: str) -> None:
+    with with_jemalloc() as (pid, taken):
+        summary = arenadump.summary(pid, f"--mode={mode}")
+    found = allocator(summary, "jemalloc")
+    assert found["found"]
+    assert found["size"] == found["committed"] == taken
+    assert 20 * MIB < found["resident"] <= taken
+    check_rows(summary, found["resident"])
+
+
+def test_jemalloc_in_a_core(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    if not shutil.which("gcore"):
+        pytest.skip("gdb is not installed")
+    with with_jemalloc() as (pid, taken):
+        core = cores.gcore(pid, tmp_path)
+    found = allocator(arenadump.summary(core), "jemalloc")
+    assert found["size"] == taken
+    assert found["resident"] is None
+
+
+# --- PHP --------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def php(**environment: str) -> Iterator[tuple[int, int, int]]:
+    """The PID of a PHP, and what it says that its heap uses, and has taken from the kernel."""
+    if not shutil.which("php"):
+        pytest.skip("php is not installed (Debian: php-cli)")
+    with running(["php", programs.SOURCES / "holds.php"], **environment) as process:
+        answer(process)
+        assert process.stdin
+        process.stdin.write("\n")
+        process.stdin.flush()
+        used, taken = map(int, answer(process).split())
+        yield process.pid, used, taken
+
+
+@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+def test_phps_heap_is_what_php_says(arenadump: harness.Arenadump, mode: str) -> None:
+    with php() as (pid, used, taken):
+        summary = arenadump.summary(pid, f"--mode={mode}")
+    found = allocator(summary, "zend")
+    assert found["found"]
+    assert found["size"] == found["committed"] == taken
+    assert abs(found["used"] - used) < 4096  # the line that it reads meanwhile
+    assert found["used"] < taken
+    check_rows(summary, found["resident"])
+
+
+def test_php_without_its_own_heap(arenadump: harness.Arenadump) -> None:
+    with php(USE_ZEND_ALLOC="0") as (pid, *_):
+        summary = arenadump.summary(pid)
+    assert not allocator(summary, "zend")["found"]
+    assert summary["ledger"]["other_malloc"] is None
+    assert any("USE_ZEND_ALLOC" in warning["text"] for warning in summary["warnings"])
+    assert sum(value or 0 for value in summary["ledger"].values()) == summary["kernel"]["rss"]
+
+
+# --- Those that are known by name only --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "files"), [("tcmalloc", "tcmalloc_minimal"), ("mimalloc", "mimalloc")])
+def test_what_is_not_located_is_unknown_and_not_zero(arenadump: harness.Arenadump, name: str, files: str) -> None:
+    with running(["sh", "-c", "echo; read line"], LD_PRELOAD=library(files)) as process:
+        answer(process)
+        summary = arenadump.summary(process.pid)
+    found = allocator(summary, name)
+    assert not found["found"]
+    assert found["size"] is None
+    assert summary["ledger"]["other_malloc"] is None
+    assert sum(value or 0 for value in summary["ledger"].values()) == summary["kernel"]["rss"]
+
+
+def test_without_another_allocator_the_row_is_zero(arenadump: harness.Arenadump) -> None:
+    with running(["sleep", "100"]) as process:
+        summary = arenadump.summary(process.pid)
+    assert summary["runtimes"] == []
+    assert summary["ledger"]["other_malloc"] == summary["ledger"]["managed"] == 0
