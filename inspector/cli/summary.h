@@ -15,6 +15,8 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
 struct as_json;
 // The members "ruby" and "runtimes": the heaps that runtimes keep for themselves.
 void as_summary_runtimes(struct as_json *j, const struct as_view *v);
+// The member "mappings": what is left of the mappings beside malloc's and the runtimes' memory. AS_NO_MEMORY.
+bool as_summary_mappings(struct as_json *j, const struct as_view *v, struct as_error *err);
 
 // How the table may look.
 struct as_table_style {

@@ -4,6 +4,7 @@
 
 #include "cli/json.h"
 #include "cli/names.h"
+#include "ledger/evidence.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
 #include "target/target.h"
@@ -202,6 +203,31 @@ static void put_chunks(struct as_json *j, const struct as_tallies *t)
     as_json_object_end(j);
 }
 
+static const struct as_json_field size_fields[] = {
+    AS_JSON_FIELD(as_largest_size, chunk_size),
+    AS_JSON_FIELD(as_largest_size, count),
+    AS_JSON_FIELD(as_largest_size, bytes),
+};
+static const struct as_json_field releasable_fields[] = {
+    AS_JSON_FIELD(as_releasable, end),
+    AS_JSON_FIELD(as_releasable, below),
+    AS_JSON_FIELD(as_releasable, arenas),
+};
+
+// What of the chunks in use and of the forecast a reader asks for first.
+static void put_evidence(struct as_json *j, const struct as_view *v)
+{
+    struct as_largest_size sizes[AS_LARGEST_SIZES];
+    uint32_t count = as_largest_sizes(v, sizes);
+    as_json_array(j, "largest_sizes");
+    for (uint32_t i = 0; i < count; i++)
+        put_run(j, NULL, &sizes[i], size_fields, COUNT(size_fields));
+    as_json_array_end(j);
+    as_json_number(j, "largest_mmapped", as_largest_mmapped(v));
+    const struct as_releasable pages = as_releasable_pages(v);
+    put_run(j, "releasable", &pages, releasable_fields, COUNT(releasable_fields));
+}
+
 static void put_threads(struct as_json *j, const struct as_view *v, const struct as_arena_threads *threads,
                         uint32_t arena)
 {
@@ -298,11 +324,13 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
         put_kernel(j, v);
         put_ledger(j, &v->totals->ledger);
         put_chunks(j, &v->totals->chunks);
+        put_evidence(j, v);
         put_arenas(j, v, &threads);
         put_tunables(j, v->malloc_count ? &v->mallocs[0] : NULL);
         put_mallocs(j, v);
         put_pins(j, v, &pins);
         as_summary_runtimes(j, v);
+        ok = as_summary_mappings(j, v, err);
         put_warnings(j, v);
         as_json_object_end(j);
     }

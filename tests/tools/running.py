@@ -89,3 +89,21 @@ def trim_itself(program: subprocess.Popen[bytes]) -> None:
     program.send_signal(signal.SIGUSR1)
     assert program.stdout
     assert program.stdout.readline() == b"trimmed\n"
+
+
+@contextmanager
+def mapped() -> Iterator[tuple[int, dict[str, tuple[int, int]]]]:
+    """tests/programs/mappings: its pid, and address and bytes of each kind of memory."""
+    program = programs.build("mappings")
+    with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout
+            kinds = {}
+            for line in running.stdout:
+                if line == "ready\n":
+                    break
+                name, address, size = line.split()
+                kinds[name] = int(address, 16), int(size)
+            yield running.pid, kinds
+        finally:
+            running.kill()

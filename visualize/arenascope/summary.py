@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from arenascope.dump import Dump
 
 SCHEMA: Final = "arenascope.summary/1"
+ANONYMOUS_SHARED: Final = "anonymous shared memory"
 
 
 @dataclass(frozen=True)
@@ -334,6 +335,79 @@ class Runtime:
 
 
 @dataclass(frozen=True)
+class ChunkSize:
+    """Chunks in use of one size."""
+
+    chunk_size: int
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Releasable:
+    """Where the pages lie that malloc_trim(0) returns."""
+
+    end: Optional[int]  # bytes at the end of a main arena's heap: its top
+    below: Optional[int]  # bytes between what is in use
+    arenas: Optional[int]  # that have pages of the second kind
+
+
+@dataclass(frozen=True)
+class AnonymousMapping:
+    """Anonymous memory, but for what of it is malloc's or in a runtime's row."""
+
+    address: Optional[str]
+    size: int
+    resident: Optional[int]
+    bytes: Optional[int]
+    row: str
+    protection: str
+    name: Optional[str]
+    may_be: Optional[str]
+    evidence: Optional[str]
+
+
+@dataclass(frozen=True)
+class AnonymousMemory:
+    """The largest anonymous mappings, and the sum of the others."""
+
+    largest: tuple[AnonymousMapping, ...]
+    rest: Tally
+    copies_of_files: Optional[int]
+
+
+@dataclass(frozen=True)
+class MappedFile:
+    """All mappings of a file, or of shared memory of one name, but for what of them is malloc's."""
+
+    name: Optional[str]
+    row: str
+    count: int
+    bytes: Optional[int]
+
+    @property
+    def title(self) -> str:
+        """What to call it: the kernel names shared anonymous memory after a file that was never there."""
+        return ANONYMOUS_SHARED if self.name in {None, "/dev/zero (deleted)"} else str(self.name)
+
+
+@dataclass(frozen=True)
+class MappedFiles:
+    """The largest by name, and the sum of the others."""
+
+    largest: tuple[MappedFile, ...]
+    rest: Tally
+
+
+@dataclass(frozen=True)
+class Mappings:
+    """What is resident besides malloc's memory, the runtimes' heaps and stacks."""
+
+    anonymous: AnonymousMemory
+    files: MappedFiles
+
+
+@dataclass(frozen=True)
 class Doubt:
     """A warning: what limits the trust in the numbers, or a note."""
 
@@ -355,12 +429,16 @@ class Summary:
     beside: Beside
     sums: Sums
     chunks: Tallies
+    largest_sizes: tuple[ChunkSize, ...]
+    largest_mmapped: Optional[int]
+    releasable: Releasable
     arenas: tuple[Arena, ...]
     tunables: Tunables
     mallocs: tuple[Malloc, ...]
     pins: tuple[Pin, ...]
     ruby: Optional[Ruby]
     runtimes: tuple[Runtime, ...]
+    mappings: Mappings
     warnings: tuple[Doubt, ...]
 
 
