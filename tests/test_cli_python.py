@@ -94,6 +94,7 @@ def test_dump_then_summary(arenadump: harness.Arenadump, parked: int, tmp_path: 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     printed = arenascope("summary", "--json", path, arenadump=arenadump.path).stdout
     summary = json.loads(printed)
+    assert isinstance(summary.pop("findings"), list)
     assert summary == json.loads(arenadump.check("summary", "--json", path)), "arenadump computes it, nobody else"
     made_up = arenascope("summary", "--json", path, arenadump="/bin/true")
     assert made_up.returncode == Code.INTERNAL, "what is no summary is not shown as one"

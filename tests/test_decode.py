@@ -169,11 +169,18 @@ def test_the_commands_name_what_is_missing(tmp_path: Path, document: dict[str, A
 
 
 def test_json_is_passed_through(tmp_path: Path, document: dict[str, Any]) -> None:
-    """As arenadump printed it, to the byte, in any locale: a number's digits, the order of keys, and what is new."""
+    """As arenadump printed it, to the byte, in any locale: a number's digits, the order of keys, and what is new.
+
+    Only the findings come behind it.
+    """
     document["target"]["comm"] = "gr\xfc\xdfe"
     printed = json.dumps({"planted": 1.500, **document}, ensure_ascii=False).replace("1.5", "1.500") + "\n"
     done = arenascope(program(tmp_path, printed), "summary", "--json", "1", locale="C")
-    assert (done.returncode, done.stdout) == (0, printed.encode()), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(printed.rstrip("}\n").encode() + b',\n  "findings": ['), done.stderr
+    both = json.loads(done.stdout)
+    assert [finding["rule"] for finding in both.pop("findings")] == []
+    assert both == json.loads(printed)
 
 
 def test_a_trim_is_read(tmp_path: Path) -> None:

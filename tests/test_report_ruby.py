@@ -17,7 +17,7 @@ from tools.tab import Tab, page_addresses, write
 from arenascope import format as fmt
 from arenascope.dump import Dump
 from arenascope.report import ruby
-from arenascope.report.facts import Facts
+from arenascope.report.facts import PageFacts
 from arenascope.report.regions import regions
 from arenascope.summary import document_of
 from arenascope.text import share, size
@@ -70,12 +70,12 @@ def bloated(
 
 def section(*dumps: Dump) -> Any:
     laid = regions(dumps)
-    return ruby.section([Facts(dump) for dump in dumps], laid)
+    return ruby.section([PageFacts(dump) for dump in dumps], laid)
 
 
 def test_the_chart_is_rss_and_its_first_parts_are_rubys_heap(bloated: Dump) -> None:
     summary = document_of(bloated)
-    held = ruby.parts(Facts(bloated))
+    held = ruby.parts(PageFacts(bloated))
     assert sum(number or 0 for number in held.values()) == summary["kernel"]["rss"]
     assert held["unsplit"] == 0
     live = sum(of["slot_size"] * (of["slots"] - of["free_slots"]) for of in summary["ruby"]["slot_sizes"])
@@ -91,7 +91,7 @@ def test_the_chart_is_rss_and_its_first_parts_are_rubys_heap(bloated: Dump) -> N
 
 
 def test_the_conclusion_is_this_processs(bloated: Dump) -> None:
-    summary, facts = document_of(bloated), Facts(bloated)
+    summary, facts = document_of(bloated), PageFacts(bloated)
     rss, held, of = summary["kernel"]["rss"], summary["ledger"]["ruby_pages"], summary["ruby"]
     says = ruby.sentences(facts)
     assert says[0].startswith(f"Ruby's own heap is {size(held)}, {share(held, rss)} of Rss; ")
@@ -125,7 +125,7 @@ def test_on_the_page(browser: Any, bloated: Dump, tmp_path: Path, width: int, sc
     assert tab.js("document.documentElement.scrollWidth") <= width
     shown = tab.js("""() => Object.fromEntries([...document.querySelectorAll("#ruby tr[data-part]")]
         .map(row => [row.dataset.part, Number(row.querySelector("td").dataset.bytes)]))""")
-    assert shown == {name: held for name, held in ruby.parts(Facts(bloated)).items() if held}
+    assert shown == {name: held for name, held in ruby.parts(PageFacts(bloated)).items() if held}
     slots = tab.js("""() => [...document.querySelectorAll("#ruby .slots tbody tr")].map(row =>
         [row.querySelector("th").textContent,
          ...[...row.querySelectorAll("td[data-count]")].map(cell => Number(cell.dataset.count))])""")
@@ -204,7 +204,7 @@ def test_where_residency_is_not_known_slots_are_counted_still(arenadump: harness
     assert of.says == of.bars == of.parts == of.arenas == []
 
 
-def made(folder: Path, rss: int, swap: int, free: int, **ledger: int) -> Facts:
+def made(folder: Path, rss: int, swap: int, free: int, **ledger: int) -> PageFacts:
     """A dump that says so: of a Ruby with one page of 10,000 slots, so many of which are free."""
     sections = synthetic.sections()
     page = np.zeros(1, fmt.RUBY_PAGE)
@@ -217,7 +217,7 @@ def made(folder: Path, rss: int, swap: int, free: int, **ledger: int) -> Facts:
         own[name] = 0
     for name, value in ledger.items():
         own[name] = value
-    return Facts(Dump(synthetic.write(folder / "dump", sections)))
+    return PageFacts(Dump(synthetic.write(folder / "dump", sections)))
 
 
 @pytest.mark.parametrize(

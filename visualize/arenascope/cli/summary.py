@@ -7,9 +7,10 @@ import click
 
 from arenascope.cli.options import looking, objects_option
 from arenascope.cli.progress import waiting
-from arenascope.decode import document
+from arenascope.findings import Facts, told
 from arenascope.render.terminal import console, render_summary
-from arenascope.summary import SCHEMA, parse, printed
+from arenascope.summary import parse, printed
+from arenascope.text import json_text
 
 
 @click.command()
@@ -18,13 +19,19 @@ from arenascope.summary import SCHEMA, parse, printed
 @objects_option
 @looking
 def summary(target: str, how: list[str], *, as_json: bool, objects: bool) -> None:
-    """Show where TARGET's memory went, and what would come back."""
+    """Show what holds TARGET's memory, and what would come back."""
     options = [*how, "--objects"] if objects else how
     with waiting(f"inspecting {target}"):
         text = printed(target, options)
     if as_json:
-        document(text, SCHEMA)  # what is no summary is not shown as one
-        click.echo(text.encode(), nl=False)  # UTF-8, whatever the locale
+        click.echo(_with_findings(text).encode(), nl=False)  # UTF-8, whatever the locale
     else:
         out = console()
-        out.print(render_summary(parse(text), ascii_only=out.options.ascii_only))
+        out.print(render_summary(parse(text), ascii_only=out.options.ascii_only), crop=False)
+
+
+def _with_findings(text: str) -> str:
+    """What arenadump printed, to the byte, and one more member. What is no summary is not shown as one."""
+    findings = json_text(told(Facts(parse(text)))).decode().replace("\n", "\n  ")
+    members = text.rstrip().removesuffix("}").rstrip()
+    return f'{members},\n  "findings": {findings}\n}}\n'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The summary as tables in a terminal: Rss, what holds it, what would come back, the worst arenas, the pins."""
+"""The summary in a terminal: Rss, the verdict, what holds it, what would come back, the worst arenas, the pins."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from arenascope.findings import Facts, judge
 from arenascope.known import cells_of, whole_of
 from arenascope.remedy import trim_command
+from arenascope.render.verdict import render_verdict
 from arenascope.rows import ABSENT, RESIDENT
 from arenascope.text import UNKNOWN, count, duration, plural, printable, share, size
 
@@ -20,7 +22,18 @@ if TYPE_CHECKING:
 
     from rich.console import ConsoleOptions, RenderableType, RenderResult
 
-    from arenascope.summary import Absent, Arena, Doubt, Objects, Pin, Summary, Tallies, Target, Thread
+    from arenascope.summary import (
+        Absent,
+        AnonymousMapping,
+        Arena,
+        Doubt,
+        Objects,
+        Pin,
+        Summary,
+        Tallies,
+        Target,
+        Thread,
+    )
 
 WORST: Final = 5  # arenas, pins
 SHOWN_THREADS: Final = 6
@@ -76,12 +89,19 @@ def render_summary(summary: Summary, *, ascii_only: bool = False) -> RenderableT
 def _parts(summary: Summary, bar: str) -> Iterator[RenderableType]:
     yield _heading(summary.target)
     yield _facts(summary)
+    facts = Facts(summary)
+    yield _title("Verdict")
+    yield from render_verdict(judge(facts))
     if any(held is not None for held in summary.ledger.values()):
         yield _title("What holds it")
         yield Fitting(*(_ledger(summary, bar, columns) for columns in BAR_COLUMNS))
         yield _absent(summary.absent)
         yield _title("What would come back")
         yield _forecast(summary)
+        if large := facts.large_mappings[:WORST]:
+            yield _title("The largest anonymous mappings that are not malloc's")
+            yield _mappings(large)
+            yield from (_may_be(mapping) for mapping in large if mapping.may_be)
     else:
         # The core of a gcore, for example: residency is unknown, but the chunks are known.
         yield _title("Chunks, resident or not (it is unknown which pages are resident)")
@@ -162,6 +182,20 @@ def _forecast(summary: Summary) -> Table:
     table.add_row(Text("malloc_trim(0)", style="green"), size(trim), share(trim, whole), how)
     table.add_row(Text("a deep trim adds", style="cyan"), size(more), share(more, whole), deep_how)
     return table
+
+
+def _mappings(mappings: list[AnonymousMapping]) -> Table:
+    table = plain_table("address", ">resident", ">size", "", "name")
+    for each in mappings:
+        cells = (each.address or "", size(each.bytes), size(each.size), each.protection)
+        table.add_row(*cells, printable(each.name or ""))
+    return table
+
+
+def _may_be(mapping: AnonymousMapping) -> Text:
+    """What an anonymous mapping may be, as a line of its own."""
+    evidence = f": {printable(mapping.evidence)}" if mapping.evidence else ""
+    return Text(f"{mapping.address} may be {printable(mapping.may_be or '')}{evidence}.", style="dim")
 
 
 def _chunks(chunks: Tallies) -> Table:

@@ -9,7 +9,7 @@ from arenascope.rows import RESIDENT
 from arenascope.text import printable, size
 
 if TYPE_CHECKING:
-    from arenascope.report.facts import Facts
+    from arenascope.report.facts import PageFacts
 
 WORTH: Final = 0.02  # of the larger Rss: a row that changed by less is not named
 NAMED: Final = 4
@@ -23,7 +23,7 @@ class Changes(NamedTuple):
     note: str | None  # when the two are hardly comparable
 
 
-def changes(before: Facts, after: Facts) -> Changes:
+def changes(before: PageFacts, after: PageFacts) -> Changes:
     """What the page says first of two dumps."""
     first, last = before.summary.kernel.rss, after.summary.kernel.rss
     if first is None or last is None:
@@ -36,7 +36,7 @@ def changes(before: Facts, after: Facts) -> Changes:
     return Changes(lead, _rows(before, after), _note(before, after))
 
 
-def _rows(before: Facts, after: Facts) -> list[str]:
+def _rows(before: PageFacts, after: PageFacts) -> list[str]:
     moved = []
     for row in RESIDENT:
         first, last = before.row(row.name), after.row(row.name)
@@ -47,7 +47,7 @@ def _rows(before: Facts, after: Facts) -> list[str]:
     return [words for _, words in moved[:NAMED]]
 
 
-def _note(before: Facts, after: Facts) -> str | None:
+def _note(before: PageFacts, after: PageFacts) -> str | None:
     one, other = before.summary.target, after.summary.target
     same = (one.pid, one.comm, one.exe) == (other.pid, other.comm, other.exe)
     if not same:

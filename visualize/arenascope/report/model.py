@@ -9,16 +9,16 @@ from markupsafe import Markup
 
 from arenascope import __version__, rows
 from arenascope.errors import ArenascopeError, Code
+from arenascope.findings import judge
 from arenascope.known import whole_of
-from arenascope.report import charts, figures, objects, ruby, tables
+from arenascope.report import charts, figures, mappings, objects, ruby, tables
 from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
 from arenascope.report.compare import changes
-from arenascope.report.facts import Facts, address_of
+from arenascope.report.facts import PageFacts, address_of
 from arenascope.report.glossary import GLOSSARY
 from arenascope.report.pages import Block, map_blocks
 from arenascope.report.regions import regions
 from arenascope.report.tables import Amount, amount, threads_of
-from arenascope.report.verdict import judge
 from arenascope.report.words import LAYOUTS, MODES
 from arenascope.text import duration, plural, printable, size
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from arenascope.report.figures import Histogram
     from arenascope.report.regions import Regions
 
-SHOWN_MAPPINGS: Final = 12
 SHOWN_WARNINGS: Final = 50
 
 
@@ -44,7 +43,7 @@ class Page(NamedTuple):
 
 def build(looks: Sequence[Look]) -> Page:
     """The page of one look, or of two: before and after."""
-    facts = [Facts(look.dump, from_dump=look.from_dump) for look in looks]
+    facts = [PageFacts(look.dump, from_dump=look.from_dump) for look in looks]
     dumps = [look.dump for look in looks]
     page_sizes = {int(dump.meta["page_size"]) for dump in dumps}
     if len(page_sizes) > 1:
@@ -79,8 +78,8 @@ def build(looks: Sequence[Look]) -> Page:
         "runs": _runs(drawn.states[-1], laid, page_size),
         "pins": tables.pins(now, drawn.told[-1]["pinSizes"]),
         "pin_count": len(now.summary.pins),
-        "mappings": [(printable(path), amount(rss, now.whole)) for path, rss in now.mappings[:SHOWN_MAPPINGS]],
-        "mapping_count": len(now.mappings),
+        "mappings": mappings.by_name(now),
+        "anonymous": mappings.anonymous(now),
         "tunables": tables.tunables(now),
         "trust": [_trust(fact) for fact in facts],
         "glossary": GLOSSARY,
@@ -120,7 +119,7 @@ class Who(NamedTuple):
     core: bool
 
 
-def _target(facts: Facts) -> Who:
+def _target(facts: PageFacts) -> Who:
     target, allocator = facts.summary.target, facts.summary.allocator
     malloc = allocator.malloc
     if allocator.is_glibc and allocator.glibc:
@@ -136,7 +135,7 @@ def _target(facts: Facts) -> Who:
     )
 
 
-def _threads_at(facts: list[Facts], address: int) -> str:
+def _threads_at(facts: list[PageFacts], address: int) -> str:
     """The threads of the arena at an address, as they were last seen."""
     for fact in reversed(facts):
         for arena in fact.summary.arenas:
@@ -159,7 +158,7 @@ def _chart(of: Histogram, svg: Markup, *, pinning: bool = False) -> Chart:
     return Chart(svg, list(of.series), table, pinning)
 
 
-def _sizes(facts: Facts) -> Chart | None:
+def _sizes(facts: PageFacts) -> Chart | None:
     histogram = figures.by_chunk_size(facts.dump)
     if histogram is None:
         return None
@@ -188,7 +187,7 @@ class Trust(NamedTuple):
     more_warnings: int
 
 
-def _trust(facts: Facts) -> Trust:
+def _trust(facts: PageFacts) -> Trust:
     snapshot, allocator = facts.summary.snapshot, facts.summary.allocator
     pause, read = duration(snapshot.pause_ms), duration(snapshot.read_ms)
     lines = [MODES[snapshot.mode].format(pause=pause, read=read)]

@@ -19,7 +19,7 @@ from arenascope.text import count, share, size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from arenascope.report.facts import Facts
+    from arenascope.report.facts import PageFacts
     from arenascope.report.regions import Regions
     from arenascope.summary import Ruby, Slots
 
@@ -48,7 +48,7 @@ REST: Final = (
 )
 
 
-def parts(facts: Facts) -> dict[str, int | None]:
+def parts(facts: PageFacts) -> dict[str, int | None]:
     """Rss in these parts; those that do not apply are 0."""
     held, live = facts.row("ruby_pages"), _live(facts)
     whole, scattered = facts.summary.sums.free_pages, facts.summary.sums.scattered
@@ -65,7 +65,7 @@ def parts(facts: Facts) -> dict[str, int | None]:
     }
 
 
-def _live(facts: Facts) -> int | None:
+def _live(facts: PageFacts) -> int | None:
     """Resident bytes of slots with an object. All of them are resident, unless something is swapped out."""
     pages = facts.dump.ruby
     sized = pages["slot_size"].astype("u8")
@@ -118,7 +118,7 @@ class Section:
     in_arenas: bool  # some of its pages are chunks of malloc's
 
 
-def section(facts: list[Facts], laid: Regions) -> Section | None:
+def section(facts: list[PageFacts], laid: Regions) -> Section | None:
     """All that the page says of Ruby's heap; None where there is none, or it was not found. `facts`: of each dump."""
     now = facts[-1]
     ruby = now.summary.ruby
@@ -141,7 +141,7 @@ def section(facts: list[Facts], laid: Regions) -> Section | None:
     )
 
 
-def sentences(facts: Facts) -> list[str]:
+def sentences(facts: PageFacts) -> list[str]:
     """The article's conclusion, of this process: what of Rss is Ruby's heap, what else is free; last the sum of it."""
     of, held, each = facts.whole, facts.row("ruby_pages"), parts(facts)
     ruby = facts.summary.ruby
@@ -194,7 +194,7 @@ def _bars(sides: list[dict[str, int | None]]) -> list[list[BarPart]]:
     return bars
 
 
-def _table(facts: list[Facts], sides: list[dict[str, int | None]]) -> list[RubyLine]:
+def _table(facts: list[PageFacts], sides: list[dict[str, int | None]]) -> list[RubyLine]:
     """The chart in numbers: Ruby's heap and its parts, the rest of Rss and its parts."""
     lines = []
     for title, named in (("Ruby's own heap", OWN), ("The rest of Rss", REST)):
@@ -207,7 +207,7 @@ def _table(facts: list[Facts], sides: list[dict[str, int | None]]) -> list[RubyL
     return lines
 
 
-def _line(part: Part, held: Sequence[int | None], facts: list[Facts]) -> RubyLine:
+def _line(part: Part, held: Sequence[int | None], facts: list[PageFacts]) -> RubyLine:
     amounts = [amount(number, fact.whole) for number, fact in zip(held, facts)]
     return RubyLine(part, amounts, change(held))
 
@@ -218,7 +218,7 @@ def _slots(title: str, of: Slots | Ruby) -> SlotLine:
     return SlotLine(title, [of.pages, of.slots, live, of.free_slots], share(of.free_slots, of.slots))
 
 
-def _arenas(facts: Facts, laid: Regions) -> list[RubyArena]:
+def _arenas(facts: PageFacts, laid: Regions) -> list[RubyArena]:
     """The same of each arena, in shares of what is resident of it; the largest first."""
     lines = []
     for arena in facts.summary.arenas:

@@ -18,13 +18,13 @@ from matplotlib.patches import Patch
 from arenascope.capture import run_arenadump
 from arenascope.errors import ArenascopeError, Code
 from arenascope.files import create_new
+from arenascope.findings import judge
 from arenascope.report import charts, figures
 from arenascope.report.colours import BACKGROUND, LOOKS
 from arenascope.report.compare import changes
-from arenascope.report.facts import Facts
+from arenascope.report.facts import PageFacts
 from arenascope.report.pages import DumpPages
 from arenascope.report.regions import regions
-from arenascope.report.verdict import judge
 from arenascope.text import printable, size
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _sides(looks: Sequence[Look]) -> list[str]:
 def _figures(looks: Sequence[Look]) -> Iterator[tuple[str, Figure]]:
     dumps = [look.dump for look in looks]
     laid = regions(dumps)
-    facts = [Facts(look.dump, from_dump=look.from_dump) for look in looks]
+    facts = [PageFacts(look.dump, from_dump=look.from_dump) for look in looks]
     states = [DumpPages(dump, laid, index).states() for index, dump in enumerate(dumps)]
     if laid.total:
         yield "map", _map(facts, laid, states)
@@ -117,12 +117,12 @@ def _titled(figure: Figure, words: str) -> Figure:
     return figure
 
 
-def _who(facts: Facts) -> str:
+def _who(facts: PageFacts) -> str:
     target = facts.summary.target
     return printable(target.comm) + (f" (pid {target.pid})" if target.pid else "")
 
 
-def _map(facts: list[Facts], laid: Regions, states: list[NDArray[np.uint8]]) -> Figure:
+def _map(facts: list[PageFacts], laid: Regions, states: list[NDArray[np.uint8]]) -> Figure:
     names = facts[0].arena_names | facts[-1].arena_names
     with mpl.rc_context(charts.STYLE):
         across = len(states)
@@ -147,11 +147,11 @@ def _map(facts: list[Facts], laid: Regions, states: list[NDArray[np.uint8]]) -> 
     return figure
 
 
-def _verdict(facts: list[Facts]) -> str:
+def _verdict(facts: list[PageFacts]) -> str:
     if len(facts) > 1:
         return changes(facts[0], facts[-1]).lead
     verdict = judge(facts[0])
-    return " ".join([verdict.lead, *(finding.says for finding in verdict.findings[:1])])
+    return " ".join([verdict.lead, *(finding.sentence for finding in verdict.findings[:1])])
 
 
 def _one_map(axes: Axes, laid: Regions, colours: NDArray[Any], names: dict[int, str], aspect: float) -> None:

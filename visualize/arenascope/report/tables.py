@@ -15,7 +15,7 @@ from arenascope.text import UNKNOWN, count, printable, share, size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from arenascope.report.facts import Facts
+    from arenascope.report.facts import PageFacts
     from arenascope.report.regions import Regions
     from arenascope.rows import Row
     from arenascope.summary import Arena
@@ -82,13 +82,13 @@ class Line(NamedTuple):
     change: Change | None
 
 
-def bars(facts: list[Facts]) -> list[list[BarPart]]:
+def bars(facts: list[PageFacts]) -> list[list[BarPart]]:
     """The ledger's rows side by side: offsets and widths in per cent, of the same length for the same bytes."""
     lengths = [fact.summary.sums.known or 0 for fact in facts]
     return [_bar(fact, own, max([*lengths, 1])) for fact, own in zip(facts, lengths)]
 
 
-def _bar(facts: Facts, own: int, whole: int) -> list[BarPart]:
+def _bar(facts: PageFacts, own: int, whole: int) -> list[BarPart]:
     parts, behind = [], 0
     for row in BAR:
         held = facts.row(row.name)
@@ -99,7 +99,7 @@ def _bar(facts: Facts, own: int, whole: int) -> list[BarPart]:
     return parts
 
 
-def ledger(facts: list[Facts]) -> list[Line]:
+def ledger(facts: list[PageFacts]) -> list[Line]:
     """The rows in which something is, largest first; what is not known comes last, lest it look like the largest."""
     table = []
     for row in RESIDENT:
@@ -110,7 +110,7 @@ def ledger(facts: list[Facts]) -> list[Line]:
     return sorted(table, key=lambda line: -max((a.exact if a.exact is not None else -1) for a in line.amounts))
 
 
-def absent(facts: list[Facts]) -> list[Line]:
+def absent(facts: list[PageFacts]) -> list[Line]:
     """What malloc has beside Rss."""
     lines = []
     for row in (*ABSENT, *BESIDE):
@@ -128,7 +128,7 @@ class ChunkLine(NamedTuple):
     amounts: list[tuple[str, Amount]]
 
 
-def chunks(facts: list[Facts]) -> list[ChunkLine]:
+def chunks(facts: list[PageFacts]) -> list[ChunkLine]:
     """All chunks, resident or not, by what they are: what there is to say where residency is not known."""
     return [
         ChunkLine(tallies[0][0].replace("_", " "), [(count(each.count), amount(each.bytes)) for _, each in tallies])
@@ -146,7 +146,7 @@ PARTS: Final = {
 }
 
 
-def arena_columns(facts: Facts) -> list[str]:
+def arena_columns(facts: PageFacts) -> list[str]:
     """The columns of the table of arenas: the rows in the order in which they are drawn, or the chunks."""
     titles = list(cells_of(facts.summary, facts.summary.arenas[0]).held) if facts.summary.arenas else []
     return titles if by_chunks(facts.summary) else list(PARTS)
@@ -176,7 +176,7 @@ class ArenaLine:
     notes: list[str]
 
 
-def arenas(facts: Facts, laid: Regions) -> list[ArenaLine]:
+def arenas(facts: PageFacts, laid: Regions) -> list[ArenaLine]:
     """The arenas that hold most free memory, most first."""
     having = [(cells_of(facts.summary, arena), arena) for arena in facts.summary.arenas]
     having.sort(key=lambda each: -1 if each[0].free is None else each[0].free, reverse=True)
@@ -200,7 +200,7 @@ def arenas(facts: Facts, laid: Regions) -> list[ArenaLine]:
     ]
 
 
-def _painted(facts: Facts, arena: Arena) -> list[tuple[str, int]]:
+def _painted(facts: PageFacts, arena: Arena) -> list[tuple[str, int]]:
     """The parts of an arena's bar, with their bytes."""
     if by_chunks(facts.summary):
         return []
@@ -240,7 +240,7 @@ class PinLine:
     on_map: bool
 
 
-def pins(facts: Facts, on_map: list[int]) -> list[PinLine]:
+def pins(facts: PageFacts, on_map: list[int]) -> list[PinLine]:
     """What keeps free memory, by chunk size; `on_map`: the sizes whose pages the map can light up."""
     shown = set(on_map)
     return [
@@ -273,7 +273,7 @@ class TunableTable(NamedTuple):
     lines: list[TunableLine]
 
 
-def tunables(facts: Facts) -> TunableTable:
+def tunables(facts: PageFacts) -> TunableTable:
     """Every malloc's tunables: a column for each malloc, a line for each that any of them has."""
     mallocs = facts.summary.mallocs
     lines = []

@@ -5,47 +5,51 @@ from __future__ import annotations
 
 import ctypes.util
 import html
+import io
+import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 import synthetic_dump as synthetic
-from tools import harness, programs
-from tools.running import process, running, started, trim_itself
+from rich.console import Console
+from tools import harness
+from tools.running import mapped, process, started
 
+from arenascope import findings
 from arenascope import format as fmt
 from arenascope.capture import Look
 from arenascope.dump import Dump
+from arenascope.findings import RULES, Finding, Rank, judge, told
 from arenascope.remedy import trim_command
+from arenascope.render.terminal import render_summary
 from arenascope.report.compare import changes
-from arenascope.report.facts import Facts
+from arenascope.report.facts import PageFacts
 from arenascope.report.glossary import GLOSSARY
 from arenascope.report.html import render
 from arenascope.report.model import build
-from arenascope.report.rules import RULES, Finding, Rank
 from arenascope.report.tables import tunables
-from arenascope.report.verdict import judge
+from arenascope.summary import Releasable, parse
 from arenascope.text import size
 
+SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())
 JEMALLOC = ctypes.util.find_library("jemalloc")
 
 
-def facts_of(arenadump: harness.Arenadump, pid: int | str, folder: Path, *options: str) -> Facts:
+def facts_of(arenadump: harness.Arenadump, pid: int | str, folder: Path, *options: str) -> PageFacts:
     path = folder / "dump"
     arenadump.check("dump", *options, "-o", path, pid)
-    return Facts(Dump(path))
+    return PageFacts(Dump(path))
 
 
-def found(facts: Facts) -> dict[str, Finding]:
+def found(facts: PageFacts) -> dict[str, Finding]:
     return {finding.rule: finding for finding in judge(facts).findings}
 
 
@@ -79,9 +83,9 @@ def test_a_process_that_shows_the_cause(cause: str, arenadump: harness.Arenadump
         facts = facts_of(arenadump, pid, tmp_path)
     rule, held = CAUSES[cause]
     verdict = judge(facts)
-    assert found(facts)[rule].held == held(facts) > 10 << 20
+    assert found(facts)[rule].bytes == held(facts) > 10 << 20
     # Waste is told before what is no waste, and the larger before the smaller.
-    ranked = [(finding.rank, -(finding.held or 0)) for finding in verdict.findings]
+    ranked = [(finding.rank, -(finding.bytes or 0)) for finding in verdict.findings]
     assert ranked == sorted(ranked)
     if found(facts)[rule].rank is Rank.WASTE:
         assert verdict.findings[0].rule == rule
@@ -113,10 +117,10 @@ def test_the_command_does_what_was_forecast(
 
 def test_what_raised_the_threshold_is_told(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with process("withheld") as pid:
-        raised = found(facts_of(arenadump, pid, tmp_path))["withheld tops"].why
+        raised = found(facts_of(arenadump, pid, tmp_path))["withheld tops"].evidence
     assert "32.0 MiB here: glibc raised it from 128.0 KiB" in raised
     with process("withheld", GLIBC_TUNABLES="glibc.malloc.trim_threshold=33554432") as pid:
-        set_by_hand = found(facts_of(arenadump, pid, tmp_path))["withheld tops"].why
+        set_by_hand = found(facts_of(arenadump, pid, tmp_path))["withheld tops"].evidence
     assert "32.0 MiB here." in set_by_hand
 
 
@@ -137,14 +141,39 @@ def test_what_raised_the_threshold_is_told(arenadump: harness.Arenadump, tmp_pat
 def test_why_free_did_not_give_it_back(cause: str, why: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with process(cause) as pid:
         facts = facts_of(arenadump, pid, tmp_path)
-    finding = found(facts)["free pages kept"]
-    assert facts.releasable.end + facts.releasable.below == finding.held == facts.row("releasable")
-    assert re.match(why, finding.why), finding.why
+    finding, pages = found(facts)["free pages kept"], facts.summary.releasable
+    assert (pages.end or 0) + (pages.below or 0) == finding.bytes == facts.row("releasable")
+    assert re.match(why, finding.evidence), finding.evidence
+
+
+@pytest.mark.parametrize("cause", ["free-pages", "main-top", "top-and-below", "idle-arenas", "mmapped"])
+def test_the_numbers_beside_the_rows_are_the_dumps(cause: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Counted once more, from the dump's own records."""
+    with process(cause) as pid:
+        facts = facts_of(arenadump, pid, tmp_path)
+    dump, summary = facts.dump, facts.summary
+    ends = below = 0
+    arenas = set()
+    for index in np.flatnonzero(dump.heaps["arena"] != fmt.NO_INDEX):
+        pages = dump.heap_pages(int(index))
+        free = pages["state"] == fmt.PageState.RELEASABLE
+        top = int((free & (pages["top"] != 0)).sum())
+        ends, below = ends + top, below + int(free.sum()) - top
+        if int(free.sum()) > top:
+            arenas.add(int(dump.heaps[index]["arena"]))
+    page = summary.target.page_size
+    assert summary.releasable == Releasable(ends * page, below * page, len(arenas))
+    own = dump.heaps[dump.heaps["kind"] == fmt.HeapKind.MMAPPED]
+    assert summary.largest_mmapped == int((own["end"] - own["start"]).max(initial=0))
+    sizes = [(int(s["chunk_size"]), int(s["in_use"])) for s in dump.sizes if s["in_use"]]
+    largest = sorted(((each * many, -each) for each, many in sizes), reverse=True)[:10]
+    assert [(s.bytes, -s.chunk_size) for s in summary.largest_sizes] == largest
+    assert all(s.bytes == s.chunk_size * s.count for s in summary.largest_sizes)
 
 
 def test_pins_are_named_by_size(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with process("pins") as pid:
-        why = found(facts_of(arenadump, pid, tmp_path))["stranded by pins"].why
+        why = found(facts_of(arenadump, pid, tmp_path))["stranded by pins"].evidence
     assert "chunks of 96 bytes keep" in why
 
 
@@ -153,10 +182,10 @@ def test_arenas_without_a_thread_are_named(arenadump: harness.Arenadump, tmp_pat
         facts = facts_of(arenadump, pid, tmp_path)
     finding = found(facts)["too many arenas"]
     arenas = [arena for arena in facts.summary.arenas if not arena.main]
-    assert finding.says.startswith("8 of 9 arenas have no thread any more;")
-    assert finding.why.count("(no thread: ") == 3
+    assert finding.sentence.startswith("8 of 9 arenas have no thread any more;")
+    assert finding.evidence.count("(no thread: ") == 3
     rows = ("tcache", "fastbin", "stranded", "releasable", "withheld")
-    assert finding.held == sum(arena.ledger[name] or 0 for arena in arenas for name in rows)
+    assert finding.bytes == sum(arena.ledger[name] or 0 for arena in arenas for name in rows)
     assert finding.rank is Rank.PART  # and so never the headline: "free pages kept" has the same bytes
     assert judge(facts).findings[0].rule == "free pages kept"
 
@@ -167,8 +196,8 @@ def test_nearly_empty_arenas_are_named_with_their_threads(arenadump: harness.Are
         facts = facts_of(arenadump, pid, tmp_path)
         threads = {int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()}
     finding = found(facts)["too many arenas"]
-    assert finding.says.startswith("8 of 9 arenas are nearly empty;")
-    assert sum(f" {thread}: " in finding.why for thread in threads) == 3
+    assert finding.sentence.startswith("8 of 9 arenas are nearly empty;")
+    assert sum(f" {thread}: " in finding.evidence for thread in threads) == 3
     assert {arena.address for arena in facts.nearly_empty} == {
         arena.address for arena in facts.summary.arenas if not arena.main
     }
@@ -180,7 +209,7 @@ def test_every_malloc_has_its_tunables(arenadump: harness.Arenadump, tmp_path: P
     made["mallocs"] = np.repeat(made["mallocs"], 2)
     made["mallocs"]["top_pad"] = 4096, 8192
     made["mallocs"][1]["tcache_count"] = fmt.UNKNOWN
-    told = tunables(Facts(Dump(synthetic.write(tmp_path / "dump", made))))
+    told = tunables(PageFacts(Dump(synthetic.write(tmp_path / "dump", made))))
     cells = {line.name: line.cells for line in told.lines}
     assert len(told.titles) == 2
     assert cells["top_pad"] == ["4.0 KiB", "8.0 KiB"]
@@ -200,10 +229,10 @@ def test_another_allocator(arenadump: harness.Arenadump, tmp_path: Path) -> None
         facts = facts_of(arenadump, pid, tmp_path)
     first = judge(facts).findings[0]
     assert first.rule == "another allocator"
-    assert "jemalloc" in first.says
-    assert first.held == facts.summary.ledger["other_anon"]
-    assert first.held is not None
-    assert first.held > 60 << 20
+    assert "jemalloc" in first.sentence
+    assert first.bytes == facts.summary.ledger["other_anon"]
+    assert first.bytes is not None
+    assert first.bytes > 60 << 20
     assert "malloc_trim(0)" not in "".join(finding.command or "" for finding in judge(facts).findings)
     page = html.unescape(render(build([Look(facts.dump, from_dump=True)])))
     assert "another malloc's, own mmap" in page
@@ -222,7 +251,7 @@ def test_a_core_that_lost_residency(arenadump: harness.Arenadump, tmp_path: Path
     assert [finding.rule for finding in verdict.findings] == ["residency unknown"]
     assert trim_command(facts.summary.target) is None
     held = facts.summary.chunks
-    assert size((held.in_use.bytes or 0) + (held.mmapped.bytes or 0)) in verdict.findings[0].says
+    assert size((held.in_use.bytes or 0) + (held.mmapped.bytes or 0)) in verdict.findings[0].sentence
 
 
 def test_pages_of_ruby(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -233,10 +262,10 @@ def test_pages_of_ruby(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     ) as pid:
         facts = facts_of(arenadump, pid, tmp_path)
     finding = found(facts)["Ruby's pages"]
-    assert finding.held == facts.row("ruby_pages") > 5 << 20  # type: ignore[operator]
+    assert finding.bytes == facts.row("ruby_pages") > 5 << 20  # type: ignore[operator]
     ruby = facts.summary.ruby
     assert ruby
-    assert f"{100 * ruby.free_slots / ruby.slots:.1f} %" in finding.says
+    assert f"{100 * ruby.free_slots / ruby.slots:.1f} %" in finding.sentence
 
 
 def test_arenas_of_python(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -245,9 +274,9 @@ def test_arenas_of_python(arenadump: harness.Arenadump, tmp_path: Path) -> None:
         facts = facts_of(arenadump, pid, tmp_path)
     finding = found(facts)["Python's arenas"]
     (python,) = facts.summary.runtimes
-    assert finding.held == facts.row("python_arenas") > 10 << 20  # type: ignore[operator]
-    assert size(python.in_use) in finding.says
-    assert f"{python.regions} arenas" in finding.why
+    assert finding.bytes == facts.row("python_arenas") > 10 << 20  # type: ignore[operator]
+    assert size(python.in_use) in finding.sentence
+    assert f"{python.regions} arenas" in finding.evidence
     assert judge(facts).findings[0] == finding, "it is most of the process, and the first to be said"
 
 
@@ -261,14 +290,24 @@ def test_swapped_memory(tmp_path: Path) -> None:
     # No swap can be counted on here: a dump that says so.
     made = synthetic.sections()
     swapped(made)
-    facts = Facts(Dump(synthetic.write(tmp_path / "dump", made)))
-    assert found(facts)["swapped"].held == 30 << 20
+    facts = PageFacts(Dump(synthetic.write(tmp_path / "dump", made)))
+    assert found(facts)["swapped"].bytes == 30 << 20
 
 
 def test_every_rule_is_tested() -> None:
     seen = {rule for rule, _ in CAUSES.values()}
     seen |= {"Ruby's pages", "Python's arenas", "too many arenas", "swapped", "another allocator", "residency unknown"}
     assert len(RULES) == len(seen)
+
+
+def test_anonymous_shared_memory_has_a_name_for_people(arenadump: harness.Arenadump) -> None:
+    with mapped() as (pid, kinds):
+        facts = findings.Facts(parse(arenadump.check("summary", "--json", pid)))
+    assert ("anonymous shared memory", kinds["shared"][1]) in facts.not_mallocs
+    evidence = next(finding.evidence for finding in judge(facts).findings if finding.rule == "not malloc's")
+    assert "anonymous shared memory (8.0 MiB)" in evidence
+    assert "/dev/zero" not in evidence
+    assert f"The largest anonymous mapping has 9.0 MiB, at {kinds['plain'][0]:#x}." in evidence
 
 
 def test_two_dumps_in_a_sentence(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -282,3 +321,80 @@ def test_two_dumps_in_a_sentence(arenadump: harness.Arenadump, tmp_path: Path) -
     assert any(words.startswith("releasable fell from 62.") for words in change.rows)
     assert change.note
     assert str(one) in change.note
+
+
+# --- One verdict for every surface ------------------------------------------------------------------------------------
+
+
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("cause", ["pins", "withheld", "not-malloc"])
+def test_page_terminal_and_json_have_one_verdict(cause: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process(cause) as pid:
+        facts = facts_of(arenadump, pid, tmp_path)
+    made = judge(facts).findings
+    assert made
+    command = [sys.executable, "-m", "arenascope", "summary", str(tmp_path / "dump")]
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path.resolve()), "COLUMNS": "80"}
+
+    def run(*options: str) -> str:
+        done = subprocess.run([*command, *options], check=True, capture_output=True, text=True, env=environment)
+        return done.stdout
+
+    printed = json.loads(run("--json"))
+    jsonschema.validate(printed, SCHEMA)
+    assert printed["findings"] == told(facts)
+    assert [(each["rule"], each["bytes"], each["command"]) for each in printed["findings"]] == [
+        (finding.rule, finding.bytes, finding.command) for finding in made
+    ]
+    # arenadump has numbers only, and all of them.
+    assert {key: value for key, value in printed.items() if key != "findings"} == arenadump.summary(tmp_path / "dump")
+    shown = run()
+    first_screen = unwrapped(shown.partition("What holds it")[0])
+    page = unwrapped(html.unescape(re.sub("<[^>]*>", "", render(build([Look(facts.dump, from_dump=True)])))))
+    for finding in made:
+        for words in (finding.sentence, finding.evidence, finding.command or ""):
+            assert unwrapped(words) in first_screen
+            assert unwrapped(words) in page.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_json_alone_is_enough(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Nothing is read out of the dump: the verdict is the same without."""
+    with process("idle-arenas") as pid:
+        dumped = facts_of(arenadump, pid, tmp_path)
+    alone = parse(arenadump.check("summary", "--json", tmp_path / "dump"))
+    assert judge(findings.Facts(alone)) == judge(dumped)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_verdict_fits_the_terminal(width: int, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process("withheld") as pid:
+        facts = facts_of(arenadump, pid, tmp_path)
+    out = Console(width=width, file=io.StringIO(), markup=False, emoji=False)
+    out.print(render_summary(facts.summary))
+    assert isinstance(out.file, io.StringIO)
+    lines = out.file.getvalue().partition("What holds it")[0].splitlines()
+    assert max(map(len, lines)) <= width
+    finding = found(facts)["withheld tops"]
+    assert any(line.startswith("1. ") and finding.sentence.startswith(line[3:]) for line in map(str.rstrip, lines))
+    assert f"   {finding.command}" in [line.rstrip() for line in lines], "to be copied in one piece"
+
+
+def test_a_command_is_not_cut(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process("withheld") as pid:
+        facts = facts_of(arenadump, pid, tmp_path)
+    out = Console(width=20, file=io.StringIO(), markup=False, emoji=False)
+    out.print(render_summary(facts.summary), crop=False)
+    assert isinstance(out.file, io.StringIO)
+    assert str(found(facts)["withheld tops"].command) in out.file.getvalue()
+
+
+def test_shares_are_of_rss(tmp_path: Path) -> None:
+    made = synthetic.sections()
+    swapped(made)
+    made["totals"][0]["ledger"]["in_use"] = 30 << 20
+    shares = {each["rule"]: each["share"] for each in told(PageFacts(Dump(synthetic.write(tmp_path / "dump", made))))}
+    assert shares["in use"] == 0.75
+    assert shares["swapped"] is None, "it is no part of Rss"

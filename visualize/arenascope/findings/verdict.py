@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""The answer: a sentence, what the rules found, and what limits one's trust in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Final, NamedTuple, Optional
+
+from arenascope.findings import held, premises, runtimes, waste
+from arenascope.text import plural, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from arenascope.findings.facts import Facts
+    from arenascope.findings.finding import Finding
+
+TINY: Final = 0.01
+
+Rule = Callable[["Facts"], Optional["Finding"]]
+
+RULES: Final[tuple[Rule, ...]] = (
+    premises.another_allocator,
+    premises.residency_unknown,
+    waste.free_pages,
+    waste.withheld_tops,
+    waste.pinned,
+    waste.caches,
+    held.not_mallocs,
+    runtimes.ruby_pages,
+    runtimes.python_arenas,
+    held.gone_already,
+    held.swapped_in_use,
+    held.in_use,
+    held.large_blocks,
+    waste.too_many_arenas,
+)
+
+
+class Verdict(NamedTuple):
+    """The whole answer. The first finding is the one to say aloud with the lead."""
+
+    lead: str
+    findings: list[Finding]
+    caveats: list[str]
+
+
+def judge(facts: Facts) -> Verdict:
+    """Apply every rule."""
+    findings = [finding for rule in RULES for finding in (rule(facts),) if finding]
+    findings.sort(key=lambda finding: (finding.rank, -(finding.bytes or 0)))
+    return Verdict(_lead(facts), findings, list(_caveats(facts)))
+
+
+def _lead(facts: Facts) -> str:
+    rss, used, other = facts.summary.kernel.rss, facts.summary.sums.used, facts.summary.sums.not_malloc
+    if rss is None and used is None:
+        return "It is unknown how much of this process was resident."
+    if not facts.summary.allocator.is_glibc:
+        return f"{size(rss)} resident."
+    if rss is None:
+        return f"{size(used)} of what was resident is in use."
+    if other is not None and other >= (1 - TINY) * rss:
+        return f"{size(rss)} resident; almost nothing of it is malloc's."
+    if other is not None and other >= held.LARGE * rss:
+        return f"{size(rss)} resident: {size(used)} in use, {size(other)} not malloc's."
+    return f"{size(rss)} resident; {size(used)} is in use."
+
+
+def _caveats(facts: Facts) -> Iterable[str]:
+    snapshot, unknown = facts.summary.snapshot, facts.row("unknown")
+    if snapshot.torn_chunks:
+        torn = plural(snapshot.torn_chunks, "chunk")
+        yield f"The heap changed during the look, or is corrupt, at {torn}: the memory behind each is unknown."
+    if unknown:
+        yield f"{size(unknown)} could not be classified."
+    if not snapshot.exact and snapshot.residency_known and not snapshot.torn_chunks:
+        yield "The rows need not add up to Rss to the byte: see “How this was found”."
+
+
+def told(facts: Facts) -> list[dict[str, Any]]:
+    """The findings for JSON, as docs/summary.schema.json has them."""
+    return [
+        {
+            "rule": finding.rule,
+            "bytes": finding.bytes,
+            "share": _share(facts, finding),
+            "sentence": finding.sentence,
+            "evidence": finding.evidence,
+            "command": finding.command,
+            "estimate": finding.estimate,
+        }
+        for finding in judge(facts).findings
+    ]
+
+
+def _share(facts: Facts, finding: Finding) -> float | None:
+    if finding.bytes is None or not finding.in_rss or not facts.whole:
+        return None
+    return round(finding.bytes / facts.whole, 4)
