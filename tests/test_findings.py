@@ -171,6 +171,21 @@ def test_the_numbers_beside_the_rows_are_the_dumps(cause: str, arenadump: harnes
     assert all(s.bytes == s.chunk_size * s.count for s in summary.largest_sizes)
 
 
+def test_an_arena_of_two_heaps_is_one_arena(tmp_path: Path) -> None:
+    made = synthetic.sections()
+    made["heaps"], made["pages"] = np.repeat(made["heaps"], 2), np.repeat(made["pages"], 2)
+    made["heaps"]["chunk_count"] = 0
+    made["heaps"][1]["first_page"] = 2
+    for field in ("start", "end", "protected_end"):
+        made["heaps"][1][field] += 1 << 26
+    made["arenas"][0]["heap_count"] = 2
+    made["pages"]["state"], made["pages"]["top"] = fmt.PageState.RELEASABLE, 0
+    made["pages"][3]["top"] = 1
+    made["arenas"][0]["ledger"]["releasable"] = 4 * synthetic.PAGE
+    summary = PageFacts(Dump(synthetic.write(tmp_path / "dump", made))).summary
+    assert summary.releasable == Releasable(synthetic.PAGE, 3 * synthetic.PAGE, 1)
+
+
 def test_pins_are_named_by_size(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with process("pins") as pid:
         why = found(facts_of(arenadump, pid, tmp_path))["stranded by pins"].evidence

@@ -119,18 +119,40 @@ def test_the_largest_are_listed_and_the_others_counted(tmp_path: Path) -> None:
     assert listed["rest"] == {"count": 5, "bytes": 15 * PAGE}
 
 
+def test_files_that_are_not_listed_are_counted_by_mapping(tmp_path: Path) -> None:
+    made = synthetic.sections()
+    made["mappings"] = anonymous(*((100, pages) for _ in range(2) for pages in range(1, 24)))
+    strings = bytearray(made["strings"].tobytes())
+    for index, mapping in enumerate(made["mappings"]):
+        mapping["kind"], mapping["path"] = fmt.MappingKind.FILE, len(strings)
+        strings += f"/{index % 23}\0".encode()
+    made["strings"] = np.frombuffer(bytes(strings), fmt.STRINGS)
+    files = summary_of(made, tmp_path)["mappings"]["files"]
+    assert [each["bytes"] // PAGE for each in files["largest"]] == list(range(46, 6, -2))
+    assert files["rest"] == {"count": 6, "bytes": 12 * PAGE}
+
+
+def test_anonymous_memory_that_may_be_mallocs_is_in_another_row(tmp_path: Path) -> None:
+    """No layout of glibc's malloc could be proven: nobody knows whose it is."""
+    made = synthetic.sections()
+    made["mappings"] = anonymous((16, 12), (16, 8), (16, 4))
+    made["mappings"]["role"] = 2, 0, 1
+    listed = summary_of(made, tmp_path)["mappings"]["anonymous"]["largest"]
+    assert [(each["row"], each["bytes"] // PAGE) for each in listed] == [("unknown", 12), ("other_anon", 8)]
+
+
 def test_names_that_are_not_next_to_each_other_are_summed(tmp_path: Path) -> None:
     made = synthetic.sections()
     made["mappings"] = anonymous(*((100, pages) for pages in (1, 2, 4, 8, 16)))
     strings = bytearray(made["strings"].tobytes())
-    for mapping, name in zip(made["mappings"], ("/a", "/b", "/a", "/b", "/a")):
+    for mapping, name in zip(made["mappings"], ("/a", "/b", "/a", "/b", "/b")):
         mapping["kind"], mapping["path"] = fmt.MappingKind.FILE, len(strings)
         strings += name.encode() + b"\0"
     made["mappings"][4]["kind"] = fmt.MappingKind.SHMEM
     made["strings"] = np.frombuffer(bytes(strings), fmt.STRINGS)
     files = summary_of(made, tmp_path)["mappings"]["files"]["largest"]
     assert [(each["name"], each["row"], each["count"], each["bytes"] // PAGE) for each in files] == [
-        ("/a", "other_shmem", 1, 16),
+        ("/b", "other_shmem", 1, 16),
         ("/b", "other_file", 2, 10),
         ("/a", "other_file", 2, 5),
     ]
@@ -205,6 +227,15 @@ def test_a_stack_where_no_stack_pointer_is_known(tmp_path: Path) -> None:
     assert "stack pointer" not in found["evidence"]
 
 
+@pytest.mark.parametrize(("pages", "may_be"), [(256, "the stack of"), (257, "a heap that grows within")])
+def test_a_guard_is_small(tmp_path: Path, pages: int, may_be: str) -> None:
+    """More than 1 MiB without access is no guard."""
+    made = synthetic.sections()
+    made["mappings"] = anonymous((pages, 0), (1024, 12))
+    made["mappings"][0]["prot"] = 0
+    assert summary_of(made, tmp_path)["mappings"]["anonymous"]["largest"][0]["may_be"].startswith(may_be)
+
+
 def test_variables_of_a_library(tmp_path: Path) -> None:
     made = synthetic.sections()
     made["mappings"] = anonymous((1, 1), (16, 12))
@@ -213,6 +244,10 @@ def test_variables_of_a_library(tmp_path: Path) -> None:
     (found,) = summary_of(made, tmp_path)["mappings"]["anonymous"]["largest"]
     assert found["may_be"] == "variables of a program or library (.bss)"
     assert found["evidence"].endswith("of /lib/x.so end")
+    made["mappings"][0]["prot"] = 1
+    (found,) = summary_of(made, tmp_path)["mappings"]["anonymous"]["largest"]
+    assert found["may_be"] is None, "what is behind pages that cannot be written is no .bss"
+    made["mappings"][0]["prot"] = 3
     made["mappings"][1]["malloc_rss"] = 4 * PAGE  # joined with malloc's memory: its beginning tells nothing
     (found,) = summary_of(made, tmp_path)["mappings"]["anonymous"]["largest"]
     assert found["bytes"] == 8 * PAGE
