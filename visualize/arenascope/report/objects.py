@@ -9,7 +9,7 @@ from arenascope.report.tables import Amount, Change, amount, change
 from arenascope.text import UNKNOWN, printable
 
 if TYPE_CHECKING:
-    from arenascope.report.facts import Facts
+    from arenascope.findings.facts import Facts
     from arenascope.summary import Objects, ObjectType
 
 SHOWN: Final = 200  # types
