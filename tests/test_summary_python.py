@@ -174,7 +174,16 @@ def test_sums_are_of_the_rows_that_they_name(tmp_path: Path) -> None:
         "scattered": (*cached, "stranded"),
         "free_pages": free_pages,
         "free": (*cached, "stranded", *free_pages),
-        "not_malloc": ("other_file", "other_anon", "other_shmem", "stacks", "ruby_pages", "python_arenas"),
+        "not_malloc": (
+            "other_file",
+            "other_anon",
+            "other_shmem",
+            "stacks",
+            "ruby_pages",
+            "python_arenas",
+            "managed",
+            "other_malloc",
+        ),
     }
     assert sums == {name: sum(held[row] for row in each) for name, each in of.items()} | {"deep_trim_adds": 234}
 

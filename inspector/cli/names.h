@@ -20,8 +20,8 @@ struct as_not_glibc {
 const struct as_not_glibc *as_not_glibc_words(const struct as_meta_record *m); // NULL: malloc is glibc's
 // What is in a row, for people: what is not glibc's malloc's may be that of another malloc.
 const char *as_row_meaning(int row, const struct as_meta_record *m);
-const char *as_source_name(uint32_t source); // as_layout_source; NULL for AS_LAYOUT_NONE
-const char *as_warning_name(uint32_t code);  // as_warning
-const char *as_runtime_name(uint32_t kind);  // as_runtime_kind: the runtime; NULL for a later one
+const char *as_source_name(uint32_t source);     // as_layout_source; NULL for AS_LAYOUT_NONE
+const char *as_warning_name(uint32_t code);      // as_warning
+const char *as_runtime_name(uint32_t kind);      // as_runtime_kind: the runtime; NULL for a later one
 const char *as_runtime_part_name(uint32_t kind); // ... and the part of its memory
-const char *as_chunk_name(uint32_t kind);    // as_chunk_class
+const char *as_chunk_name(uint32_t kind);        // as_chunk_class

@@ -9,6 +9,8 @@ from arenascope.report.tables import Amount, Change, amount, change
 from arenascope.text import UNKNOWN, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from arenascope.findings.facts import Facts
     from arenascope.summary import Objects, ObjectType
 
@@ -37,7 +39,7 @@ class ObjectTable(NamedTuple):
     other: Amount
 
 
-def section(facts: list[Facts]) -> ObjectTable | None:
+def section(facts: Sequence[Facts]) -> ObjectTable | None:
     """The objects of the last look. None where they were not counted."""
     now = _objects(facts[-1])
     if now is None:
