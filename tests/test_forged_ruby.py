@@ -35,7 +35,7 @@ def forged(mode: str, folder: Path) -> Iterator[int]:
 def test_what_holds_together_is_believed(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """The others are refused for what is wrong with them, and nothing else."""
     with forged("whole", tmp_path) as pid:
-        dump = look(arenadump, pid, tmp_path, MEMORY)
+        dump = look(arenadump, pid, tmp_path, MEMORY, "--objects")
     assert dump
     assert dump.meta["ruby"] == fmt.RubyState.FOUND
     assert dump.string(dump.meta["ruby_releases"]) == "2.6 to 3.0"
@@ -49,9 +49,9 @@ def test_what_holds_together_is_believed(arenadump: harness.Arenadump, tmp_path:
 def test_what_does_not_is_given_up(arenadump: harness.Arenadump, tmp_path: Path, mode: str, target: str) -> None:
     with forged(mode, tmp_path) as pid:
         if target == "core":
-            dump = look(arenadump, cores.gcore(pid, tmp_path), tmp_path, None)  # a core is mapped whole
+            dump = look(arenadump, cores.gcore(pid, tmp_path), tmp_path, None, "--objects")  # a core is mapped whole
         else:
-            dump = look(arenadump, pid, tmp_path, MEMORY, "--mode=snapshot")
+            dump = look(arenadump, pid, tmp_path, MEMORY, "--mode=snapshot", "--objects")
     assert dump
     assert dump.meta["ruby"] == fmt.RubyState.UNPROVEN
     assert not len(dump.ruby)
@@ -61,7 +61,7 @@ def test_what_does_not_is_given_up(arenadump: harness.Arenadump, tmp_path: Path,
 def test_a_freeze_that_meets_a_circle_is_short(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """It stands still meanwhile, and is let go in time: it was read by then, or nothing is said of it."""
     with forged("circle", tmp_path) as pid:
-        dump = look(arenadump, pid, tmp_path, MEMORY, "--mode=freeze")
+        dump = look(arenadump, pid, tmp_path, MEMORY, "--mode=freeze", "--objects")
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     assert state == "S"
     assert dump is None or dump.meta["ruby"] == fmt.RubyState.UNPROVEN

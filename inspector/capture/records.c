@@ -167,6 +167,7 @@ bool as_records_ruby(struct as_store *s, const struct as_ruby *ruby, struct as_e
             .total_slots = page->total_slots,
             .free_slots = page->free_slots,
             .heap = UINT32_MAX,
+            .first_slot = page->first_slot,
         };
     }
     return true;

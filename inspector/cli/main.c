@@ -21,14 +21,14 @@ static const struct command commands[] = {
     {"summary", as_cmd_summary, AS_OPTION_JSON | AS_OPTION_OBJECTS,
      "arenadump summary TARGET [--json] [--objects]\n"
      "  Prints where the memory is and what would bring it back: a table, or JSON\n"
-     "  (arenascope.summary/1, docs/summary.schema.json). --objects: also Python's\n"
-     "  objects by type, for which all memory of Python's is read.\n"},
+     "  (arenascope.summary/1, docs/summary.schema.json). --objects: also the objects\n"
+     "  of Python or Ruby by type, for which all their memory is read.\n"},
     {"dump", as_cmd_dump, AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS,
      "arenadump dump TARGET -o FILE [--chunks] [--objects]\n"
      "  Writes a record of every page to FILE (mode 0600), for another day or another\n"
      "  machine; never the contents of the heap. --chunks: also the size and the state\n"
      "  of every chunk, which png needs for heaps (4 bytes for each chunk).\n"
-     "  --objects: also how many objects of each type Python has, and their bytes.\n"},
+     "  --objects: also how many objects of each type Python or Ruby has.\n"},
     {"png", as_cmd_png, AS_OPTION_OUTPUT | AS_OPTION_PALETTE | AS_OPTION_SCALE,
      "arenadump png TARGET -o DIR [--palette phusion|safe] [--scale N]\n"
      "  Draws every heap (one pixel for 16 bytes) and every arena (one cell for each\n"

@@ -86,6 +86,7 @@ const char *as_runtime_name(uint32_t kind)
         [AS_RUNTIME_MUSL] = "musl",
         [AS_RUNTIME_PARTITIONALLOC] = "partitionalloc",
         [AS_RUNTIME_ZEND] = "zend",
+        [AS_RUNTIME_RUBY] = "ruby",
     };
     return NAME_OF(names, kind);
 }

@@ -5,6 +5,58 @@
 #include "cli/summary.h"
 #include "ledger/ledger.h"
 
+static void put_size_classes(struct as_json *j, const struct as_view *v, uint32_t runtime)
+{
+    as_json_array(j, "size_classes");
+    for (uint64_t i = 0; i < v->size_class_count; i++) {
+        const struct as_size_class_record *c = &v->size_classes[i];
+        if (c->runtime != runtime)
+            continue;
+        as_json_object(j, NULL);
+        as_json_number(j, "size", c->size);
+        as_json_number(j, "pools", c->pools);
+        as_json_number(j, "in_use", c->in_use);
+        as_json_number(j, "free", c->free);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+static void put_types(struct as_json *j, const struct as_view *v, uint32_t runtime)
+{
+    as_json_array(j, "types");
+    for (uint64_t i = 0; i < v->type_count; i++) {
+        const struct as_type_record *t = &v->types[i];
+        if (t->runtime != runtime)
+            continue;
+        as_json_object(j, NULL);
+        as_json_string(j, "name", as_string_or_null(v, t->name));
+        as_json_address(j, "address", t->address != 0 ? t->address : AS_UNKNOWN);
+        as_json_number(j, "count", t->count);
+        as_json_number(j, "tracked", t->tracked);
+        as_json_number(j, "bytes", as_add(t->bytes, t->malloc_bytes));
+        as_json_number(j, "owned", as_add(t->owned_bytes, t->owned_malloc_bytes));
+        as_json_number(j, "in_malloc", as_add(t->malloc_bytes, t->owned_malloc_bytes));
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+static void put_objects(struct as_json *j, const struct as_view *v, uint32_t runtime)
+{
+    const struct as_runtime_record *r = &v->runtimes[runtime];
+    if (r->objects != AS_OBJECTS_COUNTED && r->objects != AS_OBJECTS_ESTIMATED) {
+        as_json_null(j, "objects");
+        return;
+    }
+    as_json_object(j, "objects");
+    as_json_bool(j, "exact", r->objects == AS_OBJECTS_COUNTED);
+    as_json_number(j, "other_blocks", r->other_blocks);
+    as_json_number(j, "other_bytes", r->other_bytes);
+    put_types(j, v, runtime);
+    as_json_object_end(j);
+}
+
 struct slots {
     uint64_t size, pages, total, free;
 };
@@ -49,58 +101,13 @@ static void put_ruby(struct as_json *j, const struct as_view *v)
         as_json_object_end(j);
     }
     as_json_array_end(j);
-    as_json_object_end(j);
-}
-
-static void put_size_classes(struct as_json *j, const struct as_view *v, uint32_t runtime)
-{
-    as_json_array(j, "size_classes");
-    for (uint64_t i = 0; i < v->size_class_count; i++) {
-        const struct as_size_class_record *c = &v->size_classes[i];
-        if (c->runtime != runtime)
-            continue;
-        as_json_object(j, NULL);
-        as_json_number(j, "size", c->size);
-        as_json_number(j, "pools", c->pools);
-        as_json_number(j, "in_use", c->in_use);
-        as_json_number(j, "free", c->free);
-        as_json_object_end(j);
-    }
-    as_json_array_end(j);
-}
-
-static void put_types(struct as_json *j, const struct as_view *v, uint32_t runtime)
-{
-    as_json_array(j, "types");
-    for (uint64_t i = 0; i < v->type_count; i++) {
-        const struct as_type_record *t = &v->types[i];
-        if (t->runtime != runtime)
-            continue;
-        as_json_object(j, NULL);
-        as_json_string(j, "name", as_string_or_null(v, t->name));
-        as_json_address(j, "address", t->address);
-        as_json_number(j, "count", t->count);
-        as_json_number(j, "tracked", t->tracked);
-        as_json_number(j, "bytes", as_add(t->bytes, t->malloc_bytes));
-        as_json_number(j, "owned", as_add(t->owned_bytes, t->owned_malloc_bytes));
-        as_json_number(j, "in_malloc", as_add(t->malloc_bytes, t->owned_malloc_bytes));
-        as_json_object_end(j);
-    }
-    as_json_array_end(j);
-}
-
-static void put_objects(struct as_json *j, const struct as_view *v, uint32_t runtime)
-{
-    const struct as_runtime_record *r = &v->runtimes[runtime];
-    if (r->objects != AS_OBJECTS_COUNTED && r->objects != AS_OBJECTS_ESTIMATED) {
+    uint32_t runtime = 0;
+    while (runtime < v->runtime_count && v->runtimes[runtime].kind != AS_RUNTIME_RUBY)
+        runtime++;
+    if (runtime < v->runtime_count)
+        put_objects(j, v, runtime);
+    else
         as_json_null(j, "objects");
-        return;
-    }
-    as_json_object(j, "objects");
-    as_json_bool(j, "exact", r->objects == AS_OBJECTS_COUNTED);
-    as_json_number(j, "other_blocks", r->other_blocks);
-    as_json_number(j, "other_bytes", r->other_bytes);
-    put_types(j, v, runtime);
     as_json_object_end(j);
 }
 
@@ -150,7 +157,8 @@ static void put_runtimes(struct as_json *j, const struct as_view *v)
 {
     as_json_array(j, "runtimes");
     for (uint64_t i = 0; i < v->runtime_count; i++)
-        put_runtime(j, v, (uint32_t)i);
+        if (v->runtimes[i].kind != AS_RUNTIME_RUBY)
+            put_runtime(j, v, (uint32_t)i);
     as_json_array_end(j);
 }
 

@@ -294,7 +294,7 @@ static void put_objects(struct as_writer *w, const struct as_view *v, uint32_t r
     const struct as_runtime_record *r = &v->runtimes[runtime];
     char name[200], bytes[AS_SIZE_TEXT], owned[AS_SIZE_TEXT];
     uint64_t shown = 0, left = 0;
-    as_heading(w, "Python's objects by type%s",
+    as_heading(w, "%s objects by type%s", r->kind == AS_RUNTIME_RUBY ? "Ruby's" : "Python's",
                r->objects == AS_OBJECTS_ESTIMATED ? " (some changed during the look)" : "");
     as_dim(w, "  %12s %11s %12s  %s", "objects", "bytes", "what they own", "type");
     as_put(w, "\n");
@@ -311,8 +311,9 @@ static void put_objects(struct as_writer *w, const struct as_view *v, uint32_t r
         as_put(w, "  %12" PRIu64 " %11s %13s  %s\n", t->count, as_format_size(bytes_of(t), bytes),
                as_format_size(as_add(t->owned_bytes, t->owned_malloc_bytes), owned), name);
     }
-    as_put(w, "  %12" PRIu64 " %11s %13s  %s\n", r->other_blocks, as_format_size(r->other_bytes, bytes), "",
-           "blocks that no object owns");
+    if (r->other_blocks > 0)
+        as_put(w, "  %12" PRIu64 " %11s %13s  %s\n", r->other_blocks, as_format_size(r->other_bytes, bytes), "",
+               "blocks that no object owns");
     if (left > 0)
         as_put(w, "  and %" PRIu64 " more types: summary --json has them all\n", left);
 }

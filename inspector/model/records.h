@@ -184,7 +184,7 @@ struct as_ruby_page_record {
     uint32_t total_slots; // number of slots
     uint32_t free_slots;  // number of slots without an object
     uint32_t heap;        // in "heaps", if the page is a chunk of malloc; UINT32_MAX: the page has its own mapping
-    uint32_t reserved;
+    uint32_t first_slot;  // offset of the first slot in the page (1.4)
 };
 
 // Section "runtimes" (1.3): each runtime that keeps a heap of its own, Ruby excepted (sections "meta" and "ruby").
@@ -213,6 +213,7 @@ enum as_runtime_kind {
     AS_RUNTIME_MUSL = 8,
     AS_RUNTIME_PARTITIONALLOC = 9,
     AS_RUNTIME_ZEND = 10, // PHP's memory manager
+    AS_RUNTIME_RUBY = 20, // only for its objects: its pages are in section "ruby"
 };
 // Is there such a runtime, and are its regions in section "regions"?
 enum as_runtime_state { AS_REGIONS_FOUND = 1, AS_REGIONS_UNPROVEN = 2 };

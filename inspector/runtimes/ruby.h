@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/vec.h"
+#include "model/store.h"
 #include "target/target.h"
 
 // One page of Ruby's heap ("heap page" in gc.c; not a page of the kernel's).
@@ -24,7 +25,15 @@ struct as_ruby {
     AS_VEC(struct as_ruby_page) pages; // by address
 };
 
+// Is a Ruby interpreter mapped here: a program that is called ruby, or Ruby's library?
+bool as_is_ruby(const struct as_target *t);
+
 // Looks for Ruby's pages in a target that stands still and whose residency has been captured. That there is none is no
 // failure; when they cannot be proven, `pages` is empty. False (AS_NO_MEMORY): our memory ran out.
 bool as_ruby_find(struct as_target *t, struct as_ruby *out, struct as_error *err);
 void as_ruby_free(struct as_ruby *r);
+
+// Counts the objects on store->ruby's pages by type, into store->types, with a record in store->runtimes. `chunks`: addresses of all
+// chunks of malloc in use, in order: those that objects point to are counted with them. AS_NO_MEMORY.
+bool as_ruby_objects(struct as_target *t, struct as_store *store, const uint64_t *chunks, size_t chunk_count,
+                     struct as_error *err);

@@ -274,8 +274,7 @@ static void visit_all(struct ruby_search *s, visit_fn *visit)
     }
 }
 
-// A program that is called ruby, or has Ruby's library in it.
-static bool is_ruby(const struct as_target *t)
+bool as_is_ruby(const struct as_target *t)
 {
     for (size_t i = 0; i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
@@ -290,7 +289,7 @@ static bool is_ruby(const struct as_target *t)
 
 bool as_ruby_find(struct as_target *t, struct as_ruby *out, struct as_error *err)
 {
-    *out = (struct as_ruby){.present = is_ruby(t)};
+    *out = (struct as_ruby){.present = as_is_ruby(t)};
     size_t known;
     const struct as_ruby_layout *layouts = as_ruby_layouts(&known);
     struct as_error failed = {0};

@@ -112,7 +112,7 @@ MAPPING: Final = _record(
     ("rss swap malloc_rss hugetlb", U64),
 )
 
-RUBY_PAGE: Final = _record(("address resident", U64), ("size slot_size total_slots free_slots heap reserved", U32))
+RUBY_PAGE: Final = _record(("address resident", U64), ("size slot_size total_slots free_slots heap first_slot", U32))
 
 RUNTIME: Final = _record(
     ("kind state row releases evidence objects", U32),
@@ -240,6 +240,7 @@ class RuntimeKind(enum.IntEnum):
     MUSL = 8
     PARTITIONALLOC = 9
     ZEND = 10
+    RUBY = 20
 
 
 class RuntimeState(enum.IntEnum):

@@ -266,32 +266,11 @@ class Slots:
 
 
 @dataclass(frozen=True)
-class Ruby:
-    """Ruby's own heap."""
-
-    releases: Optional[str]
-    pages: int
-    slots: int
-    free_slots: int
-    slot_sizes: tuple[Slots, ...]
-
-
-@dataclass(frozen=True)
-class SizeClass:
-    """The blocks of one size that a runtime has."""
-
-    size: int
-    pools: int
-    in_use: int
-    free: int
-
-
-@dataclass(frozen=True)
 class ObjectType:
     """A runtime's objects of one type. Bytes are those of whole blocks and chunks."""
 
     name: Optional[str]
-    address: str
+    address: Optional[str]
     count: int
     tracked: int
     bytes: int
@@ -307,6 +286,28 @@ class Objects:
     other_blocks: int
     other_bytes: int
     types: tuple[ObjectType, ...]
+
+
+@dataclass(frozen=True)
+class Ruby:
+    """Ruby's own heap."""
+
+    releases: Optional[str]
+    pages: int
+    slots: int
+    free_slots: int
+    slot_sizes: tuple[Slots, ...]
+    objects: Optional[Objects]
+
+
+@dataclass(frozen=True)
+class SizeClass:
+    """The blocks of one size that a runtime has."""
+
+    size: int
+    pools: int
+    in_use: int
+    free: int
 
 
 @dataclass(frozen=True)
@@ -440,6 +441,14 @@ class Summary:
     runtimes: tuple[Runtime, ...]
     mappings: Mappings
     warnings: tuple[Doubt, ...]
+
+
+def objects_by_type(summary: Summary) -> list[tuple[str, Objects]]:
+    """The objects of each runtime that were counted, with whose they are: "Python's", "Ruby's"."""
+    found = [("Python's", runtime.objects) for runtime in summary.runtimes if runtime.objects]
+    if summary.ruby and summary.ruby.objects:
+        found.append(("Ruby's", summary.ruby.objects))
+    return found
 
 
 def printed(target: str, options: Sequence[str] = ()) -> str:

@@ -37,7 +37,7 @@ _OPTIONS = (
 objects_option: Final = click.option(
     "--objects",
     is_flag=True,
-    help="Count Python's objects by type too. All memory of Python's is read for this.",
+    help="Count Python's or Ruby's objects by type too. All their memory is read for this.",
 )
 
 

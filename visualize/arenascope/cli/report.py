@@ -31,7 +31,7 @@ SMALL = 1 << 30  # bytes resident: of more than that, chunks and objects are tak
 @click.option(
     "--objects/--no-objects",
     default=None,
-    help="Show Python's objects by type. The default: show them if at most 1 GiB is resident.",
+    help="Show Python's or Ruby's objects by type. The default: show them if at most 1 GiB is resident.",
 )
 @click.option("--png", metavar="DIR", help="Also write pictures for a ticket or a slide: map, charts and every heap.")
 @click.option("--svg", metavar="DIR", help="Also write map and charts as SVG.")

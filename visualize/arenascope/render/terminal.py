@@ -15,6 +15,7 @@ from arenascope.known import cells_of, whole_of
 from arenascope.remedy import trim_command
 from arenascope.render.verdict import render_verdict
 from arenascope.rows import ABSENT, RESIDENT
+from arenascope.summary import objects_by_type
 from arenascope.text import UNKNOWN, count, duration, plural, printable, share, size
 
 if TYPE_CHECKING:
@@ -117,11 +118,9 @@ def _parts(summary: Summary, bar: str) -> Iterator[RenderableType]:
     if summary.pins:
         yield _title("Pins: chunks in use that keep free memory from being returned")
         yield _pins(summary.pins[:WORST])
-    for runtime in summary.runtimes:
-        if runtime.objects:
-            changed = "" if runtime.objects.exact else " (some changed during the look)"
-            yield _title(f"Python's objects by type{changed}")
-            yield _objects(runtime.objects)
+    for whose, objects in objects_by_type(summary):
+        yield _title(f"{whose} objects by type{'' if objects.exact else ' (some changed during the look)'}")
+        yield _objects(objects)
     yield _title("How this was found")
     yield _provenance(summary)
     if summary.warnings:
@@ -247,7 +246,8 @@ def _objects(objects: Objects) -> Table:
         owned = sum(each.owned for each in rest)
         cells = (sum(each.bytes for each in rest) + owned, owned, sum(each.in_malloc for each in rest))
         table.add_row(plural(len(rest), "other type"), count(sum(each.count for each in rest)), *map(size, cells))
-    table.add_row("blocks that no object owns", count(objects.other_blocks), size(objects.other_bytes), "", "")
+    if objects.other_blocks:
+        table.add_row("blocks that no object owns", count(objects.other_blocks), size(objects.other_bytes), "", "")
     return table
 
 

@@ -70,7 +70,7 @@ def build(looks: Sequence[Look]) -> Page:
         "absent": tables.absent(facts),
         "chunks": tables.chunks(facts),
         "ruby": ruby.section(facts, laid),
-        "objects": objects.section(facts),
+        "objects": objects.tables(facts),
         "arenas": tables.arenas(now, laid),
         "arena_columns": tables.arena_columns(now),
         "arena_count": len(now.summary.arenas),

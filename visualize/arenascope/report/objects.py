@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.report.tables import Amount, Change, amount, change
+from arenascope.summary import objects_by_type
 from arenascope.text import UNKNOWN, printable
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ class TypeLine(NamedTuple):
 
 
 class ObjectTable(NamedTuple):
-    """All of them."""
+    """All of one runtime's."""
 
+    whose: str  # "Python's"
     exact: bool
     lines: list[TypeLine]
     types: int  # how many there are, those not shown included
@@ -39,28 +41,25 @@ class ObjectTable(NamedTuple):
     other: Amount
 
 
-def section(facts: Sequence[Facts]) -> ObjectTable | None:
-    """The objects of the last look. None where they were not counted."""
-    now = _objects(facts[-1])
-    if now is None:
-        return None
-    before = _objects(facts[0]) if len(facts) > 1 else None
-    held = {each.address: _whole(each) for each in before.types} if before else None
-    shown = [_line(each, held, facts[-1].whole) for each in now.types[:SHOWN]]
-    return ObjectTable(now.exact, shown, len(now.types), now.other_blocks, amount(now.other_bytes, facts[-1].whole))
+def tables(facts: Sequence[Facts]) -> list[ObjectTable]:
+    """The objects of the last look, as far as they were counted, with the difference from the first."""
+    before = dict(objects_by_type(facts[0].summary)) if len(facts) > 1 else {}
+    return [_table(whose, now, before.get(whose), facts[-1].whole) for whose, now in objects_by_type(facts[-1].summary)]
 
 
-def _objects(facts: Facts) -> Objects | None:
-    return next((runtime.objects for runtime in facts.summary.runtimes if runtime.objects), None)
+def _table(whose: str, now: Objects, before: Objects | None, rss: int) -> ObjectTable:
+    held = {(each.address, each.name): _whole(each) for each in before.types} if before else None
+    shown = [_line(each, held, rss) for each in now.types[:SHOWN]]
+    return ObjectTable(whose, now.exact, shown, len(now.types), now.other_blocks, amount(now.other_bytes, rss))
 
 
 def _whole(each: ObjectType) -> int:
     return each.bytes + each.owned
 
 
-def _line(each: ObjectType, before: dict[str, int] | None, rss: int) -> TypeLine:
+def _line(each: ObjectType, before: dict[tuple[str | None, str | None], int] | None, rss: int) -> TypeLine:
     # A type that another process has at this address is another type; one that is new had nothing.
-    grown = change([before.get(each.address, 0), _whole(each)]) if before is not None else None
+    grown = change([before.get((each.address, each.name), 0), _whole(each)]) if before is not None else None
     return TypeLine(
         printable(each.name) if each.name else UNKNOWN,
         each.count,
