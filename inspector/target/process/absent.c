@@ -43,8 +43,8 @@ static bool add_occupied(struct as_process *p, uint64_t start, uint64_t end)
     return range != NULL;
 }
 
-// Is nothing counted of it, and does that do for all of it? smaps does not count the zero page, so what can be accessed is asked
-// for it page by page as long as that costs little.
+// May all of a mapping be passed over, because smaps counts nothing of it? smaps does not count the zero page. A mapping that can be
+// accessed may have it, so its entries are read if they are few.
 static bool is_empty(const struct as_mapping *m)
 {
     bool accessible = (m->prot & (AS_PROT_READ | AS_PROT_WRITE)) != 0;
