@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tools import debian, gdb_oracle, harness, programs, trimmer
+from tools import debian, gdb_oracle, harness, kernel, programs, trimmer
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
 
@@ -134,9 +134,9 @@ def test_eight_threads_that_freed_all_they_had(
         assert deep.sum("returned") == ledger["withheld"]
         ledger = arenadump.summary(program.pid)["ledger"]
         assert ledger["releasable"] == ledger["withheld"] == 0
-        # From 2.43 tcaches hold more than twice as much, here and there: what lies beside them stays.
-        limit = 10 * MIB if libc.release < (2, 43) else 20 * MIB
-        assert harness.smaps(program.pid, "Anonymous") < limit
+        # From 2.43 tcaches hold more than twice as much, here and there: the pages on which that lies stay.
+        pages = 2560 if libc.release < (2, 43) else 5120
+        assert harness.smaps(program.pid, "Anonymous") < pages * kernel.PAGE
 
 
 SCENARIOS = {
