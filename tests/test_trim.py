@@ -161,7 +161,8 @@ def test_what_was_forecast_comes_back(
     with start(command) as program:
         program.ask("go")
         outside = arenadump.summary(program.pid)["forecast"]
-        assert outside["malloc_trim"] > 0
+        # In "caches" some 17 KB in a row become free: of pages of 16 KiB perhaps not a whole one.
+        assert outside["malloc_trim"] > 0 or (scenario == "caches" and kernel.PAGE > 4096)
         forecast = program.trim.forecast(hold_ns=SHORTEST)
         assert forecast.sum("releasable") == outside["malloc_trim"]
         assert forecast.sum("releasable") + forecast.sum("withheld") == outside["deep_trim"]
