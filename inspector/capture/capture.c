@@ -18,6 +18,7 @@
 #include "runtimes/jvm.h"
 #include "runtimes/regions.h"
 #include "runtimes/ruby.h"
+#include "runtimes/v8.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -139,8 +140,8 @@ static bool find_runtimes(struct as_target *t, enum as_malloc_kind answering, st
     struct as_ruby ruby;
     bool ok = as_ruby_find(t, &ruby, err) && as_records_ruby(s, &ruby, err);
     as_ruby_free(&ruby);
-    return ok && as_cpython_find(t, s, err) && as_jvm_find(t, s, err) && as_allocators_find(t, answering, s, err) &&
-           as_regions_check(s, err);
+    return ok && as_cpython_find(t, s, err) && as_jvm_find(t, s, err) && as_v8_find(t, s, err) &&
+           as_allocators_find(t, answering, s, err) && as_regions_check(s, err);
 }
 
 // From which size on the addresses of chunks in use are wanted, for the objects; 0: none are.

@@ -86,6 +86,7 @@ const char *as_runtime_name(uint32_t kind)
         [AS_RUNTIME_MUSL] = "musl",
         [AS_RUNTIME_PARTITIONALLOC] = "partitionalloc",
         [AS_RUNTIME_ZEND] = "zend",
+        [AS_RUNTIME_V8] = "v8",
         [AS_RUNTIME_RUBY] = "ruby",
     };
     return NAME_OF(names, kind);
@@ -99,6 +100,7 @@ const char *as_runtime_part_name(uint32_t kind)
         [AS_RUNTIME_JEMALLOC] = "heap",       [AS_RUNTIME_TCMALLOC] = "heap",
         [AS_RUNTIME_MIMALLOC] = "heap",       [AS_RUNTIME_MUSL] = "heap",
         [AS_RUNTIME_PARTITIONALLOC] = "heap", [AS_RUNTIME_ZEND] = "heap",
+        [AS_RUNTIME_V8] = "heap",
     };
     return NAME_OF(names, kind);
 }

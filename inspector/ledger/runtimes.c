@@ -126,13 +126,22 @@ static void open_row(struct as_ledger_builder *b, int row)
     b->runtime_known[row] = known;
 }
 
+// How much of a part is resident. Of what a clone has not got only whole mappings are counted.
+static uint64_t resident_of(struct as_target *t, const struct runtime_part *part)
+{
+    const struct as_mapping *m = as_target_mapping_at(t, part->address);
+    if (m && m->out_of_reach)
+        return m->start == part->address && m->end - m->start == part->size ? m->rss : AS_UNKNOWN;
+    return as_target_resident_bytes(t, part->address, part->address + part->size);
+}
+
 void as_ledger_runtimes_open(struct as_ledger_builder *b)
 {
     struct as_store *s = b->store;
     uint32_t hint = UINT32_MAX;
     for (size_t i = 0; i < part_count(s); i++) {
         struct runtime_part part = part_at(s, i);
-        *part.resident = as_target_resident_bytes(b->target, part.address, part.address + part.size);
+        *part.resident = resident_of(b->target, &part);
         *part.heap = hint = heap_at(s, part.address, hint);
     }
     for (int row = 0; row < AS_ROW_COUNT; row++)

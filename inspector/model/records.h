@@ -213,6 +213,7 @@ enum as_runtime_kind {
     AS_RUNTIME_MUSL = 8,
     AS_RUNTIME_PARTITIONALLOC = 9,
     AS_RUNTIME_ZEND = 10, // PHP's memory manager
+    AS_RUNTIME_V8 = 11,
     AS_RUNTIME_RUBY = 20, // only for its objects: its pages are in section "ruby"
 };
 // Is there such a runtime, and are its regions in section "regions"?

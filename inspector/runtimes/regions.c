@@ -39,7 +39,8 @@ bool as_regions_add(struct as_target *t, struct as_store *s, uint32_t runtime, u
 {
     for (size_t i = as_target_mapping_from(t, start); i < t->mappings.count && t->mappings.items[i].start < end; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
-        if (!as_is_runtime_memory(m))
+        bool accessible = m->prot & (AS_PROT_READ | AS_PROT_WRITE | AS_PROT_EXEC);
+        if (m->kind != AS_MAP_ANON || (m->prot & AS_PROT_SHARED) || !accessible)
             continue;
         struct as_region_record *region = as_vec_add(&s->regions, err);
         if (!region)

@@ -15,7 +15,7 @@ static inline bool as_is_runtime_memory(const struct as_mapping *m)
 // Adds a record of a runtime without regions. Its index, or UINT32_MAX: our memory ran out.
 uint32_t as_runtime_add(struct as_store *s, uint32_t kind, uint32_t row, struct as_error *err);
 
-// Adds a region for each part of [start, end) that can be a runtime's memory, of whose blocks nothing is known, and adds their
+// Adds a region for each part of [start, end) that is private anonymous memory and can be accessed, of whose blocks nothing is known, and adds their
 // bytes to *bytes. False (AS_NO_MEMORY): our memory ran out.
 bool as_regions_add(struct as_target *t, struct as_store *s, uint32_t runtime, uint64_t start, uint64_t end,
                     uint64_t *bytes, struct as_error *err);

@@ -34,6 +34,11 @@ bool as_target_read_u64(struct as_target *t, uint64_t address, uint64_t *value)
     return as_target_read(t, address, value, sizeof *value);
 }
 
+bool as_target_read_kept(struct as_target *t, uint64_t address, void *buffer, size_t length)
+{
+    return t->ops->memory.read_kept && t->ops->memory.read_kept(t, address, buffer, length) == length;
+}
+
 // Whether the page at `address` was absent when the target was stopped. Lowers *end to where the answer may change.
 static bool is_absent(const struct as_target *t, uint64_t address, uint64_t *end)
 {

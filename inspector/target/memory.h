@@ -20,6 +20,8 @@ struct as_memory_ops {
     // The bytes themselves when they lie in our own address space (self, a mapped core), else NULL. *length is
     // lowered to what is contiguous. NULL as an operation: never.
     const void *(*in_place)(struct as_target *t, uint64_t address, size_t *length);
+    // As read, of what a clone has not got (mapping.out_of_reach): from the target itself, which runs. NULL: there is no clone ever.
+    size_t (*read_kept)(struct as_target *t, uint64_t address, void *buffer, size_t length);
     // What as_target_gather does, where the backend has something better than one read after the other; may be NULL.
     void (*gather)(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                    size_t stride, bool *ok);
@@ -29,6 +31,10 @@ struct as_memory_ops {
 // and all that follow leave absent pages alone (as_target_read_resident).
 bool as_target_read(struct as_target *t, uint64_t address, void *buffer, size_t length);
 bool as_target_read_u64(struct as_target *t, uint64_t address, uint64_t *value);
+
+// Reads exactly `length` bytes of memory that the clone which we look at has not got (mapping.out_of_reach) from the target itself,
+// or returns false. The target runs, so what is read may have changed since the clone was made, or change now.
+bool as_target_read_kept(struct as_target *t, uint64_t address, void *buffer, size_t length);
 
 // Reads `length` bytes at each of `count` addresses into `out`, `stride` bytes apart, in few system
 // calls; ok[i] says whether address i could be read.

@@ -240,6 +240,7 @@ class RuntimeKind(enum.IntEnum):
     MUSL = 8
     PARTITIONALLOC = 9
     ZEND = 10
+    V8 = 11
     RUBY = 20
 
 

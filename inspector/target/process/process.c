@@ -131,6 +131,15 @@ size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size
     return done;
 }
 
+static size_t read_kept(struct as_target *t, uint64_t address, void *buffer, size_t length)
+{
+    const struct as_process *p = as_process_of(t);
+    struct iovec local = {buffer, length};
+    struct iovec remote = {(void *)(uintptr_t)address, length};
+    ssize_t got = p->clone.pid != 0 && !is_past(p) ? process_vm_readv(t->pid, &local, 1, &remote, 1, 0) : 0;
+    return got > 0 ? (size_t)got : 0;
+}
+
 void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                        size_t stride, bool *ok)
 {
@@ -309,6 +318,7 @@ static const struct as_target_ops process_ops = {
     .stop.intact = as_process_intact,
     .close = as_process_close,
     .memory.gather = as_process_gather,
+    .memory.read_kept = read_kept,
     .residency.page_out = as_process_page_out,
 };
 

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// Memory that looks like V8's heap and is not: `forged_v8 KIND` lays it out, says "ready" and waits. The tests run it under the name
+// node.
+//   true     four pages, one of them with large objects, and one behind another: what must be found
+//   address  the same, but each header says another address
+//   space    the same, but the space belongs to another heap
+//   size     the same, but the pages claim to be larger than the address space
+//   nested   the same, and inside of the first page something looks like a header
+//   malloc   the same, and one page claims to reach over malloc's heap
+//   heaps    each page of many has a heap of its own
+#define _GNU_SOURCE
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SIZE = 256 << 10, COUNT = 1000 };
+
+struct page {
+    uint64_t size, flags, heap, area_start, area_end, allocated, wasted, high_water, space, allocator, at, reserved;
+};
+
+static uint64_t *heap, (*spaces)[2];
+
+static char *memory(size_t bytes)
+{
+    char *map = mmap(NULL, bytes + SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        _exit(1);
+    return (char *)(((uintptr_t)map + SIZE - 1) / SIZE * SIZE);
+}
+
+static struct page *make(char *at, uint64_t size, int which)
+{
+    struct page *page = (struct page *)at;
+    spaces[which][1] = (uint64_t)&heap[which];
+    *page = (struct page){
+        .size = size,
+        .heap = (uint64_t)&heap[which],
+        .area_start = (uint64_t)at + 4096,
+        .area_end = (uint64_t)at + size,
+        .space = (uint64_t)spaces[which],
+        .at = (uint64_t)at,
+        .reserved = size,
+    };
+    return page;
+}
+
+int main(int argc, char **argv)
+{
+    const char *kind = argc > 1 ? argv[1] : "true";
+    heap = (uint64_t *)memory(COUNT * sizeof *heap);
+    spaces = (uint64_t(*)[2])memory(COUNT * sizeof *spaces);
+    char *map = memory(8 * SIZE);
+    struct page *pages[] = {make(map, SIZE, 0), make(map + SIZE, SIZE, 0), make(map + 3 * SIZE, 3 * SIZE, 0),
+                            make(map + 7 * SIZE, SIZE, 0)};
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(kind, "address") == 0)
+            pages[i]->at += 4096;
+        if (strcmp(kind, "size") == 0)
+            pages[i]->size = pages[i]->reserved = UINT64_MAX - 4095;
+    }
+    if (strcmp(kind, "space") == 0)
+        spaces[0][1] = (uint64_t)&heap[1];
+    if (strcmp(kind, "nested") == 0)
+        make(map + 4 * SIZE, SIZE, 0);
+    if (strcmp(kind, "malloc") == 0) {
+        char *block = sbrk(0); // malloc's heap begins behind the next multiple
+        char *end = (char *)(((uintptr_t)block + 2 * SIZE) / SIZE * SIZE);
+        if (sbrk(end + SIZE - block) == (void *)-1)
+            return 1;
+        memset(malloc(100), 1, 100);
+        make(end - SIZE, 4 * SIZE, 0);
+        memset(malloc(100000), 1, 100000);
+    }
+    char *many = strcmp(kind, "heaps") == 0 ? memory((size_t)COUNT * SIZE) : NULL;
+    for (int i = 0; i < COUNT && many; i++)
+        make(many + (size_t)i * SIZE, SIZE, i);
+    if (write(STDOUT_FILENO, "ready\n", 6) != 6)
+        return 1;
+    return pause();
+}

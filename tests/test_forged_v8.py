@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""V8's memory is untrusted input: what does not fit is not believed, and costs bounded time."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tools import harness, programs
+from tools.bounded import MEMORY, look
+
+from arenascope import format as fmt
+from arenascope.dump import Dump
+
+PAGE = 256 << 10
+
+
+def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:
+    """The dump of a program that is called node."""
+    program = scratch / "node"
+    shutil.copy(programs.build("forged_v8"), program)
+    with subprocess.Popen([program, kind], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == b"ready\n"
+            dump = look(arenadump, process.pid, scratch, MEMORY)
+        finally:
+            process.kill()
+    assert dump is not None
+    assert [int(kind) for kind in dump.runtimes["kind"]] == [fmt.RuntimeKind.V8]
+    managed = int(dump.totals["ledger"]["managed"])
+    rows = [int(dump.totals["ledger"][row]) for row in fmt.LEDGER_ROWS if row != "managed"]
+    assert sum(rows) + (0 if managed == fmt.UNKNOWN else managed) == int(dump.meta["rss"])
+    return dump
+
+
+@pytest.mark.parametrize("kind", ["address", "space", "size", "malloc", "heaps"])
+def test_what_is_not_v8s_is_not_believed(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of(kind, arenadump, tmp_path)
+    assert list(dump.runtimes["state"]) == [fmt.RuntimeState.UNPROVEN]
+    assert len(dump.regions) == 0
+    assert int(dump.totals["ledger"]["managed"]) == fmt.UNKNOWN
+
+
+@pytest.mark.parametrize("kind", ["true", "nested"])
+def test_what_is_as_v8_has_it_is_found(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Else the tests above could not fail."""
+    dump = dump_of(kind, arenadump, tmp_path)
+    assert list(dump.runtimes["state"]) == [fmt.RuntimeState.FOUND]
+    assert [int(size) for size in dump.regions["size"]] == [2 * PAGE, 3 * PAGE, PAGE]
+    assert int(dump.runtimes[0]["committed"]) == 6 * PAGE
+    assert int(dump.totals["ledger"]["managed"]) == (5 if kind == "nested" else 4) * 4096
