@@ -15,6 +15,7 @@
 #include "malloc/lost.h"
 #include "runtimes/allocators.h"
 #include "runtimes/cpython.h"
+#include "runtimes/go.h"
 #include "runtimes/jvm.h"
 #include "runtimes/regions.h"
 #include "runtimes/ruby.h"
@@ -141,7 +142,7 @@ static bool find_runtimes(struct as_target *t, enum as_malloc_kind answering, st
     bool ok = as_ruby_find(t, &ruby, err) && as_records_ruby(s, &ruby, err);
     as_ruby_free(&ruby);
     return ok && as_cpython_find(t, s, err) && as_jvm_find(t, s, err) && as_v8_find(t, s, err) &&
-           as_allocators_find(t, answering, s, err) && as_regions_check(s, err);
+           as_go_find(t, s, err) && as_allocators_find(t, answering, s, err) && as_regions_check(s, err);
 }
 
 // From which size on the addresses of chunks in use are wanted, for the objects; 0: none are.

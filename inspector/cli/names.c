@@ -87,6 +87,7 @@ const char *as_runtime_name(uint32_t kind)
         [AS_RUNTIME_PARTITIONALLOC] = "partitionalloc",
         [AS_RUNTIME_ZEND] = "zend",
         [AS_RUNTIME_V8] = "v8",
+        [AS_RUNTIME_GO] = "go",
         [AS_RUNTIME_RUBY] = "ruby",
     };
     return NAME_OF(names, kind);
@@ -95,12 +96,18 @@ const char *as_runtime_name(uint32_t kind)
 const char *as_runtime_part_name(uint32_t kind)
 {
     static const char *const names[] = {
-        [AS_RUNTIME_CPYTHON] = "arenas",      [AS_RUNTIME_JVM_HEAP] = "heap",
-        [AS_RUNTIME_JVM_CODE] = "code",       [AS_RUNTIME_JVM_METASPACE] = "metaspace",
-        [AS_RUNTIME_JEMALLOC] = "heap",       [AS_RUNTIME_TCMALLOC] = "heap",
-        [AS_RUNTIME_MIMALLOC] = "heap",       [AS_RUNTIME_MUSL] = "heap",
-        [AS_RUNTIME_PARTITIONALLOC] = "heap", [AS_RUNTIME_ZEND] = "heap",
+        [AS_RUNTIME_CPYTHON] = "arenas",
+        [AS_RUNTIME_JVM_HEAP] = "heap",
+        [AS_RUNTIME_JVM_CODE] = "code",
+        [AS_RUNTIME_JVM_METASPACE] = "metaspace",
+        [AS_RUNTIME_JEMALLOC] = "heap",
+        [AS_RUNTIME_TCMALLOC] = "heap",
+        [AS_RUNTIME_MIMALLOC] = "heap",
+        [AS_RUNTIME_MUSL] = "heap",
+        [AS_RUNTIME_PARTITIONALLOC] = "heap",
+        [AS_RUNTIME_ZEND] = "heap",
         [AS_RUNTIME_V8] = "heap",
+        [AS_RUNTIME_GO] = "heap",
     };
     return NAME_OF(names, kind);
 }

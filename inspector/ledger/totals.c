@@ -70,7 +70,8 @@ static bool finish_sizes(struct as_ledger_builder *b)
 }
 
 // Marks the mappings that hold a stack: the kernel's [stack], and those that a thread's stack pointer leads to; but not into
-// a heap: a coroutine's stack, allocated with malloc, is counted there already.
+// a heap: a coroutine's stack, allocated with malloc or in a
+// runtime's heap (Go's are), is counted there already.
 static bool mark_stacks(struct as_ledger_builder *b)
 {
     const struct as_target *t = b->target;
@@ -84,6 +85,10 @@ static bool mark_stacks(struct as_ledger_builder *b)
     for (size_t i = 0; ok && i < s->heaps.count; i++)
         for (size_t k = as_lower_bound(pointers.items, pointers.count, s->heaps.items[i].start);
              k < pointers.count && pointers.items[k] < s->heaps.items[i].end; k++)
+            in_heap.items[k] = true;
+    for (size_t i = 0; ok && i < s->regions.count; i++)
+        for (size_t k = as_lower_bound(pointers.items, pointers.count, s->regions.items[i].address);
+             k < pointers.count && pointers.items[k] - s->regions.items[i].address < s->regions.items[i].size; k++)
             in_heap.items[k] = true;
     for (size_t i = 0; ok && i < t->mappings.count; i++)
         if (strcmp(as_mapping_path(t, &t->mappings.items[i]), "[stack]") == 0)

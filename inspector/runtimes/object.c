@@ -18,17 +18,19 @@ bool as_runtime_object_mapped(const struct as_target *t, const char *prefix)
     return false;
 }
 
+bool as_runtime_object_open_at(struct as_runtime_object *o, struct as_target *t, size_t mapping)
+{
+    const struct as_mapping *m = &t->mappings.items[mapping];
+    *o = (struct as_runtime_object){.modules.target = t};
+    o->module = (struct as_module){.first_mapping = (uint32_t)mapping, .start = m->start, .end = m->end, .elf.fd = -1};
+    return as_module_open_first(&o->modules, &o->module);
+}
+
 bool as_runtime_object_open(struct as_runtime_object *o, struct as_target *t, const char *prefix)
 {
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
-        if (!is_named(t, m, prefix))
-            continue;
-        *o = (struct as_runtime_object){.modules.target = t};
-        o->module = (struct as_module){.first_mapping = (uint32_t)i, .start = m->start, .end = m->end, .elf.fd = -1};
-        if (as_module_open_first(&o->modules, &o->module))
+    for (size_t i = 0; i < t->mappings.count; i++)
+        if (is_named(t, &t->mappings.items[i], prefix) && as_runtime_object_open_at(o, t, i))
             return true;
-    }
     return false;
 }
 

@@ -241,7 +241,8 @@ class RuntimeKind(enum.IntEnum):
     PARTITIONALLOC = 9
     ZEND = 10
     V8 = 11
-    RUBY = 20
+    GO = 12
+    RUBY = 13
 
 
 class RuntimeState(enum.IntEnum):

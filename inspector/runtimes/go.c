@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+// Go's heap by structure. It consists of arenas of 64 MiB at multiples of 64 MiB. Go has a table with a word for each place in the
+// address space where an arena can be (runtime.mheap_.arenas): 0, or the address of what describes the arena. A variable of Go's
+// points to the table. A table is believed when each word that is not 0 stands for a place with private memory, and leads to
+// private memory itself. (runtime/mheap.go and malloc.go, linux/amd64 and linux/arm64)
+#include "runtimes/go.h"
+
+#include "runtimes/object.h"
+#include "runtimes/regions.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum {
+    ARENA_BITS = 26,
+    ELEMENTS = 1 << 22,
+    TABLE = ELEMENTS * 8, // bytes
+    STEP = 512,           // words that are read in one go
+    CANDIDATES = 1024,    // pointers that are tried
+    FREE_LOOKS = 1 << 16, // at STEP words, whatever the target's size
+    MOST_ARENAS = 1 << 16,
+    EVIDENCE = 256,
+};
+static const uint64_t ARENA = UINT64_C(1) << ARENA_BITS;
+static const uint64_t LARGEST_VARIABLES = UINT64_C(1) << 28;
+
+struct go_search {
+    struct as_target *target;
+    struct as_store *store;
+    struct as_error *err;
+    uint32_t runtime;
+    int64_t looks; // that are left
+    int candidates;
+    bool ok; // false: our memory ran out
+    uint64_t arenas, bytes;
+};
+
+// The address that element `index` of the table stands for: on x86-64 the table begins with the lowest negative address.
+static uint64_t arena_at(const struct go_search *s, uint64_t index)
+{
+    uint64_t base = s->target->arch == AS_ARCH_X86_64 ? UINT64_C(0xffff800000000000) : 0;
+    return base + (index << ARENA_BITS);
+}
+
+// Is there private memory anywhere in the arena?
+static bool has_memory(const struct go_search *s, uint64_t start)
+{
+    const struct as_target *t = s->target;
+    for (size_t i = as_target_mapping_from(t, start);
+         i < t->mappings.count && t->mappings.items[i].start < start + ARENA; i++)
+        if (as_is_runtime_memory(&t->mappings.items[i]))
+            return true;
+    return false;
+}
+
+// Adds the arena of an element. False: it is none.
+static bool add_arena(struct go_search *s, uint64_t index, uint64_t word)
+{
+    uint64_t start = arena_at(s, index);
+    if (word % sizeof word != 0 || !as_is_runtime_memory(as_target_mapping_at(s->target, word)) || start == 0 ||
+        start > UINT64_MAX - ARENA || s->arenas == MOST_ARENAS || !has_memory(s, start))
+        return false;
+    s->arenas++;
+    s->ok = as_regions_add(s->target, s->store, s->runtime, start, start + ARENA, &s->bytes, s->err);
+    return s->ok;
+}
+
+// Adds the arenas of a table. False: it is none.
+static bool add_arenas(struct go_search *s, uint64_t table)
+{
+    uint64_t words[STEP], end = table + TABLE;
+    for (uint64_t at = table; at < end; at += sizeof words) {
+        at = as_target_skip_absent(s->target, at, end);
+        if (at >= end)
+            break;
+        if (--s->looks <= 0 || !as_target_read(s->target, at, words, sizeof words))
+            return false;
+        for (size_t i = 0; i < STEP; i++)
+            if (words[i] != 0 && !add_arena(s, (at - table) / sizeof *words + i, words[i]))
+                return false;
+    }
+    return s->arenas > 0;
+}
+
+// Could a table be there?
+static bool may_be_table(struct go_search *s, uint64_t address)
+{
+    const struct as_mapping *m = as_target_mapping_at(s->target, address);
+    return address % s->target->page_size == 0 && as_is_runtime_memory(m) && m->end - address >= TABLE &&
+           s->candidates-- > 0;
+}
+
+// Goes through variables for a pointer to the table.
+static bool search_variables(struct go_search *s, uint64_t start, uint64_t end)
+{
+    uint64_t words[STEP];
+    for (uint64_t at = start; at < end && s->looks > 0; at += sizeof words) {
+        at = as_target_skip_absent(s->target, at, end);
+        size_t length = at < end && end - at < sizeof words ? (size_t)(end - at) : sizeof words;
+        if (at >= end || --s->looks <= 0 || !as_target_read(s->target, at, words, length))
+            return false;
+        for (size_t i = 0; i < length / sizeof *words; i++) {
+            size_t regions = s->store->regions.count;
+            if (words[i] == 0 || !may_be_table(s, words[i]))
+                continue;
+            if (add_arenas(s, words[i]) || !s->ok)
+                return s->ok;
+            s->store->regions.count = regions;
+            s->arenas = s->bytes = 0;
+        }
+    }
+    return false;
+}
+
+// Goes through the program's variables: the writable mappings of its file, and the nameless memory behind.
+static bool search(struct go_search *s, const struct as_module *program)
+{
+    const struct as_target *t = s->target;
+    const struct as_mapping *first = &t->mappings.items[program->first_mapping];
+    for (size_t i = program->first_mapping; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        bool own = m->inode == first->inode && m->dev_major == first->dev_major && m->dev_minor == first->dev_minor;
+        if (!own || (m->prot & AS_PROT_SHARED) || !(m->prot & AS_PROT_WRITE))
+            continue;
+        const struct as_mapping *next = i + 1 < t->mappings.count ? m + 1 : NULL;
+        bool bss =
+            next && next->start == m->end && as_is_runtime_memory(next) && next->end - next->start <= LARGEST_VARIABLES;
+        if (search_variables(s, m->start, bss ? next->end : m->end))
+            return true;
+    }
+    return false;
+}
+
+static void settle(struct go_search *s)
+{
+    struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
+    char text[EVIDENCE];
+    snprintf(text, sizeof text,
+             "a variable of the program points to Go's table of arenas: each of the %" PRIu64
+             " that it has is private memory",
+             s->arenas);
+    record->evidence = as_strings_add(&s->store->strings, text, sizeof text);
+    record->state = AS_REGIONS_FOUND;
+    record->committed = s->bytes;
+}
+
+// The program, if Go's linker made it.
+static bool open_program(struct as_runtime_object *o, struct as_target *t)
+{
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        if (t->mappings.items[i].offset != 0 || !as_mapping_of_file(&t->mappings.items[i]) ||
+            !as_runtime_object_open_at(o, t, i))
+            continue;
+        bool program = o->module.elf.has_interp || o->module.elf.needed_count == 0;
+        if (program && o->module.elf.is_go)
+            return true;
+        as_runtime_object_close(o);
+        if (program) // the first is the one that runs
+            return false;
+    }
+    return false;
+}
+
+bool as_go_find(struct as_target *t, struct as_store *store, struct as_error *err)
+{
+    struct as_runtime_object program;
+    if (!open_program(&program, t))
+        return true;
+    struct go_search s = {.target = t, .store = store, .err = err, .looks = FREE_LOOKS, .ok = true};
+    size_t first = store->regions.count;
+    s.candidates = CANDIDATES;
+    s.runtime = as_runtime_add(store, AS_RUNTIME_GO, AS_ROW_managed, err);
+    bool found = s.runtime != UINT32_MAX && search(&s, &program.module);
+    as_runtime_object_close(&program);
+    if (s.runtime == UINT32_MAX || !s.ok)
+        return false;
+    if (found)
+        settle(&s);
+    else
+        as_runtime_unproven(
+            store, s.runtime, first,
+            "this is a program of Go's, but its table of arenas was not found: the release is unknown, or it "
+            "changed during the look. Go's heap is counted in the other rows");
+    return true;
+}
