@@ -74,6 +74,8 @@ def test_jemalloc_has_all_that_it_says(arenadump: harness.Arenadump, mode: str) 
         summary = arenadump.summary(pid, f"--mode={mode}")
     found = allocator(summary, "jemalloc")
     assert found["found"]
+    assert 'the row "other malloc"' in summary["allocator"]["not_glibc"]["memory"]
+    assert summary["allocator"]["not_glibc"]["meanings"] == {}
     assert found["size"] == found["committed"] == taken
     assert 20 * MIB < found["resident"] <= taken
     check_rows(summary, found["resident"])

@@ -38,20 +38,38 @@ enum as_malloc_kind as_malloc_of(const struct as_meta_record *m)
     return m->malloc_kind <= AS_MALLOC_GO ? (enum as_malloc_kind)m->malloc_kind : AS_MALLOC_UNKNOWN;
 }
 
-const struct as_not_glibc *as_not_glibc_words(const struct as_meta_record *m)
+// The row that has the memory of a malloc which is not glibc's; other_anon: it was not located.
+static int row_of_malloc(const struct as_view *v)
+{
+    int row = as_malloc_of(v->meta) == AS_MALLOC_GO ? AS_ROW_managed : AS_ROW_other_malloc;
+    uint64_t located = as_row_value(&v->totals->ledger, row);
+    return located == 0 || located == AS_UNKNOWN ? AS_ROW_other_anon : row;
+}
+
+const struct as_not_glibc *as_not_glibc_words(const struct as_view *v)
 {
     static const struct as_not_glibc other = {
         "The malloc of this process is not glibc's",
         "Its memory is in the rows that are not malloc's; the arenas below are glibc's."};
+    static const struct as_not_glibc located = {
+        "The malloc of this process is not glibc's",
+        "Its memory is in the row \"other malloc\"; the arenas below are glibc's."};
+    static const struct as_not_glibc go = {"The malloc of this process is not glibc's",
+                                           "Go's heap is in the row \"managed memory\"; the arenas below are glibc's."};
     static const struct as_not_glibc unknown = {
         "It is unknown which malloc this process uses",
         "Memory outside of glibc's arenas is in the rows that are not malloc's."};
-    return as_malloc_of(m) == AS_MALLOC_GLIBC ? NULL : as_malloc_of(m) == AS_MALLOC_UNKNOWN ? &unknown : &other;
+    if (as_malloc_of(v->meta) == AS_MALLOC_GLIBC)
+        return NULL;
+    if (as_malloc_of(v->meta) == AS_MALLOC_UNKNOWN)
+        return &unknown;
+    int row = row_of_malloc(v);
+    return row == AS_ROW_other_anon ? &other : row == AS_ROW_managed ? &go : &located;
 }
 
-const char *as_row_meaning(int row, const struct as_meta_record *m)
+const char *as_row_meaning(int row, const struct as_view *v)
 {
-    bool other = as_malloc_of(m) != AS_MALLOC_GLIBC && row == AS_ROW_other_anon;
+    bool other = as_malloc_of(v->meta) != AS_MALLOC_GLIBC && row == AS_ROW_other_anon && row_of_malloc(v) == row;
     return other ? "another malloc's, own mmap, GC" : as_row_words[row].meaning;
 }
 
@@ -88,6 +106,9 @@ const char *as_runtime_name(uint32_t kind)
         [AS_RUNTIME_ZEND] = "zend",
         [AS_RUNTIME_V8] = "v8",
         [AS_RUNTIME_GO] = "go",
+        [AS_RUNTIME_ASAN] = "asan",
+        [AS_RUNTIME_VALGRIND] = "valgrind",
+        [AS_RUNTIME_UNKNOWN_MALLOC] = "unknown",
         [AS_RUNTIME_RUBY] = "ruby",
     };
     return NAME_OF(names, kind);
@@ -108,6 +129,9 @@ const char *as_runtime_part_name(uint32_t kind)
         [AS_RUNTIME_ZEND] = "heap",
         [AS_RUNTIME_V8] = "heap",
         [AS_RUNTIME_GO] = "heap",
+        [AS_RUNTIME_ASAN] = "heap",
+        [AS_RUNTIME_VALGRIND] = "heap",
+        [AS_RUNTIME_UNKNOWN_MALLOC] = "heap",
     };
     return NAME_OF(names, kind);
 }

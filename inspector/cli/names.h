@@ -17,9 +17,9 @@ struct as_not_glibc {
     const char *says;   // a clause, which the detail follows
     const char *memory; // a sentence: in which rows the memory of that malloc is
 };
-const struct as_not_glibc *as_not_glibc_words(const struct as_meta_record *m); // NULL: malloc is glibc's
+const struct as_not_glibc *as_not_glibc_words(const struct as_view *v); // NULL: malloc is glibc's
 // What is in a row, for people: what is not glibc's malloc's may be that of another malloc.
-const char *as_row_meaning(int row, const struct as_meta_record *m);
+const char *as_row_meaning(int row, const struct as_view *v);
 const char *as_source_name(uint32_t source);     // as_layout_source; NULL for AS_LAYOUT_NONE
 const char *as_warning_name(uint32_t code);      // as_warning
 const char *as_runtime_name(uint32_t kind);      // as_runtime_kind: the runtime; NULL for a later one

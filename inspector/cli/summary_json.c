@@ -54,9 +54,9 @@ static void put_target(struct as_json *j, const struct as_view *v, bool from_dum
 }
 
 // What it means that malloc() is not glibc's, and the rows that mean something else then.
-static void put_not_glibc(struct as_json *j, const struct as_meta_record *m)
+static void put_not_glibc(struct as_json *j, const struct as_view *v)
 {
-    const struct as_not_glibc *words = as_not_glibc_words(m);
+    const struct as_not_glibc *words = as_not_glibc_words(v);
     if (!words) {
         as_json_null(j, "not_glibc");
         return;
@@ -66,8 +66,8 @@ static void put_not_glibc(struct as_json *j, const struct as_meta_record *m)
     as_json_string(j, "memory", words->memory);
     as_json_object(j, "meanings");
     for (int row = 0; row < AS_ROW_COUNT; row++)
-        if (as_row_meaning(row, m) != as_row_words[row].meaning)
-            as_json_string(j, as_row_words[row].name, as_row_meaning(row, m));
+        if (as_row_meaning(row, v) != as_row_words[row].meaning)
+            as_json_string(j, as_row_words[row].name, as_row_meaning(row, v));
     as_json_object_end(j);
     as_json_object_end(j);
 }
@@ -86,7 +86,7 @@ static void put_allocator(struct as_json *j, const struct as_view *v)
     as_json_address(j, "main_arena", m->main_arena);
     as_json_address(j, "mp", m->mp);
     as_json_number(j, "heap_max_size", m->heap_max_size);
-    put_not_glibc(j, v->meta);
+    put_not_glibc(j, v);
     as_json_object_end(j);
 }
 

@@ -58,7 +58,7 @@ static void put_header(struct as_writer *w, const struct as_view *v)
     if (as_format_time(m->time_ns, time))
         as_put(w, ", %.19sZ", time);
     as_put(w, "\n");
-    const struct as_not_glibc *words = as_not_glibc_words(m);
+    const struct as_not_glibc *words = as_not_glibc_words(v);
     if (!words)
         return;
     as_safe_text(as_view_string(v, m->malloc_detail), SIZE_MAX, 200, w->style->ascii, command, sizeof command);
@@ -151,7 +151,7 @@ static void put_ledger(struct as_writer *w, const struct as_view *v)
         as_put(w, "  %-16s %11s ", words->title, as_format_size(s->bytes, size));
         put_share(w, s->bytes, whole);
         as_bar(w, colours[words->group], s->bytes == AS_UNKNOWN ? 0 : s->bytes, largest, BAR_COLUMNS);
-        as_dim(w, " %.*s", (int)(w->style->columns - 50), as_row_meaning(s->row, v->meta));
+        as_dim(w, " %.*s", (int)(w->style->columns - 50), as_row_meaning(s->row, v));
         as_put(w, "\n");
     }
     put_absent(w, &v->totals->ledger);

@@ -215,7 +215,10 @@ enum as_runtime_kind {
     AS_RUNTIME_ZEND = 10, // PHP's memory manager
     AS_RUNTIME_V8 = 11,
     AS_RUNTIME_GO = 12,
-    AS_RUNTIME_RUBY = 13, // only for its objects: its pages are in section "ruby"
+    AS_RUNTIME_ASAN = 13,
+    AS_RUNTIME_VALGRIND = 14,
+    AS_RUNTIME_UNKNOWN_MALLOC = 15, // malloc is answered by what is not recognised
+    AS_RUNTIME_RUBY = 16,           // only for its objects: its pages are in section "ruby"
 };
 // Is there such a runtime, and are its regions in section "regions"?
 enum as_runtime_state { AS_REGIONS_FOUND = 1, AS_REGIONS_UNPROVEN = 2 };

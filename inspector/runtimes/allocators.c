@@ -5,7 +5,7 @@
 #include "runtimes/regions.h"
 #include "runtimes/zend.h"
 
-// The kind of record of an allocator that answers malloc; 0: glibc's, one without a name, or one of a whole runtime.
+// The kind of record of an allocator that answers malloc; 0: glibc's, or there is none (Go).
 static uint32_t kind_of(enum as_malloc_kind answering)
 {
     switch (answering) {
@@ -19,10 +19,13 @@ static uint32_t kind_of(enum as_malloc_kind answering)
         return AS_RUNTIME_MUSL;
     case AS_MALLOC_PARTITIONALLOC:
         return AS_RUNTIME_PARTITIONALLOC;
-    case AS_MALLOC_UNKNOWN:
-    case AS_MALLOC_GLIBC:
     case AS_MALLOC_ASAN:
+        return AS_RUNTIME_ASAN;
     case AS_MALLOC_VALGRIND:
+        return AS_RUNTIME_VALGRIND;
+    case AS_MALLOC_UNKNOWN:
+        return AS_RUNTIME_UNKNOWN_MALLOC;
+    case AS_MALLOC_GLIBC:
     case AS_MALLOC_GO:
         break;
     }
@@ -36,7 +39,8 @@ bool as_allocators_find(struct as_target *t, enum as_malloc_kind answering, stru
     uint32_t kind = kind_of(answering);
     if (!as_jemalloc_find(t, store, &jemalloc, err) || !as_zend_find(t, store, err))
         return false;
-    if (kind == 0 || (kind == AS_RUNTIME_JEMALLOC && jemalloc))
+    bool located = jemalloc && (kind == AS_RUNTIME_JEMALLOC || kind == AS_RUNTIME_UNKNOWN_MALLOC);
+    if (kind == 0 || located)
         return true;
     return as_runtime_add(store, kind, AS_ROW_other_malloc, err) != UINT32_MAX;
 }

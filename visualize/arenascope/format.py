@@ -242,7 +242,10 @@ class RuntimeKind(enum.IntEnum):
     ZEND = 10
     V8 = 11
     GO = 12
-    RUBY = 13
+    ASAN = 13
+    VALGRIND = 14
+    UNKNOWN_MALLOC = 15
+    RUBY = 16
 
 
 class RuntimeState(enum.IntEnum):
