@@ -145,23 +145,14 @@ static bool find_runtimes(struct as_target *t, enum as_malloc_kind answering, st
            as_go_find(t, s, err) && as_allocators_find(t, answering, s, err) && as_regions_check(s, err);
 }
 
-// From which size on the addresses of chunks in use are wanted, for the objects; 0: none are.
-static uint64_t chunks_of_objects(const struct as_target *t, const struct as_capture_options *options)
-{
-    if (!options->objects)
-        return 0;
-    return as_is_ruby(t) ? AS_MIN_CHUNK : AS_CPYTHON_LARGE_CHUNK;
-}
-
 // Their objects by type. The walk has collected the chunks in use, in order of arenas.
-static bool count_objects(struct as_ledger_builder *b, enum as_mode mode, struct as_error *err)
+static bool count_objects(struct as_ledger_builder *b, const struct as_object_counting *counting, enum as_mode mode,
+                          struct as_error *err)
 {
-    if (b->collect_from == 0)
+    if (!counting)
         return true;
-    const uint64_t *chunks = b->collected.items;
     bool ok = as_sort_u64(b->collected.items, b->collected.count, err) &&
-              as_cpython_objects(b->target, b->store, chunks, b->collected.count, err) &&
-              as_ruby_objects(b->target, b->store, chunks, b->collected.count, err);
+              counting->count(b->target, b->store, b->collected.items, b->collected.count, err);
     for (size_t i = 0; i < b->store->runtimes.count && is_running(mode); i++) {
         uint32_t *objects = &b->store->runtimes.items[i].objects;
         *objects = *objects == AS_OBJECTS_COUNTED ? AS_OBJECTS_ESTIMATED : *objects;
@@ -188,8 +179,8 @@ static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum a
     size_t warnings = s->warnings.count;
     bool ok = as_heaps_find(t, m, h, err);
     for (bool again = true; ok && again;) {
-        ok = as_ledger_open(b, s, t, chunks, chunks_of_objects(t, options), err) && as_records_copy(s, h, err) &&
-             walk(h, b, options->hold, err) && as_lost_tcaches_find(h, &again, err);
+        ok = as_ledger_open(b, s, t, chunks, options->objects ? options->objects->chunks_from(t) : 0, err) &&
+             as_records_copy(s, h, err) && walk(h, b, options->hold, err) && as_lost_tcaches_find(h, &again, err);
         if (!ok || !again || is_running(mode))
             break;
         as_ledger_close(b);
@@ -210,7 +201,7 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
     // Our own process runs on: its pages are asked for heap by heap.
     bool ok = (t->kind == AS_TARGET_SELF || as_target_record_residency(t, err)) &&
               find_and_walk(t, m, moment->mode, chunks, options, s, &h, &b, err) && find_runtimes(t, m->kind, s, err) &&
-              count_objects(&b, moment->mode, err);
+              count_objects(&b, options->objects, moment->mode, err);
     if (ok)
         as_ledger_runtimes_open(&b);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "model/enums.h"
+#include "runtimes/objects.h"
 
 #include <stdint.h>
 
@@ -18,12 +19,12 @@ struct as_arena_hold {
 };
 
 struct as_capture_options {
-    int chunk_fd;                     // the file for chunk records, or -1
-    uint64_t chunk_start;             // where in that file they begin, bytes
-    bool objects;                     // count the runtimes' objects by type
-    uint32_t allowed_sources;         // AS_LAYOUT_ANY, or fewer for tests
-    enum as_mode mode;                // freeze, snapshot or live; 0: freeze or snapshot, as max_pause_ns allows
-    uint64_t max_pause_ns;            // how long the target may stand still where there is a choice; 0: 50 ms
-    const struct as_arena_hold *hold; // NULL: nothing holds an arena
-    const struct as_malloc *malloc;   // found before; NULL: it is to be found
+    int chunk_fd;                             // the file for chunk records, or -1
+    uint64_t chunk_start;                     // where in that file they begin, bytes
+    const struct as_object_counting *objects; // counts the runtimes' objects by type; NULL: they are not wanted
+    uint32_t allowed_sources;                 // AS_LAYOUT_ANY, or fewer for tests
+    enum as_mode mode;                        // freeze, snapshot or live; 0: freeze or snapshot, as max_pause_ns allows
+    uint64_t max_pause_ns;                    // how long the target may stand still where there is a choice; 0: 50 ms
+    const struct as_arena_hold *hold;         // NULL: nothing holds an arena
+    const struct as_malloc *malloc;           // found before; NULL: it is to be found
 };

@@ -72,7 +72,7 @@ bool as_look_take(struct as_look *look, const struct as_options *options, struct
     struct as_capture_options how = {
         .chunk_fd = writer && chunks ? writer->file.fd : -1,
         .chunk_start = AS_DUMP_DATA_START,
-        .objects = options->objects,
+        .objects = options->objects ? &as_object_counting : NULL,
         .allowed_sources = options->allowed_sources,
         .mode = options->mode,
         .max_pause_ns = options->max_pause_ns,

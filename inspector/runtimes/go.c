@@ -5,7 +5,7 @@
 // private memory itself. (runtime/mheap.go and malloc.go, linux/amd64 and linux/arm64)
 #include "runtimes/go.h"
 
-#include "runtimes/object.h"
+#include "runtimes/elf_object.h"
 #include "runtimes/regions.h"
 
 #include <inttypes.h>

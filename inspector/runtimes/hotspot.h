@@ -4,7 +4,7 @@
 // runtimes/.
 #pragma once
 
-#include "runtimes/object.h"
+#include "runtimes/elf_object.h"
 
 // Variables (their values), and fields of structures (their offsets).
 enum as_hotspot_field {

@@ -6,7 +6,7 @@
 #include "runtimes/v8.h"
 
 #include "base/align.h"
-#include "runtimes/object.h"
+#include "runtimes/elf_object.h"
 #include "runtimes/regions.h"
 
 #include <inttypes.h>

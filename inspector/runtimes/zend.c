@@ -5,7 +5,7 @@
 #include "runtimes/zend.h"
 
 #include "base/align.h"
-#include "runtimes/object.h"
+#include "runtimes/elf_object.h"
 #include "runtimes/regions.h"
 
 #include <inttypes.h>

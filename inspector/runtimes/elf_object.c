@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "runtimes/object.h"
+#include "runtimes/elf_object.h"
 
 #include <string.h>
 
