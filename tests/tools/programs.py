@@ -26,6 +26,11 @@ def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
     return _compile(name, [compiler, *FLAGS], list(flags))
 
 
+def build_cxx(name: str) -> Path:
+    """A program in C++, one file, for this machine as it is. Raises UnavailableError when the compiler is missing."""
+    return _compile(name, ["g++", "-O1", "-g", "-Wall", "-Wextra", "-Werror"], [], suffix="cc")
+
+
 def build_portable(name: str, arch: str = debian.NATIVE, *flags: str) -> Path:
     """A program, or library, against the oldest libc there is a test for, which therefore runs on all of them."""
     if "TEST_PROGRAMS" in os.environ:
@@ -62,8 +67,8 @@ def portable_command(arch: str = debian.NATIVE) -> list[str]:
     return [*command, f"-L{root}/usr/lib/{triplet}", f"-L{root}/lib/{triplet}"]
 
 
-def _compile(name: str, command: list[str], libraries: list[str]) -> Path:
-    sources = sorted((SOURCES / name).glob("*.c")) or [SOURCES / f"{name}.c"]
+def _compile(name: str, command: list[str], libraries: list[str], suffix: str = "c") -> Path:
+    sources = sorted((SOURCES / name).glob(f"*.{suffix}")) or [SOURCES / f"{name}.{suffix}"]
     if not shutil.which(command[0]):
         raise debian.UnavailableError(f"{command[0]} is not installed")
     places = [SOURCES / name, *(Path(flag[2:]) for flag in [*command, *libraries] if flag.startswith("-I"))]

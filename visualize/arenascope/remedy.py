@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
 def trim_command(target: Target, *, deep: bool = False) -> str | None:
     """What trims a summary's target, as malloc_trim(0) does or deeper; None where there is no living process."""
-    if "process" not in {target.kind, target.dump_of} or not target.pid:
-        return None
-    return f"arenascope trim {target.pid}{' --deep' if deep else ''}"
+    pid = living_pid(target)
+    return None if pid is None else f"arenascope trim {pid}{' --deep' if deep else ''}"
+
+
+def living_pid(target: Target) -> int | None:
+    """The process that was looked at, by the process id that it has for the inspector; None: a core, or itself."""
+    return target.pid or None if "process" in {target.kind, target.dump_of} else None

@@ -8,7 +8,7 @@ acts on it.
 """
 
 from arenascope.findings.facts import Facts
-from arenascope.findings.finding import Finding, Rank
+from arenascope.findings.finding import Finding, Rank, Step
 from arenascope.findings.verdict import RULES, Verdict, judge, told
 
-__all__ = ["RULES", "Facts", "Finding", "Rank", "Verdict", "judge", "told"]
+__all__ = ["RULES", "Facts", "Finding", "Rank", "Step", "Verdict", "judge", "told"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ANONYMOUS: Final = "anonymous memory"
 MIB: Final = 1 << 20
 SHARE: Final = 0.03  # of Rss: what is less is not worth a sentence
-MOST: Final = 0.5
+LARGE: Final = 0.25  # of Rss: rows that are no waste, and hold less, have a finding only if one of them is the largest
 NOTABLE: Final = 0.1  # of all pins, or of all chunks: a size that has less is not named
 NAMED: Final = 3  # arenas, mappings and the like that a sentence names
 EMPTY: Final = 1 / 8  # of an arena's memory: where less is in use, it is nearly empty
@@ -36,9 +36,21 @@ class Facts:
         """What shares are of: Rss, or the rows that are known where Rss is not."""
         return whole_of(self.summary).bytes
 
-    def matters(self, held: int | None) -> bool:
-        """Whether so many bytes are worth a sentence."""
-        return held is not None and held >= MIB and held >= SHARE * self.whole
+    @cached_property
+    def largest_row(self) -> str | None:
+        """The row that holds most of Rss, by name; None: no row is known to hold anything."""
+        held = {name: bytes_ for name, bytes_ in self.summary.ledger.held.items() if bytes_}
+        return max(held, key=lambda name: held[name], default=None)
+
+    def matters(self, held: int | None, *rows: str) -> bool:
+        """Whether so many bytes, which are those of `rows`, are worth a sentence: the largest row always is."""
+        if not held:
+            return False
+        return self.largest_row in rows or (held >= MIB and held >= SHARE * self.whole)
+
+    def is_large(self, held: int | None, *rows: str) -> bool:
+        """Whether the bytes of `rows` are so many that they have a finding although they are no waste."""
+        return bool(held) and (self.largest_row in rows or (held or 0) >= LARGE * self.whole)
 
     @cached_property
     def doubt(self) -> str | None:

@@ -11,9 +11,16 @@ class Rank(enum.IntEnum):
     """In which order findings stand; within one rank the largest comes first."""
 
     PREMISE = 0  # changes how everything else is to be read
-    WASTE = 1  # free memory that malloc keeps
-    ACCOUNT = 2  # where the rest is
-    PART = 3  # of what others have counted already
+    ROW = 1  # explains rows of the ledger: no row has two such findings
+    PART = 2  # of rows that other findings explain
+    BESIDE = 3  # not in Rss
+
+
+class Step(NamedTuple):
+    """What to do next, to learn more."""
+
+    says: str  # what it does, or tells
+    command: str  # a line to paste into a shell
 
 
 class Finding(NamedTuple):
@@ -27,4 +34,10 @@ class Finding(NamedTuple):
     command: str | None = None  # what brings those bytes back
     lights: str | None = None  # what to light up on the page's map: "row:…", "state:…", "idle"
     estimate: str | None = None  # why `bytes` may be off
-    in_rss: bool = True  # whether `bytes` are a part of Rss
+    rows: tuple[str, ...] = ()  # of the ledger, whose bytes these are
+    next: tuple[Step, ...] = ()
+
+    @property
+    def in_rss(self) -> bool:
+        """Whether `bytes` are a part of Rss."""
+        return self.rank is not Rank.BESIDE

@@ -5,16 +5,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from arenascope.findings.facts import MOST, NAMED, NOTABLE
+from arenascope.findings.facts import LARGE, MIB, NAMED, NOTABLE
 from arenascope.findings.finding import Finding, Rank
+from arenascope.findings.runtimes import largest_types
+from arenascope.findings.steps import java_native, of_growth, of_runtime, runtimes
 from arenascope.known import total
+from arenascope.remedy import living_pid
 from arenascope.rows import RESIDENT
 from arenascope.text import count, plural, printable, share, size
 
 if TYPE_CHECKING:
     from arenascope.findings.facts import Facts
+    from arenascope.findings.finding import Step
+    from arenascope.summary import ChunkSize
 
-LARGE: Final = 0.25  # of Rss: mmapped blocks that hold less are not named
+MOST: Final = 0.5  # of what is in use: one size that has as much, in MANY chunks, may be a leak
+MANY: Final = 10_000
 
 
 def gone_already(facts: Facts) -> Finding | None:
@@ -28,12 +34,11 @@ def gone_already(facts: Facts) -> Finding | None:
     swapped = f", and {size(swapped_free)} is swapped out" if swapped_free else ""
     return Finding(
         "gone already",
-        Rank.ACCOUNT,
+        Rank.BESIDE,
         gone,
         f"{size(returned)} of malloc's free memory has been returned to the kernel already{swapped}.",
         f"It costs no RAM. mallinfo() and malloc_info() still count it: they report {size(free)} of free memory.",
         lights="row:returned" if returned else "row:swapped_free",
-        in_rss=False,
     )
 
 
@@ -44,37 +49,82 @@ def swapped_in_use(facts: Facts) -> Finding | None:
         return None
     return Finding(
         "swapped",
-        Rank.ACCOUNT,
+        Rank.BESIDE,
         held,
         f"{size(held)} that the application holds in malloc's heaps is swapped out.",
         "This memory is in use but not in Rss: the process is larger than Rss says.",
         lights="row:swapped_in_use",
-        in_rss=False,
     )
 
 
 def in_use(facts: Facts) -> Finding | None:
-    """Nothing to gain: the application holds most of it."""
+    """The application holds much of it: in chunks of which sizes, and whether that looks like a leak."""
     held = facts.summary.sums.used
-    if held is None or held < MOST * facts.whole:
+    if held is None or not facts.is_large(held, "in_use", "mmapped_in_use"):
         return None
-    most, which = next(iter(facts.summary.largest_sizes), None), ""
-    if most and most.bytes >= NOTABLE * held:
-        which = f" {size(most.bytes)} of it is {plural(most.count, 'chunk')} of {count(most.chunk_size)} bytes."
+    largest = facts.summary.largest_sizes[:NAMED]
+    most = largest[0] if largest and largest[0].bytes >= NOTABLE * held else None
+    which = f": {_chunks(most)} hold {size(most.bytes)}" if most else ""
+    more = [f"{_chunks(each)} ({size(each.bytes)})" for each in largest[1 if most else 0 :]]
+    then = f" The {'next' if most else 'largest'} sizes: {', '.join(more)}." if more else ""
     return Finding(
         "in use",
-        Rank.ACCOUNT,
+        Rank.ROW,
         held,
-        f"{size(held)} of it ({share(held, facts.whole)}) is in use by the application.",
-        f"No trim returns it; the application has to free it.{which}",
+        f"{size(held)} of it ({share(held, facts.whole)}) is in use by the application{which}.",
+        f"No trim returns it; the application has to free it.{_suspicion(most, held)}{then}{_of_runtime(facts)}",
         lights="row:in_use",
+        rows=("in_use", "mmapped_in_use"),
+        next=_who_holds_it(facts),
     )
+
+
+def _chunks(each: ChunkSize) -> str:
+    return f"{plural(each.count, 'chunk')} of {count(each.chunk_size)} bytes"
+
+
+def _suspicion(most: ChunkSize | None, held: int) -> str:
+    """What may be a leak, said as what it is."""
+    if not most or most.count < MANY or most.bytes < MOST * held:
+        return ""
+    return (
+        f" {share(most.bytes, held)} of it is in {count(most.count)} chunks of one size. A leak looks like this; so do "
+        "a cache and a large table. A leak goes on growing while the work stays the same."
+    )
+
+
+def _of_runtime(facts: Facts) -> str:
+    """What a runtime's own objects are of it, and what may be garbage."""
+    words = ""
+    objects = next((runtime.objects for runtime in facts.summary.runtimes if runtime.objects), None)
+    in_malloc = sum(each.in_malloc for each in objects.types) if objects else 0
+    if objects and in_malloc:
+        words = (
+            f" Python's objects hold {size(in_malloc)} of it: {largest_types(objects, lambda each: each.in_malloc)}."
+        )
+    if "ruby" in runtimes(facts):
+        words += (
+            " What Ruby's strings, arrays and hashes hold is part of it, garbage included, until Ruby's next full GC."
+        )
+    if "jvm" in runtimes(facts):
+        words += " Direct buffers are part of it, and what the Java virtual machine itself allocates."
+    if not runtimes(facts):
+        words = " heaptrack, or valgrind --tool=massif, names the lines that allocate, in a program that it started."
+    return words
+
+
+def _who_holds_it(facts: Facts) -> tuple[Step, ...]:
+    pid = living_pid(facts.summary.target)
+    if pid is not None and "jvm" in runtimes(facts):
+        return java_native(pid)
+    native = "v8", "go"  # whose steps tell nothing of malloc's memory
+    return (*(of_runtime(facts) if not set(native) & set(runtimes(facts)) else ()), *of_growth(facts))
 
 
 def large_blocks(facts: Facts) -> Finding | None:
     """Large blocks in mappings of their own: in use, whatever one suspects of malloc."""
     held = facts.row("mmapped_in_use")
-    if held is None or not facts.matters(held) or held < LARGE * facts.whole:
+    if held is None or held < MIB or held < LARGE * facts.whole:
         return None
     blocks, largest = facts.summary.chunks.mmapped.count, facts.summary.largest_mmapped
     which = f"one large block of {size(largest)}, mapped on its own"
@@ -91,22 +141,78 @@ def large_blocks(facts: Facts) -> Finding | None:
     )
 
 
-def not_mallocs(facts: Facts) -> Finding | None:
-    """Most of Rss is not malloc's at all."""
-    held = facts.summary.sums.not_malloc
-    if held is None or held < MOST * facts.whole or not facts.summary.allocator.is_glibc:
+def files(facts: Facts) -> Finding | None:
+    """Pages of files: the program, its libraries, and what it mapped."""
+    return _mapped(facts, "other_file", "of files", "The kernel takes such pages back when memory is short.")
+
+
+def shared_memory(facts: Facts) -> Finding | None:
+    """Memory that other processes may have, too."""
+    says = "in shared memory"
+    return _mapped(facts, "other_shmem", says, "It is counted in Rss of each process that has touched it.")
+
+
+def anonymous_memory(facts: Facts) -> Finding | None:
+    """Anonymous memory of which nothing else is known."""
+    if facts.summary.allocator.not_glibc:
+        return None  # premises.another_allocator tells of it
+    return _mapped(facts, "other_anon", "anonymous memory that is not malloc's", "No setting of malloc changes that.")
+
+
+def stacks(facts: Facts) -> Finding | None:
+    """What threads have touched of their stacks."""
+    held, threads = facts.row("stacks"), plural(facts.summary.target.threads, "thread")
+    if held is None or not facts.is_large(held, "stacks"):
         return None
-    most = max((row for row in RESIDENT if row.owner != "MALLOC"), key=lambda row: facts.row(row.name) or 0)
-    if most.name == "python_arenas" and (facts.row(most.name) or 0) >= MOST * facts.whole:
-        return None  # the rule for it says more
-    parts = [f"{printable(name)} ({size(left)})" for name, left in facts.not_mallocs[:NAMED]]
     return Finding(
-        "not malloc's",
-        Rank.ACCOUNT,
+        "stacks",
+        Rank.ROW,
         held,
-        f"{size(held)} of it ({share(held, facts.whole)}) is not malloc's: mostly {most.title}.",
-        f"The largest: {', '.join(parts)}. {_one_mapping(facts)}No setting of malloc changes that.",
+        f"{size(held)} of it ({share(held, facts.whole)}) is in the stacks of {threads}.",
+        "A stack keeps the pages of the deepest call that its thread ever made, until the thread ends.",
+        rows=("stacks",),
     )
+
+
+def any_other(facts: Facts) -> Finding | None:
+    """The largest row, if no rule is about it."""
+    row = next((row for row in RESIDENT if row.name == facts.largest_row), None)
+    if row is None:
+        return None
+    held = facts.row(row.name)
+    return Finding(
+        row.title,
+        Rank.ROW,
+        held,
+        f"{size(held)} of it ({share(held, facts.whole)}) is the row “{row.title}”: {row.meaning}.",
+        row.definition,
+        lights=f"row:{row.name}",
+        rows=(row.name,),
+        next=of_runtime(facts),
+    )
+
+
+def _mapped(facts: Facts, row: str, what: str, why: str) -> Finding | None:
+    held = facts.row(row)
+    if held is None or not facts.is_large(held, row):
+        return None
+    return Finding(
+        next(each.title for each in RESIDENT if each.name == row),
+        Rank.ROW,
+        held,
+        f"{size(held)} of it ({share(held, facts.whole)}) is {what}.",
+        f"{_largest_of(facts, row)}{why}",
+        rows=(row,),
+        next=() if row == "other_file" else of_runtime(facts),
+    )
+
+
+def _largest_of(facts: Facts, row: str) -> str:
+    if row == "other_anon":
+        return _one_mapping(facts)
+    largest = [each for each in facts.summary.mappings.files.largest if each.row == row and each.bytes][:NAMED]
+    parts = [f"{printable(each.title)} ({size(each.bytes)})" for each in largest]
+    return f"The largest: {', '.join(parts)}. " if parts else ""
 
 
 def _one_mapping(facts: Facts) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from arenascope.findings.finding import Finding, Rank
+from arenascope.findings.steps import of_runtime
 from arenascope.known import total
 from arenascope.text import UNKNOWN, printable, size
 
@@ -19,19 +20,20 @@ def another_allocator(facts: Facts) -> Finding | None:
     if other is None:
         return None
     detail = _sentence(printable(facts.summary.allocator.detail or "no reason was found"))
-    held = facts.row("other_anon")
+    located = facts.row("other_malloc")
+    row = "other_malloc" if located else "other_anon"
+    held = facts.row(row)
     if kind == UNKNOWN:
         says = f"{other.says}."
         why = f"{detail} {other.memory}"
     else:
-        says = (
-            f"{kind} answers malloc() in this process, not glibc: its memory is part of {size(held)} of "
-            "anonymous memory."
+        says = f"{kind} answers malloc() in this process, not glibc: its memory is " + (
+            f"{size(held)}, blocks in use and free ones." if located else f"part of {size(held)} of anonymous memory."
         )
         why = f"{detail} malloc_trim(0) does not touch this memory."
         if any(arena.heaps for arena in facts.summary.arenas):
             why += " The arenas are those of glibc's malloc, which some code uses nevertheless."
-    return Finding("another allocator", Rank.PREMISE, held, says, why)
+    return Finding("another allocator", Rank.PREMISE, held, says, why, rows=(row,), next=of_runtime(facts))
 
 
 def residency_unknown(facts: Facts) -> Finding | None:

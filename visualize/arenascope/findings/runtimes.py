@@ -3,47 +3,129 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable, Final
 
-from arenascope.findings.facts import MOST
+from arenascope.findings.facts import NAMED
 from arenascope.findings.finding import Finding, Rank
-from arenascope.text import count, plural, share, size
+from arenascope.findings.steps import of_runtime
+from arenascope.text import UNKNOWN, count, plural, printable, share, size
 
 if TYPE_CHECKING:
     from arenascope.findings.facts import Facts
+    from arenascope.summary import Objects, ObjectType, Runtime
+
+NAMES: Final = {
+    "jvm": "Java",
+    "v8": "V8",
+    "go": "Go",
+    "jemalloc": "jemalloc",
+    "zend": "PHP",
+}
+"""What to call a runtime in a sentence."""
 
 
 def ruby_pages(facts: Facts) -> Finding | None:
     """Ruby's own heap, and how much of it holds no object."""
     held, ruby = facts.row("ruby_pages"), facts.summary.ruby
-    if not ruby or not facts.matters(held):
+    if not ruby or not facts.matters(held, "ruby_pages"):
         return None
     free = share(ruby.free_slots, ruby.slots)
     return Finding(
         "Ruby's pages",
-        Rank.PART,
+        Rank.ROW,
         held,
         f"{size(held)} is in pages of Ruby's own heap; {free} of their slots are free.",
-        f"{plural(ruby.pages, 'page')} with {plural(ruby.slots, 'slot')}. Ruby gives a page back only when all "
-        "its slots are free; a trim does not touch these pages.",
+        f"{plural(ruby.pages, 'page')} with {plural(ruby.slots, 'slot')}. Slots that are not free hold objects, "
+        "garbage included, until Ruby's next full GC. Ruby gives a page back only when all its slots are free; a trim "
+        "does not touch these pages.",
+        rows=("ruby_pages",),
+        next=of_runtime(facts),
     )
 
 
 def python_arenas(facts: Facts) -> Finding | None:
-    """CPython's own heap, and what of it no object holds."""
+    """CPython's own heap: which types fill it, and what of it no object holds."""
     held = facts.row("python_arenas")
     found = next((r for r in facts.summary.runtimes if r.row == "python_arenas" and r.found), None)
-    if not found or held is None or not facts.matters(held):
+    if not found or held is None or not facts.matters(held, "python_arenas"):
         return None
     most = max(found.size_classes, key=lambda c: c.size * c.in_use, default=None)
     which = f" The largest part is {count(most.in_use)} blocks of {most.size} bytes." if most else ""
+    if found.objects:
+        types = largest_types(found.objects, lambda each: each.bytes + each.owned)
+        which = f" The largest types, there and in malloc's memory: {types}."
     return Finding(
         "Python's arenas",
-        Rank.ACCOUNT if held >= MOST * facts.whole else Rank.PART,
+        Rank.ROW,
         held,
         f"{size(held)} of it ({share(held, facts.whole)}) is in the arenas of Python's own allocator: "
         f"{size(found.in_use)} in blocks in use, {size(found.free)} in free blocks between them.",
         f"{plural(found.regions or 0, 'arena')} of {size(found.region_size)}.{which} Python returns an arena only when "
         "no block of it is in use; no trim and no setting of malloc changes that. The module tracemalloc tells which "
         "lines of the program allocated the blocks.",
+        rows=("python_arenas",),
+        next=of_runtime(facts),
+    )
+
+
+def largest_types(objects: Objects, held: Callable[[ObjectType], int]) -> str:
+    """The types with the most bytes: "list: 300,247 objects, 22.9 MiB with what only they point to; …"."""
+    largest = sorted(objects.types, key=held, reverse=True)[:NAMED]
+    return "; ".join(
+        f"{printable(each.name or UNKNOWN)}: {plural(each.count, 'object')}, {size(held(each))}"
+        + (" with what only they point to" if each.owned else "")
+        for each in largest
+        if held(each)
+    )
+
+
+def managed(facts: Facts) -> Finding | None:
+    """The heaps of runtimes that collect garbage."""
+    held = facts.row("managed")
+    if not facts.matters(held, "managed"):
+        return None
+    parts = [each for each in facts.summary.runtimes if each.row == "managed" and each.found]
+    names = sorted({NAMES.get(each.runtime or "", "a runtime") for each in parts}) or ["a runtime"]
+    return Finding(
+        "managed memory",
+        Rank.ROW,
+        held,
+        f"{size(held)} of it ({share(held, facts.whole)}) is in the memory of {' and '.join(names)}, garbage included.",
+        f"{' '.join(map(_part, parts))} What may be garbage is not told from outside. No trim and no setting of malloc "
+        "changes this memory.".strip(),
+        lights="row:managed",
+        rows=("managed",),
+        next=of_runtime(facts),
+    )
+
+
+def _part(each: Runtime) -> str:
+    used = f", {size(each.used)} used by its own count (live objects and garbage)" if each.used is not None else ""
+    committed = f" of {size(each.committed)} committed" if each.committed is not None else ""
+    name = f"{NAMES.get(each.runtime or '', 'A runtime')}'s {each.part or 'memory'}"
+    return f"{name}: {size(each.resident)} resident{committed}{used}."
+
+
+def other_malloc(facts: Facts) -> Finding | None:
+    """Memory of an allocator beside glibc's. One that answers malloc() in its place is a premise."""
+    held = facts.row("other_malloc")
+    if not facts.matters(held, "other_malloc") or facts.summary.allocator.not_glibc:
+        return None
+    parts = [each for each in facts.summary.runtimes if each.row == "other_malloc" and each.found]
+    names = sorted({NAMES.get(each.runtime or "", "another allocator") for each in parts}) or ["another allocator"]
+    php = (
+        " In PHP, memory_get_usage() tells what is used; gc_collect_cycles() and then gc_mem_caches() return what is "
+        "not."
+    )
+    return Finding(
+        "other malloc",
+        Rank.ROW,
+        held,
+        f"{size(held)} of it ({share(held, facts.whole)}) is in the memory of {' and '.join(names)}, not of glibc's "
+        "malloc.",
+        f"{' '.join(map(_part, parts))} No trim and no setting of glibc changes it."
+        f"{php if any(each.runtime == 'zend' for each in parts) else ''}".strip(),
+        lights="row:other_malloc",
+        rows=("other_malloc",),
+        next=of_runtime(facts),
     )

@@ -6,13 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Final, NamedTuple, Optional
 
 from arenascope.findings import held, premises, runtimes, waste
+from arenascope.findings.facts import LARGE
 from arenascope.text import plural, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from arenascope.findings.facts import Facts
-    from arenascope.findings.finding import Finding
+    from arenascope.findings.finding import Finding, Step
 
 TINY: Final = 0.01
 
@@ -25,14 +26,19 @@ RULES: Final[tuple[Rule, ...]] = (
     waste.withheld_tops,
     waste.pinned,
     waste.caches,
-    held.not_mallocs,
+    held.in_use,
     runtimes.ruby_pages,
     runtimes.python_arenas,
-    held.gone_already,
-    held.swapped_in_use,
-    held.in_use,
+    runtimes.managed,
+    runtimes.other_malloc,
+    held.files,
+    held.anonymous_memory,
+    held.shared_memory,
+    held.stacks,
     held.large_blocks,
     waste.too_many_arenas,
+    held.gone_already,
+    held.swapped_in_use,
 )
 
 
@@ -45,10 +51,22 @@ class Verdict(NamedTuple):
 
 
 def judge(facts: Facts) -> Verdict:
-    """Apply every rule."""
+    """Apply every rule. The largest row has a finding, whatever it is."""
     findings = [finding for rule in RULES for finding in (rule(facts),) if finding]
+    if not any(facts.largest_row in finding.rows for finding in findings):
+        findings += [finding for finding in (held.any_other(facts),) if finding]
     findings.sort(key=lambda finding: (finding.rank, -(finding.bytes or 0)))
-    return Verdict(_lead(facts), findings, list(_caveats(facts)))
+    return Verdict(_lead(facts), _steps_once(findings), list(_caveats(facts)))
+
+
+def _steps_once(findings: list[Finding]) -> list[Finding]:
+    """The same findings; a step that several share stands with the first."""
+    said: set[Step] = set()
+    once = []
+    for finding in findings:
+        once.append(finding._replace(next=tuple(step for step in finding.next if step not in said)))
+        said.update(finding.next)
+    return once
 
 
 def _lead(facts: Facts) -> str:
@@ -61,7 +79,7 @@ def _lead(facts: Facts) -> str:
         return f"{size(used)} of what was resident is in use."
     if other is not None and other >= (1 - TINY) * rss:
         return f"{size(rss)} resident; almost nothing of it is malloc's."
-    if other is not None and other >= held.LARGE * rss:
+    if other is not None and other >= LARGE * rss:
         return f"{size(rss)} resident: {size(used)} in use, {size(other)} not malloc's."
     return f"{size(rss)} resident; {size(used)} is in use."
 
@@ -87,6 +105,7 @@ def told(facts: Facts) -> list[dict[str, Any]]:
             "sentence": finding.sentence,
             "evidence": finding.evidence,
             "command": finding.command,
+            "next": [step._asdict() for step in finding.next],
             "estimate": finding.estimate,
         }
         for finding in judge(facts).findings

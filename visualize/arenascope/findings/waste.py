@@ -22,18 +22,19 @@ LARGEST_THRESHOLD: Final = 32 << 20  # of mmapping, that glibc sets by itself (D
 def free_pages(facts: Facts) -> Finding | None:
     """Whole free pages that malloc kept: the forecast of malloc_trim(0)."""
     trim = facts.summary.forecast["malloc_trim"]
-    if not facts.matters(trim):
+    if not facts.matters(trim, "releasable"):
         return None
     swap = facts.summary.forecast["malloc_trim_swap"]
     more = f" {size(swap)} of swap goes with it." if swap else ""
     return Finding(
         "free pages kept",
-        Rank.WASTE,
+        Rank.ROW,
         trim,
         f"{size(trim)} is in free pages: one malloc_trim(0) returns them.",
         f"{_why_kept(facts)}{more}",
         command=trim_command(facts.summary.target),
         lights="row:releasable",
+        rows=("releasable",),
         estimate=facts.doubt,
     )
 
@@ -41,7 +42,7 @@ def free_pages(facts: Facts) -> Finding | None:
 def withheld_tops(facts: Facts) -> Finding | None:
     """Free pages in the tops of thread arenas: above malloc_trim's reach, below free()'s threshold."""
     withheld = facts.row("withheld")
-    if not facts.matters(withheld):
+    if not facts.matters(withheld, "withheld"):
         return None
     holders = [arena for arena in facts.summary.arenas if arena.ledger["withheld"]]
     holders.sort(key=lambda arena: -(arena.ledger["withheld"] or 0))
@@ -49,12 +50,13 @@ def withheld_tops(facts: Facts) -> Finding | None:
     where = plural(len(holders), "idle thread arena" if idle == len(holders) else "thread arena")
     return Finding(
         "withheld tops",
-        Rank.WASTE,
+        Rank.ROW,
         withheld,
         f"{size(withheld)} is free in the tops of {where}: only a deep trim returns it.",
         f"malloc_trim(0) shrinks only the main arena's top. {_threshold(facts, holders)}",
         command=trim_command(facts.summary.target, deep=True),
         lights="row:withheld",
+        rows=("withheld",),
         estimate=facts.doubt,
     )
 
@@ -62,7 +64,7 @@ def withheld_tops(facts: Facts) -> Finding | None:
 def pinned(facts: Facts) -> Finding | None:
     """Free memory on pages that a chunk in use keeps."""
     stranded = facts.row("stranded")
-    if not facts.matters(stranded):
+    if not facts.matters(stranded, "stranded"):
         return None
     pins = [pin for pin in facts.summary.pins if pin.pages]
     pages = total(pin.pages for pin in pins)
@@ -79,14 +81,14 @@ def pinned(facts: Facts) -> Finding | None:
                 f"{size(worst.stranded)} free on the same pages"
             )
         why = f"{plural(pages, 'page')} {'is' if pages == 1 else 'are each'} kept by one chunk alone; {who}. {why}"
-    return Finding("stranded by pins", Rank.WASTE, stranded, says, why, lights="row:stranded")
+    return Finding("stranded by pins", Rank.ROW, stranded, says, why, lights="row:stranded", rows=("stranded",))
 
 
 def caches(facts: Facts) -> Finding | None:
     """Hoards in tcaches and fastbins."""
     tcache, fastbin = facts.row("tcache"), facts.row("fastbin")
     held = facts.summary.sums.cached
-    if held is None or not facts.matters(held):
+    if held is None or not facts.matters(held, "tcache", "fastbin"):
         return None
     mostly_tcache = (tcache or 0) >= (fastbin or 0)
     says = f"{size(held)} is freed but cached: {size(tcache)} in threads' tcaches, {size(fastbin)} in fastbins."
@@ -101,7 +103,8 @@ def caches(facts: Facts) -> Finding | None:
             "malloc_trim(0) merges fastbin chunks with their neighbours. These chunks lie on pages that something else "
             "keeps; the other fastbin chunks count as releasable already."
         )
-    return Finding("cached", Rank.WASTE, held, says, why, lights="row:tcache" if mostly_tcache else "row:fastbin")
+    most = "row:tcache" if mostly_tcache else "row:fastbin"
+    return Finding("cached", Rank.ROW, held, says, why, lights=most, rows=("tcache", "fastbin"))
 
 
 def too_many_arenas(facts: Facts) -> Finding | None:

@@ -35,8 +35,16 @@ def _finding(number: int, finding: Finding) -> Iterator[RenderableType]:
     yield _indented(Text(finding.evidence))
     if finding.estimate:
         yield _indented(Text(f"An estimate: {finding.estimate}.", style="yellow"))
-    if finding.command:  # in one piece, to be copied: longer than the terminal is wide if need be
-        yield Text(f"{'':{INDENT}}{finding.command}", style="green", no_wrap=True, overflow="ignore")
+    if finding.command:
+        yield _command(finding.command)
+    for step in finding.next:
+        yield _indented(Text(step.says, style="dim"))
+        yield _command(step.command)
+
+
+def _command(command: str) -> RenderableType:
+    """In one piece, to be copied: longer than the terminal is wide if need be."""
+    return Text(f"{'':{INDENT}}{command}", style="green", no_wrap=True, overflow="ignore")
 
 
 def _indented(text: Text, label: str = "") -> RenderableType:

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""The verdict as a whole: its order, the finding of the largest row, and what it says of memory in use."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_dump as synthetic
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tools import harness, jvms, programs
+from tools.running import process, started
+
+from arenascope.findings import Facts, Finding, Rank, judge
+from arenascope.rows import RESIDENT
+from arenascope.summary import parse
+from arenascope.text import size
+
+MIB = 1 << 20
+ROWS = [row.name for row in RESIDENT]
+
+
+@cache
+def printed(arenadump: harness.Arenadump, folder: Path) -> str:
+    """The summary of a made dump, as arenadump prints it."""
+    return arenadump.check("summary", "--json", synthetic.write(folder / "dump", synthetic.sections()))
+
+
+def with_rows(text: str, held: dict[str, int], rss: int | None = 0, **more: Any) -> Facts:
+    """The facts of a summary with such a ledger. `rss`: 0 for the sum of the rows."""
+    made: dict[str, Any] = json.loads(text)
+    ledger = dict.fromkeys(ROWS, 0) | held
+    made["ledger"] |= ledger
+    made["kernel"]["rss"] = sum(ledger.values()) if rss == 0 else rss
+    made["forecast"] |= {"malloc_trim": ledger["releasable"], "deep_trim": ledger["releasable"] + ledger["withheld"]}
+    made["sums"] |= {
+        "resident": sum(ledger.values()),
+        "known": sum(ledger.values()),
+        "used": ledger["in_use"] + ledger["mmapped_in_use"],
+        "cached": ledger["tcache"] + ledger["fastbin"],
+        "not_malloc": sum(ledger[row.name] for row in RESIDENT if row.owner != "MALLOC"),
+    }
+    return Facts(parse(json.dumps(made | more)))
+
+
+def check_order(facts: Facts) -> None:
+    findings = judge(facts).findings
+    ranked = [(finding.rank, -(finding.bytes or 0)) for finding in findings]
+    assert ranked == sorted(ranked)
+    rows = [name for finding in findings if finding.rank is Rank.ROW for name in finding.rows]
+    assert len(rows) == len(set(rows)), "no byte is told twice but in parts"
+    for finding in findings:
+        if finding.rank is Rank.ROW:
+            assert finding.bytes == sum(facts.row(name) or 0 for name in finding.rows)
+    covered = {name for finding in findings for name in finding.rows}
+    assert {name for name in ROWS if (facts.row(name) or 0) > max((facts.row(n) or 0) for n in ROWS if n != name)} <= (
+        covered
+    )
+
+
+@pytest.mark.parametrize("largest", ROWS)
+@pytest.mark.parametrize("of", [1 << 14, MIB, 1 << 30])
+def test_each_row_when_it_is_the_largest(
+    largest: str, of: int, arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = printed(arenadump, tmp_path_factory.getbasetemp())
+    facts = with_rows(text, dict.fromkeys(ROWS, of) | {largest: of + (of >> 2)})
+    check_order(facts)
+    alone = judge(with_rows(text, {largest: 30 * of})).findings
+    assert largest in alone[0].rows
+    assert alone[0].bytes == 30 * of
+    assert size(30 * of) in alone[0].sentence
+
+
+@settings(max_examples=200, deadline=None)
+@given(held=st.lists(st.integers(0, 40).map(lambda bits: (1 << bits) - 1), min_size=len(ROWS), max_size=len(ROWS)))
+def test_any_ledger(held: list[int], arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> None:
+    text = printed(arenadump, tmp_path_factory.getbasetemp())
+    check_order(with_rows(text, dict(zip(ROWS, held))))
+    check_order(with_rows(text, dict(zip(ROWS, held)), rss=None))
+
+
+def test_a_part_stands_behind_its_whole(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process("mmapped") as pid:
+        findings = look(arenadump, pid)
+    rules = [finding.rule for finding in findings]
+    assert rules.index("in use") < rules.index("large blocks")
+
+
+# --- Real processes ---------------------------------------------------------------------------------------------------
+
+
+def look(arenadump: harness.Arenadump, pid: int, *options: str) -> list[Finding]:
+    facts = Facts(parse(arenadump.check("summary", "--json", *options, pid)))
+    check_order(facts)
+    return judge(facts).findings
+
+
+def test_a_leak(arenadump: harness.Arenadump) -> None:
+    """The headline, although free pages and a cache of the program's own are there, too."""
+    with started([str(programs.build_cxx("leak"))], "ready") as pid:
+        findings = look(arenadump, pid)
+    first = findings[0]
+    assert first.rule == "in use"
+    assert "200,000 chunks of 496 bytes hold 94.6 MiB" in first.sentence
+    assert "A leak looks like this; so do a cache" in first.evidence
+    assert [step.command for step in first.next] == [
+        f"arenascope dump {pid} -o before.dump && sleep 60 && arenascope report before.dump {pid} -o growth.html"
+    ]
+    assert [finding.rule for finding in findings[1:3]] == ["anonymous memory", "free pages kept"]
+
+
+def test_few_large_chunks_are_no_suspicion(arenadump: harness.Arenadump) -> None:
+    with process("in-use") as pid:  # 1,000 of 64 KiB
+        (finding,) = [finding for finding in look(arenadump, pid) if finding.rule == "in use"]
+    assert "1,000 chunks of 65,552 bytes hold" in finding.sentence
+    assert "leak" not in finding.evidence
+
+
+def test_node(arenadump: harness.Arenadump) -> None:
+    program = "const kept=[]; for (let i = 0; i < 400000; i++) kept.push({x: i, s: 'k' + i}); console.log('ready'); "
+    with started(["node", "-e", program + "setInterval(() => kept.length, 1000)"], "ready") as pid:
+        first = look(arenadump, pid)[0]
+    assert first.rule in {"anonymous memory", "managed memory"}
+    assert "--heapsnapshot-signal=SIGUSR2" in first.next[0].command
+
+
+def test_java(arenadump: harness.Arenadump) -> None:
+    jvm = jvms.required()
+    source = programs.SOURCES / "java/Holds.java"
+    with started([jvm.tool("java"), "-Xmx256m", str(source), "100", "30"], "ready") as pid:
+        findings = look(arenadump, pid)
+    first = findings[0]
+    assert first.rule == "managed memory"
+    assert "used by its own count" in first.evidence
+    assert [step.command for step in first.next] == [f"jcmd {pid} GC.heap_info", f"jcmd {pid} GC.class_histogram"]
+
+
+def test_php(arenadump: harness.Arenadump) -> None:
+    if not shutil.which("php"):
+        pytest.skip("php is not installed (Debian: php-cli)")
+    with started(["php", str(programs.SOURCES / "holds.php")], " ") as pid:
+        (finding,) = [finding for finding in look(arenadump, pid) if finding.rule == "other malloc"]
+    assert "in the memory of PHP" in finding.sentence
+    assert "memory_get_usage()" in finding.evidence
+
+
+LISTS = "kept = [[i] for i in range(300_000)]; print('ready', flush=True); input()"
+
+
+def test_python_with_its_types(arenadump: harness.Arenadump) -> None:
+    with started([sys.executable, "-c", LISTS], "ready") as pid:
+        plain, counted = look(arenadump, pid), look(arenadump, pid, "--objects")
+    assert plain[0].rule == counted[0].rule == "Python's arenas"
+    assert [step.command for step in plain[0].next] == [f"arenascope summary {pid} --objects"]
+    assert not counted[0].next
+    assert "list: 300," in counted[0].evidence
+    assert "with what only they point to" in counted[0].evidence
+    assert "tuple" not in counted[0].evidence.partition("list: 300,")[0]
+
+
+def test_python_whose_memory_is_mallocs(arenadump: harness.Arenadump) -> None:
+    """Large blocks of Python are malloc's: the step and the types stand with what is in use."""
+    with started(
+        [sys.executable, "-c", LISTS.replace("[i]", "bytes(1000)").replace("300_000", "60_000")], "ready"
+    ) as pid:
+        plain, counted = look(arenadump, pid), look(arenadump, pid, "--objects")
+    assert plain[0].rule == counted[0].rule == "in use"
+    assert plain[0].next[0].command == f"arenascope summary {pid} --objects"
+    assert "bytes: 60," in counted[0].evidence
+
+
+def test_ruby_whose_garbage_is_not_collected(arenadump: harness.Arenadump) -> None:
+    program = "GC.disable; a = Array.new(100_000) { 'x' * 300 }; a = nil; puts :ready; $stdout.flush; sleep"
+    with started(["ruby", "-e", program], "ready") as pid:
+        first = look(arenadump, pid)[0]
+    assert first.rule == "in use"
+    assert "garbage included, until Ruby's next full GC" in first.evidence
+    assert "gc_on_usr2.rb" in first.next[0].command
+
+
+def test_the_docs_name_every_rule(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> None:
+    text = printed(arenadump, tmp_path_factory.getbasetemp())
+    docs = (Path(__file__).parents[1] / "docs/findings.md").read_text(encoding="utf-8")
+    rules = {finding.rule for name in ROWS for finding in judge(with_rows(text, {name: MIB})).findings}
+    # Of the rows, in_use and mmapped_in_use share a rule, tcache and fastbin another. Large blocks are a part.
+    assert len(rules) == len(ROWS) - 2 + 1
+    named = set(re.findall(r"^\| ([^|`]+) \|", docs, re.MULTILINE))
+    others = {"another allocator", "residency unknown", "too many arenas", "gone already", "swapped"}
+    assert named - {"cause", "evidence"} >= rules | others

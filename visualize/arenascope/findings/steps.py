@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""The next step for each runtime: commands that tell more of its memory, each a line to paste into a shell.
+
+A step never runs code in the process by force: it asks the runtime by a way that the runtime offers, or it says with
+what to start the program the next time. tests/test_next_steps.py runs each on a real process.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from arenascope.findings.finding import Step
+from arenascope.remedy import living_pid
+
+if TYPE_CHECKING:
+    from arenascope.findings.facts import Facts
+
+RESTART: Final = "Then start the program again from the same shell."
+# Among Node's own options only, which stand before the program's name: an argument of the program means nothing to
+# Node, and the signal would end the process.
+HEAP_SNAPSHOT: Final = re.compile(r"\S+( -\S+)*? --heapsnapshot-signal=SIGUSR2( |$)")
+NODE: Final = ("node", "nodejs")
+
+
+def of_runtime(facts: Facts) -> tuple[Step, ...]:
+    """What the runtime that this process runs tells of its memory. Empty: none is known, or the process is no more."""
+    pid = living_pid(facts.summary.target)
+    if pid is None:
+        return ()
+    return tuple(step for runtime in runtimes(facts) for step in _STEPS[runtime](facts, pid))
+
+
+def runtimes(facts: Facts) -> list[str]:
+    """The runtimes that steps are known for, each once. Node is told by the name of its program."""
+    names = [runtime.runtime for runtime in facts.summary.runtimes if runtime.runtime in _STEPS]
+    if facts.summary.ruby or (facts.row("ruby_pages") is None and facts.summary.snapshot.residency_known):
+        names.append("ruby")
+    if PurePosixPath(facts.summary.target.exe or "").name in NODE:
+        names.append("v8")
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def of_growth(facts: Facts) -> tuple[Step, ...]:
+    """Two looks, some time apart."""
+    pid = living_pid(facts.summary.target)
+    if pid is None:
+        return ()
+    compare = f"arenascope dump {pid} -o before.dump && sleep 60 && arenascope report before.dump {pid} -o growth.html"
+    return (Step("What grows within a minute, by chunk size.", compare),)
+
+
+def _python(facts: Facts, pid: int) -> tuple[Step, ...]:
+    if any(runtime.objects for runtime in facts.summary.runtimes):
+        return ()  # the finding names the types
+    return (Step("The objects by type, counted from outside.", f"arenascope summary {pid} --objects"),)
+
+
+def _java(_: Facts, pid: int) -> tuple[Step, ...]:
+    return (
+        Step("The heap's spaces, used and free.", f"jcmd {pid} GC.heap_info"),
+        Step("The live objects by class. The command runs a full collection.", f"jcmd {pid} GC.class_histogram"),
+    )
+
+
+def java_native(pid: int) -> tuple[Step, ...]:
+    """What the JVM allocates outside of its heap."""
+    return (
+        Step(
+            f"Have the JVM count what it allocates outside of its heap. {RESTART}",
+            "export JAVA_TOOL_OPTIONS=-XX:NativeMemoryTracking=summary",
+        ),
+        Step("What it counted (without that option: nothing).", f"jcmd {pid} VM.native_memory summary"),
+    )
+
+
+def _ruby(_: Facts, __: int) -> tuple[Step, ...]:
+    code = shlex.quote('trap("USR2") { GC.start }')
+    return (
+        Step(
+            f"Have Ruby collect its garbage at a signal. {RESTART} kill -USR2 with its process id collects, and "
+            "arenascope trim returns what malloc then keeps. (Not if the program uses SIGUSR2 itself, as Puma does.)",
+            f'echo {code} >gc_on_usr2.rb && export RUBYOPT="-r$PWD/gc_on_usr2.rb"',
+        ),
+    )
+
+
+def _node(facts: Facts, pid: int) -> tuple[Step, ...]:
+    if HEAP_SNAPSHOT.match(facts.summary.target.cmdline or ""):
+        return (Step("Write Heap*.heapsnapshot, for Chromium's memory panel.", f"kill -USR2 {pid}"),)
+    return (
+        Step(
+            f"Have Node write Heap*.heapsnapshot at SIGUSR2, for Chromium's memory panel. {RESTART}",
+            "export NODE_OPTIONS=--heapsnapshot-signal=SIGUSR2",
+        ),
+    )
+
+
+def _go(_: Facts, __: int) -> tuple[Step, ...]:
+    return (
+        Step(
+            "What allocated the live objects, if the program serves net/http/pprof (here: on port 6060).",
+            "go tool pprof -top http://localhost:6060/debug/pprof/heap",
+        ),
+    )
+
+
+def _jemalloc(_: Facts, __: int) -> tuple[Step, ...]:
+    return (
+        Step(
+            f"Have jemalloc print at exit how much is allocated, and how much it keeps. {RESTART}",
+            "export MALLOC_CONF=stats_print:true",
+        ),
+    )
+
+
+_STEPS: Final = {
+    "cpython": _python,
+    "jvm": _java,
+    "ruby": _ruby,
+    "v8": _node,
+    "go": _go,
+    "jemalloc": _jemalloc,
+}
