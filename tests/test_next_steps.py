@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""The commands of findings: each as it is printed, pasted into a shell, on a real process."""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tools import harness, jvms, programs
+from tools.running import process, started
+
+from arenascope.findings import Facts, judge
+from arenascope.summary import parse
+
+SLEEPS = re.compile(r"sleep 60\b")
+PATIENCE = 120  # seconds
+
+
+def steps(arenadump: harness.Arenadump, pid: int) -> list[str]:
+    """The commands that the findings about a process name, in their order."""
+    facts = Facts(parse(arenadump.check("summary", "--json", pid)))
+    return [step.command for finding in judge(facts).findings for step in finding.next]
+
+
+def shell(command: str, arenadump: harness.Arenadump, folder: Path, **environment: str) -> str:
+    """What a command prints in a shell of which `folder` is the working directory."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    own = {"PATH": path, "ARENASCOPE_ARENADUMP": str(arenadump.path.resolve()), "COLUMNS": "100"}
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=folder, env={**os.environ, **own, **environment}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def restarted(setting: str, program: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A program, started from a shell into which `setting` was pasted before. It has said that it is ready."""
+    with subprocess.Popen(
+        ["sh", "-c", f"{setting}\nexec {program}"],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as running:
+        try:
+            assert running.stdout
+            assert any("ready" in line for line in running.stdout), "it ended before it was ready"
+            yield running
+        finally:
+            running.kill()
+
+
+def await_file(folder: Path, pattern: str) -> Path:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        for path in folder.glob(pattern):
+            if path.stat().st_size:
+                return path
+        time.sleep(0.1)
+    raise AssertionError(f"no {pattern} in {folder} after {PATIENCE} s")
+
+
+def test_growth(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with started([str(programs.build_cxx("leak"))], "ready") as pid:
+        (command,) = steps(arenadump, pid)
+        shell(SLEEPS.sub("sleep 0", command), arenadump, tmp_path)
+    page = (tmp_path / "growth.html").read_text(encoding="utf-8")
+    assert "200,000" in page
+
+
+def test_python(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    program = "kept = [[i] for i in range(200_000)]; print('ready', flush=True); input()"
+    with started([sys.executable, "-c", program], "ready") as pid:
+        printed = shell(steps(arenadump, pid)[0], arenadump, tmp_path)
+    assert "Python's objects by type" in printed
+    assert re.search(r"^list +200,\d{3} ", printed, re.MULTILINE)
+
+
+def test_java(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    jvm = jvms.required()
+    path = f"{jvm.home}/bin:{os.environ['PATH']}"
+    source = programs.SOURCES / "java/Holds.java"
+    with started([jvm.tool("java"), "-Xmx256m", str(source), "60", "60"], "ready") as pid:
+        heap, histogram, setting, native = steps(arenadump, pid)
+        assert " used " in shell(heap, arenadump, tmp_path, PATH=path)
+        assert re.search(r"6\d\s+6\d{7}\s+\[\[?B|\d+\s+6\d{7}\s+\[B", shell(histogram, arenadump, tmp_path, PATH=path))
+        assert "not enabled" in shell(native, arenadump, tmp_path, PATH=path)
+    with restarted(setting, f"{jvm.tool('java')} -Xmx256m {source} 20 20", tmp_path) as java:
+        again = native.replace(str(pid), str(java.pid))
+        assert "Java Heap (reserved=" in shell(again, arenadump, tmp_path, PATH=path)
+
+
+def test_ruby(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    program = "a = Array.new(100_000) { 'x' * 300 }; a = nil; puts :ready; $stdout.flush; loop { sleep 0.1 }"
+    with started(["ruby", "-e", f"GC.disable; {program}"], "ready") as pid:
+        setting = steps(arenadump, pid)[0]
+    with restarted(setting, f"ruby -e {programs_word(program)}", tmp_path) as ruby:
+        before = used(arenadump, ruby.pid)
+        os.kill(ruby.pid, signal.SIGUSR2)
+        until = time.monotonic() + PATIENCE
+        while used(arenadump, ruby.pid) > before - (20 << 20):
+            assert time.monotonic() < until, "nothing was collected"
+            time.sleep(0.1)
+
+
+def programs_word(program: str) -> str:
+    return "'" + program.replace("'", '"') + "'"
+
+
+def used(arenadump: harness.Arenadump, pid: int) -> int:
+    held = parse(arenadump.check("summary", "--json", pid)).sums.used
+    assert held is not None
+    return held
+
+
+NODE = "const kept=[]; for (let i = 0; i < 200000; i++) kept.push({x: i}); console.log('ready'); setInterval(() => kept, 9)"
+
+
+def test_node(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with started(["node", "-e", NODE], "ready") as pid:
+        setting = steps(arenadump, pid)[0]
+    with restarted(setting, f'node -e "{NODE}"', tmp_path) as node:
+        os.kill(node.pid, signal.SIGUSR2)
+        await_file(tmp_path, "Heap*.heapsnapshot")
+
+
+def test_node_that_was_started_so(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    if not shutil.which("node"):
+        pytest.skip("node is not installed (Debian: nodejs)")
+    with restarted(":", f'node --heapsnapshot-signal=SIGUSR2 -e "{NODE}"', tmp_path) as node:
+        command = steps(arenadump, node.pid)[0]
+        assert command == f"kill -USR2 {node.pid}"
+        shell(command, arenadump, tmp_path)
+        await_file(tmp_path, "Heap*.heapsnapshot")
+
+
+def test_an_argument_of_the_program_is_no_option_of_node(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """There the signal would end the process."""
+    script = tmp_path / "kept.js"
+    script.write_text(NODE)
+    with started(["node", str(script), "--heapsnapshot-signal=SIGUSR2"], "ready") as pid:
+        assert not any(command.startswith("kill") for command in steps(arenadump, pid))
+
+
+def test_jemalloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    jemalloc = ctypes.util.find_library("jemalloc")
+    if not jemalloc:
+        pytest.skip("libjemalloc2 is not installed")
+    with process("in-use", LD_PRELOAD=jemalloc) as pid:
+        setting = steps(arenadump, pid)[0]
+    done = subprocess.run(
+        ["sh", "-c", f"{setting}\nLD_PRELOAD={jemalloc} exec true"], capture_output=True, text=True, check=True
+    )
+    assert "Allocated: " in done.stderr
+
+
+def test_a_core_has_no_commands(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """None of them means a process that is gone."""
+    if not shutil.which("gcore"):
+        pytest.skip("gdb is not installed")
+    with started([sys.executable, "-c", "print('ready', flush=True); input()"], "ready") as pid:
+        subprocess.run(["gcore", "-o", str(tmp_path / "core"), str(pid)], check=True, capture_output=True)
+    facts = Facts(parse(arenadump.check("summary", "--json", tmp_path / f"core.{pid}")))
+    assert [
+        (finding.command, finding.next) for finding in judge(facts).findings if finding.command or finding.next
+    ] == []
