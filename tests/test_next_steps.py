@@ -37,7 +37,12 @@ def shell(command: str, arenadump: harness.Arenadump, folder: Path, **environmen
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     own = {"PATH": path, "ARENASCOPE_ARENADUMP": str(arenadump.path.resolve()), "COLUMNS": "100"}
     done = subprocess.run(
-        ["sh", "-c", command], cwd=folder, env={**os.environ, **own, **environment}, capture_output=True, text=True
+        ["sh", "-c", command],
+        check=False,
+        cwd=folder,
+        env={**os.environ, **own, **environment},
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -125,7 +130,10 @@ def used(arenadump: harness.Arenadump, pid: int) -> int:
     return held
 
 
-NODE = "const kept=[]; for (let i = 0; i < 200000; i++) kept.push({x: i}); console.log('ready'); setInterval(() => kept, 9)"
+NODE = (
+    "const kept = []; for (let i = 0; i < 200000; i++) kept.push({x: i}); "
+    "console.log('ready'); setInterval(() => kept, 9)"
+)
 
 
 def test_node(arenadump: harness.Arenadump, tmp_path: Path) -> None:
