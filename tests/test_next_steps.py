@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes.util
+import json
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from tools import harness, jvms, programs
 from tools.running import process, started
 
 from arenascope.findings import Facts, judge
+from arenascope.findings.steps import of_runtime
 from arenascope.summary import parse
 
 SLEEPS = re.compile(r"sleep 60\b")
@@ -160,6 +162,56 @@ def test_an_argument_of_the_program_is_no_option_of_node(arenadump: harness.Aren
     script.write_text(NODE)
     with started(["node", str(script), "--heapsnapshot-signal=SIGUSR2"], "ready") as pid:
         assert not any(command.startswith("kill") for command in steps(arenadump, pid))
+
+
+GO = """package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	_ "net/http/pprof"
+)
+
+var kept [][]byte
+
+func hold() {
+	for i := 0; i < 100; i++ {
+		kept = append(kept, make([]byte, 1<<20))
+	}
+}
+
+func main() {
+	hold()
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("ready", server.Addr().(*net.TCPAddr).Port)
+	http.Serve(server, nil)
+}
+"""
+
+
+def test_go(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """The command for a process in which Go is recognised; with the port on which this one listens."""
+    if not shutil.which("go"):
+        pytest.skip("go is not installed (Debian: golang-go)")
+    made = json.loads(arenadump.check("summary", "--json", os.getpid()))
+    go = dict.fromkeys(made["runtimes"][0]) | {"runtime": "go", "found": True, "size_classes": []}
+    facts = Facts(parse(json.dumps(made | {"runtimes": [go]})))
+    (step,) = of_runtime(facts)
+    (tmp_path / "holds.go").write_text(GO)
+    own = {"GOFLAGS": "", "PPROF_TMPDIR": str(tmp_path)}
+    shell("go build -o holds holds.go", arenadump, tmp_path, **own)
+    with subprocess.Popen([tmp_path / "holds"], stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout
+            port = running.stdout.readline().split()[1]
+            printed = shell(step.command.replace(":6060/", f":{port}/"), arenadump, tmp_path, **own)
+        finally:
+            running.kill()
+    assert re.search(r"\d[kM]B .*main\.(hold|main)", printed)  # hold() may be inlined
 
 
 def test_jemalloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:

@@ -109,8 +109,9 @@ def test_a_leak(arenadump: harness.Arenadump) -> None:
         findings = look(arenadump, pid)
     first = findings[0]
     assert first.rule == "in use"
-    assert "200,000 chunks of 496 bytes hold 94.6 MiB" in first.sentence
+    assert "200,000 chunks of 496 bytes hold 94.6 MiB, perhaps a leak, perhaps a cache." in first.sentence
     assert "A leak looks like this; so do a cache" in first.evidence
+    assert "next sizes" not in first.evidence, "the others are next to nothing"
     assert [step.command for step in first.next] == [
         f"arenascope dump {pid} -o before.dump && sleep 60 && arenascope report before.dump {pid} -o growth.html"
     ]
@@ -141,6 +142,9 @@ def test_java(arenadump: harness.Arenadump) -> None:
     assert first.rule == "managed memory"
     assert "used by its own count" in first.evidence
     assert [step.command for step in first.next] == [f"jcmd {pid} GC.heap_info", f"jcmd {pid} GC.class_histogram"]
+    (native,) = [finding for finding in findings if finding.rule == "in use"]  # 30 MiB of about 220
+    assert "Direct buffers are part of it" in native.evidence
+    assert native.next[-1].command == f"jcmd {pid} VM.native_memory summary"
 
 
 def test_php(arenadump: harness.Arenadump) -> None:

@@ -48,9 +48,9 @@ class Facts:
             return False
         return self.largest_row in rows or (held >= MIB and held >= SHARE * self.whole)
 
-    def is_large(self, held: int | None, *rows: str) -> bool:
+    def is_large(self, held: int | None, *rows: str, least: float = LARGE) -> bool:
         """Whether the bytes of `rows` are so many that they have a finding although they are no waste."""
-        return bool(held) and (self.largest_row in rows or (held or 0) >= LARGE * self.whole)
+        return bool(held) and (self.largest_row in rows or (held or 0) >= least * self.whole)
 
     @cached_property
     def doubt(self) -> str | None:

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from arenascope.findings.finding import Step
     from arenascope.summary import ChunkSize
 
+USED: Final = 0.1  # of Rss: what is in use, and is less, is not named unless it is the largest row
 MOST: Final = 0.5  # of what is in use: one size that has as much, in MANY chunks, may be a leak
 MANY: Final = 10_000
+FEW: Final = 0.01  # of what is in use: sizes that have less are not named
 
 
 def gone_already(facts: Facts) -> Finding | None:
@@ -60,11 +62,13 @@ def swapped_in_use(facts: Facts) -> Finding | None:
 def in_use(facts: Facts) -> Finding | None:
     """The application holds much of it: in chunks of which sizes, and whether that looks like a leak."""
     held = facts.summary.sums.used
-    if held is None or not facts.is_large(held, "in_use", "mmapped_in_use"):
+    if held is None or not facts.is_large(held, "in_use", "mmapped_in_use", least=USED):
         return None
-    largest = facts.summary.largest_sizes[:NAMED]
+    largest = [each for each in facts.summary.largest_sizes[:NAMED] if each.bytes >= FEW * held]
     most = largest[0] if largest and largest[0].bytes >= NOTABLE * held else None
-    which = f": {_chunks(most)} hold {size(most.bytes)}" if most else ""
+    suspicion = _suspicion(most, held)
+    maybe = ", perhaps a leak, perhaps a cache" if suspicion else ""
+    which = f": {_chunks(most)} hold {size(most.bytes)}{maybe}" if most else ""
     more = [f"{_chunks(each)} ({size(each.bytes)})" for each in largest[1 if most else 0 :]]
     then = f" The {'next' if most else 'largest'} sizes: {', '.join(more)}." if more else ""
     return Finding(
@@ -72,7 +76,7 @@ def in_use(facts: Facts) -> Finding | None:
         Rank.ROW,
         held,
         f"{size(held)} of it ({share(held, facts.whole)}) is in use by the application{which}.",
-        f"No trim returns it; the application has to free it.{_suspicion(most, held)}{then}{_of_runtime(facts)}",
+        f"No trim returns it; the application has to free it.{suspicion}{then}{_of_runtime(facts)}",
         lights="row:in_use",
         rows=("in_use", "mmapped_in_use"),
         next=_who_holds_it(facts),
@@ -186,7 +190,7 @@ def any_other(facts: Facts) -> Finding | None:
         held,
         f"{size(held)} of it ({share(held, facts.whole)}) is the row “{row.title}”: {row.meaning}.",
         row.definition,
-        lights=f"row:{row.name}",
+        lights=f"row:{row.name}" if row.owner == "MALLOC" else None,  # else it is not on the map
         rows=(row.name,),
         next=of_runtime(facts),
     )

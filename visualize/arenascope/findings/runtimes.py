@@ -93,7 +93,6 @@ def managed(facts: Facts) -> Finding | None:
         f"{size(held)} of it ({share(held, facts.whole)}) is in the memory of {' and '.join(names)}, garbage included.",
         f"{' '.join(map(_part, parts))} What may be garbage is not told from outside. No trim and no setting of malloc "
         "changes this memory.".strip(),
-        lights="row:managed",
         rows=("managed",),
         next=of_runtime(facts),
     )
@@ -125,7 +124,6 @@ def other_malloc(facts: Facts) -> Finding | None:
         "malloc.",
         f"{' '.join(map(_part, parts))} No trim and no setting of glibc changes it."
         f"{php if any(each.runtime == 'zend' for each in parts) else ''}".strip(),
-        lights="row:other_malloc",
         rows=("other_malloc",),
         next=of_runtime(facts),
     )
