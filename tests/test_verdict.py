@@ -19,7 +19,7 @@ from tools import harness, jvms, programs
 from tools.running import process, started
 
 from arenascope.findings import Facts, Finding, Rank, judge
-from arenascope.rows import RESIDENT
+from arenascope.rows import BY_NAME, RESIDENT
 from arenascope.summary import parse
 from arenascope.text import size
 
@@ -73,6 +73,9 @@ def test_each_row_when_it_is_the_largest(
     text = printed(arenadump, tmp_path_factory.getbasetemp())
     facts = with_rows(text, dict.fromkeys(ROWS, of) | {largest: of + (of >> 2)})
     check_order(facts)
+    if largest in {"other_file", "other_anon", "other_shmem", "stacks"}:  # less than a quarter of Rss, and the largest
+        (finding,) = [finding for finding in judge(facts).findings if largest in finding.rows]
+        assert finding.evidence != BY_NAME[largest].definition, "its own rule, not the one for any row"
     alone = judge(with_rows(text, {largest: 30 * of})).findings
     assert largest in alone[0].rows
     assert alone[0].bytes == 30 * of
