@@ -112,7 +112,9 @@ def test_java(arenadump: harness.Arenadump, tmp_path: Path) -> None:
 def test_ruby(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     program = "a = Array.new(100_000) { 'x' * 300 }; a = nil; puts :ready; $stdout.flush; loop { sleep 0.1 }"
     with started(["ruby", "-e", f"GC.disable; {program}"], "ready") as pid:
-        setting = steps(arenadump, pid)[0]
+        objects, setting = steps(arenadump, pid)[:2]
+        printed = shell(objects, arenadump, tmp_path)
+    assert re.search(r"^T_STRING +1\d\d,\d{3} ", printed, re.MULTILINE)
     with restarted(setting, f"ruby -e {programs_word(program)}", tmp_path) as ruby:
         before = used(arenadump, ruby.pid)
         os.kill(ruby.pid, signal.SIGUSR2)

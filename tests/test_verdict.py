@@ -169,7 +169,7 @@ def test_python_with_its_types(arenadump: harness.Arenadump) -> None:
     assert [step.command for step in plain[0].next] == [f"arenascope summary {pid} --objects"]
     assert not counted[0].next
     assert "list: 300," in counted[0].evidence
-    assert "with what only they point to" in counted[0].evidence
+    assert "with what they own" in counted[0].evidence
     assert "tuple" not in counted[0].evidence.partition("list: 300,")[0]
 
 
@@ -190,7 +190,8 @@ def test_ruby_whose_garbage_is_not_collected(arenadump: harness.Arenadump) -> No
         first = look(arenadump, pid)[0]
     assert first.rule == "in use"
     assert "garbage included, until Ruby's next full GC" in first.evidence
-    assert "gc_on_usr2.rb" in first.next[0].command
+    assert "--objects" in first.next[0].command
+    assert "gc_on_usr2.rb" in first.next[1].command
 
 
 def test_the_docs_name_every_rule(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -12,6 +12,7 @@ from arenascope.findings.steps import java_native, of_growth, of_runtime, runtim
 from arenascope.known import total
 from arenascope.remedy import living_pid
 from arenascope.rows import RESIDENT
+from arenascope.summary import objects_by_type
 from arenascope.text import count, plural, printable, share, size
 
 if TYPE_CHECKING:
@@ -100,12 +101,11 @@ def _suspicion(most: ChunkSize | None, held: int) -> str:
 def _of_runtime(facts: Facts) -> str:
     """What a runtime's own objects are of it, and what may be garbage."""
     words = ""
-    objects = next((runtime.objects for runtime in facts.summary.runtimes if runtime.objects), None)
-    in_malloc = sum(each.in_malloc for each in objects.types) if objects else 0
-    if objects and in_malloc:
-        words = (
-            f" Python's objects hold {size(in_malloc)} of it: {largest_types(objects, lambda each: each.in_malloc)}."
-        )
+    for whose, objects in objects_by_type(facts.summary):
+        in_malloc = sum(each.in_malloc for each in objects.types)
+        if in_malloc:
+            types = largest_types(objects, lambda each: each.in_malloc)
+            words += f" {whose} objects hold {size(in_malloc)} of it: {types}."
     if "ruby" in runtimes(facts):
         words += (
             " What Ruby's strings, arrays and hashes hold is part of it, garbage included, until Ruby's next full GC."

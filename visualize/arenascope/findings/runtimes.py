@@ -69,11 +69,11 @@ def python_arenas(facts: Facts) -> Finding | None:
 
 
 def largest_types(objects: Objects, held: Callable[[ObjectType], int]) -> str:
-    """The types with the most bytes: "list: 300,247 objects, 22.9 MiB with what only they point to; …"."""
+    """The types with the most bytes: "list: 300,247 objects, 22.9 MiB with what they own; …"."""
     largest = sorted(objects.types, key=held, reverse=True)[:NAMED]
     return "; ".join(
         f"{printable(each.name or UNKNOWN)}: {plural(each.count, 'object')}, {size(held(each))}"
-        + (" with what only they point to" if each.owned else "")
+        + (" with what they own" if each.owned else "")
         for each in largest
         if held(each)
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from arenascope.findings.finding import Step
 from arenascope.remedy import living_pid
+from arenascope.summary import objects_by_type
 
 if TYPE_CHECKING:
     from arenascope.findings.facts import Facts
@@ -52,8 +53,8 @@ def of_growth(facts: Facts) -> tuple[Step, ...]:
     return (Step("What grows within a minute, by chunk size.", compare),)
 
 
-def _python(facts: Facts, pid: int) -> tuple[Step, ...]:
-    if any(runtime.objects for runtime in facts.summary.runtimes):
+def _objects(facts: Facts, pid: int) -> tuple[Step, ...]:
+    if objects_by_type(facts.summary):
         return ()  # the finding names the types
     return (Step("The objects by type, counted from outside.", f"arenascope summary {pid} --objects"),)
 
@@ -76,9 +77,10 @@ def java_native(pid: int) -> tuple[Step, ...]:
     )
 
 
-def _ruby(_: Facts, __: int) -> tuple[Step, ...]:
+def _ruby(facts: Facts, pid: int) -> tuple[Step, ...]:
     code = shlex.quote('trap("USR2") { GC.start }')
     return (
+        *_objects(facts, pid),
         Step(
             f"Have Ruby collect its garbage at a signal. {RESTART} kill -USR2 with its process id collects, and "
             "arenascope trim returns what malloc then keeps. (Not if the program uses SIGUSR2 itself, as Puma does.)",
@@ -117,7 +119,7 @@ def _jemalloc(_: Facts, __: int) -> tuple[Step, ...]:
 
 
 _STEPS: Final = {
-    "cpython": _python,
+    "cpython": _objects,
     "jvm": _java,
     "ruby": _ruby,
     "v8": _node,
