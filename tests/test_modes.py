@@ -277,10 +277,33 @@ def is_over(supervisor: int) -> bool:
 
 
 def wait_until(what: Any, seconds: float = 10) -> bool:
+    """Was it so at some moment? A stopped target, for one, is not in state T while a supervisor tries to trace it."""
     deadline = time.monotonic() + seconds
-    while not what() and time.monotonic() < deadline:
+    while not what():
+        if time.monotonic() >= deadline:
+            return False
         time.sleep(0.002)
-    return bool(what())
+    return True
+
+
+def caught(target: soak.Target, arenadump: harness.Arenadump) -> tuple[subprocess.Popen[bytes], int]:
+    """A snapshot that is held (SIGSTOP) while its clone is there, however fast it is; and its supervisor."""
+    command = [str(arenadump.path), "chunks", "--mode", "snapshot", str(target.pid)]
+    for _attempt in range(20):
+        # Nobody reads its output: it is there until it is killed.
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        wait_until(lambda pid=process.pid: supervisors(pid) and children(target.pid))
+        process.send_signal(signal.SIGSTOP)
+        assert wait_until(lambda pid=process.pid: "State:\tT" in soak.read(Path(f"/proc/{pid}/status")))
+        found = supervisors(process.pid)
+        if found and children(target.pid):
+            (supervisor,) = found
+            return process, supervisor
+        process.kill()
+        process.communicate()
+        assert wait_until(lambda: children(target.pid) == [])
+    target.process.kill()
+    raise AssertionError("no look was caught while its clone was there")
 
 
 @pytest.fixture
@@ -288,12 +311,8 @@ def slow_look(selfcheck: Path, arenadump: harness.Arenadump) -> Iterator[tuple[s
     """A snapshot of a large heap, caught while the clone is there."""
     counts = soak.Counts()
     target = soak.Target([str(selfcheck), "storm=1", "blocks=400000"], counts)
-    command = [str(arenadump.path), "chunks", "--mode", "snapshot", str(target.pid)]
-    # Nobody reads its output: it is there until it is killed.
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process, supervisor = caught(target, arenadump)
     try:
-        assert wait_until(lambda: supervisors(process.pid) and children(target.pid))
-        (supervisor,) = supervisors(process.pid)
         yield target, process
         assert wait_until(lambda: is_over(supervisor))
         assert target.traced() == ""
@@ -366,11 +385,8 @@ def test_target_ends_before_its_files_are_counted(postures: Path, arenadump: har
 def test_execs_a_busy_program_while_cloned(selfcheck: Path, arenadump: harness.Arenadump) -> None:
     """Where no thread waits in a call, the instruction for ours is the vdso's: the old program's code is gone."""
     target = soak.Target([str(selfcheck), "storm=1", "blocks=100000"], soak.Counts())
-    command = [str(arenadump.path), "chunks", "--mode", "snapshot", str(target.pid)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process, supervisor = caught(target, arenadump)
     try:
-        assert wait_until(lambda: supervisors(process.pid) and children(target.pid))
-        (supervisor,) = supervisors(process.pid)
         target.tell("busy")
         assert wait_until(lambda: soak.read(Path(f"/proc/{target.pid}/comm")) == "sh\n")
         process.kill()
@@ -387,11 +403,8 @@ def test_execs_while_cloned(selfcheck: Path, arenadump: harness.Arenadump) -> No
     """The other program has the clone for a child now, and reaps it as the first would have."""
     counts = soak.Counts()
     target = soak.Target([str(selfcheck), "storm=1", "blocks=100000"], counts)
-    command = [str(arenadump.path), "chunks", "--mode", "snapshot", str(target.pid)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process, supervisor = caught(target, arenadump)
     try:
-        assert wait_until(lambda: supervisors(process.pid) and children(target.pid))
-        (supervisor,) = supervisors(process.pid)
         target.tell("exec")
         assert wait_until(lambda: soak.read(Path(f"/proc/{target.pid}/comm")) == "cat\n")
         process.kill()
