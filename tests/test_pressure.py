@@ -90,17 +90,20 @@ def no_huge_pages() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def huge_pages(when: str) -> Iterator[None]:
-    """Transparent huge pages as set, and khugepaged asleep: it would change what we compare."""
+def huge_pages(when: str, *, needed: bool = False) -> Iterator[None]:
+    """Transparent huge pages as set, and khugepaged asleep: it would change what we compare. `needed`: some must be."""
+    size = int((kernel.THP.parent / "hpage_pmd_size").read_text()) if kernel.THP.exists() else 0
+    if needed and size > kernel.HUGE:
+        raise kernel.NotAllowedError(f"a huge page has {size >> 20} MiB, and the program's heaps have no room for one")
     with kernel.khugepaged_asleep(), kernel.setting(kernel.THP, when):
         yield
 
 
 HUGE = [
-    Scenario("huge-always", LARGE, machine=lambda: huge_pages("always")),
+    Scenario("huge-always", LARGE, machine=lambda: huge_pages("always", needed=True)),
     Scenario("huge-never", tunables="glibc.malloc.hugetlb=1", machine=lambda: huge_pages("never")),
     Scenario("huge-advised", LARGE, "glibc.malloc.hugetlb=1", machine=lambda: huge_pages("madvise")),
-    Scenario("huge-collapsed", LARGE, machine=lambda: huge_pages("madvise"), press=collapse),
+    Scenario("huge-collapsed", LARGE, machine=lambda: huge_pages("madvise", needed=True), press=collapse),
 ]
 MANY_ARENAS = Scenario("64-arenas-200-threads", ("--threads", "200"), "glibc.malloc.arena_max=64")
 ONE_ARENA = Scenario("1-arena-200-threads", ("--threads", "200"), "glibc.malloc.arena_max=1")
