@@ -15,6 +15,8 @@ enum { MAX_LIBCS = 64 };
 // The estimate of a freeze: a fixed time, and the heap at a rate that any machine reaches.
 #define FREEZE_BASE_NS UINT64_C(3000000)
 #define FREEZE_BYTES_PER_US UINT64_C(1500)
+// With the objects of runtimes, all of their memory is read and examined.
+#define OBJECTS_TIMES 3
 
 static bool is_held(struct as_target *t, const void *context)
 {
@@ -22,10 +24,12 @@ static bool is_held(struct as_target *t, const void *context)
 }
 
 // The pause that a freeze would mean, by how much is resident of the memory that a heap can be in.
-static uint64_t estimate_freeze(const struct as_target *t)
+static uint64_t estimate_freeze(const struct as_target *t, const struct as_capture_options *options)
 {
-    return t->hint.anonymous == AS_UNKNOWN ? UINT64_MAX
-                                           : FREEZE_BASE_NS + t->hint.anonymous / FREEZE_BYTES_PER_US * 1000;
+    if (t->hint.anonymous == AS_UNKNOWN)
+        return UINT64_MAX;
+    uint64_t read_ns = t->hint.anonymous / FREEZE_BYTES_PER_US * 1000;
+    return FREEZE_BASE_NS + read_ns * (options->objects ? OBJECTS_TIMES : 1);
 }
 
 // For how long the target may stand still where the choice is ours, when it has stood still for `stood_ns` already; never 0.
@@ -41,7 +45,7 @@ static enum as_mode choose(const struct as_target *t, const struct as_capture_op
 {
     uint64_t most = most_pause(options, 0);
     bool swapped = t->hint.swap != 0 && t->hint.swap != AS_UNKNOWN;
-    return t->ops->stop.fork && (swapped || estimate_freeze(t) > most) ? AS_MODE_SNAPSHOT : AS_MODE_FREEZE;
+    return t->ops->stop.fork && (swapped || estimate_freeze(t, options) > most) ? AS_MODE_SNAPSHOT : AS_MODE_FREEZE;
 }
 
 struct as_moment as_moment_plan(const struct as_target *t, const struct as_capture_options *options)
@@ -61,7 +65,7 @@ static enum as_mode without_clone(const struct as_target *t, const struct as_cap
 {
     if (options->mode != 0 || t->stop.job_control)
         return AS_MODE_FREEZE;
-    bool quick = !moment->exceeded[0] && estimate_freeze(t) <= most_pause(options, moment->stood_ns);
+    bool quick = !moment->exceeded[0] && estimate_freeze(t, options) <= most_pause(options, moment->stood_ns);
     return quick ? AS_MODE_FREEZE : AS_MODE_LIVE;
 }
 
@@ -76,7 +80,7 @@ static uint64_t limit(const struct as_target *t, const struct as_capture_options
         return most_pause(options, moment->stood_ns);
     if (moment->mode == AS_MODE_SNAPSHOT)
         return 0;
-    uint64_t estimate = estimate_freeze(t);
+    uint64_t estimate = estimate_freeze(t, options);
     if (estimate != UINT64_MAX && t->hint.swap != AS_UNKNOWN)
         estimate += t->hint.swap * SWAP_NS_PER_BYTE;
     return estimate < UINT64_MAX / PATIENCE - PATIENCE_NS ? PATIENCE_NS + PATIENCE * estimate : 0;
