@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// Counting a CPython's objects: what its parts share. cpython_objects.c goes through pools and chunks, cpython_blocks.c tells which of
+// them are objects and what these own, and cpython_owners.c gives the owned ones to their owners. Internal to runtimes/.
+#pragma once
+
+#include "base/align.h"
+#include "runtimes/cpython_layout.h"
+#include "runtimes/cpython_types.h"
+
+enum {
+    AS_PY_LOOK = 128,        // bytes of a block that are looked at: the largest head, and a set up to its table
+    AS_PY_WORD_BITS = 64,    // of the bitmap of unclaimed blocks
+    AS_PY_DEBUG_PREFIX = 16, // bytes before a block's memory with PYTHONMALLOC=debug
+    AS_PY_CHUNK_HEADER = 16, // bytes before a chunk's memory (malloc)
+    AS_PY_TYPE_BITS = 17,    // of an owned address beside its owner
+    AS_PY_GRANULE_BITS = 4,  // of AS_PY_ALIGNMENT
+    AS_PY_ADDRESS_BITS = 47, // of the addresses that are followed: the kernel gives no others unasked
+};
+_Static_assert(AS_PY_MOST_TYPES == 1 << AS_PY_TYPE_BITS, "an index fits");
+
+// A large chunk in use; its size is 0 from when it is known to whom it belongs.
+struct as_py_chunk {
+    uint64_t address, size;
+};
+
+struct as_py_count {
+    struct as_target *target;
+    struct as_store *store;
+    struct as_error *err;
+    struct as_py_types types;
+    const struct as_runtime_record *runtime;
+    const struct as_region_record *regions; // by address
+    size_t region_count;
+    uint64_t pool_size;
+    uint64_t lowest;            // address of the first mapping
+    size_t bitmap_words;        // for a region
+    AS_VEC(uint64_t) unclaimed; // a bit for each 16 bytes of each region: a block in use that is no object begins here
+    AS_VEC(uint8_t) size_classes; // of each pool of each region, plus one; 0: no block in use
+    AS_VEC(uint64_t) owned;       // the 16 bytes that an object points to as its own, and its type
+    AS_VEC(struct as_py_chunk) chunks;
+    uint64_t other_blocks, other_bytes;
+    uint64_t gc_objects;
+    bool changed; // pymalloc was at work meanwhile, or the target is forged
+};
+
+static inline uint64_t as_py_first_pool(const struct as_py_count *c, const struct as_region_record *region)
+{
+    return as_align_up(region->address, c->pool_size);
+}
+
+static inline uint32_t as_py_pools_of(const struct as_py_count *c, const struct as_region_record *region)
+{
+    return (uint32_t)((region->address + region->size - as_py_first_pool(c, region)) / c->pool_size);
+}
+
+// Counts a block or chunk of `size` bytes, of which up to AS_PY_LOOK can be read at `block`: with its type, if it is an object, which
+// *is_object tells; and takes note of what it owns. False (AS_NO_MEMORY): our memory ran out.
+bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t size, bool mallocs, bool *is_object);
+
+// After all blocks and chunks: counts those that objects own with their owners, and no more with the other blocks.
+void as_py_count_owned(struct as_py_count *c);

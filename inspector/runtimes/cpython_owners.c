@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// What objects point to as their own: a block that is no object itself, or a chunk, is counted with the first object that owns it.
+#include "runtimes/cpython_count.h"
+
+// Takes the block of a region that holds `address`, if nobody has; returns its size, or 0.
+static uint64_t claim_block(struct as_py_count *c, size_t region, uint64_t address)
+{
+    const struct as_region_record *r = &c->regions[region];
+    uint64_t first = as_py_first_pool(c, r);
+    if (address < first || (address - first) / c->pool_size >= AS_PY_POOLS)
+        return 0;
+    uint64_t pool = (address - first) / c->pool_size;
+    uint64_t offset = (address - first) % c->pool_size;
+    uint8_t class = c->size_classes.items[region * AS_PY_POOLS + pool];
+    if (class == 0 || offset < sizeof(struct as_py_pool))
+        return 0;
+    uint64_t size = (uint64_t) class * AS_PY_ALIGNMENT;
+    uint64_t block = (offset - sizeof(struct as_py_pool)) / size * size + sizeof(struct as_py_pool);
+    uint64_t granule = (first - r->address + pool * c->pool_size + block) / AS_PY_ALIGNMENT;
+    uint64_t *word = &c->unclaimed.items[region * c->bitmap_words + granule / AS_PY_WORD_BITS];
+    if (!(*word >> granule % AS_PY_WORD_BITS & 1))
+        return 0;
+    *word &= ~(UINT64_C(1) << granule % AS_PY_WORD_BITS);
+    c->other_blocks--;
+    c->other_bytes -= size;
+    return size;
+}
+
+// The region that holds `address`, beginning with a guess; region_count: none does.
+static size_t region_at(const struct as_py_count *c, uint64_t address, size_t guess)
+{
+    size_t low = 0, high = c->region_count;
+    if (guess < high && address - c->regions[guess].address < c->regions[guess].size)
+        return guess;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (address < c->regions[middle].address)
+            high = middle;
+        else if (address - c->regions[middle].address < c->regions[middle].size)
+            return middle;
+        else
+            low = middle + 1;
+    }
+    return c->region_count;
+}
+
+// Takes the chunk whose application's part begins at `address`, if nobody has; returns its size, or 0.
+static uint64_t claim_chunk(struct as_py_count *c, uint64_t address)
+{
+    size_t low = 0, high = c->chunks.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (c->chunks.items[middle].address + AS_PY_CHUNK_HEADER < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    // With PYTHONMALLOC=debug there are two prefixes: of Python's own allocator, and of its use of malloc.
+    if (low > 0 && (low == c->chunks.count || c->chunks.items[low].address + AS_PY_CHUNK_HEADER != address) &&
+        c->chunks.items[low - 1].address + AS_PY_CHUNK_HEADER + 2 * AS_PY_DEBUG_PREFIX == address)
+        low--;
+    else if (low == c->chunks.count || c->chunks.items[low].address + AS_PY_CHUNK_HEADER != address)
+        return 0;
+    uint64_t size = c->chunks.items[low].size;
+    c->chunks.items[low].size = 0;
+    return size;
+}
+
+void as_py_count_owned(struct as_py_count *c)
+{
+    size_t region = 0;
+    for (size_t i = 0; i < c->owned.count; i++) {
+        uint64_t address = c->owned.items[i] >> AS_PY_TYPE_BITS << AS_PY_GRANULE_BITS;
+        struct as_type_record *owner = &c->types.entries.items[c->owned.items[i] & (AS_PY_MOST_TYPES - 1)].counts;
+        size_t found = region_at(c, address, region);
+        if (found == c->region_count) {
+            owner->owned_malloc_bytes += claim_chunk(c, address);
+            continue;
+        }
+        region = found;
+        owner->owned_bytes += claim_block(c, region, address);
+    }
+}
