@@ -178,8 +178,8 @@ static void decide_dynamic(const struct as_modules *modules, const struct as_mod
     if (as_module_is_malloc_debug(module)) {
         decide(out, kind, "%s is preloaded: it answers malloc(), and has an arena of its own for its checks", name);
     } else if (kind == AS_MALLOC_GLIBC) {
-        bool go = find_module(modules, is_go_program) != NULL;
-        decide(out, kind, go ? "%s; but Go has a heap of its own, and only C code uses malloc" : "%s", name);
+        decide(out, kind, out->go_program ? "%s; but Go has a heap of its own, and only C code uses malloc" : "%s",
+               name);
     } else if (kind == AS_MALLOC_UNKNOWN) {
         decide(out, kind, "%s defines malloc: an allocator unknown to arenascope", name);
     } else if (kind == AS_MALLOC_MUSL) {
@@ -209,6 +209,8 @@ void as_allocator_decide(const struct as_modules *modules, struct as_malloc *out
     const struct as_module *module = answering(modules);
     const struct as_module *program = find_module(modules, is_any_static);
     const struct as_module *musl = find_module(modules, is_musl);
+    const struct as_module *go = find_module(modules, is_go_program);
+    out->go_program = go ? go->start : 0;
     if (modules->cut && out->libcs.count == 0) {
         decide(out, AS_MALLOC_UNKNOWN, "too many objects are mapped: none of the first %zu is a libc",
                modules->list.count);
@@ -225,7 +227,7 @@ void as_allocator_decide(const struct as_modules *modules, struct as_malloc *out
                "an arena of glibc was found in memory; no file says which malloc the process calls");
     } else if (musl) {
         decide(out, AS_MALLOC_MUSL, "%s", as_module_name(modules, musl));
-    } else if (find_module(modules, is_go_program)) {
+    } else if (go) {
         decide(out, AS_MALLOC_GO, "a Go program without libc: it has a heap of its own, and no malloc");
     } else if (program) {
         decide_static(modules, program, out);

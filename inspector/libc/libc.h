@@ -80,6 +80,7 @@ struct as_malloc {
     enum as_malloc_kind kind; // who answers malloc()
     char detail[128];         // in words: "libjemalloc.so.2 is preloaded", or what was tried and not found
     char left_out[320];       // which debug information was not read, and why; "": none was left out
+    uint64_t go_program;      // where the program is mapped, if Go's linker made it; 0: another did
     size_t objects;           // how many ELF objects were looked at; 0: not all that could be a libc
     as_libc_vec libcs;        // each glibc malloc found; [0] is the one that the program uses by default
 };

@@ -18,7 +18,7 @@ bool as_runtime_object_mapped(const struct as_target *t, const char *prefix)
     return false;
 }
 
-bool as_runtime_object_open_at(struct as_runtime_object *o, struct as_target *t, size_t mapping)
+static bool open_at(struct as_runtime_object *o, struct as_target *t, size_t mapping)
 {
     const struct as_mapping *m = &t->mappings.items[mapping];
     *o = (struct as_runtime_object){.modules.target = t};
@@ -29,7 +29,7 @@ bool as_runtime_object_open_at(struct as_runtime_object *o, struct as_target *t,
 bool as_runtime_object_open(struct as_runtime_object *o, struct as_target *t, const char *prefix)
 {
     for (size_t i = 0; i < t->mappings.count; i++)
-        if (is_named(t, &t->mappings.items[i], prefix) && as_runtime_object_open_at(o, t, i))
+        if (is_named(t, &t->mappings.items[i], prefix) && open_at(o, t, i))
             return true;
     return false;
 }

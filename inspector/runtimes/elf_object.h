@@ -12,8 +12,6 @@ struct as_runtime_object {
 
 // Opens the first mapped object whose file's name begins with `prefix`; to be closed. False: none is mapped, or it cannot be read.
 bool as_runtime_object_open(struct as_runtime_object *o, struct as_target *t, const char *prefix);
-// The same for the object whose first mapping has that index.
-bool as_runtime_object_open_at(struct as_runtime_object *o, struct as_target *t, size_t mapping);
 void as_runtime_object_close(struct as_runtime_object *o);
 
 // Is an object mapped whose file's name begins with `prefix`?

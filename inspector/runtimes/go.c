@@ -5,7 +5,6 @@
 // private memory itself. (runtime/mheap.go and malloc.go, linux/amd64 and linux/arm64)
 #include "runtimes/go.h"
 
-#include "runtimes/elf_object.h"
 #include "runtimes/regions.h"
 
 #include <inttypes.h>
@@ -113,11 +112,11 @@ static bool search_variables(struct go_search *s, uint64_t start, uint64_t end)
 }
 
 // Goes through the program's variables: the writable mappings of its file, and the nameless memory behind.
-static bool search(struct go_search *s, const struct as_module *program)
+static bool search(struct go_search *s, uint64_t program)
 {
     const struct as_target *t = s->target;
-    const struct as_mapping *first = &t->mappings.items[program->first_mapping];
-    for (size_t i = program->first_mapping; i < t->mappings.count; i++) {
+    const struct as_mapping *first = as_target_mapping_at(t, program);
+    for (size_t i = as_target_mapping_from(t, program); first && i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         bool own = m->inode == first->inode && m->dev_major == first->dev_major && m->dev_minor == first->dev_minor;
         if (!own || (m->prot & AS_PROT_SHARED) || !(m->prot & AS_PROT_WRITE))
@@ -144,34 +143,15 @@ static void settle(struct go_search *s)
     record->committed = s->bytes;
 }
 
-// The program, if Go's linker made it.
-static bool open_program(struct as_runtime_object *o, struct as_target *t)
+bool as_go_find(struct as_target *t, uint64_t program, struct as_store *store, struct as_error *err)
 {
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        if (t->mappings.items[i].offset != 0 || !as_mapping_of_file(&t->mappings.items[i]) ||
-            !as_runtime_object_open_at(o, t, i))
-            continue;
-        bool program = o->module.elf.has_interp || o->module.elf.needed_count == 0;
-        if (program && o->module.elf.is_go)
-            return true;
-        as_runtime_object_close(o);
-        if (program) // the first is the one that runs
-            return false;
-    }
-    return false;
-}
-
-bool as_go_find(struct as_target *t, struct as_store *store, struct as_error *err)
-{
-    struct as_runtime_object program;
-    if (!open_program(&program, t))
+    if (program == 0)
         return true;
     struct go_search s = {.target = t, .store = store, .err = err, .looks = FREE_LOOKS, .ok = true};
     size_t first = store->regions.count;
     s.candidates = CANDIDATES;
     s.runtime = as_runtime_add(store, AS_RUNTIME_GO, AS_ROW_managed, err);
-    bool found = s.runtime != UINT32_MAX && search(&s, &program.module);
-    as_runtime_object_close(&program);
+    bool found = s.runtime != UINT32_MAX && search(&s, program);
     if (s.runtime == UINT32_MAX || !s.ok)
         return false;
     if (found)
