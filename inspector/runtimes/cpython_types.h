@@ -7,7 +7,8 @@
 #include "model/store.h"
 #include "target/target.h"
 
-enum { AS_PY_NO_TYPE = UINT32_MAX, AS_PY_MOST_TYPES = 1 << 17 };
+#define AS_PY_NO_TYPE UINT32_MAX
+enum { AS_PY_MOST_TYPES = 1 << 17 };
 
 // What memory of its own an object of a type has, besides its block.
 enum as_py_owns { AS_PY_OWNS_NOTHING, AS_PY_OWNS_ITEMS, AS_PY_OWNS_KEYS, AS_PY_OWNS_TABLE, AS_PY_OWNS_BYTES };
