@@ -17,7 +17,7 @@ from arenascope.dump import Dump
 PAGE = 256 << 10
 
 
-def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:
+def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path, *options: str) -> Dump:
     """The dump of a program that is called node."""
     program = scratch / "node"
     shutil.copy(programs.build("forged_v8"), program)
@@ -25,7 +25,7 @@ def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:
         try:
             assert process.stdout
             assert process.stdout.readline() == b"ready\n"
-            dump = look(arenadump, process.pid, scratch, MEMORY)
+            dump = look(arenadump, process.pid, scratch, MEMORY, *options)
         finally:
             process.kill()
     assert dump is not None
@@ -42,6 +42,12 @@ def test_what_is_not_v8s_is_not_believed(kind: str, arenadump: harness.Arenadump
     assert list(dump.runtimes["state"]) == [fmt.RuntimeState.UNPROVEN]
     assert len(dump.regions) == 0
     assert int(dump.totals["ledger"]["managed"]) == fmt.UNKNOWN
+
+
+def test_a_reservation_costs_bounded_time(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Each place in memory that a clone has not got costs a system call: there may be 2^28 of them."""
+    dump = dump_of("reserve", arenadump, tmp_path, "--mode=snapshot")
+    assert list(dump.runtimes["state"]) == [fmt.RuntimeState.UNPROVEN]
 
 
 @pytest.mark.parametrize("kind", ["true", "nested"])

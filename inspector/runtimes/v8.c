@@ -16,6 +16,7 @@ enum {
     ALIGNMENT = 256 << 10,
     BATCH = 256, // headers that are read in one go
     MOST_HEAPS = 256,
+    MOST_KEPT = 1 << 20, // places in memory that a clone has not got: each costs a system call, resident or not
     EVIDENCE = 256,
 };
 static const uint64_t LARGEST_PAGE = UINT64_C(1) << 36; // bytes: a single object may be as large
@@ -46,6 +47,7 @@ struct v8_search {
     bool ok;                            // false: our memory ran out
     uint64_t start, end;                // of the run of pages that goes on
     uint64_t pages, bytes;
+    uint64_t kept;              // places in memory that a clone has not got
     uint64_t heaps[MOST_HEAPS]; // one for each isolate
     size_t heap_count;
 };
@@ -133,6 +135,9 @@ static void search_mappings(struct v8_search *s)
         if (!as_is_runtime_memory(m))
             continue;
         for (uint64_t at = as_align_up(m->start, ALIGNMENT); s->ok && at >= m->start && at < m->end; at += ALIGNMENT) {
+            s->kept += m->out_of_reach;
+            if (s->kept > MOST_KEPT)
+                return;
             at = m->out_of_reach ? at : as_align_up(as_target_skip_absent(s->target, at, m->end), ALIGNMENT);
             if (at < m->end)
                 places[count++] = at;
@@ -180,7 +185,7 @@ bool as_v8_find(struct as_target *t, struct as_store *store, struct as_error *er
     if (s.runtime == UINT32_MAX)
         return false;
     search_mappings(&s);
-    if (s.ok && s.pages > 0 && s.heap_count < MOST_HEAPS)
+    if (s.ok && s.pages > 0 && s.heap_count < MOST_HEAPS && s.kept <= MOST_KEPT)
         settle(&s);
     else if (s.ok)
         as_runtime_unproven(

@@ -8,6 +8,7 @@
 //   nested   the same, and inside of the first page something looks like a header
 //   malloc   the same, and one page claims to reach over malloc's heap
 //   heaps    each page of many has a heap of its own
+//   reserve  the same as true, and 64 TiB that a clone does not inherit: places that only the program itself has
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdlib.h>
@@ -77,6 +78,13 @@ int main(int argc, char **argv)
     char *many = strcmp(kind, "heaps") == 0 ? memory((size_t)COUNT * SIZE) : NULL;
     for (int i = 0; i < COUNT && many; i++)
         make(many + (size_t)i * SIZE, SIZE, i);
+    if (strcmp(kind, "reserve") == 0) {
+        size_t bytes = (size_t)1 << 46;
+        char *reserve = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (reserve == MAP_FAILED || madvise(reserve, bytes, MADV_DONTFORK) != 0)
+            return 1;
+        *reserve = 1;
+    }
     if (write(STDOUT_FILENO, "ready\n", 6) != 6)
         return 1;
     return pause();
