@@ -254,10 +254,23 @@ def test_keys(tab: Tab) -> None:
     press("p")
     assert tab.js("arenascope.views[0].marker") == first
     assert "pinned" in tab.page.locator("#spoken").inner_text()
+    assert tab.page.locator("#card").is_visible()
     press("Escape")
     assert tab.js("arenascope.spec") is None
+    assert tab.js("arenascope.views[0].marker") == -1
+    assert tab.page.locator("#card").is_hidden()
     press("/")
     assert tab.js("document.activeElement.id") == "address"
+
+
+def test_what_lights_up_comes_into_view(tab: Tab) -> None:
+    """On a narrow page the map is below the tables."""
+    tab.page.set_viewport_size({"width": 400, "height": 700})
+    button = tab.page.locator("table button[data-light^='row:']").first
+    button.scroll_into_view_if_needed()
+    tab.js("() => window.scrollBy(0, -document.getElementById('maps').getBoundingClientRect().top + 900)")
+    button.evaluate("button => button.click()")
+    tab.until("() => document.getElementById('maps').getBoundingClientRect().top < window.innerHeight")
 
 
 def test_pointer_wheel_and_pinch(tab: Tab) -> None:

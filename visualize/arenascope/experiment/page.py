@@ -76,7 +76,8 @@ def _command(spec: Spec) -> str:
     def value(found: re.Match[str]) -> str:
         return found[0][0] if found[1] is None else spec.parameters.get(found[1], found[0])
 
-    return printable(" ".join(PLACEHOLDER.sub(value, word) for word in spec.workload.command))
+    words = " ".join(PLACEHOLDER.sub(value, word) for word in spec.workload.command)
+    return printable(" ".join(words.split()))  # a script has lines
 
 
 def _charts(analysis: Analysis, store: Store) -> Iterator[tuple[str, Markup | None]]:

@@ -86,7 +86,7 @@ def build(looks: Sequence[Look]) -> Page:
         "legend": _legend(drawn.states, page_size),
         "page_count": laid.total,
         "page_size": page_size,
-        "map": drawn.told,
+        "map": [{**part, "fromDump": look.from_dump} for part, look in zip(drawn.told, looks)],
         "coarse": max((part["step"] for part in drawn.told), default=1) * 16,
     }
     script = {

@@ -77,7 +77,7 @@ export function keys(view, map) {
     n: () => map.nextLit(1),
     p: () => map.nextLit(-1),
     "/": () => document.getElementById("address").focus(),
-    Escape: () => map.light(null),
+    Escape: () => map.clear(),
   };
   view.canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;

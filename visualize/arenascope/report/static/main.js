@@ -28,13 +28,17 @@ function buttons(map) {
   });
 }
 
+const SEEN = 100; // pixels of the map that must be in the window, or a click that lights something up goes there
+
 function lights(map) {
   const all = [...document.querySelectorAll("button[data-light]")];
   for (const button of all) {
     button.addEventListener("click", () => {
       const { light, go } = button.dataset;
       map.light(map.spec === light ? null : light);
-      if (go && map.spec) byId(go).scrollIntoView();
+      const shown = byId("maps").getBoundingClientRect();
+      const away = shown.bottom < SEEN || shown.top > window.innerHeight - SEEN;
+      if (map.spec && (go || away)) byId(go ?? "map").scrollIntoView();
     });
   }
   map.changed = () => {

@@ -171,6 +171,12 @@ export class HeapMap {
     return true;
   }
 
+  // Nothing lit, nothing marked, no card.
+  clear() {
+    this.setMarker(-1);
+    this.light(null);
+  }
+
   litCounts() {
     return this.masks.map((mask) => (mask ? mask.reduce((sum, on) => sum + on, 0) : 0));
   }
