@@ -22,6 +22,8 @@ $kept = [
   Array.new(5000) { |i| Array.new(i % 300, i) },
   Array.new(3000) { |i| h = {}; (i % 40).times { |k| h[k] = k }; h }
 ]
+long = "z" * 10_000
+$kept << Array.new(3000) { long.dup } # which have their characters in common
 GC.start
 GC.disable
 $stdout.sync = true

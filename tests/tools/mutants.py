@@ -149,7 +149,11 @@ class Tree:
         if problem := self.make("inspector/cli/arenadump"):
             return f"build: {problem}"
         os.environ["ARENADUMP"] = str(self.build / "inspector/cli/arenadump")
-        problem = run([sys.executable, "-m", "pytest", "-x", "-q", *arguments], ROOT, PYTEST_PATIENCE)
+        pytest = [sys.executable, "-m", "pytest", "-q"]
+        if problem := run([*pytest, "--collect-only", *arguments], ROOT, PYTEST_PATIENCE):
+            message = f"these tests cannot be asked: {' '.join(arguments)}: {problem}"
+            raise TableError(message)
+        problem = run([*pytest, "-x", *arguments], ROOT, PYTEST_PATIENCE)
         return f"pytest {' '.join(arguments)}: {problem}" if problem else None
 
 
