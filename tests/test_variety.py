@@ -90,7 +90,10 @@ def check(arenadump: harness.Arenadump, pid: int, held: dict[int, tuple[int, int
     wrong = {a: (found[a], usable) for a, (_, usable) in held.items() if found[a] - usable not in (8, 16)}
     assert wrong == {}
     assert chunks["unknown"] == {}
-    assert sum(summary["ledger"].values()) == summary["kernel"]["rss"]
+    known = {row: held for row, held in summary["ledger"].items() if held is not None}
+    # The program's own malloc, which uses glibc's, cannot be located.
+    assert summary["ledger"].keys() - known.keys() <= {"other_malloc"}
+    assert sum(known.values()) == summary["kernel"]["rss"]
     return summary
 
 
