@@ -189,6 +189,7 @@ def test_ruby_whose_garbage_is_not_collected(arenadump: harness.Arenadump) -> No
     with started(["ruby", "-e", program], "ready") as pid:
         first = look(arenadump, pid)[0]
     assert first.rule == "in use"
+    assert "perhaps garbage, perhaps a leak, perhaps a cache" in first.sentence
     assert "garbage included, until Ruby's next full GC" in first.evidence
     assert "--objects" in first.next[0].command
     assert "gc_on_usr2.rb" in first.next[1].command

@@ -68,7 +68,8 @@ def in_use(facts: Facts) -> Finding | None:
     largest = [each for each in facts.summary.largest_sizes[:NAMED] if each.bytes >= FEW * held]
     most = largest[0] if largest and largest[0].bytes >= NOTABLE * held else None
     suspicion = _suspicion(most, held)
-    maybe = ", perhaps a leak, perhaps a cache" if suspicion else ""
+    garbage = "perhaps garbage, " if "ruby" in runtimes(facts) else ""
+    maybe = f", {garbage}perhaps a leak, perhaps a cache" if suspicion else ""
     which = f": {_chunks(most)} hold {size(most.bytes)}{maybe}" if most else ""
     more = [f"{_chunks(each)} ({size(each.bytes)})" for each in largest[1 if most else 0 :]]
     then = f" The {'next' if most else 'largest'} sizes: {', '.join(more)}." if more else ""
