@@ -103,6 +103,8 @@ static bool count_regions(struct as_py_count *c)
 {
     struct as_window window = {0};
     bool ok = as_window_open(&window, c->target, c->err);
+    // A region is as large as a window: what is read ahead would begin before it, and end too soon.
+    window.processors = 1;
     for (size_t i = 0; i < c->region_count && ok; i++) {
         const struct as_region_record *region = &c->regions[i];
         if (i == 0 || window.limit <= region->address)
