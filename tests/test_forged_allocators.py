@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from tools import harness, programs
+from tools import harness
 from tools.bounded import MEMORY, look
+from tools.forged import named, running
 
 from arenascope import format as fmt
 from arenascope.dump import Dump
@@ -19,17 +17,8 @@ from arenascope.dump import Dump
 PAGE, CHUNK = 4096, 2 << 20
 
 
-@contextmanager
-def forged(kind: str, scratch: Path) -> Iterator[int]:
-    program = scratch / kind.partition("-")[0]
-    shutil.copy(programs.build("forged_allocators"), program)
-    with subprocess.Popen([program, kind], stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout
-            assert process.stdout.readline() == b"ready\n"
-            yield process.pid
-        finally:
-            process.kill()
+def forged(kind: str, scratch: Path) -> AbstractContextManager[int]:
+    return running(named(kind.partition("-")[0], scratch, "forged_allocators"), kind)
 
 
 def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:

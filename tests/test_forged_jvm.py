@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from tools import harness, programs
+from tools import harness
 from tools.bounded import MEMORY, look
+from tools.forged import named, running
 
 from arenascope import format as fmt
 from arenascope.dump import Dump
@@ -20,18 +18,9 @@ HEAP, CODE = 1 << 20, 65536 + 4096
 COMMITTED = HEAP // 2
 
 
-@contextmanager
-def forged(kind: str, scratch: Path) -> Iterator[int]:
+def forged(kind: str, scratch: Path) -> AbstractContextManager[int]:
     """The PID of a program that is called libjvm.so and says so."""
-    program = scratch / "libjvm.so"
-    shutil.copy(programs.build("forged_jvm", "-rdynamic"), program)
-    with subprocess.Popen([program, kind], stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout
-            assert process.stdout.readline() == b"ready\n"
-            yield process.pid
-        finally:
-            process.kill()
+    return running(named("libjvm.so", scratch, "forged_jvm", "-rdynamic"), kind)
 
 
 def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:

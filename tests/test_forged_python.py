@@ -3,32 +3,21 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from tools import harness, programs
+from tools import harness
 from tools.bounded import MEMORY, look
+from tools.forged import named, running
 
 from arenascope import format as fmt
 from arenascope.dump import Dump
 
 
-@contextmanager
-def forged(kind: str, scratch: Path) -> Iterator[int]:
+def forged(kind: str, scratch: Path) -> AbstractContextManager[int]:
     """The PID of a program that is called python3 and says so."""
-    program = scratch / "python3"
-    shutil.copy(programs.build("forged_python"), program)
-    with subprocess.Popen([program, kind], stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout
-            assert process.stdout.readline() == b"ready\n"
-            yield process.pid
-        finally:
-            process.kill()
+    return running(named("python3", scratch, "forged_python"), kind)
 
 
 @pytest.mark.parametrize("kind", ["lies", "counts", "overlap", "endless"])

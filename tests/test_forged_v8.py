@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from tools import harness, programs
+from tools import harness
 from tools.bounded import MEMORY, look
+from tools.forged import named, running
 
 from arenascope import format as fmt
 from arenascope.dump import Dump
@@ -19,15 +18,8 @@ PAGE = 256 << 10
 
 def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path, *options: str) -> Dump:
     """The dump of a program that is called node."""
-    program = scratch / "node"
-    shutil.copy(programs.build("forged_v8"), program)
-    with subprocess.Popen([program, kind], stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout
-            assert process.stdout.readline() == b"ready\n"
-            dump = look(arenadump, process.pid, scratch, MEMORY, *options)
-        finally:
-            process.kill()
+    with running(named("node", scratch, "forged_v8"), kind) as pid:
+        dump = look(arenadump, pid, scratch, MEMORY, *options)
     assert dump is not None
     assert [int(kind) for kind in dump.runtimes["kind"]] == [fmt.RuntimeKind.V8]
     managed = int(dump.totals["ledger"]["managed"])

@@ -133,8 +133,8 @@ def _runtimes(sections: Sections) -> Iterator[str]:
     left = size - regions["in_use"]
     beyond |= regions["free"] > left
     beyond |= regions["empty"] > left - regions["free"]
-    untold = (regions["in_use"] == fmt.UNKNOWN) & (regions["free"] == fmt.UNKNOWN) & (regions["empty"] == fmt.UNKNOWN)
-    beyond &= ~untold
+    unknown = (regions["in_use"] == fmt.UNKNOWN) & (regions["free"] == fmt.UNKNOWN) & (regions["empty"] == fmt.UNKNOWN)
+    beyond &= ~unknown
     beyond |= regions["address"] + size < regions["address"]
     checks = (
         ("runtime", (state < 1) | (state > max(fmt.RuntimeState)) | (runtimes["row"] >= fmt.LEDGER_PLACES)),
