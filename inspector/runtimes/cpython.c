@@ -8,6 +8,7 @@
 #include "base/align.h"
 #include "base/sort.h"
 #include "runtimes/cpython_layout.h"
+#include "runtimes/regions.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -54,17 +55,12 @@ struct cpython_search {
     struct as_size_class_record classes[AS_PY_CLASSES];
 };
 
-static bool is_private_memory(const struct as_mapping *m)
-{
-    return m && m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED) && (m->prot & AS_PROT_WRITE);
-}
-
-// Is all of [start, end) such memory?
+// Is all of [start, end) memory that an arena can be in?
 static bool is_mapped(struct as_target *t, uint64_t start, uint64_t end)
 {
     for (uint64_t at = start; at < end;) {
         const struct as_mapping *m = as_target_mapping_at(t, at);
-        if (!is_private_memory(m))
+        if (!as_is_runtime_memory(m))
             return false;
         at = m->end;
     }
@@ -267,7 +263,7 @@ static bool search_range(struct cpython_search *s, uint64_t start, uint64_t end)
         length = as_target_read_resident(s->target, at, words, length);
         for (size_t i = 0; i < length / sizeof *words; i++) {
             if (words[i] == 0 || words[i] % AS_PY_ALIGNMENT != 0 ||
-                !is_private_memory(as_target_mapping_at(s->target, words[i])))
+                !as_is_runtime_memory(as_target_mapping_at(s->target, words[i])))
                 continue;
             pointers[count++] = words[i];
             if (count == CANDIDATES) {
@@ -298,7 +294,7 @@ static bool search(struct cpython_search *s)
         if (!is_cpython(t, m) || !(m->prot & AS_PROT_WRITE) || (m->prot & AS_PROT_SHARED))
             continue;
         const struct as_mapping *next = i + 1 < t->mappings.count ? m + 1 : NULL;
-        bool bss = next && next->start == m->end && is_private_memory(next) && *as_mapping_path(t, next) == 0 &&
+        bool bss = next && next->start == m->end && as_is_runtime_memory(next) && *as_mapping_path(t, next) == 0 &&
                    next->end - next->start <= LARGEST_VARIABLES;
         if (!search_range(s, m->start, bss ? next->end : m->end))
             return false;
@@ -361,7 +357,7 @@ static int64_t looks_for(const struct as_target *t)
     uint64_t memory = 0;
     for (size_t i = 0; i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
-        if (is_private_memory(m) && m->end - m->start <= LARGEST_MAPPING)
+        if (as_is_runtime_memory(m) && m->end - m->start <= LARGEST_MAPPING)
             memory += m->end - m->start;
     }
     return FREE_LOOKS + LOOKS * (int64_t)(memory / layouts[0].pool);
@@ -392,21 +388,14 @@ bool as_cpython_find(struct as_target *t, struct as_store *store, struct as_erro
         present = is_cpython(t, &t->mappings.items[i]);
     if (!present)
         return true;
-    struct as_runtime_record *record = as_vec_add(&store->runtimes, err);
-    if (!record)
+    uint32_t runtime = as_runtime_add(store, AS_RUNTIME_CPYTHON, AS_ROW_python_arenas, err);
+    if (runtime == UINT32_MAX)
         return false;
-    *record = (struct as_runtime_record){
-        .kind = AS_RUNTIME_CPYTHON,
-        .state = AS_REGIONS_UNPROVEN,
-        .row = AS_ROW_python_arenas,
-        .used = AS_UNKNOWN,
-        .committed = AS_UNKNOWN,
-    };
     struct cpython_search s = {
         .target = t,
         .store = store,
         .err = err,
-        .runtime = (uint32_t)(store->runtimes.count - 1),
+        .runtime = runtime,
         .first = store->regions.count,
         .looks = looks_for(t),
     };
