@@ -45,11 +45,14 @@ struct as_page_run {
     uint8_t residency;
 };
 
+enum { AS_GENERAL_REGISTERS = 31 }; // x0 to x30 of aarch64; x86-64 has 15 besides rsp
+
 struct as_thread {
     pid_t tid;
     char name[16]; // "" when not known (cores)
     uint64_t tp;   // thread pointer (fs_base, TPIDR_EL0); AS_UNKNOWN when the thread could not be stopped
     uint64_t sp, pc;
+    uint64_t general[AS_GENERAL_REGISTERS]; // in no order; 0 where there are fewer, or none is known
 };
 
 // The index of the first mapping that ends behind `address`; mappings.count when there is none.

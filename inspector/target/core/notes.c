@@ -50,6 +50,8 @@ static bool read_thread(struct as_core *c, const struct note *note, struct as_er
                                  .tp = arm ? AS_UNKNOWN : regs[X86_FS_BASE],
                                  .sp = regs[arm ? ARM_SP : X86_RSP],
                                  .pc = regs[arm ? ARM_PC : X86_RIP]};
+    // The rest of x86-64's words are segments, flags and the like: small numbers, which are nobody's address.
+    memcpy(thread->general, regs, (arm ? ARM_SP : X86_RIP) * sizeof regs[0]);
     return true;
 }
 

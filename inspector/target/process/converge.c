@@ -225,6 +225,7 @@ static void fill_registers(struct as_process *p)
                 thread->tp = tracee->registers.tp;
                 thread->sp = tracee->registers.sp;
                 thread->pc = tracee->registers.pc;
+                memcpy(thread->general, tracee->registers.general, sizeof thread->general);
             }
             break;
         }

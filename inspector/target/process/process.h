@@ -19,6 +19,7 @@ struct as_registers {
     int64_t call; // number of the system call that it is in or comes from, -1: none
     int64_t result;
     uint64_t argument; // the call's first; AS_UNKNOWN: it is lost
+    uint64_t general[AS_GENERAL_REGISTERS];
 };
 
 // A word of the thread's stack or registers without the signature that it has if it is a return address.

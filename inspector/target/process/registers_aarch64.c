@@ -11,6 +11,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -108,6 +109,8 @@ bool as_registers_read(pid_t tid, struct as_registers *out)
         .result = (int64_t)regs.regs[0],
         .argument = AS_UNKNOWN,
     };
+    _Static_assert(sizeof out->general == sizeof regs.regs, "x0 to x30");
+    memcpy(out->general, regs.regs, sizeof out->general);
     uint64_t tls[2]; // the second is there with SME
     struct iovec one = {tls, sizeof tls};
     if (ptrace(PTRACE_GETREGSET, tid, NT_ARM_TLS, &one) == 0 && one.iov_len >= sizeof tls[0])

@@ -54,6 +54,8 @@ bool as_registers_read(pid_t tid, struct as_registers *out)
         .result = (int64_t)regs.rax,
         .endless = is_endless(&regs),
         .argument = regs.rdi,
+        .general = {regs.rax, regs.rbx, regs.rcx, regs.rdx, regs.rsi, regs.rdi, regs.rbp, regs.r8, regs.r9, regs.r10,
+                    regs.r11, regs.r12, regs.r13, regs.r14, regs.r15},
     };
     return true;
 }

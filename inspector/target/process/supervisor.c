@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -49,13 +50,16 @@ static bool list_threads(struct as_process *p, struct as_error *err)
     if (!as_vec_reserve(&p->base.threads, p->tracees.count, err))
         return false;
     for (size_t i = 0; i < p->tracees.count; ++i) {
-        const struct as_registers *r = &p->tracees.items[i].registers;
+        struct as_registers *r = &p->tracees.items[i].registers;
+        if (!r->known)
+            as_registers_read(p->tracees.items[i].tid, r);
         p->base.threads.items[i] = (struct as_thread){
             .tid = p->tracees.items[i].tid,
             .tp = r->known ? r->tp : AS_UNKNOWN,
             .sp = r->known ? r->sp : AS_UNKNOWN,
             .pc = r->known ? r->pc : AS_UNKNOWN,
         };
+        memcpy(p->base.threads.items[i].general, r->general, sizeof r->general);
     }
     p->base.threads.count = p->tracees.count;
     return true;
