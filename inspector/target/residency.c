@@ -197,6 +197,11 @@ bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint
     return true;
 }
 
+bool as_target_kept_pages(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages)
+{
+    return t->ops->residency.kept && t->ops->residency.kept(t, start, end, pages);
+}
+
 uint64_t as_target_resident_bytes(struct as_target *t, uint64_t start, uint64_t end)
 {
     uint8_t pages[LEAST_STEP] = {0};

@@ -15,6 +15,9 @@ struct as_residency_ops {
     // where there is none. Costs what is resident there rather than what is reserved, as far as the kernel lets us: pagemap
     // (before Linux 6.7) has 8 bytes for each page, resident or not. NULL: that is never known.
     uint64_t (*absent_until)(struct as_target *t, uint64_t start, uint64_t end);
+    // As `pages`, of the target itself while a clone of it is looked at (present or absent, no more). False: there is no clone, or
+    // the kernel would not say. NULL: there is no clone ever.
+    bool (*kept)(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages);
     // Reads the mappings anew, and what is resident of each of them now. NULL: it is never known.
     bool (*count)(struct as_target *t, struct as_error *err);
     // As count, of mappings that were read since the target was stopped, on a thread of its own: between the two nothing but
@@ -52,6 +55,10 @@ bool as_target_record_residency(struct as_target *t, struct as_error *err);
 
 // One byte of AS_RES_* per page of [start, end): as recorded, else as the kernel says now (as_residency_ops.pages).
 bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
+
+// Which pages of [start, end) the target itself has in its page tables, while a clone of it is looked at: of memory that a clone
+// shares with it, or does not inherit. The target runs on. False: no clone is looked at, or the kernel would not say.
+bool as_target_kept_pages(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages);
 
 // How many bytes of [start, end), of any alignment, lie on resident pages; AS_UNKNOWN where that is not known of each of them.
 uint64_t as_target_resident_bytes(struct as_target *t, uint64_t start, uint64_t end);

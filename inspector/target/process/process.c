@@ -140,6 +140,25 @@ static size_t read_kept(struct as_target *t, uint64_t address, void *buffer, siz
     return got > 0 ? (size_t)got : 0;
 }
 
+static bool kept_pages(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages)
+{
+    enum { ENTRIES = 512 };
+    const struct as_process *p = as_process_of(t);
+    uint64_t entries[ENTRIES];
+    if (p->clone.pid == 0 || is_past(p))
+        return false;
+    for (uint64_t at = start; at < end;) {
+        uint64_t left = (end - at) / t->page_size;
+        size_t count = left < ENTRIES ? (size_t)left : ENTRIES;
+        if (pread(p->clone.pagemap_fd, entries, count * sizeof *entries,
+                  (off_t)(at / t->page_size * sizeof *entries)) != (ssize_t)(count * sizeof *entries))
+            return false;
+        for (size_t i = 0; i < count; i++, at += t->page_size) // bits 63 and 62 of pagemap: present, swapped
+            *pages++ = entries[i] >> 62 ? AS_RES_PRESENT : 0;
+    }
+    return true;
+}
+
 void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                        size_t stride, bool *ok)
 {
@@ -319,6 +338,7 @@ static const struct as_target_ops process_ops = {
     .close = as_process_close,
     .memory.gather = as_process_gather,
     .memory.read_kept = read_kept,
+    .residency.kept = kept_pages,
     .residency.page_out = as_process_page_out,
 };
 
