@@ -68,8 +68,10 @@ bool as_elf_section(const struct as_elf *elf, const char *name, Elf64_Shdr *sect
 
 // Calls `visit` for each symbol of .symtab with its name; stops when that returns false. False: there is no .symtab
 // that could be read.
-bool as_elf_visit_symtab(const struct as_elf *elf, bool (*visit)(void *context, const char *name, const Elf64_Sym *),
-                         void *context);
+typedef bool as_elf_symbol_visitor(void *context, const char *name, const Elf64_Sym *symbol);
+bool as_elf_visit_symtab(const struct as_elf *elf, as_elf_symbol_visitor *visit, void *context);
+// The same for .dynsym, of a file: what a stripped object keeps.
+bool as_elf_visit_dynsym(const struct as_elf *elf, as_elf_symbol_visitor *visit, void *context);
 
 // The initial contents of an object's writable segments, as one buffer; only ever of a file, never of live memory.
 struct as_elf_image {

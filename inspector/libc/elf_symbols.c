@@ -125,12 +125,12 @@ bool as_elf_section(const struct as_elf *elf, const char *name, Elf64_Shdr *sect
     return false;
 }
 
-bool as_elf_visit_symtab(const struct as_elf *elf, bool (*visit)(void *context, const char *name, const Elf64_Sym *),
-                         void *context)
+static bool visit_table(const struct as_elf *elf, const char *name, uint32_t type, as_elf_symbol_visitor *visit,
+                        void *context)
 {
     Elf64_Shdr table;
     Elf64_Shdr strings;
-    if (!as_elf_section(elf, ".symtab", &table) || table.sh_type != SHT_SYMTAB ||
+    if (!as_elf_section(elf, name, &table) || table.sh_type != type ||
         table.sh_entsize != sizeof(Elf64_Sym) || !read_section_header(elf, table.sh_link, &strings))
         return false;
     if (strings.sh_size == 0 || strings.sh_size > AS_ELF_MAX_BYTES || strings.sh_size > elf->size)
@@ -154,6 +154,16 @@ bool as_elf_visit_symtab(const struct as_elf *elf, bool (*visit)(void *context, 
     }
     as_vec_free(&names);
     return read;
+}
+
+bool as_elf_visit_symtab(const struct as_elf *elf, as_elf_symbol_visitor *visit, void *context)
+{
+    return visit_table(elf, ".symtab", SHT_SYMTAB, visit, context);
+}
+
+bool as_elf_visit_dynsym(const struct as_elf *elf, as_elf_symbol_visitor *visit, void *context)
+{
+    return visit_table(elf, ".dynsym", SHT_DYNSYM, visit, context);
 }
 
 bool as_image_load(struct as_elf_image *image, const struct as_elf *elf, struct as_error *err)
