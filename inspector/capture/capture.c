@@ -170,6 +170,13 @@ static bool begin_chunks(struct as_chunk_writer *chunks, struct as_error *err)
            as_fail_errno(err, AS_IO, "the dump cannot be restarted");
 }
 
+static struct as_collecting collecting(const struct as_capture_options *options, const struct as_target *t)
+{
+    if (options->reader)
+        return (struct as_collecting){.from = 1, .gaps = true};
+    return (struct as_collecting){.from = options->objects ? options->objects->chunks_from(t) : 0};
+}
+
 // Finds the heaps and walks them; again where the walk came by tcaches that no thread has: only then is it known that what
 // these hold is free.
 static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum as_mode mode,
@@ -179,7 +186,7 @@ static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum a
     size_t warnings = s->warnings.count;
     bool ok = as_heaps_find(t, m, h, err);
     for (bool again = true; ok && again;) {
-        ok = as_ledger_open(b, s, t, chunks, options->objects ? options->objects->chunks_from(t) : 0, err) &&
+        ok = as_ledger_open(b, s, t, chunks, collecting(options, t), err) &&
              as_records_copy(s, h, err) && walk(h, b, options->hold, err) && as_lost_tcaches_find(h, &again, err);
         if (!ok || !again || is_running(mode))
             break;
@@ -201,7 +208,9 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
     // Our own process runs on: its pages are asked for heap by heap.
     bool ok = (t->kind == AS_TARGET_SELF || as_target_record_residency(t, err)) &&
               find_and_walk(t, m, moment->mode, chunks, options, s, &h, &b, err) && find_runtimes(t, m, s, err) &&
-              count_objects(&b, options->objects, moment->mode, err);
+              count_objects(&b, options->objects, moment->mode, err) &&
+              (!options->reader || options->reader->read(options->reader->context, t, m, s, b.collected.items,
+                                                         b.collected.count, err));
     if (ok)
         as_ledger_runtimes_open(&b);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "model/enums.h"
+#include "model/store.h"
 #include "runtimes/objects.h"
 
 #include <stdint.h>
@@ -18,10 +18,21 @@ struct as_arena_hold {
     void *context;
 };
 
+// Called once with the chunks of a target, before it runs on: what else is to be read of the same moment. Called by address, so that
+// the agent, which never needs it, has no such code in it.
+struct as_moment_reader {
+    // `boundaries`: of each heap in turn, in any order, where it begins (tagged AS_HEAP_BEGINS); then, ascending, the addresses
+    // of its chunks in use, and where anything else begins behind them (tagged AS_GAP). False and `err`: the capture fails.
+    bool (*read)(void *context, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
+                 const uint64_t *boundaries, size_t count, struct as_error *err);
+    void *context;
+};
+
 struct as_capture_options {
     int chunk_fd;                             // the file for chunk records, or -1
     uint64_t chunk_start;                     // where in that file they begin, bytes
     const struct as_object_counting *objects; // counts the runtimes' objects by type; NULL: they are not wanted
+    const struct as_moment_reader *reader;    // NULL: none. Not together with `objects`
     uint32_t allowed_sources;                 // AS_LAYOUT_ANY, or fewer for tests
     enum as_mode mode;                        // freeze, snapshot or live; 0: freeze or snapshot, as max_pause_ns allows
     uint64_t max_pause_ns;                    // how long the target may stand still where there is a choice; 0: 50 ms

@@ -15,7 +15,7 @@ enum { MAX_LIBCS = 64 };
 // The estimate of a freeze: a fixed time, and the heap at a rate that any machine reaches.
 #define FREEZE_BASE_NS UINT64_C(3000000)
 #define FREEZE_BYTES_PER_US UINT64_C(1500)
-// With the objects of runtimes, all of their memory is read and examined.
+// With the objects of runtimes, or for a graph, all memory is read and examined.
 #define OBJECTS_TIMES 3
 
 static bool is_held(struct as_target *t, const void *context)
@@ -29,7 +29,7 @@ static uint64_t estimate_freeze(const struct as_target *t, const struct as_captu
     if (t->hint.anonymous == AS_UNKNOWN)
         return UINT64_MAX;
     uint64_t read_ns = t->hint.anonymous / FREEZE_BYTES_PER_US * 1000;
-    return FREEZE_BASE_NS + read_ns * (options->objects ? OBJECTS_TIMES : 1);
+    return FREEZE_BASE_NS + read_ns * (options->objects || options->reader ? OBJECTS_TIMES : 1);
 }
 
 // For how long the target may stand still where the choice is ours, when it has stood still for `stood_ns` already; never 0.

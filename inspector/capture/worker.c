@@ -49,7 +49,7 @@ bool as_worker_open(struct as_worker *w, struct as_target *t, const struct as_le
                     const atomic_uint *busy, struct as_error *err)
 {
     *w = (struct as_worker){.target = t};
-    if (!as_ledger_open(&w->ledger, like->store, t, like->chunks, like->collect_from, err) ||
+    if (!as_ledger_open(&w->ledger, like->store, t, like->chunks, like->collecting, err) ||
         !as_window_open(&w->window, t, err))
         return false;
     w->window.busy = busy;

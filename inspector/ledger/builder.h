@@ -22,6 +22,12 @@ struct as_residency_failure {
     struct as_error why;
 };
 
+// Which chunks in use are collected by their addresses.
+struct as_collecting {
+    uint64_t from; // those of at least so many bytes; 0: none are
+    bool gaps;     // also where each heap and each gap between them begins, tagged; behind the last chunk is a gap
+};
+
 // What is being counted right now: one heap at a time.
 struct as_ledger_builder {
     struct as_chunk_sink sink; // the walk's chunks come in here
@@ -31,8 +37,8 @@ struct as_ledger_builder {
     struct as_error *err;
     struct as_sizes sizes;
     struct as_chunk_writer *chunks; // NULL: chunk records not wanted
-    uint64_t collect_from;          // chunks in use of at least so many bytes are collected; 0: none are
-    AS_VEC(uint64_t) collected;     // their addresses
+    struct as_collecting collecting;
+    AS_VEC(uint64_t) collected; // as `collecting` says
 
     // The current heap.
     struct as_heap_record *heap;
@@ -45,6 +51,8 @@ struct as_ledger_builder {
     bool trims_fastbins;   // malloc_trim consolidates fastbins first (to 2.42)
     uint64_t systrim_unit; // for this heap's top (trim_rules.h); 0: systrim cannot cut it
     uint64_t cut;          // from here on brk gives the top back; UINT64_MAX: it gives nothing
+
+    bool in_gap; // the chunk before was not in use, and the gap that it belongs to has been collected
 
     bool runtime_known[AS_ROW_COUNT]; // of a runtime's row: the resident bytes of all of its parts are
 

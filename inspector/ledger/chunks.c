@@ -142,12 +142,19 @@ static void follow_tail(struct as_ledger_builder *b, struct as_chunk c, enum as_
     b->free_since = 0;
 }
 
-static bool collect(struct as_ledger_builder *b, struct as_chunk c)
+bool as_ledger_collect(struct as_ledger_builder *b, uint64_t tagged)
 {
-    uint64_t *address = as_vec_add(&b->collected, b->err);
-    if (address)
-        *address = c.address;
-    return address;
+    uint64_t *item = as_vec_add(&b->collected, b->err);
+    if (item)
+        *item = tagged;
+    return item;
+}
+
+static bool collect_gap(struct as_ledger_builder *b, uint64_t address)
+{
+    bool known = b->in_gap || !b->collecting.gaps;
+    b->in_gap = true;
+    return known || as_ledger_collect(b, address | AS_GAP);
 }
 
 bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, size_t n)
@@ -166,8 +173,11 @@ bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, 
         claim(b, c, first, last, class);
         if (class == AS_CHUNK_IN_USE) {
             count_user(b, c, first, last);
-            if (b->collect_from != 0 && size >= b->collect_from && !collect(b, c))
+            if (b->collecting.from != 0 && size >= b->collecting.from && !as_ledger_collect(b, c.address))
                 return false;
+            b->in_gap = false;
+        } else if (!collect_gap(b, c.address)) {
+            return false;
         }
         follow_tail(b, c, class);
         if (class == AS_CHUNK_BINNED || (class == AS_CHUNK_FASTBIN && b->trims_fastbins)) {
@@ -183,7 +193,7 @@ bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, 
     return true;
 }
 
-void as_ledger_chunks_end(struct as_ledger_builder *b, uint64_t end)
+bool as_ledger_chunks_end(struct as_ledger_builder *b, uint64_t end)
 {
     end_run(b, end);
     if (b->users > 0)
@@ -195,4 +205,5 @@ void as_ledger_chunks_end(struct as_ledger_builder *b, uint64_t end)
             size->tail_bytes += b->below_last;
         }
     }
+    return collect_gap(b, end);
 }

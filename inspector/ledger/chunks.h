@@ -7,5 +7,8 @@
 // The sink of a ledger: counts a batch. False when our memory ran out, or a chunk record could not be written.
 bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, size_t n);
 
-// No more chunks of this heap will come.
-void as_ledger_chunks_end(struct as_ledger_builder *b, uint64_t end);
+// Adds an item to b->collected. False when our memory ran out.
+bool as_ledger_collect(struct as_ledger_builder *b, uint64_t tagged);
+
+// No more chunks of this heap will come. False when our memory ran out.
+bool as_ledger_chunks_end(struct as_ledger_builder *b, uint64_t end);

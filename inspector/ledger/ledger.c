@@ -10,7 +10,7 @@
 #include <string.h>
 
 bool as_ledger_open(struct as_ledger_builder *b, struct as_store *s, struct as_target *t,
-                    struct as_chunk_writer *chunks, uint64_t collect_from, struct as_error *err)
+                    struct as_chunk_writer *chunks, struct as_collecting collecting, struct as_error *err)
 {
     *b = (struct as_ledger_builder){
         .sink = {.chunks = as_ledger_chunks},
@@ -18,7 +18,7 @@ bool as_ledger_open(struct as_ledger_builder *b, struct as_store *s, struct as_t
         .target = t,
         .err = err,
         .chunks = chunks,
-        .collect_from = collect_from,
+        .collecting = collecting,
         .page_shift = (unsigned)__builtin_ctz(t->page_size),
     };
     return as_sizes_open(&b->sizes, err);
@@ -116,8 +116,10 @@ static bool begin(struct as_ledger_builder *b, struct as_heap_record record)
     b->last_pin = 0;
     b->below_last = 0;
     b->free_since = 0;
+    b->in_gap = false;
     b->cut = UINT64_MAX;
-    return add_pages(b, record.start, record.end);
+    return (!b->collecting.gaps || as_ledger_collect(b, record.start | AS_HEAP_BEGINS)) &&
+           add_pages(b, record.start, record.end);
 }
 
 bool as_ledger_begin(struct as_ledger_builder *b, const struct as_heap *heap, const struct as_arena *arena,
@@ -240,7 +242,8 @@ bool as_ledger_end(struct as_ledger_builder *b, uint64_t end)
 {
     struct as_store *s = b->store;
     uint32_t page_size = b->target->page_size;
-    as_ledger_chunks_end(b, end);
+    if (!as_ledger_chunks_end(b, end))
+        return false;
     b->heap->end = end;
     b->heap->chunk_count = b->chunks ? b->chunks->count - b->heap->first_chunk : 0;
     b->heap->page_count = (as_align_up(end, page_size) - b->base) / page_size;

@@ -6,9 +6,9 @@
 #include "ledger/builder.h"
 #include "malloc/heaps.h"
 
-// `collect_from`: the addresses of chunks in use of at least so many bytes are wanted in b->collected; 0: none are. AS_NO_MEMORY.
+// `collecting`: what is wanted in b->collected. AS_NO_MEMORY.
 bool as_ledger_open(struct as_ledger_builder *b, struct as_store *s, struct as_target *t,
-                    struct as_chunk_writer *chunks, uint64_t collect_from, struct as_error *err);
+                    struct as_chunk_writer *chunks, struct as_collecting collecting, struct as_error *err);
 void as_ledger_close(struct as_ledger_builder *b);
 
 // What is counted from now on goes to `part`, all zero; `in_place`: its pages straight to the store's, as it is its turn.

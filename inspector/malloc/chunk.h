@@ -37,6 +37,12 @@ static inline enum as_chunk_class as_tag(uint64_t tagged)
     return (enum as_chunk_class)(tagged & (AS_ALIGNMENT - 1));
 }
 
+// Tags in a list of addresses at which chunks in use begin.
+enum {
+    AS_GAP = 1,         // here begins anything else
+    AS_HEAP_BEGINS = 2, // what follows, up to the next such tag, lies in one heap that begins here
+};
+
 struct as_chunk {
     uint64_t address;
     uint64_t tagged;

@@ -40,7 +40,7 @@ struct counted *counted_all(struct mock *m, uint64_t brk_end, bool all_found)
     CHECK(c);
     c->f = found_all(m);
     make_records(c, &m->target);
-    CHECK(as_ledger_open(&b, &c->store, &m->target, NULL, 0, &err), "%s", err.text);
+    CHECK(as_ledger_open(&b, &c->store, &m->target, NULL, (struct as_collecting){0}, &err), "%s", err.text);
     as_ledger_partial_open(&b, &part, true);
     size_t next = 0;
     for (size_t i = 0; i < c->f->heaps.heaps.count; i++)
