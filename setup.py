@@ -77,7 +77,7 @@ class BuildProgram(Command):
         if subprocess.run(command, check=False).returncode:
             raise SystemExit(
                 f"arenascope: {shlex.join(command)} failed (its output is above); needed are gcc, libc6-dev, meson and "
-                "ninja-build, and wanted, but not needed, libdw-dev and libpng-dev"
+                "ninja-build, and wanted, but not needed, libdw-dev, libpng-dev and libiberty-dev"
             )
 
 

@@ -73,6 +73,7 @@ bool as_look_take(struct as_look *look, const struct as_options *options, struct
         .chunk_fd = writer && chunks ? writer->file.fd : -1,
         .chunk_start = AS_DUMP_DATA_START,
         .objects = options->objects ? &as_object_counting : NULL,
+        .reader = look->reader,
         .allowed_sources = options->allowed_sources,
         .mode = options->mode,
         .max_pause_ns = options->max_pause_ns,

@@ -14,6 +14,7 @@ struct as_look {
     struct as_view view;
     bool from_dump;
     struct as_target *target;
+    const struct as_moment_reader *reader; // reads more in the moment of the look; may be set before as_look_take
     struct as_watch watch;
     struct as_store store;
     struct as_dump_file dump;

@@ -39,6 +39,18 @@ static const struct command commands[] = {
      "  Prints one line for each chunk: address, size in bytes (header included), and\n"
      "  state: in_use, tcache, fastbin, binned, top, metadata or unknown, followed by\n"
      "  \"mmapped\" if the chunk has a mapping of its own.\n"},
+    {"leaks", as_cmd_leaks, AS_OPTION_JSON,
+     "arenadump leaks TARGET [--json]\n"
+     "  Finds the chunks in use that nothing points to any more: by type, with an example\n"
+     "  of each. TARGET is a process or a core; all memory of it is read.\n"},
+    {"owners", as_cmd_owners, AS_OPTION_JSON,
+     "arenadump owners TARGET [--json]\n"
+     "  Finds who holds the chunks in use: variables, stacks, other memory; and what\n"
+     "  would be free without each. TARGET is a process or a core.\n"},
+    {"why", as_cmd_why, AS_OPTION_JSON | AS_OPTION_ADDRESS,
+     "arenadump why TARGET ADDRESS [--json]\n"
+     "  Finds out why the chunk at ADDRESS is still held: the shortest way to it from a\n"
+     "  variable, a stack or other memory. TARGET is a process or a core.\n"},
     {"trim", as_cmd_trim, AS_OPTION_JSON | AS_OPTION_INJECT | AS_OPTION_TRIM,
      "arenadump trim PID [--forecast] [--deep] [--max-hold TIME] [--arena ADDRESS]\n"
      "               [--watch TIME] [--force] [--timeout TIME] [--json]\n"
@@ -123,9 +135,11 @@ static bool run(int argc, char **argv, struct as_error *err)
         return command->run(&options, err);
     }
     if (*word)
-        return as_fail(err, AS_USAGE, "unknown command '%s': use summary, dump, png, chunks, trim or inject (--help)",
-                       word);
-    return as_fail(err, AS_USAGE, "give a command: summary, dump, png, chunks, trim or inject (--help)");
+        return as_fail(
+            err, AS_USAGE,
+            "unknown command '%s': use summary, dump, png, chunks, leaks, owners, why, trim or inject (--help)", word);
+    return as_fail(err, AS_USAGE,
+                   "give a command: summary, dump, png, chunks, leaks, owners, why, trim or inject (--help)");
 }
 
 int main(int argc, char **argv)

@@ -144,14 +144,28 @@ static bool read_duration(const char *name, const char *text, uint64_t *ns, stru
 }
 
 // As every output has it: 0x and hexadecimal digits.
-static bool read_address(const char *text, uint64_t *address, struct as_error *err)
+static bool read_address(const char *text, uint64_t *address)
 {
     char *end;
     *address = strtoull(text, &end, 16);
-    return (strncmp(text, "0x", 2) == 0 && text[2] != '\0' && *end == '\0' && *address != 0 &&
-            *address != UINT64_MAX) ||
+    return strncmp(text, "0x", 2) == 0 && text[2] != '\0' && *end == '\0' && *address != 0 && *address != UINT64_MAX;
+}
+
+static bool read_arena(const char *text, uint64_t *address, struct as_error *err)
+{
+    return read_address(text, address) ||
            as_fail(err, AS_USAGE,
                    "--arena '%s': give an arena's address such as 0x7f1234000030 (arenadump summary lists them)", text);
+}
+
+// The second argument of a command that takes an address.
+static bool read_chunk(struct as_options *o, const char *command, const char *text, struct as_error *err)
+{
+    return (text && read_address(text, &o->address)) ||
+           as_fail(err, AS_USAGE,
+                   "%s: give the address of a chunk, such as 0x55d0c0de02a0, behind the target (arenadump leaks has "
+                   "examples)",
+                   command);
 }
 
 static bool read_value(struct as_options *o, int option, const char *value, struct as_error *err)
@@ -191,7 +205,7 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
     case OPT_WATCH:
         return read_duration("watch", value, &o->watch_ns, err);
     case OPT_ARENA:
-        return read_address(value, &o->arena, err);
+        return read_arena(value, &o->arena, err);
     case OPT_FORCE:
         o->force = true;
         return true;
@@ -234,6 +248,8 @@ bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes
     if (optind == argc)
         return as_fail(err, AS_USAGE, "%s: no target given: give a process id, a core file or a dump file", argv[0]);
     o->target = argv[optind++];
+    if ((takes & AS_OPTION_ADDRESS) && !read_chunk(o, argv[0], optind < argc ? argv[optind++] : NULL, err))
+        return false;
     if (optind < argc)
         return as_fail(err, AS_USAGE, "%s: one target at a time; '%s' is one too many", argv[0], argv[optind]);
     if ((takes & AS_OPTION_OUTPUT) && !o->output)

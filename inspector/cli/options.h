@@ -16,6 +16,7 @@ enum as_option_bits {
     AS_OPTION_INJECT = 32, // --force, --timeout
     AS_OPTION_TRIM = 64,   // --forecast, --deep, --arena, --watch, --max-hold
     AS_OPTION_OBJECTS = 128,
+    AS_OPTION_ADDRESS = 256, // a second argument
 };
 
 struct as_options {
@@ -32,6 +33,7 @@ struct as_options {
     bool forecast, deep;
     uint64_t max_hold_ns; // --max-hold: for how long a trim locks an arena; 0: not given
     uint64_t arena;       // --arena; 0: all
+    uint64_t address;     // the second argument
     uint64_t watch_ns;    // --watch; 0: not
 };
 

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// Why a chunk is still there: the way to it from a root.
+#include "cli/cli.h"
+#include "cli/graph.h"
+#include "cli/text.h"
+#include "graph/way.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+struct question {
+    struct as_graph *graph;
+    uint64_t address;
+    struct as_way path;
+};
+
+// The way is looked for in the moment of the look, as the words on it are read once more.
+static bool read_with_path(void *context, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
+                           const uint64_t *boundaries, size_t count, struct as_error *err)
+{
+    struct question *q = context;
+    as_way_free(&q->path);
+    return as_graph_read(q->graph, t, m, s, boundaries, count, err) &&
+           as_way_find(&q->path, q->graph, t, q->address, err);
+}
+
+static void put_json(const struct as_graph_look *look, const struct question *q, const struct as_owners *owners)
+{
+    const struct as_way *p = &q->path;
+    struct as_json j = {.out = stdout, .empty = true};
+    as_json_object(&j, NULL);
+    as_graph_put_head(&j, "arenascope.why/1", look);
+    as_json_address(&j, "address", q->address);
+    as_json_bool(&j, "reached", p->root != AS_NO_NODE);
+    bool reached = p->root != AS_NO_NODE;
+    uint64_t word = reached ? look->graph.roots.list.items[p->root].address : 0;
+    as_graph_put_owner(&j, look, owners, reached ? as_owner_of(owners, p->root) : AS_NO_OWNER);
+    as_json_address(&j, "word", word != 0 ? word : AS_UNKNOWN);
+    as_json_number(&j, "leads_to", reached ? p->leads_to : AS_UNKNOWN);
+    as_json_array(&j, "path");
+    for (size_t i = 0; i < p->steps.count; i++) {
+        const struct as_step *step = &p->steps.items[i];
+        bool last = i + 1 == p->steps.count;
+        as_json_object(&j, NULL);
+        as_json_address(&j, "address", step->address);
+        as_json_number(&j, "size", step->size);
+        as_graph_put_type(&j, look, as_graph_type(&look->graph, step->node));
+        as_json_number(&j, "offset", last ? AS_UNKNOWN : step->offset);
+        as_json_number(&j, "leads_to", last ? AS_UNKNOWN : step->leads_to);
+        as_json_object_end(&j);
+    }
+    as_json_array_end(&j);
+    as_json_object_end(&j);
+    putchar('\n');
+}
+
+enum { TYPE_COLUMNS = 70 };
+
+static void print_text(const struct as_graph_look *look, const struct question *q, const struct as_owners *owners)
+{
+    const struct as_way *p = &q->path;
+    char text[AS_GRAPH_NAME], size[AS_SIZE_TEXT];
+    as_graph_print_head(look);
+    printf("\n%s\n", p->root == AS_NO_NODE
+                         ? "nothing points to it: it is lost (or only lost chunks do: arenadump leaks)"
+                         : as_graph_owner_text(look, owners, as_owner_of(owners, p->root), text));
+    if (p->root != AS_NO_NODE && look->graph.roots.list.items[p->root].address != 0)
+        printf("  the word at 0x%" PRIx64 " points to\n", look->graph.roots.list.items[p->root].address);
+    for (size_t i = 0; i < p->steps.count; i++) {
+        const struct as_step *step = &p->steps.items[i];
+        printf("0x%" PRIx64 "  %s  %s\n", step->address, as_format_size(step->size, size),
+               as_graph_type_text(look, as_graph_type(&look->graph, step->node), TYPE_COLUMNS, text));
+        if (i + 1 < p->steps.count && step->offset != AS_UNKNOWN)
+            printf("  at +%" PRIu64 " it points to +%" PRIu64 " of\n", step->offset, step->leads_to);
+    }
+}
+
+bool as_cmd_why(const struct as_options *o, struct as_error *err)
+{
+    struct as_graph_look look;
+    struct as_owners owners = {0};
+    struct question q = {.graph = &look.graph, .address = o->address};
+    bool ok = as_graph_look_open(&look, o, err);
+    look.reader = (struct as_moment_reader){read_with_path, &q};
+    ok = ok && as_graph_look_take(&look, o, err) && as_owners_find(&owners, &look.graph.roots, err);
+    if (ok && q.path.steps.count == 0)
+        ok = as_fail(err, AS_USAGE, "at 0x%llx is no chunk in use: arenadump chunks lists all chunks",
+                     (unsigned long long)o->address);
+    if (ok && o->json)
+        put_json(&look, &q, &owners);
+    else if (ok)
+        print_text(&look, &q, &owners);
+    as_way_free(&q.path);
+    as_owners_free(&owners);
+    as_graph_look_close(&look);
+    return ok;
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT
+// By semidominators (Lengauer and Tarjan), with the immediate dominators taken from them by the nearest common ancestor (Georgiadis's
+// SEMI-NCA). All arrays but `number` are by place, so that most steps go to neighbours.
+#include "graph/dominators.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+enum { AHEAD = 16 }; // places whose successors' numbers are fetched before they are needed
+
+struct work {
+    struct as_dominators *d;
+    const struct as_edges *edges;
+    const struct as_roots *roots;
+    const struct as_owners *owners;
+    uint32_t vertices;
+    uint64_t *seen;      // a bit for each vertex: it has a place
+    uint32_t *semi;      // semidominator; while the places are found: how many successors have been looked at
+    uint32_t *label;     // on the compressed way up: the place with the lowest semidominator
+    uint32_t *ancestor;  // parent in the search's tree, and then the compressed way up
+    uint32_t *in_first;  // of places with two and more predecessors: where these begin in `in`
+    uint32_t *in;        // predecessors' places
+    uint32_t *successor; // all edges between places, by the place that they begin at
+    uint64_t successors, predecessors; // how many
+    uint32_t strong;                   // from this place on, only weak roots lead to what is there
+    uint32_t *stack;
+    struct as_error *err;
+};
+
+struct list {
+    const uint32_t *nodes; // NULL: those of `roots`
+    const struct as_root *roots;
+    uint32_t count;
+};
+
+static struct list successors(const struct work *w, uint32_t vertex)
+{
+    if (vertex < w->d->owners) {
+        const struct as_owner *o = &w->owners->list.items[vertex];
+        return (struct list){NULL, w->roots->list.items + o->first, o->count};
+    }
+    uint32_t node = vertex - w->d->owners, first = w->edges->first[node];
+    return (struct list){w->edges->to.items + first, NULL, w->edges->first[node + 1] - first};
+}
+
+// The vertex that the i-th successor is.
+static uint32_t vertex_of(const struct work *w, const struct list *l, uint32_t i)
+{
+    return w->d->owners + (l->nodes ? l->nodes[i] : l->roots[i].node);
+}
+
+static bool map(struct work *w, uint32_t **out, uint64_t count)
+{
+    *out = as_memory_map((size_t)count * sizeof **out, "the dominator tree", w->err);
+    return *out;
+}
+
+static uint32_t add_place(struct work *w, uint32_t vertex, uint32_t parent)
+{
+    uint32_t place = w->d->count++;
+    w->seen[vertex / 64] |= UINT64_C(1) << vertex % 64;
+    w->d->place[vertex] = place;
+    w->d->vertex[place] = vertex;
+    w->d->parent[place] = parent;
+    return place;
+}
+
+// The next successor without a place; UINT32_MAX: there is none.
+static uint32_t next_unseen(struct work *w, uint32_t place)
+{
+    struct list l = successors(w, w->d->vertex[place]);
+    while (w->semi[place] < l.count) {
+        uint32_t vertex = vertex_of(w, &l, w->semi[place]++);
+        if (!(w->seen[vertex / 64] >> vertex % 64 & 1))
+            return vertex;
+    }
+    return UINT32_MAX;
+}
+
+static bool is_weak(const struct work *w, uint32_t owner)
+{
+    return as_root_is_weak(w->roots->sources.items[w->owners->list.items[owner].source].kind);
+}
+
+static void number_places_of(struct work *w, bool weak)
+{
+    for (uint32_t owner = 0; owner < w->d->owners; owner++) {
+        uint32_t place = is_weak(w, owner) == weak ? add_place(w, owner, 0) : 0;
+        while (place != 0) {
+            uint32_t vertex = next_unseen(w, place);
+            w->successors += vertex == UINT32_MAX ? w->semi[place] : 0;
+            place = vertex == UINT32_MAX ? w->d->parent[place] : add_place(w, vertex, place);
+        }
+    }
+}
+
+static void number_places(struct work *w)
+{
+    w->d->count = 1; // 0 is the root of all
+    number_places_of(w, false);
+    w->strong = w->d->count;
+    number_places_of(w, true);
+}
+
+// Writes down the edges as places; in_first becomes the number of predecessors.
+static void translate(struct work *w)
+{
+    uint64_t at = 0;
+    for (uint32_t place = 1; place < w->d->count; place++) {
+        if (place + AHEAD < w->d->count) {
+            struct list ahead = successors(w, w->d->vertex[place + AHEAD]);
+            for (uint32_t i = 0; i < ahead.count && i < AHEAD; i++)
+                __builtin_prefetch(&w->d->place[vertex_of(w, &ahead, i)]);
+        }
+        struct list l = successors(w, w->d->vertex[place]);
+        for (uint32_t i = 0; i < l.count; i++) {
+            uint32_t to = w->d->place[vertex_of(w, &l, i)];
+            bool dropped = place >= w->strong && to < w->strong;
+            w->successor[at++] = dropped ? 0 : to;
+            w->in_first[to] += !dropped;
+        }
+        w->semi[place] = l.count;
+    }
+}
+
+// Owners are led to by the root of all alone, and a place with a single predecessor has its parent as such.
+static uint64_t make_room(struct work *w)
+{
+    uint64_t sum = 0;
+    for (uint32_t place = 0; place < w->d->count; place++) {
+        uint32_t count = w->in_first[place] > 1 ? w->in_first[place] : 0;
+        w->in_first[place] = (uint32_t)sum;
+        sum += count;
+    }
+    w->in_first[w->d->count] = (uint32_t)sum;
+    return sum;
+}
+
+static void add_predecessors(struct work *w)
+{
+    // label[place]: how many of its predecessors have been written
+    uint64_t at = 0;
+    for (uint32_t place = 1; place < w->d->count; place++) {
+        for (uint32_t i = 0; i < w->semi[place]; i++) {
+            uint32_t to = w->successor[at++];
+            if (to != 0 && w->in_first[to + 1] > w->in_first[to])
+                w->in[w->in_first[to] + w->label[to]++] = place;
+        }
+    }
+}
+
+// The place with the lowest semidominator on the way up from `place` to a place below `linked`.
+static uint32_t evaluate(struct work *w, uint32_t place, uint32_t linked)
+{
+    if (w->ancestor[place] < linked)
+        return w->label[place];
+    uint32_t depth = 0;
+    do {
+        w->stack[depth++] = place;
+        place = w->ancestor[place];
+    } while (w->ancestor[place] >= linked);
+    uint32_t above = place, lowest = w->label[place];
+    while (depth > 0) {
+        place = w->stack[--depth];
+        w->ancestor[place] = w->ancestor[above];
+        if (w->semi[lowest] < w->semi[w->label[place]])
+            w->label[place] = lowest;
+        else
+            lowest = w->label[place];
+        above = place;
+    }
+    return w->label[place];
+}
+
+static void find_semidominators(struct work *w)
+{
+    for (uint32_t place = 0; place < w->d->count; place++) {
+        w->semi[place] = w->label[place] = place;
+        w->ancestor[place] = w->d->parent[place];
+    }
+    for (uint32_t place = w->d->count - 1; place > 0; place--) {
+        uint32_t semi = w->d->parent[place];
+        for (uint32_t i = w->in_first[place]; i < w->in_first[place + 1]; i++) {
+            uint32_t other = w->semi[evaluate(w, w->in[i], place + 1)];
+            semi = other < semi ? other : semi;
+        }
+        w->semi[place] = semi;
+    }
+}
+
+// From the parents in the search's tree to the immediate dominators.
+static void find_parents(struct work *w)
+{
+    for (uint32_t place = 1; place < w->d->count; place++) {
+        uint32_t parent = w->d->parent[place];
+        while (parent > w->semi[place])
+            parent = w->d->parent[parent];
+        w->d->parent[place] = parent;
+    }
+}
+
+static void unmap(uint32_t **array, uint64_t count)
+{
+    as_memory_unmap(*array, (size_t)count * sizeof **array);
+    *array = NULL;
+}
+
+static bool find(struct work *w)
+{
+    uint64_t places = (uint64_t)w->vertices + 2;
+    w->seen = as_memory_map((size_t)(places / 64 + 1) * sizeof *w->seen, "the dominator tree", w->err);
+    if (!w->seen || !map(w, &w->d->parent, places) || !map(w, &w->d->vertex, places) || !map(w, &w->d->place, places) ||
+        !map(w, &w->semi, places))
+        return false;
+    number_places(w);
+    if (!map(w, &w->in_first, places) || !map(w, &w->successor, w->successors + 1))
+        return false;
+    translate(w);
+    w->predecessors = make_room(w);
+    if (!map(w, &w->label, places) || !map(w, &w->in, w->predecessors + 1))
+        return false;
+    add_predecessors(w);
+    unmap(&w->successor, w->successors + 1);
+    if (!map(w, &w->ancestor, places) || !map(w, &w->stack, places))
+        return false;
+    find_semidominators(w);
+    find_parents(w);
+    return true;
+}
+
+bool as_dominators_find(struct as_dominators *d, const struct as_edges *e, const struct as_roots *r,
+                        const struct as_owners *o, struct as_error *err)
+{
+    uint64_t vertices = (uint64_t)e->nodes + o->list.count;
+    *d = (struct as_dominators){.owners = (uint32_t)o->list.count, .nodes = e->nodes};
+    if (vertices >= UINT32_MAX - 2)
+        return as_fail(err, AS_NO_MEMORY,
+                       "%llu chunks and owners are more than the dominator tree can have (4 billion)",
+                       (unsigned long long)vertices);
+    struct work w = {.d = d, .edges = e, .roots = r, .owners = o, .vertices = (uint32_t)vertices, .err = err};
+    bool ok = find(&w);
+    uint64_t places = vertices + 2;
+    as_memory_unmap(w.seen, (size_t)(places / 64 + 1) * sizeof *w.seen);
+    unmap(&w.semi, places);
+    unmap(&w.label, places);
+    unmap(&w.ancestor, places);
+    unmap(&w.in_first, places);
+    unmap(&w.successor, w.successors + 1);
+    unmap(&w.in, w.predecessors + 1);
+    unmap(&w.stack, places);
+    return ok;
+}
+
+bool as_dominators_add_up(struct as_dominators *d, const struct as_index *x, struct as_error *err)
+{
+    d->retained = as_memory_map(((size_t)d->count + 1) * sizeof *d->retained, "what chunks retain", err);
+    if (!d->retained)
+        return false;
+    struct as_used_cursor c = as_used_begin(x);
+    struct as_used_chunk chunk;
+    while (as_used_next(&c, &chunk)) {
+        uint32_t place = d->place[d->owners + chunk.node];
+        if (place != 0)
+            d->retained[place] = chunk.size;
+    }
+    for (uint32_t place = d->count - 1; place > 0; place--)
+        d->retained[d->parent[place]] += d->retained[place];
+    return true;
+}
+
+void as_dominators_free(struct as_dominators *d)
+{
+    uint64_t places = (uint64_t)d->nodes + d->owners + 2;
+    as_memory_unmap(d->parent, (size_t)places * sizeof *d->parent);
+    as_memory_unmap(d->vertex, (size_t)places * sizeof *d->vertex);
+    as_memory_unmap(d->place, (size_t)places * sizeof *d->place);
+    as_memory_unmap(d->retained, ((size_t)d->count + 1) * sizeof *d->retained);
+    *d = (struct as_dominators){0};
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// The dominator tree: a chunk's parent is what all ways from the roots to it have in common last. What an owner or a chunk
+// retains is its subtree: so much would be free if it went. Weak roots (roots.h), and what they alone lead to, own nothing
+// that others lead to.
+#pragma once
+
+#include "graph/edges.h"
+#include "graph/owners.h"
+
+// Places in the tree are numbered in the order in which a depth-first search meets them: 0 is the root of all, and each place's
+// parent has a lower number.
+struct as_dominators {
+    uint32_t count;   // places
+    uint32_t *parent; // of each place; 0 is its own
+    uint32_t
+        *vertex; // what a place is: an owner (below `owners`), or a node (its number and `owners`); of place 0 nothing
+    uint32_t *place;    // of each vertex; 0: nothing leads to it
+    uint32_t owners;    // how many
+    uint64_t *retained; // bytes; NULL until as_dominators_add_up
+    uint32_t nodes;
+};
+
+// Makes the tree. Free it in either case. False: AS_NO_MEMORY.
+bool as_dominators_find(struct as_dominators *d, const struct as_edges *e, const struct as_roots *r,
+                        const struct as_owners *o, struct as_error *err);
+// Fills in what each place retains.
+bool as_dominators_add_up(struct as_dominators *d, const struct as_index *x, struct as_error *err);
+void as_dominators_free(struct as_dominators *d);

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: MIT
+#include "graph/edges.h"
+#include "base/align.h"
+#include "base/memory.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    MOST_WORKERS = 4,
+    BLOCK = 1 << 18, // bytes read at a time: they stay in the second-level cache
+    BESIDE = 64,     // bytes behind a block that are read too: a pointer's neighbours may lie there
+    WORD = sizeof(uint64_t),
+    TAG_SHIFT =
+        30, // of an edge, until it is settled: from which word it comes, counted from the chunk's end; 0: from an earlier
+    TAIL = AS_MOST_SPARE,
+};
+static const uint64_t PIECE = UINT64_C(16) << 20; // what a worker takes at a time, bytes
+
+// A part of a heap that begins where a node begins.
+struct piece {
+    uint64_t start, end;
+    AS_VEC(uint32_t) to;
+};
+
+struct edge_reading {
+    const struct as_index *index;
+    struct as_target *target;
+    struct as_edges *edges;
+    const struct as_edge_readers *readers;
+    AS_VEC(struct piece) pieces;
+    atomic_size_t next;
+    atomic_bool failed;
+};
+
+struct worker {
+    pthread_t id;
+    struct edge_reading *reading;
+    struct as_vtable_words words;
+    uint8_t *block;
+    uint64_t unread;
+    struct as_error err;
+    bool failed;
+    // Of the current node.
+    bool gap;     // it is one
+    bool fresh;   // none of its words has been seen yet
+    bool mmapped; // its last word is its own: no chunk follows
+    uint32_t node;
+    uint32_t last;       // its last edge
+    uint64_t tail[TAIL]; // where the words of its last edges are, the last first; 0: there are fewer edges
+    struct piece *piece;
+    // Of the block.
+    uint64_t address;
+    const uint8_t *limit; // where what was read ends
+};
+
+static void add_edge(struct worker *w, const uint8_t *at, uint64_t word)
+{
+    uint32_t to = as_index_target(w->reading->index, word);
+    if (to == AS_NO_NODE || to == w->node)
+        return;
+    if (as_index_begins(w->reading->index, word - AS_HEADER))
+        as_pattern_look(w->reading->readers->patterns, to, at, (size_t)(w->limit - at) / WORD);
+    if (to == w->last)
+        return;
+    uint32_t *item = as_vec_add(&w->piece->to, &w->err);
+    if (!item) {
+        w->failed = true;
+        return;
+    }
+    *item = w->last = to;
+    memmove(w->tail + 1, w->tail, (TAIL - 1) * sizeof *w->tail);
+    w->tail[0] = w->address + (uint64_t)(at - w->block);
+}
+
+static void add_words(struct worker *w, const uint8_t *bytes, size_t count)
+{
+    const uint64_t low = w->reading->index->low + AS_HEADER, size = w->reading->index->size;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t word;
+        memcpy(&word, bytes + i * WORD, sizeof word);
+        if (word - low < size)
+            add_edge(w, bytes + i * WORD, word);
+    }
+}
+
+// The current node ends at `end`: its last edges are tagged with the places of their words.
+static void end_node(struct worker *w, uint64_t end)
+{
+    uint32_t *edge = w->piece->to.items + w->piece->to.count;
+    uint64_t usable = w->mmapped ? end : end + WORD;
+    for (size_t i = 0; i < TAIL && w->tail[i] != 0; i++) {
+        uint64_t place = (usable - w->tail[i]) / WORD;
+        *--edge |= place <= TAIL ? (uint32_t)place << TAG_SHIFT : 0;
+        w->tail[i] = 0;
+    }
+}
+
+static void begin_node(struct worker *w, uint64_t address, uint64_t size_field)
+{
+    end_node(w, address);
+    w->node++;
+    w->last = AS_NO_NODE;
+    w->fresh = true;
+    w->gap = as_index_is_gap(w->reading->index, w->node);
+    w->mmapped = size_field & AS_IS_MMAPPED;
+    w->reading->edges->first[w->node] = (uint32_t)w->piece->to.count;
+}
+
+static void take_first_word(struct worker *w, const uint8_t *bytes)
+{
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+    w->fresh = false;
+    as_vtable_word(&w->words, w->reading->readers->vtables, w->node, word);
+    as_pattern_begin(w->reading->readers->patterns, w->node, bytes, (size_t)(w->limit - bytes));
+}
+
+// Goes through `units` times 16 bytes, in which nodes begin as `starts` says. The word at which a node begins is still the node's
+// before; the one behind is its size.
+static void read_units(struct worker *w, uint64_t starts, const uint8_t *bytes, unsigned units)
+{
+    for (unsigned at = 0; at < units;) {
+        unsigned next = starts != 0 ? (unsigned)__builtin_ctzll(starts) : units;
+        bool ends = next < units;
+        next = ends ? next : units;
+        if (!w->gap) {
+            if (w->fresh && at < next)
+                take_first_word(w, bytes + (size_t)at * AS_ALIGNMENT);
+            add_words(w, bytes + (size_t)at * AS_ALIGNMENT, (size_t)(next - at) * 2 + (ends && !w->mmapped));
+        }
+        if (!ends)
+            return;
+        uint64_t size_field;
+        memcpy(&size_field, bytes + (size_t)next * AS_ALIGNMENT + WORD, sizeof size_field);
+        begin_node(w, w->address + (uint64_t)(bytes - w->block) + (uint64_t)next * AS_ALIGNMENT, size_field);
+        starts &= starts - 1;
+        at = next + 1;
+    }
+}
+
+static uint64_t starts_at(const struct as_index *x, uint64_t address)
+{
+    const struct as_leaf_word *word = as_index_word(x, address);
+    return word ? word->starts >> (address >> AS_UNIT_SHIFT & 63) : 0;
+}
+
+// Does any node begin in there?
+static bool has_starts(const struct as_index *x, uint64_t start, uint64_t end)
+{
+    struct as_node_cursor c = as_nodes_of(x, start, end);
+    uint32_t node;
+    uint64_t address;
+    return as_node_next(&c, &node, &address);
+}
+
+static void read_block(struct worker *w, uint64_t start, uint64_t end)
+{
+    const struct as_index *x = w->reading->index;
+    if (w->gap && !has_starts(x, start, end))
+        return;
+    size_t got = as_target_read_resident(w->reading->target, start, w->block, end - start + BESIDE);
+    w->address = start;
+    w->limit = w->block + got;
+    if (got < end - start) {
+        memset(w->block + got, 0, end - start - got);
+        w->unread += end - start - got;
+    }
+    for (uint64_t at = start; at < end && !w->failed;) {
+        uint64_t next = as_align_down(at, UINT64_C(1) << AS_WORD_SHIFT) + (UINT64_C(1) << AS_WORD_SHIFT);
+        next = next < end ? next : end;
+        read_units(w, starts_at(x, at), w->block + (at - start), (unsigned)((next - at) / AS_ALIGNMENT));
+        at = next;
+    }
+}
+
+static void read_piece(struct worker *w, struct piece *p)
+{
+    w->piece = p;
+    w->node = as_index_at(w->reading->index, p->start) - 1; // no node yet
+    w->gap = true;
+    for (uint64_t at = p->start; at < p->end && !w->failed;) {
+        uint64_t next = as_align_down(at, BLOCK) + BLOCK;
+        next = next < p->end ? next : p->end;
+        read_block(w, at, next);
+        at = next;
+    }
+    if (!w->gap && !w->mmapped && !w->failed && as_target_read(w->reading->target, p->end, w->block, WORD)) {
+        w->address = p->end;
+        w->limit = w->block + WORD;
+        add_words(w, w->block, 1);
+    }
+    end_node(w, p->end);
+}
+
+static void *work(void *argument)
+{
+    struct worker *w = argument;
+    struct edge_reading *r = w->reading;
+    for (size_t i; !r->failed && (i = r->next++) < r->pieces.count;) {
+        read_piece(w, &r->pieces.items[i]);
+        if (w->failed)
+            r->failed = true;
+    }
+    return NULL;
+}
+
+static bool add_piece(struct edge_reading *r, uint64_t start, uint64_t end, struct as_error *err)
+{
+    struct piece *p = as_vec_add(&r->pieces, err);
+    if (p)
+        *p = (struct piece){.start = start, .end = end};
+    return p;
+}
+
+// Cuts the heaps into pieces, each of which ends where a node begins.
+static bool cut(struct edge_reading *r, struct as_error *err)
+{
+    for (size_t i = 0; i < r->index->extents.count; i++) {
+        uint64_t start = r->index->extents.items[i].start, end = r->index->extents.items[i].end;
+        while (end - start > PIECE) {
+            struct as_node_cursor c = as_nodes_of(r->index, start + PIECE, end);
+            uint32_t node;
+            uint64_t at;
+            if (!as_node_next(&c, &node, &at))
+                break;
+            if (!add_piece(r, start, at, err))
+                return false;
+            start = at;
+        }
+        if (!add_piece(r, start, end, err))
+            return false;
+    }
+    return true;
+}
+
+// The numbers of a piece's edges become those of all edges. `base`: how many edges lie before.
+static void join_piece(struct as_edges *e, const struct as_index *x, const struct piece *p, uint32_t base)
+{
+    uint32_t from = as_index_at(x, p->start), to = as_index_at(x, p->end);
+    e->first[from] = base;
+    for (uint32_t node = from + 1; node < to; node++)
+        e->first[node] += base;
+    e->first[to] = base + (uint32_t)p->to.count; // the gap at a heap's end; another piece's first node corrects that
+    if (p->to.count > 0)
+        memcpy(e->to.items + base, p->to.items, p->to.count * sizeof *p->to.items);
+}
+
+static bool join(struct edge_reading *r, struct as_error *err)
+{
+    struct as_edges *e = r->edges;
+    uint64_t total = 0;
+    for (size_t i = 0; i < r->pieces.count; i++)
+        total += r->pieces.items[i].to.count;
+    if (total >= UINT32_MAX)
+        return as_fail(err, AS_NO_MEMORY, "%llu pointers are more than the graph can have (4 billion)",
+                       (unsigned long long)total);
+    if (!as_vec_reserve(&e->to, total, err))
+        return false;
+    for (size_t i = 0; i < r->pieces.count; i++) {
+        struct piece *p = &r->pieces.items[i];
+        join_piece(e, r->index, p, (uint32_t)e->to.count);
+        e->to.count += p->to.count;
+        as_vec_free(&p->to);
+    }
+    e->first[e->nodes] = (uint32_t)e->to.count;
+    return true;
+}
+
+static bool open_worker(struct worker *w, struct edge_reading *r, struct as_error *err)
+{
+    *w = (struct worker){.reading = r};
+    w->block = as_memory_map(BLOCK + BESIDE, "a block of the heap", err);
+    return w->block;
+}
+
+static void close_worker(struct worker *w)
+{
+    as_memory_unmap(w->block, BLOCK + BESIDE);
+    as_vtable_words_free(&w->words);
+}
+
+// Reads all pieces, with as many threads as there are processors. Signals are for the thread that talks to the user.
+static bool read_pieces(struct edge_reading *r, struct as_error *err)
+{
+    struct worker workers[MOST_WORKERS] = {0};
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t wanted = r->target->kind != AS_TARGET_PROCESS || processors < 1 ? 1
+                    : processors < MOST_WORKERS                            ? (size_t)processors
+                                                                           : MOST_WORKERS;
+    size_t opened = 0, started = 1;
+    while (opened < wanted && open_worker(&workers[opened], r, err))
+        opened++;
+    if (opened == 0)
+        return false;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (started < opened && pthread_create(&workers[started].id, NULL, work, &workers[started]) == 0)
+        started++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    work(&workers[0]);
+    for (size_t i = 1; i < started; i++)
+        pthread_join(workers[i].id, NULL);
+    for (size_t i = 0; i < opened; i++) {
+        r->edges->unread += workers[i].unread;
+        if (workers[i].failed)
+            *err = workers[i].err;
+        close_worker(&workers[i]);
+    }
+    return !r->failed;
+}
+
+bool as_edges_read(struct as_edges *e, const struct as_index *x, struct as_target *t,
+                   const struct as_edge_readers *readers, struct as_error *err)
+{
+    struct edge_reading r = {.index = x, .target = t, .edges = e, .readers = readers};
+    *e = (struct as_edges){.nodes = x->count};
+    e->first = as_memory_map(((size_t)x->count + 1) * sizeof *e->first, "the graph's edges", err);
+    bool ok = e->first && cut(&r, err) && read_pieces(&r, err) && join(&r, err);
+    for (size_t i = 0; i < r.pieces.count; i++)
+        as_vec_free(&r.pieces.items[i].to);
+    as_vec_free(&r.pieces);
+    return ok;
+}
+
+void as_edges_settle(struct as_edges *e, const struct as_patterns *patterns)
+{
+    const uint32_t plain = (UINT32_C(1) << TAG_SHIFT) - 1;
+    uint32_t kept = 0, from = 0;
+    for (uint32_t node = 0; node < e->nodes; node++) {
+        uint32_t end = e->first[node + 1];
+        unsigned spare = as_pattern_spare(patterns, node);
+        bool text = as_pattern_of(patterns, node) == AS_PATTERN_TEXT;
+        e->first[node] = kept;
+        for (; from < end; from++) {
+            uint32_t place = e->to.items[from] >> TAG_SHIFT;
+            if (!text && (place == 0 || place > spare))
+                e->to.items[kept++] = e->to.items[from] & plain;
+        }
+    }
+    e->first[e->nodes] = kept;
+    e->to.count = kept;
+}
+
+void as_edges_free(struct as_edges *e)
+{
+    as_memory_unmap(e->first, ((size_t)e->nodes + 1) * sizeof *e->first);
+    as_vec_free(&e->to);
+    *e = (struct as_edges){0};
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT
+#include "graph/index.h"
+#include "base/align.h"
+#include "base/memory.h"
+#include "base/sort.h"
+
+#include <string.h>
+
+// Heaps that are farther apart than this are in two clusters: a cluster's table has 4 bytes for each 64 KiB.
+static const uint64_t FAR = UINT64_C(1) << 36;
+static const uint64_t LEAF = UINT64_C(1) << AS_LEAF_SHIFT;
+
+static uint64_t plain(uint64_t boundary)
+{
+    return boundary & ~(uint64_t)(AS_ALIGNMENT - 1);
+}
+
+// The heaps among the boundaries.
+static bool find_extents(struct as_index *x, const uint64_t *boundaries, size_t count, struct as_error *err)
+{
+    AS_VEC(uint64_t) starts = {0};
+    AS_VEC(uint64_t) ends = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < count; i++) {
+        if (!(boundaries[i] & AS_HEAP_BEGINS))
+            continue;
+        size_t last = i;
+        while (last + 1 < count && !(boundaries[last + 1] & AS_HEAP_BEGINS))
+            last++;
+        if (last == i || plain(boundaries[last]) <= plain(boundaries[i + 1]))
+            continue; // a heap without a chunk in use
+        uint64_t *start = as_vec_add(&starts, err);
+        uint64_t *end = start ? as_vec_add(&ends, err) : NULL;
+        ok = end;
+        if (ok) {
+            *start = plain(boundaries[i + 1]);
+            *end = plain(boundaries[last]);
+        }
+    }
+    // No two heaps overlap, so the n-th start belongs to the n-th end.
+    ok = ok && as_sort_u64(starts.items, starts.count, err) && as_sort_u64(ends.items, ends.count, err) &&
+         as_vec_reserve(&x->extents, starts.count, err);
+    for (size_t i = 0; ok && i < starts.count; i++)
+        x->extents.items[x->extents.count++] = (struct as_extent){starts.items[i], ends.items[i]};
+    as_vec_free(&starts);
+    as_vec_free(&ends);
+    return ok;
+}
+
+// Makes the clusters, still without leaves.
+static bool find_clusters(struct as_index *x, struct as_error *err)
+{
+    for (size_t i = 0; i < x->extents.count; i++) {
+        uint64_t start = as_align_down(x->extents.items[i].start, LEAF);
+        uint64_t end = as_align_down(x->extents.items[i].end, LEAF) + LEAF; // at the end, a gap begins
+        struct as_cluster *last = x->clusters.count > 0 ? &x->clusters.items[x->clusters.count - 1] : NULL;
+        if (last && start - last->start < last->size + FAR) {
+            last->size = end - last->start > last->size ? end - last->start : last->size;
+            continue;
+        }
+        struct as_cluster *cluster = as_vec_add(&x->clusters, err);
+        if (!cluster)
+            return false;
+        *cluster = (struct as_cluster){.start = start, .size = end - start};
+    }
+    for (size_t i = 0; i < x->clusters.count; i++) {
+        struct as_cluster *c = &x->clusters.items[i];
+        c->leaves =
+            as_memory_map((size_t)(c->size >> AS_LEAF_SHIFT) * sizeof *c->leaves, "the index of the heaps", err);
+        if (!c->leaves)
+            return false;
+    }
+    if (x->clusters.count > 0) {
+        const struct as_cluster *last = &x->clusters.items[x->clusters.count - 1];
+        x->low = x->clusters.items[0].start;
+        x->size = last->start + last->size - x->low;
+    }
+    return true;
+}
+
+static bool add_leaf(struct as_index *x, struct as_error *err)
+{
+    struct as_leaf *leaf = as_vec_add(&x->leaves, err);
+    return leaf;
+}
+
+// Gives each 64 KiB that a heap touches its leaf.
+static bool add_leaves(struct as_index *x, struct as_error *err)
+{
+    size_t cluster = 0;
+    if (!add_leaf(x, err)) // [0]
+        return false;
+    for (size_t i = 0; i < x->extents.count; i++) {
+        const struct as_extent *e = &x->extents.items[i];
+        while (e->start - x->clusters.items[cluster].start >= x->clusters.items[cluster].size)
+            cluster++;
+        struct as_cluster *c = &x->clusters.items[cluster];
+        uint64_t last = (e->end - c->start) >> AS_LEAF_SHIFT;
+        for (uint64_t k = (e->start - c->start) >> AS_LEAF_SHIFT; k <= last; k++) {
+            if (c->leaves[k] != 0)
+                continue;
+            if (!add_leaf(x, err))
+                return false;
+            c->leaves[k] = (uint32_t)(x->leaves.count - 1);
+        }
+    }
+    return true;
+}
+
+static void set_starts(struct as_index *x, const uint64_t *boundaries, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t address = plain(boundaries[i]);
+        struct as_leaf_word *word = (struct as_leaf_word *)as_index_word(x, address);
+        if (!word || (boundaries[i] & AS_HEAP_BEGINS))
+            continue;
+        word->starts |= UINT64_C(1) << (address >> AS_UNIT_SHIFT & 63);
+        if (!(boundaries[i] & AS_GAP) && i + 1 < count) { // behind the last chunk of a heap is a gap
+            x->chunks++;
+            x->chunk_bytes += plain(boundaries[i + 1]) - address;
+        }
+    }
+}
+
+static bool number_nodes(struct as_index *x, struct as_error *err)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < x->clusters.count; i++) {
+        const struct as_cluster *c = &x->clusters.items[i];
+        for (uint64_t k = 0; k < c->size >> AS_LEAF_SHIFT; k++) {
+            struct as_leaf *leaf = c->leaves[k] != 0 ? &x->leaves.items[c->leaves[k]] : NULL;
+            for (int w = 0; leaf && w < AS_LEAF_WORDS; w++) {
+                leaf->words[w].before = (uint32_t)count;
+                count += (uint64_t)__builtin_popcountll(leaf->words[w].starts);
+            }
+        }
+    }
+    if (count >= AS_MOST_NODES)
+        return as_fail(err, AS_NO_MEMORY, "%llu chunks are more than the graph can have (a billion)",
+                       (unsigned long long)count);
+    x->count = (uint32_t)count;
+    return true;
+}
+
+static void set_gap(struct as_index *x, uint64_t boundary, bool gap)
+{
+    uint32_t node = as_index_at(x, plain(boundary));
+    if (node == AS_NO_NODE)
+        return;
+    uint64_t bit = UINT64_C(1) << node % 64;
+    x->gaps[node / 64] = gap ? x->gaps[node / 64] | bit : x->gaps[node / 64] & ~bit;
+}
+
+static bool mark_gaps(struct as_index *x, const uint64_t *boundaries, size_t count, struct as_error *err)
+{
+    x->gaps = as_memory_map(((size_t)x->count / 64 + 1) * sizeof *x->gaps, "the gaps between chunks", err);
+    if (!x->gaps)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (boundaries[i] & AS_GAP)
+            set_gap(x, boundaries[i], true);
+    // The gap behind one heap may be where another begins, with a chunk.
+    for (size_t i = 1; i < count; i++)
+        if (boundaries[i - 1] & AS_HEAP_BEGINS && !(boundaries[i] & (AS_GAP | AS_HEAP_BEGINS)))
+            set_gap(x, boundaries[i], false);
+    return true;
+}
+
+bool as_index_build(struct as_index *x, const uint64_t *boundaries, size_t count, struct as_error *err)
+{
+    *x = (struct as_index){0};
+    if (!find_extents(x, boundaries, count, err) || !find_clusters(x, err) || !add_leaves(x, err))
+        return false;
+    set_starts(x, boundaries, count);
+    return number_nodes(x, err) && mark_gaps(x, boundaries, count, err);
+}
+
+void as_index_free(struct as_index *x)
+{
+    for (size_t i = 0; i < x->clusters.count; i++)
+        as_memory_unmap(x->clusters.items[i].leaves,
+                        (size_t)(x->clusters.items[i].size >> AS_LEAF_SHIFT) * sizeof *x->clusters.items[i].leaves);
+    as_memory_unmap(x->gaps, ((size_t)x->count / 64 + 1) * sizeof *x->gaps);
+    as_vec_free(&x->clusters);
+    as_vec_free(&x->leaves);
+    as_vec_free(&x->extents);
+    *x = (struct as_index){0};
+}
+
+struct as_node_cursor as_nodes_of(const struct as_index *x, uint64_t from, uint64_t to)
+{
+    struct as_node_cursor c = {.index = x, .address = from, .end = to, .node = as_index_at(x, from)};
+    const struct as_leaf_word *word = from < to ? as_index_word(x, from) : NULL;
+    if (word)
+        c.bits = word->starts & (UINT64_MAX << (from >> AS_UNIT_SHIFT & 63));
+    c.address = as_align_down(from, UINT64_C(1) << AS_WORD_SHIFT);
+    return c;
+}
+
+bool as_node_next(struct as_node_cursor *c, uint32_t *node, uint64_t *address)
+{
+    while (c->bits == 0) {
+        c->address += UINT64_C(1) << AS_WORD_SHIFT;
+        const struct as_leaf_word *word = c->address < c->end ? as_index_word(c->index, c->address) : NULL;
+        if (!word)
+            return false;
+        c->bits = word->starts;
+    }
+    *address = c->address + ((uint64_t)__builtin_ctzll(c->bits) << AS_UNIT_SHIFT);
+    *node = c->node++;
+    c->bits &= c->bits - 1;
+    return *address < c->end;
+}
+
+// The last of `count` places, each 1 KiB behind the one before, before which no more than `node` nodes begin.
+static uint64_t word_of(const struct as_index *x, uint64_t first, uint64_t count, uint32_t node)
+{
+    uint64_t low = 0, high = count;
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        if (as_index_word(x, first + (middle << AS_WORD_SHIFT))->before <= node)
+            low = middle;
+        else
+            high = middle;
+    }
+    return first + (low << AS_WORD_SHIFT);
+}
+
+// The last heap that begins at or before an address; the first, where none does.
+static const struct as_extent *extent_before(const struct as_index *x, uint64_t address)
+{
+    size_t low = 0, high = x->extents.count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (x->extents.items[middle].start <= address)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &x->extents.items[low];
+}
+
+bool as_index_is_behind(const struct as_index *x, uint64_t address)
+{
+    return extent_before(x, address - AS_HEADER)->end <= address;
+}
+
+uint64_t as_index_address(const struct as_index *x, uint32_t node)
+{
+    size_t low = 0, high = x->extents.count;
+    if (node >= x->count)
+        return AS_UNKNOWN;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (as_index_at(x, x->extents.items[middle].start) <= node)
+            low = middle;
+        else
+            high = middle;
+    }
+    const struct as_extent *e = &x->extents.items[low];
+    uint64_t first = as_align_down(e->start, UINT64_C(1) << AS_WORD_SHIFT);
+    uint64_t word = word_of(x, first, ((e->end - first) >> AS_WORD_SHIFT) + 1, node);
+    uint32_t left = node - as_index_word(x, word)->before;
+    uint64_t bits = as_index_word(x, word)->starts;
+    for (; left > 0 && bits != 0; left--)
+        bits &= bits - 1;
+    return bits == 0 ? AS_UNKNOWN : word + ((uint64_t)__builtin_ctzll(bits) << AS_UNIT_SHIFT);
+}
+
+struct as_used_cursor as_used_begin(const struct as_index *x)
+{
+    return (struct as_used_cursor){.index = x, .node = AS_NO_NODE};
+}
+
+// The node behind the current one, in this heap.
+static void advance(struct as_used_cursor *c)
+{
+    if (!as_node_next(&c->nodes, &c->node, &c->address)) {
+        c->node = AS_NO_NODE;
+        c->address = c->limit;
+    }
+}
+
+bool as_used_next(struct as_used_cursor *c, struct as_used_chunk *chunk)
+{
+    for (;;) {
+        while (c->node == AS_NO_NODE) {
+            if (c->extent == c->index->extents.count)
+                return false;
+            const struct as_extent *e = &c->index->extents.items[c->extent++];
+            c->nodes = as_nodes_of(c->index, e->start, e->end);
+            c->limit = e->end;
+            advance(c);
+        }
+        *chunk = (struct as_used_chunk){.node = c->node, .address = c->address};
+        advance(c);
+        chunk->size = c->address - chunk->address;
+        if (!as_index_is_gap(c->index, chunk->node))
+            return true;
+    }
+}

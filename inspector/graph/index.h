@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+// The nodes of the graph, and the node that an address leads to.
+//
+// A node is an interval of a heap: a chunk in use, or a gap (everything between two chunks in use, and what lies behind the last).
+// Nodes are numbered by address. The numbers need no table of addresses: a bit for each 16 bytes says where a node begins, and each
+// word of bits knows how many nodes begin before it.
+#pragma once
+
+#include "base/error.h"
+#include "base/vec.h"
+#include "malloc/chunk.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    AS_LEAF_SHIFT = 16, // a leaf is about 64 KiB of address space
+    AS_LEAF_WORDS = 64, // of 64 bits, each for 16 bytes
+    AS_WORD_SHIFT = 10,
+    AS_UNIT_SHIFT = 4,
+    AS_SMALLEST_PAGE = 4096,
+};
+#define AS_NO_NODE UINT32_MAX
+#define AS_MOST_NODES (UINT32_C(1) << 30) // so that an edge has two bits to spare (edges.c)
+
+struct as_leaf_word {
+    uint64_t starts; // bit i: a node begins at the i-th 16 bytes
+    uint32_t before; // how many nodes begin before all of these
+};
+
+struct as_leaf {
+    struct as_leaf_word words[AS_LEAF_WORDS];
+};
+
+// A part of the address space in which heaps lie close to each other.
+struct as_cluster {
+    uint64_t start, size;
+    uint32_t *leaves; // one for each 64 KiB: index of its leaf; 0: no heap is there
+};
+
+// Boundaries that follow each other without interruption: one heap.
+struct as_extent {
+    uint64_t start, end;
+};
+
+struct as_index {
+    uint64_t low, size;                 // all clusters lie in [low, low + size)
+    AS_VEC(struct as_cluster) clusters; // by address
+    AS_VEC(struct as_leaf) leaves;      // [0] is not used
+    AS_VEC(struct as_extent) extents;   // by address
+    uint32_t count;                     // of nodes
+    uint64_t *gaps;                     // a bit for each node: it is a gap
+    uint32_t chunks;                    // nodes that are none
+    uint64_t chunk_bytes;               // in them, headers included
+};
+
+// Makes the index of what a walk has collected (as_moment_reader). Free it in either case. False: AS_NO_MEMORY, also for more than a
+// billion nodes.
+bool as_index_build(struct as_index *x, const uint64_t *boundaries, size_t count, struct as_error *err);
+void as_index_free(struct as_index *x);
+
+static inline const struct as_leaf_word *as_index_word(const struct as_index *x, uint64_t address)
+{
+    if (address - x->low >= x->size)
+        return NULL;
+    for (size_t i = 0; i < x->clusters.count; i++) {
+        const struct as_cluster *c = &x->clusters.items[i];
+        if (address - c->start >= c->size)
+            continue;
+        uint32_t leaf = c->leaves[(address - c->start) >> AS_LEAF_SHIFT];
+        return leaf == 0 ? NULL : &x->leaves.items[leaf].words[address >> AS_WORD_SHIFT & (AS_LEAF_WORDS - 1)];
+    }
+    return NULL;
+}
+
+static inline bool as_index_is_gap(const struct as_index *x, uint32_t node)
+{
+    return x->gaps[node / 64] >> node % 64 & 1;
+}
+
+// Does a node begin there?
+static inline bool as_index_begins(const struct as_index *x, uint64_t address)
+{
+    const struct as_leaf_word *word = as_index_word(x, address);
+    return address % AS_ALIGNMENT == 0 && word && (word->starts >> (address >> AS_UNIT_SHIFT & 63) & 1);
+}
+
+// The node in which an address lies, AS_NO_NODE if it lies in none.
+static inline uint32_t as_index_at(const struct as_index *x, uint64_t address)
+{
+    const struct as_leaf_word *word = as_index_word(x, address);
+    if (!word)
+        return AS_NO_NODE;
+    unsigned bit = address >> AS_UNIT_SHIFT & 63;
+    // Where no node begins before the address, this wraps round to AS_NO_NODE.
+    return word->before + (uint32_t)__builtin_popcountll(word->starts & (UINT64_MAX >> (63 - bit))) - 1;
+}
+
+// Does an address lie behind a heap's last chunk, when the word before it does not?
+bool as_index_is_behind(const struct as_index *x, uint64_t address);
+
+// The chunk in use that a pointer leads to, AS_NO_NODE if there is none. A pointer may lead to any byte of a chunk that its owner may
+// use, and to the byte behind the last: an end of an array is not the next chunk's beginning, as that is behind its header. But
+// behind a chunk with a mapping of its own begins somebody else's mapping.
+static inline uint32_t as_index_target(const struct as_index *x, uint64_t pointer)
+{
+    uint32_t node = as_index_at(x, pointer - AS_HEADER);
+    if (node == AS_NO_NODE || as_index_is_gap(x, node))
+        return AS_NO_NODE;
+    bool page_begins = (pointer & (AS_SMALLEST_PAGE - 1)) < AS_HEADER;
+    return page_begins && as_index_is_behind(x, pointer) ? AS_NO_NODE : node;
+}
+
+// The address at which a node begins (of a chunk: its header's); AS_UNKNOWN for a number of no node. Slow: a search.
+uint64_t as_index_address(const struct as_index *x, uint32_t node);
+
+// Goes through the nodes of [from, to) by address. Both lie in one extent, and at `from` a node begins.
+struct as_node_cursor {
+    const struct as_index *index;
+    uint64_t address, end; // where the bits not yet seen begin
+    const struct as_leaf_word *word;
+    uint64_t bits;
+    uint32_t node;
+};
+struct as_node_cursor as_nodes_of(const struct as_index *x, uint64_t from, uint64_t to);
+// The next node and where it begins; false: there are no more.
+bool as_node_next(struct as_node_cursor *c, uint32_t *node, uint64_t *address);
+
+// Goes through all chunks in use by address.
+struct as_used_cursor {
+    const struct as_index *index;
+    size_t extent; // the next
+    struct as_node_cursor nodes;
+    uint64_t limit; // the current extent's end
+    uint32_t node;  // the one to come; AS_NO_NODE: none
+    uint64_t address;
+};
+struct as_used_chunk {
+    uint32_t node;
+    uint64_t address, size; // bytes, header included
+};
+struct as_used_cursor as_used_begin(const struct as_index *x);
+bool as_used_next(struct as_used_cursor *c, struct as_used_chunk *chunk);

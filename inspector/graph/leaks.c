@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+#include "graph/leaks.h"
+#include "base/memory.h"
+#include "graph/mark.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_GROUPS = 65535, // all others are one
+    BUCKET_BITS = 17,
+    BUCKETS = 1 << BUCKET_BITS,
+    MOST_TRIES = 256,
+};
+
+// Words of stacks: a node that several lead to is held; that one alone leads to is a suspect, with all that only it holds.
+static void mark_stacks(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached)
+{
+    const struct as_roots *r = &g->roots;
+    for (size_t i = 0; i < r->list.count; i++) {
+        uint32_t node = r->list.items[i].node;
+        if (r->sources.items[r->list.items[i].source].kind != AS_ROOT_STACK || as_marked(reached, node))
+            continue;
+        if (l->of_node[node] == AS_LEAK_SUSPECT)
+            as_mark(reached, node);
+        l->of_node[node] = AS_LEAK_SUSPECT;
+    }
+    as_marks_spread(reached, &g->edges);
+}
+
+static void mark_suspects(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached)
+{
+    const struct as_roots *r = &g->roots;
+    for (size_t i = 0; i < r->list.count; i++)
+        if (r->sources.items[r->list.items[i].source].kind == AS_ROOT_STACK)
+            as_mark(reached, r->list.items[i].node);
+    // All that is in the queue now, and all that this leads to, is held by such words alone.
+    uint32_t first = reached->head;
+    as_marks_spread(reached, &g->edges);
+    for (uint32_t i = first; i < reached->tail; i++)
+        l->of_node[reached->queue[i]] = AS_LEAK_SUSPECT;
+}
+
+// Clears what mark_stacks has noted of nodes that turned out to be held.
+static void forget_held(struct as_leaks *l, const struct as_graph *g, const struct as_marks *reached)
+{
+    const struct as_roots *r = &g->roots;
+    for (size_t i = 0; i < r->list.count; i++)
+        if (as_marked(reached, r->list.items[i].node))
+            l->of_node[r->list.items[i].node] = AS_LEAK_NONE;
+}
+
+// What no lost chunk leads to is lost directly.
+static void find_direct(struct as_leaks *l, const struct as_graph *g, const struct as_marks *reached)
+{
+    const struct as_edges *e = &g->edges;
+    for (uint32_t node = 0; node < l->nodes; node++)
+        if (!as_marked(reached, node))
+            l->of_node[node] = AS_LEAK_DIRECT;
+    for (uint32_t node = 0; node < l->nodes; node++)
+        for (uint32_t i = e->first[node]; !as_marked(reached, node) && i < e->first[node + 1]; i++)
+            if (!as_marked(reached, e->to.items[i]))
+                l->of_node[e->to.items[i]] = AS_LEAK_INDIRECT;
+}
+
+// The nodes of a circle lead to each other: one of them stands for all. `reached`: has all lost nodes that those of find_direct lead to.
+static void find_circles(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached)
+{
+    const struct as_edges *e = &g->edges;
+    for (uint32_t first = 0; first < l->nodes; first++) {
+        if (as_marked(reached, first))
+            continue;
+        as_mark(reached, first);
+        while (reached->head < reached->tail) {
+            uint32_t node = reached->queue[reached->head++];
+            for (uint32_t i = e->first[node]; i < e->first[node + 1]; i++) {
+                uint32_t to = e->to.items[i];
+                l->of_node[to] = l->of_node[to] == AS_LEAK_DIRECT ? AS_LEAK_INDIRECT : l->of_node[to];
+                as_mark(reached, to);
+            }
+        }
+        l->of_node[first] = AS_LEAK_DIRECT;
+    }
+}
+
+static void classify(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached)
+{
+    for (enum as_root_kind kind = 0; kind < AS_ROOT_STACK; kind++)
+        as_marks_add_roots(reached, &g->edges, &g->roots, kind);
+    mark_stacks(l, g, reached);
+    forget_held(l, g, reached);
+    mark_suspects(l, g, reached);
+    find_direct(l, g, reached);
+    for (uint32_t node = 0; node < l->nodes; node++)
+        if (l->of_node[node] == AS_LEAK_DIRECT)
+            as_mark(reached, node);
+    as_marks_spread(reached, &g->edges);
+    find_circles(l, g, reached);
+}
+
+static struct as_leak_group *group_of(struct as_leaks *l, uint32_t *buckets, uint32_t type, uint64_t size)
+{
+    uint64_t key = (size / AS_ALIGNMENT << 20 | type) * UINT64_C(0x9e3779b97f4a7c15);
+    for (size_t i = 0; i < MOST_TRIES; i++) {
+        uint32_t *bucket = &buckets[((key >> (64 - BUCKET_BITS)) + i) % BUCKETS];
+        struct as_leak_group *group = *bucket != 0 ? &l->groups.items[*bucket] : NULL;
+        if (group && group->type == type && group->size == size)
+            return group;
+        if (group)
+            continue;
+        group = l->groups.count < MOST_GROUPS ? as_vec_add(&l->groups, NULL) : NULL;
+        if (!group)
+            break;
+        *group = (struct as_leak_group){.type = type, .size = size};
+        *bucket = (uint32_t)(l->groups.count - 1);
+        return group;
+    }
+    return &l->groups.items[0];
+}
+
+static uint64_t bytes_of(const struct as_leak_group *g)
+{
+    return g->sums[AS_LEAK_DIRECT].bytes + g->sums[AS_LEAK_INDIRECT].bytes + g->sums[AS_LEAK_SUSPECT].bytes;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    uint64_t x = bytes_of(a), y = bytes_of(b);
+    return x > y ? -1 : x < y;
+}
+
+static bool add_up(struct as_leaks *l, const struct as_graph *g, struct as_error *err)
+{
+    uint32_t *buckets = as_memory_map(BUCKETS * sizeof *buckets, "the kinds of lost chunks", err);
+    bool ok = buckets && as_vec_reserve(&l->groups, 1, err);
+    l->groups.count = ok; // [0]: those for which there is no room
+    struct as_used_cursor c = as_used_begin(&g->index);
+    struct as_used_chunk chunk;
+    while (ok && as_used_next(&c, &chunk)) {
+        uint8_t leak = l->of_node[chunk.node];
+        if (leak == AS_LEAK_NONE)
+            continue;
+        struct as_leak_group *group = group_of(l, buckets, as_graph_type(g, chunk.node), chunk.size);
+        if (group->example == 0 || (leak == AS_LEAK_DIRECT && group->sums[AS_LEAK_DIRECT].count == 0))
+            group->example = chunk.address + AS_HEADER;
+        group->sums[leak].count++;
+        group->sums[leak].bytes += chunk.size;
+        l->sums[leak].count++;
+        l->sums[leak].bytes += chunk.size;
+    }
+    as_memory_unmap(buckets, BUCKETS * sizeof *buckets);
+    if (ok)
+        qsort(l->groups.items, l->groups.count, sizeof *l->groups.items, by_bytes);
+    while (l->groups.count > 0 && bytes_of(&l->groups.items[l->groups.count - 1]) == 0)
+        l->groups.count--;
+    return ok;
+}
+
+bool as_leaks_find(struct as_leaks *l, const struct as_graph *g, struct as_error *err)
+{
+    struct as_marks reached;
+    *l = (struct as_leaks){.nodes = g->index.count};
+    l->of_node = as_memory_map((size_t)l->nodes + 1, "the lost chunks", err);
+    bool ok = as_marks_open(&reached, &g->index, err) && l->of_node;
+    if (ok)
+        classify(l, g, &reached);
+    as_marks_free(&reached);
+    return ok && add_up(l, g, err);
+}
+
+void as_leaks_free(struct as_leaks *l)
+{
+    as_memory_unmap(l->of_node, (size_t)l->nodes + 1);
+    as_vec_free(&l->groups);
+    *l = (struct as_leaks){0};
+}

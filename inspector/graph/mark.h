@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// What can be reached from where.
+#pragma once
+
+#include "graph/edges.h"
+#include "graph/index.h"
+#include "graph/roots.h"
+
+// A set of nodes, a bit for each, and room for a search.
+struct as_marks {
+    uint64_t *bits;
+    uint32_t *queue;
+    uint32_t nodes;
+    uint32_t head, tail; // of the queue
+};
+
+// An empty set, in which the gaps are, so that nobody counts them. False: AS_NO_MEMORY. Free it in either case.
+bool as_marks_open(struct as_marks *m, const struct as_index *x, struct as_error *err);
+void as_marks_free(struct as_marks *m);
+
+static inline bool as_marked(const struct as_marks *m, uint32_t node)
+{
+    return m->bits[node / 64] >> node % 64 & 1;
+}
+
+// Adds a node from which a search is to go on. Nothing happens if it is in the set.
+static inline void as_mark(struct as_marks *m, uint32_t node)
+{
+    uint64_t bit = UINT64_C(1) << node % 64;
+    if (m->bits[node / 64] & bit)
+        return;
+    m->bits[node / 64] |= bit;
+    m->queue[m->tail++] = node;
+}
+
+// Adds everything that the nodes added since the last call lead to.
+void as_marks_spread(struct as_marks *m, const struct as_edges *e);
+
+// Adds what the roots of a kind lead to, and spreads it.
+void as_marks_add_roots(struct as_marks *m, const struct as_edges *e, const struct as_roots *r, enum as_root_kind kind);

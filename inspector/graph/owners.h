@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Who owns the chunks that roots lead to: a variable with a name, a thread's stack, a mapping.
+#pragma once
+
+#include "graph/roots.h"
+#include "graph/symbols.h"
+
+// An owner: the roots from `first` on lie in it.
+struct as_owner {
+    uint32_t source;       // index in the roots' sources
+    uint32_t first, count; // in the roots' list
+    uint64_t address;      // of the variable, or of the word that has no symbol; of others where the source begins
+    uint32_t name;         // the variable's, in `names`; 0: it has none
+};
+
+struct as_owners {
+    AS_VEC(struct as_owner) list; // in the order of the roots
+    struct as_strings names;
+};
+
+// Divides the roots among owners. Free the owners in either case. False: AS_NO_MEMORY.
+bool as_owners_find(struct as_owners *o, const struct as_roots *r, struct as_error *err);
+// The index of the owner that has the root of that index.
+uint32_t as_owner_of(const struct as_owners *o, uint32_t root);
+void as_owners_free(struct as_owners *o);

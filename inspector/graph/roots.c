@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: MIT
+// What is searched: the data of each module, the threads' stacks from their stack pointers on, thread-local variables, registers,
+// shared memory, and all other anonymous memory. What is left out: malloc's heaps and its own structures (main_arena, mp_), whose
+// pointers to free chunks lead into the chunks before these; what lies below a stack pointer; and pages of files that nobody has
+// written to, which hold no address of a heap.
+#include "graph/roots.h"
+#include "base/align.h"
+#include "base/memory.h"
+#include "base/sort.h"
+
+#include <string.h>
+
+enum {
+    BLOCK = 1 << 18,
+    WORD = sizeof(uint64_t),
+    RED_ZONE = 128,    // of x86-64: a leaf function uses it without moving the stack pointer
+    DESCRIPTOR = 4096, // no struct pthread is larger
+};
+
+struct root_search {
+    struct as_roots *roots;
+    const struct as_index *index;
+    struct as_patterns *patterns;
+    struct as_target *target;
+    struct as_error *err;
+    AS_VEC(struct as_range) kept_out; // by address, disjoint
+    AS_VEC(uint32_t) modules;         // of each mapping; UINT32_MAX: none
+    AS_VEC(bool) runtimes;            // of each mapping: a runtime has a part of its heap there
+    AS_VEC(uint64_t) stack_pointers;  // ascending
+    AS_VEC(uint32_t) stack_threads;   // parallel: whose they are
+    uint64_t tls_bytes;               // of each thread, at most
+    uint8_t *block;
+};
+
+static bool is_of_path(const struct as_mapping *m, const struct as_mapping *of)
+{
+    return m->path == of->path || (m->inode == of->inode && m->dev_major == of->dev_major &&
+                                   m->dev_minor == of->dev_minor && as_mapping_of_file(m));
+}
+
+// Notes which mappings are a module's: those of its file, and the .bss behind its data.
+static void note_module(struct root_search *s, uint32_t module)
+{
+    const struct as_target *t = s->target;
+    const struct as_module *o = &s->roots->modules.list.items[module];
+    const struct as_mapping *first = &t->mappings.items[o->first_mapping];
+    bool before = false; // the mapping before is the module's
+    for (size_t i = o->first_mapping; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        bool follows = before && i > 0 && t->mappings.items[i - 1].end == m->start;
+        if (m->start >= o->end && !follows)
+            return;
+        before = (m->start < o->end && is_of_path(m, first)) ||
+                 (follows && m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && m->path == 0);
+        if (before)
+            s->modules.items[i] = module;
+    }
+}
+
+static bool note_modules(struct root_search *s)
+{
+    struct as_target *t = s->target;
+    struct as_modules *modules = &s->roots->modules;
+    if (!as_modules_find(modules, t, s->err) || !as_vec_reserve(&s->modules, t->mappings.count, s->err))
+        return false;
+    s->modules.count = t->mappings.count;
+    memset(s->modules.items, 0xff, s->modules.count * sizeof *s->modules.items);
+    for (size_t i = 0; i < modules->list.count; i++) {
+        const struct as_elf *elf = &modules->list.items[i].elf;
+        note_module(s, (uint32_t)i);
+        s->tls_bytes += elf->tls_size + elf->tls_align;
+    }
+    return true;
+}
+
+static bool note_runtimes(struct root_search *s, const struct as_store *store)
+{
+    const struct as_target *t = s->target;
+    if (!as_vec_reserve(&s->runtimes, t->mappings.count, s->err))
+        return false;
+    s->runtimes.count = t->mappings.count;
+    for (size_t i = 0; i < store->regions.count; i++) {
+        const struct as_mapping *m = as_target_mapping_at(t, store->regions.items[i].address);
+        if (m)
+            s->runtimes.items[m - t->mappings.items] = true;
+    }
+    return true;
+}
+
+static void keep_out(uint64_t start, uint64_t end, uint64_t **starts, uint64_t **ends)
+{
+    *(*starts)++ = start;
+    *(*ends)++ = end;
+}
+
+// malloc's own memory: no two of its parts overlap, so the n-th beginning belongs to the n-th end.
+static bool note_malloc(struct root_search *s, const struct as_malloc *m, const struct as_store *store)
+{
+    AS_VEC(uint64_t) starts = {0};
+    AS_VEC(uint64_t) ends = {0};
+    size_t most = store->heaps.count + 2 * m->libcs.count;
+    bool ok = as_vec_reserve(&starts, most, s->err) && as_vec_reserve(&ends, most, s->err) &&
+              as_vec_reserve(&s->kept_out, most, s->err);
+    uint64_t *start = starts.items, *end = ends.items;
+    for (size_t i = 0; ok && i < store->heaps.count; i++)
+        keep_out(store->heaps.items[i].start, store->heaps.items[i].end, &start, &end);
+    for (size_t i = 0; ok && i < m->libcs.count; i++) {
+        const struct as_libc *libc = &m->libcs.items[i];
+        keep_out(libc->main_arena, libc->main_arena + (uint64_t)libc->layout.state.size, &start, &end);
+        if (libc->mp != AS_UNKNOWN)
+            keep_out(libc->mp, libc->mp + (uint64_t)libc->layout.par.size, &start, &end);
+    }
+    size_t count = ok ? (size_t)(start - starts.items) : 0;
+    ok = ok && as_sort_u64(starts.items, count, s->err) && as_sort_u64(ends.items, count, s->err);
+    for (size_t i = 0; ok && i < count; i++)
+        s->kept_out.items[s->kept_out.count++] = (struct as_range){starts.items[i], ends.items[i]};
+    as_vec_free(&starts);
+    as_vec_free(&ends);
+    return ok;
+}
+
+static bool note_stacks(struct root_search *s)
+{
+    const struct as_target *t = s->target;
+    size_t count = t->threads.count;
+    AS_VEC(uint32_t) taken = {0};
+    bool ok = as_vec_reserve(&s->stack_pointers, count, s->err) && as_vec_reserve(&s->stack_threads, count, s->err) &&
+              as_vec_reserve(&taken, count, s->err);
+    for (size_t i = 0; ok && i < count; i++)
+        s->stack_pointers.items[s->stack_pointers.count++] = t->threads.items[i].sp;
+    ok = ok && as_sort_u64(s->stack_pointers.items, count, s->err);
+    for (size_t i = 0; ok && i < count; i++) {
+        size_t place = as_lower_bound(s->stack_pointers.items, count, t->threads.items[i].sp);
+        s->stack_threads.items[place + taken.items[place]++] = (uint32_t)i;
+    }
+    s->stack_threads.count = s->stack_pointers.count;
+    as_vec_free(&taken);
+    return ok;
+}
+
+static bool add_root(struct root_search *s, uint64_t address, uint64_t word)
+{
+    uint32_t node = as_index_target(s->index, word);
+    if (node == AS_NO_NODE)
+        return true;
+    struct as_root *root = as_vec_add(&s->roots->list, s->err);
+    if (root)
+        *root = (struct as_root){address, node, (uint32_t)(s->roots->sources.count - 1)};
+    return root;
+}
+
+static bool add_words(struct root_search *s, uint64_t address, size_t bytes)
+{
+    const uint64_t low = s->index->low + AS_HEADER, size = s->index->size;
+    for (size_t i = 0; i + WORD <= bytes; i += WORD) {
+        uint64_t word;
+        memcpy(&word, s->block + i, sizeof word);
+        if (word - low >= size)
+            continue;
+        if (as_index_begins(s->index, word - AS_HEADER) && as_index_target(s->index, word) != AS_NO_NODE)
+            as_pattern_look(s->patterns, as_index_target(s->index, word), s->block + i, (bytes - i) / WORD);
+        if (!add_root(s, address + i, word))
+            return false;
+    }
+    return true;
+}
+
+// Memory that the clone which we look at shares with the target, or has not got: what the target itself has of it now. The
+// rest of the block is zeros. False: no clone is looked at.
+static bool read_kept(struct root_search *s, uint64_t start, uint64_t end)
+{
+    struct as_target *t = s->target;
+    uint8_t pages[BLOCK / AS_SMALLEST_PAGE];
+    uint64_t first = as_align_down(start, t->page_size);
+    if (!as_target_kept_pages(t, first, as_align_up(end, t->page_size), pages))
+        return false;
+    memset(s->block, 0, end - start);
+    for (uint64_t at = start; at < end;) {
+        uint64_t next = as_align_down(at, t->page_size) + t->page_size;
+        next = next < end ? next : end;
+        if (pages[(at - first) / t->page_size] && !as_target_read_kept(t, at, s->block + (at - start), next - at))
+            memset(s->block + (at - start), 0, next - at);
+        at = next;
+    }
+    s->roots->running = true;
+    return true;
+}
+
+// Searches [start, end), in which malloc has nothing. `shared`: of which a clone has no page, or another.
+static bool search(struct root_search *s, uint64_t start, uint64_t end, bool shared)
+{
+    struct as_target *t = s->target;
+    for (uint64_t at = as_align_up(start, WORD); at < end;) {
+        uint64_t next = as_align_down(at, BLOCK) + BLOCK;
+        next = next < end ? next : end;
+        if (shared && read_kept(s, at, next)) {
+            if (!add_words(s, at, next - at))
+                return false;
+            at = next;
+            continue;
+        }
+        uint64_t present = as_target_skip_missing(t, as_target_skip_absent(t, at, end));
+        if (present > at) {
+            at = as_align_up(present, WORD);
+            continue;
+        }
+        size_t got = as_target_read_resident(t, at, s->block, next - at);
+        s->roots->searched += got;
+        if (!add_words(s, at, got))
+            return false;
+        at = got > 0 && got < next - at ? as_align_down(at + got, t->page_size) + t->page_size : next;
+    }
+    return true;
+}
+
+// Searches [start, end), of one kind, around what is malloc's.
+static bool search_around(struct root_search *s, struct as_root_source source, bool shared)
+{
+    struct as_root_source *added = as_vec_add(&s->roots->sources, s->err);
+    if (!added)
+        return false;
+    *added = source;
+    size_t low = 0, high = s->kept_out.count;
+    while (low < high) { // the first part of malloc's that ends behind the start
+        size_t middle = low + (high - low) / 2;
+        if (s->kept_out.items[middle].end <= source.start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    uint64_t at = source.start;
+    for (; low < s->kept_out.count && s->kept_out.items[low].start < source.end; low++) {
+        if (s->kept_out.items[low].start > at && !search(s, at, s->kept_out.items[low].start, shared))
+            return false;
+        at = s->kept_out.items[low].end;
+    }
+    return at >= source.end || search(s, at, source.end, shared);
+}
+
+// The stacks in a mapping. Where guards are no mappings of their own, several threads' stacks are one mapping.
+static bool search_stacks(struct root_search *s, uint32_t mapping, size_t first)
+{
+    const struct as_target *t = s->target;
+    const struct as_mapping *m = &t->mappings.items[mapping];
+    for (size_t i = first; i < s->stack_pointers.count && s->stack_pointers.items[i] < m->end; i++) {
+        uint64_t sp = as_align_down(s->stack_pointers.items[i], WORD);
+        bool last = i + 1 == s->stack_pointers.count || s->stack_pointers.items[i + 1] >= m->end;
+        uint64_t limit = last ? m->end : s->stack_pointers.items[i + 1];
+        uint64_t tp = t->threads.items[s->stack_threads.items[i]].tp;
+        struct as_root_source source = {.kind = AS_ROOT_STACK,
+                                        .start = sp - m->start > RED_ZONE ? sp - RED_ZONE : m->start,
+                                        .end = limit,
+                                        .mapping = mapping,
+                                        .thread = s->stack_threads.items[i],
+                                        .module = UINT32_MAX};
+        if (tp == AS_UNKNOWN || tp < sp || tp >= limit) { // the main thread's variables are elsewhere
+            if (!search_around(s, source, m->out_of_reach))
+                return false;
+            continue;
+        }
+        // x86-64: variables, then the descriptor at the thread pointer. aarch64: the descriptor, then variables.
+        bool below = t->arch == AS_ARCH_X86_64;
+        uint64_t before = below ? s->tls_bytes : DESCRIPTOR, behind = below ? DESCRIPTOR : s->tls_bytes + DESCRIPTOR;
+        uint64_t variables = tp - sp > before ? as_align_down(tp - before, WORD) : sp;
+        source.end = variables;
+        if (!search_around(s, source, m->out_of_reach))
+            return false;
+        source.kind = AS_ROOT_THREAD;
+        source.start = variables;
+        source.end = last || limit - tp < behind ? limit : as_align_up(tp + behind, t->page_size);
+        source.end = source.end < limit ? source.end : limit;
+        if (!search_around(s, source, m->out_of_reach))
+            return false;
+    }
+    return true;
+}
+
+static bool holds_thread_pointer(const struct as_target *t, const struct as_mapping *m)
+{
+    for (size_t i = 0; i < t->threads.count && i < 2; i++) // the main thread's; others lie in their stacks
+        if (t->threads.items[i].tp != AS_UNKNOWN && t->threads.items[i].tp - m->start < m->end - m->start)
+            return true;
+    return false;
+}
+
+// May a mapping hold an address of a heap? Not what nobody can have written to.
+static bool is_worth_it(const struct as_target *t, const struct as_mapping *m)
+{
+    bool written = m->anonymous != 0 || t->kind == AS_TARGET_CORE;
+    bool resident = m->rss != 0 || m->swap != 0;
+    switch (m->kind) {
+    case AS_MAP_FILE:
+        return !(m->prot & AS_PROT_SHARED) && written;
+    case AS_MAP_SHMEM:
+        return resident && (m->prot & AS_PROT_READ);
+    case AS_MAP_ANON:
+        return resident;
+    default:
+        return false;
+    }
+}
+
+static bool search_mapping(struct root_search *s, uint32_t i)
+{
+    const struct as_target *t = s->target;
+    const struct as_mapping *m = &t->mappings.items[i];
+    uint32_t module = s->modules.items[i];
+    struct as_root_source source = {
+        .kind = AS_ROOT_MEMORY, .start = m->start, .end = m->end, .mapping = i, .thread = UINT32_MAX, .module = module};
+    size_t sp = as_lower_bound(s->stack_pointers.items, s->stack_pointers.count, m->start);
+    if (m->kind == AS_MAP_ANON && sp < s->stack_pointers.count && s->stack_pointers.items[sp] < m->end)
+        return search_stacks(s, i, sp);
+    if (m->kind == AS_MAP_SHMEM)
+        source.kind = AS_ROOT_SHARED;
+    else if (module != UINT32_MAX || m->kind == AS_MAP_FILE)
+        source.kind = AS_ROOT_GLOBAL;
+    else if (s->runtimes.items[i])
+        source.kind = AS_ROOT_RUNTIME;
+    else if (holds_thread_pointer(t, m))
+        source.kind = AS_ROOT_THREAD;
+    return search_around(s, source, m->out_of_reach || m->kind == AS_MAP_SHMEM);
+}
+
+static bool add_registers(struct root_search *s)
+{
+    const struct as_target *t = s->target;
+    for (size_t i = 0; i < t->threads.count; i++) {
+        struct as_root_source *source = as_vec_add(&s->roots->sources, s->err);
+        if (!source)
+            return false;
+        *source = (struct as_root_source){
+            .kind = AS_ROOT_REGISTER, .mapping = UINT32_MAX, .thread = (uint32_t)i, .module = UINT32_MAX};
+        for (size_t k = 0; k < AS_GENERAL_REGISTERS; k++)
+            if (!add_root(s, 0, t->threads.items[i].general[k]))
+                return false;
+    }
+    return true;
+}
+
+bool as_roots_find(struct as_roots *r, const struct as_index *x, struct as_patterns *patterns, struct as_target *t,
+                   const struct as_malloc *m, const struct as_store *store, struct as_error *err)
+{
+    struct root_search s = {.roots = r, .index = x, .patterns = patterns, .target = t, .err = err};
+    *r = (struct as_roots){0};
+    s.block = as_memory_map(BLOCK, "a block of memory", err);
+    bool ok = s.block && note_modules(&s) && note_runtimes(&s, store) && note_malloc(&s, m, store) && note_stacks(&s);
+    for (size_t i = 0; ok && i < t->mappings.count; i++)
+        if (is_worth_it(t, &t->mappings.items[i]))
+            ok = search_mapping(&s, (uint32_t)i);
+    ok = ok && add_registers(&s);
+    as_memory_unmap(s.block, BLOCK);
+    as_vec_free(&s.kept_out);
+    as_vec_free(&s.modules);
+    as_vec_free(&s.runtimes);
+    as_vec_free(&s.stack_pointers);
+    as_vec_free(&s.stack_threads);
+    return ok;
+}
+
+void as_roots_free(struct as_roots *r)
+{
+    as_modules_free(&r->modules);
+    as_vec_free(&r->sources);
+    as_vec_free(&r->list);
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+// The graph's parts on made heaps: which node an address leads to, and what a removal would free, each against the plain way to
+// find it out.
+#include "base/memory.h"
+#include "graph/dominators.h"
+#include "graph/index.h"
+#include "support/check.h"
+
+#include <string.h>
+
+enum { HEAPS = 12 };
+
+static uint64_t random_below(uint64_t limit)
+{
+    static uint64_t state = 88172645463325252u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state % limit;
+}
+
+struct interval {
+    uint64_t start, end;
+    bool gap;
+    bool last; // of its heap's chunks
+};
+
+struct made {
+    AS_VEC(uint64_t) boundaries;
+    AS_VEC(struct interval) intervals; // in no order
+};
+
+// A heap of chunks and gaps: it begins with either, and ends with a gap or at a chunk's end.
+static uint64_t make_heap(struct made *m, uint64_t start, size_t count)
+{
+    *as_vec_add(&m->boundaries, NULL) = start | AS_HEAP_BEGINS;
+    bool gap = random_below(2);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t size = 16 * (1 + random_below(random_below(10) == 0 ? 20000 : 12));
+        *as_vec_add(&m->boundaries, NULL) = start | (gap ? AS_GAP : 0);
+        *as_vec_add(&m->intervals, NULL) = (struct interval){start, start + size, gap, false};
+        start += size;
+        gap = !gap && random_below(3) == 0;
+    }
+    struct interval *last = &m->intervals.items[m->intervals.count - 1];
+    if (last->gap && count > 1)
+        last--; // a gap never follows a gap
+    last->last = true;
+    if (!m->intervals.items[m->intervals.count - 1].gap)
+        *as_vec_add(&m->boundaries, NULL) = start | AS_GAP;
+    return start;
+}
+
+// A chunk with a mapping of its own.
+static uint64_t make_mapping(struct made *m, uint64_t start)
+{
+    start = (start + AS_SMALLEST_PAGE - 1) / AS_SMALLEST_PAGE * AS_SMALLEST_PAGE;
+    uint64_t end = start + AS_SMALLEST_PAGE * (1 + random_below(40));
+    *as_vec_add(&m->boundaries, NULL) = start | AS_HEAP_BEGINS;
+    *as_vec_add(&m->boundaries, NULL) = start;
+    *as_vec_add(&m->boundaries, NULL) = end | AS_GAP;
+    *as_vec_add(&m->intervals, NULL) = (struct interval){start, end, false, true};
+    return end;
+}
+
+static const struct interval *plain_target(const struct made *m, uint64_t pointer)
+{
+    for (size_t i = 0; i < m->intervals.count; i++) {
+        const struct interval *n = &m->intervals.items[i];
+        bool behind = pointer >= n->end && n->end % AS_SMALLEST_PAGE == 0 && n->last;
+        if (!n->gap && pointer - AS_HEADER >= n->start && pointer - AS_HEADER < n->end && !behind)
+            return n;
+    }
+    return NULL;
+}
+
+static void check_pointer(const struct as_index *x, const struct made *m, uint64_t pointer)
+{
+    const struct interval *expected = plain_target(m, pointer);
+    uint32_t node = as_index_target(x, pointer);
+    CHECK((node == AS_NO_NODE) == (expected == NULL));
+    if (expected)
+        CHECK(as_index_address(x, node) == expected->start);
+}
+
+static void check_cursor(const struct as_index *x, const struct made *m)
+{
+    struct as_used_cursor c = as_used_begin(x);
+    struct as_used_chunk chunk;
+    uint64_t chunks = 0, bytes = 0, before = 0;
+    while (as_used_next(&c, &chunk)) {
+        CHECK(chunk.address > before || before == 0);
+        CHECK(as_index_target(x, chunk.address + AS_HEADER) == chunk.node);
+        const struct interval *n = plain_target(m, chunk.address + AS_HEADER);
+        CHECK(n && n->start == chunk.address && n->end - n->start == chunk.size);
+        before = chunk.address;
+        chunks++;
+        bytes += chunk.size;
+    }
+    CHECK(chunks == x->chunks && bytes == x->chunk_bytes);
+    for (size_t i = 0; i < m->intervals.count; i++) {
+        chunks -= !m->intervals.items[i].gap;
+        bytes -= m->intervals.items[i].gap ? 0 : m->intervals.items[i].end - m->intervals.items[i].start;
+    }
+    CHECK(chunks == 0 && bytes == 0);
+}
+
+// Heaps that touch each other, that are near, and that are far away, in no order.
+static void test_index(void)
+{
+    for (int round = 0; round < 20; round++) {
+        struct made m = {0};
+        struct as_index x;
+        uint64_t at[2] = {UINT64_C(0x555500000000), UINT64_C(0x7f0000000000)};
+        for (int heap = 0; heap < HEAPS; heap++) {
+            uint64_t *place = &at[random_below(2)];
+            uint64_t distance = random_below(3);
+            *place += distance == 0 ? 0 : 16 * random_below(distance == 1 ? 10000 : UINT64_C(1) << 34);
+            if (random_below(3) == 0)
+                *place = make_mapping(&m, *place);
+            else
+                *place = make_heap(&m, *place, 1 + random_below(50));
+        }
+        CHECK(as_index_build(&x, m.boundaries.items, m.boundaries.count, NULL));
+        for (size_t i = 0; i < m.intervals.count; i++)
+            for (int k = -2; k < 4; k++) {
+                check_pointer(&x, &m, m.intervals.items[i].start + (uint64_t)(8 * k));
+                check_pointer(&x, &m, m.intervals.items[i].end + (uint64_t)(8 * k));
+            }
+        for (int i = 0; i < 200; i++)
+            check_pointer(&x, &m, at[random_below(2)] - random_below(1 << 20));
+        check_cursor(&x, &m);
+        as_index_free(&x);
+        as_vec_free(&m.boundaries);
+        as_vec_free(&m.intervals);
+    }
+}
+
+static void test_empty_index(void)
+{
+    const uint64_t none[] = {UINT64_C(0x1000) | AS_HEAP_BEGINS, UINT64_C(0x1000) | AS_GAP};
+    struct as_index x;
+    CHECK(as_index_build(&x, none, 2, NULL));
+    CHECK(x.count == 0 && as_index_target(&x, 0x1010) == AS_NO_NODE && as_index_target(&x, 0) == AS_NO_NODE);
+    as_index_free(&x);
+    CHECK(as_index_build(&x, NULL, 0, NULL) && as_index_address(&x, 0) == AS_UNKNOWN);
+    as_index_free(&x);
+}
+
+enum { NODES = 24, OWNERS = 5 };
+
+struct made_graph {
+    struct as_edges edges;
+    struct as_roots roots;
+    struct as_owners owners;
+};
+
+static void make_graph(struct made_graph *g)
+{
+    uint32_t most = 1 + (uint32_t)random_below(3);
+    g->edges.nodes = NODES;
+    g->edges.first = as_memory_map((NODES + 1) * sizeof *g->edges.first, "edges", NULL);
+    for (uint32_t node = 0; node < NODES; node++) {
+        g->edges.first[node] = (uint32_t)g->edges.to.count;
+        for (uint64_t i = random_below(most + 1); i > 0; i--)
+            *as_vec_add(&g->edges.to, NULL) = (uint32_t)random_below(NODES);
+    }
+    g->edges.first[NODES] = (uint32_t)g->edges.to.count;
+    for (uint32_t owner = 0; owner < OWNERS; owner++) {
+        struct as_root_source *source = as_vec_add(&g->roots.sources, NULL);
+        source->kind = random_below(3) == 0 ? AS_ROOT_STACK : AS_ROOT_GLOBAL;
+        struct as_owner *o = as_vec_add(&g->owners.list, NULL);
+        *o = (struct as_owner){.source = owner, .first = (uint32_t)g->roots.list.count};
+        for (o->count = 0; o->count < 1 + random_below(2); o->count++)
+            *as_vec_add(&g->roots.list, NULL) = (struct as_root){0x1000, (uint32_t)random_below(NODES), owner};
+    }
+}
+
+static bool is_weak(const struct made_graph *g, uint32_t owner)
+{
+    return as_root_is_weak(g->roots.sources.items[owner].kind);
+}
+
+// What the strong (or else the weak) owners reach without vertex `removed`, and without the nodes in `avoided`.
+static void reach(const struct made_graph *g, bool weak, uint32_t removed, const bool *avoided, bool *out)
+{
+    uint32_t stack[NODES], depth = 0;
+    memset(out, 0, NODES);
+    for (uint32_t owner = 0; owner < OWNERS; owner++) {
+        const struct as_owner *o = &g->owners.list.items[owner];
+        for (uint32_t i = o->first; owner != removed && is_weak(g, owner) == weak && i < o->first + o->count; i++) {
+            uint32_t node = g->roots.list.items[i].node;
+            if (!out[node] && !avoided[node] && OWNERS + node != removed) {
+                out[node] = true;
+                stack[depth++] = node;
+            }
+        }
+    }
+    while (depth > 0) {
+        uint32_t node = stack[--depth];
+        for (uint32_t i = g->edges.first[node]; i < g->edges.first[node + 1]; i++) {
+            uint32_t to = g->edges.to.items[i];
+            if (!out[to] && !avoided[to] && OWNERS + to != removed) {
+                out[to] = true;
+                stack[depth++] = to;
+            }
+        }
+    }
+}
+
+static bool is_below(const struct as_dominators *d, uint32_t place, uint32_t above)
+{
+    while (place > above)
+        place = d->parent[place];
+    return place == above;
+}
+
+static void test_dominators(void)
+{
+    static const bool none[NODES];
+    for (int round = 0; round < 3000; round++) {
+        struct made_graph g = {0};
+        struct as_dominators d;
+        bool strong[NODES], weak[NODES], left[NODES];
+        make_graph(&g);
+        CHECK(as_dominators_find(&d, &g.edges, &g.roots, &g.owners, NULL));
+        reach(&g, false, UINT32_MAX, none, strong);
+        reach(&g, true, UINT32_MAX, strong, weak);
+        for (uint32_t node = 0; node < NODES; node++)
+            CHECK((d.place[OWNERS + node] != 0) == (strong[node] || weak[node]));
+        for (uint32_t vertex = 0; vertex < OWNERS + NODES; vertex++) {
+            uint32_t place = d.place[vertex];
+            if (place == 0)
+                continue;
+            bool of_weak = vertex < OWNERS ? is_weak(&g, vertex) : weak[vertex - OWNERS];
+            reach(&g, of_weak, vertex, of_weak ? strong : none, left);
+            for (uint32_t node = 0; node < NODES; node++) {
+                bool lost = (of_weak ? weak : strong)[node] && !left[node];
+                bool below = d.place[OWNERS + node] != 0 && is_below(&d, d.place[OWNERS + node], place);
+                CHECK(below == lost);
+            }
+        }
+        as_dominators_free(&d);
+        as_edges_free(&g.edges);
+        as_vec_free(&g.roots.sources);
+        as_vec_free(&g.roots.list);
+        as_owners_free(&g.owners);
+    }
+}
+
+int main(void)
+{
+    test_index();
+    test_empty_index();
+    test_dominators();
+    return 0;
+}
