@@ -26,9 +26,9 @@ def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
     return _compile(name, [compiler, *FLAGS], list(flags))
 
 
-def build_cxx(name: str) -> Path:
+def build_cxx(name: str, *flags: str, compiler: str = "g++") -> Path:
     """A program in C++, one file, for this machine as it is. Raises UnavailableError when the compiler is missing."""
-    return _compile(name, ["g++", "-O1", "-g", "-Wall", "-Wextra", "-Werror"], [], suffix="cc")
+    return _compile(name, [compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror"], list(flags), suffix="cc")
 
 
 def build_portable(name: str, arch: str = debian.NATIVE, *flags: str) -> Path:

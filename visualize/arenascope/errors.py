@@ -20,6 +20,7 @@ class Code(enum.IntEnum):
     IO = 8
     NO_MEMORY = 9
     NO_MALLOC = 10
+    LEAKS = 11  # of arenascope alone: more is lost than --fail-over allows
 
 
 class ArenascopeError(Exception):

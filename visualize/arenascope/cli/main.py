@@ -14,6 +14,7 @@ from arenascope import __version__
 from arenascope.cli.doctor import doctor
 from arenascope.cli.dump import dump
 from arenascope.cli.experiment import experiment
+from arenascope.cli.graph import leaks, owners, why
 from arenascope.cli.inject import gdb_script, inject
 from arenascope.cli.report import report
 from arenascope.cli.run import agent_path
@@ -45,6 +46,9 @@ cli.add_command(agent_path)
 cli.add_command(inject)
 cli.add_command(gdb_script)
 cli.add_command(trim)
+cli.add_command(leaks)
+cli.add_command(owners)
+cli.add_command(why)
 cli.add_command(doctor)
 
 

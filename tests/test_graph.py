@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: MIT
+"""leaks, owners and why on a program that knows who holds its objects; LeakSanitizer and Valgrind find the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tools import debian, harness, programs
+from tools.cores import gcore
+
+from arenascope.cli.main import cli, main
+from arenascope.errors import Code
+from arenascope.graph import parse_leaks, parse_owners, parse_why
+
+HEADER = 16
+WHEEL = "(anonymous namespace)::Wheel"
+CAR = "(anonymous namespace)::Car"
+TEXT = "text (pointer, length, capacity)"
+ARRAY = "array (begin, end, limit)"
+LOST = ("direct", "indirect")
+
+
+class Truth:
+    """tests/programs/graph.cc, and what it says of its objects: what holds each → addresses."""
+
+    def __init__(self, program: Path) -> None:
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.of: dict[str, list[str]] = defaultdict(list)
+        assert self.process.stdout
+        for line in self.process.stdout:
+            if line == "ready\n":
+                return
+            holder, address = line.rstrip().split("\t")
+            self.of[holder].append(address)
+        raise AssertionError(f"the program died: {self.process.wait()}")
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+
+@contextmanager
+def truth(*flags: str, compiler: str = "g++") -> Iterator[Truth]:
+    try:
+        program = programs.build_cxx("graph", *flags, compiler=compiler)
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    made = Truth(program)
+    try:
+        yield made
+    finally:
+        made.process.kill()
+        made.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[Truth]:
+    with truth() as made:
+        yield made
+
+
+def leaks(arenadump: harness.Arenadump, target: int | Path, *options: str) -> dict[str, Any]:
+    return json.loads(arenadump.check("leaks", "--json", *options, target))  # type: ignore[no-any-return]
+
+
+def why(arenadump: harness.Arenadump, target: int | Path, address: str) -> dict[str, Any]:
+    return json.loads(arenadump.check("why", "--json", target, address))  # type: ignore[no-any-return]
+
+
+def check_lost(found: dict[str, Any], made: Truth) -> None:
+    """A circle of two is lost besides what the program names: which of the two directly is nobody's to say."""
+    assert found["direct"]["count"] == len(made.of["direct"]) + 1
+    assert found["indirect"]["count"] == len(made.of["indirect"]) + 1
+    assert found["suspects"]["count"] == 0
+    for kind in (*LOST, "suspects"):
+        assert found[kind]["count"] == sum(group[kind]["count"] for group in found["by_type"])
+        assert found[kind]["bytes"] == sum(group[kind]["bytes"] for group in found["by_type"])
+
+
+@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize(
+    ("compiler", "flags"),
+    [
+        ("g++", ()),
+        ("g++", ("-O0",)),
+        ("g++", ("-O2", "-s")),
+        ("g++", ("-O2", "-no-pie")),
+        ("clang++", ("-O2",)),
+    ],
+)
+def test_what_is_lost_is_the_truth(
+    mode: str, compiler: str, flags: tuple[str, ...], arenadump: harness.Arenadump
+) -> None:
+    with truth(*flags, compiler=compiler) as made:
+        found = leaks(arenadump, made.pid, f"--mode={mode}")
+        assert found["exact"] == (mode == "freeze"), "a clone shares its shared memory with the target, which runs on"
+        check_lost(found, made)
+
+
+def test_what_is_lost_in_a_core(program: Truth, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    core = gcore(program.pid, tmp_path)
+    check_lost(leaks(arenadump, core), program)
+    assert why(arenadump, core, program.of["tagged"][0])["owner"]["name"] == "tagged"
+
+
+def test_each_object_is_held_or_lost(program: Truth, arenadump: harness.Arenadump) -> None:
+    for holder, addresses in program.of.items():
+        for address in addresses[:: max(1, len(addresses) // 5)]:
+            found = why(arenadump, program.pid, address)
+            assert found["reached"] == (holder not in LOST), f"{holder} {address}"
+            last = found["path"][-1]
+            assert 0 <= int(address, 16) - int(last["address"], 16) < last["size"]
+            assert (found["owner"] is None) == (holder in LOST)
+
+
+@pytest.mark.parametrize(
+    ("holder", "kind", "name"),
+    [
+        ("variable", "variable", "global_wheel"),
+        ("Wheel", "variable", "global_wheel"),
+        ("map", "variable", "by_name[abi:cxx11]"),
+        ("list", "variable", "members"),
+        ("hook", "variable", "hooks"),
+        ("tagged", "variable", "tagged"),
+        ("second base", "variable", "second_base"),
+        ("past the end", "variable", "past_the_end"),
+        ("arena", "variable", "arena"),
+        ("in an arena", "variable", "arena"),
+        ("vector", "variable", "large"),
+        ("thread_local", "thread_variables", None),
+        ("shared memory", "shared_memory", None),
+        ("anonymous memory", "memory", None),
+        ("stack", "stack", None),
+    ],
+)
+def test_who_holds_it(holder: str, kind: str, name: str | None, program: Truth, arenadump: harness.Arenadump) -> None:
+    found = why(arenadump, program.pid, program.of[holder][0])
+    assert (found["owner"]["kind"], found["owner"]["name"]) == (kind, name)
+
+
+def test_the_way_leads_from_word_to_word(program: Truth, arenadump: harness.Arenadump) -> None:
+    found = why(arenadump, program.pid, program.of["Wheel"][0])
+    wheel, text = found["path"]
+    assert (wheel["type"], wheel["evidence"]) == (WHEEL, "vtable")
+    assert (wheel["offset"], wheel["leads_to"]) == (8, 0), "the name lies behind the vtable's address"
+    assert (text["type"], text["evidence"]) == (TEXT, "pattern")
+    with Path(f"/proc/{program.pid}/mem").open("rb") as memory:
+        memory.seek(int(found["word"], 16))
+        assert int.from_bytes(memory.read(8), "little") == int(wheel["address"], 16) + found["leads_to"]
+        memory.seek(int(wheel["address"], 16) + wheel["offset"])
+        assert int.from_bytes(memory.read(8), "little") == int(text["address"], 16) + wheel["leads_to"]
+    second = why(arenadump, program.pid, program.of["second base"][0])
+    assert second["leads_to"] == 16, "the second base lies behind the first"
+    tagged = why(arenadump, program.pid, program.of["tagged"][0])
+    assert tagged["leads_to"] == 7
+
+
+@pytest.mark.parametrize("flags", [(), ("-s",)])
+def test_types_of_what_is_lost(flags: tuple[str, ...], arenadump: harness.Arenadump) -> None:
+    """A stripped program has its type_info all the same."""
+    with truth(*flags) as made:
+        found = leaks(arenadump, made.pid)
+        named = {group["type"]: group for group in found["by_type"] if group["evidence"] == "vtable"}
+        seen = {group["type"]: group for group in found["by_type"] if group["evidence"] == "pattern"}
+        assert seen.keys() == {TEXT, ARRAY}
+        assert seen[ARRAY]["indirect"]["count"] == 1
+        assert named[WHEEL]["direct"]["count"] == 100
+        assert named[CAR]["direct"]["count"] == 1
+        (circle,) = [group for name, group in named.items() if name not in {WHEEL, CAR}]
+        assert (circle["direct"]["count"], circle["indirect"]["count"]) == (1, 1)
+        assert named.keys() == {WHEEL, CAR, circle["type"]}
+        assert "Friend" in circle["type"]
+        assert named[WHEEL]["example"] in made.of["direct"]
+
+
+def test_types_without_rtti(arenadump: harness.Arenadump) -> None:
+    with truth("-fno-rtti") as made:
+        found = leaks(arenadump, made.pid)
+        check_lost(found, made)
+        assert not any(group["type"] in {WHEEL, CAR} for group in found["by_type"])
+
+
+def test_owners_retain_what_only_they_hold(program: Truth, arenadump: harness.Arenadump) -> None:
+    found = json.loads(arenadump.check("owners", "--json", program.pid))
+    graph = found["graph"]
+    assert found["reached"] + found["unreached"] == graph["bytes"]
+    lost = leaks(arenadump, program.pid)
+    assert found["unreached"] == lost["direct"]["bytes"] + lost["indirect"]["bytes"]
+    top = [branch for branch in found["branches"] if branch["depth"] == 0]
+    assert sum(branch["retained"] for branch in top) == found["reached"]
+    assert sum(branch["bytes"] for branch in found["branches"]) == found["reached"]
+    sizes = arenadump.chunks(program.pid)["in_use"]
+    held = {branch["owner"]["name"]: branch for branch in top}
+    expected = [*program.of["arena"], *program.of["in an arena"]]
+    assert held["arena"]["retained"] == sum(sizes[int(address, 16) - HEADER] for address in expected)
+    assert held["hooks"]["retained"] == sum(sizes[int(address, 16) - HEADER] for address in program.of["hook"])
+    assert held["global_wheel"]["retained"] == sum(
+        sizes[int(address, 16) - HEADER] for address in (program.of["variable"][0], *program.of["Wheel"])
+    )
+
+
+def sanitized(compiler: str) -> str:
+    try:
+        path = programs.build_cxx("graph", "-fsanitize=leak", "-DWITH_LSAN", compiler=compiler)
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    done = subprocess.run([path], capture_output=True, text=True, timeout=120, check=False)
+    return done.stderr
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_leak_sanitizer_agrees(compiler: str, arenadump: harness.Arenadump) -> None:
+    said = sanitized(compiler)
+    (summed,) = re.findall(r"leaked in (\d+) allocation", said)
+    direct = sum(map(int, re.findall(r"Direct leak of \d+ byte\(s\) in (\d+) object", said)))
+    with truth(compiler=compiler) as made:
+        found = leaks(arenadump, made.pid)
+    assert found["direct"]["count"] + found["indirect"]["count"] == int(summed)
+    # It calls all of a circle indirect: two that point to each other, and a std::map, to which its nodes point.
+    assert found["direct"]["count"] == direct + 2
+
+
+def test_valgrind_agrees(arenadump: harness.Arenadump) -> None:
+    valgrind = shutil.which("valgrind")
+    if not valgrind:
+        pytest.skip("valgrind is not installed")
+    path = programs.build_cxx("graph")
+    done = subprocess.run(
+        [valgrind, "--leak-check=full", path], input="", capture_output=True, text=True, timeout=300, check=False
+    )
+    lost = {
+        kind: int(blocks.replace(",", ""))
+        for kind, blocks in re.findall(r"(definitely|indirectly) lost: [\d,]+ bytes in ([\d,]+) blocks", done.stderr)
+    }
+    with truth() as made:
+        found = leaks(arenadump, made.pid)
+    # To Valgrind a pointer behind the last byte of a block does not hold it.
+    assert found["direct"]["count"] == lost["definitely"] - len(made.of["past the end"])
+    assert found["indirect"]["count"] == lost["indirectly"]
+
+
+def test_a_running_process_is_not_exact(program: Truth, arenadump: harness.Arenadump) -> None:
+    found = leaks(arenadump, program.pid, "--mode=live")
+    assert not found["exact"]
+    assert "not exact" in arenadump.check("leaks", "--mode=live", program.pid)
+
+
+def test_a_dump_has_no_contents(program: Truth, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = tmp_path / "dump"
+    arenadump.check("dump", program.pid, "-o", dump)
+    for command in ("leaks", "owners", "why"):
+        done = arenadump.run(command, dump, *([program.of["arena"][0]] if command == "why" else []))
+        assert done.returncode == Code.USAGE
+        assert "give a process or a core" in done.stderr
+
+
+@pytest.mark.parametrize("address", ["0x1000", "12", "", "0x", "0xffffffffffffffff"])
+def test_no_chunk_is_there(address: str, program: Truth, arenadump: harness.Arenadump) -> None:
+    done = arenadump.run("why", program.pid, address)
+    assert done.returncode == Code.USAGE
+    assert done.stderr.startswith("arenadump: ")
+
+
+def test_tables(program: Truth, arenadump: harness.Arenadump) -> None:
+    """The small program's own words."""
+    assert WHEEL in arenadump.check("leaks", program.pid)
+    assert "variable arena (" in arenadump.check("owners", program.pid)
+    said = arenadump.check("why", program.pid, program.of["Wheel"][0])
+    assert "variable global_wheel (" in said
+    assert "at +8 it points to +0 of" in said
+    assert "nothing points to it" in arenadump.check("why", program.pid, program.of["direct"][0])
+
+
+def test_the_python_command(program: Truth, tmp_path: Path, arenadump: harness.Arenadump) -> None:
+    os.environ["ARENASCOPE_ARENADUMP"] = str(arenadump.path)
+    runner = CliRunner()
+    pid = str(program.pid)
+    shown = runner.invoke(cli, ["leaks", pid])
+    assert WHEEL in shown.output
+    assert parse_leaks(runner.invoke(cli, ["leaks", pid, "--json"]).output).direct.count == 106
+    assert main(["leaks", pid, "--fail-over", "1G"]) == Code.OK
+    assert main(["leaks", pid, "--fail-over", "64K"]) == Code.LEAKS
+    suppressions = tmp_path / "suppressions"
+    suppressions.write_text("# all\nleak:*\n")
+    assert main(["leaks", pid, "--fail-over", "0", "--suppressions", str(suppressions)]) == Code.OK
+    suppressions.write_text("leak:^(anonymous namespace)::Wheel$\n")
+    assert main(["leaks", pid, "--fail-over", "0", "--suppressions", str(suppressions)]) == Code.LEAKS
+    suppressions.write_text("race:Wheel\n")
+    assert main(["leaks", pid, "--suppressions", str(suppressions)]) == Code.USAGE
+    assert main(["leaks", pid, "--fail-over", "much"]) == Code.USAGE
+    assert "variable arena" in runner.invoke(cli, ["owners", pid]).output
+    assert parse_owners(runner.invoke(cli, ["owners", pid, "--json"]).output).reached > 0
+    said = runner.invoke(cli, ["why", pid, program.of["in an arena"][0]]).output
+    assert "variable arena" in said
+    found = parse_why(runner.invoke(cli, ["why", pid, program.of["direct"][0], "--json"]).output)
+    assert not found.reached
+    assert found.owner is None

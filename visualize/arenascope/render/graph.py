@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""Leaks, owners and the way to a chunk, in a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from arenascope.text import count, plural, printable, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from arenascope.graph import Leaks, Owner, Owners, Why
+
+SHOWN_TYPES: Final = 20
+SHOWN_SHARE: Final = 200  # what retains less than one part in so many is not shown
+DEEPEST: Final = 6
+NO_TYPE: Final = "type not known"
+
+
+def _head(facts: Leaks | Owners | Why) -> Text:
+    graph, target = facts.graph, facts.target
+    whose = printable(target.comm) + (f" (pid {target.pid})" if target.pid else "")
+    line = Text(whose, style="bold")
+    line.append(
+        f": {count(graph.chunks)} chunks in use, {size(graph.bytes)}, {count(graph.pointers)} pointers", "default"
+    )
+    if not facts.exact:
+        line.append("\nThis is not exact", style="yellow")
+        why = f": {size(graph.unread)} could not be read" if graph.unread else ""
+        why = ": the process ran on while it was read" if facts.mode == "live" else why
+        line.append(f"{why}.", style="yellow")
+    return line
+
+
+def _table(*titles: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(title.lstrip(">"), justify="right" if title.startswith(">") else "left", overflow="fold")
+    return table
+
+
+def render_leaks(facts: Leaks) -> Group:
+    """The sums, and the largest kinds of lost chunks."""
+    sums = _table("", ">chunks", ">bytes")
+    for words, held in (
+        ("lost: nothing points to them", facts.direct),
+        ("lost with them: only lost chunks do", facts.indirect),
+        ("suspects: only one word of a stack does", facts.suspects),
+    ):
+        sums.add_row(words, count(held.count), size(held.bytes))
+    parts: list[RenderableType] = [_head(facts), "", sums]
+    if facts.by_type:
+        parts += ["", _leak_kinds(facts)]
+    if len(facts.by_type) > SHOWN_TYPES:
+        parts.append(f"and {plural(len(facts.by_type) - SHOWN_TYPES, 'more kind')} (--json lists all)")
+    return Group(*parts)
+
+
+def _leak_kinds(facts: Leaks) -> Table:
+    table = _table(">chunks", ">bytes", ">each", "example", "type", "")
+    for group in facts.by_type[:SHOWN_TYPES]:
+        every = (group.direct, group.indirect, group.suspects)
+        remark = "" if group.direct.count else "lost with others" if group.indirect.count else "suspects"
+        table.add_row(
+            count(sum(each.count for each in every)),
+            size(sum(each.bytes for each in every)),
+            size(group.size) if group.size else "various",
+            group.example,
+            printable(group.type) if group.type else Text(NO_TYPE, style="bright_black"),
+            Text(remark, style="bright_black"),
+        )
+    return table
+
+
+def owner_words(owner: Owner) -> str:
+    """An owner as people call it: "variable app::cache (server+0x4040)"."""
+    if owner.kind == "variable":
+        named = f" {printable(owner.name)}" if owner.name else ""
+        return f"variable{named}" + (f" ({printable(owner.module)}+{owner.offset})" if owner.module else "")
+    words = {
+        "several": "several owners together",
+        "thread_variables": "thread-local variables",
+        "runtime": "the heap of a runtime",
+        "memory": "anonymous memory",
+        "shared_memory": "shared memory",
+    }.get(owner.kind, owner.kind)
+    if owner.thread is not None:
+        return f"{words} of thread {owner.thread} ({printable(owner.thread_name or '')})"
+    return words + (f" at {owner.address}" if owner.address else "")
+
+
+def render_owners(facts: Owners) -> Group:
+    """The tree, as far as it explains much."""
+    table = _table(">retained", ">own", ">chunks", "held by")
+    hidden = DEEPEST + 1  # below a branch that is not shown, nothing is
+    for branch in facts.branches:
+        if branch.depth > hidden:
+            continue
+        hidden = DEEPEST
+        if branch.depth > DEEPEST or branch.retained < facts.reached / SHOWN_SHARE:
+            hidden = branch.depth
+            continue
+        name = Text("  " * branch.depth)
+        if branch.owner:
+            name.append(owner_words(branch.owner), style="bold")
+        else:
+            name.append(printable(branch.type) if branch.type else NO_TYPE, style="" if branch.type else "bright_black")
+        own = "" if branch.owner else size(branch.bytes)
+        table.add_row(size(branch.retained), own, "" if branch.owner else count(branch.count), name)
+    parts: list[RenderableType] = [_head(facts), "", table]
+    if facts.unreached:
+        parts.append(f"{size(facts.unreached)} is lost: nothing points to it (arenascope leaks).")
+    return Group(*parts)
+
+
+def render_why(facts: Why) -> Group:
+    """The way, chunk by chunk."""
+    return Group(_head(facts), "", *_way(facts))
+
+
+def _way(facts: Why) -> Iterator[Text]:
+    if facts.owner:
+        yield Text(owner_words(facts.owner), style="bold")
+    else:
+        yield Text("Nothing points to it: it is lost (arenascope leaks).", style="bold")
+    for step in facts.path:
+        name = printable(step.type) if step.type else NO_TYPE
+        yield Text(f"→ {step.address}  {size(step.size)}  {name}")
+        if step.offset is not None:
+            yield Text(f"    its word at +{step.offset} points to +{step.leads_to} of", style="bright_black")
