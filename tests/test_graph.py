@@ -250,6 +250,21 @@ def test_valgrind_agrees(arenadump: harness.Arenadump) -> None:
     assert found["indirect"]["count"] == lost["indirectly"]
 
 
+def test_in_a_storm_of_malloc(libc: debian.Libc, actor: Path, arenadump: harness.Arenadump) -> None:
+    """Threads that allocate have the only pointers to their blocks in registers. The program forgets 20,000 others."""
+    command = libc.command(actor, "hold", "20000", "200", "storm", "4", "mark", "mark", "sleep")
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            process.stdout.readline()
+            for mode in ("freeze", "snapshot") * 5:
+                found = leaks(arenadump, process.pid, f"--mode={mode}")
+                assert found["exact"]
+                assert [found[kind]["count"] for kind in (*LOST, "suspects")] == [20000, 0, 0]
+        finally:
+            process.kill()
+
+
 def test_a_running_process_is_not_exact(program: Truth, arenadump: harness.Arenadump) -> None:
     found = leaks(arenadump, program.pid, "--mode=live")
     assert not found["exact"]

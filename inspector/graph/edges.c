@@ -59,10 +59,11 @@ struct worker {
 
 static void add_edge(struct worker *w, const uint8_t *at, uint64_t word)
 {
-    uint32_t to = as_index_target(w->reading->index, word);
+    bool begins;
+    uint32_t to = as_index_pointer(w->reading->index, word, &begins);
     if (to == AS_NO_NODE || to == w->node)
         return;
-    if (as_index_begins(w->reading->index, word - AS_HEADER))
+    if (begins)
         as_pattern_look(w->reading->readers->patterns, to, at, (size_t)(w->limit - at) / WORD);
     if (to == w->last)
         return;
@@ -90,11 +91,11 @@ static void add_words(struct worker *w, const uint8_t *bytes, size_t count)
 // The current node ends at `end`: its last edges are tagged with the places of their words.
 static void end_node(struct worker *w, uint64_t end)
 {
-    uint32_t *edge = w->piece->to.items + w->piece->to.count;
+    size_t count = w->piece->to.count;
     uint64_t usable = w->mmapped ? end : end + WORD;
     for (size_t i = 0; i < TAIL && w->tail[i] != 0; i++) {
         uint64_t place = (usable - w->tail[i]) / WORD;
-        *--edge |= place <= TAIL ? (uint32_t)place << TAG_SHIFT : 0;
+        w->piece->to.items[count - 1 - i] |= place <= TAIL ? (uint32_t)place << TAG_SHIFT : 0;
         w->tail[i] = 0;
     }
 }
@@ -258,7 +259,7 @@ static bool join(struct edge_reading *r, struct as_error *err)
     if (total >= UINT32_MAX)
         return as_fail(err, AS_NO_MEMORY, "%llu pointers are more than the graph can have (4 billion)",
                        (unsigned long long)total);
-    if (!as_vec_reserve(&e->to, total, err))
+    if (!as_vec_reserve(&e->to, total + 1, err)) // never no array at all
         return false;
     for (size_t i = 0; i < r->pieces.count; i++) {
         struct piece *p = &r->pieces.items[i];

@@ -79,13 +79,6 @@ static inline bool as_index_is_gap(const struct as_index *x, uint32_t node)
     return x->gaps[node / 64] >> node % 64 & 1;
 }
 
-// Does a node begin there?
-static inline bool as_index_begins(const struct as_index *x, uint64_t address)
-{
-    const struct as_leaf_word *word = as_index_word(x, address);
-    return address % AS_ALIGNMENT == 0 && word && (word->starts >> (address >> AS_UNIT_SHIFT & 63) & 1);
-}
-
 // The node in which an address lies, AS_NO_NODE if it lies in none.
 static inline uint32_t as_index_at(const struct as_index *x, uint64_t address)
 {
@@ -102,14 +95,25 @@ bool as_index_is_behind(const struct as_index *x, uint64_t address);
 
 // The chunk in use that a pointer leads to, AS_NO_NODE if there is none. A pointer may lead to any byte of a chunk that its owner may
 // use, and to the byte behind the last: an end of an array is not the next chunk's beginning, as that is behind its header. But
-// behind a chunk with a mapping of its own begins somebody else's mapping.
-static inline uint32_t as_index_target(const struct as_index *x, uint64_t pointer)
+// behind a chunk with a mapping of its own begins somebody else's mapping. *begins: it is what malloc returned.
+static inline uint32_t as_index_pointer(const struct as_index *x, uint64_t pointer, bool *begins)
 {
-    uint32_t node = as_index_at(x, pointer - AS_HEADER);
+    const struct as_leaf_word *word = as_index_word(x, pointer - AS_HEADER);
+    if (!word)
+        return AS_NO_NODE;
+    unsigned bit = (pointer - AS_HEADER) >> AS_UNIT_SHIFT & 63;
+    uint32_t node = word->before + (uint32_t)__builtin_popcountll(word->starts & (UINT64_MAX >> (63 - bit))) - 1;
     if (node == AS_NO_NODE || as_index_is_gap(x, node))
         return AS_NO_NODE;
+    *begins = (word->starts >> bit & 1) && pointer % AS_ALIGNMENT == 0;
     bool page_begins = (pointer & (AS_SMALLEST_PAGE - 1)) < AS_HEADER;
     return page_begins && as_index_is_behind(x, pointer) ? AS_NO_NODE : node;
+}
+
+static inline uint32_t as_index_target(const struct as_index *x, uint64_t pointer)
+{
+    bool begins;
+    return as_index_pointer(x, pointer, &begins);
 }
 
 // The address at which a node begins (of a chunk: its header's); AS_UNKNOWN for a number of no node. Slow: a search.

@@ -138,11 +138,8 @@ static bool note_stacks(struct root_search *s)
     return ok;
 }
 
-static bool add_root(struct root_search *s, uint64_t address, uint64_t word)
+static bool add_root(struct root_search *s, uint64_t address, uint32_t node)
 {
-    uint32_t node = as_index_target(s->index, word);
-    if (node == AS_NO_NODE)
-        return true;
     struct as_root *root = as_vec_add(&s->roots->list, s->err);
     if (root)
         *root = (struct as_root){address, node, (uint32_t)(s->roots->sources.count - 1)};
@@ -154,12 +151,14 @@ static bool add_words(struct root_search *s, uint64_t address, size_t bytes)
     const uint64_t low = s->index->low + AS_HEADER, size = s->index->size;
     for (size_t i = 0; i + WORD <= bytes; i += WORD) {
         uint64_t word;
+        bool begins;
         memcpy(&word, s->block + i, sizeof word);
-        if (word - low >= size)
+        uint32_t node = word - low < size ? as_index_pointer(s->index, word, &begins) : AS_NO_NODE;
+        if (node == AS_NO_NODE)
             continue;
-        if (as_index_begins(s->index, word - AS_HEADER) && as_index_target(s->index, word) != AS_NO_NODE)
-            as_pattern_look(s->patterns, as_index_target(s->index, word), s->block + i, (bytes - i) / WORD);
-        if (!add_root(s, address + i, word))
+        if (begins)
+            as_pattern_look(s->patterns, node, s->block + i, (bytes - i) / WORD);
+        if (!add_root(s, address + i, node))
             return false;
     }
     return true;
@@ -330,9 +329,11 @@ static bool add_registers(struct root_search *s)
             return false;
         *source = (struct as_root_source){
             .kind = AS_ROOT_REGISTER, .mapping = UINT32_MAX, .thread = (uint32_t)i, .module = UINT32_MAX};
-        for (size_t k = 0; k < AS_GENERAL_REGISTERS; k++)
-            if (!add_root(s, 0, t->threads.items[i].general[k]))
+        for (size_t k = 0; k < AS_GENERAL_REGISTERS; k++) {
+            uint32_t node = as_index_target(s->index, t->threads.items[i].general[k]);
+            if (node != AS_NO_NODE && !add_root(s, 0, node))
                 return false;
+        }
     }
     return true;
 }

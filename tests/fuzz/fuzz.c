@@ -5,6 +5,8 @@
 #include "capture/capture.h"
 #include "cli/summary.h"
 #include "dump/dump.h"
+#include "graph/leaks.h"
+#include "graph/tree.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,16 +71,47 @@ static void check_cover(const struct as_view *v)
     }
 }
 
+// What is held, what is lost, and by whom: every byte of chunks in use is one or the other.
+static void check_graph(const struct as_graph *g)
+{
+    struct as_error err;
+    struct as_leaks leaks;
+    struct as_owners owners;
+    struct as_dominators d;
+    struct as_tree tree;
+    fuzz_check(as_leaks_find(&leaks, g, &err) && as_owners_find(&owners, &g->roots, &err) &&
+                   as_dominators_find(&d, &g->edges, &g->roots, &owners, &err) &&
+                   as_dominators_add_up(&d, &g->index, &err) && as_tree_grow(&tree, g, &d, &err),
+               "no memory for a small graph");
+    fuzz_check(tree.unreached == leaks.sums[AS_LEAK_DIRECT].bytes + leaks.sums[AS_LEAK_INDIRECT].bytes,
+               "what is lost is not what no owner has");
+    uint64_t bytes = tree.unreached;
+    for (size_t i = 1; i < tree.branches.count; i++)
+        bytes += tree.branches.items[i].bytes;
+    fuzz_check(bytes == g->index.chunk_bytes, "the branches have not all bytes");
+    as_tree_free(&tree);
+    as_dominators_free(&d);
+    as_owners_free(&owners);
+    as_leaks_free(&leaks);
+}
+
 void fuzz_look(struct as_target *target, uint32_t allowed_sources)
 {
     struct as_error err;
     struct as_dump_writer writer;
     struct as_store store;
+    struct as_graph graph = {0};
+    const struct as_moment_reader reader = {as_graph_read, &graph};
     fuzz_check(as_dump_begin(&writer, NULL, &err), "no dump in memory");
-    struct as_capture_options options = {
-        .chunk_fd = writer.file.fd, .chunk_start = AS_DUMP_DATA_START, .allowed_sources = allowed_sources};
+    struct as_capture_options options = {.chunk_fd = writer.file.fd,
+                                         .chunk_start = AS_DUMP_DATA_START,
+                                         .reader = &reader,
+                                         .allowed_sources = allowed_sources};
     bool ok = as_capture(target, &options, &store, &err);
     fuzz_check(ok || (err.code != AS_OK && err.code != AS_INTERNAL), "a failure without a reason");
+    if (ok)
+        check_graph(&graph);
+    as_graph_free(&graph);
     if (ok) {
         struct as_dump_file dump = {0};
         fuzz_check(as_dump_finish(&writer, &store, &err), "the dump cannot be written");
