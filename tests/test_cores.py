@@ -33,7 +33,7 @@ MALLOC_ROWS = (
     *("in_use", "tcache", "fastbin", "stranded", "releasable", "withheld", "metadata"),
     *("mmapped_in_use", "mmapped_slack", "unknown"),
 )
-OTHER_ROWS = ("other_file", "other_anon", "other_shmem", "stacks")
+OTHER_ROWS = ("other_file", "other_anon", "other_shmem", "stacks", "file_copies")
 
 
 @dataclass

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from tools import debian, harness, odd, programs
 
-OTHER_ROWS = {"other_file", "other_anon", "other_shmem", "stacks", "other_malloc", "managed"}
+OTHER_ROWS = {"other_file", "other_anon", "other_shmem", "stacks", "file_copies", "other_malloc", "managed"}
 CHURN = ("--threads", "3", "--seed", "3")
 PATIENT = (
     "--max-pause",

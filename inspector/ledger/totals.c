@@ -120,6 +120,7 @@ static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *
     if (anonymous == AS_UNKNOWN) {
         add(&l->other_file, AS_UNKNOWN);
         add(&l->other_anon, AS_UNKNOWN);
+        add(&l->file_copies, AS_UNKNOWN);
         add(&l->other_shmem, AS_UNKNOWN);
         add(&l->stacks, AS_UNKNOWN);
         return;
@@ -137,7 +138,9 @@ static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *
     add(m->kind == AS_MAP_SHMEM ? &l->other_shmem : &l->other_file, others);
     if (record->role == AS_ROLE_STACK) {
         add(&l->stacks, rest);
-    } else if (m->kind == AS_MAP_ANON && !all_found) {
+    } else if (m->kind != AS_MAP_ANON) {
+        add(&l->file_copies, rest);
+    } else if (!all_found) {
         record->role = AS_ROLE_UNKNOWN;
         add(&l->unknown, rest);
     } else {

@@ -29,11 +29,10 @@ enum as_row_index {
 };
 
 // The ledger and what belongs beside it, in bytes; the field names are those of the JSON. A row that came with a later
-// minor version takes a reserved place, which is 0 in an older dump.
+// minor version took a reserved place, which is 0 in an older dump. No place is left: a further row needs a section of its own.
 struct as_ledger {
 #define AS_ROW(name, ...) uint64_t name;
 #include "model/rows.def"
-    uint64_t reserved[AS_ROW_PLACES - AS_ROW_COUNT];
 };
 _Static_assert(sizeof(struct as_ledger) == AS_ROW_PLACES * sizeof(uint64_t), "dump format");
 

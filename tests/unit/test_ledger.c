@@ -70,7 +70,8 @@ static void test_rows(void)
     CHECK_EQUAL(l->withheld, 0);
     CHECK_EQUAL(l->in_use + l->tcache + l->fastbin + l->stranded + l->releasable + l->withheld + l->metadata, LENGTH);
     CHECK_EQUAL(l->other_file, 0);
-    CHECK_EQUAL(l->other_anon, MOCK_GRANULE); // what libc's data has been written to
+    CHECK_EQUAL(l->other_anon, 0);
+    CHECK_EQUAL(l->file_copies, MOCK_GRANULE); // what libc's data has been written to
     CHECK_EQUAL(as_ledger_resident(l), s.m->target.counts.rss);
     CHECK_EQUAL(counted_warnings(s.c, AS_WARN_SUM), 0);
     end(&s);
@@ -252,7 +253,8 @@ static void test_others(bool all_found)
     // A plain mapping, the second thread's block, what is behind the heap; and in files: libc's data, and a page.
     uint64_t plain = 3 * MOCK_GRANULE;
     uint64_t of_files = MOCK_GRANULE + PAGE;
-    CHECK_EQUAL(l->other_anon, (all_found ? plain : 0) + of_files);
+    CHECK_EQUAL(l->other_anon, all_found ? plain : 0);
+    CHECK_EQUAL(l->file_copies, of_files);
     CHECK_EQUAL(l->unknown, all_found ? 0 : plain);
     CHECK_EQUAL(l->other_file, 2 * MOCK_GRANULE - PAGE);
     CHECK_EQUAL(l->other_shmem, MOCK_GRANULE);

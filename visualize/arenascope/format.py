@@ -17,7 +17,7 @@ from arenascope import rows
 
 MAGIC: Final = b"ARENASC\n"
 MAJOR: Final = 1
-MINOR: Final = 4
+MINOR: Final = 5
 DATA_START: Final = 4096
 
 UNKNOWN: Final = 2**64 - 1  # AS_UNKNOWN in a 64-bit field
@@ -68,13 +68,10 @@ LEDGER_ROWS: Final = tuple(row.name for row in rows.RESIDENT)
 """The resident rows, whose sum is Rss."""
 ABSENT_ROWS: Final = tuple(row.name for row in rows.ABSENT)
 FORECAST_ROWS: Final = tuple(row.name for row in rows.FORECAST)
-LEDGER_PLACES: Final = 28  # AS_ROW_PLACES
+LEDGER_PLACES: Final = 28  # AS_ROW_PLACES: all are taken
 TALLY_NAMES: Final = ("in_use", "tcache", "fastbin", "binned", "top", "mmapped")
 
-LEDGER: Final = _record(
-    (" ".join(row.name for row in rows.ALL), U64),
-    ("reserved", (U64, (LEDGER_PLACES - len(rows.ALL),))),
-)
+LEDGER: Final = _record((" ".join(row.name for row in rows.ALL), U64))
 TALLY: Final = _record(("count bytes", U64))
 TALLIES: Final = _record((" ".join(TALLY_NAMES), TALLY))
 TOTALS: Final = _record(("ledger", LEDGER), ("chunks", TALLIES))

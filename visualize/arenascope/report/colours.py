@@ -91,6 +91,7 @@ PARTS: Final = {  # by the class that the style sheet has for it
     "slack": PartColour("#f0a5a5", "#efb68a"),
     "fastbin": PartColour("#f7c074", "#f7f0a8"),
     "file": PartColour("#3f7f74", "#00664d"),
+    "file-copies": PartColour("#a3b45c", "#b8c27a"),
     "anon": PartColour("#5f9e8f", "#009e73"),
     "shmem": PartColour("#88bcae", "#66c5ab"),
     "stacks": PartColour("#b2d6cc", "#b3e2d5"),

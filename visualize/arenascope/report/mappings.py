@@ -44,9 +44,6 @@ def anonymous(facts: Facts) -> list[MappingLine]:
     lines = [_line(mapping, facts.whole) for mapping in memory.largest]
     if memory.rest.count:
         lines.append(MappingLine(f"{memory.rest.count:,} more", amount(memory.rest.bytes, facts.whole)))
-    if memory.copies_of_files:
-        copies = amount(memory.copies_of_files, facts.whole)
-        lines.append(MappingLine("in files' mappings", copies, may_be="private copies of pages that were written to"))
     return lines
 
 
