@@ -180,13 +180,12 @@ def line(name: str, summary: dict[str, Any]) -> str:
     ledger, rss = summary["ledger"], summary["kernel"]["rss"]
     held = sorted(((bytes_ or 0, row) for row, bytes_ in ledger.items()), reverse=True)
     shares = ", ".join(f"{row} {100 * bytes_ / rss:.1f}" for bytes_, row in held if bytes_ >= LEAST * rss)
-    copies = summary["mappings"]["anonymous"]["copies_of_files"]
-    other, copied = ("unknown" if n is None else f"{100 * n / rss:.1f}" for n in (ledger["other_anon"], copies))
-    return f"| {name} | {rss / (1 << 20):.1f} | {other} | {copied} | {shares} |"
+    other = "unknown" if ledger["other_anon"] is None else f"{100 * ledger['other_anon'] / rss:.1f}"
+    return f"| {name} | {rss / (1 << 20):.1f} | {other} | {shares} |"
 
 
 def main() -> int:
-    print("| program | Rss, MiB | other_anon, % | of it copies of files | rows, % of Rss |\n|---|---|---|---|---|")
+    print("| program | Rss, MiB | other_anon, % | rows, % of Rss |\n|---|---|---|---|")
     for name in sys.argv[1:] or PROGRAMS:
         with tempfile.TemporaryDirectory() as folder:
             try:

@@ -110,6 +110,8 @@ const char *as_runtime_name(uint32_t kind)
         [AS_RUNTIME_VALGRIND] = "valgrind",
         [AS_RUNTIME_UNKNOWN_MALLOC] = "unknown",
         [AS_RUNTIME_RUBY] = "ruby",
+        [AS_RUNTIME_INNODB_POOL] = "innodb",
+        [AS_RUNTIME_INNODB_LOG] = "innodb",
     };
     return NAME_OF(names, kind);
 }
@@ -132,6 +134,8 @@ const char *as_runtime_part_name(uint32_t kind)
         [AS_RUNTIME_ASAN] = "heap",
         [AS_RUNTIME_VALGRIND] = "heap",
         [AS_RUNTIME_UNKNOWN_MALLOC] = "heap",
+        [AS_RUNTIME_INNODB_POOL] = "buffer pool",
+        [AS_RUNTIME_INNODB_LOG] = "log buffers",
     };
     return NAME_OF(names, kind);
 }

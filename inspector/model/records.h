@@ -219,6 +219,8 @@ enum as_runtime_kind {
     AS_RUNTIME_VALGRIND = 14,
     AS_RUNTIME_UNKNOWN_MALLOC = 15, // malloc is answered by what is not recognised
     AS_RUNTIME_RUBY = 16,           // only for its objects: its pages are in section "ruby"
+    AS_RUNTIME_INNODB_POOL = 17,    // MariaDB's buffer pool, and the buffers of its log: from 1.5 on
+    AS_RUNTIME_INNODB_LOG = 18,
 };
 // Is there such a runtime, and are its regions in section "regions"?
 enum as_runtime_state { AS_REGIONS_FOUND = 1, AS_REGIONS_UNPROVEN = 2 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtimes/allocators.h"
 
+#include "runtimes/innodb.h"
 #include "runtimes/jemalloc.h"
 #include "runtimes/regions.h"
 #include "runtimes/zend.h"
@@ -37,7 +38,7 @@ bool as_allocators_find(struct as_target *t, enum as_malloc_kind answering, stru
 {
     bool jemalloc;
     uint32_t kind = kind_of(answering);
-    if (!as_jemalloc_find(t, store, &jemalloc, err) || !as_zend_find(t, store, err))
+    if (!as_jemalloc_find(t, store, &jemalloc, err) || !as_zend_find(t, store, err) || !as_innodb_find(t, store, err))
         return false;
     bool located = jemalloc && (kind == AS_RUNTIME_JEMALLOC || kind == AS_RUNTIME_UNKNOWN_MALLOC);
     if (kind == 0 || located)

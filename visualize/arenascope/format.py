@@ -243,6 +243,8 @@ class RuntimeKind(enum.IntEnum):
     VALGRIND = 14
     UNKNOWN_MALLOC = 15
     RUBY = 16
+    INNODB_POOL = 17
+    INNODB_LOG = 18
 
 
 class RuntimeState(enum.IntEnum):

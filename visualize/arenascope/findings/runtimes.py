@@ -20,6 +20,7 @@ NAMES: Final = {
     "go": "Go",
     "jemalloc": "jemalloc",
     "zend": "PHP",
+    "innodb": "InnoDB",
 }
 """What to call a runtime in a sentence."""
 
