@@ -38,6 +38,7 @@ RECORDS = {
     "struct as_region_record": fmt.REGION,
     "struct as_size_class_record": fmt.SIZE_CLASS,
     "struct as_type_record": fmt.TYPE,
+    "struct as_class_record": fmt.CLASS,
     "struct as_warning_record": fmt.WARNING,
 }
 ENUMS: dict[str, type[enum.IntEnum | enum.IntFlag]] = {
@@ -55,6 +56,7 @@ ENUMS: dict[str, type[enum.IntEnum | enum.IntFlag]] = {
     "AS_RUNTIME_": fmt.RuntimeKind,
     "AS_REGIONS_": fmt.RuntimeState,
     "AS_OBJECTS_": fmt.ObjectsState,
+    "AS_CLASS_": fmt.ClassKind,
     "AS_ARENA_": fmt.ArenaFlag,
     "AS_HEAP_": fmt.HeapKind,
     "AS_PAGE_": fmt.PageState,

@@ -140,6 +140,17 @@ const char *as_runtime_part_name(uint32_t kind)
     return NAME_OF(names, kind);
 }
 
+const char *as_class_kind_name(uint32_t kind)
+{
+    static const char *const names[] = {
+        [AS_CLASS_NAMED] = "named",
+        [AS_CLASS_ANONYMOUS] = "anonymous",
+        [AS_CLASS_SINGLETON] = "singleton",
+        [AS_CLASS_INTERNAL] = "internal",
+    };
+    return NAME_OF(names, kind);
+}
+
 const char *as_chunk_name(uint32_t kind)
 {
     static const char *const names[] = {

@@ -24,4 +24,5 @@ const char *as_source_name(uint32_t source);     // as_layout_source; NULL for A
 const char *as_warning_name(uint32_t code);      // as_warning
 const char *as_runtime_name(uint32_t kind);      // as_runtime_kind: the runtime; NULL for a later one
 const char *as_runtime_part_name(uint32_t kind); // ... and the part of its memory
+const char *as_class_kind_name(uint32_t kind);   // as_class_kind
 const char *as_chunk_name(uint32_t kind);        // as_chunk_class

@@ -42,6 +42,44 @@ static void put_types(struct as_json *j, const struct as_view *v, uint32_t runti
     as_json_array_end(j);
 }
 
+// The objects by class; null: their classes are not known.
+static void put_classes(struct as_json *j, const struct as_view *v, uint32_t runtime)
+{
+    uint64_t count = 0, not_marked = 0, bytes = 0;
+    for (uint64_t i = 0; i < v->class_count; i++) {
+        const struct as_class_record *c = &v->classes[i];
+        if (c->runtime != runtime)
+            continue;
+        count++;
+        not_marked = as_add(not_marked, c->not_marked);
+        bytes = as_add(bytes, c->not_marked_bytes);
+    }
+    as_json_number(j, "not_marked", count > 0 ? not_marked : AS_UNKNOWN);
+    as_json_number(j, "not_marked_bytes", count > 0 ? bytes : AS_UNKNOWN);
+    if (count == 0) {
+        as_json_null(j, "classes");
+        return;
+    }
+    as_json_array(j, "classes");
+    for (uint64_t i = 0; i < v->class_count; i++) {
+        const struct as_class_record *c = &v->classes[i];
+        if (c->runtime != runtime)
+            continue;
+        as_json_object(j, NULL);
+        as_json_string(j, "name", as_string_or_null(v, c->name));
+        as_json_string(j, "kind", as_class_kind_name(c->kind));
+        as_json_string(j, "type", as_string_or_null(v, v->types[c->type].name));
+        as_json_address(j, "address", c->address != 0 ? c->address : AS_UNKNOWN);
+        as_json_number(j, "count", c->count);
+        as_json_number(j, "bytes", c->bytes);
+        as_json_number(j, "owned", c->owned_malloc_bytes);
+        as_json_number(j, "not_marked", c->not_marked);
+        as_json_number(j, "not_marked_bytes", c->not_marked_bytes);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
 static void put_objects(struct as_json *j, const struct as_view *v, uint32_t runtime)
 {
     const struct as_runtime_record *r = &v->runtimes[runtime];
@@ -54,6 +92,7 @@ static void put_objects(struct as_json *j, const struct as_view *v, uint32_t run
     as_json_number(j, "other_blocks", r->other_blocks);
     as_json_number(j, "other_bytes", r->other_bytes);
     put_types(j, v, runtime);
+    put_classes(j, v, runtime);
     as_json_object_end(j);
 }
 

@@ -127,6 +127,12 @@ static bool check_runtimes(const struct as_view *v, const char *name, struct as_
         if (t->runtime >= v->runtime_count || t->tracked > t->count)
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: type record %" PRIu64, name, i);
     }
+    for (uint64_t i = 0; i < v->class_count; i++) {
+        const struct as_class_record *c = &v->classes[i];
+        if (c->runtime >= v->runtime_count || c->type >= v->type_count || c->kind < AS_CLASS_NAMED ||
+            c->kind > AS_CLASS_INTERNAL || (c->not_marked != AS_UNKNOWN && c->not_marked > c->count))
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: class record %" PRIu64, name, i);
+    }
     return true;
 }
 

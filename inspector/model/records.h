@@ -268,6 +268,22 @@ struct as_type_record {
     uint64_t owned_malloc_bytes; // what they own in chunks of malloc
 };
 
+// Section "classes" (1.5): the objects of one class that have one of the types of section "types"; the largest first. Only of a Ruby.
+struct as_class_record {
+    uint32_t runtime; // in "runtimes"
+    uint32_t name;    // in "strings"
+    uint32_t type;    // in "types"
+    uint32_t kind;    // as_class_kind
+    uint64_t address; // of the class; 0: there is none
+    uint64_t count;
+    uint64_t bytes;              // of their slots
+    uint64_t owned_malloc_bytes; // of the chunks of malloc that they point to
+    uint64_t not_marked;         // objects that no GC has marked yet; AS_UNKNOWN
+    uint64_t not_marked_bytes;   // of their slots and chunks; AS_UNKNOWN where not_marked is
+};
+// ANONYMOUS: the class has no name. SINGLETON: the objects are singleton classes. INTERNAL: no program sees them.
+enum as_class_kind { AS_CLASS_NAMED = 1, AS_CLASS_ANONYMOUS = 2, AS_CLASS_SINGLETON = 3, AS_CLASS_INTERNAL = 4 };
+
 // Section "warnings": in the order of their discovery.
 struct as_warning_record {
     uint32_t text;    // in "strings"

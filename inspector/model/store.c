@@ -51,6 +51,7 @@ void as_store_free(struct as_store *s)
     as_vec_free(&s->regions);
     as_vec_free(&s->size_classes);
     as_vec_free(&s->types);
+    as_vec_free(&s->classes);
     as_vec_free(&s->warnings);
     as_vec_free(&s->strings);
 }
@@ -71,6 +72,7 @@ struct as_view as_store_view(const struct as_store *s)
         .runtimes = s->runtimes.items,
         .regions = s->regions.items,
         .size_classes = s->size_classes.items,
+        .classes = s->classes.items,
         .types = s->types.items,
         .warnings = s->warnings.items,
         .strings = s->strings.items,
@@ -85,6 +87,7 @@ struct as_view as_store_view(const struct as_store *s)
         .runtime_count = s->runtimes.count,
         .region_count = s->regions.count,
         .size_class_count = s->size_classes.count,
+        .class_count = s->classes.count,
         .type_count = s->types.count,
         .warning_count = s->warnings.count,
         .strings_size = s->strings.count,

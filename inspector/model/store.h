@@ -23,6 +23,7 @@ struct as_store {
     AS_VEC(struct as_region_record) regions;
     AS_VEC(struct as_size_class_record) size_classes;
     AS_VEC(struct as_type_record) types;
+    AS_VEC(struct as_class_record) classes;
     AS_VEC(struct as_warning_record) warnings;
     struct as_strings strings;
     // Chunk records go straight to a file: they may be many times our memory limit. Here is only how many there are.

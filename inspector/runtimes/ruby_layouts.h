@@ -11,15 +11,16 @@ enum { AS_RUBY_HEADER = 64 }; // bytes of struct heap_page that any layout looks
 
 struct as_ruby_layout {
     const char *releases;
-    uint32_t align;  // a page's address is a multiple of it (HEAP_PAGE_ALIGN)
-    uint32_t size;   // HEAP_PAGE_SIZE: 40 bytes less where malloc makes the pages
-    int slot_size;   // offsets, -1 where there is no such field; the slots are of 40 bytes then
-    int total_slots; // 16 bits, as slot_size
-    int pool;        // pointer into struct objspace: the size pool, the heap
-    int body;        // pointer to the page itself
-    int start;       // pointer to the first slot
-    int node;        // list node of the pages of one heap; its head is in struct objspace
-    int array_data;  // in the array of all pages: the first element, behind what heads it
+    uint32_t align;     // a page's address is a multiple of it (HEAP_PAGE_ALIGN)
+    uint32_t size;      // HEAP_PAGE_SIZE: 40 bytes less where malloc makes the pages
+    int slot_size;      // offsets, -1 where there is no such field; the slots are of 40 bytes then
+    int total_slots;    // 16 bits, as slot_size
+    int pool;           // pointer into struct objspace: the size pool, the heap
+    int body;           // pointer to the page itself
+    int start;          // pointer to the first slot
+    int node;           // list node of the pages of one heap; its head is in struct objspace
+    int array_data;     // in the array of all pages: the first element, behind what heads it
+    uint32_t singleton; // flag of a class that is a singleton class
 };
 
 // Fills in free_slots of every page. A page that cannot be read unproves the whole.

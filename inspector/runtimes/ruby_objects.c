@@ -5,7 +5,8 @@
 // counted once. No layout of any class is needed, so this holds for all releases.
 #include "base/sort.h"
 #include "runtimes/regions.h"
-#include "runtimes/ruby.h"
+#include "runtimes/ruby_classes.h"
+#include "runtimes/ruby_marks.h"
 
 #include <string.h>
 
@@ -17,11 +18,13 @@ enum {
     FIRST_WORD = 2, // of a slot, behind its flags and its class
     CHUNK_HEADER = 16,
     SIZE_FLAGS = 7,
-    SMALL = 512,   // bytes of a chunk in which other chunks' addresses are looked for: a table's head, not a buffer
-    STEPS = 3,     // from a slot: to a table, and to what the table has
-    BATCH = 256,   // chunks that are read in one go
-    TYPE_BITS = 5, // of an address beside the type of its owner
-    ADDRESS_BITS = 58,
+    SMALL = 512, // bytes of a chunk in which other chunks' addresses are looked for: a table's head, not a buffer
+    STEPS = 3,   // from a slot: to a table, and to what the table has
+    BATCH = 256, // chunks that are read in one go
+    TYPE_BITS = 5,
+    NOT_MARKED_SHIFT = TYPE_BITS + AS_RUBY_PAIR_BITS,
+    OWNER_BITS = NOT_MARKED_SHIFT + 1, // beside an address in units of CHUNK_HEADER: mark, type and pair of its owner
+    ADDRESS_BITS = 48,
 };
 
 static const char *const names[TYPES] = {
@@ -31,7 +34,7 @@ static const char *const names[TYPES] = {
     [28] = "T_ICLASS", [29] = "T_ZOMBIE",  [30] = "T_MOVED",
 };
 
-typedef AS_VEC(uint64_t) owned_vec; // addresses of chunks' beginnings, and the types of their owners
+typedef AS_VEC(uint64_t) owned_vec; // addresses of chunks' beginnings, and their owners
 
 struct ruby_count {
     struct as_target *target;
@@ -41,6 +44,8 @@ struct ruby_count {
     size_t chunk_count;
     AS_VEC(uint8_t) claimed; // of each chunk: somebody has it
     struct as_type_record types[TYPES];
+    struct as_ruby_classes classes;
+    struct as_ruby_marks marks;
     bool changed; // an object has no known type
 };
 
@@ -50,35 +55,34 @@ static bool may_be_chunk(const struct ruby_count *c, uint64_t word)
     return word % CHUNK_HEADER == 0 && word > c->chunks[0] && word - CHUNK_HEADER <= c->chunks[c->chunk_count - 1];
 }
 
-// Is it in one of Ruby's own pages? Most words of objects are other objects' addresses.
-static bool is_in_pages(const struct as_store *s, uint64_t word)
-{
-    size_t low = 0, high = s->ruby.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct as_ruby_page_record *page = &s->ruby.items[middle];
-        if (word < page->address)
-            high = middle;
-        else if (word - page->address < page->size)
-            return true;
-        else
-            low = middle + 1;
-    }
-    return false;
-}
-
 // Takes note of each word of [words, words + count) that may lead to a chunk.
-static bool add_owned(struct ruby_count *c, owned_vec *owned, const uint8_t *words, size_t count, uint32_t type)
+static bool add_owned(struct ruby_count *c, owned_vec *owned, const uint8_t *words, size_t count, uint32_t owner)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t word;
         memcpy(&word, words + i * WORD, sizeof word);
-        if (!may_be_chunk(c, word) || word >> ADDRESS_BITS != 0 || is_in_pages(c->store, word))
+        if (!may_be_chunk(c, word) || word >> ADDRESS_BITS != 0 || as_ruby_in_pages(c->store, word))
             continue;
         uint64_t *item = as_vec_add(owned, c->err);
         if (!item)
             return false;
-        *item = word << TYPE_BITS | type;
+        *item = word / CHUNK_HEADER << OWNER_BITS | owner;
+    }
+    return true;
+}
+
+// Counts an object to its class. *pair: which, with its type.
+static bool count_class(struct ruby_count *c, const struct as_ruby_page_record *page, const uint64_t head[2],
+                        bool not_marked, uint32_t *pair)
+{
+    if (!as_ruby_pair_of(&c->classes, head[0], head[1], pair, c->err))
+        return false;
+    if (*pair != AS_RUBY_NO_PAIR) {
+        struct as_ruby_pair *counted = &c->classes.pairs.items[*pair];
+        counted->count++;
+        counted->bytes += page->slot_size;
+        counted->not_marked += not_marked;
+        counted->not_marked_bytes += not_marked ? page->slot_size : 0;
     }
     return true;
 }
@@ -86,20 +90,26 @@ static bool add_owned(struct ruby_count *c, owned_vec *owned, const uint8_t *wor
 static bool count_page(struct ruby_count *c, const struct as_ruby_page_record *page, const uint8_t *bytes,
                        owned_vec *owned)
 {
+    as_ruby_marks_begin(&c->marks, c->target, page, bytes);
     for (uint32_t i = 0; i < page->total_slots; i++) {
-        const uint8_t *slot = bytes + page->first_slot + (size_t)i * page->slot_size;
-        uint64_t flags;
-        memcpy(&flags, slot, sizeof flags);
-        uint32_t type = flags & (TYPES - 1);
-        if (flags == 0)
+        uint32_t offset = page->first_slot + i * page->slot_size, pair;
+        uint64_t head[FIRST_WORD];
+        memcpy(head, bytes + offset, sizeof head);
+        uint32_t type = head[0] & (TYPES - 1);
+        if (head[0] == 0)
             continue;
+        bool not_marked = as_ruby_not_marked(&c->marks, head[0], offset);
         c->changed |= !names[type];
         c->types[type].count++;
         c->types[type].bytes += page->slot_size;
+        if (!count_class(c, page, head, not_marked, &pair))
+            return false;
+        uint32_t owner = (uint32_t)not_marked << NOT_MARKED_SHIFT | type << AS_RUBY_PAIR_BITS | pair;
         if (c->chunk_count > 0 &&
-            !add_owned(c, owned, slot + FIRST_WORD * WORD, page->slot_size / WORD - FIRST_WORD, type))
+            !add_owned(c, owned, bytes + offset + FIRST_WORD * WORD, page->slot_size / WORD - FIRST_WORD, owner))
             return false;
     }
+    as_ruby_marks_end(&c->marks);
     return true;
 }
 
@@ -122,8 +132,14 @@ static bool count_pages(struct ruby_count *c, owned_vec *owned)
 // A chunk that was just claimed.
 struct claimed_chunk {
     uint64_t address;
-    uint32_t type;
+    uint32_t owner;
 };
+
+static struct as_ruby_pair *pair_of(struct ruby_count *c, uint32_t owner)
+{
+    uint32_t pair = owner & AS_RUBY_NO_PAIR;
+    return pair != AS_RUBY_NO_PAIR ? &c->classes.pairs.items[pair] : NULL;
+}
 
 // Counts chunks with their owners, and notes what small ones lead to.
 static bool count_chunks(struct ruby_count *c, const struct claimed_chunk *claimed, size_t count, owned_vec *next)
@@ -145,17 +161,24 @@ static bool count_chunks(struct ruby_count *c, const struct claimed_chunk *claim
             c->changed = true;
             continue;
         }
-        c->types[claimed[i].type].owned_malloc_bytes += size;
+        uint32_t owner = claimed[i].owner, type = owner >> AS_RUBY_PAIR_BITS & (TYPES - 1);
+        struct as_ruby_pair *pair = pair_of(c, owner);
+        c->types[type].owned_malloc_bytes += size;
+        if (pair) {
+            pair->owned += size;
+            pair->not_marked_bytes += owner >> NOT_MARKED_SHIFT ? size : 0;
+        }
         size_t words = size / WORD - 1; // up to the size of the next chunk
-        if (size <= SMALL && claimed[i].type != T_STRING && next &&
+        if (size <= SMALL && type != T_STRING && next &&
             as_target_read(c->target, addresses[i] + CHUNK_HEADER, read[i].bytes, words * WORD) &&
-            !add_owned(c, next, read[i].bytes, words, claimed[i].type))
+            !add_owned(c, next, read[i].bytes, words, claimed[i].owner))
             return false;
     }
     return true;
 }
 
-// Gives the chunks that `owned` leads to to their owners, the first of each; what they lead to goes to `next`.
+// Gives the chunks that `owned` leads to to their owners, the first of each (an object with a mark, before one without; then the type of
+// the lowest number); what they lead to goes to `next`.
 static bool claim(struct ruby_count *c, owned_vec *owned, owned_vec *next)
 {
     struct claimed_chunk batch[BATCH];
@@ -163,7 +186,7 @@ static bool claim(struct ruby_count *c, owned_vec *owned, owned_vec *next)
     if (!as_sort_u64(owned->items, owned->count, c->err))
         return false;
     for (size_t i = 0; i < owned->count; i++) {
-        uint64_t address = (owned->items[i] >> TYPE_BITS) - CHUNK_HEADER;
+        uint64_t address = (owned->items[i] >> OWNER_BITS) * CHUNK_HEADER - CHUNK_HEADER;
         while (chunk < c->chunk_count && c->chunks[chunk] < address)
             chunk++;
         if (chunk == c->chunk_count)
@@ -171,7 +194,7 @@ static bool claim(struct ruby_count *c, owned_vec *owned, owned_vec *next)
         if (c->chunks[chunk] != address || c->claimed.items[chunk])
             continue;
         c->claimed.items[chunk] = 1;
-        batch[pending++] = (struct claimed_chunk){address, owned->items[i] & (TYPES - 1)};
+        batch[pending++] = (struct claimed_chunk){address, owned->items[i] & ((1 << OWNER_BITS) - 1)};
         if (pending == BATCH) {
             if (!count_chunks(c, batch, pending, next))
                 return false;
@@ -181,10 +204,26 @@ static bool claim(struct ruby_count *c, owned_vec *owned, owned_vec *next)
     return count_chunks(c, batch, pending, next);
 }
 
+// Learns where objects have their ages: from the first page that has an old one.
+static bool learn_marks(struct ruby_count *c)
+{
+    AS_VEC(uint8_t) buffer = {0};
+    if (!as_vec_reserve(&buffer, LARGEST_PAGE, c->err))
+        return false;
+    for (size_t i = 0; i < c->store->ruby.count && c->marks.ages == AS_RUBY_AGES_UNKNOWN; i++) {
+        const struct as_ruby_page_record *page = &c->store->ruby.items[i];
+        if (page->slot_size > 0 &&
+            as_target_read_resident(c->target, page->address, buffer.items, page->size) == page->size)
+            as_ruby_marks_learn(&c->marks, page, buffer.items);
+    }
+    as_vec_free(&buffer);
+    return true;
+}
+
 static bool follow(struct ruby_count *c)
 {
     owned_vec owned[STEPS] = {0};
-    bool ok = as_vec_reserve(&c->claimed, c->chunk_count, c->err) && count_pages(c, &owned[0]);
+    bool ok = as_vec_reserve(&c->claimed, c->chunk_count, c->err) && learn_marks(c) && count_pages(c, &owned[0]);
     c->claimed.count = c->chunk_count;
     for (int i = 0; i < STEPS && ok; i++)
         ok = claim(c, &owned[i], i + 1 < STEPS ? &owned[i + 1] : NULL);
@@ -199,8 +238,8 @@ static uint64_t bytes_of(const struct as_type_record *t)
     return t->bytes + t->owned_malloc_bytes;
 }
 
-// Adds the types that have objects, those with the most bytes first.
-static bool add_types(struct ruby_count *c, uint32_t runtime)
+// Adds the types that have objects, those with the most bytes first, and tells where each is now.
+static bool add_types(struct ruby_count *c, uint32_t runtime, uint32_t places[TYPES])
 {
     for (;;) {
         struct as_type_record *most = NULL;
@@ -213,6 +252,7 @@ static bool add_types(struct ruby_count *c, uint32_t runtime)
         if (!record)
             return false;
         const char *name = names[most - c->types];
+        places[most - c->types] = (uint32_t)(c->store->types.count - 1);
         *record = *most;
         record->runtime = runtime;
         record->tracked = most->count;
@@ -235,9 +275,15 @@ bool as_ruby_objects(struct as_target *t, struct as_store *store, const uint64_t
         .err = err,
         .chunks = chunks,
         .chunk_count = chunk_count,
+        .classes = {.target = t, .store = store, .layout = as_ruby_layout_of(store)},
+        .marks = {.layout = as_ruby_layout_of(store)},
     };
+    uint32_t places[TYPES] = {0};
     bool found = store->meta.ruby == AS_RUBY_FOUND;
-    if (found && (!follow(&c) || !add_types(&c, runtime)))
+    bool ok = !found || (follow(&c) && add_types(&c, runtime, places) &&
+                         as_ruby_add_classes(&c.classes, store, runtime, places, !c.marks.broken, err));
+    as_ruby_classes_free(&c.classes);
+    if (!ok)
         return false;
     struct as_runtime_record *record = &store->runtimes.items[runtime];
     record->state = found ? AS_REGIONS_FOUND : AS_REGIONS_UNPROVEN;

@@ -103,6 +103,8 @@ static struct as_store synthetic(int fd)
         (struct as_size_class_record){.size = 32, .pools = 2, .in_use = 128, .free = 128};
     *(struct as_type_record *)as_vec_add(&s.types, NULL) =
         (struct as_type_record){.address = 0x7d0000000400, .count = 3, .tracked = 2, .bytes = 96};
+    *(struct as_class_record *)as_vec_add(&s.classes, NULL) =
+        (struct as_class_record){.kind = AS_CLASS_NAMED, .count = 3, .not_marked = 1, .bytes = 96};
     uint32_t chunks[HEAPS * 3];
     for (int i = 0; i < HEAPS; i++) {
         struct as_heap_record *heap = &s.heaps.items[i];

@@ -44,9 +44,10 @@ SECTIONS: Final[dict[str, np.dtype[Any]]] = {
     "regions": fmt.REGION,
     "size_classes": fmt.SIZE_CLASS,
     "types": fmt.TYPE,
+    "classes": fmt.CLASS,
     "strings": fmt.STRINGS,
 }
-OPTIONAL: Final = ("chunks", "ruby", "runtimes", "regions", "size_classes", "types")
+OPTIONAL: Final = ("chunks", "ruby", "runtimes", "regions", "size_classes", "types", "classes")
 SINGLE: Final = ("meta", "totals")
 SECTION_ALIGN: Final = 64
 MAX_SECTIONS: Final = 1024
@@ -90,6 +91,7 @@ class Dump:
         self.regions: Final[Records] = sections.get("regions", np.empty(0, fmt.REGION))
         self.size_classes: Final[Records] = sections.get("size_classes", np.empty(0, fmt.SIZE_CLASS))
         self.types: Final[Records] = sections.get("types", np.empty(0, fmt.TYPE))
+        self.classes: Final[Records] = sections.get("classes", np.empty(0, fmt.CLASS))
         self.chunks: Final[NDArray[np.uint32] | None] = sections.get("chunks")
         self._strings: Final = sections["strings"].tobytes()
 

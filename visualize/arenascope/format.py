@@ -122,6 +122,10 @@ TYPE: Final = _record(
     ("runtime name", U32),
     ("address count tracked bytes malloc_bytes owned_bytes owned_malloc_bytes", U64),
 )
+CLASS: Final = _record(
+    ("runtime name type kind", U32),
+    ("address count bytes owned_malloc_bytes not_marked not_marked_bytes", U64),
+)
 
 WARNING: Final = _record(("text code arena heap", U32), ("address", U64))
 
@@ -261,6 +265,15 @@ class ObjectsState(enum.IntEnum):
     COUNTED = 1
     ESTIMATED = 2
     UNKNOWN = 3
+
+
+class ClassKind(enum.IntEnum):
+    """enum as_class_kind: what the objects of a record of section "classes" are of."""
+
+    NAMED = 1
+    ANONYMOUS = 2
+    SINGLETON = 3
+    INTERNAL = 4
 
 
 class MetaFlag(enum.IntFlag):

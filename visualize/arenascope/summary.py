@@ -279,13 +279,41 @@ class ObjectType:
 
 
 @dataclass(frozen=True)
+class ObjectClass:
+    """A Ruby's objects of one class that have one type."""
+
+    name: Optional[str]
+    kind: Optional[str]
+    type: Optional[str]
+    address: Optional[str]
+    count: int
+    bytes: int
+    owned: int
+    not_marked: Optional[int]
+    not_marked_bytes: Optional[int]
+
+    @property
+    def title(self) -> str:
+        """What to call it."""
+        without = {
+            "anonymous": "(class without a name)",
+            "singleton": "(singleton classes)",
+            "internal": "(Ruby's own)",
+        }
+        return self.name or without.get(self.kind or "", "(unknown)")
+
+
+@dataclass(frozen=True)
 class Objects:
-    """A runtime's objects by type, largest first, and what is in blocks that no object owns."""
+    """A runtime's objects by type, largest first, and what is in blocks that no object owns; a Ruby's by class, too."""
 
     exact: bool
     other_blocks: int
     other_bytes: int
     types: tuple[ObjectType, ...]
+    not_marked: Optional[int]
+    not_marked_bytes: Optional[int]
+    classes: Optional[tuple[ObjectClass, ...]]
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,11 @@ def _runtimes(sections: Sections) -> Iterator[str]:
     regions = sections.get("regions", np.empty(0, fmt.REGION))
     classes = sections.get("size_classes", np.empty(0, fmt.SIZE_CLASS))
     types = sections.get("types", np.empty(0, fmt.TYPE))
+    of_classes = sections.get("classes", np.empty(0, fmt.CLASS))
+    marks = of_classes["not_marked"]
+    bad_class = (of_classes["runtime"] >= len(runtimes)) | (of_classes["type"] >= len(types))
+    bad_class |= (of_classes["kind"] < 1) | (of_classes["kind"] > max(fmt.ClassKind))
+    bad_class |= (marks != fmt.UNKNOWN) & (marks > of_classes["count"])
     state, size = runtimes["state"], regions["size"]
     beyond = regions["in_use"] > size
     left = size - regions["in_use"]
@@ -145,6 +150,7 @@ def _runtimes(sections: Sections) -> Iterator[str]:
         ),
         ("size class", classes["runtime"] >= len(runtimes)),
         ("type", (types["runtime"] >= len(runtimes)) | (types["tracked"] > types["count"])),
+        ("class", bad_class),
     )
     for record, bad in checks:
         if bad.any():

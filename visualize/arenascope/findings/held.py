@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from arenascope.findings.facts import LARGE, MIB, NAMED, NOTABLE
 from arenascope.findings.finding import Finding, Rank
-from arenascope.findings.runtimes import largest_types
+from arenascope.findings.runtimes import largest_types, not_marked
 from arenascope.findings.steps import java_native, of_growth, of_runtime, runtimes
 from arenascope.known import total
 from arenascope.remedy import living_pid
@@ -111,6 +111,7 @@ def _of_runtime(facts: Facts) -> str:
         words += (
             " What Ruby's strings, arrays and hashes hold is part of it, garbage included, until Ruby's next full GC."
         )
+        words += not_marked(facts)
     if "jvm" in runtimes(facts):
         words += " Direct buffers are part of it, and what the Java virtual machine itself allocates."
     if not runtimes(facts):

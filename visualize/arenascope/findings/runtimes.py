@@ -38,9 +38,24 @@ def ruby_pages(facts: Facts) -> Finding | None:
         f"{size(held)} is in pages of Ruby's own heap; {free} of their slots are free.",
         f"{plural(ruby.pages, 'page')} with {plural(ruby.slots, 'slot')}. Slots that are not free hold objects, "
         "garbage included, until Ruby's next full GC. Ruby gives a page back only when all its slots are free; a trim "
-        "does not touch these pages.",
+        f"does not touch these pages.{not_marked(facts)}",
         rows=("ruby_pages",),
         next=of_runtime(facts),
+    )
+
+
+def not_marked(facts: Facts) -> str:
+    """What of a Ruby's objects may be garbage, if they were counted."""
+    objects = facts.summary.ruby.objects if facts.summary.ruby else None
+    if objects is None:
+        return ""
+    if objects.not_marked is None or objects.not_marked_bytes is None:
+        return " Some of its objects may be garbage, which cannot be told here: GC.start in the process first."
+    held = size(objects.not_marked_bytes)
+    total = sum(each.count for each in objects.types)
+    return (
+        f" {count(objects.not_marked)} of Ruby's {count(total)} objects, which hold {held} in its pages and in "
+        "malloc's memory, were made since its last GC: how many of them are garbage, GC.start tells."
     )
 
 

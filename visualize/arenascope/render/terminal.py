@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         AnonymousMapping,
         Arena,
         Doubt,
+        ObjectClass,
         Objects,
         Pin,
         Summary,
@@ -121,6 +122,9 @@ def _parts(summary: Summary, bar: str) -> Iterator[RenderableType]:
     for whose, objects in objects_by_type(summary):
         yield _title(f"{whose} objects by type{'' if objects.exact else ' (some changed during the look)'}")
         yield _objects(objects)
+        if objects.classes:
+            yield _title(f"{whose} objects by class")
+            yield _classes(objects.classes)
     yield _title("How this was found")
     yield _provenance(summary)
     if summary.warnings:
@@ -248,6 +252,22 @@ def _objects(objects: Objects) -> Table:
         table.add_row(plural(len(rest), "other type"), count(sum(each.count for each in rest)), *map(size, cells))
     if objects.other_blocks:
         table.add_row("blocks that no object owns", count(objects.other_blocks), size(objects.other_bytes), "", "")
+    return table
+
+
+def _classes(classes: tuple[ObjectClass, ...]) -> Table:
+    table = plain_table("class", "type", ">objects", ">since last GC", ">bytes", ">what they own")
+    for each in classes[:SHOWN_TYPES]:
+        marks = UNKNOWN if each.not_marked is None else count(each.not_marked)
+        held = (size(each.bytes + each.owned), size(each.owned))
+        table.add_row(printable(each.title), each.type or UNKNOWN, count(each.count), marks, *held)
+    rest = classes[SHOWN_TYPES:]
+    if rest:
+        marked = [each.not_marked for each in rest if each.not_marked is not None]
+        marks = count(sum(marked)) if len(marked) == len(rest) else UNKNOWN
+        owned = sum(each.owned for each in rest)
+        held = (size(sum(each.bytes for each in rest) + owned), size(owned))
+        table.add_row(f"{count(len(rest))} more", "", count(sum(each.count for each in rest)), marks, *held)
     return table
 
 

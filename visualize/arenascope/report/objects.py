@@ -23,7 +23,7 @@ class TypeLine(NamedTuple):
 
     name: str
     objects: int
-    tracked: int
+    tracked: int | None  # by the collector; of a class: those made since the last GC
     whole: Amount  # the objects, and what only they point to
     owned: Amount  # of it, what they point to
     in_malloc: Amount  # of it, what is in chunks of malloc
@@ -34,6 +34,7 @@ class ObjectTable(NamedTuple):
     """All of one runtime's."""
 
     whose: str  # "Python's"
+    by: str  # "type" or "class"
     exact: bool
     lines: list[TypeLine]
     types: int  # how many there are, those not shown included
@@ -44,13 +45,18 @@ class ObjectTable(NamedTuple):
 def tables(facts: Sequence[Facts]) -> list[ObjectTable]:
     """The objects of the last look, as far as they were counted, with the difference from the first."""
     before = dict(objects_by_type(facts[0].summary)) if len(facts) > 1 else {}
-    return [_table(whose, now, before.get(whose), facts[-1].whole) for whose, now in objects_by_type(facts[-1].summary)]
+    made = []
+    for whose, now in objects_by_type(facts[-1].summary):
+        made.append(_table(whose, now, before.get(whose), facts[-1].whole))
+        if now.classes:
+            made.append(_class_table(whose, now, before.get(whose), facts[-1].whole))
+    return made
 
 
 def _table(whose: str, now: Objects, before: Objects | None, rss: int) -> ObjectTable:
     held = {(each.address, each.name): _whole(each) for each in before.types} if before else None
     shown = [_line(each, held, rss) for each in now.types[:SHOWN]]
-    return ObjectTable(whose, now.exact, shown, len(now.types), now.other_blocks, amount(now.other_bytes, rss))
+    return ObjectTable(whose, "type", now.exact, shown, len(now.types), now.other_blocks, amount(now.other_bytes, rss))
 
 
 def _whole(each: ObjectType) -> int:
@@ -69,3 +75,21 @@ def _line(each: ObjectType, before: dict[tuple[str | None, str | None], int] | N
         amount(each.in_malloc),
         grown,
     )
+
+
+def _class_table(whose: str, now: Objects, before: Objects | None, rss: int) -> ObjectTable:
+    classes, old = now.classes or (), before.classes if before else None
+    held = {(each.address, each.title, each.type): each.bytes + each.owned for each in old} if old is not None else None
+    shown = [
+        TypeLine(
+            f"{printable(each.title)} ({each.type})" if each.kind == "internal" else printable(each.title),
+            each.count,
+            each.not_marked,
+            amount(each.bytes + each.owned, rss),
+            amount(each.owned),
+            amount(each.owned),
+            change([held.get((each.address, each.title, each.type), 0), each.bytes + each.owned]) if held else None,
+        )
+        for each in classes[:SHOWN]
+    ]
+    return ObjectTable(whose, "class", now.exact, shown, len(classes), 0, amount(0, rss))
