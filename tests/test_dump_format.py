@@ -39,6 +39,7 @@ RECORDS = {
     "struct as_size_class_record": fmt.SIZE_CLASS,
     "struct as_type_record": fmt.TYPE,
     "struct as_class_record": fmt.CLASS,
+    "struct as_runtime_page_record": fmt.RUNTIME_PAGE,
     "struct as_warning_record": fmt.WARNING,
 }
 ENUMS: dict[str, type[enum.IntEnum | enum.IntFlag]] = {
@@ -70,6 +71,8 @@ CONSTANTS = {
     "AS_DUMP_DATA_START": fmt.DATA_START,
     "AS_UNKNOWN": fmt.UNKNOWN,
     "AS_UNIT": fmt.UNIT,
+    "AS_RUNTIME_UNIT": fmt.RUNTIME_UNIT,
+    "AS_RUNTIME_PAGE_MEAN": fmt.RUNTIME_PAGE_MEAN,
     "AS_CHUNK_SIZE_BITS": fmt.CHUNK_SIZE_BITS,
     "AS_CHUNK_MORE": fmt.CHUNK_MORE,
     "AS_CHUNK_CLASS_SHIFT": fmt.CHUNK_CLASS_SHIFT,

@@ -112,6 +112,15 @@ def _drop(section: str) -> Callable[[Sections], None]:
     return bend
 
 
+def _runtime_page(**fields: int) -> Callable[[Sections], None]:
+    def bend(made: Sections) -> None:
+        made["runtime_pages"] = np.zeros(1, fmt.RUNTIME_PAGE)
+        for name, value in fields.items():
+            made["runtime_pages"][name] = value
+
+    return bend
+
+
 LIES = {
     "page size": (_set("meta", "page_size", 5000), "page size of 5000"),
     "page size zero": (_set("meta", "page_size", 0), "page size of 0"),
@@ -140,6 +149,8 @@ LIES = {
     "warning code": (_set("warnings", "code", 10), "warning record 0"),
     "no totals": (_drop("totals"), "no section"),
     "no strings": (_drop("strings"), "no section"),
+    "runtime page units": (_runtime_page(in_use=500, free=13), "runtime page record 0"),
+    "runtime page address": (_runtime_page(address=4097), "runtime page record 0"),
     "two metas": (lambda made: made.update(meta=np.repeat(made["meta"], 2)), "one record"),
     "strings open": (lambda made: made.update(strings=made["strings"][:-1]), "not terminated"),
     "record size": (lambda made: made.update(heaps=np.zeros(1, "V88")), "another size"),

@@ -136,12 +136,13 @@ static void report_faults(struct as_store *s, const struct as_heaps *h, enum as_
 }
 
 // The runtimes' own heaps, of a target that has such.
-static bool find_runtimes(struct as_target *t, const struct as_malloc *m, struct as_store *s, struct as_error *err)
+static bool find_runtimes(struct as_target *t, const struct as_malloc *m, bool pages, struct as_store *s,
+                          struct as_error *err)
 {
     struct as_ruby ruby;
-    bool ok = as_ruby_find(t, &ruby, err) && as_records_ruby(s, &ruby, err);
+    bool ok = as_ruby_find(t, pages, &ruby, err) && as_records_ruby(s, &ruby, err);
     as_ruby_free(&ruby);
-    return ok && as_cpython_find(t, s, err) && as_jvm_find(t, s, err) && as_v8_find(t, s, err) &&
+    return ok && as_cpython_find(t, pages, s, err) && as_jvm_find(t, s, err) && as_v8_find(t, s, err) &&
            as_go_find(t, m->go_program, s, err) && as_allocators_find(t, m->kind, s, err) && as_regions_check(s, err);
 }
 
@@ -207,7 +208,8 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
     t->residency.preparing = false;
     // Our own process runs on: its pages are asked for heap by heap.
     bool ok = (t->kind == AS_TARGET_SELF || as_target_record_residency(t, err)) &&
-              find_and_walk(t, m, moment->mode, chunks, options, s, &h, &b, err) && find_runtimes(t, m, s, err) &&
+              find_and_walk(t, m, moment->mode, chunks, options, s, &h, &b, err) &&
+              find_runtimes(t, m, options->runtime_pages, s, err) &&
               count_objects(&b, options->objects, moment->mode, err) &&
               (!options->reader || options->reader->read(options->reader->context, t, m, s, b.collected.items,
                                                          b.collected.count, err));

@@ -33,6 +33,7 @@ struct as_capture_options {
     uint64_t chunk_start;                     // where in that file they begin, bytes
     const struct as_object_counting *objects; // counts the runtimes' objects by type; NULL: they are not wanted
     const struct as_moment_reader *reader;    // NULL: none. Not together with `objects`
+    bool runtime_pages;                       // what lies on each page of CPython's arenas and Ruby's pages is wanted
     uint32_t allowed_sources;                 // AS_LAYOUT_ANY, or fewer for tests
     enum as_mode mode;                        // freeze, snapshot or live; 0: freeze or snapshot, as max_pause_ns allows
     uint64_t max_pause_ns;                    // how long the target may stand still where there is a choice; 0: 50 ms

@@ -170,5 +170,9 @@ bool as_records_ruby(struct as_store *s, const struct as_ruby *ruby, struct as_e
             .first_slot = page->first_slot,
         };
     }
+    if (!as_vec_reserve(&s->runtime_pages, ruby->kernel_pages.count, err))
+        return false;
+    for (size_t i = 0; i < ruby->kernel_pages.count; i++)
+        s->runtime_pages.items[s->runtime_pages.count++] = ruby->kernel_pages.items[i];
     return true;
 }

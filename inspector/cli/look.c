@@ -74,6 +74,7 @@ bool as_look_take(struct as_look *look, const struct as_options *options, struct
         .chunk_start = AS_DUMP_DATA_START,
         .objects = options->objects ? &as_object_counting : NULL,
         .reader = look->reader,
+        .runtime_pages = writer != NULL,
         .allowed_sources = options->allowed_sources,
         .mode = options->mode,
         .max_pause_ns = options->max_pause_ns,

@@ -4,6 +4,10 @@
 // other anonymous memory for a part that is a mapping of its own.
 #include "ledger/ledger.h"
 
+#include <string.h>
+
+enum { STEP = 512 }; // pages whose residency is asked for in one go
+
 // A part: a page of Ruby's heap, or a region of another runtime's.
 struct runtime_part {
     uint64_t address, size;
@@ -135,6 +139,33 @@ static uint64_t resident_of(struct as_target *t, const struct runtime_part *part
     return as_target_resident_bytes(t, part->address, part->address + part->size);
 }
 
+// Fills in the residency of the runtimes' pages, and drops those that malloc's heaps have: they have page records there.
+static void settle_pages(struct as_ledger_builder *b)
+{
+    struct as_store *s = b->store;
+    uint64_t page_size = b->target->page_size;
+    uint32_t hint = UINT32_MAX;
+    size_t kept = 0;
+    for (size_t i = 0; i < s->runtime_pages.count;) {
+        uint8_t residency[STEP];
+        size_t n = 1;
+        uint64_t from = s->runtime_pages.items[i].address;
+        while (n < STEP && i + n < s->runtime_pages.count &&
+               s->runtime_pages.items[i + n].address == from + n * page_size)
+            n++;
+        hint = heap_at(s, from, hint);
+        if (!as_target_residency(b->target, from, from + n * page_size, residency, NULL))
+            memset(residency, AS_RES_UNKNOWN, n);
+        for (size_t k = 0; k < n; k++, i++) {
+            struct as_runtime_page_record page = s->runtime_pages.items[i];
+            page.residency = residency[k];
+            if (hint == UINT32_MAX)
+                s->runtime_pages.items[kept++] = page;
+        }
+    }
+    s->runtime_pages.count = kept;
+}
+
 void as_ledger_runtimes_open(struct as_ledger_builder *b)
 {
     struct as_store *s = b->store;
@@ -147,6 +178,7 @@ void as_ledger_runtimes_open(struct as_ledger_builder *b)
     for (int row = 0; row < AS_ROW_COUNT; row++)
         if (as_rows[row].owner == AS_ROW_OF_RUNTIME)
             open_row(b, row);
+    settle_pages(b);
 }
 
 static void close_row(struct as_ledger_builder *b, int row)

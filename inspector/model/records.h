@@ -284,6 +284,22 @@ struct as_class_record {
 // ANONYMOUS: the class has no name. SINGLETON: the objects are singleton classes. INTERNAL: no program sees them.
 enum as_class_kind { AS_CLASS_NAMED = 1, AS_CLASS_ANONYMOUS = 2, AS_CLASS_SINGLETON = 3, AS_CLASS_INTERNAL = 4 };
 
+// Section "runtime_pages" (1.5): a page of the kernel's that belongs to CPython's arenas, or to Ruby's own heap where that is not in
+// chunks of malloc. What is neither in use nor free is headers, and what the division into blocks leaves over.
+struct as_runtime_page_record {
+    uint64_t address;
+    uint16_t in_use, free; // in units of AS_RUNTIME_UNIT bytes: of blocks (CPython), of slots (Ruby)
+    uint8_t block_size; // likewise: of the blocks or slots on the page; 0: it has none, or several sizes, or large ones
+    uint8_t flags;      // AS_RUNTIME_PAGE_*
+    uint8_t kind;       // as_runtime_kind
+    uint8_t residency;  // AS_RES_* bits
+};
+enum {
+    AS_RUNTIME_UNIT = 8,
+    // Which blocks of a pool are in use was not looked at: in_use and free are a part of the pool's, by the page's part of it.
+    AS_RUNTIME_PAGE_MEAN = 1,
+};
+
 // Section "warnings": in the order of their discovery.
 struct as_warning_record {
     uint32_t text;    // in "strings"

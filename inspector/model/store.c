@@ -52,6 +52,7 @@ void as_store_free(struct as_store *s)
     as_vec_free(&s->size_classes);
     as_vec_free(&s->types);
     as_vec_free(&s->classes);
+    as_vec_free(&s->runtime_pages);
     as_vec_free(&s->warnings);
     as_vec_free(&s->strings);
 }
@@ -74,6 +75,7 @@ struct as_view as_store_view(const struct as_store *s)
         .size_classes = s->size_classes.items,
         .classes = s->classes.items,
         .types = s->types.items,
+        .runtime_pages = s->runtime_pages.items,
         .warnings = s->warnings.items,
         .strings = s->strings.items,
         .malloc_count = s->mallocs.count,
@@ -89,6 +91,7 @@ struct as_view as_store_view(const struct as_store *s)
         .size_class_count = s->size_classes.count,
         .class_count = s->classes.count,
         .type_count = s->types.count,
+        .runtime_page_count = s->runtime_pages.count,
         .warning_count = s->warnings.count,
         .strings_size = s->strings.count,
     };

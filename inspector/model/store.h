@@ -7,6 +7,7 @@
 #include "model/view.h"
 
 typedef AS_VEC(struct as_page_record) as_page_vec;
+typedef AS_VEC(struct as_runtime_page_record) as_runtime_page_vec;
 
 struct as_store {
     struct as_meta_record meta;
@@ -24,6 +25,7 @@ struct as_store {
     AS_VEC(struct as_size_class_record) size_classes;
     AS_VEC(struct as_type_record) types;
     AS_VEC(struct as_class_record) classes;
+    as_runtime_page_vec runtime_pages;
     AS_VEC(struct as_warning_record) warnings;
     struct as_strings strings;
     // Chunk records go straight to a file: they may be many times our memory limit. Here is only how many there are.

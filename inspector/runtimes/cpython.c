@@ -8,6 +8,7 @@
 #include "base/align.h"
 #include "base/sort.h"
 #include "runtimes/cpython_layout.h"
+#include "runtimes/pages.h"
 #include "runtimes/regions.h"
 
 #include <inttypes.h>
@@ -47,11 +48,13 @@ struct cpython_search {
     const struct pymalloc_layout *layout;
     uint32_t runtime;        // index of our record
     size_t first;            // of our regions
+    size_t first_page;       // of our pages
     uint64_t tables[TABLES]; // the arrays of arena_objects that were accepted
     size_t table_count;
     uint64_t pools;     // whose headers fit
     uint64_t unsettled; // arenas of which the counts differ by a pool: pymalloc was at work
     int64_t looks;
+    bool pages; // what lies on each page is wanted
     struct as_size_class_record classes[AS_PY_CLASSES];
 };
 
@@ -121,6 +124,29 @@ static void add_empty(struct cpython_search *s, struct as_region_record *region,
         region->empty_resident == AS_UNKNOWN || resident == AS_UNKNOWN ? AS_UNKNOWN : region->empty_resident + resident;
 }
 
+// Adds the pages of an arena, of whose pools `used` have been accepted.
+static bool add_pages(struct cpython_search *s, const struct as_region_record *region, const struct as_py_pool *headers,
+                      uint32_t used, uint32_t total)
+{
+    struct as_runtime_piece piece;
+    uint32_t pool = s->layout->pool;
+    uint64_t at = as_align_up(region->address, pool);
+    if (!as_runtime_pages_add(&s->store->runtime_pages, AS_RUNTIME_CPYTHON, region->address, region->size,
+                              s->target->page_size, &piece, s->err))
+        return false;
+    for (uint32_t i = 0; i < used; i++, at += pool) {
+        const struct as_py_pool *h = &headers[i];
+        uint32_t size = (h->size_class + 1) * AS_PY_ALIGNMENT;
+        uint64_t first = at + sizeof *h, room = (pool - sizeof *h) / size * size;
+        if (h->count == 0)
+            as_runtime_piece_count(&piece, at, at + pool, 0, 0);
+        else
+            as_runtime_piece_count(&piece, first, first + room, (uint64_t)h->count * size, size);
+    }
+    as_runtime_piece_count(&piece, at, at + (uint64_t)(total - used) * pool, 0, 0);
+    return true;
+}
+
 // Adds an arena, if all of its pools are as its element says. False when they are not; *ok turns false when memory ran out.
 static bool add_arena(struct cpython_search *s, const struct as_py_arena *o, uint32_t index,
                       struct as_size_class_record *classes, bool *ok)
@@ -161,9 +187,8 @@ static bool add_arena(struct cpython_search *s, const struct as_py_arena *o, uin
     struct as_region_record *added = as_vec_add(&s->store->regions, s->err);
     if (added)
         *added = region;
-    else
-        *ok = false;
-    return added;
+    *ok = added && (!s->pages || add_pages(s, &region, headers, used, o->total_pools));
+    return *ok;
 }
 
 // An array has FIRST_ARENAS elements, or twice as many, and so on. Is there such a length from `last` to `end`?
@@ -207,7 +232,7 @@ static bool add_arenas(struct cpython_search *s, uint64_t table, struct as_size_
 static bool add_table(struct cpython_search *s, uint64_t table, bool *ok)
 {
     struct as_size_class_record classes[AS_PY_CLASSES];
-    size_t regions = s->store->regions.count;
+    size_t regions = s->store->regions.count, pages = s->store->runtime_pages.count;
     uint64_t unsettled = s->unsettled, pools = s->pools;
     memcpy(classes, s->classes, sizeof classes);
     if (add_arenas(s, table, classes, ok) && s->pools > pools && s->unsettled - unsettled <= 1) {
@@ -216,6 +241,7 @@ static bool add_table(struct cpython_search *s, uint64_t table, bool *ok)
         return true;
     }
     s->store->regions.count = regions;
+    s->store->runtime_pages.count = pages;
     s->unsettled = unsettled;
     s->pools = pools;
     return false;
@@ -373,6 +399,7 @@ static bool settle(struct cpython_search *s, bool ok)
     if (found)
         return add_classes(s);
     store->regions.count = s->first;
+    store->runtime_pages.count = s->first_page;
     store->runtimes.items[s->runtime].releases = 0;
     as_store_warn(store, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                   "this process runs Python, but no arenas of Python's own allocator (pymalloc) were found: it is "
@@ -381,7 +408,7 @@ static bool settle(struct cpython_search *s, bool ok)
     return ok;
 }
 
-bool as_cpython_find(struct as_target *t, struct as_store *store, struct as_error *err)
+bool as_cpython_find(struct as_target *t, bool pages, struct as_store *store, struct as_error *err)
 {
     bool present = false;
     for (size_t i = 0; i < t->mappings.count && !present; i++)
@@ -397,6 +424,8 @@ bool as_cpython_find(struct as_target *t, struct as_store *store, struct as_erro
         .err = err,
         .runtime = runtime,
         .first = store->regions.count,
+        .first_page = store->runtime_pages.count,
+        .pages = pages,
         .looks = looks_for(t),
     };
     return settle(&s, search(&s));

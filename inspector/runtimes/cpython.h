@@ -9,9 +9,9 @@
 
 // Looks for pymalloc's arenas in a target that stands still and whose residency has been captured, and adds them to `store`: a
 // record of the runtime, its regions by address, its size classes. `resident` and `heap` of a region are the ledger's to fill
-// in. No record: no CPython is mapped here. A record with state AS_REGIONS_UNPROVEN, and a warning: there is one, and its
+// in. `pages`: the pages of the arenas are wanted, too (store->runtime_pages). No record: no CPython is mapped here. A record with state AS_REGIONS_UNPROVEN, and a warning: there is one, and its
 // arenas were not found. False (AS_NO_MEMORY): our memory ran out.
-bool as_cpython_find(struct as_target *t, struct as_store *store, struct as_error *err);
+bool as_cpython_find(struct as_target *t, bool pages, struct as_store *store, struct as_error *err);
 
 // Counts the objects of a CPython that as_cpython_find found, by type, into store->types, and fills in its record's `objects`,
 // `other_blocks` and `other_bytes`. `chunks`: addresses of malloc's chunks in use that are larger than pymalloc's largest block, in

@@ -23,14 +23,18 @@ struct as_ruby {
     bool proven;                       // `pages` are all there are: those of Ruby's own array of them
     const char *releases;              // which releases have the structures that fitted, "3.2, 3.3"; NULL: none did
     AS_VEC(struct as_ruby_page) pages; // by address
+    // What lies on each of the kernel's pages of them, if that is wanted; as in store->runtime_pages.
+    bool wants_kernel_pages;
+    as_runtime_page_vec kernel_pages;
 };
 
 // Is a Ruby interpreter mapped here: a program that is called ruby, or Ruby's library?
 bool as_is_ruby(const struct as_target *t);
 
 // Looks for Ruby's pages in a target that stands still and whose residency has been captured. That there is none is no
-// failure; when they cannot be proven, `pages` is empty. False (AS_NO_MEMORY): our memory ran out.
-bool as_ruby_find(struct as_target *t, struct as_ruby *out, struct as_error *err);
+// failure; when they cannot be proven, `pages` is empty. `kernel_pages`: out->kernel_pages are wanted, too. False (AS_NO_MEMORY):
+// our memory ran out.
+bool as_ruby_find(struct as_target *t, bool kernel_pages, struct as_ruby *out, struct as_error *err);
 void as_ruby_free(struct as_ruby *r);
 
 // Counts the objects on store->ruby's pages by type, into store->types, with a record in store->runtimes. `chunks`: addresses of all

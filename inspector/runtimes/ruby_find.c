@@ -287,9 +287,9 @@ bool as_is_ruby(const struct as_target *t)
     return false;
 }
 
-bool as_ruby_find(struct as_target *t, struct as_ruby *out, struct as_error *err)
+bool as_ruby_find(struct as_target *t, bool kernel_pages, struct as_ruby *out, struct as_error *err)
 {
-    *out = (struct as_ruby){.present = as_is_ruby(t)};
+    *out = (struct as_ruby){.present = as_is_ruby(t), .wants_kernel_pages = kernel_pages};
     size_t known;
     const struct as_ruby_layout *layouts = as_ruby_layouts(&known);
     struct as_error failed = {0};
@@ -316,4 +316,5 @@ bool as_ruby_find(struct as_target *t, struct as_ruby *out, struct as_error *err
 void as_ruby_free(struct as_ruby *r)
 {
     as_vec_free(&r->pages);
+    as_vec_free(&r->kernel_pages);
 }

@@ -105,6 +105,8 @@ static struct as_store synthetic(int fd)
         (struct as_type_record){.address = 0x7d0000000400, .count = 3, .tracked = 2, .bytes = 96};
     *(struct as_class_record *)as_vec_add(&s.classes, NULL) =
         (struct as_class_record){.kind = AS_CLASS_NAMED, .count = 3, .not_marked = 1, .bytes = 96};
+    *(struct as_runtime_page_record *)as_vec_add(&s.runtime_pages, NULL) = (struct as_runtime_page_record){
+        .address = 0x7d0000000000, .in_use = 256, .free = 256, .kind = AS_RUNTIME_CPYTHON};
     uint32_t chunks[HEAPS * 3];
     for (int i = 0; i < HEAPS; i++) {
         struct as_heap_record *heap = &s.heaps.items[i];

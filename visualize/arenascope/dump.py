@@ -45,9 +45,10 @@ SECTIONS: Final[dict[str, np.dtype[Any]]] = {
     "size_classes": fmt.SIZE_CLASS,
     "types": fmt.TYPE,
     "classes": fmt.CLASS,
+    "runtime_pages": fmt.RUNTIME_PAGE,
     "strings": fmt.STRINGS,
 }
-OPTIONAL: Final = ("chunks", "ruby", "runtimes", "regions", "size_classes", "types", "classes")
+OPTIONAL: Final = ("chunks", "ruby", "runtimes", "regions", "size_classes", "types", "classes", "runtime_pages")
 SINGLE: Final = ("meta", "totals")
 SECTION_ALIGN: Final = 64
 MAX_SECTIONS: Final = 1024
@@ -92,6 +93,7 @@ class Dump:
         self.size_classes: Final[Records] = sections.get("size_classes", np.empty(0, fmt.SIZE_CLASS))
         self.types: Final[Records] = sections.get("types", np.empty(0, fmt.TYPE))
         self.classes: Final[Records] = sections.get("classes", np.empty(0, fmt.CLASS))
+        self.runtime_pages: Final[Records] = sections.get("runtime_pages", np.empty(0, fmt.RUNTIME_PAGE))
         self.chunks: Final[NDArray[np.uint32] | None] = sections.get("chunks")
         self._strings: Final = sections["strings"].tobytes()
 

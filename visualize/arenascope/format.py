@@ -23,6 +23,8 @@ DATA_START: Final = 4096
 UNKNOWN: Final = 2**64 - 1  # AS_UNKNOWN in a 64-bit field
 NO_INDEX: Final = 2**32 - 1  # "none" in an index
 UNIT: Final = 16  # AS_UNIT: what the counts of a page record are in, bytes
+RUNTIME_UNIT: Final = 8  # AS_RUNTIME_UNIT: what those of a runtime's page are in, bytes
+RUNTIME_PAGE_MEAN: Final = 1  # AS_RUNTIME_PAGE_MEAN
 
 CHUNK_SIZE_BITS: Final = 28
 CHUNK_MORE: Final = 1 << 28
@@ -126,6 +128,8 @@ CLASS: Final = _record(
     ("runtime name type kind", U32),
     ("address count bytes owned_malloc_bytes not_marked not_marked_bytes", U64),
 )
+
+RUNTIME_PAGE: Final = _record(("address", U64), ("in_use free", U16), ("block_size flags kind residency", "u1"))
 
 WARNING: Final = _record(("text code arena heap", U32), ("address", U64))
 

@@ -133,6 +133,9 @@ def _runtimes(sections: Sections) -> Iterator[str]:
     bad_class = (of_classes["runtime"] >= len(runtimes)) | (of_classes["type"] >= len(types))
     bad_class |= (of_classes["kind"] < 1) | (of_classes["kind"] > max(fmt.ClassKind))
     bad_class |= (marks != fmt.UNKNOWN) & (marks > of_classes["count"])
+    pages = sections.get("runtime_pages", np.empty(0, fmt.RUNTIME_PAGE))
+    page_size = int(sections["meta"][0]["page_size"])
+    crowded = pages["in_use"].astype(np.uint32) + pages["free"] > page_size // fmt.RUNTIME_UNIT
     state, size = runtimes["state"], regions["size"]
     beyond = regions["in_use"] > size
     left = size - regions["in_use"]
@@ -151,6 +154,7 @@ def _runtimes(sections: Sections) -> Iterator[str]:
         ("size class", classes["runtime"] >= len(runtimes)),
         ("type", (types["runtime"] >= len(runtimes)) | (types["tracked"] > types["count"])),
         ("class", bad_class),
+        ("runtime page", (pages["address"] % np.uint64(page_size) != 0) | crowded),
     )
     for record, bad in checks:
         if bad.any():
