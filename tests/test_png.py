@@ -27,7 +27,7 @@ Colour = tuple[int, int, int]
 
 
 class Picture:
-    """A PNG of ours: a palette, four bits a pixel, no filters."""
+    """A PNG of ours, without filters: a palette and four bits a pixel, or (overviews) three bytes a pixel."""
 
     def __init__(self, path: Path) -> None:
         data = path.read_bytes()
@@ -39,19 +39,23 @@ class Picture:
             assert zlib.crc32(kind + body) == struct.unpack_from(">I", data, at + 8 + length)[0]
             if kind == b"IHDR":
                 self.width, self.height, depth, colour_type = struct.unpack_from(">IIBB", body)
-                assert (depth, colour_type) == (4, 3)
+                assert (depth, colour_type) in ((4, 3), (8, 2))
+                self.mean = colour_type == 2
             elif kind == b"PLTE":
                 self.palette = [(body[i], body[i + 1], body[i + 2]) for i in range(0, length, 3)]
             elif kind == b"IDAT":
                 packed += body
             at += 12 + length
-        raw, stride = zlib.decompress(packed), (self.width + 1) // 2 + 1
+        raw, stride = zlib.decompress(packed), (3 * self.width if self.mean else (self.width + 1) // 2) + 1
         assert len(raw) == stride * self.height
         self.rows = [raw[i * stride + 1 : (i + 1) * stride] for i in range(self.height)]
         assert all(raw[i * stride] == 0 for i in range(self.height)), "filtered rows"
 
     def __getitem__(self, place: tuple[int, int]) -> Colour:
         x, y = place
+        if self.mean:
+            red, green, blue = self.rows[y][3 * x : 3 * x + 3]
+            return red, green, blue
         return self.palette[self.rows[y][x // 2] >> (0 if x % 2 else 4) & 15]
 
     def first_row(self, x: int, colour: Colour) -> int:
@@ -107,6 +111,22 @@ def test_a_cell_is_a_page(arenadump: harness.Arenadump, tmp_path: Path, scale: i
     assert picture[OVERVIEW_LEFT + 2 * scale, top] == picture[0, 0]
 
 
+def test_a_cell_has_the_mean_of_its_bytes(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Four fifths free: half way between the two greys and reds would be far too red. The mean is taken of light."""
+    made = synthetic.sections()
+    made["pages"][0]["in_use"], made["pages"][0]["binned"] = 51, 205
+    draw(arenadump, synthetic.write(tmp_path / "dump", made), tmp_path / "pictures")
+    picture = Picture(tmp_path / "pictures/main-arena-overview.png")
+
+    def light(encoded: int) -> float:
+        return float(((encoded / 255 + 0.055) / 1.055) ** 2.4)
+
+    wanted = [(51 * light(used) + 205 * light(free)) / 256 for used, free in zip(USED, STRANDED)]
+    mean = [round(255 * (1.055 * c ** (1 / 2.4) - 0.055)) for c in wanted]
+    top = picture.first_row(OVERVIEW_LEFT + 4, STRANDED)  # the second page, all free
+    assert list(picture[OVERVIEW_LEFT, top]) == mean
+
+
 def test_without_chunks_there_are_overviews(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     made = synthetic.sections()
     made["meta"][0]["flags"] &= ~fmt.MetaFlag.HAS_CHUNKS & 0xFFFFFFFF
@@ -124,7 +144,7 @@ def test_of_a_running_process(arenadump: harness.Arenadump, tmp_path: Path) -> N
     readme = (tmp_path / "pictures/README.txt").read_text()
     for name in names - {"README.txt"}:
         assert name in readme
-        assert USED in Picture(tmp_path / "pictures" / name).palette
+        assert Picture(tmp_path / "pictures" / name).mean == name.endswith("-overview.png")
     assert str(os.getpid()) in readme
 
 

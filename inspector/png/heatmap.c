@@ -127,7 +127,7 @@ static bool draw_picture(struct as_image *image, void *context)
         if (!draw_row(image, p, page, row++))
             return false;
     }
-    return as_image_gap(image, 12) && as_image_legend(image, false) && as_image_gap(image, 8);
+    return as_image_gap(image, 12) && as_image_legend(image) && as_image_gap(image, 8);
 }
 
 bool as_draw_heap(struct as_drawing *d, const struct as_heap_record *heap, const char *name, const char *title,
@@ -150,8 +150,8 @@ bool as_draw_heap(struct as_drawing *d, const struct as_heap_record *heap, const
             snprintf(file, sizeof file, "%s.png", name);
         else
             snprintf(file, sizeof file, "%s-part-%02" PRIu64 ".png", name, part + 1);
-        if (!as_image_write(d->options->file, d->options->directory, file, width, d->options->palette, draw_picture, &p,
-                            err))
+        if (!as_image_write(d->options->file, d->options->directory, file, width, d->options->palette, false,
+                            draw_picture, &p, err))
             return false;
         d->result->pictures++;
         fprintf(d->readme, "%-36s %s, pages %" PRIu64 " to %" PRIu64 "\n", file, title, p.from + 1, p.to);

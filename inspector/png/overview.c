@@ -33,8 +33,9 @@ static bool draw_row(struct as_image *image, const struct overview_painter *p, c
         uint32_t gap = p->scale >= 6; // cells of this size can spare a pixel to be told apart
         uint64_t pages = heap->page_count - p->page;
         for (uint32_t column = 0; column < p->columns && column < pages; column++) {
-            enum as_colour colour = as_colour_of_page(&p->view->pages[heap->first_page + p->page + column]);
-            as_image_fill(image, AS_RIGHT + column * p->scale, 0, p->scale - gap, p->scale - gap, colour);
+            uint8_t rgb[3];
+            as_mean_of_page(&p->view->pages[heap->first_page + p->page + column], image->palette, rgb);
+            as_image_fill_mean(image, AS_RIGHT + column * p->scale, 0, p->scale - gap, p->scale - gap, rgb);
         }
     }
     return as_image_emit(image, p->scale);
@@ -44,7 +45,8 @@ static bool draw_picture(struct as_image *image, void *context)
 {
     struct overview_painter *p = context;
     char text[120];
-    snprintf(text, sizeof text, "A cell is a page of %" PRIu32 " KiB; a row is %" PRIu32 " pages.",
+    snprintf(text, sizeof text,
+             "A cell is a page of %" PRIu32 " KiB, in the mean of its bytes' colours; a row is %" PRIu32 " pages.",
              p->view->meta->page_size / 1024, p->columns);
     if (!as_picture_title(image, p->view, p->title) || !as_image_line(image, AS_RIGHT, 1, text) ||
         !as_image_gap(image, 6))
@@ -64,7 +66,7 @@ static bool draw_picture(struct as_image *image, void *context)
             p->page = 0;
         }
     }
-    return as_image_gap(image, 12) && as_image_legend(image, true) && as_image_gap(image, 8);
+    return as_image_gap(image, 12) && as_image_legend(image) && as_image_gap(image, 8);
 }
 
 bool as_draw_overview(struct as_drawing *d, uint64_t first, uint64_t end, const char *name, const char *title,
@@ -85,8 +87,8 @@ bool as_draw_overview(struct as_drawing *d, uint64_t first, uint64_t end, const 
             snprintf(file, sizeof file, "%s.png", name);
         else
             snprintf(file, sizeof file, "%s-part-%02" PRIu64 ".png", name, part);
-        if (!as_image_write(d->options->file, d->options->directory, file, width, d->options->palette, draw_picture, &p,
-                            err))
+        if (!as_image_write(d->options->file, d->options->directory, file, width, d->options->palette, true,
+                            draw_picture, &p, err))
             return false;
         d->result->pictures++;
         fprintf(d->readme, "%-36s %s%s\n", file, title, part > 1 ? " (continued)" : "");

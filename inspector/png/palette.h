@@ -13,7 +13,7 @@ enum as_colour {
     AS_COLOUR_TEXT,
     AS_COLOUR_OUTSIDE, // on a page of the heap, but not the heap's
     AS_COLOUR_USED,
-    AS_COLOUR_PINNED, // of pages only
+    AS_COLOUR_PINNED, // in use, on a page where all else is free
     AS_COLOUR_USED_SWAPPED,
     AS_COLOUR_UNTOUCHED,
     AS_COLOUR_CACHED,
@@ -34,13 +34,11 @@ enum as_palette { AS_PALETTE_PHUSION, AS_PALETTE_SAFE, AS_PALETTE_COUNT };
 struct as_colour_info {
     const char *label;                // for the legend; NULL: not in it
     uint8_t rgb[AS_PALETTE_COUNT][3]; // by palette
-    bool pages_only;                  // never the colour of 16 bytes
-    bool bytes_only;                  // never the colour of a page
 };
 extern const struct as_colour_info as_colours[AS_COLOUR_COUNT];
 
 // The colour of 16 bytes of a chunk that lie on `page`.
 enum as_colour as_colour_of_bytes(enum as_chunk_class kind, const struct as_page_record *page);
 
-// The colour of a whole page.
-enum as_colour as_colour_of_page(const struct as_page_record *page);
+// The mean of the colours of a page's bytes, taken of light: so a page looks from afar as its bytes do close by.
+void as_mean_of_page(const struct as_page_record *page, enum as_palette palette, uint8_t rgb[3]);
