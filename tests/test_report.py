@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from report_fixtures import browser, one, tab, two
-from tools.tab import Tab, near, page_addresses, rgb, some, write
+from tools.tab import Tab, means, near, page_addresses, rgb, some, write
 
 from arenascope import format as fmt
 from arenascope.dump import Dump
 from arenascope.report.colours import LOOKS, Colour, page_bytes
+from arenascope.report.shares import linear
+from arenascope.report.shares import rgb as encoded_of
 from arenascope.report.stills import blended
 from arenascope.summary import document_of
 
@@ -30,17 +32,19 @@ def test_pixels_have_the_state_of_their_page(tab: Tab, one: tuple[Path, Dump], l
     tab.js("name => arenascope.setLayout(name)", layout)
     chosen = some(one[1])
     assert len({colour for _, colour in chosen}) >= 4
+    wanted = means(one[1])
     for address, colour in chosen:
         probe = tab.goto(address, 14)
         assert probe["states"][0].startswith(LOOKS[colour].name)
-        assert near(tab.seen(probe), rgb(colour)), hex(address)
+        assert near(tab.seen(probe), wanted[address]), hex(address)
 
 
 def test_safe_palette(tab: Tab, one: tuple[Path, Dump]) -> None:
     tab.page.locator("#palette").click()
-    for address, colour in some(one[1], each=1):
+    wanted = means(one[1], "safe")
+    for address, _ in some(one[1], each=1):
         probe = tab.goto(address, 14)
-        assert near(tab.seen(probe), rgb(colour, "safe"))
+        assert near(tab.seen(probe), wanted[address])
 
 
 def test_every_page_of_the_dump_is_where_the_layouts_say(tab: Tab, one: tuple[Path, Dump]) -> None:
@@ -67,11 +71,11 @@ def test_units_have_the_class_of_their_chunk(tab: Tab, one: tuple[Path, Dump]) -
     seen = 0
     for kind, colour in ((fmt.ChunkClass.IN_USE, Colour.USED), (fmt.ChunkClass.METADATA, Colour.METADATA)):
         found = np.flatnonzero(chunks.classes == kind)
-        states = page_bytes(dump.heap_pages(heap)) & 0xF
+        states = dump.heap_pages(heap)["state"]
         base = int(dump.heaps[heap]["start"]) // 4096 * 4096
         for index in found[np.linspace(0, len(found) - 1, 3).astype(int)]:
             address = int(chunks.addresses[index])
-            if states[(address - base) // 4096] not in (Colour.USED, Colour.PINNED):
+            if states[(address - base) // 4096] != fmt.PageState.USED:
                 continue
             probe = tab.goto(address, 256)
             unit = address % 4096 // 16
@@ -130,7 +134,8 @@ def test_pixels_of_many_pages_blend_as_light_does(browser: Any, tmp_path: Path) 
     ]
     wanted = tuple(round(255 * (1.055 * c ** (1 / 2.4) - 0.055)) for c in light)
     assert near(seen, wanted), (seen, wanted)
-    still = blended(np.tile(np.array([Colour.USED, Colour.RETURNED], np.uint8), (4, 2)), 4)
+    pair = [linear(encoded_of(LOOKS[colour].phusion)) for colour in (Colour.USED, Colour.RETURNED)]
+    still = blended(np.tile(np.array(pair, np.float32), (4, 2, 1)), 4)
     assert near(tuple(int(c) for c in still[0, 0]), wanted)
     tab.context.close()
 
@@ -138,11 +143,11 @@ def test_pixels_of_many_pages_blend_as_light_does(browser: Any, tmp_path: Path) 
 def test_a_single_lit_page_is_seen_among_thousands(browser: Any, tmp_path: Path) -> None:
     dump = checkerboard(tmp_path)
     pages = dump.pages.copy()
-    pages["state"] = fmt.PageState.RETURNED
-    pages["state"][40_000] = fmt.PageState.WITHHELD
+    pages["state"], pages["residency"], pages["in_use"], pages["binned"] = fmt.PageState.RETURNED, 0, 0, 256
+    pages["state"][40_000], pages["residency"][40_000] = fmt.PageState.WITHHELD, fmt.Residency.PRESENT
     dump.pages = pages  # type: ignore[misc]
     tab = Tab(browser, write(tmp_path, dump), viewport={"width": 640, "height": 600})
-    tab.page.locator("button[data-light='state:6']").click()
+    tab.page.locator("button[data-light='bytes:6']").click()
     probe = tab.goto(synthetic.HEAP_START + 4096 * 40_000, 0.5)
     # Half a pixel large, it lies on this pixel or on one beside it.
     near_by = [(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1)]
@@ -152,18 +157,25 @@ def test_a_single_lit_page_is_seen_among_thousands(browser: Any, tmp_path: Path)
     tab.context.close()
 
 
+FREE = (Colour.RELEASABLE, Colour.WITHHELD)
+
+
 def test_what_is_clicked_lights_up(tab: Tab, one: tuple[Path, Dump]) -> None:
     dump = one[1]
     colours, pages = page_bytes(dump.pages) & 0xF, dump.pages
-    resident = (colours >= Colour.USED) & (colours <= Colour.WITHHELD)
+    resident = ((colours >= Colour.USED) & (colours <= Colour.WITHHELD)) | (colours == Colour.MIXED)
     mmapped = np.repeat(dump.heaps["kind"] == fmt.HeapKind.MMAPPED, dump.heaps["page_count"].astype(int))
+    rubys = dump.runtime_pages[(dump.runtime_pages["residency"] & fmt.Residency.PRESENT) != 0]
     arena = int(np.argmax(dump.arenas["heap_count"]))
     first, count = dump.arenas[arena]["first_heap"], dump.arenas[arena]["heap_count"]
     wanted = {
         "row:in_use": (resident & ~mmapped & (pages["in_use"] > 0)).sum(),
         "row:tcache": (resident & (pages["tcache"] > 0)).sum(),
         "row:metadata": (resident & (pages["metadata"] > 0)).sum(),
-        "state:1": (colours == Colour.USED).sum(),
+        "bytes:1": (resident & (pages["in_use"] > 0)).sum() + (rubys["in_use"] > 0).sum(),
+        "bytes:4": (resident & ~np.isin(colours, FREE) & (pages["binned"] + pages["top"] > 0)).sum()
+        + (rubys["free"] > 0).sum(),
+        "state:14": (colours == Colour.MIXED).sum() + ((rubys["in_use"] > 0) & (rubys["free"] > 0)).sum(),
         f"arena:{arena}": dump.heaps["page_count"][first : first + count].sum(),
     }
     for spec, pages_lit in wanted.items():

@@ -16,6 +16,7 @@ from arenascope.dump import Dump
 from arenascope.report.colours import LOOKS, Colour, page_bytes
 from arenascope.report.html import render
 from arenascope.report.model import build
+from arenascope.report.shares import encoded, light_of
 
 CLOSE = 3  # a colour channel may be off by rounding
 
@@ -85,6 +86,12 @@ def write(folder: Path, *dumps: Dump) -> Path:
 def rgb(colour: Colour, palette: str = "phusion") -> tuple[int, int, int]:
     text = getattr(LOOKS[colour], palette)
     return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)
+
+
+def means(dump: Dump, palette: str = "phusion") -> dict[int, tuple[int, ...]]:
+    """The colour of each page, by address: the mean of its bytes' colours."""
+    light = encoded(light_of(dump.pages, palette))
+    return {int(address): tuple(int(c) for c in mean) for address, mean in zip(page_addresses(dump), light)}
 
 
 def near(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -34,6 +34,7 @@ class Colour(enum.IntEnum):
     UNKNOWN = 11
     FREE_UNKNOWN = 12
     METADATA = 13  # never a whole page's: 16 bytes of it
+    MIXED = 14  # of a whole page only: bytes in use, and free ones
 
 
 class Appearance(NamedTuple):
@@ -49,7 +50,10 @@ class Appearance(NamedTuple):
 BACKGROUND: Final = "#1f2430"
 
 LOOKS: Final = {
-    Colour.USED: Appearance("in use", "U", "resident; the application holds something on it", "#d62728", "#d55e00"),
+    Colour.USED: Appearance("in use", "U", "resident, and the application holds it", "#d62728", "#d55e00"),
+    Colour.MIXED: Appearance(
+        "mixed", "+", "bytes in use beside free ones: the colour is their mean", "#ae5555", "#ad6850"
+    ),
     Colour.PINNED: Appearance("pinned", "P", "one chunk in use keeps it; all else on it is free", "#860f14", "#7d3600"),
     Colour.CACHED: Appearance(
         "cached", "C", "freed by the application, kept in a tcache or a fastbin", "#f29e2e", "#f0e442"
@@ -74,7 +78,7 @@ LOOKS: Final = {
         "free, residency unknown", "f", "free; unknown whether it was resident", "#d8d3b0", "#d8d3b0"
     ),
     Colour.METADATA: Appearance(
-        "metadata", "M", "headers of arenas and heaps, fenceposts, tcache structs", "#2f62b0", "#0072b2"
+        "metadata", "M", "headers of arenas, heaps and pools, fenceposts, tcache structs", "#2f62b0", "#0072b2"
     ),
 }
 
@@ -132,6 +136,8 @@ def page_bytes(pages: NDArray[np.void]) -> NDArray[np.uint8]:
     """One byte for each page record: its Colour, and the bits above."""
     state, residency = pages["state"], pages["residency"]
     colour: NDArray[np.uint8] = _BY_STATE[state]
+    free = (pages["binned"] | pages["top"] | pages["tcache"] | pages["fastbin"]) != 0
+    colour[(state == fmt.PageState.USED) & free] = Colour.MIXED
     odd = np.flatnonzero(state >= fmt.PageState.SWAPPED)
     if len(odd):
         colour[odd] = _odd_colours(pages[odd])

@@ -60,7 +60,7 @@ def by_free_run(states: NDArray[np.uint8], laid: Regions, page_size: int) -> His
     starts = free.copy()
     if len(free):
         starts[1:] &= ~free[:-1]
-        first = laid.first[laid.pages > 0]
+        first = laid.first[(laid.pages > 0) & (laid.first < len(free))]
         starts[first] = free[first]
     run = np.cumsum(starts) - 1
     of = run[free]

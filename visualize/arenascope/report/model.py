@@ -12,10 +12,12 @@ from arenascope.errors import ArenascopeError, Code
 from arenascope.findings import judge
 from arenascope.known import whole_of
 from arenascope.report import charts, figures, mappings, objects, ruby, tables
+from arenascope.report.areas import TITLES
 from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
 from arenascope.report.compare import changes
 from arenascope.report.facts import PageFacts, address_of
 from arenascope.report.glossary import GLOSSARY
+from arenascope.report.legend import legend, parts
 from arenascope.report.pages import Block, map_blocks
 from arenascope.report.regions import regions
 from arenascope.report.tables import Amount, amount, threads_of
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arenascope.capture import Look
-    from arenascope.report.colours import Appearance
     from arenascope.report.figures import Histogram
     from arenascope.report.regions import Regions
 
@@ -51,7 +52,7 @@ def build(looks: Sequence[Look]) -> Page:
     page_size = page_sizes.pop()
     laid = regions(dumps)
     now = facts[-1]
-    names = facts[0].arena_names | now.arena_names
+    names = facts[0].arena_names | now.arena_names | {-kind: title.name for kind, title in TITLES.items()}
     drawn = map_blocks(dumps, laid, page_size)
     sides = [""] if len(looks) == 1 else ["before", "after"]
     values = {
@@ -75,7 +76,7 @@ def build(looks: Sequence[Look]) -> Page:
         "arena_columns": tables.arena_columns(now),
         "arena_count": len(now.summary.arenas),
         "sizes": _sizes(now),
-        "runs": _runs(drawn.states[-1], laid, page_size),
+        "runs": _runs(drawn.states[-1][: laid.malloc_total], laid, page_size),
         "pins": tables.pins(now, drawn.told[-1]["pinSizes"]),
         "pin_count": len(now.summary.pins),
         "mappings": mappings.by_name(now),
@@ -83,7 +84,9 @@ def build(looks: Sequence[Look]) -> Page:
         "tunables": tables.tunables(now),
         "trust": [_trust(fact) for fact in facts],
         "glossary": GLOSSARY,
-        "legend": _legend(drawn.states, page_size),
+        "legend": legend(drawn.legends),
+        "runtime_rows": [title.row for kind, title in TITLES.items() if -kind in laid.arenas],
+        "legend_sides": parts(drawn.legends),
         "page_count": laid.total,
         "page_size": page_size,
         "map": [{**part, "fromDump": look.from_dump} for part, look in zip(drawn.told, looks)],
@@ -92,11 +95,13 @@ def build(looks: Sequence[Look]) -> Page:
     script = {
         "pageSize": page_size,
         "total": laid.total,
+        "mallocTotal": laid.malloc_total,
         "background": BACKGROUND,
         "inks": {int(bright): ink for bright, ink in INK.items()},
         "bright": BRIGHT,
         "looks": {int(colour): look._asdict() for colour, look in LOOKS.items()},
         "arenas": [{"name": names[address], "threads": _threads_at(facts, address)} for address in laid.arenas],
+        "runtimes": {laid.arenas.index(-kind): title.row for kind, title in TITLES.items() if -kind in laid.arenas},
         "rows": {row.name: row.paint for row in rows.ALL if row.paint},
         "titles": {row.paint: row.title for row in rows.ALL if row.paint},
         "idle": [laid.arenas.index(address_of(arena)) for arena in (*now.unattached, *now.nearly_empty)],
@@ -212,23 +217,3 @@ def _trust(facts: PageFacts) -> Trust:
         warnings=[(w.code, printable(w.text)) for w in told[:SHOWN_WARNINGS]],
         more_warnings=max(len(told) - SHOWN_WARNINGS, 0),
     )
-
-
-class Key(NamedTuple):
-    """A colour of the map."""
-
-    colour: int
-    key: str  # its class in the style sheet
-    look: Appearance
-    amounts: list[Amount]
-
-
-def _legend(states: list[Any], page_size: int) -> list[Key]:
-    """The colours that there are on the map, with how many pages of each."""
-    lines = []
-    for colour, look in LOOKS.items():
-        held = [int(((state & 0xF) == colour).sum()) for state in states]
-        if any(held):
-            amounts = [amount(pages * page_size) for pages in held]
-            lines.append(Key(int(colour), colour.name.lower(), look, amounts))
-    return lines

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from arenascope import format as fmt
-from arenascope.report.colours import Colour, page_bytes
+from arenascope.report.areas import RUNTIME
+from arenascope.report.colours import BACKGROUND, Colour, page_bytes
+from arenascope.report.legend import Counted, count
 from arenascope.report.regions import Regions, sources, struct_of
+from arenascope.report.shares import light_of, linear, rgb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,6 +67,7 @@ class Drawn(NamedTuple):
     blocks: list[Block]
     told: list[dict[str, Any]]  # for each dump: what the script and the page must know of its blocks
     states: list[NDArray[np.uint8]]  # for each dump: DumpPages.states()
+    legends: list[Counted]  # for each dump
 
 
 def pack(name: str, columns: Iterable[tuple[str, NDArray[Any]]], level: int = LEVEL) -> Block:
@@ -85,8 +89,9 @@ class DumpPages:
         """`which`: of the dumps that `laid` was made from."""
         self.dump: Final = dump
         self.laid: Final = laid
+        self.area: Final = laid.areas[which]
         self.heaps: Final = laid.heaps[which]
-        self.source: Final = sources(dump, self.heaps, laid)
+        self.source: Final = sources(self.area, self.heaps, laid)
         self.there: Final = self.source >= 0
 
     def _placed(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -97,7 +102,7 @@ class DumpPages:
 
     def states(self) -> NDArray[np.uint8]:
         """A byte for each page of the map: its colour, and what else the kernel says of it."""
-        return self._placed(page_bytes(self.dump.pages))
+        return self._placed(page_bytes(self.area.pages))
 
     def units(self, limit: int = LIMIT) -> Units:
         """What lies on each page. Where that deflates to more than `limit` bytes, in coarser steps."""
@@ -114,13 +119,34 @@ class DumpPages:
                 return Units(block, step)
             step *= 4
 
+    def legend(self) -> Counted:
+        """What the map's legend says of this dump."""
+        return count(self.area, self.states() & np.uint8(0xF))
+
+    def light(self) -> NDArray[np.float32]:
+        """For each page of the map the mean of its bytes' colours, as linear light; of no page, the background's."""
+        out = np.broadcast_to(linear(rgb(BACKGROUND)), (self.laid.total, 3)).copy()
+        out[self.there] = light_of(self.area.pages)[self.source[self.there]]
+        return out
+
+    def pools(self) -> Block:
+        """Of the pages of runtimes' heaps, which come last on the map: sizes of blocks, and which numbers are means."""
+        source = self.source[self.laid.malloc_total :]
+        own = np.where(source >= 0, source - self.area.malloc_pages, 0)
+        columns = [("block", self.area.block_sizes), ("mean", self.area.means.astype(np.uint8))]
+        if not len(self.area.block_sizes):
+            return pack("pools", [(name, np.zeros(len(source), np.uint8)) for name, _ in columns])
+        return pack(
+            "pools", [(name, np.where(source >= 0, values[own], 0).astype(np.uint8)) for name, values in columns]
+        )
+
     @property
     def _per_page(self) -> int:
         return int(self.dump.meta["page_size"]) // fmt.UNIT
 
     def _unit_columns(self, step: int, part: slice = slice(None)) -> Iterable[tuple[str, NDArray[Any]]]:
-        pages = self.dump.pages
-        rest = np.full(len(pages), self._per_page, np.uint16)
+        pages = self.area.pages
+        rest = (np.uint32(self.dump.meta["page_size"]) // self.area.units()).astype(np.uint16)
         for name in (*COUNTS, "binned"):
             rest -= pages[name]  # never below 0: the reader has checked it
         yield "rest", self._placed(rest)[part]  # of the page: not this heap's
@@ -142,6 +168,8 @@ class DumpPages:
         if self.dump.chunks is not None:
             behind = np.searchsorted(pinned, self.laid.first)
             for place in np.flatnonzero((self.heaps >= 0) & (self.laid.pages > 0)):
+                if self.laid.kind[place] == RUNTIME:
+                    continue
                 first = int(self.laid.first[place])
                 part = slice(behind[place], np.searchsorted(pinned, first + int(self.laid.pages[place])))
                 sizes[part] = self._pin_sizes(int(place), pinned[part] - first)
@@ -173,7 +201,7 @@ class DumpPages:
         """The pages of Ruby's own heap that are chunks of malloc's, so on the map; none where they would not fit."""
         pages = self.dump.ruby
         pages = pages[pages["heap"] != fmt.NO_INDEX]
-        place = np.full(len(self.dump.heaps), -1, np.int64)
+        place = np.full(len(self.area.heaps), -1, np.int64)
         place[self.heaps[self.heaps >= 0]] = np.flatnonzero(self.heaps >= 0)
         region = place[pages["heap"]]
         pages, region = pages[region >= 0], region[region >= 0]
@@ -203,7 +231,7 @@ class DumpPages:
         chosen, counts, records = [], [], []
         left = most
         for place in np.flatnonzero(self.heaps >= 0):
-            heap = self.dump.heaps[self.heaps[place]]
+            heap = self.area.heaps[self.heaps[place]]
             many = int(heap["chunk_count"])
             if not many or many > left:
                 continue
@@ -225,21 +253,24 @@ def map_blocks(dumps: list[Dump], laid: Regions, page_size: int) -> Drawn:
     blocks = [pack("regions", struct_of(laid, page_size).items())]
     told: list[dict[str, Any]] = []
     shown: list[NDArray[np.uint8]] = []
+    legends: list[Counted] = []
     parts = [DumpPages(dump, laid, index) for index, dump in enumerate(dumps)]
     share = LIMIT // len(parts)
     details: list[Block] = []
     for index, part in enumerate(parts):
         states = part.states()
         shown.append(states)
+        legends.append(part.legend())
         state = pack("state", [("state", states)])
         pins, sizes = part.pins(states, PIN_LIMIT // len(parts))
         rubys = part.ruby(RUBY_LIMIT // len(parts))
-        left = share - len(state.data) - len(pins.data) - len(rubys.data)
+        pools = part.pools()
+        left = share - sum(len(block.data) for block in (state, pins, rubys, pools))
         units = part.units(left)
         left -= len(units.block.data)
         chunks = part.chunk_block(max(min(left, CHUNK_LIMIT // len(parts)), 0))
         blocks.append(state._replace(name=f"state-{index}"))
-        details += [block._replace(name=f"{block.name}-{index}") for block in (units.block, pins, rubys, chunks)]
+        details += [block._replace(name=f"{block.name}-{index}") for block in (units.block, pins, rubys, pools, chunks)]
         records = 0 if part.dump.chunks is None else len(part.dump.chunks)
         told.append(
             {
@@ -252,4 +283,4 @@ def map_blocks(dumps: list[Dump], laid: Regions, page_size: int) -> Drawn:
             }
         )
         part.dump.let_go()
-    return Drawn(blocks + details, told, shown)
+    return Drawn(blocks + details, told, shown, legends)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from arenascope import format as fmt
+from arenascope.report.areas import RUNTIME, Area, area_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,24 +25,28 @@ class Regions(NamedTuple):
 
     start: NDArray[np.uint64]  # address
     pages: NDArray[np.int64]  # as many as the dump has that has most
-    kind: NDArray[np.uint32]  # HeapKind
+    kind: NDArray[np.uint32]  # HeapKind; RUNTIME
     arena: NDArray[np.int64]  # index into `arenas`; NO_ARENA
     first: NDArray[np.int64]  # of its pages, on the map
     heaps: list[NDArray[np.int64]]  # for each dump: the heap's index there; -1
-    arenas: list[int]  # addresses
+    arenas: list[int]  # addresses; behind them, for each runtime on the map, its RuntimeKind with a minus sign
     total: int  # pages on the map
+    malloc_total: int  # those of malloc's heaps: the first of them
+    areas: list[Area]  # for each dump: its heaps and pages
 
 
 def regions(dumps: Sequence[Dump]) -> Regions:
     """Lay the heaps of one dump, or of two, in one order."""
     arenas = list(dict.fromkeys(int(arena["address"]) for dump in dumps for arena in dump.arenas))
-    keys = [_keys(dump, arenas) for dump in dumps]
+    areas = [area_of(dump) for dump in dumps]
+    runtimes = sorted({int(kind) for area in areas for kind in _runtimes_of(area)})
+    keys = [_keys(dump, area, arenas, runtimes) for dump, area in zip(dumps, areas)]
     merged, places = np.unique(np.concatenate(keys), return_inverse=True)
     places = places.reshape(-1)
     pages = np.zeros(len(merged), np.int64)
     heaps = []
     behind = 0
-    for dump, own in zip(dumps, keys):
+    for area, own in zip(areas, keys):
         place = places[behind : behind + len(own)]
         behind += len(own)
         # Two heaps of one dump never have the same key unless the dump lies; then the last of them is shown.
@@ -49,29 +54,43 @@ def regions(dumps: Sequence[Dump]) -> Regions:
         index[place] = np.arange(len(own))
         heaps.append(index)
         shown = index >= 0
-        pages[shown] = np.maximum(pages[shown], dump.heaps["page_count"][index[shown]].astype(np.int64))
-    arena = merged["order"].astype(np.int64)
-    arena[arena == len(arenas)] = NO_ARENA
+        pages[shown] = np.maximum(pages[shown], area.heaps["page_count"][index[shown]].astype(np.int64))
+    order = merged["order"].astype(np.int64)
+    arena = np.where(order == len(arenas), NO_ARENA, order - (order > len(arenas)))
     ends = np.cumsum(pages)
     total = int(ends[-1]) if len(ends) else 0
-    return Regions(merged["start"], pages, merged["kind"], arena, ends - pages, heaps, arenas, total)
+    malloc_total = int(pages[merged["kind"] != RUNTIME].sum())
+    names = [*arenas, *(-kind for kind in runtimes)]
+    return Regions(
+        merged["start"], pages, merged["kind"], arena, ends - pages, heaps, names, total, malloc_total, areas
+    )
 
 
-def _keys(dump: Dump, arenas: list[int]) -> NDArray[np.void]:
-    """What says which heap is which: arena, start, kind; mmapped chunks come last."""
-    keys = np.zeros(len(dump.heaps), [("order", "<u4"), ("start", "<u8"), ("kind", "<u4")])
+def _runtimes_of(area: Area) -> NDArray[np.uint32]:
+    """Which runtimes have a heap in an area."""
+    kinds: NDArray[np.uint32] = np.unique(area.heaps["arena"][area.heaps["kind"] == RUNTIME])
+    return kinds
+
+
+def _keys(dump: Dump, area: Area, arenas: list[int], runtimes: list[int]) -> NDArray[np.void]:
+    """What says which heap is which: arena, start, kind; mmapped chunks come behind arenas, and runtimes last."""
+    keys = np.zeros(len(area.heaps), [("order", "<u4"), ("start", "<u8"), ("kind", "<u4")])
     place = {address: index for index, address in enumerate(arenas)}
     order = np.array([place[int(arena["address"])] for arena in dump.arenas] + [len(arenas)], np.uint32)
-    owner = dump.heaps["arena"]
+    owner = area.heaps["arena"].copy()
+    own = area.heaps["kind"] == RUNTIME
+    behind = len(arenas) + 1 + np.searchsorted(np.array(runtimes, np.uint32), owner[own])
+    owner[own] = fmt.NO_INDEX
     keys["order"] = order[np.where(owner == fmt.NO_INDEX, len(order) - 1, owner)]
-    keys["start"], keys["kind"] = dump.heaps["start"], dump.heaps["kind"]
+    keys["order"][own] = behind
+    keys["start"], keys["kind"] = area.heaps["start"], area.heaps["kind"]
     return keys
 
 
-def sources(dump: Dump, heaps: NDArray[np.int64], laid: Regions) -> NDArray[np.int64]:
+def sources(area: Area, heaps: NDArray[np.int64], laid: Regions) -> NDArray[np.int64]:
     """For each page of the map: which page record of this dump it is; -1 for none."""
     mine = np.flatnonzero(heaps >= 0)
-    records = dump.heaps[heaps[mine]]
+    records = area.heaps[heaps[mine]]
     counts = records["page_count"].astype(np.int64)
     total = int(counts.sum())
     # 0, 1, 2, … within each heap, without a loop over heaps: there can be 65,536 mmapped ones.

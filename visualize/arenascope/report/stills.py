@@ -20,12 +20,15 @@ from arenascope.errors import ArenascopeError, Code
 from arenascope.files import create_new
 from arenascope.findings import judge
 from arenascope.report import charts, figures
-from arenascope.report.colours import BACKGROUND, LOOKS
+from arenascope.report.areas import TITLES
+from arenascope.report.colours import BACKGROUND
 from arenascope.report.compare import changes
 from arenascope.report.facts import PageFacts
+from arenascope.report.legend import STATES, legend
 from arenascope.report.pages import DumpPages
 from arenascope.report.regions import regions
-from arenascope.text import printable, size
+from arenascope.report.shares import encoded, linear, rgb
+from arenascope.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,15 +100,15 @@ def _figures(looks: Sequence[Look]) -> Iterator[tuple[str, Figure]]:
     dumps = [look.dump for look in looks]
     laid = regions(dumps)
     facts = [PageFacts(look.dump, from_dump=look.from_dump) for look in looks]
-    states = [DumpPages(dump, laid, index).states() for index, dump in enumerate(dumps)]
+    drawn = [DumpPages(dump, laid, index) for index, dump in enumerate(dumps)]
     if laid.total:
-        yield "map", _map(facts, laid, states)
+        yield "map", _map(facts, laid, drawn)
     who = _who(facts[-1])
     sizes = figures.by_chunk_size(dumps[-1])
     if sizes:
         figure = charts.draw(sizes, "chunk size, from", apart=figures.PINNING)
         yield "sizes", _titled(figure, f"{who}: bytes in chunks of each size")
-    runs = figures.by_free_run(states[-1], laid, facts[-1].summary.target.page_size)
+    runs = figures.by_free_run(drawn[-1].states()[: laid.malloc_total], laid, facts[-1].summary.target.page_size)
     if runs:
         figure = charts.draw(runs, "length of the run, from")
         yield "runs", _titled(figure, f"{who}: free pages, by the run that they lie in")
@@ -122,27 +125,25 @@ def _who(facts: PageFacts) -> str:
     return printable(target.comm) + (f" (pid {target.pid})" if target.pid else "")
 
 
-def _map(facts: list[PageFacts], laid: Regions, states: list[NDArray[np.uint8]]) -> Figure:
-    names = facts[0].arena_names | facts[-1].arena_names
+def _map(facts: list[PageFacts], laid: Regions, drawn: list[DumpPages]) -> Figure:
+    names = facts[0].arena_names | facts[-1].arena_names | {-kind: title.name for kind, title in TITLES.items()}
     with mpl.rc_context(charts.STYLE):
-        across = len(states)
+        across = len(drawn)
         figure = Figure(figsize=(12, 7.2), layout="constrained")
         axes = figure.subplots(1, across, squeeze=False)[0]
-        for place, state, side in zip(axes, states, ["before", "after"]):
-            _one_map(place, laid, state & 0xF, names, ASPECT / across)
+        for place, pages, side in zip(axes, drawn, ["before", "after"]):
+            _one_map(place, laid, pages.light(), names, ASPECT / across)
             if across > 1:
                 place.set_title(side, loc="left", fontsize=11)
         words = f"{_who(facts[-1])}: {_verdict(facts)}"
         figure.suptitle(
             textwrap.fill(words, TITLE), x=0.01, ha="left", fontsize=14, fontweight="bold", parse_math=False
         )
-        page = facts[-1].summary.target.page_size
         patches = []
-        for colour, look in LOOKS.items():
-            held = [int(((state & 0xF) == colour).sum()) * page for state in states]
-            if any(held):
-                label = f"{look.name}, {' → '.join(map(size, held))}"
-                patches.append(Patch(facecolor=look.phusion, edgecolor="#999999", linewidth=0.5, label=label))
+        for line in legend([pages.legend() for pages in drawn]):
+            if line.colour not in STATES:
+                label = f"{line.look.name}, {' → '.join(line.shown)}"
+                patches.append(Patch(facecolor=line.look.phusion, edgecolor="#999999", linewidth=0.5, label=label))
         figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     return figure
 
@@ -154,13 +155,13 @@ def _verdict(facts: list[PageFacts]) -> str:
     return " ".join([verdict.lead, *(finding.sentence for finding in verdict.findings[:1])])
 
 
-def _one_map(axes: Axes, laid: Regions, colours: NDArray[Any], names: dict[int, str], aspect: float) -> None:
+def _one_map(axes: Axes, laid: Regions, light: NDArray[np.float32], names: dict[int, str], aspect: float) -> None:
     width = max(32, int(np.ceil(np.sqrt(laid.total * aspect))))
     bands, height = _bands(laid, width)
-    cells = np.zeros((height, width), np.uint8)
-    flat = cells.reshape(-1)
+    cells = np.broadcast_to(linear(rgb(BACKGROUND)), (height * width, 3)).copy()
     for band in bands:
-        flat[band.y * width : band.y * width + band.pages] = colours[band.first : band.first + band.pages]
+        cells[band.y * width : band.y * width + band.pages] = light[band.first : band.first + band.pages]
+    cells = cells.reshape(height, width, 3)
     axes.imshow(blended(cells, -(-width // ACROSS)), interpolation="none", aspect="auto", extent=(0, width, height, 0))
     ticks: list[Any] = []
     for band in bands:
@@ -186,26 +187,11 @@ def _bands(laid: Regions, width: int) -> tuple[list[Band], int]:
     return bands, max(y - gap, 1)
 
 
-def blended(cells: NDArray[np.uint8], factor: int) -> NDArray[np.uint8]:
-    """An image of cells; squares of `factor` by `factor` become one pixel, with the mean of their light."""
-    palette: NDArray[np.uint8] = np.array(
-        [_rgb(BACKGROUND), *(_rgb(look.phusion) for look in LOOKS.values())], np.uint8
-    )
-    if factor == 1:
-        return np.take(palette, cells, axis=0)
-    height, width = (-(-side // factor) for side in cells.shape)
-    padded = np.zeros((height * factor, width * factor), np.uint8)
-    padded[: cells.shape[0], : cells.shape[1]] = cells
-    scaled = palette / 255.0
-    linear = np.where(scaled <= 0.04045, scaled / 12.92, ((scaled + 0.055) / 1.055) ** 2.4)  # noqa: PLR2004 - sRGB's
-    squares = padded.reshape(height, factor, width, factor)
-    light = np.zeros((height, width, 3))
-    for colour in np.unique(cells):
-        light += (squares == colour).mean(axis=(1, 3))[..., None] * linear[colour]
-    encoded = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)  # noqa: PLR2004
-    image: NDArray[np.uint8] = np.rint(encoded * 255).astype(np.uint8)
-    return image
-
-
-def _rgb(colour: str) -> tuple[int, int, int]:
-    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+def blended(cells: NDArray[np.float32], factor: int) -> NDArray[np.uint8]:
+    """An image of cells of linear light; squares of `factor` by `factor` become one pixel, their mean."""
+    if factor > 1:
+        height, width = (-(-side // factor) for side in cells.shape[:2])
+        padded = np.broadcast_to(linear(rgb(BACKGROUND)), (height * factor, width * factor, 3)).copy()
+        padded[: cells.shape[0], : cells.shape[1]] = cells
+        cells = padded.reshape(height, factor, width, factor, 3).mean(axis=(1, 3))
+    return encoded(cells)

@@ -2,7 +2,7 @@
 // The card beside the pointer (or the marker).
 import { told } from "./data.js";
 import { NONE } from "./heaps.js";
-import { chunk, hex, pin, rows, ruby, size, stateName, where } from "./inspect.js";
+import { chunk, hex, pin, rows, ruby, shareInUse, size, stateName, where } from "./inspect.js";
 
 const card = document.getElementById("card");
 const MANY = 4; // pages a pixel, from which on a mixture is told and not one page
@@ -29,7 +29,7 @@ export function showCard(index, all, x, y, { mixture = null, unit = -1 } = {}) {
     addMixture(mixture, all);
   } else {
     all.forEach((pages, i) => {
-      add("b", `${told.sides[i] ? `${told.sides[i]}: ` : ""}${stateName(pages.state[index])}`);
+      add("b", `${told.sides[i] ? `${told.sides[i]}: ` : ""}${stateName(pages.state[index])}${shareInUse(index, pages)}`);
       addRows(rows(index, pages));
       const pinned = pin(index, pages);
       if (pinned) add("div", pinned);

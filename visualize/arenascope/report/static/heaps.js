@@ -4,15 +4,17 @@ import { lastNotAbove, takeBlock, told } from "./data.js";
 
 // Colours as in report/colours.py; above them, bits of the same byte.
 export const NONE = 0, USED = 1, PINNED = 2, CACHED = 3, STRANDED = 4, RELEASABLE = 5, WITHHELD = 6, RETURNED = 7, UNTOUCHED = 8,
-  USED_SWAPPED = 9, FREE_SWAPPED = 10, UNKNOWN = 11, FREE_UNKNOWN = 12, METADATA = 13;
+  USED_SWAPPED = 9, FREE_SWAPPED = 10, UNKNOWN = 11, FREE_UNKNOWN = 12, METADATA = 13, MIXED = 14;
 export const COLOUR_BITS = 0xf, HUGE = 0x10, ZERO = 0x20, RESIDENCY_UNKNOWN = 0x80;
 export const MMAPPED = 4; // kind of a heap that is one mmapped chunk
+export const RUNTIME = 5; // kind of a piece of a runtime's heap
 export const UNIT = 16; // bytes
+const RUNTIME_UNIT = 8; // bytes: what the counts of a runtime's page are in
 
 const MORE = 1 << 28; // a chunk's record goes on in the next
 
 export function isResident(colour) {
-  return colour >= USED && colour <= WITHHELD;
+  return (colour >= USED && colour <= WITHHELD) || colour === MIXED;
 }
 
 // Heap after heap: `first` is where each begins on the map, counted in pages.
@@ -53,7 +55,7 @@ export class Regions {
   }
 }
 
-// One dump: the state of each page, what lies on it, the pins, the chunks. All but the states come a moment later.
+// One dump: the state of each page, what lies on it, the pins, the chunks. All but the first two come a moment later.
 export class Pages {
   constructor(regions, which) {
     this.regions = regions;
@@ -63,12 +65,14 @@ export class Pages {
     this.ends = new Map(); // region → where each of its chunks ends, in units from the region's first page
   }
 
+  // What the map is painted from.
   async takeStates() {
     this.state = (await takeBlock(`state-${this.which}`)).state;
+    this.units = await takeBlock(`units-${this.which}`);
   }
 
   async takeDetails() {
-    this.units = await takeBlock(`units-${this.which}`);
+    this.pools = await takeBlock(`pools-${this.which}`);
     const pins = (await takeBlock(`pins-${this.which}`)).size; // of the pinned pages in turn; 0: not known
     const sizes = told.dumps[this.which].pinSizes;
     this.pins = new Map();
@@ -91,10 +95,15 @@ export class Pages {
     return this.state[index] & COLOUR_BITS;
   }
 
-  // Bytes on a page that are in bins: what no other count has.
+  // In what a page's counts are, bytes. The pages of runtimes' heaps come last.
+  unit(index) {
+    return index < told.mallocTotal ? UNIT : RUNTIME_UNIT;
+  }
+
+  // Units on a page that are in bins: what no other count has.
   binned(index) {
     const u = this.units;
-    return told.pageSize / UNIT - u.rest[index] - u.in_use[index] - u.tcache[index] - u.fastbin[index] - u.top[index] -
+    return told.pageSize / this.unit(index) - u.rest[index] - u.in_use[index] - u.tcache[index] - u.fastbin[index] - u.top[index] -
       u.metadata[index] - u.unknown[index];
   }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What is known of a page, in words: for the card beside the pointer, and for those who listen.
 import { told } from "./data.js";
-import { COLOUR_BITS, FREE_SWAPPED, HUGE, MMAPPED, NONE, PINNED, RELEASABLE, RESIDENCY_UNKNOWN, RETURNED, UNIT, UNTOUCHED, USED_SWAPPED,
-  WITHHELD, ZERO, isResident } from "./heaps.js";
+import { COLOUR_BITS, FREE_SWAPPED, HUGE, MMAPPED, NONE, PINNED, RELEASABLE, RESIDENCY_UNKNOWN, RETURNED, RUNTIME, UNTOUCHED, USED_SWAPPED,
+  MIXED, WITHHELD, ZERO, isResident } from "./heaps.js";
 
-const KINDS = ["", "brk segment", "mmapped segment", "heap of a thread arena", "mmapped chunk"];
+const KINDS = ["", "brk segment", "mmapped segment", "heap of a thread arena", "mmapped chunk", "piece of its own heap"];
 const CLASSES = ["unknown", "in use", "in a tcache", "in a fastbin", "free, in a bin", "the top", "metadata"];
 const SCALES = ["B", "KiB", "MiB", "GiB", "TiB"];
 
@@ -25,6 +25,7 @@ export function where(index, regions) {
   const heap = KINDS[regions.kind[region]];
   if (arena < 0) return `${heap}, ${size(regions.pages[region] * told.pageSize)}`;
   const { name, threads } = told.arenas[arena];
+  if (regions.kind[region] === RUNTIME) return `${name}, piece of ${size(regions.pages[region] * told.pageSize)}`;
   return `${name}, ${heap}${threads ? ` · ${threads}` : ""}`;
 }
 
@@ -36,17 +37,30 @@ export function stateName(state) {
   return [told.looks[colour].name, ...notes].join(", ");
 }
 
+// How much of a page is in use, where that is a part of it.
+export function shareInUse(index, pages) {
+  const colour = pages.colour(index);
+  if (!pages.units || (colour !== MIXED && colour !== PINNED)) return "";
+  const used = (pages.units.in_use[index] + pages.units.metadata[index]) * pages.unit(index);
+  return `, ${Math.max(1, Math.round((100 * used) / told.pageSize))} % in use`;
+}
+
 // The bytes of a page in each row of the ledger (or beside it, where the page is absent): [name, bytes], none of 0.
 export function rows(index, pages) {
   const { units, regions } = pages;
   if (!units || !pages.colour(index)) return [];
   const colour = pages.colour(index);
-  const bytes = (name) => units[name][index] * UNIT;
-  const free = pages.binned(index) * UNIT + bytes("top");
+  const unit = pages.unit(index);
+  const bytes = (name) => units[name][index] * unit;
+  const free = pages.binned(index) * unit + bytes("top");
   const { titles } = told;
   const found = new Map();
   const add = (name, held) => held > 0 && found.set(name, (found.get(name) ?? 0) + held);
-  if (regions.kind[regions.of(index)] === MMAPPED && isResident(colour)) {
+  if (regions.kind[regions.of(index)] === RUNTIME) {
+    add("in use", bytes("in_use"));
+    add("free", free);
+    add("headers and rests", bytes("metadata"));
+  } else if (regions.kind[regions.of(index)] === MMAPPED && isResident(colour)) {
     add(titles.mmapped, bytes("in_use"));
     add(titles.slack, told.pageSize - bytes("in_use"));
   } else if (isResident(colour)) {
@@ -73,8 +87,18 @@ export function pin(index, pages) {
   return held ? `Kept by one chunk of ${held.toLocaleString("en")} bytes.` : "Kept by one chunk in use.";
 }
 
-// The page of Ruby's own heap that a page is part of.
+// The blocks that a page of a runtime's heap is divided into.
+function pool(index, pages) {
+  const at = index - told.mallocTotal;
+  if (at < 0 || !pages.pools || !pages.colour(index)) return "";
+  const block = pages.pools.block[at] * pages.unit(index);
+  const mean = pages.pools.mean[at] ? " The numbers are means over its pool." : "";
+  return `${block ? `Blocks of ${block} bytes.` : ""}${mean}`.trim();
+}
+
+// The page of Ruby's own heap that a page is part of, or the pool of Python's.
 export function ruby(index, pages) {
+  if (index >= told.mallocTotal) return pool(index, pages);
   const found = pages.rubyAt(index);
   if (found < 0) return "";
   const { slot_size: size, total_slots: total, free_slots: free } = pages.ruby;
@@ -93,7 +117,7 @@ export function spoken(index, all) {
   all.forEach((pages, i) => {
     const held = rows(index, pages).map(([name, bytes]) => `${name} ${size(bytes)}`).join(", ");
     const side = told.sides[i] ? `${told.sides[i]}: ` : "";
-    parts.push(`${side}${stateName(pages.state[index])}${held ? ` (${held})` : ""}. ${pin(index, pages)} ${ruby(index, pages)}`.trim());
+    parts.push(`${side}${stateName(pages.state[index])}${shareInUse(index, pages)}${held ? ` (${held})` : ""}. ${pin(index, pages)} ${ruby(index, pages)}`.trim());
   });
   return parts.join(". ");
 }

@@ -1,29 +1,33 @@
 // SPDX-License-Identifier: MIT
 // What a click lights up: a byte for each page, 1 where it belongs to the thing that was chosen.
 import { told } from "./data.js";
-import { COLOUR_BITS, FREE_UNKNOWN, MMAPPED, RELEASABLE, RETURNED, UNKNOWN, USED_SWAPPED, FREE_SWAPPED, WITHHELD, isResident } from "./heaps.js";
+import { unitColour } from "./view.js";
+import { COLOUR_BITS, FREE_UNKNOWN, MMAPPED, PINNED, RELEASABLE, RUNTIME, RETURNED, UNKNOWN, USED, USED_SWAPPED, FREE_SWAPPED, WITHHELD, isResident } from "./heaps.js";
+
+const isMallocs = (page) => page.kind !== RUNTIME;
 
 // Rows of the ledger, by their paint (rows.def): whether a page has bytes in it.
 const ROWS = {
-  used: (page) => page.resident && page.kind !== MMAPPED && page.units.in_use[page.index] > 0,
+  used: (page) => page.resident && isMallocs(page) && page.kind !== MMAPPED && page.units.in_use[page.index] > 0,
   mmapped: (page) => page.resident && page.kind === MMAPPED && page.units.in_use[page.index] > 0,
   slack: (page) => page.resident && page.kind === MMAPPED && page.units.in_use[page.index] < told.pageSize / 16,
   cached: (page) => page.resident && page.units.tcache[page.index] > 0,
   fastbin: (page) => page.resident && page.colour !== RELEASABLE && page.colour !== WITHHELD && page.units.fastbin[page.index] > 0,
   stranded: (page) =>
-    page.resident && page.colour !== RELEASABLE && page.colour !== WITHHELD && page.kind !== MMAPPED &&
+    page.resident && isMallocs(page) && page.colour !== RELEASABLE && page.colour !== WITHHELD && page.kind !== MMAPPED &&
     page.pages.binned(page.index) + page.units.top[page.index] > 0,
   releasable: (page) => page.colour === RELEASABLE,
   withheld: (page) => page.colour === WITHHELD,
-  ruby: (page) => page.resident && page.pages.rubyAt(page.index) >= 0,
-  metadata: (page) => page.resident && page.units.metadata[page.index] > 0,
+  ruby: (page) => page.resident && (page.pages.rubyAt(page.index) >= 0 || page.row === "ruby_pages"),
+  python: (page) => page.resident && page.row === "python_arenas",
+  metadata: (page) => page.resident && isMallocs(page) && page.units.metadata[page.index] > 0,
   unknown: (page) => page.colour === UNKNOWN || page.colour === FREE_UNKNOWN || page.units.unknown[page.index] > 0,
-  returned: (page) => page.colour === RETURNED,
+  returned: (page) => isMallocs(page) && page.colour === RETURNED,
   "used-swapped": (page) => page.colour === USED_SWAPPED,
   "free-swapped": (page) => page.colour === FREE_SWAPPED,
 };
 
-// The pages that `spec` ("row:in_use", "state:5", "arena:2", "pin:48", "idle", "changed") names in one dump; null when it
+// The pages that `spec` ("row:in_use", "bytes:1", "state:5", "arena:2", "pin:48", "idle", "changed") names in one dump; null when it
 // names nothing that is on the map.
 export function lit(spec, pages, all) {
   const { regions } = pages;
@@ -37,6 +41,8 @@ export function lit(spec, pages, all) {
       if (wanted.has(regions.arena[region])) mask.fill(1, regions.first[region], regions.first[region] + regions.pages[region]);
     }
     for (let i = 0; i < mask.length; i++) if (!(pages.state[i] & COLOUR_BITS)) mask[i] = 0;
+  } else if (what === "bytes") {
+    for (let i = 0; i < mask.length; i++) mask[i] = hasBytes(i, Number(value), pages) ? 1 : 0;
   } else if (what === "state") {
     for (let i = 0; i < mask.length; i++) mask[i] = (pages.state[i] & COLOUR_BITS) === Number(value) ? 1 : 0;
   } else if (what === "changed" && all.length > 1) {
@@ -49,6 +55,18 @@ export function lit(spec, pages, all) {
   return mask;
 }
 
+// Has a page bytes of a colour?
+function hasBytes(index, colour, pages) {
+  const state = pages.state[index];
+  if ((state & COLOUR_BITS) === 0) return false;
+  const { units } = pages;
+  const amounts = [units.unknown, units.in_use, units.tcache, units.fastbin, null, units.top, units.metadata];
+  return amounts.some((held, kind) => {
+    const shown = unitColour(kind, state);
+    return (shown === colour || (shown === PINNED && colour === USED)) && (held ? held[index] : pages.binned(index)) > 0;
+  });
+}
+
 function rowMask(mask, belongs, pages) {
   const { regions, units } = pages;
   for (let region = 0; region < regions.count; region++) {
@@ -56,7 +74,7 @@ function rowMask(mask, belongs, pages) {
     const end = regions.first[region] + regions.pages[region];
     for (let index = regions.first[region]; index < end; index++) {
       const colour = pages.state[index] & COLOUR_BITS;
-      if (colour && belongs({ index, kind, colour, units, pages, resident: isResident(colour) })) mask[index] = 1;
+      if (colour && belongs({ index, kind, row: told.runtimes[regions.arena[region]], colour, units, pages, resident: isResident(colour) })) mask[index] = 1;
     }
   }
 }

@@ -4,7 +4,8 @@
 // would from afar. While something is lit, lit pages among many others stay visible: they count for LIT_LEAST at least.
 
 const TILE = 1024;
-const LIT = 0x10;
+// Above the colour of a cell, 0xRRGGBB: there is a page; it is lit.
+export const THERE = 0x1000000, LIT = 0x2000000;
 const LIT_LEAST = 0.75;
 const DIMMED = 0.1; // of its colour that a page keeps while others are lit
 
@@ -18,6 +19,11 @@ const ENCODED = Uint8Array.from({ length: 4097 }, (_, i) => {
   return Math.round(255 * (c <= 0.0031308 ? c * 12.92 : 1.055 * c ** (1 / 2.4) - 0.055));
 });
 
+// A byte, of light from 0 to 1.
+export function encoded(light) {
+  return ENCODED[Math.round(Math.min(light, 1) * 4096)];
+}
+
 export function parseColour(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
@@ -28,19 +34,20 @@ function brightened(rgb) {
   return 0.299 * r + 0.587 * g + 0.114 * b < 70 ? rgb.map((c) => Math.round(c + (255 - c) * 0.3)) : rgb;
 }
 
-// `cells`: a colour for each cell, row by row, and LIT; 0: nothing there. `palette`: [r, g, b] for each colour.
+// The colours of a page that is lit, and of one that is not, while `lighting`.
+function shades(cell, background, lighting) {
+  const rgb = [(cell >> 16) & 255, (cell >> 8) & 255, cell & 255];
+  if (!lighting) return { lit: rgb, dim: rgb };
+  return { lit: brightened(rgb), dim: rgb.map((c, i) => Math.round(c * DIMMED + background[i] * (1 - DIMMED))) };
+}
+
+const LINEAR = Float32Array.from({ length: 256 }, (_, byte) => linear(byte));
+
+// `cells`: a colour for each cell, row by row, with THERE and LIT; 0: nothing there. `background`: [r, g, b].
 export class Pyramid {
-  constructor(cells, width, height, palette, background, lighting) {
-    const dim = palette.map((rgb) => rgb.map((c, i) => Math.round(lighting ? c * DIMMED + background[i] * (1 - DIMMED) : c)));
-    const bright = lighting ? palette.map(brightened) : palette;
-    this.levels = [bare(cells, width, height, bright, dim)];
-    const plain = new Float32Array(64);
-    const lit = new Float32Array(64);
-    for (let colour = 1; colour < 16; colour++) {
-      plain.set([...(dim[colour] ?? [0, 0, 0]).map(linear), 1], 4 * colour);
-      lit.set([...(bright[colour] ?? [0, 0, 0]).map(linear), 1], 4 * colour);
-    }
-    let sums = halved(cells, width, height, lighting, plain, lit);
+  constructor(cells, width, height, background, lighting) {
+    this.levels = [bare(cells, width, height, background, lighting)];
+    let sums = halved(cells, width, height, background, lighting);
     for (let scale = 2; ; scale *= 2) {
       this.levels.push(level(sums, scale));
       if (sums.width <= 1 && sums.height <= 1) break;
@@ -55,38 +62,46 @@ export class Pyramid {
   }
 }
 
-function bare(cells, width, height, palette, dim) {
-  const colours = new Uint32Array(32);
-  const pack = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
-  for (let colour = 1; colour < 16; colour++) {
-    colours[colour] = palette[colour] ? pack(dim[colour]) : 0;
-    colours[colour | LIT] = palette[colour] ? pack(palette[colour]) : 0;
-  }
+function bare(cells, width, height, background, lighting) {
   return {
     scale: 1,
     tiles: cut(width, height, (image, left, top) => {
       const pixels = new Uint32Array(image.data.buffer);
       for (let y = 0, to = 0; y < image.height; y++) {
-        for (let x = 0, from = (top + y) * width + left; x < image.width; x++) pixels[to++] = colours[cells[from++] & 31];
+        for (let x = 0, from = (top + y) * width + left; x < image.width; x++, to++) {
+          const cell = cells[from++];
+          if (!cell) continue;
+          const { lit, dim } = shades(cell, background, lighting);
+          const [r, g, b] = cell & LIT ? lit : dim;
+          pixels[to] = ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+        }
       }
     }),
   };
 }
 
 // Means of four cells: light of all and how much of the square is pages (a); the same of what is lit.
-function halved(cells, width, height, lighting, plain, lit) {
+function halved(cells, width, height, background, lighting) {
   const w = (width + 1) >> 1;
   const h = (height + 1) >> 1;
   const all = new Float32Array(4 * w * h);
   const bright = lighting ? new Float32Array(4 * w * h) : null;
+  let last = 0, dim = [0, 0, 0], lit = [0, 0, 0];
   for (let y = 0; y < height; y++) {
     for (let x = 0, from = y * width, row = (y >> 1) * w; x < width; x++, from++) {
       const cell = cells[from];
       if (!cell) continue;
+      if (cell !== last) {
+        last = cell;
+        ({ lit, dim } = shades(cell, background, lighting));
+      }
       const to = 4 * (row + (x >> 1));
-      const colour = 4 * (cell & 15);
-      for (let c = 0; c < 4; c++) all[to + c] += plain[colour + c] / 4;
-      if (bright && cell & LIT) for (let c = 0; c < 4; c++) bright[to + c] += lit[colour + c] / 4;
+      for (let c = 0; c < 3; c++) all[to + c] += LINEAR[dim[c]] / 4;
+      all[to + 3] += 1 / 4;
+      if (bright && cell & LIT) {
+        for (let c = 0; c < 3; c++) bright[to + c] += LINEAR[lit[c]] / 4;
+        bright[to + 3] += 1 / 4;
+      }
     }
   }
   return { width: w, height: h, all, bright };
@@ -120,7 +135,7 @@ function level({ width, height, all, bright }, scale) {
           for (let c = 0; c < 3; c++) {
             let light = all[at + c] / there;
             if (shown) light = light * (1 - shown) + (bright[at + c] / bright[at + 3]) * shown;
-            image.data[to + c] = ENCODED[Math.round(Math.min(light, 1) * 4096)];
+            image.data[to + c] = encoded(light);
           }
           image.data[to + 3] = Math.round(255 * Math.min(there, 1));
         }

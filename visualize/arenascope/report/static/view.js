@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // One canvas with the map of one dump on it. The camera is shared, so that two maps go in step.
 import { told } from "./data.js";
-import { COLOUR_BITS, METADATA, NONE, RESIDENCY_UNKNOWN, UNIT, UNKNOWN, USED, CACHED, STRANDED, RELEASABLE, WITHHELD, RETURNED,
+import { COLOUR_BITS, METADATA, MIXED, NONE, PINNED, RESIDENCY_UNKNOWN, UNIT, UNKNOWN, USED, CACHED, STRANDED, RELEASABLE, WITHHELD, RETURNED,
   UNTOUCHED, USED_SWAPPED, FREE_SWAPPED, FREE_UNKNOWN, isResident } from "./heaps.js";
-import { Pyramid, parseColour } from "./pyramid.js";
+import { LIT, Pyramid, THERE, encoded, linear, parseColour } from "./pyramid.js";
 
 const GUTTER = 96; // CSS pixels, for the arenas' names; none where there is little room
 const ROOM = 560;
@@ -12,7 +12,6 @@ const GRID_FROM = 6; // pixels a cell
 const LETTERS_FROM = 20;
 const UNITS_FROM = 40;
 const BORDERS_FROM = 160;
-const LIT_BIT = 0x10;
 
 // Cells to pixels: the cell coordinates at the middle of the canvas, and CSS pixels a cell.
 export class Camera {
@@ -43,13 +42,18 @@ export class View {
     this.palette = palette;
     this.mask = mask;
     this.packed = palette.map(([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0);
-    const values = new Uint8Array(this.pages.state.length);
-    for (let i = 0; i < values.length; i++) {
-      values[i] = (this.pages.state[i] & COLOUR_BITS) | (mask && mask[i] ? LIT_BIT : 0);
+    if (this.meansOf !== palette) {
+      this.meansOf = palette;
+      this.means = means(this.pages, palette);
     }
-    const cells = new Uint8Array(layout.width * layout.height);
+    let values = this.means;
+    if (mask) {
+      values = values.slice();
+      for (let i = 0; i < values.length; i++) if (mask[i] && values[i]) values[i] |= LIT;
+    }
+    const cells = new Uint32Array(layout.width * layout.height);
     layout.fill(values, cells);
-    this.pyramid = new Pyramid(cells, layout.width, layout.height, palette, palette[NONE], mask !== null);
+    this.pyramid = new Pyramid(cells, layout.width, layout.height, palette[NONE], mask !== null);
     this.unitsOf = this.lettersOf = "";
   }
 
@@ -171,28 +175,30 @@ export class View {
         if (colour === NONE) continue;
         const [px, py] = this.toPixel(x + 0.5, y + 0.5);
         const side = 2 * size;
-        context.drawImage(this.letters, colour * side * this.ratio, 0, side * this.ratio, side * this.ratio, px - size, py - size, side, side);
+        const row = brightness(this.means[index]) > told.bright ? side * this.ratio : 0;
+        context.drawImage(this.letters, colour * side * this.ratio, row, side * this.ratio, side * this.ratio, px - size, py - size, side, side);
       }
     }
   }
 
-  // All letters side by side, in ink that shows on their colours.
+  // All letters side by side: in ink that shows on dark colours, and below in that for bright ones.
   prepareLetters(size) {
     const key = `${size} ${this.ratio}`;
     if (this.lettersOf === key) return;
     this.lettersOf = key;
     const side = 2 * size;
     this.letters.width = side * 16 * this.ratio;
-    this.letters.height = side * this.ratio;
+    this.letters.height = 2 * side * this.ratio;
     const context = this.letters.getContext("2d");
     context.scale(this.ratio, this.ratio);
     context.font = `600 ${size}px ui-monospace, "DejaVu Sans Mono", monospace`;
     context.textAlign = "center";
     context.textBaseline = "middle";
     for (const [colour, look] of Object.entries(told.looks)) {
-      const [r, g, b] = this.palette[colour];
-      context.fillStyle = told.inks[0.299 * r + 0.587 * g + 0.114 * b > told.bright ? 1 : 0];
-      context.fillText(look.letter, (Number(colour) + 0.5) * side, size + 1);
+      for (const bright of [0, 1]) {
+        context.fillStyle = told.inks[bright];
+        context.fillText(look.letter, (Number(colour) + 0.5) * side, bright * side + size + 1);
+      }
     }
   }
 
@@ -300,16 +306,54 @@ export class View {
 // Chunk classes as in the dump format.
 const IN_USE = 1, TCACHE = 2, FASTBIN = 3, BINNED = 4, TOP = 5, OWN = 6;
 
+// For each page the mean of its bytes' colours, as 0xTTRRGGBB: TT is THERE, or 0 where there is no page. So an arena has the same
+// colour from afar as close by.
+function means(pages, palette) {
+  const out = new Uint32Array(pages.state.length);
+  const light = palette.map((rgb) => rgb.map(linear));
+  const pure = palette.map(([r, g, b]) => (THERE | (r << 16) | (g << 8) | b) >>> 0);
+  const { in_use, tcache, fastbin, top, metadata, unknown } = pages.units;
+  const amounts = [0, 0, 0, 0, 0, 0, 0];
+  for (let i = 0; i < out.length; i++) {
+    const state = pages.state[i];
+    const colour = state & COLOUR_BITS;
+    if (colour === NONE) continue;
+    amounts[IN_USE] = in_use[i];
+    amounts[TCACHE] = tcache[i];
+    amounts[FASTBIN] = fastbin[i];
+    amounts[BINNED] = pages.binned(i);
+    amounts[TOP] = top[i];
+    amounts[OWN] = metadata[i];
+    amounts[0] = unknown[i];
+    let total = 0, r = 0, g = 0, b = 0, one = NONE, several = false;
+    for (let kind = 0; kind < amounts.length; kind++) {
+      if (!amounts[kind]) continue;
+      const shown = unitColour(kind, state);
+      several ||= one !== NONE && one !== shown;
+      one = shown;
+      total += amounts[kind];
+      const [lr, lg, lb] = light[shown];
+      r += lr * amounts[kind];
+      g += lg * amounts[kind];
+      b += lb * amounts[kind];
+    }
+    if (!several) out[i] = pure[one === NONE ? colour : one];
+    else out[i] = (THERE | (encoded(r / total) << 16) | (encoded(g / total) << 8) | encoded(b / total)) >>> 0;
+  }
+  return out;
+}
+
 // What 16 bytes are shown as, by the class of their chunk and the state of their page.
 export function unitColour(kind, state) {
   const colour = state & COLOUR_BITS;
   const unknown = (state & RESIDENCY_UNKNOWN) !== 0;
   const swapped = colour === USED_SWAPPED || colour === FREE_SWAPPED;
   if (kind === IN_USE || kind === OWN) {
-    if (isResident(colour) || unknown) return kind === OWN ? METADATA : USED;
+    if (isResident(colour) || unknown) return kind === OWN ? METADATA : colour === PINNED ? PINNED : USED;
     return swapped ? USED_SWAPPED : UNTOUCHED;
   }
   if (kind === TCACHE || kind === FASTBIN) {
+    if (colour === RELEASABLE || colour === WITHHELD) return colour; // malloc_trim takes the fastbins' chunks, too
     if (isResident(colour) || unknown) return CACHED;
     return swapped ? FREE_SWAPPED : RETURNED;
   }
@@ -320,7 +364,12 @@ export function unitColour(kind, state) {
     if (swapped) return FREE_SWAPPED;
     return kind === TOP && colour === UNTOUCHED ? UNTOUCHED : RETURNED;
   }
-  return UNKNOWN;
+  if (swapped) return USED_SWAPPED;
+  return isResident(colour) || unknown || colour === UNKNOWN ? UNKNOWN : UNTOUCHED;
+}
+
+function brightness(mean) {
+  return 0.299 * ((mean >> 16) & 255) + 0.587 * ((mean >> 8) & 255) + 0.114 * (mean & 255);
 }
 
 // Width to height of the room that a canvas has for the map.
