@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import synthetic_dump as synthetic
-from report_fixtures import browser, one, two
+from report_fixtures import browser, one, tab, two
 from tools import debian, harness, interpreters
 from tools.running import started
 from tools.tab import Tab, near, write
@@ -217,3 +217,38 @@ def test_a_page_that_is_named_twice_is_shown_once(tmp_path: Path) -> None:
     laid = regions([Dump(synthetic.write(tmp_path / "dump", made))])
     assert laid.total - laid.malloc_total == 3
     assert laid.areas[0].heaps["page_count"].tolist()[1:] == [3]
+
+
+def test_on_a_hilbert_curve_arenas_have_their_names(tab: Tab) -> None:
+    tab.js("""() => {
+        const draw = CanvasRenderingContext2D.prototype.fillText;
+        window.drawn = [];
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+            window.drawn.push(text);
+            return draw.call(this, text, ...rest);
+        };
+    }""")
+    tab.page.locator("#layout-hilbert").click()
+    tab.still()
+    drawn = set(tab.js("window.drawn"))
+    large = tab.js("arenascope.layout.labels.filter(each => each.count > 400).map(each => each.arena)")
+    assert large
+    names = {"Ruby", "mmapped", "main arena", *(f"arena {index}" for index in range(1, 9))}
+    assert drawn <= names
+    assert len(drawn) >= len(large) - 1  # the middle of one may be beside the picture
+
+
+def test_differences_are_not_clipped_on_a_phone(
+    one: tuple[Path, Dump], two: tuple[Path, Dump, Dump], browser: Any, tmp_path: Path
+) -> None:
+    tab = Tab(browser, write(tmp_path, two[1], one[1]), viewport={"width": 400, "height": 800})
+    assert tab.js("(e => e.scrollWidth - e.clientWidth)(document.querySelector('#ledger .scroll'))") <= 0
+    tab.context.close()
+
+
+def test_on_paper_a_heading_stands_with_its_chart(tab: Tab) -> None:
+    tab.page.emulate_media(media="print")
+    for section in ("#sizes", "#runs"):
+        assert tab.js("at => getComputedStyle(document.querySelector(at)).breakInside", section) == "avoid"
+    assert tab.js("getComputedStyle(document.querySelector('.columns')).display") == "block"
+    assert tab.js("getComputedStyle(document.querySelector('#pins .hint')).breakAfter") == "avoid"

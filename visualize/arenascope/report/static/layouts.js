@@ -26,12 +26,7 @@ export class Rows {
     const gap = Math.max(1, Math.round(total / this.width / 100));
     this.bands = [];
     let y = 0;
-    for (let region = 0; region < regions.count; ) {
-      const arena = regions.arena[region];
-      const first = regions.first[region];
-      let count = 0;
-      for (; region < regions.count && regions.arena[region] === arena; region++) count += regions.pages[region];
-      if (count === 0) continue;
+    for (const { arena, first, count } of runs(regions)) {
       const height = Math.ceil(count / this.width);
       this.bands.push({ arena, first, count, y, height });
       y += height + gap;
@@ -58,6 +53,19 @@ export class Rows {
   }
 }
 
+// The pages of each arena, and of the mmapped chunks together: where they begin, and how many there are.
+function runs(regions) {
+  const found = [];
+  for (let region = 0; region < regions.count; ) {
+    const arena = regions.arena[region];
+    const first = regions.first[region];
+    let count = 0;
+    for (; region < regions.count && regions.arena[region] === arena; region++) count += regions.pages[region];
+    if (count > 0) found.push({ arena, first, count });
+  }
+  return found;
+}
+
 // The squares that hold so many pages with least left over, in a shape that suits a screen.
 function squares(total, aspect) {
   let best = null;
@@ -77,8 +85,9 @@ function squares(total, aspect) {
 
 // A Hilbert curve, on which neighbours in memory stay neighbours: squares of one order, each entered where the last was left.
 export class Hilbert {
-  constructor(total, aspect) {
+  constructor(regions, total, aspect) {
     this.name = "hilbert";
+    this.labels = runs(regions);
     this.total = total;
     Object.assign(this, squares(total, aspect));
     this.area = this.side * this.side;

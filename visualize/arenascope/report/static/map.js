@@ -22,7 +22,7 @@ export class HeapMap {
     for (const pages of map.all) await pages.takeStates();
     const canvases = told.sides.map((_, which) => document.getElementById(`canvas-${which}`));
     const aspect = aspectOf(canvases[0]);
-    map.layouts = { rows: new Rows(map.regions, told.total, aspect), hilbert: new Hilbert(told.total, aspect) };
+    map.layouts = { rows: new Rows(map.regions, told.total, aspect), hilbert: new Hilbert(map.regions, told.total, aspect) };
     map.layout = map.layouts.rows;
     map.palette = "phusion";
     map.spec = null;

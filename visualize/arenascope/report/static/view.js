@@ -5,10 +5,11 @@ import { COLOUR_BITS, METADATA, MIXED, NONE, PINNED, RESIDENCY_UNKNOWN, UNIT, UN
   UNTOUCHED, USED_SWAPPED, FREE_SWAPPED, FREE_UNKNOWN, isResident } from "./heaps.js";
 import { LIT, Pyramid, THERE, encoded, linear, parseColour } from "./pyramid.js";
 
-const GUTTER = 96; // CSS pixels, for the arenas' names; none where there is little room
+const GUTTER = 120; // CSS pixels, for the arenas' names; none where there is little room
 const ROOM = 560;
 const LEAST_SCALE = 1 / 4096; // pixels a cell
 const GRID_FROM = 6; // pixels a cell
+const LABEL = 18; // pixels: height of a name on a Hilbert curve
 const LETTERS_FROM = 20;
 const UNITS_FROM = 40;
 const BORDERS_FROM = 160;
@@ -120,6 +121,29 @@ export class View {
     }
     if (this.marker >= 0) this.drawMarker();
     if (this.gutter) this.drawGutter();
+    else if (this.layout.labels) this.drawLabels();
+  }
+
+  // On a Hilbert curve an arena is a patch: its name stands on the middle of it, where there is room.
+  drawLabels() {
+    const { context } = this;
+    const { scale } = this.camera;
+    context.font = "600 12px system-ui, 'DejaVu Sans', sans-serif";
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    for (const { arena, first, count } of this.layout.labels) {
+      const name = nameOf(arena);
+      const width = context.measureText(name).width + 12;
+      if (count * scale * scale < width * LABEL) continue;
+      const [px, py] = this.toPixel(...this.layout.place(first + (count >> 1)));
+      if (px < 0 || py < 0 || px > this.width || py > this.height) continue;
+      const x = Math.min(Math.max(px, width / 2 + 2), this.width - width / 2 - 2);
+      const y = Math.min(Math.max(py, LABEL / 2 + 2), this.height - LABEL / 2 - 2);
+      context.fillStyle = `${told.background}d9`;
+      context.fillRect(x - width / 2, y - LABEL / 2, width, LABEL);
+      context.fillStyle = "#ffffff";
+      context.fillText(name, x, y);
+    }
   }
 
   drawTiles() {
@@ -298,9 +322,14 @@ export class View {
       behind = middle;
       context.fillStyle = "#c9d0dc";
       context.textAlign = "right";
-      context.fillText(band.arena < 0 ? "mmapped" : told.arenas[band.arena].name, this.gutter - 12, middle, this.gutter - 16);
+      context.fillText(nameOf(band.arena), this.gutter - 12, middle, this.gutter - 16);
     }
   }
+}
+
+// What an arena is called; -1: the mmapped chunks.
+export function nameOf(arena) {
+  return arena < 0 ? "mmapped" : told.arenas[arena].name;
 }
 
 // Chunk classes as in the dump format.
