@@ -85,7 +85,7 @@ def sections() -> dict[str, np.ndarray[Any, Any]]:
     mapping = made["mappings"][0]
     mapping["start"], mapping["end"], mapping["kind"] = HEAP_START, HEAP_START + 2 * PAGE, fmt.MappingKind.ANON
     mapping["path"], mapping["rss"], mapping["malloc_rss"] = strings.add(b"[heap]"), 2 * PAGE, 2 * PAGE
-    for name in ("runtimes", "regions", "size_classes", "types", "classes", "runtime_pages"):
+    for name in ("runtimes", "regions", "size_classes", "types", "classes", "runtime_pages", "page_fill", "sharers"):
         made[name] = made[name][:0]
     warning = made["warnings"][0]
     warning["text"], warning["code"] = strings.add(b"thread 4242: its tcache was not found"), fmt.WarningCode.TCACHE

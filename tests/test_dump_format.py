@@ -40,6 +40,8 @@ RECORDS = {
     "struct as_type_record": fmt.TYPE,
     "struct as_class_record": fmt.CLASS,
     "struct as_runtime_page_record": fmt.RUNTIME_PAGE,
+    "struct as_fill_record": fmt.FILL,
+    "struct as_sharer_record": fmt.SHARER,
     "struct as_warning_record": fmt.WARNING,
 }
 ENUMS: dict[str, type[enum.IntEnum | enum.IntFlag]] = {
@@ -71,6 +73,8 @@ CONSTANTS = {
     "AS_DUMP_DATA_START": fmt.DATA_START,
     "AS_UNKNOWN": fmt.UNKNOWN,
     "AS_UNIT": fmt.UNIT,
+    "AS_FILL_CHUNKS": fmt.FILL_CHUNKS,
+    "AS_FILL_EIGHTHS": fmt.FILL_EIGHTHS,
     "AS_RUNTIME_UNIT": fmt.RUNTIME_UNIT,
     "AS_RUNTIME_PAGE_MEAN": fmt.RUNTIME_PAGE_MEAN,
     "AS_CHUNK_SIZE_BITS": fmt.CHUNK_SIZE_BITS,

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 // calloc for `count` + `more` items of a view, which may be a hostile dump's.
 static void *allocate(uint64_t count, uint64_t more, size_t item_size, struct as_error *err)
@@ -68,4 +69,19 @@ bool as_pins_sort(struct as_pins *p, const struct as_view *v, struct as_error *e
 void as_pins_free(struct as_pins *p)
 {
     free(p->order);
+}
+
+void as_sharers_sort(struct as_sharers *s, const struct as_view *v)
+{
+    s->count = 0;
+    for (uint64_t i = 0; i < v->sharer_count; i++) {
+        uint64_t at = s->count; // of equals the smaller size stays ahead
+        while (at > 0 && v->sharers[s->order[at - 1]].stranded < v->sharers[i].stranded)
+            at--;
+        if (at == AS_MOST_SHARERS)
+            continue;
+        s->count += s->count < AS_MOST_SHARERS;
+        memmove(&s->order[at + 1], &s->order[at], (s->count - at - 1) * sizeof s->order[0]);
+        s->order[at] = i;
+    }
 }

@@ -292,6 +292,54 @@ static void put_pins(struct as_json *j, const struct as_view *v, const struct as
     as_json_array_end(j);
 }
 
+// The classes of pages with stranded bytes, summed up along one side of their table.
+static void put_fill(struct as_json *j, const struct as_view *v, const char *name, bool by_chunks)
+{
+    static const uint32_t chunks[AS_FILL_CHUNKS] = {0, 1, 2, 3, 5, 9};
+    as_json_array(j, name);
+    for (uint32_t k = 0; k < (by_chunks ? AS_FILL_CHUNKS : AS_FILL_EIGHTHS); k++) {
+        struct as_fill_record sum = {0};
+        for (uint64_t i = 0; i < v->page_fill_count; i++) {
+            const struct as_fill_record *f = &v->page_fill[i];
+            if ((by_chunks ? f->chunks : f->eighths) != (by_chunks ? chunks[k] : k))
+                continue;
+            sum.pages = as_add(sum.pages, f->pages);
+            sum.in_use = as_add(sum.in_use, f->in_use);
+            sum.stranded = as_add(sum.stranded, f->stranded);
+        }
+        as_json_object(j, NULL);
+        as_json_number(j, by_chunks ? "chunks_from" : "eighths_from", by_chunks ? chunks[k] : k);
+        as_json_number(j, "pages", sum.pages);
+        as_json_number(j, "in_use", sum.in_use);
+        as_json_number(j, "stranded", sum.stranded);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+// How full the pages with stranded bytes are, and which sizes stand there together; null: an older dump, or residency is not known.
+static void put_stranded(struct as_json *j, const struct as_view *v, const struct as_sharers *sharers)
+{
+    if (v->page_fill_count == 0 && v->totals->ledger.stranded != 0) {
+        as_json_null(j, "stranded_pages");
+        return;
+    }
+    as_json_object(j, "stranded_pages");
+    put_fill(j, v, "by_chunks", true);
+    put_fill(j, v, "by_share", false);
+    as_json_array(j, "shared");
+    for (uint64_t i = 0; i < sharers->count; i++) {
+        const struct as_sharer_record *s = &v->sharers[sharers->order[i]];
+        as_json_object(j, NULL);
+        as_json_number(j, "chunk_size", s->chunk_size);
+        as_json_number(j, "places", s->places);
+        as_json_number(j, "stranded", s->stranded);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+    as_json_object_end(j);
+}
+
 static void put_warnings(struct as_json *j, const struct as_view *v)
 {
     as_json_array(j, "warnings");
@@ -312,6 +360,8 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
 {
     struct as_arena_threads threads = {0};
     struct as_pins pins = {0};
+    struct as_sharers sharers;
+    as_sharers_sort(&sharers, v);
     bool ok = as_arena_threads_sort(&threads, v, err) && as_pins_sort(&pins, v, err);
     if (ok) {
         struct as_json json = {.out = out};
@@ -329,6 +379,7 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
         put_tunables(j, v->malloc_count ? &v->mallocs[0] : NULL);
         put_mallocs(j, v);
         put_pins(j, v, &pins);
+        put_stranded(j, v, &sharers);
         as_summary_runtimes(j, v);
         ok = as_summary_mappings(j, v, err);
         put_warnings(j, v);

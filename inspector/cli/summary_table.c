@@ -283,6 +283,34 @@ static void put_pins(struct as_writer *w, const struct as_view *v, const struct 
     }
 }
 
+// What stands on the pages that have stranded bytes.
+static void put_stranded(struct as_writer *w, const struct as_view *v)
+{
+    static const struct {
+        uint32_t chunks;
+        const char *title;
+    } classes[] = {{0, "none in use"}, {1, "1 chunk"}, {2, "2 chunks"}, {3, "3 or 4"}, {5, "5 to 8"}, {9, "9 or more"}};
+    if (v->page_fill_count == 0)
+        return;
+    as_heading(w, "Stranded pages: how many chunks in use keep each of them");
+    as_dim(w, "  %-12s %10s %11s %11s", "on a page", "pages", "in use", "stranded");
+    as_put(w, "\n");
+    for (size_t k = 0; k < sizeof classes / sizeof *classes; k++) {
+        uint64_t pages = 0, in_use = 0, stranded = 0;
+        char used[AS_SIZE_TEXT], freed[AS_SIZE_TEXT];
+        for (uint64_t i = 0; i < v->page_fill_count; i++) {
+            if (v->page_fill[i].chunks != classes[k].chunks)
+                continue;
+            pages = as_add(pages, v->page_fill[i].pages);
+            in_use = as_add(in_use, v->page_fill[i].in_use);
+            stranded = as_add(stranded, v->page_fill[i].stranded);
+        }
+        if (pages > 0)
+            as_put(w, "  %-12s %10" PRIu64 " %11s %11s\n", classes[k].title, pages, as_format_size(in_use, used),
+                   as_format_size(stranded, freed));
+    }
+}
+
 static uint64_t bytes_of(const struct as_type_record *t)
 {
     return as_add(as_add(t->bytes, t->malloc_bytes), as_add(t->owned_bytes, t->owned_malloc_bytes));
@@ -368,6 +396,7 @@ bool as_summary_table(FILE *out, const struct as_view *v, const struct as_table_
         }
         put_arenas(&writer, v, &threads);
         put_pins(&writer, v, &pins);
+        put_stranded(&writer, v);
         put_all_objects(&writer, v);
         put_provenance(&writer, v);
     }

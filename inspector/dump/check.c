@@ -133,6 +133,10 @@ static bool check_runtimes(const struct as_view *v, const char *name, struct as_
             c->kind > AS_CLASS_INTERNAL || (c->not_marked != AS_UNKNOWN && c->not_marked > c->count))
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: class record %" PRIu64, name, i);
     }
+    for (uint64_t i = 0; i < v->page_fill_count; i++) {
+        if (v->page_fill[i].eighths >= AS_FILL_EIGHTHS)
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: page fill record %" PRIu64, name, i);
+    }
     uint32_t units = v->meta->page_size / AS_RUNTIME_UNIT;
     for (uint64_t i = 0; i < v->runtime_page_count; i++) {
         const struct as_runtime_page_record *p = &v->runtime_pages[i];

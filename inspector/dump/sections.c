@@ -29,6 +29,8 @@ const struct as_section_kind as_section_kinds[AS_SECTION_COUNT] = {
     [AS_SECTION_TYPES] = MANY(types, struct as_type_record, type_count),
     [AS_SECTION_CLASSES] = MANY(classes, struct as_class_record, class_count),
     [AS_SECTION_RUNTIME_PAGES] = MANY(runtime_pages, struct as_runtime_page_record, runtime_page_count),
+    [AS_SECTION_PAGE_FILL] = MANY(page_fill, struct as_fill_record, page_fill_count),
+    [AS_SECTION_SHARERS] = MANY(sharers, struct as_sharer_record, sharer_count),
     [AS_SECTION_CHUNKS] = MANY(chunks, uint32_t, chunk_count),
 };
 
@@ -48,5 +50,7 @@ _Static_assert(sizeof(struct as_size_class_record) == 32, "dump format");
 _Static_assert(sizeof(struct as_type_record) == 64, "dump format");
 _Static_assert(sizeof(struct as_class_record) == 64, "dump format");
 _Static_assert(sizeof(struct as_runtime_page_record) == 16, "dump format");
+_Static_assert(sizeof(struct as_fill_record) == 32, "dump format");
+_Static_assert(sizeof(struct as_sharer_record) == 24, "dump format");
 _Static_assert(sizeof(struct as_warning_record) == 24, "dump format");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the records are written as they lie in memory");

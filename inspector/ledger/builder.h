@@ -62,6 +62,8 @@ struct as_ledger_builder {
     uint64_t page;
     uint32_t users;
     struct as_chunk user;
+    AS_VEC(uint64_t) here; // sizes of the chunks in use on it, `users` of them
+    struct as_fill_record fill[AS_FILL_CHUNKS][AS_FILL_EIGHTHS];
     uint64_t last_pin; // address of the chunk last counted as a pin
     // For the tail: the last chunk in use so far, and the free run below it.
     struct as_chunk last_in_use;

@@ -34,16 +34,60 @@ static void count_top(struct as_ledger_builder *b, uint64_t start, uint64_t end)
     b->cut = from;
 }
 
-// No more chunks will touch the current page: is it kept by a single chunk in use?
+// Each chunk in use on the current page gets an equal part of its stranded bytes; the last gets what is left over.
+static void share(struct as_ledger_builder *b, uint64_t stranded)
+{
+    uint64_t part = stranded / b->users;
+    for (uint32_t i = 0; i < b->users; i++) {
+        struct as_size_count *size = as_sizes_at(&b->sizes, b->here.items[i]);
+        if (!size) // out of memory: the next chunk of a new size says so
+            return;
+        size->places++;
+        size->shared_stranded += i + 1 < b->users ? part : stranded - part * (b->users - 1);
+    }
+}
+
+// Counts a resident page with stranded bytes: how full is it, and with how many chunks?
+static void count_fill(struct as_ledger_builder *b, const struct as_page_record *page, uint32_t users)
+{
+    static const uint32_t bounds[AS_FILL_CHUNKS] = {0, 1, 2, 3, 5, 9};
+    uint32_t class = AS_FILL_CHUNKS - 1;
+    while (bounds[class] > users)
+        class --;
+    uint32_t eighths = ((uint32_t)page->in_use * AS_UNIT * AS_FILL_EIGHTHS) >> b->page_shift;
+    struct as_fill_record *fill = &b->fill[class][eighths];
+    fill->chunks = bounds[class];
+    fill->eighths = eighths;
+    fill->pages++;
+    fill->in_use += (uint64_t)page->in_use * AS_UNIT;
+    fill->stranded += ((uint64_t)page->binned + page->top) * AS_UNIT;
+}
+
+void as_ledger_count_unheld(struct as_ledger_builder *b, const struct as_page_record *page)
+{
+    bool whole = page->state == AS_PAGE_RELEASABLE || page->state == AS_PAGE_WITHHELD;
+    if (page->in_use == 0 && !whole && (page->binned || page->top))
+        count_fill(b, page, 0);
+}
+
+// No more chunks will touch the current page: what keeps the free bytes that are on it? A single chunk in use is a pin, if all else
+// is free.
 static void close_page(struct as_ledger_builder *b)
 {
     struct as_page_record *page = &b->pages[b->page];
+    bool stranded = b->users > 0 && (page->binned || page->top) && (page->residency & AS_RES_PRESENT);
+    if (stranded) {
+        count_fill(b, page, b->users);
+        if (b->users > 1)
+            share(b, ((uint64_t)page->binned + page->top) * AS_UNIT);
+    }
     if (b->users != 1 || page->binned == 0 || page->tcache || page->fastbin || page->metadata || page->top ||
         page->unknown || !(page->residency & (AS_RES_PRESENT | AS_RES_UNKNOWN)))
         return;
-    struct as_size_record *size = as_sizes_at(&b->sizes, as_chunk_size(b->user));
-    if (!size)
+    struct as_size_count *found = as_sizes_at(&b->sizes, as_chunk_size(b->user));
+    if (!found)
         return;
+    struct as_size_record *size = &found->record;
     page->state = AS_PAGE_PINNED;
     size->pin_pages++;
     size->pin_stranded += (uint64_t)page->binned * AS_UNIT;
@@ -58,11 +102,12 @@ static void count_user(struct as_ledger_builder *b, struct as_chunk c, uint64_t 
         b->page = first;
         b->users = 0;
     }
-    b->users++;
+    b->here.items[b->users++] = as_chunk_size(c);
     b->user = c;
     if (last != first) {
         close_page(b);
         b->page = last;
+        b->here.items[0] = as_chunk_size(c);
         b->users = 1;
     }
 }
@@ -112,11 +157,11 @@ static bool count(struct as_ledger_builder *b, uint64_t size, enum as_chunk_clas
     }
     if (class == AS_CHUNK_METADATA || class == AS_CHUNK_UNKNOWN)
         return true;
-    struct as_size_record *of_size = as_sizes_at(&b->sizes, size);
-    if (!of_size)
+    struct as_size_count *counts = as_sizes_at(&b->sizes, size);
+    if (!counts)
         return as_fail(b->err, AS_NO_MEMORY, "no memory for the table of chunk sizes");
     _Static_assert(AS_CHUNK_IN_USE == 1 && AS_CHUNK_BINNED == 4, "classes in the order of the fields");
-    (&of_size->in_use)[class - AS_CHUNK_IN_USE]++;
+    (&counts->record.in_use)[class - AS_CHUNK_IN_USE]++;
     struct as_tally *tallies = &b->tallies->in_use;
     tally(b->heap->kind == AS_HEAP_MMAPPED && class == AS_CHUNK_IN_USE ? &b->tallies->mmapped
                                                                        : &tallies[class - AS_CHUNK_IN_USE],
@@ -199,10 +244,10 @@ bool as_ledger_chunks_end(struct as_ledger_builder *b, uint64_t end)
     if (b->users > 0)
         close_page(b);
     if (b->below_last >= b->target->page_size) {
-        struct as_size_record *size = as_sizes_at(&b->sizes, as_chunk_size(b->last_in_use));
+        struct as_size_count *size = as_sizes_at(&b->sizes, as_chunk_size(b->last_in_use));
         if (size) {
-            size->tail_count++;
-            size->tail_bytes += b->below_last;
+            size->record.tail_count++;
+            size->record.tail_bytes += b->below_last;
         }
     }
     return collect_gap(b, end);

@@ -10,5 +10,8 @@ bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, 
 // Adds an item to b->collected. False when our memory ran out.
 bool as_ledger_collect(struct as_ledger_builder *b, uint64_t tagged);
 
+// Counts a resident page on which no chunk is in use among those with stranded bytes, if it has such.
+void as_ledger_count_unheld(struct as_ledger_builder *b, const struct as_page_record *page);
+
 // No more chunks of this heap will come. False when our memory ran out.
 bool as_ledger_chunks_end(struct as_ledger_builder *b, uint64_t end);

@@ -21,13 +21,14 @@ bool as_ledger_open(struct as_ledger_builder *b, struct as_store *s, struct as_t
         .collecting = collecting,
         .page_shift = (unsigned)__builtin_ctz(t->page_size),
     };
-    return as_sizes_open(&b->sizes, err);
+    return as_vec_reserve(&b->here, t->page_size / AS_UNIT + 2, err) && as_sizes_open(&b->sizes, err);
 }
 
 void as_ledger_close(struct as_ledger_builder *b)
 {
     as_sizes_close(&b->sizes);
     as_vec_free(&b->collected);
+    as_vec_free(&b->here);
 }
 
 void as_ledger_partial_open(struct as_ledger_builder *b, struct as_ledger_partial *part, bool in_place)
@@ -60,6 +61,17 @@ bool as_ledger_partial_close(struct as_store *s, struct as_ledger_partial *part,
     return ok;
 }
 
+static void add_fill(struct as_fill_record *to, const struct as_fill_record *from)
+{
+    if (from->pages == 0)
+        return;
+    to->chunks = from->chunks;
+    to->eighths = from->eighths;
+    to->pages += from->pages;
+    to->in_use += from->in_use;
+    to->stranded += from->stranded;
+}
+
 bool as_ledger_join(struct as_ledger_builder *to, const struct as_ledger_builder *from)
 {
     if (!as_vec_reserve(&to->collected, from->collected.count, to->err))
@@ -68,6 +80,9 @@ bool as_ledger_join(struct as_ledger_builder *to, const struct as_ledger_builder
         memcpy(to->collected.items + to->collected.count, from->collected.items,
                from->collected.count * sizeof *from->collected.items);
     to->collected.count += from->collected.count;
+    for (int i = 0; i < AS_FILL_CHUNKS; i++)
+        for (int k = 0; k < AS_FILL_EIGHTHS; k++)
+            add_fill(&to->fill[i][k], &from->fill[i][k]);
     return as_sizes_add(&to->sizes, &from->sizes) ||
            as_fail(to->err, AS_NO_MEMORY, "no memory for the table of chunk sizes");
 }
@@ -185,9 +200,9 @@ static enum as_page_state state_of(const struct as_page_record *p)
     return p->tcache || p->fastbin ? AS_PAGE_CACHED : AS_PAGE_STRANDED;
 }
 
-// `slack`: as in the builder.
-static void count_resident(struct as_ledger *l, struct as_page_record *p, uint32_t page_size, bool mmapped, bool slack)
+static void count_resident(struct as_ledger_builder *b, struct as_page_record *p, uint32_t page_size, bool mmapped)
 {
+    struct as_ledger *l = b->ledger;
     if (p->state == AS_PAGE_RELEASABLE) {
         l->releasable += page_size;
         l->malloc_trim += page_size;
@@ -200,11 +215,12 @@ static void count_resident(struct as_ledger *l, struct as_page_record *p, uint32
         return;
     }
     *(mmapped ? &l->mmapped_in_use : &l->in_use) += bytes(p->in_use);
-    *(slack ? &l->mmapped_slack : &l->metadata) += bytes(p->metadata);
+    *(b->slack ? &l->mmapped_slack : &l->metadata) += bytes(p->metadata);
     l->tcache += bytes(p->tcache);
     l->fastbin += bytes(p->fastbin);
     l->stranded += bytes(p->binned) + bytes(p->top);
     l->unknown += bytes(p->unknown);
+    as_ledger_count_unheld(b, p);
     p->state = (uint8_t)state_of(p);
 }
 
@@ -273,7 +289,7 @@ bool as_ledger_end(struct as_ledger_builder *b, uint64_t end)
             if (record) // heaps of several arenas may share a mapping
                 __atomic_fetch_add(&record->malloc_rss, page_bytes(p), __ATOMIC_RELAXED);
             if (b->ledger->unknown != AS_UNKNOWN)
-                count_resident(b->ledger, p, page_size, mmapped, b->slack);
+                count_resident(b, p, page_size, mmapped);
             else // no row can be told any more, but what this page is
                 p->state = (uint8_t)(p->state ? p->state : state_of(p));
         } else if (p->residency & AS_RES_SWAPPED) {

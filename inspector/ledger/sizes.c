@@ -23,23 +23,23 @@ void as_sizes_close(struct as_sizes *s)
     *s = (struct as_sizes){0};
 }
 
-static struct as_size_record *slot_for(struct as_size_record *items, size_t slots, uint64_t size)
+static struct as_size_count *slot_for(struct as_size_count *items, size_t slots, uint64_t size)
 {
     size_t at = (size_t)((size / AS_UNIT) * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (slots - 1);
-    while (items[at].chunk_size != 0 && items[at].chunk_size != size)
+    while (items[at].record.chunk_size != 0 && items[at].record.chunk_size != size)
         at = (at + 1) & (slots - 1);
     return &items[at];
 }
 
 static bool grow(struct as_sizes *s)
 {
-    AS_VEC(struct as_size_record) bigger = {0};
+    AS_VEC(struct as_size_count) bigger = {0};
     size_t slots = s->slots * 2;
     if (!as_vec_reserve(&bigger, slots, NULL))
         return false;
     for (size_t i = 0; i < s->slots; i++)
-        if (s->large.items[i].chunk_size != 0)
-            *slot_for(bigger.items, slots, s->large.items[i].chunk_size) = s->large.items[i];
+        if (s->large.items[i].record.chunk_size != 0)
+            *slot_for(bigger.items, slots, s->large.items[i].record.chunk_size) = s->large.items[i];
     size_t count = s->large.count;
     as_vec_free(&s->large);
     memcpy(&s->large, &bigger, sizeof bigger);
@@ -48,29 +48,31 @@ static bool grow(struct as_sizes *s)
     return true;
 }
 
-struct as_size_record *as_sizes_large(struct as_sizes *s, uint64_t size)
+struct as_size_count *as_sizes_large(struct as_sizes *s, uint64_t size)
 {
     if (s->large.count * 2 >= s->slots && !grow(s))
         return NULL;
-    struct as_size_record *slot = slot_for(s->large.items, s->slots, size);
-    if (slot->chunk_size == 0) {
-        slot->chunk_size = size;
+    struct as_size_count *slot = slot_for(s->large.items, s->slots, size);
+    if (slot->record.chunk_size == 0) {
+        slot->record.chunk_size = size;
         s->large.count++;
     }
     return slot;
 }
 
-static void add_counts(struct as_size_record *to, const struct as_size_record *from)
+static void add_counts(struct as_size_count *to, const struct as_size_count *from)
 {
-    to->in_use += from->in_use;
-    to->tcache += from->tcache;
-    to->fastbin += from->fastbin;
-    to->binned += from->binned;
-    to->pin_count += from->pin_count;
-    to->pin_pages += from->pin_pages;
-    to->pin_stranded += from->pin_stranded;
-    to->tail_count += from->tail_count;
-    to->tail_bytes += from->tail_bytes;
+    to->record.in_use += from->record.in_use;
+    to->record.tcache += from->record.tcache;
+    to->record.fastbin += from->record.fastbin;
+    to->record.binned += from->record.binned;
+    to->record.pin_count += from->record.pin_count;
+    to->record.pin_pages += from->record.pin_pages;
+    to->record.pin_stranded += from->record.pin_stranded;
+    to->record.tail_count += from->record.tail_count;
+    to->record.tail_bytes += from->record.tail_bytes;
+    to->places += from->places;
+    to->shared_stranded += from->shared_stranded;
 }
 
 bool as_sizes_add(struct as_sizes *to, const struct as_sizes *from)
@@ -78,11 +80,11 @@ bool as_sizes_add(struct as_sizes *to, const struct as_sizes *from)
     for (size_t i = 0; i < AS_SIZES_DIRECT; i++)
         add_counts(&to->direct[i], &from->direct[i]);
     for (size_t i = 0; i < from->slots; i++) {
-        const struct as_size_record *size = &from->large.items[i];
-        struct as_size_record *sum = size->chunk_size != 0 ? as_sizes_large(to, size->chunk_size) : NULL;
+        const struct as_size_count *size = &from->large.items[i];
+        struct as_size_count *sum = size->record.chunk_size != 0 ? as_sizes_large(to, size->record.chunk_size) : NULL;
         if (sum)
             add_counts(sum, size);
-        else if (size->chunk_size != 0)
+        else if (size->record.chunk_size != 0)
             return false;
     }
     return true;

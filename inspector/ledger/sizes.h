@@ -8,10 +8,16 @@
 
 enum { AS_SIZES_DIRECT = 4096 }; // sizes below 64 KiB have a place each; larger ones are hashed
 
+// Chunks of one size.
+struct as_size_count {
+    struct as_size_record record;
+    uint64_t places, shared_stranded; // as in struct as_sharer_record
+};
+
 struct as_sizes {
-    struct as_size_record *direct;
-    AS_VEC(struct as_size_record) large; // open addressing; the count is that of the slots in use
-    size_t slots;                        // a power of two
+    struct as_size_count *direct;
+    AS_VEC(struct as_size_count) large; // open addressing; the count is that of the slots in use
+    size_t slots;                       // a power of two
 };
 
 bool as_sizes_open(struct as_sizes *s, struct as_error *err);
@@ -21,8 +27,8 @@ void as_sizes_close(struct as_sizes *s);
 bool as_sizes_add(struct as_sizes *to, const struct as_sizes *from);
 
 // The record for a size, made if need be; NULL when memory ran out. Valid until the next call with a new large size.
-struct as_size_record *as_sizes_large(struct as_sizes *s, uint64_t size);
-static inline struct as_size_record *as_sizes_at(struct as_sizes *s, uint64_t size)
+struct as_size_count *as_sizes_large(struct as_sizes *s, uint64_t size);
+static inline struct as_size_count *as_sizes_at(struct as_sizes *s, uint64_t size)
 {
     return size / AS_UNIT < AS_SIZES_DIRECT ? &s->direct[size / AS_UNIT] : as_sizes_large(s, size);
 }

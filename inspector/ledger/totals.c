@@ -38,6 +38,35 @@ static void forget_rows(struct as_ledger *l)
             *as_row_of(l, row) = AS_UNKNOWN;
 }
 
+// Adds the records of one size. There is room for the first. False: our memory ran out.
+static bool add_size(struct as_ledger_builder *b, const struct as_size_count *size)
+{
+    const struct as_size_record *r = &size->record;
+    if (r->in_use || r->tcache || r->fastbin || r->binned)
+        b->store->sizes.items[b->store->sizes.count++] = *r;
+    if (size->places == 0 || !b->target->residency.known)
+        return true;
+    struct as_sharer_record *sharer = as_vec_add(&b->store->sharers, b->err);
+    if (sharer)
+        *sharer = (struct as_sharer_record){r->chunk_size, size->places, size->shared_stranded};
+    return sharer;
+}
+
+// Adds the classes of pages with stranded bytes, where it is known which pages are resident.
+static bool finish_fill(struct as_ledger_builder *b)
+{
+    for (int i = 0; i < AS_FILL_CHUNKS && b->target->residency.known; i++)
+        for (int k = 0; k < AS_FILL_EIGHTHS; k++) {
+            if (b->fill[i][k].pages == 0)
+                continue;
+            struct as_fill_record *fill = as_vec_add(&b->store->page_fill, b->err);
+            if (!fill)
+                return false;
+            *fill = b->fill[i][k];
+        }
+    return true;
+}
+
 static bool finish_sizes(struct as_ledger_builder *b)
 {
     struct as_store *s = b->store;
@@ -47,20 +76,19 @@ static bool finish_sizes(struct as_ledger_builder *b)
         as_vec_free(&large);
         return false;
     }
+    bool ok = true;
     for (size_t i = 0; i < AS_SIZES_DIRECT; i++) {
-        struct as_size_record size = b->sizes.direct[i];
-        size.chunk_size = i * AS_UNIT;
-        if (size.in_use || size.tcache || size.fastbin || size.binned)
-            s->sizes.items[s->sizes.count++] = size;
+        struct as_size_count size = b->sizes.direct[i];
+        size.record.chunk_size = i * AS_UNIT;
+        ok = ok && add_size(b, &size);
     }
     for (size_t i = 0; i < b->sizes.slots; i++)
-        if (b->sizes.large.items[i].chunk_size != 0)
-            large.items[large.count++] = b->sizes.large.items[i].chunk_size;
-    bool ok = as_sort_u64(large.items, large.count, b->err);
+        if (b->sizes.large.items[i].record.chunk_size != 0)
+            large.items[large.count++] = b->sizes.large.items[i].record.chunk_size;
+    ok = ok && as_sort_u64(large.items, large.count, b->err);
     for (size_t i = 0; ok && i < large.count; i++) {
-        const struct as_size_record *size = as_sizes_large(&b->sizes, large.items[i]);
-        if (size)
-            s->sizes.items[s->sizes.count++] = *size;
+        const struct as_size_count *size = as_sizes_large(&b->sizes, large.items[i]);
+        ok = !size || add_size(b, size);
     }
     as_vec_free(&large);
     for (size_t i = 0; !b->target->residency.known && i < s->sizes.count; i++)
@@ -162,7 +190,7 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
     struct as_store *s = b->store;
     struct as_target *t = b->target;
     struct as_totals_record *totals = &s->totals;
-    if (!finish_sizes(b))
+    if (!finish_sizes(b) || !finish_fill(b))
         return false;
     if (totals->ledger.unknown == AS_UNKNOWN)
         forget_rows(&totals->ledger);

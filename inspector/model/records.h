@@ -300,6 +300,22 @@ enum {
     AS_RUNTIME_PAGE_MEAN = 1,
 };
 
+// Section "page_fill" (1.5): how full the pages are that have stranded bytes: one record for each class that has a page.
+struct as_fill_record {
+    uint32_t chunks;           // in use on a page, at least: 0, 1, 2, 3, 5 or 9, and less than the next of these
+    uint32_t eighths;          // of a page that are in use, at least: 0 to 7
+    uint64_t pages;            // of this class
+    uint64_t in_use, stranded; // bytes on them
+};
+enum { AS_FILL_CHUNKS = 6, AS_FILL_EIGHTHS = 8 };
+
+// Section "sharers" (1.5): the chunks in use that stand with others on a page with stranded bytes, by size, ascending.
+struct as_sharer_record {
+    uint64_t chunk_size;
+    uint64_t places;   // how often a chunk of this size stands on such a page; on two pages it counts twice
+    uint64_t stranded; // bytes of these pages: each chunk in use on a page has an equal part
+};
+
 // Section "warnings": in the order of their discovery.
 struct as_warning_record {
     uint32_t text;    // in "strings"

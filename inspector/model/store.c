@@ -31,6 +31,8 @@ static void free_walk(struct as_store *s)
     as_vec_free(&s->heaps);
     as_vec_free(&s->pages);
     as_vec_free(&s->sizes);
+    as_vec_free(&s->page_fill);
+    as_vec_free(&s->sharers);
     as_vec_free(&s->threads);
     as_vec_free(&s->mappings);
 }
@@ -76,6 +78,8 @@ struct as_view as_store_view(const struct as_store *s)
         .classes = s->classes.items,
         .types = s->types.items,
         .runtime_pages = s->runtime_pages.items,
+        .page_fill = s->page_fill.items,
+        .sharers = s->sharers.items,
         .warnings = s->warnings.items,
         .strings = s->strings.items,
         .malloc_count = s->mallocs.count,
@@ -92,6 +96,8 @@ struct as_view as_store_view(const struct as_store *s)
         .class_count = s->classes.count,
         .type_count = s->types.count,
         .runtime_page_count = s->runtime_pages.count,
+        .page_fill_count = s->page_fill.count,
+        .sharer_count = s->sharers.count,
         .warning_count = s->warnings.count,
         .strings_size = s->strings.count,
     };

@@ -26,6 +26,8 @@ struct as_store {
     AS_VEC(struct as_type_record) types;
     AS_VEC(struct as_class_record) classes;
     as_runtime_page_vec runtime_pages;
+    AS_VEC(struct as_fill_record) page_fill;
+    AS_VEC(struct as_sharer_record) sharers;
     AS_VEC(struct as_warning_record) warnings;
     struct as_strings strings;
     // Chunk records go straight to a file: they may be many times our memory limit. Here is only how many there are.

@@ -24,13 +24,15 @@ struct as_view {
     const struct as_region_record *regions;
     const struct as_size_class_record *size_classes;
     const struct as_type_record *types;                 // NULL in a dump of before 1.4
-    const struct as_class_record *classes;              // this and the next: NULL in a dump of before 1.5
+    const struct as_class_record *classes;              // this and the next three: NULL in a dump of before 1.5
     const struct as_runtime_page_record *runtime_pages;
+    const struct as_fill_record *page_fill;
+    const struct as_sharer_record *sharers;
     const struct as_warning_record *warnings;
     const char *strings;
     uint64_t malloc_count, arena_count, heap_count, page_count, chunk_count, size_count, thread_count, mapping_count,
         ruby_count, runtime_count, region_count, size_class_count, type_count, class_count, runtime_page_count,
-        warning_count, strings_size;
+        page_fill_count, sharer_count, warning_count, strings_size;
 };
 
 // An arena's place among all arenas of a process: what its name is made of. To go through all arenas, begin with zeros and

@@ -46,9 +46,22 @@ SECTIONS: Final[dict[str, np.dtype[Any]]] = {
     "types": fmt.TYPE,
     "classes": fmt.CLASS,
     "runtime_pages": fmt.RUNTIME_PAGE,
+    "page_fill": fmt.FILL,
+    "sharers": fmt.SHARER,
     "strings": fmt.STRINGS,
 }
-OPTIONAL: Final = ("chunks", "ruby", "runtimes", "regions", "size_classes", "types", "classes", "runtime_pages")
+OPTIONAL: Final = (
+    "chunks",
+    "ruby",
+    "runtimes",
+    "regions",
+    "size_classes",
+    "types",
+    "classes",
+    "runtime_pages",
+    "page_fill",
+    "sharers",
+)
 SINGLE: Final = ("meta", "totals")
 SECTION_ALIGN: Final = 64
 MAX_SECTIONS: Final = 1024
@@ -94,6 +107,8 @@ class Dump:
         self.types: Final[Records] = sections.get("types", np.empty(0, fmt.TYPE))
         self.classes: Final[Records] = sections.get("classes", np.empty(0, fmt.CLASS))
         self.runtime_pages: Final[Records] = sections.get("runtime_pages", np.empty(0, fmt.RUNTIME_PAGE))
+        self.page_fill: Final[Records | None] = sections.get("page_fill")
+        self.sharers: Final[Records] = sections.get("sharers", np.empty(0, fmt.SHARER))
         self.chunks: Final[NDArray[np.uint32] | None] = sections.get("chunks")
         self._strings: Final = sections["strings"].tobytes()
 

@@ -24,6 +24,8 @@ UNKNOWN: Final = 2**64 - 1  # AS_UNKNOWN in a 64-bit field
 NO_INDEX: Final = 2**32 - 1  # "none" in an index
 UNIT: Final = 16  # AS_UNIT: what the counts of a page record are in, bytes
 RUNTIME_UNIT: Final = 8  # AS_RUNTIME_UNIT: what those of a runtime's page are in, bytes
+FILL_CHUNKS: Final = 6  # AS_FILL_CHUNKS
+FILL_EIGHTHS: Final = 8  # AS_FILL_EIGHTHS
 RUNTIME_PAGE_MEAN: Final = 1  # AS_RUNTIME_PAGE_MEAN
 
 CHUNK_SIZE_BITS: Final = 28
@@ -130,6 +132,8 @@ CLASS: Final = _record(
 )
 
 RUNTIME_PAGE: Final = _record(("address", U64), ("in_use free", U16), ("block_size flags kind residency", "u1"))
+FILL: Final = _record(("chunks eighths", U32), ("pages in_use stranded", U64))
+SHARER: Final = _record(("chunk_size places stranded", U64))
 
 WARNING: Final = _record(("text code arena heap", U32), ("address", U64))
 

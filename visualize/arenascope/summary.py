@@ -256,6 +256,44 @@ class Pin:
 
 
 @dataclass(frozen=True)
+class ByChunks:
+    """Pages with stranded bytes and so many chunks in use: from this number to the next class's."""
+
+    chunks_from: int
+    pages: Optional[int]
+    in_use: Optional[int]
+    stranded: Optional[int]
+
+
+@dataclass(frozen=True)
+class ByShare:
+    """Pages with stranded bytes of which such a part is in use: from so many eighths to one more."""
+
+    eighths_from: int
+    pages: Optional[int]
+    in_use: Optional[int]
+    stranded: Optional[int]
+
+
+@dataclass(frozen=True)
+class Sharer:
+    """Chunks in use of one size that stand with others on pages with stranded bytes."""
+
+    chunk_size: Optional[int]
+    places: Optional[int]
+    stranded: Optional[int]
+
+
+@dataclass(frozen=True)
+class StrandedPages:
+    """How full the pages with stranded bytes are, and which sizes stand there together."""
+
+    by_chunks: tuple[ByChunks, ...]
+    by_share: tuple[ByShare, ...]
+    shared: tuple[Sharer, ...]
+
+
+@dataclass(frozen=True)
 class Slots:
     """Pages of Ruby's own heap with slots of one size."""
 
@@ -465,6 +503,7 @@ class Summary:
     tunables: Tunables
     mallocs: tuple[Malloc, ...]
     pins: tuple[Pin, ...]
+    stranded_pages: Optional[StrandedPages]
     ruby: Optional[Ruby]
     runtimes: tuple[Runtime, ...]
     mappings: Mappings

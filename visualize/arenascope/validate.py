@@ -133,6 +133,7 @@ def _runtimes(sections: Sections) -> Iterator[str]:
     bad_class = (of_classes["runtime"] >= len(runtimes)) | (of_classes["type"] >= len(types))
     bad_class |= (of_classes["kind"] < 1) | (of_classes["kind"] > max(fmt.ClassKind))
     bad_class |= (marks != fmt.UNKNOWN) & (marks > of_classes["count"])
+    fill = sections.get("page_fill", np.empty(0, fmt.FILL))
     pages = sections.get("runtime_pages", np.empty(0, fmt.RUNTIME_PAGE))
     page_size = int(sections["meta"][0]["page_size"])
     crowded = pages["in_use"].astype(np.uint32) + pages["free"] > page_size // fmt.RUNTIME_UNIT
@@ -154,6 +155,7 @@ def _runtimes(sections: Sections) -> Iterator[str]:
         ("size class", classes["runtime"] >= len(runtimes)),
         ("type", (types["runtime"] >= len(runtimes)) | (types["tracked"] > types["count"])),
         ("class", bad_class),
+        ("page fill", fill["eighths"] >= fmt.FILL_EIGHTHS),
         ("runtime page", (pages["address"] % np.uint64(page_size) != 0) | crowded),
     )
     for record, bad in checks:

@@ -15,6 +15,7 @@ from arenascope.known import cells_of, whole_of
 from arenascope.remedy import trim_command
 from arenascope.render.verdict import render_verdict
 from arenascope.rows import ABSENT, RESIDENT
+from arenascope.stranded import by_chunks
 from arenascope.summary import objects_by_type
 from arenascope.text import UNKNOWN, count, duration, plural, printable, share, size
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         ObjectClass,
         Objects,
         Pin,
+        StrandedPages,
         Summary,
         Tallies,
         Target,
@@ -119,6 +121,9 @@ def _parts(summary: Summary, bar: str) -> Iterator[RenderableType]:
     if summary.pins:
         yield _title("Pins: chunks in use that keep free memory from being returned")
         yield _pins(summary.pins[:WORST])
+    if summary.stranded_pages and summary.ledger["stranded"]:
+        yield _title("Stranded pages: how many chunks in use keep each of them")
+        yield _stranded(summary.stranded_pages)
     for whose, objects in objects_by_type(summary):
         yield _title(f"{whose} objects by type{'' if objects.exact else ' (some changed during the look)'}")
         yield _objects(objects)
@@ -237,6 +242,13 @@ def _pins(pins: tuple[Pin, ...]) -> Table:
     for pin in pins:
         cells = (count(pin.count), count(pin.pages), size(pin.stranded), size(pin.tail_bytes))
         table.add_row(size(pin.chunk_size), *cells)
+    return table
+
+
+def _stranded(pages: StrandedPages) -> Table:
+    table = plain_table("on a page", ">pages", ">in use", ">stranded")
+    for each in by_chunks(pages):
+        table.add_row(each.title, count(each.pages), size(each.in_use), size(each.stranded))
     return table
 
 

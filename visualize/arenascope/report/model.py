@@ -11,7 +11,7 @@ from arenascope import __version__, rows
 from arenascope.errors import ArenascopeError, Code
 from arenascope.findings import judge
 from arenascope.known import whole_of
-from arenascope.report import charts, figures, mappings, objects, ruby, tables
+from arenascope.report import charts, figures, mappings, objects, ruby, stranded, tables
 from arenascope.report.areas import TITLES
 from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
 from arenascope.report.compare import changes
@@ -78,6 +78,7 @@ def build(looks: Sequence[Look]) -> Page:
         "sizes": _sizes(now),
         "runs": _runs(drawn.states[-1][: laid.malloc_total], laid, page_size),
         "pins": tables.pins(now, drawn.told[-1]["pinSizes"]),
+        "stranded": stranded.tables(now),
         "pin_count": len(now.summary.pins),
         "mappings": mappings.by_name(now),
         "anonymous": mappings.anonymous(now),
