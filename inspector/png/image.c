@@ -64,6 +64,8 @@ static bool begin(struct as_image *image, uint32_t height)
                  image->means ? PNG_COLOR_TYPE_RGB : PNG_COLOR_TYPE_PALETTE, PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_NONE); // cells of one colour: deflate alone does better
+    if (image->means)
+        png_set_compression_level(png, 3); // cells of one colour need no long search
     if (!image->means)
         png_set_PLTE(png, image->info, colours, AS_COLOUR_COUNT);
     png_write_info(png, image->info);
