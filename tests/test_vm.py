@@ -83,6 +83,15 @@ def test_the_table(outcome: str, found: str) -> None:
     assert any("because" in line for line in reasons([(job, [last])])) == (outcome == "skipped")
 
 
+def test_a_check_that_is_not_of_a_processor_has_a_dash() -> None:
+    """No cell is empty: what was to be tried there and was not has a word of its own."""
+    names = ["live", "swap"]
+    found = jobs(["6.12"], ["max", "sse2"], names)
+    live, swap = table([(job, [said(END)]) for job in found], names).splitlines()[2:4]
+    assert [cell.strip() for cell in live.split("|")[1:-1]] == ["live", "no tests", "no tests"]
+    assert [cell.strip() for cell in swap.split("|")[1:-1]] == ["swap", "no tests", "-"]
+
+
 def test_no_tests_is_no_pass() -> None:
     last = said(END)
     assert cell("live", last) == "no tests"

@@ -150,9 +150,11 @@ def mislabelled(job: Job, last: Boot) -> list[str]:
 
 
 def table(outcome: list[tuple[Job, list[Boot]]], wanted: list[str]) -> str:
-    """Checks down, machines across, as Markdown."""
+    """Checks down, machines across, as Markdown. A dash: the check is not of that processor (checks.OF_PROCESSORS)."""
     head = ["", *(str(job) for job, _ in outcome)]
-    rows = [[name, *(cell(name, boots[-1]) if name in job.checks else "" for job, boots in outcome)] for name in wanted]
+    rows = [
+        [name, *(cell(name, boots[-1]) if name in job.checks else "-" for job, boots in outcome)] for name in wanted
+    ]
     rows.append(["seconds", *(f"{sum(one.seconds for one in boots):.0f}" for _, boots in outcome)])
     rows.append(["boots", *(str(len(boots)) for _, boots in outcome)])
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
