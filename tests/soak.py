@@ -65,8 +65,14 @@ class Counts:
     checks: int = 0  # that targets made of themselves
     eintr: Counter[str] = field(default_factory=Counter)
     pauses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    by_libc: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # what made() counts
     wrong: Counter[str] = field(default_factory=Counter)
     first: list[str] = field(default_factory=list)
+
+    def made(self) -> Counter[str]:
+        """How many of each trial so far."""
+        kinds = {"looks": self.looks, "killed": self.kills, "disk_full": self.full, "targets_ended": self.ends}
+        return Counter({kind: sum(counted.values()) for kind, counted in kinds.items()})
 
     def fault(self, kind: str, what: str) -> None:
         self.wrong[kind] += 1
@@ -82,6 +88,7 @@ class Counts:
             "killed": dict(self.kills),
             "disk_full": dict(self.full),
             "targets_ended": dict(self.ends),
+            "by_libc": {suite: dict(counted) for suite, counted in self.by_libc.items()},
             "fallbacks": self.fallbacks,
             "given_up": self.given_up,
             "busy": self.busy,
@@ -377,8 +384,9 @@ def main() -> int:
     runs = [(suite, load) for suite in suites for load in LOADS]
     for number, (suite, load) in enumerate(runs):
         print(f"{suite}, {' '.join(load)}: {sum(counts.wrong.values())} wrong so far", file=sys.stderr, flush=True)
-        command = debian.libc(suite).command(program, *load)
+        command, before = debian.libc(suite).command(program, *load), counts.made()
         soak(options.minutes * 60 / len(runs), command, arenadump, counts, options.seed + number)
+        counts.by_libc[suite].update(counts.made() - before)
     print(json.dumps(counts.report(), indent=2))
     return 1 if counts.wrong else 0
 
