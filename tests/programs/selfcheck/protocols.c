@@ -323,8 +323,11 @@ static volatile struct area *find_area(void)
     static __thread struct area own;
     const ptrdiff_t *offset = dlsym(RTLD_DEFAULT, "__rseq_offset");
     const unsigned *size = dlsym(RTLD_DEFAULT, "__rseq_size");
-    if (offset && size && *size != 0)
-        return (struct area *)((char *)__builtin_thread_pointer() + *offset);
+    if (offset && size && *size != 0) {
+        char *thread; // __builtin_thread_pointer() on x86-64 is gcc 11's and later
+        __asm__("movq %%fs:0, %[thread]" : [thread] "=r"(thread));
+        return (struct area *)(thread + *offset);
+    }
     return syscall(RSEQ, &own, 32, 0, SIGNATURE) == 0 ? &own : NULL;
 }
 
