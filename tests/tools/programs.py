@@ -18,12 +18,15 @@ COMPILERS = {arch: "gcc" if arch == debian.NATIVE else f"{name}-gcc" for arch, n
 KEEP_MALLOC = [f"-fno-builtin-{name}" for name in ("malloc", "calloc", "realloc", "aligned_alloc")]
 FLAGS = ["-std=gnu11", "-O2", "-g", *KEEP_MALLOC, "-Wall", "-Wextra", "-Werror"]
 
+# Libraries of their own before glibc 2.34, with which a program is linked that needs them, and no other.
+LIBRARIES = ["-Wl,--as-needed", "-lpthread", "-ldl", "-lrt"]
+
 
 def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
     """A program for this machine as it is. Raises UnavailableError when the compiler is missing."""
     if "TEST_PROGRAMS" in os.environ:
         return carried(name, *flags, compiler=compiler)
-    return _compile(name, [compiler, *FLAGS], list(flags))
+    return _compile(name, [compiler, *FLAGS], [*flags, *LIBRARIES])
 
 
 def build_cxx(name: str, *flags: str, compiler: str = "g++") -> Path:
