@@ -173,17 +173,19 @@ NODE = "const held = Array.from(Array(2e5), (_, i) => ({i})); console.log('ready
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed (scripts/install-deps)")
 def test_node(arenadump: harness.Arenadump) -> None:
-    """V8 keeps all of its heap from children."""
+    """V8 keeps all of its heap from children, in releases after Debian 11's (Node 12)."""
     process = subprocess.Popen(["node", "-e", NODE], stdout=subprocess.PIPE)
     try:
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
-        assert " dc" in soak.read(Path(f"/proc/{process.pid}/smaps"))
+        kept = " dc" in soak.read(Path(f"/proc/{process.pid}/smaps"))
         summary = arenadump.summary(process.pid, "--mode", "snapshot")
         assert summary["snapshot"]["mode"] == "snapshot", notes(summary)
-        assert "MADV_DONTFORK" in notes(summary)
+        assert ("MADV_DONTFORK" in notes(summary)) == kept
         check_exact(summary)
         assert process.poll() is None
+        if not kept:
+            pytest.xfail("this release of Node keeps nothing from its children (MADV_DONTFORK)")
     finally:
         process.kill()
         process.communicate()
