@@ -65,7 +65,7 @@ static void on_term(int signal)
     stopping = 1;
 }
 
-static volatile sig_atomic_t let_go;
+static volatile sig_atomic_t let_go, vforked;
 
 static void on_usr1(int signal)
 {
@@ -78,6 +78,7 @@ static void *wait_for_child(void *unused)
 {
     if (vfork() == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        vforked = 1;
         while (!let_go)
             usleep(1000);
         _exit(0);
@@ -92,7 +93,8 @@ static void wait_in_setuid(void)
     signal(SIGUSR1, on_usr1);
     if (pthread_create(&thread, NULL, wait_for_child, NULL) != 0)
         exit(2);
-    usleep(100000); // it has called vfork by then
+    while (!vforked)
+        usleep(1000);
     puts("ready");
     fflush(stdout);
     if (setresuid((uid_t)-1, (uid_t)-1, (uid_t)-1) != 0)
