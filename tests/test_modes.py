@@ -44,10 +44,12 @@ def children(pid: int) -> list[int]:
     ]
 
 
-def check_exact(summary: dict[str, Any]) -> None:
+def check_exact(summary: dict[str, Any], *unknown: str) -> None:
+    """The rows that are named may be unknown."""
     assert summary["snapshot"]["exact"], summary["warnings"]
     assert summary["snapshot"]["torn_chunks"] == 0
-    assert sum(summary["ledger"].values()) == summary["kernel"]["rss"]
+    known = {row: count for row, count in summary["ledger"].items() if row not in unknown or count is not None}
+    assert sum(known.values()) == summary["kernel"]["rss"]
 
 
 def check_same(one: dict[str, Any], other: dict[str, Any]) -> None:
@@ -182,7 +184,7 @@ def test_node(arenadump: harness.Arenadump) -> None:
         summary = arenadump.summary(process.pid, "--mode", "snapshot")
         assert summary["snapshot"]["mode"] == "snapshot", notes(summary)
         assert ("MADV_DONTFORK" in notes(summary)) == kept
-        check_exact(summary)
+        check_exact(summary, "managed")  # of the V8 of Debian 11, arenascope does not know the heap
         assert process.poll() is None
         if not kept:
             pytest.xfail("this release of Node keeps nothing from its children (MADV_DONTFORK)")

@@ -191,7 +191,7 @@ bool as_v8_find(struct as_target *t, struct as_store *store, struct as_error *er
         as_runtime_unproven(
             store, s.runtime, first,
             "by its name this process may run JavaScript, but no pages of V8's heap were found: there is no "
-            "V8, the release is unknown (later than Node 22), or the heap changed during the look. JavaScript's "
-            "objects are counted in the other rows");
+            "V8, its release is not known here (Node 18, 20 and 22 are), or the heap changed during the look. "
+            "JavaScript's objects are counted in the other rows");
     return s.ok;
 }
