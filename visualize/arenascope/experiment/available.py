@@ -15,7 +15,7 @@ from arenascope.experiment.expand import UnavailableError, expand, expand_all, l
 if TYPE_CHECKING:
     from arenascope.experiment.spec import Configuration, Need, Spec
 
-PROBE_SECONDS = 20
+PROBE_SECONDS = 120  # loading Rails takes 2 s, and took more than 20 on a machine that was busy
 
 
 def missing_for_workload(spec: Spec) -> str | None:
