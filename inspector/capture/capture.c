@@ -187,8 +187,8 @@ static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum a
     size_t warnings = s->warnings.count;
     bool ok = as_heaps_find(t, m, h, err);
     for (bool again = true; ok && again;) {
-        ok = as_ledger_open(b, s, t, chunks, collecting(options, t), err) &&
-             as_records_copy(s, h, err) && walk(h, b, options->hold, err) && as_lost_tcaches_find(h, &again, err);
+        ok = as_ledger_open(b, s, t, chunks, collecting(options, t), err) && as_records_copy(s, h, err) &&
+             walk(h, b, options->hold, err) && as_lost_tcaches_find(h, &again, err);
         if (!ok || !again || is_running(mode))
             break;
         as_ledger_close(b);
@@ -211,8 +211,8 @@ static bool look(struct as_target *t, const struct as_malloc *m, struct as_momen
               find_and_walk(t, m, moment->mode, chunks, options, s, &h, &b, err) &&
               find_runtimes(t, m, options->runtime_pages, s, err) &&
               count_objects(&b, options->objects, moment->mode, err) &&
-              (!options->reader || options->reader->read(options->reader->context, t, m, s, b.collected.items,
-                                                         b.collected.count, err));
+              (!options->reader ||
+               options->reader->read(options->reader->context, t, m, s, b.collected.items, b.collected.count, err));
     if (ok)
         as_ledger_runtimes_open(&b);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.

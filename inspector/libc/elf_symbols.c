@@ -130,8 +130,8 @@ static bool visit_table(const struct as_elf *elf, const char *name, uint32_t typ
 {
     Elf64_Shdr table;
     Elf64_Shdr strings;
-    if (!as_elf_section(elf, name, &table) || table.sh_type != type ||
-        table.sh_entsize != sizeof(Elf64_Sym) || !read_section_header(elf, table.sh_link, &strings))
+    if (!as_elf_section(elf, name, &table) || table.sh_type != type || table.sh_entsize != sizeof(Elf64_Sym) ||
+        !read_section_header(elf, table.sh_link, &strings))
         return false;
     if (strings.sh_size == 0 || strings.sh_size > AS_ELF_MAX_BYTES || strings.sh_size > elf->size)
         return false;

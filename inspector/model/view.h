@@ -23,8 +23,8 @@ struct as_view {
     const struct as_runtime_record *runtimes; // this and the next two: NULL in a dump of before 1.3
     const struct as_region_record *regions;
     const struct as_size_class_record *size_classes;
-    const struct as_type_record *types;                 // NULL in a dump of before 1.4
-    const struct as_class_record *classes;              // this and the next three: NULL in a dump of before 1.5
+    const struct as_type_record *types;    // NULL in a dump of before 1.4
+    const struct as_class_record *classes; // this and the next three: NULL in a dump of before 1.5
     const struct as_runtime_page_record *runtime_pages;
     const struct as_fill_record *page_fill;
     const struct as_sharer_record *sharers;
