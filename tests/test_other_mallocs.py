@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import cores, harness, programs
+from tools import cores, debian, harness, programs
 
 MIB = 1 << 20
 
@@ -59,10 +59,21 @@ def check_rows(summary: dict[str, Any], resident: int) -> None:
 # --- jemalloc ---------------------------------------------------------------------------------------------------------
 
 
+def jemalloc_of(suite: str) -> str:
+    """Debian's jemalloc of a suite: their trees of pages have two levels in bookworm, and three in trixie."""
+    try:
+        root = debian.unpack("libjemalloc2", suite, debian.NATIVE, {"root": ["libjemalloc2"]})
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    (path,) = root.glob("root/usr/lib/*/libjemalloc.so.2")
+    return str(path)
+
+
 @contextmanager
-def with_jemalloc() -> Iterator[tuple[int, int]]:
+def with_jemalloc(suite: str | None = None) -> Iterator[tuple[int, int]]:
     """The PID of a program that holds 40 MiB, and what jemalloc has taken from the kernel for it."""
-    with running([programs.build("jemalloc")], LD_PRELOAD=library("jemalloc")) as process:
+    preload = jemalloc_of(suite) if suite else library("jemalloc")
+    with running([programs.build("jemalloc")], LD_PRELOAD=preload) as process:
         mapped, retained = answer(process).split(), answer(process).split()
         assert (mapped[0], retained[0]) == ("mapped", "retained")
         yield process.pid, int(mapped[1]) + int(retained[1])
@@ -79,6 +90,15 @@ def test_jemalloc_has_all_that_it_says(arenadump: harness.Arenadump, mode: str) 
     assert found["size"] == found["committed"] == taken
     assert 20 * MIB < found["resident"] <= taken
     check_rows(summary, found["resident"])
+
+
+@pytest.mark.parametrize("suite", ["bookworm", "trixie"])
+def test_trees_of_two_and_of_three_levels(arenadump: harness.Arenadump, suite: str) -> None:
+    with with_jemalloc(suite) as (pid, taken):
+        found = allocator(arenadump.summary(pid), "jemalloc")
+    assert found["found"]
+    assert f"tree of {2 if suite == 'bookworm' else 3} levels" in found["evidence"]
+    assert found["size"] == found["committed"] == taken
 
 
 def test_jemalloc_in_a_core(arenadump: harness.Arenadump, tmp_path: Path) -> None:

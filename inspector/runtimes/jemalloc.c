@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
-// jemalloc by structure. Its variables have a radix tree with an element for each page at which one of its extents begins: a root
-// of 2^18 pointers to leaves, a leaf of 2^18 words, each with the address of a descriptor, which has the extent's address and size.
+// jemalloc by structure. Its variables have a radix tree with an element for each page at which one of its extents begins. In a
+// build for addresses of 48 bits that is a root of 2^18 pointers to leaves, and a leaf of 2^18 words, each with the address of a
+// descriptor, which has the extent's address and size. In a build for 57 bits (jemalloc takes the number from the processor that it
+// is built on) there are three levels of 2^15 elements; as an address leaves
+// no bits for the size class then, an element of a leaf is two words, the first of which is the address. (rtree.h: rtree_levels,
+// RTREE_LEAF_COMPACT.)
 // So a word's place in the tree says which address its descriptor must have: a pointer to anything else does not pass. The
 // descriptors themselves, and the leaves, are in blocks of jemalloc's own, whose headers add up. The structures are those of rtree.h,
 // extent_structs.h (edata.h from 5.3 on) and base_structs.h, as known of 5.0 to 5.3, tested on 5.3.
@@ -15,21 +19,25 @@
 enum {
     PAGE = 4096, // jemalloc's: another build divides addresses otherwise
     PAGE_BITS = 12,
-    LEAF_BITS = 30, // of addresses that a leaf is for
-    ELEMENTS = 1 << 18,
-    TABLE = ELEMENTS * 8, // bytes of the root, and of a leaf
-    STEP = 512,           // words that are read in one go
-    ALIGNMENT = 64,       // of a leaf and of a descriptor; the bits below are flags
-    BLOCK = 2 << 20,      // bytes: jemalloc's own blocks are multiples of it, at multiples of it
-    BLOCKS_BACK = 8,      // multiples that a block may begin before what is in it
+    WORD_BITS = 3,
+    STEP = 512,      // words that are read in one go
+    ALIGNMENT = 64,  // of a leaf and of a descriptor; the bits below are flags
+    BLOCK = 2 << 20, // bytes: jemalloc's own blocks are multiples of it, at multiples of it
+    BLOCKS_BACK = 8, // multiples that a block may begin before what is in it
     MOST_BLOCKS = 4096,
-    MOST_LEAVES = 1024,   // of 1 GiB each
-    CANDIDATES = 256,     // pointers that are tried as leaves
+    MOST_TABLES = 1024,   // of one level below a table: a leaf is for 1 GiB, or for 128 MiB
+    CANDIDATES = 256,     // pointers of an object that are tried as tables
     FREE_LOOKS = 1 << 16, // at a descriptor or at STEP words, whatever the target's size
     MISMATCHES = 8,       // a thread may stand between two changes of the tree
     EVIDENCE = 256,
 };
 static const uint64_t LARGEST_VARIABLES = UINT64_C(1) << 28; // bytes of .bss
+
+// How addresses are divided: each level's table has 2^bits elements, of a word each; in a leaf of leaf_words.
+struct tree_shape {
+    unsigned levels, bits, leaf_words;
+};
+static const struct tree_shape shapes[] = {{2, 18, 1}, {3, 15, 2}};
 
 struct extent_descriptor {
     uint64_t bits, address, size; // of size the lowest 12 bits are a number
@@ -40,11 +48,13 @@ struct own_block {
 };
 
 struct jemalloc_search {
+    const struct tree_shape *shape;
     struct as_target *target;
     struct as_store *store;
     struct as_error *err;
     uint32_t runtime;
-    int64_t looks; // that are left
+    size_t first_region; // in the store, of this runtime
+    int64_t looks;       // that are left
     int candidates;
     bool ok;             // false: our memory ran out
     uint64_t start, end; // of the run of extents that goes on
@@ -56,6 +66,28 @@ static bool is_memory(const struct jemalloc_search *s, uint64_t address, uint64_
 {
     const struct as_mapping *m = as_target_mapping_at(s->target, address);
     return as_is_runtime_memory(m) && m->end - address >= length;
+}
+
+static unsigned words_of(const struct jemalloc_search *s, unsigned level)
+{
+    return level + 1 == s->shape->levels ? s->shape->leaf_words : 1;
+}
+
+// Bytes of a table of a level (0: the root).
+static uint64_t table_size(const struct jemalloc_search *s, unsigned level)
+{
+    return (uint64_t)words_of(s, level) << (s->shape->bits + WORD_BITS);
+}
+
+// The bits of an address below its index in a table of a level.
+static unsigned shift_of(const struct jemalloc_search *s, unsigned level)
+{
+    return PAGE_BITS + (s->shape->levels - 1 - level) * s->shape->bits;
+}
+
+static uint64_t index_at(const struct jemalloc_search *s, unsigned level, uint64_t address)
+{
+    return address >> shift_of(s, level) & ((UINT64_C(1) << s->shape->bits) - 1);
 }
 
 static uint64_t descriptor_of(uint64_t element)
@@ -138,13 +170,14 @@ static void take(struct jemalloc_search *s, uint64_t page, uint64_t element)
     add_block(s, descriptor_of(element));
 }
 
-// What is done with each word of a table that is not 0; false ends it.
+// What is done with the first word of each element of a table, where that is not 0; false ends it.
 typedef bool visit_fn(struct jemalloc_search *s, void *context, uint64_t index, uint64_t word);
 
-static void visit_table(struct jemalloc_search *s, uint64_t table, visit_fn *visit, void *context)
+static void visit_table(struct jemalloc_search *s, uint64_t table, unsigned level, visit_fn *visit, void *context)
 {
     uint64_t words[STEP];
-    uint64_t end = table + TABLE;
+    uint64_t end = table + table_size(s, level);
+    unsigned stride = words_of(s, level);
     bool more = true;
     for (uint64_t at = table; at < end && more && s->ok;) {
         uint64_t page = as_align_down(at, s->target->page_size);
@@ -153,9 +186,11 @@ static void visit_table(struct jemalloc_search *s, uint64_t table, visit_fn *vis
         size_t length = at < end && end - at < sizeof words ? (size_t)(end - at) : sizeof words;
         if (at >= end || --s->looks <= 0 || !as_target_read(s->target, at, words, length))
             return;
-        for (size_t i = 0; i < length / sizeof *words && more; i++)
-            if (words[i] != 0)
-                more = visit(s, context, (at - table) / sizeof *words + i, words[i]);
+        for (size_t i = 0; i < length / sizeof *words && more; i++) {
+            uint64_t word = (at - table) / sizeof *words + i;
+            if (words[i] != 0 && word % stride == 0)
+                more = visit(s, context, word / stride, words[i]);
+        }
         at += length;
     }
 }
@@ -167,64 +202,144 @@ static bool visit_element(struct jemalloc_search *s, void *context, uint64_t ind
     return s->ok && s->looks > 0 && s->mismatches <= MISMATCHES;
 }
 
-struct leaf_list {
+struct table_list {
     struct {
         uint64_t index, address;
-    } items[MOST_LEAVES];
+    } items[MOST_TABLES];
     size_t count;
+    unsigned level; // of these tables
     bool fit;
 };
 
-static bool visit_leaf(struct jemalloc_search *s, void *context, uint64_t index, uint64_t word)
+static bool may_be_table(const struct jemalloc_search *s, uint64_t word, unsigned level)
 {
-    struct leaf_list *leaves = context;
-    leaves->fit = leaves->count < MOST_LEAVES && word % ALIGNMENT == 0 && is_memory(s, word, TABLE);
-    if (!leaves->fit)
+    return word != 0 && word % ALIGNMENT == 0 && is_memory(s, word, table_size(s, level));
+}
+
+static bool visit_pointer(struct jemalloc_search *s, void *context, uint64_t index, uint64_t word)
+{
+    struct table_list *tables = context;
+    tables->fit = tables->count < MOST_TABLES && may_be_table(s, word, tables->level);
+    if (!tables->fit)
         return false;
-    leaves->items[leaves->count].index = index;
-    leaves->items[leaves->count++].address = word;
+    tables->items[tables->count].index = index;
+    tables->items[tables->count++].address = word;
     return true;
+}
+
+// The tables of a level to which a table of the level above has pointers. Without any, it is no table.
+static bool list_tables(struct jemalloc_search *s, uint64_t table, unsigned level, struct table_list *out)
+{
+    *out = (struct table_list){.level = level};
+    visit_table(s, table, level - 1, visit_pointer, out);
+    return out->fit;
+}
+
+// Adds what the leaves that `table` has pointers to have. `first`: the lowest address that it is for.
+static bool add_leaves(struct jemalloc_search *s, uint64_t table, uint64_t first)
+{
+    struct table_list leaves;
+    unsigned leaf = s->shape->levels - 1;
+    if (!list_tables(s, table, leaf, &leaves))
+        return false;
+    for (size_t i = 0; i < leaves.count && s->ok; i++) {
+        uint64_t page = first + (leaves.items[i].index << shift_of(s, leaf - 1));
+        add_block(s, leaves.items[i].address);
+        visit_table(s, leaves.items[i].address, leaf, visit_element, &page);
+    }
+    return true;
+}
+
+static bool is_in_region(const struct jemalloc_search *s, uint64_t address)
+{
+    for (size_t i = s->first_region; i < s->store->regions.count; i++)
+        if (address - s->store->regions.items[i].address < s->store->regions.items[i].size)
+            return true;
+    return false;
+}
+
+// A block leads to the one before it. The newest may have nothing of the tree in it: it leads to a block that is known.
+static void add_block_before(struct jemalloc_search *s)
+{
+    const struct as_target *t = s->target;
+    for (size_t i = 0; i < t->mappings.count && s->ok; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (!as_is_runtime_memory(m))
+            continue;
+        struct own_block b;
+        for (uint64_t at = as_align_up(m->start, BLOCK); at < m->end && m->end - at >= sizeof b && s->ok; at += BLOCK)
+            if (!is_in_region(s, at) && read_block(s, at, &b) && is_known(s, b.next))
+                add_block(s, at);
+    }
+}
+
+static void add_newest_blocks(struct jemalloc_search *s)
+{
+    size_t before;
+    do {
+        before = s->blocks.count;
+        add_block_before(s);
+    } while (s->blocks.count > before);
 }
 
 // Adds all that the tree at `root` has. False: it is none.
 static bool add_tree(struct jemalloc_search *s, uint64_t root)
 {
-    struct leaf_list leaves = {.count = 0};
-    visit_table(s, root, visit_leaf, &leaves);
-    for (size_t i = 0; i < leaves.count && leaves.fit && s->ok; i++) {
-        uint64_t first = leaves.items[i].index << LEAF_BITS;
-        add_block(s, leaves.items[i].address);
-        visit_table(s, leaves.items[i].address, visit_element, &first);
+    struct table_list tables;
+    bool fit = s->shape->levels == 2 ? add_leaves(s, root, 0) : list_tables(s, root, 1, &tables);
+    for (size_t i = 0; s->shape->levels > 2 && fit && i < tables.count && s->ok; i++) {
+        add_block(s, tables.items[i].address);
+        fit = add_leaves(s, tables.items[i].address, tables.items[i].index << shift_of(s, 0));
     }
     end_run(s);
-    return leaves.fit && s->ok && s->looks > 0 && s->extents > 0 && s->mismatches <= MISMATCHES;
+    if (fit)
+        add_newest_blocks(s);
+    return fit && s->ok && s->looks > 0 && s->extents > 0 && s->mismatches <= MISMATCHES;
 }
 
 // --- Where the tree is ------------------------------------------------------------------------------------------------
 
-struct first_extent {
-    uint64_t address; // of the first extent of a leaf
-    uint64_t index;
+struct first_word {
+    uint64_t index, word; // of a table: the first that is not 0
 };
 
 static bool visit_first(struct jemalloc_search *s, void *context, uint64_t index, uint64_t word)
 {
-    struct first_extent *first = context;
-    struct extent_descriptor d;
-    if (read_descriptor(s, word, &d) && (d.address >> PAGE_BITS & (ELEMENTS - 1)) == index)
-        *first = (struct first_extent){d.address, index};
+    (void)s;
+    *(struct first_word *)context = (struct first_word){index, word};
     return false;
 }
 
-// As add_tree, for the root that has `leaf` at `place`; what is none leaves nothing behind.
-static bool try_leaf(struct jemalloc_search *s, const struct as_range *variables, uint64_t place, uint64_t leaf)
+// The address of the first extent below a table that the root has a pointer to; 0: it is no such table.
+static uint64_t first_extent(struct jemalloc_search *s, uint64_t table)
 {
-    struct first_extent first = {0};
+    struct first_word at[2] = {{0, 0}}; // of level 1, and 2
+    struct extent_descriptor d;
+    unsigned level = 1;
+    for (;; level++) {
+        visit_table(s, table, level, visit_first, &at[level - 1]);
+        if (level == s->shape->levels - 1)
+            break;
+        table = at[level - 1].word;
+        if (!may_be_table(s, table, level + 1))
+            return 0;
+    }
+    if (!read_descriptor(s, at[level - 1].word, &d))
+        return 0;
+    for (; level > 0; level--)
+        if (index_at(s, level, d.address) != at[level - 1].index)
+            return 0;
+    return d.address;
+}
+
+// As add_tree, for the root that has `table` at `place`; what is none leaves nothing behind.
+static bool try_table(struct jemalloc_search *s, const struct as_range *variables, uint64_t place, uint64_t table)
+{
     size_t regions = s->store->regions.count;
-    visit_table(s, leaf, visit_first, &first);
-    uint64_t before = (first.address >> LEAF_BITS) * sizeof(uint64_t);
-    if (first.address == 0 || before >= TABLE || place - variables->start < before ||
-        variables->end - (place - before) < TABLE)
+    uint64_t first = first_extent(s, table);
+    uint64_t before = (first >> shift_of(s, 0)) * sizeof(uint64_t);
+    if (first == 0 || before >= table_size(s, 0) || place - variables->start < before ||
+        variables->end - (place - before) < table_size(s, 0))
         return false;
     if (add_tree(s, place - before))
         return true;
@@ -233,7 +348,7 @@ static bool try_leaf(struct jemalloc_search *s, const struct as_range *variables
     return false;
 }
 
-// Goes through variables for a pointer to a leaf.
+// Goes through variables for a pointer to a table.
 static bool search_variables(struct jemalloc_search *s, const struct as_range *v)
 {
     uint64_t words[STEP];
@@ -243,11 +358,11 @@ static bool search_variables(struct jemalloc_search *s, const struct as_range *v
         if (at >= v->end || !as_target_read(s->target, at, words, length))
             return false;
         for (size_t i = 0; i < length / sizeof *words; i++) {
-            if (words[i] == 0 || words[i] % ALIGNMENT != 0 || !is_memory(s, words[i], TABLE))
+            if (!may_be_table(s, words[i], 1))
                 continue;
             if (s->candidates-- <= 0 || s->looks <= 0)
                 return false;
-            if (try_leaf(s, v, at + i * sizeof *words, words[i]))
+            if (try_table(s, v, at + i * sizeof *words, words[i]))
                 return true;
         }
     }
@@ -255,15 +370,17 @@ static bool search_variables(struct jemalloc_search *s, const struct as_range *v
 }
 
 // Could the variables of a program or library, from a mapping of its file to the end of the nameless memory behind it, have a root?
-static bool may_have_root(const struct as_target *t, size_t i, struct as_range *v)
+static bool may_have_root(const struct jemalloc_search *s, size_t i, struct as_range *v)
 {
+    const struct as_target *t = s->target;
+    uint64_t size = table_size(s, 0);
     const struct as_mapping *m = &t->mappings.items[i];
     if (i + 1 >= t->mappings.count || !as_mapping_of_file(m) || !(m->prot & AS_PROT_WRITE) ||
         (m->prot & AS_PROT_SHARED) || m[1].start != m->end || !as_is_runtime_memory(&m[1]) ||
         *as_mapping_path(t, &m[1]) != 0)
         return false;
     *v = (struct as_range){m->start, m[1].end};
-    return m[1].end - m[1].start >= TABLE / 2 && v->end - v->start >= TABLE && v->end - v->start <= LARGEST_VARIABLES;
+    return m[1].end - m[1].start >= size / 2 && v->end - v->start >= size && v->end - v->start <= LARGEST_VARIABLES;
 }
 
 static void settle(struct jemalloc_search *s)
@@ -273,36 +390,46 @@ static void settle(struct jemalloc_search *s)
     snprintf(text, sizeof text,
              "each of the %" PRIu64
              " extents in jemalloc's tree of pages has a descriptor with the address at which the "
-             "tree has it; %zu blocks hold the descriptors",
-             s->extents, s->blocks.count);
+             "tree of %u levels has it; %zu blocks hold the descriptors",
+             s->extents, s->shape->levels, s->blocks.count);
     record->evidence = as_strings_add(&s->store->strings, text, sizeof text);
     record->releases = as_strings_add(&s->store->strings, "5.0 to 5.3", EVIDENCE);
     record->state = AS_REGIONS_FOUND;
     record->committed = s->bytes;
 }
 
+static bool search_mappings(struct jemalloc_search *s)
+{
+    const struct as_target *t = s->target;
+    for (size_t i = 0; i < t->mappings.count && s->ok; i++) {
+        struct as_range variables;
+        s->candidates = CANDIDATES; // a program may have more pointers than that before jemalloc's turn
+        if (may_have_root(s, i, &variables) && search_variables(s, &variables))
+            return true;
+    }
+    return false;
+}
+
 bool as_jemalloc_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
 {
     size_t first = store->regions.count;
-    struct jemalloc_search s = {.target = t, .store = store, .err = err, .candidates = CANDIDATES, .ok = true};
-    s.looks = FREE_LOOKS;
+    struct jemalloc_search s = {.target = t, .store = store, .err = err, .first_region = first, .ok = true};
+    s.runtime = (uint32_t)store->runtimes.count;
     *found = false;
-    for (size_t i = 0; i < t->mappings.count; i++) // an extent has a page at least
-        s.looks += as_is_runtime_memory(&t->mappings.items[i])
-                       ? (int64_t)((t->mappings.items[i].end - t->mappings.items[i].start) / PAGE)
-                       : 0;
-    for (size_t i = 0; i < t->mappings.count && t->page_size == PAGE && s.ok && !*found; i++) {
-        struct as_range variables;
-        if (!may_have_root(t, i, &variables))
-            continue;
-        s.runtime = (uint32_t)store->runtimes.count;
-        *found = search_variables(&s, &variables);
-        if (*found && as_runtime_add(store, AS_RUNTIME_JEMALLOC, AS_ROW_other_malloc, err) == UINT32_MAX)
-            s.ok = false;
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes && t->page_size == PAGE && s.ok && !*found; k++) {
+        s.shape = &shapes[k];
+        s.looks = FREE_LOOKS;
+        for (size_t i = 0; i < t->mappings.count; i++) // an extent has a page at least
+            s.looks += as_is_runtime_memory(&t->mappings.items[i])
+                           ? (int64_t)((t->mappings.items[i].end - t->mappings.items[i].start) / PAGE)
+                           : 0;
+        *found = search_mappings(&s);
     }
     if (s.ok && *found) {
-        settle(&s);
-        s.ok = as_regions_sort(store, first, err);
+        s.ok = as_runtime_add(store, AS_RUNTIME_JEMALLOC, AS_ROW_other_malloc, err) != UINT32_MAX;
+        if (s.ok)
+            settle(&s);
+        s.ok = s.ok && as_regions_sort(store, first, err);
     }
     as_vec_free(&s.blocks);
     return s.ok;
