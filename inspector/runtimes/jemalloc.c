@@ -286,6 +286,7 @@ static void add_newest_blocks(struct jemalloc_search *s)
 static bool add_tree(struct jemalloc_search *s, uint64_t root)
 {
     struct table_list tables;
+    tables.count = 0;
     bool fit = s->shape->levels == 2 ? add_leaves(s, root, 0) : list_tables(s, root, 1, &tables);
     for (size_t i = 0; s->shape->levels > 2 && fit && i < tables.count && s->ok; i++) {
         add_block(s, tables.items[i].address);
