@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 from tools import debian, harness, programs
 from tools.cores import gcore
+from tools.running import started
 
 from arenascope.cli.main import cli, main
 from arenascope.errors import Code
@@ -209,6 +210,31 @@ def test_owners_retain_what_only_they_hold(program: Truth, arenadump: harness.Ar
     assert held["global_wheel"]["retained"] == sum(
         sizes[int(address, 16) - HEADER] for address in (program.of["variable"][0], *program.of["Wheel"])
     )
+
+
+HOLDS = {
+    "python3": "import sys; kept = [object()] * 2_000_000; print('ready', flush=True); sys.stdin.read()",
+    "ruby": "kept = (1..50_000).map { |i| 'value' * 200 }; puts 'ready'; $stdout.flush; $stdin.read",
+}
+
+
+@pytest.mark.parametrize("name", HOLDS)
+def test_a_runtime_holds_its_objects_memory(name: str, arenadump: harness.Arenadump) -> None:
+    """Python's arenas may lie right behind the .bss of a library, which does not hold what they do."""
+    with started([name, "-c" if name == "python3" else "-e", HOLDS[name]], "ready") as pid:
+        found = json.loads(arenadump.check("owners", "--json", pid))
+        sizes = arenadump.chunks(pid)["in_use"]
+        table = max(sizes.values()) if name == "python3" else Counter(sizes.values()).most_common(1)[0][0]
+        kept = next(chunk for chunk, size in sizes.items() if size == table)
+        assert why(arenadump, pid, hex(kept + HEADER))["owner"]["kind"] == "runtime"
+    top = [branch for branch in found["branches"] if branch["depth"] == 0]
+    retained: dict[str, int] = defaultdict(int)
+    for branch in top:
+        retained[branch["owner"]["kind"]] += branch["retained"]
+    # Numbers that look like pointers into a large chunk may make it several owners'.
+    assert retained["runtime"] + retained["several"] > 15_000_000
+    assert retained["variable"] < 5_000_000
+    assert sum(branch["owner"]["kind"] == "runtime" for branch in top) == 1
 
 
 def sanitized(compiler: str) -> str:

@@ -147,7 +147,7 @@ void as_graph_put_owner(struct as_json *j, const struct as_graph_look *g, const 
 static const char *const kind_texts[AS_ROOT_KINDS] = {
     [AS_ROOT_GLOBAL] = "variable",
     [AS_ROOT_THREAD] = "thread-local variables of",
-    [AS_ROOT_RUNTIME] = "heap of a runtime",
+    [AS_ROOT_RUNTIME] = "heaps of runtimes (Python, Ruby, ...)",
     [AS_ROOT_MEMORY] = "anonymous memory",
     [AS_ROOT_SHARED] = "shared memory",
     [AS_ROOT_REGISTER] = "registers of",
@@ -176,6 +176,8 @@ const char *as_graph_owner_text(const struct as_graph_look *g, const struct as_o
         const struct as_thread *thread = &t->threads.items[source->thread];
         as_safe_text(thread->name, sizeof thread->name, 32, true, safe, sizeof safe);
         snprintf(text, AS_GRAPH_NAME, "%s thread %d (%.200s)", kind, (int)thread->tid, safe);
+    } else if (source->kind == AS_ROOT_RUNTIME) {
+        snprintf(text, AS_GRAPH_NAME, "%s", kind);
     } else {
         snprintf(text, AS_GRAPH_NAME, "%s%s at 0x%" PRIx64, kind,
                  source->kind == AS_ROOT_THREAD ? " the main thread" : "", o->address);

@@ -35,10 +35,13 @@ static bool name_variables(struct as_owners *o, const struct as_roots *r, struct
     return ok;
 }
 
-// A variable without a symbol is each word for itself: how far it reaches is unknown.
-static bool same_owner(const struct as_owner *o, const struct as_root *root, const struct as_root_source *source,
-                       const struct as_symbol *symbol)
+// A variable without a symbol is each word for itself: how far it reaches is unknown. A runtime's heap is one owner, wherever its parts
+// lie.
+static bool same_owner(const struct as_owner *o, enum as_root_kind before, const struct as_root *root,
+                       const struct as_root_source *source, const struct as_symbol *symbol)
 {
+    if (source->kind == AS_ROOT_RUNTIME && before == AS_ROOT_RUNTIME)
+        return true;
     if (o->source != root->source)
         return false;
     return source->kind != AS_ROOT_GLOBAL || (symbol->name != 0 && o->name != 0 && o->address == symbol->start);
@@ -54,7 +57,7 @@ bool as_owners_find(struct as_owners *o, const struct as_roots *r, struct as_err
         const struct as_root_source *source = &r->sources.items[root->source];
         const struct as_symbol *symbol = &symbols.items[i];
         struct as_owner *last = o->list.count > 0 ? &o->list.items[o->list.count - 1] : NULL;
-        if (last && same_owner(last, root, source, symbol)) {
+        if (last && same_owner(last, r->sources.items[last->source].kind, root, source, symbol)) {
             last->count++;
             continue;
         }

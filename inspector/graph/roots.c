@@ -38,16 +38,29 @@ static bool is_of_path(const struct as_mapping *m, const struct as_mapping *of)
                                    m->dev_minor == of->dev_minor && as_mapping_of_file(m));
 }
 
+// Where a module's .bss ends: what lies behind it may be anybody's, even in the same mapping.
+static uint64_t end_of_module(const struct root_search *s, uint32_t module)
+{
+    const struct as_module *o = &s->roots->modules.list.items[module];
+    uint64_t end = o->end;
+    for (uint32_t i = 0; i < o->elf.load_count; i++) {
+        uint64_t load = o->base + o->elf.loads[i].vaddr + o->elf.loads[i].memsz;
+        end = load > end ? load : end;
+    }
+    return as_align_up(end, s->target->page_size);
+}
+
 // Notes which mappings are a module's: those of its file, and the .bss behind its data.
 static void note_module(struct root_search *s, uint32_t module)
 {
     const struct as_target *t = s->target;
     const struct as_module *o = &s->roots->modules.list.items[module];
     const struct as_mapping *first = &t->mappings.items[o->first_mapping];
+    uint64_t end = end_of_module(s, module);
     bool before = false; // the mapping before is the module's
     for (size_t i = o->first_mapping; i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
-        bool follows = before && i > 0 && t->mappings.items[i - 1].end == m->start;
+        bool follows = before && i > 0 && t->mappings.items[i - 1].end == m->start && m->start < end;
         if (m->start >= o->end && !follows)
             return;
         before = (m->start < o->end && is_of_path(m, first)) ||
@@ -79,6 +92,11 @@ static bool note_runtimes(struct root_search *s, const struct as_store *store)
     if (!as_vec_reserve(&s->runtimes, t->mappings.count, s->err))
         return false;
     s->runtimes.count = t->mappings.count;
+    for (size_t i = 0; i < store->ruby.count; i++) {
+        const struct as_mapping *m = as_target_mapping_at(t, store->ruby.items[i].address);
+        if (m)
+            s->runtimes.items[m - t->mappings.items] = true;
+    }
     for (size_t i = 0; i < store->regions.count; i++) {
         const struct as_mapping *m = as_target_mapping_at(t, store->regions.items[i].address);
         if (m)
@@ -299,25 +317,44 @@ static bool is_worth_it(const struct as_target *t, const struct as_mapping *m)
     }
 }
 
+// Is it a mapping of a runtime's heap, and nobody else's?
+static bool is_runtime(const struct root_search *s, uint32_t i)
+{
+    return s->runtimes.items[i] && s->modules.items[i] == UINT32_MAX &&
+           s->target->mappings.items[i].kind == AS_MAP_ANON;
+}
+
 static bool search_mapping(struct root_search *s, uint32_t i)
 {
     const struct as_target *t = s->target;
     const struct as_mapping *m = &t->mappings.items[i];
-    uint32_t module = s->modules.items[i];
-    struct as_root_source source = {
-        .kind = AS_ROOT_MEMORY, .start = m->start, .end = m->end, .mapping = i, .thread = UINT32_MAX, .module = module};
+    bool shared = m->out_of_reach || m->kind == AS_MAP_SHMEM;
+    struct as_root_source source = {.kind = AS_ROOT_MEMORY,
+                                    .start = m->start,
+                                    .end = m->end,
+                                    .mapping = i,
+                                    .thread = UINT32_MAX,
+                                    .module = s->modules.items[i]};
     size_t sp = as_lower_bound(s->stack_pointers.items, s->stack_pointers.count, m->start);
     if (m->kind == AS_MAP_ANON && sp < s->stack_pointers.count && s->stack_pointers.items[sp] < m->end)
         return search_stacks(s, i, sp);
-    if (m->kind == AS_MAP_SHMEM)
-        source.kind = AS_ROOT_SHARED;
-    else if (module != UINT32_MAX || m->kind == AS_MAP_FILE)
+    if (source.module != UINT32_MAX || m->kind == AS_MAP_FILE) {
+        uint64_t end = source.module != UINT32_MAX ? end_of_module(s, source.module) : m->end;
         source.kind = AS_ROOT_GLOBAL;
-    else if (s->runtimes.items[i])
-        source.kind = AS_ROOT_RUNTIME;
-    else if (holds_thread_pointer(t, m))
-        source.kind = AS_ROOT_THREAD;
-    return search_around(s, source, m->out_of_reach || m->kind == AS_MAP_SHMEM);
+        source.end = m->kind == AS_MAP_ANON && end < m->end ? end : m->end;
+        if (!search_around(s, source, shared))
+            return false;
+        source.start = source.end;
+        source.end = m->end;
+        source.module = UINT32_MAX;
+        if (source.start == source.end)
+            return true;
+    }
+    source.kind = m->kind == AS_MAP_SHMEM      ? AS_ROOT_SHARED
+                  : s->runtimes.items[i]       ? AS_ROOT_RUNTIME
+                  : holds_thread_pointer(t, m) ? AS_ROOT_THREAD
+                                               : AS_ROOT_MEMORY;
+    return search_around(s, source, shared);
 }
 
 static bool add_registers(struct root_search *s)
@@ -345,8 +382,12 @@ bool as_roots_find(struct as_roots *r, const struct as_index *x, struct as_patte
     *r = (struct as_roots){0};
     s.block = as_memory_map(BLOCK, "a block of memory", err);
     bool ok = s.block && note_modules(&s) && note_runtimes(&s, store) && note_malloc(&s, m, store) && note_stacks(&s);
+    // Runtimes' heaps come last, one behind the other: all of them are one owner.
     for (size_t i = 0; ok && i < t->mappings.count; i++)
-        if (is_worth_it(t, &t->mappings.items[i]))
+        if (is_worth_it(t, &t->mappings.items[i]) && !is_runtime(&s, (uint32_t)i))
+            ok = search_mapping(&s, (uint32_t)i);
+    for (size_t i = 0; ok && i < t->mappings.count; i++)
+        if (is_worth_it(t, &t->mappings.items[i]) && is_runtime(&s, (uint32_t)i))
             ok = search_mapping(&s, (uint32_t)i);
     ok = ok && add_registers(&s);
     as_memory_unmap(s.block, BLOCK);

@@ -87,13 +87,13 @@ def owner_words(owner: Owner) -> str:
     words = {
         "several": "several owners together",
         "thread_variables": "thread-local variables",
-        "runtime": "the heap of a runtime",
+        "runtime": "heaps of runtimes (Python, Ruby, ...)",
         "memory": "anonymous memory",
         "shared_memory": "shared memory",
     }.get(owner.kind, owner.kind)
     if owner.thread is not None:
         return f"{words} of thread {owner.thread} ({printable(owner.thread_name or '')})"
-    return words + (f" at {owner.address}" if owner.address else "")
+    return words + (f" at {owner.address}" if owner.address and owner.kind != "runtime" else "")
 
 
 def render_owners(facts: Owners) -> Group:
