@@ -270,6 +270,23 @@ class Bench:
         what = f"objects by type of a Python of {gigabytes:g} GB"
         self.figures.append(Figure(what, "process_vm_readv of it all", ours, bound, "s", "≥ 0.5"))
 
+    def graph(self, chunks: int) -> None:
+        """Leaks and owners of a C++ program with so many chunks, against the bare copy of its memory."""
+        program = self.directory / "graph"
+        subprocess.run(["g++", "-O1", "-o", program, ROOT / "bench/graph.cc"], check=True)
+        with subprocess.Popen(
+            [program, str(chunks // 12)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as target:
+            assert target.stdout
+            target.stdout.readline()
+            pid = str(target.pid)
+            for what, wanted in (("leaks", "≥ 0.48"), ("owners", "≥ 0.145")):
+                command = [self.arenadump, what, "--json", pid]
+                ours, bound = self.pairs(lambda: seconds(command), lambda: self.raw_read(pid)[0])  # noqa: B023
+                text = f"{what} among {chunks / 1e6:g} M chunks ({peak_kib(command) / 1e3:.0f} MB of own memory)"
+                self.figures.append(Figure(text, "process_vm_readv of it all", ours, bound, "s", wanted))
+            target.kill()
+
     def small(self) -> None:
         with hoard(self.programs / "hoard", 100, 4) as target:
             summary = [self.arenadump, "summary", target.pid]
@@ -326,7 +343,7 @@ class Bench:
         path.write_text(json.dumps({"figures": figures, "growth": [vars(g) for g in self.growth]}, indent=1))
 
 
-PARTS = ("small", "objects", "in-place", "large", "one-arena", "sizes")
+PARTS = ("small", "objects", "graph", "in-place", "large", "one-arena", "sizes")
 
 
 def main() -> None:
@@ -345,6 +362,8 @@ def main() -> None:
         bench.small()
     if "objects" in parts:
         bench.objects(1)
+    if "graph" in parts:
+        bench.graph(16_000_000)
     if "in-place" in parts:
         bench.in_place(min(1000, bench.megabytes[-1]))
     if "large" in parts:
