@@ -33,7 +33,8 @@ void as_graph_look_close(struct as_graph_look *g)
 
 bool as_graph_is_exact(const struct as_graph_look *g)
 {
-    return g->look.view.meta->flags & AS_META_EXACT && g->graph.edges.unread == 0 && !g->graph.roots.running;
+    return g->look.view.meta->flags & AS_META_EXACT && g->graph.edges.unread == 0 && !g->graph.roots.running &&
+           g->graph.roots.unsearched == 0;
 }
 
 void as_graph_put_head(struct as_json *j, const char *schema, const struct as_graph_look *g)
@@ -56,6 +57,7 @@ void as_graph_put_head(struct as_json *j, const char *schema, const struct as_gr
     as_json_number(j, "pointers", g->graph.edges.to.count);
     as_json_number(j, "roots", g->graph.roots.list.count);
     as_json_number(j, "unread", g->graph.edges.unread);
+    as_json_number(j, "unsearched", g->graph.roots.unsearched);
     as_json_object_end(j);
     as_json_array(j, "warnings");
     for (uint64_t i = 0; i < v->warning_count; i++)
@@ -101,6 +103,9 @@ void as_graph_print_head(const struct as_graph_look *g)
                    as_safe_text(as_view_string(v, v->warnings[i].text), SIZE_MAX, 1000, true, text, sizeof text));
     if (g->graph.edges.unread > 0)
         printf("not exact: %s of chunks could not be read\n", as_format_size(g->graph.edges.unread, bytes));
+    if (g->graph.roots.unsearched > 0)
+        printf("not exact: %s of shared memory were not searched; --mode freeze searches them\n",
+               as_format_size(g->graph.roots.unsearched, bytes));
     if (g->graph.roots.running)
         printf("not exact: shared memory, or memory that no child inherits, was read while the process ran on\n");
     if (v->meta->mode == AS_MODE_LIVE)

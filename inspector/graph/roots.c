@@ -17,6 +17,9 @@ enum {
     DESCRIPTOR = 4096, // no struct pthread is larger
 };
 
+// Which pages of such memory there are takes 8 bytes to read for each, whether it is there or not: a second for so many bytes.
+static const uint64_t MOST_SHARED = UINT64_C(1) << 40;
+
 struct root_search {
     struct as_roots *roots;
     const struct as_index *index;
@@ -207,6 +210,12 @@ static bool read_kept(struct root_search *s, uint64_t start, uint64_t end)
 static bool search(struct root_search *s, uint64_t start, uint64_t end, bool shared)
 {
     struct as_target *t = s->target;
+    uint8_t first;
+    uint64_t page = as_align_down(start, t->page_size);
+    if (shared && end - start > MOST_SHARED && as_target_kept_pages(t, page, page + t->page_size, &first)) {
+        s->roots->unsearched += end - start;
+        return true;
+    }
     for (uint64_t at = as_align_up(start, WORD); at < end;) {
         uint64_t next = as_align_down(at, BLOCK) + BLOCK;
         next = next < end ? next : end;

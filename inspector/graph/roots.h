@@ -46,6 +46,7 @@ struct as_roots {
     AS_VEC(struct as_root_source) sources;
     AS_VEC(struct as_root) list; // those of a source lie together
     uint64_t searched;           // bytes
+    uint64_t unsearched;         // bytes: too much shared memory to be searched while a clone is looked at
     bool running; // some were read of a target that runs on: of memory that a clone shares with it, or does not inherit
 };
 

@@ -25,6 +25,7 @@ class Graph:
     pointers: int
     roots: int
     unread: int
+    unsearched: int
 
 
 @dataclass(frozen=True)

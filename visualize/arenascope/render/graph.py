@@ -34,6 +34,7 @@ def _head(facts: Leaks | Owners | Why) -> Text:
     if not facts.exact:
         line.append("\nThis is not exact", style="yellow")
         why = f": {size(graph.unread)} could not be read" if graph.unread else ""
+        why = f": {size(graph.unsearched)} of shared memory were not searched" if graph.unsearched else why
         why = ": the process ran on while it was read" if facts.mode == "live" else why
         line.append(f"{why}.", style="yellow")
     return line
