@@ -100,7 +100,7 @@ def test_a_terminal_obeys_no_name(arenadump: harness.Arenadump, tmp_path: Path) 
     ("arguments", "code", "says"),
     [
         ([], USAGE, "give a command"),
-        (["explode"], USAGE, "summary, dump, png, chunks, trim or inject"),
+        (["explode"], USAGE, "summary, dump, png, chunks, leaks, owners, why, trim or inject"),
         (["summary"], USAGE, "process id, a core file or a dump file"),
         (["summary", "1", "2"], USAGE, "one target"),
         (["summary", "--chunks", "1"], USAGE, "--chunks"),

@@ -19,6 +19,7 @@ enum as_code {
     AS_IO = 8,          // the output could not be written (disk full, read-only, a symlink in the way)
     AS_NO_MEMORY = 9,   // own memory ran out, or no more files may be open
     AS_NO_MALLOC = 10,  // the command needs glibc's malloc, and the target does not use it
+    AS_LEAKS = 11,      // arenascope leaks --fail-over: more is lost than it allows
 };
 
 struct as_error {

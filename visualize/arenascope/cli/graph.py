@@ -52,9 +52,9 @@ def _read_bytes(_: click.Context, __: click.Parameter, value: str | None) -> int
 @json_option
 @looking
 def leaks(target: str, how: list[str], *, fail_over: int | None, suppressions: str | None, as_json: bool) -> int:
-    """Find the chunks that TARGET, a process or a core, holds and to which nothing points any more.
+    """Find chunks in use that nothing points to any more.
 
-    Nothing has to be installed or restarted for this. All memory of TARGET is read.
+    TARGET is a process or a core. Nothing has to be installed or restarted for this. All memory of TARGET is read.
     """
     patterns = _patterns(Path(suppressions)) if suppressions else []
     with waiting(f"inspecting {target}"):
@@ -103,9 +103,10 @@ def _matches(pattern: str, name: str) -> bool:
 @json_option
 @looking
 def owners(target: str, how: list[str], *, as_json: bool) -> None:
-    """Find who holds the chunks of TARGET, a process or a core: variables, stacks, other memory.
+    """Find who holds the chunks in use.
 
-    For each the command shows what would be free without it, down by the types of the chunks.
+    TARGET is a process or a core. Variables, stacks and other memory hold chunks. For each the command shows what would
+    be free without it, down by the types of the chunks.
     """
     with waiting(f"inspecting {target}"):
         printed = run_arenadump(["owners", "--json", *how, "--", target])
@@ -121,9 +122,10 @@ def owners(target: str, how: list[str], *, as_json: bool) -> None:
 @json_option
 @looking
 def why(target: str, address: str, how: list[str], *, as_json: bool) -> None:
-    """Find out why the chunk at ADDRESS is still held in TARGET, a process or a core.
+    """Find out why the chunk at ADDRESS is still held.
 
-    The command shows the shortest way to the chunk from a variable, a stack or other memory.
+    TARGET is a process or a core. The command shows the shortest way to the chunk from a variable, a stack or other
+    memory.
     """
     with waiting(f"inspecting {target}"):
         printed = run_arenadump(["why", "--json", *how, "--", target, address])
