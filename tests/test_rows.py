@@ -75,7 +75,9 @@ def planted_arenadump(planted: Path, arenadump: harness.Arenadump) -> Path:
         f"-I{build}/inspector",
     ]
     command += [str(inspector / source) for source in sources]
-    command += ["-Wl,--start-group", *archives, "-Wl,--end-group", *wanted.stdout.split(), "-lpthread"]
+    demangles = "#define HAVE_LIBIBERTY" in (build / "inspector/config.h").read_text()
+    others = [*wanted.stdout.split(), *(["-liberty"] if demangles else []), "-lm", "-lpthread"]
+    command += ["-Wl,--start-group", *archives, "-Wl,--end-group", *others]
     subprocess.run([*command, "-o", program], check=True)
     return program
 
