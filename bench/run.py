@@ -131,7 +131,8 @@ def seconds(command: list[str]) -> float:
 
 def peak_kib(command: list[str]) -> int:
     """The most memory a command had resident."""
-    pid = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_CLOSE, 1)])
+    nowhere = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+    pid = os.posix_spawn(command[0], command, os.environ, file_actions=[nowhere])
     _, status, usage = os.wait4(pid, 0)
     if status:
         raise SystemExit(f"{command} failed")

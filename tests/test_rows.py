@@ -76,8 +76,8 @@ def planted_arenadump(planted: Path, arenadump: harness.Arenadump) -> Path:
     ]
     command += [str(inspector / source) for source in sources]
     demangles = "#define HAVE_LIBIBERTY" in (build / "inspector/config.h").read_text()
-    others = [*wanted.stdout.split(), *(["-liberty"] if demangles else []), "-lm", "-lpthread"]
-    command += ["-Wl,--start-group", *archives, "-Wl,--end-group", *others]
+    linked = [*wanted.stdout.split(), *(["-liberty"] if demangles else []), "-lm", "-lpthread"]
+    command += ["-Wl,--start-group", *archives, "-Wl,--end-group", *linked]
     subprocess.run([*command, "-o", program], check=True)
     return program
 
