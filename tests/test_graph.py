@@ -278,7 +278,10 @@ def test_valgrind_agrees(arenadump: harness.Arenadump) -> None:
 
 
 def test_in_a_storm_of_malloc(libc: debian.Libc, actor: Path, arenadump: harness.Arenadump) -> None:
-    """Threads that allocate have the only pointers to their blocks in registers. The program forgets 20,000 others."""
+    """Threads that allocate have the only pointers to their blocks in registers, and none of these is lost.
+
+    The program forgets 20,000 others. A word that is left over may lead to some of them.
+    """
     command = libc.command(actor, "hold", "20000", "200", "storm", "4", "sleep")
     with subprocess.Popen(command) as process:
         try:
@@ -288,7 +291,10 @@ def test_in_a_storm_of_malloc(libc: debian.Libc, actor: Path, arenadump: harness
             for mode in ("freeze", "snapshot") * 5:
                 found = leaks(arenadump, process.pid, f"--mode={mode}")
                 assert found["exact"]
-                assert [found[kind]["count"] for kind in (*LOST, "suspects")] == [20000, 0, 0]
+                direct, indirect, suspects = (found[kind]["count"] for kind in (*LOST, "suspects"))
+                assert 20000 - 8 <= direct + suspects <= direct + 8
+                assert direct <= 20000
+                assert indirect == 0
         finally:
             process.kill()
 

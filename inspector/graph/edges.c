@@ -67,13 +67,14 @@ static void add_edge(struct worker *w, const uint8_t *at, uint64_t word)
         as_pattern_look(w->reading->readers->patterns, to, at, (size_t)(w->limit - at) / WORD);
     if (to == w->last)
         return;
-    uint32_t *item = as_vec_add(&w->piece->to, &w->err);
-    if (!item) {
+    struct piece *p = w->piece;
+    if (p->to.count == p->to.capacity && !as_vec_reserve(&p->to, 1, &w->err)) {
         w->failed = true;
         return;
     }
-    *item = w->last = to;
-    memmove(w->tail + 1, w->tail, (TAIL - 1) * sizeof *w->tail);
+    p->to.items[p->to.count++] = w->last = to;
+    for (size_t i = TAIL - 1; i > 0; i--)
+        w->tail[i] = w->tail[i - 1];
     w->tail[0] = w->address + (uint64_t)(at - w->block);
 }
 

@@ -189,10 +189,10 @@ static void follow_tail(struct as_ledger_builder *b, struct as_chunk c, enum as_
 
 bool as_ledger_collect(struct as_ledger_builder *b, uint64_t tagged)
 {
-    uint64_t *item = as_vec_add(&b->collected, b->err);
-    if (item)
-        *item = tagged;
-    return item;
+    if (b->collected.count == b->collected.capacity && !as_vec_reserve(&b->collected, 1, b->err))
+        return false;
+    b->collected.items[b->collected.count++] = tagged;
+    return true;
 }
 
 static bool collect_gap(struct as_ledger_builder *b, uint64_t address)
