@@ -265,11 +265,13 @@ static void visit_all(struct ruby_search *s, visit_fn *visit)
     uint64_t step = (uint64_t)STEP * t->page_size;
     for (size_t i = 0; i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
-        for (uint64_t at = m->start; is_likely(m) && at < m->end && !s->done && s->tries < TRIES; at += step) {
+        for (uint64_t at = m->start; is_likely(m) && at < m->end && !s->done && s->tries < TRIES;) {
             at = as_target_skip_missing(t, at) / t->page_size * t->page_size;
-            at = at < m->end ? as_target_skip_absent(t, at, m->end) : at;
+            at = at < m->end ? as_target_skip_absent(t, at, m->end) : m->end;
+            uint64_t next = m->end - at < step ? m->end : at + step;
             if (at < m->end)
-                visit_range(s, visit, at, m->end - at < step ? m->end : at + step);
+                visit_range(s, visit, at, next);
+            at = next;
         }
     }
 }

@@ -424,6 +424,10 @@ static void test_synthetic(void)
         uint8_t byte;
         CHECK(t->ops->memory.read(t, 0x50000, &byte, 1) == 0 && t->ops->memory.read(t, 0x30000, &byte, 1) == 1 &&
               byte == 'x');
+        // Whoever searches it must not try its pages one by one: the list may claim any amount of memory.
+        CHECK(t->ops->memory.missing_until(t, 0x50000) == 0x60000 &&
+              t->ops->memory.missing_until(t, 0x60000) == 0x60000);
+        CHECK(t->ops->memory.missing_until(t, 0x30000) == 0x30000);
         uint8_t *pages = residency_of(t, 0x20000, 0x60000);
         CHECK(t->residency.known && pages[0] == AS_RES_UNKNOWN && pages[1] == AS_RES_PRESENT && pages[2] == 0);
         CHECK(pages[3] == AS_RES_UNKNOWN);

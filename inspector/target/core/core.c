@@ -75,12 +75,17 @@ static size_t core_read(struct as_target *t, uint64_t address, void *buffer, siz
     return done;
 }
 
-// A header may claim any amount of memory, and a filter or a short disk may have kept most of it out of the file.
+// A header may claim any amount of memory, and a filter or a short disk may have kept most of it out of the file. So may the
+// list of mapped files: a mapping that only this list has is in no segment, as a mapping ends where a segment begins.
 static uint64_t core_missing_until(struct as_target *t, uint64_t address)
 {
     const struct as_core *c = as_core_of(t);
     const struct as_segment *s = as_core_segment_at(c, address);
-    return s && address - s->start >= as_core_stored(c, s) ? s->end : address;
+    if (!s) {
+        const struct as_mapping *m = as_target_mapping_at(t, address);
+        return m ? m->end : address;
+    }
+    return address - s->start >= as_core_stored(c, s) ? s->end : address;
 }
 
 static uint64_t to_ns(struct timespec time)
