@@ -12,3 +12,6 @@ void *as_memory_map(size_t bytes, const char *what, struct as_error *err);
 
 // Gives it back; NULL is allowed.
 void as_memory_unmap(void *memory, size_t bytes);
+
+// For memory that will be filled: large pages save most of the page faults, where the kernel has them.
+void as_memory_prefer_large_pages(void *memory, size_t bytes);

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT
 // Finds the separate debug file of an object, where distributions put it. Only a file with the very same build-id is
 // taken: names and time stamps prove nothing.
+#define _GNU_SOURCE
 #include "libc/sources.h"
 #include "target/paths.h"
+#include "target/process/procfs.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-// Opens `path` below `root` when it is an ELF file of that build-id, else -1.
+// Opens `path` below `root` when it is an ELF file of that machine and build-id, else -1.
 static int open_same_build(int root, const char *path, const struct as_elf *elf)
 {
     int fd = as_path_open_below(root, path);
@@ -69,8 +73,21 @@ static int open_by_link(const struct as_elf *elf, int root, const char *path)
     return fd < 0 ? open_joined(elf, root, apart, 4) : fd;
 }
 
+// What debuginfod's client has fetched before: it is only looked at, and nothing is fetched.
+static int open_cached(const struct as_elf *elf, int root)
+{
+    const char *cache = getenv("DEBUGINFOD_CACHE_PATH"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *const own[] = {cache, "/", elf->build_id, "/debuginfo"};
+    const char *const users[] = {xdg ? xdg : home, xdg ? "" : "/.cache", "/debuginfod_client/", elf->build_id,
+                                 "/debuginfo"};
+    if (cache)
+        return open_joined(elf, root, own, sizeof own / sizeof *own);
+    return users[0] ? open_joined(elf, root, users, sizeof users / sizeof *users) : -1;
+}
+
 int as_debug_file_open(const struct as_elf *elf, const int *roots, const char *path)
 {
+    const int ours = *roots;
     if (strlen(elf->build_id) < 8)
         return -1;
     int fd = -1;
@@ -78,6 +95,40 @@ int as_debug_file_open(const struct as_elf *elf, const int *roots, const char *p
         fd = open_by_build_id(elf, *roots);
         if (fd < 0)
             fd = open_by_link(elf, *roots, path);
+    }
+    return fd < 0 && ours >= 0 ? open_cached(elf, ours) : fd;
+}
+
+int as_debug_file_of(const struct as_elf *elf, struct as_target *t, const char *path)
+{
+    AS_CLEANUP_FD int ours = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    AS_CLEANUP_FD int its = t->ops->open_root ? t->ops->open_root(t) : -1;
+    const int roots[] = {ours, its, -1};
+    return as_debug_file_open(elf, roots, path);
+}
+
+// As .gnu_debugaltlink says: a name, which may be relative to anywhere, and a build-id.
+int as_debug_file_open_shared(const struct as_elf *debug, const int *roots)
+{
+    enum { ID_BYTES = 20 };
+    Elf64_Shdr section;
+    char link[PATH_MAX + ID_BYTES];
+    struct as_elf shared = {.machine = debug->machine};
+    if (!as_elf_section(debug, ".gnu_debugaltlink", &section) || section.sh_size > sizeof link ||
+        !as_elf_read_offset(debug, section.sh_offset, link, section.sh_size))
+        return -1;
+    const char *end = memchr(link, '\0', section.sh_size);
+    if (!end || (size_t)(link + section.sh_size - end) != 1 + ID_BYTES)
+        return -1;
+    for (int i = 0; i < ID_BYTES; i++)
+        snprintf(shared.build_id + 2 * i, 3, "%02x", (unsigned char)end[1 + i]);
+    const char *place = strstr(link, ".dwz/");
+    int fd = -1;
+    for (; fd < 0 && *roots >= 0; roots++) {
+        const char *const parts[] = {"/usr/lib/debug/", place};
+        fd = place ? open_joined(&shared, *roots, parts, 2) : -1;
+        if (fd < 0)
+            fd = open_by_build_id(&shared, *roots);
     }
     return fd;
 }

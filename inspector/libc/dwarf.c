@@ -2,6 +2,7 @@
 // DWARF, through libdw: the compiler's own word on where things are. Reads one compilation unit, that of malloc.c.
 #include "config.h"
 
+#include "libc/debug_info.h"
 #include "libc/layouts.h"
 #include "libc/sources.h"
 
@@ -12,6 +13,8 @@
 #include <stddef.h>
 #include <string.h>
 
+// Of debug information: more than twice what any libc has.
+static const uint64_t MOST_BYTES = UINT64_C(64) << 20;
 enum { MAX_UNITS = 64, MAX_UNITS_IN_ALL = 65536, MAX_DIES = 200000 };
 
 // The kinds of thing that are looked for, as bits of what was found.
@@ -341,32 +344,23 @@ static bool read_dwarf(struct as_object *object, Dwarf *dwarf, struct as_answer 
     return (reading.found & needed) == needed;
 }
 
-// What libdw is to read: an image in memory, made of the debug file, or of the object that was never stripped.
-static bool make_image(struct as_object *object, const struct as_answer *answer, as_byte_vec *image)
+// Where the debug information is: in the debug file, or in the object that was never stripped.
+static const struct as_elf *find_file(struct as_object *object, const struct as_answer *answer)
 {
-    const struct as_elf *elf = &object->debug;
-    if (elf->fd < 0) {
-        // A program's may be of any size, so its names are asked first whether there is a malloc in it at all.
-        struct as_answer named = *answer;
-        elf = object->elf;
-        if (elf->fd < 0 || !as_source_symtab(object, &named))
-            return false;
-    }
-    return as_dwarf_image_make(image, elf, object->left_out, sizeof object->left_out);
+    if (object->debug.fd >= 0)
+        return &object->debug;
+    // A program's may be of any size, so its names are asked first whether there is a malloc in it at all.
+    struct as_answer named = *answer;
+    return object->elf->fd >= 0 && as_source_symtab(object, &named) ? object->elf : NULL;
 }
 
 bool as_source_dwarf(struct as_object *object, struct as_answer *answer)
 {
-    as_byte_vec image = {0};
-    bool ok = make_image(object, answer, &image) && elf_version(EV_CURRENT) != EV_NONE;
-    Elf *elf = ok ? elf_memory((char *)image.items, image.count) : NULL;
-    Dwarf *dwarf = elf ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
-    ok = dwarf && is_whole(dwarf) && read_dwarf(object, dwarf, answer);
-    if (dwarf)
-        dwarf_end(dwarf);
-    if (elf)
-        elf_end(elf);
-    as_vec_free(&image);
+    struct as_debug_info info = {0};
+    const struct as_elf *file = find_file(object, answer);
+    bool ok = file && as_debug_info_open(&info, file, MOST_BYTES, NULL, object->left_out, sizeof object->left_out) &&
+              is_whole(info.dwarf) && read_dwarf(object, info.dwarf, answer);
+    as_debug_info_close(&info);
     if (!ok)
         return false;
     if (!answer->has_tcache)

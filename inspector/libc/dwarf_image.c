@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // What libdw gets to see of a file that may be hostile: a copy in memory, of the sections alone that it needs, and never more
-// than AS_DWARF_MOST_BYTES of them once they are unpacked.
+// of them than the caller allows, packed or unpacked.
 //
 // A few MB of compressed sections may unpack to a thousand times as much, and libdw believes what they say of their size. It
 // would map the file, which may be cut short under its eyes (SIGBUS); and open others that the file names (.gnu_debugaltlink,
 // .dwo files), whatever they are. In a copy of our own none of these can happen.
 #include "config.h"
 
-#include "libc/sources.h"
+#include "libc/debug_info.h"
 
 #ifdef HAVE_LIBDW
 
@@ -17,9 +17,9 @@
 
 enum { ALIGNMENT = 16, ZLIB_HEADER = 12, NAMES_BYTES = 512 };
 
-static const char *const wanted[] = {".debug_info", ".debug_abbrev",   ".debug_aranges",
-                                     ".debug_str",  ".debug_line_str", ".debug_str_offsets",
-                                     ".debug_addr", ".debug_ranges",   ".debug_rnglists"};
+static const char *const wanted[] = {".debug_info",     ".debug_abbrev",      ".debug_aranges", ".debug_str",
+                                     ".debug_line_str", ".debug_str_offsets", ".debug_addr",    ".debug_ranges",
+                                     ".debug_rnglists", ".debug_types"};
 enum { WANTED = sizeof wanted / sizeof *wanted, HEADERS = WANTED + 2 }; // the null section's and that of the names
 
 struct making {
@@ -30,6 +30,7 @@ struct making {
     char names[NAMES_BYTES];
     uint32_t names_size;
     uint64_t packed, unpacked; // bytes in all
+    uint64_t most;             // of either
     char *why;
     size_t why_size;
 };
@@ -43,7 +44,7 @@ static bool left_out(struct making *m, const char *why)
 static bool too_large(struct making *m, uint64_t bytes)
 {
     snprintf(m->why, m->why_size, "its debug information has %.1f MiB unpacked, and at most %u MiB are read",
-             (double)bytes / 1048576, (unsigned)(AS_DWARF_MOST_BYTES >> 20));
+             (double)bytes / 1048576, (unsigned)(m->most >> 20));
     return false;
 }
 
@@ -111,11 +112,11 @@ static bool add_section(struct making *m, const char *name)
         return true;
     if (!unpacked_size(m, found, &section, &size))
         return false;
-    if (size > AS_DWARF_MOST_BYTES || section.sh_size > AS_DWARF_MOST_BYTES)
+    if (size > m->most || section.sh_size > m->most)
         return too_large(m, size > section.sh_size ? size : section.sh_size);
     m->unpacked += size;
     m->packed += section.sh_size;
-    if (m->unpacked > AS_DWARF_MOST_BYTES || m->packed > AS_DWARF_MOST_BYTES)
+    if (m->unpacked > m->most || m->packed > m->most)
         return too_large(m, m->unpacked > m->packed ? m->unpacked : m->packed);
     uint64_t at = append(m, NULL, section.sh_offset, section.sh_size);
     if (at == UINT64_MAX)
@@ -156,10 +157,11 @@ static bool finish(struct making *m)
     return true;
 }
 
-bool as_dwarf_image_make(as_byte_vec *out, const struct as_elf *elf, char *why, size_t why_size)
+bool as_dwarf_image_make(as_byte_vec *out, const struct as_elf *elf, uint64_t most, char *why, size_t why_size)
 {
     static const Elf64_Ehdr room = {0};
-    struct making m = {.elf = elf, .out = out, .count = 1, .names_size = 1, .why = why, .why_size = why_size};
+    struct making m = {
+        .elf = elf, .out = out, .count = 1, .names_size = 1, .most = most, .why = why, .why_size = why_size};
     why[0] = '\0';
     bool ok = append(&m, &room, 0, sizeof room) != UINT64_MAX;
     for (unsigned i = 0; ok && i < WANTED; i++)

@@ -249,6 +249,10 @@ bool as_modules_find(struct as_modules *modules, struct as_target *t, struct as_
         struct as_module module = modules->list.items[i];
         if ((t->kind != AS_TARGET_CORE && !is_executable(modules, &module)) || !as_module_open_first(modules, &module))
             continue;
+        const struct as_mapping *first = &t->mappings.items[module.first_mapping];
+        module.inode = first->inode;
+        module.dev_major = first->dev_major;
+        module.dev_minor = first->dev_minor;
         classify(&module);
         as_module_close(&module);
         modules->list.items[kept++] = module;
@@ -256,6 +260,28 @@ bool as_modules_find(struct as_modules *modules, struct as_target *t, struct as_
     modules->list.count = kept;
     order_modules(modules);
     return true;
+}
+
+void as_modules_refresh(struct as_modules *modules)
+{
+    const struct as_target *t = modules->target;
+    size_t kept = 0;
+    for (size_t i = 0; i < modules->list.count; i++) {
+        struct as_module module = modules->list.items[i];
+        size_t at = as_target_mapping_from(t, module.start);
+        const struct as_mapping *m = at < t->mappings.count ? &t->mappings.items[at] : NULL;
+        if (!m || m->start != module.start || m->inode != module.inode || m->dev_major != module.dev_major ||
+            m->dev_minor != module.dev_minor)
+            continue;
+        module.first_mapping = (uint32_t)at;
+        modules->list.items[kept++] = module;
+    }
+    modules->list.count = kept;
+}
+
+bool as_module_has(const struct as_modules *modules, const struct as_module *module, const struct as_mapping *m)
+{
+    return is_of_module(modules->target, module, m);
 }
 
 void as_modules_free(struct as_modules *modules)

@@ -10,9 +10,11 @@
 struct as_module {
     uint32_t first_mapping, mapping_count; // in the target's mappings; others may lie between
     uint64_t start, end;                   // address of its first and after its last mapping
-    uint64_t base;                         // load bias
-    struct as_elf elf;                     // headers only, until as_module_open gives it something to read from
-    bool has_file;                         // its file can be had; else its pages in the target's memory must do
+    uint64_t inode;                        // of its file, with the two below: what tells it from another one later
+    uint32_t dev_major, dev_minor;
+    uint64_t base;          // load bias
+    struct as_elf elf;      // headers only, until as_module_open gives it something to read from
+    bool has_file;          // its file can be had; else its pages in the target's memory must do
     uint32_t order;         // place in the main namespace's search order; AS_NO_ORDER: in none, or not known
     bool is_program;        // has an interpreter, or needs none: the program, not a library
     bool defines_malloc;    // exports a function of that name
@@ -30,6 +32,11 @@ struct as_modules {
 // Finds them. Success also when there is none; false when memory ran out.
 bool as_modules_find(struct as_modules *modules, struct as_target *t, struct as_error *err);
 void as_modules_free(struct as_modules *modules);
+// After the target's mappings were read anew: makes first_mapping right again, and drops objects that are not there any more. Opens
+// nothing, so that it may be called while the target stands still.
+void as_modules_refresh(struct as_modules *modules);
+// Whether a mapping is of the object's file.
+bool as_module_has(const struct as_modules *modules, const struct as_module *module, const struct as_mapping *m);
 
 // For a single object: fills in the rest of a module of which first_mapping and start are known, and makes module->elf readable; to
 // be undone with as_module_close. False: it is no object, or can be read nowhere; nothing is to be undone.

@@ -64,16 +64,15 @@ void as_text_read(struct as_text *text, const struct as_elf *elf);
 // The same, once for an object.
 const struct as_text *as_object_text(struct as_object *object);
 
-// Opens the separate debug file of an object: by build-id below usr/lib/debug, or by .gnu_debuglink; only one whose own
-// build-id is the same. -1 when there is none.
+// Opens the separate debug file of an object: by build-id below usr/lib/debug, by .gnu_debuglink, or in the cache of debuginfod's
+// client; only one whose own build-id is the same. -1 when there is none.
 int as_debug_file_open(const struct as_elf *elf, const int *roots, const char *path);
+// The same of an object of a target, which may have a root directory of its own.
+int as_debug_file_of(const struct as_elf *elf, struct as_target *t, const char *path);
 
-// Of debug information: more than twice what any libc has.
-#define AS_DWARF_MOST_BYTES ((uint64_t)64 << 20)
-typedef AS_VEC(uint8_t) as_byte_vec;
-// Makes an ELF file of an object's debug information, to be freed by the caller in any case. False: there is none, and `why` is
-// empty; or why it is left out: it is cut short, or, packed or unpacked, larger than AS_DWARF_MOST_BYTES.
-bool as_dwarf_image_make(as_byte_vec *out, const struct as_elf *elf, char *why, size_t why_size);
+// Opens the file that several debug files share (dwz makes it), by what .gnu_debugaltlink of one says: below usr/lib/debug,
+// and only one whose build-id is the same. -1 when there is none.
+int as_debug_file_open_shared(const struct as_elf *debug, const int *roots);
 
 // Finds the one place in the data image that looks like mp_, and which rows it admits.
 bool as_image_find_par(const struct as_elf_image *image, struct as_answer *answer);

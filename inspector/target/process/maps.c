@@ -226,7 +226,8 @@ bool as_process_read_maps(struct as_process *p, bool count, struct as_error *err
     if (!opened && (errno == EACCES || errno == EPERM))
         return as_process_denied(p, "its mappings", err);
     if (!opened)
-        return as_fail_errno(err, AS_TARGET_GONE, "the mappings of process %d cannot be read", t->pid);
+        return as_fail_errno(err, as_process_unopened(AS_TARGET_GONE), "the mappings of process %d cannot be read",
+                             t->pid);
     struct as_error memory = {0};
     struct as_mapping *current = NULL;
     size_t length;

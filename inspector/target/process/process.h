@@ -120,7 +120,7 @@ bool as_process_view(struct as_process *p, struct as_error *err);
 bool as_process_alive(const struct as_process *p);
 // As as_target_ops.intact.
 bool as_process_intact(struct as_target *t, struct as_error *err);
-// The code for a file that could not be opened, by errno: AS_NO_MEMORY where we may have no more files open, which says nothing
+// The code for a file that could not be opened, by errno: AS_NO_MEMORY where we may have no more files open, or have no memory, which says nothing
 // of the process; else `otherwise`.
 enum as_code as_process_unopened(enum as_code otherwise);
 // Why we may not look, in words, with what to do about it; AS_DENIED. Always returns false.

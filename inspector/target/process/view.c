@@ -75,7 +75,7 @@ bool as_process_view(struct as_process *p, struct as_error *err)
 
 enum as_code as_process_unopened(enum as_code otherwise)
 {
-    return errno == EMFILE || errno == ENFILE ? AS_NO_MEMORY : otherwise;
+    return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? AS_NO_MEMORY : otherwise;
 }
 
 bool as_process_alive(const struct as_process *p)
