@@ -64,6 +64,25 @@ def test_what_is_as_jemalloc_has_it_is_found(arenadump: harness.Arenadump, tmp_p
     assert int(dump.totals["ledger"]["other_malloc"]) >= 24 * PAGE
 
 
+@pytest.mark.parametrize(
+    ("kind", "slices"), [("mimalloc", 512 + 700), ("mimalloc-small", 2), ("mimalloc-numbers", 512)]
+)
+def test_what_is_as_mimalloc_has_it_is_found(
+    kind: str, slices: int, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    """Of many headers that each ask for another number, those whose number stands in a variable."""
+    dump = dump_of(kind, arenadump, tmp_path)
+    (record,) = dump.runtimes
+    assert (int(record["kind"]), int(record["state"])) == (fmt.RuntimeKind.MIMALLOC, fmt.RuntimeState.FOUND)
+    assert regions(dump) == int(record["committed"]) == slices << 16
+    assert int(dump.totals["ledger"]["other_malloc"]) >= PAGE
+
+
+def test_number_that_no_variable_has_proves_nothing(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of("mimalloc-cookie", arenadump, tmp_path)
+    assert len(dump.runtimes) == len(dump.regions) == int(dump.totals["ledger"]["other_malloc"]) == 0
+
+
 @pytest.mark.parametrize("kind", ["php-ring", "php-sum", "php-huge", "php-endless"])
 def test_what_is_not_phps_is_not_believed(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     dump = dump_of(kind, arenadump, tmp_path)

@@ -7,6 +7,7 @@ import ctypes.util
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,14 +60,19 @@ def check_rows(summary: dict[str, Any], resident: int) -> None:
 # --- jemalloc ---------------------------------------------------------------------------------------------------------
 
 
-def jemalloc_of(suite: str) -> str:
-    """Debian's jemalloc of a suite: their trees of pages have two levels in bookworm, and three in trixie."""
+def packaged(package: str, file: str, suite: str = "bookworm") -> str:
+    """The path of a library of a Debian package, which is not installed for it."""
     try:
-        root = debian.unpack("libjemalloc2", suite, debian.NATIVE, {"root": ["libjemalloc2"]})
+        root = debian.unpack(package, suite, debian.NATIVE, {"root": [package]})
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
-    (path,) = root.glob("root/usr/lib/*/libjemalloc.so.2")
+    (path,) = root.glob(f"root/usr/lib/*/{file}")
     return str(path)
+
+
+def jemalloc_of(suite: str) -> str:
+    """Debian's jemalloc of a suite: their trees of pages have two levels in bookworm, and three in trixie."""
+    return packaged("libjemalloc2", "libjemalloc.so.2", suite)
 
 
 @contextmanager
@@ -111,6 +117,50 @@ def test_jemalloc_in_a_core(arenadump: harness.Arenadump, tmp_path: Path) -> Non
     assert found["resident"] is None
 
 
+# --- mimalloc ---------------------------------------------------------------------------------------------------------
+
+MIMALLOC = """
+small = [bytes(1000 + i % 5000) for i in range(20000)]
+large = [bytes(5 << 20), bytes(100 << 20)]
+print("ready", flush=True)
+input()
+"""
+
+
+@contextmanager
+def with_mimalloc() -> Iterator[int]:
+    """The PID of a Python that holds 170 MiB of mimalloc's: 3, of later suites, has other structures."""
+    environment = {"LD_PRELOAD": packaged("libmimalloc2.0", "libmimalloc.so.2.0"), "PYTHONMALLOC": "malloc"}
+    with running([sys.executable, "-c", MIMALLOC], **environment) as process:
+        assert answer(process) == "ready\n"
+        yield process.pid
+
+
+@pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])
+def test_mimallocs_segments(arenadump: harness.Arenadump, mode: str) -> None:
+    with with_mimalloc() as pid:
+        summary = arenadump.summary(pid, f"--mode={mode}")
+    found = allocator(summary, "mimalloc")
+    assert found["found"]
+    assert 'the row "other malloc"' in summary["allocator"]["not_glibc"]["memory"]
+    assert 170 * MIB < found["resident"] <= found["size"] == found["committed"]
+    assert summary["ledger"].pop("python_arenas") is None  # there are none
+    check_rows(summary, found["resident"])
+    # What is left are tables that mimalloc keeps for each thread.
+    assert summary["ledger"]["other_anon"] < 2 * MIB
+
+
+def test_mimalloc_in_a_core(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    if not shutil.which("gcore"):
+        pytest.skip("gdb is not installed")
+    with with_mimalloc() as pid:
+        size = allocator(arenadump.summary(pid), "mimalloc")["size"]
+        core = cores.gcore(pid, tmp_path)
+    found = allocator(arenadump.summary(core), "mimalloc")
+    assert found["size"] == size
+    assert found["resident"] is None
+
+
 # --- PHP --------------------------------------------------------------------------------------------------------------
 
 
@@ -152,12 +202,11 @@ def test_php_without_its_own_heap(arenadump: harness.Arenadump) -> None:
 # --- Those that are known by name only --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "files"), [("tcmalloc", "tcmalloc_minimal"), ("mimalloc", "mimalloc")])
-def test_what_is_not_located_is_unknown_and_not_zero(arenadump: harness.Arenadump, name: str, files: str) -> None:
-    with running(["sh", "-c", "echo; read line"], LD_PRELOAD=library(files)) as process:
+def test_what_is_not_located_is_unknown_and_not_zero(arenadump: harness.Arenadump) -> None:
+    with running(["sh", "-c", "echo; read line"], LD_PRELOAD=library("tcmalloc_minimal")) as process:
         answer(process)
         summary = arenadump.summary(process.pid)
-    found = allocator(summary, name)
+    found = allocator(summary, "tcmalloc")
     assert not found["found"]
     assert found["size"] is None
     assert summary["ledger"]["other_malloc"] is None

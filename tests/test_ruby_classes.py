@@ -188,6 +188,10 @@ def test_every_surface_has_the_classes_and_the_garbage(arenadump: harness.Arenad
     shown = arenascope("summary", tmp_path / "dump")
     assert "Ruby's objects by class" in shown
     assert re.search(r"String +T_STRING +[\d,]+ +4\d,\d{3} ", shown)
+    table = arenadump.check("summary", tmp_path / "dump").partition("Ruby's objects by class\n")[2]
+    (strings,) = (each for each in said["ruby"]["objects"]["classes"] if each["name"] == "String")
+    assert re.search(rf"^ +{strings['count']} +{strings['not_marked']} .* String, T_STRING$", table, re.MULTILINE)
+    assert re.search(r"^  and \d+ more classes: summary --json has them all$", table, re.MULTILINE)
     arenascope("report", tmp_path / "dump", "-o", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "Ruby's objects by class" in page.replace("&#39;", "'")

@@ -135,29 +135,54 @@ static void report_faults(struct as_store *s, const struct as_heaps *h, enum as_
                       h->munmap_failed, h->munmap_failed == 1 ? "" : "s", h->munmap_failed_bytes);
 }
 
+// What was found before the stop, as it is in files: none is opened while the target stands still.
+struct prepared {
+    struct as_malloc malloc;
+    struct as_hotspot hotspot;
+};
+
 // The runtimes' own heaps, of a target that has such.
-static bool find_runtimes(struct as_target *t, const struct as_malloc *m, bool pages, struct as_store *s,
+static bool find_runtimes(struct as_target *t, const struct prepared *p, bool pages, struct as_store *s,
                           struct as_error *err)
 {
+    const struct as_malloc *m = &p->malloc;
     struct as_ruby ruby;
     bool ok = as_ruby_find(t, pages, &ruby, err) && as_records_ruby(s, &ruby, err);
     as_ruby_free(&ruby);
-    return ok && as_cpython_find(t, pages, s, err) && as_jvm_find(t, s, err) && as_v8_find(t, s, err) &&
+    return ok && as_cpython_find(t, pages, s, err) && as_jvm_find(t, &p->hotspot, s, err) && as_v8_find(t, s, err) &&
            as_go_find(t, m->go_program, s, err) && as_allocators_find(t, m->kind, s, err) && as_regions_check(s, err);
 }
 
-// Their objects by type. The walk has collected the chunks in use, in order of arenas.
+// Is what a walk for a reader has collected the address of a chunk of at least `from` bytes? Behind the last of a heap is a gap.
+static bool is_chunk(const uint64_t *at, const uint64_t *end, uint64_t from)
+{
+    const uint64_t tags = AS_HEAP_BEGINS | AS_GAP;
+    return !(*at & tags) && at + 1 < end && (at[1] & ~tags) - *at >= from;
+}
+
+// Their objects by type. The walk has collected the chunks in use, in order of arenas; for a reader, which comes later, all of
+// them, with tags.
 static bool count_objects(struct as_ledger_builder *b, const struct as_object_counting *counting, enum as_mode mode,
                           struct as_error *err)
 {
     if (!counting)
         return true;
-    bool ok = as_sort_u64(b->collected.items, b->collected.count, err) &&
-              counting->count(b->target, b->store, b->collected.items, b->collected.count, err);
-    for (size_t i = 0; i < b->store->runtimes.count && is_running(mode); i++) {
-        uint32_t *objects = &b->store->runtimes.items[i].objects;
+    struct as_store *s = b->store;
+    AS_VEC(uint64_t) large = {0};
+    uint64_t *chunks = b->collected.items, *end = b->collected.count > 0 ? chunks + b->collected.count : chunks;
+    bool ok = !b->collecting.gaps || as_vec_reserve(&large, b->collected.count, err);
+    for (const uint64_t *at = chunks; ok && b->collecting.gaps && at < end; at++)
+        if (is_chunk(at, end, counting->chunks_from(b->target)))
+            large.items[large.count++] = *at;
+    if (b->collecting.gaps)
+        chunks = large.items;
+    size_t count = b->collecting.gaps ? large.count : b->collected.count;
+    ok = ok && as_sort_u64(chunks, count, err) && counting->count(b->target, s, chunks, count, err);
+    for (size_t i = 0; i < s->runtimes.count && is_running(mode); i++) {
+        uint32_t *objects = &s->runtimes.items[i].objects;
         *objects = *objects == AS_OBJECTS_COUNTED ? AS_OBJECTS_ESTIMATED : *objects;
     }
+    as_vec_free(&large);
     return ok;
 }
 
@@ -199,17 +224,18 @@ static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum a
 }
 
 // Everything between stop and resume.
-static bool look(struct as_target *t, const struct as_malloc *m, struct as_moment *moment,
+static bool look(struct as_target *t, const struct prepared *p, struct as_moment *moment,
                  struct as_chunk_writer *chunks, const struct as_capture_options *options, struct as_store *s,
                  struct as_error *err)
 {
+    const struct as_malloc *m = &p->malloc;
     struct as_heaps h = {0};
     struct as_ledger_builder b = {0};
     t->residency.preparing = false;
     // Our own process runs on: its pages are asked for heap by heap.
     bool ok = (t->kind == AS_TARGET_SELF || as_target_record_residency(t, err)) &&
               find_and_walk(t, m, moment->mode, chunks, options, s, &h, &b, err) &&
-              find_runtimes(t, m, options->runtime_pages, s, err) &&
+              find_runtimes(t, p, options->runtime_pages, s, err) &&
               count_objects(&b, options->objects, moment->mode, err) &&
               (!options->reader ||
                options->reader->read(options->reader->context, t, m, s, b.collected.items, b.collected.count, err));
@@ -345,17 +371,18 @@ static bool pin(const struct as_target *t, cpu_set_t *before)
 }
 
 // One look in moment->mode, or what that falls back to.
-static bool attempt(struct as_target *t, struct as_malloc *m, const struct as_capture_options *options,
+static bool attempt(struct as_target *t, struct prepared *p, const struct as_capture_options *options,
                     struct as_moment *moment, struct as_chunk_writer *chunks, struct as_store *out,
                     struct as_error *err)
 {
+    struct as_malloc *m = &p->malloc;
     bool ok = as_moment_catch(t, m, options, moment, err);
     if (ok)
         prove(t, m, out);
     out->meta.time_ns = now(CLOCK_REALTIME);
     uint64_t before = now(CLOCK_MONOTONIC);
     bool stopped = t->stop.active;
-    ok = ok && look(t, m, moment, chunks, options, out, err);
+    ok = ok && look(t, p, moment, chunks, options, out, err);
     t->ops->stop.resume(t);
     if (ok) {
         out->meta.read_ns = now(CLOCK_MONOTONIC) - before;
@@ -379,28 +406,30 @@ static bool take(struct as_target *t, const struct as_capture_options *options, 
                  struct as_error *err)
 {
     *out = (struct as_store){0};
-    struct as_malloc m = {0};
-    if (options->malloc ? !copy_malloc(options->malloc, &m, err) : !find_malloc(t, options->allowed_sources, &m, err))
+    struct prepared p = {0};
+    if (options->malloc ? !copy_malloc(options->malloc, &p.malloc, err)
+                        : !find_malloc(t, options->allowed_sources, &p.malloc, err))
         return false;
+    as_hotspot_open(&p.hotspot, t);
     struct as_chunk_writer *chunks = NULL;
     if (options->chunk_fd >= 0) {
         chunks = as_memory_map(sizeof *chunks, "a buffer of chunk records", err);
         if (!chunks) {
-            as_malloc_free(&m);
+            as_malloc_free(&p.malloc);
             return false;
         }
         chunks->fd = options->chunk_fd;
         chunks->start = chunks->offset = options->chunk_start;
     }
     struct as_moment moment = as_moment_plan(t, options);
-    bool ok = attempt(t, &m, options, &moment, chunks, out, err);
+    bool ok = attempt(t, &p, options, &moment, chunks, out, err);
     while (!ok && as_moment_yield(t, options, &moment, err)) {
         as_store_free(out);
         *out = (struct as_store){0};
-        ok = begin_chunks(chunks, err) && attempt(t, &m, options, &moment, chunks, out, err);
+        ok = begin_chunks(chunks, err) && attempt(t, &p, options, &moment, chunks, out, err);
     }
     as_memory_unmap(chunks, sizeof *chunks);
-    as_malloc_free(&m);
+    as_malloc_free(&p.malloc);
     return ok;
 }
 

@@ -32,7 +32,7 @@ struct as_capture_options {
     int chunk_fd;                             // the file for chunk records, or -1
     uint64_t chunk_start;                     // where in that file they begin, bytes
     const struct as_object_counting *objects; // counts the runtimes' objects by type; NULL: they are not wanted
-    const struct as_moment_reader *reader;    // NULL: none. Not together with `objects`
+    const struct as_moment_reader *reader;    // NULL: none
     bool runtime_pages;                       // what lies on each page of CPython's arenas and Ruby's pages is wanted
     uint32_t allowed_sources;                 // AS_LAYOUT_ANY, or fewer for tests
     enum as_mode mode;                        // freeze, snapshot or live; 0: freeze or snapshot, as max_pause_ns allows

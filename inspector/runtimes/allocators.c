@@ -3,6 +3,7 @@
 
 #include "runtimes/innodb.h"
 #include "runtimes/jemalloc.h"
+#include "runtimes/mimalloc.h"
 #include "runtimes/regions.h"
 #include "runtimes/zend.h"
 
@@ -36,11 +37,13 @@ static uint32_t kind_of(enum as_malloc_kind answering)
 bool as_allocators_find(struct as_target *t, enum as_malloc_kind answering, struct as_store *store,
                         struct as_error *err)
 {
-    bool jemalloc;
+    bool jemalloc, mimalloc;
     uint32_t kind = kind_of(answering);
-    if (!as_jemalloc_find(t, store, &jemalloc, err) || !as_zend_find(t, store, err) || !as_innodb_find(t, store, err))
+    if (!as_jemalloc_find(t, store, &jemalloc, err) || !as_mimalloc_find(t, store, &mimalloc, err) ||
+        !as_zend_find(t, store, err) || !as_innodb_find(t, store, err))
         return false;
-    bool located = jemalloc && (kind == AS_RUNTIME_JEMALLOC || kind == AS_RUNTIME_UNKNOWN_MALLOC);
+    bool located = (jemalloc && kind == AS_RUNTIME_JEMALLOC) || (mimalloc && kind == AS_RUNTIME_MIMALLOC) ||
+                   ((jemalloc || mimalloc) && kind == AS_RUNTIME_UNKNOWN_MALLOC);
     if (kind == 0 || located)
         return true;
     return as_runtime_add(store, kind, AS_ROW_other_malloc, err) != UINT32_MAX;

@@ -7,6 +7,7 @@
 
 #include "base/align.h"
 #include "base/sort.h"
+#include "runtimes/cpython_interpreters.h"
 #include "runtimes/cpython_layout.h"
 #include "runtimes/pages.h"
 #include "runtimes/regions.h"
@@ -21,7 +22,7 @@ enum {
     CANDIDATES = 256,     // pointers that are followed in one go
     FREE_LOOKS = 1 << 20, // at an arena_object or a pool header, whatever the target's size
     LOOKS = 4,            // more for each place where a pool may be
-    TABLES = 16,          // arrays of arena_objects: one for each interpreter that has its own
+    TABLES = 1024,        // arrays of arena_objects: one for each interpreter that has its own
     TEXT = 256,
     LEAST_PAGE = 4096, // bytes of the kernel's smallest: an arena's address is a multiple
     INDEX_BITS = 20,   // of an arena's place among all, beside the 44 of its page's address
@@ -54,7 +55,8 @@ struct cpython_search {
     uint64_t pools;     // whose headers fit
     uint64_t unsettled; // arenas of which the counts differ by a pool: pymalloc was at work
     int64_t looks;
-    bool pages; // what lies on each page is wanted
+    bool pages;       // what lies on each page is wanted
+    uint64_t offsets; // address of _PyRuntime, where it says what it has; 0: not seen
     struct as_size_class_record classes[AS_PY_CLASSES];
 };
 
@@ -288,6 +290,8 @@ static bool search_range(struct cpython_search *s, uint64_t start, uint64_t end)
         size_t length = end - at < sizeof words ? (size_t)(end - at) : sizeof words;
         length = as_target_read_resident(s->target, at, words, length);
         for (size_t i = 0; i < length / sizeof *words; i++) {
+            if (words[i] == AS_PY_RUNTIME_COOKIE)
+                s->offsets = at + i * sizeof *words;
             if (words[i] == 0 || words[i] % AS_PY_ALIGNMENT != 0 ||
                 !as_is_runtime_memory(as_target_mapping_at(s->target, words[i])))
                 continue;
@@ -370,12 +374,29 @@ static bool add_classes(struct cpython_search *s)
         class->size = (i + 1) * AS_PY_ALIGNMENT;
     }
     snprintf(evidence, sizeof evidence,
-             "a variable of the interpreter points to its table of arenas at 0x%" PRIx64 "; the headers of all %" PRIu64
-             " pools in the %zu arenas fit the table",
-             s->tables[0], s->pools, store->regions.count - s->first);
+             "a variable of the interpreter points to its table of arenas at 0x%" PRIx64
+             "%s; the headers of all %" PRIu64 " pools in the %zu arenas fit the table%s",
+             s->tables[0], s->table_count > 1 ? ", other interpreters have their own" : "", s->pools,
+             store->regions.count - s->first, s->table_count > 1 ? "s" : "");
     record->evidence = as_strings_add(&store->strings, evidence, sizeof evidence);
     record->state = AS_REGIONS_FOUND;
     return true;
+}
+
+// Adds the arenas of interpreters besides the first one, whose state is none of the variables.
+static bool search_interpreters(struct cpython_search *s)
+{
+    as_py_pointer_vec tables = {0};
+    bool whole = true;
+    bool ok = s->offsets == 0 || as_py_interpreters_find(s->target, s->offsets, &tables, &s->looks, &whole, s->err);
+    for (size_t i = 0; i < tables.count && ok; i += CANDIDATES)
+        ok = follow(s, tables.items + i, tables.count - i < CANDIDATES ? tables.count - i : CANDIDATES);
+    as_vec_free(&tables);
+    if (ok && !whole && s->table_count > 0)
+        as_store_warn(s->store, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, s->offsets,
+                      "the list of Python's interpreters could not be read to its end: if there are others than the "
+                      "first one, their arenas are counted in the other rows");
+    return ok;
 }
 
 static int64_t looks_for(const struct as_target *t)
@@ -428,5 +449,5 @@ bool as_cpython_find(struct as_target *t, bool pages, struct as_store *store, st
         .pages = pages,
         .looks = looks_for(t),
     };
-    return settle(&s, search(&s));
+    return settle(&s, search(&s) && search_interpreters(&s));
 }

@@ -51,15 +51,17 @@ static uint32_t object_in(struct as_py_count *c, const uint8_t *block, uint64_t 
     return AS_PY_NO_TYPE;
 }
 
-// Takes note that an object of a type says `address` to be its own memory.
-static bool add_owned(struct as_py_count *c, uint64_t address, uint32_t type)
+// Takes note that an object of a type says `address` to be its own memory, of which `used` bytes are in use (0: not known).
+static bool add_owned(struct as_py_count *c, uint64_t address, uint64_t used, uint32_t type)
 {
     if (address == 0 || address >> AS_PY_ADDRESS_BITS != 0)
         return true;
-    uint64_t *owned = as_vec_add(&c->owned, c->err);
-    if (owned)
-        *owned = address >> AS_PY_GRANULE_BITS << AS_PY_TYPE_BITS | type;
-    return owned;
+    if (c->visitor)
+        return c->visitor->owned(c->visitor->context, address, used, type);
+    if (c->owned.count == c->owned.capacity && !as_vec_reserve(&c->owned, 1, c->err))
+        return false;
+    c->owned.items[c->owned.count++] = address >> AS_PY_GRANULE_BITS << AS_PY_TYPE_BITS | type;
+    return true;
 }
 
 // What an object owns, by the pointers in the part of its block that has been read.
@@ -74,17 +76,30 @@ static bool follow(struct as_py_count *c, const uint8_t *block, uint64_t size, u
     // Up to 3.12 one of the words before the object leads to the values of its attributes; 3.12 has its lowest bit set.
     for (uint32_t at = 0; at + AS_PY_GC_HEAD < head; at += WORD) {
         uint64_t word = word_at(block, at);
-        if (!add_owned(c, word & 1 ? word + 1 : word, index))
+        if (!add_owned(c, word & 1 ? word + 1 : word, 0, index))
             return false;
     }
     uint32_t owns = c->types.entries.items[index].owns;
     if (owns == AS_PY_OWNS_NOTHING || head + place[owns] + 2 * WORD > size)
         return true;
     uint64_t values = owns == AS_PY_OWNS_KEYS ? word_at(block, head + AS_PY_DICT_VALUES) : 0;
-    return add_owned(c, values ? values : word_at(block, head + place[owns]), index);
+    uint64_t items = owns == AS_PY_OWNS_ITEMS ? word_at(block, head + AS_PY_SIZE) : 0;
+    uint64_t used = items < SIZE_MAX / WORD ? items * WORD : 0;
+    return add_owned(c, values ? values : word_at(block, head + place[owns]), used, index);
 }
 
-bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t size, bool mallocs, bool *is_object)
+// How many bytes an object has; 0: not known. A subclass of tuple may have more behind its items.
+static uint64_t size_of(const struct as_py_type_entry *type, const uint8_t *object)
+{
+    if (type->item_size == 0)
+        return type->flags & AS_PY_INLINE_VALUES ? 0 : type->least_size;
+    bool tuple = type->flags & AS_PY_TUPLE_SUBCLASS && !(type->flags & AS_PY_HEAP_TYPE) && type->item_size == WORD;
+    uint64_t items = word_at(object, AS_PY_SIZE);
+    return tuple && items < UINT32_MAX ? type->least_size + items * WORD : 0;
+}
+
+bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t size, bool mallocs,
+                       struct as_py_found *found)
 {
     // With PYTHONMALLOC=debug the block's size, a letter and these bytes stand first; in chunks of malloc twice.
     uint32_t prefix = 0;
@@ -92,9 +107,12 @@ bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t siz
         prefix += AS_PY_DEBUG_PREFIX;
     uint32_t head;
     uint32_t index = object_in(c, block + prefix, size - prefix, &head);
-    *is_object = index != AS_PY_NO_TYPE;
-    if (!*is_object)
+    *found = (struct as_py_found){.type = index, .head = prefix + head};
+    if (index == AS_PY_NO_TYPE)
         return !c->types.failed || as_fail(c->err, AS_NO_MEMORY, "no memory for the table of types");
+    const struct as_py_type_entry *type = &c->types.entries.items[index];
+    uint64_t object = size_of(type, block + prefix + head);
+    found->used = object > 0 && type->refers != AS_PY_REFERS_LOOSELY ? prefix + head + object : 0;
     struct as_type_record *counts = &c->types.entries.items[index].counts;
     counts->count++;
     *(mallocs ? &counts->malloc_bytes : &counts->bytes) += size;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/align.h"
+#include "runtimes/cpython.h"
 #include "runtimes/cpython_layout.h"
 #include "runtimes/cpython_types.h"
 
@@ -25,7 +26,7 @@ struct as_py_chunk {
 
 struct as_py_count {
     struct as_target *target;
-    struct as_store *store;
+    struct as_store *store; // for the types; of a visit NULL
     struct as_error *err;
     struct as_py_types types;
     const struct as_runtime_record *runtime;
@@ -40,7 +41,8 @@ struct as_py_count {
     AS_VEC(struct as_py_chunk) chunks;
     uint64_t other_blocks, other_bytes;
     uint64_t gc_objects;
-    bool changed; // pymalloc was at work meanwhile, or the target is forged
+    const struct as_cpython_visitor *visitor; // is told of each block; NULL: nobody is
+    bool changed;                             // pymalloc was at work meanwhile, or the target is forged
 };
 
 static inline uint64_t as_py_first_pool(const struct as_py_count *c, const struct as_region_record *region)
@@ -53,9 +55,22 @@ static inline uint32_t as_py_pools_of(const struct as_py_count *c, const struct 
     return (uint32_t)((region->address + region->size - as_py_first_pool(c, region)) / c->pool_size);
 }
 
-// Counts a block or chunk of `size` bytes, of which up to AS_PY_LOOK can be read at `block`: with its type, if it is an object, which
-// *is_object tells; and takes note of what it owns. False (AS_NO_MEMORY): our memory ran out.
-bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t size, bool mallocs, bool *is_object);
+// Counts the pools of the regions [first, end). Of `c`, what one thread writes is its own. False (AS_NO_MEMORY): our memory ran out.
+typedef bool (*as_py_counting)(struct as_py_count *c, size_t first, size_t end);
+// Has all regions counted, by as many threads as there are processors, each of which takes regions that follow each other: what
+// objects own stands in `owned` in the order of the regions, as if one thread had counted them. AS_NO_MEMORY.
+bool as_py_count_all(struct as_py_count *c, as_py_counting counting);
+
+// The object that a block has.
+struct as_py_found {
+    uint32_t type; // AS_PY_NO_TYPE: none
+    uint32_t head; // bytes of the block before it
+    uint64_t used; // bytes of the block up to its end; 0: not known
+};
+// Counts a block or chunk of `size` bytes, of which up to AS_PY_LOOK can be read at `block`: with its type, if it is an object; and
+// takes note of what it owns. False (AS_NO_MEMORY): our memory ran out.
+bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t size, bool mallocs,
+                       struct as_py_found *found);
 
 // After all blocks and chunks: counts those that objects own with their owners, and no more with the other blocks.
 void as_py_count_owned(struct as_py_count *c);

@@ -43,11 +43,13 @@ struct as_py_type {
 
 // tp_flags.
 enum {
+    AS_PY_INLINE_VALUES = 1 << 2,   // 3.13 on: the attributes' values are behind the object
     AS_PY_MANAGED_WEAKREF = 1 << 3, // 3.12 on; with this or the next, two words stand before the object
     AS_PY_MANAGED_DICT = 1 << 4,    // 3.11 on
     AS_PY_HEAP_TYPE = 1 << 9,       // made by a class statement, or PyType_FromSpec
     AS_PY_HAVE_GC = 1 << 14,        // PyGC_Head stands before the object
     AS_PY_LIST_SUBCLASS = 1 << 25,
+    AS_PY_TUPLE_SUBCLASS = 1 << 26,
     AS_PY_UNICODE_SUBCLASS = 1 << 28,
     AS_PY_DICT_SUBCLASS = 1 << 29,
 };
@@ -63,6 +65,7 @@ enum { AS_PY_LEAST_STR = 40 };
 
 // Where objects have pointers to memory of their own, bytes from the object's beginning.
 enum {
+    AS_PY_SIZE = 16,        // PyVarObject.ob_size
     AS_PY_LIST_ITEMS = 24,  // PyListObject.ob_item
     AS_PY_DICT_KEYS = 32,   // PyDictObject.ma_keys
     AS_PY_DICT_VALUES = 40, // PyDictObject.ma_values; not 0: the keys belong to all instances of a class

@@ -35,6 +35,14 @@ static uint32_t mark_free(const struct as_py_count *c, const uint8_t *pool, uint
     return count;
 }
 
+static bool tell(const struct as_py_count *c, uint64_t address, uint64_t size, uint64_t region_end,
+                 const struct as_py_found *found)
+{
+    return !c->visitor ||
+           c->visitor->block(c->visitor->context, &(struct as_cpython_block){address, size, region_end, found->type,
+                                                                             found->head, found->used});
+}
+
 static bool count_pool(struct as_py_count *c, const uint8_t *pool, uint64_t address, const struct as_region_record *r,
                        uint64_t *unclaimed, uint8_t *class)
 {
@@ -55,12 +63,13 @@ static bool count_pool(struct as_py_count *c, const uint8_t *pool, uint64_t addr
     *class = (uint8_t)(header.size_class + 1);
     for (uint32_t i = 0; i < blocks; i++) {
         const uint8_t *block = pool + sizeof header + (size_t)i * size;
-        bool is_object;
+        struct as_py_found found;
         if (marks[i / AS_PY_WORD_BITS] >> i % AS_PY_WORD_BITS & 1)
             continue;
-        if (!as_py_count_block(c, block, size, false, &is_object))
+        if (!as_py_count_block(c, block, size, false, &found) ||
+            !tell(c, address + (uint64_t)(block - pool), size, r->address + r->size, &found))
             return false;
-        if (!is_object) {
+        if (found.type == AS_PY_NO_TYPE) {
             uint64_t granule = (address - r->address + (uint64_t)(block - pool)) / AS_PY_ALIGNMENT;
             unclaimed[granule / AS_PY_WORD_BITS] |= UINT64_C(1) << granule % AS_PY_WORD_BITS;
             c->other_blocks++;
@@ -99,15 +108,15 @@ static bool count_region(struct as_py_count *c, size_t index, const uint8_t *byt
     return ok;
 }
 
-static bool count_regions(struct as_py_count *c)
+static bool count_regions(struct as_py_count *c, size_t first, size_t end)
 {
     struct as_window window = {0};
     bool ok = as_window_open(&window, c->target, c->err);
     // A region is as large as a window: what is read ahead would begin before it, and end too soon.
     window.processors = 1;
-    for (size_t i = 0; i < c->region_count && ok; i++) {
+    for (size_t i = first; i < end && ok; i++) {
         const struct as_region_record *region = &c->regions[i];
-        if (i == 0 || window.limit <= region->address)
+        if (i == first || window.limit <= region->address)
             window.limit = end_of_run(c, i);
         const uint8_t *bytes = as_window_at(&window, region->address, region->size);
         c->changed |= !bytes;
@@ -125,7 +134,8 @@ static bool count_chunks(struct as_py_count *c, const uint64_t *addresses, size_
         uint64_t previous, size;
         uint8_t bytes[AS_PY_LOOK];
     } read[CHUNKS];
-    bool readable[CHUNKS], is_object;
+    bool readable[CHUNKS];
+    struct as_py_found found;
     if (!as_vec_reserve(&c->chunks, count, c->err))
         return false;
     for (size_t i = 0; i < count; i++) {
@@ -136,9 +146,10 @@ static bool count_chunks(struct as_py_count *c, const uint64_t *addresses, size_
         uint64_t size = read[k].size & ~(uint64_t)FLAGS;
         if (!readable[k] || size <= AS_PY_SMALL || size >> AS_PY_ADDRESS_BITS != 0)
             continue;
-        if (!as_py_count_block(c, read[k].bytes, size - AS_PY_CHUNK_HEADER, true, &is_object))
+        if (!as_py_count_block(c, read[k].bytes, size - AS_PY_CHUNK_HEADER, true, &found) ||
+            !tell(c, addresses[i] + AS_PY_CHUNK_HEADER, size - AS_PY_CHUNK_HEADER, 0, &found))
             return false;
-        c->chunks.items[c->chunks.count++] = (struct as_py_chunk){addresses[i], is_object ? 0 : size};
+        c->chunks.items[c->chunks.count++] = (struct as_py_chunk){addresses[i], found.type == AS_PY_NO_TYPE ? size : 0};
     }
     return true;
 }
@@ -160,14 +171,15 @@ static bool add_types(struct as_py_count *c, uint32_t runtime)
         struct as_type_record *record = &c->store->types.items[c->store->types.count++];
         *record = entry->counts;
         record->runtime = runtime;
-        record->name = entry->name;
+        record->name = as_strings_add(&c->store->strings, as_strings_at(&c->types.names, entry->name), SIZE_MAX);
         record->address = entry->address;
     }
     as_vec_free(&order);
     return ok;
 }
 
-static bool count_all(struct as_py_count *c, const uint64_t *chunks, size_t chunk_count)
+// Goes through all blocks: of the regions with several threads, if nobody has to be told of them in order.
+static bool look_at_all(struct as_py_count *c, const uint64_t *chunks, size_t chunk_count)
 {
     c->bitmap_words = as_align_up(c->runtime->region_size / AS_PY_ALIGNMENT, AS_PY_WORD_BITS) / AS_PY_WORD_BITS;
     size_t words = c->region_count * c->bitmap_words;
@@ -176,36 +188,56 @@ static bool count_all(struct as_py_count *c, const uint64_t *chunks, size_t chun
         return false;
     c->unclaimed.count = words;
     c->size_classes.count = pools;
-    if (!count_regions(c) || !count_chunks(c, chunks, chunk_count))
-        return false;
-    as_py_count_owned(c);
-    return true;
+    return (c->visitor ? count_regions(c, 0, c->region_count) : as_py_count_all(c, count_regions)) &&
+           count_chunks(c, chunks, chunk_count);
+}
+
+// A count of a runtime's objects, still of none.
+static struct as_py_count begin(struct as_target *t, const struct as_store *store, uint32_t runtime)
+{
+    const struct as_runtime_record *record = &store->runtimes.items[runtime];
+    struct as_py_count c = {
+        .target = t,
+        .types = {.target = t},
+        .runtime = record,
+        .pool_size = record->pool_size,
+        .lowest = t->mappings.items[0].start,
+    };
+    size_t first = 0;
+    while (store->regions.items[first].runtime != runtime) // its regions follow each other
+        first++;
+    c.regions = store->regions.items + first;
+    while (first + c.region_count < store->regions.count && c.regions[c.region_count].runtime == runtime)
+        c.region_count++;
+    return c;
+}
+
+static void end(struct as_py_count *c)
+{
+    as_py_types_free(&c->types);
+    as_vec_free(&c->unclaimed);
+    as_vec_free(&c->size_classes);
+    as_vec_free(&c->owned);
+    as_vec_free(&c->chunks);
+}
+
+// Every Python has objects that the collector knows. Where none was seen, this release has other structures.
+static bool is_known(const struct as_py_count *c)
+{
+    return !c->types.overflow && c->gc_objects > 0;
 }
 
 static bool count_runtime(struct as_target *t, struct as_store *store, uint32_t runtime, const uint64_t *chunks,
                           size_t chunk_count, struct as_error *err)
 {
     struct as_runtime_record *record = &store->runtimes.items[runtime];
-    struct as_py_count c = {
-        .target = t,
-        .store = store,
-        .err = err,
-        .types = {.target = t, .store = store, .err = err},
-        .runtime = record,
-        .pool_size = record->pool_size,
-        .lowest = t->mappings.items[0].start,
-    };
-    while (store->regions.items[c.region_count].runtime != runtime) // its regions follow each other
-        c.region_count++;
-    c.regions = store->regions.items + c.region_count;
-    size_t end = c.region_count;
-    while (end < store->regions.count && store->regions.items[end].runtime == runtime)
-        end++;
-    c.region_count = end - c.region_count;
-    bool ok = count_all(&c, chunks, chunk_count);
-    // Every Python has objects that the collector knows. Where none was seen, this release has other structures.
-    bool known = ok && !c.types.overflow && c.gc_objects > 0;
-    if (known) {
+    struct as_py_count c = begin(t, store, runtime);
+    c.store = store;
+    c.err = c.types.err = err;
+    bool ok = look_at_all(&c, chunks, chunk_count);
+    if (ok)
+        as_py_count_owned(&c);
+    if (ok && is_known(&c)) {
         record->objects = c.changed ? AS_OBJECTS_ESTIMATED : AS_OBJECTS_COUNTED;
         record->other_blocks = c.other_blocks;
         record->other_bytes = c.other_bytes;
@@ -217,11 +249,7 @@ static bool count_runtime(struct as_target *t, struct as_store *store, uint32_t 
             "Python's objects could not be counted by type: this release has other structures than CPython 3.8 to "
             "3.14, or its memory is damaged");
     }
-    as_py_types_free(&c.types);
-    as_vec_free(&c.unclaimed);
-    as_vec_free(&c.size_classes);
-    as_vec_free(&c.owned);
-    as_vec_free(&c.chunks);
+    end(&c);
     return ok;
 }
 
@@ -237,4 +265,47 @@ bool as_cpython_objects(struct as_target *t, struct as_store *store, const uint6
             return false;
     }
     return true;
+}
+
+// What an object's own memory is, where it is of one kind.
+static const char *memory_of(const struct as_py_type_entry *type)
+{
+    static const char *const names[] = {
+        [AS_PY_OWNS_NOTHING] = "attributes", [AS_PY_OWNS_ITEMS] = "items", [AS_PY_OWNS_KEYS] = "table",
+        [AS_PY_OWNS_TABLE] = "table",        [AS_PY_OWNS_BYTES] = "bytes",
+    };
+    bool has_attributes = type->head > AS_PY_GC_HEAD && type->owns != AS_PY_OWNS_NOTHING;
+    return has_attributes ? "memory" : names[type->owns];
+}
+
+static bool tell_types(const struct as_py_count *c)
+{
+    const struct as_cpython_visitor *v = c->visitor;
+    for (size_t i = 0; i < c->types.entries.count; i++) {
+        const struct as_py_type_entry *entry = &c->types.entries.items[i];
+        if (!v->type(v->context, &(struct as_cpython_type){.address = entry->address,
+                                                           .of_heap = entry->flags & AS_PY_HEAP_TYPE,
+                                                           .name = as_strings_at(&c->types.names, entry->name),
+                                                           .memory = memory_of(entry),
+                                                           .collected = entry->head > 0,
+                                                           .leftovers = entry->refers == AS_PY_REFERS_LOOSELY,
+                                                           .weak_reference = entry->refers == AS_PY_REFERS_WEAKLY}))
+            return false;
+    }
+    return true;
+}
+
+bool as_cpython_visit(struct as_target *t, const struct as_store *store, uint32_t runtime, const uint64_t *chunks,
+                      size_t chunk_count, const struct as_cpython_visitor *visitor, bool *known, bool *changed,
+                      struct as_error *err)
+{
+    struct as_py_count c = begin(t, store, runtime);
+    c.err = c.types.err = err;
+    c.visitor = visitor;
+    bool ok = look_at_all(&c, chunks, chunk_count);
+    *known = ok && is_known(&c);
+    *changed = c.changed;
+    ok = ok && (!*known || tell_types(&c));
+    end(&c);
+    return ok;
 }

@@ -11,6 +11,7 @@ enum {
     FIRST_SLOTS = 4096,
     DEEPEST = 16,  // of a type's type, and of its base's base
     LONGEST = 256, // of a name
+    LONGEST_WHOLE = 2 * LONGEST,
 };
 static const uint64_t LARGEST_OBJECT = UINT64_C(1) << 32; // tp_basicsize, bytes
 
@@ -21,6 +22,15 @@ static size_t slot_for(const struct as_py_types *types, uint64_t address)
     while (types->slots.items[at].address != 0 && types->slots.items[at].address != address)
         at = (at + 1) & mask;
     return at;
+}
+
+// The slot that an address has, or NULL.
+static struct as_py_slot *slot_of(const struct as_py_types *types, uint64_t address)
+{
+    if (types->slots.count == 0)
+        return NULL;
+    struct as_py_slot *slot = &types->slots.items[slot_for(types, address)];
+    return slot->address == address ? slot : NULL;
 }
 
 // Makes room for another address.
@@ -88,30 +98,50 @@ static bool is_type(struct as_target *t, uint64_t address, const struct as_py_ty
     return false;
 }
 
-// What objects of a class own, that a static type by one of the names below is the base of.
-static uint32_t owns_by_name(struct as_target *t, struct as_py_type type)
+// What objects have of their own, and how they refer to others, whose class a static type of a name is, or is a base of.
+struct base_facts {
+    const char *name;
+    enum as_py_owns owns;
+    enum as_py_refers refers;
+};
+
+static struct base_facts facts_by_name(struct as_target *t, struct as_py_type type)
 {
+    static const struct base_facts facts[] = {
+        {"set", AS_PY_OWNS_TABLE, AS_PY_REFERS},
+        {"frozenset", AS_PY_OWNS_TABLE, AS_PY_REFERS},
+        {"bytearray", AS_PY_OWNS_BYTES, AS_PY_REFERS},
+        {"weakref", AS_PY_OWNS_NOTHING, AS_PY_REFERS_WEAKLY}, // up to 3.9
+        {"weakproxy", AS_PY_OWNS_NOTHING, AS_PY_REFERS_WEAKLY},
+        {"weakcallableproxy", AS_PY_OWNS_NOTHING, AS_PY_REFERS_WEAKLY},
+        {"weakref.ReferenceType", AS_PY_OWNS_NOTHING, AS_PY_REFERS_WEAKLY},
+        {"weakref.ProxyType", AS_PY_OWNS_NOTHING, AS_PY_REFERS_WEAKLY},
+        {"weakref.CallableProxyType", AS_PY_OWNS_NOTHING, AS_PY_REFERS_WEAKLY},
+        {"frame", AS_PY_OWNS_NOTHING, AS_PY_REFERS_LOOSELY},
+        {"generator", AS_PY_OWNS_NOTHING, AS_PY_REFERS_LOOSELY},
+        {"coroutine", AS_PY_OWNS_NOTHING, AS_PY_REFERS_LOOSELY},
+        {"async_generator", AS_PY_OWNS_NOTHING, AS_PY_REFERS_LOOSELY},
+        {"str", AS_PY_OWNS_NOTHING, AS_PY_REFERS_LOOSELY},
+        {"bytes", AS_PY_OWNS_NOTHING, AS_PY_REFERS_LOOSELY},
+        {"int", AS_PY_OWNS_NOTHING, AS_PY_REFERS_LOOSELY},
+    };
     for (int depth = 0; depth < DEEPEST; depth++) {
         char name[LONGEST];
-        if (!(type.flags & AS_PY_HEAP_TYPE) && read_name(t, type.name, name)) {
-            if (strcmp(name, "set") == 0 || strcmp(name, "frozenset") == 0)
-                return AS_PY_OWNS_TABLE;
-            if (strcmp(name, "bytearray") == 0)
-                return AS_PY_OWNS_BYTES;
-        }
+        if (!(type.flags & AS_PY_HEAP_TYPE) && read_name(t, type.name, name))
+            for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+                if (strcmp(name, facts[i].name) == 0)
+                    return facts[i];
         if (type.base == 0 || !as_target_read(t, type.base, &type, sizeof type))
-            return AS_PY_OWNS_NOTHING;
+            break;
     }
-    return AS_PY_OWNS_NOTHING;
+    return (struct base_facts){NULL, AS_PY_OWNS_NOTHING, AS_PY_REFERS};
 }
 
-static uint32_t owned_by(struct as_target *t, const struct as_py_type *type)
+static uint32_t owned_by(const struct base_facts *base, const struct as_py_type *type)
 {
-    if (type->flags & AS_PY_LIST_SUBCLASS)
-        return AS_PY_OWNS_ITEMS;
-    if (type->flags & AS_PY_DICT_SUBCLASS)
-        return AS_PY_OWNS_KEYS;
-    return owns_by_name(t, *type);
+    return type->flags & AS_PY_LIST_SUBCLASS   ? AS_PY_OWNS_ITEMS
+           : type->flags & AS_PY_DICT_SUBCLASS ? AS_PY_OWNS_KEYS
+                                               : base->owns;
 }
 
 static uint32_t head_of(const struct as_py_type *type)
@@ -123,11 +153,11 @@ static uint32_t head_of(const struct as_py_type *type)
 // The name as people write it. Static types have their module in tp_name, those of the language none.
 static uint32_t add_name(struct as_py_types *types, const struct as_py_type *type, const char *name)
 {
-    char module[LONGEST], whole[2 * LONGEST];
+    char module[LONGEST], whole[LONGEST_WHOLE];
     bool bare = strchr(name, '.') || !as_py_module_name(types->target, type, module, sizeof module) ||
                 strcmp(module, "builtins") == 0;
     snprintf(whole, sizeof whole, "%s%s%s", bare ? "" : module, bare ? "" : ".", name);
-    return as_strings_add(&types->store->strings, whole, sizeof whole);
+    return as_strings_add(&types->names, whole, sizeof whole);
 }
 
 // Reads what may be a type; AS_PY_NO_TYPE: it is none.
@@ -144,41 +174,80 @@ static uint32_t read_type(struct as_py_types *types, uint64_t address)
         types->failed = true;
         return AS_PY_NO_TYPE;
     }
+    const struct base_facts base = facts_by_name(t, type);
     *entry = (struct as_py_type_entry){
         .address = address,
         .least_size = type.flags & AS_PY_UNICODE_SUBCLASS && type.basic_size > AS_PY_LEAST_STR ? AS_PY_LEAST_STR
                                                                                                : type.basic_size,
+        .item_size = type.item_size,
         .flags = type.flags,
         .name = add_name(types, &type, name),
         .head = head_of(&type),
-        .owns = owned_by(t, &type),
+        .owns = owned_by(&base, &type),
+        .refers = base.refers,
     };
     return (uint32_t)(types->entries.count - 1);
 }
 
-uint32_t as_py_type_at(struct as_py_types *types, uint64_t address)
+// The slot of an address that has none yet, or NULL: there are more than a Python has, or memory ran out.
+static struct as_py_slot *add_slot(struct as_py_types *types, uint64_t address)
+{
+    types->overflow |= types->used >= AS_PY_MOST_TYPES;
+    types->failed |= !types->overflow && !grow(types);
+    if (types->overflow || types->failed)
+        return NULL;
+    struct as_py_slot *slot = &types->slots.items[slot_for(types, address)];
+    *slot = (struct as_py_slot){address, AS_PY_NO_TYPE};
+    types->used++;
+    return slot;
+}
+
+uint32_t as_py_type_find(struct as_py_types *types, uint64_t address)
 {
     if (address == 0 || address % sizeof address != 0 || types->overflow || types->failed)
         return AS_PY_NO_TYPE;
-    if (types->slots.count > 0) {
-        const struct as_py_slot *slot = &types->slots.items[slot_for(types, address)];
-        if (slot->address == address)
-            return slot->entry;
-    }
+    const struct as_py_slot *known = slot_of(types, address);
+    if (known)
+        return known->entry;
     if (!as_target_mapping_at(types->target, address))
         return AS_PY_NO_TYPE;
-    types->overflow = types->used >= AS_PY_MOST_TYPES;
-    types->failed = !grow(types);
-    if (types->overflow || types->failed)
+    struct as_py_slot *slot = add_slot(types, address);
+    return slot ? slot->entry = read_type(types, address) : AS_PY_NO_TYPE;
+}
+
+static void add_counts(struct as_type_record *to, const struct as_type_record *from)
+{
+    to->count += from->count;
+    to->tracked += from->tracked;
+    to->bytes += from->bytes;
+    to->malloc_bytes += from->malloc_bytes;
+    to->owned_bytes += from->owned_bytes;
+    to->owned_malloc_bytes += from->owned_malloc_bytes;
+}
+
+uint32_t as_py_type_join(struct as_py_types *types, const struct as_py_types *other, uint32_t entry)
+{
+    const struct as_py_type_entry *from = &other->entries.items[entry];
+    struct as_py_slot *slot = slot_of(types, from->address);
+    slot = slot ? slot : add_slot(types, from->address);
+    if (!slot)
         return AS_PY_NO_TYPE;
-    uint32_t entry = read_type(types, address);
-    types->slots.items[slot_for(types, address)] = (struct as_py_slot){address, entry};
-    types->used++;
-    return entry;
+    if (slot->entry != AS_PY_NO_TYPE) {
+        add_counts(&types->entries.items[slot->entry].counts, &from->counts);
+        return slot->entry;
+    }
+    struct as_py_type_entry *to = as_vec_add(&types->entries, types->err);
+    types->failed |= !to;
+    if (!to)
+        return AS_PY_NO_TYPE;
+    *to = *from;
+    to->name = as_strings_add(&types->names, as_strings_at(&other->names, from->name), LONGEST_WHOLE);
+    return slot->entry = (uint32_t)(types->entries.count - 1);
 }
 
 void as_py_types_free(struct as_py_types *types)
 {
     as_vec_free(&types->entries);
     as_vec_free(&types->slots);
+    as_vec_free(&types->names);
 }

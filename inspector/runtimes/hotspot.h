@@ -29,16 +29,23 @@ enum as_hotspot_field {
 
 enum { AS_HOTSPOT_RELEASE = 64 };
 
+// Nothing has to be freed.
 struct as_hotspot {
-    struct as_runtime_object object;
-    uint64_t fields[AS_HOTSPOT_FIELDS];
+    struct as_target *target;
+    uint64_t start; // address of libjvm.so, and its file
+    uint64_t inode;
+    uint32_t dev_major, dev_minor;
+    uint64_t fields[AS_HOTSPOT_FIELDS]; // offsets; values of variables, once they have been read
+    uint64_t places[AS_HOTSPOT_FIELDS]; // addresses of variables; 0: this is an offset
     bool known[AS_HOTSPOT_FIELDS];
     char release[AS_HOTSPOT_RELEASE]; // "17.0.15+6"; "": not known
 };
 
-// Reads the table. False: no libjvm.so is mapped, or it has none that makes sense. To be closed if true.
+// Reads the table: what never changes. Opens libjvm.so, so that it must be called before the target is stopped. False: none is mapped,
+// or it has no table that makes sense.
 bool as_hotspot_open(struct as_hotspot *h, struct as_target *t);
-void as_hotspot_close(struct as_hotspot *h);
+// Reads the variables; opens nothing. False: the libjvm.so that was opened is not mapped any more.
+bool as_hotspot_read(struct as_hotspot *h);
 
 // Bytes, as the JVM counts them, AS_UNKNOWN where it does not. What it counts at each collection only may lag.
 struct as_hotspot_counters {

@@ -109,7 +109,7 @@ static bool read_all(struct as_hotspot *h, bytes_vec *b, struct as_error *err)
     uint64_t end = h->fields[AS_HOTSPOT_counters_end];
     struct counters_header header;
     if (!h->known[AS_HOTSPOT_counters_start] || !h->known[AS_HOTSPOT_counters_end] || start == 0 || start >= end ||
-        end - start > MOST_BYTES || !as_target_read(h->object.modules.target, start, &header, sizeof header))
+        end - start > MOST_BYTES || !as_target_read(h->target, start, &header, sizeof header))
         return false;
     if (header.magic != MAGIC || header.byte_order != LITTLE_ENDIAN_BYTES || header.major != 2 ||
         header.used < (int32_t)sizeof header || (uint64_t)header.used > end - start)
@@ -117,7 +117,7 @@ static bool read_all(struct as_hotspot *h, bytes_vec *b, struct as_error *err)
     if (!as_vec_reserve(b, (size_t)header.used, err))
         return false;
     b->count = (size_t)header.used;
-    return as_target_read(h->object.modules.target, start, b->items, b->count);
+    return as_target_read(h->target, start, b->items, b->count);
 }
 
 bool as_hotspot_count(struct as_hotspot *h, struct as_hotspot_counters *out, struct as_error *err)

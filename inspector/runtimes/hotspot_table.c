@@ -42,13 +42,13 @@ struct table_shape {
 };
 
 // Reads an exported variable of HotSpot's.
-static bool read_exported(struct as_hotspot *h, const char *name, uint64_t *value)
+static bool read_exported(const struct as_runtime_object *o, const char *name, uint64_t *value)
 {
-    uint64_t address = as_runtime_symbol(&h->object, name);
-    return address && as_target_read_u64(h->object.modules.target, address, value);
+    uint64_t address = as_runtime_symbol(o, name);
+    return address && as_target_read_u64(o->modules.target, address, value);
 }
 
-static bool read_shape(struct as_hotspot *h, struct table_shape *s)
+static bool read_shape(const struct as_runtime_object *o, struct table_shape *s)
 {
     struct {
         const char *name;
@@ -61,28 +61,28 @@ static bool read_shape(struct as_hotspot *h, struct table_shape *s)
         {"gHotSpotVMStructEntryOffsetOffset", &s->offset, sizeof(uint64_t)},
         {"gHotSpotVMStructEntryAddressOffset", &s->address, sizeof(uint64_t)},
     };
-    if (!read_exported(h, "gHotSpotVMStructEntryArrayStride", &s->stride) || s->stride == 0 || s->stride > MOST_STRIDE)
+    if (!read_exported(o, "gHotSpotVMStructEntryArrayStride", &s->stride) || s->stride == 0 || s->stride > MOST_STRIDE)
         return false;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (!read_exported(h, parts[i].name, parts[i].value) || *parts[i].value > s->stride - parts[i].size)
+        if (!read_exported(o, parts[i].name, parts[i].value) || *parts[i].value > s->stride - parts[i].size)
             return false;
     return true;
 }
 
-// Keeps what an element says, if it is wanted: the value of a variable, or the offset of a field.
-static void keep(struct as_hotspot *h, const struct table_shape *s, const uint8_t *element, const char *type)
+// Keeps what an element says, if it is wanted: the address of a variable, or the offset of a field.
+static void keep(struct as_hotspot *h, const struct as_runtime_object *o, const struct table_shape *s,
+                 const uint8_t *element, const char *type)
 {
     char field[NAME];
-    if (!as_runtime_constant(&h->object, as_load_u64(element + s->field_name), field, sizeof field))
+    if (!as_runtime_constant(o, as_load_u64(element + s->field_name), field, sizeof field))
         return;
     for (size_t i = 0; i < WANTED; i++) {
         if (strcmp(type, wanted[i].type) != 0 || strcmp(field, wanted[i].field) != 0)
             continue;
-        uint64_t *value = &h->fields[wanted[i].place];
-        *value = as_load_u64(element + s->offset);
-        h->known[wanted[i].place] =
-            as_load_u32(element + s->is_static) == 0 ||
-            as_target_read_u64(h->object.modules.target, as_load_u64(element + s->address), value);
+        bool is_static = as_load_u32(element + s->is_static) != 0;
+        h->fields[wanted[i].place] = is_static ? 0 : as_load_u64(element + s->offset);
+        h->places[wanted[i].place] = is_static ? as_load_u64(element + s->address) : 0;
+        h->known[wanted[i].place] = !is_static || h->places[wanted[i].place] != 0;
     }
 }
 
@@ -94,44 +94,66 @@ static bool is_wanted_type(const char *type)
     return false;
 }
 
-static bool read_table(struct as_hotspot *h, uint64_t table, const struct table_shape *s)
+static bool read_table(struct as_hotspot *h, const struct as_runtime_object *o, uint64_t table,
+                       const struct table_shape *s)
 {
     uint64_t last = 0; // elements of one type follow each other
     char type[NAME] = "";
     for (unsigned i = 0; i < MOST_ENTRIES; i++) {
         uint8_t element[MOST_STRIDE];
-        if (!as_target_read(h->object.modules.target, table + i * s->stride, element, s->stride))
+        if (!as_target_read(o->modules.target, table + i * s->stride, element, s->stride))
             return false;
         uint64_t name = as_load_u64(element + s->type_name);
         if (name == 0)
             return true;
-        if (name != last && !as_runtime_constant(&h->object, name, type, sizeof type))
+        if (name != last && !as_runtime_constant(o, name, type, sizeof type))
             type[0] = 0;
         last = name;
         if (is_wanted_type(type))
-            keep(h, s, element, type);
+            keep(h, o, s, element, type);
     }
     return false;
+}
+
+// The release is a string of the file's.
+static void read_release(struct as_hotspot *h, const struct as_runtime_object *o)
+{
+    uint64_t text;
+    if (!h->known[AS_HOTSPOT_release] || !as_target_read_u64(h->target, h->places[AS_HOTSPOT_release], &text) ||
+        !as_runtime_constant(o, text, h->release, sizeof h->release))
+        h->release[0] = 0;
 }
 
 bool as_hotspot_open(struct as_hotspot *h, struct as_target *t)
 {
     struct table_shape shape;
+    struct as_runtime_object object;
     uint64_t table;
-    *h = (struct as_hotspot){0};
-    if (!as_runtime_object_open(&h->object, t, "libjvm.so"))
+    *h = (struct as_hotspot){.target = t};
+    if (!as_runtime_object_open(&object, t, "libjvm.so"))
         return false;
-    if (!read_shape(h, &shape) || !read_exported(h, "gHotSpotVMStructs", &table) || !read_table(h, table, &shape)) {
-        as_hotspot_close(h);
-        return false;
-    }
-    if (h->known[AS_HOTSPOT_release] &&
-        !as_runtime_constant(&h->object, h->fields[AS_HOTSPOT_release], h->release, sizeof h->release))
-        h->release[0] = 0;
-    return true;
+    const struct as_mapping *m = &t->mappings.items[object.module.first_mapping];
+    h->start = m->start;
+    h->inode = m->inode;
+    h->dev_major = m->dev_major;
+    h->dev_minor = m->dev_minor;
+    bool ok = read_shape(&object, &shape) && read_exported(&object, "gHotSpotVMStructs", &table) &&
+              read_table(h, &object, table, &shape);
+    if (ok)
+        read_release(h, &object);
+    else
+        h->start = 0;
+    as_runtime_object_close(&object);
+    return ok;
 }
 
-void as_hotspot_close(struct as_hotspot *h)
+bool as_hotspot_read(struct as_hotspot *h)
 {
-    as_runtime_object_close(&h->object);
+    const struct as_mapping *m = h->start ? as_target_mapping_at(h->target, h->start) : NULL;
+    if (!m || m->inode != h->inode || m->dev_major != h->dev_major || m->dev_minor != h->dev_minor)
+        return false;
+    for (size_t i = 0; i < AS_HOTSPOT_FIELDS; i++)
+        if (h->known[i] && h->places[i] != 0)
+            h->known[i] = as_target_read_u64(h->target, h->places[i], &h->fields[i]);
+    return true;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// InnoDB's memory by structure, as MariaDB 10.11.19 has it (seen in its memory; tested on it).
+// InnoDB's memory by structure, as MariaDB 10.11.19 and 11.8.6 have it (seen in their memory; tested on them).
 //
 // The buffer pool consists of extents of 8 MiB. An extent begins with an array of descriptors, one for each page of the database
 // that the rest of the extent has room for, and each descriptor has the address of its page. An extent is believed if all of its
 // descriptors, hundreds of them at equal distances, name the extent's pages one after the other.
 //
-// The log has two buffers of one size. The program's variable for the log (log_sys) has both addresses, between them how far a
-// buffer may be filled, and behind them the mark of the log's format. No variable beside them has the size: it is the distance
-// to what lies behind, and it must be the same for both, and be a variable of the program.
+// The log has two buffers of one size. The program's variable for the log (log_sys) has both addresses, and behind them the mark of the
+// log's format. In 11.8 it has their size, too. In 10.11 it has between them how far a buffer may be filled, and the size is the
+// distance to what lies behind: it must be the same for both, and be a variable of the program.
 #include "runtimes/innodb.h"
 
 #include "base/align.h"
@@ -30,6 +30,8 @@ enum {
     FILL_AT = 3,               // words from the first buffer's address: how far a buffer may be filled
     SECOND_AT = 4,             // likewise: the second buffer's address
     FORMAT_AT = 14,            // likewise: the mark of the log's format, in the upper half
+    SIZE_BEFORE = 5,           // 11.8: words before the first buffer's address: the size
+    LATER_FORMAT_AT = 16,      // 11.8: as FORMAT_AT
     FORMAT = 0x50687973,       // "Phys": from 10.8 on
     MOST_MARGIN = 1 << 20,     // bytes of a buffer that are not to be filled
     LEAST_BUFFER = 256 << 10,  // bytes of a buffer of the log
@@ -159,12 +161,19 @@ struct log_buffers {
     uint64_t first, second, size;
 };
 
+// Do the words at `words` look like the log's variable of 11.8? Then its buffers.
+static bool is_later_log(const struct innodb_search *s, const uint64_t *words, struct log_buffers *log)
+{
+    *log = (struct log_buffers){words[0], words[SECOND_AT], words[-SIZE_BEFORE]};
+    uint64_t distance = log->first < log->second ? log->second - log->first : log->first - log->second;
+    return log->size >= LEAST_BUFFER && log->size % LEAST_PAGE == 0 && distance >= log->size &&
+           room_at(s, log->first) >= log->size && room_at(s, log->second) >= log->size;
+}
+
 // Do the words at `words` look like the log's variable? Then its buffers.
 static bool is_log(const struct innodb_search *s, const uint64_t *words, struct log_buffers *log)
 {
     uint64_t fill = words[FILL_AT];
-    if (words[FORMAT_AT] >> 32 != FORMAT)
-        return false;
     log->first = words[0];
     log->second = words[SECOND_AT];
     uint64_t first = room_at(s, log->first), second = room_at(s, log->second);
@@ -187,8 +196,9 @@ typedef bool (*word_test)(const struct innodb_search *s, const uint64_t *words, 
 
 static bool has_log(const struct innodb_search *s, const uint64_t *words, size_t count, struct log_buffers *log)
 {
-    for (size_t i = 0; i + FORMAT_AT < count; i++)
-        if (words[i + FORMAT_AT] >> 32 == FORMAT && is_log(s, words + i, log))
+    for (size_t mark = LATER_FORMAT_AT + SIZE_BEFORE; mark < count; mark++)
+        if (words[mark] >> 32 == FORMAT &&
+            (is_log(s, words + mark - FORMAT_AT, log) || is_later_log(s, words + mark - LATER_FORMAT_AT, log)))
             return true;
     return false;
 }
@@ -205,7 +215,7 @@ static bool has_size(const struct innodb_search *s, const uint64_t *words, size_
 // Searches [start, end), whose parts overlap by what a test looks at.
 static bool search_range(struct innodb_search *s, uint64_t start, uint64_t end, word_test test, struct log_buffers *log)
 {
-    for (uint64_t at = start; at < end; at += (STEP - FORMAT_AT) * WORD) {
+    for (uint64_t at = start; at < end; at += (STEP - LATER_FORMAT_AT - SIZE_BEFORE) * WORD) {
         size_t length = end - at < STEP * WORD ? end - at : STEP * WORD;
         if (!as_vec_reserve(&s->buffer, STEP * WORD, s->err))
             return false;
@@ -245,7 +255,7 @@ static uint32_t add_record(struct innodb_search *s, uint32_t kind, const char *e
     struct as_runtime_record *record = &s->store->runtimes.items[runtime];
     record->state = AS_REGIONS_FOUND;
     record->evidence = as_strings_add(&s->store->strings, evidence, EVIDENCE);
-    record->releases = as_strings_add(&s->store->strings, "10.11", EVIDENCE);
+    record->releases = as_strings_add(&s->store->strings, "10.11, 11.8", EVIDENCE);
     record->committed = 0;
     return runtime;
 }

@@ -5,7 +5,6 @@
 // JVM has committed.
 #include "runtimes/jvm.h"
 
-#include "runtimes/hotspot.h"
 #include "runtimes/regions.h"
 
 #include <inttypes.h>
@@ -236,12 +235,12 @@ static bool find_metaspace(struct jvm_search *s)
     return true;
 }
 
-bool as_jvm_find(struct as_target *t, struct as_store *store, struct as_error *err)
+bool as_jvm_find(struct as_target *t, const struct as_hotspot *opened, struct as_store *store, struct as_error *err)
 {
-    struct as_hotspot hotspot;
+    struct as_hotspot hotspot = *opened;
     if (!as_runtime_object_mapped(t, "libjvm.so"))
         return true;
-    if (!as_hotspot_open(&hotspot, t)) {
+    if (!as_hotspot_read(&hotspot)) {
         uint32_t runtime = as_runtime_add(store, AS_RUNTIME_JVM_HEAP, AS_ROW_managed, err);
         if (runtime != UINT32_MAX)
             as_runtime_unproven(
@@ -253,7 +252,5 @@ bool as_jvm_find(struct as_target *t, struct as_store *store, struct as_error *e
     struct jvm_search s = {.target = t, .store = store, .err = err, .hotspot = &hotspot};
     struct as_error failed = {0};
     s.counted = as_hotspot_count(&hotspot, &s.counters, &failed);
-    bool ok = find_heap(&s) && find_code(&s) && find_metaspace(&s);
-    as_hotspot_close(&hotspot);
-    return ok;
+    return find_heap(&s) && find_code(&s) && find_metaspace(&s);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that looks like that of jemalloc or PHP and is not: `forged_allocators KIND` lays it out, says "ready" and waits. The tests
+// Memory that looks like that of jemalloc, mimalloc or PHP and is not: `forged_allocators KIND` lays it out, says "ready" and waits. The tests
 // run the kinds of PHP under the name php.
 //   jemalloc           a tree of pages with two extents, and the block that has their descriptors: what must be found
 //   jemalloc-lies      the same, but the descriptors say other addresses
@@ -7,6 +7,10 @@
 //   jemalloc-heap      the same, but an extent is malloc's heap
 //   jemalloc-endless   pointers to leaves everywhere, each full, and nothing fits
 //   jemalloc-zeros     pointers to leaves everywhere, and all leaves are zeros that are resident
+//   mimalloc           a segment, and one that is larger: what must be found
+//   mimalloc-small     one segment of two slices, and no memory around it: what must be found, too
+//   mimalloc-cookie    the same, but no variable has the number that the headers ask for
+//   mimalloc-numbers   each segment asks for a number of its own, and a variable has that of the first one
 //   php                a heap of two chunks, a cached one and a huge block: what must be found
 //   php-ring           the same, but the second chunk does not lead back
 //   php-sum            the same, but the heap says that it has taken more
@@ -19,7 +23,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, CHUNK = 2 << 20, ELEMENTS = 1 << 18, HEAP_AT = 8, REAL_SIZE = 32, MAIN = 37, WORDS = 1 << 16 };
+enum {
+    PAGE = 4096,
+    CHUNK = 2 << 20,
+    ELEMENTS = 1 << 18,
+    HEAP_AT = 8,
+    REAL_SIZE = 32,
+    MAIN = 37,
+    WORDS = 1 << 16,
+    SLICE = 1 << 16
+};
+static const uint64_t SEGMENT = 32 << 20;
 
 static volatile uint64_t root[ELEMENTS]; // as jemalloc's, in .bss
 static volatile uint64_t words[WORDS];
@@ -78,6 +92,38 @@ static void make_endless(const char *kind)
         words[i] = (uint64_t)leaf;
 }
 
+static volatile uint64_t number = UINT64_C(0x1234567890abcdef); // as mimalloc's, in .data
+
+static void make_small_mimalloc(void)
+{
+    char *place = (char *)(SEGMENT << 16); // far from where the kernel puts anything
+    uint64_t *segment = mmap(place, 2 * SLICE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (segment != (uint64_t *)place)
+        _exit(1);
+    segment[13] = (uint64_t)place ^ number;
+    segment[14] = 2;
+    segment[15] = 1;
+}
+
+static void make_mimalloc(const char *kind)
+{
+    uint64_t size = is(kind, "mimalloc-numbers") ? 32 * SEGMENT : 3 * SEGMENT;
+    char *memory = mmap(NULL, size + SEGMENT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *at = memory == MAP_FAILED ? NULL : (char *)(((uintptr_t)memory + SEGMENT - 1) / SEGMENT * SEGMENT);
+    if (!at)
+        _exit(1);
+    for (uint64_t i = 0; i < size / SEGMENT; i++, at += SEGMENT) {
+        uint64_t *head = (uint64_t *)at + 27;
+        head[0] = (uint64_t)at ^ (number + (is(kind, "mimalloc-numbers") ? 2 * i : 0));
+        head[1] = i == 1 && !is(kind, "mimalloc-numbers") ? 700 : SEGMENT / SLICE;
+        head[2] = 1;
+        if (i == 2 && !is(kind, "mimalloc-numbers"))
+            head[0] = 0; // within the larger one
+    }
+    if (is(kind, "mimalloc-cookie"))
+        number = 0;
+}
+
 static void make_php(const char *kind)
 {
     uint64_t *chunks[3], *huge = memory(2 * CHUNK);
@@ -109,6 +155,10 @@ int main(int argc, char **argv)
     const char *kind = argc > 1 ? argv[1] : "jemalloc";
     if (is(kind, "jemalloc-endless") || is(kind, "jemalloc-zeros"))
         make_endless(kind);
+    else if (is(kind, "mimalloc-small"))
+        make_small_mimalloc();
+    else if (strncmp(kind, "mimalloc", 8) == 0)
+        make_mimalloc(kind);
     else if (strncmp(kind, "php", 3) == 0)
         make_php(kind);
     else

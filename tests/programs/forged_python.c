@@ -9,6 +9,7 @@
 //   endless   a pointer to a table in each word of the variables; each table is long, and its last arena is none
 // Arenas as pymalloc has them, with blocks that look like objects:
 //   objects   lists, each of which owns the block behind it: what must be counted
+//   few       the same, in fewer arenas
 //   loop      the same, but a pool's list of free blocks leads back to its beginning
 //   shared    the same, but all lists own one and the same block, or memory that is nobody's
 //   ring      the types' own types lead from one to the next, and none is its own
@@ -119,17 +120,17 @@ static void fill(const char *kind, char *arena, struct type *types, uint32_t *ma
 
 static void make_objects(const char *kind)
 {
-    enum { ARENAS = 20 };
-    struct type *types = (struct type *)memory(ARENAS * (ARENA / BLOCK) * sizeof *types);
+    uint32_t count = strcmp(kind, "few") == 0 ? 2 : 20;
+    struct type *types = (struct type *)memory((size_t)count * (ARENA / BLOCK) * sizeof *types);
     struct arena_object *table = variables[0];
-    char *arenas = memory((ARENAS + 1) * ARENA);
+    char *arenas = memory((size_t)(count + 1) * ARENA);
     uint32_t made = 0;
     for (int i = 0; i < 64; i++) {
         ring[i] = list;
         ring[i].type = (uint64_t)&ring[(i + 1) % 64];
         ring[i].flags = TYPE_SUBCLASS | HAVE_GC;
     }
-    for (uint32_t i = 0; i < ARENAS; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         lay_out(table, i, arenas + i * ARENA, 100);
         fill(kind, arenas + i * ARENA, types, &made);
     }
@@ -159,7 +160,7 @@ int main(int argc, char **argv)
         for (int k = i; k < WORDS; k += TABLES)
             variables[k] = table;
     }
-    static const char *const of_objects[] = {"objects", "loop", "shared", "ring", "types"};
+    static const char *const of_objects[] = {"objects", "few", "loop", "shared", "ring", "types"};
     for (size_t i = 0; i < sizeof of_objects / sizeof of_objects[0]; i++)
         if (strcmp(kind, of_objects[i]) == 0)
             make_objects(kind);

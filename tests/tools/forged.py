@@ -13,9 +13,9 @@ from . import programs
 
 
 @contextmanager
-def running(program: Path, kind: str) -> Iterator[int]:
+def running(program: Path, *kind: str) -> Iterator[int]:
     """The PID of the program, once it has laid out memory of this kind and says so."""
-    with subprocess.Popen([program, kind], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([program, *kind], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout
             assert process.stdout.readline() == b"ready\n"

@@ -86,6 +86,13 @@ class Python:
         return [*self.program, "-S", *map(str, arguments)]
 
 
+def modules(release: str) -> Path:
+    """Where the compiled modules of a release in PYTHONS are. Raises debian.UnavailableError."""
+    packages = {"root": [f"libpython{release}-stdlib"]}
+    root = debian.unpack(f"python{release}-stdlib", PYTHONS[release], "amd64", packages) / "root"
+    return root / f"usr/lib/python{release}/lib-dynload"
+
+
 def python(release: str) -> Python:
     """The interpreter of a release in PYTHONS or OTHER_PYTHONS. Raises debian.UnavailableError."""
     if release in OTHER_PYTHONS:

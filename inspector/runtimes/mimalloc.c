@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+// mimalloc by structure. All that it hands out lies in segments at multiples of 32 MiB. A segment's header has a cookie, which is the
+// segment's address xor a random number of 64 bits, and behind it how many slices of 64 KiB the segment has, and how many of them
+// the header takes. The random number is a variable of mimalloc's (_mi_heap_main.cookie): where a variable of the program or of a
+// library has just the number that a header asks for, no accident has put it there. (include/mimalloc/types.h, read in 2.0 and
+// 2.1; tested on 2.0.9. CPython's free-threaded builds contain 2.1.)
+#include "runtimes/mimalloc.h"
+
+#include "base/align.h"
+#include "runtimes/regions.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum {
+    SEGMENT = 32 << 20,   // bytes of one, but for huge blocks; and where it may begin
+    SLICE = 64 << 10,     // bytes
+    HEAD_WORDS = 64,      // of a segment that are looked at
+    MOST_INFO_SLICES = 4, // that a header takes
+    MOST_SLICES = 1 << 24,
+    STEP = 512,                // words of variables that are read in one go
+    MOST_NUMBERS = 16,         // that are looked for among the variables
+    MOST_SEGMENTS = 1 << 20,   // and places for them that are looked at
+    MOST_VARIABLES = 64 << 20, // bytes of one mapping
+    EVIDENCE = 256,
+};
+
+// A mapping above this is some other program's reservation: to find out what is resident of it takes seconds before Linux 6.7.
+static const uint64_t LARGEST_MAPPING = UINT64_C(1) << 36;
+
+struct mimalloc_search {
+    struct as_target *target;
+    struct as_store *store;
+    struct as_error *err;
+    uint32_t runtime;
+    uint64_t known[MOST_NUMBERS]; // numbers that a header asked for
+    bool proven[MOST_NUMBERS];    // of them, those that a variable has
+    int number_count;
+    uint64_t segments, bytes;
+    int places;   // that are left to look at
+    bool skipped; // a mapping that may have segments
+};
+
+// Does a variable of the program or of a library have this value? It is one with a value from the beginning: on a private page of the
+// file's that can be written.
+static bool is_variable(const struct mimalloc_search *s, uint64_t value)
+{
+    struct as_target *t = s->target;
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (!as_mapping_of_file(m) || (m->prot & AS_PROT_SHARED) || !(m->prot & AS_PROT_WRITE) ||
+            m->end - m->start > MOST_VARIABLES)
+            continue;
+        for (uint64_t at = m->start; at < m->end; at += STEP * sizeof value) {
+            uint64_t words[STEP];
+            size_t length = m->end - at < sizeof words ? (size_t)(m->end - at) : sizeof words;
+            length = as_target_read_resident(t, at, words, length);
+            for (size_t k = 0; k < length / sizeof *words; k++)
+                if (words[k] == value)
+                    return true;
+        }
+    }
+    return false;
+}
+
+// As is_variable, asked once for each number.
+static bool is_proven(struct mimalloc_search *s, uint64_t number)
+{
+    for (int i = 0; i < s->number_count; i++)
+        if (s->known[i] == number)
+            return s->proven[i];
+    if (s->number_count == MOST_NUMBERS)
+        return false;
+    s->known[s->number_count] = number;
+    s->proven[s->number_count] = is_variable(s, number);
+    return s->proven[s->number_count++];
+}
+
+// Bytes of the segment at `at`; 0: there is none.
+static uint64_t segment_at(struct mimalloc_search *s, uint64_t at)
+{
+    uint64_t words[HEAD_WORDS];
+    if (!as_target_read(s->target, at, words, sizeof words))
+        return 0;
+    for (int i = 0; i + 2 < HEAD_WORDS; i++) {
+        uint64_t number = words[i] ^ at, slices = words[i + 1], info = words[i + 2];
+        // One without its highest bits is rather an address, or a small number.
+        if (slices > MOST_SLICES || info == 0 || info > MOST_INFO_SLICES || info > slices || number >> 48 == 0)
+            continue;
+        if (is_proven(s, number))
+            return slices * SLICE;
+    }
+    return 0;
+}
+
+// Adds all segments of a mapping. False: our memory ran out.
+static bool search_mapping(struct mimalloc_search *s, const struct as_mapping *m)
+{
+    struct as_target *t = s->target;
+    if (m->end - m->start > LARGEST_MAPPING) {
+        s->skipped |= m->rss != 0;
+        return true;
+    }
+    for (uint64_t at = as_align_up(m->start, SEGMENT); at >= m->start && at < m->end && s->places-- > 0;) {
+        at = as_align_up(as_target_skip_absent(t, at, m->end), SEGMENT);
+        uint64_t size = at < m->end ? segment_at(s, at) : 0;
+        if (size > UINT64_MAX - at - SEGMENT)
+            return true;
+        if (size > 0 && !as_regions_add(t, s->store, s->runtime, at, at + size, &s->bytes, s->err))
+            return false;
+        s->segments += size > 0;
+        at += size > SEGMENT ? as_align_up(size, SEGMENT) : SEGMENT;
+    }
+    return true;
+}
+
+static void settle(struct mimalloc_search *s)
+{
+    struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
+    char text[EVIDENCE];
+    snprintf(text, sizeof text,
+             "the headers of %" PRIu64
+             " segments have a cookie of 64 bits that follows from the segment's address and a variable of mimalloc's",
+             s->segments);
+    record->evidence = as_strings_add(&s->store->strings, text, sizeof text);
+    record->releases = as_strings_add(&s->store->strings, "2", EVIDENCE);
+    record->state = AS_REGIONS_FOUND;
+    record->committed = s->bytes;
+}
+
+bool as_mimalloc_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
+{
+    struct mimalloc_search s = {.target = t, .store = store, .err = err, .places = MOST_SEGMENTS};
+    size_t first = store->regions.count;
+    bool ok = true;
+    *found = false;
+    s.runtime = as_runtime_add(store, AS_RUNTIME_MIMALLOC, AS_ROW_other_malloc, err);
+    if (s.runtime == UINT32_MAX)
+        return false;
+    for (size_t i = 0; i < t->mappings.count && ok; i++)
+        if (as_is_runtime_memory(&t->mappings.items[i]))
+            ok = search_mapping(&s, &t->mappings.items[i]);
+    *found = ok && s.segments > 0 && s.places > 0 && !s.skipped;
+    if (*found) {
+        settle(&s);
+        return as_regions_sort(store, first, err);
+    }
+    store->regions.count = first;
+    store->runtimes.count--; // ours
+    return ok;
+}

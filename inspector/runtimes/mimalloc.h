@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+// The memory of mimalloc in a target, found from outside by structure, with no symbols (mimalloc.c). Internal to runtimes/.
+#pragma once
+
+#include "base/error.h"
+#include "model/store.h"
+#include "target/target.h"
+
+// Looks for mimalloc's segments in a target that stands still and whose residency has been captured. *found: a record of it is added
+// to `store`, with its regions. False (AS_NO_MEMORY): our memory ran out.
+bool as_mimalloc_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err);
