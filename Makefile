@@ -81,7 +81,7 @@ lint:
 	$(VENV)/bin/ruff check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/mypy
 
-# FUZZ_SECONDS: for each of the four, 600 unless told. FUZZERS: which of them.
+# FUZZ_SECONDS: for each of the five, 600 unless told. FUZZERS: which of them.
 fuzz:
 	scripts/install-deps build test fuzz
 	$(MAKE) --no-print-directory build

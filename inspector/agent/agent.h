@@ -19,6 +19,7 @@
 //   signal_safety.c  whether a signal handler may start a thread
 //   signals.c        the signal that asks for a dump
 //   start.c          the start of the library, and of a child of fork()
+//   exit_look.c      the wait at exit() for a look from outside
 //   environment.c    what the environment asks for (the gem is built without it)
 //   api.c            the functions of arenascope.h
 #pragma once

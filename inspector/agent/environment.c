@@ -2,6 +2,7 @@
 // The environment is read once, when the library is loaded. No thread is started unless a policy needs one. The gem (ruby-ext/) is
 // built without this file: Ruby code sets what it needs.
 #include "agent/agent.h"
+#include "agent/exit_look.h"
 #include "agent/log.h"
 #include "agent/policy.h"
 #include "agent/signals.h"
@@ -73,6 +74,9 @@ __attribute__((constructor)) static void start(void)
     if (signal < 0)
         as_log("ARENASCOPE_SIGNAL: '%s' is not a signal (USR2, 12, RTMIN+3, none)", wanted);
     else if (signal > 0 && !as_signal_dump_on(signal, pattern && *pattern ? pattern : DEFAULT_PATTERN, flags, &err))
+        as_log("%s", err.text);
+    const char *exit_look = secure_getenv("ARENASCOPE_EXIT_LOOK");
+    if (exit_look && *exit_look && !as_exit_look_on(exit_look, &err))
         as_log("%s", err.text);
     struct arenascope_policy policy;
     if (!trim || !*trim || strcmp(trim, "0") == 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cli/cli.h"
-#include "cli/look.h"
+#include "cli/graph.h"
 #include "cli/text.h"
 
 #include <inttypes.h>
@@ -19,21 +19,32 @@ static void report(const struct as_options *o, const struct as_look *look)
     fputc('\n', stderr);
 }
 
+// Without --graph, as_graph_look_close finds a graph of nothing.
+static bool open_look(struct as_graph_look *g, const struct as_options *o, struct as_error *err)
+{
+    if (!o->graph)
+        return as_look_open(&g->look, o->target, err);
+    bool ok = as_graph_look_open(g, o, err);
+    as_graph_look_record(g, o->allowed_sources);
+    return ok;
+}
+
 bool as_cmd_dump(const struct as_options *o, struct as_error *err)
 {
-    struct as_look look;
+    struct as_graph_look g = {0};
+    struct as_look *look = &g.look;
     struct as_dump_writer writer = {AS_OUTPUT_CLOSED};
-    bool ok = as_look_open(&look, o->target, err);
-    if (ok && look.from_dump)
+    bool ok = open_look(&g, o, err);
+    if (look->from_dump)
         ok = as_fail(err, AS_USAGE, "'%s' is a dump already", o->target);
     if (ok) {
         as_signals_guard(&writer.file);
-        ok = as_dump_begin(&writer, o->output, err) && as_look_take(&look, o, &writer, o->chunks, err);
+        ok = as_dump_begin(&writer, o->output, err) && as_look_take(look, o, &writer, o->chunks, err);
         if (ok && isatty(STDERR_FILENO))
-            report(o, &look);
+            report(o, look);
         as_dump_close(&writer);
         as_signals_guard(NULL);
     }
-    as_look_close(&look);
+    as_graph_look_close(&g);
     return ok;
 }

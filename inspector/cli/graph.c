@@ -4,6 +4,8 @@
 #include "cli/text.h"
 #include "config.h"
 #include "graph/names.h"
+#include "graph/record_owners.h"
+#include "graph/records.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,14 +17,36 @@ bool as_graph_look_open(struct as_graph_look *g, const struct as_options *o, str
     if (!as_look_open(&g->look, o->target, err))
         return false;
     g->look.reader = &g->reader;
-    return !g->look.from_dump ||
-           as_fail(err, AS_USAGE, "'%s' is a dump, which has no contents of memory: give a process or a core",
-                   o->target);
+    if (g->look.from_dump)
+        return as_fail(err, AS_USAGE, "'%s' is a dump, which has no contents of memory: give a process or a core",
+                       o->target);
+    return as_graph_open(&g->graph, g->look.target, err);
+}
+
+// Debug information is read where --layout-source allows it.
+static bool find_types(struct as_graph_look *g, uint32_t allowed_sources, struct as_error *err)
+{
+    return !(allowed_sources >> AS_LAYOUT_DWARF & 1) || as_graph_find_types(&g->graph, err);
+}
+
+static bool add_records(void *context, struct as_store *s, struct as_error *err)
+{
+    struct as_graph_look *g = context;
+    return s->mallocs.count == 0 ||
+           (find_types(g, g->allowed_sources, err) && as_graph_add_records(s, &g->graph, g->look.target, err));
+}
+
+void as_graph_look_record(struct as_graph_look *g, uint32_t allowed_sources)
+{
+    g->allowed_sources = allowed_sources;
+    g->more = (struct as_look_more){add_records, g};
+    g->look.more = &g->more;
 }
 
 bool as_graph_look_take(struct as_graph_look *g, const struct as_options *o, struct as_error *err)
 {
-    return as_look_take(&g->look, o, NULL, false, err) && as_look_needs_glibc(&g->look, o, err);
+    return as_look_take(&g->look, o, NULL, false, err) && as_look_needs_glibc(&g->look, o, err) &&
+           find_types(g, o->allowed_sources, err);
 }
 
 void as_graph_look_close(struct as_graph_look *g)
@@ -33,8 +57,7 @@ void as_graph_look_close(struct as_graph_look *g)
 
 bool as_graph_is_exact(const struct as_graph_look *g)
 {
-    return g->look.view.meta->flags & AS_META_EXACT && g->graph.edges.unread == 0 && !g->graph.roots.running &&
-           g->graph.roots.unsearched == 0;
+    return g->look.view.meta->flags & AS_META_EXACT && as_graph_is_whole(&g->graph);
 }
 
 void as_graph_put_head(struct as_json *j, const char *schema, const struct as_graph_look *g)
@@ -54,10 +77,15 @@ void as_graph_put_head(struct as_json *j, const char *schema, const struct as_gr
     as_json_object(j, "graph");
     as_json_number(j, "chunks", g->graph.index.chunks);
     as_json_number(j, "bytes", g->graph.index.chunk_bytes);
-    as_json_number(j, "pointers", g->graph.edges.to.count);
+    as_json_object(j, "objects");
+    as_json_number(j, "count", g->graph.objects.blocks);
+    as_json_number(j, "bytes", g->graph.objects.bytes);
+    as_json_object_end(j);
+    as_json_number(j, "pointers", g->graph.edges.pointers);
     as_json_number(j, "roots", g->graph.roots.list.count);
     as_json_number(j, "unread", g->graph.edges.unread);
     as_json_number(j, "unsearched", g->graph.roots.unsearched);
+    as_json_string(j, "left_out", g->graph.typing.left_out[0] ? g->graph.typing.left_out : NULL);
     as_json_object_end(j);
     as_json_array(j, "warnings");
     for (uint64_t i = 0; i < v->warning_count; i++)
@@ -65,61 +93,50 @@ void as_graph_put_head(struct as_json *j, const char *schema, const struct as_gr
     as_json_array_end(j);
 }
 
-const char *as_graph_type_name(const struct as_graph_look *g, uint32_t type, char text[AS_GRAPH_NAME])
-{
-    if (type < AS_PATTERNS)
-        return as_pattern_name((enum as_pattern)type);
-    const struct as_vtable *v = &g->graph.vtables.list.items[type - AS_PATTERNS];
-    if (v->name == 0)
-        return NULL;
-    return as_name_demangled(as_strings_at(&g->graph.vtables.names, v->name), true, text, AS_GRAPH_NAME);
-}
-
 const char *as_graph_type_text(const struct as_graph_look *g, uint32_t type, size_t columns, char text[AS_GRAPH_NAME])
 {
     char name[AS_GRAPH_NAME];
-    const char *known = as_graph_type_name(g, type, name);
+    const char *known = as_graph_type_name(&g->graph, type, name, sizeof name);
     return known ? as_safe_text(known, AS_GRAPH_NAME, columns, true, text, AS_GRAPH_NAME) : "?";
 }
 
 void as_graph_put_type(struct as_json *j, const struct as_graph_look *g, uint32_t type)
 {
     char text[AS_GRAPH_NAME];
-    const char *name = as_graph_type_name(g, type, text);
-    as_json_string(j, "type", name);
-    as_json_string(j, "evidence", !name ? NULL : type < AS_PATTERNS ? "pattern" : "vtable");
+    as_json_string(j, "type", as_graph_type_name(&g->graph, type, text, sizeof text));
+    as_json_string(j, "evidence", as_evidence_name(as_graph_type_evidence(&g->graph, type)));
 }
 
 void as_graph_print_head(const struct as_graph_look *g)
 {
     const struct as_view *v = &g->look.view;
     char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT];
-    printf("%s (pid %" PRIu32 "): %" PRIu32 " chunks in use, %s, %zu pointers between them\n",
+    char objects[AS_SIZE_TEXT + 64] = "", of[AS_SIZE_TEXT];
+    if (g->graph.objects.blocks > 0)
+        snprintf(objects, sizeof objects, " (%s in %" PRIu64 " objects)", as_format_size(g->graph.objects.bytes, of),
+                 g->graph.objects.blocks);
+    printf("%s (pid %" PRIu32 "): %" PRIu32 " chunks in use, %s%s, %" PRIu64 " pointers between them\n",
            as_safe_text(v->meta->comm, sizeof v->meta->comm, 32, true, text, sizeof text), v->meta->pid,
-           g->graph.index.chunks, as_format_size(g->graph.index.chunk_bytes, bytes), g->graph.edges.to.count);
+           g->graph.index.chunks, as_format_size(g->graph.index.chunk_bytes, bytes), objects, g->graph.edges.pointers);
     for (uint64_t i = 0; i < v->warning_count && !as_graph_is_exact(g); i++)
         if (v->warnings[i].code != AS_WARN_NOTE)
             printf("not exact: %s\n",
                    as_safe_text(as_view_string(v, v->warnings[i].text), SIZE_MAX, 1000, true, text, sizeof text));
     if (g->graph.edges.unread > 0)
-        printf("not exact: %s of chunks could not be read\n", as_format_size(g->graph.edges.unread, bytes));
+        printf("not exact: %s of the heaps could not be read\n", as_format_size(g->graph.edges.unread, bytes));
     if (g->graph.roots.unsearched > 0)
         printf("not exact: %s of shared memory were not searched; --mode freeze searches them\n",
                as_format_size(g->graph.roots.unsearched, bytes));
     if (g->graph.roots.running)
         printf("not exact: shared memory, or memory that no child inherits, was read while the process ran on\n");
+    if (g->graph.typing.left_out[0])
+        printf("types unknown: %s\n",
+               as_safe_text(g->graph.typing.left_out, sizeof g->graph.typing.left_out, 200, true, text, sizeof text));
     if (v->meta->mode == AS_MODE_LIVE)
         printf("not exact: the process ran on while it was read\n");
 }
 
-static const char *const kinds[AS_ROOT_KINDS] = {
-    [AS_ROOT_GLOBAL] = "variable", [AS_ROOT_THREAD] = "thread_variables", [AS_ROOT_RUNTIME] = "runtime",
-    [AS_ROOT_MEMORY] = "memory",   [AS_ROOT_SHARED] = "shared_memory",    [AS_ROOT_REGISTER] = "registers",
-    [AS_ROOT_STACK] = "stack",
-};
-
-void as_graph_put_owner(struct as_json *j, const struct as_graph_look *g, const struct as_owners *owners,
-                        uint32_t owner)
+void as_graph_put_owner(struct as_json *j, struct as_graph_look *g, const struct as_owners *owners, uint32_t owner)
 {
     if (owner == AS_NO_OWNER) {
         as_json_null(j, "owner");
@@ -130,19 +147,21 @@ void as_graph_put_owner(struct as_json *j, const struct as_graph_look *g, const 
     const struct as_root_source nowhere = {.mapping = UINT32_MAX, .thread = UINT32_MAX, .module = UINT32_MAX};
     const struct as_root_source *source = o == &none ? &nowhere : &g->graph.roots.sources.items[o->source];
     const struct as_target *t = g->look.target;
-    const struct as_modules *modules = &g->graph.roots.modules;
+    const struct as_modules *modules = &g->graph.modules;
     const struct as_module *module = source->module != UINT32_MAX ? &modules->list.items[source->module] : NULL;
     const struct as_thread *thread = source->thread < t->threads.count ? &t->threads.items[source->thread] : NULL;
     bool mapped = source->mapping < t->mappings.count && !module;
     char text[AS_GRAPH_NAME];
     as_json_object(j, "owner");
-    as_json_string(j, "kind", o == &none ? "several" : kinds[source->kind]);
+    as_json_string(j, "kind", o == &none ? "several" : as_owner_kind_name(o, &g->graph.roots));
     as_json_string(j, "name",
                    o->name ? as_name_demangled(as_strings_at(&owners->names, o->name), false, text, sizeof text)
                            : NULL);
-    as_json_address(j, "address", source->kind == AS_ROOT_REGISTER ? AS_UNKNOWN : o->address);
+    as_json_string(j, "type", o == &none ? NULL : as_graph_variable_type(&g->graph, o, text, sizeof text));
+    bool addressed = o != &none && as_owner_has_address(o, &g->graph.roots);
+    as_json_address(j, "address", addressed ? o->address : AS_UNKNOWN);
     as_json_string(j, "module", module ? as_module_name(modules, module) : NULL);
-    as_json_address(j, "offset", module ? o->address - module->base : AS_UNKNOWN);
+    as_json_address(j, "offset", module && addressed ? o->address - module->base : AS_UNKNOWN);
     as_json_number(j, "thread", thread ? (uint64_t)thread->tid : AS_UNKNOWN);
     as_json_text(j, "thread_name", thread ? thread->name : NULL, thread ? sizeof thread->name : 0);
     as_json_string(j, "mapping", mapped ? as_mapping_path(t, &t->mappings.items[source->mapping]) : NULL);
@@ -152,14 +171,16 @@ void as_graph_put_owner(struct as_json *j, const struct as_graph_look *g, const 
 static const char *const kind_texts[AS_ROOT_KINDS] = {
     [AS_ROOT_GLOBAL] = "variable",
     [AS_ROOT_THREAD] = "thread-local variables of",
-    [AS_ROOT_RUNTIME] = "heaps of runtimes (Python, Ruby, ...)",
+    [AS_ROOT_RUNTIME] = "heaps of runtimes (Ruby, Java, ...)",
     [AS_ROOT_MEMORY] = "anonymous memory",
     [AS_ROOT_SHARED] = "shared memory",
     [AS_ROOT_REGISTER] = "registers of",
     [AS_ROOT_STACK] = "stack of",
+    [AS_ROOT_FRAMES] = "frames of Python functions",
+    [AS_ROOT_UNREACHED] = "nothing: garbage that has not been collected, or held in an unknown way",
 };
 
-const char *as_graph_owner_text(const struct as_graph_look *g, const struct as_owners *owners, uint32_t owner,
+const char *as_graph_owner_text(struct as_graph_look *g, const struct as_owners *owners, uint32_t owner,
                                 char text[AS_GRAPH_NAME])
 {
     const struct as_owner *o = &owners->list.items[owner];
@@ -167,21 +188,30 @@ const char *as_graph_owner_text(const struct as_graph_look *g, const struct as_o
     const struct as_target *t = g->look.target;
     char name[AS_GRAPH_NAME], safe[AS_GRAPH_NAME], where[AS_GRAPH_NAME / 4];
     const char *kind = kind_texts[source->kind];
-    if (source->kind == AS_ROOT_GLOBAL && source->module != UINT32_MAX) {
-        const struct as_module *m = &g->graph.roots.modules.list.items[source->module];
-        as_safe_text(as_module_name(&g->graph.roots.modules, m), SIZE_MAX, 80, true, where, sizeof where);
+    if (o->united) {
+        const char *module = source->module != UINT32_MAX
+                                 ? as_module_name(&g->graph.modules, &g->graph.modules.list.items[source->module])
+                                 : "";
+        snprintf(text, AS_GRAPH_NAME, "the interpreter of Python (%.300s)",
+                 as_safe_text(module, SIZE_MAX, 80, true, where, sizeof where));
+    } else if (source->kind == AS_ROOT_GLOBAL && source->module != UINT32_MAX) {
+        const struct as_module *m = &g->graph.modules.list.items[source->module];
+        as_safe_text(as_module_name(&g->graph.modules, m), SIZE_MAX, 80, true, where, sizeof where);
         safe[0] = '\0';
         if (o->name != 0) {
             as_name_demangled(as_strings_at(&owners->names, o->name), false, name, sizeof name);
             as_safe_text(name, sizeof name, 120, true, safe, sizeof safe);
         }
-        snprintf(text, AS_GRAPH_NAME, "%s%s%.400s (%.300s+0x%" PRIx64 ")", kind, safe[0] ? " " : "", safe, where,
-                 o->address - m->base);
+        const char *type = as_graph_variable_type(&g->graph, o, name, sizeof name);
+        char of[AS_GRAPH_NAME / 4];
+        snprintf(text, AS_GRAPH_NAME, "%s%s%.400s (%.300s+0x%" PRIx64 ")%s%.600s", kind, safe[0] ? " " : "", safe,
+                 where, o->address - m->base, type ? ": " : "",
+                 type ? as_safe_text(type, AS_GRAPH_NAME, 120, true, of, sizeof of) : "");
     } else if (source->thread != UINT32_MAX && source->thread < t->threads.count) {
         const struct as_thread *thread = &t->threads.items[source->thread];
         as_safe_text(thread->name, sizeof thread->name, 32, true, safe, sizeof safe);
         snprintf(text, AS_GRAPH_NAME, "%s thread %d (%.200s)", kind, (int)thread->tid, safe);
-    } else if (source->kind == AS_ROOT_RUNTIME) {
+    } else if (source->kind == AS_ROOT_RUNTIME || source->kind == AS_ROOT_UNREACHED) {
         snprintf(text, AS_GRAPH_NAME, "%s", kind);
     } else {
         snprintf(text, AS_GRAPH_NAME, "%s%s at 0x%" PRIx64, kind,

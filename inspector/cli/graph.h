@@ -7,15 +7,21 @@
 #include "graph/graph.h"
 #include "graph/owners.h"
 #include "graph/tree.h"
+#include "graph/types.h"
 
 struct as_graph_look {
     struct as_look look;
     struct as_graph graph;
     struct as_moment_reader reader;
+    struct as_look_more more;
+    uint32_t allowed_sources; // of `more`
 };
 
 // Opens o->target; g->reader may be changed then. Close it in either case. AS_USAGE for a dump, which has no contents of memory.
 bool as_graph_look_open(struct as_graph_look *g, const struct as_options *o, struct as_error *err);
+// Has the look make a dump's records of the graph; before it is taken. None where there is no malloc of glibc's. `allowed_sources`: of
+// types, too.
+void as_graph_look_record(struct as_graph_look *g, uint32_t allowed_sources);
 // Takes the look, with the graph. AS_NO_MALLOC where there is none of glibc's.
 bool as_graph_look_take(struct as_graph_look *g, const struct as_options *o, struct as_error *err);
 void as_graph_look_close(struct as_graph_look *g);
@@ -26,10 +32,8 @@ bool as_graph_is_exact(const struct as_graph_look *g);
 // Names of types and owners have at most so many bytes.
 enum { AS_GRAPH_NAME = 4096 };
 
-// The name of a type, demangled; NULL: it is not known. Unsafe for a terminal.
-const char *as_graph_type_name(const struct as_graph_look *g, uint32_t type, char text[AS_GRAPH_NAME]);
-// An owner in words for a terminal: "variable app::cache (server+0x4040)", "stack of thread 4711 (worker)". Returns `text`.
-const char *as_graph_owner_text(const struct as_graph_look *g, const struct as_owners *owners, uint32_t owner,
+// An owner in words for a terminal: "variable app::cache (server+0x4040): app::Cache", "stack of thread 4711 (worker)". Returns `text`.
+const char *as_graph_owner_text(struct as_graph_look *g, const struct as_owners *owners, uint32_t owner,
                                 char text[AS_GRAPH_NAME]);
 // The first lines of every answer in the terminal: whose it is, and what is not exact.
 void as_graph_print_head(const struct as_graph_look *g);
@@ -41,5 +45,4 @@ void as_graph_put_head(struct as_json *j, const char *schema, const struct as_gr
 // The members "type" (demangled; null: not known) and "evidence".
 void as_graph_put_type(struct as_json *j, const struct as_graph_look *g, uint32_t type);
 // The member "owner": an object; null for AS_NO_OWNER. Kind "several" for AS_SEVERAL_OWNERS.
-void as_graph_put_owner(struct as_json *j, const struct as_graph_look *g, const struct as_owners *owners,
-                        uint32_t owner);
+void as_graph_put_owner(struct as_json *j, struct as_graph_look *g, const struct as_owners *owners, uint32_t owner);

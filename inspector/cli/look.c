@@ -81,6 +81,8 @@ bool as_look_take(struct as_look *look, const struct as_options *options, struct
     };
     if (!as_capture(look->target, &how, &look->store, err))
         return false;
+    if (look->more && !look->more->add(look->more->context, &look->store, err))
+        return false;
     look->store.meta.tool_version = as_strings_add(&look->store.strings, AS_VERSION, sizeof AS_VERSION);
     if (!writer) {
         look->view = as_store_view(&look->store);

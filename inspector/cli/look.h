@@ -9,12 +9,19 @@
 #include "dump/dump.h"
 #include "target/target.h"
 
+// What makes further records of a look, before the dump is written.
+struct as_look_more {
+    bool (*add)(void *context, struct as_store *s, struct as_error *err);
+    void *context;
+};
+
 // A TARGET argument, opened: a live target, or a dump file.
 struct as_look {
     struct as_view view;
     bool from_dump;
     struct as_target *target;
     const struct as_moment_reader *reader; // reads more in the moment of the look; may be set before as_look_take
+    const struct as_look_more *more;       // adds records once the target runs on; likewise
     struct as_watch watch;
     struct as_store store;
     struct as_dump_file dump;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // arenadump: the small program for a bare machine.
 #include "cli/cli.h"
+#include "cli/memory_limit.h"
 #include "cli/text.h"
 #include "config.h"
 #include "dump/format.h"
+#include "graph/names.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -23,12 +25,14 @@ static const struct command commands[] = {
      "  Prints where the memory is and what would bring it back: a table, or JSON\n"
      "  (arenascope.summary/1, docs/summary.schema.json). --objects: also the objects\n"
      "  of Python or Ruby by type, for which all their memory is read.\n"},
-    {"dump", as_cmd_dump, AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS,
-     "arenadump dump TARGET -o FILE [--chunks] [--objects]\n"
+    {"dump", as_cmd_dump, AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH,
+     "arenadump dump TARGET -o FILE [--chunks] [--objects] [--graph]\n"
      "  Writes a record of every page to FILE (mode 0600), for another day or another\n"
      "  machine; never the contents of the heap. --chunks: also the size and the state\n"
      "  of every chunk, which png needs for heaps (4 bytes for each chunk).\n"
-     "  --objects: also how many objects of each type Python or Ruby has.\n"},
+     "  --objects: also how many objects of each type Python or Ruby has. --graph: also\n"
+     "  who holds the chunks, of which types they are, and which are lost: names and\n"
+     "  sums; all memory is read for it.\n"},
     {"png", as_cmd_png, AS_OPTION_OUTPUT | AS_OPTION_PALETTE | AS_OPTION_SCALE,
      "arenadump png TARGET -o DIR [--palette phusion|safe] [--scale N]\n"
      "  Draws every heap (one pixel for 16 bytes) and every arena (one cell for each\n"
@@ -86,6 +90,9 @@ static void print_help(void)
            "                         default: auto breaks off a freeze after 50ms).\n"
            "  --layout-source LIST   sources for the layout of glibc's malloc: some of dwarf,\n"
            "                         symtab,relocation,decode,scan (the default: all).\n"
+           "  --max-memory SIZE      limit for arenadump's own memory: 512M, 2G. A look that\n"
+           "                         needs more fails with exit code 9. Debug information is\n"
+           "                         not read then.\n"
            "  --help                 this text, or that of one command\n"
            "arenadump --version prints the version, and what this build can do.\n"
            "\nExit codes: 0 done, 1 a bug in arenadump, 2 usage, 3 no such target, 4 not\n"
@@ -106,8 +113,19 @@ static void print_version(void)
 #else
     const char *libpng = "no (no png command)";
 #endif
-    printf("arenadump %s\ndump format %d.%d\nlibdw %s\nlibpng %s\n", AS_VERSION, AS_DUMP_MAJOR, AS_DUMP_MINOR, libdw,
-           libpng);
+    const char *libiberty = as_names_demangle ? "yes" : "no (names of C++ and Rust are shown mangled)";
+    printf("arenadump %s\ndump format %d.%d\nlibdw %s\nlibpng %s\nlibiberty %s\n", AS_VERSION, AS_DUMP_MAJOR,
+           AS_DUMP_MINOR, libdw, libpng, libiberty);
+}
+
+// Where the limit, and not the machine, had no memory: says so. False, as the failure is.
+static bool tell_of_limit(struct as_error *err)
+{
+    char text[sizeof err->text];
+    if (err->code != AS_NO_MEMORY)
+        return false;
+    snprintf(text, sizeof text, "%s", err->text);
+    return as_fail(err, AS_NO_MEMORY, "%s; --max-memory is the limit: allow more", text);
 }
 
 static bool run(int argc, char **argv, struct as_error *err)
@@ -132,7 +150,14 @@ static bool run(int argc, char **argv, struct as_error *err)
             printf("%s", command->help);
             return true;
         }
-        return command->run(&options, err);
+        if (options.max_memory == 0)
+            return command->run(&options, err);
+        // libdw crashes where it gets no memory.
+        options.allowed_sources &= ~(UINT32_C(1) << AS_LAYOUT_DWARF);
+        if (options.allowed_sources == 0)
+            return as_fail(err, AS_USAGE,
+                           "with --max-memory no debug information is read: allow another --layout-source");
+        return as_memory_limit(options.max_memory, err) && (command->run(&options, err) || tell_of_limit(err));
     }
     if (*word)
         return as_fail(

@@ -16,11 +16,13 @@ enum {
     OPT_MODE,
     OPT_MAX_PAUSE,
     OPT_MAX_HOLD,
+    OPT_MAX_MEMORY,
     OPT_PALETTE,
     OPT_SCALE,
     OPT_JSON,
     OPT_CHUNKS,
     OPT_OBJECTS,
+    OPT_GRAPH,
     OPT_FORCE,
     OPT_TIMEOUT,
     OPT_FORECAST,
@@ -35,6 +37,7 @@ static const struct option long_options[] = {
     {"json", no_argument, NULL, OPT_JSON},
     {"chunks", no_argument, NULL, OPT_CHUNKS},
     {"objects", no_argument, NULL, OPT_OBJECTS},
+    {"graph", no_argument, NULL, OPT_GRAPH},
     {"palette", required_argument, NULL, OPT_PALETTE},
     {"scale", required_argument, NULL, OPT_SCALE},
     {"force", no_argument, NULL, OPT_FORCE},
@@ -47,6 +50,7 @@ static const struct option long_options[] = {
     {"mode", required_argument, NULL, OPT_MODE},
     {"max-pause", required_argument, NULL, OPT_MAX_PAUSE},
     {"max-hold", required_argument, NULL, OPT_MAX_HOLD},
+    {"max-memory", required_argument, NULL, OPT_MAX_MEMORY},
     {0},
 };
 
@@ -62,6 +66,8 @@ static uint32_t bit_of(int option)
         return AS_OPTION_CHUNKS;
     case OPT_OBJECTS:
         return AS_OPTION_OBJECTS;
+    case OPT_GRAPH:
+        return AS_OPTION_GRAPH;
     case OPT_PALETTE:
         return AS_OPTION_PALETTE;
     case OPT_SCALE:
@@ -143,6 +149,20 @@ static bool read_duration(const char *name, const char *text, uint64_t *ns, stru
     return as_fail(err, AS_USAGE, "--%s '%s': give a time such as 5ms, 0.5s or 200us, at most an hour", name, text);
 }
 
+// "512M", "2G": bytes.
+static bool read_size(const char *name, const char *text, uint64_t *bytes, struct as_error *err)
+{
+    static const char units[] = "KMG";
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (*text < '0' || *text > '9' || (*end && (!unit || end[1])) || value == 0 || value > UINT64_MAX >> 10 >> shift)
+        return as_fail(err, AS_USAGE, "--%s '%s': give bytes, such as 512M or 2G", name, text);
+    *bytes = (uint64_t)value << shift;
+    return true;
+}
+
 // As every output has it: 0x and hexadecimal digits.
 static bool read_address(const char *text, uint64_t *address)
 {
@@ -186,6 +206,9 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
     case OPT_OBJECTS:
         o->objects = true;
         return true;
+    case OPT_GRAPH:
+        o->graph = true;
+        return true;
     case OPT_SCALE:
         return read_scale(value, &o->scale, err);
     case OPT_LAYOUT_SOURCE:
@@ -200,6 +223,8 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
         return read_duration("max-pause", value, &o->max_pause_ns, err);
     case OPT_MAX_HOLD:
         return read_duration("max-hold", value, &o->max_hold_ns, err);
+    case OPT_MAX_MEMORY:
+        return read_size("max-memory", value, &o->max_memory, err);
     case OPT_TIMEOUT:
         return read_duration("timeout", value, &o->timeout_ns, err);
     case OPT_WATCH:

@@ -17,14 +17,16 @@ enum as_option_bits {
     AS_OPTION_TRIM = 64,   // --forecast, --deep, --arena, --watch, --max-hold
     AS_OPTION_OBJECTS = 128,
     AS_OPTION_ADDRESS = 256, // a second argument
+    AS_OPTION_GRAPH = 512,
 };
 
 struct as_options {
     const char *target;
     const char *output;
-    bool json, chunks, objects, help;
+    bool json, chunks, objects, graph, help;
     uint32_t mode;            // --mode, as as_mode; 0: auto
     uint64_t max_pause_ns;    // --max-pause: for how long a look stops the target; 0: not given
+    uint64_t max_memory;      // --max-memory: bytes that arenadump may take itself; 0: not given
     uint32_t allowed_sources; // --layout-source
     uint32_t palette;         // as_palette
     uint32_t scale;
@@ -37,6 +39,6 @@ struct as_options {
     uint64_t watch_ns;    // --watch; 0: not
 };
 
-// Reads what follows the command's name. `takes` is a set of as_option_bits; --help, --layout-source, --mode and --max-pause
-// are taken everywhere. AS_USAGE names what was wrong and what would be right. With --help the rest is not looked at.
+// Reads what follows the command's name. `takes` is a set of as_option_bits; --help, --layout-source, --mode, --max-pause
+// and --max-memory are taken everywhere. AS_USAGE names what was wrong and what would be right. With --help the rest is not looked at.
 bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes, struct as_error *err);

@@ -15,6 +15,8 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
 struct as_json;
 // The members "ruby" and "runtimes": the heaps that runtimes keep for themselves.
 void as_summary_runtimes(struct as_json *j, const struct as_view *v);
+// The member "graph": who holds most; null for a look without a graph.
+void as_summary_graph(struct as_json *j, const struct as_view *v);
 // The member "mappings": what is left of the mappings beside malloc's and the runtimes' memory. AS_NO_MEMORY.
 bool as_summary_mappings(struct as_json *j, const struct as_view *v, struct as_error *err);
 
@@ -26,6 +28,10 @@ struct as_table_style {
     bool live;  // the target is a process that runs now: commands that act on it make sense
 };
 bool as_summary_table(FILE *out, const struct as_view *v, const struct as_table_style *style, struct as_error *err);
+
+struct as_writer;
+// The part of the table on the objects of runtimes: by type, and of a Ruby by class. Nothing where none were counted.
+void as_summary_objects(struct as_writer *w, const struct as_view *v);
 
 // Indexes of threads, grouped by arena: those of arena i are order[first[i]] to order[first[i + 1] - 1].
 struct as_arena_threads {

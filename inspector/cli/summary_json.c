@@ -380,6 +380,7 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
         put_mallocs(j, v);
         put_pins(j, v, &pins);
         put_stranded(j, v, &sharers);
+        as_summary_graph(j, v);
         as_summary_runtimes(j, v);
         ok = as_summary_mappings(j, v, err);
         put_warnings(j, v);

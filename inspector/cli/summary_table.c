@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORST = 5, BAR_COLUMNS = 10, MAX_WARNINGS = 12, MAX_THREADS = 6, MAX_TYPES = 12 };
+enum { WORST = 5, BAR_COLUMNS = 10, MAX_WARNINGS = 12, MAX_THREADS = 6 };
 
 // The terminal's colours. Red: in use. Yellow: cached. Green and cyan: comes back with a trim. Grey: free, but stays.
 static const int colours[] = {
@@ -311,48 +311,6 @@ static void put_stranded(struct as_writer *w, const struct as_view *v)
     }
 }
 
-static uint64_t bytes_of(const struct as_type_record *t)
-{
-    return as_add(as_add(t->bytes, t->malloc_bytes), as_add(t->owned_bytes, t->owned_malloc_bytes));
-}
-
-// The types of a runtime's objects that have the most bytes; they are in this order.
-static void put_objects(struct as_writer *w, const struct as_view *v, uint32_t runtime)
-{
-    const struct as_runtime_record *r = &v->runtimes[runtime];
-    char name[200], bytes[AS_SIZE_TEXT], owned[AS_SIZE_TEXT];
-    uint64_t shown = 0, left = 0;
-    as_heading(w, "%s objects by type%s", r->kind == AS_RUNTIME_RUBY ? "Ruby's" : "Python's",
-               r->objects == AS_OBJECTS_ESTIMATED ? " (some changed during the look)" : "");
-    as_dim(w, "  %12s %11s %12s  %s", "objects", "bytes", "what they own", "type");
-    as_put(w, "\n");
-    for (uint64_t i = 0; i < v->type_count; i++) {
-        const struct as_type_record *t = &v->types[i];
-        if (t->runtime != runtime)
-            continue;
-        if (shown == MAX_TYPES) {
-            left++;
-            continue;
-        }
-        shown++;
-        as_safe_text(as_view_string(v, t->name), SIZE_MAX, 60, w->style->ascii, name, sizeof name);
-        as_put(w, "  %12" PRIu64 " %11s %13s  %s\n", t->count, as_format_size(bytes_of(t), bytes),
-               as_format_size(as_add(t->owned_bytes, t->owned_malloc_bytes), owned), name);
-    }
-    if (r->other_blocks > 0)
-        as_put(w, "  %12" PRIu64 " %11s %13s  %s\n", r->other_blocks, as_format_size(r->other_bytes, bytes), "",
-               "blocks that no object owns");
-    if (left > 0)
-        as_put(w, "  and %" PRIu64 " more types: summary --json has them all\n", left);
-}
-
-static void put_all_objects(struct as_writer *w, const struct as_view *v)
-{
-    for (uint64_t i = 0; i < v->runtime_count; i++)
-        if (v->runtimes[i].objects == AS_OBJECTS_COUNTED || v->runtimes[i].objects == AS_OBJECTS_ESTIMATED)
-            put_objects(w, v, (uint32_t)i);
-}
-
 static void put_provenance(struct as_writer *w, const struct as_view *v)
 {
     const struct as_meta_record *m = v->meta;
@@ -397,7 +355,7 @@ bool as_summary_table(FILE *out, const struct as_view *v, const struct as_table_
         put_arenas(&writer, v, &threads);
         put_pins(&writer, v, &pins);
         put_stranded(&writer, v);
-        put_all_objects(&writer, v);
+        as_summary_objects(&writer, v);
         put_provenance(&writer, v);
     }
     as_arena_threads_free(&threads);

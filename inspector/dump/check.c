@@ -146,6 +146,46 @@ static bool check_runtimes(const struct as_view *v, const char *name, struct as_
     return true;
 }
 
+static bool damaged(const char *name, const char *record, uint64_t index, struct as_error *err)
+{
+    return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: %s record %" PRIu64, name, record, index);
+}
+
+// A branch hangs on the one before it, or on one that this one hangs on. What has no room for its own record has no owner.
+static bool check_branches(const struct as_view *v, const char *name, struct as_error *err)
+{
+    for (uint64_t i = 0; i < v->graph_branch_count; i++) {
+        const struct as_graph_branch_record *b = &v->graph_branches[i];
+        uint32_t deepest = i == 0 ? 0 : v->graph_branches[i - 1].depth + 1;
+        bool owned = b->depth == 0 && !(b->flags & AS_GRAPH_OTHERS);
+        if (b->depth > deepest || b->depth >= AS_GRAPH_DEPTH || !is_index(b->type, v->graph_type_count) ||
+            (owned ? b->owner >= v->graph_owner_count : b->owner != UINT32_MAX))
+            return damaged(name, "graph branch", i, err);
+    }
+    return true;
+}
+
+static bool check_graph(const struct as_view *v, const char *name, struct as_error *err)
+{
+    if (v->graph_count > 1)
+        return damaged(name, "graph", 1, err);
+    for (uint64_t i = 0; i < v->graph_leak_count; i++)
+        if (!is_index(v->graph_leaks[i].type, v->graph_type_count))
+            return damaged(name, "graph leak", i, err);
+    for (uint64_t i = 0; i < v->graph_holder_count; i++) {
+        const struct as_graph_holder_record *h = &v->graph_holders[i];
+        if (!is_index(h->type, v->graph_type_count) || !is_index(h->owner, v->graph_owner_count) ||
+            !is_index(h->leak, v->graph_leak_count))
+            return damaged(name, "graph holder", i, err);
+    }
+    for (uint64_t i = 0; i < v->graph_place_count; i++) {
+        const struct as_graph_place_record *p = &v->graph_places[i];
+        if (p->page >= v->page_count || p->holder >= v->graph_holder_count)
+            return damaged(name, "graph place", i, err);
+    }
+    return check_branches(v, name, err);
+}
+
 static bool check_rest(const struct as_view *v, const char *name, struct as_error *err)
 {
     for (uint64_t i = 0; i < v->thread_count; i++) {
@@ -162,7 +202,7 @@ static bool check_rest(const struct as_view *v, const char *name, struct as_erro
         if (!is_index(p->heap, v->heap_count) || p->free_slots > p->total_slots)
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: Ruby page record %" PRIu64, name, i);
     }
-    if (!check_runtimes(v, name, err))
+    if (!check_runtimes(v, name, err) || !check_graph(v, name, err))
         return false;
     for (uint64_t i = 0; i < v->warning_count; i++) {
         const struct as_warning_record *w = &v->warnings[i];

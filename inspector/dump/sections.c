@@ -31,6 +31,13 @@ const struct as_section_kind as_section_kinds[AS_SECTION_COUNT] = {
     [AS_SECTION_RUNTIME_PAGES] = MANY(runtime_pages, struct as_runtime_page_record, runtime_page_count),
     [AS_SECTION_PAGE_FILL] = MANY(page_fill, struct as_fill_record, page_fill_count),
     [AS_SECTION_SHARERS] = MANY(sharers, struct as_sharer_record, sharer_count),
+    [AS_SECTION_GRAPH] = MANY(graph, struct as_graph_record, graph_count),
+    [AS_SECTION_GRAPH_TYPES] = MANY(graph_types, struct as_graph_type_record, graph_type_count),
+    [AS_SECTION_GRAPH_OWNERS] = MANY(graph_owners, struct as_graph_owner_record, graph_owner_count),
+    [AS_SECTION_GRAPH_BRANCHES] = MANY(graph_branches, struct as_graph_branch_record, graph_branch_count),
+    [AS_SECTION_GRAPH_LEAKS] = MANY(graph_leaks, struct as_graph_leak_record, graph_leak_count),
+    [AS_SECTION_GRAPH_HOLDERS] = MANY(graph_holders, struct as_graph_holder_record, graph_holder_count),
+    [AS_SECTION_GRAPH_PLACES] = MANY(graph_places, struct as_graph_place_record, graph_place_count),
     [AS_SECTION_CHUNKS] = MANY(chunks, uint32_t, chunk_count),
 };
 
@@ -52,5 +59,12 @@ _Static_assert(sizeof(struct as_class_record) == 64, "dump format");
 _Static_assert(sizeof(struct as_runtime_page_record) == 16, "dump format");
 _Static_assert(sizeof(struct as_fill_record) == 32, "dump format");
 _Static_assert(sizeof(struct as_sharer_record) == 24, "dump format");
+_Static_assert(sizeof(struct as_graph_record) == 136, "dump format");
+_Static_assert(sizeof(struct as_graph_type_record) == 64, "dump format");
+_Static_assert(sizeof(struct as_graph_owner_record) == 72, "dump format");
+_Static_assert(sizeof(struct as_graph_branch_record) == 40, "dump format");
+_Static_assert(sizeof(struct as_graph_leak_record) == 72, "dump format");
+_Static_assert(sizeof(struct as_graph_holder_record) == 56, "dump format");
+_Static_assert(sizeof(struct as_graph_place_record) == 8, "dump format");
 _Static_assert(sizeof(struct as_warning_record) == 24, "dump format");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the records are written as they lie in memory");

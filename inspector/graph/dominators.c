@@ -11,6 +11,7 @@ enum { AHEAD = 16 }; // places whose successors' numbers are fetched before they
 struct work {
     struct as_dominators *d;
     const struct as_edges *edges;
+    const struct as_objects *objects;
     const struct as_roots *roots;
     const struct as_owners *owners;
     uint32_t vertices;
@@ -22,13 +23,15 @@ struct work {
     uint32_t *in;        // predecessors' places
     uint32_t *successor; // all edges between places, by the place that they begin at
     uint64_t successors, predecessors; // how many
-    uint32_t strong;                   // from this place on, only weak roots lead to what is there
+    uint32_t others;                   // from this place on, no root of the interpreter leads to what is there
+    uint32_t strong;                   // from this place on, only weak roots do
     uint32_t *stack;
     struct as_error *err;
 };
 
 struct list {
-    const uint32_t *nodes; // NULL: those of `roots`
+    bool of_owner;         // what its roots lead to, and not a node's edges
+    const uint32_t *nodes; // of a node
     const struct as_root *roots;
     uint32_t count;
 };
@@ -37,16 +40,16 @@ static struct list successors(const struct work *w, uint32_t vertex)
 {
     if (vertex < w->d->owners) {
         const struct as_owner *o = &w->owners->list.items[vertex];
-        return (struct list){NULL, w->roots->list.items + o->first, o->count};
+        return (struct list){true, NULL, w->roots->list.items + o->first, o->count};
     }
     uint32_t node = vertex - w->d->owners, first = w->edges->first[node];
-    return (struct list){w->edges->to.items + first, NULL, w->edges->first[node + 1] - first};
+    return (struct list){false, w->edges->to.items + first, NULL, w->edges->first[node + 1] - first};
 }
 
 // The vertex that the i-th successor is.
 static uint32_t vertex_of(const struct work *w, const struct list *l, uint32_t i)
 {
-    return w->d->owners + (l->nodes ? l->nodes[i] : l->roots[i].node);
+    return w->d->owners + (l->of_owner ? l->roots[i].node : l->nodes[i]);
 }
 
 static bool map(struct work *w, uint32_t **out, uint64_t count)
@@ -77,15 +80,18 @@ static uint32_t next_unseen(struct work *w, uint32_t place)
     return UINT32_MAX;
 }
 
-static bool is_weak(const struct work *w, uint32_t owner)
+enum owner_rank { OF_INTERPRETER, STRONG, WEAK };
+
+static enum owner_rank rank_of(const struct work *w, uint32_t owner)
 {
-    return as_root_is_weak(w->roots->sources.items[w->owners->list.items[owner].source].kind);
+    const struct as_owner *o = &w->owners->list.items[owner];
+    return o->united ? OF_INTERPRETER : as_root_is_weak(w->roots->sources.items[o->source].kind) ? WEAK : STRONG;
 }
 
-static void number_places_of(struct work *w, bool weak)
+static void number_places_of(struct work *w, enum owner_rank rank)
 {
     for (uint32_t owner = 0; owner < w->d->owners; owner++) {
-        uint32_t place = is_weak(w, owner) == weak ? add_place(w, owner, 0) : 0;
+        uint32_t place = rank_of(w, owner) == rank ? add_place(w, owner, 0) : 0;
         while (place != 0) {
             uint32_t vertex = next_unseen(w, place);
             w->successors += vertex == UINT32_MAX ? w->semi[place] : 0;
@@ -97,9 +103,19 @@ static void number_places_of(struct work *w, bool weak)
 static void number_places(struct work *w)
 {
     w->d->count = 1; // 0 is the root of all
-    number_places_of(w, false);
+    number_places_of(w, OF_INTERPRETER);
+    w->others = w->d->count;
+    number_places_of(w, STRONG);
     w->strong = w->d->count;
-    number_places_of(w, true);
+    number_places_of(w, WEAK);
+}
+
+// Does an edge own nothing, because roots of a higher rank lead to where it leads?
+static bool is_dropped(const struct work *w, uint32_t place, uint32_t to)
+{
+    return (place >= w->strong && to < w->strong) ||
+           (place >= w->others && to < w->others && w->d->vertex[to] >= w->d->owners &&
+            as_object_has(w->objects, w->d->vertex[to] - w->d->owners));
 }
 
 // Writes down the edges as places; in_first becomes the number of predecessors.
@@ -115,7 +131,7 @@ static void translate(struct work *w)
         struct list l = successors(w, w->d->vertex[place]);
         for (uint32_t i = 0; i < l.count; i++) {
             uint32_t to = w->d->place[vertex_of(w, &l, i)];
-            bool dropped = place >= w->strong && to < w->strong;
+            bool dropped = is_dropped(w, place, to);
             w->successor[at++] = dropped ? 0 : to;
             w->in_first[to] += !dropped;
         }
@@ -228,8 +244,8 @@ static bool find(struct work *w)
     return true;
 }
 
-bool as_dominators_find(struct as_dominators *d, const struct as_edges *e, const struct as_roots *r,
-                        const struct as_owners *o, struct as_error *err)
+bool as_dominators_find(struct as_dominators *d, const struct as_edges *e, const struct as_objects *objects,
+                        const struct as_roots *r, const struct as_owners *o, struct as_error *err)
 {
     uint64_t vertices = (uint64_t)e->nodes + o->list.count;
     *d = (struct as_dominators){.owners = (uint32_t)o->list.count, .nodes = e->nodes};
@@ -237,7 +253,8 @@ bool as_dominators_find(struct as_dominators *d, const struct as_edges *e, const
         return as_fail(err, AS_NO_MEMORY,
                        "%llu chunks and owners are more than the dominator tree can have (4 billion)",
                        (unsigned long long)vertices);
-    struct work w = {.d = d, .edges = e, .roots = r, .owners = o, .vertices = (uint32_t)vertices, .err = err};
+    struct work w = {
+        .d = d, .edges = e, .objects = objects, .roots = r, .owners = o, .vertices = (uint32_t)vertices, .err = err};
     bool ok = find(&w);
     uint64_t places = vertices + 2;
     as_memory_unmap(w.seen, (size_t)(places / 64 + 1) * sizeof *w.seen);

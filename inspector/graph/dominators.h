@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The dominator tree: a chunk's parent is what all ways from the roots to it have in common last. What an owner or a chunk
 // retains is its subtree: so much would be free if it went. Weak roots (roots.h), and what they alone lead to, own nothing
-// that others lead to.
+// that others lead to. Nor do other roots own an object that the interpreter's lead to (interpreter.h): a word that was left over in some
+// library's chunk would otherwise make all of a Python's objects several owners'.
 #pragma once
 
 #include "graph/edges.h"
+#include "graph/objects.h"
 #include "graph/owners.h"
 
 // Places in the tree are numbered in the order in which a depth-first search meets them: 0 is the root of all, and each place's
@@ -21,8 +23,8 @@ struct as_dominators {
 };
 
 // Makes the tree. Free it in either case. False: AS_NO_MEMORY.
-bool as_dominators_find(struct as_dominators *d, const struct as_edges *e, const struct as_roots *r,
-                        const struct as_owners *o, struct as_error *err);
+bool as_dominators_find(struct as_dominators *d, const struct as_edges *e, const struct as_objects *objects,
+                        const struct as_roots *r, const struct as_owners *o, struct as_error *err);
 // Fills in what each place retains.
 bool as_dominators_add_up(struct as_dominators *d, const struct as_index *x, struct as_error *err);
 void as_dominators_free(struct as_dominators *d);

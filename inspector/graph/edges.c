@@ -12,7 +12,8 @@
 enum {
     MOST_WORKERS = 4,
     BLOCK = 1 << 18, // bytes read at a time: they stay in the second-level cache
-    BESIDE = 64,     // bytes behind a block that are read too: a pointer's neighbours may lie there
+    BESIDE = 256, // bytes behind a block that are read too: a pointer's neighbours may lie there, or the rest of a text
+    BEFORE = 16,  // bytes before a block that are kept of the block before, likewise
     WORD = sizeof(uint64_t),
     TAG_SHIFT =
         30, // of an edge, until it is settled: from which word it comes, counted from the chunk's end; 0: from an earlier
@@ -23,7 +24,9 @@ static const uint64_t PIECE = UINT64_C(16) << 20; // what a worker takes at a ti
 // A part of a heap that begins where a node begins.
 struct piece {
     uint64_t start, end;
+    bool blocks; // of a runtime: nodes without headers, each of which has all bytes of its interval's length
     AS_VEC(uint32_t) to;
+    AS_VEC(uint16_t) place; // parallel to `to`
 };
 
 struct edge_reading {
@@ -48,56 +51,94 @@ struct worker {
     bool gap;     // it is one
     bool fresh;   // none of its words has been seen yet
     bool mmapped; // its last word is its own: no chunk follows
+    bool object;  // some of its words hold nothing
+    bool cut;     // of the block: not all of it could be read
     uint32_t node;
-    uint32_t last;       // its last edge
-    uint64_t tail[TAIL]; // where the words of its last edges are, the last first; 0: there are fewer edges
+    uint64_t memory;    // what malloc returned for it: address
+    uint64_t set;       // bits that are set in any of its words
+    uint32_t first;     // the index of its first edge in the piece
+    uint32_t last;      // where its last edge leads
+    uint64_t far[TAIL]; // where those of its last edges are whose place is AS_PLACE_FAR, the last first
     struct piece *piece;
     // Of the block.
     uint64_t address;
     const uint8_t *limit; // where what was read ends
+    const uint8_t *known; // where what is known of the words before it begins
+    uint64_t seen;        // where the block before ended
 };
 
-static void add_edge(struct worker *w, const uint8_t *at, uint64_t word)
+// Pushes an edge from the word at `address`. Far behind the beginning, neighbours that lead to one node are one edge: a table full of the same
+// pointer is that.
+static void add_edge(struct worker *w, uint64_t address, uint32_t to, bool begins)
 {
-    bool begins;
-    uint32_t to = as_index_pointer(w->reading->index, word, &begins);
-    if (to == AS_NO_NODE || to == w->node)
-        return;
-    if (begins)
-        as_pattern_look(w->reading->readers->patterns, to, at, (size_t)(w->limit - at) / WORD);
-    if (to == w->last)
+    uint64_t place = (address - w->memory) / WORD;
+    if (to == w->last && place >= AS_PLACES_APART)
         return;
     struct piece *p = w->piece;
-    if (p->to.count == p->to.capacity && !as_vec_reserve(&p->to, 1, &w->err)) {
+    // Either may be the one for which there was no memory before.
+    if ((p->to.count == p->to.capacity && !as_vec_reserve(&p->to, 1, &w->err)) ||
+        (p->place.count == p->place.capacity && !as_vec_reserve(&p->place, 1, &w->err))) {
         w->failed = true;
         return;
     }
+    place = place < AS_PLACE_FAR ? place : AS_PLACE_FAR;
+    p->place.items[p->to.count] = (uint16_t)(place | (begins ? AS_PLACE_BEGINS : 0));
+    p->place.count++;
     p->to.items[p->to.count++] = w->last = to;
+    if (place < AS_PLACE_FAR)
+        return;
     for (size_t i = TAIL - 1; i > 0; i--)
-        w->tail[i] = w->tail[i - 1];
-    w->tail[0] = w->address + (uint64_t)(at - w->block);
+        w->far[i] = w->far[i - 1];
+    w->far[0] = address;
+}
+
+static void follow(struct worker *w, const uint8_t *at, uint64_t word)
+{
+    bool begins;
+    uint64_t address = w->address + (uint64_t)(at - w->block);
+    uint32_t to = as_index_pointer(w->reading->index, word, &begins);
+    if (to == AS_NO_NODE || to == w->node)
+        return;
+    const struct as_objects *objects = w->reading->readers->objects;
+    if (objects->of_node && (as_object_is_listed(objects, w->reading->index, to, word) ||
+                             (w->object && as_object_holds_nothing(objects, w->node, address - w->memory, to))))
+        return;
+    if (begins && !as_object_is_block(objects, to)) // patterns know how malloc rounds up
+        as_pattern_look(
+            w->reading->readers->patterns, to,
+            &(struct as_beside){address, at, (size_t)(at - w->known) / WORD, (size_t)(w->limit - at) / WORD});
+    add_edge(w, address, to, begins);
 }
 
 static void add_words(struct worker *w, const uint8_t *bytes, size_t count)
 {
     const uint64_t low = w->reading->index->low + AS_HEADER, size = w->reading->index->size;
+    uint64_t set = 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t word;
         memcpy(&word, bytes + i * WORD, sizeof word);
+        set |= word;
         if (word - low < size)
-            add_edge(w, bytes + i * WORD, word);
+            follow(w, bytes + i * WORD, word);
     }
+    w->set |= set;
 }
 
 // The current node ends at `end`: its last edges are tagged with the places of their words.
 static void end_node(struct worker *w, uint64_t end)
 {
-    size_t count = w->piece->to.count;
-    uint64_t usable = w->mmapped ? end : end + WORD;
-    for (size_t i = 0; i < TAIL && w->tail[i] != 0; i++) {
-        uint64_t place = (usable - w->tail[i]) / WORD;
-        w->piece->to.items[count - 1 - i] |= place <= TAIL ? (uint32_t)place << TAG_SHIFT : 0;
-        w->tail[i] = 0;
+    const struct piece *p = w->piece;
+    if (!w->gap && w->set == 0 && !w->fresh)
+        w->reading->readers->patterns->shape[w->node] = AS_SHAPE_ZEROS;
+    uint64_t usable = w->piece->blocks ? end + AS_HEADER : w->mmapped ? end : end + WORD;
+    for (uint32_t i = 0; i < TAIL && p->to.count > w->first + i; i++) {
+        size_t edge = p->to.count - 1 - i;
+        uint32_t place = p->place.items[edge] & AS_PLACE_FAR;
+        uint64_t address = place < AS_PLACE_FAR ? w->memory + (uint64_t)place * WORD : w->far[i];
+        uint64_t from_end = (usable - address) / WORD;
+        if (from_end > TAIL)
+            return; // as all before are
+        p->to.items[edge] |= (uint32_t)from_end << TAG_SHIFT;
     }
 }
 
@@ -105,11 +146,15 @@ static void begin_node(struct worker *w, uint64_t address, uint64_t size_field)
 {
     end_node(w, address);
     w->node++;
+    w->memory = address + AS_HEADER;
     w->last = AS_NO_NODE;
     w->fresh = true;
     w->gap = as_index_is_gap(w->reading->index, w->node);
-    w->mmapped = size_field & AS_IS_MMAPPED;
-    w->reading->edges->first[w->node] = (uint32_t)w->piece->to.count;
+    w->mmapped = !w->piece->blocks && size_field & AS_IS_MMAPPED;
+    w->object = as_object_of(w->reading->readers->objects, w->node) != 0;
+    w->first = (uint32_t)w->piece->to.count;
+    w->reading->edges->first[w->node] = w->first;
+    w->set = w->cut;
 }
 
 static void take_first_word(struct worker *w, const uint8_t *bytes)
@@ -117,12 +162,20 @@ static void take_first_word(struct worker *w, const uint8_t *bytes)
     uint64_t word;
     memcpy(&word, bytes, sizeof word);
     w->fresh = false;
-    as_vtable_word(&w->words, w->reading->readers->vtables, w->node, word);
+    bool begins; // what leads to a chunk leads to no vtable
+    if (as_index_pointer(w->reading->index, word, &begins) == AS_NO_NODE)
+        as_vtable_word(&w->words, w->reading->readers->vtables, w->node, word);
     as_pattern_begin(w->reading->readers->patterns, w->node, bytes, (size_t)(w->limit - bytes));
 }
 
-// Goes through `units` times 16 bytes, in which nodes begin as `starts` says. The word at which a node begins is still the node's
-// before; the one behind is its size.
+// How many words at the place where the next node begins are still the current one's: the first of the two of a chunk's header, but
+// of a mapping of its own none; of a runtime's block both.
+static unsigned words_behind(const struct worker *w)
+{
+    return w->piece->blocks ? 2 : !w->mmapped;
+}
+
+// Goes through `units` times 16 bytes, in which nodes begin as `starts` says.
 static void read_units(struct worker *w, uint64_t starts, const uint8_t *bytes, unsigned units)
 {
     for (unsigned at = 0; at < units;) {
@@ -132,7 +185,7 @@ static void read_units(struct worker *w, uint64_t starts, const uint8_t *bytes, 
         if (!w->gap) {
             if (w->fresh && at < next)
                 take_first_word(w, bytes + (size_t)at * AS_ALIGNMENT);
-            add_words(w, bytes + (size_t)at * AS_ALIGNMENT, (size_t)(next - at) * 2 + (ends && !w->mmapped));
+            add_words(w, bytes + (size_t)at * AS_ALIGNMENT, (size_t)(next - at) * 2 + (ends ? words_behind(w) : 0));
         }
         if (!ends)
             return;
@@ -165,8 +218,11 @@ static void read_block(struct worker *w, uint64_t start, uint64_t end)
     if (w->gap && !has_starts(x, start, end))
         return;
     size_t got = as_target_read_resident(w->reading->target, start, w->block, end - start + BESIDE);
+    w->known = start == w->seen ? w->block - BEFORE : w->block;
     w->address = start;
     w->limit = w->block + got;
+    w->cut = got < end - start;
+    w->set |= w->cut;
     if (got < end - start) {
         memset(w->block + got, 0, end - start - got);
         w->unread += end - start - got;
@@ -177,23 +233,31 @@ static void read_block(struct worker *w, uint64_t start, uint64_t end)
         read_units(w, starts_at(x, at), w->block + (at - start), (unsigned)((next - at) / AS_ALIGNMENT));
         at = next;
     }
+    memcpy(w->block - BEFORE, w->block + (end - start) - BEFORE, BEFORE);
+    w->seen = end;
 }
 
 static void read_piece(struct worker *w, struct piece *p)
 {
     w->piece = p;
+    w->first = 0;
     w->node = as_index_at(w->reading->index, p->start) - 1; // no node yet
     w->gap = true;
+    w->seen = 0;
     for (uint64_t at = p->start; at < p->end && !w->failed;) {
         uint64_t next = as_align_down(at, BLOCK) + BLOCK;
         next = next < p->end ? next : p->end;
         read_block(w, at, next);
         at = next;
     }
-    if (!w->gap && !w->mmapped && !w->failed && as_target_read(w->reading->target, p->end, w->block, WORD)) {
+    unsigned behind = w->gap || w->failed ? 0 : words_behind(w); // of its words, so many lie behind the piece
+    if (behind > 0 && as_target_read(w->reading->target, p->end, w->block, (size_t)behind * WORD)) {
         w->address = p->end;
-        w->limit = w->block + WORD;
-        add_words(w, w->block, 1);
+        w->limit = w->block + (size_t)behind * WORD;
+        w->known = w->block;
+        add_words(w, w->block, behind);
+    } else if (behind > 0) {
+        w->set = 1; // nobody knows
     }
     end_node(w, p->end);
 }
@@ -214,7 +278,8 @@ static bool add_piece(struct edge_reading *r, uint64_t start, uint64_t end, stru
 {
     struct piece *p = as_vec_add(&r->pieces, err);
     if (p)
-        *p = (struct piece){.start = start, .end = end};
+        *p = (struct piece){
+            .start = start, .end = end, .blocks = as_objects_has(r->readers->objects, start + AS_HEADER)};
     return p;
 }
 
@@ -247,8 +312,10 @@ static void join_piece(struct as_edges *e, const struct as_index *x, const struc
     for (uint32_t node = from + 1; node < to; node++)
         e->first[node] += base;
     e->first[to] = base + (uint32_t)p->to.count; // the gap at a heap's end; another piece's first node corrects that
-    if (p->to.count > 0)
-        memcpy(e->to.items + base, p->to.items, p->to.count * sizeof *p->to.items);
+    if (p->to.count == 0)
+        return;
+    memcpy(e->to.items + base, p->to.items, p->to.count * sizeof *p->to.items);
+    memcpy(e->place.items + base, p->place.items, p->to.count * sizeof *p->place.items);
 }
 
 static bool join(struct edge_reading *r, struct as_error *err)
@@ -260,14 +327,18 @@ static bool join(struct edge_reading *r, struct as_error *err)
     if (total >= UINT32_MAX)
         return as_fail(err, AS_NO_MEMORY, "%llu pointers are more than the graph can have (4 billion)",
                        (unsigned long long)total);
-    if (!as_vec_reserve(&e->to, total + 1, err)) // never no array at all
+    if (!as_vec_reserve(&e->to, total + 1, err) || !as_vec_reserve(&e->place, total + 1, err)) // never no array at all
         return false;
+    as_memory_prefer_large_pages(e->to.items, total * sizeof *e->to.items);
+    as_memory_prefer_large_pages(e->place.items, total * sizeof *e->place.items);
     for (size_t i = 0; i < r->pieces.count; i++) {
         struct piece *p = &r->pieces.items[i];
         join_piece(e, r->index, p, (uint32_t)e->to.count);
         e->to.count += p->to.count;
         as_vec_free(&p->to);
+        as_vec_free(&p->place);
     }
+    e->place.count = e->to.count;
     e->first[e->nodes] = (uint32_t)e->to.count;
     return true;
 }
@@ -275,13 +346,14 @@ static bool join(struct edge_reading *r, struct as_error *err)
 static bool open_worker(struct worker *w, struct edge_reading *r, struct as_error *err)
 {
     *w = (struct worker){.reading = r};
-    w->block = as_memory_map(BLOCK + BESIDE, "a block of the heap", err);
-    return w->block;
+    uint8_t *room = as_memory_map(BEFORE + BLOCK + BESIDE, "a block of the heap", err);
+    w->block = room ? room + BEFORE : NULL;
+    return room;
 }
 
 static void close_worker(struct worker *w)
 {
-    as_memory_unmap(w->block, BLOCK + BESIDE);
+    as_memory_unmap(w->block - BEFORE, BEFORE + BLOCK + BESIDE);
     as_vtable_words_free(&w->words);
 }
 
@@ -322,9 +394,12 @@ bool as_edges_read(struct as_edges *e, const struct as_index *x, struct as_targe
     struct edge_reading r = {.index = x, .target = t, .edges = e, .readers = readers};
     *e = (struct as_edges){.nodes = x->count};
     e->first = as_memory_map(((size_t)x->count + 1) * sizeof *e->first, "the graph's edges", err);
+    as_memory_prefer_large_pages(e->first, e->first ? (size_t)x->count * sizeof *e->first : 0);
     bool ok = e->first && cut(&r, err) && read_pieces(&r, err) && join(&r, err);
-    for (size_t i = 0; i < r.pieces.count; i++)
+    for (size_t i = 0; i < r.pieces.count; i++) {
         as_vec_free(&r.pieces.items[i].to);
+        as_vec_free(&r.pieces.items[i].place);
+    }
     as_vec_free(&r.pieces);
     return ok;
 }
@@ -340,17 +415,20 @@ void as_edges_settle(struct as_edges *e, const struct as_patterns *patterns)
         e->first[node] = kept;
         for (; from < end; from++) {
             uint32_t place = e->to.items[from] >> TAG_SHIFT;
-            if (!text && (place == 0 || place > spare))
-                e->to.items[kept++] = e->to.items[from] & plain;
+            if (text || (place != 0 && place <= spare))
+                continue;
+            e->place.items[kept] = e->place.items[from];
+            e->to.items[kept++] = e->to.items[from] & plain;
         }
     }
     e->first[e->nodes] = kept;
-    e->to.count = kept;
+    e->pointers = e->to.count = e->place.count = kept;
 }
 
 void as_edges_free(struct as_edges *e)
 {
     as_memory_unmap(e->first, ((size_t)e->nodes + 1) * sizeof *e->first);
     as_vec_free(&e->to);
+    as_vec_free(&e->place);
     *e = (struct as_edges){0};
 }

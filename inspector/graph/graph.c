@@ -1,29 +1,106 @@
 // SPDX-License-Identifier: MIT
 #include "graph/graph.h"
+#include "graph/mark.h"
+#include "graph/shapes.h"
 
-bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
-                   const uint64_t *boundaries, size_t count, struct as_error *err)
+// All but the modules.
+static void forget(struct as_graph *g)
 {
-    struct as_graph *g = graph;
-    as_graph_free(g); // of an attempt that was given up
-    if (!as_index_build(&g->index, boundaries, count, err) || !as_vtables_open(&g->vtables, t, g->index.count, err) ||
-        !as_patterns_open(&g->patterns, &g->index, t->page_size, err))
-        return false;
-    const struct as_edge_readers readers = {&g->vtables, &g->patterns};
-    if (!as_edges_read(&g->edges, &g->index, t, &readers, err) ||
-        !as_roots_find(&g->roots, &g->index, &g->patterns, t, m, s, err))
-        return false;
-    as_edges_settle(&g->edges, &g->patterns);
-    as_vtables_prove(&g->vtables);
-    return true;
-}
-
-void as_graph_free(struct as_graph *g)
-{
+    as_typing_free(&g->typing);
     as_roots_free(&g->roots);
     as_edges_free(&g->edges);
     as_vtables_close(&g->vtables);
     as_patterns_close(&g->patterns);
     as_index_free(&g->index);
+    as_objects_free(&g->objects);
+    *g = (struct as_graph){.modules = g->modules};
+}
+
+bool as_graph_open(struct as_graph *g, struct as_target *t, struct as_error *err)
+{
     *g = (struct as_graph){0};
+    return as_modules_find(&g->modules, t, err);
+}
+
+bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
+                   const uint64_t *boundaries, size_t count, struct as_error *err)
+{
+    struct as_graph *g = graph;
+    forget(g); // of an attempt that was given up
+    as_modules_refresh(&g->modules);
+    if (!as_objects_find(&g->objects, t, s, boundaries, count, err))
+        return false;
+    if (g->objects.boundaries.count > 0) {
+        boundaries = g->objects.boundaries.items;
+        count = g->objects.boundaries.count;
+    }
+    if (!as_index_build(&g->index, boundaries, count, err) || !as_objects_place(&g->objects, &g->index, err) ||
+        !as_vtables_open(&g->vtables, t, g->index.count, err) ||
+        !as_patterns_open(&g->patterns, &g->index, t->page_size, err))
+        return false;
+    const struct as_edge_readers readers = {&g->vtables, &g->patterns, &g->objects};
+    if (!as_edges_read(&g->edges, &g->index, t, &readers, err) ||
+        !as_roots_find(&g->roots, &g->index, &g->patterns, &g->objects, &g->modules, t, m, s, err) ||
+        !as_interpreter_find(&g->interpreter, &g->roots, &g->objects, t, err))
+        return false;
+    as_edges_settle(&g->edges, &g->patterns);
+    as_vtables_prove(&g->vtables);
+    as_anchors_confirm(&g->patterns.anchors, t);
+    return true;
+}
+
+// Makes all blocks of runtimes that are not in `reached` roots of a source of their own.
+static bool add_unreached(struct as_graph *g, const struct as_marks *reached, struct as_error *err)
+{
+    struct as_roots *r = &g->roots;
+    struct as_root_source *source = as_vec_add(&r->sources, err);
+    if (!source)
+        return false;
+    *source = (struct as_root_source){
+        .kind = AS_ROOT_UNREACHED, .mapping = UINT32_MAX, .thread = UINT32_MAX, .module = UINT32_MAX};
+    for (uint32_t node = 0; node < g->objects.nodes; node++) {
+        if (!as_object_is_block(&g->objects, node) || as_marked(reached, node))
+            continue;
+        struct as_root *root = as_vec_add(&r->list, err);
+        if (!root)
+            return false;
+        *root = (struct as_root){.node = node, .source = (uint32_t)(r->sources.count - 1) & AS_MOST_SOURCES};
+    }
+    return true;
+}
+
+bool as_graph_settle_objects(struct as_graph *g, struct as_error *err)
+{
+    struct as_marks reached = {0};
+    if (g->objects.blocks == 0)
+        return true;
+    bool ok = as_interpreter_unite(&g->interpreter, &g->roots, &g->objects, &g->edges, &g->index, err) &&
+              as_marks_open(&reached, &g->index, err);
+    for (enum as_root_kind kind = 0; ok && kind < AS_ROOT_KINDS; kind++)
+        as_marks_add_roots(&reached, &g->edges, &g->roots, kind);
+    ok = ok && add_unreached(g, &reached, err);
+    as_marks_free(&reached);
+    return ok;
+}
+
+bool as_graph_is_whole(const struct as_graph *g)
+{
+    return !g->objects.changed && g->edges.unread == 0 && !g->roots.running && g->roots.unsearched == 0;
+}
+
+bool as_graph_find_shapes(struct as_graph *g, const uint8_t *only, struct as_error *err)
+{
+    return as_shapes_find(&g->patterns, &g->edges, &g->vtables, only, err);
+}
+
+bool as_graph_find_types(struct as_graph *g, struct as_error *err)
+{
+    const struct as_typing_input in = {&g->index, &g->edges, &g->roots, &g->vtables, &g->patterns};
+    return g->roots.modules == NULL || as_typing_find(&g->typing, &in, err);
+}
+
+void as_graph_free(struct as_graph *g)
+{
+    forget(g);
+    as_modules_free(&g->modules);
 }

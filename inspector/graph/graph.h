@@ -5,24 +5,37 @@
 #include "capture/options.h"
 #include "graph/edges.h"
 #include "graph/index.h"
+#include "graph/interpreter.h"
+#include "graph/objects.h"
 #include "graph/roots.h"
+#include "graph/typing.h"
 #include "graph/vtables.h"
 
 struct as_graph {
+    struct as_modules modules;
+    struct as_objects objects;
     struct as_index index;
     struct as_edges edges;
     struct as_roots roots;
+    struct as_interpreter interpreter;
     struct as_vtables vtables;
     struct as_patterns patterns;
+    struct as_typing typing; // by debug information, once as_graph_find_types has been called
 };
 
+// Finds the target's modules, for which files are opened: before the target is stopped. False: AS_NO_MEMORY. Free it in either case.
+bool as_graph_open(struct as_graph *g, struct as_target *t, struct as_error *err);
 // Reads the graph in the moment of a capture: as_capture_options.reader, with a graph as its context.
 bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
                    const uint64_t *boundaries, size_t count, struct as_error *err);
-// The type of a chunk: 0: not known; a pattern; or behind the patterns the index of a vtable.
-static inline uint32_t as_graph_type(const struct as_graph *g, uint32_t node)
-{
-    uint32_t vtable = g->vtables.of_node[node];
-    return g->vtables.list.items[vtable].proven ? AS_PATTERNS + vtable : as_pattern_of(&g->patterns, node);
-}
+// Makes the interpreter's roots one owner (interpreter.h), and the objects that nothing leads to another (AS_ROOT_UNREACHED): before the
+// owners are found. False: AS_NO_MEMORY.
+bool as_graph_settle_objects(struct as_graph *g, struct as_error *err);
+// Was everything read, and of one moment? What the look itself says of its exactness is to be asked besides.
+bool as_graph_is_whole(const struct as_graph *g);
+// Finds the types that the graph itself tells (shapes.h), of the nodes of which `only` is not 0, or of all (NULL). The target may run
+// on. False: AS_NO_MEMORY.
+bool as_graph_find_shapes(struct as_graph *g, const uint8_t *only, struct as_error *err);
+// Finds the chunks' types by debug information: after the capture, when the target runs on. False: AS_NO_MEMORY.
+bool as_graph_find_types(struct as_graph *g, struct as_error *err);
 void as_graph_free(struct as_graph *g);

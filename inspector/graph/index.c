@@ -131,7 +131,7 @@ static bool number_nodes(struct as_index *x, struct as_error *err)
             struct as_leaf *leaf = c->leaves[k] != 0 ? &x->leaves.items[c->leaves[k]] : NULL;
             for (int w = 0; leaf && w < AS_LEAF_WORDS; w++) {
                 leaf->words[w].before = (uint32_t)count;
-                count += (uint64_t)__builtin_popcountll(leaf->words[w].starts);
+                count += as_count_bits(leaf->words[w].starts);
             }
         }
     }

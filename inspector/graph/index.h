@@ -6,6 +6,7 @@
 // word of bits knows how many nodes begin before it.
 #pragma once
 
+#include "base/align.h"
 #include "base/error.h"
 #include "base/vec.h"
 #include "malloc/chunk.h"
@@ -60,6 +61,15 @@ struct as_index {
 bool as_index_build(struct as_index *x, const uint64_t *boundaries, size_t count, struct as_error *err);
 void as_index_free(struct as_index *x);
 
+// How many bits are set. Written out, because x86-64 in general has no instruction for it, and libgcc's function takes a call.
+static inline uint32_t as_count_bits(uint64_t bits)
+{
+    bits -= bits >> 1 & UINT64_C(0x5555555555555555);
+    bits = (bits & UINT64_C(0x3333333333333333)) + (bits >> 2 & UINT64_C(0x3333333333333333));
+    bits = (bits + (bits >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (uint32_t)(bits * UINT64_C(0x0101010101010101) >> 56);
+}
+
 static inline const struct as_leaf_word *as_index_word(const struct as_index *x, uint64_t address)
 {
     if (address - x->low >= x->size)
@@ -87,7 +97,17 @@ static inline uint32_t as_index_at(const struct as_index *x, uint64_t address)
         return AS_NO_NODE;
     unsigned bit = address >> AS_UNIT_SHIFT & 63;
     // Where no node begins before the address, this wraps round to AS_NO_NODE.
-    return word->before + (uint32_t)__builtin_popcountll(word->starts & (UINT64_MAX >> (63 - bit))) - 1;
+    return word->before + as_count_bits(word->starts & (UINT64_MAX >> (63 - bit))) - 1;
+}
+
+// The node that begins at an address, AS_NO_NODE if none does.
+static inline uint32_t as_index_node_at(const struct as_index *x, uint64_t address)
+{
+    const struct as_leaf_word *word = as_index_word(x, address);
+    unsigned bit = address >> AS_UNIT_SHIFT & 63;
+    if (!word || address % AS_ALIGNMENT != 0 || !(word->starts >> bit & 1))
+        return AS_NO_NODE;
+    return word->before + as_count_bits(word->starts & ((UINT64_C(1) << bit) - 1));
 }
 
 // Does an address lie behind a heap's last chunk, when the word before it does not?
@@ -102,7 +122,7 @@ static inline uint32_t as_index_pointer(const struct as_index *x, uint64_t point
     if (!word)
         return AS_NO_NODE;
     unsigned bit = (pointer - AS_HEADER) >> AS_UNIT_SHIFT & 63;
-    uint32_t node = word->before + (uint32_t)__builtin_popcountll(word->starts & (UINT64_MAX >> (63 - bit))) - 1;
+    uint32_t node = word->before + as_count_bits(word->starts & (UINT64_MAX >> (63 - bit))) - 1;
     if (node == AS_NO_NODE || as_index_is_gap(x, node))
         return AS_NO_NODE;
     *begins = (word->starts >> bit & 1) && pointer % AS_ALIGNMENT == 0;
@@ -114,6 +134,23 @@ static inline uint32_t as_index_target(const struct as_index *x, uint64_t pointe
 {
     bool begins;
     return as_index_pointer(x, pointer, &begins);
+}
+
+// Was the chunk at `chunk`, which is the node, made for `request` bytes? malloc rounds up, and leaves what is too little for another
+// chunk with it. *usable: how many bytes its owner may use; of a mapping of its own, `request`.
+static inline bool as_index_is_made_for(const struct as_index *x, uint32_t node, uint64_t chunk, uint64_t request,
+                                        uint32_t page_size, uint64_t *usable)
+{
+    uint64_t size = as_align_up(request + sizeof(uint64_t), AS_ALIGNMENT);
+    size = size < AS_MIN_CHUNK ? AS_MIN_CHUNK : size;
+    *usable = size - sizeof(uint64_t);
+    if (as_index_node_at(x, chunk + size) == node + 1)
+        return true;
+    *usable += AS_ALIGNMENT;
+    if (as_index_node_at(x, chunk + size + AS_ALIGNMENT) == node + 1)
+        return true;
+    *usable = request; // nobody needs to know what is spare there
+    return as_index_node_at(x, as_align_up(chunk + request + sizeof(uint64_t), page_size)) == node + 1;
 }
 
 // The address at which a node begins (of a chunk: its header's); AS_UNKNOWN for a number of no node. Slow: a search.

@@ -2,6 +2,7 @@
 #include "graph/leaks.h"
 #include "base/memory.h"
 #include "graph/mark.h"
+#include "graph/types.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,10 +84,21 @@ static void find_circles(struct as_leaks *l, const struct as_graph *g, struct as
     }
 }
 
+// A runtime's objects are for its collector to find: what they hold is not lost.
+static void mark_blocks(const struct as_graph *g, struct as_marks *reached)
+{
+    for (uint32_t node = 0; node < g->objects.nodes; node++)
+        if (as_object_is_block(&g->objects, node))
+            as_mark(reached, node);
+    as_marks_spread(reached, &g->edges);
+}
+
 static void classify(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached)
 {
+    mark_blocks(g, reached);
     for (enum as_root_kind kind = 0; kind < AS_ROOT_STACK; kind++)
         as_marks_add_roots(reached, &g->edges, &g->roots, kind);
+    as_marks_add_roots(reached, &g->edges, &g->roots, AS_ROOT_FRAMES);
     mark_stacks(l, g, reached);
     forget_held(l, g, reached);
     mark_suspects(l, g, reached);
@@ -129,7 +141,7 @@ static int by_bytes(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-static bool add_up(struct as_leaks *l, const struct as_graph *g, struct as_error *err)
+bool as_leaks_add_up(struct as_leaks *l, const struct as_graph *g, struct as_error *err)
 {
     uint32_t *buckets = as_memory_map(BUCKETS * sizeof *buckets, "the kinds of lost chunks", err);
     bool ok = buckets && as_vec_reserve(&l->groups, 1, err);
@@ -165,7 +177,7 @@ bool as_leaks_find(struct as_leaks *l, const struct as_graph *g, struct as_error
     if (ok)
         classify(l, g, &reached);
     as_marks_free(&reached);
-    return ok && add_up(l, g, err);
+    return ok;
 }
 
 void as_leaks_free(struct as_leaks *l)

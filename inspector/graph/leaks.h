@@ -27,6 +27,8 @@ struct as_leaks {
     AS_VEC(struct as_leak_group) groups; // most bytes first
 };
 
-// Finds them. Free it in either case. False: AS_NO_MEMORY.
+// Finds them: of_node. Free it in either case. False: AS_NO_MEMORY.
 bool as_leaks_find(struct as_leaks *l, const struct as_graph *g, struct as_error *err);
+// The sums and the groups, once the types of the lost chunks are known. False: AS_NO_MEMORY.
+bool as_leaks_add_up(struct as_leaks *l, const struct as_graph *g, struct as_error *err);
 void as_leaks_free(struct as_leaks *l);

@@ -14,6 +14,7 @@ bool as_marks_open(struct as_marks *m, const struct as_index *x, struct as_error
     *m = (struct as_marks){.nodes = x->count};
     m->bits = as_memory_map(words * sizeof *m->bits, "the marks of chunks", err);
     m->queue = m->bits ? as_memory_map(((size_t)x->count + 1) * sizeof *m->queue, "the search for chunks", err) : NULL;
+    as_memory_prefer_large_pages(m->queue, m->queue ? (size_t)x->count * sizeof *m->queue : 0);
     if (m->queue)
         memcpy(m->bits, x->gaps, words * sizeof *m->bits);
     return m->queue;

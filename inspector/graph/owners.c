@@ -18,7 +18,8 @@ static bool name_variables(struct as_owners *o, const struct as_roots *r, struct
         const struct as_root_source *source = &r->sources.items[r->list.items[i].source];
         symbols[i] = (struct as_symbol){.module = UINT32_MAX};
         // Mappings are searched by address, so these are ascending.
-        if (source->kind != AS_ROOT_GLOBAL || source->module == UINT32_MAX || r->list.items[i].address <= before)
+        if (r->list.items[i].united || source->kind != AS_ROOT_GLOBAL || source->module == UINT32_MAX ||
+            r->list.items[i].address <= before)
             continue;
         before = r->list.items[i].address;
         addresses.items[addresses.count++] = before;
@@ -26,7 +27,7 @@ static bool name_variables(struct as_owners *o, const struct as_roots *r, struct
         places.items[places.count++] = (uint32_t)i;
     }
     if (ok)
-        as_symbols_find(&r->modules, addresses.items, addresses.count, found.items, &o->names);
+        as_symbols_find(r->modules, addresses.items, addresses.count, found.items, &o->names);
     for (size_t i = 0; ok && i < places.count; i++)
         symbols[places.items[i]] = found.items[i];
     as_vec_free(&addresses);
@@ -35,16 +36,18 @@ static bool name_variables(struct as_owners *o, const struct as_roots *r, struct
     return ok;
 }
 
-// A variable without a symbol is each word for itself: how far it reaches is unknown. A runtime's heap is one owner, wherever its parts
-// lie.
-static bool same_owner(const struct as_owner *o, enum as_root_kind before, const struct as_root *root,
+// A variable without a symbol is each word for itself: how far it reaches is unknown. One with a symbol may lie in two mappings, as
+// .data and .bss do. A runtime's heap is one owner, wherever its parts lie.
+static bool same_owner(const struct as_owner *o, const struct as_root_source *before, const struct as_root *root,
                        const struct as_root_source *source, const struct as_symbol *symbol)
 {
-    if (source->kind == AS_ROOT_RUNTIME && before == AS_ROOT_RUNTIME)
+    if (root->united || o->united)
+        return root->united && o->united;
+    if (source->kind == AS_ROOT_RUNTIME && before->kind == AS_ROOT_RUNTIME)
         return true;
-    if (o->source != root->source)
-        return false;
-    return source->kind != AS_ROOT_GLOBAL || (symbol->name != 0 && o->name != 0 && o->address == symbol->start);
+    if (source->kind == AS_ROOT_GLOBAL && before->kind == AS_ROOT_GLOBAL)
+        return source->module == before->module && symbol->name != 0 && o->name != 0 && o->address == symbol->start;
+    return o->source == root->source;
 }
 
 bool as_owners_find(struct as_owners *o, const struct as_roots *r, struct as_error *err)
@@ -57,15 +60,18 @@ bool as_owners_find(struct as_owners *o, const struct as_roots *r, struct as_err
         const struct as_root_source *source = &r->sources.items[root->source];
         const struct as_symbol *symbol = &symbols.items[i];
         struct as_owner *last = o->list.count > 0 ? &o->list.items[o->list.count - 1] : NULL;
-        if (last && same_owner(last, r->sources.items[last->source].kind, root, source, symbol)) {
+        if (last && same_owner(last, &r->sources.items[last->source], root, source, symbol)) {
             last->count++;
+            if (last->united && source->kind == AS_ROOT_GLOBAL) // it tells the module
+                last->source = root->source;
             continue;
         }
         struct as_owner *owner = as_vec_add(&o->list, err);
         ok = owner;
         if (!ok)
             break;
-        *owner = (struct as_owner){.source = root->source, .first = (uint32_t)i, .count = 1, .name = symbol->name};
+        *owner = (struct as_owner){
+            .source = root->source, .first = (uint32_t)i, .count = 1, .name = symbol->name, .united = root->united};
         owner->address = source->kind != AS_ROOT_GLOBAL ? source->start
                          : symbol->name != 0            ? symbol->start
                                                         : root->address;
@@ -85,6 +91,17 @@ uint32_t as_owner_of(const struct as_owners *o, uint32_t root)
             high = middle;
     }
     return (uint32_t)low;
+}
+
+const char *as_owner_kind_name(const struct as_owner *o, const struct as_roots *r)
+{
+    return o->united ? "interpreter" : as_root_kind_name(r->sources.items[o->source].kind);
+}
+
+bool as_owner_has_address(const struct as_owner *o, const struct as_roots *r)
+{
+    enum as_root_kind kind = r->sources.items[o->source].kind;
+    return !o->united && kind != AS_ROOT_REGISTER && kind != AS_ROOT_UNREACHED;
 }
 
 void as_owners_free(struct as_owners *o)

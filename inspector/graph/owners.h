@@ -11,6 +11,7 @@ struct as_owner {
     uint32_t first, count; // in the roots' list
     uint64_t address;      // of the variable, or of the word that has no symbol; of others where the source begins
     uint32_t name;         // the variable's, in `names`; 0: it has none
+    bool united;           // it is the interpreter of a language (interpreter.h)
 };
 
 struct as_owners {
@@ -22,4 +23,8 @@ struct as_owners {
 bool as_owners_find(struct as_owners *o, const struct as_roots *r, struct as_error *err);
 // The index of the owner that has the root of that index.
 uint32_t as_owner_of(const struct as_owners *o, uint32_t root);
+// Who an owner is, as JSON and dumps have it: as_root_kind_name, or "interpreter".
+const char *as_owner_kind_name(const struct as_owner *o, const struct as_roots *r);
+// Is an owner's address one of a target's?
+bool as_owner_has_address(const struct as_owner *o, const struct as_roots *r);
 void as_owners_free(struct as_owners *o);

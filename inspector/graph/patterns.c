@@ -8,9 +8,12 @@
 enum {
     WORD = sizeof(uint64_t),
     TRIPLE = 3,
-    STDIO_WORDS = 5, // of struct _IO_FILE: _IO_write_base, _IO_write_ptr, _IO_write_end, _IO_buf_base, _IO_buf_end
-    LEAST_TEXT = 15, // what is shorter, std::string has in itself
+    MOST_WORDS = 5,   // of struct _IO_FILE: _IO_write_base, _IO_write_ptr, _IO_write_end, _IO_buf_base, _IO_buf_end
+    LEAST_TEXT = 15,  // what is shorter, std::string has in itself
+    LEAST_PLAIN = 16, // bytes of text that no number is by chance
+    LEAST_BYTES = 256,
 };
+#define LARGEST (UINT64_C(1) << 47)
 
 bool as_patterns_open(struct as_patterns *p, const struct as_index *x, uint32_t page_size, struct as_error *err)
 {
@@ -18,7 +21,11 @@ bool as_patterns_open(struct as_patterns *p, const struct as_index *x, uint32_t 
     p->of_node = as_memory_map((size_t)x->count + 1, "the patterns of chunks", err);
     p->text = p->of_node ? as_memory_map((size_t)x->count + 1, "the patterns of chunks", err) : NULL;
     p->length = p->text ? as_memory_map((size_t)x->count + 1, "the patterns of chunks", err) : NULL;
-    return p->length;
+    p->shape = p->length ? as_memory_map((size_t)x->count + 1, "the shapes of chunks", err) : NULL;
+    size_t used = ((size_t)x->count + 1) * sizeof *p->used;
+    p->used = p->shape ? as_memory_map(used, "the patterns of chunks", err) : NULL;
+    as_anchors_open(&p->anchors, x, page_size);
+    return p->used;
 }
 
 void as_patterns_close(struct as_patterns *p)
@@ -28,27 +35,15 @@ void as_patterns_close(struct as_patterns *p)
     as_memory_unmap(p->of_node, (size_t)p->index->count + 1);
     as_memory_unmap(p->text, (size_t)p->index->count + 1);
     as_memory_unmap(p->length, (size_t)p->index->count + 1);
+    as_memory_unmap(p->shape, (size_t)p->index->count + 1);
+    as_anchors_close(&p->anchors);
+    as_memory_unmap(p->used, ((size_t)p->index->count + 1) * sizeof *p->used);
     *p = (struct as_patterns){0};
 }
 
-static bool ends_at(const struct as_index *x, uint32_t node, uint64_t end)
-{
-    return as_index_at(x, end) == node + 1 && as_index_at(x, end - AS_ALIGNMENT) == node;
-}
-
-// Was the chunk at `chunk` made for `request` bytes? malloc rounds up, and leaves what is too little for another chunk with it. *usable: bytes.
 static bool is_made_for(const struct as_patterns *p, uint32_t node, uint64_t chunk, uint64_t request, uint64_t *usable)
 {
-    uint64_t size = as_align_up(request + WORD, AS_ALIGNMENT);
-    size = size < AS_MIN_CHUNK ? AS_MIN_CHUNK : size;
-    *usable = size - WORD;
-    if (ends_at(p->index, node, chunk + size))
-        return true;
-    *usable += AS_ALIGNMENT;
-    if (ends_at(p->index, node, chunk + size + AS_ALIGNMENT))
-        return true;
-    *usable = request; // of a mapping of its own nobody needs to know what is spare
-    return ends_at(p->index, node, as_align_up(chunk + request + WORD, p->page_size));
+    return as_index_is_made_for(p->index, node, chunk, request, p->page_size, usable);
 }
 
 static void note(struct as_patterns *p, uint32_t node, enum as_pattern pattern, uint64_t used, uint64_t usable)
@@ -59,23 +54,52 @@ static void note(struct as_patterns *p, uint32_t node, enum as_pattern pattern, 
     __atomic_store_n(&p->of_node[node], (uint8_t)((unsigned)pattern | words << AS_SPARE_SHIFT), __ATOMIC_RELAXED);
 }
 
-void as_pattern_look(struct as_patterns *p, uint32_t node, const uint8_t *words, size_t count)
+static void note_text(struct as_patterns *p, uint32_t node, uint64_t length, uint64_t request, uint64_t usable)
 {
-    uint64_t w[STDIO_WORDS], usable;
-    if (count < TRIPLE)
+    note(p, node, request < LEAST_BYTES ? AS_PATTERN_TEXT : AS_PATTERN_BYTES, request, usable);
+    __atomic_store_n(&p->length[node], (uint8_t)(length < AS_LONG ? length : AS_LONG), __ATOMIC_RELAXED);
+}
+
+// std::vector<bool>: three positions, the first and the second with the number of a bit.
+static bool is_bits(const uint64_t *w)
+{
+    return w[1] == 0 && w[2] > w[0] && w[3] < 64 && w[4] >= w[2] && w[4] - w[0] < LARGEST;
+}
+
+// libc++'s std::string: its capacity, with a bit that says that it is not in the string itself, and its length are before the pointer.
+static bool is_text_behind(const struct as_beside *b, uint64_t before[2])
+{
+    if (b->before < 2)
+        return false;
+    memcpy(before, b->words - sizeof(uint64_t[2]), sizeof(uint64_t[2]));
+    return before[0] % AS_ALIGNMENT == 1 && before[0] < LARGEST && before[1] < before[0] && before[1] >= LEAST_TEXT;
+}
+
+void as_pattern_look(struct as_patterns *p, uint32_t node, const struct as_beside *b)
+{
+    uint64_t w[MOST_WORDS] = {0}, before[2], usable;
+    if (b->count < TRIPLE)
         return;
-    size_t known = count < STDIO_WORDS ? count : STDIO_WORDS;
-    memcpy(w, words, known * WORD);
+    memcpy(w, b->words, TRIPLE * WORD);
+    bool more = b->count >= MOST_WORDS;
+    if (more)
+        memcpy(w, b->words, sizeof w);
     uint64_t begin = w[0], chunk = begin - AS_HEADER;
-    const uint64_t largest = UINT64_C(1) << 47;
-    if (w[1] > begin && w[1] <= w[2] && w[2] - begin < largest) {
-        if (!is_made_for(p, node, chunk, w[2] - begin, &usable))
-            return;
-        bool stdio = known == STDIO_WORDS && w[3] == begin && w[4] == w[2];
+    if (w[1] > begin && w[1] <= w[2] && w[2] - begin < LARGEST && is_made_for(p, node, chunk, w[2] - begin, &usable)) {
+        bool stdio = w[3] == begin && w[4] == w[2];
         note(p, node, stdio ? AS_PATTERN_STDIO : AS_PATTERN_ARRAY, w[2] - begin, usable);
-    } else if (w[1] <= w[2] && w[2] >= LEAST_TEXT && w[2] < largest && is_made_for(p, node, chunk, w[2] + 1, &usable)) {
-        note(p, node, AS_PATTERN_TEXT, w[2] + 1, usable);
-        __atomic_store_n(&p->length[node], (uint8_t)(w[1] < AS_LONG ? w[1] : AS_LONG), __ATOMIC_RELAXED);
+        uint32_t used = w[1] - begin < UINT32_MAX ? (uint32_t)(w[1] - begin) : UINT32_MAX;
+        __atomic_store_n(&p->used[node], used, __ATOMIC_RELAXED);
+        if (more && w[3] >= w[2] && w[3] - begin <= usable) // libc++'s std::deque has an end before the limit
+            as_anchor_look(&p->anchors, node, b);
+    } else if (w[1] <= w[2] && w[2] >= LEAST_TEXT && w[2] < LARGEST && is_made_for(p, node, chunk, w[2] + 1, &usable)) {
+        note_text(p, node, w[1], w[2] + 1, usable);
+    } else if (is_bits(w) && is_made_for(p, node, chunk, w[4] - begin, &usable)) {
+        note(p, node, AS_PATTERN_BITS, w[4] - begin, usable);
+    } else if (is_text_behind(b, before) && is_made_for(p, node, chunk, before[0] - 1, &usable)) {
+        note_text(p, node, before[1], before[0] - 1, usable);
+    } else if (as_anchor_may_be(w)) {
+        as_anchor_look(&p->anchors, node, b);
     }
 }
 
@@ -85,14 +109,48 @@ static bool is_text(uint8_t byte)
     return (byte >= ' ' && byte != 0x7f) || (byte >= '\t' && byte <= '\r');
 }
 
+static bool is_ascii(const uint8_t *bytes, size_t count)
+{
+    uint8_t seen = 0;
+    for (size_t i = 0; i < count; i++)
+        seen |= bytes[i];
+    return seen < 0x80;
+}
+
+static const uint64_t EACH_BYTE = UINT64_C(0x0101010101010101), EACH_SIGN = UINT64_C(0x8080808080808080);
+
+// Is one of the eight bytes below `limit`, which is 128 at most?
+static bool has_below(uint64_t bytes, uint64_t limit)
+{
+    return (bytes - EACH_BYTE * limit) & ~bytes & EACH_SIGN;
+}
+
+// Are all eight of the kind that text mostly has: neither control characters, nor white space but the blank?
+static bool are_plain_text(uint64_t bytes)
+{
+    return !has_below(bytes, ' ') && !has_below(bytes ^ EACH_BYTE * 0x7f, 1);
+}
+
 // Each node has one thread that sees its beginning.
 void as_pattern_begin(struct as_patterns *p, uint32_t node, const uint8_t *bytes, size_t count)
 {
-    size_t length = 0;
-    while (length < count && length < AS_LONG && is_text(bytes[length]))
+    size_t length = 0, most = count < AS_LONG ? count : AS_LONG;
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+    if (has_below(word, 1)) // a byte is 0: most chunks begin with a pointer, or with a small number
+        return;
+    for (; length + WORD <= most; length += WORD) {
+        memcpy(&word, bytes + length, sizeof word);
+        if (!are_plain_text(word))
+            break;
+    }
+    while (length < most && is_text(bytes[length]))
         length++;
-    if (length >= WORD && length < count) // what the block cuts off is not known
-        p->text[node] = (uint8_t)length;
+    if (length < WORD || length >= count) // what the block cuts off is not known
+        return;
+    p->text[node] = (uint8_t)length;
+    if (length >= LEAST_PLAIN && length < AS_LONG && bytes[length] == 0 && is_ascii(bytes, length))
+        p->shape[node] = AS_SHAPE_BEGINS;
 }
 
 const char *as_pattern_name(enum as_pattern pattern)
@@ -102,6 +160,7 @@ const char *as_pattern_name(enum as_pattern pattern)
         [AS_PATTERN_BYTES] = "bytes (pointer, length, capacity)",
         [AS_PATTERN_ARRAY] = "array (begin, end, limit)",
         [AS_PATTERN_STDIO] = "stdio buffer",
+        [AS_PATTERN_BITS] = "bits (begin, end, limit)",
     };
     return names[pattern];
 }

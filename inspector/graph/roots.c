@@ -12,6 +12,7 @@
 
 enum {
     BLOCK = 1 << 18,
+    BESIDE = 80, // bytes behind a block that are read too: a pointer's neighbours may lie there
     WORD = sizeof(uint64_t),
     RED_ZONE = 128,    // of x86-64: a leaf function uses it without moving the stack pointer
     DESCRIPTOR = 4096, // no struct pthread is larger
@@ -24,6 +25,7 @@ struct root_search {
     struct as_roots *roots;
     const struct as_index *index;
     struct as_patterns *patterns;
+    const struct as_objects *objects;
     struct as_target *target;
     struct as_error *err;
     AS_VEC(struct as_range) kept_out; // by address, disjoint
@@ -35,16 +37,10 @@ struct root_search {
     uint8_t *block;
 };
 
-static bool is_of_path(const struct as_mapping *m, const struct as_mapping *of)
-{
-    return m->path == of->path || (m->inode == of->inode && m->dev_major == of->dev_major &&
-                                   m->dev_minor == of->dev_minor && as_mapping_of_file(m));
-}
-
 // Where a module's .bss ends: what lies behind it may be anybody's, even in the same mapping.
 static uint64_t end_of_module(const struct root_search *s, uint32_t module)
 {
-    const struct as_module *o = &s->roots->modules.list.items[module];
+    const struct as_module *o = &s->roots->modules->list.items[module];
     uint64_t end = o->end;
     for (uint32_t i = 0; i < o->elf.load_count; i++) {
         uint64_t load = o->base + o->elf.loads[i].vaddr + o->elf.loads[i].memsz;
@@ -57,8 +53,7 @@ static uint64_t end_of_module(const struct root_search *s, uint32_t module)
 static void note_module(struct root_search *s, uint32_t module)
 {
     const struct as_target *t = s->target;
-    const struct as_module *o = &s->roots->modules.list.items[module];
-    const struct as_mapping *first = &t->mappings.items[o->first_mapping];
+    const struct as_module *o = &s->roots->modules->list.items[module];
     uint64_t end = end_of_module(s, module);
     bool before = false; // the mapping before is the module's
     for (size_t i = o->first_mapping; i < t->mappings.count; i++) {
@@ -66,7 +61,7 @@ static void note_module(struct root_search *s, uint32_t module)
         bool follows = before && i > 0 && t->mappings.items[i - 1].end == m->start && m->start < end;
         if (m->start >= o->end && !follows)
             return;
-        before = (m->start < o->end && is_of_path(m, first)) ||
+        before = (m->start < o->end && as_module_has(s->roots->modules, o, m)) ||
                  (follows && m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && m->path == 0);
         if (before)
             s->modules.items[i] = module;
@@ -76,8 +71,8 @@ static void note_module(struct root_search *s, uint32_t module)
 static bool note_modules(struct root_search *s)
 {
     struct as_target *t = s->target;
-    struct as_modules *modules = &s->roots->modules;
-    if (!as_modules_find(modules, t, s->err) || !as_vec_reserve(&s->modules, t->mappings.count, s->err))
+    const struct as_modules *modules = s->roots->modules;
+    if (!as_vec_reserve(&s->modules, t->mappings.count, s->err))
         return false;
     s->modules.count = t->mappings.count;
     memset(s->modules.items, 0xff, s->modules.count * sizeof *s->modules.items);
@@ -102,7 +97,7 @@ static bool note_runtimes(struct root_search *s, const struct as_store *store)
     }
     for (size_t i = 0; i < store->regions.count; i++) {
         const struct as_mapping *m = as_target_mapping_at(t, store->regions.items[i].address);
-        if (m)
+        if (m && !as_objects_has(s->objects, store->regions.items[i].address))
             s->runtimes.items[m - t->mappings.items] = true;
     }
     return true;
@@ -114,17 +109,19 @@ static void keep_out(uint64_t start, uint64_t end, uint64_t **starts, uint64_t *
     *(*ends)++ = end;
 }
 
-// malloc's own memory: no two of its parts overlap, so the n-th beginning belongs to the n-th end.
+// malloc's own memory, and that of the objects which are nodes: no two parts overlap, so the n-th beginning belongs to the n-th end.
 static bool note_malloc(struct root_search *s, const struct as_malloc *m, const struct as_store *store)
 {
     AS_VEC(uint64_t) starts = {0};
     AS_VEC(uint64_t) ends = {0};
-    size_t most = store->heaps.count + 2 * m->libcs.count;
+    size_t most = store->heaps.count + 2 * m->libcs.count + s->objects->regions.count;
     bool ok = as_vec_reserve(&starts, most, s->err) && as_vec_reserve(&ends, most, s->err) &&
               as_vec_reserve(&s->kept_out, most, s->err);
     uint64_t *start = starts.items, *end = ends.items;
     for (size_t i = 0; ok && i < store->heaps.count; i++)
         keep_out(store->heaps.items[i].start, store->heaps.items[i].end, &start, &end);
+    for (size_t i = 0; ok && i < s->objects->regions.count; i++)
+        keep_out(s->objects->regions.items[i].start, s->objects->regions.items[i].end, &start, &end);
     for (size_t i = 0; ok && i < m->libcs.count; i++) {
         const struct as_libc *libc = &m->libcs.items[i];
         keep_out(libc->main_arena, libc->main_arena + (uint64_t)libc->layout.state.size, &start, &end);
@@ -159,15 +156,19 @@ static bool note_stacks(struct root_search *s)
     return ok;
 }
 
-static bool add_root(struct root_search *s, uint64_t address, uint32_t node)
+static bool add_root(struct root_search *s, uint64_t address, uint32_t node, bool begins)
 {
     struct as_root *root = as_vec_add(&s->roots->list, s->err);
     if (root)
-        *root = (struct as_root){address, node, (uint32_t)(s->roots->sources.count - 1)};
+        *root = (struct as_root){.address = address,
+                                 .node = node,
+                                 .source = (uint32_t)(s->roots->sources.count - 1) & AS_MOST_SOURCES,
+                                 .begins = begins};
     return root;
 }
 
-static bool add_words(struct root_search *s, uint64_t address, size_t bytes)
+// `known`: of the block, `bytes` or more.
+static bool add_words(struct root_search *s, uint64_t address, size_t bytes, size_t known)
 {
     const uint64_t low = s->index->low + AS_HEADER, size = s->index->size;
     for (size_t i = 0; i + WORD <= bytes; i += WORD) {
@@ -175,11 +176,12 @@ static bool add_words(struct root_search *s, uint64_t address, size_t bytes)
         bool begins;
         memcpy(&word, s->block + i, sizeof word);
         uint32_t node = word - low < size ? as_index_pointer(s->index, word, &begins) : AS_NO_NODE;
-        if (node == AS_NO_NODE)
+        if (node == AS_NO_NODE || as_object_is_listed(s->objects, s->index, node, word))
             continue;
-        if (begins)
-            as_pattern_look(s->patterns, node, s->block + i, (bytes - i) / WORD);
-        if (!add_root(s, address + i, node))
+        if (begins && !as_object_is_block(s->objects, node))
+            as_pattern_look(s->patterns, node,
+                            &(struct as_beside){address + i, s->block + i, i / WORD, (known - i) / WORD});
+        if (!add_root(s, address + i, node, begins))
             return false;
     }
     return true;
@@ -220,7 +222,7 @@ static bool search(struct root_search *s, uint64_t start, uint64_t end, bool sha
         uint64_t next = as_align_down(at, BLOCK) + BLOCK;
         next = next < end ? next : end;
         if (shared && read_kept(s, at, next)) {
-            if (!add_words(s, at, next - at))
+            if (!add_words(s, at, next - at, next - at))
                 return false;
             at = next;
             continue;
@@ -230,9 +232,9 @@ static bool search(struct root_search *s, uint64_t start, uint64_t end, bool sha
             at = as_align_up(present, WORD);
             continue;
         }
-        size_t got = as_target_read_resident(t, at, s->block, next - at);
-        s->roots->searched += got;
-        if (!add_words(s, at, got))
+        size_t known = as_target_read_resident(t, at, s->block, next - at + BESIDE);
+        size_t got = known < next - at ? known : (size_t)(next - at);
+        if (!add_words(s, at, got, known))
             return false;
         at = got > 0 && got < next - at ? as_align_down(at + got, t->page_size) + t->page_size : next;
     }
@@ -376,20 +378,22 @@ static bool add_registers(struct root_search *s)
         *source = (struct as_root_source){
             .kind = AS_ROOT_REGISTER, .mapping = UINT32_MAX, .thread = (uint32_t)i, .module = UINT32_MAX};
         for (size_t k = 0; k < AS_GENERAL_REGISTERS; k++) {
-            uint32_t node = as_index_target(s->index, t->threads.items[i].general[k]);
-            if (node != AS_NO_NODE && !add_root(s, 0, node))
+            bool begins;
+            uint32_t node = as_index_pointer(s->index, t->threads.items[i].general[k], &begins);
+            if (node != AS_NO_NODE && !add_root(s, 0, node, begins))
                 return false;
         }
     }
     return true;
 }
 
-bool as_roots_find(struct as_roots *r, const struct as_index *x, struct as_patterns *patterns, struct as_target *t,
+bool as_roots_find(struct as_roots *r, const struct as_index *x, struct as_patterns *patterns,
+                   const struct as_objects *objects, const struct as_modules *modules, struct as_target *t,
                    const struct as_malloc *m, const struct as_store *store, struct as_error *err)
 {
-    struct root_search s = {.roots = r, .index = x, .patterns = patterns, .target = t, .err = err};
-    *r = (struct as_roots){0};
-    s.block = as_memory_map(BLOCK, "a block of memory", err);
+    struct root_search s = {.roots = r, .index = x, .patterns = patterns, .objects = objects, .target = t, .err = err};
+    *r = (struct as_roots){.modules = modules};
+    s.block = as_memory_map(BLOCK + BESIDE, "a block of memory", err);
     bool ok = s.block && note_modules(&s) && note_runtimes(&s, store) && note_malloc(&s, m, store) && note_stacks(&s);
     // Runtimes' heaps come last, one behind the other: all of them are one owner.
     for (size_t i = 0; ok && i < t->mappings.count; i++)
@@ -399,7 +403,7 @@ bool as_roots_find(struct as_roots *r, const struct as_index *x, struct as_patte
         if (is_worth_it(t, &t->mappings.items[i]) && is_runtime(&s, (uint32_t)i))
             ok = search_mapping(&s, (uint32_t)i);
     ok = ok && add_registers(&s);
-    as_memory_unmap(s.block, BLOCK);
+    as_memory_unmap(s.block, BLOCK + BESIDE);
     as_vec_free(&s.kept_out);
     as_vec_free(&s.modules);
     as_vec_free(&s.runtimes);
@@ -408,9 +412,18 @@ bool as_roots_find(struct as_roots *r, const struct as_index *x, struct as_patte
     return ok;
 }
 
+const char *as_root_kind_name(enum as_root_kind kind)
+{
+    static const char *const names[AS_ROOT_KINDS] = {
+        [AS_ROOT_GLOBAL] = "variable", [AS_ROOT_THREAD] = "thread_variables", [AS_ROOT_RUNTIME] = "runtime",
+        [AS_ROOT_MEMORY] = "memory",   [AS_ROOT_SHARED] = "shared_memory",    [AS_ROOT_REGISTER] = "registers",
+        [AS_ROOT_STACK] = "stack",     [AS_ROOT_FRAMES] = "frames",           [AS_ROOT_UNREACHED] = "unreached_objects",
+    };
+    return names[kind];
+}
+
 void as_roots_free(struct as_roots *r)
 {
-    as_modules_free(&r->modules);
     as_vec_free(&r->sources);
     as_vec_free(&r->list);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "graph/symbols.h"
 #include "base/sort.h"
+#include "libc/sources.h"
+#include "target/process/procfs.h"
 
 #include <string.h>
 
@@ -44,6 +46,17 @@ static bool name(void *context, const char *text, const Elf64_Sym *symbol)
     return true;
 }
 
+// A stripped object's symbols may be in its debug file.
+static void visit_debug_file(const struct as_modules *modules, const struct as_module *module, struct naming *n)
+{
+    struct as_target *t = modules->target;
+    const char *path = as_mapping_path(t, &t->mappings.items[module->first_mapping]);
+    AS_CLEANUP_FD int fd = as_debug_file_of(&module->elf, t, path);
+    struct as_elf debug;
+    if (fd >= 0 && as_elf_open(&debug, fd, NULL))
+        as_elf_visit_symtab(&debug, name, n);
+}
+
 void as_symbols_find(const struct as_modules *modules, const uint64_t *addresses, size_t count, struct as_symbol *out,
                      struct as_strings *names)
 {
@@ -60,6 +73,8 @@ void as_symbols_find(const struct as_modules *modules, const uint64_t *addresses
         if (!as_module_open(modules, &module))
             continue;
         as_elf_visit_symtab(&module.elf, name, &n);
+        if (!n.any)
+            visit_debug_file(modules, &module, &n);
         if (!n.any)
             as_elf_visit_dynsym(&module.elf, name, &n);
         as_module_close(&module);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "graph/tree.h"
 #include "base/memory.h"
+#include "graph/types.h"
 
 enum {
     MOST_BRANCHES = 1 << 20,
@@ -12,7 +13,6 @@ enum {
 struct growth {
     struct as_tree *tree;
     uint32_t *buckets;
-    struct as_error *err;
 };
 
 // The branch of a type below a parent. The parent itself, where it has that type too (a list's nodes), or there is no room.
@@ -75,7 +75,7 @@ static void grow(struct growth *g, const struct as_graph *graph, const struct as
 bool as_tree_grow(struct as_tree *tree, const struct as_graph *graph, const struct as_dominators *d,
                   struct as_error *err)
 {
-    struct growth g = {.tree = tree, .err = err};
+    struct growth g = {.tree = tree};
     *tree = (struct as_tree){0};
     uint32_t *branch = as_memory_map(((size_t)d->count + 1) * sizeof *branch, "the tree of owners", err);
     g.buckets = as_memory_map(BUCKETS * sizeof *g.buckets, "the tree of owners", err);

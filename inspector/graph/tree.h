@@ -27,3 +27,12 @@ struct as_tree {
 // Makes it of a dominator tree that has been added up. Free it in either case. False: AS_NO_MEMORY.
 bool as_tree_grow(struct as_tree *tree, const struct as_graph *g, const struct as_dominators *d, struct as_error *err);
 void as_tree_free(struct as_tree *tree);
+
+// The branches but the trunk, each behind the one that it hangs on; of those that hang on one, those that retain most first.
+struct as_tree_order {
+    uint32_t *branches; // indexes
+    uint32_t count;
+};
+// False: AS_NO_MEMORY. Free it in either case.
+bool as_tree_sort(struct as_tree_order *order, const struct as_tree *tree, struct as_error *err);
+void as_tree_order_free(struct as_tree_order *order);

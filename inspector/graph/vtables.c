@@ -103,24 +103,21 @@ static uint32_t find(struct as_vtables *v, uint64_t word)
     return index;
 }
 
-void as_vtable_find(struct as_vtable_words *words, struct as_vtables *v, uint32_t node, uint64_t word)
+uint32_t as_vtable_find(struct as_vtable_words *words, struct as_vtables *v, uint64_t word)
 {
     if (!words->slots)
         words->slots = as_memory_map(SLOTS * sizeof *words->slots, "types", NULL);
     if (!words->slots)
-        return;
+        return 0;
     size_t at = hash(word, SLOT_BITS);
-    for (size_t i = 0; i < TRIES; i++) {
+    for (size_t i = 0;; i++) {
         struct as_vtable_known *known = &words->slots[(at + i) % SLOTS];
-        if (known->word == word) {
-            v->of_node[node] = (uint16_t)known->index;
-            return;
-        }
+        if (known->word == word)
+            return known->index;
         if (known->word != 0 && i + 1 < TRIES)
             continue;
         *known = (struct as_vtable_known){word, find(v, word)}; // the last place is taken anew each time
-        v->of_node[node] = (uint16_t)known->index;
-        return;
+        return known->index;
     }
 }
 

@@ -38,18 +38,23 @@ struct as_vtable_words {
         uint64_t word;
         uint32_t index;
     } * slots;
+    struct as_vtable_known last;
 };
 
 // False: AS_NO_MEMORY. Close it in either case.
 bool as_vtables_open(struct as_vtables *v, struct as_target *t, uint32_t nodes, struct as_error *err);
 void as_vtables_close(struct as_vtables *v);
 
+// The index of a word in the list; 0: it leads to no vtable.
+uint32_t as_vtable_find(struct as_vtable_words *words, struct as_vtables *v, uint64_t word);
 // Takes the first word of a node.
-void as_vtable_find(struct as_vtable_words *words, struct as_vtables *v, uint32_t node, uint64_t word);
 static inline void as_vtable_word(struct as_vtable_words *words, struct as_vtables *v, uint32_t node, uint64_t word)
 {
-    if (word - v->low < v->size)
-        as_vtable_find(words, v, node, word);
+    if (word - v->low >= v->size)
+        return;
+    if (word != words->last.word)
+        words->last = (struct as_vtable_known){word, as_vtable_find(words, v, word)};
+    v->of_node[node] = (uint16_t)words->last.index;
 }
 void as_vtable_words_free(struct as_vtable_words *words);
 

@@ -316,6 +316,88 @@ struct as_sharer_record {
     uint64_t stranded; // bytes of these pages: each chunk in use on a page has an equal part
 };
 
+// Sections "graph" and "graph_*" (1.6): who holds the chunks in use, where it was asked for. All bytes are those of chunks, headers
+// included. An index of a type is in "graph_types", that of an owner in "graph_owners". UINT32_MAX: none.
+
+// Section "graph": one record; none where it was not asked for.
+struct as_graph_record {
+    uint64_t chunks, bytes;         // in use, objects of runtimes included
+    uint64_t objects, object_bytes; // of these, what is no chunk of malloc's
+    uint64_t pointers, roots;       // how many
+    uint64_t unread, unsearched;    // bytes of heaps that could not be read; of shared memory that were not searched
+    uint64_t reached, unreached;    // bytes that some owner leads to, and those that none does
+    struct as_tally direct, indirect, suspects; // lost chunks (docs/graph.md)
+    uint64_t flags;                             // AS_GRAPH_*
+};
+enum { AS_GRAPH_EXACT = 1 }; // all was read, and of one moment
+
+// What keeps pages that have stranded bytes. `pages`: all chunks in use on them are of this one; `stranded`: bytes on these.
+// `part`: its part of the stranded bytes of all other such pages: each chunk in use on a page has an equal part.
+struct as_kept {
+    uint64_t pages, stranded, part;
+};
+
+// Section "graph_types": the chunks of one type, most bytes first.
+struct as_graph_type_record {
+    uint32_t name;     // in "strings"; 0: not known
+    uint32_t evidence; // likewise: what the name rests on, "vtable" or "pattern"
+    uint32_t flags;    // AS_GRAPH_OTHERS
+    uint32_t reserved;
+    uint64_t count, bytes;
+    uint64_t retained; // bytes: with what only single chunks of the type hold
+    struct as_kept kept;
+};
+enum { AS_GRAPH_OTHERS = 1 }; // the record is the sum of all for which there is no room
+
+// Section "graph_owners": who has roots.
+struct as_graph_owner_record {
+    uint32_t kind;     // in "strings": "variable", "stack", ...; "several", "lost", "others"
+    uint32_t name;     // likewise: the variable's
+    uint32_t module;   // likewise: of the file in whose data the variable lies
+    uint32_t mapping;  // likewise: the path of the mapping
+    uint32_t thread;   // tid; 0: none
+    uint32_t type;     // likewise: of the variable, by debug information; 0: not known
+    uint64_t address;  // AS_UNKNOWN: none
+    uint64_t offset;   // of the address in the module; AS_UNKNOWN
+    uint64_t retained; // bytes
+    struct as_kept kept;
+};
+
+// Section "graph_branches": the dominator tree by types, each branch behind the one that it hangs on; siblings by what they retain.
+struct as_graph_branch_record {
+    uint32_t depth; // 0: an owner
+    uint32_t owner; // at depth 0
+    uint32_t type;  // below
+    uint32_t
+        flags; // AS_GRAPH_OTHERS: the sum of the branches at this place that are left out, and of all that hangs on them
+    uint64_t count, bytes, retained;
+};
+enum { AS_GRAPH_DEPTH = 16 }; // all depths are less
+
+// Section "graph_leaks": the lost chunks of one type and size, most bytes first.
+struct as_graph_leak_record {
+    uint32_t type;
+    uint32_t flags; // AS_GRAPH_OTHERS
+    uint64_t size;  // of each; 0: of many sizes
+    struct as_tally direct, indirect, suspects;
+    uint64_t example; // address that malloc returned for one of them; 0 of AS_GRAPH_OTHERS
+};
+
+// Section "graph_holders": the chunks of one type that one owner holds; the first is AS_GRAPH_OTHERS.
+struct as_graph_holder_record {
+    uint32_t type, owner;
+    uint32_t leak; // in "graph_leaks", of lost chunks and suspects
+    uint32_t flags;
+    uint64_t count, bytes;
+    struct as_kept kept;
+};
+
+// Section "graph_places": what lies on a page, by page; of one page what has most bytes on it comes first.
+struct as_graph_place_record {
+    uint32_t page;   // in "pages"
+    uint32_t holder; // in "graph_holders"
+};
+
 // Section "warnings": in the order of their discovery.
 struct as_warning_record {
     uint32_t text;    // in "strings"

@@ -55,6 +55,13 @@ void as_store_free(struct as_store *s)
     as_vec_free(&s->types);
     as_vec_free(&s->classes);
     as_vec_free(&s->runtime_pages);
+    as_vec_free(&s->graph);
+    as_vec_free(&s->graph_types);
+    as_vec_free(&s->graph_owners);
+    as_vec_free(&s->graph_branches);
+    as_vec_free(&s->graph_leaks);
+    as_vec_free(&s->graph_holders);
+    as_vec_free(&s->graph_places);
     as_vec_free(&s->warnings);
     as_vec_free(&s->strings);
 }
@@ -80,6 +87,13 @@ struct as_view as_store_view(const struct as_store *s)
         .runtime_pages = s->runtime_pages.items,
         .page_fill = s->page_fill.items,
         .sharers = s->sharers.items,
+        .graph = s->graph.items,
+        .graph_types = s->graph_types.items,
+        .graph_owners = s->graph_owners.items,
+        .graph_branches = s->graph_branches.items,
+        .graph_leaks = s->graph_leaks.items,
+        .graph_holders = s->graph_holders.items,
+        .graph_places = s->graph_places.items,
         .warnings = s->warnings.items,
         .strings = s->strings.items,
         .malloc_count = s->mallocs.count,
@@ -98,6 +112,13 @@ struct as_view as_store_view(const struct as_store *s)
         .runtime_page_count = s->runtime_pages.count,
         .page_fill_count = s->page_fill.count,
         .sharer_count = s->sharers.count,
+        .graph_count = s->graph.count,
+        .graph_type_count = s->graph_types.count,
+        .graph_owner_count = s->graph_owners.count,
+        .graph_branch_count = s->graph_branches.count,
+        .graph_leak_count = s->graph_leaks.count,
+        .graph_holder_count = s->graph_holders.count,
+        .graph_place_count = s->graph_places.count,
         .warning_count = s->warnings.count,
         .strings_size = s->strings.count,
     };

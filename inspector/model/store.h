@@ -28,6 +28,13 @@ struct as_store {
     as_runtime_page_vec runtime_pages;
     AS_VEC(struct as_fill_record) page_fill;
     AS_VEC(struct as_sharer_record) sharers;
+    AS_VEC(struct as_graph_record) graph;
+    AS_VEC(struct as_graph_type_record) graph_types;
+    AS_VEC(struct as_graph_owner_record) graph_owners;
+    AS_VEC(struct as_graph_branch_record) graph_branches;
+    AS_VEC(struct as_graph_leak_record) graph_leaks;
+    AS_VEC(struct as_graph_holder_record) graph_holders;
+    AS_VEC(struct as_graph_place_record) graph_places;
     AS_VEC(struct as_warning_record) warnings;
     struct as_strings strings;
     // Chunk records go straight to a file: they may be many times our memory limit. Here is only how many there are.

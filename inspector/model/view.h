@@ -28,11 +28,19 @@ struct as_view {
     const struct as_runtime_page_record *runtime_pages;
     const struct as_fill_record *page_fill;
     const struct as_sharer_record *sharers;
+    const struct as_graph_record *graph; // this and the next six: NULL in a dump of before 1.6
+    const struct as_graph_type_record *graph_types;
+    const struct as_graph_owner_record *graph_owners;
+    const struct as_graph_branch_record *graph_branches;
+    const struct as_graph_leak_record *graph_leaks;
+    const struct as_graph_holder_record *graph_holders;
+    const struct as_graph_place_record *graph_places;
     const struct as_warning_record *warnings;
     const char *strings;
     uint64_t malloc_count, arena_count, heap_count, page_count, chunk_count, size_count, thread_count, mapping_count,
         ruby_count, runtime_count, region_count, size_class_count, type_count, class_count, runtime_page_count,
-        page_fill_count, sharer_count, warning_count, strings_size;
+        page_fill_count, sharer_count, graph_count, graph_type_count, graph_owner_count, graph_branch_count,
+        graph_leak_count, graph_holder_count, graph_place_count, warning_count, strings_size;
 };
 
 // An arena's place among all arenas of a process: what its name is made of. To go through all arenas, begin with zeros and

@@ -23,5 +23,12 @@ struct as_view;
 void fuzz_render(const struct as_view *view);
 
 struct as_target;
-// Takes a snapshot of a target, chunks and all, writes a dump of it and reads that back; checks that every heap is covered.
-void fuzz_look(struct as_target *target, uint32_t allowed_sources);
+struct as_malloc;
+struct fuzz_wish {
+    uint32_t sources;               // of malloc's layout
+    const struct as_malloc *malloc; // found before; NULL: it is to be found
+    bool objects;                   // the runtimes' objects by type are counted; else the graph is read
+};
+// Takes a snapshot of a target, chunks and all, writes a dump of it and reads that back; checks that every heap is covered, and that
+// the sums over runtimes are right.
+void fuzz_look(struct as_target *target, struct fuzz_wish wish);

@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     // The last byte says whether the files that the core names are looked at, which takes long; then not for DWARF: it would
     // fuzz elfutils.
     bool files = data[size - 1] & 1;
-    fuzz_look(target, files ? AS_LAYOUT_ANY & ~(1u << AS_LAYOUT_DWARF) : 1u << AS_LAYOUT_SCAN);
+    fuzz_look(target,
+              (struct fuzz_wish){.sources = files ? AS_LAYOUT_ANY & ~(1u << AS_LAYOUT_DWARF) : 1u << AS_LAYOUT_SCAN});
     as_target_close(target);
     return 0;
 }

@@ -3,6 +3,7 @@
 // "HOLDER ADDRESS", then "ready", and waits for the end of its input. HOLDER: "direct" or "indirect" for what is lost, else
 // what the only pointer to the object lies in. Addresses are kept inverted, as this program's own memory is searched as well.
 // With LeakSanitizer (-DWITH_LSAN) it leaves out what that sanitizer does not search, and asks it instead of waiting.
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,7 +24,8 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-namespace {
+namespace
+{
 
 constexpr int MOST = 100'000;
 constexpr std::size_t MIB = 1 << 20;
@@ -98,12 +101,15 @@ Hook *hooks;
 std::uintptr_t tagged;
 void *second_base;
 long *past_the_end;
+void *held_besides;
+std::vector<void *> with_room;
 void **in_shared_memory, **in_anonymous_memory;
 char *arena; // an arena of its own: a chunk in which objects lie
 std::vector<Node *> *large;
 thread_local void *of_the_main_thread;
 
-namespace {
+namespace
+{
 
 [[gnu::noinline]] void hold()
 {
@@ -136,6 +142,14 @@ namespace {
     for (int i = 0; i < 100; i++)
         large->push_back(know("vector", new Node{nullptr, i}));
     know("vector", large->data());
+    // An old pointer in a vector's unused room makes it no owner of what a variable holds; but it may be the only one.
+    with_room.reserve(5); // not 6: for LeakSanitizer, what lies behind the limit would be held by it
+    with_room.push_back(know("room", new Node{nullptr, 1}));
+    Node *inner = know("besides", new Node{nullptr, 3});
+    held_besides = know("besides", new Node{inner, 2});
+    with_room.data()[2] = inner;
+    with_room.data()[3] = know("room", new Node{nullptr, 4});
+    know("room", with_room.data());
     of_the_main_thread = know("thread_local", new Node{nullptr, 1});
 #ifndef WITH_LSAN
     long *array = know("past the end", new long[3]); // all 24 bytes that a chunk of 32 has room for
@@ -199,12 +213,14 @@ void lose_in_a_thread()
 }
 
 int pipes[2];
+std::atomic<bool> is_known;
 
 // A thread that waits with the only pointer to an object on its stack.
 void *wait_with_a_node(void *)
 {
     Node *volatile node = know("stack", new Node{nullptr, 1});
     Node *volatile again = node;
+    is_known = true;
     char byte;
     ssize_t got = read(pipes[0], &byte, 1);
     return got == 0 && node == again ? nullptr : node;
@@ -217,6 +233,8 @@ int main()
     pthread_t waiting;
     if (pipe(pipes) != 0 || pthread_create(&waiting, nullptr, wait_with_a_node, nullptr) != 0)
         return 1;
+    while (!is_known) // what is known has no lock
+        sched_yield();
     hold();
     lose();
     lose_in_a_thread();

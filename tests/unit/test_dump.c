@@ -111,6 +111,20 @@ static struct as_store synthetic(int fd)
         (struct as_fill_record){.chunks = 2, .eighths = 3, .pages = 1, .in_use = 1536, .stranded = 2560};
     *(struct as_sharer_record *)as_vec_add(&s.sharers, NULL) =
         (struct as_sharer_record){.chunk_size = 768, .places = 2, .stranded = 2560};
+    *(struct as_graph_record *)as_vec_add(&s.graph, NULL) = (struct as_graph_record){.chunks = 4, .bytes = 4 * PAGE};
+    *(struct as_graph_type_record *)as_vec_add(&s.graph_types, NULL) = (struct as_graph_type_record){
+        .name = as_strings_add(&s.strings, "Evil<\033[31m>", 99), .count = 4, .bytes = 4 * PAGE};
+    *(struct as_graph_owner_record *)as_vec_add(&s.graph_owners, NULL) = (struct as_graph_owner_record){
+        .kind = as_strings_add(&s.strings, "variable", 99), .name = as_strings_add(&s.strings, "evil\xff", 99)};
+    *(struct as_graph_branch_record *)as_vec_add(&s.graph_branches, NULL) =
+        (struct as_graph_branch_record){.type = UINT32_MAX, .retained = 4 * PAGE};
+    *(struct as_graph_branch_record *)as_vec_add(&s.graph_branches, NULL) =
+        (struct as_graph_branch_record){.depth = 1, .owner = UINT32_MAX, .count = 4, .retained = 4 * PAGE};
+    *(struct as_graph_leak_record *)as_vec_add(&s.graph_leaks, NULL) =
+        (struct as_graph_leak_record){.size = PAGE, .direct = {1, PAGE}, .example = 0x555500000010};
+    *(struct as_graph_holder_record *)as_vec_add(&s.graph_holders, NULL) = (struct as_graph_holder_record){
+        .leak = UINT32_MAX, .count = 4, .bytes = 4 * PAGE, .kept = {.pages = 1, .stranded = 2560}};
+    *(struct as_graph_place_record *)as_vec_add(&s.graph_places, NULL) = (struct as_graph_place_record){.page = 1};
     uint32_t chunks[HEAPS * 3];
     for (int i = 0; i < HEAPS; i++) {
         struct as_heap_record *heap = &s.heaps.items[i];

@@ -172,7 +172,8 @@ static void make_graph(struct made_graph *g)
         struct as_owner *o = as_vec_add(&g->owners.list, NULL);
         *o = (struct as_owner){.source = owner, .first = (uint32_t)g->roots.list.count};
         for (o->count = 0; o->count < 1 + random_below(2); o->count++)
-            *as_vec_add(&g->roots.list, NULL) = (struct as_root){0x1000, (uint32_t)random_below(NODES), owner};
+            *as_vec_add(&g->roots.list, NULL) =
+                (struct as_root){.address = 0x1000, .node = (uint32_t)random_below(NODES), .source = owner & INT32_MAX};
     }
 }
 
@@ -218,12 +219,13 @@ static bool is_below(const struct as_dominators *d, uint32_t place, uint32_t abo
 static void test_dominators(void)
 {
     static const bool none[NODES];
+    const struct as_objects no_objects = {0};
     for (int round = 0; round < 3000; round++) {
         struct made_graph g = {0};
         struct as_dominators d;
         bool strong[NODES], weak[NODES], left[NODES];
         make_graph(&g);
-        CHECK(as_dominators_find(&d, &g.edges, &g.roots, &g.owners, NULL));
+        CHECK(as_dominators_find(&d, &g.edges, &no_objects, &g.roots, &g.owners, NULL));
         reach(&g, false, UINT32_MAX, none, strong);
         reach(&g, true, UINT32_MAX, strong, weak);
         for (uint32_t node = 0; node < NODES; node++)

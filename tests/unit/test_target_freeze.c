@@ -280,8 +280,8 @@ static void test_group_stop(void)
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     (void)number, (void)context;
-    atomic_fetch_add(&shared->signals, 1);
     atomic_fetch_add(&shared->value_sum, (unsigned long)info->si_value.sival_int);
+    atomic_fetch_add(&shared->signals, 1); // what is waited for comes last
 }
 
 static void run_signals(void)

@@ -12,7 +12,7 @@ INSPECTOR = [File.join(__dir__, "inspector"), File.expand_path("../../../inspect
 # What of the inspector runs inside a process. Not DWARF (libdw), no pictures (libpng), nor what a preloaded library's environment
 # asks for.
 PARTS = %w[base model target libc malloc runtimes ledger capture dump trim agent].freeze
-LEFT_OUT = %w[libc/dwarf.c agent/environment.c].freeze
+LEFT_OUT = %w[libc/dwarf.c agent/environment.c agent/exit_look.c].freeze
 
 def supported?
   RUBY_ENGINE == "ruby" && INSPECTOR &&

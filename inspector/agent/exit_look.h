@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+// At the end of the program: somebody outside looks at what it still holds (arenascope run --leaks).
+#pragma once
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+// Has the process wait at its exit() until whoever listens at the abstract AF_UNIX address (SOCK_SEQPACKET) `name` (without its leading NUL)
+// has looked, that is, until the connection is closed. AS_USAGE for a name that is too long.
+bool as_exit_look_on(const char *name, struct as_error *err);

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+#include "graph/shapes.h"
+#include "base/memory.h"
+
+enum {
+    WORD = sizeof(uint64_t),
+    FAR_AHEAD = 32,
+    FEW = 256, // one node of so many
+};
+
+static bool has_type(const struct as_patterns *p, const struct as_vtables *v, uint32_t node)
+{
+    return as_pattern_of(p, node) != AS_PATTERN_NONE || v->list.items[v->of_node[node]].proven;
+}
+
+// Does the text with which a chunk begins end in the chunk's last word, as after strdup?
+static bool fills(const struct as_patterns *p, const struct as_used_chunk *chunk)
+{
+    uint64_t length = p->text[chunk->node], usable = chunk->size - WORD;
+    return length < usable && usable - length <= WORD;
+}
+
+static void open_node(struct as_shaping *s, const struct as_patterns *p, const struct as_used_chunk *chunk)
+{
+    uint64_t size = chunk->size / AS_ALIGNMENT;
+    s->sizes[chunk->node] = (uint8_t)(size < AS_SHAPE_LARGE ? size : AS_SHAPE_LARGE);
+    if (s->of_node[chunk->node] == AS_SHAPE_BEGINS && fills(p, chunk))
+        s->of_node[chunk->node] = AS_SHAPE_TEXT;
+}
+
+// All nodes without a type are open, those of which `only` is 0 are not.
+static void open_all(struct as_shaping *s, const struct as_patterns *p, const struct as_vtables *v, const uint8_t *only)
+{
+    struct as_used_cursor c = as_used_begin(p->index);
+    struct as_used_chunk chunk;
+    while (as_used_next(&c, &chunk))
+        if ((only && !only[chunk.node]) || has_type(p, v, chunk.node))
+            s->of_node[chunk.node] = AS_SHAPE_OTHER;
+        else
+            open_node(s, p, &chunk);
+}
+
+// The same, where few are wanted: their sizes are searched one by one.
+static void open_few(struct as_shaping *s, const struct as_patterns *p, const struct as_vtables *v, const uint8_t *only)
+{
+    for (uint32_t node = 0; node < p->index->count; node++) {
+        if (!only[node] || has_type(p, v, node)) {
+            s->of_node[node] = AS_SHAPE_OTHER;
+            continue;
+        }
+        struct as_used_chunk chunk = {.node = node, .address = as_index_address(p->index, node)};
+        chunk.size = as_index_address(p->index, node + 1) - chunk.address; // behind each chunk is another, or a gap
+        open_node(s, p, &chunk);
+    }
+}
+
+static bool are_few(const uint8_t *only, uint32_t nodes)
+{
+    uint32_t count = 0;
+    for (uint32_t node = 0; node < nodes; node++)
+        count += only[node] != 0;
+    return count < nodes / FEW;
+}
+
+// Targets are met in no order: they are fetched ahead.
+static bool find_alike(struct as_shaping *s, struct as_error *err)
+{
+    const struct as_edges *e = s->edges;
+    uint32_t last = e->first[e->nodes];
+    for (uint32_t node = 0; node < e->nodes; node++) {
+        if (!as_shape_is_open(s, node))
+            continue;
+        uint8_t alike = 0;
+        for (uint32_t i = e->first[node]; i < e->first[node + 1] && as_edge_place(e, i) < AS_SHAPE_WORDS; i++) {
+            if (i + FAR_AHEAD < last)
+                __builtin_prefetch(&s->sizes[e->to.items[i + FAR_AHEAD]]);
+            if (as_edge_begins(e, i) && as_shape_same_size(s, node, e->to.items[i]))
+                alike |= (uint8_t)(1 << as_edge_place(e, i));
+        }
+        if (alike == 0)
+            continue;
+        uint32_t *linked = as_vec_add(&s->linked, err);
+        if (!linked)
+            return false;
+        *linked = node;
+        s->alike[node] = alike;
+    }
+    return true;
+}
+
+void as_shape_unmark(struct as_shaping *s)
+{
+    const struct as_edges *e = s->edges;
+    const uint8_t plain = (uint8_t) ~(AS_SHAPE_MARKED | AS_SHAPE_START);
+    for (size_t k = 0; k < s->linked.count; k++) {
+        uint32_t node = s->linked.items[k];
+        s->of_node[node] &= plain;
+        for (uint32_t i = e->first[node]; i < e->first[node + 1] && as_edge_place(e, i) < AS_SHAPE_WORDS; i++)
+            if (as_shape_is_alike(s, node, as_edge_place(e, i)))
+                s->of_node[e->to.items[i]] &= plain;
+    }
+}
+
+// What has a shape is no start for another.
+static void forget_proven(struct as_shaping *s)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < s->linked.count; i++)
+        if (as_shape_is_open(s, s->linked.items[i]))
+            s->linked.items[kept++] = s->linked.items[i];
+    s->linked.count = kept;
+}
+
+static bool find_shapes(struct as_shaping *s, const struct as_anchors *anchors, struct as_error *err)
+{
+    as_shape_containers(s, anchors);
+    if (!find_alike(s, err))
+        return false;
+    as_shape_trees(s);
+    forget_proven(s);
+    as_shape_lists(s);
+    as_shape_chains(s);
+    return true;
+}
+
+bool as_shapes_find(struct as_patterns *p, const struct as_edges *e, const struct as_vtables *v, const uint8_t *only,
+                    struct as_error *err)
+{
+    size_t nodes = (size_t)p->index->count + 1;
+    struct as_shaping s = {.edges = e, .of_node = p->shape};
+    s.sizes = as_memory_map(nodes, "the shapes of chunks", err);
+    s.alike = s.sizes ? as_memory_map(nodes, "the shapes of chunks", err) : NULL;
+    s.queue = s.alike ? as_memory_map(nodes * sizeof *s.queue, "the shapes of chunks", err) : NULL;
+    bool ok = s.queue;
+    if (ok && only && are_few(only, p->index->count))
+        open_few(&s, p, v, only);
+    else if (ok)
+        open_all(&s, p, v, only);
+    ok = ok && find_shapes(&s, &p->anchors, err);
+    for (uint32_t node = 0; node < p->index->count; node++)
+        p->shape[node] = p->shape[node] < AS_SHAPES ? p->shape[node] : AS_SHAPE_NONE;
+    as_memory_unmap(s.sizes, nodes);
+    as_memory_unmap(s.alike, nodes);
+    as_memory_unmap(s.queue, nodes * sizeof *s.queue);
+    as_vec_free(&s.linked);
+    return ok;
+}
+
+const char *as_shape_name(enum as_shape shape)
+{
+    static const char *const names[AS_SHAPES] = {
+        [AS_SHAPE_ZEROS] = "zeros",
+        [AS_SHAPE_BEGINS] = "begins with text",
+        [AS_SHAPE_TEXT] = "text (to the chunk's end)",
+        [AS_SHAPE_TREE_NODE] = "tree node (parent, left, right)",
+        [AS_SHAPE_LIST_NODE] = "list node (next, previous)",
+        [AS_SHAPE_RING] = "ring of nodes (next, previous)",
+        [AS_SHAPE_SINGLE] = "list node (next)",
+        [AS_SHAPE_TABLE] = "hash table (buckets, count, first, elements)",
+        [AS_SHAPE_TABLE_NODE] = "hash table node",
+        [AS_SHAPE_BLOCK_MAP] = "array of blocks (as std::deque has)",
+        [AS_SHAPE_BLOCK] = "block (as std::deque has)",
+    };
+    return shape < AS_SHAPES ? names[shape] : NULL;
+}

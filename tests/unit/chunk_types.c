@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// The type of every chunk in use, one line each: ADDRESS SIZE EVIDENCE TYPE, with tabs between. Commands show sums alone.
+//     chunk_types PID|CORE [--mode MODE]
+#include "cli/graph.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void print_types(const struct as_graph *g)
+{
+    struct as_used_cursor c = as_used_begin(&g->index);
+    struct as_used_chunk chunk;
+    char text[AS_GRAPH_NAME];
+    while (as_used_next(&c, &chunk)) {
+        uint32_t type = as_graph_type(g, chunk.node);
+        const char *name = as_graph_type_name(g, type, text, sizeof text);
+        const char *evidence = as_evidence_name(as_graph_type_evidence(g, type));
+        printf("0x%" PRIx64 "\t%" PRIu64 "\t%s\t%s\n", chunk.address + AS_HEADER, chunk.size, evidence ? evidence : "",
+               name ? name : "");
+    }
+}
+
+int main(int count, char **arguments)
+{
+    struct as_error err;
+    struct as_options o = {0};
+    struct as_graph_look look = {0};
+    bool ok = as_options_read(&o, count, arguments, 0, &err) && as_graph_look_open(&look, &o, &err) &&
+              as_graph_look_take(&look, &o, &err);
+    if (ok)
+        print_types(&look.graph);
+    else
+        fprintf(stderr, "chunk_types: %s\n", err.text);
+    as_graph_look_close(&look);
+    return ok ? 0 : (int)err.code;
+}

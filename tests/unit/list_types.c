@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// The type of each chunk in use, for tests/test_types.py: lines "ADDRESS SIZE EVIDENCE NAME", separated by tabs; "-" where a chunk
+// has no type. ADDRESS: what malloc returned. SIZE: bytes, with the header.
+//     list_types PID|CORE
+#include "cli/graph.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void list(const struct as_graph_look *look)
+{
+    struct as_used_cursor c = as_used_begin(&look->graph.index);
+    struct as_used_chunk chunk;
+    while (as_used_next(&c, &chunk)) {
+        char text[AS_GRAPH_NAME];
+        uint32_t type = as_graph_type(&look->graph, chunk.node);
+        const char *evidence = as_evidence_name(as_graph_type_evidence(&look->graph, type));
+        printf("0x%" PRIx64 "\t%" PRIu64 "\t%s\t%s\n", chunk.address + AS_HEADER, chunk.size, evidence ? evidence : "-",
+               as_graph_type_text(look, type, SIZE_MAX, text));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct as_graph_look look;
+    struct as_error err;
+    const struct as_options options = {.target = argc > 1 ? argv[1] : "", .allowed_sources = AS_LAYOUT_ANY};
+    bool ok = as_graph_look_open(&look, &options, &err) && as_graph_look_take(&look, &options, &err) &&
+              as_graph_find_shapes(&look.graph, NULL, &err);
+    if (ok)
+        list(&look);
+    else
+        fprintf(stderr, "list_types: %s\n", err.text);
+    as_graph_look_close(&look);
+    return ok ? 0 : 1;
+}
