@@ -48,6 +48,13 @@ SECTIONS: Final[dict[str, np.dtype[Any]]] = {
     "runtime_pages": fmt.RUNTIME_PAGE,
     "page_fill": fmt.FILL,
     "sharers": fmt.SHARER,
+    "graph": fmt.GRAPH,
+    "graph_types": fmt.GRAPH_TYPE,
+    "graph_owners": fmt.GRAPH_OWNER,
+    "graph_branches": fmt.GRAPH_BRANCH,
+    "graph_leaks": fmt.GRAPH_LEAK,
+    "graph_holders": fmt.GRAPH_HOLDER,
+    "graph_places": fmt.GRAPH_PLACE,
     "strings": fmt.STRINGS,
 }
 OPTIONAL: Final = (
@@ -61,6 +68,13 @@ OPTIONAL: Final = (
     "runtime_pages",
     "page_fill",
     "sharers",
+    "graph",
+    "graph_types",
+    "graph_owners",
+    "graph_branches",
+    "graph_leaks",
+    "graph_holders",
+    "graph_places",
 )
 SINGLE: Final = ("meta", "totals")
 SECTION_ALIGN: Final = 64
@@ -109,6 +123,13 @@ class Dump:
         self.runtime_pages: Final[Records] = sections.get("runtime_pages", np.empty(0, fmt.RUNTIME_PAGE))
         self.page_fill: Final[Records | None] = sections.get("page_fill")
         self.sharers: Final[Records] = sections.get("sharers", np.empty(0, fmt.SHARER))
+        self.graph: Final[Records] = sections.get("graph", np.empty(0, fmt.GRAPH))
+        self.graph_types: Final[Records] = sections.get("graph_types", np.empty(0, fmt.GRAPH_TYPE))
+        self.graph_owners: Final[Records] = sections.get("graph_owners", np.empty(0, fmt.GRAPH_OWNER))
+        self.graph_branches: Final[Records] = sections.get("graph_branches", np.empty(0, fmt.GRAPH_BRANCH))
+        self.graph_leaks: Final[Records] = sections.get("graph_leaks", np.empty(0, fmt.GRAPH_LEAK))
+        self.graph_holders: Final[Records] = sections.get("graph_holders", np.empty(0, fmt.GRAPH_HOLDER))
+        self.graph_places: Final[Records] = sections.get("graph_places", np.empty(0, fmt.GRAPH_PLACE))
         self.chunks: Final[NDArray[np.uint32] | None] = sections.get("chunks")
         self._strings: Final = sections["strings"].tobytes()
 

@@ -17,7 +17,7 @@ from arenascope import rows
 
 MAGIC: Final = b"ARENASC\n"
 MAJOR: Final = 1
-MINOR: Final = 5
+MINOR: Final = 6
 DATA_START: Final = 4096
 
 UNKNOWN: Final = 2**64 - 1  # AS_UNKNOWN in a 64-bit field
@@ -26,6 +26,9 @@ UNIT: Final = 16  # AS_UNIT: what the counts of a page record are in, bytes
 RUNTIME_UNIT: Final = 8  # AS_RUNTIME_UNIT: what those of a runtime's page are in, bytes
 FILL_CHUNKS: Final = 6  # AS_FILL_CHUNKS
 FILL_EIGHTHS: Final = 8  # AS_FILL_EIGHTHS
+GRAPH_EXACT: Final = 1  # AS_GRAPH_EXACT
+GRAPH_OTHERS: Final = 1  # AS_GRAPH_OTHERS
+GRAPH_DEPTH: Final = 16  # AS_GRAPH_DEPTH
 RUNTIME_PAGE_MEAN: Final = 1  # AS_RUNTIME_PAGE_MEAN
 
 CHUNK_SIZE_BITS: Final = 28
@@ -135,6 +138,20 @@ RUNTIME_PAGE: Final = _record(("address", U64), ("in_use free", U16), ("block_si
 FILL: Final = _record(("chunks eighths", U32), ("pages in_use stranded", U64))
 SHARER: Final = _record(("chunk_size places stranded", U64))
 
+GRAPH: Final = _record(
+    ("chunks bytes objects object_bytes pointers roots unread unsearched reached unreached", U64),
+    ("direct indirect suspects", TALLY),
+    ("flags", U64),
+)
+KEPT: Final = _record(("pages stranded part", U64))
+GRAPH_TYPE: Final = _record(("name evidence flags reserved", U32), ("count bytes retained", U64), ("kept", KEPT))
+GRAPH_OWNER: Final = _record(
+    ("kind name module mapping thread type", U32), ("address offset retained", U64), ("kept", KEPT)
+)
+GRAPH_BRANCH: Final = _record(("depth owner type flags", U32), ("count bytes retained", U64))
+GRAPH_LEAK: Final = _record(("type flags", U32), ("size", U64), ("direct indirect suspects", TALLY), ("example", U64))
+GRAPH_HOLDER: Final = _record(("type owner leak flags", U32), ("count bytes", U64), ("kept", KEPT))
+GRAPH_PLACE: Final = _record(("page holder", U32))
 WARNING: Final = _record(("text code arena heap", U32), ("address", U64))
 
 STRINGS: Final = np.dtype("u1")

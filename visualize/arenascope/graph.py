@@ -10,10 +10,19 @@ from dataclasses import dataclass
 from typing import Final, Optional
 
 from arenascope.decode import answer, document
+from arenascope.text import printable
 
 LEAKS: Final = "arenascope.leaks/1"
 OWNERS: Final = "arenascope.owners/1"
 WHY: Final = "arenascope.why/1"
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Chunks, and their bytes."""
+
+    count: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -22,10 +31,12 @@ class Graph:
 
     chunks: int
     bytes: int
+    objects: Sum  # of these, what is no chunk of malloc's
     pointers: int
     roots: int
     unread: int
     unsearched: int
+    left_out: Optional[str]  # debug information that was not read, and why
 
 
 @dataclass(frozen=True)
@@ -35,14 +46,6 @@ class GraphTarget:
     kind: str
     pid: Optional[int]
     comm: str
-
-
-@dataclass(frozen=True)
-class Sum:
-    """Chunks, and their bytes."""
-
-    count: int
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class Owner:
 
     kind: str
     name: Optional[str]
+    type: Optional[str]
     address: Optional[str]
     module: Optional[str]
     offset: Optional[str]
@@ -121,6 +125,7 @@ class WayStep:
     size: int
     type: Optional[str]
     offset: Optional[int]
+    member: Optional[str]
     leads_to: Optional[int]
 
 
@@ -136,6 +141,7 @@ class Why:
     address: str
     reached: bool
     owner: Optional[Owner]
+    member: Optional[str]
     path: tuple[WayStep, ...]
 
 
@@ -152,3 +158,32 @@ def parse_owners(text: str) -> Owners:
 def parse_why(text: str) -> Why:
     """What arenadump why printed, likewise."""
     return answer(Why, document(text, WHY), WHY)
+
+
+def owner_words(owner: Owner) -> str:
+    """An owner as people call it: "variable app::cache (server+0x4040)"."""
+    if owner.kind == "variable":
+        named = f" {printable(owner.name)}" if owner.name else ""
+        return f"variable{named}" + (f" ({printable(owner.module)}+{owner.offset})" if owner.module else "")
+    words = {
+        "lost": "nothing: it is lost",
+        "others": "other owners",
+        "several": "several owners together",
+        "thread_variables": "thread-local variables",
+        "runtime": "heaps of runtimes (Ruby, Java, ...)",
+        "frames": "frames of Python functions",
+        "unreached_objects": "nothing: garbage that has not been collected, or held in an unknown way",
+        "interpreter": f"the interpreter of Python ({printable(owner.module or '?')})",
+        "memory": "anonymous memory",
+        "shared_memory": "shared memory",
+    }.get(owner.kind, owner.kind)
+    if owner.thread is not None:
+        return f"{words} of thread {owner.thread} ({printable(owner.thread_name or '')})"
+    return words + (f" at {owner.address}" if owner.address and owner.kind != "runtime" else "")
+
+
+def owner_name(owner: Owner) -> str:
+    """The same in a sentence, without an address where a name says enough: "open_connections (libserver.so)"."""
+    if owner.kind == "variable" and owner.name:
+        return printable(owner.name) + (f" ({printable(owner.module)})" if owner.module else "")
+    return owner_words(owner)

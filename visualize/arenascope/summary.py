@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Optional
 from arenascope import rows
 from arenascope.capture import run_arenadump
 from arenascope.decode import DecodeError, answer, document, mapping
+from arenascope.graph import Owner, Sum
 
 if TYPE_CHECKING:
     from arenascope.dump import Dump
@@ -294,6 +295,66 @@ class StrandedPages:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """Pages with stranded bytes that only this keeps, and its part of those that others keep, too."""
+
+    pages: int
+    stranded: int
+    part: int
+
+
+@dataclass(frozen=True)
+class HeldType:
+    """The chunks in use of one type."""
+
+    type: Optional[str]
+    evidence: Optional[str]
+    count: int
+    bytes: int
+    retained: int
+    kept: Kept
+
+
+@dataclass(frozen=True)
+class HeldBy:
+    """What would be free without one owner. Of kind "several": what no owner alone holds."""
+
+    owner: Owner
+    retained: int
+    kept: Kept
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """The chunks of one type that one owner holds."""
+
+    type: Optional[str]
+    owner: Optional[Owner]
+    count: int
+    bytes: int
+    kept: Kept
+
+
+@dataclass(frozen=True)
+class HeldGraph:
+    """Who holds the chunks in use: what holds most."""
+
+    exact: bool
+    chunks: int
+    bytes: int
+    objects: Sum  # of these, what is no chunk of malloc's
+    typed: int
+    reached: int
+    unreached: int
+    direct: Sum
+    indirect: Sum
+    suspects: Sum
+    types: tuple[HeldType, ...]
+    owners: tuple[HeldBy, ...]
+    keepers: tuple[Keeper, ...]
+
+
+@dataclass(frozen=True)
 class Slots:
     """Pages of Ruby's own heap with slots of one size."""
 
@@ -504,6 +565,7 @@ class Summary:
     mallocs: tuple[Malloc, ...]
     pins: tuple[Pin, ...]
     stranded_pages: Optional[StrandedPages]
+    graph: Optional[HeldGraph]
     ruby: Optional[Ruby]
     runtimes: tuple[Runtime, ...]
     mappings: Mappings

@@ -28,7 +28,7 @@ _COUNTS: Final = ("in_use", "tcache", "fastbin", "binned", "top", "metadata", "u
 
 def check_records(sections: Sections) -> str | None:
     """The first thing that does not hold, in words; None when all does."""
-    for check in (_meta, _arenas, _heaps, _pages, _runtimes, _rest):
+    for check in (_meta, _arenas, _heaps, _pages, _runtimes, _graph, _rest):
         for problem in check(sections):
             return problem
     return None
@@ -157,6 +157,30 @@ def _runtimes(sections: Sections) -> Iterator[str]:
         ("class", bad_class),
         ("page fill", fill["eighths"] >= fmt.FILL_EIGHTHS),
         ("runtime page", (pages["address"] % np.uint64(page_size) != 0) | crowded),
+    )
+    for record, bad in checks:
+        if bad.any():
+            yield f"{record} record {_first(bad)}"
+
+
+def _graph(sections: Sections) -> Iterator[str]:
+    types, owners = len(sections.get("graph_types", ())), len(sections.get("graph_owners", ()))
+    leaks = sections.get("graph_leaks", np.empty(0, fmt.GRAPH_LEAK))
+    holders = sections.get("graph_holders", np.empty(0, fmt.GRAPH_HOLDER))
+    places = sections.get("graph_places", np.empty(0, fmt.GRAPH_PLACE))
+    branches = sections.get("graph_branches", np.empty(0, fmt.GRAPH_BRANCH))
+    depth = branches["depth"].astype(np.int64)
+    deepest = np.concatenate(([0], depth[:-1] + 1))[: len(depth)]
+    owned = (depth == 0) & (branches["flags"] & fmt.GRAPH_OTHERS == 0)
+    bad_branch = (depth > deepest) | (depth >= fmt.GRAPH_DEPTH) | _bad_index(branches["type"], types)
+    bad_branch |= np.where(owned, branches["owner"] >= owners, branches["owner"] != fmt.NO_INDEX)
+    bad_holder = _bad_index(holders["type"], types) | _bad_index(holders["owner"], owners)
+    checks = (
+        ("graph", np.arange(len(sections.get("graph", ()))) > 0),
+        ("graph leak", _bad_index(leaks["type"], types)),
+        ("graph holder", bad_holder | _bad_index(holders["leak"], len(leaks))),
+        ("graph place", (places["page"] >= len(sections["pages"])) | (places["holder"] >= len(holders))),
+        ("graph branch", bad_branch),
     )
     for record, bad in checks:
         if bad.any():

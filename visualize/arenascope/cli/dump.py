@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""`arenascope dump TARGET -o FILE [--chunks] [--objects]`."""
+"""`arenascope dump TARGET -o FILE [--chunks] [--objects] [--graph]`."""
 
 from __future__ import annotations
 
 import click
 
 from arenascope.capture import run_arenadump
-from arenascope.cli.options import looking, objects_option
+from arenascope.cli.options import graph_option, looking, objects_option
 from arenascope.cli.progress import waiting
 
 
@@ -15,12 +15,16 @@ from arenascope.cli.progress import waiting
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file to write (mode 0600).")
 @click.option("--chunks", is_flag=True, help="Record every chunk too, not only every page.")
 @objects_option
+@graph_option
 @looking
-def dump(target: str, output: str, how: list[str], *, chunks: bool, objects: bool) -> None:
+def dump(  # noqa: PLR0913 - one for each option
+    target: str, output: str, how: list[str], *, chunks: bool, objects: bool, graph: bool
+) -> None:
     """Write a record of every page of TARGET's heaps to a file.
 
     The dump holds sizes, addresses and names, never the contents of the heap.
     """
-    options = [*how, *(["--chunks"] if chunks else []), *(["--objects"] if objects else [])]
+    asked = {"--chunks": chunks, "--objects": objects, "--graph": graph}
+    options = [*how, *(name for name, yes in asked.items() if yes)]
     with waiting(f"inspecting {target}"):
         run_arenadump(["dump", *options, f"--output={output}", "--", target])

@@ -4,9 +4,14 @@
 from __future__ import annotations
 
 import functools
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Final
 
 import click
+
+from arenascope.errors import Code
+from arenascope.suppressions import LeakLimit
 
 if TYPE_CHECKING:
     Command = Callable[..., Any]
@@ -26,6 +31,12 @@ _OPTIONS = (
         help="Limit for how long the process is stopped: 5ms, 0.5s. Without it, auto breaks off a freeze after 50ms.",
     ),
     click.option(
+        "--max-memory",
+        metavar="SIZE",
+        help="Limit for the memory of arenadump, which looks: 512M, 2G. A look that needs more fails with exit code "
+        f"{int(Code.NO_MEMORY)}. Debug information is not read then.",
+    ),
+    click.option(
         "--layout-source",
         metavar="LIST",
         help="Sources for the layout of glibc's malloc: some of dwarf,symtab,relocation,decode,scan (the "
@@ -40,6 +51,13 @@ objects_option: Final = click.option(
     help="Count Python's or Ruby's objects by type too. All their memory is read for this.",
 )
 
+graph_option: Final = click.option(
+    "--graph",
+    is_flag=True,
+    help="Record who holds the chunks in use, of which types they are, and which are lost: names and sums. All memory "
+    "is read for this.",
+)
+
 
 def looking(command: Command) -> Command:
     """Give a command the options that say how to look at a target; it gets them as `how`, in arenadump's own words."""
@@ -49,13 +67,53 @@ def looking(command: Command) -> Command:
         *args: Any,
         mode: str | None,
         max_pause: str | None,
+        max_memory: str | None,
         layout_source: str | None,
         **others: Any,
     ) -> Any:
-        given = {"mode": mode, "max-pause": max_pause, "layout-source": layout_source}
+        given = {"mode": mode, "max-pause": max_pause, "max-memory": max_memory, "layout-source": layout_source}
         how = [f"--{name}={value}" for name, value in given.items() if value is not None]
         return command(*args, how=how, **others)
 
     for option in reversed(_OPTIONS):
         with_how = option(with_how)
     return with_how
+
+
+UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def _read_bytes(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    """A number of bytes: 4096, 64K, 1M, 2G."""
+    match = re.fullmatch(r"([0-9]+)([KMG]?)", value or "0")
+    if not match:
+        raise click.BadParameter(f"{value} is not a size: give bytes, such as 4096, 64K or 1M")
+    return None if value is None else int(match[1]) * UNITS[match[2]]
+
+
+_LIMITS = (
+    click.option(
+        "--fail-over",
+        callback=_read_bytes,
+        metavar="SIZE",
+        help=f"End with exit code {int(Code.LEAKS)} if more than this is lost: 0, 64K, 1M.",
+    ),
+    click.option(
+        "--suppressions",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Lines leak:PATTERN, as LeakSanitizer has them: chunks of types that match do not count for --fail-over.",
+    ),
+)
+
+
+def limiting(command: Command) -> Command:
+    """Give a command the options that say what may be lost; it gets them as `limit`, a LeakLimit."""
+
+    @functools.wraps(command)
+    def with_limit(*args: Any, fail_over: int | None, suppressions: Path | None, **others: Any) -> Any:
+        return command(*args, limit=LeakLimit(fail_over, suppressions), **others)
+
+    for option in reversed(_LIMITS):
+        with_limit = option(with_limit)
+    return with_limit

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from arenascope.capture import capture, is_dump
-from arenascope.cli.options import looking
+from arenascope.cli.options import graph_option, looking
 from arenascope.cli.progress import waiting
 from arenascope.files import write_page
 
@@ -33,6 +33,7 @@ SMALL = 1 << 30  # bytes resident: of more than that, chunks and objects are tak
     default=None,
     help="Show Python's or Ruby's objects by type. The default: show them if at most 1 GiB is resident.",
 )
+@graph_option
 @click.option("--png", metavar="DIR", help="Also write pictures for a ticket or a slide: map, charts and every heap.")
 @click.option("--svg", metavar="DIR", help="Also write map and charts as SVG.")
 @looking
@@ -46,6 +47,7 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     *,
     chunks: bool | None,
     objects: bool | None,
+    graph: bool,
 ) -> None:
     """Write a page: why TARGET is large, what brings memory back.
 
@@ -60,7 +62,7 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     looks = []
     for each in (target, after):
         if each is not None:
-            asked = {"--chunks": chunks, "--objects": objects}
+            asked = {"--chunks": chunks, "--objects": objects, "--graph": graph}
             small = _is_small(each)
             with waiting(f"inspecting {each}"):
                 looks.append(

@@ -9,11 +9,17 @@ import shutil
 import stat
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from arenascope.agent import find_agent
+from arenascope.cli.options import limiting
+from arenascope.cli.run_leaks import ExitLooks, run_to_its_end
 from arenascope.errors import ArenascopeError, Code
+
+if TYPE_CHECKING:
+    from arenascope.suppressions import LeakLimit
 
 NOT_FOUND = 127  # as a shell has it
 NOT_RUN = 126
@@ -37,21 +43,32 @@ NOT_RUN = 126
     help="Let the process give memory back by itself: every=60s,min=64M,deep, ... (see arenascope(7)).",
 )
 @click.option("--log", metavar="FILE", help="The agent's log file; 1: stderr.")
+@click.option(
+    "--leaks",
+    is_flag=True,
+    help="When a process of the command calls exit(), print on stderr what nothing in it points to any more.",
+)
+@limiting
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(  # noqa: PLR0913 - one parameter for each option
+def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
     command: tuple[str, ...],
     signal: str | None,
     output: str | None,
     trim: str | None,
     log: str | None,
+    limit: LeakLimit,
     *,
     chunks: bool,
+    leaks: bool,
 ) -> int:
     """Run COMMAND with the agent preloaded.
 
     The agent writes a dump whenever the signal arrives, and trims when the policy says so. COMMAND replaces this
-    process. Programs that it starts also get an agent, unless they get another environment.
+    process; with --leaks it is a child, whose exit code is passed on. Programs that it starts also get an agent,
+    unless they get another environment.
     """
+    if limit.most is not None and not leaks:
+        raise click.UsageError("--fail-over is for --leaks")
     program = shutil.which(command[0])
     if program is None:
         there = os.path.sep in command[0] and Path(command[0]).exists()
@@ -74,6 +91,8 @@ def run(  # noqa: PLR0913 - one parameter for each option
             err=True,
         )
     try:
+        if leaks:
+            return run_to_its_end(program, command, environment, ExitLooks(limit))
         os.execve(program, command, environment)  # noqa: S606 - to become the command is the purpose
     except OSError as error:
         click.echo(f"arenascope: {program}: {error.strerror}", err=True)

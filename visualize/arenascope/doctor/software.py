@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FEATURES: Final = {
     "libdw": ("layouts are found by relocations instead of debug information", "libdw-dev"),
     "libpng": ("there is no command arenadump png", "libpng-dev"),
+    "libiberty": ("names of C++ and Rust are shown mangled", "libiberty-dev"),
 }
 
 GDB_SINCE: Final = 14  # the first that writes back all registers of a processor with AMX

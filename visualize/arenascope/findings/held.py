@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from arenascope.findings.facts import LARGE, MIB, NAMED, NOTABLE
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.runtimes import largest_types, not_marked
-from arenascope.findings.steps import java_native, of_growth, of_runtime, runtimes
+from arenascope.findings.steps import java_native, of_growth, of_owners, of_runtime, runtimes
+from arenascope.graph import owner_name
 from arenascope.known import total
 from arenascope.remedy import living_pid
 from arenascope.rows import RESIDENT
@@ -78,7 +79,7 @@ def in_use(facts: Facts) -> Finding | None:
         Rank.ROW,
         held,
         f"{size(held)} of it ({share(held, facts.whole)}) is in use by the application{which}.",
-        f"No trim returns it; the application has to free it.{suspicion}{then}{_of_runtime(facts)}",
+        f"No trim returns it; the application has to free it.{suspicion}{then}{_of_graph(facts)}{_of_runtime(facts)}",
         lights="row:in_use",
         rows=("in_use", "mmapped_in_use"),
         next=_who_holds_it(facts),
@@ -97,6 +98,30 @@ def _suspicion(most: ChunkSize | None, held: int) -> str:
         f" {share(most.bytes, held)} of it is in {count(most.count)} chunks of one size. A leak looks like this; so do "
         "a cache and a large table. A leak goes on growing while the work stays the same."
     )
+
+
+def _of_graph(facts: Facts) -> str:
+    """Who holds it, of what types it is, and what nobody holds, where the dump has a graph."""
+    graph = facts.summary.graph
+    if graph is None or not graph.bytes:
+        return ""
+    owners = [each for each in graph.owners if each.retained >= FEW * graph.bytes][:NAMED]
+    types = [each for each in graph.types if each.bytes >= FEW * graph.bytes][:NAMED]
+    words = ""
+    if owners:
+        objects = ", with the objects in Python's arenas" if graph.objects.count else ""
+        named = ", ".join(f"{owner_name(each.owner)} ({size(each.retained)})" for each in owners)
+        words += f" Who holds it{objects}: {named}."
+    if types:
+        named = ", ".join(f"{printable(each.type or '')} ({size(each.bytes)})" for each in types)
+        words += f" The largest types: {named}."
+    if graph.typed < graph.bytes:
+        words += f" {share(graph.bytes - graph.typed, graph.bytes)} of the bytes have no known type."
+    lost = graph.direct.bytes + graph.indirect.bytes
+    if lost:
+        chunks = plural(graph.direct.count + graph.indirect.count, "chunk")
+        words += f" {size(lost)} in {chunks} is lost: no pointer was found that leads there."
+    return words if graph.exact else f"{words} (Who holds it was not read of one moment, or not wholly.)"
 
 
 def _of_runtime(facts: Facts) -> str:
@@ -122,9 +147,10 @@ def _of_runtime(facts: Facts) -> str:
 def _who_holds_it(facts: Facts) -> tuple[Step, ...]:
     pid = living_pid(facts.summary.target)
     if pid is not None and "jvm" in runtimes(facts):
-        return java_native(pid)
+        return (*java_native(pid), *of_owners(facts))
     native = "v8", "go"  # whose steps tell nothing of malloc's memory
-    return (*(of_runtime(facts) if not set(native) & set(runtimes(facts)) else ()), *of_growth(facts))
+    told = of_runtime(facts) if not set(native) & set(runtimes(facts)) else ()
+    return (*told, *of_owners(facts), *of_growth(facts))
 
 
 def large_blocks(facts: Facts) -> Finding | None:

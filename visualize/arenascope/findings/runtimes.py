@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable, Final
 
 from arenascope.findings.facts import NAMED
 from arenascope.findings.finding import Finding, Rank
-from arenascope.findings.steps import of_runtime
+from arenascope.findings.steps import of_owners, of_runtime
 from arenascope.text import UNKNOWN, count, plural, printable, share, size
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ NAMES: Final = {
     "v8": "V8",
     "go": "Go",
     "jemalloc": "jemalloc",
+    "mimalloc": "mimalloc",
     "zend": "PHP",
     "innodb": "InnoDB",
 }
@@ -80,7 +81,7 @@ def python_arenas(facts: Facts) -> Finding | None:
         "no block of it is in use; no trim and no setting of malloc changes that. The module tracemalloc tells which "
         "lines of the program allocated the blocks.",
         rows=("python_arenas",),
-        next=of_runtime(facts),
+        next=(*of_runtime(facts), *of_owners(facts)),
     )
 
 

@@ -53,6 +53,14 @@ def of_growth(facts: Facts) -> tuple[Step, ...]:
     return (Step("What grows within a minute, by chunk size.", compare),)
 
 
+def of_owners(facts: Facts) -> tuple[Step, ...]:
+    """Who holds it, where the look has no graph."""
+    pid = living_pid(facts.summary.target)
+    if pid is None or facts.summary.graph or not facts.summary.allocator.is_glibc:
+        return ()
+    return (Step("Which variables and threads hold it, by type. All memory is read.", f"arenascope owners {pid}"),)
+
+
 def _objects(facts: Facts, pid: int) -> tuple[Step, ...]:
     if objects_by_type(facts.summary):
         return ()  # the finding names the types
@@ -118,6 +126,15 @@ def _jemalloc(_: Facts, __: int) -> tuple[Step, ...]:
     )
 
 
+def _mimalloc(_: Facts, __: int) -> tuple[Step, ...]:
+    return (
+        Step(
+            f"Have mimalloc print at exit how much it has reserved and committed, and its blocks by size. {RESTART}",
+            "export MIMALLOC_SHOW_STATS=1",
+        ),
+    )
+
+
 _STEPS: Final = {
     "cpython": _objects,
     "jvm": _java,
@@ -125,4 +142,5 @@ _STEPS: Final = {
     "v8": _node,
     "go": _go,
     "jemalloc": _jemalloc,
+    "mimalloc": _mimalloc,
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from arenascope.findings.facts import NAMED, NOTABLE
 from arenascope.findings.finding import Finding, Rank
+from arenascope.graph import owner_name
 from arenascope.known import total
 from arenascope.remedy import trim_command
 from arenascope.text import count, plural, printable, size
@@ -81,7 +82,20 @@ def pinned(facts: Facts) -> Finding | None:
                 f"{size(worst.stranded)} free on the same pages"
             )
         why = f"{plural(pages, 'page')} {'is' if pages == 1 else 'are each'} kept by one chunk alone; {who}. {why}"
+    why += _keepers(facts, stranded or 0)
     return Finding("stranded by pins", Rank.ROW, stranded, says, why, lights="row:stranded", rows=("stranded",))
+
+
+def _keepers(facts: Facts, stranded: int) -> str:
+    """The type and the owner that keep most of these pages, where the dump has a graph and they keep many."""
+    keepers = facts.summary.graph.keepers if facts.summary.graph else ()
+    if not keepers or keepers[0].owner is None or keepers[0].kept.stranded < NOTABLE * stranded:
+        return ""
+    most = keepers[0]
+    what = printable(most.type) if most.type else "chunks of unknown type"
+    who = "that are lost" if keepers[0].owner.kind == "lost" else f"held by {owner_name(keepers[0].owner)}"
+    kept = f"{count(most.kept.pages)} of the pages ({size(most.kept.stranded)} stranded)"
+    return f" Nothing but {what} {who} is in use on {kept}."
 
 
 def caches(facts: Facts) -> Finding | None:

@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from arenascope.graph import owner_words
 from arenascope.text import count, plural, printable, size
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from arenascope.graph import Leaks, Owner, Owners, Why
+    from arenascope.graph import Leaks, Owners, Why
 
 SHOWN_TYPES: Final = 20
 SHOWN_SHARE: Final = 200  # what retains less than one part in so many is not shown
@@ -28,8 +29,10 @@ def _head(facts: Leaks | Owners | Why) -> Text:
     graph, target = facts.graph, facts.target
     whose = printable(target.comm) + (f" (pid {target.pid})" if target.pid else "")
     line = Text(whose, style="bold")
+    objects = f" ({size(graph.objects.bytes)} in {count(graph.objects.count)} objects)" if graph.objects.count else ""
     line.append(
-        f": {count(graph.chunks)} chunks in use, {size(graph.bytes)}, {count(graph.pointers)} pointers", "default"
+        f": {count(graph.chunks)} chunks in use, {size(graph.bytes)}{objects}, {count(graph.pointers)} pointers",
+        "default",
     )
     if not facts.exact:
         line.append("\nThis is not exact", style="yellow")
@@ -78,23 +81,6 @@ def _leak_kinds(facts: Leaks) -> Table:
             Text(remark, style="bright_black"),
         )
     return table
-
-
-def owner_words(owner: Owner) -> str:
-    """An owner as people call it: "variable app::cache (server+0x4040)"."""
-    if owner.kind == "variable":
-        named = f" {printable(owner.name)}" if owner.name else ""
-        return f"variable{named}" + (f" ({printable(owner.module)}+{owner.offset})" if owner.module else "")
-    words = {
-        "several": "several owners together",
-        "thread_variables": "thread-local variables",
-        "runtime": "heaps of runtimes (Python, Ruby, ...)",
-        "memory": "anonymous memory",
-        "shared_memory": "shared memory",
-    }.get(owner.kind, owner.kind)
-    if owner.thread is not None:
-        return f"{words} of thread {owner.thread} ({printable(owner.thread_name or '')})"
-    return words + (f" at {owner.address}" if owner.address and owner.kind != "runtime" else "")
 
 
 def render_owners(facts: Owners) -> Group:

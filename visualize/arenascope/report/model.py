@@ -11,12 +11,13 @@ from arenascope import __version__, rows
 from arenascope.errors import ArenascopeError, Code
 from arenascope.findings import judge
 from arenascope.known import whole_of
-from arenascope.report import charts, figures, mappings, objects, ruby, stranded, tables
+from arenascope.report import charts, figures, graph, mappings, objects, ruby, stranded, tables
 from arenascope.report.areas import TITLES
 from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
 from arenascope.report.compare import changes
 from arenascope.report.facts import PageFacts, address_of
 from arenascope.report.glossary import GLOSSARY
+from arenascope.report.holders import of_dumps
 from arenascope.report.legend import legend, parts
 from arenascope.report.pages import Block, map_blocks
 from arenascope.report.regions import regions
@@ -53,7 +54,8 @@ def build(looks: Sequence[Look]) -> Page:
     laid = regions(dumps)
     now = facts[-1]
     names = facts[0].arena_names | now.arena_names | {-kind: title.name for kind, title in TITLES.items()}
-    drawn = map_blocks(dumps, laid, page_size)
+    known, held = of_dumps(dumps)
+    drawn = map_blocks(dumps, laid, page_size, held)
     sides = [""] if len(looks) == 1 else ["before", "after"]
     values = {
         "version": __version__,
@@ -72,6 +74,7 @@ def build(looks: Sequence[Look]) -> Page:
         "chunks": tables.chunks(facts),
         "ruby": ruby.section(facts, laid),
         "objects": objects.tables(facts),
+        "graph": graph.section(held, known),
         "arenas": tables.arenas(now, laid),
         "arena_columns": tables.arena_columns(now),
         "arena_count": len(now.summary.arenas),
@@ -108,6 +111,8 @@ def build(looks: Sequence[Look]) -> Page:
         "idle": [laid.arenas.index(address_of(arena)) for arena in (*now.unattached, *now.nearly_empty)],
         "sides": sides,
         "dumps": drawn.told,
+        "names": {"types": known.types.shown, "owners": known.owners.shown, "short": known.short},
+        "icicle": graph.icicle(held[-1]),
         "blocks": {block.name: block.layout for block in drawn.blocks},
     }
     return Page(values, drawn.blocks, script)

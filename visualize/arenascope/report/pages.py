@@ -18,12 +18,13 @@ import numpy as np
 from arenascope import format as fmt
 from arenascope.report.areas import RUNTIME
 from arenascope.report.colours import BACKGROUND, Colour, page_bytes
+from arenascope.report.holders import Held, put_in_order
 from arenascope.report.legend import Counted, count
 from arenascope.report.regions import Regions, sources, struct_of
 from arenascope.report.shares import light_of, linear, rgb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,6 +35,7 @@ LIMIT: Final = 3_550_000  # bytes of deflated data: in base64, and with all else
 PIN_LIMIT: Final = 500_000  # bytes of deflated sizes of pins
 RUBY_LIMIT: Final = 300_000  # bytes of deflated pages of Ruby's
 CHUNK_LIMIT: Final = 1_000_000  # bytes of deflated chunk records
+HOLDER_LIMIT: Final = 700_000  # bytes of deflated holders of pages
 CHUNKS_TRIED: Final = 1_000_000  # records
 LEVEL: Final = 5
 SAMPLED: Final = 16  # of a heap of more than LARGE pages, one part in so many
@@ -215,6 +217,18 @@ class DumpPages:
         block = pack("ruby", [(name, column[order]) for name, column in columns])
         return block if len(block.data) <= limit else pack("ruby", [(name, column[:0]) for name, column in columns])
 
+    def holders(self, held: Held, limit: int = HOLDER_LIMIT) -> Block:
+        """How many holders each of malloc's pages has, and which. Where all do not fit, one for each page; or none."""
+        counts, holders = put_in_order(*held.on_pages(), self.source[: self.laid.malloc_total])
+        block = pack("holders", [("count", counts), ("holder", holders)])
+        if len(block.data) > limit:
+            first = np.cumsum(counts, dtype=np.int64) - counts
+            holders = holders[first[counts > 0]]
+            block = pack("holders", [("count", np.minimum(counts, 1)), ("holder", holders)])
+        if len(block.data) > limit:
+            block = pack("holders", [("count", np.zeros(len(counts), np.uint8)), ("holder", holders[:0])])
+        return block
+
     def chunk_block(self, limit: int = CHUNK_LIMIT) -> Block:
         """Chunk records of as many regions as there is room for; which, says its first column."""
         tried = CHUNKS_TRIED
@@ -248,7 +262,7 @@ class DumpPages:
         return pack("chunks", columns)
 
 
-def map_blocks(dumps: list[Dump], laid: Regions, page_size: int) -> Drawn:
+def map_blocks(dumps: list[Dump], laid: Regions, page_size: int, held: Sequence[Held]) -> Drawn:
     """All blocks of the page, those of the first paint first."""
     blocks = [pack("regions", struct_of(laid, page_size).items())]
     told: list[dict[str, Any]] = []
@@ -265,17 +279,22 @@ def map_blocks(dumps: list[Dump], laid: Regions, page_size: int) -> Drawn:
         pins, sizes = part.pins(states, PIN_LIMIT // len(parts))
         rubys = part.ruby(RUBY_LIMIT // len(parts))
         pools = part.pools()
-        left = share - sum(len(block.data) for block in (state, pins, rubys, pools))
+        holders = part.holders(held[index], HOLDER_LIMIT // len(parts))
+        left = share - sum(len(block.data) for block in (state, pins, rubys, pools, holders))
         units = part.units(left)
         left -= len(units.block.data)
         chunks = part.chunk_block(max(min(left, CHUNK_LIMIT // len(parts)), 0))
         blocks.append(state._replace(name=f"state-{index}"))
-        details += [block._replace(name=f"{block.name}-{index}") for block in (units.block, pins, rubys, pools, chunks)]
+        details += [
+            block._replace(name=f"{block.name}-{index}") for block in (units.block, pins, rubys, pools, holders, chunks)
+        ]
         records = 0 if part.dump.chunks is None else len(part.dump.chunks)
         told.append(
             {
                 "step": units.step,
                 "pinSizes": sizes,
+                "holders": held[index].on_map()[0] if len(part.dump.graph) else [],
+                "holdersLeftOut": holders.layout[1][2] < len(part.dump.graph_places),
                 "pinsLeftOut": bool(records and not sizes and pins.layout[0][2]),
                 "rubyPages": rubys.layout[0][2],
                 "chunksShown": chunks.layout[2][2],

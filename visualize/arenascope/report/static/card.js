@@ -2,7 +2,7 @@
 // The card beside the pointer (or the marker).
 import { told } from "./data.js";
 import { NONE } from "./heaps.js";
-import { chunk, hex, pin, rows, ruby, shareInUse, size, stateName, where } from "./inspect.js";
+import { chunk, hex, holder, pin, rows, ruby, shareInUse, size, stateName, where } from "./inspect.js";
 
 const card = document.getElementById("card");
 const MANY = 4; // pages a pixel, from which on a mixture is told and not one page
@@ -33,6 +33,8 @@ export function showCard(index, all, x, y, { mixture = null, unit = -1 } = {}) {
       addRows(rows(index, pages));
       const pinned = pin(index, pages);
       if (pinned) add("div", pinned);
+      const held = holder(index, pages);
+      if (held) add("div", held);
       const rubys = ruby(index, pages);
       if (rubys) add("div", rubys);
       const found = unit >= 0 ? pages.chunkAt(index, unit) : null;

@@ -82,6 +82,7 @@ export class Pages {
       pin++;
     }
     this.ruby = await takeBlock(`ruby-${this.which}`);
+    await this.takeHolders();
     const chunks = await takeBlock(`chunks-${this.which}`);
     let behind = 0;
     this.records = new Map();
@@ -89,6 +90,20 @@ export class Pages {
       this.records.set(region, chunks.record.subarray(behind, behind + chunks.count[i]));
       behind += chunks.count[i];
     });
+  }
+
+  // The holders of each of malloc's pages, those with most bytes on it first: holder[holderEnd[i - 1]] to holder[holderEnd[i] - 1].
+  async takeHolders() {
+    const { count, holder } = await takeBlock(`holders-${this.which}`);
+    this.holder = holder;
+    this.holderEnd = new Uint32Array(count.length);
+    for (let index = 0, end = 0; index < count.length; index++) this.holderEnd[index] = end += count[index];
+  }
+
+  // The numbers of the holders on a page, as told.dumps[…].holders has them.
+  holdersOf(index) {
+    if (!this.holderEnd || index >= this.holderEnd.length) return [];
+    return this.holder.subarray(index ? this.holderEnd[index - 1] : 0, this.holderEnd[index]);
   }
 
   colour(index) {

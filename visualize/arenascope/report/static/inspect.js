@@ -87,6 +87,16 @@ export function pin(index, pages) {
   return held ? `Kept by one chunk of ${held.toLocaleString("en")} bytes.` : "Kept by one chunk in use.";
 }
 
+// Of what type most of a page is, and who holds that.
+export function holder(index, pages) {
+  const [first, ...others] = pages.holdersOf(index);
+  if (first === undefined) return "";
+  const [type, owner] = told.dumps[pages.which].holders[first];
+  const more = others.length ? ` (and ${others.length} more)` : "";
+  if (first === 0) return `Many different types and owners${more}.`;
+  return `${others.length ? "Most: " : ""}${told.names.types[type] ?? "?"}, held by ${told.names.short[owner] ?? "?"}${more}.`;
+}
+
 // The blocks that a page of a runtime's heap is divided into.
 function pool(index, pages) {
   const at = index - told.mallocTotal;
@@ -117,7 +127,7 @@ export function spoken(index, all) {
   all.forEach((pages, i) => {
     const held = rows(index, pages).map(([name, bytes]) => `${name} ${size(bytes)}`).join(", ");
     const side = told.sides[i] ? `${told.sides[i]}: ` : "";
-    parts.push(`${side}${stateName(pages.state[index])}${shareInUse(index, pages)}${held ? ` (${held})` : ""}. ${pin(index, pages)} ${ruby(index, pages)}`.trim());
+    parts.push(`${side}${stateName(pages.state[index])}${shareInUse(index, pages)}${held ? ` (${held})` : ""}. ${pin(index, pages)} ${holder(index, pages)} ${ruby(index, pages)}`.trim());
   });
   return parts.join(". ");
 }

@@ -27,7 +27,25 @@ const ROWS = {
   "free-swapped": (page) => page.colour === FREE_SWAPPED,
 };
 
-// The pages that `spec` ("row:in_use", "bytes:1", "state:5", "arena:2", "pin:48", "idle", "changed") names in one dump; null when it
+// Which holders are meant, by their type, owner and leak.
+const HELD = {
+  type: (value) => ([type]) => type === Number(value),
+  owner: (value) => ([, owner]) => owner === Number(value),
+  leak: (value) => ([, , leak]) => leak === Number(value),
+  pair: (value) => ([type, owner]) => `${type}/${owner}` === value,
+};
+
+// Fills in the mask; false: no dump has such a holder.
+function holderMask(mask, meant, pages) {
+  const wanted = told.dumps.map(({ holders }) => holders.map((holder, number) => number > 0 && meant(holder)));
+  const { holderEnd, holder, which } = pages;
+  for (let index = 0, at = 0; holderEnd && index < holderEnd.length; index++) {
+    for (; at < holderEnd[index]; at++) if (wanted[which][holder[at]]) mask[index] = 1;
+  }
+  return wanted.some((each) => each.includes(true));
+}
+
+// The pages that `spec` ("row:in_use", "bytes:1", "state:5", "arena:2", "pin:48", "type:3", "idle", "changed") names in one dump; null when it
 // names nothing that is on the map.
 export function lit(spec, pages, all) {
   const { regions } = pages;
@@ -45,6 +63,8 @@ export function lit(spec, pages, all) {
     for (let i = 0; i < mask.length; i++) mask[i] = hasBytes(i, Number(value), pages) ? 1 : 0;
   } else if (what === "state") {
     for (let i = 0; i < mask.length; i++) mask[i] = (pages.state[i] & COLOUR_BITS) === Number(value) ? 1 : 0;
+  } else if (Object.hasOwn(HELD, what)) {
+    if (!holderMask(mask, HELD[what](value), pages)) return null;
   } else if (what === "changed" && all.length > 1) {
     for (let i = 0; i < mask.length; i++) mask[i] = (all[0].state[i] ^ all[1].state[i]) & COLOUR_BITS ? 1 : 0;
   } else if (what === "row" && Object.hasOwn(ROWS, told.rows[value] ?? "") && pages.units) {

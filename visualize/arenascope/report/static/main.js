@@ -4,6 +4,7 @@ import { told } from "./data.js";
 import { HeapMap } from "./map.js";
 import { keys, pointers } from "./controls.js";
 import { readLink, writeLink } from "./link.js";
+import { icicles } from "./icicle.js";
 import { copyButtons, sortableTables } from "./tables.js";
 
 const byId = (id) => document.getElementById(id);
@@ -59,6 +60,7 @@ function lights(map) {
 async function start() {
   sortableTables();
   copyButtons();
+  icicles();
   if (told.total > 0) await startMap();
   document.documentElement.dataset.ready = "true";
 }

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope run --leaks`: a look at what each process of a command still holds when it ends.
+
+The agent in the process connects at exit(), and waits until the connection is closed (inspector/agent/exit_look.c).
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from arenascope.capture import run_arenadump
+from arenascope.errors import ArenascopeError, Code
+from arenascope.graph import parse_leaks
+from arenascope.render.graph import render_leaks
+from arenascope.render.terminal import console
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
+
+    from arenascope.suppressions import LeakLimit
+
+VARIABLE: Final = "ARENASCOPE_EXIT_LOOK"
+CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid
+BACKLOG: Final = 128
+
+
+class ExitLooks:
+    """Takes the processes that wait at their exit(), one after the other."""
+
+    def __init__(self, limit: LeakLimit) -> None:
+        """Listen at an address that the kernel chooses."""
+        self.limit = limit
+        self.code = Code.OK
+        self.seen: set[int] = set()
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+        self.listener.bind("")
+        self.listener.listen(BACKLOG)
+
+    @property
+    def name(self) -> str:
+        """What the agents are told: the address without its leading NUL."""
+        name: bytes = self.listener.getsockname()
+        return name[1:].decode("ascii")
+
+    def take(self) -> bool:
+        """Look at the next process that waits; False: none does."""
+        try:
+            waiting, _ = self.listener.accept()
+        except BlockingIOError:
+            return False
+        with waiting:
+            pid, uid, _ = CREDENTIALS.unpack(
+                waiting.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+            )
+            # Anybody on this machine may connect. Root's commands may have changed their user.
+            if uid == os.geteuid() or os.geteuid() == 0:
+                self._look(pid)
+        return True
+
+    def _look(self, pid: int) -> None:
+        if pid == 0:
+            click.echo("arenascope: a process of another PID namespace has ended without a look", err=True)
+            return
+        try:
+            facts = parse_leaks(run_arenadump(["leaks", "--json", "--", str(pid)]))
+        except ArenascopeError as error:
+            click.echo(f"arenascope: no look at the end of process {pid}: {error}", err=True)
+            return
+        self.seen.add(pid)
+        console(stderr=True).print(render_leaks(facts), crop=False)
+        excess = self.limit.excess(facts)
+        if excess:
+            click.echo(f"arenascope: process {pid}: {excess}", err=True)
+            self.code = Code.LEAKS
+
+
+def run_to_its_end(program: str, command: Sequence[str], environment: dict[str, str], looks: ExitLooks) -> int:
+    """Run the command. Return its exit code (128 + the signal that ended it), or that of the looks where it is 0."""
+    with subprocess.Popen(command, executable=program, env={**environment, VARIABLE: looks.name}) as child:
+        with _passing_on(child):
+            _serve(child, looks)
+            status = child.wait()
+        while looks.take():
+            pass
+    looks.listener.close()
+    if child.pid not in looks.seen:
+        how = f"was ended by signal {-status}" if status < 0 else "ended without exit()"
+        click.echo(f"arenascope: {command[0]} {how}, or has no agent: nobody has looked at what it held", err=True)
+        if looks.limit.most is not None and looks.code == Code.OK:
+            looks.code = Code.TARGET_GONE
+    return 128 - status if status < 0 else status or looks.code
+
+
+def _serve(child: subprocess.Popen[bytes], looks: ExitLooks) -> None:
+    """Look at whoever waits, until the child has ended."""
+    ended = os.pidfd_open(child.pid)
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(looks.listener, selectors.EVENT_READ)
+            selector.register(ended, selectors.EVENT_READ)
+            while all(key.fd != ended for key, _ in selector.select()):
+                looks.take()
+    finally:
+        os.close(ended)
+
+
+@contextmanager
+def _passing_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Keys of the terminal reach the child by themselves; what is sent to this process alone is passed on."""
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        child.send_signal(number)
+
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+    before.update({number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)})
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

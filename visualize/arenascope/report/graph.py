@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: MIT
+"""The page's part on who holds the chunks in use: tables by owner, type and leak, and the tree for the icicle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from arenascope import format as fmt
+from arenascope.report.holders import NO_TYPE
+from arenascope.report.tables import Amount, Change, amount, change
+from arenascope.text import count, plural, printable, share, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from arenascope.report.holders import Held, Names
+
+SHOWN: Final = 200  # types, owners, kinds of lost chunks
+SENTENCES: Final = 3
+MANY: Final = 16  # pages: what keeps fewer has no sentence
+GREW: Final = 0.01  # of all bytes: what changed by less is not named
+SHOWN_BRANCHES: Final = 3000  # of the icicle
+NOBODY: Final = ("lost", "others")
+
+
+class HeldLine(NamedTuple):
+    """Chunks of a type, or of an owner."""
+
+    light: str
+    name: str
+    short: str
+    evidence: str | None
+    chunks: int | None
+    whole: Amount  # what the table is sorted by: bytes of a type, what an owner retains
+    retained: Amount
+    pages: int
+    stranded: Amount  # on pages that only this keeps
+    part: Amount  # of those that others keep, too
+    change: Change | None
+
+
+class LeakLine(NamedTuple):
+    """Lost chunks of a type and size."""
+
+    light: str
+    name: str
+    size: int | None
+    direct: int
+    indirect: int
+    suspects: int
+    whole: Amount
+    example: str | None
+    change: Change | None
+
+
+class KeeperWords(NamedTuple):
+    """What keeps pages, in a sentence."""
+
+    light: str
+    words: str
+    name: str
+
+
+class GraphSection(NamedTuple):
+    """All that the page says of it."""
+
+    lines: list[str]  # what is known, and what is not
+    keepers: list[KeeperWords]
+    grew: list[str]
+    owners: list[HeldLine]
+    owner_count: int
+    types: list[HeldLine]
+    type_count: int
+    leaks: list[LeakLine]
+    leak_count: int
+    lost: Amount
+    suspects: Amount
+    branches: bool
+
+
+def section(held: Sequence[Held], names: Names) -> GraphSection | None:
+    """None: the last dump has no graph."""
+    now = held[-1]
+    if not len(now.dump.graph):
+        return None
+    before = held[0] if len(held) > 1 and len(held[0].dump.graph) else None
+    head = now.dump.graph[0]
+    bytes_ = int(head["bytes"])
+    types = sorted(_types(now, before, names, bytes_), key=lambda line: -(line.whole.exact or 0))
+    owners = sorted(_owners(now, before, names, bytes_), key=lambda line: -(line.whole.exact or 0))
+    leaks = list(_leaks(now, before, names))
+    lost = int(head["direct"]["bytes"]) + int(head["indirect"]["bytes"])
+    return GraphSection(
+        lines=list(_known(now)),
+        keepers=list(_keepers(now, names)),
+        grew=[*_grown("By type", types, bytes_), *_grown("By owner", owners, bytes_)],
+        owners=owners[:SHOWN],
+        owner_count=len(owners),
+        types=types[:SHOWN],
+        type_count=len(types),
+        leaks=leaks[:SHOWN],
+        leak_count=len(leaks),
+        lost=amount(lost, bytes_),
+        suspects=amount(int(head["suspects"]["bytes"]), bytes_),
+        branches=len(now.dump.graph_branches) > 0,
+    )
+
+
+def _known(now: Held) -> Iterator[str]:
+    """How much of it is explained, said plainly."""
+    dump, head = now.dump, now.dump.graph[0]
+    bytes_ = int(head["bytes"])
+    typed = sum(int(each["bytes"]) for each in dump.graph_types if each["name"])
+    several = sum(int(each["retained"]) for each in dump.graph_owners if dump.string(each["kind"]) == "several")
+    yield (
+        f"{count(int(head['chunks']))} chunks in use, {size(bytes_)} with their headers; "
+        f"{plural(int(head['pointers']), 'pointer')} between them, and {count(int(head['roots']))} from outside."
+    )
+    lost = int(head["unreached"])
+    yield f"{share(typed, bytes_)} of the bytes have a type; {size(bytes_ - typed)} have none (“{NO_TYPE}” below)."
+    yield (
+        f"{share(int(head['reached']) - several, bytes_)} have a single owner, {share(several, bytes_)} several owners"
+        + (f", and {share(lost, bytes_)} none: these are lost." if lost else "; none are lost.")
+    )
+    if not int(head["flags"]) & fmt.GRAPH_EXACT:
+        yield "Not exact: a part of the memory could not be read, or the process ran on while it was read."
+
+
+def _old(before: Held | None, numbers: list[int], records: Any, value: str) -> dict[int, int] | None:
+    """What the dump before has, by the page's numbers."""
+    if before is None:
+        return None
+    found: dict[int, int] = {}
+    for number, record in zip(numbers, records):
+        found[number] = found.get(number, 0) + int(record[value])
+    return found
+
+
+def _line(light: str, record: Any, whole: int, bytes_: int, **others: Any) -> HeldLine:
+    kept = record["kept"]
+    return HeldLine(
+        light=light,
+        whole=amount(whole, bytes_),
+        retained=amount(int(record["retained"]), bytes_),
+        pages=int(kept["pages"]),
+        stranded=amount(int(kept["stranded"])),
+        part=amount(int(kept["part"])),
+        **others,
+    )
+
+
+def _types(now: Held, before: Held | None, names: Names, bytes_: int) -> Iterator[HeldLine]:
+    dump = now.dump
+    old = _old(before, before.types if before else [], before.dump.graph_types if before else [], "bytes")
+    for number, record in zip(now.types, dump.graph_types):
+        others = bool(record["flags"] & fmt.GRAPH_OTHERS)
+        name = "all other types" if others else names.types.shown[number]
+        held = int(record["bytes"])
+        yield _line(
+            "" if others else f"type:{number}",
+            record,
+            held,
+            bytes_,
+            name=name,
+            short=name if record["name"] else "chunks of unknown type",
+            evidence=printable(dump.string(record["evidence"])) or None,
+            chunks=int(record["count"]),
+            change=change([old.get(number, 0), held]) if old is not None else None,
+        )
+
+
+def _owners(now: Held, before: Held | None, names: Names, bytes_: int) -> Iterator[HeldLine]:
+    dump = now.dump
+    old = _old(before, before.owners if before else [], before.dump.graph_owners if before else [], "retained")
+    for number, record in zip(now.owners, dump.graph_owners):
+        held = int(record["retained"])
+        if dump.string(record["kind"]) in NOBODY or not held:
+            continue  # lost chunks have a table of their own
+        yield _line(
+            f"owner:{number}",
+            record,
+            held,
+            bytes_,
+            name=names.owners.shown[number],
+            short=names.short[number],
+            evidence=None,
+            chunks=None,
+            change=change([old.get(number, 0), held]) if old is not None else None,
+        )
+
+
+def _leaks(now: Held, before: Held | None, names: Names) -> Iterator[LeakLine]:
+    def bytes_of(record: Any) -> int:
+        return sum(int(record[kind]["bytes"]) for kind in ("direct", "indirect", "suspects"))
+
+    old = {number: bytes_of(each) for number, each in zip(before.leaks, before.dump.graph_leaks)} if before else None
+    for number, record in zip(now.leaks, now.dump.graph_leaks):
+        others = bool(record["flags"] & fmt.GRAPH_OTHERS)
+        known = int(record["type"]) < len(now.types) and not others
+        held = bytes_of(record)
+        yield LeakLine(
+            light=f"leak:{number}",
+            name=names.types.shown[now.types[int(record["type"])]] if known else "all others" if others else NO_TYPE,
+            size=int(record["size"]) or None,
+            direct=int(record["direct"]["count"]),
+            indirect=int(record["indirect"]["count"]),
+            suspects=int(record["suspects"]["count"]),
+            whole=amount(held),
+            example=hex(int(record["example"])) if record["example"] else None,
+            change=change([old.get(number, 0), held]) if old is not None else None,
+        )
+
+
+def _keepers(now: Held, names: Names) -> Iterator[KeeperWords]:
+    """The pairs of type and owner that keep most pages."""
+    dump = now.dump
+    order = sorted(range(1, len(dump.graph_holders)), key=lambda i: -int(dump.graph_holders[i]["kept"]["pages"]))
+    for index in order[:SENTENCES]:
+        record = dump.graph_holders[index]
+        holder, kept = now.holder(record), record["kept"]
+        pages = int(kept["pages"])
+        if pages < MANY or holder.type < 0 or holder.owner < 0:
+            continue
+        known = names.types.shown[holder.type] != NO_TYPE
+        what = names.types.shown[holder.type] if known else "chunks of unknown type"
+        owner = names.short[holder.owner]
+        lost = dump.string(dump.graph_owners[record["owner"]]["kind"]) == "lost"
+        who = "that are lost" if lost else f"held by {owner}"
+        stranded = size(int(kept["stranded"]))
+        yield KeeperWords(
+            f"pair:{holder.type}/{holder.owner}",
+            f"{count(pages)} pages are kept by nothing but {what} {who}: {stranded} on them is stranded.",
+            f"{what} {who}",
+        )
+
+
+def _grown(by: str, lines: list[HeldLine], bytes_: int) -> Iterator[str]:
+    """What grew or shrank most, if it is worth a sentence."""
+    moved = [
+        (line.change.exact, line)
+        for line in lines
+        if line.change and line.change.exact is not None and abs(line.change.exact) >= max(GREW * bytes_, 1)
+    ]
+    moved.sort(key=lambda each: -abs(each[0]))
+    if moved:
+        words = ", ".join(f"{line.short} {line.change.shown}" for _, line in moved[:SENTENCES] if line.change)
+        yield f"{by}: {words}."
+
+
+def icicle(now: Held) -> list[list[int]]:
+    """The branches of the tree that retain most: depth, number, bytes retained, own bytes, chunks.
+
+    The number is an owner's at depth 0 and a type's below; -1: the branch is the sum of smaller ones.
+    """
+    branches = now.dump.graph_branches
+    least = 0
+    if len(branches) > SHOWN_BRANCHES:
+        least = int(sorted(branches["retained"].tolist(), reverse=True)[SHOWN_BRANCHES]) + 1
+    made = []
+    hidden = fmt.GRAPH_DEPTH
+    for branch in branches:
+        depth = int(branch["depth"])
+        if depth > hidden:
+            continue
+        hidden = fmt.GRAPH_DEPTH
+        if int(branch["retained"]) < least:
+            hidden = depth
+            continue
+        numbers, index = (now.owners, branch["owner"]) if depth == 0 else (now.types, branch["type"])
+        number = numbers[int(index)] if int(index) < len(numbers) else -1
+        made.append([depth, number, int(branch["retained"]), int(branch["bytes"]), int(branch["count"])])
+    return made
