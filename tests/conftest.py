@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from tools import debian, harness, kernel, programs
+from tools.keeps import Keeps
+from tools.keeps import running as running_keeps
 from tools.stage import Stage
 
 
@@ -87,3 +89,10 @@ def fetched(suite: str, arch: str = debian.NATIVE) -> debian.Libc:
         return debian.libc(suite, arch)
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def keeps(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keeps]:
+    """A program that knows what keeps its pages, and its dump with the graph."""
+    with running_keeps(arenadump, tmp_path_factory.mktemp("keeps")) as made:
+        yield made

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from arenascope import format as fmt
-from arenascope.dump import SECTION_ALIGN, SECTIONS
+from arenascope.dump import OPTIONAL, SECTION_ALIGN, SECTIONS
 
 PAGE = 4096
 HEAP_START = 0x5555_0000_0000
@@ -85,12 +85,48 @@ def sections() -> dict[str, np.ndarray[Any, Any]]:
     mapping = made["mappings"][0]
     mapping["start"], mapping["end"], mapping["kind"] = HEAP_START, HEAP_START + 2 * PAGE, fmt.MappingKind.ANON
     mapping["path"], mapping["rss"], mapping["malloc_rss"] = strings.add(b"[heap]"), 2 * PAGE, 2 * PAGE
-    for name in ("runtimes", "regions", "size_classes", "types", "classes", "runtime_pages", "page_fill", "sharers"):
-        made[name] = made[name][:0]
+    for name in OPTIONAL:
+        if name not in {"chunks", "ruby"}:
+            made[name] = made[name][:0]
     warning = made["warnings"][0]
     warning["text"], warning["code"] = strings.add(b"thread 4242: its tcache was not found"), fmt.WarningCode.TCACHE
     warning["arena"] = warning["heap"] = fmt.NO_INDEX
     warning["address"] = fmt.UNKNOWN
+    made["strings"] = np.frombuffer(bytes(strings.data), fmt.STRINGS).copy()
+    return made
+
+
+def with_graph() -> dict[str, np.ndarray[Any, Any]]:
+    """The same process, whose two chunks a variable holds and nobody holds."""
+    made = sections()
+    strings = Strings()
+    strings.data = bytearray(made["strings"].tobytes())
+    for name in OPTIONAL:
+        if name.startswith("graph"):
+            made[name] = np.zeros(1, SECTIONS[name])
+    head = made["graph"][0]
+    head["chunks"], head["bytes"], head["reached"], head["unreached"] = 2, PAGE, 3072, 1024
+    head["direct"] = (1, 1024)
+    kind = made["graph_types"][0]
+    kind["name"], kind["evidence"], kind["count"] = strings.add(b"app::Connection"), strings.add(b"vtable"), 2
+    kind["bytes"], kind["retained"], kind["kept"] = PAGE, 3072, (1, 512, 0)
+    made["graph_owners"] = np.zeros(2, fmt.GRAPH_OWNER)
+    made["graph_owners"]["kind"] = [strings.add(b"variable"), strings.add(b"lost")]
+    made["graph_owners"]["address"] = made["graph_owners"]["offset"] = fmt.UNKNOWN
+    owner = made["graph_owners"][0]
+    owner["name"], owner["module"], owner["retained"] = strings.add(b"connections"), strings.add(b"app"), 3072
+    made["graph_branches"] = np.zeros(2, fmt.GRAPH_BRANCH)
+    made["graph_branches"]["depth"], made["graph_branches"]["retained"] = [0, 1], 3072
+    made["graph_branches"]["owner"], made["graph_branches"]["type"] = [0, fmt.NO_INDEX], [fmt.NO_INDEX, 0]
+    made["graph_leaks"][0]["size"], made["graph_leaks"][0]["direct"] = 1024, (1, 1024)
+    made["graph_holders"] = np.zeros(3, fmt.GRAPH_HOLDER)
+    made["graph_holders"]["flags"] = [fmt.GRAPH_OTHERS, 0, 0]
+    made["graph_holders"]["type"] = [fmt.NO_INDEX, 0, 0]
+    made["graph_holders"]["owner"] = [fmt.NO_INDEX, 0, 1]
+    made["graph_holders"]["leak"] = [fmt.NO_INDEX, fmt.NO_INDEX, 0]
+    made["graph_holders"]["bytes"] = [0, 3072, 1024]
+    made["graph_holders"]["kept"]["pages"], made["graph_holders"]["kept"]["stranded"] = [0, 20, 0], [0, 512, 0]
+    made["graph_places"] = np.array([(0, 1), (0, 2)], fmt.GRAPH_PLACE)
     made["strings"] = np.frombuffer(bytes(strings.data), fmt.STRINGS).copy()
     return made
 

@@ -14,9 +14,10 @@ import pytest
 import synthetic_dump as synthetic
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tools import harness
 
 from arenascope import format as fmt
-from arenascope.dump import Dump
+from arenascope.dump import SECTIONS, Dump
 from arenascope.errors import Code, DumpError
 from arenascope.summary import summarize
 
@@ -121,6 +122,18 @@ def _runtime_page(**fields: int) -> Callable[[Sections], None]:
     return bend
 
 
+def _graph(section: str, **fields: int) -> Callable[[Sections], None]:
+    def bend(made: Sections) -> None:
+        made[section] = np.zeros(1, SECTIONS[section])
+        for name in ("type", "owner", "leak"):
+            if name in made[section].dtype.names:
+                made[section][name] = fmt.NO_INDEX
+        for name, value in fields.items():
+            made[section][name] = value
+
+    return bend
+
+
 LIES = {
     "page size": (_set("meta", "page_size", 5000), "page size of 5000"),
     "page size zero": (_set("meta", "page_size", 0), "page size of 0"),
@@ -151,6 +164,16 @@ LIES = {
     "no strings": (_drop("strings"), "no section"),
     "runtime page units": (_runtime_page(in_use=500, free=13), "runtime page record 0"),
     "runtime page address": (_runtime_page(address=4097), "runtime page record 0"),
+    "two graphs": (lambda made: made.update(graph=np.zeros(2, fmt.GRAPH)), "graph record 1"),
+    "graph leak's type": (_graph("graph_leaks", type=0), "graph leak record 0"),
+    "graph holder's type": (_graph("graph_holders", type=0), "graph holder record 0"),
+    "graph holder's owner": (_graph("graph_holders", owner=0), "graph holder record 0"),
+    "graph holder's leak": (_graph("graph_holders", leak=0), "graph holder record 0"),
+    "graph place's page": (_graph("graph_places", page=2), "graph place record 0"),
+    "graph place's holder": (_graph("graph_places", page=1), "graph place record 0"),
+    "graph branch without owner": (_graph("graph_branches"), "graph branch record 0"),
+    "graph branch's depth": (_graph("graph_branches", depth=1), "graph branch record 0"),
+    "graph branch's type": (_graph("graph_branches", type=3, flags=1), "graph branch record 0"),
     "two metas": (lambda made: made.update(meta=np.repeat(made["meta"], 2)), "one record"),
     "strings open": (lambda made: made.update(strings=made["strings"][:-1]), "not terminated"),
     "record size": (lambda made: made.update(heaps=np.zeros(1, "V88")), "another size"),
@@ -158,12 +181,19 @@ LIES = {
 
 
 @pytest.mark.parametrize(("bend", "words"), LIES.values(), ids=LIES)
-def test_a_lie_is_named(tmp_path: Path, bend: Callable[[Sections], None], words: str) -> None:
+def test_a_lie_is_named(
+    arenadump: harness.Arenadump, tmp_path: Path, bend: Callable[[Sections], None], words: str
+) -> None:
     made = synthetic.sections()
     bend(made)
+    path = synthetic.write(tmp_path / "liar", made)
     with pytest.raises(DumpError, match=words) as caught:
-        Dump(synthetic.write(tmp_path / "liar", made))
+        Dump(path)
     assert caught.value.code == Code.BAD_INPUT
+    if words.startswith("graph"):  # the reader in C says the same
+        failed = arenadump.run("summary", path)
+        assert failed.returncode == Code.BAD_INPUT
+        assert words in failed.stderr
 
 
 HEADERS = {

@@ -17,12 +17,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tools import harness, jvms, programs
+from tools import debian, harness, jvms, programs
+from tools.keeps import Keeps
 from tools.running import process, started
 
 from arenascope.findings import Facts, judge
+from arenascope.findings.held import _of_graph
 from arenascope.findings.steps import of_runtime
 from arenascope.summary import parse
+from arenascope.text import size
 
 SLEEPS = re.compile(r"sleep 60\b")
 PATIENCE = 120  # seconds
@@ -81,18 +84,41 @@ def await_file(folder: Path, pattern: str) -> Path:
 
 def test_growth(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with started([str(programs.build_cxx("leak"))], "ready") as pid:
-        (command,) = steps(arenadump, pid)
+        _, command = steps(arenadump, pid)
         shell(SLEEPS.sub("sleep 0", command), arenadump, tmp_path)
     page = (tmp_path / "growth.html").read_text(encoding="utf-8")
     assert "200,000" in page
 
 
+def test_owners(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with started([str(programs.build_cxx("leak"))], "ready") as pid:
+        command = steps(arenadump, pid)[0]
+        assert command == f"arenascope owners {pid}"
+        printed = shell(command, arenadump, tmp_path)
+    assert re.search(r"variable \w+ \(leak", printed) or "is lost" in printed
+
+
+def test_with_a_graph_the_finding_says_who(arenadump: harness.Arenadump, keeps: Keeps, tmp_path: Path) -> None:
+    summary = parse(arenadump.check("summary", "--json", keeps.path))
+    found = {finding.rule: finding for finding in judge(Facts(summary)).findings}
+    assert not [step for finding in found.values() for step in finding.next if "owners" in step.command]
+    pins = found["stranded by pins"].evidence
+    assert re.search(r"Nothing but Connection held by open_connections \(keeps\S*\) is in use on 1,\d{3} of the", pins)
+    held = _of_graph(Facts(summary))
+    assert "open_connections (keeps" in held
+    assert f"The largest types: Connection ({size(48 * len(keeps.of['Connection']))})" in held
+    assert f"in {summary.graph.direct.count} chunks is lost" in held  # type: ignore[union-attr]
+    assert "of the bytes have no known type" in held
+
+
 def test_python(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     program = "kept = [[i] for i in range(200_000)]; print('ready', flush=True); input()"
     with started([sys.executable, "-c", program], "ready") as pid:
-        printed = shell(steps(arenadump, pid)[0], arenadump, tmp_path)
-    assert "Python's objects by type" in printed
-    assert re.search(r"^list +200,\d{3} ", printed, re.MULTILINE)
+        objects, owners, *_ = steps(arenadump, pid)
+        by_type, held = (shell(step, arenadump, tmp_path) for step in (objects, owners))
+    assert "Python's objects by type" in by_type
+    assert re.search(r"^list +200,\d{3} ", by_type, re.MULTILINE)
+    assert re.search(r" (199|200),\d{3} +list *$", held, re.MULTILINE)
 
 
 def test_java(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -100,7 +126,11 @@ def test_java(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     path = f"{jvm.home}/bin:{os.environ['PATH']}"
     source = programs.SOURCES / "java/Holds.java"
     with started([jvm.tool("java"), "-Xmx256m", str(source), "60", "60"], "ready") as pid:
-        heap, histogram, setting, native = steps(arenadump, pid)
+        found = steps(arenadump, pid)  # the heap's or malloc's first: which is larger differs
+        heap, histogram, setting, native = (
+            next(step for step in found if part in step)
+            for part in ("GC.heap_info", "GC.class_histogram", "JAVA_TOOL_OPTIONS", "VM.native_memory")
+        )
         assert " used " in shell(heap, arenadump, tmp_path, PATH=path)
         assert re.search(r"6\d\s+6\d{7}\s+\[\[?B|\d+\s+6\d{7}\s+\[B", shell(histogram, arenadump, tmp_path, PATH=path))
         assert "not enabled" in shell(native, arenadump, tmp_path, PATH=path)
@@ -227,6 +257,20 @@ def test_jemalloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
         ["sh", "-c", f"{setting}\nLD_PRELOAD={jemalloc} exec true"], capture_output=True, text=True, check=True
     )
     assert "Allocated: " in done.stderr
+
+
+def test_mimalloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    try:
+        root = debian.unpack("libmimalloc2.0", "bookworm", debian.NATIVE, {"root": ["libmimalloc2.0"]})
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    (mimalloc,) = map(str, root.glob("root/usr/lib/*/libmimalloc.so.2.0"))
+    with process("in-use", LD_PRELOAD=mimalloc) as pid:
+        setting = steps(arenadump, pid)[0]
+    done = subprocess.run(
+        ["sh", "-c", f"{setting}\nLD_PRELOAD={mimalloc} exec /bin/true"], capture_output=True, text=True, check=True
+    )
+    assert "reserved" in done.stdout + done.stderr
 
 
 def test_a_core_has_no_commands(arenadump: harness.Arenadump, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Makes what the fuzzers begin with, from real things: `python -m tools.fuzz_seeds ARENADUMP DIRECTORY`.
 
-DIRECTORY/core, dump, elf and walker are filled: cores of the truth harness under each libc, cut down to what malloc
-keeps in them; dumps of it; a small library with a libc's structures. The walker's inputs are patches to
-DIRECTORY/image.core.
+DIRECTORY/core, dump, elf, walker and runtimes are filled: cores of the truth harness under each libc, cut down to what
+malloc keeps in them; dumps of it; a small library with a libc's structures. The walker's inputs are patches to
+DIRECTORY/image.core, those of the runtimes to the cores in DIRECTORY/images.
 """
 
 from __future__ import annotations
@@ -18,9 +18,26 @@ from pathlib import Path
 from arenascope import format as fmt
 from arenascope.dump import Dump
 
-from . import debian, harness, programs
+from . import debian, forged, harness, programs
 
 PAGE = 4096
+# Programs of tests/programs that lay out a runtime's memory: the name, the source with its flags, and the arguments.
+FORGED = (
+    ("python3", ("forged_python",), ("few",)),
+    ("ruby", ("forged",), ("whole", "6")),
+    ("php", ("forged_allocators",), ("php",)),
+    ("jemalloc", ("forged_allocators",), ("jemalloc",)),
+    ("mimalloc", ("forged_allocators",), ("mimalloc-small",)),
+    ("mariadbd", ("forged_innodb",), ("innodb",)),
+    ("node", ("forged_v8",), ("true",)),
+    ("go", ("forged_go",), ("true",)),
+    ("libjvm.so", ("forged_jvm", "-rdynamic"), ("true",)),
+)
+# Interpreters as they are: what they run says that it is there, and waits.
+INTERPRETERS = (
+    ("python3", "-I", "-S", "-c", "print('ready', flush=True); input()"),
+    ("ruby", "--disable-gems", "-e", "$stdout.sync = true; puts 'ready'; gets"),
+)
 OPTIONS = ("--threads", "2", "--seed", "3", "--slots", "64", "--operations", "600", "--biggest-log2", "9")
 PATCH = struct.Struct("<BbHII")
 PT_LOAD = 1
@@ -123,9 +140,43 @@ def forged_core(arenadump: harness.Arenadump, scratch: Path) -> bytes:
     return core
 
 
+def whole_core(pid: int, path: Path) -> None:
+    """A core of a process as gdb's gcore writes it, with holes for what is zero."""
+    gcore = ["gdb", "-nx", "-batch", "-p", str(pid), "-ex", f"generate-core-file {path}.whole"]
+    subprocess.run(gcore, check=True, capture_output=True)
+    subprocess.run(["cp", "--sparse=always", f"{path}.whole", path], check=True)
+    Path(f"{path}.whole").unlink()
+
+
+def runtime_cores(home: Path, scratch: Path) -> None:
+    """Cores of processes that have the heap of a runtime, forged or real. The programs stay: cores name them."""
+    for name, source, kind in FORGED:
+        with forged.running(forged.named(name, scratch, *source), *kind) as pid:
+            whole_core(pid, home / f"forged-{name}")
+    for command in INTERPRETERS:
+        path = shutil.which(command[0], path="/usr/bin")
+        if not path:
+            print(f"fuzz: there is no {command[0]} here: its memory is not fuzzed", file=sys.stderr)
+            continue
+        with subprocess.Popen([path, *command[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout
+            assert process.stdout.readline() == b"ready\n"
+            whole_core(process.pid, home / command[0])
+            process.kill()
+
+
+def patches(rng: random.Random) -> bytes:
+    """A few changes of words."""
+    deltas = [0, 1, 8, 16, -16]
+    return b"".join(
+        PATCH.pack(rng.randrange(6), rng.choice(deltas), rng.getrandbits(16), *(rng.getrandbits(24) for _ in range(2)))
+        for _ in range(rng.randrange(1, 9))
+    )
+
+
 def make(arenadump: harness.Arenadump, home: Path) -> None:
     program = programs.build_portable("churn")
-    for name in ("core", "dump", "elf", "walker"):
+    for name in ("core", "dump", "elf", "walker", "runtimes", "images"):
         (home / name).mkdir(parents=True, exist_ok=True)
     for suite in debian.SUITES:
         with harness.Churn(harness.under(debian.libc(suite), program, *OPTIONS)) as churn:
@@ -141,15 +192,15 @@ def make(arenadump: harness.Arenadump, home: Path) -> None:
     bare = ["gcc", "-O1", "-s", "-shared", "-fPIC", "-nostdlib", "-Wl,-z,pack-relative-relocs"]
     if subprocess.run([*bare, "-o", f"{library}-relr", str(source)], check=False, capture_output=True).returncode:
         subprocess.run([*bare[:-1], "-o", f"{library}-bare", str(source)], check=True)
+    (home / "programs").mkdir(exist_ok=True)
+    runtime_cores(home / "images", home / "programs")
     rng = random.Random(1)
     for i in range(50):
-        patches = [
-            PATCH.pack(
-                rng.randrange(6), rng.choice([0, 1, 8, 16, -16]), rng.getrandbits(16), *rng.choices(range(2**17), k=2)
-            )
-            for _ in range(rng.randrange(1, 9))
-        ]
-        (home / "walker" / f"patches-{i}").write_bytes(b"".join(patches))
+        (home / "walker" / f"patches-{i}").write_bytes(patches(rng))
+    for i in range(len(FORGED) + len(INTERPRETERS)):
+        for wanted in (0, 1):
+            (home / "runtimes" / f"whole-{i}-{wanted}").write_bytes(bytes((i, wanted)))
+            (home / "runtimes" / f"patches-{i}-{wanted}").write_bytes(bytes((i, wanted)) + patches(rng))
 
 
 if __name__ == "__main__":

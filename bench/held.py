@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""How much of what well-known programs hold has a type and an owner: prints a line of docs/graph.md for each.
+
+    bench/held.py            all that are installed
+    bench/held.py ruby gdb   these
+
+The programs, and what they hold, are those of rows.py, and gdb and clang.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LEAST = 0.5  # per cent: evidence for less is not printed
+LARGE = (
+    "#include <algorithm>\n#include <functional>\n#include <iostream>\n#include <map>\n#include <regex>\n"
+    + "".join(
+        f'int f{i}(std::map<std::string, int> &m) {{ std::regex r{{"a"}}; return m[std::string("{i}")]; }}\n'
+        for i in range(2000)
+    )
+)
+
+
+@contextmanager
+def gdb(folder: Path) -> Iterator[int]:
+    """It has read the symbols of arenadump."""
+    with rows.running("gdb", "-q", "-nx", rows.ARENADUMP, folder=folder) as process:
+        assert process.stdin
+        process.stdin.write(b"info line main\n")
+        process.stdin.flush()
+        rows.await_that("gdb", "grep", "Line", folder / "log")
+        yield process.pid
+
+
+@contextmanager
+def clang(folder: Path) -> Iterator[int]:
+    """In the middle of a large file."""
+    (folder / "large.cc").write_text(LARGE)
+    command = ("clang++", "-O1", "-fintegrated-cc1", "-c", "large.cc", "-o", "/dev/null")
+    with rows.running(*command, folder=folder) as process:
+        time.sleep(8)
+        yield process.pid
+
+
+PROGRAMS = {**rows.PROGRAMS, "gdb": gdb, "clang": clang}
+
+
+def line(name: str, told: dict[str, Any]) -> str:
+    """A line of the table."""
+    total = told["graph"]["bytes"]
+    types: Counter[str] = Counter()
+    owners: Counter[str] = Counter()
+    for branch in told["branches"]:
+        types[branch["evidence"] or "none"] += branch["bytes"]
+        if branch["owner"]:
+            owners[branch["owner"]["kind"]] += branch["retained"]
+    several = owners.pop("several", 0)
+    stacks = sum(owners.pop(kind, 0) for kind in ("stack", "registers", "frames"))
+    share = {kind: 100 * held / total for kind, held in types.most_common() if kind != "none"}
+    named = ", ".join(f"{kind} {part:.1f}" for kind, part in share.items() if part >= LEAST)
+    one, lost = sum(owners.values()), told["unreached"]
+    parts = " | ".join(f"{100 * held / total:.1f}" for held in (one, stacks, several, lost))
+    return f"| {name} | {total / (1 << 20):.1f} | {sum(share.values()):.1f} | {named} | {parts} |"
+
+
+def main() -> int:
+    print("| program | in use, MiB | typed, % | by evidence | one owner, % | a stack, % | several, % | lost, % |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in sys.argv[1:] or PROGRAMS:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                with PROGRAMS[name](Path(folder)) as pid:
+                    command = [rows.ARENADUMP, "owners", "--json", str(pid)]
+                    done = subprocess.run(command, capture_output=True, text=True, check=False)
+            except rows.MissingError as reason:
+                print(f"{name}: {reason}", file=sys.stderr)
+                continue
+            told = json.loads(done.stdout) if done.returncode == 0 else None
+            if told and told["graph"]["bytes"]:
+                print(line(name, told), flush=True)
+            else:
+                print(f"{name}: {done.stderr.strip() or 'glibc has no chunk in use'}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""The JSON of leaks, owners and why, and the summary's "graph", against their schemas, on real processes."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from tools import harness
+from tools.keeps import Keeps
+from tools.running import started
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+SCHEMAS = {name: json.loads((DOCS / f"{name}.schema.json").read_text()) for name in ("leaks", "owners", "why")}
+
+
+def closed(schema: Any) -> Any:
+    """The schema, such that an object has no other members than those named."""
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: closed(each) for name, each in schema.items()}
+    return {**made, "additionalProperties": False} if "properties" in made else made
+
+
+def check(arenadump: harness.Arenadump, name: str, *arguments: str | int) -> Any:
+    told = json.loads(arenadump.check(name, "--json", *arguments))
+    jsonschema.validate(told, closed(SCHEMAS[name]))
+    return told
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schemas_are_schemas(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])
+    assert SCHEMAS[name]["properties"]["schema"]["const"] == f"arenascope.{name}/1"
+
+
+@pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])
+def test_answers_keep_to_the_schemas(keeps: Keeps, arenadump: harness.Arenadump, mode: str) -> None:
+    leaks = check(arenadump, "leaks", f"--mode={mode}", keeps.pid)
+    assert leaks["by_type"]
+    owners = check(arenadump, "owners", f"--mode={mode}", keeps.pid)
+    kinds = {branch["owner"]["kind"] for branch in owners["branches"] if branch["owner"]}
+    assert {"variable", "several"} <= kinds
+    held = min(keeps.of["Connection"]) + 16
+    assert check(arenadump, "why", f"--mode={mode}", keeps.pid, hex(held))["reached"]
+    lost = check(arenadump, "why", f"--mode={mode}", keeps.pid, leaks["by_type"][0]["example"])
+    assert not lost["reached"]
+
+
+RUNTIMES = {
+    "interpreter": "import time; held = [bytes(5000) for i in range(500)]; print('ready', flush=True); time.sleep(60)",
+    "runtime": "held = (1..500).map { |i| 'value' * 1000 }; puts 'ready'; $stdout.flush; sleep 600",
+}
+
+
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_a_runtime_keeps_to_the_schemas(arenadump: harness.Arenadump, kind: str) -> None:
+    command = ["python3", "-c"] if kind == "interpreter" else ["ruby", "-e"]
+    with started([*command, RUNTIMES[kind]], "ready") as pid:
+        owners = check(arenadump, "owners", pid)
+        check(arenadump, "leaks", pid)
+    assert kind in {branch["owner"]["kind"] for branch in owners["branches"] if branch["owner"]}
+
+
+@pytest.mark.parametrize(
+    "place", [("graph", "pointers"), ("branches", 0, "owner", "kind"), ("branches", 0, "retained")]
+)
+def test_the_schemas_see_what_is_wrong(keeps: Keeps, arenadump: harness.Arenadump, place: tuple[Any, ...]) -> None:
+    told = check(arenadump, "owners", keeps.pid)
+    for value in (None, "surprise"):
+        bent = copy.deepcopy(told)
+        at = bent
+        for step in place[:-1]:
+            at = at[step]
+        at[place[-1]] = value
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(bent, SCHEMAS["owners"])
+    del at[place[-1]]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(bent, SCHEMAS["owners"])

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: MIT
+"""A Python's objects in the graph, held against what the interpreter knows: who holds them, and what they retain."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from test_python_objects import RELEASES, waiting
+from tools import cores, harness
+from tools.running import started
+
+# Sessions are held by one list, and weakly by another; Circles by nothing but themselves. `alone` is what a session
+# retains: it, its name, its rows and their numbers. What is asked for at the end says where some objects are.
+PROGRAM = """
+import gc, os, sys, weakref
+gc.collect()
+gc.disable()
+class Session:
+    __slots__ = ("name", "rows", "__weakref__")
+class Circle:
+    __slots__ = ("me",)
+class Pair:
+    __slots__ = ("first", "last") # to the end of its block
+class Shared:
+    __slots__ = ("name",)
+def block(size):
+    return -size % 16 + size
+def make(i):
+    session = Session()
+    session.name = "user-%d" % (i * 1000003)
+    session.rows = [i + k / 8 for k in range(7)]
+    del session.rows[6]
+    return session
+def alone(session):
+    empty = [].__sizeof__() + 16
+    return (block(sys.getsizeof(session)) + block(sys.getsizeof(session.name)) + block(empty)
+            + block(sys.getsizeof(session.rows) - empty) + sum(block(sys.getsizeof(n)) for n in session.rows))
+sessions = [make(i) for i in range(3000)]
+watching = [weakref.ref(session) for session in sessions]
+numbers = []
+for i in range(500):
+    circle = Circle()
+    circle.me = circle
+    numbers.append(id(circle).to_bytes(8, "little")) # no reference
+pairs = [Pair() for i in range(1000)]
+for i, pair in enumerate(pairs):
+    pair.last = i / 8
+del pair
+del circle
+shared = Shared()
+shared.name = "shared by %d" % 2
+one, two = [shared], [shared]
+del shared
+os.write(1, b".")
+os.read(0, 1)
+some = sessions[1234]
+held = sum(block(sys.getsizeof(pair)) + block(sys.getsizeof(pair.last)) for pair in pairs)
+print({"pairs": held, "alone": sum(map(alone, sessions)), "session": id(some), "name": id(some.name)})
+"""
+
+
+def ask(arenadump: harness.Arenadump, command: str, *arguments: Any) -> Any:
+    return json.loads(arenadump.check(command, "--json", *arguments))
+
+
+class Tree:
+    """The branches of owners, each with those above it."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self.branches: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+        way: list[dict[str, Any]] = []
+        for branch in told["branches"]:
+            del way[branch["depth"] :]
+            self.branches.append((branch, list(way)))
+            way.append(branch)
+
+    def of(self, kind: str) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+        return [(branch, way) for branch, way in self.branches if branch["type"] == kind]
+
+    def owners(self, kind: str) -> set[str]:
+        return {way[0]["owner"]["kind"] for _, way in self.of(kind)}
+
+
+def check(tree: Tree, says: dict[str, Any]) -> None:
+    """Words left over in memory that Python has not filled lead to some sessions: these have two owners."""
+    sessions, way = max(tree.of("__main__.Session"), key=lambda found: found[0]["count"])
+    assert 0.95 * 3000 <= sessions["count"] <= sum(branch["count"] for branch, _ in tree.of("__main__.Session")) == 3000
+    assert sessions["evidence"] == "ob_type"
+    assert 0.95 * says["alone"] <= sessions["retained"] <= says["alone"]
+    assert [branch["type"] for branch in way][-2:] == ["list", "list (items)"]
+    assert way[0]["owner"]["kind"] == "interpreter"
+    circles = {way[0]["owner"]["kind"]: branch["count"] for branch, way in tree.of("__main__.Circle")}
+    assert 490 <= circles["unreached_objects"] <= sum(circles.values()) <= 500
+    pairs, _ = max(tree.of("__main__.Pair"), key=lambda found: found[0]["count"])
+    assert 0.95 * says["pairs"] <= pairs["retained"] <= says["pairs"]
+    ((_, way),) = tree.of("__main__.Shared")
+    assert way[-1]["type"] == "dict (table)", "neither list holds it alone"
+
+
+@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("release", RELEASES)
+def test_who_holds_what(arenadump: harness.Arenadump, release: str, mode: str) -> None:
+    with waiting(release, PROGRAM) as program:
+        told = ask(arenadump, "owners", f"--mode={mode}", program.pid)
+        says = program.says()
+    assert told["exact"] or mode == "snapshot", "what a clone does not inherit is read of the process"
+    assert told["reached"] + told["unreached"] == told["graph"]["bytes"]
+    assert 0 < told["graph"]["objects"]["bytes"] < told["graph"]["bytes"]
+    check(Tree(told), says)
+
+
+def test_a_core(arenadump: harness.Arenadump, tmp_path: Any) -> None:
+    with waiting("3.13", PROGRAM) as program:
+        core = cores.gcore(program.pid, tmp_path)
+        says = program.says()
+    check(Tree(ask(arenadump, "owners", core)), says)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_way_to_an_object(arenadump: harness.Arenadump, release: str, tmp_path: Any) -> None:
+    with waiting(release, PROGRAM) as program:
+        core = cores.gcore(program.pid, tmp_path)
+        says = program.says()
+    told = ask(arenadump, "why", core, hex(says["name"]))
+    assert told["reached"]
+    assert [step["type"] for step in told["path"]][-4:] == ["list", "list (items)", "__main__.Session", "str"]
+    assert int(told["path"][-1]["address"], 16) == says["name"]
+    session = ask(arenadump, "why", core, hex(says["session"]))["path"][-1]
+    assert 0 <= says["session"] - int(session["address"], 16) <= 32, "the collector's head is before it"
+
+
+def test_pools_agree(arenadump: harness.Arenadump) -> None:
+    """The nodes that are no chunks are the blocks in use."""
+    with waiting("3.11", PROGRAM) as program:
+        told = ask(arenadump, "owners", "--mode=freeze", program.pid)
+        (runtime,) = arenadump.summary(program.pid, "--mode=freeze")["runtimes"]
+    assert told["graph"]["objects"]["bytes"] == runtime["in_use"]
+
+
+STALE = """
+import ctypes, time
+class Session:
+    __slots__ = ("name", "rows")
+sessions = [Session() for i in range(3000)]
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+chunk = libc.malloc(40)
+ctypes.c_void_p.from_address(chunk).value = id(sessions)
+ctypes.c_void_p.in_dll(libc, "optarg").value = chunk # getopt's, of libc
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_word_of_another_library_owns_no_object(arenadump: harness.Arenadump) -> None:
+    with started(["python3", "-c", STALE], "ready") as pid:
+        tree = Tree(ask(arenadump, "owners", "--mode=freeze", pid))
+    sessions, way = max(tree.of("__main__.Session"), key=lambda found: found[0]["count"])
+    assert sessions["count"] >= 2900
+    assert way[0]["owner"]["kind"] == "interpreter"
+
+
+LOST = """
+import array, ctypes, time
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+held = array.array("Q", [libc.malloc(40000 + i) for i in range(10)])
+for i in range(10):
+    libc.malloc(60000)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_only_what_c_code_forgot_is_lost(arenadump: harness.Arenadump) -> None:
+    with started(["python3", "-c", LOST], "ready") as pid:
+        told = ask(arenadump, "leaks", "--mode=freeze", pid)
+    sizes = {group["size"]: group["direct"]["count"] + group["suspects"]["count"] for group in told["by_type"]}
+    assert sizes.get(60016, 0) >= 9, "one may still be in a register"
+    assert not [size for size in sizes if size and 40000 <= size < 41000]
