@@ -2,6 +2,7 @@
 // Residency as the kernel told it when the target was stopped. A read changes memory: an absent page that is read gets the
 // zero page mapped (and page tables for it), a swapped one comes back. So residency is recorded before anything is read.
 #include "target/residency.h"
+#include "base/align.h"
 #include "target/target.h"
 
 #include <string.h>
@@ -28,22 +29,27 @@ static bool may_swap(const struct as_mapping *m)
     return m->kind == AS_MAP_FILE && !(m->prot & AS_PROT_SHARED) && m->swap != 0 && m->swap != AS_UNKNOWN;
 }
 
+static bool add_run(struct as_target *t, uint64_t start, uint64_t end, uint8_t residency, struct as_error *err)
+{
+    struct as_page_run *last =
+        t->residency.runs.count > 0 ? &t->residency.runs.items[t->residency.runs.count - 1] : NULL;
+    if (last && last->end == start && last->residency == residency) {
+        last->end = end;
+        return true;
+    }
+    struct as_page_run *run = as_vec_add(&t->residency.runs, err);
+    if (!run)
+        return false;
+    *run = (struct as_page_run){.start = start, .end = end, .residency = residency};
+    return true;
+}
+
 static bool add_pages(struct as_target *t, uint64_t start, const uint8_t *pages, size_t count, struct as_error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        if (pages[i] == 0)
-            continue;
         uint64_t at = start + i * t->page_size;
-        struct as_page_run *last =
-            t->residency.runs.count > 0 ? &t->residency.runs.items[t->residency.runs.count - 1] : NULL;
-        if (last && last->end == at && last->residency == pages[i]) {
-            last->end += t->page_size;
-            continue;
-        }
-        struct as_page_run *run = as_vec_add(&t->residency.runs, err);
-        if (!run)
+        if (pages[i] != 0 && !add_run(t, at, at + t->page_size, pages[i], err))
             return false;
-        *run = (struct as_page_run){.start = at, .end = at + t->page_size, .residency = pages[i]};
     }
     return true;
 }
@@ -60,6 +66,16 @@ static bool capture_mapping(struct as_target *t, struct as_mapping *m, bool whol
     uint8_t pages[STEP];
     size_t step = LEAST_STEP;
     for (uint64_t at = skip(t, m->start, m->end); at < m->end;) {
+        // A core may claim any amount of memory that it has not got: all of that is one run.
+        uint64_t missing = as_align_down(as_target_skip_missing(t, at), t->page_size);
+        if (missing > at) {
+            missing = missing < m->end ? missing : m->end;
+            *settled = false;
+            if (whole && !add_run(t, at, missing, AS_RES_UNKNOWN, err))
+                return false;
+            at = skip(t, missing, m->end);
+            continue;
+        }
         size_t count = (m->end - at) / t->page_size < step ? (size_t)((m->end - at) / t->page_size) : step;
         uint8_t all = 0;
         if (!t->ops->residency.pages(t, at, at + count * t->page_size, pages, err))

@@ -437,6 +437,33 @@ static void test_synthetic(void)
     free(s);
 }
 
+static size_t asked; // times
+
+static bool count_asking(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)
+{
+    asked++;
+    return as_core_residency(t, start, end, pages, err);
+}
+
+// What a core claims and has not got is one run, and is not asked for page by page.
+static void test_claims(void)
+{
+    struct synthetic *s = make_synthetic();
+    s->program[2].p_memsz = UINT64_C(1) << 38;
+    write_synthetic(s);
+    struct as_target *t = open_core("synthetic");
+    struct as_target_ops ops = *t->ops;
+    struct as_error err;
+    ops.residency.pages = count_asking;
+    t->ops = &ops;
+    CHECK(as_target_record_residency(t, &err), "%s", err.text);
+    const struct as_page_run *last = t->residency.runs.items + t->residency.runs.count - 1;
+    CHECK(last->start == 0x60000 && last->end == 0x30000 + (UINT64_C(1) << 38) && last->residency == AS_RES_UNKNOWN);
+    CHECK(t->mappings.items[1].recorded && t->mappings.items[3].recorded && asked == 1, "%zu", asked);
+    as_target_close(t);
+    free(s);
+}
+
 static void refuse_patched(size_t offset, uint64_t value, size_t size, enum as_code code, const char *words)
 {
     struct synthetic *s = make_synthetic();
@@ -526,6 +553,7 @@ int main(void)
     if (!huge_reservations)
         test_gcore(c);
     test_synthetic();
+    test_claims();
     test_lies();
     test_mutations();
     run("rm -r %s", directory);
