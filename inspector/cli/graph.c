@@ -192,7 +192,7 @@ const char *as_graph_owner_text(struct as_graph_look *g, const struct as_owners 
         const char *module = source->module != UINT32_MAX
                                  ? as_module_name(&g->graph.modules, &g->graph.modules.list.items[source->module])
                                  : "";
-        snprintf(text, AS_GRAPH_NAME, "the interpreter of Python (%.300s)",
+        snprintf(text, AS_GRAPH_NAME, "the interpreter (%.300s)",
                  as_safe_text(module, SIZE_MAX, 80, true, where, sizeof where));
     } else if (source->kind == AS_ROOT_GLOBAL && source->module != UINT32_MAX) {
         const struct as_module *m = &g->graph.modules.list.items[source->module];

@@ -115,7 +115,7 @@ static bool is_dropped(const struct work *w, uint32_t place, uint32_t to)
 {
     return (place >= w->strong && to < w->strong) ||
            (place >= w->others && to < w->others && w->d->vertex[to] >= w->d->owners &&
-            as_object_has(w->objects, w->d->vertex[to] - w->d->owners));
+            as_object_counts(w->objects, w->d->vertex[to] - w->d->owners));
 }
 
 // Writes down the edges as places; in_first becomes the number of predecessors.

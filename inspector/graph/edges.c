@@ -65,6 +65,7 @@ struct worker {
     const uint8_t *limit; // where what was read ends
     const uint8_t *known; // where what is known of the words before it begins
     uint64_t seen;        // where the block before ended
+    unsigned taken;       // words there that the node has which begins before
 };
 
 // Pushes an edge from the word at `address`. Far behind the beginning, neighbours that lead to one node are one edge: a table full of the same
@@ -168,32 +169,37 @@ static void take_first_word(struct worker *w, const uint8_t *bytes)
     as_pattern_begin(w->reading->readers->patterns, w->node, bytes, (size_t)(w->limit - bytes));
 }
 
-// How many words at the place where the next node begins are still the current one's: the first of the two of a chunk's header, but
-// of a mapping of its own none; of a runtime's block both.
-static unsigned words_behind(const struct worker *w)
+// How many words behind the beginning of the 16 bytes in which the next node begins are still the current one's: the first of the two
+// of a chunk's header, but of a mapping of its own none; of a runtime's block all up to the next one's memory.
+static unsigned words_behind(const struct worker *w, bool late)
 {
-    return w->piece->blocks ? 2 : !w->mmapped;
+    return w->piece->blocks ? 2 + late : !w->mmapped;
 }
 
 // Goes through `units` times 16 bytes, in which nodes begin as `starts` says.
 static void read_units(struct worker *w, uint64_t starts, const uint8_t *bytes, unsigned units)
 {
-    for (unsigned at = 0; at < units;) {
-        unsigned next = starts != 0 ? (unsigned)__builtin_ctzll(starts) : units;
-        bool ends = next < units;
-        next = ends ? next : units;
+    unsigned words = 2 * units, at = w->taken;
+    w->taken = 0;
+    for (;;) {
+        bool ends = starts != 0 && (unsigned)__builtin_ctzll(starts) < units;
+        unsigned next = ends ? 2 * (unsigned)__builtin_ctzll(starts) : words;
+        bool late = ends && as_index_is_late(w->reading->index, w->node + 1);
         if (!w->gap) {
             if (w->fresh && at < next)
-                take_first_word(w, bytes + (size_t)at * AS_ALIGNMENT);
-            add_words(w, bytes + (size_t)at * AS_ALIGNMENT, (size_t)(next - at) * 2 + (ends ? words_behind(w) : 0));
+                take_first_word(w, bytes + (size_t)at * WORD);
+            unsigned last = ends ? next + words_behind(w, late) : words;
+            add_words(w, bytes + (size_t)at * WORD, last > at ? last - at : 0);
         }
         if (!ends)
             return;
         uint64_t size_field;
-        memcpy(&size_field, bytes + (size_t)next * AS_ALIGNMENT + WORD, sizeof size_field);
-        begin_node(w, w->address + (uint64_t)(bytes - w->block) + (uint64_t)next * AS_ALIGNMENT, size_field);
+        memcpy(&size_field, bytes + (size_t)next * WORD + WORD, sizeof size_field);
+        begin_node(w, w->address + (uint64_t)(bytes - w->block) + (uint64_t)next * WORD + (late ? AS_LATE : 0),
+                   size_field);
         starts &= starts - 1;
-        at = next + 1;
+        at = next + 2 + late;
+        w->taken = at > words ? at - words : 0;
     }
 }
 
@@ -215,9 +221,17 @@ static bool has_starts(const struct as_index *x, uint64_t start, uint64_t end)
 static void read_block(struct worker *w, uint64_t start, uint64_t end)
 {
     const struct as_index *x = w->reading->index;
-    if (w->gap && !has_starts(x, start, end))
+    if (w->gap && !has_starts(x, start, end)) {
+        w->taken = 0;
         return;
-    size_t got = as_target_read_resident(w->reading->target, start, w->block, end - start + BESIDE);
+    }
+    // What would be the header of a region's first block is nobody's: the page before may not be there.
+    bool nobodys = w->piece->blocks && start < w->piece->start + AS_HEADER &&
+                   start % AS_SMALLEST_PAGE + AS_HEADER >= AS_SMALLEST_PAGE;
+    size_t before = nobodys ? AS_HEADER : 0;
+    memset(w->block, 0, before);
+    size_t got = before + as_target_read_resident(w->reading->target, start + before, w->block + before,
+                                                  end - start - before + BESIDE);
     w->known = start == w->seen ? w->block - BEFORE : w->block;
     w->address = start;
     w->limit = w->block + got;
@@ -239,20 +253,24 @@ static void read_block(struct worker *w, uint64_t start, uint64_t end)
 
 static void read_piece(struct worker *w, struct piece *p)
 {
+    // Nodes may begin in the middle of 16 bytes.
+    uint64_t start = as_align_down(p->start, AS_ALIGNMENT), end = as_align_down(p->end, AS_ALIGNMENT);
     w->piece = p;
     w->first = 0;
     w->node = as_index_at(w->reading->index, p->start) - 1; // no node yet
     w->gap = true;
-    w->seen = 0;
-    for (uint64_t at = p->start; at < p->end && !w->failed;) {
+    w->seen = w->taken = 0;
+    for (uint64_t at = start; at < end && !w->failed;) {
         uint64_t next = as_align_down(at, BLOCK) + BLOCK;
-        next = next < p->end ? next : p->end;
+        next = next < end ? next : end;
         read_block(w, at, next);
         at = next;
     }
-    unsigned behind = w->gap || w->failed ? 0 : words_behind(w); // of its words, so many lie behind the piece
-    if (behind > 0 && as_target_read(w->reading->target, p->end, w->block, (size_t)behind * WORD)) {
-        w->address = p->end;
+    unsigned words = w->gap || w->failed ? 0 : words_behind(w, p->end != end); // of its words, those behind the piece
+    unsigned behind = words > w->taken ? words - w->taken : 0;
+    end += (uint64_t)w->taken * WORD;
+    if (behind > 0 && as_target_read(w->reading->target, end, w->block, (size_t)behind * WORD)) {
+        w->address = end;
         w->limit = w->block + (size_t)behind * WORD;
         w->known = w->block;
         add_words(w, w->block, behind);

@@ -12,7 +12,7 @@ static const uint64_t LEAF = UINT64_C(1) << AS_LEAF_SHIFT;
 
 static uint64_t plain(uint64_t boundary)
 {
-    return boundary & ~(uint64_t)(AS_ALIGNMENT - 1);
+    return boundary & ~(uint64_t)(AS_LATE - 1);
 }
 
 // The heaps among the boundaries.
@@ -142,6 +142,23 @@ static bool number_nodes(struct as_index *x, struct as_error *err)
     return true;
 }
 
+static bool mark_late(struct as_index *x, const uint64_t *boundaries, size_t count, struct as_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct as_leaf_word *word = boundaries[i] & AS_LATE ? as_index_word(x, plain(boundaries[i])) : NULL;
+        if (!word || (boundaries[i] & AS_HEAP_BEGINS))
+            continue;
+        if (!x->late)
+            x->late = as_memory_map(((size_t)x->count / 64 + 1) * sizeof *x->late, "the index of objects", err);
+        if (!x->late)
+            return false;
+        unsigned bit = boundaries[i] >> AS_UNIT_SHIFT & 63;
+        uint32_t node = word->before + as_count_bits(word->starts & ((UINT64_C(1) << bit) - 1));
+        x->late[node / 64] |= UINT64_C(1) << node % 64;
+    }
+    return true;
+}
+
 static void set_gap(struct as_index *x, uint64_t boundary, bool gap)
 {
     uint32_t node = as_index_at(x, plain(boundary));
@@ -172,7 +189,7 @@ bool as_index_build(struct as_index *x, const uint64_t *boundaries, size_t count
     if (!find_extents(x, boundaries, count, err) || !find_clusters(x, err) || !add_leaves(x, err))
         return false;
     set_starts(x, boundaries, count);
-    return number_nodes(x, err) && mark_gaps(x, boundaries, count, err);
+    return number_nodes(x, err) && mark_late(x, boundaries, count, err) && mark_gaps(x, boundaries, count, err);
 }
 
 void as_index_free(struct as_index *x)
@@ -181,6 +198,7 @@ void as_index_free(struct as_index *x)
         as_memory_unmap(x->clusters.items[i].leaves,
                         (size_t)(x->clusters.items[i].size >> AS_LEAF_SHIFT) * sizeof *x->clusters.items[i].leaves);
     as_memory_unmap(x->gaps, ((size_t)x->count / 64 + 1) * sizeof *x->gaps);
+    as_memory_unmap(x->late, ((size_t)x->count / 64 + 1) * sizeof *x->late);
     as_vec_free(&x->clusters);
     as_vec_free(&x->leaves);
     as_vec_free(&x->extents);
@@ -206,8 +224,9 @@ bool as_node_next(struct as_node_cursor *c, uint32_t *node, uint64_t *address)
             return false;
         c->bits = word->starts;
     }
-    *address = c->address + ((uint64_t)__builtin_ctzll(c->bits) << AS_UNIT_SHIFT);
     *node = c->node++;
+    *address = c->address + ((uint64_t)__builtin_ctzll(c->bits) << AS_UNIT_SHIFT) +
+               (as_index_is_late(c->index, *node) ? AS_LATE : 0);
     c->bits &= c->bits - 1;
     return *address < c->end;
 }
@@ -264,7 +283,9 @@ uint64_t as_index_address(const struct as_index *x, uint32_t node)
     uint64_t bits = as_index_word(x, word)->starts;
     for (; left > 0 && bits != 0; left--)
         bits &= bits - 1;
-    return bits == 0 ? AS_UNKNOWN : word + ((uint64_t)__builtin_ctzll(bits) << AS_UNIT_SHIFT);
+    return bits == 0
+               ? AS_UNKNOWN
+               : word + ((uint64_t)__builtin_ctzll(bits) << AS_UNIT_SHIFT) + (as_index_is_late(x, node) ? AS_LATE : 0);
 }
 
 struct as_used_cursor as_used_begin(const struct as_index *x)

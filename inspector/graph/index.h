@@ -3,7 +3,7 @@
 //
 // A node is an interval of a heap: a chunk in use, or a gap (everything between two chunks in use, and what lies behind the last).
 // Nodes are numbered by address. The numbers need no table of addresses: a bit for each 16 bytes says where a node begins, and each
-// word of bits knows how many nodes begin before it.
+// word of bits knows how many nodes begin before it. Objects of a runtime may begin 8 bytes later: each node has a bit for that.
 #pragma once
 
 #include "base/align.h"
@@ -21,6 +21,7 @@ enum {
     AS_WORD_SHIFT = 10,
     AS_UNIT_SHIFT = 4,
     AS_SMALLEST_PAGE = 4096,
+    AS_LATE = 8,
 };
 #define AS_NO_NODE UINT32_MAX
 #define AS_MOST_NODES (UINT32_C(1) << 30) // so that an edge has two bits to spare (edges.c)
@@ -52,11 +53,13 @@ struct as_index {
     AS_VEC(struct as_extent) extents;   // by address
     uint32_t count;                     // of nodes
     uint64_t *gaps;                     // a bit for each node: it is a gap
+    uint64_t *late;                     // a bit for each node: it begins AS_LATE behind its 16 bytes; NULL: none does
     uint32_t chunks;                    // nodes that are none
     uint64_t chunk_bytes;               // in them, headers included
 };
 
-// Makes the index of what a walk has collected (as_moment_reader). Free it in either case. False: AS_NO_MEMORY, also for more than a
+// Makes the index of what a walk has collected (as_moment_reader); of objects, the boundaries may also be odd multiples of AS_LATE, if
+// no two lie in the same 16 bytes. Free it in either case. False: AS_NO_MEMORY, also for more than a
 // billion nodes.
 bool as_index_build(struct as_index *x, const uint64_t *boundaries, size_t count, struct as_error *err);
 void as_index_free(struct as_index *x);
@@ -89,25 +92,40 @@ static inline bool as_index_is_gap(const struct as_index *x, uint32_t node)
     return x->gaps[node / 64] >> node % 64 & 1;
 }
 
-// The node in which an address lies, AS_NO_NODE if it lies in none.
+static inline bool as_index_is_late(const struct as_index *x, uint32_t node)
+{
+    return x->late && x->late[node / 64] >> node % 64 & 1;
+}
+
+// The node in which an address lies, AS_NO_NODE if it lies in none. `word`: the address's. *begins: it begins at the address.
+static inline uint32_t as_index_in_word(const struct as_index *x, const struct as_leaf_word *word, uint64_t address,
+                                        bool *begins)
+{
+    unsigned bit = address >> AS_UNIT_SHIFT & 63;
+    // Where no node begins before the address, this wraps round to AS_NO_NODE.
+    uint32_t node = word->before + as_count_bits(word->starts & (UINT64_MAX >> (63 - bit))) - 1;
+    *begins = word->starts >> bit & 1 && address % AS_ALIGNMENT == 0;
+    if (x->late && word->starts >> bit & 1 && as_index_is_late(x, node)) {
+        *begins = address % AS_ALIGNMENT == AS_LATE;
+        return address & AS_LATE ? node : node - 1;
+    }
+    return node;
+}
+
 static inline uint32_t as_index_at(const struct as_index *x, uint64_t address)
 {
     const struct as_leaf_word *word = as_index_word(x, address);
-    if (!word)
-        return AS_NO_NODE;
-    unsigned bit = address >> AS_UNIT_SHIFT & 63;
-    // Where no node begins before the address, this wraps round to AS_NO_NODE.
-    return word->before + as_count_bits(word->starts & (UINT64_MAX >> (63 - bit))) - 1;
+    bool begins;
+    return word ? as_index_in_word(x, word, address, &begins) : AS_NO_NODE;
 }
 
 // The node that begins at an address, AS_NO_NODE if none does.
 static inline uint32_t as_index_node_at(const struct as_index *x, uint64_t address)
 {
     const struct as_leaf_word *word = as_index_word(x, address);
-    unsigned bit = address >> AS_UNIT_SHIFT & 63;
-    if (!word || address % AS_ALIGNMENT != 0 || !(word->starts >> bit & 1))
-        return AS_NO_NODE;
-    return word->before + as_count_bits(word->starts & ((UINT64_C(1) << bit) - 1));
+    bool begins = false;
+    uint32_t node = word ? as_index_in_word(x, word, address, &begins) : AS_NO_NODE;
+    return begins ? node : AS_NO_NODE;
 }
 
 // Does an address lie behind a heap's last chunk, when the word before it does not?
@@ -121,11 +139,9 @@ static inline uint32_t as_index_pointer(const struct as_index *x, uint64_t point
     const struct as_leaf_word *word = as_index_word(x, pointer - AS_HEADER);
     if (!word)
         return AS_NO_NODE;
-    unsigned bit = (pointer - AS_HEADER) >> AS_UNIT_SHIFT & 63;
-    uint32_t node = word->before + as_count_bits(word->starts & (UINT64_MAX >> (63 - bit))) - 1;
+    uint32_t node = as_index_in_word(x, word, pointer - AS_HEADER, begins);
     if (node == AS_NO_NODE || as_index_is_gap(x, node))
         return AS_NO_NODE;
-    *begins = (word->starts >> bit & 1) && pointer % AS_ALIGNMENT == 0;
     bool page_begins = (pointer & (AS_SMALLEST_PAGE - 1)) < AS_HEADER;
     return page_begins && as_index_is_behind(x, pointer) ? AS_NO_NODE : node;
 }

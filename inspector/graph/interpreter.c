@@ -26,15 +26,17 @@ static bool is_dict(const struct as_objects *o, uint32_t node)
 // Is the root at `address`, which leads to a dict as the word behind it does, in a stack's first frame? Then the stack.
 static bool is_stack(struct as_target *t, uint64_t address, struct as_range *stack)
 {
-    for (size_t i = 0; i < sizeof globals_at / sizeof *globals_at; i++) {
-        uint64_t start = address - globals_at[i] - sizeof(struct stack_chunk);
+    for (size_t i = 0; i < 2 * sizeof globals_at / sizeof *globals_at; i++) {
+        bool first = i % 2 == 0; // in the first chunk of all, a word is left out before the first frame
+        uint64_t start = address - globals_at[i / 2] - sizeof(struct stack_chunk) - (first ? WORD : 0);
         const struct as_mapping *m = as_target_mapping_at(t, start);
         struct stack_chunk chunk;
         if (start % t->page_size != 0 || !m || !as_target_read(t, start, &chunk, sizeof chunk))
             continue;
         *stack = (struct as_range){start, start + chunk.size};
         if (chunk.size >= LEAST_STACK && chunk.size % LEAST_STACK == 0 && chunk.size <= m->end - start &&
-            chunk.top <= chunk.size / WORD && (chunk.previous == 0 || as_target_mapping_at(t, chunk.previous)))
+            chunk.top <= chunk.size / WORD && (chunk.previous == 0) == first &&
+            (first || as_target_mapping_at(t, chunk.previous)))
             return true;
     }
     return false;
@@ -73,7 +75,9 @@ bool as_interpreter_find(struct as_interpreter *i, struct as_roots *r, const str
     for (size_t k = 0; k + 1 < r->list.count; k++) {
         const struct as_root *root = &r->list.items[k], *next = root + 1;
         struct as_range stack;
-        if (r->sources.items[root->source].kind == AS_ROOT_MEMORY && next->address == root->address + WORD &&
+        enum as_root_kind kind = r->sources.items[root->source].kind;
+        // The kernel may make one mapping of it and of the main thread's variables.
+        if ((kind == AS_ROOT_MEMORY || kind == AS_ROOT_THREAD) && next->address == root->address + WORD &&
             is_dict(o, root->node) && is_dict(o, next->node) && is_stack(t, root->address, &stack) &&
             !add_frames(r, k, &stack, err))
             return false;
@@ -81,10 +85,20 @@ bool as_interpreter_find(struct as_interpreter *i, struct as_roots *r, const str
     return true;
 }
 
-static bool is_own(const struct as_interpreter *i, const struct as_roots *r, const struct as_root *root)
+// Of Ruby, what is left of its pages is its own, too.
+static bool is_own(const struct as_interpreter *i, const struct as_roots *r, const struct as_objects *o,
+                   const struct as_root *root)
 {
     const struct as_root_source *source = &r->sources.items[root->source];
-    return source->kind == AS_ROOT_GLOBAL && source->module == i->module;
+    return (source->kind == AS_ROOT_GLOBAL && source->module == i->module) ||
+           (source->kind == AS_ROOT_RUNTIME && o->evidence == AS_OBJECTS_OF_RUBY);
+}
+
+// Is a node, if the interpreter's roots lead to it, one of its own structures? Of Ruby also those that an object of its has: of
+// a Thread, a Ractor.
+static bool is_structure(const struct as_objects *o, uint32_t node)
+{
+    return o->evidence == AS_OBJECTS_OF_RUBY ? !as_object_is_block(o, node) : as_object_of(o, node) == 0;
 }
 
 // Adds the interpreter's own structures, to which its roots lead without an object between.
@@ -92,7 +106,7 @@ static void mark_structures(struct as_marks *m, const struct as_objects *o, cons
 {
     while (m->head < m->tail) {
         uint32_t node = m->queue[m->head++];
-        for (uint32_t k = e->first[node]; as_object_of(o, node) == 0 && k < e->first[node + 1]; k++)
+        for (uint32_t k = e->first[node]; is_structure(o, node) && k < e->first[node + 1]; k++)
             as_mark(m, e->to.items[k]);
     }
 }
@@ -107,7 +121,7 @@ bool as_interpreter_unite(const struct as_interpreter *i, struct as_roots *r, co
     bool ok = as_marks_open(&reached, x, err) && as_vec_reserve(&sorted, r->list.count, err);
     for (size_t k = 0; ok && k < r->list.count; k++) {
         struct as_root *root = &r->list.items[k];
-        root->united = is_own(i, r, root);
+        root->united = is_own(i, r, o, root);
         if (root->united)
             as_mark(&reached, root->node);
     }
@@ -116,7 +130,7 @@ bool as_interpreter_unite(const struct as_interpreter *i, struct as_roots *r, co
     for (size_t k = 0; ok && k < r->list.count; k++) {
         struct as_root *root = &r->list.items[k];
         bool of_thread = r->sources.items[root->source].kind == AS_ROOT_THREAD;
-        root->united |= of_thread && as_marked(&reached, root->node) && as_object_of(o, root->node) == 0;
+        root->united |= of_thread && as_marked(&reached, root->node) && is_structure(o, root->node);
     }
     for (int united = 0; ok && united < 2; united++)
         for (size_t k = 0; k < r->list.count; k++)

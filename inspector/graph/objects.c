@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/sort.h"
 #include "runtimes/cpython.h"
+#include "runtimes/ruby.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ struct object_search {
 
 static uint64_t plain(uint64_t boundary)
 {
-    return boundary & ~(uint64_t)(AS_ALIGNMENT - 1);
+    return boundary & ~(uint64_t)(AS_LATE - 1);
 }
 
 static bool add_boundary(struct object_search *f, uint64_t boundary)
@@ -49,7 +50,7 @@ static uint32_t words_in(uint64_t bytes)
     return bytes / WORD < UINT32_MAX ? (uint32_t)((bytes + WORD - 1) / WORD) : 0;
 }
 
-static bool add_block(void *context, const struct as_cpython_block *b)
+static bool add_block(void *context, const struct as_visited_block *b)
 {
     struct object_search *f = context;
     struct as_objects *o = f->objects;
@@ -58,8 +59,9 @@ static bool add_block(void *context, const struct as_cpython_block *b)
         bool begins = b->region_end != f->region_end;
         if (begins && (!end_region(f) || !add_boundary(f, start | AS_HEAP_BEGINS)))
             return false;
-        if ((!begins && f->end < b->address && !add_boundary(f, (f->end - AS_HEADER) | AS_GAP)) ||
-            !add_boundary(f, start))
+        // Less than that has no place for a node of its own.
+        bool apart = !begins && b->address - f->end >= AS_ALIGNMENT;
+        if ((apart && !add_boundary(f, (f->end - AS_HEADER) | AS_GAP)) || !add_boundary(f, start))
             return false;
         f->region_end = b->region_end;
         f->end = b->address + b->size;
@@ -72,7 +74,7 @@ static bool add_block(void *context, const struct as_cpython_block *b)
     if (found)
         *found = (struct as_object_found){
             .address = b->address,
-            .type = b->type == UINT32_MAX || b->head > MOST_HEAD ? 0 : f->first_type + 2 * b->type,
+            .type = b->type == UINT32_MAX || b->head > MOST_HEAD ? 0 : f->first_type + 2 * b->type + b->memory,
             .head = b->head,
             .used = words_in(b->used),
         };
@@ -80,7 +82,7 @@ static bool add_block(void *context, const struct as_cpython_block *b)
 }
 
 // Each type is two: its objects, and the memory that these have of their own.
-static bool add_type(void *context, const struct as_cpython_type *type)
+static bool add_type(void *context, const struct as_visited_type *type)
 {
     struct object_search *f = context;
     struct as_objects *o = f->objects;
@@ -92,19 +94,23 @@ static bool add_type(void *context, const struct as_cpython_type *type)
         o->interpreter = type->address;
     if (!type->of_heap && strcmp(type->name, "dict") == 0)
         o->dict = (uint32_t)o->types.count;
-    o->types.items[o->types.count++] = (struct as_object_type){as_strings_add(&o->names, type->name, NAME),
-                                                               type->collected, type->leftovers, type->weak_reference};
+    o->types.items[o->types.count++] = (struct as_object_type){.name = as_strings_add(&o->names, type->name, NAME),
+                                                               .collected = type->collected,
+                                                               .leftovers = type->leftovers,
+                                                               .weak_reference = type->weak_reference,
+                                                               .linked = type->linked};
     o->types.items[o->types.count++] =
-        (struct as_object_type){as_strings_add(&o->names, name, NAME), false, false, false};
+        (struct as_object_type){.name = as_strings_add(&o->names, name, NAME), .bytes = type->bytes};
     return true;
 }
 
-static bool add_owned(void *context, uint64_t address, uint64_t used, uint32_t type)
+static bool add_owned(void *context, const struct as_visited_memory *memory)
 {
     struct object_search *f = context;
     struct as_object_owned *owned = as_vec_add(&f->objects->owned, f->err);
     if (owned)
-        *owned = (struct as_object_owned){address, f->first_type + 2 * type + 1, words_in(used)};
+        *owned = (struct as_object_owned){memory->address, f->first_type + 2 * memory->type + 1, words_in(memory->used),
+                                          memory->begins};
     return owned;
 }
 
@@ -141,30 +147,35 @@ static bool are_apart(const struct as_objects *o, const uint64_t *boundaries, si
     return ok;
 }
 
-static bool add_regions(struct as_objects *o, const struct as_store *s, uint32_t runtime, struct as_error *err)
+static bool add_region(void *context, uint64_t start, uint64_t end)
+{
+    struct object_search *f = context;
+    struct as_range *range = as_vec_add(&f->objects->regions, f->err);
+    if (range)
+        *range = (struct as_range){start, end};
+    return range;
+}
+
+static bool add_regions(struct object_search *f, const struct as_store *s, uint32_t runtime)
 {
     for (size_t i = 0; i < s->regions.count; i++) {
         const struct as_region_record *r = &s->regions.items[i];
-        struct as_range *range = r->runtime == runtime ? as_vec_add(&o->regions, err) : NULL;
-        if (r->runtime != runtime)
-            continue;
-        if (!range)
+        if (r->runtime == runtime && !add_region(f, r->address, r->address + r->size))
             return false;
-        *range = (struct as_range){r->address, r->address + r->size};
     }
     return true;
 }
 
-struct large_chunks {
+struct chunk_list {
     AS_VEC(uint64_t) list;
 };
 
-// The chunks that may be objects, by address.
-static bool find_large(struct large_chunks *large, const uint64_t *boundaries, size_t count, struct as_error *err)
+// The chunks of at least `from` bytes, by address.
+static bool find_chunks(struct chunk_list *large, uint64_t from, const uint64_t *boundaries, size_t count,
+                        struct as_error *err)
 {
     for (size_t i = 0; i + 1 < count; i++) {
-        if (boundaries[i] & (AS_HEAP_BEGINS | AS_GAP) ||
-            plain(boundaries[i + 1]) - boundaries[i] < AS_CPYTHON_LARGE_CHUNK)
+        if (boundaries[i] & (AS_HEAP_BEGINS | AS_GAP) || plain(boundaries[i + 1]) - boundaries[i] < from)
             continue;
         uint64_t *added = as_vec_add(&large->list, err);
         if (!added)
@@ -174,13 +185,14 @@ static bool find_large(struct large_chunks *large, const uint64_t *boundaries, s
     return large->list.count == 0 || as_sort_u64(large->list.items, large->list.count, err);
 }
 
-static bool visit(struct as_objects *o, struct as_target *t, const struct as_store *s, uint32_t runtime,
-                  const struct large_chunks *large, bool *known, struct as_error *err)
+static bool visit_python(struct as_objects *o, struct as_target *t, const struct as_store *s, uint32_t runtime,
+                         const struct chunk_list *large, bool *known, struct as_error *err)
 {
     struct object_search f = {.objects = o, .err = err, .first_type = (uint32_t)o->types.count};
-    const struct as_cpython_visitor visitor = {&f, add_block, add_owned, add_type};
+    const struct as_object_visitor visitor = {&f, add_region, add_block, add_owned, add_type};
     bool changed;
-    if (!add_regions(o, s, runtime, err) ||
+    o->evidence = AS_OBJECTS_OF_PYTHON;
+    if (!add_regions(&f, s, runtime) ||
         !as_cpython_visit(t, s, runtime, large->list.items, large->list.count, &visitor, known, &changed, err) ||
         !end_region(&f))
         return false;
@@ -189,23 +201,63 @@ static bool visit(struct as_objects *o, struct as_target *t, const struct as_sto
     return true;
 }
 
+static bool find_python(struct as_objects *o, struct as_target *t, const struct as_store *s, const uint64_t *boundaries,
+                        size_t count, bool *known, bool *any, struct as_error *err)
+{
+    struct chunk_list large = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && *known && i < s->runtimes.count; i++) {
+        if (s->runtimes.items[i].kind != AS_RUNTIME_CPYTHON || s->runtimes.items[i].state != AS_REGIONS_FOUND)
+            continue;
+        ok = (*any || find_chunks(&large, AS_CPYTHON_LARGE_CHUNK, boundaries, count, err)) &&
+             visit_python(o, t, s, (uint32_t)i, &large, known, err);
+        *any = true;
+    }
+    as_vec_free(&large.list);
+    return ok;
+}
+
+// All that lies between the first and the last boundary.
+static struct as_range range_of(const uint64_t *boundaries, size_t count)
+{
+    struct as_range range = {UINT64_MAX, 0};
+    for (size_t i = 0; i < count; i++) {
+        uint64_t at = plain(boundaries[i]);
+        range.start = at < range.start ? at : range.start;
+        range.end = at > range.end ? at : range.end;
+    }
+    return range;
+}
+
+static bool find_ruby(struct as_objects *o, struct as_target *t, const struct as_store *s, const uint64_t *boundaries,
+                      size_t count, bool *known, bool *any, struct as_error *err)
+{
+    if (*any || !as_ruby_is_apart(s)) // of two languages in one process, the first has its objects told
+        return true;
+    struct object_search f = {.objects = o, .err = err, .first_type = (uint32_t)o->types.count};
+    const struct as_object_visitor visitor = {&f, add_region, add_block, add_owned, add_type};
+    struct as_range heaps = range_of(boundaries, count);
+    o->evidence = AS_OBJECTS_OF_RUBY;
+    struct chunk_list large = {0};
+    bool ok = find_chunks(&large, AS_RUBY_WEAK_CHUNK, boundaries, count, err) &&
+              as_ruby_visit(t, s, &heaps, large.list.items, large.list.count, &visitor, known, &o->changed, err) &&
+              end_region(&f);
+    as_vec_free(&large.list);
+    o->interpreter = as_ruby_interpreter(t);
+    *any = true;
+    return ok;
+}
+
 bool as_objects_find(struct as_objects *o, struct as_target *t, const struct as_store *s, const uint64_t *boundaries,
                      size_t count, struct as_error *err)
 {
     *o = (struct as_objects){0};
-    struct large_chunks large = {0};
-    bool ok = true, known = true, any = false;
-    for (size_t i = 0; ok && known && i < s->runtimes.count; i++) {
-        if (s->runtimes.items[i].kind != AS_RUNTIME_CPYTHON || s->runtimes.items[i].state != AS_REGIONS_FOUND)
-            continue;
-        if (!any)
-            ok = find_large(&large, boundaries, count, err) && as_vec_reserve(&o->types, 1, err);
-        if (ok && !any)
-            o->types.items[o->types.count++] = (struct as_object_type){0};
-        any = true;
-        ok = ok && visit(o, t, s, (uint32_t)i, &large, &known, err);
-    }
-    as_vec_free(&large.list);
+    bool known = true, any = false;
+    bool ok = as_vec_reserve(&o->types, 1, err);
+    if (ok)
+        o->types.items[o->types.count++] = (struct as_object_type){0};
+    ok = ok && find_python(o, t, s, boundaries, count, &known, &any, err) &&
+         find_ruby(o, t, s, boundaries, count, &known, &any, err);
     if (ok && known && any)
         ok = are_apart(o, boundaries, count, &known, err);
     if (!ok || !known || !any) { // none are there, or what was found is not to be believed
@@ -242,8 +294,9 @@ bool as_objects_place(struct as_objects *o, const struct as_index *x, struct as_
     }
     // What is an object itself is nobody's own memory.
     for (size_t i = 0; i < o->owned.count; i++) {
-        uint32_t node = as_index_target(x, o->owned.items[i].address);
-        if (node == AS_NO_NODE || as_object_of(o, node) != 0)
+        bool begins;
+        uint32_t node = as_index_pointer(x, o->owned.items[i].address, &begins);
+        if (node == AS_NO_NODE || as_object_of(o, node) != 0 || (o->owned.items[i].begins && !begins))
             continue;
         o->of_node[node] |= o->owned.items[i].type;
         o->used[node] = o->owned.items[i].used;
@@ -278,7 +331,8 @@ bool as_object_holds_nothing(const struct as_objects *o, uint32_t node, uint64_t
         return false;
     if (type->collected && offset < head && offset >= head - AS_COLLECTOR_HEAD)
         return true;
-    if (type->leftovers && !type->collected && as_object_of(o, to) != 0)
+    bool linked = type->linked && as_object_of(o, to) == index;
+    if (type->bytes || (type->leftovers && !type->collected && as_object_of(o, to) != 0 && !linked))
         return true;
     return type->weak_reference && (offset == head + REFERENT || offset == head + PREVIOUS || offset == head + NEXT);
 }

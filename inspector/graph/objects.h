@@ -15,8 +15,9 @@ enum {
 #define AS_OBJECT_BLOCK (UINT32_C(1) << 31)
 
 struct as_object_type {
-    uint32_t name;                             // in as_objects.names
-    bool collected, leftovers, weak_reference; // as in struct as_cpython_type
+    uint32_t name;                                     // in as_objects.names
+    bool collected, leftovers, weak_reference, linked; // as in struct as_visited_type
+    bool bytes;                                        // it holds nothing at all
 };
 
 struct as_object_found {
@@ -30,7 +31,11 @@ struct as_object_owned {
     uint64_t address;
     uint32_t type; // index in `types`
     uint32_t used; // words; 0: not known
+    bool begins;   // as in struct as_visited_memory
 };
+
+// What the types of objects rest on.
+enum as_object_evidence { AS_OBJECTS_OF_PYTHON, AS_OBJECTS_OF_RUBY };
 
 struct as_objects {
     // Of each node: index in `types`, and AS_OBJECT_BLOCK if it is no chunk of malloc's. NULL: there are no objects.
@@ -45,6 +50,7 @@ struct as_objects {
     uint64_t interpreter; // address of the type that all types have: a variable of the interpreter; 0: there is none
     uint32_t dict;        // index in `types` of the language's own dict; 0: there is none
     bool changed;         // the runtime was at work meanwhile
+    enum as_object_evidence evidence;
     // Between as_objects_find and as_objects_place.
     AS_VEC(uint64_t) boundaries; // malloc's, and those of the blocks; empty: there are no objects
     AS_VEC(struct as_object_found) found;
@@ -70,10 +76,11 @@ static inline bool as_object_is_block(const struct as_objects *o, uint32_t node)
     return o->of_node && o->of_node[node] & AS_OBJECT_BLOCK;
 }
 
-// Is a node a runtime's: an object, or memory of one?
-static inline bool as_object_has(const struct as_objects *o, uint32_t node)
+// Does a node that the interpreter leads to count for the interpreter alone? Most of Ruby's memory is chunks of malloc's that no type is
+// known of.
+static inline bool as_object_counts(const struct as_objects *o, uint32_t node)
 {
-    return o->of_node && o->of_node[node] != 0;
+    return o->of_node && (o->of_node[node] != 0 || o->evidence == AS_OBJECTS_OF_RUBY);
 }
 
 // Does an address lie in memory that has blocks only?

@@ -38,7 +38,7 @@ enum as_evidence_kind as_graph_type_evidence(const struct as_graph *g, uint32_t 
     if (type >= AS_FIRST_DWARF_TYPE)
         return AS_EVIDENCE_DWARF;
     if (type >= AS_FIRST_OBJECT_TYPE)
-        return AS_EVIDENCE_OBJECT;
+        return g->objects.evidence == AS_OBJECTS_OF_RUBY ? AS_EVIDENCE_CLASS : AS_EVIDENCE_OBJECT;
     return g->vtables.list.items[type - AS_FIRST_VTABLE_TYPE].name == 0 ? AS_EVIDENCE_NONE : AS_EVIDENCE_VTABLE;
 }
 
@@ -46,7 +46,7 @@ const char *as_evidence_name(enum as_evidence_kind kind)
 {
     static const char *const names[AS_EVIDENCE_KINDS] = {
         [AS_EVIDENCE_SHAPE] = "shape",   [AS_EVIDENCE_PATTERN] = "pattern", [AS_EVIDENCE_DWARF] = "dwarf",
-        [AS_EVIDENCE_VTABLE] = "vtable", [AS_EVIDENCE_OBJECT] = "ob_type",
+        [AS_EVIDENCE_VTABLE] = "vtable", [AS_EVIDENCE_OBJECT] = "ob_type",  [AS_EVIDENCE_CLASS] = "class",
     };
     return names[kind];
 }

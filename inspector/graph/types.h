@@ -13,6 +13,7 @@ enum as_evidence_kind {
     AS_EVIDENCE_DWARF,
     AS_EVIDENCE_VTABLE,
     AS_EVIDENCE_OBJECT,
+    AS_EVIDENCE_CLASS,
     AS_EVIDENCE_KINDS
 };
 
@@ -49,5 +50,5 @@ const char *as_graph_type_name(const struct as_graph *g, uint32_t type, char *te
 const char *as_graph_variable_type(struct as_graph *g, const struct as_owner *o, char *text, size_t size);
 // AS_EVIDENCE_NONE for a type without a name.
 enum as_evidence_kind as_graph_type_evidence(const struct as_graph *g, uint32_t type);
-// "shape", "pattern", "dwarf", "vtable", "ob_type"; NULL for AS_EVIDENCE_NONE.
+// "shape", "pattern", "dwarf", "vtable", "ob_type" (Python), "class" (Ruby); NULL for AS_EVIDENCE_NONE.
 const char *as_evidence_name(enum as_evidence_kind kind);

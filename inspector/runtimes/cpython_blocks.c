@@ -57,7 +57,8 @@ static bool add_owned(struct as_py_count *c, uint64_t address, uint64_t used, ui
     if (address == 0 || address >> AS_PY_ADDRESS_BITS != 0)
         return true;
     if (c->visitor)
-        return c->visitor->owned(c->visitor->context, address, used, type);
+        return c->visitor->memory(c->visitor->context,
+                                  &(struct as_visited_memory){.address = address, .used = used, .type = type});
     if (c->owned.count == c->owned.capacity && !as_vec_reserve(&c->owned, 1, c->err))
         return false;
     c->owned.items[c->owned.count++] = address >> AS_PY_GRANULE_BITS << AS_PY_TYPE_BITS | type;

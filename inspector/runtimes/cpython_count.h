@@ -41,8 +41,8 @@ struct as_py_count {
     AS_VEC(struct as_py_chunk) chunks;
     uint64_t other_blocks, other_bytes;
     uint64_t gc_objects;
-    const struct as_cpython_visitor *visitor; // is told of each block; NULL: nobody is
-    bool changed;                             // pymalloc was at work meanwhile, or the target is forged
+    const struct as_object_visitor *visitor; // is told of each block; NULL: nobody is
+    bool changed;                            // pymalloc was at work meanwhile, or the target is forged
 };
 
 static inline uint64_t as_py_first_pool(const struct as_py_count *c, const struct as_region_record *region)

@@ -38,9 +38,12 @@ static uint32_t mark_free(const struct as_py_count *c, const uint8_t *pool, uint
 static bool tell(const struct as_py_count *c, uint64_t address, uint64_t size, uint64_t region_end,
                  const struct as_py_found *found)
 {
-    return !c->visitor ||
-           c->visitor->block(c->visitor->context, &(struct as_cpython_block){address, size, region_end, found->type,
-                                                                             found->head, found->used});
+    return !c->visitor || c->visitor->block(c->visitor->context, &(struct as_visited_block){.address = address,
+                                                                                            .size = size,
+                                                                                            .region_end = region_end,
+                                                                                            .type = found->type,
+                                                                                            .head = found->head,
+                                                                                            .used = found->used});
 }
 
 static bool count_pool(struct as_py_count *c, const uint8_t *pool, uint64_t address, const struct as_region_record *r,
@@ -280,10 +283,10 @@ static const char *memory_of(const struct as_py_type_entry *type)
 
 static bool tell_types(const struct as_py_count *c)
 {
-    const struct as_cpython_visitor *v = c->visitor;
+    const struct as_object_visitor *v = c->visitor;
     for (size_t i = 0; i < c->types.entries.count; i++) {
         const struct as_py_type_entry *entry = &c->types.entries.items[i];
-        if (!v->type(v->context, &(struct as_cpython_type){.address = entry->address,
+        if (!v->type(v->context, &(struct as_visited_type){.address = entry->address,
                                                            .of_heap = entry->flags & AS_PY_HEAP_TYPE,
                                                            .name = as_strings_at(&c->types.names, entry->name),
                                                            .memory = memory_of(entry),
@@ -296,7 +299,7 @@ static bool tell_types(const struct as_py_count *c)
 }
 
 bool as_cpython_visit(struct as_target *t, const struct as_store *store, uint32_t runtime, const uint64_t *chunks,
-                      size_t chunk_count, const struct as_cpython_visitor *visitor, bool *known, bool *changed,
+                      size_t chunk_count, const struct as_object_visitor *visitor, bool *known, bool *changed,
                       struct as_error *err)
 {
     struct as_py_count c = begin(t, store, runtime);

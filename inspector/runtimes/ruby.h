@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "model/store.h"
+#include "runtimes/visitor.h"
 #include "target/target.h"
 
 // One page of Ruby's heap ("heap page" in gc.c; not a page of the kernel's).
@@ -41,3 +42,15 @@ void as_ruby_free(struct as_ruby *r);
 // chunks of malloc in use, in order: those that objects point to are counted with them. AS_NO_MEMORY.
 bool as_ruby_objects(struct as_target *t, struct as_store *store, const uint64_t *chunks, size_t chunk_count,
                      struct as_error *err);
+
+// Where the interpreter is mapped: an address in its library, or in the program; 0: nowhere.
+uint64_t as_ruby_interpreter(const struct as_target *t);
+// Are all of store->ruby's pages mappings of their own, proven, and so apart from malloc's chunks (3.1 and later)?
+bool as_ruby_is_apart(const struct as_store *store);
+// Chunks of malloc's of at least so many bytes may be Ruby's own that lead to objects and hold none.
+enum { AS_RUBY_WEAK_CHUNK = 1040 };
+// Tells of the objects on store->ruby's pages, if these are apart. `heaps`: all of malloc's chunks lie in there. `chunks`: addresses of
+// all chunks in use as above, in order. *known and *changed: as in as_cpython_visit. False: AS_NO_MEMORY.
+bool as_ruby_visit(struct as_target *t, const struct as_store *store, const struct as_range *heaps,
+                   const uint64_t *chunks, size_t chunk_count, const struct as_object_visitor *visitor, bool *known,
+                   bool *changed, struct as_error *err);

@@ -276,17 +276,27 @@ static void visit_all(struct ruby_search *s, visit_fn *visit)
     }
 }
 
-bool as_is_ruby(const struct as_target *t)
+uint64_t as_ruby_interpreter(const struct as_target *t)
 {
+    uint64_t program = 0;
     for (size_t i = 0; i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         const char *path = as_mapping_path(t, m);
         const char *slash = strrchr(path, '/');
         const char *name = slash ? slash + 1 : path;
-        if (as_mapping_of_file(m) && (strncmp(name, "libruby", 7) == 0 || strncmp(name, "ruby", 4) == 0))
-            return true;
+        if (!as_mapping_of_file(m))
+            continue;
+        if (strncmp(name, "libruby", 7) == 0)
+            return m->start;
+        if (strncmp(name, "ruby", 4) == 0 && program == 0)
+            program = m->start;
     }
-    return false;
+    return program;
+}
+
+bool as_is_ruby(const struct as_target *t)
+{
+    return as_ruby_interpreter(t) != 0;
 }
 
 bool as_ruby_find(struct as_target *t, bool kernel_pages, struct as_ruby *out, struct as_error *err)

@@ -52,3 +52,15 @@ const struct as_ruby_layout *as_ruby_layouts(size_t *count)
     *count = sizeof layouts / sizeof *layouts;
     return layouts;
 }
+
+const char *as_ruby_type_name(uint32_t type)
+{
+    static const char *const names[AS_RUBY_TYPES] = {
+        [1] = "T_OBJECT",  [2] = "T_CLASS",  [3] = "T_MODULE", [4] = "T_FLOAT",    [5] = "T_STRING",
+        [6] = "T_REGEXP",  [7] = "T_ARRAY",  [8] = "T_HASH",   [9] = "T_STRUCT",   [10] = "T_BIGNUM",
+        [11] = "T_FILE",   [12] = "T_DATA",  [13] = "T_MATCH", [14] = "T_COMPLEX", [15] = "T_RATIONAL",
+        [20] = "T_SYMBOL", [26] = "T_IMEMO", [27] = "T_NODE",  [28] = "T_ICLASS",  [29] = "T_ZOMBIE",
+        [30] = "T_MOVED",
+    };
+    return names[type];
+}

@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { AS_RUBY_HEADER = 64 }; // bytes of struct heap_page that any layout looks at
+enum {
+    AS_RUBY_HEADER = 64, // bytes of struct heap_page that any layout looks at
+    AS_RUBY_TYPES = 32,  // RUBY_T_MASK and one
+};
 
 struct as_ruby_layout {
     const char *releases;
@@ -28,3 +31,6 @@ bool as_ruby_count_slots(struct as_target *t, struct as_ruby *r, struct as_error
 
 // The known ones; *count of them.
 const struct as_ruby_layout *as_ruby_layouts(size_t *count);
+
+// The name of a type of objects, of AS_RUBY_TYPES: "T_STRING"; NULL: there is no such type.
+const char *as_ruby_type_name(uint32_t type);

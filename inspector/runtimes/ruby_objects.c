@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    TYPES = 32, // RUBY_T_MASK and one
+    TYPES = AS_RUBY_TYPES,
     T_STRING = 5,
     LARGEST_PAGE = 65536,
     WORD = sizeof(uint64_t),
@@ -25,13 +25,6 @@ enum {
     NOT_MARKED_SHIFT = TYPE_BITS + AS_RUBY_PAIR_BITS,
     OWNER_BITS = NOT_MARKED_SHIFT + 1, // beside an address in units of CHUNK_HEADER: mark, type and pair of its owner
     ADDRESS_BITS = 48,
-};
-
-static const char *const names[TYPES] = {
-    [1] = "T_OBJECT",  [2] = "T_CLASS",    [3] = "T_MODULE",    [4] = "T_FLOAT",   [5] = "T_STRING", [6] = "T_REGEXP",
-    [7] = "T_ARRAY",   [8] = "T_HASH",     [9] = "T_STRUCT",    [10] = "T_BIGNUM", [11] = "T_FILE",  [12] = "T_DATA",
-    [13] = "T_MATCH",  [14] = "T_COMPLEX", [15] = "T_RATIONAL", [20] = "T_SYMBOL", [26] = "T_IMEMO", [27] = "T_NODE",
-    [28] = "T_ICLASS", [29] = "T_ZOMBIE",  [30] = "T_MOVED",
 };
 
 typedef AS_VEC(uint64_t) owned_vec; // addresses of chunks' beginnings, and their owners
@@ -99,7 +92,7 @@ static bool count_page(struct ruby_count *c, const struct as_ruby_page_record *p
         if (head[0] == 0)
             continue;
         bool not_marked = as_ruby_not_marked(&c->marks, head[0], offset);
-        c->changed |= !names[type];
+        c->changed |= !as_ruby_type_name(type);
         c->types[type].count++;
         c->types[type].bytes += page->slot_size;
         if (!count_class(c, page, head, not_marked, &pair))
@@ -251,7 +244,7 @@ static bool add_types(struct ruby_count *c, uint32_t runtime, uint32_t places[TY
         struct as_type_record *record = as_vec_add(&c->store->types, c->err);
         if (!record)
             return false;
-        const char *name = names[most - c->types];
+        const char *name = as_ruby_type_name((uint32_t)(most - c->types));
         places[most - c->types] = (uint32_t)(c->store->types.count - 1);
         *record = *most;
         record->runtime = runtime;

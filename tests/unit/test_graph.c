@@ -63,11 +63,32 @@ static uint64_t make_mapping(struct made *m, uint64_t start)
     return end;
 }
 
+// Slots of a runtime's, each of which begins at any multiple of AS_LATE.
+static uint64_t make_slots(struct made *m, uint64_t start, size_t count)
+{
+    start = (start + 31) / 16 * 16 + AS_LATE * random_below(2);
+    *as_vec_add(&m->boundaries, NULL) = start | AS_HEAP_BEGINS;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t size = 32 + AS_LATE * random_below(20),
+                 gap = random_below(3) == 0 ? 16 + AS_LATE * random_below(9) : 0;
+        *as_vec_add(&m->boundaries, NULL) = start;
+        *as_vec_add(&m->intervals, NULL) = (struct interval){start, start + size, false, i + 1 == count};
+        start += size;
+        if (gap == 0 || i + 1 == count)
+            continue;
+        *as_vec_add(&m->boundaries, NULL) = start | AS_GAP;
+        *as_vec_add(&m->intervals, NULL) = (struct interval){start, start + gap, true, false};
+        start += gap;
+    }
+    *as_vec_add(&m->boundaries, NULL) = start | AS_GAP;
+    return (start + 31) / 16 * 16;
+}
+
 static const struct interval *plain_target(const struct made *m, uint64_t pointer)
 {
     for (size_t i = 0; i < m->intervals.count; i++) {
         const struct interval *n = &m->intervals.items[i];
-        bool behind = pointer >= n->end && n->end % AS_SMALLEST_PAGE == 0 && n->last;
+        bool behind = pointer >= n->end && pointer % AS_SMALLEST_PAGE < AS_HEADER && n->last;
         if (!n->gap && pointer - AS_HEADER >= n->start && pointer - AS_HEADER < n->end && !behind)
             return n;
     }
@@ -108,7 +129,7 @@ static void check_cursor(const struct as_index *x, const struct made *m)
 // Heaps that touch each other, that are near, and that are far away, in no order.
 static void test_index(void)
 {
-    for (int round = 0; round < 20; round++) {
+    for (int round = 0; round < 40; round++) {
         struct made m = {0};
         struct as_index x;
         uint64_t at[2] = {UINT64_C(0x555500000000), UINT64_C(0x7f0000000000)};
@@ -118,6 +139,8 @@ static void test_index(void)
             *place += distance == 0 ? 0 : 16 * random_below(distance == 1 ? 10000 : UINT64_C(1) << 34);
             if (random_below(3) == 0)
                 *place = make_mapping(&m, *place);
+            else if (random_below(3) == 0)
+                *place = make_slots(&m, *place, 1 + random_below(300));
             else
                 *place = make_heap(&m, *place, 1 + random_below(50));
         }

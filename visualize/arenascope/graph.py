@@ -173,7 +173,7 @@ def owner_words(owner: Owner) -> str:
         "runtime": "heaps of runtimes (Ruby, Java, ...)",
         "frames": "frames of Python functions",
         "unreached_objects": "nothing: garbage that has not been collected, or held in an unknown way",
-        "interpreter": f"the interpreter of Python ({printable(owner.module or '?')})",
+        "interpreter": f"the interpreter ({printable(owner.module or '?')})",
         "memory": "anonymous memory",
         "shared_memory": "shared memory",
     }.get(owner.kind, owner.kind)

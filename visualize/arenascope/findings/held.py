@@ -109,7 +109,7 @@ def _of_graph(facts: Facts) -> str:
     types = [each for each in graph.types if each.bytes >= FEW * graph.bytes][:NAMED]
     words = ""
     if owners:
-        objects = ", with the objects in Python's arenas" if graph.objects.count else ""
+        objects = ", with the objects of the runtime" if graph.objects.count else ""
         named = ", ".join(f"{owner_name(each.owner)} ({size(each.retained)})" for each in owners)
         words += f" Who holds it{objects}: {named}."
     if types:

@@ -41,7 +41,7 @@ def ruby_pages(facts: Facts) -> Finding | None:
         "garbage included, until Ruby's next full GC. Ruby gives a page back only when all its slots are free; a trim "
         f"does not touch these pages.{not_marked(facts)}",
         rows=("ruby_pages",),
-        next=of_runtime(facts),
+        next=(*of_runtime(facts), *of_owners(facts)),
     )
 
 

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""A Ruby's objects in the graph, held against what the interpreter knows: who holds them, and what they retain."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_python_graph import Tree, ask
+from tools import cores, debian, harness, interpreters
+
+RELEASES = ("3.1", "3.3", "3.4")
+
+# Sessions are held by one Hash; Circles by nothing but themselves. Each session has a name that does not fit into its
+# slot, an Array with memory of its own, and a Hash whose keys are frozen strings, which the table of equal strings has,
+# too. `least` is what a session retains without malloc's headers. Young objects are made behind the last collection.
+PROGRAM = """
+require "json"
+require "objspace"
+class Session
+  def initialize(i)
+    @name = "the name of session number %d, which is too long to be in a slot" % i
+    @rows = Array.new(12) { |k| "row %d of session %d, likewise of some forty characters" % [k, i] }
+    @notes = {}
+    9.times { |k| @notes["note %d of %d" % [k, i]] = k }
+  end
+  attr_reader :name, :rows, :notes
+end
+class Circle
+  attr_accessor :me
+end
+class Shared; end
+class Young
+  def initialize(i) = @items = Array.new(8) { |k| "young %d" % (i * 8 + k) }
+end
+class Three
+  def fill(i)
+    @a, @b, @c = "a%d" % i, "b%d" % i, "c%d" % i
+  end
+end
+def make(count) = count.times { |i| $sessions["key %d" % i] = Session.new(i) }
+def circles = 500.times { Circle.new.then { |circle| circle.me = circle } }
+$sessions = {}
+make(3000)
+GC.start
+GC.disable
+circles
+shared = Shared.new
+$one, $two = [shared], [shared]
+$young = Array.new(1000) { |i| Young.new(i) }
+$threes = Array.new(1000) { Three.new } # side by side
+$threes.each_with_index { |three, i| three.fill(i) }
+def address(object) = JSON.parse(ObjectSpace.dump(object))["address"]
+some = $sessions["key 1234"]
+said = {"session" => address(some), "name" => address(some.name)}
+parts = [some, some.name, some.rows, some.notes, *some.rows, *some.notes.keys]
+said["least"] = parts.sum { |each| ObjectSpace.memsize_of(each) }
+$stdout.sync = true
+shared = some = parts = nil
+address($stdout) # the interpreter remembers the last one
+$stdout.syswrite(JSON.generate(said) + "\\n")
+sleep
+"""
+
+
+@contextmanager
+def running(release: str, scratch: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """A process that waits, and what it says of itself."""
+    try:
+        ruby = interpreters.ruby(release)
+    except debian.UnavailableError as error:
+        pytest.skip(str(error))
+    script = scratch / "graph.rb"
+    script.write_text(PROGRAM)
+    with subprocess.Popen(ruby.command(script), env=ruby.environment, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout
+            yield process.pid, json.loads(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def check(tree: Tree, says: dict[str, Any]) -> None:
+    """Words left over in slots and stacks lead to some sessions: these have two owners."""
+    sessions, way = max(tree.of("Session"), key=lambda found: found[0]["count"])
+    assert 0.95 * 3000 <= sessions["count"] <= sum(branch["count"] for branch, _ in tree.of("Session")) == 3000
+    assert sessions["evidence"] == "class"
+    assert 0.9 * 3000 * says["least"] <= sessions["retained"] <= 1.5 * 3000 * says["least"]
+    assert way[-1]["type"] == "Hash (table)"
+    assert way[0]["owner"]["kind"] == "interpreter"
+    circles = {way[0]["owner"]["kind"]: branch["count"] for branch, way in tree.of("Circle")}
+    assert 480 <= circles["unreached_objects"] <= sum(circles.values()) <= 500
+    young, way = max(tree.of("Young"), key=lambda found: found[0]["count"])
+    assert 950 <= young["count"] <= 1000
+    assert way[-1]["type"] == "Array (elements)"
+    texts = [branch["count"] for branch, way in tree.of("String") if way[-1]["type"] == "Three"]
+    assert 2950 <= sum(texts) <= 3000, "the last word of a slot is not the next one's"
+    ((_, way),) = tree.of("Shared")
+    assert [branch["type"] for branch in way if branch["type"] == "Array"] == [], "neither array holds it alone"
+
+
+@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("release", RELEASES)
+def test_who_holds_what(arenadump: harness.Arenadump, release: str, mode: str, tmp_path: Path) -> None:
+    with running(release, tmp_path) as (pid, says):
+        told = ask(arenadump, "owners", f"--mode={mode}", pid)
+        summary = arenadump.summary(pid, "--mode=freeze", "--objects")
+    assert told["exact"] or mode == "snapshot", "what a clone does not inherit is read of the process"
+    assert told["reached"] + told["unreached"] == told["graph"]["bytes"]
+    assert 0 < told["graph"]["objects"]["bytes"] < told["graph"]["bytes"]
+    check(Tree(told), says)
+    counted = sum(each["count"] for each in summary["ruby"]["objects"]["types"])
+    assert 0.99 * counted <= told["graph"]["objects"]["count"] <= 1.05 * counted, "but for the transient heap's"
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_way_to_an_object_of_a_core(arenadump: harness.Arenadump, release: str, tmp_path: Path) -> None:
+    with running(release, tmp_path) as (pid, says):
+        core = cores.gcore(pid, tmp_path)
+    check(Tree(ask(arenadump, "owners", core)), says)
+    told = ask(arenadump, "why", core, says["name"])
+    assert told["reached"]
+    assert [step["type"] for step in told["path"]][-2:] == ["Session", "String"]
+    assert [step["address"] for step in told["path"]][-2:] == [says["session"], says["name"]]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_nothing_of_the_interpreter_is_lost(arenadump: harness.Arenadump, release: str, tmp_path: Path) -> None:
+    with running(release, tmp_path) as (pid, _):
+        told = ask(arenadump, "leaks", "--mode=freeze", pid)
+    assert told["direct"]["bytes"] + told["indirect"]["bytes"] < 0.001 * told["graph"]["bytes"]
