@@ -43,10 +43,14 @@ class Three
     @a, @b, @c = "a%d" % i, "b%d" % i, "c%d" % i
   end
 end
+def address(object) = JSON.parse(ObjectSpace.dump(object))["address"]
 def make(count) = count.times { |i| $sessions["key %d" % i] = Session.new(i) }
 def circles = 500.times { Circle.new.then { |circle| circle.me = circle } }
 $sessions = {}
 make(3000)
+addresses = $sessions.values.map { |each| address(each).hex }
+$watching = [addresses.pack("Q*"), *addresses.map { |each| [each].pack("Q") }] # texts hold nothing
+addresses = nil
 GC.start
 GC.disable
 circles
@@ -55,7 +59,6 @@ $one, $two = [shared], [shared]
 $young = Array.new(1000) { |i| Young.new(i) }
 $threes = Array.new(1000) { Three.new } # side by side
 $threes.each_with_index { |three, i| three.fill(i) }
-def address(object) = JSON.parse(ObjectSpace.dump(object))["address"]
 some = $sessions["key 1234"]
 said = {"session" => address(some), "name" => address(some.name)}
 parts = [some, some.name, some.rows, some.notes, *some.rows, *some.notes.keys]
@@ -85,12 +88,13 @@ def running(release: str, scratch: Path) -> Iterator[tuple[int, dict[str, Any]]]
             process.kill()
 
 
-def check(tree: Tree, says: dict[str, Any]) -> None:
+def check(tree: Tree, says: dict[str, Any], release: str) -> None:
     """Words left over in slots and stacks lead to some sessions: these have two owners."""
     sessions, way = max(tree.of("Session"), key=lambda found: found[0]["count"])
-    assert 0.95 * 3000 <= sessions["count"] <= sum(branch["count"] for branch, _ in tree.of("Session")) == 3000
+    assert 0.9 * 3000 <= sessions["count"] <= sum(branch["count"] for branch, _ in tree.of("Session")) == 3000
     assert sessions["evidence"] == "class"
-    assert 0.9 * 3000 * says["least"] <= sessions["retained"] <= 1.5 * 3000 * says["least"]
+    headers = 1.05 if release == "3.1" else 0.9  # where a slot is small, more is in chunks, which have headers
+    assert headers * 3000 * says["least"] <= sessions["retained"] <= 1.2 * 3000 * says["least"]
     assert way[-1]["type"] == "Hash (table)"
     assert way[0]["owner"]["kind"] == "interpreter"
     circles = {way[0]["owner"]["kind"]: branch["count"] for branch, way in tree.of("Circle")}
@@ -98,8 +102,13 @@ def check(tree: Tree, says: dict[str, Any]) -> None:
     young, way = max(tree.of("Young"), key=lambda found: found[0]["count"])
     assert 950 <= young["count"] <= 1000
     assert way[-1]["type"] == "Array (elements)"
+    texts = [branch["count"] for branch, way in tree.of("String") if "Young" in [each["type"] for each in way]]
+    assert 7900 <= sum(texts) <= 8000, "in the transient heap, where there is one"
     texts = [branch["count"] for branch, way in tree.of("String") if way[-1]["type"] == "Three"]
-    assert 2950 <= sum(texts) <= 3000, "the last word of a slot is not the next one's"
+    assert (2995 if release == "3.1" else 2950) <= sum(texts) <= 3000, "the last word of a slot is not the next one's"
+    for own in ("heap page", "mark stack", "table of strings"):
+        found = [branch for branch, _ in tree.of(own)]
+        assert 0 < sum(branch["retained"] for branch in found) <= 1.2 * sum(branch["bytes"] for branch in found), own
     ((_, way),) = tree.of("Shared")
     assert [branch["type"] for branch in way if branch["type"] == "Array"] == [], "neither array holds it alone"
 
@@ -113,7 +122,7 @@ def test_who_holds_what(arenadump: harness.Arenadump, release: str, mode: str, t
     assert told["exact"] or mode == "snapshot", "what a clone does not inherit is read of the process"
     assert told["reached"] + told["unreached"] == told["graph"]["bytes"]
     assert 0 < told["graph"]["objects"]["bytes"] < told["graph"]["bytes"]
-    check(Tree(told), says)
+    check(Tree(told), says, release)
     counted = sum(each["count"] for each in summary["ruby"]["objects"]["types"])
     assert 0.99 * counted <= told["graph"]["objects"]["count"] <= 1.05 * counted, "but for the transient heap's"
 
@@ -122,7 +131,7 @@ def test_who_holds_what(arenadump: harness.Arenadump, release: str, mode: str, t
 def test_the_way_to_an_object_of_a_core(arenadump: harness.Arenadump, release: str, tmp_path: Path) -> None:
     with running(release, tmp_path) as (pid, says):
         core = cores.gcore(pid, tmp_path)
-    check(Tree(ask(arenadump, "owners", core)), says)
+    check(Tree(ask(arenadump, "owners", core)), says, release)
     told = ask(arenadump, "why", core, says["name"])
     assert told["reached"]
     assert [step["type"] for step in told["path"]][-2:] == ["Session", "String"]
@@ -134,3 +143,44 @@ def test_nothing_of_the_interpreter_is_lost(arenadump: harness.Arenadump, releas
     with running(release, tmp_path) as (pid, _):
         told = ask(arenadump, "leaks", "--mode=freeze", pid)
     assert told["direct"]["bytes"] + told["indirect"]["bytes"] < 0.001 * told["graph"]["bytes"]
+
+
+# What it reads is the address of a chunk; it writes that into a chunk that a variable of libc's leads to.
+STALE = """
+require "fiddle"
+class Session
+  def initialize(i) = @name = "session number %d, with a name that is too long for a slot" % i
+end
+$sessions = Array.new(3000) { |i| Session.new(i) }
+GC.start
+$stdout.sync = true
+puts Fiddle.dlwrap($sessions)
+address = $stdin.gets.to_i
+chunk = Fiddle.malloc(40)
+Fiddle::Pointer.new(chunk)[0, 8] = [address].pack("Q")
+Fiddle::Pointer.new(Fiddle::Handle::DEFAULT["optarg"])[0, 8] = [chunk.to_i].pack("Q")
+puts "done"
+sleep
+"""
+
+
+def test_a_word_of_another_library_owns_nothing_of_the_interpreter(
+    arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    (tmp_path / "stale.rb").write_text(STALE)
+    command = ["ruby", str(tmp_path / "stale.rb")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdin
+            assert process.stdout
+            way = ask(arenadump, "why", process.pid, hex(int(process.stdout.readline())))["path"]
+            own = [step for step in way if step["type"] is None][-1]
+            process.stdin.write(f"{int(own['address'], 16)}\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "done\n"
+            tree = Tree(ask(arenadump, "owners", "--mode=freeze", process.pid))
+        finally:
+            process.kill()
+    sessions, owners = max(tree.of("Session"), key=lambda found: found[0]["count"])
+    assert sessions["count"] >= 2900
+    assert owners[0]["owner"]["kind"] == "interpreter"

@@ -94,19 +94,12 @@ static bool is_own(const struct as_interpreter *i, const struct as_roots *r, con
            (source->kind == AS_ROOT_RUNTIME && o->evidence == AS_OBJECTS_OF_RUBY);
 }
 
-// Is a node, if the interpreter's roots lead to it, one of its own structures? Of Ruby also those that an object of its has: of
-// a Thread, a Ractor.
-static bool is_structure(const struct as_objects *o, uint32_t node)
-{
-    return o->evidence == AS_OBJECTS_OF_RUBY ? !as_object_is_block(o, node) : as_object_of(o, node) == 0;
-}
-
 // Adds the interpreter's own structures, to which its roots lead without an object between.
 static void mark_structures(struct as_marks *m, const struct as_objects *o, const struct as_edges *e)
 {
     while (m->head < m->tail) {
         uint32_t node = m->queue[m->head++];
-        for (uint32_t k = e->first[node]; is_structure(o, node) && k < e->first[node + 1]; k++)
+        for (uint32_t k = e->first[node]; as_object_of(o, node) == 0 && k < e->first[node + 1]; k++)
             as_mark(m, e->to.items[k]);
     }
 }
@@ -130,7 +123,7 @@ bool as_interpreter_unite(const struct as_interpreter *i, struct as_roots *r, co
     for (size_t k = 0; ok && k < r->list.count; k++) {
         struct as_root *root = &r->list.items[k];
         bool of_thread = r->sources.items[root->source].kind == AS_ROOT_THREAD;
-        root->united |= of_thread && as_marked(&reached, root->node) && is_structure(o, root->node);
+        root->united |= of_thread && as_marked(&reached, root->node) && as_object_of(o, root->node) == 0;
     }
     for (int united = 0; ok && united < 2; united++)
         for (size_t k = 0; k < r->list.count; k++)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The arena is divided into blocks of 32 KiB, each of which begins with a head: three numbers, and the next block of a list
-// (transient_heap.c). In a block stand pieces, each behind a header of 8 bytes: 0xfeab, then its size with the header. What is in a
+// (transient_heap.c). In a block stand pieces, each behind a header of 16 bytes: 0xfeab, its size with the header,
+// and the address of the object that has it. What is in a
 // piece that no object leads to any more is left over.
 #include "runtimes/ruby_transient.h"
 
@@ -14,7 +15,7 @@ enum {
     LEAST_LISTED = BLOCKS - 16, // blocks that have a next one: all but the last of each list
     MAGIC = 0xfeab,
     HEAD = 16,
-    HEADER = 8,
+    HEADER = 16,
     LEAST = 24, // bytes of a piece: one item more than fits into a slot has 32
     BATCH = 256,
     PROGRAM = 32 << 20, // bytes of address space in which the interpreter's variables lie
@@ -30,6 +31,7 @@ struct block_head {
 struct piece_header {
     uint16_t magic, size;
     int16_t next_marked, padding;
+    uint64_t object;
 };
 
 typedef AS_VEC(uint64_t) next_vec;
@@ -114,9 +116,9 @@ static void read_headers(struct as_target *t, as_ruby_transient_vec *found)
         as_target_gather(t, addresses, count, sizeof *headers, headers, sizeof *headers, ok);
         for (size_t i = 0; i < count; i++) {
             struct as_ruby_transient piece = found->items[at + i];
-            if (!ok[i] || headers[i].magic != MAGIC || headers[i].size < HEADER + LEAST ||
-                headers[i].size % HEADER != 0 || addresses[i] % BLOCK < HEAD ||
-                addresses[i] % BLOCK + headers[i].size > BLOCK)
+            if (!ok[i] || headers[i].magic != MAGIC || headers[i].object != piece.object ||
+                headers[i].size < HEADER + LEAST || headers[i].size % sizeof headers->object != 0 ||
+                addresses[i] % BLOCK < HEAD || addresses[i] % BLOCK + headers[i].size > BLOCK)
                 continue;
             piece.size = headers[i].size - HEADER;
             found->items[kept++] = piece;

@@ -9,7 +9,7 @@
 
 // A word of an object that leads into the arena.
 struct as_ruby_transient {
-    uint64_t address;
+    uint64_t address, object;
     uint32_t type; // the object's type's number
     uint32_t size; // bytes, once its header has been read
 };

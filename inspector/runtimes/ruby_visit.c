@@ -75,8 +75,9 @@ static uint64_t used_of(uint64_t flags)
     }
 }
 
-// Tells of each word of [words, words + count) that may be what malloc returned, to an object with these flags (0: to what it has).
-static bool tell_memory(struct ruby_visit *v, const uint64_t *words, size_t count, uint32_t type, uint64_t flags)
+// Tells of each word of [words, words + count) that may be what malloc returned, to an object at an address, with these flags (0: to what it has).
+static bool tell_memory(struct ruby_visit *v, const uint64_t *words, size_t count, uint32_t type, uint64_t object,
+                        uint64_t flags)
 {
     uint32_t kind = flags & (AS_RUBY_TYPES - 1);
     bool of_hash = kind == T_HASH, young = of_hash || kind == T_ARRAY || kind == T_OBJECT || kind == T_STRUCT;
@@ -86,7 +87,7 @@ static bool tell_memory(struct ruby_visit *v, const uint64_t *words, size_t coun
             struct as_ruby_transient *added = as_vec_add(&v->transient, v->err);
             if (!added)
                 return false;
-            *added = (struct as_ruby_transient){.address = word, .type = type};
+            *added = (struct as_ruby_transient){.address = word, .object = object, .type = type};
         }
         if (word % CHUNK_ALIGNMENT != 0 || word <= v->heaps->start || word >= v->heaps->end ||
             as_ruby_in_pages(v->store, word))
@@ -115,7 +116,7 @@ static bool tell_tables(struct ruby_visit *v)
         size_t count = v->tables.count - at < BATCH ? v->tables.count - at : BATCH;
         as_target_gather(v->target, v->tables.items + at, count, sizeof *tables, tables, sizeof *tables, ok);
         for (size_t i = 0; i < count; i++)
-            if (ok[i] && !tell_memory(v, tables[i], TABLE, v->owners.items[at + i], 0))
+            if (ok[i] && !tell_memory(v, tables[i], TABLE, v->owners.items[at + i], 0, 0))
                 return false;
     }
     return true;
@@ -148,7 +149,7 @@ static bool tell_page(struct ruby_visit *v, const struct as_ruby_page_record *pa
         if (used != 0 || !typed)
             continue;
         memcpy(words, bytes + offset, count * WORD);
-        if (!tell_memory(v, words + HEAD / WORD, count - HEAD / WORD, type, words[0]))
+        if (!tell_memory(v, words + HEAD / WORD, count - HEAD / WORD, type, page->address + offset, words[0]))
             return false;
     }
     return true;
