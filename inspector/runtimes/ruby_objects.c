@@ -134,22 +134,46 @@ static struct as_ruby_pair *pair_of(struct ruby_count *c, uint32_t owner)
     return pair != AS_RUBY_NO_PAIR ? &c->classes.pairs.items[pair] : NULL;
 }
 
+// A small chunk in which other chunks' addresses are looked for.
+struct small_chunk {
+    uint64_t memory, words;
+    uint32_t owner;
+};
+
+// Notes what small chunks lead to.
+static bool follow_small(struct ruby_count *c, const struct small_chunk *small, size_t count, owned_vec *next)
+{
+    uint8_t bytes[BATCH][SMALL];
+    uint64_t addresses[BATCH] = {0};
+    bool readable[BATCH];
+    for (size_t i = 0; i < count; i++)
+        addresses[i] = small[i].memory;
+    as_target_gather(c->target, addresses, count, SMALL, bytes, sizeof *bytes, readable);
+    for (size_t i = 0; i < count; i++) {
+        // At the end of a mapping there is less than SMALL.
+        if (!readable[i] && !as_target_read(c->target, small[i].memory, bytes[i], small[i].words * WORD))
+            continue;
+        if (!add_owned(c, next, bytes[i], small[i].words, small[i].owner))
+            return false;
+    }
+    return true;
+}
+
 // Counts chunks with their owners, and notes what small ones lead to.
 static bool count_chunks(struct ruby_count *c, const struct claimed_chunk *claimed, size_t count, owned_vec *next)
 {
     struct {
         uint64_t previous, size;
-        uint8_t bytes[SMALL];
-    } read[BATCH];
-    uint64_t addresses[BATCH];
+    } heads[BATCH];
+    struct small_chunk small[BATCH];
+    uint64_t addresses[BATCH] = {0};
     bool readable[BATCH];
-    if (count == 0)
-        return true;
+    size_t followed = 0;
     for (size_t i = 0; i < count; i++)
         addresses[i] = claimed[i].address;
-    as_target_gather(c->target, addresses, count, CHUNK_HEADER, read, sizeof *read, readable);
+    as_target_gather(c->target, addresses, count, CHUNK_HEADER, heads, sizeof *heads, readable);
     for (size_t i = 0; i < count; i++) {
-        uint64_t size = read[i].size & ~(uint64_t)SIZE_FLAGS;
+        uint64_t size = heads[i].size & ~(uint64_t)SIZE_FLAGS;
         if (!readable[i] || size < 2 * CHUNK_HEADER || size >> ADDRESS_BITS != 0) {
             c->changed = true;
             continue;
@@ -161,13 +185,10 @@ static bool count_chunks(struct ruby_count *c, const struct claimed_chunk *claim
             pair->owned += size;
             pair->not_marked_bytes += owner >> NOT_MARKED_SHIFT ? size : 0;
         }
-        size_t words = size / WORD - 1; // up to the size of the next chunk
-        if (size <= SMALL && type != T_STRING && next &&
-            as_target_read(c->target, addresses[i] + CHUNK_HEADER, read[i].bytes, words * WORD) &&
-            !add_owned(c, next, read[i].bytes, words, claimed[i].owner))
-            return false;
+        if (size <= SMALL && type != T_STRING && next) // its words reach up to the size of the next chunk
+            small[followed++] = (struct small_chunk){addresses[i] + CHUNK_HEADER, size / WORD - 1, owner};
     }
-    return true;
+    return follow_small(c, small, followed, next);
 }
 
 // Gives the chunks that `owned` leads to to their owners, the first of each (an object with a mark, before one without; then the type of
