@@ -5,6 +5,7 @@
 #include "cli/json.h"
 #include "cli/text.h"
 #include "graph/owners.h"
+#include "graph/several.h"
 #include "graph/tree.h"
 #include "graph/unused.h"
 
@@ -16,6 +17,7 @@ struct shown {
     const struct as_owners *owners;
     const struct as_tree *tree;
     const struct as_tree_order *order;
+    const struct as_several *several;
 };
 
 static void put_json(const struct shown *s)
@@ -38,12 +40,39 @@ static void put_json(const struct shown *s)
         as_json_object_end(&j);
     }
     as_json_array_end(&j);
+    as_json_object(&j, "several");
+    as_json_number(&j, "bytes", s->several->bytes);
+    as_json_number(&j, "owners", s->several->owners);
+    as_json_array(&j, "leading");
+    for (uint32_t i = 0; i < s->several->count; i++) {
+        as_json_object(&j, NULL);
+        as_graph_put_owner(&j, s->look, s->owners, s->several->leading[i].owner);
+        as_json_number(&j, "bytes", s->several->leading[i].bytes);
+        as_json_object_end(&j);
+    }
+    as_json_array_end(&j);
+    as_json_object_end(&j);
     as_json_object_end(&j);
     putchar('\n');
 }
 
 // What retains less than this share of all is not shown, nor what lies deeper.
-enum { SHARE = 200, DEEPEST = 7, TYPE_COLUMNS = 70 };
+enum { SHARE = 200, DEEPEST = 7, TYPE_COLUMNS = 70, SHOWN_LEADING = 8 };
+
+// Who leads to what several owners have together.
+static void print_several(const struct shown *s)
+{
+    char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT];
+    const struct as_several *several = s->several;
+    uint32_t shown = several->count < SHOWN_LEADING ? several->count : SHOWN_LEADING;
+    printf("\n%s have several owners. It stays while one of them leads to it:\n",
+           as_format_size(several->bytes, bytes));
+    for (uint32_t i = 0; i < shown; i++)
+        printf("%10s  %s\n", as_format_size(several->leading[i].bytes, bytes),
+               as_graph_owner_text(s->look, s->owners, several->leading[i].owner, text));
+    if (several->owners > shown)
+        printf("%10s  %" PRIu32 " more owners (--json lists those that lead to most)\n", "", several->owners - shown);
+}
 
 static void print_text(const struct shown *s)
 {
@@ -67,6 +96,8 @@ static void print_text(const struct shown *s)
     }
     if (s->tree->unreached > 0)
         printf("%10s  lost: nothing points to it (arenadump leaks)\n", as_format_size(s->tree->unreached, bytes));
+    if (s->several->bytes > least)
+        print_several(s);
 }
 
 bool as_cmd_owners(const struct as_options *o, struct as_error *err)
@@ -76,14 +107,16 @@ bool as_cmd_owners(const struct as_options *o, struct as_error *err)
     struct as_dominators d = {0};
     struct as_tree tree = {0};
     struct as_tree_order order = {0};
-    const struct shown s = {&look, &owners, &tree, &order};
+    struct as_several several;
+    const struct shown s = {&look, &owners, &tree, &order, &several};
     const struct as_graph *g = &look.graph;
     bool ok = as_graph_look_open(&look, o, err) && as_graph_look_take(&look, o, err) &&
               as_graph_find_shapes(&look.graph, NULL, err) && as_graph_leave_unused(&look.graph, err) &&
               as_graph_settle_objects(&look.graph, err) && as_owners_find(&owners, &g->roots, err) &&
               as_dominators_find(&d, &g->edges, &g->objects, &g->roots, &owners, err) &&
               as_dominators_add_up(&d, &g->index, err) && as_tree_grow(&tree, g, &d, err) &&
-              as_tree_sort(&order, &tree, err);
+              as_tree_sort(&order, &tree, err) &&
+              as_several_find(&several, &d, &g->edges, &g->objects, &g->roots, &owners, err);
     if (ok && o->json)
         put_json(&s);
     else if (ok)

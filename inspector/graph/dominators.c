@@ -23,8 +23,6 @@ struct work {
     uint32_t *in;        // predecessors' places
     uint32_t *successor; // all edges between places, by the place that they begin at
     uint64_t successors, predecessors; // how many
-    uint32_t others;                   // from this place on, no root of the interpreter leads to what is there
-    uint32_t strong;                   // from this place on, only weak roots do
     uint32_t *stack;
     struct as_error *err;
 };
@@ -104,18 +102,17 @@ static void number_places(struct work *w)
 {
     w->d->count = 1; // 0 is the root of all
     number_places_of(w, OF_INTERPRETER);
-    w->others = w->d->count;
+    w->d->others = w->d->count;
     number_places_of(w, STRONG);
-    w->strong = w->d->count;
+    w->d->strong = w->d->count;
     number_places_of(w, WEAK);
 }
 
-// Does an edge own nothing, because roots of a higher rank lead to where it leads?
-static bool is_dropped(const struct work *w, uint32_t place, uint32_t to)
+bool as_dominators_drop(const struct as_dominators *d, const struct as_objects *objects, uint32_t place, uint32_t to)
 {
-    return (place >= w->strong && to < w->strong) ||
-           (place >= w->others && to < w->others && w->d->vertex[to] >= w->d->owners &&
-            as_object_counts(w->objects, w->d->vertex[to] - w->d->owners));
+    return (place >= d->strong && to < d->strong) ||
+           (place >= d->others && to < d->others && d->vertex[to] >= d->owners &&
+            as_object_counts(objects, d->vertex[to] - d->owners));
 }
 
 // Writes down the edges as places; in_first becomes the number of predecessors.
@@ -131,7 +128,7 @@ static void translate(struct work *w)
         struct list l = successors(w, w->d->vertex[place]);
         for (uint32_t i = 0; i < l.count; i++) {
             uint32_t to = w->d->place[vertex_of(w, &l, i)];
-            bool dropped = is_dropped(w, place, to);
+            bool dropped = as_dominators_drop(w->d, w->objects, place, to);
             w->successor[at++] = dropped ? 0 : to;
             w->in_first[to] += !dropped;
         }

@@ -18,9 +18,14 @@ struct as_dominators {
         *vertex; // what a place is: an owner (below `owners`), or a node (its number and `owners`); of place 0 nothing
     uint32_t *place;    // of each vertex; 0: nothing leads to it
     uint32_t owners;    // how many
+    uint32_t others;    // from this place on, no root of the interpreter leads to what is there
+    uint32_t strong;    // from this place on, only weak roots do
     uint64_t *retained; // bytes; NULL until as_dominators_add_up
     uint32_t nodes;
 };
+
+// Does an edge between two places own nothing, because roots of a higher rank lead to where it leads?
+bool as_dominators_drop(const struct as_dominators *d, const struct as_objects *objects, uint32_t place, uint32_t to);
 
 // Makes the tree. Free it in either case. False: AS_NO_MEMORY.
 bool as_dominators_find(struct as_dominators *d, const struct as_edges *e, const struct as_objects *objects,

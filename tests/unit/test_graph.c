@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "graph/dominators.h"
 #include "graph/index.h"
+#include "graph/several.h"
 #include "support/check.h"
 
 #include <string.h>
@@ -205,14 +206,16 @@ static bool is_weak(const struct made_graph *g, uint32_t owner)
     return as_root_is_weak(g->roots.sources.items[owner].kind);
 }
 
-// What the strong (or else the weak) owners reach without vertex `removed`, and without the nodes in `avoided`.
-static void reach(const struct made_graph *g, bool weak, uint32_t removed, const bool *avoided, bool *out)
+// What the strong (or else the weak) owners, or `only` one of them, reach without vertex `removed`, and without the nodes in `avoided`.
+static void reach(const struct made_graph *g, bool weak, uint32_t only, uint32_t removed, const bool *avoided,
+                  bool *out)
 {
     uint32_t stack[NODES], depth = 0;
     memset(out, 0, NODES);
     for (uint32_t owner = 0; owner < OWNERS; owner++) {
         const struct as_owner *o = &g->owners.list.items[owner];
-        for (uint32_t i = o->first; owner != removed && is_weak(g, owner) == weak && i < o->first + o->count; i++) {
+        bool left_out = owner == removed || is_weak(g, owner) != weak || (only != UINT32_MAX && owner != only);
+        for (uint32_t i = o->first; !left_out && i < o->first + o->count; i++) {
             uint32_t node = g->roots.list.items[i].node;
             if (!out[node] && !avoided[node] && OWNERS + node != removed) {
                 out[node] = true;
@@ -239,6 +242,75 @@ static bool is_below(const struct as_dominators *d, uint32_t place, uint32_t abo
     return place == above;
 }
 
+static void free_graph(struct made_graph *g)
+{
+    as_edges_free(&g->edges);
+    as_vec_free(&g->roots.sources);
+    as_vec_free(&g->roots.list);
+    as_owners_free(&g->owners);
+}
+
+static uint64_t size_of(uint32_t node)
+{
+    return 16 * (1 + node % 7);
+}
+
+// Has a node several owners?
+static bool is_shared(const struct as_dominators *d, uint32_t node)
+{
+    uint32_t place = d->place[OWNERS + node];
+    while (d->parent[place] != 0)
+        place = d->parent[place];
+    return place != 0 && d->vertex[place] >= OWNERS;
+}
+
+static void add_up(struct as_dominators *d)
+{
+    d->retained = as_memory_map((d->count + 1) * sizeof *d->retained, "sums", NULL);
+    for (uint32_t place = d->count - 1; place > 0; place--) {
+        d->retained[place] += d->vertex[place] >= OWNERS ? size_of(d->vertex[place] - OWNERS) : 0;
+        d->retained[d->parent[place]] += d->retained[place];
+    }
+}
+
+// What each owner leads to of the nodes that have several.
+static void test_several(void)
+{
+    static const bool none[NODES];
+    const struct as_objects no_objects = {0};
+    for (int round = 0; round < 3000; round++) {
+        struct made_graph g = {0};
+        struct as_dominators d;
+        struct as_several s;
+        bool strong[NODES], reached[NODES];
+        uint64_t bytes = 0, found = 0;
+        uint32_t owners = 0;
+        make_graph(&g);
+        CHECK(as_dominators_find(&d, &g.edges, &no_objects, &g.roots, &g.owners, NULL));
+        add_up(&d);
+        CHECK(as_several_find(&s, &d, &g.edges, &no_objects, &g.roots, &g.owners, NULL));
+        reach(&g, false, UINT32_MAX, UINT32_MAX, none, strong);
+        for (uint32_t node = 0; node < NODES; node++)
+            bytes += is_shared(&d, node) ? size_of(node) : 0;
+        CHECK(s.bytes == bytes);
+        for (uint32_t owner = 0; owner < OWNERS; owner++) {
+            uint64_t leads = 0;
+            reach(&g, is_weak(&g, owner), owner, UINT32_MAX, is_weak(&g, owner) ? strong : none, reached);
+            for (uint32_t node = 0; node < NODES; node++)
+                leads += reached[node] && is_shared(&d, node) ? size_of(node) : 0;
+            owners += leads > 0;
+            for (uint32_t i = 0; i < s.count; i++) {
+                CHECK(s.leading[i].owner != owner || s.leading[i].bytes == leads);
+                CHECK(i == 0 || s.leading[i].bytes <= s.leading[i - 1].bytes);
+                found += s.leading[i].owner == owner;
+            }
+        }
+        CHECK(s.owners == owners && found == owners);
+        as_dominators_free(&d);
+        free_graph(&g);
+    }
+}
+
 static void test_dominators(void)
 {
     static const bool none[NODES];
@@ -249,8 +321,8 @@ static void test_dominators(void)
         bool strong[NODES], weak[NODES], left[NODES];
         make_graph(&g);
         CHECK(as_dominators_find(&d, &g.edges, &no_objects, &g.roots, &g.owners, NULL));
-        reach(&g, false, UINT32_MAX, none, strong);
-        reach(&g, true, UINT32_MAX, strong, weak);
+        reach(&g, false, UINT32_MAX, UINT32_MAX, none, strong);
+        reach(&g, true, UINT32_MAX, UINT32_MAX, strong, weak);
         for (uint32_t node = 0; node < NODES; node++)
             CHECK((d.place[OWNERS + node] != 0) == (strong[node] || weak[node]));
         for (uint32_t vertex = 0; vertex < OWNERS + NODES; vertex++) {
@@ -258,7 +330,7 @@ static void test_dominators(void)
             if (place == 0)
                 continue;
             bool of_weak = vertex < OWNERS ? is_weak(&g, vertex) : weak[vertex - OWNERS];
-            reach(&g, of_weak, vertex, of_weak ? strong : none, left);
+            reach(&g, of_weak, UINT32_MAX, vertex, of_weak ? strong : none, left);
             for (uint32_t node = 0; node < NODES; node++) {
                 bool lost = (of_weak ? weak : strong)[node] && !left[node];
                 bool below = d.place[OWNERS + node] != 0 && is_below(&d, d.place[OWNERS + node], place);
@@ -266,10 +338,7 @@ static void test_dominators(void)
             }
         }
         as_dominators_free(&d);
-        as_edges_free(&g.edges);
-        as_vec_free(&g.roots.sources);
-        as_vec_free(&g.roots.list);
-        as_owners_free(&g.owners);
+        free_graph(&g);
     }
 }
 
@@ -278,5 +347,6 @@ int main(void)
     test_index();
     test_empty_index();
     test_dominators();
+    test_several();
     return 0;
 }

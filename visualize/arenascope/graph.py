@@ -104,6 +104,23 @@ class Branch:
 
 
 @dataclass(frozen=True)
+class Leading:
+    """An owner of what several have, and to how many bytes of it this one leads."""
+
+    owner: Owner
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Several:
+    """What no owner retains alone. `owners`: how many lead to any of it; `leading`: those that lead to most."""
+
+    bytes: int
+    owners: int
+    leading: tuple[Leading, ...]
+
+
+@dataclass(frozen=True)
 class Owners:
     """The dominator tree by types, from the owners down."""
 
@@ -115,6 +132,7 @@ class Owners:
     reached: int
     unreached: int
     branches: tuple[Branch, ...]  # each behind the one that it hangs on
+    several: Several
 
 
 @dataclass(frozen=True)

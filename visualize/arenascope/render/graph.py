@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from arenascope.graph import Leaks, Owners, Why
+    from arenascope.graph import Leaks, Owners, Several, Why
 
 SHOWN_TYPES: Final = 20
+SHOWN_LEADING: Final = 8
 SHOWN_SHARE: Final = 200  # what retains less than one part in so many is not shown
 DEEPEST: Final = 6
 NO_TYPE: Final = "type not known"
@@ -104,7 +105,21 @@ def render_owners(facts: Owners) -> Group:
     parts: list[RenderableType] = [_head(facts), "", table]
     if facts.unreached:
         parts.append(f"{size(facts.unreached)} is lost: nothing points to it (arenascope leaks).")
+    if facts.several.bytes > facts.reached / SHOWN_SHARE:
+        parts += ["", *_several(facts.several)]
     return Group(*parts)
+
+
+def _several(several: Several) -> Iterator[RenderableType]:
+    """Who leads to what several owners have together."""
+    yield f"{size(several.bytes)} have several owners. It stays while one of them leads to it:"
+    table = _table(">leads to", "owner")
+    for leading in several.leading[:SHOWN_LEADING]:
+        table.add_row(size(leading.bytes), owner_words(leading.owner))
+    yield table
+    more = several.owners - min(len(several.leading), SHOWN_LEADING)
+    if more:
+        yield f"and {plural(more, 'more owner')} (--json lists those that lead to most)"
 
 
 def render_why(facts: Why) -> Group:
