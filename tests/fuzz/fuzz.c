@@ -7,6 +7,7 @@
 #include "dump/dump.h"
 #include "graph/leaks.h"
 #include "graph/records.h"
+#include "graph/several.h"
 #include "graph/tree.h"
 #include "graph/unused.h"
 #include "ledger/ledger.h"
@@ -146,11 +147,13 @@ static void check_graph(struct as_graph *g)
     struct as_owners owners;
     struct as_dominators d;
     struct as_tree tree;
+    struct as_several several;
     fuzz_check(as_graph_find_shapes(g, NULL, &err) && as_leaks_find(&leaks, g, &err) &&
                    as_leaks_add_up(&leaks, g, &err) && as_graph_leave_unused(g, &err) &&
                    as_graph_settle_objects(g, &err) && as_owners_find(&owners, &g->roots, &err) &&
                    as_dominators_find(&d, &g->edges, &g->objects, &g->roots, &owners, &err) &&
-                   as_dominators_add_up(&d, &g->index, &err) && as_tree_grow(&tree, g, &d, &err),
+                   as_dominators_add_up(&d, &g->index, &err) && as_tree_grow(&tree, g, &d, &err) &&
+                   as_several_find(&several, &d, &g->edges, &g->objects, &g->roots, &owners, &err),
                "no memory for a small graph");
     fuzz_check(tree.unreached == leaks.sums[AS_LEAK_DIRECT].bytes + leaks.sums[AS_LEAK_INDIRECT].bytes,
                "what is lost is not what no owner has");
@@ -158,6 +161,8 @@ static void check_graph(struct as_graph *g)
     for (size_t i = 1; i < tree.branches.count; i++)
         bytes += tree.branches.items[i].bytes;
     fuzz_check(bytes == g->index.chunk_bytes, "the branches have not all bytes");
+    for (uint32_t i = 0; i < several.count; i++)
+        fuzz_check(several.leading[i].bytes <= several.bytes, "an owner leads to more than all");
     as_tree_free(&tree);
     as_dominators_free(&d);
     as_owners_free(&owners);
