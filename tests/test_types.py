@@ -96,9 +96,7 @@ def named(target: int | Path, kinds: dict[str, str]) -> list[Chunk]:
 
 
 def check_names(chunks: list[Chunk], *, libcxx: bool = False) -> None:
-    # Of a later libc++'s std::string nothing but the text is known.
-    right = {**RIGHT, "text": rf"{RIGHT['text']}|{RIGHT['C text']}"} if libcxx else RIGHT
-    wrong = Counter((c.kind, c.name) for c in chunks if c.name and not re.fullmatch(right[c.kind], c.name))
+    wrong = Counter((c.kind, c.name) for c in chunks if c.name and not re.fullmatch(RIGHT[c.kind], c.name))
     assert not wrong
     total = sum(chunk.size for chunk in chunks)
     assert sum(chunk.size for chunk in chunks if chunk.name) >= 0.95 * total
