@@ -67,13 +67,14 @@ static bool is_bits(const uint64_t *w)
 }
 
 // libc++'s std::string: its capacity, with a bit that says that it is not in the string itself, and its length are before the pointer.
-// The capacity is a multiple of 16, from LLVM 19 on of 8.
+// The capacity is a multiple of 16; from LLVM 19 on of 8, and 26 instead of 24, of which one less would fit into the string itself.
 static bool is_text_behind(const struct as_beside *b, uint64_t before[2])
 {
     if (b->before < 2)
         return false;
     memcpy(before, b->words - sizeof(uint64_t[2]), sizeof(uint64_t[2]));
-    return before[0] % WORD == 1 && before[0] < LARGEST && before[1] < before[0] && before[1] >= LEAST_TEXT;
+    return (before[0] % WORD == 1 || before[0] == 27) && before[0] < LARGEST && before[1] < before[0] &&
+           before[1] >= LEAST_TEXT;
 }
 
 void as_pattern_look(struct as_patterns *p, uint32_t node, const struct as_beside *b)
