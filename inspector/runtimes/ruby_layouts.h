@@ -4,6 +4,7 @@
 
 #include "runtimes/ruby.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ struct as_ruby_layout {
     int node;           // list node of the pages of one heap; its head is in struct objspace
     int array_data;     // in the array of all pages: the first element, behind what heads it
     uint32_t singleton; // flag of a class that is a singleton class
+    bool transient;     // some of the releases have a transient heap (ruby_transient.h)
 };
 
 // Fills in free_slots of every page. A page that cannot be read unproves the whole.

@@ -34,31 +34,20 @@ struct piece_header {
     uint64_t object;
 };
 
-typedef AS_VEC(uint64_t) next_vec;
-
-// Reads which block each place of a mapping that may begin one says to be the next; 1: it begins none.
-static bool read_heads(struct as_target *t, const struct as_mapping *m, next_vec *nexts, struct as_error *err)
+// Which block each of `count` places from `first` on says to be the next; 1: no block begins there.
+static void read_heads(struct as_target *t, uint64_t first, size_t count, uint64_t *nexts)
 {
-    uint64_t first = as_align_up(m->start, BLOCK);
-    size_t count = (size_t)((m->end - first) / BLOCK);
-    nexts->count = 0;
-    if (!as_vec_reserve(nexts, count, err))
-        return false;
-    while (nexts->count < count) {
-        uint64_t addresses[BATCH];
-        struct block_head heads[BATCH];
-        bool ok[BATCH];
-        size_t some = count - nexts->count < BATCH ? count - nexts->count : BATCH;
-        for (size_t i = 0; i < some; i++)
-            addresses[i] = first + (nexts->count + i) * BLOCK;
-        as_target_gather(t, addresses, some, sizeof *heads, heads, sizeof *heads, ok);
-        for (size_t i = 0; i < some; i++) {
-            bool fits = ok[i] && heads[i].next % BLOCK == 0 && heads[i].index >= 0 && heads[i].last_marked >= -1 &&
-                        heads[i].objects >= 0 && heads[i].padding == 0;
-            nexts->items[nexts->count++] = fits ? heads[i].next : 1;
-        }
+    uint64_t addresses[BATCH] = {0};
+    struct block_head heads[BATCH];
+    bool ok[BATCH];
+    for (size_t i = 0; i < count; i++)
+        addresses[i] = first + i * BLOCK;
+    as_target_gather(t, addresses, count, sizeof *heads, heads, sizeof *heads, ok);
+    for (size_t i = 0; i < count; i++) {
+        bool fits = ok[i] && heads[i].next % BLOCK == 0 && heads[i].index >= 0 && heads[i].last_marked >= -1 &&
+                    heads[i].objects >= 0 && heads[i].padding == 0;
+        nexts[i] = fits ? heads[i].next : 1;
     }
-    return true;
 }
 
 // Are the heads from here on those of an arena?
@@ -73,26 +62,47 @@ static bool is_arena(const uint64_t *nexts, uint64_t start)
     return listed >= LEAST_LISTED;
 }
 
+// Looks for it in a mapping. All heads have been written, so absent pages end whatever was before.
+static bool search(struct as_target *t, const struct as_mapping *m, struct as_range *arena, struct as_error *err)
+{
+    AS_VEC(uint64_t) nexts = {0}; // of the places up to `at`, from the first that may begin an arena on
+    bool ok = true;
+    for (uint64_t at = as_align_up(m->start, BLOCK); ok && arena->end == 0 && at < m->end;) {
+        uint64_t present = as_target_skip_absent(t, at, m->end);
+        if (present - at >= t->page_size) {
+            nexts.count = 0;
+            at = as_align_up(present, BLOCK);
+            continue;
+        }
+        uint64_t left = (m->end - at + BLOCK - 1) / BLOCK;
+        size_t count = left < BATCH ? (size_t)left : BATCH;
+        ok = as_vec_reserve(&nexts, count, err);
+        if (!ok)
+            break;
+        read_heads(t, at, count, nexts.items + nexts.count);
+        size_t before = nexts.count > BLOCKS - 1 ? nexts.count - (BLOCKS - 1) : 0;
+        nexts.count += count;
+        at += count * BLOCK;
+        for (size_t k = before; k + BLOCKS <= nexts.count && arena->end == 0; k++) {
+            uint64_t start = at - (nexts.count - k) * BLOCK;
+            if (nexts.items[k] != 1 && start + ARENA <= m->end && is_arena(nexts.items + k, start))
+                *arena = (struct as_range){start, start + ARENA};
+        }
+    }
+    as_vec_free(&nexts);
+    return ok;
+}
+
 bool as_ruby_find_arena(struct as_target *t, struct as_range *arena, struct as_error *err)
 {
-    next_vec nexts = {0};
     bool ok = true;
     *arena = (struct as_range){0};
     for (size_t i = 0; ok && arena->end == 0 && i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
-        if (m->kind != AS_MAP_ANON || m->end - m->start < ARENA || m->rss == 0 ||
-            (m->prot & (AS_PROT_READ | AS_PROT_WRITE | AS_PROT_SHARED)) != (AS_PROT_READ | AS_PROT_WRITE))
-            continue;
-        ok = read_heads(t, m, &nexts, err);
-        for (size_t k = 0; ok && k + BLOCKS <= nexts.count; k++) {
-            uint64_t start = as_align_up(m->start, BLOCK) + k * BLOCK;
-            if (nexts.items[k] == 1 || !is_arena(nexts.items + k, start))
-                continue;
-            *arena = (struct as_range){start, start + ARENA};
-            break;
-        }
+        if (m->kind == AS_MAP_ANON && m->end - m->start >= ARENA && m->rss != 0 &&
+            (m->prot & (AS_PROT_READ | AS_PROT_WRITE | AS_PROT_SHARED)) == (AS_PROT_READ | AS_PROT_WRITE))
+            ok = search(t, m, arena, err);
     }
-    as_vec_free(&nexts);
     return ok;
 }
 
