@@ -9,10 +9,6 @@
 
 enum {
     TYPE_BITS = 5,
-    TYPE_MASK = (1 << TYPE_BITS) - 1,
-    T_CLASS = 2,
-    T_IMEMO = 26, // from here on no program sees them
-    T_ICLASS = 28,
     CHAIN = 256, // singleton classes and modules between an object and its class
     FIRST_SLOTS = 1024,
     NAME = 256,
@@ -74,7 +70,7 @@ static bool grow(struct as_ruby_classes *c, struct as_error *err)
 
 static bool is_singleton(const struct as_ruby_classes *c, uint64_t flags)
 {
-    return (flags & TYPE_MASK) == T_CLASS && (flags & c->layout->singleton);
+    return as_ruby_type_of(flags) == AS_RUBY_T_CLASS && (flags & c->layout->singleton);
 }
 
 // What obj.class says of an object that has this word for its class; 0: it leads nowhere.
@@ -85,8 +81,8 @@ static uint64_t real_class(struct as_ruby_classes *c, uint64_t class)
         if (class % sizeof(uint64_t) != 0 || !as_ruby_in_pages(c->store, class) ||
             !as_target_read(c->target, class, words, sizeof words))
             return 0;
-        if ((words[0] & TYPE_MASK) != T_ICLASS && !is_singleton(c, words[0]))
-            return (words[0] & TYPE_MASK) == T_CLASS ? class : 0;
+        if (as_ruby_type_of(words[0]) != AS_RUBY_T_ICLASS && !is_singleton(c, words[0]))
+            return as_ruby_type_of(words[0]) == AS_RUBY_T_CLASS ? class : 0;
         class = words[2];
     }
     return 0;
@@ -151,7 +147,7 @@ static bool find_class(struct as_ruby_classes *c, uint64_t class, uint32_t type,
 
 bool as_ruby_pair_of(struct as_ruby_classes *c, uint64_t flags, uint64_t class, uint32_t *pair, struct as_error *err)
 {
-    uint32_t type = flags & TYPE_MASK;
+    uint32_t type = as_ruby_type_of(flags);
     *pair = AS_RUBY_NO_PAIR;
     c->broken |= type == 0;
     if (!c->layout || c->broken)
@@ -160,7 +156,7 @@ bool as_ruby_pair_of(struct as_ruby_classes *c, uint64_t flags, uint64_t class, 
         struct as_ruby_pair new = {.type = type, .kind = AS_CLASS_SINGLETON};
         return find_or_add(c, key_of(1, type), new, pair, err); // no class has this address
     }
-    if (type >= T_IMEMO || class == 0) { // the second word of an imemo says nothing
+    if (type >= AS_RUBY_T_IMEMO || class == 0) { // the second word of an imemo says nothing
         struct as_ruby_pair new = {.type = type, .kind = AS_CLASS_INTERNAL};
         return find_or_add(c, key_of(0, type), new, pair, err);
     }

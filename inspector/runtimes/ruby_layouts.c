@@ -58,11 +58,13 @@ const struct as_ruby_layout *as_ruby_layouts(size_t *count)
 const char *as_ruby_type_name(uint32_t type)
 {
     static const char *const names[AS_RUBY_TYPES] = {
-        [1] = "T_OBJECT",  [2] = "T_CLASS",  [3] = "T_MODULE", [4] = "T_FLOAT",    [5] = "T_STRING",
-        [6] = "T_REGEXP",  [7] = "T_ARRAY",  [8] = "T_HASH",   [9] = "T_STRUCT",   [10] = "T_BIGNUM",
-        [11] = "T_FILE",   [12] = "T_DATA",  [13] = "T_MATCH", [14] = "T_COMPLEX", [15] = "T_RATIONAL",
-        [20] = "T_SYMBOL", [26] = "T_IMEMO", [27] = "T_NODE",  [28] = "T_ICLASS",  [29] = "T_ZOMBIE",
-        [30] = "T_MOVED",
+        [AS_RUBY_T_OBJECT] = "T_OBJECT", [AS_RUBY_T_CLASS] = "T_CLASS",     [AS_RUBY_T_MODULE] = "T_MODULE",
+        [AS_RUBY_T_FLOAT] = "T_FLOAT",   [AS_RUBY_T_STRING] = "T_STRING",   [AS_RUBY_T_REGEXP] = "T_REGEXP",
+        [AS_RUBY_T_ARRAY] = "T_ARRAY",   [AS_RUBY_T_HASH] = "T_HASH",       [AS_RUBY_T_STRUCT] = "T_STRUCT",
+        [AS_RUBY_T_BIGNUM] = "T_BIGNUM", [AS_RUBY_T_FILE] = "T_FILE",       [AS_RUBY_T_DATA] = "T_DATA",
+        [AS_RUBY_T_MATCH] = "T_MATCH",   [AS_RUBY_T_COMPLEX] = "T_COMPLEX", [AS_RUBY_T_RATIONAL] = "T_RATIONAL",
+        [AS_RUBY_T_SYMBOL] = "T_SYMBOL", [AS_RUBY_T_IMEMO] = "T_IMEMO",     [AS_RUBY_T_NODE] = "T_NODE",
+        [AS_RUBY_T_ICLASS] = "T_ICLASS", [AS_RUBY_T_ZOMBIE] = "T_ZOMBIE",   [AS_RUBY_T_MOVED] = "T_MOVED",
     };
     return names[type];
 }

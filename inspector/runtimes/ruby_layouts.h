@@ -13,6 +13,36 @@ enum {
     AS_RUBY_TYPES = 32,  // RUBY_T_MASK and one
 };
 
+// What an object is, by its flags (include/ruby/internal/value_type.h).
+enum as_ruby_type {
+    AS_RUBY_T_OBJECT = 1,
+    AS_RUBY_T_CLASS = 2,
+    AS_RUBY_T_MODULE = 3,
+    AS_RUBY_T_FLOAT = 4,
+    AS_RUBY_T_STRING = 5,
+    AS_RUBY_T_REGEXP = 6,
+    AS_RUBY_T_ARRAY = 7,
+    AS_RUBY_T_HASH = 8,
+    AS_RUBY_T_STRUCT = 9,
+    AS_RUBY_T_BIGNUM = 10,
+    AS_RUBY_T_FILE = 11,
+    AS_RUBY_T_DATA = 12,
+    AS_RUBY_T_MATCH = 13,
+    AS_RUBY_T_COMPLEX = 14,
+    AS_RUBY_T_RATIONAL = 15,
+    AS_RUBY_T_SYMBOL = 20,
+    AS_RUBY_T_IMEMO = 26,
+    AS_RUBY_T_NODE = 27,
+    AS_RUBY_T_ICLASS = 28,
+    AS_RUBY_T_ZOMBIE = 29,
+    AS_RUBY_T_MOVED = 30,
+};
+
+static inline enum as_ruby_type as_ruby_type_of(uint64_t flags)
+{
+    return flags & (AS_RUBY_TYPES - 1);
+}
+
 struct as_ruby_layout {
     const char *releases;
     uint32_t align;     // a page's address is a multiple of it (HEAP_PAGE_ALIGN)

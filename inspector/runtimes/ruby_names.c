@@ -8,8 +8,6 @@
 #include <string.h>
 
 enum {
-    T_STRING = 5,
-    TYPE_MASK = 31,
     OLD_ALIGN = 16384, // pages of releases up to 3.1
     NAME = 256,
     WORDS = 20,       // of a class's slot
@@ -39,7 +37,7 @@ static bool read_text(struct as_ruby_classes *c, uint64_t string, char *text, si
 {
     uint64_t words[4]; // flags, class, then length or text
     if (string % sizeof(uint64_t) != 0 || !as_ruby_in_pages(c->store, string) ||
-        !as_target_read(c->target, string, words, sizeof words) || (words[0] & TYPE_MASK) != T_STRING)
+        !as_target_read(c->target, string, words, sizeof words) || as_ruby_type_of(words[0]) != AS_RUBY_T_STRING)
         return false;
     bool embedded = !(words[0] & NOT_EMBEDDED);
     uint64_t length = is_old(c) && embedded ? words[0] >> LENGTH_SHIFT & LENGTH_MASK : words[2];
@@ -168,7 +166,6 @@ static bool is_called(struct as_ruby_classes *c, const struct as_ruby_name_place
 
 bool as_ruby_find_names(struct as_ruby_classes *c, struct as_ruby_name_place *place)
 {
-    enum { T_CLASS = 2, T_ARRAY = 7 };
     struct vote v = {.count = 0};
     for (size_t i = 0; i < c->pairs.count && i < MOST_CLASSES; i++)
         if (c->pairs.items[i].kind == AS_CLASS_NAMED)
@@ -177,6 +174,6 @@ bool as_ruby_find_names(struct as_ruby_classes *c, struct as_ruby_name_place *pl
     for (size_t i = 0; i < v.count; i++)
         if (v.places[i].votes > place->votes)
             *place = v.places[i];
-    return place->votes > 0 && is_called(c, place, T_CLASS, "Class") && is_called(c, place, T_STRING, "String") &&
-           is_called(c, place, T_ARRAY, "Array");
+    return place->votes > 0 && is_called(c, place, AS_RUBY_T_CLASS, "Class") &&
+           is_called(c, place, AS_RUBY_T_STRING, "String") && is_called(c, place, AS_RUBY_T_ARRAY, "Array");
 }

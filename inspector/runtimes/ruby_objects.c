@@ -12,7 +12,6 @@
 
 enum {
     TYPES = AS_RUBY_TYPES,
-    T_STRING = 5,
     LARGEST_PAGE = 65536,
     WORD = sizeof(uint64_t),
     FIRST_WORD = 2, // of a slot, behind its flags and its class
@@ -88,7 +87,7 @@ static bool count_page(struct ruby_count *c, const struct as_ruby_page_record *p
         uint32_t offset = page->first_slot + i * page->slot_size, pair;
         uint64_t head[FIRST_WORD];
         memcpy(head, bytes + offset, sizeof head);
-        uint32_t type = head[0] & (TYPES - 1);
+        uint32_t type = as_ruby_type_of(head[0]);
         if (head[0] == 0)
             continue;
         bool not_marked = as_ruby_not_marked(&c->marks, head[0], offset);
@@ -185,7 +184,7 @@ static bool count_chunks(struct ruby_count *c, const struct claimed_chunk *claim
             pair->owned += size;
             pair->not_marked_bytes += owner >> NOT_MARKED_SHIFT ? size : 0;
         }
-        if (size <= SMALL && type != T_STRING && next) // its words reach up to the size of the next chunk
+        if (size <= SMALL && type != AS_RUBY_T_STRING && next) // its words reach up to the size of the next chunk
             small[followed++] = (struct small_chunk){addresses[i] + CHUNK_HEADER, size / WORD - 1, owner};
     }
     return follow_small(c, small, followed, next);

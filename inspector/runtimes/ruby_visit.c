@@ -8,18 +8,6 @@
 #include <string.h>
 
 enum {
-    T_OBJECT = 1,
-    T_CLASS = 2,
-    T_MODULE = 3,
-    T_FLOAT = 4,
-    T_STRING = 5,
-    T_REGEXP = 6,
-    T_ARRAY = 7,
-    T_HASH = 8,
-    T_STRUCT = 9,
-    T_BIGNUM = 10,
-    T_DATA = 12,
-    T_ICLASS = 28,
     WORD = sizeof(uint64_t),
     HEAD = 2 * WORD,       // of every object: its flags, its class
     LEAST_SLOT = 4 * WORD, // so that no two slots begin in the same 16 bytes
@@ -61,14 +49,14 @@ bool as_ruby_is_apart(const struct as_store *store)
 // How many bytes of a slot may hold addresses; 0: all, as far as is known.
 static uint64_t used_of(uint64_t flags)
 {
-    switch (flags & (AS_RUBY_TYPES - 1)) {
-    case T_FLOAT:
+    switch (as_ruby_type_of(flags)) {
+    case AS_RUBY_T_FLOAT:
         return HEAD;
-    case T_BIGNUM:
+    case AS_RUBY_T_BIGNUM:
         return flags & FLAG_USER2 ? HEAD : 0;
-    case T_STRING:
+    case AS_RUBY_T_STRING:
         return flags & FLAG_USER1 ? 0 : HEAD;
-    case T_ARRAY:
+    case AS_RUBY_T_ARRAY:
         return flags & FLAG_USER1 ? HEAD + (flags >> EMBEDDED_SHIFT & EMBEDDED_MASK) * WORD : 0;
     default:
         return 0;
@@ -79,8 +67,9 @@ static uint64_t used_of(uint64_t flags)
 static bool tell_memory(struct ruby_visit *v, const uint64_t *words, size_t count, uint32_t type, uint64_t object,
                         uint64_t flags)
 {
-    uint32_t kind = flags & (AS_RUBY_TYPES - 1);
-    bool of_hash = kind == T_HASH, young = of_hash || kind == T_ARRAY || kind == T_OBJECT || kind == T_STRUCT;
+    uint32_t kind = as_ruby_type_of(flags);
+    bool of_hash = kind == AS_RUBY_T_HASH,
+         young = of_hash || kind == AS_RUBY_T_ARRAY || kind == AS_RUBY_T_OBJECT || kind == AS_RUBY_T_STRUCT;
     for (size_t i = 0; i < count; i++) {
         uint64_t word = words[i];
         if (young && word % WORD == 0 && word - v->arena.start < v->arena.end - v->arena.start) {
@@ -132,7 +121,7 @@ static bool tell_page(struct ruby_visit *v, const struct as_ruby_page_record *pa
         memcpy(words, bytes + offset, HEAD);
         if (words[0] == 0)
             continue;
-        v->changed |= !as_ruby_type_name(words[0] & (AS_RUBY_TYPES - 1));
+        v->changed |= !as_ruby_type_name(as_ruby_type_of(words[0]));
         if (!as_ruby_pair_of(&v->classes, words[0], words[1], &type, v->err))
             return false;
         bool typed = type != AS_RUBY_NO_PAIR;
@@ -216,25 +205,25 @@ static bool tell_pages(struct ruby_visit *v)
 static const char *memory_of(uint32_t type)
 {
     switch (type) {
-    case T_OBJECT:
+    case AS_RUBY_T_OBJECT:
         return "instance variables";
-    case T_STRING:
+    case AS_RUBY_T_STRING:
         return "bytes";
-    case T_ARRAY:
+    case AS_RUBY_T_ARRAY:
         return "elements";
-    case T_HASH:
+    case AS_RUBY_T_HASH:
         return "table";
-    case T_STRUCT:
+    case AS_RUBY_T_STRUCT:
         return "members";
-    case T_BIGNUM:
+    case AS_RUBY_T_BIGNUM:
         return "digits";
-    case T_REGEXP:
+    case AS_RUBY_T_REGEXP:
         return "pattern";
-    case T_CLASS:
-    case T_MODULE:
-    case T_ICLASS:
+    case AS_RUBY_T_CLASS:
+    case AS_RUBY_T_MODULE:
+    case AS_RUBY_T_ICLASS:
         return "tables";
-    case T_DATA:
+    case AS_RUBY_T_DATA:
         return "data";
     default:
         return "memory";
@@ -263,12 +252,12 @@ static bool tell_types(struct ruby_visit *v)
         const struct as_ruby_pair *pair = &v->classes.pairs.items[i];
         char name[NAME];
         name_pair(v, &place, named, pair, name);
-        if (!v->visitor->type(v->visitor->context,
-                              &(struct as_visited_type){.address = pair->class,
-                                                        .name = name,
-                                                        .memory = memory_of(pair->type),
-                                                        .bytes = pair->type == T_STRING || pair->type == T_BIGNUM,
-                                                        .of_heap = true}))
+        if (!v->visitor->type(v->visitor->context, &(struct as_visited_type){.address = pair->class,
+                                                                             .name = name,
+                                                                             .memory = memory_of(pair->type),
+                                                                             .bytes = pair->type == AS_RUBY_T_STRING ||
+                                                                                      pair->type == AS_RUBY_T_BIGNUM,
+                                                                             .of_heap = true}))
             return false;
     }
     return as_ruby_tell_weak_types(v->visitor);

@@ -11,7 +11,6 @@ enum {
     MOST_SPARE = 32, // bytes that malloc may leave with a chunk
     ENTRY = 3,       // words of an entry of st_table: hash, key, value
     ENTRIES = 42,
-    T_STRING = 5,
     BATCH = 64,
 };
 #define DELETED UINT64_MAX // hash of an entry that is not in use (st.c: RESERVED_HASH_VAL)
@@ -53,7 +52,7 @@ static bool is_string_table(struct as_target *t, const struct as_store *s, const
             return false;
         string = entry[1];
     }
-    return string != 0 && as_target_read_u64(t, string, &flags) && (flags & (AS_RUBY_TYPES - 1)) == T_STRING;
+    return string != 0 && as_target_read_u64(t, string, &flags) && as_ruby_type_of(flags) == AS_RUBY_T_STRING;
 }
 
 static bool tell(const struct as_object_visitor *visitor, uint64_t memory, uint64_t size, uint32_t type)
