@@ -8,8 +8,9 @@ enum {
     SIZE_FLAGS = 7,
     MARK_WORDS = 500, // STACK_CHUNK_SIZE (gc.c); behind these, the next part
     MARK_CHUNK = 4016,
-    MOST_SPARE = 32, // bytes that malloc may leave with a chunk
-    ENTRY = 3,       // words of an entry of st_table: hash, key, value
+    MOST_SPARE = 32,  // bytes that malloc may leave with a chunk
+    PARTS_BEHIND = 2, // that are told of with one
+    ENTRY = 3,        // words of an entry of st_table: hash, key, value
     ENTRIES = 42,
     BATCH = 64,
 };
@@ -21,9 +22,9 @@ struct chunk_head {
     uint64_t previous, size, words[ENTRIES * ENTRY];
 };
 
-// Is a chunk a part of the stack? All of it but the last was filled before the next was begun.
+// Is a chunk a part of the stack? All of it but the last was filled before the next was begun. *behind: the part that follows; 0: none.
 static bool is_mark_stack(struct as_target *t, const struct as_store *s, uint64_t chunk, const uint64_t *chunks,
-                          size_t count)
+                          size_t count, uint64_t *behind)
 {
     uint64_t words[MARK_WORDS + 1];
     size_t objects = 0, others = 0;
@@ -36,6 +37,7 @@ static bool is_mark_stack(struct as_target *t, const struct as_store *s, uint64_
     }
     uint64_t next = words[MARK_WORDS] - HEADER;
     size_t place = as_lower_bound(chunks, count, next);
+    *behind = words[MARK_WORDS] != 0 ? next : 0;
     return objects >= MARK_WORDS / 2 && others <= MARK_WORDS / 10 &&
            (words[MARK_WORDS] == 0 || (place < count && chunks[place] == next));
 }
@@ -58,6 +60,26 @@ static bool is_string_table(struct as_target *t, const struct as_store *s, const
 static bool tell(const struct as_object_visitor *visitor, uint64_t memory, uint64_t size, uint32_t type)
 {
     return visitor->block(visitor->context, &(struct as_visited_block){.address = memory, .size = size, .type = type});
+}
+
+// Tells of the parts behind one: of these, the last may have been filled a little only.
+static bool tell_behind(struct as_target *t, uint64_t chunk, const uint64_t *chunks, size_t count, uint32_t type,
+                        const struct as_object_visitor *visitor)
+{
+    for (int i = 0; i < PARTS_BEHIND && chunk != 0; i++) {
+        size_t place = as_lower_bound(chunks, count, chunk);
+        uint64_t size, next;
+        if (place == count || chunks[place] != chunk || !as_target_read_u64(t, chunk + sizeof size, &size) ||
+            !as_target_read_u64(t, chunk + HEADER + MARK_WORDS * sizeof next, &next))
+            return true;
+        size &= ~(uint64_t)SIZE_FLAGS;
+        if (size < MARK_CHUNK || size > MARK_CHUNK + MOST_SPARE)
+            return true;
+        if (!tell(visitor, chunk + HEADER, size - HEADER, type))
+            return false;
+        chunk = next != 0 ? next - HEADER : 0;
+    }
+    return true;
 }
 
 // The descriptors of pages (struct heap_page), to which the first word of each page leads.
@@ -90,12 +112,14 @@ bool as_ruby_tell_weak(struct as_target *t, const struct as_store *store, const 
         size_t some = count - at < BATCH ? count - at : BATCH;
         as_target_gather(t, chunks + at, some, sizeof *heads, heads, sizeof *heads, ok);
         for (size_t i = 0; i < some; i++) {
-            uint64_t size = heads[i].size & ~(uint64_t)SIZE_FLAGS;
+            uint64_t size = heads[i].size & ~(uint64_t)SIZE_FLAGS, behind = 0;
             bool marking = ok[i] && size >= MARK_CHUNK && size <= MARK_CHUNK + MOST_SPARE &&
-                           is_mark_stack(t, store, chunks[at + i], chunks, count);
+                           is_mark_stack(t, store, chunks[at + i], chunks, count, &behind);
             bool strings = ok[i] && !marking && is_string_table(t, store, heads[i].words);
             if ((marking || strings) && !tell(visitor, chunks[at + i] + HEADER, size - HEADER,
                                               first_type + (marking ? MARK_STACK : STRING_TABLE)))
+                return false;
+            if (marking && !tell_behind(t, behind, chunks, count, first_type + MARK_STACK, visitor))
                 return false;
         }
     }
