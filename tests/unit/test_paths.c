@@ -147,7 +147,7 @@ static void test_nothing_stays_open(void)
 {
     int next = dup(0);
     close(next);
-    char deep[2000] = "";
+    char deep[2048] = "";
     for (int i = 0; i < 200; i++)
         strcat(deep, "a/b/../../");
     strcat(deep, "file");
