@@ -166,7 +166,9 @@ static inline bool as_index_is_made_for(const struct as_index *x, uint32_t node,
     if (as_index_node_at(x, chunk + size + AS_ALIGNMENT) == node + 1)
         return true;
     *usable = request; // nobody needs to know what is spare there
-    return as_index_node_at(x, as_align_up(chunk + request + sizeof(uint64_t), page_size)) == node + 1;
+    // From glibc 2.43 on, 16 bytes behind the chunk belong to its mapping, too (MMAP_EXTRA of malloc.c).
+    return as_index_node_at(x, as_align_up(chunk + request + sizeof(uint64_t), page_size)) == node + 1 ||
+           as_index_node_at(x, as_align_up(chunk + size + AS_HEADER, page_size) - AS_HEADER) == node + 1;
 }
 
 // The address at which a node begins (of a chunk: its header's); AS_UNKNOWN for a number of no node. Slow: a search.
