@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-// Whoever listens may be busy with other processes, but no process waits for ever.
+// The listener may be busy with other processes, but no process waits for ever.
 enum { PATIENCE_SECONDS = 300 };
 
 static struct sockaddr_un asker;

@@ -6,6 +6,6 @@
 
 #include <stdbool.h>
 
-// Has the process wait at its exit() until whoever listens at the abstract AF_UNIX address (SOCK_SEQPACKET) `name` (without its leading NUL)
+// Makes the process wait at its exit() until the listener at the abstract AF_UNIX address (SOCK_SEQPACKET) `name` (without its leading NUL)
 // has looked, that is, until the connection is closed. AS_USAGE for a name that is too long.
 bool as_exit_look_on(const char *name, struct as_error *err);

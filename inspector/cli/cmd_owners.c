@@ -65,8 +65,7 @@ static void print_several(const struct shown *s)
     char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT];
     const struct as_several *several = s->several;
     uint32_t shown = several->count < SHOWN_LEADING ? several->count : SHOWN_LEADING;
-    printf("\n%s have several owners. It stays while one of them leads to it:\n",
-           as_format_size(several->bytes, bytes));
+    printf("\n%s has several owners. It stays while one of them leads to it:\n", as_format_size(several->bytes, bytes));
     for (uint32_t i = 0; i < shown; i++)
         printf("%10s  %s\n", as_format_size(several->leading[i].bytes, bytes),
                as_graph_owner_text(s->look, s->owners, several->leading[i].owner, text));

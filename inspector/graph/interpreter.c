@@ -5,6 +5,7 @@
 enum {
     WORD = sizeof(uint64_t),
     LEAST_STACK = 16 << 10, // bytes: DATA_STACK_CHUNK_SIZE
+    BEFORE_PAGE = 1024,     // bytes: more than a slot has, and less than a page
 };
 
 // _PyStackChunk (Include/cpython/pystate.h, 3.11 to 3.14). Behind it is the first frame.
@@ -85,13 +86,14 @@ bool as_interpreter_find(struct as_interpreter *i, struct as_roots *r, const str
     return true;
 }
 
-// Of Ruby, what is left of its pages is its own, too.
+// Of Ruby, a slot before its pages that could not be a node is its own, too; what other runtimes have is not.
 static bool is_own(const struct as_interpreter *i, const struct as_roots *r, const struct as_objects *o,
                    const struct as_root *root)
 {
     const struct as_root_source *source = &r->sources.items[root->source];
     return (source->kind == AS_ROOT_GLOBAL && source->module == i->module) ||
-           (source->kind == AS_ROOT_RUNTIME && o->evidence == AS_OBJECTS_OF_RUBY);
+           (source->kind == AS_ROOT_RUNTIME && o->evidence == AS_OBJECTS_OF_RUBY &&
+            as_objects_has(o, root->address + BEFORE_PAGE));
 }
 
 // Adds the interpreter's own structures, to which its roots lead without an object between.

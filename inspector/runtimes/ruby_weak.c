@@ -11,6 +11,7 @@ enum {
     MOST_SPARE = 32,  // bytes that malloc may leave with a chunk
     PARTS_BEHIND = 2, // that are told of with one
     ENTRY = 3,        // words of an entry of st_table: hash, key, value
+    FEW = 8,          // entries, by which nearly all that is no table is told
     ENTRIES = 42,
     BATCH = 64,
 };
@@ -19,7 +20,7 @@ enum {
 enum weak_kind { HEAP_PAGE, MARK_STACK, STRING_TABLE, PROMOTED, WEAK_KINDS };
 
 struct chunk_head {
-    uint64_t previous, size, words[ENTRIES * ENTRY];
+    uint64_t previous, size, words[FEW * ENTRY];
 };
 
 // Is a chunk a part of the stack? All of it but the last was filled before the next was begun. *behind: the part that follows; 0: none.
@@ -42,19 +43,29 @@ static bool is_mark_stack(struct as_target *t, const struct as_store *s, uint64_
            (words[MARK_WORDS] == 0 || (place < count && chunks[place] == next));
 }
 
-// Does a table of strings begin so, each of which is its own value?
-static bool is_string_table(struct as_target *t, const struct as_store *s, const uint64_t *words)
+// Is each of these entries of a table a string that is its own value, or not in use? *string: the last of these; 0: none.
+static bool are_strings(const struct as_store *s, const uint64_t *words, size_t count, uint64_t *string)
 {
-    uint64_t string = 0, flags;
-    for (size_t i = 0; i < ENTRIES; i++) {
+    *string = 0;
+    for (size_t i = 0; i < count; i++) {
         const uint64_t *entry = words + i * ENTRY;
         if (entry[0] == DELETED)
             continue;
         if (entry[1] != entry[2] || !as_ruby_in_pages(s, entry[1]))
             return false;
-        string = entry[1];
+        *string = entry[1];
     }
-    return string != 0 && as_target_read_u64(t, string, &flags) && as_ruby_type_of(flags) == AS_RUBY_T_STRING;
+    return true;
+}
+
+// Is a chunk, of which this is the head, a table of strings?
+static bool is_string_table(struct as_target *t, const struct as_store *s, uint64_t chunk,
+                            const struct chunk_head *head)
+{
+    uint64_t words[ENTRIES * ENTRY], string, flags;
+    return are_strings(s, head->words, FEW, &string) && as_target_read(t, chunk + HEADER, words, sizeof words) &&
+           are_strings(s, words, ENTRIES, &string) && string != 0 && as_target_read_u64(t, string, &flags) &&
+           as_ruby_type_of(flags) == AS_RUBY_T_STRING;
 }
 
 static bool tell(const struct as_object_visitor *visitor, uint64_t memory, uint64_t size, uint32_t type)
@@ -115,7 +126,7 @@ bool as_ruby_tell_weak(struct as_target *t, const struct as_store *store, const 
             uint64_t size = heads[i].size & ~(uint64_t)SIZE_FLAGS, behind = 0;
             bool marking = ok[i] && size >= MARK_CHUNK && size <= MARK_CHUNK + MOST_SPARE &&
                            is_mark_stack(t, store, chunks[at + i], chunks, count, &behind);
-            bool strings = ok[i] && !marking && is_string_table(t, store, heads[i].words);
+            bool strings = ok[i] && !marking && is_string_table(t, store, chunks[at + i], &heads[i]);
             if ((marking || strings) && !tell(visitor, chunks[at + i] + HEADER, size - HEADER,
                                               first_type + (marking ? MARK_STACK : STRING_TABLE)))
                 return false;

@@ -424,7 +424,7 @@ static void test_synthetic(void)
         uint8_t byte;
         CHECK(t->ops->memory.read(t, 0x50000, &byte, 1) == 0 && t->ops->memory.read(t, 0x30000, &byte, 1) == 1 &&
               byte == 'x');
-        // Whoever searches it must not try its pages one by one: the list may claim any amount of memory.
+        // A search must not try its pages one by one: the list may claim any amount of memory.
         CHECK(t->ops->memory.missing_until(t, 0x50000) == 0x60000 &&
               t->ops->memory.missing_until(t, 0x60000) == 0x60000);
         CHECK(t->ops->memory.missing_until(t, 0x30000) == 0x30000);

@@ -102,7 +102,7 @@ def run_to_its_end(program: str, command: Sequence[str], environment: dict[str, 
 
 
 def _serve(child: subprocess.Popen[bytes], looks: ExitLooks) -> None:
-    """Look at whoever waits, until the child has ended."""
+    """Look at each process that waits, until the child has ended."""
     ended = os.pidfd_open(child.pid)
     try:
         with selectors.DefaultSelector() as selector:

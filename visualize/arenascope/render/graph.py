@@ -112,7 +112,7 @@ def render_owners(facts: Owners) -> Group:
 
 def _several(several: Several) -> Iterator[RenderableType]:
     """Who leads to what several owners have together."""
-    yield f"{size(several.bytes)} have several owners. It stays while one of them leads to it:"
+    yield f"{size(several.bytes)} has several owners. It stays while one of them leads to it:"
     table = _table(">leads to", "owner")
     for leading in several.leading[:SHOWN_LEADING]:
         table.add_row(size(leading.bytes), owner_words(leading.owner))
