@@ -242,6 +242,7 @@ def test_a_guard_is_small(tmp_path: Path, pages: int, may_be: str) -> None:
 def test_variables_of_a_library(tmp_path: Path) -> None:
     made = synthetic.sections()
     made["mappings"] = anonymous((1, 1), (16, 12))
+    before = int(made["mappings"][0]["start"])
     made["mappings"][0]["kind"], made["mappings"][0]["path"] = fmt.MappingKind.FILE, made["strings"].nbytes
     made["strings"] = np.frombuffer(made["strings"].tobytes() + b"/lib/x.so\0", fmt.STRINGS)
     (found,) = summary_of(made, tmp_path)["mappings"]["anonymous"]["largest"]
@@ -250,6 +251,13 @@ def test_variables_of_a_library(tmp_path: Path) -> None:
     made["mappings"][0]["prot"] = 1
     (found,) = summary_of(made, tmp_path)["mappings"]["anonymous"]["largest"]
     assert found["may_be"] is None, "what is behind pages that cannot be written is no .bss"
+    made["mappings"][0]["prot"] = 3
+    made["mappings"] = np.concatenate([made["mappings"][:1], made["mappings"]])
+    made["mappings"][0]["start"], made["mappings"][0]["end"] = before - PAGE, before
+    made["mappings"][1]["prot"] = 1
+    (found,) = summary_of(made, tmp_path)["mappings"]["anonymous"]["largest"]
+    assert found["may_be"] == "variables of a program or library (.bss)", "its last page cannot be written any more"
+    made["mappings"] = made["mappings"][1:]
     made["mappings"][0]["prot"] = 3
     made["mappings"][1]["malloc_rss"] = 4 * PAGE  # joined with malloc's memory: its beginning tells nothing
     (found,) = summary_of(made, tmp_path)["mappings"]["anonymous"]["largest"]

@@ -148,6 +148,23 @@ static bool of_itself(const struct as_view *v, const struct as_mapping_record *m
     return is->kind;
 }
 
+static bool same_path(const struct as_view *v, const struct as_mapping_record *a, const struct as_mapping_record *b)
+{
+    return strcmp(as_view_string(v, a->path), as_view_string(v, b->path)) == 0;
+}
+
+// Does it follow a file's data that can be written? A program may have protected the last pages of these data.
+static bool follows_data(const struct as_view *v, uint64_t index)
+{
+    const struct as_mapping_record *before = below(v, index), *first = before;
+    if (!before || before->kind != AS_MAP_FILE || !*as_view_string(v, before->path))
+        return false;
+    for (uint64_t i = index - 1; first && same_path(v, first, before); first = below(v, i--))
+        if (first->prot & AS_PROT_WRITE)
+            return true;
+    return false;
+}
+
 // What the mappings beside it say.
 static void of_neighbours(const struct as_view *v, uint64_t index, struct as_may_be *is)
 {
@@ -156,7 +173,7 @@ static void of_neighbours(const struct as_view *v, uint64_t index, struct as_may
     const struct as_mapping_record *reserved = no_access(after)                                   ? after
                                                : no_access(before) && size_of(before) > MAX_GUARD ? before
                                                                                                   : NULL;
-    if (before && before->kind == AS_MAP_FILE && before->prot & AS_PROT_WRITE && *as_view_string(v, before->path)) {
+    if (follows_data(v, index)) {
         is->kind = "variables of a program or library (.bss)";
         snprintf(is->evidence, sizeof is->evidence, "it begins where the writable data of %.*s end", SHOWN_NAME,
                  as_view_string(v, before->path));

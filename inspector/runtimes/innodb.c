@@ -5,9 +5,8 @@
 // that the rest of the extent has room for, and each descriptor has the address of its page. An extent is believed if all of its
 // descriptors, hundreds of them at equal distances, name the extent's pages one after the other.
 //
-// The log has two buffers of one size. The program's variable for the log (log_sys) has both addresses, and behind them the mark of the
-// log's format. In 11.8 it has their size, too. In 10.11 it has between them how far a buffer may be filled, and the size is the
-// distance to what lies behind: it must be the same for both, and be a variable of the program.
+// The log has two buffers of one size. The program's variable for the log (log_sys) has this size, both addresses, and behind them the
+// mark of the log's format.
 #include "runtimes/innodb.h"
 
 #include "base/align.h"
@@ -27,13 +26,11 @@ enum {
     LEAST_PAGES = 16, // of an extent
     WORD = sizeof(uint64_t),
     STEP = 1 << 16,            // words of the program's variables that are read in one go
-    FILL_AT = 3,               // words from the first buffer's address: how far a buffer may be filled
-    SECOND_AT = 4,             // likewise: the second buffer's address
+    SIZE_BEFORE = 5,           // words before the first buffer's address: the size, in the lower half
+    SECOND_AT = 4,             // words from the first buffer's address: the second one's
     FORMAT_AT = 14,            // likewise: the mark of the log's format, in the upper half
-    SIZE_BEFORE = 5,           // 11.8: words before the first buffer's address: the size
-    LATER_FORMAT_AT = 16,      // 11.8: as FORMAT_AT
+    LATER_FORMAT_AT = 16,      // likewise, in 11.8
     FORMAT = 0x50687973,       // "Phys": from 10.8 on
-    MOST_MARGIN = 1 << 20,     // bytes of a buffer that are not to be filled
     LEAST_BUFFER = 256 << 10,  // bytes of a buffer of the log
     MOST_VARIABLES = 64 << 20, // bytes of variables that are looked at
     EVIDENCE = 256,
@@ -161,28 +158,13 @@ struct log_buffers {
     uint64_t first, second, size;
 };
 
-// Do the words at `words` look like the log's variable of 11.8? Then its buffers.
-static bool is_later_log(const struct innodb_search *s, const uint64_t *words, struct log_buffers *log)
-{
-    *log = (struct log_buffers){words[0], words[SECOND_AT], words[-SIZE_BEFORE]};
-    uint64_t distance = log->first < log->second ? log->second - log->first : log->first - log->second;
-    return log->size >= LEAST_BUFFER && log->size % LEAST_PAGE == 0 && distance >= log->size &&
-           room_at(s, log->first) >= log->size && room_at(s, log->second) >= log->size;
-}
-
 // Do the words at `words` look like the log's variable? Then its buffers.
 static bool is_log(const struct innodb_search *s, const uint64_t *words, struct log_buffers *log)
 {
-    uint64_t fill = words[FILL_AT];
-    log->first = words[0];
-    log->second = words[SECOND_AT];
-    uint64_t first = room_at(s, log->first), second = room_at(s, log->second);
-    if (log->first < log->second && log->second - log->first < first)
-        first = log->second - log->first;
-    if (log->second < log->first && log->first - log->second < second)
-        second = log->first - log->second;
-    log->size = first < second ? first : second;
-    return log->size >= LEAST_BUFFER && fill < log->size && log->size - fill <= MOST_MARGIN;
+    *log = (struct log_buffers){words[0], words[SECOND_AT], (uint32_t)words[-SIZE_BEFORE]};
+    uint64_t distance = log->first < log->second ? log->second - log->first : log->first - log->second;
+    return log->size >= LEAST_BUFFER && log->size % LEAST_PAGE == 0 && distance >= log->size &&
+           room_at(s, log->first) >= log->size && room_at(s, log->second) >= log->size;
 }
 
 static bool is_program(const struct as_target *t, const struct as_mapping *m)
@@ -191,43 +173,32 @@ static bool is_program(const struct as_target *t, const struct as_mapping *m)
     return as_mapping_of_file(m) && slash && strcmp(slash, "/mariadbd") == 0;
 }
 
-// What searches words of the program's variables: true once it has found what it looks for. `count` words may be looked at from each.
-typedef bool (*word_test)(const struct innodb_search *s, const uint64_t *words, size_t count, struct log_buffers *log);
-
+// Searches words of the program's variables. True: one of them is the log's.
 static bool has_log(const struct innodb_search *s, const uint64_t *words, size_t count, struct log_buffers *log)
 {
     for (size_t mark = LATER_FORMAT_AT + SIZE_BEFORE; mark < count; mark++)
         if (words[mark] >> 32 == FORMAT &&
-            (is_log(s, words + mark - FORMAT_AT, log) || is_later_log(s, words + mark - LATER_FORMAT_AT, log)))
+            (is_log(s, words + mark - FORMAT_AT, log) || is_log(s, words + mark - LATER_FORMAT_AT, log)))
             return true;
     return false;
 }
 
-static bool has_size(const struct innodb_search *s, const uint64_t *words, size_t count, struct log_buffers *log)
-{
-    (void)s;
-    for (size_t i = 0; i < count; i++)
-        if (words[i] == log->size)
-            return true;
-    return false;
-}
-
-// Searches [start, end), whose parts overlap by what a test looks at.
-static bool search_range(struct innodb_search *s, uint64_t start, uint64_t end, word_test test, struct log_buffers *log)
+// Searches [start, end), in parts that overlap by the length of what is looked for.
+static bool search_range(struct innodb_search *s, uint64_t start, uint64_t end, struct log_buffers *log)
 {
     for (uint64_t at = start; at < end; at += (STEP - LATER_FORMAT_AT - SIZE_BEFORE) * WORD) {
         size_t length = end - at < STEP * WORD ? end - at : STEP * WORD;
         if (!as_vec_reserve(&s->buffer, STEP * WORD, s->err))
             return false;
         length = as_target_read_resident(s->target, at, s->buffer.items, length);
-        if (test(s, (const uint64_t *)(const void *)s->buffer.items, length / WORD, log))
+        if (has_log(s, (const uint64_t *)(const void *)s->buffer.items, length / WORD, log))
             return true;
     }
     return false;
 }
 
 // Searches the program's variables: its writable mappings, and what follows them without a gap (.bss).
-static bool search_variables(struct innodb_search *s, word_test test, struct log_buffers *log)
+static bool search_variables(struct innodb_search *s, struct log_buffers *log)
 {
     const struct as_target *t = s->target;
     uint64_t end = 0, left = MOST_VARIABLES;
@@ -240,7 +211,7 @@ static bool search_variables(struct innodb_search *s, word_test test, struct log
         if (!(m->prot & AS_PROT_WRITE) || m->end - m->start > left)
             continue;
         left -= m->end - m->start;
-        if (search_range(s, m->start, m->end, test, log))
+        if (search_range(s, m->start, m->end, log))
             return true;
     }
     return false;
@@ -285,9 +256,7 @@ static bool add_log(struct innodb_search *s, const struct log_buffers *log)
 {
     char text[EVIDENCE];
     snprintf(text, sizeof text,
-             "mariadbd's variable for the log has both addresses; %" PRIu64
-             " bytes is the room at each, and a variable of the program",
-             log->size);
+             "mariadbd's variable for the log has both addresses and the size, %" PRIu64 " bytes each", log->size);
     size_t first = s->store->regions.count;
     uint32_t runtime = add_record(s, AS_RUNTIME_INNODB_LOG, text);
     return runtime != UINT32_MAX && add_region(s, runtime, log->first, log->first + log->size) &&
@@ -302,8 +271,7 @@ bool as_innodb_find(struct as_target *t, struct as_store *store, struct as_error
     struct log_buffers log;
     bool ok = find_pool(&s);
     if (ok && s.pool.count > 0)
-        ok = add_pool(&s) &&
-             (!search_variables(&s, has_log, &log) || !search_variables(&s, has_size, &log) || add_log(&s, &log));
+        ok = add_pool(&s) && (!search_variables(&s, &log) || add_log(&s, &log));
     as_vec_free(&s.buffer);
     as_vec_free(&s.pool);
     return ok;
