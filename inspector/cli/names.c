@@ -112,6 +112,8 @@ const char *as_runtime_name(uint32_t kind)
         [AS_RUNTIME_RUBY] = "ruby",
         [AS_RUNTIME_INNODB_POOL] = "innodb",
         [AS_RUNTIME_INNODB_LOG] = "innodb",
+        [AS_RUNTIME_V8_CODE] = "v8",
+        [AS_RUNTIME_V8_CPPGC] = "v8",
     };
     return NAME_OF(names, kind);
 }
@@ -136,6 +138,8 @@ const char *as_runtime_part_name(uint32_t kind)
         [AS_RUNTIME_UNKNOWN_MALLOC] = "heap",
         [AS_RUNTIME_INNODB_POOL] = "buffer pool",
         [AS_RUNTIME_INNODB_LOG] = "log buffers",
+        [AS_RUNTIME_V8_CODE] = "code",
+        [AS_RUNTIME_V8_CPPGC] = "C++ objects",
     };
     return NAME_OF(names, kind);
 }

@@ -221,6 +221,8 @@ enum as_runtime_kind {
     AS_RUNTIME_RUBY = 16,           // only for its objects: its pages are in section "ruby"
     AS_RUNTIME_INNODB_POOL = 17,    // MariaDB's buffer pool, and the buffers of its log: from 1.5 on
     AS_RUNTIME_INNODB_LOG = 18,
+    AS_RUNTIME_V8_CODE = 19,  // the range for compiled code
+    AS_RUNTIME_V8_CPPGC = 20, // objects of C++ that V8 collects (cppgc, Oilpan)
 };
 // Is there such a runtime, and are its regions in section "regions"?
 enum as_runtime_state { AS_REGIONS_FOUND = 1, AS_REGIONS_UNPROVEN = 2 };

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
-// V8's heaps by structure. A heap consists of pages of its own ("memory chunks"): at multiples of 256 KiB, each with a header that
-// says its size, where its objects begin and end, where its memory was reserved (itself), which heap it belongs to, and which space
-// of that heap; and the space names the heap, too. So a header says four times where it is, and is said twice whose it is. The
-// layouts were read off Node 18, 20 and 22.
+// V8's heaps by structure. A heap consists of pages of its own ("memory chunks"): at multiples of 256 KiB, each with a header. The
+// header, or a descriptor that it leads to, says its size, where its objects begin and end, where its memory was reserved (itself),
+// which heap it belongs to, and which space of that heap; and the space names the heap, too. So a page says four times where it is,
+// and is said twice whose it is. The layouts were read off Node 18, 20, 22 and 24.
+//
+// A V8 with a sandbox (Chromium's) has the descriptors out of reach of its headers: a header has a number instead, which is the page's
+// place in a range ("cage"): in multiples of 256 KiB, from the beginning of the 4 GiB for objects, of the 4 GiB for what the sandbox must
+// not reach (numbers from 0x4000 on), or of the range for code (from 0x5000 on). (Read off Chromium 156.)
 #include "runtimes/v8.h"
 
 #include "base/align.h"
+#include "runtimes/cppgc.h"
 #include "runtimes/elf_object.h"
 #include "runtimes/regions.h"
 
@@ -16,26 +21,40 @@ enum {
     ALIGNMENT = 256 << 10,
     BATCH = 256, // headers that are read in one go
     MOST_HEAPS = 256,
+    MOST_CODE_RANGES = 64,
     MOST_KEPT = 1 << 20, // places in memory that a clone has not got: each costs a system call, resident or not
     EVIDENCE = 256,
 };
 static const uint64_t LARGEST_PAGE = UINT64_C(1) << 36; // bytes: a single object may be as large
 
-enum { HEADER_WORDS = 13 };
+enum { HEADER_WORDS = 13, DESCRIPTOR = 1 };
 
-// What releases of V8 have where in a header: numbers of words.
+// What releases of V8 have where: numbers of words of a header, or of the descriptor that its second word leads to.
 static const struct header_layout {
     const char *releases;
     size_t size, heap, area_start, area_end, space, reserved_at, reserved_size;
+    bool apart; // in a descriptor
 } layouts[] = {
-    {"Node 18 to 20 (V8 10 and 11)", 0, 2, 3, 4, 8, 10, 11},
-    {"Node 22 (V8 12)", 2, 3, 4, 5, 9, 11, 12},
+    {"Node 18 to 20 (V8 10 and 11)", 0, 2, 3, 4, 8, 10, 11, false},
+    {"Node 22 (V8 12)", 2, 3, 4, 5, 9, 11, 12, false},
+    {"Node 24 (V8 13)", 6, 8, 9, 7, 10, 1, 2, true},
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+// The ranges of a V8 with a sandbox.
+enum {
+    FLAGS = 1 << 24,  // more than a header's flags
+    TRUSTED = 0x4000, // the first number of a page that the sandbox must not reach
+    CODE = 0x5000,    // and of a page of code
+    MOST_CODE = 0x1000,
+};
+static const uint64_t CAGE = UINT64_C(1) << 32; // bytes; and where it may begin
+static const char *const SANDBOX = "Chromium 156 (V8 with a sandbox)";
 
 // A header, read by a layout.
 struct v8_page {
     uint64_t size, heap, area_start, area_end, space, reserved_at, reserved_size;
+    bool in_code_range;
 };
 
 struct v8_search {
@@ -43,13 +62,16 @@ struct v8_search {
     struct as_store *store;
     struct as_error *err;
     uint32_t runtime;
-    const struct header_layout *layout; // of the last page found
-    bool ok;                            // false: our memory ran out
-    uint64_t start, end;                // of the run of pages that goes on
+    const char *releases; // of the last page found
+    bool in_cage;         // of that page: it is told by its number
+    bool ok;              // false: our memory ran out
+    uint64_t start, end;  // of the run of pages that goes on
     uint64_t pages, bytes;
     uint64_t kept;              // places in memory that a clone has not got
     uint64_t heaps[MOST_HEAPS]; // one for each isolate
     size_t heap_count;
+    struct as_range code[MOST_CODE_RANGES];
+    size_t code_count;
 };
 
 // A space begins with the address of its functions, and of its heap.
@@ -68,19 +90,64 @@ static bool fits(struct v8_search *s, uint64_t at, const struct v8_page *p)
            p->area_start < p->area_end && p->area_end <= at + p->size && is_of_heap(s, p->space, p->heap);
 }
 
-// Is a page at `at`, by any layout?
-static bool is_page(struct v8_search *s, uint64_t at, const uint64_t words[HEADER_WORDS], struct v8_page *p)
+// Do a header and its descriptor fit by one of the layouts?
+static bool by_layout(struct v8_search *s, uint64_t at, const uint64_t words[HEADER_WORDS], struct v8_page *p)
 {
+    uint64_t apart[HEADER_WORDS] = {0};
+    bool have = words[DESCRIPTOR] % sizeof *words == 0 &&
+                as_is_runtime_memory(as_target_mapping_at(s->target, words[DESCRIPTOR])) &&
+                as_target_read(s->target, words[DESCRIPTOR], apart, sizeof apart);
     for (size_t i = 0; i < LAYOUTS; i++) {
         const struct header_layout *l = &layouts[i];
-        *p = (struct v8_page){words[l->size],  words[l->heap],        words[l->area_start],   words[l->area_end],
-                              words[l->space], words[l->reserved_at], words[l->reserved_size]};
-        if (fits(s, at, p)) {
-            s->layout = l;
+        const uint64_t *w = l->apart ? apart : words;
+        *p = (struct v8_page){.size = w[l->size],
+                              .heap = w[l->heap],
+                              .area_start = w[l->area_start],
+                              .area_end = w[l->area_end],
+                              .space = w[l->space],
+                              .reserved_at = w[l->reserved_at],
+                              .reserved_size = w[l->reserved_size]};
+        if ((have || !l->apart) && fits(s, at, p)) {
+            const struct as_mapping *m = as_target_mapping_at(s->target, at);
+            p->in_code_range = l->apart && m && (m->prot & AS_PROT_EXEC);
+            s->releases = l->releases;
             return true;
         }
     }
     return false;
+}
+
+// Where the range begins in which a page at `at` has this number; UINT64_MAX: it can have no such number.
+static uint64_t cage_of(const struct as_mapping *m, uint64_t at, uint64_t number)
+{
+    bool code = number >= CODE;
+    uint64_t cage = at - (code ? number - CODE : number % TRUSTED) * ALIGNMENT;
+    bool possible = code ? number - CODE < MOST_CODE && (m->prot & AS_PROT_EXEC) != 0 && cage <= at : cage % CAGE == 0;
+    return possible ? cage : UINT64_MAX;
+}
+
+// As by_layout, by the number of the page. How large it is stands in the descriptor only: what follows in the mapping is taken for the
+// page's, or for that of pages behind it, as V8 alone has memory in its ranges.
+static bool by_number(struct v8_search *s, uint64_t at, const uint64_t words[HEADER_WORDS], struct v8_page *p)
+{
+    const struct as_mapping *m = as_target_mapping_at(s->target, at);
+    uint64_t cage = words[0] < FLAGS && m ? cage_of(m, at, words[DESCRIPTOR]) : UINT64_MAX;
+    if (cage == UINT64_MAX)
+        return false;
+    uint64_t end = words[DESCRIPTOR] < CODE && m->end > cage + CAGE ? cage + CAGE : m->end;
+    *p = (struct v8_page){.size = end - at, .heap = cage, .in_code_range = (m->prot & AS_PROT_EXEC) != 0};
+    s->releases = SANDBOX;
+    return true;
+}
+
+// Is a page at `at`?
+static bool is_page(struct v8_search *s, uint64_t at, const uint64_t words[HEADER_WORDS], struct v8_page *p)
+{
+    if (by_layout(s, at, words, p))
+        return true;
+    bool in_cage = by_number(s, at, words, p);
+    s->in_cage |= in_cage;
+    return in_cage;
 }
 
 // Takes note of a heap. False: there are too many.
@@ -103,6 +170,15 @@ static void end_run(struct v8_search *s)
     s->start = s->end;
 }
 
+// Takes note of the mapping that a page of code lies in: from Node 24 on, V8 makes one mapping of the whole range for code, and has its
+// built-in code there, too.
+static void add_code_range(struct v8_search *s, uint64_t at)
+{
+    const struct as_mapping *m = as_target_mapping_at(s->target, at);
+    if (s->code_count < MOST_CODE_RANGES && (s->code_count == 0 || s->code[s->code_count - 1].start != m->start))
+        s->code[s->code_count++] = (struct as_range){m->start, m->end};
+}
+
 static void add_pages(struct v8_search *s, const uint64_t *places, size_t count)
 {
     uint64_t headers[BATCH][HEADER_WORDS];
@@ -117,6 +193,10 @@ static void add_pages(struct v8_search *s, const uint64_t *places, size_t count)
         if (!read[i] || places[i] < s->end || !is_page(s, places[i], headers[i], &page) || !add_heap(s, page.heap))
             continue;
         s->pages++;
+        if (page.in_code_range) {
+            add_code_range(s, places[i]);
+            continue;
+        }
         if (places[i] != s->end) {
             end_run(s);
             s->start = places[i];
@@ -157,13 +237,34 @@ static void settle(struct v8_search *s)
     struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
     char text[EVIDENCE];
     snprintf(text, sizeof text,
-             "%" PRIu64
-             " pages have a header with their own address and the heap of the space that they name; %zu heap%s",
+             s->in_cage ? "%" PRIu64 " runs of pages have a header with their own place in a range of V8's; %zu range%s"
+                        : "%" PRIu64 " pages have a header with their own address and the heap of the space that "
+                          "they name; %zu heap%s",
              s->pages, s->heap_count, s->heap_count == 1 ? "" : "s");
     record->evidence = as_strings_add(&s->store->strings, text, sizeof text);
-    record->releases = as_strings_add(&s->store->strings, s->layout->releases, EVIDENCE);
+    record->releases = as_strings_add(&s->store->strings, s->releases, EVIDENCE);
     record->state = AS_REGIONS_FOUND;
-    record->committed = s->bytes;
+    record->committed = s->in_cage ? AS_UNKNOWN : s->bytes;
+}
+
+// Adds a record of the ranges for code, if there are.
+static bool add_code(struct v8_search *s)
+{
+    size_t first = s->store->regions.count;
+    uint64_t bytes = 0;
+    if (s->code_count == 0)
+        return true;
+    uint32_t runtime = as_runtime_add(s->store, AS_RUNTIME_V8_CODE, AS_ROW_managed, s->err);
+    for (size_t i = 0; i < s->code_count; i++)
+        if (runtime == UINT32_MAX ||
+            !as_regions_add(s->target, s->store, runtime, s->code[i].start, s->code[i].end, &bytes, s->err))
+            return false;
+    struct as_runtime_record *record = &s->store->runtimes.items[runtime];
+    record->evidence =
+        as_strings_add(&s->store->strings, "a page of the heap lies in the executable mapping", EVIDENCE);
+    record->releases = as_strings_add(&s->store->strings, s->releases, EVIDENCE);
+    record->state = AS_REGIONS_FOUND;
+    return as_regions_sort(s->store, first, s->err);
 }
 
 static bool may_have_v8(const struct as_target *t)
@@ -185,13 +286,16 @@ bool as_v8_find(struct as_target *t, struct as_store *store, struct as_error *er
     if (s.runtime == UINT32_MAX)
         return false;
     search_mappings(&s);
-    if (s.ok && s.pages > 0 && s.heap_count < MOST_HEAPS && s.kept <= MOST_KEPT)
+    if (s.ok && s.pages > 0 && s.heap_count < MOST_HEAPS && s.kept <= MOST_KEPT) {
         settle(&s);
-    else if (s.ok)
+        return add_code(&s) && as_cppgc_find(t, store, err);
+    }
+    if (s.ok)
         as_runtime_unproven(
             store, s.runtime, first,
             "by its name this process may run JavaScript, but no pages of V8's heap were found: there is no "
-            "V8, its release is not known here (Node 18, 20 and 22 are), or the heap changed during the look. "
+            "V8, its release is not known here (Node 18 to 24 and Chromium 156 are), or the heap changed during the "
+            "look. "
             "JavaScript's objects are counted in the other rows");
     return s.ok;
 }

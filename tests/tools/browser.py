@@ -40,3 +40,14 @@ def chromium() -> Iterator[Any]:
             yield running
         finally:
             running.close()
+
+
+@contextmanager
+def renderers(address: str) -> Iterator[tuple[Any, Any, list[int]]]:
+    """A page of a running browser, a session of the DevTools protocol with it, and the PIDs of what draws pages."""
+    with chromium() as running:
+        page = running.new_page()
+        page.goto(address)
+        processes = running.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+        pids = [int(each["id"]) for each in processes if each["type"] == "renderer"]
+        yield page, page.context.new_cdp_session(page), pids

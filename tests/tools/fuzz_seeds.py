@@ -30,6 +30,9 @@ FORGED = (
     ("mimalloc", ("forged_allocators",), ("mimalloc-small",)),
     ("mariadbd", ("forged_innodb",), ("innodb",)),
     ("node", ("forged_v8",), ("true",)),
+    ("deno", ("forged_v8",), ("apart",)),
+    ("electron", ("forged_v8",), ("cage",)),
+    ("chromium", ("forged_v8",), ("cppgc",)),
     ("go", ("forged_go",), ("true",)),
     ("libjvm.so", ("forged_jvm", "-rdynamic"), ("true",)),
 )

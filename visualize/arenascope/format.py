@@ -274,6 +274,8 @@ class RuntimeKind(enum.IntEnum):
     RUBY = 16
     INNODB_POOL = 17
     INNODB_LOG = 18
+    V8_CODE = 19
+    V8_CPPGC = 20
 
 
 class RuntimeState(enum.IntEnum):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from arenascope.findings.facts import LARGE, MIB, NAMED, NOTABLE
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.runtimes import largest_types, not_marked
-from arenascope.findings.steps import java_native, of_growth, of_owners, of_runtime, runtimes
+from arenascope.findings.steps import java_native, of_growth, of_leaks, of_owners, of_runtime, runtimes
 from arenascope.graph import owner_name
 from arenascope.known import total
 from arenascope.remedy import living_pid
@@ -71,7 +71,7 @@ def in_use(facts: Facts) -> Finding | None:
     suspicion = _suspicion(most, held)
     garbage = "perhaps garbage, " if "ruby" in runtimes(facts) else ""
     maybe = f", {garbage}perhaps a leak, perhaps a cache" if suspicion else ""
-    which = f": {_chunks(most)} hold {size(most.bytes)}{maybe}" if most else ""
+    which = f": {_chunks(most)} {'holds' if most.count == 1 else 'hold'} {size(most.bytes)}{maybe}" if most else ""
     more = [f"{_chunks(each)} ({size(each.bytes)})" for each in largest[1 if most else 0 :]]
     then = f" The {'next' if most else 'largest'} sizes: {', '.join(more)}." if more else ""
     return Finding(
@@ -82,7 +82,7 @@ def in_use(facts: Facts) -> Finding | None:
         f"No trim returns it; the application has to free it.{suspicion}{then}{_of_graph(facts)}{_of_runtime(facts)}",
         lights="row:in_use",
         rows=("in_use", "mmapped_in_use"),
-        next=_who_holds_it(facts),
+        next=_who_holds_it(facts, suspected=bool(suspicion)),
     )
 
 
@@ -144,13 +144,14 @@ def _of_runtime(facts: Facts) -> str:
     return words
 
 
-def _who_holds_it(facts: Facts) -> tuple[Step, ...]:
+def _who_holds_it(facts: Facts, *, suspected: bool) -> tuple[Step, ...]:
     pid = living_pid(facts.summary.target)
     if pid is not None and "jvm" in runtimes(facts):
         return (*java_native(pid), *of_owners(facts))
     native = "v8", "go"  # whose steps tell nothing of malloc's memory
     told = of_runtime(facts) if not set(native) & set(runtimes(facts)) else ()
-    return (*told, *of_owners(facts), *of_growth(facts))
+    leaks = of_leaks(facts) if suspected and not runtimes(facts) else ()
+    return (*told, *of_owners(facts), *leaks, *of_growth(facts))
 
 
 def large_blocks(facts: Facts) -> Finding | None:

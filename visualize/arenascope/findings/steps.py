@@ -24,6 +24,11 @@ RESTART: Final = "Then start the program again from the same shell."
 # Node, and the signal would end the process.
 HEAP_SNAPSHOT: Final = re.compile(r"\S+( -\S+)*? --heapsnapshot-signal=SIGUSR2( |$)")
 NODE: Final = ("node", "nodejs")
+CHROMIUM: Final = ("chromium", "chrome", "electron")
+MEMORY_TRACE: Final = (
+    "--trace-startup='-*,disabled-by-default-memory-infra' --trace-startup-format=json "
+    '--trace-startup-file="$PWD/memory.json" --trace-startup-duration=60'
+)
 
 
 def of_runtime(facts: Facts) -> tuple[Step, ...]:
@@ -35,13 +40,17 @@ def of_runtime(facts: Facts) -> tuple[Step, ...]:
 
 
 def runtimes(facts: Facts) -> list[str]:
-    """The runtimes that steps are known for, each once. Node is told by the name of its program."""
+    """The runtimes that steps are known for, each once. Node is told by the name of its program, too."""
     names = [runtime.runtime for runtime in facts.summary.runtimes if runtime.runtime in _STEPS]
     if facts.summary.ruby or (facts.row("ruby_pages") is None and facts.summary.snapshot.residency_known):
         names.append("ruby")
-    if PurePosixPath(facts.summary.target.exe or "").name in NODE:
+    if _program(facts) in NODE:
         names.append("v8")
     return list(dict.fromkeys(name for name in names if name))
+
+
+def _program(facts: Facts) -> str:
+    return PurePosixPath(facts.summary.target.exe or "").name
 
 
 def of_growth(facts: Facts) -> tuple[Step, ...]:
@@ -59,6 +68,14 @@ def of_owners(facts: Facts) -> tuple[Step, ...]:
     if pid is None or facts.summary.graph or not facts.summary.allocator.is_glibc:
         return ()
     return (Step("Which variables and threads hold it, by type. All memory is read.", f"arenascope owners {pid}"),)
+
+
+def of_leaks(facts: Facts) -> tuple[Step, ...]:
+    """What nobody holds, where a leak is suspected and the look has no graph."""
+    pid = living_pid(facts.summary.target)
+    if pid is None or facts.summary.graph or not facts.summary.allocator.is_glibc:
+        return ()
+    return (Step("What of it is lost: chunks that no pointer leads to.", f"arenascope leaks {pid}"),)
 
 
 def _objects(facts: Facts, pid: int) -> tuple[Step, ...]:
@@ -93,6 +110,22 @@ def _ruby(facts: Facts, pid: int) -> tuple[Step, ...]:
             f"Have Ruby collect its garbage at a signal. {RESTART} kill -USR2 with its process id collects, and "
             "arenascope trim returns what malloc then keeps. (Not if the program uses SIGUSR2 itself, as Puma does.)",
             f'echo {code} >gc_on_usr2.rb && export RUBYOPT="-r$PWD/gc_on_usr2.rb"',
+        ),
+    )
+
+
+def _v8(facts: Facts, pid: int) -> tuple[Step, ...]:
+    if _program(facts) in NODE:
+        return _node(facts, pid)
+    return _chromium(facts) if _program(facts) in CHROMIUM else ()
+
+
+def _chromium(facts: Facts) -> tuple[Step, ...]:
+    return (
+        Step(
+            "Started so, it writes after a minute what each allocator of each of its processes holds, for "
+            "chrome://tracing or Perfetto. (A page's own objects: the panel Memory of DevTools.)",
+            f"{shlex.quote(facts.summary.target.exe or '')} {MEMORY_TRACE}",
         ),
     )
 
@@ -139,7 +172,7 @@ _STEPS: Final = {
     "cpython": _objects,
     "jvm": _java,
     "ruby": _ruby,
-    "v8": _node,
+    "v8": _v8,
     "go": _go,
     "jemalloc": _jemalloc,
     "mimalloc": _mimalloc,
