@@ -126,6 +126,7 @@ def with_graph() -> dict[str, np.ndarray[Any, Any]]:
     made["graph_holders"]["leak"] = [fmt.NO_INDEX, fmt.NO_INDEX, 0]
     made["graph_holders"]["bytes"] = [0, 3072, 1024]
     made["graph_holders"]["kept"]["pages"], made["graph_holders"]["kept"]["stranded"] = [0, 20, 0], [0, 512, 0]
+    made["graph_leading"][0] = (0, 2, 512)
     made["graph_places"] = np.array([(0, 1), (0, 2)], fmt.GRAPH_PLACE)
     made["strings"] = np.frombuffer(bytes(strings.data), fmt.STRINGS).copy()
     return made

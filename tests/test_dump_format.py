@@ -40,6 +40,7 @@ RECORDS = {
     "struct as_type_record": fmt.TYPE,
     "struct as_class_record": fmt.CLASS,
     "struct as_runtime_page_record": fmt.RUNTIME_PAGE,
+    "struct as_space_record": fmt.SPACE,
     "struct as_fill_record": fmt.FILL,
     "struct as_sharer_record": fmt.SHARER,
     "struct as_graph_record": fmt.GRAPH,
@@ -50,6 +51,7 @@ RECORDS = {
     "struct as_graph_leak_record": fmt.GRAPH_LEAK,
     "struct as_graph_holder_record": fmt.GRAPH_HOLDER,
     "struct as_graph_place_record": fmt.GRAPH_PLACE,
+    "struct as_graph_leading_record": fmt.GRAPH_LEADING,
     "struct as_warning_record": fmt.WARNING,
 }
 ENUMS: dict[str, type[enum.IntEnum | enum.IntFlag]] = {

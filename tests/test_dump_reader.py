@@ -174,6 +174,8 @@ LIES = {
     "graph branch without owner": (_graph("graph_branches"), "graph branch record 0"),
     "graph branch's depth": (_graph("graph_branches", depth=1), "graph branch record 0"),
     "graph branch's type": (_graph("graph_branches", type=3, flags=1), "graph branch record 0"),
+    "graph leading's owner": (_graph("graph_leading", owner=0), "graph leading record 0"),
+    "space of nobody": (lambda made: made.update(spaces=np.zeros(1, fmt.SPACE)), "space record 0"),
     "two metas": (lambda made: made.update(meta=np.repeat(made["meta"], 2)), "one record"),
     "strings open": (lambda made: made.update(strings=made["strings"][:-1]), "not terminated"),
     "record size": (lambda made: made.update(heaps=np.zeros(1, "V88")), "another size"),
@@ -190,7 +192,7 @@ def test_a_lie_is_named(
     with pytest.raises(DumpError, match=words) as caught:
         Dump(path)
     assert caught.value.code == Code.BAD_INPUT
-    if words.startswith("graph"):  # the reader in C says the same
+    if words.startswith(("graph", "space")):  # the reader in C says the same
         failed = arenadump.run("summary", path)
         assert failed.returncode == Code.BAD_INPUT
         assert words in failed.stderr

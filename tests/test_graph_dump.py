@@ -133,6 +133,12 @@ def test_it_says_what_leaks_and_owners_say(keeps: Keeps, arenadump: harness.Aren
     assert whose == [
         (each["owner"]["kind"], each["owner"]["name"]) for each in owners["branches"] if each["depth"] == 0
     ]
+    leading = [(owner_of(dump, each), int(each["bytes"])) for each in dump.graph_leading]
+    several = owners["several"]
+    assert leading == [((*each["owner"].values(),), each["bytes"]) for each in several["leading"]]
+    assert {int(each["owners"]) for each in dump.graph_leading} == {several["owners"]}
+    summary = json.loads(arenadump.check("summary", "--json", keeps.path))["graph"]["several"]
+    assert summary == {**several, "leading": several["leading"][:10]}
     # Without one object of a class, nothing else goes: a class retains at least its own bytes, as far as they are held.
     for record in dump.graph_types:
         assert int(record["retained"]) <= int(dump.graph[0]["reached"])
@@ -140,6 +146,18 @@ def test_it_says_what_leaks_and_owners_say(keeps: Keeps, arenadump: harness.Aren
     for name in ("Connection", "Session"):
         record = next(each for each in dump.graph_types if dump.string(each["name"]) == name)
         assert int(record["retained"]) == int(record["bytes"])
+
+
+def owner_of(dump: Dump, leading: Any) -> tuple[str | int | None, ...]:
+    """What the JSON of owners says of an owner, in its order."""
+    owner = dump.graph_owners[leading["owner"]]
+    kind, name, type_, module, mapping = (
+        dump.string(owner[each]) or None for each in ("kind", "name", "type", "module", "mapping")
+    )
+    address, offset = (None if owner[each] == fmt.UNKNOWN else hex(int(owner[each])) for each in ("address", "offset"))
+    tid = int(owner["thread"]) or None
+    thread = next((each["name"].decode() for each in dump.threads if each["tid"] == tid), None)
+    return kind, name, type_, address, module, offset, tid, thread, mapping
 
 
 def test_objects_and_graph_together(arenadump: harness.Arenadump, tmp_path: Path) -> None:

@@ -121,6 +121,37 @@ def test_heap_and_code_are_rows_of_their_own(
     assert ledger["other_anon"] < 0.1 * rss
 
 
+def spaces_say(jvm: Jvm, pid: int) -> list[tuple[str, int, int]]:
+    """Name, used and committed bytes of each space, by the JVM's counters."""
+    said = dict(re.findall(r"sun\.gc\.generation\.(\S+)=(.*)", jvm.ask(pid, "PerfCounter.print")))
+    found = []
+    for generation in range(2):
+        count = int(said[f"{generation}.spaces"])
+        for space in range(count):
+            place = f"{generation}.space.{space}"
+            name = said[f"{generation}.name" if count == 1 else f"{place}.name"]
+            found.append((name.strip('"'), int(said[f"{place}.used"]), int(said[f"{place}.capacity"])))
+    return found
+
+
+@pytest.mark.parametrize("collector", COLLECTORS)
+@pytest.mark.parametrize("jvm", JVMS, ids=str)
+def test_spaces_are_the_jvms_own(arenadump: harness.Arenadump, jvm: Jvm, collector: str, classes: Path) -> None:
+    with running(jvm, classes, f"-XX:+Use{collector}GC") as pid:
+        for _ in range(TRIES):
+            says = spaces_say(jvm, pid)
+            found = arenadump.summary(pid)
+            if says == spaces_say(jvm, pid):
+                break
+        else:
+            raise AssertionError("the JVM's counters never stood still")
+    heap = part(found, "heap")
+    assert [(each["name"], each["used"], each["committed"]) for each in heap["spaces"]] == says
+    assert len(says) > 2
+    assert heap["used"] == sum(used for _, used, _ in says)
+    assert part(found, "code")["spaces"] == []
+
+
 def test_release_is_the_jvms_own(arenadump: harness.Arenadump, classes: Path) -> None:
     jvm = required()
     with running(jvm, classes) as pid:

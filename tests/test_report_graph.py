@@ -56,6 +56,9 @@ def test_tables_are_the_dump(keeps: Keeps, page: Path, browser: Any) -> None:
     assert owners[held] == [int(n) for n in (record["retained"], *record["kept"].tolist())]
     leaks = rows(tab, "graph-leaks")
     assert leaks["Forgotten"] == [48, len(keeps.of["Forgotten"]), 0, 0, 48 * len(keeps.of["Forgotten"])]
+    several = list(rows(tab, "graph-several").values())
+    assert several == [[int(each["bytes"])] for each in dump.graph_leading][:10]
+    assert f"one of {dump.graph_leading[0]['owners']} owners leads to it" in tab.page.locator("#graph").inner_text()
     words = tab.page.locator("#graph .keepers li").first.inner_text()
     assert "Connection held by open_connections (keeps" in words
     assert "none: these are lost" in tab.page.locator("#graph .hint").first.inner_text()
@@ -174,7 +177,7 @@ def test_names_of_the_target_stay_text(browser: Any, tmp_path: Path) -> None:
     assert tab.js("window.owned") is None
     assert tab.js("document.images.length") == 0
     assert tab.js("[...document.scripts].filter(s => !s.type.startsWith('application/')).length") == 1
-    for place in ("#graph-types", "#graph-owners", "#card", "#icicle-said", "#lit-name"):
+    for place in ("#graph-types", "#graph-owners", "#graph-several", "#card", "#icicle-said", "#lit-name"):
         assert "<script>" in tab.page.locator(place).inner_text(), place
     assert not tab.said
     tab.context.close()

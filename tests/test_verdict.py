@@ -146,6 +146,7 @@ def test_java(arenadump: harness.Arenadump) -> None:
     first = findings[0]
     assert first.rule == "managed memory"
     assert "used by its own count" in first.evidence
+    assert re.search(r"Used by space: eden .*, \w+ [\d.]+ MiB\.", first.evidence)
     assert [step.command for step in first.next] == [f"jcmd {pid} GC.heap_info", f"jcmd {pid} GC.class_histogram"]
     (native,) = [finding for finding in findings if finding.rule == "in use"]  # 30 MiB of about 220
     assert "Direct buffers are part of it" in native.evidence

@@ -115,6 +115,27 @@ static void put_owners(struct as_json *j, const struct as_view *v)
     as_json_array_end(j);
 }
 
+// Who leads to what several owners have together.
+static void put_several(struct as_json *j, const struct as_view *v)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < v->graph_owner_count; i++)
+        if (strcmp(as_view_string(v, v->graph_owners[i].kind), "several") == 0)
+            bytes += v->graph_owners[i].retained;
+    as_json_object(j, "several");
+    as_json_number(j, "bytes", bytes);
+    as_json_number(j, "owners", v->graph_leading_count > 0 ? v->graph_leading[0].owners : bytes > 0 ? AS_UNKNOWN : 0);
+    as_json_array(j, "leading");
+    for (uint64_t i = 0; i < v->graph_leading_count && i < MOST; i++) {
+        as_json_object(j, NULL);
+        put_owner(j, v, v->graph_leading[i].owner);
+        as_json_number(j, "bytes", v->graph_leading[i].bytes);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+    as_json_object_end(j);
+}
+
 // Those that keep most pages.
 static void put_holders(struct as_json *j, const struct as_view *v)
 {
@@ -163,6 +184,7 @@ void as_summary_graph(struct as_json *j, const struct as_view *v)
     put_tally(j, "suspects", g->suspects);
     put_types(j, v);
     put_owners(j, v);
+    put_several(j, v);
     put_holders(j, v);
     as_json_object_end(j);
 }

@@ -22,6 +22,22 @@ static void put_size_classes(struct as_json *j, const struct as_view *v, uint32_
     as_json_array_end(j);
 }
 
+static void put_spaces(struct as_json *j, const struct as_view *v, uint32_t runtime)
+{
+    as_json_array(j, "spaces");
+    for (uint64_t i = 0; i < v->space_count; i++) {
+        const struct as_space_record *s = &v->spaces[i];
+        if (s->runtime != runtime)
+            continue;
+        as_json_object(j, NULL);
+        as_json_string(j, "name", as_view_string(v, s->name));
+        as_json_number(j, "used", s->used);
+        as_json_number(j, "committed", s->committed);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
 static void put_types(struct as_json *j, const struct as_view *v, uint32_t runtime)
 {
     as_json_array(j, "types");
@@ -188,6 +204,7 @@ static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t run
     as_json_number(j, "empty", found ? sum.empty : AS_UNKNOWN);
     as_json_number(j, "empty_resident", found ? sum.empty_resident : AS_UNKNOWN);
     put_size_classes(j, v, runtime);
+    put_spaces(j, v, runtime);
     put_objects(j, v, runtime);
     as_json_object_end(j);
 }

@@ -133,6 +133,10 @@ static bool check_runtimes(const struct as_view *v, const char *name, struct as_
             c->kind > AS_CLASS_INTERNAL || (c->not_marked != AS_UNKNOWN && c->not_marked > c->count))
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: class record %" PRIu64, name, i);
     }
+    for (uint64_t i = 0; i < v->space_count; i++) {
+        if (v->spaces[i].runtime >= v->runtime_count)
+            return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: space record %" PRIu64, name, i);
+    }
     for (uint64_t i = 0; i < v->page_fill_count; i++) {
         if (v->page_fill[i].eighths >= AS_FILL_EIGHTHS)
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: page fill record %" PRIu64, name, i);
@@ -183,6 +187,9 @@ static bool check_graph(const struct as_view *v, const char *name, struct as_err
         if (p->page >= v->page_count || p->holder >= v->graph_holder_count)
             return damaged(name, "graph place", i, err);
     }
+    for (uint64_t i = 0; i < v->graph_leading_count; i++)
+        if (v->graph_leading[i].owner >= v->graph_owner_count)
+            return damaged(name, "graph leading", i, err);
     return check_branches(v, name, err);
 }
 

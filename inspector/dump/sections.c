@@ -29,6 +29,7 @@ const struct as_section_kind as_section_kinds[AS_SECTION_COUNT] = {
     [AS_SECTION_TYPES] = MANY(types, struct as_type_record, type_count),
     [AS_SECTION_CLASSES] = MANY(classes, struct as_class_record, class_count),
     [AS_SECTION_RUNTIME_PAGES] = MANY(runtime_pages, struct as_runtime_page_record, runtime_page_count),
+    [AS_SECTION_SPACES] = MANY(spaces, struct as_space_record, space_count),
     [AS_SECTION_PAGE_FILL] = MANY(page_fill, struct as_fill_record, page_fill_count),
     [AS_SECTION_SHARERS] = MANY(sharers, struct as_sharer_record, sharer_count),
     [AS_SECTION_GRAPH] = MANY(graph, struct as_graph_record, graph_count),
@@ -38,6 +39,7 @@ const struct as_section_kind as_section_kinds[AS_SECTION_COUNT] = {
     [AS_SECTION_GRAPH_LEAKS] = MANY(graph_leaks, struct as_graph_leak_record, graph_leak_count),
     [AS_SECTION_GRAPH_HOLDERS] = MANY(graph_holders, struct as_graph_holder_record, graph_holder_count),
     [AS_SECTION_GRAPH_PLACES] = MANY(graph_places, struct as_graph_place_record, graph_place_count),
+    [AS_SECTION_GRAPH_LEADING] = MANY(graph_leading, struct as_graph_leading_record, graph_leading_count),
     [AS_SECTION_CHUNKS] = MANY(chunks, uint32_t, chunk_count),
 };
 
@@ -57,6 +59,7 @@ _Static_assert(sizeof(struct as_size_class_record) == 32, "dump format");
 _Static_assert(sizeof(struct as_type_record) == 64, "dump format");
 _Static_assert(sizeof(struct as_class_record) == 64, "dump format");
 _Static_assert(sizeof(struct as_runtime_page_record) == 16, "dump format");
+_Static_assert(sizeof(struct as_space_record) == 24, "dump format");
 _Static_assert(sizeof(struct as_fill_record) == 32, "dump format");
 _Static_assert(sizeof(struct as_sharer_record) == 24, "dump format");
 _Static_assert(sizeof(struct as_graph_record) == 136, "dump format");
@@ -66,5 +69,6 @@ _Static_assert(sizeof(struct as_graph_branch_record) == 40, "dump format");
 _Static_assert(sizeof(struct as_graph_leak_record) == 72, "dump format");
 _Static_assert(sizeof(struct as_graph_holder_record) == 56, "dump format");
 _Static_assert(sizeof(struct as_graph_place_record) == 8, "dump format");
+_Static_assert(sizeof(struct as_graph_leading_record) == 16, "dump format");
 _Static_assert(sizeof(struct as_warning_record) == 24, "dump format");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the records are written as they lie in memory");

@@ -172,8 +172,23 @@ static bool write_branches(struct writing *w, const struct as_tree *tree, const 
     return close_below(w, &out, -1);
 }
 
+// The owners that lead to what several have: those without a branch get a record here.
+static bool write_leading(struct writing *w, const struct as_several *several)
+{
+    for (uint32_t i = 0; i < several->count; i++) {
+        uint32_t *owner = &w->records->of_owner.items[several->leading[i].owner];
+        if (*owner == w->records->others && add_owner(w, several->leading[i].owner) == UINT32_MAX)
+            return false;
+        struct as_graph_leading_record *record = as_vec_add(&w->store->graph_leading, w->err);
+        if (!record)
+            return false;
+        *record = (struct as_graph_leading_record){*owner, several->owners, several->leading[i].bytes};
+    }
+    return true;
+}
+
 bool as_owner_records_make(struct as_owner_records *r, struct as_store *s, struct as_graph *g,
-                           const struct as_owners *owners, const struct as_tree *tree,
+                           const struct as_owners *owners, const struct as_tree *tree, const struct as_several *several,
                            const struct as_type_records *types, const struct as_target *t, struct as_error *err)
 {
     struct writing w = {r, s, g, owners, t, {0}, {0}, err};
@@ -191,7 +206,8 @@ bool as_owner_records_make(struct as_owner_records *r, struct as_store *s, struc
         r->several = r->others;
         for (size_t i = 0; i < owners->list.count; i++)
             r->of_owner.items[i] = r->others;
-        ok = r->others != UINT32_MAX && r->lost != UINT32_MAX && write_branches(&w, tree, &order, types, least);
+        ok = r->others != UINT32_MAX && r->lost != UINT32_MAX && write_branches(&w, tree, &order, types, least) &&
+             write_leading(&w, several);
     }
     as_tree_order_free(&order);
     as_vec_free(&w.modules);

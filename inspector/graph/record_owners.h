@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The sections "graph_owners" and "graph_branches": the tree of owners.
+// The sections "graph_owners", "graph_branches" and "graph_leading": the tree of owners, and who has what several have.
 #pragma once
 
 #include "graph/owners.h"
 #include "graph/record_types.h"
+#include "graph/several.h"
 #include "graph/tree.h"
 
 // The records of owners, by their indexes in the store's graph_owners.
@@ -14,9 +15,9 @@ struct as_owner_records {
     uint32_t others;           // of owners for which there is no room
 };
 
-// Fills in the store's graph_owners and graph_branches. `t`: the target of the look. Free the result in either case. False:
+// Fills in the store's graph_owners, graph_branches and graph_leading. `t`: the target of the look. Free the result in either case. False:
 // AS_NO_MEMORY.
 bool as_owner_records_make(struct as_owner_records *r, struct as_store *s, struct as_graph *g,
-                           const struct as_owners *owners, const struct as_tree *tree,
+                           const struct as_owners *owners, const struct as_tree *tree, const struct as_several *several,
                            const struct as_type_records *types, const struct as_target *t, struct as_error *err);
 void as_owner_records_free(struct as_owner_records *r);

@@ -8,6 +8,7 @@ struct graph_facts {
     struct as_owners owners;
     struct as_dominators dominators;
     struct as_tree tree;
+    struct as_several several;
     struct as_leaks leaks;
     struct as_type_records type_records;
     struct as_owner_records owner_records;
@@ -19,6 +20,7 @@ static bool find(struct graph_facts *f, struct as_graph *g, struct as_error *err
            as_owners_find(&f->owners, &g->roots, err) &&
            as_dominators_find(&f->dominators, &g->edges, &g->objects, &g->roots, &f->owners, err) &&
            as_dominators_add_up(&f->dominators, &g->index, err) && as_tree_grow(&f->tree, g, &f->dominators, err) &&
+           as_several_find(&f->several, &f->dominators, &g->edges, &g->objects, &g->roots, &f->owners, err) &&
            as_leaks_find(&f->leaks, g, err) && as_leaks_add_up(&f->leaks, g, err);
 }
 
@@ -28,7 +30,8 @@ static bool record(struct graph_facts *f, struct as_store *s, struct as_graph *g
     const struct as_holding h = {g, &f->dominators, &f->leaks, &f->type_records, &f->owner_records};
     return as_type_records_make(&f->type_records, s, g, err) &&
            as_type_records_retain(&f->type_records, s, g, &f->dominators, err) &&
-           as_owner_records_make(&f->owner_records, s, g, &f->owners, &f->tree, &f->type_records, t, err) &&
+           as_owner_records_make(&f->owner_records, s, g, &f->owners, &f->tree, &f->several, &f->type_records, t,
+                                 err) &&
            as_holders_make(&h, s, err);
 }
 

@@ -302,6 +302,13 @@ enum {
     AS_RUNTIME_PAGE_MEAN = 1,
 };
 
+// Section "spaces" (1.7): a part of a runtime's heap that the runtime counts by itself: a space of a JVM's collector.
+struct as_space_record {
+    uint32_t runtime; // index in "runtimes"
+    uint32_t name;    // in "strings"
+    uint64_t used, committed;
+};
+
 // Section "page_fill" (1.5): how full the pages are that have stranded bytes: one record for each class that has a page.
 struct as_fill_record {
     uint32_t chunks;           // in use on a page, at least: 0, 1, 2, 3, 5 or 9, and less than the next of these
@@ -398,6 +405,13 @@ struct as_graph_holder_record {
 struct as_graph_place_record {
     uint32_t page;   // in "pages"
     uint32_t holder; // in "graph_holders"
+};
+
+// Section "graph_leading" (1.7): an owner that leads to what several owners have; those that lead to most, most bytes first.
+struct as_graph_leading_record {
+    uint32_t owner;
+    uint32_t owners; // of how many that lead to any of it; in each record the same
+    uint64_t bytes;  // that are free only if this owner goes, too
 };
 
 // Section "warnings": in the order of their discovery.

@@ -55,6 +55,7 @@ void as_store_free(struct as_store *s)
     as_vec_free(&s->types);
     as_vec_free(&s->classes);
     as_vec_free(&s->runtime_pages);
+    as_vec_free(&s->spaces);
     as_vec_free(&s->graph);
     as_vec_free(&s->graph_types);
     as_vec_free(&s->graph_owners);
@@ -62,6 +63,7 @@ void as_store_free(struct as_store *s)
     as_vec_free(&s->graph_leaks);
     as_vec_free(&s->graph_holders);
     as_vec_free(&s->graph_places);
+    as_vec_free(&s->graph_leading);
     as_vec_free(&s->warnings);
     as_vec_free(&s->strings);
 }
@@ -85,6 +87,7 @@ struct as_view as_store_view(const struct as_store *s)
         .classes = s->classes.items,
         .types = s->types.items,
         .runtime_pages = s->runtime_pages.items,
+        .spaces = s->spaces.items,
         .page_fill = s->page_fill.items,
         .sharers = s->sharers.items,
         .graph = s->graph.items,
@@ -94,6 +97,7 @@ struct as_view as_store_view(const struct as_store *s)
         .graph_leaks = s->graph_leaks.items,
         .graph_holders = s->graph_holders.items,
         .graph_places = s->graph_places.items,
+        .graph_leading = s->graph_leading.items,
         .warnings = s->warnings.items,
         .strings = s->strings.items,
         .malloc_count = s->mallocs.count,
@@ -110,6 +114,7 @@ struct as_view as_store_view(const struct as_store *s)
         .class_count = s->classes.count,
         .type_count = s->types.count,
         .runtime_page_count = s->runtime_pages.count,
+        .space_count = s->spaces.count,
         .page_fill_count = s->page_fill.count,
         .sharer_count = s->sharers.count,
         .graph_count = s->graph.count,
@@ -119,6 +124,7 @@ struct as_view as_store_view(const struct as_store *s)
         .graph_leak_count = s->graph_leaks.count,
         .graph_holder_count = s->graph_holders.count,
         .graph_place_count = s->graph_places.count,
+        .graph_leading_count = s->graph_leading.count,
         .warning_count = s->warnings.count,
         .strings_size = s->strings.count,
     };

@@ -26,6 +26,7 @@ struct as_store {
     AS_VEC(struct as_type_record) types;
     AS_VEC(struct as_class_record) classes;
     as_runtime_page_vec runtime_pages;
+    AS_VEC(struct as_space_record) spaces;
     AS_VEC(struct as_fill_record) page_fill;
     AS_VEC(struct as_sharer_record) sharers;
     AS_VEC(struct as_graph_record) graph;
@@ -35,6 +36,7 @@ struct as_store {
     AS_VEC(struct as_graph_leak_record) graph_leaks;
     AS_VEC(struct as_graph_holder_record) graph_holders;
     AS_VEC(struct as_graph_place_record) graph_places;
+    AS_VEC(struct as_graph_leading_record) graph_leading;
     AS_VEC(struct as_warning_record) warnings;
     struct as_strings strings;
     // Chunk records go straight to a file: they may be many times our memory limit. Here is only how many there are.

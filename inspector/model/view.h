@@ -35,12 +35,15 @@ struct as_view {
     const struct as_graph_leak_record *graph_leaks;
     const struct as_graph_holder_record *graph_holders;
     const struct as_graph_place_record *graph_places;
+    const struct as_space_record *spaces; // this and the next: NULL in a dump of before 1.7
+    const struct as_graph_leading_record *graph_leading;
     const struct as_warning_record *warnings;
     const char *strings;
     uint64_t malloc_count, arena_count, heap_count, page_count, chunk_count, size_count, thread_count, mapping_count,
         ruby_count, runtime_count, region_count, size_class_count, type_count, class_count, runtime_page_count,
         page_fill_count, sharer_count, graph_count, graph_type_count, graph_owner_count, graph_branch_count,
-        graph_leak_count, graph_holder_count, graph_place_count, warning_count, strings_size;
+        graph_leak_count, graph_holder_count, graph_place_count, space_count, graph_leading_count, warning_count,
+        strings_size;
 };
 
 // An arena's place among all arenas of a process: what its name is made of. To go through all arenas, begin with zeros and

@@ -47,11 +47,21 @@ bool as_hotspot_open(struct as_hotspot *h, struct as_target *t);
 // Reads the variables; opens nothing. False: the libjvm.so that was opened is not mapped any more.
 bool as_hotspot_read(struct as_hotspot *h);
 
+enum { AS_HOTSPOT_SPACES = 16, AS_HOTSPOT_SPACE_NAME = 32 };
+
+// A space of the collector; of a generation that has only one, the generation.
+struct as_hotspot_space {
+    char name[AS_HOTSPOT_SPACE_NAME];
+    uint64_t used, committed; // bytes; AS_UNKNOWN: not counted
+};
+
 // Bytes, as the JVM counts them, AS_UNKNOWN where it does not. What it counts at each collection only may lag.
 struct as_hotspot_counters {
     uint64_t heap_used, heap_committed;           // the sums over all generations
     uint64_t metaspace_used, metaspace_committed; // classes included
     char collector[AS_HOTSPOT_RELEASE];           // "GarbageFirst"; "": not known
+    struct as_hotspot_space spaces[AS_HOTSPOT_SPACES];
+    size_t space_count;
 };
 
 // Reads the counters. False: there are none (-XX:-UsePerfData), or they make no sense.

@@ -11,7 +11,7 @@
 enum {
     MOST_BYTES = 4 << 20, // of all counters: 32 KiB unless -XX:PerfDataMemorySize says otherwise
     MOST_GENERATIONS = 4,
-    MOST_SPACES = 4,
+    MOST_SPACES = 4, // of a generation: all of them have room
     NAME = 80,
 };
 static const uint32_t MAGIC = 0xc0c0feca; // cafec0c0, in the order of big-endian bytes
@@ -80,12 +80,31 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
     return a == AS_UNKNOWN || b == AS_UNKNOWN ? AS_UNKNOWN : a + b;
 }
 
+// Adds the spaces of a generation. A generation that has only one gives it its name.
+static void count_spaces(const bytes_vec *b, uint64_t generation, uint64_t count, struct as_hotspot_counters *out)
+{
+    char name[NAME];
+    for (uint64_t k = 0; k < count && out->space_count < AS_HOTSPOT_SPACES; k++) {
+        struct as_hotspot_space *space = &out->spaces[out->space_count++];
+        snprintf(name, sizeof name, "sun.gc.generation.%" PRIu64 ".space.%" PRIu64 ".used", generation, k);
+        space->used = number(b, name);
+        snprintf(name, sizeof name, "sun.gc.generation.%" PRIu64 ".space.%" PRIu64 ".capacity", generation, k);
+        space->committed = number(b, name);
+        snprintf(name, sizeof name, "sun.gc.generation.%" PRIu64 ".space.%" PRIu64 ".name", generation, k);
+        if (count == 1)
+            snprintf(name, sizeof name, "sun.gc.generation.%" PRIu64 ".name", generation);
+        text(b, name, space->name, sizeof space->name);
+        out->heap_used = sum_of(out->heap_used, space->used);
+    }
+}
+
 // The sums over all generations, and over all spaces of each.
 static void count_heap(const bytes_vec *b, struct as_hotspot_counters *out)
 {
     char name[NAME];
     uint64_t generations = number(b, "sun.gc.policy.generations");
     out->heap_used = out->heap_committed = AS_UNKNOWN;
+    out->space_count = 0;
     if (generations == 0 || generations > MOST_GENERATIONS)
         return;
     out->heap_used = out->heap_committed = 0;
@@ -96,10 +115,8 @@ static void count_heap(const bytes_vec *b, struct as_hotspot_counters *out)
         uint64_t spaces = number(b, name);
         if (spaces > MOST_SPACES)
             out->heap_used = AS_UNKNOWN;
-        for (uint64_t k = 0; k < spaces && spaces <= MOST_SPACES; k++) {
-            snprintf(name, sizeof name, "sun.gc.generation.%" PRIu64 ".space.%" PRIu64 ".used", i, k);
-            out->heap_used = sum_of(out->heap_used, number(b, name));
-        }
+        else
+            count_spaces(b, i, spaces, out);
     }
 }
 

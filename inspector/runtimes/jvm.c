@@ -120,12 +120,28 @@ static bool agrees(const struct jvm_search *s, uint64_t writable)
            committed - writable < s->target->page_size;
 }
 
+// Adds what the JVM counts of each space of its collector.
+static bool add_spaces(struct jvm_search *s, uint32_t runtime)
+{
+    for (size_t i = 0; s->counted && i < s->counters.space_count; i++) {
+        const struct as_hotspot_space *space = &s->counters.spaces[i];
+        struct as_space_record *record = as_vec_add(&s->store->spaces, s->err);
+        if (!record)
+            return false;
+        *record = (struct as_space_record){.runtime = runtime,
+                                           .name = as_strings_add(&s->store->strings, space->name, sizeof space->name),
+                                           .used = space->used,
+                                           .committed = space->committed};
+    }
+    return true;
+}
+
 static bool find_heap(struct jvm_search *s)
 {
     uint64_t start, end, writable, bytes = 0;
     size_t first = s->store->regions.count;
     uint32_t runtime = add_part(s, AS_RUNTIME_JVM_HEAP, AS_ROW_managed);
-    if (runtime == UINT32_MAX)
+    if (runtime == UINT32_MAX || !add_spaces(s, runtime))
         return false;
     struct as_runtime_record *record = record_of(s, runtime);
     record->used = s->counted ? s->counters.heap_used : AS_UNKNOWN;

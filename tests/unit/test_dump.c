@@ -107,6 +107,8 @@ static struct as_store synthetic(int fd)
         (struct as_class_record){.kind = AS_CLASS_NAMED, .count = 3, .not_marked = 1, .bytes = 96};
     *(struct as_runtime_page_record *)as_vec_add(&s.runtime_pages, NULL) = (struct as_runtime_page_record){
         .address = 0x7d0000000000, .in_use = 256, .free = 256, .kind = AS_RUNTIME_CPYTHON};
+    *(struct as_space_record *)as_vec_add(&s.spaces, NULL) =
+        (struct as_space_record){.name = as_strings_add(&s.strings, "eden", 99), .used = PAGE, .committed = 2 * PAGE};
     *(struct as_fill_record *)as_vec_add(&s.page_fill, NULL) =
         (struct as_fill_record){.chunks = 2, .eighths = 3, .pages = 1, .in_use = 1536, .stranded = 2560};
     *(struct as_sharer_record *)as_vec_add(&s.sharers, NULL) =
@@ -125,6 +127,8 @@ static struct as_store synthetic(int fd)
     *(struct as_graph_holder_record *)as_vec_add(&s.graph_holders, NULL) = (struct as_graph_holder_record){
         .leak = UINT32_MAX, .count = 4, .bytes = 4 * PAGE, .kept = {.pages = 1, .stranded = 2560}};
     *(struct as_graph_place_record *)as_vec_add(&s.graph_places, NULL) = (struct as_graph_place_record){.page = 1};
+    *(struct as_graph_leading_record *)as_vec_add(&s.graph_leading, NULL) =
+        (struct as_graph_leading_record){.owners = 2, .bytes = PAGE};
     uint32_t chunks[HEAPS * 3];
     for (int i = 0; i < HEAPS; i++) {
         struct as_heap_record *heap = &s.heaps.items[i];

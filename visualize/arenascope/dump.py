@@ -46,6 +46,7 @@ SECTIONS: Final[dict[str, np.dtype[Any]]] = {
     "types": fmt.TYPE,
     "classes": fmt.CLASS,
     "runtime_pages": fmt.RUNTIME_PAGE,
+    "spaces": fmt.SPACE,
     "page_fill": fmt.FILL,
     "sharers": fmt.SHARER,
     "graph": fmt.GRAPH,
@@ -55,6 +56,7 @@ SECTIONS: Final[dict[str, np.dtype[Any]]] = {
     "graph_leaks": fmt.GRAPH_LEAK,
     "graph_holders": fmt.GRAPH_HOLDER,
     "graph_places": fmt.GRAPH_PLACE,
+    "graph_leading": fmt.GRAPH_LEADING,
     "strings": fmt.STRINGS,
 }
 OPTIONAL: Final = (
@@ -66,6 +68,7 @@ OPTIONAL: Final = (
     "types",
     "classes",
     "runtime_pages",
+    "spaces",
     "page_fill",
     "sharers",
     "graph",
@@ -75,6 +78,7 @@ OPTIONAL: Final = (
     "graph_leaks",
     "graph_holders",
     "graph_places",
+    "graph_leading",
 )
 SINGLE: Final = ("meta", "totals")
 SECTION_ALIGN: Final = 64
@@ -130,6 +134,7 @@ class Dump:
         self.graph_leaks: Final[Records] = sections.get("graph_leaks", np.empty(0, fmt.GRAPH_LEAK))
         self.graph_holders: Final[Records] = sections.get("graph_holders", np.empty(0, fmt.GRAPH_HOLDER))
         self.graph_places: Final[Records] = sections.get("graph_places", np.empty(0, fmt.GRAPH_PLACE))
+        self.graph_leading: Final[Records] = sections.get("graph_leading", np.empty(0, fmt.GRAPH_LEADING))
         self.chunks: Final[NDArray[np.uint32] | None] = sections.get("chunks")
         self._strings: Final = sections["strings"].tobytes()
 

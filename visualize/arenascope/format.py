@@ -17,7 +17,7 @@ from arenascope import rows
 
 MAGIC: Final = b"ARENASC\n"
 MAJOR: Final = 1
-MINOR: Final = 6
+MINOR: Final = 7
 DATA_START: Final = 4096
 
 UNKNOWN: Final = 2**64 - 1  # AS_UNKNOWN in a 64-bit field
@@ -135,6 +135,7 @@ CLASS: Final = _record(
 )
 
 RUNTIME_PAGE: Final = _record(("address", U64), ("in_use free", U16), ("block_size flags kind residency", "u1"))
+SPACE: Final = _record(("runtime name", U32), ("used committed", U64))
 FILL: Final = _record(("chunks eighths", U32), ("pages in_use stranded", U64))
 SHARER: Final = _record(("chunk_size places stranded", U64))
 
@@ -152,6 +153,7 @@ GRAPH_BRANCH: Final = _record(("depth owner type flags", U32), ("count bytes ret
 GRAPH_LEAK: Final = _record(("type flags", U32), ("size", U64), ("direct indirect suspects", TALLY), ("example", U64))
 GRAPH_HOLDER: Final = _record(("type owner leak flags", U32), ("count bytes", U64), ("kept", KEPT))
 GRAPH_PLACE: Final = _record(("page holder", U32))
+GRAPH_LEADING: Final = _record(("owner owners", U32), ("bytes", U64))
 WARNING: Final = _record(("text code arena heap", U32), ("address", U64))
 
 STRINGS: Final = np.dtype("u1")

@@ -116,7 +116,7 @@ class Several:
     """What no owner retains alone. `owners`: how many lead to any of it; `leading`: those that lead to most."""
 
     bytes: int
-    owners: int
+    owners: Optional[int]  # None: in a dump of before 1.7
     leading: tuple[Leading, ...]
 
 

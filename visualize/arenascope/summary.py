@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Optional
 from arenascope import rows
 from arenascope.capture import run_arenadump
 from arenascope.decode import DecodeError, answer, document, mapping
-from arenascope.graph import Owner, Sum
+from arenascope.graph import Owner, Several, Sum
 
 if TYPE_CHECKING:
     from arenascope.dump import Dump
@@ -351,6 +351,7 @@ class HeldGraph:
     suspects: Sum
     types: tuple[HeldType, ...]
     owners: tuple[HeldBy, ...]
+    several: Several
     keepers: tuple[Keeper, ...]
 
 
@@ -438,6 +439,15 @@ class SizeClass:
 
 
 @dataclass(frozen=True)
+class Space:
+    """A part of a runtime's heap, as the runtime counts it."""
+
+    name: Optional[str]
+    used: Optional[int]
+    committed: Optional[int]
+
+
+@dataclass(frozen=True)
 class Runtime:
     """A part of a runtime's own memory, but Ruby's. Bytes are None where it was not found, or does not tell them."""
 
@@ -459,6 +469,7 @@ class Runtime:
     empty: Optional[int]
     empty_resident: Optional[int]
     size_classes: tuple[SizeClass, ...]
+    spaces: tuple[Space, ...]
     objects: Optional[Objects]
 
 

@@ -133,6 +133,7 @@ def _runtimes(sections: Sections) -> Iterator[str]:
     bad_class = (of_classes["runtime"] >= len(runtimes)) | (of_classes["type"] >= len(types))
     bad_class |= (of_classes["kind"] < 1) | (of_classes["kind"] > max(fmt.ClassKind))
     bad_class |= (marks != fmt.UNKNOWN) & (marks > of_classes["count"])
+    spaces = sections.get("spaces", np.empty(0, fmt.SPACE))
     fill = sections.get("page_fill", np.empty(0, fmt.FILL))
     pages = sections.get("runtime_pages", np.empty(0, fmt.RUNTIME_PAGE))
     page_size = int(sections["meta"][0]["page_size"])
@@ -155,6 +156,7 @@ def _runtimes(sections: Sections) -> Iterator[str]:
         ("size class", classes["runtime"] >= len(runtimes)),
         ("type", (types["runtime"] >= len(runtimes)) | (types["tracked"] > types["count"])),
         ("class", bad_class),
+        ("space", spaces["runtime"] >= len(runtimes)),
         ("page fill", fill["eighths"] >= fmt.FILL_EIGHTHS),
         ("runtime page", (pages["address"] % np.uint64(page_size) != 0) | crowded),
     )
@@ -169,6 +171,7 @@ def _graph(sections: Sections) -> Iterator[str]:
     holders = sections.get("graph_holders", np.empty(0, fmt.GRAPH_HOLDER))
     places = sections.get("graph_places", np.empty(0, fmt.GRAPH_PLACE))
     branches = sections.get("graph_branches", np.empty(0, fmt.GRAPH_BRANCH))
+    leading = sections.get("graph_leading", np.empty(0, fmt.GRAPH_LEADING))
     depth = branches["depth"].astype(np.int64)
     deepest = np.concatenate(([0], depth[:-1] + 1))[: len(depth)]
     owned = (depth == 0) & (branches["flags"] & fmt.GRAPH_OTHERS == 0)
@@ -180,6 +183,7 @@ def _graph(sections: Sections) -> Iterator[str]:
         ("graph leak", _bad_index(leaks["type"], types)),
         ("graph holder", bad_holder | _bad_index(holders["leak"], len(leaks))),
         ("graph place", (places["page"] >= len(sections["pages"])) | (places["holder"] >= len(holders))),
+        ("graph leading", leading["owner"] >= owners),
         ("graph branch", bad_branch),
     )
     for record, bad in checks:

@@ -119,7 +119,9 @@ def _part(each: Runtime) -> str:
     used = f", {size(each.used)} used by its own count (live objects and garbage)" if each.used is not None else ""
     committed = f" of {size(each.committed)} committed" if each.committed is not None else ""
     name = f"{NAMES.get(each.runtime or '', 'A runtime')}'s {each.part or 'memory'}"
-    return f"{name}: {size(each.resident)} resident{committed}{used}."
+    spaces = ", ".join(f"{printable(space.name or UNKNOWN)} {size(space.used)}" for space in each.spaces)
+    by_space = f" Used by space: {spaces}." if spaces else ""
+    return f"{name}: {size(each.resident)} resident{committed}{used}.{by_space}"
 
 
 def other_malloc(facts: Facts) -> Finding | None:

@@ -19,6 +19,7 @@ SHOWN: Final = 200  # types, owners, kinds of lost chunks
 SENTENCES: Final = 3
 MANY: Final = 16  # pages: what keeps fewer has no sentence
 GREW: Final = 0.01  # of all bytes: what changed by less is not named
+SHOWN_LEADING: Final = 10  # owners of what several have
 SHOWN_BRANCHES: Final = 3000  # of the icicle
 NOBODY: Final = ("lost", "others")
 
@@ -37,6 +38,13 @@ class HeldLine(NamedTuple):
     stranded: Amount  # on pages that only this keeps
     part: Amount  # of those that others keep, too
     change: Change | None
+
+
+class LeadingLine(NamedTuple):
+    """An owner that leads to what several have."""
+
+    name: str
+    whole: Amount
 
 
 class LeakLine(NamedTuple):
@@ -69,6 +77,9 @@ class GraphSection(NamedTuple):
     grew: list[str]
     owners: list[HeldLine]
     owner_count: int
+    several: Amount
+    leading: list[LeadingLine]
+    leading_count: int
     types: list[HeldLine]
     type_count: int
     leaks: list[LeakLine]
@@ -96,6 +107,9 @@ def section(held: Sequence[Held], names: Names) -> GraphSection | None:
         grew=[*_grown("By type", types, bytes_), *_grown("By owner", owners, bytes_)],
         owners=owners[:SHOWN],
         owner_count=len(owners),
+        several=amount(_several(now), bytes_),
+        leading=_leading(now, names)[:SHOWN_LEADING],
+        leading_count=int(now.dump.graph_leading[0]["owners"]) if len(now.dump.graph_leading) else 0,
         types=types[:SHOWN],
         type_count=len(types),
         leaks=leaks[:SHOWN],
@@ -111,7 +125,7 @@ def _known(now: Held) -> Iterator[str]:
     dump, head = now.dump, now.dump.graph[0]
     bytes_ = int(head["bytes"])
     typed = sum(int(each["bytes"]) for each in dump.graph_types if each["name"])
-    several = sum(int(each["retained"]) for each in dump.graph_owners if dump.string(each["kind"]) == "several")
+    several = _several(now)
     yield (
         f"{count(int(head['chunks']))} chunks in use, {size(bytes_)} with their headers; "
         f"{plural(int(head['pointers']), 'pointer')} between them, and {count(int(head['roots']))} from outside."
@@ -124,6 +138,20 @@ def _known(now: Held) -> Iterator[str]:
     )
     if not int(head["flags"]) & fmt.GRAPH_EXACT:
         yield "Not exact: a part of the memory could not be read, or the process ran on while it was read."
+
+
+def _several(now: Held) -> int:
+    """Bytes that no owner holds alone."""
+    dump = now.dump
+    return sum(int(each["retained"]) for each in dump.graph_owners if dump.string(each["kind"]) == "several")
+
+
+def _leading(now: Held, names: Names) -> list[LeadingLine]:
+    several = _several(now)
+    return [
+        LeadingLine(names.owners.shown[now.owners[int(each["owner"])]], amount(int(each["bytes"]), several))
+        for each in now.dump.graph_leading
+    ]
 
 
 def _old(before: Held | None, numbers: list[int], records: Any, value: str) -> dict[int, int] | None:
