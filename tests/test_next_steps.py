@@ -261,7 +261,7 @@ def test_go(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     if not shutil.which("go"):
         pytest.skip("go is not installed (Debian: golang-go)")
     made = json.loads(arenadump.check("summary", "--json", os.getpid()))
-    go = dict.fromkeys(made["runtimes"][0]) | {"runtime": "go", "found": True, "size_classes": []}
+    go = dict.fromkeys(made["runtimes"][0]) | {"runtime": "go", "found": True, "size_classes": [], "spaces": []}
     facts = Facts(parse(json.dumps(made | {"runtimes": [go]})))
     (step,) = of_runtime(facts)
     (tmp_path / "holds.go").write_text(GO)

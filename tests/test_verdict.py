@@ -110,8 +110,12 @@ def test_a_leak(arenadump: harness.Arenadump) -> None:
     """The headline, although free pages and a cache of the program's own are there, too."""
     with started([str(programs.build_cxx("leak"))], "ready") as pid:
         findings = look(arenadump, pid)
+        known = look(arenadump, pid, "--graph")[0]
     first = findings[0]
-    assert first.rule == "in use"
+    assert first.rule == known.rule == "in use"
+    assert "200,000 chunks of 496 bytes hold 94.6 MiB; 94.6 MiB is lost." in known.sentence
+    assert re.search(r"in (199,999|200,000) chunks is lost: no pointer", known.evidence)
+    assert "A leak looks like this" not in known.evidence, "with a graph it is none any more"
     assert "200,000 chunks of 496 bytes hold 94.6 MiB, perhaps a leak, perhaps a cache." in first.sentence
     assert "A leak looks like this; so do a cache" in first.evidence
     assert "next sizes" not in first.evidence, "the others are next to nothing"

@@ -19,22 +19,12 @@ static void report(const struct as_options *o, const struct as_look *look)
     fputc('\n', stderr);
 }
 
-// Without --graph, as_graph_look_close finds a graph of nothing.
-static bool open_look(struct as_graph_look *g, const struct as_options *o, struct as_error *err)
-{
-    if (!o->graph)
-        return as_look_open(&g->look, o->target, err);
-    bool ok = as_graph_look_open(g, o, err);
-    as_graph_look_record(g, o->allowed_sources);
-    return ok;
-}
-
 bool as_cmd_dump(const struct as_options *o, struct as_error *err)
 {
     struct as_graph_look g = {0};
     struct as_look *look = &g.look;
     struct as_dump_writer writer = {AS_OUTPUT_CLOSED};
-    bool ok = open_look(&g, o, err);
+    bool ok = as_graph_look_open_if_asked(&g, o, err);
     if (look->from_dump)
         ok = as_fail(err, AS_USAGE, "'%s' is a dump already", o->target);
     if (ok) {

@@ -43,6 +43,15 @@ void as_graph_look_record(struct as_graph_look *g, uint32_t allowed_sources)
     g->look.more = &g->more;
 }
 
+bool as_graph_look_open_if_asked(struct as_graph_look *g, const struct as_options *o, struct as_error *err)
+{
+    if (!o->graph)
+        return as_look_open(&g->look, o->target, err);
+    bool ok = as_graph_look_open(g, o, err);
+    as_graph_look_record(g, o->allowed_sources);
+    return ok;
+}
+
 bool as_graph_look_take(struct as_graph_look *g, const struct as_options *o, struct as_error *err)
 {
     return as_look_take(&g->look, o, NULL, false, err) && as_look_needs_glibc(&g->look, o, err) &&

@@ -22,6 +22,8 @@ bool as_graph_look_open(struct as_graph_look *g, const struct as_options *o, str
 // Has the look make a dump's records of the graph; before it is taken. None where there is no malloc of glibc's. `allowed_sources`: of
 // types, too.
 void as_graph_look_record(struct as_graph_look *g, uint32_t allowed_sources);
+// Opens o->target; with --graph as the two functions above do. Close it in either case: without --graph, it has a graph of nothing.
+bool as_graph_look_open_if_asked(struct as_graph_look *g, const struct as_options *o, struct as_error *err);
 // Takes the look, with the graph. AS_NO_MALLOC where there is none of glibc's.
 bool as_graph_look_take(struct as_graph_look *g, const struct as_options *o, struct as_error *err);
 void as_graph_look_close(struct as_graph_look *g);

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""`arenascope summary TARGET [--json] [--objects]`."""
+"""`arenascope summary TARGET [--json] [--objects] [--graph]`."""
 
 from __future__ import annotations
 
 import click
 
-from arenascope.cli.options import looking, objects_option
+from arenascope.cli.options import graph_option, looking, objects_option
 from arenascope.cli.progress import waiting
 from arenascope.findings import Facts, told
 from arenascope.render.terminal import console, render_summary
@@ -17,10 +17,12 @@ from arenascope.text import json_text
 @click.argument("target")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/summary.schema.json) instead of tables.")
 @objects_option
+@graph_option
 @looking
-def summary(target: str, how: list[str], *, as_json: bool, objects: bool) -> None:
+def summary(target: str, how: list[str], *, as_json: bool, objects: bool, graph: bool) -> None:
     """Show what holds TARGET's memory, and what would come back."""
-    options = [*how, "--objects"] if objects else how
+    asked = {"--objects": objects, "--graph": graph}
+    options = [*how, *(name for name, wanted in asked.items() if wanted)]
     with waiting(f"inspecting {target}"):
         text = printed(target, options)
     if as_json:

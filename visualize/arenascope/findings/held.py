@@ -68,9 +68,11 @@ def in_use(facts: Facts) -> Finding | None:
         return None
     largest = [each for each in facts.summary.largest_sizes[:NAMED] if each.bytes >= FEW * held]
     most = largest[0] if largest and largest[0].bytes >= NOTABLE * held else None
-    suspicion = _suspicion(most, held)
+    lost = _lost(facts)
+    suspicion = _suspicion(most, held) if lost < MOST * held else ""
     garbage = "perhaps garbage, " if "ruby" in runtimes(facts) else ""
     maybe = f", {garbage}perhaps a leak, perhaps a cache" if suspicion else ""
+    maybe = f"{maybe}; {size(lost)} is lost" if lost >= FEW * held else maybe
     which = f": {_chunks(most)} {'holds' if most.count == 1 else 'hold'} {size(most.bytes)}{maybe}" if most else ""
     more = [f"{_chunks(each)} ({size(each.bytes)})" for each in largest[1 if most else 0 :]]
     then = f" The {'next' if most else 'largest'} sizes: {', '.join(more)}." if more else ""
@@ -98,6 +100,12 @@ def _suspicion(most: ChunkSize | None, held: int) -> str:
         f" {share(most.bytes, held)} of it is in {count(most.count)} chunks of one size. A leak looks like this; so do "
         "a cache and a large table. A leak goes on growing while the work stays the same."
     )
+
+
+def _lost(facts: Facts) -> int:
+    """Bytes that nobody holds, where the look has a graph; of a process that ran on they are no fact."""
+    graph = facts.summary.graph
+    return graph.direct.bytes + graph.indirect.bytes if graph and graph.exact else 0
 
 
 def _of_graph(facts: Facts) -> str:
