@@ -127,6 +127,28 @@ def test_a_cell_has_the_mean_of_its_bytes(arenadump: harness.Arenadump, tmp_path
     assert list(picture[OVERVIEW_LEFT, top]) == mean
 
 
+def test_python_and_ruby_have_overviews(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Two runs of Python's pages, and one page of Ruby's; a quarter of the first page is headers."""
+    made = synthetic.sections()
+    made["runtime_pages"] = np.zeros(5, fmt.RUNTIME_PAGE)
+    made["runtime_pages"]["address"] = [0x10000, 0x11000, 0x20000, 0x21000, 0x30000]
+    made["runtime_pages"]["in_use"], made["runtime_pages"]["free"] = [384, 512, 0, 0, 512], [0, 0, 512, 0, 0]
+    made["runtime_pages"]["kind"] = [fmt.RuntimeKind.CPYTHON] * 4 + [fmt.RuntimeKind.RUBY]
+    made["runtime_pages"]["residency"] = [fmt.Residency.PRESENT] * 3 + [0, fmt.Residency.PRESENT]
+    names = draw(arenadump, synthetic.write(tmp_path / "dump", made), tmp_path / "pictures")
+    assert {"python-overview.png", "ruby-overview.png"} <= names
+    picture = Picture(tmp_path / "pictures/python-overview.png")
+    top = picture.first_row(OVERVIEW_LEFT + 4, USED)
+    assert picture[OVERVIEW_LEFT, top] not in (USED, picture[0, 0]), "with the headers' part of blue"
+    assert picture[OVERVIEW_LEFT + 8, top] == picture[0, 0]
+    under = picture.first_row(OVERVIEW_LEFT, STRANDED)
+    assert under > top + 4, "a run of its own, below its label"
+    assert picture[OVERVIEW_LEFT + 4, under] == RETURNED
+    ruby = Picture(tmp_path / "pictures/ruby-overview.png")
+    row = ruby.first_row(OVERVIEW_LEFT, USED)
+    assert ruby[OVERVIEW_LEFT + 4, row] == ruby[0, 0]
+
+
 def test_without_chunks_there_are_overviews(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     made = synthetic.sections()
     made["meta"][0]["flags"] &= ~fmt.MetaFlag.HAS_CHUNKS & 0xFFFFFFFF

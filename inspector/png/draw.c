@@ -108,7 +108,7 @@ bool as_png_draw(const struct as_view *v, const struct as_png_options *options, 
     bool ok = true;
     for (uint32_t i = 0; ok && i < v->arena_count; i++)
         ok = draw_arena(&drawing, i, err);
-    ok = ok && draw_mmapped(&drawing, err);
+    ok = ok && draw_mmapped(&drawing, err) && as_draw_runtimes(&drawing, err);
     if (!v->chunks)
         fprintf(readme, "\nThis dump has no chunk records, so there are overviews only: take it with --chunks.\n");
     if (result->torn_heaps)

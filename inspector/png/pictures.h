@@ -33,3 +33,6 @@ bool as_draw_heap(struct as_drawing *d, const struct as_heap_record *heap, const
 // Draws heaps `first` to `end` - 1, one cell a page, as one picture or several.
 bool as_draw_overview(struct as_drawing *d, uint64_t first, uint64_t end, const char *name, const char *title,
                       struct as_error *err);
+
+// Draws the heaps that runtimes keep beside malloc's, one cell a page: those whose pages the view has.
+bool as_draw_runtimes(struct as_drawing *d, struct as_error *err);
