@@ -40,7 +40,11 @@ from arenascope.summary import Releasable, parse
 from arenascope.text import size
 
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())
-OTHER_MALLOCS = {"jemalloc": "jemalloc", "tcmalloc": "tcmalloc_minimal"}  # and how the library is called
+OTHER_MALLOCS = {
+    "jemalloc": "jemalloc",
+    "tcmalloc": "tcmalloc_minimal",
+    "asan": "asan",
+}  # and how the library is called
 
 
 def facts_of(arenadump: harness.Arenadump, pid: int | str, folder: Path, *options: str) -> PageFacts:
@@ -239,7 +243,7 @@ def test_what_was_read_of_a_running_process_is_an_estimate(arenadump: harness.Ar
 
 @pytest.mark.parametrize("name", OTHER_MALLOCS)
 def test_another_allocator(name: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    """The memory of jemalloc is found by its structures, that of tcmalloc is not."""
+    """The memory of jemalloc and tcmalloc is found by their structures, that of ASan is not."""
     library = ctypes.util.find_library(OTHER_MALLOCS[name])
     if not library:
         pytest.skip(f"lib{OTHER_MALLOCS[name]} is not installed")
@@ -248,13 +252,13 @@ def test_another_allocator(name: str, arenadump: harness.Arenadump, tmp_path: Pa
     first = judge(facts).findings[0]
     assert first.rule == "another allocator"
     assert name in first.sentence
-    assert first.rows == (("other_malloc",) if name == "jemalloc" else ("other_anon",))
+    assert first.rows == (("other_anon",) if name == "asan" else ("other_malloc",))
     assert (first.bytes,) == tuple(facts.summary.ledger[row] for row in first.rows)
     assert first.bytes is not None
     assert first.bytes > 60 << 20
     assert "malloc_trim(0)" not in "".join(finding.command or "" for finding in judge(facts).findings)
     page = html.unescape(render(build([Look(facts.dump, from_dump=True)])))
-    assert ("another malloc's, own mmap" in page) == (name == "tcmalloc")
+    assert ("another malloc's, own mmap" in page) == (name == "asan")
     assert "not malloc's: own mmap" not in page
     assert "What is not glibc's" in page
 

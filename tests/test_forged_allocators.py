@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The memory of jemalloc and PHP is untrusted input: what does not fit is not believed, and costs bounded time."""
+"""The memory of other allocators is untrusted input: what does not fit is not believed, and costs bounded time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ PAGE, CHUNK = 4096, 2 << 20
 
 
 def forged(kind: str, scratch: Path) -> AbstractContextManager[int]:
-    return running(named(kind.partition("-")[0], scratch, "forged_allocators"), kind)
+    name = kind.partition("-")[0]
+    source = ("forged_mallocs", "-rdynamic") if name in {"tcmalloc", "musl"} else ("forged_allocators",)
+    return running(named(name, scratch, *source), kind)
 
 
 def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:
@@ -100,3 +102,58 @@ def test_what_is_as_php_has_it_is_found(arenadump: harness.Arenadump, tmp_path: 
     assert (int(record["kind"]), int(record["state"])) == (fmt.RuntimeKind.ZEND, fmt.RuntimeState.FOUND)
     assert regions(dump) == int(record["committed"]) == 5 * CHUNK
     assert int(record["used"]) == 1000
+
+
+# --- tcmalloc and musl, which are looked for where an unknown malloc answers ------------------------------------------
+
+TCMALLOC_OWN, TCMALLOC_PAGE = 8 << 20, 8192
+
+
+def evidence(dump: Dump) -> str:
+    return dump.string(int(dump.runtimes[0]["evidence"]))
+
+
+@pytest.mark.parametrize("kind", ["tcmalloc", "tcmalloc-stale"])
+def test_what_is_as_tcmalloc_has_it_is_found(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of(kind, arenadump, tmp_path)
+    (record,) = dump.runtimes
+    assert (int(record["kind"]), int(record["state"])) == (fmt.RuntimeKind.TCMALLOC, fmt.RuntimeState.FOUND)
+    assert regions(dump) - TCMALLOC_OWN == int(record["committed"]) == 22 * TCMALLOC_PAGE
+    assert "as taken, as free, and as returned" in evidence(dump)
+
+
+def test_sums_that_differ_are_no_evidence(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of("tcmalloc-sums", arenadump, tmp_path)
+    assert regions(dump) - TCMALLOC_OWN == int(dump.runtimes[0]["committed"]) == 22 * TCMALLOC_PAGE
+    assert "as taken" not in evidence(dump)
+
+
+def test_of_a_chunk_at_least_what_lies_between_its_parts_is_known(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of("tcmalloc-free", arenadump, tmp_path)
+    assert regions(dump) - 22 * TCMALLOC_PAGE == (128 << 10) + (2 << 20) + PAGE
+
+
+@pytest.mark.parametrize("kind", ["tcmalloc-lies", "tcmalloc-endless", "musl-back", "musl-number", "musl-endless"])
+def test_what_does_not_fit_is_not_located(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of(kind, arenadump, tmp_path)
+    assert [tuple(map(int, (r["kind"], r["state"]))) for r in dump.runtimes] == [
+        (fmt.RuntimeKind.UNKNOWN_MALLOC, fmt.RuntimeState.UNPROVEN)
+    ]
+    assert len(dump.regions) == 0
+    assert int(dump.totals["ledger"]["other_malloc"]) == fmt.UNKNOWN
+
+
+@pytest.mark.parametrize("kind", ["tcmalloc-overlap", "musl-overlap"])
+def test_what_lies_on_itself_is_not_believed(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of(kind, arenadump, tmp_path)
+    assert [int(r["state"]) for r in dump.runtimes] == [fmt.RuntimeState.UNPROVEN]
+    assert len(dump.regions) == 0
+    assert int(dump.totals["ledger"]["other_malloc"]) == fmt.UNKNOWN
+
+
+def test_what_is_as_musl_has_it_is_found(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of("musl", arenadump, tmp_path)
+    (record,) = dump.runtimes
+    assert (int(record["kind"]), int(record["state"])) == (fmt.RuntimeKind.MUSL, fmt.RuntimeState.FOUND)
+    assert regions(dump) == int(record["committed"]) == 6 * PAGE
+    assert "3 groups" in evidence(dump)

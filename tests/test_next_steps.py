@@ -289,6 +289,19 @@ def test_jemalloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     assert "Allocated: " in done.stderr
 
 
+def test_tcmalloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    tcmalloc = ctypes.util.find_library("tcmalloc_minimal")
+    if not tcmalloc:
+        pytest.skip("libtcmalloc-minimal4 is not installed")
+    with process("in-use", LD_PRELOAD=tcmalloc) as pid:
+        setting = steps(arenadump, pid)[0]
+    done = subprocess.run(
+        ["sh", "-c", f"{setting}\nLD_PRELOAD={tcmalloc} exec /bin/true"], capture_output=True, text=True, check=True
+    )
+    assert "Bytes in use by application" in done.stderr
+    assert "Bytes released to OS" in done.stderr
+
+
 def test_mimalloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     try:
         root = debian.unpack("libmimalloc2.0", "bookworm", debian.NATIVE, {"root": ["libmimalloc2.0"]})

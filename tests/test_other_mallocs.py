@@ -3,71 +3,17 @@
 
 from __future__ import annotations
 
-import ctypes.util
-import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tools import cores, debian, harness, programs
-
-MIB = 1 << 20
-
-
-@contextmanager
-def running(command: Sequence[str | Path], **environment: str) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        command, env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def answer(process: subprocess.Popen[str]) -> str:
-    assert process.stdout
-    return process.stdout.readline()
-
-
-def library(name: str) -> str:
-    """The file name of an installed library. Skips the test where there is none."""
-    found = ctypes.util.find_library(name)
-    if not found:
-        pytest.skip(f"lib{name} is not installed")
-    return found
-
-
-def allocator(summary: dict[str, Any], name: str) -> dict[str, Any]:
-    found: list[dict[str, Any]] = [r for r in summary["runtimes"] if r["runtime"] == name]
-    assert len(found) == 1
-    assert found[0]["row"] == "other_malloc"
-    return found[0]
-
-
-def check_rows(summary: dict[str, Any], resident: int) -> None:
-    ledger, rss = summary["ledger"], summary["kernel"]["rss"]
-    assert sum(ledger.values()) == rss
-    assert ledger["other_malloc"] == resident
-    assert ledger["other_anon"] < 0.1 * rss
-
+from tools import cores, harness, odd, programs
+from tools.mallocs import MIB, allocator, answer, check_rows, library, packaged, running
 
 # --- jemalloc ---------------------------------------------------------------------------------------------------------
-
-
-def packaged(package: str, file: str, suite: str = "bookworm") -> str:
-    """The path of a library of a Debian package, which is not installed for it."""
-    try:
-        root = debian.unpack(package, suite, debian.NATIVE, {"root": [package]})
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
-    (path,) = root.glob(f"root/usr/lib/*/{file}")
-    return str(path)
 
 
 def jemalloc_of(suite: str) -> str:
@@ -203,10 +149,10 @@ def test_php_without_its_own_heap(arenadump: harness.Arenadump) -> None:
 
 
 def test_what_is_not_located_is_unknown_and_not_zero(arenadump: harness.Arenadump) -> None:
-    with running(["sh", "-c", "echo; read line"], LD_PRELOAD=library("tcmalloc_minimal")) as process:
-        answer(process)
-        summary = arenadump.summary(process.pid)
-    found = allocator(summary, "tcmalloc")
+    """ASan's allocator in a program."""
+    with odd.running([str(odd.build("alloc", "-fsanitize=address"))]) as pid:
+        summary = arenadump.summary(pid, "--mode=freeze")
+    found = allocator(summary, "asan")
     assert not found["found"]
     assert found["size"] is None
     assert summary["ledger"]["other_malloc"] is None

@@ -4,7 +4,9 @@
 #include "runtimes/innodb.h"
 #include "runtimes/jemalloc.h"
 #include "runtimes/mimalloc.h"
+#include "runtimes/musl.h"
 #include "runtimes/regions.h"
+#include "runtimes/tcmalloc.h"
 #include "runtimes/zend.h"
 
 // The kind of record of an allocator that answers malloc; 0: glibc's, or there is none (Go).
@@ -34,17 +36,33 @@ static uint32_t kind_of(enum as_malloc_kind answering)
     return 0;
 }
 
+typedef bool find_fn(struct as_target *t, struct as_store *store, bool *found, struct as_error *err);
+
+// The finders, each with the kind of what it finds, and where it looks: wherever it may be linked in, or only where something says
+// that it may answer malloc.
+static const struct {
+    find_fn *find;
+    uint32_t kind;
+    bool anywhere;
+} finders[] = {
+    {as_jemalloc_find, AS_RUNTIME_JEMALLOC, true},
+    {as_mimalloc_find, AS_RUNTIME_MIMALLOC, true},
+    {as_tcmalloc_find, AS_RUNTIME_TCMALLOC, false},
+    {as_musl_find, AS_RUNTIME_MUSL, false},
+};
+
 bool as_allocators_find(struct as_target *t, enum as_malloc_kind answering, struct as_store *store,
                         struct as_error *err)
 {
-    bool jemalloc, mimalloc;
     uint32_t kind = kind_of(answering);
-    if (!as_jemalloc_find(t, store, &jemalloc, err) || !as_mimalloc_find(t, store, &mimalloc, err) ||
-        !as_zend_find(t, store, err) || !as_innodb_find(t, store, err))
+    bool located = kind == 0;
+    for (size_t i = 0; i < sizeof finders / sizeof *finders; i++) {
+        bool found = false, may_answer = kind == finders[i].kind || kind == AS_RUNTIME_UNKNOWN_MALLOC;
+        if ((finders[i].anywhere || may_answer) && !finders[i].find(t, store, &found, err))
+            return false;
+        located |= found && may_answer;
+    }
+    if (!as_zend_find(t, store, err) || !as_innodb_find(t, store, err))
         return false;
-    bool located = (jemalloc && kind == AS_RUNTIME_JEMALLOC) || (mimalloc && kind == AS_RUNTIME_MIMALLOC) ||
-                   ((jemalloc || mimalloc) && kind == AS_RUNTIME_UNKNOWN_MALLOC);
-    if (kind == 0 || located)
-        return true;
-    return as_runtime_add(store, kind, AS_ROW_other_malloc, err) != UINT32_MAX;
+    return located || as_runtime_add(store, kind, AS_ROW_other_malloc, err) != UINT32_MAX;
 }

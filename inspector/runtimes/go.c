@@ -6,19 +6,17 @@
 #include "runtimes/go.h"
 
 #include "runtimes/regions.h"
+#include "runtimes/variables.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 enum {
     ARENA_BITS = 26,
     ELEMENTS = 1 << 22,
     TABLE = ELEMENTS * 8, // bytes
-    STEP = 512,           // words that are read in one go
     CANDIDATES = 1024,    // pointers that are tried
-    FREE_LOOKS = 1 << 16, // at STEP words, whatever the target's size
+    FREE_LOOKS = 1 << 16, // at 4 KiB, whatever the target's size
     MOST_ARENAS = 1 << 16,
-    EVIDENCE = 256,
 };
 static const uint64_t ARENA = UINT64_C(1) << ARENA_BITS;
 static const uint64_t LARGEST_VARIABLES = UINT64_C(1) << 28;
@@ -30,7 +28,8 @@ struct go_search {
     uint32_t runtime;
     int64_t looks; // that are left
     int candidates;
-    bool ok; // false: our memory ran out
+    bool ok;    // false: our memory ran out
+    bool found; // the table
     uint64_t arenas, bytes;
 };
 
@@ -64,21 +63,24 @@ static bool add_arena(struct go_search *s, uint64_t index, uint64_t word)
     return s->ok;
 }
 
+struct arena_visit {
+    struct go_search *search;
+    uint64_t table;
+    bool fit; // all so far
+};
+
+static bool visit_arena(void *context, uint64_t address, uint64_t word)
+{
+    struct arena_visit *v = context;
+    v->fit = add_arena(v->search, (address - v->table) / sizeof word, word);
+    return v->fit;
+}
+
 // Adds the arenas of a table. False: it is none.
 static bool add_arenas(struct go_search *s, uint64_t table)
 {
-    uint64_t words[STEP], end = table + TABLE;
-    for (uint64_t at = table; at < end; at += sizeof words) {
-        at = as_target_skip_absent(s->target, at, end);
-        if (at >= end)
-            break;
-        if (--s->looks <= 0 || !as_target_read(s->target, at, words, sizeof words))
-            return false;
-        for (size_t i = 0; i < STEP; i++)
-            if (words[i] != 0 && !add_arena(s, (at - table) / sizeof *words + i, words[i]))
-                return false;
-    }
-    return s->arenas > 0;
+    struct arena_visit v = {s, table, true};
+    return as_words_visit(s->target, &s->looks, table, table + TABLE, visit_arena, &v) && v.fit && s->arenas > 0;
 }
 
 // Could a table be there?
@@ -89,58 +91,34 @@ static bool may_be_table(struct go_search *s, uint64_t address)
            s->candidates-- > 0;
 }
 
-// Goes through variables for a pointer to the table.
-static bool search_variables(struct go_search *s, uint64_t start, uint64_t end)
+static bool try_variable(void *context, uint64_t address, uint64_t word)
 {
-    uint64_t words[STEP];
-    for (uint64_t at = start; at < end && s->looks > 0; at += sizeof words) {
-        at = as_target_skip_absent(s->target, at, end);
-        size_t length = at < end && end - at < sizeof words ? (size_t)(end - at) : sizeof words;
-        if (at >= end || --s->looks <= 0 || !as_target_read(s->target, at, words, length))
-            return false;
-        for (size_t i = 0; i < length / sizeof *words; i++) {
-            size_t regions = s->store->regions.count;
-            if (words[i] == 0 || !may_be_table(s, words[i]))
-                continue;
-            if (add_arenas(s, words[i]) || !s->ok)
-                return s->ok;
-            s->store->regions.count = regions;
-            s->arenas = s->bytes = 0;
-        }
-    }
-    return false;
+    struct go_search *s = context;
+    size_t regions = s->store->regions.count;
+    (void)address;
+    if (!may_be_table(s, word))
+        return true;
+    s->found = add_arenas(s, word);
+    if (s->found || !s->ok)
+        return false;
+    s->store->regions.count = regions;
+    s->arenas = s->bytes = 0;
+    return true;
 }
 
-// Goes through the program's variables: the writable mappings of its file, and the nameless memory behind.
+// Goes through the program's variables for a pointer to the table.
 static bool search(struct go_search *s, uint64_t program)
 {
     const struct as_target *t = s->target;
     const struct as_mapping *first = as_target_mapping_at(t, program);
-    for (size_t i = as_target_mapping_from(t, program); first && i < t->mappings.count; i++) {
+    for (size_t i = as_target_mapping_from(t, program); first && i < t->mappings.count && s->ok && !s->found; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         bool own = m->inode == first->inode && m->dev_major == first->dev_major && m->dev_minor == first->dev_minor;
-        if (!own || (m->prot & AS_PROT_SHARED) || !(m->prot & AS_PROT_WRITE))
-            continue;
-        const struct as_mapping *next = i + 1 < t->mappings.count ? m + 1 : NULL;
-        bool bss =
-            next && next->start == m->end && as_is_runtime_memory(next) && next->end - next->start <= LARGEST_VARIABLES;
-        if (search_variables(s, m->start, bss ? next->end : m->end))
-            return true;
+        struct as_range variables;
+        if (own && as_variables_at(t, i, &variables) && variables.end - variables.start <= LARGEST_VARIABLES)
+            as_words_visit(s->target, &s->looks, variables.start, variables.end, try_variable, s);
     }
-    return false;
-}
-
-static void settle(struct go_search *s)
-{
-    struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
-    char text[EVIDENCE];
-    snprintf(text, sizeof text,
-             "a variable of the program points to Go's table of arenas: each of the %" PRIu64
-             " that it has is private memory",
-             s->arenas);
-    record->evidence = as_strings_add(&s->store->strings, text, sizeof text);
-    record->state = AS_REGIONS_FOUND;
-    record->committed = s->bytes;
+    return s->found;
 }
 
 bool as_go_find(struct as_target *t, uint64_t program, struct as_store *store, struct as_error *err)
@@ -155,7 +133,10 @@ bool as_go_find(struct as_target *t, uint64_t program, struct as_store *store, s
     if (s.runtime == UINT32_MAX || !s.ok)
         return false;
     if (found)
-        settle(&s);
+        as_runtime_found(store, s.runtime, s.bytes, NULL,
+                         "a variable of the program points to Go's table of arenas: each of the %" PRIu64
+                         " that it has is private memory",
+                         s.arenas);
     else
         as_runtime_unproven(
             store, s.runtime, first,

@@ -12,24 +12,22 @@
 
 #include "base/align.h"
 #include "runtimes/regions.h"
+#include "runtimes/variables.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 enum {
     PAGE = 4096, // jemalloc's: another build divides addresses otherwise
     PAGE_BITS = 12,
     WORD_BITS = 3,
-    STEP = 512,      // words that are read in one go
     ALIGNMENT = 64,  // of a leaf and of a descriptor; the bits below are flags
     BLOCK = 2 << 20, // bytes: jemalloc's own blocks are multiples of it, at multiples of it
     BLOCKS_BACK = 8, // multiples that a block may begin before what is in it
     MOST_BLOCKS = 4096,
     MOST_TABLES = 1024,   // of one level below a table: a leaf is for 1 GiB, or for 128 MiB
     CANDIDATES = 256,     // pointers of an object that are tried as tables
-    FREE_LOOKS = 1 << 16, // at a descriptor or at STEP words, whatever the target's size
+    FREE_LOOKS = 1 << 16, // at a descriptor or at 4 KiB, whatever the target's size; and at 4 KiB of variables
     MISMATCHES = 8,       // a thread may stand between two changes of the tree
-    EVIDENCE = 256,
 };
 static const uint64_t LARGEST_VARIABLES = UINT64_C(1) << 28; // bytes of .bss
 
@@ -173,26 +171,25 @@ static void take(struct jemalloc_search *s, uint64_t page, uint64_t element)
 // What is done with the first word of each element of a table, where that is not 0; false ends it.
 typedef bool visit_fn(struct jemalloc_search *s, void *context, uint64_t index, uint64_t word);
 
+struct table_visit {
+    struct jemalloc_search *search;
+    uint64_t table;
+    unsigned stride; // words of an element
+    visit_fn *visit;
+    void *context;
+};
+
+static bool visit_word(void *context, uint64_t address, uint64_t word)
+{
+    struct table_visit *v = context;
+    uint64_t index = (address - v->table) >> WORD_BITS;
+    return index % v->stride != 0 || v->visit(v->search, v->context, index / v->stride, word);
+}
+
 static void visit_table(struct jemalloc_search *s, uint64_t table, unsigned level, visit_fn *visit, void *context)
 {
-    uint64_t words[STEP];
-    uint64_t end = table + table_size(s, level);
-    unsigned stride = words_of(s, level);
-    bool more = true;
-    for (uint64_t at = table; at < end && more && s->ok;) {
-        uint64_t page = as_align_down(at, s->target->page_size);
-        uint64_t present = as_target_skip_absent(s->target, page, as_align_up(end, s->target->page_size));
-        at = present > at ? present + (table - present) % sizeof *words : at;
-        size_t length = at < end && end - at < sizeof words ? (size_t)(end - at) : sizeof words;
-        if (at >= end || --s->looks <= 0 || !as_target_read(s->target, at, words, length))
-            return;
-        for (size_t i = 0; i < length / sizeof *words && more; i++) {
-            uint64_t word = (at - table) / sizeof *words + i;
-            if (words[i] != 0 && word % stride == 0)
-                more = visit(s, context, word / stride, words[i]);
-        }
-        at += length;
-    }
+    struct table_visit v = {s, table, words_of(s, level), visit, context};
+    as_words_visit(s->target, &s->looks, table, table + table_size(s, level), visit_word, &v);
 }
 
 static bool visit_element(struct jemalloc_search *s, void *context, uint64_t index, uint64_t word)
@@ -300,21 +297,21 @@ static bool add_tree(struct jemalloc_search *s, uint64_t root)
 
 // --- Where the tree is ------------------------------------------------------------------------------------------------
 
-struct first_word {
+struct first_element {
     uint64_t index, word; // of a table: the first that is not 0
 };
 
 static bool visit_first(struct jemalloc_search *s, void *context, uint64_t index, uint64_t word)
 {
     (void)s;
-    *(struct first_word *)context = (struct first_word){index, word};
+    *(struct first_element *)context = (struct first_element){index, word};
     return false;
 }
 
 // The address of the first extent below a table that the root has a pointer to; 0: it is no such table.
 static uint64_t first_extent(struct jemalloc_search *s, uint64_t table)
 {
-    struct first_word at[2] = {{0, 0}}; // of level 1, and 2
+    struct first_element at[2] = {{0, 0}}; // of level 1, and 2
     struct extent_descriptor d;
     unsigned level = 1;
     for (;; level++) {
@@ -349,54 +346,39 @@ static bool try_table(struct jemalloc_search *s, const struct as_range *variable
     return false;
 }
 
+struct variable_search {
+    struct jemalloc_search *search;
+    const struct as_range *variables;
+    bool found;
+};
+
+static bool try_variable(void *context, uint64_t address, uint64_t word)
+{
+    struct variable_search *v = context;
+    struct jemalloc_search *s = v->search;
+    if (!may_be_table(s, word, 1))
+        return true;
+    if (s->candidates-- <= 0 || s->looks <= 0)
+        return false;
+    v->found = try_table(s, v->variables, address, word);
+    return !v->found && s->ok;
+}
+
 // Goes through variables for a pointer to a table.
 static bool search_variables(struct jemalloc_search *s, const struct as_range *v)
 {
-    uint64_t words[STEP];
-    for (uint64_t at = v->start; at < v->end && s->ok; at += sizeof words) {
-        at = as_target_skip_absent(s->target, as_align_down(at, s->target->page_size), v->end);
-        size_t length = at < v->end && v->end - at < sizeof words ? (size_t)(v->end - at) : sizeof words;
-        if (at >= v->end || !as_target_read(s->target, at, words, length))
-            return false;
-        for (size_t i = 0; i < length / sizeof *words; i++) {
-            if (!may_be_table(s, words[i], 1))
-                continue;
-            if (s->candidates-- <= 0 || s->looks <= 0)
-                return false;
-            if (try_table(s, v, at + i * sizeof *words, words[i]))
-                return true;
-        }
-    }
-    return false;
+    struct variable_search search = {s, v, false};
+    int64_t looks = FREE_LOOKS;
+    as_words_visit(s->target, &looks, v->start, v->end, try_variable, &search);
+    return search.found;
 }
 
-// Could the variables of a program or library, from a mapping of its file to the end of the nameless memory behind it, have a root?
+// Could the variables from a mapping on have a root?
 static bool may_have_root(const struct jemalloc_search *s, size_t i, struct as_range *v)
 {
-    const struct as_target *t = s->target;
     uint64_t size = table_size(s, 0);
-    const struct as_mapping *m = &t->mappings.items[i];
-    if (i + 1 >= t->mappings.count || !as_mapping_of_file(m) || !(m->prot & AS_PROT_WRITE) ||
-        (m->prot & AS_PROT_SHARED) || m[1].start != m->end || !as_is_runtime_memory(&m[1]) ||
-        *as_mapping_path(t, &m[1]) != 0)
-        return false;
-    *v = (struct as_range){m->start, m[1].end};
-    return m[1].end - m[1].start >= size / 2 && v->end - v->start >= size && v->end - v->start <= LARGEST_VARIABLES;
-}
-
-static void settle(struct jemalloc_search *s)
-{
-    struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
-    char text[EVIDENCE];
-    snprintf(text, sizeof text,
-             "each of the %" PRIu64
-             " extents in jemalloc's tree of pages has a descriptor with the address at which the "
-             "tree of %u levels has it; %zu blocks hold the descriptors",
-             s->extents, s->shape->levels, s->blocks.count);
-    record->evidence = as_strings_add(&s->store->strings, text, sizeof text);
-    record->releases = as_strings_add(&s->store->strings, "5.0 to 5.3", EVIDENCE);
-    record->state = AS_REGIONS_FOUND;
-    record->committed = s->bytes;
+    return as_variables_at(s->target, i, v) && v->end - s->target->mappings.items[i].end >= size / 2 &&
+           v->end - v->start >= size && v->end - v->start <= LARGEST_VARIABLES;
 }
 
 static bool search_mappings(struct jemalloc_search *s)
@@ -429,7 +411,11 @@ bool as_jemalloc_find(struct as_target *t, struct as_store *store, bool *found, 
     if (s.ok && *found) {
         s.ok = as_runtime_add(store, AS_RUNTIME_JEMALLOC, AS_ROW_other_malloc, err) != UINT32_MAX;
         if (s.ok)
-            settle(&s);
+            as_runtime_found(store, s.runtime, s.bytes, "5.0 to 5.3",
+                             "each of the %" PRIu64
+                             " extents in jemalloc's tree of pages has a descriptor with the address at which the "
+                             "tree of %u levels has it; %zu blocks hold the descriptors",
+                             s.extents, s.shape->levels, s.blocks.count);
         s.ok = s.ok && as_regions_sort(store, first, err);
     }
     as_vec_free(&s.blocks);

@@ -8,9 +8,9 @@
 
 #include "base/align.h"
 #include "runtimes/regions.h"
+#include "runtimes/variables.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 enum {
     SEGMENT = 32 << 20,   // bytes of one, but for huge blocks; and where it may begin
@@ -18,11 +18,10 @@ enum {
     HEAD_WORDS = 64,      // of a segment that are looked at
     MOST_INFO_SLICES = 4, // that a header takes
     MOST_SLICES = 1 << 24,
-    STEP = 512,                // words of variables that are read in one go
+    STEP = 4096,               // bytes of variables that are read in one go
     MOST_NUMBERS = 16,         // that are looked for among the variables
     MOST_SEGMENTS = 1 << 20,   // and places for them that are looked at
     MOST_VARIABLES = 64 << 20, // bytes of one mapping
-    EVIDENCE = 256,
 };
 
 // A mapping above this is some other program's reservation: to find out what is resident of it takes seconds before Linux 6.7.
@@ -41,26 +40,33 @@ struct mimalloc_search {
     bool skipped; // a mapping that may have segments
 };
 
+struct value_search {
+    uint64_t value;
+    bool found;
+};
+
+static bool is_value(void *context, uint64_t address, uint64_t word)
+{
+    struct value_search *v = context;
+    (void)address;
+    v->found = word == v->value;
+    return !v->found;
+}
+
 // Does a variable of the program or of a library have this value? It is one with a value from the beginning: on a private page of the
 // file's that can be written.
 static bool is_variable(const struct mimalloc_search *s, uint64_t value)
 {
     struct as_target *t = s->target;
-    for (size_t i = 0; i < t->mappings.count; i++) {
+    struct value_search v = {value, false};
+    for (size_t i = 0; i < t->mappings.count && !v.found; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
-        if (!as_mapping_of_file(m) || (m->prot & AS_PROT_SHARED) || !(m->prot & AS_PROT_WRITE) ||
-            m->end - m->start > MOST_VARIABLES)
-            continue;
-        for (uint64_t at = m->start; at < m->end; at += STEP * sizeof value) {
-            uint64_t words[STEP];
-            size_t length = m->end - at < sizeof words ? (size_t)(m->end - at) : sizeof words;
-            length = as_target_read_resident(t, at, words, length);
-            for (size_t k = 0; k < length / sizeof *words; k++)
-                if (words[k] == value)
-                    return true;
-        }
+        struct as_range variables;
+        int64_t looks = MOST_VARIABLES / STEP;
+        if (as_variables_at(t, i, &variables))
+            as_words_visit(t, &looks, m->start, m->end, is_value, &v);
     }
-    return false;
+    return v.found;
 }
 
 // As is_variable, asked once for each number.
@@ -114,20 +120,6 @@ static bool search_mapping(struct mimalloc_search *s, const struct as_mapping *m
     return true;
 }
 
-static void settle(struct mimalloc_search *s)
-{
-    struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
-    char text[EVIDENCE];
-    snprintf(text, sizeof text,
-             "the headers of %" PRIu64
-             " segments have a cookie of 64 bits that follows from the segment's address and a variable of mimalloc's",
-             s->segments);
-    record->evidence = as_strings_add(&s->store->strings, text, sizeof text);
-    record->releases = as_strings_add(&s->store->strings, "2", EVIDENCE);
-    record->state = AS_REGIONS_FOUND;
-    record->committed = s->bytes;
-}
-
 bool as_mimalloc_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
 {
     struct mimalloc_search s = {.target = t, .store = store, .err = err, .places = MOST_SEGMENTS};
@@ -142,7 +134,11 @@ bool as_mimalloc_find(struct as_target *t, struct as_store *store, bool *found, 
             ok = search_mapping(&s, &t->mappings.items[i]);
     *found = ok && s.segments > 0 && s.places > 0 && !s.skipped;
     if (*found) {
-        settle(&s);
+        as_runtime_found(store, s.runtime, s.bytes, "2",
+                         "the headers of %" PRIu64
+                         " segments have a cookie of 64 bits that follows from the segment's address and a variable "
+                         "of mimalloc's",
+                         s.segments);
         return as_regions_sort(store, first, err);
     }
     store->regions.count = first;

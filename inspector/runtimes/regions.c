@@ -3,12 +3,15 @@
 
 #include "base/sort.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
     LEAST_PAGE = 4096, // bytes of the kernel's smallest
     INDEX_BITS = 20,   // of an index, beside the 44 of its page's address
     MOST = 1 << INDEX_BITS,
+    EVIDENCE = 256, // bytes of its text
 };
 
 // What sorts by address, and has the index.
@@ -80,6 +83,21 @@ bool as_regions_sort(struct as_store *s, size_t first, struct as_error *err)
     as_vec_free(&order);
     as_vec_free(&sorted);
     return ok || count >= MOST;
+}
+
+void as_runtime_found(struct as_store *s, uint32_t runtime, uint64_t committed, const char *releases,
+                      const char *format, ...)
+{
+    struct as_runtime_record *record = &s->runtimes.items[runtime];
+    char text[EVIDENCE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    record->evidence = as_strings_add(&s->strings, text, sizeof text);
+    record->releases = releases ? as_strings_add(&s->strings, releases, EVIDENCE) : 0;
+    record->state = AS_REGIONS_FOUND;
+    record->committed = committed;
 }
 
 void as_runtime_unproven(struct as_store *s, uint32_t runtime, size_t first, const char *why)

@@ -23,6 +23,11 @@ bool as_regions_add(struct as_target *t, struct as_store *s, uint32_t runtime, u
 // Sorts the regions from index `first` on by address. False (AS_NO_MEMORY): our memory ran out.
 bool as_regions_sort(struct as_store *s, size_t first, struct as_error *err);
 
+// The regions of a runtime are what it is believed to have: `committed` bytes (AS_UNKNOWN: not known), of the releases that are named
+// (NULL: none is). The rest of the arguments is the evidence, as for printf.
+void __attribute__((format(printf, 5, 6))) as_runtime_found(struct as_store *s, uint32_t runtime, uint64_t committed,
+                                                            const char *releases, const char *format, ...);
+
 // Takes back the regions from index `first` on, and what is known of their runtime; a warning says `why`.
 void as_runtime_unproven(struct as_store *s, uint32_t runtime, size_t first, const char *why);
 

@@ -9,7 +9,6 @@
 #include "runtimes/regions.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 enum {
     CHUNK = 2 << 20,
@@ -20,7 +19,6 @@ enum {
     LEAST_MAIN = 36,  // word: the least that the address of the first chunk can be
     FREE_LOOKS = 1 << 12,
     LOOKS = 4, // more for each place where a chunk may be
-    EVIDENCE = 256,
 };
 
 struct zend_chunk {
@@ -165,17 +163,11 @@ static void search_mappings(struct zend_search *s)
 
 static void settle(struct zend_search *s)
 {
-    struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
-    char text[EVIDENCE];
-    snprintf(text, sizeof text,
-             "the %" PRIu64 " chunks of 2 MiB and %" PRIu64 " huge blocks of PHP's %" PRIu64
-             " heap%s are as many, and as much, as each heap says",
-             s->chunks, s->huge, s->heaps, s->heaps == 1 ? "" : "s");
-    record->evidence = as_strings_add(&s->store->strings, text, sizeof text);
-    record->releases = as_strings_add(&s->store->strings, "7 and 8", EVIDENCE);
-    record->state = AS_REGIONS_FOUND;
-    record->committed = s->bytes;
-    record->used = s->used;
+    as_runtime_found(s->store, s->runtime, s->bytes, "7 and 8",
+                     "the %" PRIu64 " chunks of 2 MiB and %" PRIu64 " huge blocks of PHP's %" PRIu64
+                     " heap%s are as many, and as much, as each heap says",
+                     s->chunks, s->huge, s->heaps, s->heaps == 1 ? "" : "s");
+    s->store->runtimes.items[s->runtime].used = s->used;
 }
 
 bool as_zend_find(struct as_target *t, struct as_store *store, struct as_error *err)

@@ -28,6 +28,8 @@ FORGED = (
     ("php", ("forged_allocators",), ("php",)),
     ("jemalloc", ("forged_allocators",), ("jemalloc",)),
     ("mimalloc", ("forged_allocators",), ("mimalloc-small",)),
+    ("tcmalloc", ("forged_mallocs", "-rdynamic"), ("tcmalloc",)),
+    ("musl", ("forged_mallocs", "-rdynamic"), ("musl",)),
     ("mariadbd", ("forged_innodb",), ("innodb",)),
     ("node", ("forged_v8",), ("true",)),
     ("deno", ("forged_v8",), ("apart",)),

@@ -20,6 +20,8 @@ NAMES: Final = {
     "go": "Go",
     "jemalloc": "jemalloc",
     "mimalloc": "mimalloc",
+    "tcmalloc": "tcmalloc",
+    "musl": "musl",
     "zend": "PHP",
     "innodb": "InnoDB",
 }

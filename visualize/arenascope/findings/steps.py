@@ -159,6 +159,15 @@ def _jemalloc(_: Facts, __: int) -> tuple[Step, ...]:
     )
 
 
+def _tcmalloc(_: Facts, __: int) -> tuple[Step, ...]:
+    return (
+        Step(
+            f"Have tcmalloc print at exit how much is in use, free, and returned to the kernel. {RESTART}",
+            "export MALLOCSTATS=1",
+        ),
+    )
+
+
 def _mimalloc(_: Facts, __: int) -> tuple[Step, ...]:
     return (
         Step(
@@ -176,4 +185,5 @@ _STEPS: Final = {
     "go": _go,
     "jemalloc": _jemalloc,
     "mimalloc": _mimalloc,
+    "tcmalloc": _tcmalloc,
 }

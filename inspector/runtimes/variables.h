@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// The variables of a target's programs and libraries, and words in its memory. Internal to runtimes/.
+#pragma once
+
+#include "target/target.h"
+
+// The variables of a program or library of which mapping `index` is one: from there to the end of the nameless memory behind it. False: it
+// is none that can be written, or it shares its pages.
+bool as_variables_at(const struct as_target *t, size_t index, struct as_range *variables);
+
+// What is done with a word that is not 0; false ends it.
+typedef bool as_word_fn(void *context, uint64_t address, uint64_t word);
+
+// Calls `visit` for the words of [start, end), which are multiples of 8, but for those that are 0. Each look at up to 4 KiB takes
+// one of *looks. False: none was left, or something could not be read and was passed over.
+bool as_words_visit(struct as_target *t, int64_t *looks, uint64_t start, uint64_t end, as_word_fn *visit,
+                    void *context);

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+// Memory that looks like that of tcmalloc or musl and is not: `forged_mallocs KIND` lays it out, says "ready" and waits. It has a malloc of
+// its own, which nobody knows: such a one may be any.
+//   tcmalloc           three spans in one leaf, the sums over them, and the chunk of tcmalloc's own: what must be found
+//   tcmalloc-stale     the same, and words within a span that lead nowhere: they do not count
+//   tcmalloc-sums      the same, but the sums say other numbers: it is found, and the evidence does not name them
+//   tcmalloc-free      the same, but no variable says where the chunk is free: what lies between things in it is found
+//   tcmalloc-lies      the same, and more spans, whose descriptors begin with other pages
+//   tcmalloc-overlap   the same, but a span is where the chunk is
+//   tcmalloc-endless   pointers to leaves everywhere, each full, and nothing fits
+//   musl               a list of two pages of descriptions, two groups of two pages, and one in a slot: what must be found
+//   musl-back          the same, but no group leads back
+//   musl-number        the same, but the second page has another number
+//   musl-overlap       the same, but the groups have a page in common
+//   musl-endless       the list of pages goes in a circle
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    PAGE = 4096,
+    LARGE_PAGE = 8192,
+    CHUNK = 8 << 20,
+    LEAF = 1 << 18,
+    ROOT = 1 << 17,
+    WORDS = 1 << 16,
+    SLOTS = 101,
+    MAPPED_AT = 12,
+    ROOM = 1 << 16,
+};
+
+static char room[ROOM];
+static size_t used;
+
+void *malloc(size_t size)
+{
+    used += (size + 15) / 16 * 16;
+    return used <= ROOM ? room + used - (size + 15) / 16 * 16 : NULL;
+}
+
+// As tcmalloc's and musl's, in .bss.
+static struct {
+    volatile uint64_t root[ROOT], sums[8], words[WORDS];
+} pages;
+static volatile struct {
+    uint64_t own, free, left, other;
+} chunk;
+static volatile struct {
+    uint64_t number, counters, unused[5], first, last;
+} context;
+
+static char *memory(size_t bytes)
+{
+    char *map = mmap(NULL, bytes + CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        _exit(1);
+    return (char *)(((uintptr_t)map + CHUNK - 1) / CHUNK * CHUNK);
+}
+
+static int is(const char *kind, const char *other)
+{
+    return strcmp(kind, other) == 0;
+}
+
+static void add_span(uint64_t *leaf, uint64_t *descriptor, uint64_t start, uint64_t length, uint64_t location)
+{
+    descriptor[0] = start;
+    descriptor[1] = length;
+    descriptor[5] = location << 24;
+    leaf[start % LEAF] = leaf[(start + length - 1) % LEAF] = (uint64_t)descriptor;
+}
+
+static void make_tcmalloc(const char *kind)
+{
+    char *own = memory(CHUNK), *spans = memory(CHUNK);
+    uint64_t *descriptors = (uint64_t *)own, *leaf = (uint64_t *)(own + (128 << 10) + 48);
+    uint64_t page = (uint64_t)(is(kind, "tcmalloc-overlap") ? own : spans) / LARGE_PAGE;
+    pages.root[page / LEAF] = (uint64_t)leaf;
+    add_span(leaf, descriptors, page, 10, 0);
+    add_span(leaf, descriptors + 12, page + 10, 5, 1);
+    add_span(leaf, descriptors + 6, page + 20, 7, 2);
+    for (uint64_t i = 1; i < 26 && is(kind, "tcmalloc-stale"); i++)
+        if (i < 9 || (i > 20 && i < 26))
+            leaf[(page + i) % LEAF] = (uint64_t)(descriptors + 600);
+    for (uint64_t i = 0; i < 12 && is(kind, "tcmalloc-lies"); i++) {
+        add_span(leaf, descriptors + 18 + i * 6, page + 100 + i * 4, 1, 0);
+        descriptors[18 + i * 6]++;
+    }
+    uint64_t sums[] = {22, is(kind, "tcmalloc-sums") ? 6 : 5, 7, 15};
+    for (int i = 0; i < 4; i++)
+        pages.sums[i + 2] = sums[i] * LARGE_PAGE;
+    if (!is(kind, "tcmalloc-free")) {
+        chunk.free = (uint64_t)own + (3 << 20) + 48;
+        chunk.left = (uint64_t)own + CHUNK - chunk.free;
+    }
+}
+
+static void make_endless(void)
+{
+    uint64_t *leaf = (uint64_t *)memory(CHUNK);
+    for (int i = 0; i < CHUNK / 8; i++)
+        leaf[i] = (uint64_t)leaf + (uint64_t)i % 1024 * 64;
+    for (int i = 0; i < ROOT; i++)
+        pages.root[i] = (uint64_t)leaf + (uint64_t)i % 4096 * 64;
+    for (int i = 0; i < WORDS; i++)
+        pages.words[i] = (uint64_t)leaf;
+}
+
+static void add_group(char *page, int slot, char *group, uint64_t mapped, int back)
+{
+    uint64_t *description = (uint64_t *)page + 3 + (ptrdiff_t)slot * 5;
+    description[2] = (uint64_t)group;
+    description[4] = mapped << MAPPED_AT | 0x3f;
+    *(uint64_t *)group = back ? (uint64_t)description : 0;
+}
+
+static void make_musl(const char *kind)
+{
+    const uint64_t number = UINT64_C(0x1234567890abcdef);
+    char *list = memory(2 * PAGE), *groups = memory(4 * PAGE);
+    int back = !is(kind, "musl-back");
+    for (int i = 0; i < 2; i++) {
+        uint64_t *page = (uint64_t *)(list + (ptrdiff_t)i * PAGE);
+        page[0] = number + (i == 1 && is(kind, "musl-number"));
+        page[1] = i == 0 || is(kind, "musl-endless") ? (uint64_t)list + (i == 0 ? PAGE : 0) : 0;
+        page[2] = SLOTS;
+    }
+    add_group(list, 0, groups, 2, back);
+    add_group(list, SLOTS - 1, groups + 256, 0, back);
+    add_group(list + PAGE, 7, groups + (is(kind, "musl-overlap") ? 1 : 3) * PAGE, 2, back);
+    context.number = number;
+    context.first = (uint64_t)list;
+    context.last = (uint64_t)list + (is(kind, "musl-endless") ? 2 : 1) * PAGE;
+}
+
+int main(int argc, char **argv)
+{
+    const char *kind = argc > 1 ? argv[1] : "tcmalloc";
+    if (is(kind, "tcmalloc-endless"))
+        make_endless();
+    else if (strncmp(kind, "musl", 4) == 0)
+        make_musl(kind);
+    else
+        make_tcmalloc(kind);
+    if (write(STDOUT_FILENO, "ready\n", 6) != 6)
+        return 1;
+    return pause();
+}
