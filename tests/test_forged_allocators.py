@@ -19,7 +19,7 @@ PAGE, CHUNK = 4096, 2 << 20
 
 def forged(kind: str, scratch: Path) -> AbstractContextManager[int]:
     name = kind.partition("-")[0]
-    source = ("forged_mallocs", "-rdynamic") if name in {"tcmalloc", "musl"} else ("forged_allocators",)
+    source = ("forged_mallocs", "-rdynamic") if name in {"tcmalloc", "musl", "mimalloc3"} else ("forged_allocators",)
     return running(named(name, scratch, *source), kind)
 
 
@@ -133,7 +133,24 @@ def test_of_a_chunk_at_least_what_lies_between_its_parts_is_known(arenadump: har
     assert regions(dump) - 22 * TCMALLOC_PAGE == (128 << 10) + (2 << 20) + PAGE
 
 
-@pytest.mark.parametrize("kind", ["tcmalloc-lies", "tcmalloc-endless", "musl-back", "musl-number", "musl-endless"])
+def test_a_span_between_two_parts_of_a_chunk_is_no_part(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of("tcmalloc-between", arenadump, tmp_path)
+    assert regions(dump) - 22 * TCMALLOC_PAGE == PAGE + (2 << 20) + PAGE
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "tcmalloc-lies",
+        "tcmalloc-endless",
+        "musl-back",
+        "musl-number",
+        "musl-endless",
+        "mimalloc3-place",
+        "mimalloc3-arena",
+        "mimalloc3-endless",
+    ],
+)
 def test_what_does_not_fit_is_not_located(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     dump = dump_of(kind, arenadump, tmp_path)
     assert [tuple(map(int, (r["kind"], r["state"]))) for r in dump.runtimes] == [
@@ -156,4 +173,15 @@ def test_what_is_as_musl_has_it_is_found(arenadump: harness.Arenadump, tmp_path:
     (record,) = dump.runtimes
     assert (int(record["kind"]), int(record["state"])) == (fmt.RuntimeKind.MUSL, fmt.RuntimeState.FOUND)
     assert regions(dump) == int(record["committed"]) == 6 * PAGE
-    assert "3 groups" in evidence(dump)
+    assert "2 groups" in evidence(dump)  # the third one lies in a slot
+
+
+@pytest.mark.parametrize("kind", ["mimalloc3", "mimalloc3-later"])
+def test_what_is_as_mimalloc_3_has_it_is_found(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Two tables, an arena, and half as much for a page of its own."""
+    dump = dump_of(kind, arenadump, tmp_path)
+    (record,) = dump.runtimes
+    assert (int(record["kind"]), int(record["state"])) == (fmt.RuntimeKind.MIMALLOC, fmt.RuntimeState.FOUND)
+    tables = CHUNK + PAGE + (64 << 10)
+    assert regions(dump) == int(record["committed"]) == tables + TCMALLOC_OWN * 3 // 2
+    assert "each of the 2 pages" in evidence(dump)

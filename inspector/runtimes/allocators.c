@@ -45,9 +45,8 @@ static const struct {
     uint32_t kind;
     bool anywhere;
 } finders[] = {
-    {as_jemalloc_find, AS_RUNTIME_JEMALLOC, true},
-    {as_mimalloc_find, AS_RUNTIME_MIMALLOC, true},
-    {as_tcmalloc_find, AS_RUNTIME_TCMALLOC, false},
+    {as_jemalloc_find, AS_RUNTIME_JEMALLOC, true},   {as_mimalloc_find, AS_RUNTIME_MIMALLOC, true},
+    {as_mimalloc3_find, AS_RUNTIME_MIMALLOC, false}, {as_tcmalloc_find, AS_RUNTIME_TCMALLOC, false},
     {as_musl_find, AS_RUNTIME_MUSL, false},
 };
 

@@ -422,10 +422,15 @@ static bool settle(struct cpython_search *s, bool ok)
     store->regions.count = s->first;
     store->runtime_pages.count = s->first_page;
     store->runtimes.items[s->runtime].releases = 0;
-    as_store_warn(store, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                  "this process runs Python, but no arenas of Python's own allocator (pymalloc) were found: it is "
-                  "switched off (PYTHONMALLOC=malloc), the build is free-threaded, the release is unknown, or the "
-                  "arenas changed during the look. Python's objects are counted in the other rows");
+    bool free_threaded = s->offsets != 0 && as_py_is_free_threaded(s->target, s->offsets);
+    as_store_warn(
+        store, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s",
+        free_threaded
+            ? "this process runs a free-threaded build of Python, which has mimalloc in place of arenas: its "
+              "objects lie in the memory of mimalloc, and are not divided by type"
+            : "this process runs Python, but no arenas of Python's own allocator (pymalloc) were found: it is "
+              "switched off (PYTHONMALLOC=malloc), the build is free-threaded, the release is unknown, or the "
+              "arenas changed during the look. Python's objects are counted in the other rows");
     return ok;
 }
 

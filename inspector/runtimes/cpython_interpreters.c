@@ -37,6 +37,12 @@ static bool read_offsets(struct as_target *t, uint64_t runtime, struct debug_off
            o->interpreters_head < o->runtime_size && o->next <= o->state_size - sizeof(uint64_t);
 }
 
+bool as_py_is_free_threaded(struct as_target *t, uint64_t runtime)
+{
+    struct debug_offsets o;
+    return as_target_read(t, runtime, &o, sizeof o) && o.cookie == AS_PY_RUNTIME_COOKIE && o.free_threaded == 1;
+}
+
 static bool is_power_of_two(uint32_t n)
 {
     return n != 0 && (n & (n - 1)) == 0;

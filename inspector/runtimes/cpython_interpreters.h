@@ -11,6 +11,9 @@
 
 typedef AS_VEC(uint64_t) as_py_pointer_vec;
 
+// Does the _PyRuntime at `runtime` say that CPython was built without the GIL? Then its objects lie in mimalloc's memory.
+bool as_py_is_free_threaded(struct as_target *t, uint64_t runtime);
+
 // Goes through the interpreters of the _PyRuntime at `runtime`, and adds to *tables what may be the address of an interpreter's array of
 // arenas: it is to be proven. *looks is lowered by the pointers that were followed, and may become negative: then something is
 // missing. *whole: the list of interpreters came to its end. False (AS_NO_MEMORY): our memory ran out.

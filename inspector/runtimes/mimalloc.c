@@ -3,7 +3,7 @@
 // segment's address xor a random number of 64 bits, and behind it how many slices of 64 KiB the segment has, and how many of them
 // the header takes. The random number is a variable of mimalloc's (_mi_heap_main.cookie): where a variable of the program or of a
 // library has just the number that a header asks for, no accident has put it there. (include/mimalloc/types.h, read in 2.0 and
-// 2.1; tested on 2.0.9. CPython's free-threaded builds contain 2.1.)
+// 2.1; tested on 2.0.9, and on the 2.1 that free-threaded builds of CPython 3.13 contain.)
 #include "runtimes/mimalloc.h"
 
 #include "base/align.h"

@@ -6,7 +6,7 @@
 // (src/malloc/mallocng/meta.h, malloc.c and donate.c, read in 1.2.3 and 1.2.5)
 #include "runtimes/musl.h"
 
-#include "base/sort.h"
+#include "runtimes/ranges.h"
 #include "runtimes/regions.h"
 #include "runtimes/variables.h"
 
@@ -40,19 +40,13 @@ struct musl_search {
     int64_t looks;  // that are left
     bool ok, found; // ok false: our memory ran out
     uint64_t groups, mismatches;
-    AS_VEC(uint64_t) starts; // of what musl has, in no order; and as many ends
-    AS_VEC(uint64_t) ends;
+    struct as_ranges ranges; // of groups, and of descriptions
 };
 
 static bool add_range(struct musl_search *s, uint64_t start, uint64_t length)
 {
-    uint64_t *first = as_vec_add(&s->starts, s->err), *last = as_vec_add(&s->ends, s->err);
-    s->ok &= first && last;
-    if (!s->ok || length > UINT64_MAX - start)
-        return false;
-    *first = start;
-    *last = start + length;
-    return true;
+    s->ok = s->ok && as_ranges_add(&s->ranges, start, length, s->err);
+    return s->ok;
 }
 
 static bool read_page(struct musl_search *s, uint64_t at, struct description_page *page)
@@ -61,23 +55,23 @@ static bool read_page(struct musl_search *s, uint64_t at, struct description_pag
            as_target_read(s->target, at, page, sizeof *page) && page->number != 0 && page->slots == SLOTS;
 }
 
-// Adds the groups that a page describes.
+// Adds the groups that a page describes and that have pages of their own: others lie in a slot of these.
 static void add_groups(struct musl_search *s, uint64_t at, const struct description_page *page)
 {
-    uint64_t groups[SLOTS], owners[SLOTS], back[SLOTS];
+    uint64_t groups[SLOTS], back[SLOTS];
     bool read[SLOTS];
     size_t slots[SLOTS], count = 0;
     for (size_t i = 0; i < SLOTS; i++)
-        if (page->slot[i].group != 0) {
+        if (page->slot[i].group != 0 && page->slot[i].bits >> LENGTH_AT > 0) {
             slots[count] = i;
-            owners[count] = at + (uint64_t)((const char *)&page->slot[i] - (const char *)page);
             groups[count++] = page->slot[i].group;
         }
     as_target_gather(s->target, groups, count, sizeof *back, back, sizeof *back, read);
     for (size_t i = 0; i < count && s->ok; i++) {
-        uint64_t pages = page->slot[slots[i]].bits >> LENGTH_AT;
-        bool fits = read[i] && back[i] == owners[i] && (pages == 0 || groups[i] % PAGE == 0) &&
-                    (pages == 0 || add_range(s, groups[i], pages * PAGE));
+        const struct description *d = &page->slot[slots[i]];
+        uint64_t owner = at + (uint64_t)((const char *)d - (const char *)page);
+        bool fits = read[i] && back[i] == owner && groups[i] % PAGE == 0 &&
+                    add_range(s, groups[i], (d->bits >> LENGTH_AT) * PAGE);
         s->mismatches += !fits;
         s->groups += fits;
     }
@@ -109,8 +103,10 @@ static bool try_variable(void *context, uint64_t address, uint64_t word)
     if (words[1] != page.number && (words[0] != page.number || words[1] != s->target->page_size))
         return true;
     s->found = add_pages(s, word, words[first + 1], page.number);
-    if (!s->found)
-        s->starts.count = s->ends.count = s->groups = s->mismatches = 0;
+    if (!s->found) {
+        as_ranges_clear(&s->ranges);
+        s->groups = s->mismatches = 0;
+    }
     return s->ok && !s->found;
 }
 
@@ -125,25 +121,9 @@ static void search_mappings(struct musl_search *s)
     }
 }
 
-// Adds a region for all that follows without a gap. Of what does not overlap, the n-th start belongs to the n-th end; of what does, the
-// regions overlap, too, and none is believed (as_regions_check).
-static bool add_regions(struct musl_search *s, uint64_t *bytes)
-{
-    size_t count = s->starts.count;
-    bool ok = as_sort_u64(s->starts.items, count, s->err) && as_sort_u64(s->ends.items, count, s->err);
-    for (size_t i = 0, next; i < count && ok; i = next) {
-        for (next = i + 1; next < count && s->starts.items[next] == s->ends.items[next - 1];)
-            next++;
-        ok =
-            as_regions_add(s->target, s->store, s->runtime, s->starts.items[i], s->ends.items[next - 1], bytes, s->err);
-    }
-    return ok;
-}
-
 bool as_musl_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
 {
     struct musl_search s = {.target = t, .store = store, .err = err, .looks = FREE_LOOKS, .ok = true};
-    size_t first = store->regions.count;
     uint64_t bytes = 0;
     for (size_t i = 0; i < t->mappings.count; i++) // a page of descriptions is a page at least
         if (as_is_runtime_memory(&t->mappings.items[i]))
@@ -152,15 +132,15 @@ bool as_musl_find(struct as_target *t, struct as_store *store, bool *found, stru
     *found = s.ok && s.found;
     if (*found) {
         s.runtime = as_runtime_add(store, AS_RUNTIME_MUSL, AS_ROW_other_malloc, err);
-        s.ok = s.runtime != UINT32_MAX && add_regions(&s, &bytes) && as_regions_sort(store, first, err);
+        s.ok = s.runtime != UINT32_MAX && as_ranges_settle(&s.ranges, t, store, s.runtime, &bytes, err);
         if (s.ok)
-            as_runtime_found(store, s.runtime, bytes, "1.2",
-                             "each of the %" PRIu64
-                             " groups of musl's malloc has the address of its description, and the description the "
-                             "group's; the pages of descriptions begin with a random number that musl's variables have",
-                             s.groups);
+            as_runtime_found(
+                store, s.runtime, bytes, "1.2",
+                "each of the %" PRIu64
+                " groups that musl's malloc has mapped has the address of its description, and the description the "
+                "group's; the pages of descriptions begin with a random number that musl's variables have",
+                s.groups);
     }
-    as_vec_free(&s.starts);
-    as_vec_free(&s.ends);
+    as_ranges_free(&s.ranges);
     return s.ok;
 }

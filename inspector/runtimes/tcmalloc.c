@@ -13,6 +13,7 @@
 #include "runtimes/variables.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 enum {
     PAGE_BITS = 13,
@@ -51,7 +52,9 @@ struct tcmalloc_search {
     uint64_t spans, mismatches;
     uint64_t pages[LOCATIONS], bytes; // by the descriptors; of the regions
     bool counted;                     // tcmalloc's sums say the same
-    AS_VEC(uint64_t) pieces;          // places in chunks
+    uint64_t kept_at;                 // the piece that is in `kept`; 0: none
+    uint8_t kept[PIECE];
+    AS_VEC(uint64_t) pieces; // places in chunks
 };
 
 static bool is_memory(const struct tcmalloc_search *s, uint64_t address, uint64_t length)
@@ -74,10 +77,22 @@ static void add_piece(struct tcmalloc_search *s, uint64_t address)
 
 // --- Spans ------------------------------------------------------------------------------------------------------------
 
+// Descriptors are many, and stand side by side: what is around one is kept.
+static bool read_kept(struct tcmalloc_search *s, uint64_t at, struct span *span)
+{
+    uint64_t piece = as_align_down(at, PIECE);
+    if (as_align_down(at + sizeof *span - 1, PIECE) != piece)
+        return as_target_read(s->target, at, span, sizeof *span);
+    if (s->kept_at != piece)
+        s->kept_at = as_target_read(s->target, piece, s->kept, sizeof s->kept) ? piece : 0;
+    memcpy(span, s->kept + (at - piece), sizeof *span);
+    return s->kept_at != 0;
+}
+
 static bool read_span(struct tcmalloc_search *s, uint64_t at, struct span *span)
 {
-    return --s->looks > 0 && is_memory(s, at, sizeof *span) && as_target_read(s->target, at, span, sizeof *span) &&
-           span->length > 0 && span->length < UINT64_C(1) << (ROOT_BITS + LEAF_BITS);
+    return --s->looks > 0 && is_memory(s, at, sizeof *span) && read_kept(s, at, span) && span->length > 0 &&
+           span->length < UINT64_C(1) << (ROOT_BITS + LEAF_BITS);
 }
 
 static void end_run(struct tcmalloc_search *s)

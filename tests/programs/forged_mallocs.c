@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Memory that looks like that of tcmalloc or musl and is not: `forged_mallocs KIND` lays it out, says "ready" and waits. It has a malloc of
+// Memory that looks like that of tcmalloc, musl or mimalloc 3 and is not: `forged_mallocs KIND` lays it out, says "ready" and waits. It has a malloc of
 // its own, which nobody knows: such a one may be any.
 //   tcmalloc           three spans in one leaf, the sums over them, and the chunk of tcmalloc's own: what must be found
 //   tcmalloc-stale     the same, and words within a span that lead nowhere: they do not count
 //   tcmalloc-sums      the same, but the sums say other numbers: it is found, and the evidence does not name them
 //   tcmalloc-free      the same, but no variable says where the chunk is free: what lies between things in it is found
+//   tcmalloc-between   the same, and the spans lie within the chunk, between the descriptors and the leaf
 //   tcmalloc-lies      the same, and more spans, whose descriptors begin with other pages
 //   tcmalloc-overlap   the same, but a span is where the chunk is
 //   tcmalloc-endless   pointers to leaves everywhere, each full, and nothing fits
@@ -13,6 +14,11 @@
 //   musl-number        the same, but the second page has another number
 //   musl-overlap       the same, but the groups have a page in common
 //   musl-endless       the list of pages goes in a circle
+//   mimalloc3          a map of pages, one page in an arena and one in a mapping of its own: what must be found
+//   mimalloc3-later    the same, as from 3.6 on: the map and the arena's slices begin elsewhere
+//   mimalloc3-place    the same, but the map has the pages in other places
+//   mimalloc3-arena    the same, but the arena has another number of slices
+//   mimalloc3-endless  each table is the map itself
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +36,8 @@ enum {
     SLOTS = 101,
     MAPPED_AT = 12,
     ROOM = 1 << 16,
+    SLICE_BITS = 16,
+    TABLE_BITS = 13,
 };
 
 static char room[ROOM];
@@ -52,12 +60,17 @@ static volatile struct {
     uint64_t number, counters, unused[5], first, last;
 } context;
 
-static char *memory(size_t bytes)
+static char *memory_at(uintptr_t place, size_t bytes)
 {
-    char *map = mmap(NULL, bytes + CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *map = mmap((void *)place, bytes + CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         _exit(1);
     return (char *)(((uintptr_t)map + CHUNK - 1) / CHUNK * CHUNK);
+}
+
+static char *memory(size_t bytes)
+{
+    return memory_at(0, bytes);
 }
 
 static int is(const char *kind, const char *other)
@@ -77,6 +90,10 @@ static void make_tcmalloc(const char *kind)
 {
     char *own = memory(CHUNK), *spans = memory(CHUNK);
     uint64_t *descriptors = (uint64_t *)own, *leaf = (uint64_t *)(own + (128 << 10) + 48);
+    if (is(kind, "tcmalloc-between")) {
+        spans = own + (1 << 20);
+        leaf = (uint64_t *)(own + (4 << 20) + 48);
+    }
     uint64_t page = (uint64_t)(is(kind, "tcmalloc-overlap") ? own : spans) / LARGE_PAGE;
     pages.root[page / LEAF] = (uint64_t)leaf;
     add_span(leaf, descriptors, page, 10, 0);
@@ -92,7 +109,7 @@ static void make_tcmalloc(const char *kind)
     uint64_t sums[] = {22, is(kind, "tcmalloc-sums") ? 6 : 5, 7, 15};
     for (int i = 0; i < 4; i++)
         pages.sums[i + 2] = sums[i] * LARGE_PAGE;
-    if (!is(kind, "tcmalloc-free")) {
+    if (!is(kind, "tcmalloc-free") && !is(kind, "tcmalloc-between")) {
         chunk.free = (uint64_t)own + (3 << 20) + 48;
         chunk.left = (uint64_t)own + CHUNK - chunk.free;
     }
@@ -136,11 +153,59 @@ static void make_musl(const char *kind)
     context.last = (uint64_t)list + (is(kind, "musl-endless") ? 2 : 1) * PAGE;
 }
 
+// A description of where memory is from: from an arena, or a mapping of its own.
+static void describe(uint64_t *words, const void *from, uint64_t what, uint64_t kind)
+{
+    words[0] = (uint64_t)from;
+    words[1] = what;
+    words[2] = kind | UINT64_C(1) << 48;
+}
+
+// A page of `count` slices is at `slice`.
+static void add_page(uint64_t **tables, uint64_t *table, uint64_t *page, uint64_t slice, uint64_t count, uint64_t shift)
+{
+    for (uint64_t at = slice >> SLICE_BITS; at < (slice >> SLICE_BITS) + count; at++) {
+        tables[at >> TABLE_BITS] = table;
+        table[(at + shift) % (1 << TABLE_BITS)] = (uint64_t)page;
+    }
+}
+
+static void make_mimalloc3(const char *kind)
+{
+    int later = is(kind, "mimalloc3-later");
+    uint64_t shift = is(kind, "mimalloc3-place"), count = CHUNK >> SLICE_BITS;
+    // Far from where the kernel puts anything: what one table is for.
+    char *map = memory(2 * CHUNK), *arena = memory_at((uintptr_t)1 << 40, 2 * CHUNK), *own = arena + CHUNK;
+    uint64_t **tables = (uint64_t **)(map + (later ? 10 * sizeof(uint64_t) : 0));
+    uint64_t *description = (uint64_t *)(arena + (later ? 8 << SLICE_BITS : 0));
+    uint64_t *page = (uint64_t *)(arena + (9 << SLICE_BITS)), *single = (uint64_t *)own;
+    uint64_t *table = (uint64_t *)(map + CHUNK);
+    uint64_t pointers = ((1 << 21) - (later ? 10 : 0) * sizeof(uint64_t)) / sizeof(uint64_t);
+    tables[0] = (uint64_t *)tables + pointers;
+    if (later)
+        *(uint64_t *)map = pointers;
+    describe(description, arena, CHUNK, 3);
+    if (later)
+        description[5] = (uint64_t)arena;
+    description[later ? 6 : 4] = count - is(kind, "mimalloc3-arena");
+    describe(page + 12, description, 9 | UINT64_C(3) << 32, 7);
+    describe(single + 12, own, CHUNK / 2, 3);
+    for (uint64_t i = 1; i < pointers && is(kind, "mimalloc3-endless"); i++)
+        tables[i] = (uint64_t *)map;
+    if (!is(kind, "mimalloc3-endless")) {
+        add_page(tables, table, page, (uint64_t)page, 3, shift);
+        add_page(tables, table, single, (uint64_t)single, 2, shift);
+    }
+    pages.words[7] = (uint64_t)map;
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "tcmalloc";
     if (is(kind, "tcmalloc-endless"))
         make_endless();
+    else if (strncmp(kind, "mimalloc3", 9) == 0)
+        make_mimalloc3(kind);
     else if (strncmp(kind, "musl", 4) == 0)
         make_musl(kind);
     else

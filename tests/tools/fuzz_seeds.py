@@ -30,6 +30,7 @@ FORGED = (
     ("mimalloc", ("forged_allocators",), ("mimalloc-small",)),
     ("tcmalloc", ("forged_mallocs", "-rdynamic"), ("tcmalloc",)),
     ("musl", ("forged_mallocs", "-rdynamic"), ("musl",)),
+    ("mimalloc3", ("forged_mallocs", "-rdynamic"), ("mimalloc3",)),
     ("mariadbd", ("forged_innodb",), ("innodb",)),
     ("node", ("forged_v8",), ("true",)),
     ("deno", ("forged_v8",), ("apart",)),

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from . import debian
+from arenascope.dump import Dump
+
+from . import debian, harness
 
 MIB = 1 << 20
 
@@ -40,6 +42,39 @@ def library(name: str) -> str:
     if not found:
         pytest.skip(f"lib{name} is not installed")
     return found
+
+
+@contextmanager
+def holding(command: Sequence[str | Path]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    """The PID of tests/programs/knows.c, and the blocks that it holds: from where, up to where."""
+    with running(command) as process:
+        blocks = []
+        while (line := answer(process)) != "ready\n":
+            address, size = (int(word, 16) for word in line.split())
+            blocks.append((address, address + size))
+        assert len(blocks) > 10000
+        yield process.pid, blocks
+
+
+def regions_of(arenadump: harness.Arenadump, target: int | Path, path: Path) -> list[tuple[int, int]]:
+    arenadump.check("dump", "-o", path, target)
+    return [(int(r["address"]), int(r["address"] + r["size"])) for r in Dump(path).regions]
+
+
+def merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    out: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if out and out[-1][1] == start:
+            out[-1] = (out[-1][0], end)
+        else:
+            out.append((start, end))
+    return out
+
+
+def outside(blocks: list[tuple[int, int]], regions: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The blocks that are not wholly in a region."""
+    whole = merged(regions)
+    return [block for block in blocks if not any(start <= block[0] and block[1] <= end for start, end in whole)]
 
 
 def allocator(summary: dict[str, Any], name: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from arenascope.summary import objects_by_type
 
 if TYPE_CHECKING:
     from arenascope.findings.facts import Facts
+    from arenascope.summary import Runtime
 
 RESTART: Final = "Then start the program again from the same shell."
 # Among Node's own options only, which stand before the program's name: an argument of the program means nothing to
@@ -41,7 +42,7 @@ def of_runtime(facts: Facts) -> tuple[Step, ...]:
 
 def runtimes(facts: Facts) -> list[str]:
     """The runtimes that steps are known for, each once. Node is told by the name of its program, too."""
-    names = [runtime.runtime for runtime in facts.summary.runtimes if runtime.runtime in _STEPS]
+    names = [each.runtime for each in facts.summary.runtimes if each.runtime in _STEPS and not _without_arenas(each)]
     if facts.summary.ruby or (facts.row("ruby_pages") is None and facts.summary.snapshot.residency_known):
         names.append("ruby")
     if _program(facts) in NODE:
@@ -51,6 +52,11 @@ def runtimes(facts: Facts) -> list[str]:
 
 def _program(facts: Facts) -> str:
     return PurePosixPath(facts.summary.target.exe or "").name
+
+
+def _without_arenas(runtime: Runtime) -> bool:
+    """A Python whose objects cannot be counted: it has no arenas, or they were not found."""
+    return runtime.runtime == "cpython" and not runtime.found
 
 
 def of_growth(facts: Facts) -> tuple[Step, ...]:
