@@ -15,11 +15,16 @@ from arenascope import format as fmt
 from arenascope.dump import Dump
 
 PAGE, CHUNK = 4096, 2 << 20
+ANSWERING = {"tcmalloc", "musl", "mimalloc3", "partition"}  # looked for where an unknown malloc answers
 
 
 def forged(kind: str, scratch: Path) -> AbstractContextManager[int]:
     name = kind.partition("-")[0]
-    source = ("forged_mallocs", "-rdynamic") if name in {"tcmalloc", "musl", "mimalloc3"} else ("forged_allocators",)
+    source = (
+        ("forged_mallocs", "-rdynamic")
+        if name in {"tcmalloc", "musl", "mimalloc3", "partition"}
+        else ("forged_allocators",)
+    )
     return running(named(name, scratch, *source), kind)
 
 
@@ -149,6 +154,10 @@ def test_a_span_between_two_parts_of_a_chunk_is_no_part(arenadump: harness.Arena
         "mimalloc3-place",
         "mimalloc3-arena",
         "mimalloc3-endless",
+        "partition-root",
+        "partition-span",
+        "partition-pool",
+        "partition-endless",
     ],
 )
 def test_what_does_not_fit_is_not_located(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -185,3 +194,12 @@ def test_what_is_as_mimalloc_3_has_it_is_found(kind: str, arenadump: harness.Are
     tables = CHUNK + PAGE + (64 << 10)
     assert regions(dump) == int(record["committed"]) == tables + TCMALLOC_OWN * 3 // 2
     assert "each of the 2 pages" in evidence(dump)
+
+
+def test_what_is_as_partitionalloc_has_it_is_found(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """All of a pool that can be accessed."""
+    dump = dump_of("partition", arenadump, tmp_path)
+    (record,) = dump.runtimes
+    assert (int(record["kind"]), int(record["state"])) == (fmt.RuntimeKind.PARTITIONALLOC, fmt.RuntimeState.FOUND)
+    assert regions(dump) == int(record["committed"]) == 3 * TCMALLOC_OWN
+    assert evidence(dump).startswith("1 roots of partitions")

@@ -5,6 +5,7 @@
 #include "runtimes/jemalloc.h"
 #include "runtimes/mimalloc.h"
 #include "runtimes/musl.h"
+#include "runtimes/partitionalloc.h"
 #include "runtimes/regions.h"
 #include "runtimes/tcmalloc.h"
 #include "runtimes/zend.h"
@@ -47,7 +48,7 @@ static const struct {
 } finders[] = {
     {as_jemalloc_find, AS_RUNTIME_JEMALLOC, true},   {as_mimalloc_find, AS_RUNTIME_MIMALLOC, true},
     {as_mimalloc3_find, AS_RUNTIME_MIMALLOC, false}, {as_tcmalloc_find, AS_RUNTIME_TCMALLOC, false},
-    {as_musl_find, AS_RUNTIME_MUSL, false},
+    {as_musl_find, AS_RUNTIME_MUSL, false},          {as_partitionalloc_find, AS_RUNTIME_PARTITIONALLOC, false},
 };
 
 bool as_allocators_find(struct as_target *t, enum as_malloc_kind answering, struct as_store *store,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that looks like that of tcmalloc, musl or mimalloc 3 and is not: `forged_mallocs KIND` lays it out, says "ready" and waits. It has a malloc of
+// Memory that looks like that of tcmalloc, musl, mimalloc 3 or PartitionAlloc and is not: `forged_mallocs KIND` lays it out, says "ready" and waits. It has a malloc of
 // its own, which nobody knows: such a one may be any.
 //   tcmalloc           three spans in one leaf, the sums over them, and the chunk of tcmalloc's own: what must be found
 //   tcmalloc-stale     the same, and words within a span that lead nowhere: they do not count
@@ -19,6 +19,11 @@
 //   mimalloc3-place    the same, but the map has the pages in other places
 //   mimalloc3-arena    the same, but the arena has another number of slices
 //   mimalloc3-endless  each table is the map itself
+//   partition          a root with a pool, and a bucket that leads to a slot span: what must be found
+//   partition-root     the same, but the inverted address is another
+//   partition-span     the same, but the slot span has another bucket
+//   partition-pool     the same, but the pool stands in the root only once
+//   partition-endless  each word of the root leads to a slot span with no bucket, and many words are roots
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
@@ -199,6 +204,29 @@ static void make_mimalloc3(const char *kind)
     pages.words[7] = (uint64_t)map;
 }
 
+static void make_partition(const char *kind)
+{
+    const uint64_t size = UINT64_C(1) << 30, place = UINT64_C(1) << 41; // far from where the kernel puts anything
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    volatile uint64_t *root = pages.words + 8, *bucket = root + 20;
+    uint64_t *span = (uint64_t *)memory(PAGE);
+    if (mmap((void *)place, size, PROT_NONE, flags, -1, 0) != (void *)place ||
+        mprotect((void *)(place + CHUNK), 3 * CHUNK, PROT_READ | PROT_WRITE) != 0)
+        _exit(1);
+    for (int i = 3; i < 7; i += is(kind, "partition-pool") ? 4 : 3) {
+        root[i] = place;
+        root[i + 1] = ~(size - 1);
+    }
+    *bucket = (uint64_t)span;
+    span[0] = place + CHUNK + 64;
+    span[2] = (uint64_t)(is(kind, "partition-span") ? bucket + 1 : bucket);
+    root[1000] = ~(uint64_t)(root + (is(kind, "partition-root") ? 200 : 0));
+    for (int i = 30; i < WORDS / 2 && is(kind, "partition-endless"); i++)
+        root[i] = i % 2 ? (uint64_t)span : ~(uint64_t)root;
+    if (is(kind, "partition-endless"))
+        span[2] = 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "tcmalloc";
@@ -206,6 +234,8 @@ int main(int argc, char **argv)
         make_endless();
     else if (strncmp(kind, "mimalloc3", 9) == 0)
         make_mimalloc3(kind);
+    else if (strncmp(kind, "partition", 9) == 0)
+        make_partition(kind);
     else if (strncmp(kind, "musl", 4) == 0)
         make_musl(kind);
     else

@@ -31,6 +31,7 @@ FORGED = (
     ("tcmalloc", ("forged_mallocs", "-rdynamic"), ("tcmalloc",)),
     ("musl", ("forged_mallocs", "-rdynamic"), ("musl",)),
     ("mimalloc3", ("forged_mallocs", "-rdynamic"), ("mimalloc3",)),
+    ("partition", ("forged_mallocs", "-rdynamic"), ("partition",)),
     ("mariadbd", ("forged_innodb",), ("innodb",)),
     ("node", ("forged_v8",), ("true",)),
     ("deno", ("forged_v8",), ("apart",)),

@@ -22,6 +22,7 @@ NAMES: Final = {
     "mimalloc": "mimalloc",
     "tcmalloc": "tcmalloc",
     "musl": "musl",
+    "partitionalloc": "PartitionAlloc",
     "zend": "PHP",
     "innodb": "InnoDB",
 }
