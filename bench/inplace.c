@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     struct as_malloc m = {0};
     struct as_heaps h;
     struct as_window w;
-    if (!t || !as_malloc_find(t, NO_DWARF, &m, &err) || !as_heaps_find(t, &m, &h, &err) ||
+    if (!t || !as_malloc_find(t, NO_DWARF, &m, &err) || !as_heaps_find(t, &m, NULL, &h, &err) ||
         !as_window_open(&w, t, &err)) {
         fprintf(stderr, "inplace: %s\n", err.text);
         return 1;
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
             return 1;
         uint64_t followed = now();
         struct as_heaps again;
-        if (!as_heaps_find(t, &m, &again, &err))
+        if (!as_heaps_find(t, &m, NULL, &again, &err))
             return 1;
         uint64_t found = now();
         sums[1] += c.free_bytes;

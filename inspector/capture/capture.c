@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include "capture/capture.h"
 #include "base/memory.h"
-#include "base/sort.h"
 #include "capture/plan.h"
 #include "capture/pool.h"
 #include "capture/records.h"
+#include "capture/runtimes.h"
 #include "ledger/chunk_writer.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
@@ -13,13 +13,7 @@
 #include "malloc/faults.h"
 #include "malloc/find.h"
 #include "malloc/lost.h"
-#include "runtimes/allocators.h"
-#include "runtimes/cpython.h"
-#include "runtimes/go.h"
 #include "runtimes/jvm.h"
-#include "runtimes/regions.h"
-#include "runtimes/ruby.h"
-#include "runtimes/v8.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -141,51 +135,6 @@ struct prepared {
     struct as_hotspot hotspot;
 };
 
-// The runtimes' own heaps, of a target that has such.
-static bool find_runtimes(struct as_target *t, const struct prepared *p, bool pages, struct as_store *s,
-                          struct as_error *err)
-{
-    const struct as_malloc *m = &p->malloc;
-    struct as_ruby ruby;
-    bool ok = as_ruby_find(t, pages, &ruby, err) && as_records_ruby(s, &ruby, err);
-    as_ruby_free(&ruby);
-    return ok && as_cpython_find(t, pages, s, err) && as_jvm_find(t, &p->hotspot, s, err) && as_v8_find(t, s, err) &&
-           as_go_find(t, m->go_program, s, err) && as_allocators_find(t, m->kind, s, err) && as_regions_check(s, err);
-}
-
-// Is what a walk for a reader has collected the address of a chunk of at least `from` bytes? Behind the last of a heap is a gap.
-static bool is_chunk(const uint64_t *at, const uint64_t *end, uint64_t from)
-{
-    const uint64_t tags = AS_HEAP_BEGINS | AS_GAP;
-    return !(*at & tags) && at + 1 < end && (at[1] & ~tags) - *at >= from;
-}
-
-// Their objects by type. The walk has collected the chunks in use, in order of arenas; for a reader, which comes later, all of
-// them, with tags.
-static bool count_objects(struct as_ledger_builder *b, const struct as_object_counting *counting, enum as_mode mode,
-                          struct as_error *err)
-{
-    if (!counting)
-        return true;
-    struct as_store *s = b->store;
-    AS_VEC(uint64_t) large = {0};
-    uint64_t *chunks = b->collected.items, *end = b->collected.count > 0 ? chunks + b->collected.count : chunks;
-    bool ok = !b->collecting.gaps || as_vec_reserve(&large, b->collected.count, err);
-    for (const uint64_t *at = chunks; ok && b->collecting.gaps && at < end; at++)
-        if (is_chunk(at, end, counting->chunks_from(b->target)))
-            large.items[large.count++] = *at;
-    if (b->collecting.gaps)
-        chunks = large.items;
-    size_t count = b->collecting.gaps ? large.count : b->collected.count;
-    ok = ok && as_sort_u64(chunks, count, err) && counting->count(b->target, s, chunks, count, err);
-    for (size_t i = 0; i < s->runtimes.count && is_running(mode); i++) {
-        uint32_t *objects = &s->runtimes.items[i].objects;
-        *objects = *objects == AS_OBJECTS_COUNTED ? AS_OBJECTS_ESTIMATED : *objects;
-    }
-    as_vec_free(&large);
-    return ok;
-}
-
 static bool begin_chunks(struct as_chunk_writer *chunks, struct as_error *err)
 {
     if (!chunks)
@@ -206,11 +155,12 @@ static struct as_collecting collecting(const struct as_capture_options *options,
 // Finds the heaps and walks them; again where the walk came by tcaches that no thread has: only then is it known that what
 // these hold is free.
 static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum as_mode mode,
-                          struct as_chunk_writer *chunks, const struct as_capture_options *options, struct as_store *s,
-                          struct as_heaps *h, struct as_ledger_builder *b, struct as_error *err)
+                          struct as_chunk_writer *chunks, const struct as_capture_options *options,
+                          const as_span_vec *foreign, struct as_store *s, struct as_heaps *h,
+                          struct as_ledger_builder *b, struct as_error *err)
 {
     size_t warnings = s->warnings.count;
-    bool ok = as_heaps_find(t, m, h, err);
+    bool ok = as_heaps_find(t, m, foreign, h, err);
     for (bool again = true; ok && again;) {
         ok = as_ledger_open(b, s, t, chunks, collecting(options, t), err) && as_records_copy(s, h, err) &&
              walk(h, b, options->hold, err) && as_lost_tcaches_find(h, &again, err);
@@ -231,12 +181,14 @@ static bool look(struct as_target *t, const struct prepared *p, struct as_moment
     const struct as_malloc *m = &p->malloc;
     struct as_heaps h = {0};
     struct as_ledger_builder b = {0};
+    as_span_vec foreign = {0};
     t->residency.preparing = false;
     // Our own process runs on: its pages are asked for heap by heap.
     bool ok = (t->kind == AS_TARGET_SELF || as_target_record_residency(t, err)) &&
-              find_and_walk(t, m, moment->mode, chunks, options, s, &h, &b, err) &&
-              find_runtimes(t, p, options->runtime_pages, s, err) &&
-              count_objects(&b, options->objects, moment->mode, err) &&
+              as_runtimes_find_first(t, options->runtime_pages, s, &foreign, err) &&
+              find_and_walk(t, m, moment->mode, chunks, options, &foreign, s, &h, &b, err) &&
+              as_runtimes_find(t, m, &p->hotspot, options->runtime_pages, s, err) &&
+              as_runtimes_count_objects(&b, options->objects, is_running(moment->mode), err) &&
               (!options->reader ||
                options->reader->read(options->reader->context, t, m, s, b.collected.items, b.collected.count, err));
     if (ok)
@@ -266,6 +218,7 @@ static bool look(struct as_target *t, const struct prepared *p, struct as_moment
     }
     as_ledger_close(&b);
     as_heaps_free(&h);
+    as_vec_free(&foreign);
     return ok;
 }
 

@@ -31,20 +31,22 @@ static bool find(struct as_heaps *out, struct as_error *err)
     return true;
 }
 
-static struct as_heaps nothing(struct as_target *t, const struct as_malloc *m)
+static struct as_heaps nothing(struct as_target *t, const struct as_malloc *m, const as_span_vec *foreign)
 {
-    return (struct as_heaps){.target = t, .malloc = m, .resync_budget = SYNC_PLACES, .search_budget = SEARCH_CHUNKS};
+    return (struct as_heaps){
+        .target = t, .malloc = m, .foreign = foreign, .resync_budget = SYNC_PLACES, .search_budget = SEARCH_CHUNKS};
 }
 
-bool as_heaps_find(struct as_target *t, const struct as_malloc *m, struct as_heaps *out, struct as_error *err)
+bool as_heaps_find(struct as_target *t, const struct as_malloc *m, const as_span_vec *foreign, struct as_heaps *out,
+                   struct as_error *err)
 {
-    *out = nothing(t, m);
+    *out = nothing(t, m, foreign);
     return find(out, err);
 }
 
 bool as_heaps_find_again(struct as_heaps *h, struct as_error *err)
 {
-    struct as_heaps again = nothing(h->target, h->malloc);
+    struct as_heaps again = nothing(h->target, h->malloc, h->foreign);
     memcpy(&again.lost_tcaches, &h->lost_tcaches, sizeof again.lost_tcaches);
     memset(&h->lost_tcaches, 0, sizeof h->lost_tcaches);
     as_heaps_free(h);

@@ -94,6 +94,7 @@ struct as_fault {
 struct as_heaps {
     struct as_target *target;
     const struct as_malloc *malloc;
+    const as_span_vec *foreign; // whole pages that are proven to be divided by another allocator; NULL: none are known
     AS_VEC(struct as_par) pars; // parallel to malloc->libcs
     AS_VEC(struct as_arena) arenas;
     AS_VEC(struct as_heap) heaps;      // by arena; thread arenas' oldest heap first

@@ -239,6 +239,17 @@ static uint64_t places_end(const struct as_target *t, uint64_t at, uint64_t to)
     return to;
 }
 
+// The first page from `at` on that is not known to be another allocator's: no map begins in one of its pages, though a map may
+// have them in it. A Python of 1 GB has 240,000 of them, and to look at each takes as long as to copy them all.
+static uint64_t behind_foreign(const struct as_heaps *h, uint64_t at, uint64_t end)
+{
+    const struct as_span *s = h->foreign ? as_span_from(h->foreign, at) : NULL;
+    const struct as_span *behind = s ? h->foreign->items + h->foreign->count : NULL;
+    for (; s < behind && s->start <= at && at < end; s++)
+        at = s->end;
+    return at < end ? at : end;
+}
+
 // Steps through [from, to), page by page until a map begins, then from map to map. A map's first page has been
 // written to, so absent pages need no look. All memory is looked at, though mp_'s counts may be met before: memory that only
 // looks like malloc's could have met them.
@@ -258,7 +269,7 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
         while (at < end) {
             uint64_t addresses[BATCH];
             size_t count = 0;
-            for (; at < end && count < BATCH; at += page)
+            for (; (at = behind_foreign(s->heaps, at, end)) < end && count < BATCH; at += page)
                 if (s->residency[(at - block) / page] & (AS_RES_PRESENT | AS_RES_SWAPPED | AS_RES_UNKNOWN))
                     addresses[count++] = at;
             struct head heads[BATCH];

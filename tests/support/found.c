@@ -20,7 +20,7 @@ struct found *found_heaps(struct mock *m)
     struct found *f = calloc(1, sizeof *f);
     struct as_error err = {0};
     CHECK(f);
-    CHECK(as_heaps_find(&m->target, &m->malloc, &f->heaps, &err), "%s", err.text);
+    CHECK(as_heaps_find(&m->target, &m->malloc, m->foreign, &f->heaps, &err), "%s", err.text);
     return f;
 }
 

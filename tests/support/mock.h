@@ -8,6 +8,7 @@
 
 #include "libc/layouts.h"
 #include "libc/libc.h"
+#include "malloc/spans.h"
 #include "model/enums.h"
 #include "support/check.h"
 #include "target/target.h"
@@ -24,6 +25,7 @@ struct mock_region {
 struct mock {
     struct as_target target; // the first member: the operations find the mock by it
     struct as_malloc malloc;
+    const as_span_vec *foreign; // pages of another allocator that are known; NULL: none
     struct mock_region regions[MOCK_REGIONS];
     size_t region_count;
     uint64_t reads, bytes_read; // what the code under test has cost

@@ -247,6 +247,30 @@ static void test_lookalike(uint64_t length, bool sure)
     end(&s);
 }
 
+// Pages of another allocator: no map begins there, and a map may have such pages in it.
+static void test_foreign(void)
+{
+    struct scene s = with_maps("2.36", 16 * GRANULE);
+    const struct as_par_layout *at = &mock_libc_at(s.m, s.libc)->layout.par;
+    struct as_span spans[] = {{MAPS + 3 * GRANULE, MAPS + 4 * GRANULE},
+                              {MAPS + 4 * GRANULE, MAPS + 6 * GRANULE},
+                              {MAPS + 7 * GRANULE, MAPS + 8 * GRANULE}};
+    const as_span_vec foreign = {.items = spans, .count = 3};
+    mock_mmapped(s.m, s.libc, MAPS, 2 * GRANULE);
+    mock_mmapped(s.m, s.libc, MAPS + 4 * GRANULE, 2 * GRANULE); // it only looks so
+    mock_mmapped(s.m, s.libc, MAPS + 6 * GRANULE, 3 * GRANULE);
+    mock_mmapped(s.m, s.libc, MAPS + 12 * GRANULE, PAGE);
+    mock_poke32(s.m, mock_mp(s.m, s.libc, at->n_mmaps), 3);
+    mock_poke(s.m, mock_mp(s.m, s.libc, at->mmapped_mem), 5 * GRANULE + PAGE);
+    s.m->foreign = &foreign;
+    s.f = found_all(s.m);
+    CHECK_CLEAN(s.f);
+    CHECK_EQUAL(s.f->heaps.mmapped.count, 3);
+    CHECK(mmapped(&s, 0)->map_start == MAPS && mmapped(&s, 1)->map_start == MAPS + 6 * GRANULE);
+    CHECK(mmapped(&s, 1)->map_end == MAPS + 9 * GRANULE && mmapped(&s, 2)->map_start == MAPS + 12 * GRANULE);
+    end(&s);
+}
+
 // Blocks of huge pages that realloc made shorter stay when they are freed: which those are, their lengths tell.
 static void test_forgotten(uint64_t other, bool told)
 {
@@ -328,6 +352,7 @@ int main(void)
     test_protected_part();
     test_huge_page();
     test_none();
+    test_foreign();
     test_lookalike(GRANULE, true);
     test_lookalike(6 * GRANULE, true);
     test_lookalike(2 * GRANULE, false); // as long as one of malloc's
