@@ -46,7 +46,7 @@ tsan:
 	test -d build-tsan || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false -Dtests=false
 	ninja -C build-tsan inspector/cli/arenadump
 	cd tests && TSAN_OPTIONS=halt_on_error=1:exitcode=66 ARENADUMP=$(CURDIR)/build-tsan/inspector/cli/arenadump \
-		../$(VENV)/bin/python -m pytest test_truth.py test_modes.py -k bookworm
+		../$(VENV)/bin/python -m pytest test_truth.py test_modes.py test_python_objects.py -k 'bookworm or several_threads'
 
 # MINUTES=600 and INJECTIONS=20000 for a night.
 soak:

@@ -24,6 +24,17 @@ struct as_py_chunk {
     uint64_t address, size;
 };
 
+// What objects own, as one thread has noted it: the 16 bytes that an object points to as its own, and the number of its type.
+struct as_py_owned {
+    AS_VEC(uint64_t) items;
+    AS_VEC(uint32_t) numbers; // of that thread's types in the common table; empty: the same
+};
+
+// What the objects of some regions own: items [first, end) of a list.
+struct as_py_batch {
+    size_t list, first, end;
+};
+
 struct as_py_count {
     struct as_target *target;
     struct as_store *store; // for the types; of a visit NULL
@@ -36,8 +47,10 @@ struct as_py_count {
     uint64_t lowest;            // address of the first mapping
     size_t bitmap_words;        // for a region
     AS_VEC(uint64_t) unclaimed; // a bit for each 16 bytes of each region: a block in use that is no object begins here
-    AS_VEC(uint8_t) size_classes; // of each pool of each region, plus one; 0: no block in use
-    AS_VEC(uint64_t) owned;       // the 16 bytes that an object points to as its own, and its type
+    AS_VEC(uint8_t) size_classes;       // of each pool of each region, plus one; 0: no block in use
+    AS_VEC(uint64_t) owned;             // as in as_py_owned, of one thread's objects
+    AS_VEC(struct as_py_owned) lists;   // of all threads, which are done
+    AS_VEC(struct as_py_batch) batches; // in the order of the regions
     AS_VEC(struct as_py_chunk) chunks;
     uint64_t other_blocks, other_bytes;
     uint64_t gc_objects;
@@ -55,10 +68,11 @@ static inline uint32_t as_py_pools_of(const struct as_py_count *c, const struct 
     return (uint32_t)((region->address + region->size - as_py_first_pool(c, region)) / c->pool_size);
 }
 
-// Counts the pools of the regions [first, end). Of `c`, what one thread writes is its own. False (AS_NO_MEMORY): our memory ran out.
-typedef bool (*as_py_counting)(struct as_py_count *c, size_t first, size_t end);
-// Has all regions counted, by as many threads as there are processors, each of which takes regions that follow each other: what
-// objects own stands in `owned` in the order of the regions, as if one thread had counted them. AS_NO_MEMORY.
+// Counts the pools of the regions [first, end), which are read through `window`. Of `c`, what one thread writes is its own. False
+// (AS_NO_MEMORY): our memory ran out.
+typedef bool (*as_py_counting)(struct as_py_count *c, struct as_window *window, size_t first, size_t end);
+// Has all regions counted, by as many threads as there are processors, or by one if a visitor has to be told in order. What objects
+// own is in `lists` then, and `batches` has it in the order of the regions, as if one thread had counted them. AS_NO_MEMORY.
 bool as_py_count_all(struct as_py_count *c, as_py_counting counting);
 
 // The object that a block has.

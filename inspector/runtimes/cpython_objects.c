@@ -111,21 +111,17 @@ static bool count_region(struct as_py_count *c, size_t index, const uint8_t *byt
     return ok;
 }
 
-static bool count_regions(struct as_py_count *c, size_t first, size_t end)
+static bool count_regions(struct as_py_count *c, struct as_window *window, size_t first, size_t end)
 {
-    struct as_window window = {0};
-    bool ok = as_window_open(&window, c->target, c->err);
-    // A region is as large as a window: what is read ahead would begin before it, and end too soon.
-    window.processors = 1;
+    bool ok = true;
     for (size_t i = first; i < end && ok; i++) {
         const struct as_region_record *region = &c->regions[i];
-        if (i == first || window.limit <= region->address)
-            window.limit = end_of_run(c, i);
-        const uint8_t *bytes = as_window_at(&window, region->address, region->size);
+        if (i == first || window->limit <= region->address)
+            window->limit = end_of_run(c, i);
+        const uint8_t *bytes = as_window_at(window, region->address, region->size);
         c->changed |= !bytes;
         ok = !bytes || count_region(c, i, bytes);
     }
-    as_window_close(&window);
     return ok;
 }
 
@@ -157,31 +153,40 @@ static bool count_chunks(struct as_py_count *c, const uint64_t *addresses, size_
     return true;
 }
 
-// Adds the types that have objects, those with the most bytes first.
+// Adds the types that have objects, those with the most bytes first; of the same bytes by address, for which thread saw a type first
+// is chance.
 static bool add_types(struct as_py_count *c, uint32_t runtime)
 {
-    AS_VEC(uint64_t) order = {0}; // all bits of the bytes turned over, and the index
-    bool ok = as_vec_reserve(&order, c->types.entries.count, c->err);
-    for (size_t i = 0; i < c->types.entries.count && ok; i++) {
-        const struct as_type_record *t = &c->types.entries.items[i].counts;
+    AS_VEC(uint64_t) places = {0}; // address, and index
+    AS_VEC(uint64_t) order = {0};  // all bits of the bytes turned over, and the place in `places`
+    const struct as_py_type_entry *entries = c->types.entries.items;
+    bool ok = as_vec_reserve(&places, c->types.entries.count, c->err) &&
+              as_vec_reserve(&order, c->types.entries.count, c->err);
+    for (size_t i = 0; i < c->types.entries.count && ok; i++)
+        if (entries[i].counts.count > 0)
+            places.items[places.count++] = entries[i].address / sizeof(uint64_t) << AS_PY_TYPE_BITS | i;
+    ok = ok && as_sort_u64(places.items, places.count, c->err);
+    for (size_t i = 0; i < places.count && ok; i++) {
+        const struct as_type_record *t = &entries[places.items[i] & (AS_PY_MOST_TYPES - 1)].counts;
         uint64_t bytes = t->bytes + t->malloc_bytes + t->owned_bytes + t->owned_malloc_bytes;
-        if (t->count > 0)
-            order.items[order.count++] = ~bytes << AS_PY_TYPE_BITS | i;
+        order.items[order.count++] = ~bytes << AS_PY_TYPE_BITS | i;
     }
     ok = ok && as_sort_u64(order.items, order.count, c->err) && as_vec_reserve(&c->store->types, order.count, c->err);
     for (size_t i = 0; i < order.count && ok; i++) {
-        const struct as_py_type_entry *entry = &c->types.entries.items[order.items[i] & (AS_PY_MOST_TYPES - 1)];
+        uint64_t place = places.items[order.items[i] & (AS_PY_MOST_TYPES - 1)];
+        const struct as_py_type_entry *entry = &entries[place & (AS_PY_MOST_TYPES - 1)];
         struct as_type_record *record = &c->store->types.items[c->store->types.count++];
         *record = entry->counts;
         record->runtime = runtime;
         record->name = as_strings_add(&c->store->strings, as_strings_at(&c->types.names, entry->name), SIZE_MAX);
         record->address = entry->address;
     }
+    as_vec_free(&places);
     as_vec_free(&order);
     return ok;
 }
 
-// Goes through all blocks: of the regions with several threads, if nobody has to be told of them in order.
+// Goes through all blocks, and then the chunks.
 static bool look_at_all(struct as_py_count *c, const uint64_t *chunks, size_t chunk_count)
 {
     c->bitmap_words = as_align_up(c->runtime->region_size / AS_PY_ALIGNMENT, AS_PY_WORD_BITS) / AS_PY_WORD_BITS;
@@ -191,8 +196,7 @@ static bool look_at_all(struct as_py_count *c, const uint64_t *chunks, size_t ch
         return false;
     c->unclaimed.count = words;
     c->size_classes.count = pools;
-    return (c->visitor ? count_regions(c, 0, c->region_count) : as_py_count_all(c, count_regions)) &&
-           count_chunks(c, chunks, chunk_count);
+    return as_py_count_all(c, count_regions) && count_chunks(c, chunks, chunk_count);
 }
 
 // A count of a runtime's objects, still of none.
@@ -221,6 +225,12 @@ static void end(struct as_py_count *c)
     as_vec_free(&c->unclaimed);
     as_vec_free(&c->size_classes);
     as_vec_free(&c->owned);
+    for (size_t i = 0; i < c->lists.count; i++) {
+        as_vec_free(&c->lists.items[i].items);
+        as_vec_free(&c->lists.items[i].numbers);
+    }
+    as_vec_free(&c->lists);
+    as_vec_free(&c->batches);
     as_vec_free(&c->chunks);
 }
 
@@ -238,9 +248,8 @@ static bool count_runtime(struct as_target *t, struct as_store *store, uint32_t 
     c.store = store;
     c.err = c.types.err = err;
     bool ok = look_at_all(&c, chunks, chunk_count);
-    if (ok)
-        as_py_count_owned(&c);
     if (ok && is_known(&c)) {
+        as_py_count_owned(&c);
         record->objects = c.changed ? AS_OBJECTS_ESTIMATED : AS_OBJECTS_COUNTED;
         record->other_blocks = c.other_blocks;
         record->other_bytes = c.other_bytes;

@@ -66,18 +66,31 @@ static uint64_t claim_chunk(struct as_py_count *c, uint64_t address)
     return size;
 }
 
-void as_py_count_owned(struct as_py_count *c)
+// Counts what some objects own. `region`: a guess, which is set to where the last was. `numbers`: of their types; NULL: the same.
+static void count_items(struct as_py_count *c, const uint64_t *items, size_t count, const uint32_t *numbers,
+                        size_t *region)
 {
-    size_t region = 0;
-    for (size_t i = 0; i < c->owned.count; i++) {
-        uint64_t address = c->owned.items[i] >> AS_PY_TYPE_BITS << AS_PY_GRANULE_BITS;
-        struct as_type_record *owner = &c->types.entries.items[c->owned.items[i] & (AS_PY_MOST_TYPES - 1)].counts;
-        size_t found = region_at(c, address, region);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t address = items[i] >> AS_PY_TYPE_BITS << AS_PY_GRANULE_BITS, type = items[i] & (AS_PY_MOST_TYPES - 1);
+        struct as_type_record *owner = &c->types.entries.items[numbers ? numbers[type] : type].counts;
+        size_t found = region_at(c, address, *region);
         if (found == c->region_count) {
             owner->owned_malloc_bytes += claim_chunk(c, address);
             continue;
         }
-        region = found;
-        owner->owned_bytes += claim_block(c, region, address);
+        *region = found;
+        owner->owned_bytes += claim_block(c, found, address);
     }
+}
+
+void as_py_count_owned(struct as_py_count *c)
+{
+    size_t region = 0;
+    for (size_t i = 0; i < c->batches.count; i++) {
+        const struct as_py_batch *batch = &c->batches.items[i];
+        const struct as_py_owned *list = &c->lists.items[batch->list];
+        if (batch->first < batch->end)
+            count_items(c, list->items.items + batch->first, batch->end - batch->first, list->numbers.items, &region);
+    }
+    count_items(c, c->owned.items, c->owned.count, NULL, &region);
 }

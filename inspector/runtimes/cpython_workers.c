@@ -1,103 +1,116 @@
 // SPDX-License-Identifier: MIT
-// The blocks of a CPython are counted by several threads. Each has its own table of types and its own list of what objects own; the
-// bitmap of blocks is common, and each writes the words of its own regions.
+// The blocks of a CPython are counted by several threads, which take a few regions at a time: no two processors are equally fast. Each
+// thread has its own table of types and its own list of what objects own; the bitmap of blocks is common, and each writes the
+// words of its own regions.
 #define _GNU_SOURCE
 #include "runtimes/cpython_count.h"
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 enum {
     MOST_WORKERS = 16,
     LEAST_REGIONS = 16, // for each thread: 4 or 16 MiB
+    BATCH_REGIONS = 4,  // that a thread takes at a time
+};
+
+struct count_job {
+    as_py_counting counting;
+    struct as_py_batch *batches;
+    size_t batch_count;
+    atomic_size_t next; // batch that no thread has taken
 };
 
 struct count_worker {
     struct as_py_count part;
-    as_py_counting counting;
-    size_t first, end;
+    struct count_job *job;
+    size_t index;
     pthread_t id;
     struct as_error err;
     bool ok;
 };
 
+static bool count_batch(struct count_worker *w, struct as_window *window, size_t index)
+{
+    size_t first = index * BATCH_REGIONS, left = w->part.region_count - first;
+    struct as_py_batch batch = {.list = w->index, .first = w->part.owned.count};
+    bool ok = w->job->counting(&w->part, window, first, first + (left < BATCH_REGIONS ? left : BATCH_REGIONS));
+    batch.end = w->part.owned.count;
+    w->job->batches[index] = batch;
+    return ok;
+}
+
 static void *work(void *context)
 {
     struct count_worker *w = context;
-    w->ok = w->counting(&w->part, w->first, w->end);
+    struct as_window window = {0};
+    w->ok = as_window_open(&window, w->part.target, &w->err);
+    // A region is as large as a window: what is read ahead would begin before it, and end too soon.
+    window.processors = 1;
+    for (size_t i; w->ok && (i = atomic_fetch_add(&w->job->next, 1)) < w->job->batch_count;)
+        w->ok = count_batch(w, &window, i);
+    as_window_close(&window);
     return NULL;
 }
 
 static size_t workers_for(const struct as_py_count *c)
 {
-    long processors = c->target->kind == AS_TARGET_PROCESS ? sysconf(_SC_NPROCESSORS_ONLN) : 1;
+    bool alone = c->visitor || c->target->kind != AS_TARGET_PROCESS;
+    long processors = alone ? 1 : sysconf(_SC_NPROCESSORS_ONLN);
     size_t most = c->region_count / LEAST_REGIONS;
     most = most < MOST_WORKERS ? most : MOST_WORKERS;
     most = processors > 0 && (size_t)processors < most ? (size_t)processors : most;
     return most > 0 ? most : 1;
 }
 
-static void begin(struct count_worker *w, const struct as_py_count *c, as_py_counting counting, size_t index,
-                  size_t count)
+static void begin(struct count_worker *w, const struct as_py_count *c, struct count_job *job, size_t index)
 {
-    *w = (struct count_worker){
-        .part = *c,
-        .counting = counting,
-        .first = c->region_count * index / count,
-        .end = c->region_count * (index + 1) / count,
-    };
+    *w = (struct count_worker){.part = *c, .job = job, .index = index};
     w->part.err = w->part.types.err = &w->err;
 }
 
-// Adds what a worker found. The types have other numbers there.
-static bool join(struct as_py_count *c, const struct as_py_count *part)
+// Adds a worker's types to the common table. They have other numbers there.
+static bool join_types(struct as_py_count *c, const struct as_py_types *types, struct as_py_owned *list)
 {
-    AS_VEC(uint32_t) numbers = {0};
-    bool ok = as_vec_reserve(&numbers, part->types.entries.count, c->err) &&
-              as_vec_reserve(&c->owned, part->owned.count, c->err);
-    for (size_t i = 0; i < part->types.entries.count && ok; i++) {
-        numbers.items[i] = as_py_type_join(&c->types, &part->types, (uint32_t)i);
+    bool ok = as_vec_reserve(&list->numbers, types->entries.count, c->err);
+    for (size_t i = 0; i < types->entries.count && ok; i++) {
+        uint32_t number = as_py_type_join(&c->types, types, (uint32_t)i);
+        list->numbers.items[list->numbers.count++] = number; // AS_PY_NO_TYPE: then nothing is believed
         ok = !c->types.failed;
     }
-    c->types.overflow |= part->types.overflow;
-    for (size_t i = 0; i < part->owned.count && ok && !c->types.overflow; i++) {
-        uint64_t owned = part->owned.items[i], type = owned & (AS_PY_MOST_TYPES - 1);
-        c->owned.items[c->owned.count++] = owned - type + numbers.items[type];
+    c->types.overflow |= types->overflow;
+    return ok;
+}
+
+// Adds what a worker found. The first one's table becomes the common one.
+static bool join(struct as_py_count *c, struct count_worker *w, bool ok)
+{
+    struct as_py_count *part = &w->part;
+    struct as_py_owned *list = as_vec_add(&c->lists, NULL); // there is room
+    memcpy(&list->items, &part->owned, sizeof list->items);
+    if (!w->ok)
+        *c->err = w->err;
+    ok = ok && w->ok;
+    if (w->index == 0) {
+        c->types = part->types;
+        c->types.err = c->err;
+    } else {
+        ok = ok && join_types(c, &part->types, list);
+        as_py_types_free(&part->types);
     }
     c->other_blocks += part->other_blocks;
     c->other_bytes += part->other_bytes;
     c->gc_objects += part->gc_objects;
     c->changed |= part->changed;
-    as_vec_free(&numbers);
     return ok;
 }
 
-// The first worker's table and list are taken as they are, the others' are added.
-static bool finish(struct as_py_count *c, struct count_worker *w, bool first, bool ok)
+static size_t start(struct count_worker *workers, size_t count)
 {
-    if (!w->ok)
-        *c->err = w->err;
-    ok = ok && w->ok;
-    if (first) {
-        struct as_error *err = c->err;
-        *c = w->part;
-        c->err = c->types.err = err;
-        return ok;
-    }
-    ok = ok && join(c, &w->part);
-    as_py_types_free(&w->part.types);
-    as_vec_free(&w->part.owned);
-    return ok;
-}
-
-bool as_py_count_all(struct as_py_count *c, as_py_counting counting)
-{
-    struct count_worker workers[MOST_WORKERS];
-    size_t count = workers_for(c), started = 1;
-    for (size_t i = 0; i < count; i++)
-        begin(&workers[i], c, counting, i, count);
+    size_t started = 1;
     // Signals are for the thread that talks to the user.
     sigset_t all, before;
     sigfillset(&all);
@@ -105,13 +118,26 @@ bool as_py_count_all(struct as_py_count *c, as_py_counting counting)
     while (started < count && pthread_create(&workers[started].id, NULL, work, &workers[started]) == 0)
         started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    work(&workers[0]);
-    for (size_t i = started; i < count; i++) // no thread could be started
-        work(&workers[i]);
-    bool ok = true;
-    for (size_t i = 1; i < started; i++)
-        pthread_join(workers[i].id, NULL);
+    return started;
+}
+
+bool as_py_count_all(struct as_py_count *c, as_py_counting counting)
+{
+    struct count_worker workers[MOST_WORKERS];
+    struct count_job job = {.counting = counting, .batch_count = (c->region_count + BATCH_REGIONS - 1) / BATCH_REGIONS};
+    size_t count = workers_for(c);
+    if (!as_vec_reserve(&c->lists, MOST_WORKERS, c->err) || !as_vec_reserve(&c->batches, job.batch_count, c->err))
+        return false;
+    job.batches = c->batches.items;
     for (size_t i = 0; i < count; i++)
-        ok = finish(c, &workers[i], i == 0, ok);
+        begin(&workers[i], c, &job, i);
+    count = start(workers, count);
+    work(&workers[0]);
+    for (size_t i = 1; i < count; i++)
+        pthread_join(workers[i].id, NULL);
+    bool ok = true;
+    for (size_t i = 0; i < count; i++)
+        ok = join(c, &workers[i], ok);
+    c->batches.count = ok ? job.batch_count : 0;
     return ok;
 }
