@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the machine can do at best, measured beside what we do: `limits read PID` copies all that is resident of a process's
 // writable private memory through process_vm_readv into one buffer of 1 MiB that is reused, and prints the bytes and the
-// nanoseconds. What is not resident (stacks, mostly) would be copied from the kernel's page of zeros, which is no work.
+// nanoseconds; `limits read PID START-END...` (hexadecimal) only what lies there. What is not resident (stacks, mostly) would be copied from the kernel's page of zeros, which is no work.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <inttypes.h>
@@ -66,11 +66,24 @@ static bool add_present(struct ranges *r, int pagemap, uint64_t start, uint64_t 
     return true;
 }
 
-static bool find(struct ranges *r, pid_t pid)
+// The ranges that were asked for.
+static bool find_given(struct ranges *r, int pagemap, char **given)
+{
+    for (; *given; given++) {
+        uint64_t start, end;
+        if (sscanf(*given, "%" SCNx64 "-%" SCNx64, &start, &end) != 2 || !add_present(r, pagemap, start, end))
+            return false;
+    }
+    return true;
+}
+
+static bool find(struct ranges *r, pid_t pid, char **given)
 {
     char name[64];
     snprintf(name, sizeof name, "/proc/%d/pagemap", pid);
     int pagemap = open(name, O_RDONLY);
+    if (*given)
+        return pagemap >= 0 && find_given(r, pagemap, given);
     snprintf(name, sizeof name, "/proc/%d/maps", pid);
     FILE *maps = fopen(name, "r");
     bool ok = pagemap >= 0 && maps;
@@ -92,14 +105,14 @@ static bool find(struct ranges *r, pid_t pid)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3 || strcmp(argv[1], "read") != 0) {
-        fprintf(stderr, "usage: limits read PID\n");
+    if (argc < 3 || strcmp(argv[1], "read") != 0) {
+        fprintf(stderr, "usage: limits read PID [START-END]...\n");
         return 2;
     }
     pid_t pid = (pid_t)strtol(argv[2], NULL, 10);
     struct ranges ranges = {0};
     char *buffer = malloc(BUFFER);
-    if (!buffer || !find(&ranges, pid))
+    if (!buffer || !find(&ranges, pid, argv + 3))
         return 1;
     memset(buffer, 1, BUFFER);
     uint64_t bytes = 0;
