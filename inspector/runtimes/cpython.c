@@ -5,11 +5,8 @@
 // those of Objects/obmalloc.c (Include/internal/pycore_obmalloc.h from 3.12 on), read in 3.6 to 3.14, on 64-bit machines.
 #include "runtimes/cpython.h"
 
-#include "base/align.h"
-#include "base/sort.h"
+#include "runtimes/cpython_arenas.h"
 #include "runtimes/cpython_interpreters.h"
-#include "runtimes/cpython_layout.h"
-#include "runtimes/pages.h"
 #include "runtimes/regions.h"
 
 #include <inttypes.h>
@@ -22,176 +19,16 @@ enum {
     CANDIDATES = 256,     // pointers that are followed in one go
     FREE_LOOKS = 1 << 20, // at an arena_object or a pool header, whatever the target's size
     LOOKS = 4,            // more for each place where a pool may be
-    TABLES = 1024,        // arrays of arena_objects: one for each interpreter that has its own
     TEXT = 256,
-    LEAST_PAGE = 4096, // bytes of the kernel's smallest: an arena's address is a multiple
-    INDEX_BITS = 20,   // of an arena's place among all, beside the 44 of its page's address
 };
 static const uint64_t LARGEST_VARIABLES = UINT64_C(1) << 28; // bytes of .bss
 static const uint64_t LARGEST_MAPPING = UINT64_C(1) << 40;   // bytes: what is larger is a reservation
 
-// What differs between releases.
-struct pymalloc_layout {
-    const char *releases;
-    uint32_t arena, pool; // bytes
-};
-static const struct pymalloc_layout layouts[] = {
+static const struct as_py_layout layouts[] = {
     {"3.6 to 3.9", 256 << 10, 4 << 10},
     {"3.10 to 3.14", 1 << 20, 16 << 10},
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
-
-// What is being looked for, with what was found so far. A target may be made so that looking never ends: `looks` are left.
-struct cpython_search {
-    struct as_target *target;
-    struct as_store *store;
-    struct as_error *err;
-    const struct pymalloc_layout *layout;
-    uint32_t runtime;        // index of our record
-    size_t first;            // of our regions
-    size_t first_page;       // of our pages
-    uint64_t tables[TABLES]; // the arrays of arena_objects that were accepted
-    size_t table_count;
-    uint64_t pools;     // whose headers fit
-    uint64_t unsettled; // arenas of which the counts differ by a pool: pymalloc was at work
-    int64_t looks;
-    bool pages;       // what lies on each page is wanted
-    uint64_t offsets; // address of _PyRuntime, where it says what it has; 0: not seen
-    struct as_size_class_record classes[AS_PY_CLASSES];
-};
-
-// Is all of [start, end) memory that an arena can be in?
-static bool is_mapped(struct as_target *t, uint64_t start, uint64_t end)
-{
-    for (uint64_t at = start; at < end;) {
-        const struct as_mapping *m = as_target_mapping_at(t, at);
-        if (!as_is_runtime_memory(m))
-            return false;
-        at = m->end;
-    }
-    return start < end;
-}
-
-// Could this be an element of the array at `table`? Of an element without an arena only the next such element is known: the rest was
-// never written.
-static bool is_element(const struct cpython_search *s, uint64_t table, const struct as_py_arena *o)
-{
-    uint64_t size = s->layout->arena;
-    if (o->address == 0)
-        return o->next == 0 || (o->next >= table && (o->next - table) % sizeof *o == 0 &&
-                                (o->next - table) / sizeof *o < (uint64_t)1 << INDEX_BITS);
-    uint64_t first = as_align_up(o->address, s->layout->pool);
-    return o->address % s->target->page_size == 0 && o->address < UINT64_MAX - size &&
-           o->free_pools <= o->total_pools && o->total_pools == AS_PY_POOLS - (first != o->address) &&
-           o->pool_address >= first && o->pool_address <= first + o->total_pools * (uint64_t)s->layout->pool &&
-           o->pool_address % s->layout->pool == 0;
-}
-
-// Adds one pool to its arena and its size class. False: it is no pool of this arena.
-static bool add_pool(struct cpython_search *s, const struct as_py_pool *h, uint64_t address, uint32_t index,
-                     struct as_region_record *region, struct as_size_class_record *classes, uint32_t *empty)
-{
-    uint32_t pool = s->layout->pool;
-    uint32_t size = (h->size_class + 1) * AS_PY_ALIGNMENT;
-    if (h->size_class >= AS_PY_CLASSES || h->arena_index != index || h->max_next_offset != pool - size)
-        return false;
-    if (h->next_offset < sizeof *h || h->next_offset > pool)
-        return false;
-    uint32_t room = (pool - (uint32_t)sizeof *h) / size;
-    uint32_t divided = h->next_offset - (uint32_t)sizeof *h;
-    bool inside = h->free_block == 0 || (h->free_block > address && h->free_block < address + pool);
-    if (divided % size != 0 || h->count > divided / size || !inside)
-        return false;
-    s->pools++;
-    if (h->count == 0) {
-        (*empty)++;
-        return true;
-    }
-    struct as_size_class_record *class = &classes[h->size_class];
-    class->pools++;
-    class->in_use += h->count;
-    class->free += room - h->count;
-    region->in_use += (uint64_t)h->count * size;
-    region->free += (uint64_t)(room - h->count) * size;
-    return true;
-}
-
-// How much of pools without a block in use is resident.
-static void add_empty(struct cpython_search *s, struct as_region_record *region, uint64_t address, uint64_t pools)
-{
-    uint64_t bytes = pools * s->layout->pool;
-    uint64_t resident = as_target_resident_bytes(s->target, address, address + bytes);
-    region->empty += bytes;
-    region->empty_resident =
-        region->empty_resident == AS_UNKNOWN || resident == AS_UNKNOWN ? AS_UNKNOWN : region->empty_resident + resident;
-}
-
-// Adds the pages of an arena, of whose pools `used` have been accepted.
-static bool add_pages(struct cpython_search *s, const struct as_region_record *region, const struct as_py_pool *headers,
-                      uint32_t used, uint32_t total)
-{
-    struct as_runtime_piece piece;
-    uint32_t pool = s->layout->pool;
-    uint64_t at = as_align_up(region->address, pool);
-    if (!as_runtime_pages_add(&s->store->runtime_pages, AS_RUNTIME_CPYTHON, region->address, region->size,
-                              s->target->page_size, &piece, s->err))
-        return false;
-    for (uint32_t i = 0; i < used; i++, at += pool) {
-        const struct as_py_pool *h = &headers[i];
-        uint32_t size = (h->size_class + 1) * AS_PY_ALIGNMENT;
-        uint64_t first = at + sizeof *h, room = (pool - sizeof *h) / size * size;
-        if (h->count == 0)
-            as_runtime_piece_count(&piece, at, at + pool, 0, 0);
-        else
-            as_runtime_piece_count(&piece, first, first + room, (uint64_t)h->count * size, size);
-    }
-    as_runtime_piece_count(&piece, at, at + (uint64_t)(total - used) * pool, 0, 0);
-    return true;
-}
-
-// Adds an arena, if all of its pools are as its element says. False when they are not; *ok turns false when memory ran out.
-static bool add_arena(struct cpython_search *s, const struct as_py_arena *o, uint32_t index,
-                      struct as_size_class_record *classes, bool *ok)
-{
-    uint64_t addresses[AS_PY_POOLS];
-    struct as_py_pool headers[AS_PY_POOLS];
-    bool read[AS_PY_POOLS];
-    uint64_t pool = s->layout->pool;
-    uint64_t first = as_align_up(o->address, pool);
-    uint32_t used = (uint32_t)((o->pool_address - first) / pool);
-    if (!is_mapped(s->target, o->address, o->address + s->layout->arena) || (s->looks -= used) < 0)
-        return false;
-    for (uint32_t i = 0; i < used; i++)
-        addresses[i] = first + i * pool;
-    as_target_gather(s->target, addresses, used, sizeof *headers, headers, sizeof *headers, read);
-    struct as_region_record region = {
-        .address = o->address,
-        .size = s->layout->arena,
-        .resident = AS_UNKNOWN,
-        .runtime = s->runtime,
-        .heap = UINT32_MAX,
-    };
-    uint32_t empty = 0;
-    for (uint32_t i = 0; i < used; i++) {
-        uint32_t before = empty;
-        if (!read[i] || !add_pool(s, &headers[i], addresses[i], index, &region, classes, &empty))
-            return false;
-        if (empty != before)
-            add_empty(s, &region, addresses[i], 1);
-    }
-    if (used < o->total_pools)
-        add_empty(s, &region, o->pool_address, o->total_pools - used);
-    // A thread may stand between the two changes that a pool's end or beginning takes.
-    uint32_t counted = empty + o->total_pools - used;
-    s->unsettled += counted != o->free_pools;
-    if (counted > o->free_pools + 1 || o->free_pools > counted + 1)
-        return false;
-    struct as_region_record *added = as_vec_add(&s->store->regions, s->err);
-    if (added)
-        *added = region;
-    *ok = added && (!s->pages || add_pages(s, &region, headers, used, o->total_pools));
-    return *ok;
-}
 
 // An array has FIRST_ARENAS elements, or twice as many, and so on. Is there such a length from `last` to `end`?
 static bool is_length(uint32_t last, uint32_t end)
@@ -204,7 +41,7 @@ static bool is_length(uint32_t last, uint32_t end)
 
 // Adds the arenas of the array at `table`. Where it ends is not known: before the first group with an element that cannot be
 // one. False: it is no array; *ok turns false when memory ran out.
-static bool add_arenas(struct cpython_search *s, uint64_t table, struct as_size_class_record *classes, bool *ok)
+static bool add_arenas(struct as_py_search *s, uint64_t table, struct as_size_class_record *classes, bool *ok)
 {
     struct as_py_arena group[FIRST_ARENAS];
     uint32_t last = 0;
@@ -213,14 +50,14 @@ static bool add_arenas(struct cpython_search *s, uint64_t table, struct as_size_
         uint64_t at = table + index * sizeof *group;
         bool fits = at >= table && as_target_read(s->target, at, group, sizeof group);
         for (int i = 0; i < FIRST_ARENAS && fits; i++)
-            fits = is_element(s, table, &group[i]);
+            fits = as_py_is_arena(s, table, &group[i]);
         if (!fits)
             return last > 0 && is_length(last, index);
         for (uint32_t i = 0; i < FIRST_ARENAS; i++) {
             linked |= group[i].address == 0 && group[i].next != 0;
             if (group[i].address == 0)
                 continue;
-            if (!add_arena(s, &group[i], index + i, classes, ok))
+            if (!as_py_add_arena(s, &group[i], index + i, classes, ok))
                 return false;
             last = index + i + 1;
         }
@@ -231,7 +68,7 @@ static bool add_arenas(struct cpython_search *s, uint64_t table, struct as_size_
 }
 
 // As add_arenas, and what is no array leaves nothing behind.
-static bool add_table(struct cpython_search *s, uint64_t table, bool *ok)
+static bool add_table(struct as_py_search *s, uint64_t table, bool *ok)
 {
     struct as_size_class_record classes[AS_PY_CLASSES];
     size_t regions = s->store->regions.count, pages = s->store->runtime_pages.count;
@@ -249,7 +86,7 @@ static bool add_table(struct cpython_search *s, uint64_t table, bool *ok)
     return false;
 }
 
-static void describe(struct cpython_search *s)
+static void describe(struct as_py_search *s)
 {
     struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
     record->releases = as_strings_add(&s->store->strings, s->layout->releases, TEXT);
@@ -257,7 +94,7 @@ static void describe(struct cpython_search *s)
     record->pool_size = s->layout->pool;
 }
 
-static bool is_known(const struct cpython_search *s, uint64_t table)
+static bool is_known(const struct as_py_search *s, uint64_t table)
 {
     for (size_t i = 0; i < s->table_count; i++)
         if (s->tables[i] == table)
@@ -266,23 +103,24 @@ static bool is_known(const struct cpython_search *s, uint64_t table)
 }
 
 // Follows pointers; adds the arenas of each array that one of them points to. False: memory ran out.
-static bool follow(struct cpython_search *s, const uint64_t *pointers, size_t count)
+static bool follow(struct as_py_search *s, const uint64_t *pointers, size_t count)
 {
     struct as_py_arena first[CANDIDATES];
     bool read[CANDIDATES], ok = true;
     as_target_gather(s->target, pointers, count, sizeof *first, first, sizeof *first, read);
     s->looks -= (int64_t)count;
     for (size_t i = 0; i < count && ok && s->looks > 0; i++)
-        for (int k = 0; k < LAYOUTS && read[i] && ok && s->table_count < TABLES; k++) {
+        for (int k = 0; k < LAYOUTS && read[i] && ok && s->table_count < AS_PY_TABLES; k++) {
             s->layout = &layouts[k];
-            if (is_element(s, pointers[i], &first[i]) && !is_known(s, pointers[i]) && add_table(s, pointers[i], &ok))
+            if (as_py_is_arena(s, pointers[i], &first[i]) && !is_known(s, pointers[i]) &&
+                add_table(s, pointers[i], &ok))
                 describe(s);
         }
     return ok;
 }
 
 // Reads CPython's variables in [start, end) for pointers to private memory.
-static bool search_range(struct cpython_search *s, uint64_t start, uint64_t end)
+static bool search_range(struct as_py_search *s, uint64_t start, uint64_t end)
 {
     uint64_t words[STEP], pointers[CANDIDATES];
     size_t count = 0;
@@ -316,7 +154,7 @@ static bool is_cpython(const struct as_target *t, const struct as_mapping *m)
 }
 
 // Goes through the interpreter's variables: its writable mappings, and the nameless one behind each (.bss).
-static bool search(struct cpython_search *s)
+static bool search(struct as_py_search *s)
 {
     const struct as_target *t = s->target;
     for (size_t i = 0; i < t->mappings.count; i++) {
@@ -333,32 +171,21 @@ static bool search(struct cpython_search *s)
 }
 
 // Sorts the arenas found. False: two overlap, so that one of them is none; or memory ran out, and *ok turns false.
-static bool sort_regions(struct cpython_search *s, bool *ok)
+static bool sort_regions(struct as_py_search *s, bool *ok)
 {
-    struct as_region_record *regions = s->store->regions.items + s->first;
-    size_t count = s->store->regions.count - s->first;
-    AS_VEC(uint64_t) order = {0}; // address of the page, and index
-    AS_VEC(struct as_region_record) sorted = {0};
-    if (count >= (size_t)1 << INDEX_BITS) // a terabyte of them: no place for the index
+    const struct as_region_record *regions = s->store->regions.items;
+    size_t count = s->store->regions.count;
+    if (count - s->first >= (size_t)1 << AS_PY_INDEX_BITS) // a terabyte of them: no place for the index
         return false;
-    *ok = as_vec_reserve(&order, count, s->err) && as_vec_reserve(&sorted, count, s->err);
-    for (size_t i = 0; i < count && *ok; i++)
-        order.items[order.count++] = regions[i].address / LEAST_PAGE << INDEX_BITS | i;
-    *ok = *ok && as_sort_u64(order.items, count, s->err);
+    *ok = as_regions_sort(s->store, s->first, s->err);
     bool disjoint = *ok;
-    for (size_t i = 0; i < count && *ok; i++) {
-        sorted.items[i] = regions[order.items[i] & (((uint64_t)1 << INDEX_BITS) - 1)];
-        disjoint &= i == 0 || sorted.items[i].address - sorted.items[i - 1].address >= sorted.items[i - 1].size;
-    }
-    if (disjoint)
-        memcpy(regions, sorted.items, count * sizeof *regions);
-    as_vec_free(&order);
-    as_vec_free(&sorted);
+    for (size_t i = s->first + 1; i < count && disjoint; i++)
+        disjoint = regions[i].address - regions[i - 1].address >= regions[i - 1].size;
     return disjoint;
 }
 
 // Adds the size classes that have a pool, and what shows that all of this is CPython's.
-static bool add_classes(struct cpython_search *s)
+static bool add_classes(struct as_py_search *s)
 {
     struct as_store *store = s->store;
     struct as_runtime_record *record = &store->runtimes.items[s->runtime];
@@ -384,7 +211,7 @@ static bool add_classes(struct cpython_search *s)
 }
 
 // Adds the arenas of interpreters besides the first one, whose state is none of the variables.
-static bool search_interpreters(struct cpython_search *s)
+static bool search_interpreters(struct as_py_search *s)
 {
     as_py_pointer_vec tables = {0};
     bool whole = true;
@@ -411,12 +238,12 @@ static int64_t looks_for(const struct as_target *t)
 }
 
 // What was found is kept only if it is all there is. A runtime whose arenas were not found is a record without regions.
-static bool settle(struct cpython_search *s, bool ok)
+static bool settle(struct as_py_search *s, bool ok)
 {
     struct as_store *store = s->store;
     // With as many tables as there is room for, another one may have been left out.
     bool found =
-        ok && s->looks > 0 && s->table_count < TABLES && store->regions.count > s->first && sort_regions(s, &ok);
+        ok && s->looks > 0 && s->table_count < AS_PY_TABLES && store->regions.count > s->first && sort_regions(s, &ok);
     if (found)
         return add_classes(s);
     store->regions.count = s->first;
@@ -444,7 +271,7 @@ bool as_cpython_find(struct as_target *t, bool pages, struct as_store *store, st
     uint32_t runtime = as_runtime_add(store, AS_RUNTIME_CPYTHON, AS_ROW_python_arenas, err);
     if (runtime == UINT32_MAX)
         return false;
-    struct cpython_search s = {
+    struct as_py_search s = {
         .target = t,
         .store = store,
         .err = err,

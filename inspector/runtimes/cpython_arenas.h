@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// The search for pymalloc's arenas, and one arena of those that it comes by. Internal to runtimes/.
+#pragma once
+
+#include "base/error.h"
+#include "model/store.h"
+#include "runtimes/cpython_layout.h"
+#include "target/target.h"
+
+enum {
+    AS_PY_TABLES = 1024,   // arrays of arena_objects: one for each interpreter that has its own
+    AS_PY_INDEX_BITS = 20, // of an arena's place among all
+};
+
+// What differs between releases.
+struct as_py_layout {
+    const char *releases;
+    uint32_t arena, pool; // bytes
+};
+
+// What is being looked for, with what was found so far. A target may be made so that looking never ends: `looks` are left.
+struct as_py_search {
+    struct as_target *target;
+    struct as_store *store;
+    struct as_error *err;
+    const struct as_py_layout *layout;
+    uint32_t runtime;              // index of our record
+    size_t first;                  // of our regions
+    size_t first_page;             // of our pages
+    uint64_t tables[AS_PY_TABLES]; // the arrays of arena_objects that were accepted
+    size_t table_count;
+    uint64_t pools;     // whose headers fit
+    uint64_t unsettled; // arenas of which the counts differ by a pool: pymalloc was at work
+    int64_t looks;
+    bool pages;       // what lies on each page is wanted
+    uint64_t offsets; // address of _PyRuntime, where it says what it has; 0: not seen
+    struct as_size_class_record classes[AS_PY_CLASSES];
+};
+
+// Could this be an element of the array at `table`?
+bool as_py_is_arena(const struct as_py_search *s, uint64_t table, const struct as_py_arena *o);
+
+// Adds the arena of element `index` to the store and its blocks to `classes`, if all of its pools are as the element says. False
+// when they are not; *ok turns false when memory ran out.
+bool as_py_add_arena(struct as_py_search *s, const struct as_py_arena *o, uint32_t index,
+                     struct as_size_class_record *classes, bool *ok);
