@@ -45,6 +45,16 @@ def test_what_is_as_pymalloc_has_it_is_found(kind: str, arenadump: harness.Arena
     assert [tuple(map(int, record)) for record in dump.size_classes] == [(0, 32, pools, 100 * pools, 410 * pools)]
 
 
+@pytest.mark.parametrize(("kind", "arenas"), [("interpreters", 3), ("numbers", 1), ("circle", 1), ("first", 1)])
+def test_interpreters_without_offsets(kind: str, arenas: int, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """3.12 has their list, and no more; tests/test_python_interpreters.py looks at the real one where there is one."""
+    with forged(kind, tmp_path) as pid:
+        dump = look(arenadump, pid, tmp_path, MEMORY)
+    assert dump is not None
+    assert list(dump.runtimes["state"]) == [fmt.RuntimeState.FOUND]
+    assert len(dump.regions) == arenas
+
+
 LISTS = 20 * 64 * 127  # in forged_python.c
 BLOCK = 64
 

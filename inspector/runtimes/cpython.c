@@ -154,7 +154,7 @@ static bool is_cpython(const struct as_target *t, const struct as_mapping *m)
 }
 
 // Goes through the interpreter's variables: its writable mappings, and the nameless one behind each (.bss).
-static bool search(struct as_py_search *s)
+static bool search(struct as_py_search *s, bool (*visit)(struct as_py_search *s, uint64_t start, uint64_t end))
 {
     const struct as_target *t = s->target;
     for (size_t i = 0; i < t->mappings.count; i++) {
@@ -164,7 +164,7 @@ static bool search(struct as_py_search *s)
         const struct as_mapping *next = i + 1 < t->mappings.count ? m + 1 : NULL;
         bool bss = next && next->start == m->end && as_is_runtime_memory(next) && *as_mapping_path(t, next) == 0 &&
                    next->end - next->start <= LARGEST_VARIABLES;
-        if (!search_range(s, m->start, bss ? next->end : m->end))
+        if (!visit(s, m->start, bss ? next->end : m->end))
             return false;
     }
     return true;
@@ -210,15 +210,32 @@ static bool add_classes(struct as_py_search *s)
     return true;
 }
 
+// Adds the arenas of those tables that are some, and frees the list of them.
+static bool follow_all(struct as_py_search *s, as_py_pointer_vec *tables, bool ok)
+{
+    for (size_t i = 0; i < tables->count && ok; i += CANDIDATES)
+        ok = follow(s, tables->items + i, tables->count - i < CANDIDATES ? tables->count - i : CANDIDATES);
+    as_vec_free(tables);
+    return ok;
+}
+
+// Of an interpreter that publishes no offsets.
+static bool search_list(struct as_py_search *s, uint64_t start, uint64_t end)
+{
+    as_py_pointer_vec tables = {0};
+    bool ok = as_py_interpreters_listed(s->target, start, end, s->tables[0], &tables, &s->looks, s->err);
+    return follow_all(s, &tables, ok);
+}
+
 // Adds the arenas of interpreters besides the first one, whose state is none of the variables.
 static bool search_interpreters(struct as_py_search *s)
 {
     as_py_pointer_vec tables = {0};
     bool whole = true;
-    bool ok = s->offsets == 0 || as_py_interpreters_find(s->target, s->offsets, &tables, &s->looks, &whole, s->err);
-    for (size_t i = 0; i < tables.count && ok; i += CANDIDATES)
-        ok = follow(s, tables.items + i, tables.count - i < CANDIDATES ? tables.count - i : CANDIDATES);
-    as_vec_free(&tables);
+    if (s->offsets == 0)
+        return s->table_count == 0 || search(s, search_list);
+    bool ok = as_py_interpreters_find(s->target, s->offsets, &tables, &s->looks, &whole, s->err);
+    ok = follow_all(s, &tables, ok);
     if (ok && !whole && s->table_count > 0)
         as_store_warn(s->store, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, s->offsets,
                       "the list of Python's interpreters could not be read to its end: if there are others than the "
@@ -281,5 +298,5 @@ bool as_cpython_find(struct as_target *t, bool pages, struct as_store *store, st
         .pages = pages,
         .looks = looks_for(t),
     };
-    return settle(&s, search(&s) && search_interpreters(&s));
+    return settle(&s, search(&s, search_range) && search_interpreters(&s));
 }

@@ -13,7 +13,6 @@ enum {
     MOST_INTERPRETERS = 4096, // in the list
     MOST_STATE = 16 << 20,    // bytes of a state; 3.14 has 340 KiB
     FREE_POOLS = 64 * 8,      // bytes of the arrays of free pools
-    FIRST_ARENAS = 16,        // elements of the array of arenas at first; it doubles
 };
 
 // The beginning of struct _Py_DebugOffsets.
@@ -43,21 +42,15 @@ bool as_py_is_free_threaded(struct as_target *t, uint64_t runtime)
     return as_target_read(t, runtime, &o, sizeof o) && o.cookie == AS_PY_RUNTIME_COOKIE && o.free_threaded == 1;
 }
 
-static bool is_power_of_two(uint32_t n)
-{
-    return n != 0 && (n & (n - 1)) == 0;
-}
-
-// Adds the tables that these pointers of a state may lead to.
-static bool follow(struct as_target *t, const uint64_t *places, size_t count, as_py_pointer_vec *tables,
-                   struct as_error *err)
+bool as_py_tables_add(struct as_target *t, const uint64_t *places, size_t count, as_py_pointer_vec *tables,
+                      struct as_error *err)
 {
     struct arena_management found[STEP];
     bool read[STEP];
     as_target_gather(t, places, count, sizeof *found, found, sizeof *found, read);
     for (size_t i = 0; i < count; i++) {
-        if (!read[i] || found[i].count < FIRST_ARENAS || !is_power_of_two(found[i].count) ||
-            found[i].arenas % sizeof(uint64_t) != 0 || !as_is_runtime_memory(as_target_mapping_at(t, found[i].arenas)))
+        if (!read[i] || !as_py_is_array_length(found[i].count) || found[i].arenas % sizeof(uint64_t) != 0 ||
+            !as_is_runtime_memory(as_target_mapping_at(t, found[i].arenas)))
             continue;
         uint64_t *table = as_vec_add(tables, err);
         if (!table)
@@ -82,7 +75,7 @@ static bool search_state(struct as_target *t, uint64_t state, uint64_t size, as_
                 as_is_runtime_memory(as_target_mapping_at(t, words[i])))
                 places[count++] = words[i] + FREE_POOLS;
         *looks -= (int64_t)count + 1;
-        if (!follow(t, places, count, tables, err))
+        if (!as_py_tables_add(t, places, count, tables, err))
             return false;
     }
     return true;

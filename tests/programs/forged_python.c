@@ -7,6 +7,11 @@
 //   counts    the same, but the table says two more empty pools than there are
 //   overlap   two tables whose arenas overlap by half
 //   endless   a pointer to a table in each word of the variables; each table is long, and its last arena is none
+// Interpreters as 3.12 lists them, each with an arena of its own:
+//   interpreters  three, the first of which is among the variables: what must be found
+//   numbers       the same, but two have the same number: only the first one's arena can be proven
+//   circle        the same, but the oldest leads to the newest
+//   first         the same, but the first one has a number
 // Arenas as pymalloc has them, with blocks that look like objects:
 //   objects   lists, each of which owns the block behind it: what must be counted
 //   few       the same, in fewer arenas
@@ -136,6 +141,31 @@ static void make_objects(const char *kind)
     }
 }
 
+// Two states beside the first one's, each with its table at the same distance from its beginning.
+static void make_interpreters(const char *kind)
+{
+    enum { FIRST = 200, DISTANCE = 100 };
+    uint64_t *words = (uint64_t *)variables, *states[2];
+    for (int i = 0; i < 2; i++) {
+        // What is behind a table of malloc's is no further element: another table, right behind, would be one.
+        struct arena_object *table = (struct arena_object *)memory(ELEMENTS * sizeof *table + POOL);
+        lay_out(table, 0, memory(ARENA), 100);
+        states[i] = (uint64_t *)memory(POOL);
+        states[i][DISTANCE] = (uint64_t)table;
+        states[i][DISTANCE + 1] = 16;
+    }
+    words[100] = (uint64_t)states[0];
+    words[101] = (uint64_t)&words[FIRST];
+    words[102] = 6;
+    states[0][0] = (uint64_t)states[1];
+    states[0][1] = 5;
+    states[1][0] = (uint64_t)(strcmp(kind, "circle") == 0 ? states[0] : &words[FIRST]);
+    states[1][1] = strcmp(kind, "numbers") == 0 ? 5 : 3;
+    words[FIRST + 1] = strcmp(kind, "first") == 0;
+    words[FIRST + DISTANCE] = words[0];
+    words[FIRST + DISTANCE + 1] = 16;
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "true";
@@ -164,6 +194,10 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof of_objects / sizeof of_objects[0]; i++)
         if (strcmp(kind, of_objects[i]) == 0)
             make_objects(kind);
+    static const char *const of_interpreters[] = {"interpreters", "numbers", "circle", "first"};
+    for (size_t i = 0; i < sizeof of_interpreters / sizeof of_interpreters[0]; i++)
+        if (strcmp(kind, of_interpreters[i]) == 0)
+            make_interpreters(kind);
     if (write(STDOUT_FILENO, "ready\n", 6) != 6)
         return 1;
     return pause();
