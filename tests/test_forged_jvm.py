@@ -14,7 +14,8 @@ from tools.forged import named, running
 from arenascope import format as fmt
 from arenascope.dump import Dump
 
-HEAP, CODE = 1 << 20, 65536 + 4096
+HEAP, GRANULE = 1 << 20, 65536
+CODE = GRANULE + 4096
 COMMITTED = HEAP // 2
 
 
@@ -82,3 +83,23 @@ def test_what_is_as_hotspot_has_it_is_found(arenadump: harness.Arenadump, tmp_pa
     assert "say the same" in dump.string(int(heap["evidence"]))
     assert dump.string(int(heap["releases"])) == "99.9+9"
     assert int(dump.totals["ledger"]["managed"]) == COMMITTED // 2 + CODE
+
+
+def test_metaspace_that_is_some_is_found(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of("metaspace", arenadump, tmp_path)
+    metaspace = dump.runtimes[2]
+    assert states(dump)[fmt.RuntimeKind.JVM_METASPACE] == fmt.RuntimeState.FOUND
+    assert (int(metaspace["used"]), int(metaspace["committed"])) == (4096, 2 * GRANULE)
+    assert [int(region["size"]) for region in dump.regions if int(region["runtime"]) == 2] == [GRANULE, GRANULE]
+    assert int(dump.totals["ledger"]["managed"]) == COMMITTED // 2 + CODE + 2 * GRANULE
+
+
+@pytest.mark.parametrize("kind", ["less", "short", "ring", "astray", "twice"])
+def test_metaspace_that_is_none(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    dump = dump_of(kind, arenadump, tmp_path)
+    metaspace = dump.runtimes[2]
+    assert states(dump)[fmt.RuntimeKind.JVM_METASPACE] == fmt.RuntimeState.UNPROVEN
+    assert not [region for region in dump.regions if int(region["runtime"]) == 2]
+    if kind != "twice":  # there the ranges overlap, and the rest is as it must be
+        assert (int(metaspace["used"]), int(metaspace["committed"])) == (4096, 8192)
+        assert int(dump.totals["ledger"]["managed"]) == COMMITTED // 2 + CODE

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,11 +17,15 @@ import pytest
 from tools import cores, harness, programs
 from tools.jvms import JVMS, Jvm, required
 
+from arenascope import format as fmt
+from arenascope.dump import Dump
+
 MIB = 1 << 20
 HELD, DIRECT = 60, 120  # MiB
 OPTIONS = ("-Xms160m", "-Xmx160m", "-XX:NativeMemoryTracking=summary")
 COLLECTORS = ("G1", "Serial", "Parallel")
 TRIES = 20
+LISTED = 16  # the first release whose metaspace has lists as we know them
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +116,8 @@ def test_heap_and_code_are_rows_of_their_own(
     assert "say the same" in heap["evidence"]
     assert code["committed"] == code["size"] == code_committed
     metaspace = part(summary, "metaspace")
-    assert not metaspace["found"]
-    assert metaspace["row"] == "other_anon"
+    assert metaspace["found"] == (jvm.release >= LISTED)
+    assert metaspace["row"] == ("managed" if metaspace["found"] else "other_anon")
     assert metaspace["used"] <= metaspace["committed"] <= 32 * MIB
     ledger, rss = summary["ledger"], summary["kernel"]["rss"]
     assert sum(ledger.values()) == rss
@@ -152,6 +158,52 @@ def test_spaces_are_the_jvms_own(arenadump: harness.Arenadump, jvm: Jvm, collect
     assert part(found, "code")["spaces"] == []
 
 
+def metaspace_says(jvm: Jvm, pid: int) -> int:
+    """Bytes of metaspace that are committed, with those for classes, by the JVM's own account."""
+    text = jvm.ask(pid, "VM.native_memory", "summary", "scale=b")
+    found = re.findall(r"-\s+(?:Class|Metaspace) \([^-]*?\(mmap: reserved=\d+, committed=(\d+)", text)
+    assert found
+    return sum(map(int, found))
+
+
+def present(pid: int, start: int, end: int) -> int:
+    """The kernel's count of resident bytes of a range."""
+    page = os.sysconf("SC_PAGESIZE")
+    with Path(f"/proc/{pid}/pagemap").open("rb") as pagemap:
+        pagemap.seek(start // page * 8)
+        entries = struct.unpack(f"<{(end - start) // page}Q", pagemap.read((end - start) // page * 8))
+    return sum(page for entry in entries if entry >> 63)
+
+
+def metaspace_look(arenadump: harness.Arenadump, jvm: Jvm, pid: int, scratch: Path) -> tuple[Dump, int]:
+    """A look between two answers of the JVM that are the same."""
+    for _ in range(TRIES):
+        before = metaspace_says(jvm, pid)
+        arenadump.check("dump", pid, "-o", scratch / "dump")
+        if metaspace_says(jvm, pid) == before:
+            return Dump(scratch / "dump"), before
+    raise AssertionError(f"the JVM was never quiet in {TRIES} looks")
+
+
+@pytest.mark.parametrize("lists", [2, 1])
+@pytest.mark.parametrize("jvm", [jvm for jvm in JVMS if jvm.release >= LISTED], ids=str)
+def test_metaspace(arenadump: harness.Arenadump, jvm: Jvm, lists: int, classes: Path, tmp_path: Path) -> None:
+    """Without shared classes all of them are in metaspace; without compressed pointers to them there is one list."""
+    one = ["-XX:-UseCompressedClassPointers"] if lists == 1 else []
+    with running(jvm, classes, "-Xshare:off", *one) as pid:
+        dump, committed = metaspace_look(arenadump, jvm, pid, tmp_path)
+        (index,) = (i for i, r in enumerate(dump.runtimes) if r["kind"] == fmt.RuntimeKind.JVM_METASPACE)
+        regions = [region for region in dump.regions if region["runtime"] == index]
+        for region in regions:
+            start, size = int(region["address"]), int(region["size"])
+            assert int(region["resident"]) == present(pid, start, start + size)
+    metaspace = dump.runtimes[index]
+    assert metaspace["state"] == fmt.RuntimeState.FOUND
+    assert dump.string(metaspace["evidence"]).startswith(f"{lists} list")
+    assert int(metaspace["committed"]) == sum(int(region["size"]) for region in regions) == committed
+    assert 2 * MIB < int(metaspace["used"]) <= sum(int(region["resident"]) for region in regions) <= committed
+
+
 def test_release_is_the_jvms_own(arenadump: harness.Arenadump, classes: Path) -> None:
     jvm = required()
     with running(jvm, classes) as pid:
@@ -189,8 +241,11 @@ def test_core(arenadump: harness.Arenadump, classes: Path, tmp_path: Path) -> No
     with running(required(), classes) as pid:
         live = arenadump.summary(pid)
         core = cores.gcore(pid, tmp_path)
-    heap = part(arenadump.summary(core), "heap")
+    summary = arenadump.summary(core)
+    heap, metaspace = part(summary, "heap"), part(summary, "metaspace")
     assert heap["found"]
+    assert metaspace["found"] == part(live, "metaspace")["found"]
+    assert metaspace["found"] == (required().release >= LISTED)
     assert reserve(heap) == reserve(part(live, "heap"))
     assert heap["committed"] == part(live, "heap")["committed"]
     assert heap["resident"] is None

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // HotSpot's memory. The heap is the range that the collector has reserved (G1, Serial, Parallel, Shenandoah; ZGC has none, its heap
-// is shared memory under several addresses); the code cache is the list of code heaps, each a range with a map beside it. A range
+// is shared memory under several addresses); the code cache is the list of code heaps, each a range with a map beside it; metaspace has lists of reserved
+// ranges. A range
 // is believed when the mappings there are what they must be: private memory, of which the parts that can be written are what the
 // JVM has committed.
 #include "runtimes/jvm.h"
 
+#include "runtimes/hotspot_metaspace.h"
 #include "runtimes/regions.h"
 
 #include <inttypes.h>
@@ -240,15 +242,59 @@ static bool find_code(struct jvm_search *s)
     return ok;
 }
 
-// Metaspace is counted by the JVM, and not located: the list of its ranges is in no table.
+// Adds what of a reserved range is committed, which are its writable mappings (a core may have made the others readable), and its
+// bytes to *bytes. False: it is not all anonymous memory; *ok turns false when our memory ran out.
+static bool add_committed(struct jvm_search *s, uint32_t runtime, const struct as_range *range, uint64_t *bytes,
+                          bool *ok)
+{
+    const struct as_target *t = s->target;
+    for (size_t i = as_target_mapping_from(t, range->start);
+         i < t->mappings.count && t->mappings.items[i].start < range->end && *ok; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if ((m->prot & AS_PROT_SHARED) || m->kind != AS_MAP_ANON)
+            return false;
+        uint64_t from = m->start > range->start ? m->start : range->start;
+        uint64_t to = m->end < range->end ? m->end : range->end;
+        *ok = !(m->prot & AS_PROT_WRITE) || as_regions_add(s->target, s->store, runtime, from, to, bytes, s->err);
+    }
+    return *ok;
+}
+
+// Adds the ranges of metaspace. False: the mappings are not what the JVM has committed; *ok turns false when our memory ran out.
+static bool add_metaspace(struct jvm_search *s, uint32_t runtime, const struct as_hotspot_metaspace *m, bool *ok)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < m->nodes.count && m->lists > 0; i++)
+        if (!add_committed(s, runtime, &m->nodes.items[i], &bytes, ok))
+            return false;
+    return bytes > 0 && bytes == m->committed;
+}
+
+// What is not located is counted by the JVM nevertheless.
 static bool find_metaspace(struct jvm_search *s)
 {
+    struct as_hotspot_metaspace metaspace;
+    size_t first = s->store->regions.count;
     uint32_t runtime = add_part(s, AS_RUNTIME_JVM_METASPACE, AS_ROW_other_anon);
     if (runtime == UINT32_MAX)
         return false;
     record_of(s, runtime)->used = s->counted ? s->counters.metaspace_used : AS_UNKNOWN;
     record_of(s, runtime)->committed = s->counted ? s->counters.metaspace_committed : AS_UNKNOWN;
-    return true;
+    bool ok = as_hotspot_metaspace_find(s->hotspot, &metaspace, s->err);
+    bool found = ok && add_metaspace(s, runtime, &metaspace, &ok);
+    if (found) {
+        record_of(s, runtime)->committed = metaspace.committed;
+        settle(s, runtime,
+               "%zu list%s, reserved ranges: %zu, the first at 0x%" PRIx64 "; %" PRIu64
+               " bytes of them are committed, as the mappings are",
+               metaspace.lists, metaspace.lists > 1 ? "s" : "", metaspace.nodes.count, metaspace.nodes.items[0].start,
+               metaspace.committed);
+        ok = as_regions_sort(s->store, first, s->err);
+    } else {
+        s->store->regions.count = first;
+    }
+    as_vec_free(&metaspace.nodes);
+    return ok;
 }
 
 bool as_jvm_find(struct as_target *t, const struct as_hotspot *opened, struct as_store *store, struct as_error *err)

@@ -12,6 +12,13 @@
 //   huge        the collector's range is all of memory
 //   code        the code heaps are the collector's range
 //   many        the list of code heaps has two thousand million
+// A metaspace of three ranges of 256 KiB together, of which 128 KiB are committed, in two lists:
+//   metaspace   as HotSpot has it: what must be found
+//   less        the same, but a list says that less is committed
+//   short       the same, but a list says that more is reserved than its ranges have
+//   ring        the same, but a list's ranges lead in a circle
+//   astray      the same, but a range belongs to another list
+//   twice       the same, but both ranges of a list are the same memory
 #define _GNU_SOURCE
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,6 +99,33 @@ uint64_t gHotSpotVMStructEntryOffsetOffset = offsetof(struct vm_struct, offset);
 uint64_t gHotSpotVMStructEntryAddressOffset = offsetof(struct vm_struct, address);
 uint64_t gHotSpotVMStructEntryArrayStride = sizeof(struct vm_struct);
 
+// Metaspace: two contexts, each with a list of ranges, which lead back to their list.
+struct list;
+struct range {
+    struct range *next;
+    char *base;
+    uint64_t bytes, unused[4];
+    char *base_again;
+    uint64_t words, used;
+    void *limiter;
+    uint64_t *reserved, *committed;
+    uint64_t rest[12];
+};
+struct list {
+    void *vtable;
+    const char *name;
+    struct range *first;
+    uint64_t flags;
+    void *limiter;
+    uint64_t reserved, committed;
+};
+struct context {
+    const char *name;
+    struct list *list;
+};
+static struct context *contexts[2];
+static int limiter;
+
 static char *memory(size_t bytes, int protection, int flags)
 {
     char *map = mmap(NULL, bytes, protection, flags | MAP_ANONYMOUS, -1, 0);
@@ -170,6 +204,57 @@ static void make_endless(void)
     gHotSpotVMStructs = endless;
 }
 
+static struct range *make_range(struct list *list, uint64_t bytes, uint64_t committed)
+{
+    char *base =
+        (char *)(((uintptr_t)memory(2 * (size_t)CODE + bytes, PROT_NONE, MAP_PRIVATE) + CODE) & ~(uintptr_t)(CODE - 1));
+    if (committed > 0 && mprotect(base, committed, PROT_READ | PROT_WRITE) != 0)
+        _exit(1);
+    memset(base, 1, committed);
+    struct range *range = calloc(1, sizeof *range);
+    if (!range)
+        _exit(1);
+    *range = (struct range){.next = list->first,
+                            .base = base,
+                            .bytes = bytes,
+                            .base_again = base,
+                            .words = bytes / 8,
+                            .limiter = &limiter,
+                            .reserved = &list->reserved,
+                            .committed = &list->committed};
+    list->reserved += bytes / 8;
+    list->committed += committed / 8;
+    return list->first = range;
+}
+
+static void make_metaspace(const char *kind)
+{
+    static const char *const names[] = {"class-space", "non-class-space"};
+    for (int i = 0; i < 2; i++) {
+        struct list *list = calloc(1, sizeof *list);
+        contexts[i] = calloc(1, sizeof *contexts[i]);
+        if (!list || !contexts[i])
+            _exit(1);
+        *list = (struct list){.vtable = table, .name = names[i], .limiter = &limiter};
+        *contexts[i] = (struct context){names[i], list};
+        make_range(list, CODE, i == 0 ? CODE : 0);
+    }
+    struct list *list = contexts[1]->list;
+    struct range *other = list->first, *range = make_range(list, 2 * CODE, CODE);
+    if (strcmp(kind, "less") == 0)
+        list->committed -= 512;
+    if (strcmp(kind, "short") == 0)
+        list->reserved += CODE / 8;
+    if (strcmp(kind, "ring") == 0)
+        other->next = range;
+    if (strcmp(kind, "astray") == 0)
+        other->reserved = &contexts[0]->list->reserved;
+    if (strcmp(kind, "twice") == 0) {
+        other->base = other->base_again = range->base;
+        list->committed += CODE / 8;
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "true";
@@ -198,6 +283,10 @@ int main(int argc, char **argv)
                                      heap.reserved.start + COMMITTED};
     if (strcmp(kind, "many") == 0)
         code_heaps.length = INT32_MAX;
+    static const char *const of_metaspace[] = {"metaspace", "less", "short", "ring", "astray", "twice"};
+    for (size_t i = 0; i < sizeof of_metaspace / sizeof of_metaspace[0]; i++)
+        if (strcmp(kind, of_metaspace[i]) == 0)
+            make_metaspace(kind);
     if (write(STDOUT_FILENO, "ready\n", 6) != 6)
         return 1;
     return pause();

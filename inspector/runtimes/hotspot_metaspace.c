@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+// The ranges of metaspace, which no table of HotSpot's names. Two of its variables point to the contexts of metaspace, one for
+// classes and one for all else (src/hotspot/share/memory/metaspace/metaspaceContext.hpp, from 16 on). A context has its name
+// and a list of reserved ranges; the list has the same name, and how many words its ranges have and how many of them are
+// committed (virtualSpaceList.hpp); each range leads to the next one, and back to these two counters of its list
+// (virtualSpaceNode.hpp). So a list is proven if its ranges add up to what it has reserved. Read in 17 and 25.
+#include "runtimes/hotspot_metaspace.h"
+
+#include "runtimes/regions.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum {
+    WORD = 8,
+    STEP = 4096,       // words of variables that are read in one go
+    CANDIDATES = 256,  // pointers that are followed in one go
+    LOOKS = 1 << 18,   // of pointers, whatever the target has
+    GRANULE = 1 << 16, // bytes, of which metaspace commits all or nothing
+    NODES = 4096,      // of a list; each has 64 MiB as a rule
+    NODE_WORDS = 24,   // that are looked at
+    LISTS = 2,
+};
+static const uint64_t MOST_WORDS = UINT64_C(1) << 41; // reserved
+
+struct context {
+    uint64_t name, list;
+};
+struct range_list {
+    uint64_t vtable, name, first, flags, limiter, reserved, committed;
+};
+
+struct metaspace_search {
+    struct as_target *target;
+    struct as_hotspot_metaspace *out;
+    struct as_error *err;
+    uint64_t start, end; // of libjvm.so, with its variables
+    uint64_t lists[LISTS];
+    int64_t looks;
+    bool doubtful; // something looks like a context, and its list is not proven
+};
+
+static bool is_inside(const struct metaspace_search *s, uint64_t address)
+{
+    return address >= s->start && address < s->end;
+}
+
+static bool may_be_object(const struct metaspace_search *s, uint64_t address)
+{
+    return address != 0 && address % WORD == 0 && !is_inside(s, address) &&
+           as_is_runtime_memory(as_target_mapping_at(s->target, address));
+}
+
+// Reads a range: the address of the next one, where it begins, its length, and then once more both (the length in words); and its
+// list's limiter and counters.
+static bool read_node(const struct metaspace_search *s, uint64_t address, uint64_t list_at,
+                      const struct range_list *list, uint64_t *next, struct as_range *range)
+{
+    uint64_t words[NODE_WORDS];
+    if (!may_be_object(s, address) || !as_target_read(s->target, address, words, sizeof words))
+        return false;
+    uint64_t base = words[1], bytes = words[2];
+    if (base == 0 || base % GRANULE != 0 || bytes == 0 || bytes % GRANULE != 0 || bytes / WORD > list->reserved ||
+        base > UINT64_MAX - bytes)
+        return false;
+    bool again = false, leads_back = false;
+    for (int i = 3; i + 1 < NODE_WORDS; i++) {
+        again |= words[i] == base && words[i + 1] == bytes / WORD;
+        leads_back |= words[i - 1] == list->limiter && words[i] == list_at + offsetof(struct range_list, reserved) &&
+                      words[i + 1] == list_at + offsetof(struct range_list, committed);
+    }
+    *next = words[0];
+    *range = (struct as_range){base, base + bytes};
+    return again && leads_back;
+}
+
+// Adds the ranges of a list. False: they are not what it says; *ok turns false when our memory ran out.
+static bool add_nodes(struct metaspace_search *s, uint64_t list_at, const struct range_list *list, bool *ok)
+{
+    uint64_t left = list->reserved, at = list->first;
+    for (int i = 0; i < NODES && at != 0; i++) {
+        struct as_range range;
+        if (!read_node(s, at, list_at, list, &at, &range) || (range.end - range.start) / WORD > left)
+            return false;
+        left -= (range.end - range.start) / WORD;
+        struct as_range *node = as_vec_add(&s->out->nodes, s->err);
+        *ok = node != NULL;
+        if (!node)
+            return false;
+        *node = range;
+    }
+    return at == 0 && left == 0;
+}
+
+// Follows what may be a context. False: our memory ran out.
+static bool follow(struct metaspace_search *s, const struct context *context)
+{
+    struct range_list list;
+    bool ok = true;
+    if (!is_inside(s, context->name) || !may_be_object(s, context->list) ||
+        !as_target_read(s->target, context->list, &list, sizeof list) || list.name != context->name ||
+        !is_inside(s, list.vtable) || !is_inside(s, list.limiter))
+        return true;
+    for (size_t i = 0; i < s->out->lists; i++)
+        if (s->lists[i] == context->list)
+            return true;
+    if (s->out->lists == LISTS || list.reserved > MOST_WORDS || list.committed > list.reserved ||
+        !add_nodes(s, context->list, &list, &ok)) {
+        s->doubtful = true;
+        return ok;
+    }
+    s->lists[s->out->lists++] = context->list;
+    s->out->committed += list.committed * WORD;
+    return true;
+}
+
+static bool follow_all(struct metaspace_search *s, const uint64_t *pointers, size_t count)
+{
+    struct context contexts[CANDIDATES];
+    bool read[CANDIDATES];
+    as_target_gather(s->target, pointers, count, sizeof *contexts, contexts, sizeof *contexts, read);
+    s->looks -= (int64_t)count;
+    for (size_t i = 0; i < count; i++)
+        if (read[i] && !follow(s, &contexts[i]))
+            return false;
+    return true;
+}
+
+// Reads variables in [start, end) for pointers to contexts.
+static bool search(struct metaspace_search *s, uint64_t start, uint64_t end)
+{
+    uint64_t words[STEP], pointers[CANDIDATES];
+    size_t count = 0;
+    for (uint64_t at = start; at < end && s->looks > 0; at += sizeof words) {
+        size_t length = end - at < sizeof words ? (size_t)(end - at) : sizeof words;
+        length = as_target_read_resident(s->target, at, words, length);
+        for (size_t i = 0; i < length / sizeof *words; i++) {
+            if (may_be_object(s, words[i]))
+                pointers[count++] = words[i];
+            if (count == CANDIDATES && !follow_all(s, pointers, count))
+                return false;
+            count = count == CANDIDATES ? 0 : count;
+        }
+    }
+    return count == 0 || follow_all(s, pointers, count);
+}
+
+// Is the mapping of libjvm.so, or the nameless one behind it (.bss)? A core has no numbers of files, but their names.
+static bool is_library(const struct metaspace_search *s, const char *library, const struct as_mapping *m)
+{
+    const char *path = as_mapping_path(s->target, m);
+    return as_mapping_of_file(m) ? strcmp(path, library) == 0
+                                 : m->start == s->end && as_is_runtime_memory(m) && *path == 0;
+}
+
+bool as_hotspot_metaspace_find(const struct as_hotspot *h, struct as_hotspot_metaspace *out, struct as_error *err)
+{
+    struct as_target *t = h->target;
+    struct metaspace_search s = {
+        .target = t, .out = out, .err = err, .start = h->start, .end = h->start, .looks = LOOKS};
+    size_t first = as_target_mapping_from(t, h->start), end = first;
+    *out = (struct as_hotspot_metaspace){0};
+    const char *library = as_mapping_path(t, &t->mappings.items[first]); // as_hotspot_read has seen that it is mapped
+    for (; end < t->mappings.count && is_library(&s, library, &t->mappings.items[end]); end++)
+        s.end = t->mappings.items[end].end;
+    bool ok = true;
+    for (size_t i = first; i < end && ok; i++)
+        if (t->mappings.items[i].prot & AS_PROT_WRITE)
+            ok = search(&s, t->mappings.items[i].start, t->mappings.items[i].end);
+    if (s.doubtful || s.looks <= 0)
+        out->lists = 0;
+    return ok;
+}
