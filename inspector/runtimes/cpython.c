@@ -44,6 +44,8 @@ static bool is_length(uint32_t last, uint32_t end)
 static bool add_arenas(struct as_py_search *s, uint64_t table, struct as_size_class_record *classes, bool *ok)
 {
     struct as_py_arena group[FIRST_ARENAS];
+    struct as_py_element elements[AS_PY_TOGETHER];
+    size_t count = 0, together = 1; // what is no array fails with its first arena
     uint32_t last = 0;
     bool linked = false;
     for (uint32_t index = 0; (s->looks -= FIRST_ARENAS) > 0; index += FIRST_ARENAS) {
@@ -52,13 +54,18 @@ static bool add_arenas(struct as_py_search *s, uint64_t table, struct as_size_cl
         for (int i = 0; i < FIRST_ARENAS && fits; i++)
             fits = as_py_is_arena(s, table, &group[i]);
         if (!fits)
-            return last > 0 && is_length(last, index);
+            return last > 0 && is_length(last, index) && as_py_add_arenas(s, elements, count, classes, ok);
         for (uint32_t i = 0; i < FIRST_ARENAS; i++) {
             linked |= group[i].address == 0 && group[i].next != 0;
             if (group[i].address == 0)
                 continue;
-            if (!as_py_add_arena(s, &group[i], index + i, classes, ok))
-                return false;
+            if (count == together) {
+                if (!as_py_add_arenas(s, elements, count, classes, ok))
+                    return false;
+                together = AS_PY_TOGETHER;
+                count = 0;
+            }
+            elements[count++] = (struct as_py_element){group[i], index + i};
             last = index + i + 1;
         }
         if (last == 0 && !linked) // zeros, and not elements whose arenas have been returned
@@ -298,5 +305,9 @@ bool as_cpython_find(struct as_target *t, bool pages, struct as_store *store, st
         .pages = pages,
         .looks = looks_for(t),
     };
-    return settle(&s, search(&s, search_range) && search_interpreters(&s));
+    bool ok = settle(&s, search(&s, search_range) && search_interpreters(&s));
+    as_vec_free(&s.addresses);
+    as_vec_free(&s.headers);
+    as_vec_free(&s.read);
+    return ok;
 }

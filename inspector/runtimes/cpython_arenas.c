@@ -18,8 +18,7 @@ static bool is_mapped(struct as_target *t, uint64_t start, uint64_t end)
     return start < end;
 }
 
-// Of an element without an arena only the next such element is known: the rest was
-// never written.
+// Of an element without an arena only the next such element is known: the rest was never written.
 bool as_py_is_arena(const struct as_py_search *s, uint64_t table, const struct as_py_arena *o)
 {
     uint64_t size = s->layout->arena;
@@ -95,20 +94,19 @@ static bool add_pages(struct as_py_search *s, const struct as_region_record *reg
     return true;
 }
 
-bool as_py_add_arena(struct as_py_search *s, const struct as_py_arena *o, uint32_t index,
-                     struct as_size_class_record *classes, bool *ok)
+// How many pools of an arena have been used.
+static uint32_t used_pools(const struct as_py_search *s, const struct as_py_arena *o)
 {
-    uint64_t addresses[AS_PY_POOLS];
-    struct as_py_pool headers[AS_PY_POOLS];
-    bool read[AS_PY_POOLS];
-    uint64_t pool = s->layout->pool;
-    uint64_t first = as_align_up(o->address, pool);
-    uint32_t used = (uint32_t)((o->pool_address - first) / pool);
-    if (!is_mapped(s->target, o->address, o->address + s->layout->arena) || (s->looks -= used) < 0)
-        return false;
-    for (uint32_t i = 0; i < used; i++)
-        addresses[i] = first + i * pool;
-    as_target_gather(s->target, addresses, used, sizeof *headers, headers, sizeof *headers, read);
+    return (uint32_t)((o->pool_address - as_align_up(o->address, s->layout->pool)) / s->layout->pool);
+}
+
+// Adds an arena, the headers of whose used pools have been read. As as_py_add_arenas.
+static bool add_arena(struct as_py_search *s, const struct as_py_element *e, const uint64_t *addresses,
+                      const struct as_py_pool *headers, const bool *read, struct as_size_class_record *classes,
+                      bool *ok)
+{
+    const struct as_py_arena *o = &e->arena;
+    uint32_t used = used_pools(s, o), empty = 0;
     struct as_region_record region = {
         .address = o->address,
         .size = s->layout->arena,
@@ -116,10 +114,9 @@ bool as_py_add_arena(struct as_py_search *s, const struct as_py_arena *o, uint32
         .runtime = s->runtime,
         .heap = UINT32_MAX,
     };
-    uint32_t empty = 0;
     for (uint32_t i = 0; i < used; i++) {
         uint32_t before = empty;
-        if (!read[i] || !add_pool(s, &headers[i], addresses[i], index, &region, classes, &empty))
+        if (!read[i] || !add_pool(s, &headers[i], addresses[i], e->index, &region, classes, &empty))
             return false;
         if (empty != before)
             add_empty(s, &region, addresses[i], 1);
@@ -136,4 +133,39 @@ bool as_py_add_arena(struct as_py_search *s, const struct as_py_arena *o, uint32
         *added = region;
     *ok = added && (!s->pages || add_pages(s, &region, headers, used, o->total_pools));
     return *ok;
+}
+
+// Reads the headers of all used pools of some arenas. As as_py_add_arenas.
+static bool read_headers(struct as_py_search *s, const struct as_py_element *elements, size_t count, bool *ok)
+{
+    size_t most = AS_PY_TOGETHER * AS_PY_POOLS;
+    s->addresses.count = s->headers.count = s->read.count = 0;
+    *ok = as_vec_reserve(&s->addresses, most, s->err) && as_vec_reserve(&s->headers, most, s->err) &&
+          as_vec_reserve(&s->read, most, s->err);
+    for (size_t i = 0; i < count && *ok; i++) {
+        const struct as_py_arena *o = &elements[i].arena;
+        uint64_t first = as_align_up(o->address, s->layout->pool);
+        uint32_t used = used_pools(s, o);
+        if (!is_mapped(s->target, o->address, o->address + s->layout->arena) || (s->looks -= used) < 0)
+            return false;
+        for (uint32_t k = 0; k < used; k++)
+            s->addresses.items[s->addresses.count++] = first + k * (uint64_t)s->layout->pool;
+    }
+    if (*ok)
+        as_target_gather_wide(s->target, s->addresses.items, s->addresses.count, sizeof *s->headers.items,
+                              s->headers.items, sizeof *s->headers.items, s->read.items);
+    return *ok;
+}
+
+bool as_py_add_arenas(struct as_py_search *s, const struct as_py_element *elements, size_t count,
+                      struct as_size_class_record *classes, bool *ok)
+{
+    size_t at = 0;
+    if (!read_headers(s, elements, count, ok))
+        return false;
+    for (size_t i = 0; i < count; at += used_pools(s, &elements[i].arena), i++)
+        if (!add_arena(s, &elements[i], s->addresses.items + at, s->headers.items + at, s->read.items + at, classes,
+                       ok))
+            return false;
+    return true;
 }

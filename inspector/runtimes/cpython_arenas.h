@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/vec.h"
 #include "model/store.h"
 #include "runtimes/cpython_layout.h"
 #include "target/target.h"
@@ -10,12 +11,19 @@
 enum {
     AS_PY_TABLES = 1024,   // arrays of arena_objects: one for each interpreter that has its own
     AS_PY_INDEX_BITS = 20, // of an arena's place among all
+    AS_PY_TOGETHER = 64,   // arenas whose headers are read at once
 };
 
 // What differs between releases.
 struct as_py_layout {
     const char *releases;
     uint32_t arena, pool; // bytes
+};
+
+// An element of an array of arenas.
+struct as_py_element {
+    struct as_py_arena arena;
+    uint32_t index;
 };
 
 // What is being looked for, with what was found so far. A target may be made so that looking never ends: `looks` are left.
@@ -35,12 +43,15 @@ struct as_py_search {
     bool pages;       // what lies on each page is wanted
     uint64_t offsets; // address of _PyRuntime, where it says what it has; 0: not seen
     struct as_size_class_record classes[AS_PY_CLASSES];
+    AS_VEC(uint64_t) addresses; // of the headers of some arenas' pools
+    AS_VEC(struct as_py_pool) headers;
+    AS_VEC(bool) read;
 };
 
 // Could this be an element of the array at `table`?
 bool as_py_is_arena(const struct as_py_search *s, uint64_t table, const struct as_py_arena *o);
 
-// Adds the arena of element `index` to the store and its blocks to `classes`, if all of its pools are as the element says. False
-// when they are not; *ok turns false when memory ran out.
-bool as_py_add_arena(struct as_py_search *s, const struct as_py_arena *o, uint32_t index,
-                     struct as_size_class_record *classes, bool *ok);
+// Adds the arenas of elements to the store and their blocks to `classes`, if all of their pools are as the elements say. At most
+// AS_PY_TOGETHER. False when they are not; *ok turns false when memory ran out.
+bool as_py_add_arenas(struct as_py_search *s, const struct as_py_element *elements, size_t count,
+                      struct as_size_class_record *classes, bool *ok);

@@ -3,16 +3,14 @@
 // thread has its own table of types and its own list of what objects own; the bitmap of blocks is common, and each writes the
 // words of its own regions.
 #define _GNU_SOURCE
+#include "base/workers.h"
 #include "runtimes/cpython_count.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 enum {
-    MOST_WORKERS = 16,
     LEAST_REGIONS = 16, // for each thread: 4 or 16 MiB
     BATCH_REGIONS = 4,  // that a thread takes at a time
 };
@@ -28,7 +26,6 @@ struct count_worker {
     struct as_py_count part;
     struct count_job *job;
     size_t index;
-    pthread_t id;
     struct as_error err;
     bool ok;
 };
@@ -61,7 +58,7 @@ static size_t workers_for(const struct as_py_count *c)
     bool alone = c->visitor || c->target->kind != AS_TARGET_PROCESS;
     long processors = alone ? 1 : sysconf(_SC_NPROCESSORS_ONLN);
     size_t most = c->region_count / LEAST_REGIONS;
-    most = most < MOST_WORKERS ? most : MOST_WORKERS;
+    most = most < AS_MOST_WORKERS ? most : AS_MOST_WORKERS;
     most = processors > 0 && (size_t)processors < most ? (size_t)processors : most;
     return most > 0 ? most : 1;
 }
@@ -108,33 +105,17 @@ static bool join(struct as_py_count *c, struct count_worker *w, bool ok)
     return ok;
 }
 
-static size_t start(struct count_worker *workers, size_t count)
-{
-    size_t started = 1;
-    // Signals are for the thread that talks to the user.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (started < count && pthread_create(&workers[started].id, NULL, work, &workers[started]) == 0)
-        started++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 bool as_py_count_all(struct as_py_count *c, as_py_counting counting)
 {
-    struct count_worker workers[MOST_WORKERS];
+    struct count_worker workers[AS_MOST_WORKERS];
     struct count_job job = {.counting = counting, .batch_count = (c->region_count + BATCH_REGIONS - 1) / BATCH_REGIONS};
     size_t count = workers_for(c);
-    if (!as_vec_reserve(&c->lists, MOST_WORKERS, c->err) || !as_vec_reserve(&c->batches, job.batch_count, c->err))
+    if (!as_vec_reserve(&c->lists, AS_MOST_WORKERS, c->err) || !as_vec_reserve(&c->batches, job.batch_count, c->err))
         return false;
     job.batches = c->batches.items;
     for (size_t i = 0; i < count; i++)
         begin(&workers[i], c, &job, i);
-    count = start(workers, count);
-    work(&workers[0]);
-    for (size_t i = 1; i < count; i++)
-        pthread_join(workers[i].id, NULL);
+    as_workers_run(work, workers, sizeof *workers, count);
     bool ok = true;
     for (size_t i = 0; i < count; i++)
         ok = join(c, &workers[i], ok);

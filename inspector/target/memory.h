@@ -41,6 +41,10 @@ bool as_target_read_kept(struct as_target *t, uint64_t address, void *buffer, si
 void as_target_gather(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
                       size_t stride, bool *ok);
 
+// As as_target_gather, of many addresses of a process by as many threads as there are processors.
+void as_target_gather_wide(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
+                           size_t stride, bool *ok);
+
 // For a search through memory: the first address from `address` on that is not known to be missing
 // (as_memory_ops.missing_until).
 uint64_t as_target_skip_missing(struct as_target *t, uint64_t address);
