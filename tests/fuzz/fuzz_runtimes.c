@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_IMAGES = 16, HEADER = 2, HEAD = 64 };
+enum { MOST_IMAGES = 24, HEADER = 2, HEAD = 64 };
 
 // A search ends after a number of steps that depends on the size of the target alone. An image of these is read a few thousand times;
 // this is the bound of the finders, FREE_LOOKS of cpython.c and others, several times.
