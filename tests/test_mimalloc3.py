@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,9 @@ from pathlib import Path
 import pytest
 from tools import cores, debian, harness, programs
 from tools.mallocs import MIB, allocator, answer, check_rows, holding, outside, regions_of, running
+
+from arenascope.findings import Facts, judge
+from arenascope.summary import parse
 
 SUITES = ("trixie", "forky")  # 3.0.1; 3.6, where the map begins with a description, and pages are described elsewhere
 SLOW = bool(os.environ.get("CI") or os.environ.get("ARENASCOPE_SLOW"))
@@ -59,6 +63,23 @@ def test_it_is_in_a_core(suite: str, arenadump: harness.Arenadump, tmp_path: Pat
     with holding(under_mimalloc(suite)) as (pid, blocks):
         core = cores.gcore(pid, tmp_path)
     assert outside(blocks, regions_of(arenadump, core, tmp_path / "dump")) == []
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_its_next_step_works(suite: str, arenadump: harness.Arenadump) -> None:
+    with holding(under_mimalloc(suite)) as (pid, _):
+        facts = Facts(parse(arenadump.check("summary", "--json", pid)))
+    (step,) = judge(facts).findings[0].next
+    name, _, value = step.command.removeprefix("export ").partition("=")
+    done = subprocess.run(
+        under_mimalloc(suite),
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, name: value},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert re.search(r"committed *:.*MiB", done.stderr)
 
 
 @pytest.fixture(scope="module")
