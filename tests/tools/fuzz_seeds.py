@@ -38,7 +38,8 @@ FORGED = (
     ("electron", ("forged_v8",), ("cage",)),
     ("chromium", ("forged_v8",), ("cppgc",)),
     ("go", ("forged_go",), ("true",)),
-    ("libjvm.so", ("forged_jvm", "-rdynamic"), ("true",)),
+    ("libjvm.so", ("forged_jvm", "-rdynamic"), ("metaspace",)),
+    ("python3.12", ("forged_python",), ("interpreters",)),
 )
 # Interpreters as they are: what they run says that it is there, and waits.
 INTERPRETERS = (
