@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from arenascope.findings.finding import Finding, Rank
+from arenascope.findings.runtimes import NAMES
 from arenascope.findings.steps import of_runtime
 from arenascope.known import total
 from arenascope.text import UNKNOWN, printable, size
@@ -27,7 +28,7 @@ def another_allocator(facts: Facts) -> Finding | None:
         says = f"{other.says}."
         why = f"{detail} {other.memory}"
     else:
-        says = f"{kind} answers malloc() in this process, not glibc: its memory is " + (
+        says = f"{NAMES.get(kind or UNKNOWN, kind)} answers malloc() in this process, not glibc: its memory is " + (
             f"{size(held)}, blocks in use and free ones." if located else f"part of {size(held)} of anonymous memory."
         )
         why = f"{detail} malloc_trim(0) does not touch this memory."
