@@ -185,15 +185,17 @@ def test_what_is_as_musl_has_it_is_found(arenadump: harness.Arenadump, tmp_path:
     assert "2 groups" in evidence(dump)  # the third one lies in a slot
 
 
-@pytest.mark.parametrize("kind", ["mimalloc3", "mimalloc3-later"])
-def test_what_is_as_mimalloc_3_has_it_is_found(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "pages"), [("mimalloc3", 2), ("mimalloc3-later", 2), ("mimalloc3-stale", 23)])
+def test_what_is_as_mimalloc_3_has_it_is_found(
+    kind: str, pages: int, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
     """Two tables, an arena, and half as much for a page of its own."""
     dump = dump_of(kind, arenadump, tmp_path)
     (record,) = dump.runtimes
     assert (int(record["kind"]), int(record["state"])) == (fmt.RuntimeKind.MIMALLOC, fmt.RuntimeState.FOUND)
     tables = CHUNK + PAGE + (64 << 10)
     assert regions(dump) == int(record["committed"]) == tables + TCMALLOC_OWN * 3 // 2
-    assert "each of the 2 pages" in evidence(dump)
+    assert f"each of {pages} pages" in evidence(dump)
 
 
 def test_what_is_as_partitionalloc_has_it_is_found(arenadump: harness.Arenadump, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tools import cores, debian, harness, programs
-from tools.mallocs import MIB, allocator, answer, check_rows, holding, outside, regions_of, running
+from tools.mallocs import MIB, allocator, answer, check_restless, check_rows, holding, outside, regions_of, running
 
 from arenascope.findings import Facts, judge
 from arenascope.summary import parse
@@ -30,11 +30,11 @@ input()
 """
 
 
-def under_mimalloc(suite: str, *args: str) -> list[str]:
-    """The command that runs a program with the libc and the mimalloc of a suite; it holds blocks of many sizes."""
+def under_mimalloc(suite: str, *args: str, program: str = "knows") -> list[str]:
+    """The command that runs a program with the libc and the mimalloc of a suite."""
     try:
         root = debian.unpack("libmimalloc3", suite, debian.NATIVE, {"root": ["libmimalloc3"]})
-        command = debian.libc(suite).command(programs.build_portable("knows"), *args)
+        command = debian.libc(suite).command(programs.build_portable(program), *args)
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
     (preload,) = [path for path in root.glob("root/usr/lib/*/libmimalloc.so.3.*") if not path.is_symlink()]
@@ -64,6 +64,12 @@ def test_it_is_in_a_core(suite: str, arenadump: harness.Arenadump, tmp_path: Pat
     with holding(under_mimalloc(suite)) as (pid, blocks):
         core = cores.gcore(pid, tmp_path)
     assert outside(blocks, regions_of(arenadump, core, tmp_path / "dump")) == []
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_wherever_it_stands(suite: str, arenadump: harness.Arenadump) -> None:
+    """The map of 3.0 still has pages that were freed long ago."""
+    check_restless(arenadump, "mimalloc", under_mimalloc(suite, program="restless"))
 
 
 @pytest.mark.parametrize("suite", SUITES)

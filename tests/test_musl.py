@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from tools import cores, debian, harness, programs
-from tools.mallocs import MIB, allocator, check_rows, holding, merged, outside, regions_of
+from tools.mallocs import MIB, allocator, check_restless, check_rows, holding, merged, outside, regions_of
 
 
-def musl_program(*flags: str) -> Path:
+def musl_program(*flags: str, name: str = "knows") -> Path:
     try:
-        return programs.build("knows", *flags, compiler="musl-gcc")
+        return programs.build(name, *flags, compiler="musl-gcc")
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
 
@@ -76,6 +76,10 @@ def test_musl_in_each_mode(mode: str, arenadump: harness.Arenadump) -> None:
     with holding([musl_program()]) as (pid, _):
         summary = arenadump.summary(pid, f"--mode={mode}")
     check_rows(summary, allocator(summary, "musl")["resident"])
+
+
+def test_wherever_it_stands(arenadump: harness.Arenadump) -> None:
+    check_restless(arenadump, "musl", [musl_program(name="restless")])
 
 
 def test_musl_in_a_core(arenadump: harness.Arenadump, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tools import cores, debian, harness, programs
-from tools.mallocs import MIB, allocator, answer, check_rows, library, running
+from tools.mallocs import MIB, allocator, answer, check_restless, check_rows, library, running
 
 CHUNK = 8 * MIB  # of its own memory, from the kernel
 # Debian's gperftools by suite: 2.8, 2.10, 2.16, 2.18.
@@ -88,6 +88,10 @@ def test_where_tcmallocs_memory_comes_from(arenadump: harness.Arenadump, where: 
     with with_tcmalloc([programs.build("tcmalloc")], **environment) as (pid, taken):
         found = allocator(arenadump.summary(pid), "tcmalloc")
     assert found["size"] - CHUNK == found["committed"] == taken
+
+
+def test_wherever_it_stands(arenadump: harness.Arenadump) -> None:
+    check_restless(arenadump, "tcmalloc", [programs.build("restless")], LD_PRELOAD=library("tcmalloc_minimal"))
 
 
 def test_tcmalloc_in_a_core(arenadump: harness.Arenadump, tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ enum {
     MOST_ARENAS = 1024,
     LARGEST_VARIABLES = 1 << 28,
     FREE_LOOKS = 1 << 16, // at a description or at 4 KiB, whatever the target's size; and at 4 KiB of variables
-    MISMATCHES = 8,       // a thread may stand between two changes
+    MISMATCHES =
+        8, // a thread may stand between two changes; and as many more as there are pages: 3.0 never clears the map
 };
 
 struct mimalloc3_search {
@@ -45,6 +46,11 @@ struct mimalloc3_search {
     size_t arena_count;
     struct as_ranges ranges;
 };
+
+static bool goes_on(const struct mimalloc3_search *s)
+{
+    return s->ok && s->looks > 0 && s->mismatches <= MISMATCHES + s->pages;
+}
 
 static bool is_memory(const struct mimalloc3_search *s, uint64_t address)
 {
@@ -140,7 +146,7 @@ static bool visit_slice(void *context, uint64_t address, uint64_t word)
     s->word = fits ? word : 0;
     s->pages += fits;
     s->mismatches += !fits;
-    return s->ok && s->looks > 0 && s->mismatches <= MISMATCHES;
+    return goes_on(s);
 }
 
 static bool visit_table(void *context, uint64_t address, uint64_t word)
@@ -153,7 +159,7 @@ static bool visit_table(void *context, uint64_t address, uint64_t word)
     } else {
         as_words_visit(s->target, &s->looks, word, word + TABLE, visit_slice, &v);
     }
-    return s->ok && s->looks > 0 && s->mismatches <= MISMATCHES;
+    return goes_on(s);
 }
 
 // Is there a map at `at`? Its first table; an empty range: there is none. Up to 3.4 it begins there, later behind a few words, of which
@@ -183,8 +189,7 @@ static bool try_variable(void *context, uint64_t address, uint64_t word)
     if (map.start == 0)
         return s->looks > 0;
     as_words_visit(s->target, &s->looks, map.start + sizeof word, map.end, visit_table, &v);
-    s->found = s->pages > s->mismatches && s->looks > 0 && s->mismatches <= MISMATCHES &&
-               add_range(s, word, map.end + PAGE - word);
+    s->found = s->pages > s->mismatches && s->looks > 0 && add_range(s, word, map.end + PAGE - word);
     if (!s->found) {
         as_ranges_clear(&s->ranges);
         s->word = s->pages = s->own = s->mismatches = s->arena_count = 0;
@@ -213,12 +218,12 @@ bool as_mimalloc3_find(struct as_target *t, struct as_store *store, bool *found,
     search_variables(&s);
     *found = s.ok && s.found;
     if (*found) {
+        // 3.0 may still describe a page whose memory has become another's since.
         uint32_t runtime = as_runtime_add(store, AS_RUNTIME_MIMALLOC, AS_ROW_other_malloc, err);
-        s.ok = runtime != UINT32_MAX && as_ranges_settle(&s.ranges, t, store, runtime, &bytes, err);
+        s.ok = runtime != UINT32_MAX && as_ranges_settle(&s.ranges, t, store, runtime, true, &bytes, err);
         if (s.ok)
             as_runtime_found(store, runtime, bytes, "3",
-                             "each of the %" PRIu64
-                             " pages in mimalloc's map says that it lies where the map has it: in "
+                             "each of %" PRIu64 " pages in mimalloc's map says that it lies where the map has it: in "
                              "%zu arenas, and %" PRIu64 " in mappings of their own",
                              s.pages, s.arena_count, s.own);
     }

@@ -132,7 +132,7 @@ bool as_musl_find(struct as_target *t, struct as_store *store, bool *found, stru
     *found = s.ok && s.found;
     if (*found) {
         s.runtime = as_runtime_add(store, AS_RUNTIME_MUSL, AS_ROW_other_malloc, err);
-        s.ok = s.runtime != UINT32_MAX && as_ranges_settle(&s.ranges, t, store, s.runtime, &bytes, err);
+        s.ok = s.runtime != UINT32_MAX && as_ranges_settle(&s.ranges, t, store, s.runtime, false, &bytes, err);
         if (s.ok)
             as_runtime_found(
                 store, s.runtime, bytes, "1.2",

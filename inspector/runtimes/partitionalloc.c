@@ -125,7 +125,7 @@ bool as_partitionalloc_find(struct as_target *t, struct as_store *store, bool *f
     *found = s.ok && s.roots > 0 && s.looks > 0 && s.pool_count < MOST_POOLS;
     if (*found) {
         uint32_t runtime = as_runtime_add(store, AS_RUNTIME_PARTITIONALLOC, AS_ROW_other_malloc, err);
-        s.ok = runtime != UINT32_MAX && as_ranges_settle(&s.ranges, t, store, runtime, &bytes, err);
+        s.ok = runtime != UINT32_MAX && as_ranges_settle(&s.ranges, t, store, runtime, false, &bytes, err);
         if (s.ok)
             as_runtime_found(store, runtime, bytes, NULL,
                              "%" PRIu64 " roots of partitions have their own addresses, inverted; %" PRIu64

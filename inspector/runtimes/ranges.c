@@ -15,16 +15,18 @@ bool as_ranges_add(struct as_ranges *r, uint64_t start, uint64_t length, struct 
     return true;
 }
 
-// Of ranges that do not overlap, the n-th start belongs to the n-th end.
-bool as_ranges_settle(struct as_ranges *r, struct as_target *t, struct as_store *s, uint32_t runtime, uint64_t *bytes,
-                      struct as_error *err)
+// Of ranges that do not overlap, the n-th start belongs to the n-th end; of any, there is a gap behind the n-th end where the next
+// start is beyond it.
+bool as_ranges_settle(struct as_ranges *r, struct as_target *t, struct as_store *s, uint32_t runtime, bool unite,
+                      uint64_t *bytes, struct as_error *err)
 {
     size_t first = s->regions.count, count = r->ends.count;
     const uint64_t *starts = r->starts.items, *ends = r->ends.items;
     bool ok = as_sort_u64(r->starts.items, count, err) && as_sort_u64(r->ends.items, count, err);
     for (size_t i = 0, next; i < count && ok; i = next) {
-        for (next = i + 1; next < count && starts[next] == ends[next - 1];)
-            next++;
+        for (next = i + 1; next < count; next++)
+            if (unite ? starts[next] > ends[next - 1] : starts[next] != ends[next - 1])
+                break;
         ok = as_regions_add(t, s, runtime, starts[i], ends[next - 1], bytes, err);
     }
     return ok && as_regions_sort(s, first, err);

@@ -16,6 +16,7 @@
 //   musl-endless       the list of pages goes in a circle
 //   mimalloc3          a map of pages, one page in an arena and one in a mapping of its own: what must be found
 //   mimalloc3-later    the same, as from 3.6 on: the map and the arena's slices begin elsewhere
+//   mimalloc3-stale    the same, with 20 more pages, 12 words that lead to none, and a page that was where the arena is
 //   mimalloc3-place    the same, but the map has the pages in other places
 //   mimalloc3-arena    the same, but the arena has another number of slices
 //   mimalloc3-endless  each table is the map itself
@@ -200,6 +201,14 @@ static void make_mimalloc3(const char *kind)
     if (!is(kind, "mimalloc3-endless")) {
         add_page(tables, table, page, (uint64_t)page, 3, shift);
         add_page(tables, table, single, (uint64_t)single, 2, shift);
+    }
+    for (uint64_t i = 40; i < 73 && is(kind, "mimalloc3-stale"); i++) {
+        uint64_t *more = (uint64_t *)(arena + (i << SLICE_BITS));
+        if (i < 60)
+            describe(more + 12, description, i | UINT64_C(1) << 32, 7);
+        else if (i == 72)
+            describe(more + 12, more, (uint64_t)1 << SLICE_BITS, 3);
+        add_page(tables, table, more, (uint64_t)more, 1, shift);
     }
     pages.words[7] = (uint64_t)map;
 }

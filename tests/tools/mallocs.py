@@ -56,6 +56,17 @@ def holding(command: Sequence[str | Path]) -> Iterator[tuple[int, list[tuple[int
         yield process.pid, blocks
 
 
+def check_restless(arenadump: harness.Arenadump, name: str, command: Sequence[str | Path], **environment: str) -> None:
+    """Looks at tests/programs/restless.c, which stands wherever a stop finds it, find the allocator all the same."""
+    with running(command, **environment) as process:
+        assert answer(process) == "ready\n"
+        for mode in ["freeze", "snapshot"] * 3:
+            summary = arenadump.summary(process.pid, f"--mode={mode}", "--max-pause=60s")
+            found = allocator(summary, name)
+            assert found["found"]
+            check_rows(summary, found["resident"])
+
+
 def regions_of(arenadump: harness.Arenadump, target: int | Path, path: Path) -> list[tuple[int, int]]:
     arenadump.check("dump", "-o", path, target)
     return [(int(r["address"]), int(r["address"] + r["size"])) for r in Dump(path).regions]
