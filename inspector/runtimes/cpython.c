@@ -7,6 +7,7 @@
 
 #include "runtimes/cpython_arenas.h"
 #include "runtimes/cpython_interpreters.h"
+#include "runtimes/pointers.h"
 #include "runtimes/regions.h"
 
 #include <inttypes.h>
@@ -15,8 +16,6 @@
 
 enum {
     FIRST_ARENAS = 16,    // elements of the array at first; it doubles
-    STEP = 4096,          // words of CPython's variables that are read in one go
-    CANDIDATES = 256,     // pointers that are followed in one go
     FREE_LOOKS = 1 << 20, // at an arena_object or a pool header, whatever the target's size
     LOOKS = 4,            // more for each place where a pool may be
     TEXT = 256,
@@ -110,10 +109,11 @@ static bool is_known(const struct as_py_search *s, uint64_t table)
 }
 
 // Follows pointers; adds the arenas of each array that one of them points to. False: memory ran out.
-static bool follow(struct as_py_search *s, const uint64_t *pointers, size_t count)
+static bool follow(void *context, const uint64_t *pointers, size_t count)
 {
-    struct as_py_arena first[CANDIDATES];
-    bool read[CANDIDATES], ok = true;
+    struct as_py_search *s = context;
+    struct as_py_arena first[AS_POINTERS];
+    bool read[AS_POINTERS], ok = true;
     as_target_gather(s->target, pointers, count, sizeof *first, first, sizeof *first, read);
     s->looks -= (int64_t)count;
     for (size_t i = 0; i < count && ok && s->looks > 0; i++)
@@ -126,29 +126,19 @@ static bool follow(struct as_py_search *s, const uint64_t *pointers, size_t coun
     return ok;
 }
 
+static bool is_candidate(void *context, uint64_t place, uint64_t word)
+{
+    struct as_py_search *s = context;
+    if (word == AS_PY_RUNTIME_COOKIE)
+        s->offsets = place;
+    return word != 0 && word % AS_PY_ALIGNMENT == 0 && as_is_runtime_memory(as_target_mapping_at(s->target, word));
+}
+
 // Reads CPython's variables in [start, end) for pointers to private memory.
 static bool search_range(struct as_py_search *s, uint64_t start, uint64_t end)
 {
-    uint64_t words[STEP], pointers[CANDIDATES];
-    size_t count = 0;
-    for (uint64_t at = start; at < end && s->looks > 0; at += sizeof words) {
-        size_t length = end - at < sizeof words ? (size_t)(end - at) : sizeof words;
-        length = as_target_read_resident(s->target, at, words, length);
-        for (size_t i = 0; i < length / sizeof *words; i++) {
-            if (words[i] == AS_PY_RUNTIME_COOKIE)
-                s->offsets = at + i * sizeof *words;
-            if (words[i] == 0 || words[i] % AS_PY_ALIGNMENT != 0 ||
-                !as_is_runtime_memory(as_target_mapping_at(s->target, words[i])))
-                continue;
-            pointers[count++] = words[i];
-            if (count == CANDIDATES) {
-                if (!follow(s, pointers, count))
-                    return false;
-                count = 0;
-            }
-        }
-    }
-    return count == 0 || follow(s, pointers, count);
+    const struct as_pointer_search p = {s->target, s, is_candidate, follow, &s->looks};
+    return as_pointers_search(&p, start, end);
 }
 
 // Is the mapping of the interpreter's program, or of its library?
@@ -220,8 +210,8 @@ static bool add_classes(struct as_py_search *s)
 // Adds the arenas of those tables that are some, and frees the list of them.
 static bool follow_all(struct as_py_search *s, as_py_pointer_vec *tables, bool ok)
 {
-    for (size_t i = 0; i < tables->count && ok; i += CANDIDATES)
-        ok = follow(s, tables->items + i, tables->count - i < CANDIDATES ? tables->count - i : CANDIDATES);
+    for (size_t i = 0; i < tables->count && ok; i += AS_POINTERS)
+        ok = follow(s, tables->items + i, tables->count - i < AS_POINTERS ? tables->count - i : AS_POINTERS);
     as_vec_free(tables);
     return ok;
 }

@@ -6,6 +6,7 @@
 // (virtualSpaceNode.hpp). So a list is proven if its ranges add up to what it has reserved. Read in 17 and 25.
 #include "runtimes/hotspot_metaspace.h"
 
+#include "runtimes/pointers.h"
 #include "runtimes/regions.h"
 
 #include <stddef.h>
@@ -13,8 +14,6 @@
 
 enum {
     WORD = 8,
-    STEP = 4096,       // words of variables that are read in one go
-    CANDIDATES = 256,  // pointers that are followed in one go
     LOOKS = 1 << 18,   // of pointers, whatever the target has
     GRANULE = 1 << 16, // bytes, of which metaspace commits all or nothing
     NODES = 4096,      // of a list; each has 64 MiB as a rule
@@ -114,10 +113,11 @@ static bool follow(struct metaspace_search *s, const struct context *context)
     return true;
 }
 
-static bool follow_all(struct metaspace_search *s, const uint64_t *pointers, size_t count)
+static bool follow_all(void *context, const uint64_t *pointers, size_t count)
 {
-    struct context contexts[CANDIDATES];
-    bool read[CANDIDATES];
+    struct metaspace_search *s = context;
+    struct context contexts[AS_POINTERS];
+    bool read[AS_POINTERS];
     as_target_gather(s->target, pointers, count, sizeof *contexts, contexts, sizeof *contexts, read);
     s->looks -= (int64_t)count;
     for (size_t i = 0; i < count; i++)
@@ -126,23 +126,10 @@ static bool follow_all(struct metaspace_search *s, const uint64_t *pointers, siz
     return true;
 }
 
-// Reads variables in [start, end) for pointers to contexts.
-static bool search(struct metaspace_search *s, uint64_t start, uint64_t end)
+static bool is_candidate(void *context, uint64_t place, uint64_t word)
 {
-    uint64_t words[STEP], pointers[CANDIDATES];
-    size_t count = 0;
-    for (uint64_t at = start; at < end && s->looks > 0; at += sizeof words) {
-        size_t length = end - at < sizeof words ? (size_t)(end - at) : sizeof words;
-        length = as_target_read_resident(s->target, at, words, length);
-        for (size_t i = 0; i < length / sizeof *words; i++) {
-            if (may_be_object(s, words[i]))
-                pointers[count++] = words[i];
-            if (count == CANDIDATES && !follow_all(s, pointers, count))
-                return false;
-            count = count == CANDIDATES ? 0 : count;
-        }
-    }
-    return count == 0 || follow_all(s, pointers, count);
+    (void)place;
+    return may_be_object(context, word);
 }
 
 // Is the mapping of libjvm.so, or the nameless one behind it (.bss)? A core has no numbers of files, but their names.
@@ -163,10 +150,11 @@ bool as_hotspot_metaspace_find(const struct as_hotspot *h, struct as_hotspot_met
     const char *library = as_mapping_path(t, &t->mappings.items[first]); // as_hotspot_read has seen that it is mapped
     for (; end < t->mappings.count && is_library(&s, library, &t->mappings.items[end]); end++)
         s.end = t->mappings.items[end].end;
+    const struct as_pointer_search search = {t, &s, is_candidate, follow_all, &s.looks};
     bool ok = true;
     for (size_t i = first; i < end && ok; i++)
         if (t->mappings.items[i].prot & AS_PROT_WRITE)
-            ok = search(&s, t->mappings.items[i].start, t->mappings.items[i].end);
+            ok = as_pointers_search(&search, t->mappings.items[i].start, t->mappings.items[i].end);
     if (s.doubtful || s.looks <= 0)
         out->lists = 0;
     return ok;

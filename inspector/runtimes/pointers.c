@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+#include "runtimes/pointers.h"
+
+enum { STEP = 4096 }; // words that are read in one go
+
+bool as_pointers_search(const struct as_pointer_search *p, uint64_t start, uint64_t end)
+{
+    uint64_t words[STEP], pointers[AS_POINTERS];
+    size_t count = 0;
+    for (uint64_t at = start; *p->looks > 0 && at < end; at += sizeof words) {
+        size_t length = end - at < sizeof words ? (size_t)(end - at) : sizeof words;
+        length = as_target_read_resident(p->target, at, words, length);
+        for (size_t i = 0; i < length / sizeof *words; i++) {
+            if (!p->is_candidate(p->context, at + i * sizeof *words, words[i]))
+                continue;
+            pointers[count++] = words[i];
+            if (count == AS_POINTERS) {
+                if (!p->follow(p->context, pointers, count))
+                    return false;
+                count = 0;
+            }
+        }
+    }
+    return count == 0 || p->follow(p->context, pointers, count);
+}

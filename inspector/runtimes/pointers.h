@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Variables that may be pointers to what is looked for. Internal to runtimes/.
+#pragma once
+
+#include "target/target.h"
+
+enum { AS_POINTERS = 256 }; // that are followed in one go
+
+struct as_pointer_search {
+    struct as_target *target;
+    void *context;
+    // May the word at `place` be such a pointer?
+    bool (*is_candidate)(void *context, uint64_t place, uint64_t word);
+    // Follows at most AS_POINTERS of them. False: the search ends.
+    bool (*follow)(void *context, const uint64_t *pointers, size_t count);
+    const int64_t *looks; // the search ends, too, when none are left
+};
+
+// Goes through the words of [start, end), a multiple of words. False: follow() said so.
+bool as_pointers_search(const struct as_pointer_search *p, uint64_t start, uint64_t end);
