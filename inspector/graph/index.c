@@ -316,7 +316,37 @@ bool as_used_next(struct as_used_cursor *c, struct as_used_chunk *chunk)
         *chunk = (struct as_used_chunk){.node = c->node, .address = c->address};
         advance(c);
         chunk->size = c->address - chunk->address;
+        c->seen = chunk->node + 1;
         if (!as_index_is_gap(c->index, chunk->node))
+            return true;
+    }
+}
+
+// Makes a node the one to come.
+static void seek(struct as_used_cursor *c, uint32_t node)
+{
+    uint64_t address = as_index_address(c->index, node);
+    const struct as_extent *e = extent_before(c->index, address);
+    c->extent = (size_t)(e - c->index->extents.items) + 1;
+    c->nodes = as_nodes_of(c->index, address, e->end);
+    c->limit = e->end;
+    advance(c);
+}
+
+bool as_used_next_of(struct as_used_cursor *c, const uint8_t *wanted, struct as_used_chunk *chunk)
+{
+    enum { NEAR = 64 }; // nodes: to go past them takes less than a search
+    for (;;) {
+        uint32_t next = as_next_byte(wanted, c->seen, c->index->count);
+        if (next == c->index->count)
+            return false;
+        if (next - c->seen > NEAR)
+            seek(c, next);
+        do {
+            if (!as_used_next(c, chunk))
+                return false;
+        } while (chunk->node < next);
+        if (wanted[chunk->node])
             return true;
     }
 }

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
     AS_LEAF_SHIFT = 16, // a leaf is about 64 KiB of address space
@@ -194,6 +195,7 @@ struct as_used_cursor {
     uint64_t limit; // the current extent's end
     uint32_t node;  // the one to come; AS_NO_NODE: none
     uint64_t address;
+    uint32_t seen; // chunks before this node have been met
 };
 struct as_used_chunk {
     uint32_t node;
@@ -201,3 +203,19 @@ struct as_used_chunk {
 };
 struct as_used_cursor as_used_begin(const struct as_index *x);
 bool as_used_next(struct as_used_cursor *c, struct as_used_chunk *chunk);
+// Likewise, only those of which `wanted` is not 0. Where they are few, the others cost next to nothing.
+bool as_used_next_of(struct as_used_cursor *c, const uint8_t *wanted, struct as_used_chunk *chunk);
+
+// The first of the bytes from `at` on that is not 0; `count`: none is.
+static inline uint32_t as_next_byte(const uint8_t *bytes, uint32_t at, uint32_t count)
+{
+    while (at < count && bytes[at] == 0) {
+        uint64_t word;
+        for (at++; at % sizeof word == 0 && count - at >= sizeof word; at += sizeof word) {
+            memcpy(&word, bytes + at, sizeof word);
+            if (word != 0)
+                break;
+        }
+    }
+    return at;
+}

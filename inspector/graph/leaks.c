@@ -29,17 +29,14 @@ static void mark_stacks(struct as_leaks *l, const struct as_graph *g, struct as_
     as_marks_spread(reached, &g->edges);
 }
 
-static void mark_suspects(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached)
+// All that such words lead to, and that nothing else does.
+static void mark_suspects(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached, uint64_t *before)
 {
-    const struct as_roots *r = &g->roots;
-    for (size_t i = 0; i < r->list.count; i++)
-        if (r->sources.items[r->list.items[i].source].kind == AS_ROOT_STACK)
-            as_mark(reached, r->list.items[i].node);
-    // All that is in the queue now, and all that this leads to, is held by such words alone.
-    uint32_t first = reached->head;
-    as_marks_spread(reached, &g->edges);
-    for (uint32_t i = first; i < reached->tail; i++)
-        l->of_node[reached->queue[i]] = AS_LEAK_SUSPECT;
+    memcpy(before, reached->bits, as_marks_words(reached) * sizeof *before);
+    as_marks_add_roots(reached, &g->edges, &g->roots, AS_ROOT_STACK);
+    for (size_t i = 0; i < as_marks_words(reached); i++)
+        for (uint64_t added = reached->bits[i] & ~before[i]; added != 0; added &= added - 1)
+            l->of_node[i * 64 + (size_t)__builtin_ctzll(added)] = AS_LEAK_SUSPECT;
 }
 
 // Clears what mark_stacks has noted of nodes that turned out to be held.
@@ -55,22 +52,28 @@ static void forget_held(struct as_leaks *l, const struct as_graph *g, const stru
 static void find_direct(struct as_leaks *l, const struct as_graph *g, const struct as_marks *reached)
 {
     const struct as_edges *e = &g->edges;
-    for (uint32_t node = 0; node < l->nodes; node++)
-        if (!as_marked(reached, node))
-            l->of_node[node] = AS_LEAK_DIRECT;
-    for (uint32_t node = 0; node < l->nodes; node++)
-        for (uint32_t i = e->first[node]; !as_marked(reached, node) && i < e->first[node + 1]; i++)
+    for (uint32_t node = as_next_unmarked(reached, 0); node < l->nodes; node = as_next_unmarked(reached, node + 1))
+        l->of_node[node] = AS_LEAK_DIRECT;
+    for (uint32_t node = as_next_unmarked(reached, 0); node < l->nodes; node = as_next_unmarked(reached, node + 1))
+        for (uint32_t i = e->first[node]; i < e->first[node + 1]; i++)
             if (!as_marked(reached, e->to.items[i]))
                 l->of_node[e->to.items[i]] = AS_LEAK_INDIRECT;
+}
+
+// Adds what is lost directly, and all that it leads to. Each node up to here is in the set, or has its kind in `of_node`.
+static void mark_direct(const struct as_leaks *l, const struct as_graph *g, struct as_marks *reached)
+{
+    for (uint32_t node = as_next_unmarked(reached, 0); node < l->nodes; node = as_next_unmarked(reached, node + 1))
+        if (l->of_node[node] == AS_LEAK_DIRECT)
+            as_mark(reached, node);
+    as_marks_spread(reached, &g->edges);
 }
 
 // The nodes of a circle lead to each other: one of them stands for all. `reached`: has all lost nodes that those of find_direct lead to.
 static void find_circles(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached)
 {
     const struct as_edges *e = &g->edges;
-    for (uint32_t first = 0; first < l->nodes; first++) {
-        if (as_marked(reached, first))
-            continue;
+    for (uint32_t first = as_next_unmarked(reached, 0); first < l->nodes; first = as_next_unmarked(reached, first)) {
         as_mark(reached, first);
         while (reached->head < reached->tail) {
             uint32_t node = reached->queue[reached->head++];
@@ -93,7 +96,8 @@ static void mark_blocks(const struct as_graph *g, struct as_marks *reached)
     as_marks_spread(reached, &g->edges);
 }
 
-static void classify(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached)
+// `room`: for another set.
+static void classify(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached, uint64_t *room)
 {
     mark_blocks(g, reached);
     for (enum as_root_kind kind = 0; kind < AS_ROOT_STACK; kind++)
@@ -101,12 +105,9 @@ static void classify(struct as_leaks *l, const struct as_graph *g, struct as_mar
     as_marks_add_roots(reached, &g->edges, &g->roots, AS_ROOT_FRAMES);
     mark_stacks(l, g, reached);
     forget_held(l, g, reached);
-    mark_suspects(l, g, reached);
+    mark_suspects(l, g, reached, room);
     find_direct(l, g, reached);
-    for (uint32_t node = 0; node < l->nodes; node++)
-        if (l->of_node[node] == AS_LEAK_DIRECT)
-            as_mark(reached, node);
-    as_marks_spread(reached, &g->edges);
+    mark_direct(l, g, reached);
     find_circles(l, g, reached);
 }
 
@@ -141,6 +142,18 @@ static int by_bytes(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
+static void count(struct as_leaks *l, uint32_t *buckets, uint32_t type, const struct as_used_chunk *chunk)
+{
+    uint8_t leak = l->of_node[chunk->node];
+    struct as_leak_group *group = group_of(l, buckets, type, chunk->size);
+    if (group->example == 0 || (leak == AS_LEAK_DIRECT && group->sums[AS_LEAK_DIRECT].count == 0))
+        group->example = chunk->address + AS_HEADER;
+    group->sums[leak].count++;
+    group->sums[leak].bytes += chunk->size;
+    l->sums[leak].count++;
+    l->sums[leak].bytes += chunk->size;
+}
+
 bool as_leaks_add_up(struct as_leaks *l, const struct as_graph *g, struct as_error *err)
 {
     uint32_t *buckets = as_memory_map(BUCKETS * sizeof *buckets, "the kinds of lost chunks", err);
@@ -148,18 +161,8 @@ bool as_leaks_add_up(struct as_leaks *l, const struct as_graph *g, struct as_err
     l->groups.count = ok; // [0]: those for which there is no room
     struct as_used_cursor c = as_used_begin(&g->index);
     struct as_used_chunk chunk;
-    while (ok && as_used_next(&c, &chunk)) {
-        uint8_t leak = l->of_node[chunk.node];
-        if (leak == AS_LEAK_NONE)
-            continue;
-        struct as_leak_group *group = group_of(l, buckets, as_graph_type(g, chunk.node), chunk.size);
-        if (group->example == 0 || (leak == AS_LEAK_DIRECT && group->sums[AS_LEAK_DIRECT].count == 0))
-            group->example = chunk.address + AS_HEADER;
-        group->sums[leak].count++;
-        group->sums[leak].bytes += chunk.size;
-        l->sums[leak].count++;
-        l->sums[leak].bytes += chunk.size;
-    }
+    while (ok && as_used_next_of(&c, l->of_node, &chunk))
+        count(l, buckets, as_graph_type(g, chunk.node), &chunk);
     as_memory_unmap(buckets, BUCKETS * sizeof *buckets);
     if (ok)
         qsort(l->groups.items, l->groups.count, sizeof *l->groups.items, by_bytes);
@@ -174,10 +177,13 @@ bool as_leaks_find(struct as_leaks *l, const struct as_graph *g, struct as_error
     *l = (struct as_leaks){.nodes = g->index.count};
     l->of_node = as_memory_map((size_t)l->nodes + 1, "the lost chunks", err);
     bool ok = as_marks_open(&reached, &g->index, err) && l->of_node;
-    if (ok)
-        classify(l, g, &reached);
+    size_t bytes = as_marks_words(&reached) * sizeof(uint64_t);
+    uint64_t *room = ok ? as_memory_map(bytes, "the marks of chunks", err) : NULL;
+    if (room)
+        classify(l, g, &reached, room);
+    as_memory_unmap(room, bytes);
     as_marks_free(&reached);
-    return ok;
+    return room;
 }
 
 void as_leaks_free(struct as_leaks *l)

@@ -4,37 +4,57 @@
 
 #include <string.h>
 
-// How far ahead of the search its next nodes are fetched: first where their edges begin, then the edges themselves. Nodes are
-// met in no order, so that each would be a miss of all caches.
-enum { FAR_AHEAD = 32, NEAR_AHEAD = 16 };
+// So many nodes are on their way from memory at a time: first where their edges begin, then, half of the way later, the edges
+// themselves. Nodes are met in no order, so that each would be a miss of all caches.
+enum { AHEAD = 32, HALF = AHEAD / 2 };
 
 bool as_marks_open(struct as_marks *m, const struct as_index *x, struct as_error *err)
 {
-    size_t words = (size_t)x->count / 64 + 1;
     *m = (struct as_marks){.nodes = x->count};
-    m->bits = as_memory_map(words * sizeof *m->bits, "the marks of chunks", err);
+    size_t bytes = as_marks_words(m) * sizeof *m->bits;
+    m->bits = as_memory_map(bytes, "the marks of chunks", err);
     m->queue = m->bits ? as_memory_map(((size_t)x->count + 1) * sizeof *m->queue, "the search for chunks", err) : NULL;
     as_memory_prefer_large_pages(m->queue, m->queue ? (size_t)x->count * sizeof *m->queue : 0);
     if (m->queue)
-        memcpy(m->bits, x->gaps, words * sizeof *m->bits);
+        memcpy(m->bits, x->gaps, bytes);
     return m->queue;
 }
 
 void as_marks_free(struct as_marks *m)
 {
-    as_memory_unmap(m->bits, ((size_t)m->nodes / 64 + 1) * sizeof *m->bits);
+    as_memory_unmap(m->bits, as_marks_words(m) * sizeof *m->bits);
     as_memory_unmap(m->queue, ((size_t)m->nodes + 1) * sizeof *m->queue);
     *m = (struct as_marks){0};
 }
 
+uint32_t as_next_unmarked(const struct as_marks *m, uint32_t node)
+{
+    if (node >= m->nodes)
+        return m->nodes;
+    uint64_t bits = ~m->bits[node / 64] & (UINT64_MAX << node % 64);
+    for (node &= ~(uint32_t)63; bits == 0; bits = ~m->bits[node / 64])
+        if (m->nodes - node <= 64)
+            return m->nodes;
+        else
+            node += 64;
+    node += (uint32_t)__builtin_ctzll(bits);
+    return node < m->nodes ? node : m->nodes;
+}
+
+// The node added last goes first: what it leads to mostly lies beside it, and the queue stays short.
 void as_marks_spread(struct as_marks *m, const struct as_edges *e)
 {
-    while (m->head < m->tail) {
-        if (m->tail - m->head > FAR_AHEAD)
-            __builtin_prefetch(&e->first[m->queue[m->head + FAR_AHEAD]]);
-        if (m->tail - m->head > NEAR_AHEAD)
-            __builtin_prefetch(&e->to.items[e->first[m->queue[m->head + NEAR_AHEAD]]]);
-        uint32_t node = m->queue[m->head++];
+    uint32_t ahead[AHEAD];
+    for (unsigned in = 0, out = 0;; out++) {
+        for (; m->tail > m->head && in - out < AHEAD; in++) {
+            ahead[in % AHEAD] = m->queue[--m->tail];
+            __builtin_prefetch(&e->first[ahead[in % AHEAD]]);
+        }
+        if (in == out)
+            return;
+        if (in - out > HALF)
+            __builtin_prefetch(&e->to.items[e->first[ahead[(out + HALF) % AHEAD]]]);
+        uint32_t node = ahead[out % AHEAD];
         for (uint32_t i = e->first[node]; i < e->first[node + 1]; i++)
             as_mark(m, e->to.items[i]);
     }

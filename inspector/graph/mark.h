@@ -18,6 +18,11 @@ struct as_marks {
 bool as_marks_open(struct as_marks *m, const struct as_index *x, struct as_error *err);
 void as_marks_free(struct as_marks *m);
 
+static inline size_t as_marks_words(const struct as_marks *m)
+{
+    return (size_t)m->nodes / 64 + 1;
+}
+
 static inline bool as_marked(const struct as_marks *m, uint32_t node)
 {
     return m->bits[node / 64] >> node % 64 & 1;
@@ -33,7 +38,10 @@ static inline void as_mark(struct as_marks *m, uint32_t node)
     m->queue[m->tail++] = node;
 }
 
-// Adds everything that the nodes added since the last call lead to.
+// The first node from `node` on that is not in the set; `nodes`: there is none.
+uint32_t as_next_unmarked(const struct as_marks *m, uint32_t node);
+
+// Adds everything that the nodes added since the last call lead to. The queue is empty then.
 void as_marks_spread(struct as_marks *m, const struct as_edges *e);
 
 // Adds what the roots of a kind lead to, and spreads it.

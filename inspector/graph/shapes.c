@@ -2,10 +2,11 @@
 #include "graph/shapes.h"
 #include "base/memory.h"
 
+#include <string.h>
+
 enum {
     WORD = sizeof(uint64_t),
     FAR_AHEAD = 32,
-    FEW = 256, // one node of so many
 };
 
 static bool has_type(const struct as_patterns *p, const struct as_vtables *v, uint32_t node)
@@ -28,38 +29,52 @@ static void open_node(struct as_shaping *s, const struct as_patterns *p, const s
         s->of_node[chunk->node] = AS_SHAPE_TEXT;
 }
 
-// All nodes without a type are open, those of which `only` is 0 are not.
-static void open_all(struct as_shaping *s, const struct as_patterns *p, const struct as_vtables *v, const uint8_t *only)
+// All nodes without a type are open.
+static void open_all(struct as_shaping *s, const struct as_patterns *p, const struct as_vtables *v)
 {
     struct as_used_cursor c = as_used_begin(p->index);
     struct as_used_chunk chunk;
     while (as_used_next(&c, &chunk))
-        if ((only && !only[chunk.node]) || has_type(p, v, chunk.node))
+        if (has_type(p, v, chunk.node))
             s->of_node[chunk.node] = AS_SHAPE_OTHER;
         else
             open_node(s, p, &chunk);
 }
 
-// The same, where few are wanted: their sizes are searched one by one.
-static void open_few(struct as_shaping *s, const struct as_patterns *p, const struct as_vtables *v, const uint8_t *only)
+// Likewise, but those of which `only` is 0 are not.
+static void open_some(struct as_shaping *s, const struct as_patterns *p, const struct as_vtables *v,
+                      const uint8_t *only)
 {
-    for (uint32_t node = 0; node < p->index->count; node++) {
-        if (!only[node] || has_type(p, v, node)) {
-            s->of_node[node] = AS_SHAPE_OTHER;
-            continue;
-        }
-        struct as_used_chunk chunk = {.node = node, .address = as_index_address(p->index, node)};
-        chunk.size = as_index_address(p->index, node + 1) - chunk.address; // behind each chunk is another, or a gap
-        open_node(s, p, &chunk);
+    struct as_used_cursor c = as_used_begin(p->index);
+    struct as_used_chunk chunk;
+    uint32_t seen = 0;
+    while (as_used_next_of(&c, only, &chunk)) {
+        memset(s->of_node + seen, AS_SHAPE_OTHER, chunk.node - seen);
+        seen = chunk.node + 1;
+        if (has_type(p, v, chunk.node))
+            s->of_node[chunk.node] = AS_SHAPE_OTHER;
+        else
+            open_node(s, p, &chunk);
     }
+    memset(s->of_node + seen, AS_SHAPE_OTHER, p->index->count - seen);
 }
 
-static bool are_few(const uint8_t *only, uint32_t nodes)
+// What is no shape was one only while shapes were found.
+static void forget_others(uint8_t *shape, uint32_t count)
 {
-    uint32_t count = 0;
-    for (uint32_t node = 0; node < nodes; node++)
-        count += only[node] != 0;
-    return count < nodes / FEW;
+    const uint64_t all = UINT64_C(0x0101010101010101) * AS_SHAPE_OTHER;
+    uint32_t node = 0;
+    for (; count - node >= sizeof all; node += sizeof all) {
+        uint64_t eight;
+        memcpy(&eight, shape + node, sizeof eight);
+        if (eight == all)
+            memset(shape + node, AS_SHAPE_NONE, sizeof eight);
+        else
+            for (uint32_t i = node; i < node + sizeof eight; i++)
+                shape[i] = shape[i] < AS_SHAPES ? shape[i] : AS_SHAPE_NONE;
+    }
+    for (; node < count; node++)
+        shape[node] = shape[node] < AS_SHAPES ? shape[node] : AS_SHAPE_NONE;
 }
 
 // Targets are met in no order: they are fetched ahead.
@@ -67,7 +82,7 @@ static bool find_alike(struct as_shaping *s, struct as_error *err)
 {
     const struct as_edges *e = s->edges;
     uint32_t last = e->first[e->nodes];
-    for (uint32_t node = 0; node < e->nodes; node++) {
+    for (uint32_t node = 0; (node = as_next_byte(s->sizes, node, e->nodes)) < e->nodes; node++) {
         if (!as_shape_is_open(s, node))
             continue;
         uint8_t alike = 0;
@@ -132,13 +147,12 @@ bool as_shapes_find(struct as_patterns *p, const struct as_edges *e, const struc
     s.alike = s.sizes ? as_memory_map(nodes, "the shapes of chunks", err) : NULL;
     s.queue = s.alike ? as_memory_map(nodes * sizeof *s.queue, "the shapes of chunks", err) : NULL;
     bool ok = s.queue;
-    if (ok && only && are_few(only, p->index->count))
-        open_few(&s, p, v, only);
+    if (ok && only)
+        open_some(&s, p, v, only);
     else if (ok)
-        open_all(&s, p, v, only);
+        open_all(&s, p, v);
     ok = ok && find_shapes(&s, &p->anchors, err);
-    for (uint32_t node = 0; node < p->index->count; node++)
-        p->shape[node] = p->shape[node] < AS_SHAPES ? p->shape[node] : AS_SHAPE_NONE;
+    forget_others(p->shape, p->index->count);
     as_memory_unmap(s.sizes, nodes);
     as_memory_unmap(s.alike, nodes);
     as_memory_unmap(s.queue, nodes * sizeof *s.queue);

@@ -7,6 +7,7 @@
 #include "graph/several.h"
 #include "support/check.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { HEAPS = 12 };
@@ -127,6 +128,24 @@ static void check_cursor(const struct as_index *x, const struct made *m)
     CHECK(chunks == 0 && bytes == 0);
 }
 
+// Every n-th chunk alone, and none, by themselves and as they come among all.
+static void check_wanted(const struct as_index *x)
+{
+    static const uint32_t every[] = {1, 3, 70, 1000, UINT32_MAX};
+    for (size_t i = 0; i < sizeof every / sizeof *every; i++) {
+        uint8_t *wanted = calloc(x->count + 1, 1);
+        for (uint32_t node = every[i] / 2; node < x->count; node += every[i])
+            wanted[node] = !as_index_is_gap(x, node);
+        struct as_used_cursor all = as_used_begin(x), some = all;
+        struct as_used_chunk chunk, found;
+        while (as_used_next(&all, &chunk))
+            CHECK(!wanted[chunk.node] || (as_used_next_of(&some, wanted, &found) && found.node == chunk.node &&
+                                          found.address == chunk.address && found.size == chunk.size));
+        CHECK(!as_used_next_of(&some, wanted, &found));
+        free(wanted);
+    }
+}
+
 // Heaps that touch each other, that are near, and that are far away, in no order.
 static void test_index(void)
 {
@@ -154,6 +173,7 @@ static void test_index(void)
         for (int i = 0; i < 200; i++)
             check_pointer(&x, &m, at[random_below(2)] - random_below(1 << 20));
         check_cursor(&x, &m);
+        check_wanted(&x);
         as_index_free(&x);
         as_vec_free(&m.boundaries);
         as_vec_free(&m.intervals);
