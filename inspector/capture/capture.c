@@ -189,8 +189,7 @@ static bool look(struct as_target *t, const struct prepared *p, struct as_moment
               find_and_walk(t, m, moment->mode, chunks, options, &foreign, s, &h, &b, err) &&
               as_runtimes_find(t, m, &p->hotspot, options->runtime_pages, s, err) &&
               as_runtimes_count_objects(&b, options->objects, is_running(moment->mode), err) &&
-              (!options->reader ||
-               options->reader->read(options->reader->context, t, m, s, b.collected.items, b.collected.count, err));
+              (!options->reader || options->reader->read(options->reader->context, t, m, s, &b.collected, err));
     if (ok)
         as_ledger_runtimes_open(&b);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "malloc/chunk.h"
 #include "model/store.h"
 #include "runtimes/objects.h"
 
@@ -22,9 +23,10 @@ struct as_arena_hold {
 // the agent, which never needs it, has no such code in it.
 struct as_moment_reader {
     // `boundaries`: of each heap in turn, in any order, where it begins (tagged AS_HEAP_BEGINS); then, ascending, the addresses
-    // of its chunks in use, and where anything else begins behind them (tagged AS_GAP). False and `err`: the capture fails.
+    // of its chunks in use, and where anything else begins behind them (tagged AS_GAP). The reader may free them: nobody needs
+    // them after it. False and `err`: the capture fails.
     bool (*read)(void *context, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
-                 const uint64_t *boundaries, size_t count, struct as_error *err);
+                 as_boundary_vec *boundaries, struct as_error *err);
     void *context;
 };
 

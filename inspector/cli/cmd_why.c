@@ -16,12 +16,11 @@ struct question {
 
 // The way is looked for in the moment of the look, as the words on it are read once more.
 static bool read_with_path(void *context, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
-                           const uint64_t *boundaries, size_t count, struct as_error *err)
+                           as_boundary_vec *boundaries, struct as_error *err)
 {
     struct question *q = context;
     as_way_free(&q->path);
-    return as_graph_read(q->graph, t, m, s, boundaries, count, err) &&
-           as_way_find(&q->path, q->graph, t, q->address, err);
+    return as_graph_read(q->graph, t, m, s, boundaries, err) && as_way_find(&q->path, q->graph, t, q->address, err);
 }
 
 // The member of a step's chunk that leads to the next; NULL: not known.

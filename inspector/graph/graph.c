@@ -22,19 +22,24 @@ bool as_graph_open(struct as_graph *g, struct as_target *t, struct as_error *err
     return as_modules_find(&g->modules, t, err);
 }
 
+// The boundaries are no longer needed then.
+static bool build_index(struct as_graph *g, as_boundary_vec *chunks, struct as_error *err)
+{
+    as_boundary_vec *all = g->objects.boundaries.count > 0 ? &g->objects.boundaries : chunks;
+    bool ok = as_index_build(&g->index, all->items, all->count, err);
+    as_vec_free(chunks);
+    return ok;
+}
+
 bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
-                   const uint64_t *boundaries, size_t count, struct as_error *err)
+                   as_boundary_vec *boundaries, struct as_error *err)
 {
     struct as_graph *g = graph;
     forget(g); // of an attempt that was given up
     as_modules_refresh(&g->modules);
-    if (!as_objects_find(&g->objects, t, s, boundaries, count, err))
+    if (!as_objects_find(&g->objects, t, s, boundaries->items, boundaries->count, err))
         return false;
-    if (g->objects.boundaries.count > 0) {
-        boundaries = g->objects.boundaries.items;
-        count = g->objects.boundaries.count;
-    }
-    if (!as_index_build(&g->index, boundaries, count, err) || !as_objects_place(&g->objects, &g->index, err) ||
+    if (!build_index(g, boundaries, err) || !as_objects_place(&g->objects, &g->index, err) ||
         !as_vtables_open(&g->vtables, t, g->index.count, err) ||
         !as_patterns_open(&g->patterns, &g->index, t->page_size, err))
         return false;

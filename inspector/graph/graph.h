@@ -27,7 +27,7 @@ struct as_graph {
 bool as_graph_open(struct as_graph *g, struct as_target *t, struct as_error *err);
 // Reads the graph in the moment of a capture: as_capture_options.reader, with a graph as its context.
 bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
-                   const uint64_t *boundaries, size_t count, struct as_error *err);
+                   as_boundary_vec *boundaries, struct as_error *err);
 // Makes the interpreter's roots one owner (interpreter.h), and the objects that nothing leads to another (AS_ROOT_UNREACHED): before the
 // owners are found. False: AS_NO_MEMORY.
 bool as_graph_settle_objects(struct as_graph *g, struct as_error *err);

@@ -52,7 +52,7 @@ struct as_objects {
     bool changed;         // the runtime was at work meanwhile
     enum as_object_evidence evidence;
     // Between as_objects_find and as_objects_place.
-    AS_VEC(uint64_t) boundaries; // malloc's, and those of the blocks; empty: there are no objects
+    as_boundary_vec boundaries; // malloc's, and those of the blocks; empty: there are no objects
     AS_VEC(struct as_object_found) found;
     AS_VEC(struct as_object_owned) owned;
 };

@@ -38,7 +38,7 @@ struct as_ledger_builder {
     struct as_sizes sizes;
     struct as_chunk_writer *chunks; // NULL: chunk records not wanted
     struct as_collecting collecting;
-    AS_VEC(uint64_t) collected; // as `collecting` says
+    as_boundary_vec collected; // as `collecting` says
 
     // The current heap.
     struct as_heap_record *heap;

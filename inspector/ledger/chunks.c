@@ -3,6 +3,7 @@
 // would return, which chunks are pins.
 #include "ledger/chunks.h"
 #include "base/align.h"
+#include "base/memory.h"
 #include "ledger/chunk_writer.h"
 #include "malloc/trim_rules.h"
 
@@ -189,8 +190,11 @@ static void follow_tail(struct as_ledger_builder *b, struct as_chunk c, enum as_
 
 bool as_ledger_collect(struct as_ledger_builder *b, uint64_t tagged)
 {
-    if (b->collected.count == b->collected.capacity && !as_vec_reserve(&b->collected, 1, b->err))
-        return false;
+    if (b->collected.count == b->collected.capacity) {
+        if (!as_vec_reserve(&b->collected, 1, b->err))
+            return false;
+        as_memory_prefer_large_pages(b->collected.items, b->collected.capacity * sizeof *b->collected.items);
+    }
     b->collected.items[b->collected.count++] = tagged;
     return true;
 }

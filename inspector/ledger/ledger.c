@@ -72,8 +72,13 @@ static void add_fill(struct as_fill_record *to, const struct as_fill_record *fro
     to->stranded += from->stranded;
 }
 
-bool as_ledger_join(struct as_ledger_builder *to, const struct as_ledger_builder *from)
+bool as_ledger_join(struct as_ledger_builder *to, struct as_ledger_builder *from)
 {
+    if (to->collected.count == 0) {
+        as_vec_free(&to->collected);
+        to->collected = from->collected;
+        from->collected = (as_boundary_vec){0};
+    }
     if (!as_vec_reserve(&to->collected, from->collected.count, to->err))
         return false;
     if (from->collected.count > 0)

@@ -15,8 +15,8 @@ void as_ledger_close(struct as_ledger_builder *b);
 void as_ledger_partial_open(struct as_ledger_builder *b, struct as_ledger_partial *part, bool in_place);
 // Appends a part to the store, whose pages are then the store's, and frees it. AS_NO_MEMORY.
 bool as_ledger_partial_close(struct as_store *s, struct as_ledger_partial *part, struct as_error *err);
-// Adds what another worker has counted by sizes, and collected.
-bool as_ledger_join(struct as_ledger_builder *to, const struct as_ledger_builder *from);
+// Adds what another worker has counted by sizes, and takes what it has collected.
+bool as_ledger_join(struct as_ledger_builder *to, struct as_ledger_builder *from);
 
 // Begins a heap: asks the kernel for the residency of its pages and makes their records. The record's index is that of
 // the last of part->heaps, which this adds.

@@ -2,6 +2,7 @@
 // A chunk as malloc.c lays it out (struct malloc_chunk), and as the walk hands it on.
 #pragma once
 
+#include "base/vec.h"
 #include "libc/safe_linking.h"
 #include "model/records.h"
 
@@ -42,6 +43,7 @@ enum {
     AS_GAP = 1,         // here begins anything else
     AS_HEAP_BEGINS = 2, // what follows, up to the next such tag, lies in one heap that begins here
 };
+typedef AS_VEC(uint64_t) as_boundary_vec;
 
 struct as_chunk {
     uint64_t address;
