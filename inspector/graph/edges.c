@@ -3,6 +3,7 @@
 #include "base/align.h"
 #include "base/memory.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,12 +22,18 @@ enum {
 };
 static const uint64_t PIECE = UINT64_C(16) << 20; // what a worker takes at a time, bytes
 
+// The edges of a piece. Their room is used again for another piece: new memory costs more than what is written to it.
+struct edge_list {
+    AS_VEC(uint32_t) to;
+    AS_VEC(uint16_t) place; // parallel to `to`
+};
+
 // A part of a heap that begins where a node begins.
 struct piece {
     uint64_t start, end;
     bool blocks; // of a runtime: nodes without headers, each of which has all bytes of its interval's length
-    AS_VEC(uint32_t) to;
-    AS_VEC(uint16_t) place; // parallel to `to`
+    bool done;   // `found` has its edges, until they are joined
+    struct edge_list found;
 };
 
 struct edge_reading {
@@ -37,6 +44,9 @@ struct edge_reading {
     AS_VEC(struct piece) pieces;
     atomic_size_t next;
     atomic_bool failed;
+    pthread_mutex_t lock;              // of `edges`, of `done` and `found` of the pieces, and of what follows
+    size_t joined;                     // so many pieces are
+    AS_VEC(struct edge_list) unwanted; // room for more
 };
 
 struct worker {
@@ -60,6 +70,7 @@ struct worker {
     uint32_t last;      // where its last edge leads
     uint64_t far[TAIL]; // where those of its last edges are whose place is AS_PLACE_FAR, the last first
     struct piece *piece;
+    struct edge_list found; // its edges
     // Of the block.
     uint64_t address;
     const uint8_t *limit; // where what was read ends
@@ -75,7 +86,7 @@ static void add_edge(struct worker *w, uint64_t address, uint32_t to, bool begin
     uint64_t place = (address - w->memory) / WORD;
     if (to == w->last && place >= AS_PLACES_APART)
         return;
-    struct piece *p = w->piece;
+    struct edge_list *p = &w->found;
     // Either may be the one for which there was no memory before.
     if ((p->to.count == p->to.capacity && !as_vec_reserve(&p->to, 1, &w->err)) ||
         (p->place.count == p->place.capacity && !as_vec_reserve(&p->place, 1, &w->err))) {
@@ -128,7 +139,7 @@ static void add_words(struct worker *w, const uint8_t *bytes, size_t count)
 // The current node ends at `end`: its last edges are tagged with the places of their words.
 static void end_node(struct worker *w, uint64_t end)
 {
-    const struct piece *p = w->piece;
+    const struct edge_list *p = &w->found;
     if (!w->gap && w->set == 0 && !w->fresh)
         w->reading->readers->patterns->shape[w->node] = AS_SHAPE_ZEROS;
     uint64_t usable = w->piece->blocks ? end + AS_HEADER : w->mmapped ? end : end + WORD;
@@ -153,7 +164,7 @@ static void begin_node(struct worker *w, uint64_t address, uint64_t size_field)
     w->gap = as_index_is_gap(w->reading->index, w->node);
     w->mmapped = !w->piece->blocks && size_field & AS_IS_MMAPPED;
     w->object = as_object_of(w->reading->readers->objects, w->node) != 0;
-    w->first = (uint32_t)w->piece->to.count;
+    w->first = (uint32_t)w->found.to.count;
     w->reading->edges->first[w->node] = w->first;
     w->set = w->cut;
 }
@@ -280,12 +291,79 @@ static void read_piece(struct worker *w, struct piece *p)
     end_node(w, p->end);
 }
 
+// The numbers of a piece's edges become those of all edges. `base`: how many edges lie before.
+static void join_piece(struct as_edges *e, const struct as_index *x, const struct piece *p, bool more)
+{
+    const uint32_t base = (uint32_t)e->to.count, count = (uint32_t)p->found.to.count;
+    uint32_t from = as_index_at(x, p->start), to = as_index_at(x, p->end);
+    e->first[from] = base;
+    for (uint32_t node = from + 1; node < to; node++)
+        e->first[node] += base;
+    if (!more)
+        e->first[to] = base + count; // the gap at a heap's end
+    if (count == 0)
+        return;
+    memcpy(e->to.items + base, p->found.to.items, count * sizeof *e->to.items);
+    memcpy(e->place.items + base, p->found.place.items, count * sizeof *e->place.items);
+    e->to.count = e->place.count += count;
+}
+
+// Makes room for so many more edges.
+static bool make_room(struct as_edges *e, size_t more, struct as_error *err)
+{
+    if (e->to.count + more >= UINT32_MAX)
+        return as_fail(err, AS_NO_MEMORY, "more than %" PRIu32 " pointers are more than the graph can have",
+                       UINT32_MAX - 1);
+    size_t before = e->to.capacity;
+    if (!as_vec_reserve(&e->to, more + 1, err) || !as_vec_reserve(&e->place, more + 1, err)) // never no array at all
+        return false;
+    if (e->to.capacity != before) {
+        as_memory_prefer_large_pages(e->to.items, e->to.capacity * sizeof *e->to.items);
+        as_memory_prefer_large_pages(e->place.items, e->place.capacity * sizeof *e->place.items);
+    }
+    return true;
+}
+
+// Joins all pieces whose turn it is.
+static bool join(struct edge_reading *r, struct as_error *err)
+{
+    bool ok = true;
+    for (; ok && r->joined < r->pieces.count && r->pieces.items[r->joined].done; r->joined++) {
+        struct piece *p = &r->pieces.items[r->joined];
+        bool more = r->joined + 1 < r->pieces.count && p[1].start == p->end; // which has the node there
+        ok = make_room(r->edges, p->found.to.count, err) && as_vec_reserve(&r->unwanted, 1, err);
+        if (!ok)
+            break;
+        join_piece(r->edges, r->index, p, more);
+        p->found.to.count = p->found.place.count = 0;
+        r->unwanted.items[r->unwanted.count++] = p->found;
+        p->found = (struct edge_list){0};
+    }
+    return ok;
+}
+
+// Hands over the piece's edges, and takes room for those of another.
+static void finish_piece(struct worker *w)
+{
+    struct edge_reading *r = w->reading;
+    pthread_mutex_lock(&r->lock);
+    w->piece->found = w->found;
+    w->piece->done = true;
+    w->found = (struct edge_list){0};
+    w->failed = !join(r, &w->err);
+    if (r->unwanted.count > 0)
+        w->found = r->unwanted.items[--r->unwanted.count];
+    pthread_mutex_unlock(&r->lock);
+}
+
 static void *work(void *argument)
 {
     struct worker *w = argument;
     struct edge_reading *r = w->reading;
     for (size_t i; !r->failed && (i = r->next++) < r->pieces.count;) {
         read_piece(w, &r->pieces.items[i]);
+        if (!w->failed)
+            finish_piece(w);
         if (w->failed)
             r->failed = true;
     }
@@ -322,45 +400,6 @@ static bool cut(struct edge_reading *r, struct as_error *err)
     return true;
 }
 
-// The numbers of a piece's edges become those of all edges. `base`: how many edges lie before.
-static void join_piece(struct as_edges *e, const struct as_index *x, const struct piece *p, uint32_t base)
-{
-    uint32_t from = as_index_at(x, p->start), to = as_index_at(x, p->end);
-    e->first[from] = base;
-    for (uint32_t node = from + 1; node < to; node++)
-        e->first[node] += base;
-    e->first[to] = base + (uint32_t)p->to.count; // the gap at a heap's end; another piece's first node corrects that
-    if (p->to.count == 0)
-        return;
-    memcpy(e->to.items + base, p->to.items, p->to.count * sizeof *p->to.items);
-    memcpy(e->place.items + base, p->place.items, p->to.count * sizeof *p->place.items);
-}
-
-static bool join(struct edge_reading *r, struct as_error *err)
-{
-    struct as_edges *e = r->edges;
-    uint64_t total = 0;
-    for (size_t i = 0; i < r->pieces.count; i++)
-        total += r->pieces.items[i].to.count;
-    if (total >= UINT32_MAX)
-        return as_fail(err, AS_NO_MEMORY, "%llu pointers are more than the graph can have (4 billion)",
-                       (unsigned long long)total);
-    if (!as_vec_reserve(&e->to, total + 1, err) || !as_vec_reserve(&e->place, total + 1, err)) // never no array at all
-        return false;
-    as_memory_prefer_large_pages(e->to.items, total * sizeof *e->to.items);
-    as_memory_prefer_large_pages(e->place.items, total * sizeof *e->place.items);
-    for (size_t i = 0; i < r->pieces.count; i++) {
-        struct piece *p = &r->pieces.items[i];
-        join_piece(e, r->index, p, (uint32_t)e->to.count);
-        e->to.count += p->to.count;
-        as_vec_free(&p->to);
-        as_vec_free(&p->place);
-    }
-    e->place.count = e->to.count;
-    e->first[e->nodes] = (uint32_t)e->to.count;
-    return true;
-}
-
 static bool open_worker(struct worker *w, struct edge_reading *r, struct as_error *err)
 {
     *w = (struct worker){.reading = r};
@@ -369,8 +408,15 @@ static bool open_worker(struct worker *w, struct edge_reading *r, struct as_erro
     return room;
 }
 
+static void free_edge_list(struct edge_list *f)
+{
+    as_vec_free(&f->to);
+    as_vec_free(&f->place);
+}
+
 static void close_worker(struct worker *w)
 {
+    free_edge_list(&w->found);
     as_memory_unmap(w->block - BEFORE, BEFORE + BLOCK + BESIDE);
     as_vtable_words_free(&w->words);
 }
@@ -413,12 +459,17 @@ bool as_edges_read(struct as_edges *e, const struct as_index *x, struct as_targe
     *e = (struct as_edges){.nodes = x->count};
     e->first = as_memory_map(((size_t)x->count + 1) * sizeof *e->first, "the graph's edges", err);
     as_memory_prefer_large_pages(e->first, e->first ? (size_t)x->count * sizeof *e->first : 0);
-    bool ok = e->first && cut(&r, err) && read_pieces(&r, err) && join(&r, err);
-    for (size_t i = 0; i < r.pieces.count; i++) {
-        as_vec_free(&r.pieces.items[i].to);
-        as_vec_free(&r.pieces.items[i].place);
-    }
+    pthread_mutex_init(&r.lock, NULL);
+    bool ok = e->first && make_room(e, 0, err) && cut(&r, err) && read_pieces(&r, err);
+    if (ok)
+        e->first[e->nodes] = (uint32_t)e->to.count;
+    for (size_t i = 0; i < r.pieces.count; i++)
+        free_edge_list(&r.pieces.items[i].found);
+    for (size_t i = 0; i < r.unwanted.count; i++)
+        free_edge_list(&r.unwanted.items[i]);
     as_vec_free(&r.pieces);
+    as_vec_free(&r.unwanted);
+    pthread_mutex_destroy(&r.lock);
     return ok;
 }
 

@@ -24,6 +24,13 @@ bool as_patterns_open(struct as_patterns *p, const struct as_index *x, uint32_t 
     p->shape = p->length ? as_memory_map((size_t)x->count + 1, "the shapes of chunks", err) : NULL;
     size_t used = ((size_t)x->count + 1) * sizeof *p->used;
     p->used = p->shape ? as_memory_map(used, "the patterns of chunks", err) : NULL;
+    if (p->used) {
+        as_memory_prefer_large_pages(p->of_node, x->count);
+        as_memory_prefer_large_pages(p->text, x->count);
+        as_memory_prefer_large_pages(p->length, x->count);
+        as_memory_prefer_large_pages(p->shape, x->count);
+        as_memory_prefer_large_pages(p->used, used);
+    }
     as_anchors_open(&p->anchors, x, page_size);
     return p->used;
 }

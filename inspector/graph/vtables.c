@@ -38,6 +38,7 @@ bool as_vtables_open(struct as_vtables *v, struct as_target *t, uint32_t nodes, 
         v->size = v->data.items[v->data.count - 1].end - v->low;
     }
     v->of_node = as_memory_map(((size_t)nodes + 1) * sizeof *v->of_node, "the types of chunks", err);
+    as_memory_prefer_large_pages(v->of_node, v->of_node ? (size_t)nodes * sizeof *v->of_node : 0);
     v->buckets = as_memory_map(BUCKETS * sizeof *v->buckets, "the types of chunks", err);
     v->list.count = as_vec_reserve(&v->list, 1, err);
     return v->of_node && v->buckets && v->list.count > 0;
