@@ -4,10 +4,6 @@
 
 #include <string.h>
 
-// So many nodes are on their way from memory at a time: first where their edges begin, then, half of the way later, the edges
-// themselves. Nodes are met in no order, so that each would be a miss of all caches.
-enum { AHEAD = 32, HALF = AHEAD / 2 };
-
 bool as_marks_open(struct as_marks *m, const struct as_index *x, struct as_error *err)
 {
     *m = (struct as_marks){.nodes = x->count};
@@ -41,23 +37,13 @@ uint32_t as_next_unmarked(const struct as_marks *m, uint32_t node)
     return node < m->nodes ? node : m->nodes;
 }
 
-// The node added last goes first: what it leads to mostly lies beside it, and the queue stays short.
 void as_marks_spread(struct as_marks *m, const struct as_edges *e)
 {
-    uint32_t ahead[AHEAD];
-    for (unsigned in = 0, out = 0;; out++) {
-        for (; m->tail > m->head && in - out < AHEAD; in++) {
-            ahead[in % AHEAD] = m->queue[--m->tail];
-            __builtin_prefetch(&e->first[ahead[in % AHEAD]]);
-        }
-        if (in == out)
-            return;
-        if (in - out > HALF)
-            __builtin_prefetch(&e->to.items[e->first[ahead[(out + HALF) % AHEAD]]]);
-        uint32_t node = ahead[out % AHEAD];
+    struct as_marks_ahead ahead = {.in = 0};
+    uint32_t node;
+    while (as_marks_take(m, &ahead, e, &node))
         for (uint32_t i = e->first[node]; i < e->first[node + 1]; i++)
             as_mark(m, e->to.items[i]);
-    }
 }
 
 void as_marks_add_roots(struct as_marks *m, const struct as_edges *e, const struct as_roots *r, enum as_root_kind kind)

@@ -21,9 +21,12 @@ static uint32_t unused_from(const struct as_graph *g, uint32_t node)
 static void spread(struct as_marks *m, const struct as_graph *g)
 {
     const struct as_edges *e = &g->edges;
-    while (m->head < m->tail) {
-        uint32_t node = m->queue[m->head++], end = e->first[node + 1], from = unused_from(g, node);
-        for (uint32_t i = e->first[node]; i < end && as_edge_place(e, i) < from; i++)
+    struct as_marks_ahead ahead = {.in = 0};
+    uint32_t node;
+    while (as_marks_take(m, &ahead, e, &node)) {
+        __builtin_prefetch(&g->patterns.of_node[ahead.nodes[(ahead.out + AS_MARKS_HALF) % AS_MARKS_AHEAD]]);
+        uint32_t end = e->first[node + 1], from = unused_from(g, node);
+        for (uint32_t i = e->first[node]; i < end && (from > AS_PLACE_FAR || as_edge_place(e, i) < from); i++)
             as_mark(m, e->to.items[i]);
     }
 }
@@ -36,7 +39,7 @@ static void take_out(struct as_graph *g, const struct as_marks *reached)
         uint32_t end = e->first[node + 1], from = unused_from(g, node);
         e->first[node] = kept;
         for (; i < end; i++) {
-            if (as_edge_place(e, i) >= from && as_marked(reached, e->to.items[i]))
+            if (from <= AS_PLACE_FAR && as_edge_place(e, i) >= from && as_marked(reached, e->to.items[i]))
                 continue;
             e->place.items[kept] = e->place.items[i];
             e->to.items[kept++] = e->to.items[i];
