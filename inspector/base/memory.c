@@ -14,6 +14,14 @@ void *as_memory_map(size_t bytes, const char *what, struct as_error *err)
     return NULL;
 }
 
+void *as_memory_map_large(size_t bytes, const char *what, struct as_error *err)
+{
+    void *memory = as_memory_map(bytes, what, err);
+    if (memory)
+        as_memory_prefer_large_pages(memory, bytes);
+    return memory;
+}
+
 void as_memory_unmap(void *memory, size_t bytes)
 {
     if (memory)

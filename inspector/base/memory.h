@@ -10,6 +10,9 @@
 // there is none.
 void *as_memory_map(size_t bytes, const char *what, struct as_error *err);
 
+// Likewise, for memory that will be filled.
+void *as_memory_map_large(size_t bytes, const char *what, struct as_error *err);
+
 // Gives it back; NULL is allowed.
 void as_memory_unmap(void *memory, size_t bytes);
 

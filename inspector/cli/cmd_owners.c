@@ -114,8 +114,7 @@ bool as_cmd_owners(const struct as_options *o, struct as_error *err)
               as_graph_settle_objects(&look.graph, err) && as_owners_find(&owners, &g->roots, err) &&
               as_dominators_find(&d, &g->edges, &g->objects, &g->roots, &owners, err) &&
               as_dominators_add_up(&d, &g->index, err) && as_tree_grow(&tree, g, &d, err) &&
-              as_tree_sort(&order, &tree, err) &&
-              as_several_find(&several, &d, &g->edges, &g->objects, &g->roots, &owners, err);
+              as_tree_sort(&order, &tree, err) && as_several_find(&several, &d, err);
     if (ok && o->json)
         put_json(&s);
     else if (ok)

@@ -19,10 +19,8 @@ struct work {
     uint32_t *semi;      // semidominator; while the places are found: how many successors have been looked at
     uint32_t *label;     // on the compressed way up: the place with the lowest semidominator
     uint32_t *ancestor;  // parent in the search's tree, and then the compressed way up
-    uint32_t *in_first;  // of places with two and more predecessors: where these begin in `in`
-    uint32_t *in;        // predecessors' places
     uint32_t *successor; // all edges between places, by the place that they begin at
-    uint64_t successors, predecessors; // how many
+    uint64_t successors; // how many
     uint32_t *stack;
     struct as_error *err;
 };
@@ -52,7 +50,7 @@ static uint32_t vertex_of(const struct work *w, const struct list *l, uint32_t i
 
 static bool map(struct work *w, uint32_t **out, uint64_t count)
 {
-    *out = as_memory_map((size_t)count * sizeof **out, "the dominator tree", w->err);
+    *out = as_memory_map_large((size_t)count * sizeof **out, "the dominator tree", w->err);
     return *out;
 }
 
@@ -130,7 +128,7 @@ static void translate(struct work *w)
             uint32_t to = w->d->place[vertex_of(w, &l, i)];
             bool dropped = as_dominators_drop(w->d, w->objects, place, to);
             w->successor[at++] = dropped ? 0 : to;
-            w->in_first[to] += !dropped;
+            w->d->in_first[to] += !dropped;
         }
         w->semi[place] = l.count;
     }
@@ -141,11 +139,11 @@ static uint64_t make_room(struct work *w)
 {
     uint64_t sum = 0;
     for (uint32_t place = 0; place < w->d->count; place++) {
-        uint32_t count = w->in_first[place] > 1 ? w->in_first[place] : 0;
-        w->in_first[place] = (uint32_t)sum;
+        uint32_t count = w->d->in_first[place] > 1 ? w->d->in_first[place] : 0;
+        w->d->in_first[place] = (uint32_t)sum;
         sum += count;
     }
-    w->in_first[w->d->count] = (uint32_t)sum;
+    w->d->in_first[w->d->count] = (uint32_t)sum;
     return sum;
 }
 
@@ -156,8 +154,8 @@ static void add_predecessors(struct work *w)
     for (uint32_t place = 1; place < w->d->count; place++) {
         for (uint32_t i = 0; i < w->semi[place]; i++) {
             uint32_t to = w->successor[at++];
-            if (to != 0 && w->in_first[to + 1] > w->in_first[to])
-                w->in[w->in_first[to] + w->label[to]++] = place;
+            if (to != 0 && w->d->in_first[to + 1] > w->d->in_first[to])
+                w->d->in[w->d->in_first[to] + w->label[to]++] = place;
         }
     }
 }
@@ -193,8 +191,8 @@ static void find_semidominators(struct work *w)
     }
     for (uint32_t place = w->d->count - 1; place > 0; place--) {
         uint32_t semi = w->d->parent[place];
-        for (uint32_t i = w->in_first[place]; i < w->in_first[place + 1]; i++) {
-            uint32_t other = w->semi[evaluate(w, w->in[i], place + 1)];
+        for (uint32_t i = w->d->in_first[place]; i < w->d->in_first[place + 1]; i++) {
+            uint32_t other = w->semi[evaluate(w, w->d->in[i], place + 1)];
             semi = other < semi ? other : semi;
         }
         w->semi[place] = semi;
@@ -226,11 +224,11 @@ static bool find(struct work *w)
         !map(w, &w->semi, places))
         return false;
     number_places(w);
-    if (!map(w, &w->in_first, places) || !map(w, &w->successor, w->successors + 1))
+    if (!map(w, &w->d->in_first, places) || !map(w, &w->successor, w->successors + 1))
         return false;
     translate(w);
-    w->predecessors = make_room(w);
-    if (!map(w, &w->label, places) || !map(w, &w->in, w->predecessors + 1))
+    w->d->predecessors = make_room(w);
+    if (!map(w, &w->label, places) || !map(w, &w->d->in, w->d->predecessors + 1))
         return false;
     add_predecessors(w);
     unmap(&w->successor, w->successors + 1);
@@ -258,16 +256,14 @@ bool as_dominators_find(struct as_dominators *d, const struct as_edges *e, const
     unmap(&w.semi, places);
     unmap(&w.label, places);
     unmap(&w.ancestor, places);
-    unmap(&w.in_first, places);
     unmap(&w.successor, w.successors + 1);
-    unmap(&w.in, w.predecessors + 1);
     unmap(&w.stack, places);
     return ok;
 }
 
 bool as_dominators_add_up(struct as_dominators *d, const struct as_index *x, struct as_error *err)
 {
-    d->retained = as_memory_map(((size_t)d->count + 1) * sizeof *d->retained, "what chunks retain", err);
+    d->retained = as_memory_map_large(((size_t)d->count + 1) * sizeof *d->retained, "what chunks retain", err);
     if (!d->retained)
         return false;
     struct as_used_cursor c = as_used_begin(x);
@@ -288,6 +284,8 @@ void as_dominators_free(struct as_dominators *d)
     as_memory_unmap(d->parent, (size_t)places * sizeof *d->parent);
     as_memory_unmap(d->vertex, (size_t)places * sizeof *d->vertex);
     as_memory_unmap(d->place, (size_t)places * sizeof *d->place);
+    unmap(&d->in_first, places);
+    unmap(&d->in, d->predecessors + 1);
     as_memory_unmap(d->retained, ((size_t)d->count + 1) * sizeof *d->retained);
     *d = (struct as_dominators){0};
 }

@@ -22,6 +22,10 @@ struct as_dominators {
     uint32_t strong;    // from this place on, only weak roots do
     uint64_t *retained; // bytes; NULL until as_dominators_add_up
     uint32_t nodes;
+    // The places that lead to place i are in[in_first[i]] to in[in_first[i + 1] - 1]; of a place to which only its parent leads, none.
+    // Edges that own nothing (as_dominators_drop) are left out.
+    uint32_t *in_first, *in;
+    uint64_t predecessors; // how many are in `in`
 };
 
 // Does an edge between two places own nothing, because roots of a higher rank lead to where it leads?

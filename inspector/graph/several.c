@@ -10,10 +10,6 @@
 
 struct several_search {
     const struct as_dominators *d;
-    const struct as_edges *edges;
-    const struct as_objects *objects;
-    const struct as_roots *roots;
-    const struct as_owners *owners;
     struct as_error *err;
     uint32_t *top;               // of each place: the place below the root of all that it hangs on
     AS_VEC(uint64_t) from_owner; // owner << 32 | top: it leads there. Each once, in order
@@ -27,32 +23,21 @@ static bool is_owner(const struct several_search *s, uint32_t place)
     return s->d->vertex[place] < s->d->owners;
 }
 
-static bool add_edge(struct several_search *s, uint32_t from, uint32_t node)
+static bool is_top(const struct several_search *s, uint32_t place)
 {
-    uint32_t to = s->d->place[s->d->owners + node], top = s->top[from];
-    if (to == 0 || s->d->parent[to] != 0 || top == to || as_dominators_drop(s->d, s->objects, from, to))
+    return s->d->parent[place] == 0 && !is_owner(s, place);
+}
+
+static bool add_edge(struct several_search *s, uint32_t from, uint32_t to)
+{
+    uint32_t top = s->top[from];
+    if (top == to)
         return true;
     bool of_owner = is_owner(s, top);
     uint64_t *added = of_owner ? as_vec_add(&s->from_owner, s->err) : as_vec_add(&s->from_top, s->err);
     if (added)
         *added = (uint64_t)(of_owner ? s->d->vertex[top] : top) << 32 | to;
     return added;
-}
-
-static bool add_edges(struct several_search *s, uint32_t place)
-{
-    if (is_owner(s, place)) {
-        const struct as_owner *o = &s->owners->list.items[s->d->vertex[place]];
-        for (uint32_t i = 0; i < o->count; i++)
-            if (!add_edge(s, place, s->roots->list.items[o->first + i].node))
-                return false;
-        return true;
-    }
-    uint32_t node = s->d->vertex[place] - s->d->owners;
-    for (uint32_t i = s->edges->first[node]; i < s->edges->first[node + 1]; i++)
-        if (!add_edge(s, place, s->edges->to.items[i]))
-            return false;
-    return true;
 }
 
 static size_t without_doubles(uint64_t *items, size_t count)
@@ -69,8 +54,9 @@ static bool find_edges(struct several_search *s)
     bool ok = true;
     for (uint32_t place = 1; place < s->d->count; place++)
         s->top[place] = s->d->parent[place] == 0 ? place : s->top[s->d->parent[place]];
-    for (uint32_t place = 1; ok && place < s->d->count; place++)
-        ok = add_edges(s, place);
+    for (uint32_t to = 1; ok && to < s->d->count; to++)
+        for (uint32_t i = s->d->in_first[to]; ok && is_top(s, to) && i < s->d->in_first[to + 1]; i++)
+            ok = add_edge(s, s->d->in[i], to);
     ok = ok && as_sort_u64(s->from_owner.items, s->from_owner.count, s->err) &&
          as_sort_u64(s->from_top.items, s->from_top.count, s->err);
     s->from_owner.count = without_doubles(s->from_owner.items, s->from_owner.count);
@@ -137,7 +123,7 @@ static bool spread(struct several_search *s, const struct as_several *out)
 static void add_up(const struct several_search *s, struct as_several *out)
 {
     for (uint32_t place = 1; place < s->d->count; place++) {
-        if (s->d->parent[place] != 0 || is_owner(s, place))
+        if (!is_top(s, place))
             continue;
         out->bytes += s->d->retained[place];
         for (uint32_t i = 0; i < out->count; i++)
@@ -147,14 +133,17 @@ static void add_up(const struct several_search *s, struct as_several *out)
     qsort(out->leading, out->count, sizeof *out->leading, most_first);
 }
 
-bool as_several_find(struct as_several *s, const struct as_dominators *d, const struct as_edges *e,
-                     const struct as_objects *objects, const struct as_roots *r, const struct as_owners *o,
-                     struct as_error *err)
+bool as_several_find(struct as_several *s, const struct as_dominators *d, struct as_error *err)
 {
-    struct several_search search = {.d = d, .edges = e, .objects = objects, .roots = r, .owners = o, .err = err};
+    struct several_search search = {.d = d, .err = err};
     size_t places = (size_t)d->count + 1;
+    uint32_t first = 1;
     *s = (struct as_several){0};
-    search.top = as_memory_map(places * sizeof *search.top, "the owners of what several hold", err);
+    while (first < d->count && !is_top(&search, first))
+        first++;
+    if (first >= d->count)
+        return true;
+    search.top = as_memory_map_large(places * sizeof *search.top, "the owners of what several hold", err);
     search.set = search.top ? as_memory_map(places * sizeof *search.set, "the owners of what several hold", err) : NULL;
     bool ok = search.set && find_edges(&search) && choose(&search, s) && spread(&search, s);
     if (ok)

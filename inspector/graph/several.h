@@ -19,6 +19,4 @@ struct as_several {
 };
 
 // Finds them, of a tree that has been added up. Nothing to free. False: AS_NO_MEMORY.
-bool as_several_find(struct as_several *s, const struct as_dominators *d, const struct as_edges *e,
-                     const struct as_objects *objects, const struct as_roots *r, const struct as_owners *o,
-                     struct as_error *err);
+bool as_several_find(struct as_several *s, const struct as_dominators *d, struct as_error *err);

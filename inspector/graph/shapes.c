@@ -143,9 +143,9 @@ bool as_shapes_find(struct as_patterns *p, const struct as_edges *e, const struc
 {
     size_t nodes = (size_t)p->index->count + 1;
     struct as_shaping s = {.edges = e, .of_node = p->shape};
-    s.sizes = as_memory_map(nodes, "the shapes of chunks", err);
-    s.alike = s.sizes ? as_memory_map(nodes, "the shapes of chunks", err) : NULL;
-    s.queue = s.alike ? as_memory_map(nodes * sizeof *s.queue, "the shapes of chunks", err) : NULL;
+    s.sizes = as_memory_map_large(nodes, "the shapes of chunks", err);
+    s.alike = s.sizes ? as_memory_map_large(nodes, "the shapes of chunks", err) : NULL;
+    s.queue = s.alike ? as_memory_map_large(nodes * sizeof *s.queue, "the shapes of chunks", err) : NULL;
     bool ok = s.queue;
     if (ok && only)
         open_some(&s, p, v, only);

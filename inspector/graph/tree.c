@@ -77,7 +77,7 @@ bool as_tree_grow(struct as_tree *tree, const struct as_graph *graph, const stru
 {
     struct growth g = {.tree = tree};
     *tree = (struct as_tree){0};
-    uint32_t *branch = as_memory_map(((size_t)d->count + 1) * sizeof *branch, "the tree of owners", err);
+    uint32_t *branch = as_memory_map_large(((size_t)d->count + 1) * sizeof *branch, "the tree of owners", err);
     g.buckets = as_memory_map(BUCKETS * sizeof *g.buckets, "the tree of owners", err);
     bool ok = branch && g.buckets && as_vec_reserve(&tree->branches, 1, err);
     if (ok) {

@@ -308,7 +308,7 @@ static void test_several(void)
         make_graph(&g);
         CHECK(as_dominators_find(&d, &g.edges, &no_objects, &g.roots, &g.owners, NULL));
         add_up(&d);
-        CHECK(as_several_find(&s, &d, &g.edges, &no_objects, &g.roots, &g.owners, NULL));
+        CHECK(as_several_find(&s, &d, NULL));
         reach(&g, false, UINT32_MAX, UINT32_MAX, none, strong);
         for (uint32_t node = 0; node < NODES; node++)
             bytes += is_shared(&d, node) ? size_of(node) : 0;
