@@ -107,19 +107,27 @@ static bool add_leaves(struct as_index *x, struct as_error *err)
     return true;
 }
 
-static void set_starts(struct as_index *x, const uint64_t *boundaries, size_t count)
+// The boundaries of a heap follow each other, and many lie in one word. *any_late: some begin in the middle of 16 bytes.
+static void set_starts(struct as_index *x, const uint64_t *boundaries, size_t count, bool *any_late)
 {
+    struct as_leaf_word *word = NULL;
+    uint64_t its_word = UINT64_MAX, tags = 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t address = plain(boundaries[i]);
-        struct as_leaf_word *word = (struct as_leaf_word *)as_index_word(x, address);
+        if (address >> AS_WORD_SHIFT != its_word) {
+            its_word = address >> AS_WORD_SHIFT;
+            word = (struct as_leaf_word *)as_index_word(x, address);
+        }
         if (!word || (boundaries[i] & AS_HEAP_BEGINS))
             continue;
         word->starts |= UINT64_C(1) << (address >> AS_UNIT_SHIFT & 63);
+        tags |= boundaries[i];
         if (!(boundaries[i] & AS_GAP) && i + 1 < count) { // behind the last chunk of a heap is a gap
             x->chunks++;
             x->chunk_bytes += plain(boundaries[i + 1]) - address;
         }
     }
+    *any_late = tags & AS_LATE;
 }
 
 static bool number_nodes(struct as_index *x, struct as_error *err)
@@ -170,26 +178,35 @@ static void set_gap(struct as_index *x, uint64_t boundary, bool gap)
 
 static bool mark_gaps(struct as_index *x, const uint64_t *boundaries, size_t count, struct as_error *err)
 {
+    AS_VEC(uint64_t) first_chunks = {0}; // of heaps
+    bool ok = true;
     x->gaps = as_memory_map(((size_t)x->count / 64 + 1) * sizeof *x->gaps, "the gaps between chunks", err);
-    if (!x->gaps)
-        return false;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; ok && x->gaps && i < count; i++) {
         if (boundaries[i] & AS_GAP)
             set_gap(x, boundaries[i], true);
+        if (i == 0 || !(boundaries[i - 1] & AS_HEAP_BEGINS) || (boundaries[i] & (AS_GAP | AS_HEAP_BEGINS)))
+            continue;
+        uint64_t *first = as_vec_add(&first_chunks, err);
+        ok = first;
+        if (ok)
+            *first = boundaries[i];
+    }
     // The gap behind one heap may be where another begins, with a chunk.
-    for (size_t i = 1; i < count; i++)
-        if (boundaries[i - 1] & AS_HEAP_BEGINS && !(boundaries[i] & (AS_GAP | AS_HEAP_BEGINS)))
-            set_gap(x, boundaries[i], false);
-    return true;
+    for (size_t i = 0; i < first_chunks.count; i++)
+        set_gap(x, first_chunks.items[i], false);
+    as_vec_free(&first_chunks);
+    return ok && x->gaps;
 }
 
 bool as_index_build(struct as_index *x, const uint64_t *boundaries, size_t count, struct as_error *err)
 {
+    bool any_late = false;
     *x = (struct as_index){0};
     if (!find_extents(x, boundaries, count, err) || !find_clusters(x, err) || !add_leaves(x, err))
         return false;
-    set_starts(x, boundaries, count);
-    return number_nodes(x, err) && mark_late(x, boundaries, count, err) && mark_gaps(x, boundaries, count, err);
+    set_starts(x, boundaries, count, &any_late);
+    return number_nodes(x, err) && (!any_late || mark_late(x, boundaries, count, err)) &&
+           mark_gaps(x, boundaries, count, err);
 }
 
 void as_index_free(struct as_index *x)
