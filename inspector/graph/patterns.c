@@ -97,8 +97,8 @@ void as_pattern_look(struct as_patterns *p, uint32_t node, const struct as_besid
     if (w[1] > begin && w[1] <= w[2] && w[2] - begin < LARGEST && is_made_for(p, node, chunk, w[2] - begin, &usable)) {
         bool stdio = w[3] == begin && w[4] == w[2];
         note(p, node, stdio ? AS_PATTERN_STDIO : AS_PATTERN_ARRAY, w[2] - begin, usable);
-        uint32_t used = w[1] - begin < UINT32_MAX ? (uint32_t)(w[1] - begin) : UINT32_MAX;
-        __atomic_store_n(&p->used[node], used, __ATOMIC_RELAXED);
+        uint64_t used = as_align_up(w[1] - begin, WORD) / WORD;
+        __atomic_store_n(&p->used[node], (uint16_t)(used < UINT16_MAX ? used : UINT16_MAX), __ATOMIC_RELAXED);
         if (more && w[3] >= w[2] && w[3] - begin <= usable) // libc++'s std::deque has an end before the limit
             as_anchor_look(&p->anchors, node, b);
     } else if (w[1] <= w[2] && w[2] >= LEAST_TEXT && w[2] < LARGEST && is_made_for(p, node, chunk, w[2] + 1, &usable)) {

@@ -23,7 +23,8 @@ struct as_patterns {
     uint8_t *length; // as the words beside the pointer say, likewise
     uint8_t *shape;  // as_shape (shapes.h)
     struct as_anchors anchors;
-    uint32_t *used; // of an array: how many bytes of it lie before its end, not its limit; 0: not known
+    uint16_t *
+        used; // of an array: how many words of it lie before its end, not its limit; 0: not known; UINT16_MAX: that, or more
     uint32_t page_size;
 };
 

@@ -186,7 +186,7 @@ static struct word look_at(struct spread *s, uint32_t node, uint32_t state, uint
     // Far behind the beginning it is not known which word an edge is; but of an array of pointers all are alike.
     if (place == AS_PLACE_FAR && !(array && !vector && size == WORD))
         return w;
-    w.used = size >= WORD && (!vector || place * WORD < s->in->patterns->used[node]);
+    w.used = size >= WORD && (!vector || place < s->in->patterns->used[node]);
     w.slot = w.used ? as_dwarf_slot(t, element, array ? place * WORD % size : place * WORD) : AS_SLOT_UNKNOWN;
     w.stale = (array && !sure) || w.slot & AS_SLOT_WEAK;
     w.rank = w.stale ? RANK_WEAK : w.rank;

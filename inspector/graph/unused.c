@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "graph/unused.h"
-#include "base/align.h"
 #include "graph/mark.h"
-
-enum { WORD = sizeof(uint64_t) };
 
 // The place from which on a node's words are unused room; AS_PLACE_FAR + 1: none is, as far as is known.
 static uint32_t unused_from(const struct as_graph *g, uint32_t node)
@@ -12,7 +9,7 @@ static uint32_t unused_from(const struct as_graph *g, uint32_t node)
     if (g->objects.types.items && g->objects.types.items[as_object_of(&g->objects, node)].leftovers)
         return 0;
     uint64_t used = g->objects.used && g->objects.used[node] != 0 ? g->objects.used[node]
-                    : as_pattern_of(p, node) == AS_PATTERN_ARRAY  ? as_align_up(p->used[node], WORD) / WORD
+                    : as_pattern_of(p, node) == AS_PATTERN_ARRAY  ? p->used[node]
                                                                   : 0;
     return used == 0 || used >= AS_PLACE_FAR ? AS_PLACE_FAR + 1 : (uint32_t)used;
 }
