@@ -287,12 +287,17 @@ class Bench:
                 self.figures.append(Figure(what, limit, ours, bound, "s", "≥ 0.5"))
             python.kill()
 
-    def graph(self, chunks: int) -> None:
-        """Leaks and owners of a C++ program with so many chunks, against the bare copy of its memory."""
+    def graphs(self, sizes: str) -> None:
+        for size in sizes.split(","):
+            chunks, _, length = size.partition(":")
+            self.graph(int(chunks) * 1_000_000, length or "20")
+
+    def graph(self, chunks: int, length: str) -> None:
+        """Leaks and owners of a C++ program with so many chunks, and long names, against the bare copy of it."""
         program = self.directory / "graph"
         subprocess.run(["g++", "-O1", "-o", program, ROOT / "bench/graph.cc"], check=True)
         with subprocess.Popen(
-            [program, str(chunks // 12)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [program, str(chunks // 12), length], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as target:
             assert target.stdout
             target.stdout.readline()
@@ -300,7 +305,8 @@ class Bench:
             for what, wanted in (("leaks", "≥ 0.48"), ("owners", "≥ 0.145")):
                 command = [self.arenadump, what, "--json", pid]
                 ours, bound = self.pairs(lambda: seconds(command), lambda: self.raw_read(pid)[0])  # noqa: B023
-                text = f"{what} among {chunks / 1e6:g} M chunks ({peak_kib(command) / 1e3:.0f} MB of own memory)"
+                own, size = peak_kib(command) / 1e3, self.raw_read(pid)[1] / 1e9
+                text = f"{what} among {chunks / 1e6:g} M chunks in {size:.1f} GB ({own:.0f} MB of own memory)"
                 self.figures.append(Figure(text, "process_vm_readv of it all", ours, bound, "s", wanted))
             target.kill()
 
@@ -368,6 +374,9 @@ def main() -> None:
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sizes", default="100,1000,4000,8000", help="megabytes, comma-separated")
+    parser.add_argument(
+        "--graph", default="16", help="millions of chunks, comma-separated; 40:600: with names of 600 bytes and more"
+    )
     parser.add_argument("--only", default=",".join(PARTS), help="of " + ", ".join(PARTS))
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
@@ -380,7 +389,7 @@ def main() -> None:
     if "objects" in parts:
         bench.objects(1)
     if "graph" in parts:
-        bench.graph(16_000_000)
+        bench.graphs(options.graph)
     if "in-place" in parts:
         bench.in_place(min(1000, bench.megabytes[-1]))
     if "large" in parts:
