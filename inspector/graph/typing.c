@@ -357,7 +357,8 @@ static void start_again(struct spread *s)
 static void spread_types(struct spread *s)
 {
     for (int round = 0; round < MOST_ROUNDS; round++) {
-        start_again(s);
+        if (round > 0) // most nodes get no type, and their pages are never touched
+            start_again(s);
         start_at_vtables(s);
         start_at_variables(s);
         size_t at[2] = {0};
@@ -455,7 +456,7 @@ bool as_typing_find(struct as_typing *y, const struct as_typing_input *in, struc
     s.most_steps = 64 * (uint64_t)in->edges->to.count + UINT16_MAX;
     y->nodes = in->index->count;
     y->of_node = as_memory_map(bytes, "the chunks' types", err);
-    s.units = as_memory_map(bytes, "the chunks' sizes", err);
+    s.units = as_memory_map_large(bytes, "the chunks' sizes", err);
     s.classes = as_memory_map(vtables * sizeof *s.classes, "the classes' types", err);
     bool ok = y->of_node && s.units && s.classes && as_dwarf_types_open(&y->types, &y->debug, err);
     if (ok) {
