@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""leaks and owners on a heap that several threads read in pieces: bench/graph.cc knows how many chunks it has."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools import harness
+
+CARS = 100_000
+LOST = 1000
+WHEEL = "(anonymous namespace)::Wheel"
+SOURCE = Path(__file__).resolve().parents[1] / "bench/graph.cc"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if not shutil.which("g++"):
+        pytest.skip("g++ is missing")
+    path = tmp_path_factory.mktemp("large") / "graph"
+    subprocess.run(["g++", "-O1", "-o", path, SOURCE], check=True)
+    with subprocess.Popen([path, str(CARS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        yield str(process.pid)
+        process.kill()
+
+
+def answer(arenadump: harness.Arenadump, *arguments: str) -> dict[str, Any]:
+    return json.loads(arenadump.check(*arguments))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+def test_what_is_lost_among_a_million_chunks(mode: str, program: str, arenadump: harness.Arenadump) -> None:
+    found = answer(arenadump, "leaks", "--json", "--mode", mode, program)
+    assert found["graph"]["chunks"] >= 12 * CARS + 2 * LOST
+    # The words of the last objects may still be on the stack, or in a register.
+    for kind in ("direct", "indirect"):
+        assert LOST - 10 <= found[kind]["count"] <= LOST
+    assert sum(group["direct"]["count"] for group in found["by_type"] if group["type"] == WHEEL) >= LOST - 10
+
+
+def test_who_holds_a_million_chunks(program: str, arenadump: harness.Arenadump) -> None:
+    """All of an owner's branches stand behind it, up to the next owner."""
+    counts: Counter[str] = Counter()
+    wheels = 0
+    owner = ""
+    for branch in answer(arenadump, "owners", "--json", program)["branches"]:
+        if branch["depth"] == 0:
+            owner = branch["owner"]["name"] or branch["owner"]["kind"]
+        counts[owner] += branch["count"]
+        wheels += branch["count"] if branch["type"] == WHEEL else 0
+    # Of each car a node, the car, its vector, three wheels and three names; besides, the array of buckets. The nodes
+    # are a list, so that one left-over word makes a second owner of many.
+    cars = counts["(anonymous namespace)::cars"] + counts["several"]
+    assert 0 <= cars - (9 * CARS + 1) <= 100
+    assert 0 <= 3 * CARS - counts["(anonymous namespace)::by_name"] <= 100
+    assert 0 <= wheels - 3 * CARS <= 10
