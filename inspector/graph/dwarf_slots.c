@@ -79,6 +79,9 @@ static void find_nodes(struct as_dwarf_types *t, uint32_t type, struct frame *f,
         const char *word = strstr(name, "alloc");
         word = word ? word : strstr(name, "Alloc");
         uint32_t node = base->parameter;
+        // From gcc 16 on it has the allocator as a member, of which gcc leaves the parameter out; but the allocator's base has one.
+        if (is_library(t, m.type, "std", "_Hashtable_alloc<"))
+            find_nodes(t, node, f, depth + 1);
         if (word && end_of_name && word < end_of_name && f->count < MOST_NODES &&
             t->list.items[node].kind == AS_DWARF_RECORD)
             f->nodes[f->count++] = node;
