@@ -125,6 +125,69 @@ fn main() {
 """
 
 
+LIBRARY = r"""
+#include <stdio.h>
+#include <stdlib.h>
+struct mine { struct mine *next; long number; double room[5]; };
+static __thread char unaligned[3];
+static __thread struct { long count; struct mine *list; } of_thread;
+static __thread struct mine *recent[4];
+static struct mine *make(void) {
+    struct mine *made = calloc(1, sizeof *made);
+    printf("%p\n", (void *)made);
+    made->number = of_thread.count++;
+    return made;
+}
+void fill(int count) {
+    unaligned[0] = (char)count;
+    for (int i = 0; i < count; i++) {
+        struct mine *made = make();
+        made->next = of_thread.list;
+        of_thread.list = made;
+    }
+    recent[of_thread.count % 4] = make();
+    __asm__ volatile("" ::"r"(recent), "r"(unaligned), "r"(&of_thread) : "memory");
+}
+"""
+THREADS = r"""
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+#ifdef LATER
+static void (*fill)(int);
+#else
+void fill(int count);
+#endif
+static pthread_barrier_t ready;
+static void *work(void *unused) {
+    fill(100);
+    pthread_barrier_wait(&ready);
+    pause();
+    return unused;
+}
+int main(int argc, char **argv) {
+    pthread_t thread;
+    pthread_barrier_init(&ready, NULL, 4);
+#ifdef LATER
+    void *library = dlopen(argv[argc - 1], RTLD_NOW);
+    *(void **)&fill = library ? dlsym(library, "fill") : NULL;
+    if (!fill)
+        return 1;
+#else
+    (void)argc, (void)argv;
+#endif
+    for (int i = 0; i < 3; i++)
+        pthread_create(&thread, NULL, work, NULL);
+    fill(200);
+    pthread_barrier_wait(&ready);
+    puts("ready");
+    fflush(stdout);
+    pause();
+}
+"""
+
+
 def build(compiler: str, *flags: str) -> Path:
     try:
         return programs.build_cxx("typed", "-std=c++17", *flags, compiler=compiler)
@@ -250,6 +313,31 @@ def test_rust(tmp_path: Path) -> None:
     assert found["held::Session[]"] == 1
     assert found["u32[]"] == 1001
     assert found["held::Holder"] == 1
+
+
+@pytest.mark.parametrize("where", ["the program", "a library", "a library that was loaded later"])
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_thread_local_variables(where: str, compiler: str, tmp_path: Path) -> None:
+    """Those of each thread lead on, in whichever of the three places they are."""
+    (tmp_path / "library.c").write_text(LIBRARY)
+    (tmp_path / "threads.c").write_text(THREADS)
+    later, program, library = where.endswith("later"), tmp_path / "threads", tmp_path / "library.so"
+    command: list[str | Path] = [compiler, "-g", "-O1", "-pthread", "-o"]
+    subprocess.run([*command, library, "-shared", "-fPIC", tmp_path / "library.c"], check=True)
+    part = "-DLATER" if later else tmp_path / "library.c" if where == "the program" else library
+    command += [program, tmp_path / "threads.c", part, "-ldl", f"-Wl,-rpath,{tmp_path}"]
+    subprocess.run(command, check=True)
+    with subprocess.Popen([program, library], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            output = process.stdout
+            assert output
+            made = {line.strip() for line in iter(output.readline, "ready\n")}
+            printed = subprocess.run([CHUNK_TYPES, str(process.pid)], capture_output=True, text=True, check=True).stdout
+        finally:
+            process.kill()
+    found = {line.split("\t")[0] for line in printed.splitlines() if line.endswith("\tdwarf\tmine")}
+    assert len(made) == 200 + 1 + 3 * 101
+    assert found == made
 
 
 def test_damaged_debug_information(tmp_path: Path) -> None:

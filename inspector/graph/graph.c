@@ -8,6 +8,7 @@ static void forget(struct as_graph *g)
 {
     as_typing_free(&g->typing);
     as_roots_free(&g->roots);
+    as_tls_free(&g->tls);
     as_edges_free(&g->edges);
     as_vtables_close(&g->vtables);
     as_patterns_close(&g->patterns);
@@ -46,6 +47,7 @@ bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, 
     const struct as_edge_readers readers = {&g->vtables, &g->patterns, &g->objects};
     if (!as_edges_read(&g->edges, &g->index, t, &readers, err) ||
         !as_roots_find(&g->roots, &g->index, &g->patterns, &g->objects, &g->modules, t, m, s, err) ||
+        !as_tls_find(&g->tls, &g->modules, err) ||
         !as_interpreter_find(&g->interpreter, &g->roots, &g->objects, t, err))
         return false;
     as_edges_settle(&g->edges, &g->patterns);
@@ -100,7 +102,7 @@ bool as_graph_find_shapes(struct as_graph *g, const uint8_t *only, struct as_err
 
 bool as_graph_find_types(struct as_graph *g, struct as_error *err)
 {
-    const struct as_typing_input in = {&g->index, &g->edges, &g->roots, &g->vtables, &g->patterns};
+    const struct as_typing_input in = {&g->index, &g->edges, &g->roots, &g->tls, &g->vtables, &g->patterns};
     return g->roots.modules == NULL || as_typing_find(&g->typing, &in, err);
 }
 

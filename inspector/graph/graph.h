@@ -8,6 +8,7 @@
 #include "graph/interpreter.h"
 #include "graph/objects.h"
 #include "graph/roots.h"
+#include "graph/tls.h"
 #include "graph/typing.h"
 #include "graph/vtables.h"
 
@@ -17,6 +18,7 @@ struct as_graph {
     struct as_index index;
     struct as_edges edges;
     struct as_roots roots;
+    struct as_tls tls;
     struct as_interpreter interpreter;
     struct as_vtables vtables;
     struct as_patterns patterns;

@@ -305,19 +305,60 @@ uint32_t as_typing_variable(struct as_typing *y, uint32_t module, uint64_t addre
     return type;
 }
 
+// The type of the thread-local variable in which an address lies; 0: not known. *start: where the thread has it.
+static uint32_t type_in_block(struct as_typing *y, const struct as_tls_block *b, uint64_t address, uint64_t *start)
+{
+    uint64_t offset = address - b->start;
+    const struct as_dwarf_variable *v = as_dwarf_variable_at(&y->debug, true, b->module, offset);
+    uint32_t type = v ? as_dwarf_type_of_variable(&y->types, v) : 0;
+    if (type == 0 || offset - v->address >= y->types.list.items[type].size)
+        return 0;
+    *start = b->start + v->address;
+    return type;
+}
+
+// The word at `address`, of a variable of that type which begins at `start`, leads to the beginning of a node.
+static void start_at(struct spread *s, uint32_t type, uint64_t start, uint64_t address, uint32_t node)
+{
+    uint32_t slot = type != 0 ? as_dwarf_slot(&s->typing->types, type, address - start) : 0;
+    if (slot & AS_SLOT_POINTER)
+        offer(s, node, slot, RANK_SURE, false);
+}
+
 static void start_at_variables(struct spread *s)
 {
     const struct as_roots *r = s->in->roots;
     for (size_t i = 0; i < r->list.count; i++) {
         const struct as_root *root = &r->list.items[i];
         const struct as_root_source *source = &r->sources.items[root->source];
-        uint64_t start;
-        if (source->kind != AS_ROOT_GLOBAL || !root->begins)
+        const struct as_tls_block *block = root->begins ? as_tls_at(s->in->tls, root->address) : NULL;
+        uint64_t start = 0;
+        uint32_t type = 0;
+        if (block)
+            type = type_in_block(s->typing, block, root->address, &start);
+        else if (source->kind == AS_ROOT_GLOBAL && root->begins)
+            type = as_typing_variable(s->typing, source->module, root->address, &start);
+        start_at(s, type, start, root->address, root->node);
+    }
+}
+
+// Thread-local variables of a library that was loaded later lie in chunks.
+static void start_in_chunks(struct spread *s)
+{
+    const struct as_edges *e = s->in->edges;
+    for (size_t k = 0; k < s->in->tls->blocks.count; k++) {
+        const struct as_tls_block *block = &s->in->tls->blocks.items[k];
+        uint32_t node = as_index_target(s->in->index, block->start);
+        if (node == AS_NO_NODE)
             continue;
-        uint32_t type = as_typing_variable(s->typing, source->module, root->address, &start);
-        uint32_t slot = type != 0 ? as_dwarf_slot(&s->typing->types, type, root->address - start) : 0;
-        if (slot & AS_SLOT_POINTER)
-            offer(s, root->node, slot, RANK_SURE, false);
+        uint64_t memory = as_index_address(s->in->index, node) + AS_HEADER, start = 0;
+        for (uint32_t i = e->first[node]; i < e->first[node + 1] && as_edge_place(e, i) < AS_PLACE_FAR; i++) {
+            uint64_t address = memory + (uint64_t)as_edge_place(e, i) * WORD;
+            if (!as_edge_begins(e, i) || address < block->start || address - block->start >= block->size)
+                continue;
+            uint32_t type = type_in_block(s->typing, block, address, &start);
+            start_at(s, type, start, address, e->to.items[i]);
+        }
     }
 }
 
@@ -361,6 +402,7 @@ static void spread_types(struct spread *s)
             start_again(s);
         start_at_vtables(s);
         start_at_variables(s);
+        start_in_chunks(s);
         size_t at[2] = {0};
         while (!s->failed && (at[0] < s->queues[0].count || at[1] < s->queues[1].count)) {
             s->weak = at[0] == s->queues[0].count;

@@ -9,6 +9,7 @@
 #include "graph/dwarf_types.h"
 #include "graph/edges.h"
 #include "graph/roots.h"
+#include "graph/tls.h"
 #include "graph/vtables.h"
 
 // What it works on.
@@ -16,6 +17,7 @@ struct as_typing_input {
     const struct as_index *index;
     const struct as_edges *edges;
     const struct as_roots *roots;
+    const struct as_tls *tls;
     const struct as_vtables *vtables;
     const struct as_patterns *patterns;
 };

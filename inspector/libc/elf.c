@@ -175,6 +175,7 @@ static bool take_header(struct as_elf *elf, const Elf64_Phdr *header)
     } else if (header->p_type == PT_INTERP) {
         elf->has_interp = true;
     } else if (header->p_type == PT_TLS) {
+        elf->tls_start = header->p_vaddr;
         elf->tls_size = header->p_memsz;
         elf->tls_align = header->p_align;
     }

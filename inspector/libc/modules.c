@@ -230,6 +230,7 @@ static void order_modules(struct as_modules *modules)
             // l_ld is the object's dynamic section, which tells two of the same file apart.
             if (words[2] == module->base + module->elf.dynamic && module->order == AS_NO_ORDER) {
                 module->order = order;
+                module->link_map = map;
                 modules->ordered = true;
             }
         }

@@ -15,6 +15,7 @@ struct as_module {
     uint64_t base;          // load bias
     struct as_elf elf;      // headers only, until as_module_open gives it something to read from
     bool has_file;          // its file can be had; else its pages in the target's memory must do
+    uint64_t link_map;      // address of ld.so's struct link_map of it; 0: not known
     uint32_t order;         // place in the main namespace's search order; AS_NO_ORDER: in none, or not known
     bool is_program;        // has an interpreter, or needs none: the program, not a library
     bool defines_malloc;    // exports a function of that name
