@@ -315,23 +315,26 @@ def test_rust(tmp_path: Path) -> None:
     assert found["held::Holder"] == 1
 
 
-@pytest.mark.parametrize("where", ["the program", "a library", "a library that was loaded later"])
+@pytest.mark.parametrize("where", ["program", "library", "later"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_thread_local_variables(where: str, compiler: str, tmp_path: Path) -> None:
     """Those of each thread lead on, in whichever of the three places they are."""
     (tmp_path / "library.c").write_text(LIBRARY)
     (tmp_path / "threads.c").write_text(THREADS)
-    later, program, library = where.endswith("later"), tmp_path / "threads", tmp_path / "library.so"
+    later, program, library = where == "later", tmp_path / "threads", tmp_path / "library.so"
     command: list[str | Path] = [compiler, "-g", "-O1", "-pthread", "-o"]
     subprocess.run([*command, library, "-shared", "-fPIC", tmp_path / "library.c"], check=True)
-    part = "-DLATER" if later else tmp_path / "library.c" if where == "the program" else library
+    part = "-DLATER" if later else tmp_path / "library.c" if where == "program" else library
     command += [program, tmp_path / "threads.c", part, "-ldl", f"-Wl,-rpath,{tmp_path}"]
     subprocess.run(command, check=True)
     with subprocess.Popen([program, library], stdout=subprocess.PIPE, text=True) as process:
         try:
             output = process.stdout
             assert output
-            made = {line.strip() for line in iter(output.readline, "ready\n")}
+            made = set()
+            while (line := output.readline()) != "ready\n":
+                assert line, "the program died"
+                made.add(line.strip())
             printed = subprocess.run([CHUNK_TYPES, str(process.pid)], capture_output=True, text=True, check=True).stdout
         finally:
             process.kill()

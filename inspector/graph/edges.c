@@ -115,10 +115,11 @@ static void follow(struct worker *w, const uint8_t *at, uint64_t word)
     if (objects->of_node && (as_object_is_listed(objects, w->reading->index, to, word) ||
                              (w->object && as_object_holds_nothing(objects, w->node, address - w->memory, to))))
         return;
+    const struct as_beside beside = {address, at, (size_t)(at - w->known) / WORD, (size_t)(w->limit - at) / WORD};
     if (begins && !as_object_is_block(objects, to)) // patterns know how malloc rounds up
-        as_pattern_look(
-            w->reading->readers->patterns, to,
-            &(struct as_beside){address, at, (size_t)(at - w->known) / WORD, (size_t)(w->limit - at) / WORD});
+        as_pattern_look(w->reading->readers->patterns, to, &beside);
+    else if (!begins)
+        as_claim_inside(&w->reading->readers->patterns->claims, to, &beside);
     add_edge(w, address, to, begins);
 }
 
@@ -178,6 +179,8 @@ static void take_first_word(struct worker *w, const uint8_t *bytes)
     if (as_index_pointer(w->reading->index, word, &begins) == AS_NO_NODE)
         as_vtable_word(&w->words, w->reading->readers->vtables, w->node, word);
     as_pattern_begin(w->reading->readers->patterns, w->node, bytes, (size_t)(w->limit - bytes));
+    if (!w->piece->blocks)
+        as_claim_first(&w->reading->readers->patterns->claims, w->node, w->memory, bytes, (size_t)(w->limit - bytes));
 }
 
 // How many words behind the beginning of the 16 bytes in which the next node begins are still the current one's: the first of the two

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "graph/graph.h"
 #include "graph/mark.h"
+#include "graph/proof.h"
 #include "graph/shapes.h"
 
 // All but the modules.
@@ -53,6 +54,8 @@ bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, 
     as_edges_settle(&g->edges, &g->patterns);
     as_vtables_prove(&g->vtables);
     as_anchors_confirm(&g->patterns.anchors, t);
+    as_claims_prove(&g->patterns, t);
+    as_tls_name(&g->tls, &g->modules, &g->patterns);
     return true;
 }
 

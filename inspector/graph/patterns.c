@@ -32,6 +32,7 @@ bool as_patterns_open(struct as_patterns *p, const struct as_index *x, uint32_t 
         as_memory_prefer_large_pages(p->used, used);
     }
     as_anchors_open(&p->anchors, x, page_size);
+    as_claims_open(&p->claims, x, page_size);
     return p->used;
 }
 
@@ -44,6 +45,7 @@ void as_patterns_close(struct as_patterns *p)
     as_memory_unmap(p->length, (size_t)p->index->count + 1);
     as_memory_unmap(p->shape, (size_t)p->index->count + 1);
     as_anchors_close(&p->anchors);
+    as_claims_close(&p->claims);
     as_memory_unmap(p->used, ((size_t)p->index->count + 1) * sizeof *p->used);
     *p = (struct as_patterns){0};
 }
@@ -61,9 +63,13 @@ static void note(struct as_patterns *p, uint32_t node, enum as_pattern pattern, 
     __atomic_store_n(&p->of_node[node], (uint8_t)((unsigned)pattern | words << AS_SPARE_SHIFT), __ATOMIC_RELAXED);
 }
 
-static void note_text(struct as_patterns *p, uint32_t node, uint64_t length, uint64_t request, uint64_t usable)
+void as_pattern_note_text(struct as_patterns *p, uint32_t node, uint64_t length, uint64_t request, uint64_t usable,
+                          bool bytes)
 {
-    note(p, node, request < LEAST_BYTES ? AS_PATTERN_TEXT : AS_PATTERN_BYTES, request, usable);
+    enum as_pattern pattern = bytes && request >= LEAST_BYTES ? AS_PATTERN_BYTES
+                              : length == request             ? AS_PATTERN_FULL
+                                                              : AS_PATTERN_TEXT;
+    note(p, node, pattern, request, usable);
     __atomic_store_n(&p->length[node], (uint8_t)(length < AS_LONG ? length : AS_LONG), __ATOMIC_RELAXED);
 }
 
@@ -102,13 +108,18 @@ void as_pattern_look(struct as_patterns *p, uint32_t node, const struct as_besid
         if (more && w[3] >= w[2] && w[3] - begin <= usable) // libc++'s std::deque has an end before the limit
             as_anchor_look(&p->anchors, node, b);
     } else if (w[1] <= w[2] && w[2] >= LEAST_TEXT && w[2] < LARGEST && is_made_for(p, node, chunk, w[2] + 1, &usable)) {
-        note_text(p, node, w[1], w[2] + 1, usable);
+        as_pattern_note_text(p, node, w[1], w[2] + 1, usable, true);
     } else if (is_bits(w) && is_made_for(p, node, chunk, w[4] - begin, &usable)) {
         note(p, node, AS_PATTERN_BITS, w[4] - begin, usable);
     } else if (is_text_behind(b, before) && is_made_for(p, node, chunk, before[0] - 1, &usable)) {
-        note_text(p, node, before[1], before[0] - 1, usable);
-    } else if (as_anchor_may_be(w)) {
-        as_anchor_look(&p->anchors, node, b);
+        as_pattern_note_text(p, node, before[1], before[0] - 1, usable, true);
+    } else {
+        if (as_anchor_may_be(w))
+            as_anchor_look(&p->anchors, node, b);
+        if (as_claim_may_be(b)) {
+            as_claim_look_beside(&p->claims, node, b);
+            as_text_look(p, node, b);
+        }
     }
 }
 

@@ -178,9 +178,11 @@ static bool add_words(struct root_search *s, uint64_t address, size_t bytes, siz
         uint32_t node = word - low < size ? as_index_pointer(s->index, word, &begins) : AS_NO_NODE;
         if (node == AS_NO_NODE || as_object_is_listed(s->objects, s->index, node, word))
             continue;
+        const struct as_beside beside = {address + i, s->block + i, i / WORD, (known - i) / WORD};
         if (begins && !as_object_is_block(s->objects, node))
-            as_pattern_look(s->patterns, node,
-                            &(struct as_beside){address + i, s->block + i, i / WORD, (known - i) / WORD});
+            as_pattern_look(s->patterns, node, &beside);
+        else if (!begins)
+            as_claim_inside(&s->patterns->claims, node, &beside);
         if (!add_root(s, address + i, node, begins))
             return false;
     }

@@ -174,6 +174,22 @@ const char *as_shape_name(enum as_shape shape)
         [AS_SHAPE_TABLE_NODE] = "hash table node",
         [AS_SHAPE_BLOCK_MAP] = "array of blocks (as std::deque has)",
         [AS_SHAPE_BLOCK] = "block (as std::deque has)",
+        [AS_SHAPE_SIZED] = "bytes (pointer, size)",
+        [AS_SHAPE_DEFLATE] = "deflate_state (zlib)",
+        [AS_SHAPE_INFLATE] = "inflate_state (zlib)",
+        [AS_SHAPE_WINDOW] = "window (zlib)",
+        [AS_SHAPE_CHAINS] = "chains of hashes (zlib)",
+        [AS_SHAPE_PENDING] = "pending output (zlib)",
+        [AS_SHAPE_FILE] = "FILE (glibc)",
+        [AS_SHAPE_DIR] = "DIR (glibc)",
+        [AS_SHAPE_LINK_MAP] = "link_map (ld.so)",
+        [AS_SHAPE_DTV] = "dtv (ld.so)",
+        [AS_SHAPE_TLS] = "thread-local variables",
+        [AS_SHAPE_SWISS] = "hash table (as Rust's HashMap has)",
+        [AS_SHAPE_GLIB_TABLE] = "GHashTable (glib)",
+        [AS_SHAPE_GLIB_KEYS] = "GHashTable (keys)",
+        [AS_SHAPE_GLIB_HASHES] = "GHashTable (hashes)",
+        [AS_SHAPE_GLIB_VALUES] = "GHashTable (values)",
     };
     return shape < AS_SHAPES ? names[shape] : NULL;
 }

@@ -81,13 +81,13 @@ static bool note_module(struct tls_search *s, uint32_t i)
     return added;
 }
 
-static bool add_block(struct tls_search *s, const struct tls_module *m, uint64_t start)
+static bool add_block(struct tls_search *s, const struct tls_module *m, uint64_t start, bool on_demand)
 {
     if (s->tls->blocks.count >= MOST_BLOCKS || start + m->size < start)
         return true;
     struct as_tls_block *added = as_vec_add(&s->tls->blocks, s->err);
     if (added)
-        *added = (struct as_tls_block){start, m->size, m->module};
+        *added = (struct as_tls_block){start, m->size, m->module, on_demand};
     return added;
 }
 
@@ -98,7 +98,7 @@ static bool add_static(struct tls_search *s)
     for (size_t i = 0; i < t->threads.count; i++)
         for (size_t k = 0; k < s->list.count; k++)
             if (t->threads.items[i].tp != AS_UNKNOWN && s->list.items[k].offset != AS_UNKNOWN &&
-                !add_block(s, &s->list.items[k], t->threads.items[i].tp + s->list.items[k].offset))
+                !add_block(s, &s->list.items[k], t->threads.items[i].tp + s->list.items[k].offset, false))
                 return false;
     return true;
 }
@@ -117,35 +117,58 @@ static bool add_from(struct tls_search *s, const struct tls_module *m, const uin
     for (size_t i = 0; i < count; i++) {
         uint64_t start = entries[i][0];
         if (has_length[i] && has_entry[i] && lengths[i] >= m->number && lengths[i] < MOST_MODULES && start != 0 &&
-            start % WORD == 0 && as_target_mapping_at(s->target, start) && !add_block(s, m, start))
+            start % WORD == 0 && as_target_mapping_at(s->target, start) && !add_block(s, m, start, true))
             return false;
     }
     return true;
+}
+
+// A module of which both is known: where its blocks are, and which entry of a dtv leads there. NULL: there is none.
+static const struct tls_module *find_witness(const struct tls_search *s)
+{
+    for (size_t k = 0; k < s->list.count; k++)
+        if (s->list.items[k].number != 0 && s->list.items[k].offset != AS_UNKNOWN)
+            return &s->list.items[k];
+    return NULL;
+}
+
+// Of some threads, keeps the dtvs that lead to the block of the witness.
+static size_t keep_proven(struct tls_search *s, const struct tls_module *witness, const uint64_t *pointers,
+                          uint64_t *dtvs, size_t count)
+{
+    uint64_t places[BATCH], blocks[BATCH];
+    bool ok[BATCH];
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        places[i] = pointers[i] + (s->target->arch == AS_ARCH_X86_64 ? DTV_OF_TCB * WORD : 0);
+    as_target_gather(s->target, places, count, WORD, dtvs, WORD, ok);
+    for (size_t i = 0; i < count; i++)
+        places[i] = ok[i] && dtvs[i] % WORD == 0 ? dtvs[i] + witness->number * ENTRY : 0;
+    as_target_gather(s->target, places, count, WORD, blocks, WORD, ok);
+    for (size_t i = 0; i < count; i++)
+        if (ok[i] && blocks[i] == pointers[i] + witness->offset)
+            dtvs[kept++] = dtvs[i];
+    return kept;
 }
 
 // Blocks that were made when a thread first asked for one: of libraries that were loaded later.
 static bool add_dynamic(struct tls_search *s)
 {
     const struct as_target *t = s->target;
-    uint64_t places[BATCH], dtvs[BATCH];
-    bool ok[BATCH];
-    for (size_t from = 0; from < t->threads.count;) {
-        size_t count = 0, read = 0;
+    const struct tls_module *witness = find_witness(s);
+    uint64_t pointers[BATCH], dtvs[BATCH];
+    for (size_t from = 0; witness && from < t->threads.count;) {
+        size_t count = 0;
         for (; from < t->threads.count && count < BATCH; from++)
             if (t->threads.items[from].tp != AS_UNKNOWN)
-                places[count++] = t->threads.items[from].tp + (t->arch == AS_ARCH_X86_64 ? DTV_OF_TCB * WORD : 0);
-        as_target_gather(s->target, places, count, WORD, dtvs, WORD, ok);
+                pointers[count++] = t->threads.items[from].tp;
+        count = keep_proven(s, witness, pointers, dtvs, count);
+        if (!as_vec_reserve(&s->tls->dtvs, count, s->err))
+            return false;
         for (size_t i = 0; i < count; i++)
-            if (ok[i] && dtvs[i] % WORD == 0 && dtvs[i] > ENTRY)
-                dtvs[read++] = dtvs[i];
-        for (size_t i = 0; i < read; i++) {
-            uint64_t *added = as_vec_add(&s->tls->dtvs, s->err);
-            if (!added)
-                return false;
-            *added = dtvs[i];
-        }
+            s->tls->dtvs.items[s->tls->dtvs.count++] = dtvs[i];
         for (size_t k = 0; k < s->list.count; k++)
-            if (s->list.items[k].offset == AS_UNKNOWN && !add_from(s, &s->list.items[k], dtvs, read))
+            if (s->list.items[k].offset == AS_UNKNOWN && !add_from(s, &s->list.items[k], dtvs, count))
                 return false;
     }
     return true;
@@ -182,6 +205,28 @@ bool as_tls_find(struct as_tls *tls, const struct as_modules *modules, struct as
     sort_blocks(tls);
     as_vec_free(&s.list);
     return ok;
+}
+
+// Names the chunk that begins at `pointer`.
+static void name(struct as_patterns *p, uint64_t pointer, enum as_shape shape)
+{
+    bool begins = false;
+    uint32_t node = as_index_pointer(p->index, pointer, &begins);
+    if (node != AS_NO_NODE && begins)
+        p->shape[node] = (uint8_t)shape;
+}
+
+void as_tls_name(const struct as_tls *tls, const struct as_modules *modules, struct as_patterns *p)
+{
+    for (size_t i = 0; i < tls->dtvs.count; i++)
+        name(p, tls->dtvs.items[i] - ENTRY, AS_SHAPE_DTV);
+    for (size_t i = 0; i < tls->blocks.count; i++) {
+        uint32_t node = as_index_target(p->index, tls->blocks.items[i].start);
+        if (node != AS_NO_NODE && tls->blocks.items[i].on_demand)
+            p->shape[node] = AS_SHAPE_TLS;
+    }
+    for (size_t i = 0; i < modules->list.count; i++)
+        name(p, modules->list.items[i].link_map, AS_SHAPE_LINK_MAP);
 }
 
 void as_tls_free(struct as_tls *tls)

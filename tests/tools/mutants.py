@@ -146,10 +146,11 @@ class Tree:
 
     def ask_pytest(self, arguments: list[str]) -> str | None:
         """As first_to_fail, of the Python tests named: with the programs of this tree."""
-        if problem := self.make("inspector/cli/arenadump", "tests/unit/chunk_types"):
+        if problem := self.make("inspector/cli/arenadump", "tests/unit/chunk_types", "tests/unit/list_types"):
             return f"build: {problem}"
         os.environ["ARENADUMP"] = str(self.build / "inspector/cli/arenadump")
         os.environ["CHUNK_TYPES"] = str(self.build / "tests/unit/chunk_types")
+        os.environ["LIST_TYPES"] = str(self.build / "tests/unit/list_types")
         pytest = [sys.executable, "-m", "pytest", "-q"]
         if problem := run([*pytest, "--collect-only", *arguments], ROOT, PYTEST_PATIENCE):
             message = f"these tests cannot be asked: {' '.join(arguments)}: {problem}"

@@ -45,6 +45,8 @@ static struct made make(void)
         thread->tp = pointer_of(i);
         mock_poke(m, pointer_of(i) + WORD, dtv_of(i));
         mock_poke(m, dtv_of(i) - ENTRY, 16);
+        for (size_t k = 0; k + 1 < MODULES; k++)
+            mock_poke(m, dtv_of(i) + (k + 1) * ENTRY, pointer_of(i) - (k + 1) * BYTES);
         mock_poke(m, dtv_of(i) + (uint64_t)MODULES * ENTRY, ON_DEMAND + i * 0x1000);
     }
     for (size_t i = 0; i < MODULES; i++) {
@@ -121,8 +123,20 @@ static void test_damaged_dtvs(void)
     mock_poke(m, dtv_of(1) + (uint64_t)MODULES * ENTRY, UINT64_MAX);     // not made yet
     mock_poke(m, pointer_of(2) + WORD, 0);                               // no dtv at all
     mock_poke(m, dtv_of(3) + (uint64_t)MODULES * ENTRY, ON_DEMAND + 12); // no address of a block
+    mock_poke(m, dtv_of(4) + ENTRY, pointer_of(4) - 2 * BYTES);          // not where the first module's block is
     CHECK(as_tls_find(&made.tls, &made.modules, NULL));
-    CHECK(made.tls.blocks.count == THREADS * (MODULES - 1) + 1);
+    CHECK(made.tls.blocks.count == THREADS * (MODULES - 1));
+    CHECK(made.tls.dtvs.count == THREADS - 2);
+    forget(&made);
+}
+
+// Of two blocks in one place only one is kept.
+static void test_overlap(void)
+{
+    struct made made = make();
+    mock_poke(made.mock, map_of(1) + (TLS_WORDS + 5) * WORD, BYTES + 0x40);
+    CHECK(as_tls_find(&made.tls, &made.modules, NULL));
+    CHECK(made.tls.blocks.count == THREADS * (MODULES - 1));
     forget(&made);
 }
 
@@ -153,6 +167,7 @@ int main(void)
     test_intact();
     test_damaged_maps();
     test_damaged_dtvs();
+    test_overlap();
     test_noise();
     return 0;
 }

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#include "graph/claims.h"
+#include "base/align.h"
+
+enum { WORD = sizeof(uint64_t), MOST_CLAIMS = 1 << 18, DIR_HEADER = 6 * WORD };
+
+void as_claims_open(struct as_claims *c, const struct as_index *x, uint32_t page_size)
+{
+    *c = (struct as_claims){.index = x, .page_size = page_size};
+    pthread_mutex_init(&c->lock, NULL);
+}
+
+void as_claims_close(struct as_claims *c)
+{
+    if (!c->index)
+        return;
+    pthread_mutex_destroy(&c->lock);
+    as_vec_free(&c->list);
+    *c = (struct as_claims){0};
+}
+
+void as_claim_note(struct as_claims *c, enum as_claim_kind kind, uint32_t node, uint64_t address)
+{
+    pthread_mutex_lock(&c->lock);
+    struct as_claim *added = c->list.count < MOST_CLAIMS ? as_vec_add(&c->list, NULL) : NULL;
+    if (added)
+        *added = (struct as_claim){kind, node, address};
+    pthread_mutex_unlock(&c->lock);
+}
+
+static bool begins(const struct as_claims *c, uint64_t pointer)
+{
+    bool begins = false;
+    return as_index_pointer(c->index, pointer, &begins) != AS_NO_NODE && begins;
+}
+
+static bool is_made_for(const struct as_claims *c, uint32_t node, uint64_t pointer, uint64_t bytes)
+{
+    uint64_t usable;
+    return as_index_is_made_for(c->index, node, pointer - AS_HEADER, bytes, c->page_size, &usable);
+}
+
+// Does a chunk end where the memory ends that its owner has asked for (as_index_is_made_for)?
+static bool ends_behind(const struct as_claims *c, uint32_t node, uint64_t end)
+{
+    uint64_t next = as_align_up(end + sizeof(uint64_t), AS_ALIGNMENT) - AS_HEADER;
+    const uint64_t ends[] = {next, next + AS_ALIGNMENT, as_align_up(end - sizeof(uint64_t), c->page_size),
+                             as_align_up(next + AS_HEADER, c->page_size) - AS_HEADER};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (as_index_node_at(c->index, ends[i]) == node + 1)
+            return true;
+    return false;
+}
+
+void as_claim_look_first(struct as_claims *c, uint32_t node, uint64_t address, const uint8_t *bytes)
+{
+    uint64_t w[AS_FIRST_WORDS];
+    for (int i = 0; i < AS_FIRST_WORDS; i++)
+        w[i] = as_claim_word(bytes, i);
+    uint32_t state = (uint32_t)w[1];
+    if (w[0] >> 16 == AS_FILE_MAGIC)
+        as_claim_note(c, AS_CLAIM_FILE, node, address);
+    else if (state - AS_INFLATE_FIRST < AS_INFLATE_STATES && w[0] != 0 && w[0] % WORD == 0)
+        as_claim_note(c, AS_CLAIM_INFLATE, node, address);
+    else if (state <= AS_DEFLATE_FINISH && w[0] != 0 && w[0] % WORD == 0 && begins(c, w[2]))
+        as_claim_note(c, AS_CLAIM_DEFLATE, node, address);
+    else if (w[0] >> 32 == 0 && w[2] <= w[1] && w[3] <= w[2] && is_made_for(c, node, address, DIR_HEADER + w[1]))
+        as_claim_note(c, AS_CLAIM_DIR, node, address);
+}
+
+void as_claim_look_inside(struct as_claims *c, uint32_t node, const struct as_beside *b)
+{
+    uint64_t behind = as_claim_word(b->words, 1), before = b->before > 0 ? as_claim_word(b->words, -1) : 0;
+    bool is_behind = (behind & (behind + 1)) == 0 && behind != 0;
+    uint64_t mask = is_behind ? behind : before, left = as_claim_word(b->words, is_behind ? 2 : 1),
+             items = as_claim_word(b->words, is_behind ? 3 : 2);
+    uint64_t end = as_claim_word(b->words, 0) + mask + 1; // and a group more
+    if (items <= mask && left <= mask && (ends_behind(c, node, end + 2 * WORD) || ends_behind(c, node, end + WORD)))
+        as_claim_note(c, AS_CLAIM_SWISS, node, b->address);
+}
+
+static bool is_table(uint64_t places, uint64_t mask)
+{
+    return places >= AS_LEAST_PLACES && (places & (places - 1)) == 0 && places == mask + 1;
+}
+
+void as_claim_look_beside(struct as_claims *c, uint32_t node, const struct as_beside *b)
+{
+    if (b->before >= 4 && (is_table(as_claim_word(b->words, -4), as_claim_word(b->words, -3) >> 32) ||
+                           is_table((uint32_t)as_claim_word(b->words, -3), (uint32_t)as_claim_word(b->words, -2)))) {
+        as_claim_note(c, AS_CLAIM_GLIB, node, b->address);
+        return;
+    }
+    uint64_t pointer = as_claim_word(b->words, 0);
+    const uint64_t sizes[2] = {as_claim_word(b->words, 1), b->before > 0 ? as_claim_word(b->words, -1) : 0};
+    for (int i = 0; i < 2; i++)
+        if (sizes[i] - AS_LEAST_SIZED < AS_MOST_NUMBER && is_made_for(c, node, pointer, sizes[i])) {
+            as_claim_note(c, AS_CLAIM_SIZED, node, b->address);
+            return;
+        }
+}

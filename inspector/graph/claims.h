@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// Structures of well-known libraries. What may be one is noted while chunks are read, by a few words; then its own memory proves it,
+// or it is forgotten: pointers that lead back to it, sizes that fit, numbers that follow from each other.
+#pragma once
+
+#include "graph/anchors.h"
+#include "libc/modules.h"
+
+enum as_claim_kind {
+    AS_CLAIM_DEFLATE, // zlib's, by the number of a state in its second word
+    AS_CLAIM_INFLATE,
+    AS_CLAIM_FILE,  // glibc's, by the magic number that it begins with
+    AS_CLAIM_DIR,   // by the room for entries behind it
+    AS_CLAIM_SWISS, // a table of Rust's HashMap: a pointer into a chunk, beside it a mask and how many there are
+    AS_CLAIM_GLIB,  // a GHashTable: a pointer to its keys, and before it how many it has room for
+    AS_CLAIM_SIZED, // a pointer with the chunk's size beside it
+};
+
+struct as_claim {
+    enum as_claim_kind kind;
+    uint32_t node;
+    uint64_t address; // of the word beside which it was seen, or where the node's memory begins
+};
+
+struct as_claims {
+    const struct as_index *index;
+    uint32_t page_size;
+    pthread_mutex_t lock; // of the list, while chunks are read
+    AS_VEC(struct as_claim) list;
+};
+
+void as_claims_open(struct as_claims *c, const struct as_index *x, uint32_t page_size);
+void as_claims_close(struct as_claims *c);
+
+enum {
+    AS_INFLATE_FIRST = 16180, // zlib's states: HEAD to SYNC
+    AS_INFLATE_STATES = 32,
+    AS_DEFLATE_INIT = 42,
+    AS_DEFLATE_BUSY = 113,
+    AS_DEFLATE_FINISH = 666,
+    AS_FILE_MAGIC = 0xfbad,
+    AS_LEAST_DIR = 32768, // bytes: opendir's room for entries
+    AS_MOST_DIR = 1 << 20,
+    AS_LEAST_SIZED = 4096,
+    AS_LEAST_PLACES = 8,  // of a GHashTable
+    AS_LEAST_NUMBER = 15, // of bytes of a text
+    AS_FIRST_WORDS = 5,   // of a chunk, that are looked at
+};
+#define AS_MOST_NUMBER (UINT64_C(1) << 36)
+
+// Notes what may be one. May be called by several threads. Of more than MOST_CLAIMS the rest is left out.
+void as_claim_note(struct as_claims *c, enum as_claim_kind kind, uint32_t node, uint64_t address);
+void as_claim_look_first(struct as_claims *c, uint32_t node, uint64_t address, const uint8_t *bytes);
+void as_claim_look_inside(struct as_claims *c, uint32_t node, const struct as_beside *b);
+void as_claim_look_beside(struct as_claims *c, uint32_t node, const struct as_beside *b);
+
+static inline uint64_t as_claim_word(const uint8_t *bytes, ptrdiff_t word)
+{
+    uint64_t value;
+    __builtin_memcpy(&value, bytes + word * (ptrdiff_t)sizeof value, sizeof value);
+    return value;
+}
+
+// The first words of a node. `count`: bytes that are known.
+static inline void as_claim_first(struct as_claims *c, uint32_t node, uint64_t address, const uint8_t *bytes,
+                                  size_t count)
+{
+    if (count < AS_FIRST_WORDS * sizeof(uint64_t))
+        return;
+    uint64_t first = as_claim_word(bytes, 0), second = as_claim_word(bytes, 1);
+    uint32_t state = (uint32_t)second;
+    if (state - AS_INFLATE_FIRST < AS_INFLATE_STATES || state == AS_DEFLATE_INIT || state == AS_DEFLATE_BUSY ||
+        state == AS_DEFLATE_FINISH || first >> 16 == AS_FILE_MAGIC ||
+        (second % AS_LEAST_SIZED == 0 && second - AS_LEAST_DIR <= AS_MOST_DIR - AS_LEAST_DIR && first >> 32 == 0))
+        as_claim_look_first(c, node, address, bytes);
+}
+
+// A word that leads into the middle of a node.
+static inline void as_claim_inside(struct as_claims *c, uint32_t node, const struct as_beside *b)
+{
+    if (b->count < 4)
+        return;
+    uint64_t behind = as_claim_word(b->words, 1), before = b->before > 0 ? as_claim_word(b->words, -1) : 0;
+    // A mask, of 4 buckets or more.
+    if ((behind >= 3 && behind < UINT32_MAX && (behind & (behind + 1)) == 0) ||
+        (before >= 3 && before < UINT32_MAX && (before & (before + 1)) == 0))
+        as_claim_look_inside(c, node, b);
+}
+
+// May a number of bytes, or of places, lie beside a word that leads to the beginning of a node? Most such words lie among other pointers
+// and zeros, and cost no call then.
+static inline bool as_claim_may_be(const struct as_beside *b)
+{
+    if (as_claim_word(b->words, 1) - AS_LEAST_NUMBER < AS_MOST_NUMBER)
+        return true;
+    return b->before >= 4 && (as_claim_word(b->words, -1) - AS_LEAST_NUMBER < AS_MOST_NUMBER ||
+                              as_claim_word(b->words, -4) - AS_LEAST_PLACES < UINT32_MAX);
+}

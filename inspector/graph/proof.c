@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "graph/proof.h"
+
+static void prove_file(const struct as_proof *p, uint64_t address, uint32_t node)
+{
+    // struct locked_FILE of glibc: the magic number with flags, ..., at 136 a pointer to its lock at 224, at 216 its vtable.
+    uint64_t w[28];
+    if (!as_target_read(p->target, address, w, sizeof w))
+        return;
+    const struct as_mapping *m = as_target_mapping_at(p->target, w[27]);
+    if (w[0] >> 16 == AS_FILE_MAGIC && w[17] == address + sizeof w && m && m->path != 0 && !(m->prot & AS_PROT_EXEC))
+        as_proof_give(p, node, AS_SHAPE_FILE);
+}
+
+static void prove(struct as_proof *p, const struct as_claim *claim)
+{
+    switch (claim->kind) {
+    case AS_CLAIM_DEFLATE:
+        as_prove_deflate(p, claim->address, claim->node);
+        break;
+    case AS_CLAIM_INFLATE:
+        as_prove_inflate(p, claim->address, claim->node);
+        break;
+    case AS_CLAIM_FILE:
+        prove_file(p, claim->address, claim->node);
+        break;
+    case AS_CLAIM_DIR:
+        as_proof_give(p, claim->node, AS_SHAPE_DIR); // its own words have said all
+        break;
+    case AS_CLAIM_SWISS:
+        as_prove_swiss(p, claim->address, claim->node);
+        break;
+    case AS_CLAIM_GLIB:
+        as_prove_glib(p, claim->address);
+        break;
+    case AS_CLAIM_SIZED:
+        if (p->patterns->shape[claim->node] == AS_SHAPE_NONE)
+            as_proof_give(p, claim->node, AS_SHAPE_SIZED);
+        break;
+    }
+}
+
+void as_claims_prove(struct as_patterns *patterns, struct as_target *t)
+{
+    struct as_proof p = {.patterns = patterns, .target = t, .room = AS_PROOF_BYTES};
+    const struct as_claims *c = &patterns->claims;
+    for (int sized = 0; sized < 2; sized++) // which says least
+        for (size_t i = 0; i < c->list.count; i++)
+            if ((c->list.items[i].kind == AS_CLAIM_SIZED) == sized)
+                prove(&p, &c->list.items[i]);
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// What proves the structures of well-known libraries (claims.h).
+#pragma once
+
+#include "graph/patterns.h"
+#include "target/target.h"
+
+#define AS_PROOF_BYTES (UINT64_C(64) << 20) // that are read at most for all tables of hashes
+
+struct as_proof {
+    struct as_patterns *patterns;
+    struct as_target *target;
+    uint64_t room; // bytes that may still be read
+};
+
+// The node of the chunk that begins at `pointer`; AS_NO_NODE: none does.
+static inline uint32_t as_proof_node(const struct as_proof *p, uint64_t pointer)
+{
+    bool begins = false;
+    uint32_t node = as_index_pointer(p->patterns->index, pointer, &begins);
+    return begins ? node : AS_NO_NODE;
+}
+
+// Is there a chunk at `pointer` that was made for so many bytes?
+static inline bool as_proof_is_made_for(const struct as_proof *p, uint64_t pointer, uint64_t bytes)
+{
+    uint64_t usable;
+    uint32_t node = as_proof_node(p, pointer);
+    return node != AS_NO_NODE &&
+           as_index_is_made_for(p->patterns->index, node, pointer - AS_HEADER, bytes, p->patterns->page_size, &usable);
+}
+
+static inline void as_proof_give(const struct as_proof *p, uint32_t node, enum as_shape shape)
+{
+    p->patterns->shape[node] = (uint8_t)shape;
+}
+
+// The same for the chunk at `pointer`, if it was made for so many bytes.
+static inline void as_proof_give_sized(const struct as_proof *p, uint64_t pointer, uint64_t bytes, enum as_shape shape)
+{
+    if (as_proof_is_made_for(p, pointer, bytes))
+        as_proof_give(p, as_proof_node(p, pointer), shape);
+}
+
+// Of zlib: the state at `address`, which is the memory of `node`.
+void as_prove_deflate(const struct as_proof *p, uint64_t address, uint32_t node);
+void as_prove_inflate(const struct as_proof *p, uint64_t address, uint32_t node);
+// Of Rust's standard library: a word at `address` leads to the control bytes in a node.
+void as_prove_swiss(struct as_proof *p, uint64_t address, uint32_t node);
+// Of glib: a word at `address` leads to the keys.
+void as_prove_glib(const struct as_proof *p, uint64_t address);
+
+// Proves what was noted, and gives the chunks a shape. To be called while the target stands still.
+void as_claims_prove(struct as_patterns *patterns, struct as_target *t);
