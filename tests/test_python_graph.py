@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import pytest
 from test_python_objects import RELEASES, waiting
+from test_types import LIST_TYPES
 from tools import cores, harness
 from tools.running import started
 
@@ -185,3 +187,44 @@ def test_only_what_c_code_forgot_is_lost(arenadump: harness.Arenadump) -> None:
     sizes = {group["size"]: group["direct"]["count"] + group["suspects"]["count"] for group in told["by_type"]}
     assert sizes.get(60016, 0) >= 9, "one may still be in a register"
     assert not [size for size in sizes if size and 40000 <= size < 41000]
+
+
+NUMPY = """
+import numpy, time
+held = [numpy.arange(i, dtype=float) for i in range(2, 3000, 7)]
+held += [numpy.zeros((1000, 40)), numpy.array([1, "x"] * 500)]
+views = [array[1:] for array in held] + [numpy.frombuffer(bytearray(1000 + i), dtype="u1") for i in range(100)]
+objects = numpy.array([object() for i in range(1000)], dtype=object)
+for array in [*held, objects]:
+    print("own", hex(array.ctypes.data))
+for array in views:
+    print("view", hex(array.ctypes.data))
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_data_of_arrays() -> None:
+    """An array of numpy's has a chunk for its data; one that shows another's data has none."""
+    python = "/usr/bin/python3"
+    if subprocess.run([python, "-c", "import numpy"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("python3-numpy is not installed")
+    with subprocess.Popen([python, "-c", NUMPY], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            own: set[str] = set()
+            views: set[str] = set()
+            while (line := process.stdout.readline()) != "ready\n":
+                assert line, "the program died"
+                kind, address = line.split()
+                (own if kind == "own" else views).add(address)
+            listed = subprocess.run([LIST_TYPES, str(process.pid)], capture_output=True, text=True, check=True).stdout
+        finally:
+            process.kill()
+    lines = [line.split("\t") for line in listed.splitlines()]
+    data = {address for address, _, _, name in lines if name == "numpy.ndarray (data)"}
+    assert own <= data
+    assert sorted(views & data) == []
+    # What the 1,000 objects are held by is no text nor number: their array leads to them.
+    objects = sum(1 for _, _, evidence, name in lines if evidence == "ob_type" and name == "object")
+    assert objects >= 1000

@@ -57,8 +57,12 @@ static bool add_owned(struct as_py_count *c, uint64_t address, uint64_t used, ui
     if (address == 0 || address >> AS_PY_ADDRESS_BITS != 0)
         return true;
     if (c->visitor)
-        return c->visitor->memory(c->visitor->context,
-                                  &(struct as_visited_memory){.address = address, .used = used, .type = type});
+        return c->visitor->memory(
+            c->visitor->context,
+            &(struct as_visited_memory){.address = address,
+                                        .used = used,
+                                        .type = type,
+                                        .begins = c->types.entries.items[type].owns == AS_PY_OWNS_DATA});
     if (c->owned.count == c->owned.capacity && !as_vec_reserve(&c->owned, 1, c->err))
         return false;
     c->owned.items[c->owned.count++] = address >> AS_PY_GRANULE_BITS << AS_PY_TYPE_BITS | type;
@@ -69,10 +73,9 @@ static bool add_owned(struct as_py_count *c, uint64_t address, uint64_t used, ui
 static bool follow(struct as_py_count *c, const uint8_t *block, uint64_t size, uint32_t head, uint32_t index)
 {
     static const uint32_t place[] = {
-        [AS_PY_OWNS_ITEMS] = AS_PY_LIST_ITEMS,
-        [AS_PY_OWNS_KEYS] = AS_PY_DICT_KEYS,
-        [AS_PY_OWNS_TABLE] = AS_PY_SET_TABLE,
-        [AS_PY_OWNS_BYTES] = AS_PY_BYTEARRAY,
+        [AS_PY_OWNS_ITEMS] = AS_PY_LIST_ITEMS, [AS_PY_OWNS_KEYS] = AS_PY_DICT_KEYS,
+        [AS_PY_OWNS_TABLE] = AS_PY_SET_TABLE,  [AS_PY_OWNS_BYTES] = AS_PY_BYTEARRAY,
+        [AS_PY_OWNS_DATA] = AS_PY_ARRAY_DATA,
     };
     // Up to 3.12 one of the words before the object leads to the values of its attributes; 3.12 has its lowest bit set.
     for (uint32_t at = 0; at + AS_PY_GC_HEAD < head; at += WORD) {
@@ -82,6 +85,8 @@ static bool follow(struct as_py_count *c, const uint8_t *block, uint64_t size, u
     }
     uint32_t owns = c->types.entries.items[index].owns;
     if (owns == AS_PY_OWNS_NOTHING || head + place[owns] + 2 * WORD > size)
+        return true;
+    if (owns == AS_PY_OWNS_DATA && !(word_at(block, head + AS_PY_ARRAY_FLAGS) & AS_PY_ARRAY_OWNS))
         return true;
     uint64_t values = owns == AS_PY_OWNS_KEYS ? word_at(block, head + AS_PY_DICT_VALUES) : 0;
     uint64_t items = owns == AS_PY_OWNS_ITEMS ? word_at(block, head + AS_PY_SIZE) : 0;

@@ -71,6 +71,10 @@ enum {
     AS_PY_DICT_VALUES = 40, // PyDictObject.ma_values; not 0: the keys belong to all instances of a class
     AS_PY_SET_TABLE = 40,   // PySetObject.table
     AS_PY_BYTEARRAY = 32,   // PyByteArrayObject.ob_bytes
+    // Of numpy's PyArrayObject_fields (numpy 1.7 to 2.4): the data, and flags of which one says that it is the array's own.
+    AS_PY_ARRAY_DATA = 16,
+    AS_PY_ARRAY_FLAGS = 64,
+    AS_PY_ARRAY_OWNS = 4,
 };
 
 _Static_assert(sizeof(struct as_py_arena) == 48 && sizeof(struct as_py_pool) == 48, "CPython's structures");

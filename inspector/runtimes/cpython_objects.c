@@ -284,7 +284,7 @@ static const char *memory_of(const struct as_py_type_entry *type)
 {
     static const char *const names[] = {
         [AS_PY_OWNS_NOTHING] = "attributes", [AS_PY_OWNS_ITEMS] = "items", [AS_PY_OWNS_KEYS] = "table",
-        [AS_PY_OWNS_TABLE] = "table",        [AS_PY_OWNS_BYTES] = "bytes",
+        [AS_PY_OWNS_TABLE] = "table",        [AS_PY_OWNS_BYTES] = "bytes", [AS_PY_OWNS_DATA] = "data",
     };
     bool has_attributes = type->head > AS_PY_GC_HEAD && type->owns != AS_PY_OWNS_NOTHING;
     return has_attributes ? "memory" : names[type->owns];

@@ -111,6 +111,7 @@ static struct base_facts facts_by_name(struct as_target *t, struct as_py_type ty
         {"set", AS_PY_OWNS_TABLE, AS_PY_REFERS},
         {"frozenset", AS_PY_OWNS_TABLE, AS_PY_REFERS},
         {"bytearray", AS_PY_OWNS_BYTES, AS_PY_REFERS},
+        {"numpy.ndarray", AS_PY_OWNS_DATA, AS_PY_REFERS},
         {"weakref", AS_PY_OWNS_NOTHING, AS_PY_REFERS_WEAKLY}, // up to 3.9
         {"weakproxy", AS_PY_OWNS_NOTHING, AS_PY_REFERS_WEAKLY},
         {"weakcallableproxy", AS_PY_OWNS_NOTHING, AS_PY_REFERS_WEAKLY},

@@ -11,7 +11,14 @@
 enum { AS_PY_MOST_TYPES = 1 << 17 };
 
 // What memory of its own an object of a type has, besides its block.
-enum as_py_owns { AS_PY_OWNS_NOTHING, AS_PY_OWNS_ITEMS, AS_PY_OWNS_KEYS, AS_PY_OWNS_TABLE, AS_PY_OWNS_BYTES };
+enum as_py_owns {
+    AS_PY_OWNS_NOTHING,
+    AS_PY_OWNS_ITEMS,
+    AS_PY_OWNS_KEYS,
+    AS_PY_OWNS_TABLE,
+    AS_PY_OWNS_BYTES,
+    AS_PY_OWNS_DATA, // an array of numpy's, unless it shows another's data
+};
 
 // How an object refers to others.
 enum as_py_refers {
