@@ -32,9 +32,10 @@ NAMES = {
     "values": "GHashTable (values)",
     "table": "hash table (as Rust's HashMap has)",
     "text": "text (pointer, length, capacity)",
+    "end": "block (leads to its own end)",
 }
 # What no decoy may be called: names that say what a chunk is for.
-SAID = set(NAMES.values()) | {"GHashTable (glib)", "thread-local variables"}
+SAID = set(NAMES.values()) | {"GHashTable (glib)", "thread-local variables", "array (PHP)", "string (PHP)"}
 
 RUST = r"""
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -204,3 +205,37 @@ def test_structures_of_rust(release: str, tmp_path: Path) -> None:
     subprocess.run([release, *flags, "-o", tmp_path / "held", tmp_path / "held.rs"], check=True)
     with running(tmp_path / "held") as (pid, kinds):
         check(pid, kinds, least=0.9)
+
+
+PHP = """<?php
+$names = get_defined_functions()["internal"];
+echo implode(" ", $names), "\n";
+flush();
+sleep(600);
+"""
+
+
+def test_structures_of_php(tmp_path: Path) -> None:
+    """The names of all functions are strings that PHP keeps in malloc's chunks, and one table has all functions."""
+    if not shutil.which("php"):
+        pytest.skip("php is not installed")
+    (tmp_path / "names.php").write_text(PHP)
+    with subprocess.Popen(["php", tmp_path / "names.php"], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            names = process.stdout.readline().split()
+            done = subprocess.run([LIST_TYPES, str(process.pid)], capture_output=True, text=True, check=True)
+            lines = [line.split("\t") for line in done.stdout.splitlines()]
+            texts = set()
+            with Path(f"/proc/{process.pid}/mem").open("rb") as memory:
+                for address, _, _, name in lines:
+                    if name == "string (PHP)":
+                        memory.seek(int(address, 16) + 16)
+                        length = int.from_bytes(memory.read(8), "little")
+                        texts.add(memory.read(length).decode(errors="replace"))
+        finally:
+            process.kill()
+    assert len(names) > 500
+    assert len(texts.intersection(names)) >= 0.95 * len(names)
+    places = 1 << (len(names) - 1).bit_length()
+    assert any(name == "array (PHP)" and int(size) >= 40 * places for _, size, _, name in lines)

@@ -12,7 +12,7 @@
 struct as_beside {
     uint64_t address;     // of the pointer
     const uint8_t *words; // it, and what is behind it
-    size_t before, count; // how many words are known before it, and from it on
+    size_t before, count; // how many words are known before it (of a chunk: its own), and from it on
 };
 
 enum as_anchor_kind {

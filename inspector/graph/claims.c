@@ -2,7 +2,7 @@
 #include "graph/claims.h"
 #include "base/align.h"
 
-enum { WORD = sizeof(uint64_t), MOST_CLAIMS = 1 << 18, DIR_HEADER = 6 * WORD };
+enum { WORD = sizeof(uint64_t), MOST_CLAIMS = 1 << 18, DIR_HEADER = 6 * WORD, MOST_PHP_TEXT = 1 << 20 };
 
 void as_claims_open(struct as_claims *c, const struct as_index *x, uint32_t page_size)
 {
@@ -52,24 +52,72 @@ static bool ends_behind(const struct as_claims *c, uint32_t node, uint64_t end)
     return false;
 }
 
+// PHP's: reference count and type, hash, length, text, and a zero.
+static void look_at_string(struct as_claims *c, uint32_t node, uint64_t address, uint64_t length)
+{
+    if (length < MOST_PHP_TEXT && is_made_for(c, node, address, as_align_up(AS_PHP_TEXT + length + 1, WORD)))
+        as_claim_note(c, AS_CLAIM_PHP_STRING, node, address);
+}
+
+// An obstack's block begins with its end, nginx's with what is free and the end, those of postgres and apr have these two behind three
+// other words.
+static bool leads_to_end(const struct as_claims *c, uint32_t node, uint64_t address, const uint64_t w[AS_FIRST_WORDS])
+{
+    static const struct {
+        int free, end;
+    } orders[] = {{-1, 0}, {0, 1}, {3, 4}};
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        uint64_t end = w[orders[i].end], free = orders[i].free < 0 ? end : w[orders[i].free];
+        if (end > address && free > address && free <= end && ends_behind(c, node, end))
+            return orders[i].free >= 0 || w[1] == 0 || begins(c, w[1]);
+    }
+    return false;
+}
+
 void as_claim_look_first(struct as_claims *c, uint32_t node, uint64_t address, const uint8_t *bytes)
 {
     uint64_t w[AS_FIRST_WORDS];
     for (int i = 0; i < AS_FIRST_WORDS; i++)
         w[i] = as_claim_word(bytes, i);
     uint32_t state = (uint32_t)w[1];
-    if (w[0] >> 16 == AS_FILE_MAGIC)
+    if (as_claim_is_php_string(w[0], w[1]))
+        look_at_string(c, node, address, w[2]);
+    else if (leads_to_end(c, node, address, w))
+        as_claim_note(c, AS_CLAIM_END, node, address);
+    else if (w[0] >> 16 == AS_FILE_MAGIC)
         as_claim_note(c, AS_CLAIM_FILE, node, address);
     else if (state - AS_INFLATE_FIRST < AS_INFLATE_STATES && w[0] != 0 && w[0] % WORD == 0)
         as_claim_note(c, AS_CLAIM_INFLATE, node, address);
-    else if (state <= AS_DEFLATE_FINISH && w[0] != 0 && w[0] % WORD == 0 && begins(c, w[2]))
+    else if (as_claim_is_deflate(state) && w[0] != 0 && w[0] % WORD == 0 && begins(c, w[2]))
         as_claim_note(c, AS_CLAIM_DEFLATE, node, address);
-    else if (w[0] >> 32 == 0 && w[2] <= w[1] && w[3] <= w[2] && is_made_for(c, node, address, DIR_HEADER + w[1]))
+    else if (w[0] >> 32 == 0 && as_claim_is_room(w[1]) && w[2] <= w[1] && w[3] <= w[2] &&
+             is_made_for(c, node, address, DIR_HEADER + w[1]))
         as_claim_note(c, AS_CLAIM_DIR, node, address);
+}
+
+// PHP's, of 7.3 to 8.4: flags and mask; the pointer; places that were used and elements; places. Before the first place, where the
+// pointer leads, is a number for each possible hash; in a list without keys only two. A place of such a list has 16 bytes from PHP
+// 8.2 on.
+static bool is_php_table(const struct as_claims *c, uint32_t node, const struct as_beside *b)
+{
+    enum { PLACE = 32, LIST_PLACE = 16, LIST_HASHES = 8 };
+    uint64_t numbers = as_claim_word(b->words, 1), pointer = as_claim_word(b->words, 0);
+    uint32_t mask = (uint32_t)(as_claim_word(b->words, -1) >> 32), places = (uint32_t)as_claim_word(b->words, 2);
+    bool list = mask == 0u - 2, table = mask == 0 - 2 * places;
+    uint64_t hashes = list ? LIST_HASHES : (uint64_t)places * WORD, memory = pointer - hashes;
+    if ((!list && !table) || places < AS_LEAST_PLACES || (places & (places - 1)) != 0 || (uint32_t)numbers > places ||
+        numbers >> 32 > (uint32_t)numbers || as_index_node_at(c->index, memory - AS_HEADER) != node)
+        return false;
+    return is_made_for(c, node, memory, hashes + (uint64_t)places * PLACE) ||
+           (list && is_made_for(c, node, memory, hashes + (uint64_t)places * LIST_PLACE));
 }
 
 void as_claim_look_inside(struct as_claims *c, uint32_t node, const struct as_beside *b)
 {
+    if (b->before > 0 && is_php_table(c, node, b)) {
+        as_claim_note(c, AS_CLAIM_PHP_TABLE, node, b->address);
+        return;
+    }
     uint64_t behind = as_claim_word(b->words, 1), before = b->before > 0 ? as_claim_word(b->words, -1) : 0;
     bool is_behind = (behind & (behind + 1)) == 0 && behind != 0;
     uint64_t mask = is_behind ? behind : before, left = as_claim_word(b->words, is_behind ? 2 : 1),
@@ -86,8 +134,8 @@ static bool is_table(uint64_t places, uint64_t mask)
 
 void as_claim_look_beside(struct as_claims *c, uint32_t node, const struct as_beside *b)
 {
-    if (b->before >= 4 && (is_table(as_claim_word(b->words, -4), as_claim_word(b->words, -3) >> 32) ||
-                           is_table((uint32_t)as_claim_word(b->words, -3), (uint32_t)as_claim_word(b->words, -2)))) {
+    if ((b->before >= 4 && is_table(as_claim_word(b->words, -4), as_claim_word(b->words, -3) >> 32)) ||
+        (b->before >= 3 && is_table((uint32_t)as_claim_word(b->words, -3), (uint32_t)as_claim_word(b->words, -2)))) {
         as_claim_note(c, AS_CLAIM_GLIB, node, b->address);
         return;
     }

@@ -9,12 +9,17 @@
 enum as_claim_kind {
     AS_CLAIM_DEFLATE, // zlib's, by the number of a state in its second word
     AS_CLAIM_INFLATE,
-    AS_CLAIM_FILE,  // glibc's, by the magic number that it begins with
-    AS_CLAIM_DIR,   // by the room for entries behind it
-    AS_CLAIM_SWISS, // a table of Rust's HashMap: a pointer into a chunk, beside it a mask and how many there are
-    AS_CLAIM_GLIB,  // a GHashTable: a pointer to its keys, and before it how many it has room for
-    AS_CLAIM_SIZED, // a pointer with the chunk's size beside it
+    AS_CLAIM_FILE,       // glibc's, by the magic number that it begins with
+    AS_CLAIM_DIR,        // by the room for entries behind it
+    AS_CLAIM_SWISS,      // a table of Rust's HashMap: a pointer into a chunk, beside it a mask and how many there are
+    AS_CLAIM_GLIB,       // a GHashTable: a pointer to its keys, and before it how many it has room for
+    AS_CLAIM_PHP_TABLE,  // PHP's: a pointer into a chunk, before it the mask and behind it the number of places
+    AS_CLAIM_PHP_STRING, // by its type, and the highest bit of its hash
+    AS_CLAIM_END,        // a chunk that leads to its own end
+    AS_CLAIM_SIZED,      // a pointer with the chunk's size beside it
 };
+
+enum { AS_PHP_TEXT = 24 }; // where a string of PHP's has its text
 
 struct as_claim {
     enum as_claim_kind kind;
@@ -45,6 +50,12 @@ enum {
     AS_LEAST_PLACES = 8,  // of a GHashTable
     AS_LEAST_NUMBER = 15, // of bytes of a text
     AS_FIRST_WORDS = 5,   // of a chunk, that are looked at
+    AS_PHP_STRING = 6,    // PHP's number for the type
+    AS_PHP_TYPES = 15,
+    AS_LEAST_END = 256,       // bytes of a chunk that leads to its own end
+    AS_MOST_SPARE_BYTES = 32, // at a chunk's end: malloc rounds up, and splits off no less
+    AS_SIZE_FLAGS = 7,        // of the size that is before a chunk's memory
+    AS_SIZE_MMAPPED = 2,
 };
 #define AS_MOST_NUMBER (UINT64_C(1) << 36)
 
@@ -61,6 +72,21 @@ static inline uint64_t as_claim_word(const uint8_t *bytes, ptrdiff_t word)
     return value;
 }
 
+static inline bool as_claim_is_deflate(uint32_t state)
+{
+    return state == AS_DEFLATE_INIT || state == AS_DEFLATE_BUSY || state == AS_DEFLATE_FINISH;
+}
+
+static inline bool as_claim_is_room(uint64_t bytes)
+{
+    return bytes % AS_LEAST_SIZED == 0 && bytes - AS_LEAST_DIR <= AS_MOST_DIR - AS_LEAST_DIR;
+}
+
+static inline bool as_claim_is_php_string(uint64_t first, uint64_t second)
+{
+    return second >> 63 && (first >> 32 & AS_PHP_TYPES) == AS_PHP_STRING;
+}
+
 // The first words of a node. `count`: bytes that are known.
 static inline void as_claim_first(struct as_claims *c, uint32_t node, uint64_t address, const uint8_t *bytes,
                                   size_t count)
@@ -69,9 +95,13 @@ static inline void as_claim_first(struct as_claims *c, uint32_t node, uint64_t a
         return;
     uint64_t first = as_claim_word(bytes, 0), second = as_claim_word(bytes, 1);
     uint32_t state = (uint32_t)second;
-    if (state - AS_INFLATE_FIRST < AS_INFLATE_STATES || state == AS_DEFLATE_INIT || state == AS_DEFLATE_BUSY ||
-        state == AS_DEFLATE_FINISH || first >> 16 == AS_FILE_MAGIC ||
-        (second % AS_LEAST_SIZED == 0 && second - AS_LEAST_DIR <= AS_MOST_DIR - AS_LEAST_DIR && first >> 32 == 0))
+    uint64_t header = as_claim_word(bytes, -1), usable = (header & ~(uint64_t)AS_SIZE_FLAGS) - sizeof header;
+    uint64_t last = address + usable, spare = header & AS_SIZE_MMAPPED ? AS_SMALLEST_PAGE : AS_MOST_SPARE_BYTES;
+    bool end = usable >= AS_LEAST_END &&
+               (last - first < spare || last - second < spare || last - as_claim_word(bytes, 4) < spare);
+    if (end || state - AS_INFLATE_FIRST < AS_INFLATE_STATES || as_claim_is_deflate(state) ||
+        first >> 16 == AS_FILE_MAGIC || as_claim_is_php_string(first, second) ||
+        (first >> 32 == 0 && as_claim_is_room(second)))
         as_claim_look_first(c, node, address, bytes);
 }
 
@@ -81,18 +111,36 @@ static inline void as_claim_inside(struct as_claims *c, uint32_t node, const str
     if (b->count < 4)
         return;
     uint64_t behind = as_claim_word(b->words, 1), before = b->before > 0 ? as_claim_word(b->words, -1) : 0;
-    // A mask, of 4 buckets or more.
-    if ((behind >= 3 && behind < UINT32_MAX && (behind & (behind + 1)) == 0) ||
+    uint32_t places = (uint32_t)as_claim_word(b->words, 2), mask = (uint32_t)(before >> 32);
+    // A mask, of 4 buckets or more; or PHP's, which is below zero.
+    if ((mask > INT32_MAX && places >= AS_LEAST_PLACES && (mask == 0 - 2 * places || mask == 0u - 2)) ||
+        (behind >= 3 && behind < UINT32_MAX && (behind & (behind + 1)) == 0) ||
         (before >= 3 && before < UINT32_MAX && (before & (before + 1)) == 0))
         as_claim_look_inside(c, node, b);
 }
 
-// May a number of bytes, or of places, lie beside a word that leads to the beginning of a node? Most such words lie among other pointers
-// and zeros, and cost no call then.
-static inline bool as_claim_may_be(const struct as_beside *b)
+static inline bool as_claim_is_number(uint64_t word)
 {
-    if (as_claim_word(b->words, 1) - AS_LEAST_NUMBER < AS_MOST_NUMBER)
+    return word - AS_LEAST_NUMBER < AS_MOST_NUMBER;
+}
+
+// May the chunk's size, or what glib has beside the keys, lie beside a word that leads to the beginning of a node? Most such words lie
+// among other pointers and zeros, and cost no call then.
+static inline bool as_claim_may_be_beside(const struct as_beside *b)
+{
+    if (as_claim_word(b->words, 1) - AS_LEAST_SIZED < AS_MOST_NUMBER ||
+        (b->before > 0 && as_claim_word(b->words, -1) - AS_LEAST_SIZED < AS_MOST_NUMBER))
         return true;
-    return b->before >= 4 && (as_claim_word(b->words, -1) - AS_LEAST_NUMBER < AS_MOST_NUMBER ||
-                              as_claim_word(b->words, -4) - AS_LEAST_PLACES < UINT32_MAX);
+    uint64_t third = b->before >= 3 ? as_claim_word(b->words, -3) : 0;
+    return (b->before >= 3 && (uint32_t)third == (uint32_t)as_claim_word(b->words, -2) + 1) ||
+           (b->before >= 4 && as_claim_word(b->words, -4) == (third >> 32) + 1);
+}
+
+// May the length and the capacity of a text lie beside it (texts.c)?
+static inline bool as_claim_may_be_text(const struct as_beside *b)
+{
+    bool behind = as_claim_is_number(as_claim_word(b->words, 1));
+    bool before = b->before > 0 && as_claim_is_number(as_claim_word(b->words, -1));
+    return (behind && (before || as_claim_is_number(as_claim_word(b->words, 2)))) ||
+           (before && b->before > 1 && as_claim_is_number(as_claim_word(b->words, -2)));
 }

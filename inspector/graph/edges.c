@@ -115,7 +115,8 @@ static void follow(struct worker *w, const uint8_t *at, uint64_t word)
     if (objects->of_node && (as_object_is_listed(objects, w->reading->index, to, word) ||
                              (w->object && as_object_holds_nothing(objects, w->node, address - w->memory, to))))
         return;
-    const struct as_beside beside = {address, at, (size_t)(at - w->known) / WORD, (size_t)(w->limit - at) / WORD};
+    size_t known = (size_t)(at - w->known) / WORD, own = (size_t)(address - w->memory) / WORD;
+    const struct as_beside beside = {address, at, known < own ? known : own, (size_t)(w->limit - at) / WORD};
     if (begins && !as_object_is_block(objects, to)) // patterns know how malloc rounds up
         as_pattern_look(w->reading->readers->patterns, to, &beside);
     else if (!begins)

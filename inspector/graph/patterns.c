@@ -69,6 +69,11 @@ void as_pattern_note_text(struct as_patterns *p, uint32_t node, uint64_t length,
     enum as_pattern pattern = bytes && request >= LEAST_BYTES ? AS_PATTERN_BYTES
                               : length == request             ? AS_PATTERN_FULL
                                                               : AS_PATTERN_TEXT;
+    uint8_t none =
+        AS_PATTERN_NONE; // what a std::string or a std::vector says of it counts more, also if another thread has seen it now
+    if (!bytes && !__atomic_compare_exchange_n(&p->of_node[node], &none, (uint8_t)pattern, false, __ATOMIC_RELAXED,
+                                               __ATOMIC_RELAXED))
+        return;
     note(p, node, pattern, request, usable);
     __atomic_store_n(&p->length[node], (uint8_t)(length < AS_LONG ? length : AS_LONG), __ATOMIC_RELAXED);
 }
@@ -116,10 +121,10 @@ void as_pattern_look(struct as_patterns *p, uint32_t node, const struct as_besid
     } else {
         if (as_anchor_may_be(w))
             as_anchor_look(&p->anchors, node, b);
-        if (as_claim_may_be(b)) {
+        if (as_claim_may_be_beside(b))
             as_claim_look_beside(&p->claims, node, b);
+        if (as_claim_may_be_text(b))
             as_text_look(p, node, b);
-        }
     }
 }
 

@@ -36,6 +36,7 @@ enum as_shape {
     AS_SHAPE_NONE,
     AS_SHAPE_ZEROS,      // not a bit of it is set
     AS_SHAPE_SIZED,      // a pointer has the chunk's size beside it
+    AS_SHAPE_END,        // it leads to its own end
     AS_SHAPE_BEGINS,     // it begins with a text of 16 bytes or more, and a zero behind that
     AS_SHAPE_TEXT,       // the same, and the text ends in the chunk's last word
     AS_SHAPE_TREE_NODE,  // of a balanced tree: parent, left, right lead to each other, as in std::map
@@ -58,6 +59,8 @@ enum as_shape {
     AS_SHAPE_DTV,
     AS_SHAPE_TLS,
     AS_SHAPE_SWISS,
+    AS_SHAPE_PHP_TABLE,
+    AS_SHAPE_PHP_STRING,
     AS_SHAPE_GLIB_TABLE,
     AS_SHAPE_GLIB_KEYS,
     AS_SHAPE_GLIB_HASHES,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "graph/proof.h"
 
+enum { BLOCK = 4096, PHP_HASH = 5381, PHP_FACTOR = 33 };
+
 static void prove_file(const struct as_proof *p, uint64_t address, uint32_t node)
 {
     // struct locked_FILE of glibc: the magic number with flags, ..., at 136 a pointer to its lock at 224, at 216 its vtable.
@@ -10,6 +12,25 @@ static void prove_file(const struct as_proof *p, uint64_t address, uint32_t node
     const struct as_mapping *m = as_target_mapping_at(p->target, w[27]);
     if (w[0] >> 16 == AS_FILE_MAGIC && w[17] == address + sizeof w && m && m->path != 0 && !(m->prot & AS_PROT_EXEC))
         as_proof_give(p, node, AS_SHAPE_FILE);
+}
+
+// The hash follows from the text.
+static void prove_php_string(struct as_proof *p, uint64_t address, uint32_t node)
+{
+    uint64_t w[3], hash = PHP_HASH; // reference count and type, hash, length
+    uint8_t text[BLOCK];
+    if (!as_target_read(p->target, address, w, sizeof w) || w[2] > p->room)
+        return;
+    p->room -= w[2];
+    for (uint64_t at = 0; at < w[2]; at += BLOCK) {
+        size_t count = w[2] - at < BLOCK ? (size_t)(w[2] - at) : BLOCK;
+        if (!as_target_read(p->target, address + AS_PHP_TEXT + at, text, count))
+            return;
+        for (size_t i = 0; i < count; i++)
+            hash = hash * PHP_FACTOR + text[i];
+    }
+    if (w[1] == (hash | UINT64_C(1) << 63))
+        as_proof_give(p, node, AS_SHAPE_PHP_STRING);
 }
 
 static void prove(struct as_proof *p, const struct as_claim *claim)
@@ -32,6 +53,15 @@ static void prove(struct as_proof *p, const struct as_claim *claim)
         break;
     case AS_CLAIM_GLIB:
         as_prove_glib(p, claim->address);
+        break;
+    case AS_CLAIM_PHP_TABLE:
+        as_proof_give(p, claim->node, AS_SHAPE_PHP_TABLE);
+        break;
+    case AS_CLAIM_PHP_STRING:
+        prove_php_string(p, claim->address, claim->node);
+        break;
+    case AS_CLAIM_END:
+        as_proof_give(p, claim->node, AS_SHAPE_END);
         break;
     case AS_CLAIM_SIZED:
         if (p->patterns->shape[claim->node] == AS_SHAPE_NONE)

@@ -16,8 +16,6 @@ static bool try_order(struct as_patterns *p, uint32_t node, uint64_t pointer, ui
 
 void as_text_look(struct as_patterns *p, uint32_t node, const struct as_beside *b)
 {
-    if (p->of_node[node] != 0) // what a std::string or a std::vector says of it
-        return;
     uint64_t pointer = as_claim_word(b->words, 0), behind = as_claim_word(b->words, 1);
     uint64_t before = b->before >= 1 ? as_claim_word(b->words, -1) : 0;
     if (try_order(p, node, pointer, behind, before) ||

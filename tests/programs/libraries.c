@@ -3,6 +3,7 @@
 // "KIND ADDRESS" (0x...), of kind "decoy" for the latter, then "ready", and waits for the end of its input.
 #include <dirent.h>
 #include <dlfcn.h>
+#include <obstack.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -112,6 +113,11 @@ static void use_zlib(struct stream *of_stack)
 
 // Which others might read.
 struct {
+    uint64_t mask;
+    char *first;
+    uint64_t used, places;
+} tables[MANY];
+struct {
     uint64_t size;
     uint32_t modulus, mask, nodes, used, big, none;
     void *keys, *hashes, *values;
@@ -184,6 +190,34 @@ static void use_glibc(void)
     void *library = keep("link_map", dlopen("libresolv.so.2", RTLD_NOW));
     if (!library || !before.pointer)
         abort();
+}
+
+#define obstack_chunk_alloc malloc
+#define obstack_chunk_free free
+static struct obstack objects;
+
+// Blocks of obstacks, and what looks like one; then what looks like PHP's strings and tables.
+static void make_blocks(void)
+{
+    obstack_init(&objects);
+    for (int i = 0; i < 200; i++)
+        obstack_alloc(&objects, 100);
+    for (struct _obstack_chunk *chunk = objects.chunk; chunk; chunk = chunk->prev)
+        keep("end", chunk);
+    for (int i = 0; i < MANY; i++) {
+        uint64_t *block = keep("decoy", calloc(1, 1000));
+        block[0] = (uint64_t)(uintptr_t)block + 100;
+        block[1] = (uint64_t)(uintptr_t)block + (i % 2 ? 900 : 1100); // before its end, or behind
+        uint64_t *string = keep("decoy", calloc(1, 24 + 40));
+        string[0] = 1 | UINT64_C(0x16) << 32;
+        string[1] = UINT64_C(1) << 63 | 12345; // the hash of another text
+        string[2] = 39;
+        memset(string + 3, 'x', 39);
+        tables[i].mask = UINT64_C(0xffffffe0) << 32; // of 16 places
+        tables[i].places = 16;
+        tables[i].used = i % 2 ? 17 : 9;
+        tables[i].first = (char *)keep("decoy", calloc(1, 16 * 40)) + (i % 2 ? 128 : 112); // where no table begins
+    }
 }
 
 static pthread_barrier_t ready;
@@ -263,6 +297,7 @@ int main(void)
     use_zlib(&of_stack);
     make_decoys();
     use_glibc();
+    make_blocks();
     use_threads();
 #ifdef WITH_GLIB
     use_glib();
