@@ -5,7 +5,7 @@
     bench/held.py            all that are installed
     bench/held.py ruby gdb   these
 
-The programs, and what they hold, are those of rows.py, and gdb and clang.
+The programs, and what they hold, are those of rows.py, and gdb, clang, git, and Python with numpy.
 """
 
 from __future__ import annotations
@@ -34,6 +34,14 @@ LARGE = (
     )
 )
 
+NUMPY = """
+import numpy
+kept = [numpy.arange(i % 3000, dtype=float) for i in range(5000)] + [numpy.random.rand(1000, 300)]
+table = numpy.array([(i, "name %d" % i) for i in range(20000)], dtype=[("number", int), ("name", "U20")])
+print("ready", flush=True)
+input()
+"""
+
 
 @contextmanager
 def gdb(folder: Path) -> Iterator[int]:
@@ -56,7 +64,29 @@ def clang(folder: Path) -> Iterator[int]:
         yield process.pid
 
 
-PROGRAMS = {**rows.PROGRAMS, "gdb": gdb, "clang": clang}
+@contextmanager
+def git(folder: Path) -> Iterator[int]:
+    """It has read each object of a repository, and waits for another's name."""
+    subprocess.run(["git", "clone", "--quiet", "--bare", rows.ROOT, folder / "clone"], check=True)
+    listed = subprocess.run(
+        ["git", "-C", folder / "clone", "rev-list", "--objects", "--all", "--no-object-names"],
+        capture_output=True, check=True,
+    ).stdout  # fmt: skip
+    with rows.running("git", "-C", folder / "clone", "cat-file", "--batch", folder=folder) as process:
+        assert process.stdin
+        process.stdin.write(listed + b"none\n")
+        process.stdin.flush()
+        rows.await_that("git", "grep", "-a", "none missing", folder / "log")
+        yield process.pid
+
+
+PROGRAMS = {
+    **rows.PROGRAMS,
+    "numpy": lambda folder: rows.script("/usr/bin/python3", "-c", NUMPY, folder=folder),
+    "gdb": gdb,
+    "clang": clang,
+    "git": git,
+}
 
 
 def line(name: str, told: dict[str, Any]) -> str:
