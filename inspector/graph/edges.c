@@ -2,8 +2,8 @@
 #include "graph/edges.h"
 #include "base/align.h"
 #include "base/memory.h"
+#include "graph/pieces.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,31 +22,14 @@ enum {
 };
 static const uint64_t PIECE = UINT64_C(16) << 20; // what a worker takes at a time, bytes
 
-// The edges of a piece. Their room is used again for another piece: new memory costs more than what is written to it.
-struct edge_list {
-    AS_VEC(uint32_t) to;
-    AS_VEC(uint16_t) place; // parallel to `to`
-};
-
-// A part of a heap that begins where a node begins.
-struct piece {
-    uint64_t start, end;
-    bool blocks; // of a runtime: nodes without headers, each of which has all bytes of its interval's length
-    bool done;   // `found` has its edges, until they are joined
-    struct edge_list found;
-};
-
 struct edge_reading {
     const struct as_index *index;
     struct as_target *target;
     struct as_edges *edges;
     const struct as_edge_readers *readers;
-    AS_VEC(struct piece) pieces;
+    struct as_pieces pieces;
     atomic_size_t next;
     atomic_bool failed;
-    pthread_mutex_t lock;              // of `edges`, of `done` and `found` of the pieces, and of what follows
-    size_t joined;                     // so many pieces are
-    AS_VEC(struct edge_list) unwanted; // room for more
 };
 
 struct worker {
@@ -69,8 +52,8 @@ struct worker {
     uint32_t first;     // the index of its first edge in the piece
     uint32_t last;      // where its last edge leads
     uint64_t far[TAIL]; // where those of its last edges are whose place is AS_PLACE_FAR, the last first
-    struct piece *piece;
-    struct edge_list found; // its edges
+    struct as_piece *piece;
+    struct as_edge_list found; // its edges
     // Of the block.
     uint64_t address;
     const uint8_t *limit; // where what was read ends
@@ -86,7 +69,7 @@ static void add_edge(struct worker *w, uint64_t address, uint32_t to, bool begin
     uint64_t place = (address - w->memory) / WORD;
     if (to == w->last && place >= AS_PLACES_APART)
         return;
-    struct edge_list *p = &w->found;
+    struct as_edge_list *p = &w->found;
     // Either may be the one for which there was no memory before.
     if ((p->to.count == p->to.capacity && !as_vec_reserve(&p->to, 1, &w->err)) ||
         (p->place.count == p->place.capacity && !as_vec_reserve(&p->place, 1, &w->err))) {
@@ -141,7 +124,7 @@ static void add_words(struct worker *w, const uint8_t *bytes, size_t count)
 // The current node ends at `end`: its last edges are tagged with the places of their words.
 static void end_node(struct worker *w, uint64_t end)
 {
-    const struct edge_list *p = &w->found;
+    const struct as_edge_list *p = &w->found;
     if (!w->gap && w->set == 0 && !w->fresh)
         w->reading->readers->patterns->shape[w->node] = AS_SHAPE_ZEROS;
     uint64_t usable = w->piece->blocks ? end + AS_HEADER : w->mmapped ? end : end + WORD;
@@ -266,7 +249,7 @@ static void read_block(struct worker *w, uint64_t start, uint64_t end)
     w->seen = end;
 }
 
-static void read_piece(struct worker *w, struct piece *p)
+static void read_piece(struct worker *w, struct as_piece *p)
 {
     // Nodes may begin in the middle of 16 bytes.
     uint64_t start = as_align_down(p->start, AS_ALIGNMENT), end = as_align_down(p->end, AS_ALIGNMENT);
@@ -295,79 +278,14 @@ static void read_piece(struct worker *w, struct piece *p)
     end_node(w, p->end);
 }
 
-// The numbers of a piece's edges become those of all edges. `base`: how many edges lie before.
-static void join_piece(struct as_edges *e, const struct as_index *x, const struct piece *p, bool more)
-{
-    const uint32_t base = (uint32_t)e->to.count, count = (uint32_t)p->found.to.count;
-    uint32_t from = as_index_at(x, p->start), to = as_index_at(x, p->end);
-    e->first[from] = base;
-    for (uint32_t node = from + 1; node < to; node++)
-        e->first[node] += base;
-    if (!more)
-        e->first[to] = base + count; // the gap at a heap's end
-    if (count == 0)
-        return;
-    memcpy(e->to.items + base, p->found.to.items, count * sizeof *e->to.items);
-    memcpy(e->place.items + base, p->found.place.items, count * sizeof *e->place.items);
-    e->to.count = e->place.count += count;
-}
-
-// Makes room for so many more edges.
-static bool make_room(struct as_edges *e, size_t more, struct as_error *err)
-{
-    if (e->to.count + more >= UINT32_MAX)
-        return as_fail(err, AS_NO_MEMORY, "more than %" PRIu32 " pointers are more than the graph can have",
-                       UINT32_MAX - 1);
-    size_t before = e->to.capacity;
-    if (!as_vec_reserve(&e->to, more + 1, err) || !as_vec_reserve(&e->place, more + 1, err)) // never no array at all
-        return false;
-    if (e->to.capacity != before) {
-        as_memory_prefer_large_pages(e->to.items, e->to.capacity * sizeof *e->to.items);
-        as_memory_prefer_large_pages(e->place.items, e->place.capacity * sizeof *e->place.items);
-    }
-    return true;
-}
-
-// Joins all pieces whose turn it is.
-static bool join(struct edge_reading *r, struct as_error *err)
-{
-    bool ok = true;
-    for (; ok && r->joined < r->pieces.count && r->pieces.items[r->joined].done; r->joined++) {
-        struct piece *p = &r->pieces.items[r->joined];
-        bool more = r->joined + 1 < r->pieces.count && p[1].start == p->end; // which has the node there
-        ok = make_room(r->edges, p->found.to.count, err) && as_vec_reserve(&r->unwanted, 1, err);
-        if (!ok)
-            break;
-        join_piece(r->edges, r->index, p, more);
-        p->found.to.count = p->found.place.count = 0;
-        r->unwanted.items[r->unwanted.count++] = p->found;
-        p->found = (struct edge_list){0};
-    }
-    return ok;
-}
-
-// Hands over the piece's edges, and takes room for those of another.
-static void finish_piece(struct worker *w)
-{
-    struct edge_reading *r = w->reading;
-    pthread_mutex_lock(&r->lock);
-    w->piece->found = w->found;
-    w->piece->done = true;
-    w->found = (struct edge_list){0};
-    w->failed = !join(r, &w->err);
-    if (r->unwanted.count > 0)
-        w->found = r->unwanted.items[--r->unwanted.count];
-    pthread_mutex_unlock(&r->lock);
-}
-
 static void *work(void *argument)
 {
     struct worker *w = argument;
     struct edge_reading *r = w->reading;
-    for (size_t i; !r->failed && (i = r->next++) < r->pieces.count;) {
-        read_piece(w, &r->pieces.items[i]);
+    for (size_t i; !r->failed && (i = r->next++) < r->pieces.list.count;) {
+        read_piece(w, &r->pieces.list.items[i]);
         if (!w->failed)
-            finish_piece(w);
+            w->failed = !as_pieces_finish(&r->pieces, w->piece, &w->found, &w->err);
         if (w->failed)
             r->failed = true;
     }
@@ -376,9 +294,9 @@ static void *work(void *argument)
 
 static bool add_piece(struct edge_reading *r, uint64_t start, uint64_t end, struct as_error *err)
 {
-    struct piece *p = as_vec_add(&r->pieces, err);
+    struct as_piece *p = as_vec_add(&r->pieces.list, err);
     if (p)
-        *p = (struct piece){
+        *p = (struct as_piece){
             .start = start, .end = end, .blocks = as_objects_has(r->readers->objects, start + AS_HEADER)};
     return p;
 }
@@ -412,15 +330,9 @@ static bool open_worker(struct worker *w, struct edge_reading *r, struct as_erro
     return room;
 }
 
-static void free_edge_list(struct edge_list *f)
-{
-    as_vec_free(&f->to);
-    as_vec_free(&f->place);
-}
-
 static void close_worker(struct worker *w)
 {
-    free_edge_list(&w->found);
+    as_edge_list_free(&w->found);
     as_memory_unmap(w->block - BEFORE, BEFORE + BLOCK + BESIDE);
     as_vtable_words_free(&w->words);
 }
@@ -461,19 +373,18 @@ bool as_edges_read(struct as_edges *e, const struct as_index *x, struct as_targe
 {
     struct edge_reading r = {.index = x, .target = t, .edges = e, .readers = readers};
     *e = (struct as_edges){.nodes = x->count};
-    e->first = as_memory_map(((size_t)x->count + 1) * sizeof *e->first, "the graph's edges", err);
-    as_memory_prefer_large_pages(e->first, e->first ? (size_t)x->count * sizeof *e->first : 0);
-    pthread_mutex_init(&r.lock, NULL);
-    bool ok = e->first && make_room(e, 0, err) && cut(&r, err) && read_pieces(&r, err);
-    if (ok)
-        e->first[e->nodes] = (uint32_t)e->to.count;
-    for (size_t i = 0; i < r.pieces.count; i++)
-        free_edge_list(&r.pieces.items[i].found);
-    for (size_t i = 0; i < r.unwanted.count; i++)
-        free_edge_list(&r.unwanted.items[i]);
-    as_vec_free(&r.pieces);
-    as_vec_free(&r.unwanted);
-    pthread_mutex_destroy(&r.lock);
+    e->first = as_memory_map_large(((size_t)x->count + 1) * sizeof *e->first, "the graph's edges", err);
+    bool ok = as_pieces_open(&r.pieces, x, err) && e->first;
+    r.pieces.first = e->first;
+    ok = ok && cut(&r, err) && read_pieces(&r, err);
+    struct as_edge_list *all = &r.pieces.all;
+    if (ok) {
+        e->first[e->nodes] = (uint32_t)all->to.count;
+        memcpy(&e->to, &all->to, sizeof e->to); // the same, by another name
+        memcpy(&e->place, &all->place, sizeof e->place);
+        *all = (struct as_edge_list){0};
+    }
+    as_pieces_close(&r.pieces);
     return ok;
 }
 
