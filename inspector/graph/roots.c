@@ -92,7 +92,7 @@ static bool note_runtimes(struct root_search *s, const struct as_store *store)
     s->runtimes.count = t->mappings.count;
     for (size_t i = 0; i < store->ruby.count; i++) {
         const struct as_mapping *m = as_target_mapping_at(t, store->ruby.items[i].address);
-        if (m)
+        if (m && !as_objects_has(s->objects, store->ruby.items[i].address))
             s->runtimes.items[m - t->mappings.items] = true;
     }
     for (size_t i = 0; i < store->regions.count; i++) {

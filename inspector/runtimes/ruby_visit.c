@@ -174,7 +174,9 @@ static bool begin_region(struct ruby_visit *v, size_t page, uint64_t *end, bool 
     *end = end_of(first);
     for (size_t i = page + 1; i < v->store->ruby.count && v->store->ruby.items[i].address == *end; i++)
         *end = end_of(&v->store->ruby.items[i]);
-    *left_out = first->slot_size != 0 && first->first_slot < CHUNK_ALIGNMENT && follows_heap(v->store, start);
+    // Or it begins in the 16 bytes in which malloc's heap ends: the index of nodes has one place for both.
+    bool disputed = first->first_slot < 2 * CHUNK_ALIGNMENT && first->first_slot != CHUNK_ALIGNMENT;
+    *left_out = first->slot_size != 0 && disputed && follows_heap(v->store, start);
     if (*left_out)
         start += first->first_slot + first->slot_size;
     return v->visitor->region(v->visitor->context, start, *end);
