@@ -20,8 +20,8 @@ static bool find(struct graph_facts *f, struct as_graph *g, struct as_error *err
            as_owners_find(&f->owners, &g->roots, err) &&
            as_dominators_find(&f->dominators, &g->edges, &g->objects, &g->roots, &f->owners, err) &&
            as_dominators_add_up(&f->dominators, &g->index, err) && as_tree_grow(&f->tree, g, &f->dominators, err) &&
-           as_several_find(&f->several, &f->dominators, err) &&
-           as_leaks_find(&f->leaks, g, err) && as_leaks_add_up(&f->leaks, g, err);
+           as_several_find(&f->several, &f->dominators, err) && as_leaks_find(&f->leaks, g, err) &&
+           as_leaks_add_up(&f->leaks, g, err);
 }
 
 static bool record(struct graph_facts *f, struct as_store *s, struct as_graph *g, const struct as_target *t,
