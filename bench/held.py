@@ -65,6 +65,13 @@ def clang(folder: Path) -> Iterator[int]:
 
 
 @contextmanager
+def redis(folder: Path) -> Iterator[int]:
+    """On glibc's malloc: libc comes before the jemalloc that Debian's redis is linked with."""
+    with rows.redis(folder, "env", "LD_PRELOAD=libc.so.6") as pid:
+        yield pid
+
+
+@contextmanager
 def git(folder: Path) -> Iterator[int]:
     """It has read each object of a repository, and waits for another's name."""
     subprocess.run(["git", "clone", "--quiet", "--bare", rows.ROOT, folder / "clone"], check=True)
@@ -86,6 +93,7 @@ PROGRAMS = {
     "gdb": gdb,
     "clang": clang,
     "git": git,
+    "redis-server": redis,
 }
 
 

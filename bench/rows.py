@@ -86,9 +86,11 @@ def script(*command: str | Path, folder: Path) -> Iterator[int]:
 
 
 @contextmanager
-def redis(folder: Path) -> Iterator[int]:
+def redis(folder: Path, *before: str) -> Iterator[int]:
+    need("redis-server", "redis-cli")
     socket = folder / "socket"
-    with running("redis-server", "--port", "0", "--unixsocket", socket, "--save", "", folder=folder) as server:
+    command: tuple[str | Path, ...] = (*before, "redis-server", "--port", "0", "--unixsocket", socket, "--save", "")
+    with running(*command, folder=folder) as server:
         await_that("redis", "redis-cli", "-s", socket, "ping")
         fill = "for i = 1, 300000 do redis.call('set', 'key' .. i, string.rep('x', 100)) end return 1"
         await_that("redis", "redis-cli", "-s", socket, "eval", fill, "0")
