@@ -63,7 +63,7 @@ struct v8_search {
     struct as_error *err;
     uint32_t runtime;
     const char *releases; // of the last page found
-    bool in_cage;         // of that page: it is told by its number
+    bool in_cage;         // a page was told by its number
     bool ok;              // false: our memory ran out
     uint64_t start, end;  // of the run of pages that goes on
     uint64_t pages, bytes;
