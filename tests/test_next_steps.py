@@ -114,9 +114,12 @@ def test_with_a_graph_the_finding_says_who(arenadump: harness.Arenadump, keeps: 
     assert re.search(r"Nothing but Connection held by open_connections \(keeps\S*\) is in use on 1,\d{3} of the", pins)
     held = _of_graph(Facts(summary))
     assert "open_connections (keeps" in held
-    assert f"The largest types: Connection ({size(48 * len(keeps.of['Connection']))})" in held
+    types = held.partition("The largest types: ")[2]
+    assert f"Connection ({size(48 * len(keeps.of['Connection']))}), Session (" in types
     assert f"in {summary.graph.direct.count} chunks is lost" in held  # type: ignore[union-attr]
-    assert "of the bytes have no known type" in held
+    graph = summary.graph
+    assert graph
+    assert ("of the bytes have no known type" in held) == (graph.typed < graph.bytes)
 
 
 def test_python(arenadump: harness.Arenadump, tmp_path: Path) -> None:
