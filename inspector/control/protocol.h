@@ -23,11 +23,11 @@
 
 enum { AS_CONTROL_PROTOCOL = 3 };
 
-// The most bytes that an injected agent keeps resident while it waits (docs/agent.md lists them): 288 KiB with pages of 4 KiB. Each of
+// The most bytes that an injected agent keeps resident while it waits (docs/agent.md lists them): 256 KiB with pages of 4 KiB. Each of
 // its eight pieces may end within a page.
 static inline uint64_t as_agent_most_resident(uint64_t page_size)
 {
-    return 256 * UINT64_C(1024) + 8 * page_size;
+    return 224 * UINT64_C(1024) + 8 * page_size;
 }
 
 enum as_control_operation {

@@ -47,8 +47,10 @@ static const struct {
     bool anywhere;
 } finders[] = {
     {as_jemalloc_find, AS_RUNTIME_JEMALLOC, true},   {as_mimalloc_find, AS_RUNTIME_MIMALLOC, true},
+#ifndef AS_AGENT
     {as_mimalloc3_find, AS_RUNTIME_MIMALLOC, false}, {as_tcmalloc_find, AS_RUNTIME_TCMALLOC, false},
     {as_musl_find, AS_RUNTIME_MUSL, false},          {as_partitionalloc_find, AS_RUNTIME_PARTITIONALLOC, false},
+#endif
 };
 
 bool as_allocators_find(struct as_target *t, enum as_malloc_kind answering, struct as_store *store,

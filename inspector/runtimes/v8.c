@@ -288,7 +288,11 @@ bool as_v8_find(struct as_target *t, struct as_store *store, struct as_error *er
     search_mappings(&s);
     if (s.ok && s.pages > 0 && s.heap_count < MOST_HEAPS && s.kept <= MOST_KEPT) {
         settle(&s);
-        return add_code(&s) && as_cppgc_find(t, store, err);
+        bool found = add_code(&s);
+#ifndef AS_AGENT
+        found = found && as_cppgc_find(t, store, err);
+#endif
+        return found;
     }
     if (s.ok)
         as_runtime_unproven(

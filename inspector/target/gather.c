@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#ifndef AS_AGENT
 enum { LEAST = 512 }; // addresses for each thread: less is not worth one
 
 struct part {
@@ -52,3 +53,10 @@ void as_target_gather_wide(struct as_target *t, const uint64_t *addresses, size_
         parts[i] = part_of(&whole, count * i / n, count * (i + 1) / n);
     as_workers_run(work, parts, sizeof *parts, n);
 }
+#else // it starts no threads in a process that is not its own
+void as_target_gather_wide(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,
+                           size_t stride, bool *ok)
+{
+    as_target_gather(t, addresses, count, length, out, stride, ok);
+}
+#endif
