@@ -214,6 +214,14 @@ def test_owners_retain_what_only_they_hold(program: Truth, arenadump: harness.Ar
     )
 
 
+def test_what_lies_behind_a_text_holds_nothing(arenadump: harness.Arenadump) -> None:
+    """A string has room for 100 bytes, and a text of 60; an address is left over between the two."""
+    with started([str(programs.build_cxx("slack", "-O0"))], "ready") as pid:
+        by_type = json.loads(arenadump.check("leaks", "--json", pid))["by_type"]
+    lost = [each for each in by_type if 700 < each["size"] < 800]
+    assert [each["direct"]["count"] + each["suspects"]["count"] for each in lost] == [1]
+
+
 HOLDS = {
     "python3": "import sys; kept = [object()] * 2_000_000; print('ready', flush=True); sys.stdin.read()",
     "ruby": "kept = (1..50_000).map { |i| 'value' * 200 }; puts 'ready'; $stdout.flush; $stdin.read",
