@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BUILD := build
+# One for each processor, up to four (memory); tests that cannot run beside others wait for each other (tests/tools/turns.py).
+TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 
 # Whatever the C program or the Python package is made from.
 SOURCES := $(shell find inspector visualize tests/unit tests/support setup.py pyproject.toml meson.build meson_options.txt \
@@ -13,7 +15,7 @@ AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
 PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/rows scripts/wrap-docs
 SCRIPTS = .ci/run $(filter-out $(PYTHON_SCRIPTS),$(shell git ls-files scripts ':!*.meson')) tests/vm/init tests/vm/start
 
-.PHONY: build deps demo test mutants tsan soak variety suites lint sanitize bench experiments fuzz vm patches-all format clean
+.PHONY: build deps demo test mutants tsan soak kills variety suites lint sanitize bench experiments fuzz vm patches-all format clean
 
 build: $(VENV)/built
 
@@ -30,7 +32,7 @@ test:
 	$(MAKE) --no-print-directory build build-static-amd64
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
-	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # Plants the faults of tests/mutants.txt in a copy of the source, one at a time: each must fail a test. ONLY: a folder, or a part of
 # the line.
@@ -48,12 +50,21 @@ tsan:
 	cd tests && TSAN_OPTIONS=halt_on_error=1:exitcode=66 ARENADUMP=$(CURDIR)/build-tsan/inspector/cli/arenadump \
 		../$(VENV)/bin/python -m pytest test_truth.py test_modes.py test_python_objects.py -k 'bookworm or several_threads'
 
-# MINUTES=600 and INJECTIONS=20000 for a night.
+# MINUTES=600, INJECTIONS=20000 and ROUNDS=10000 for a night.
 soak:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python tests/soak.py --minutes $(or $(MINUTES),30)
 	$(VENV)/bin/python tests/soak_inject.py --injections $(or $(INJECTIONS),1000)
+	$(VENV)/bin/python tests/soak_profile.py --rounds $(or $(ROUNDS),1000)
+
+# kill -9 of watch, exporter and top at random moments. KILLS: how often each, 100 unless told.
+kills:
+	scripts/install-deps build test
+	$(MAKE) --no-print-directory build
+	KILLS=$(or $(KILLS),100) $(VENV)/bin/python -m pytest tests/test_killed_commands.py tests/test_graph_killed.py \
+		tests/test_top_live.py::test_killed_it_leaves_nobody_stopped \
+		tests/test_timeline.py::test_kill_9_loses_and_tears_nothing
 
 # Random settings of malloc, each under five libcs. COUNT: how many, 60 unless told; SEED: from which one on.
 variety:
@@ -61,7 +72,8 @@ variety:
 	$(MAKE) --no-print-directory build
 	VARIETY_SEED=$(or $(SEED),0) VARIETY_COUNT=$(or $(COUNT),60) $(VENV)/bin/python -m pytest tests/test_variety.py
 
-# The test-suites of redis and CPython, with the agent trimming every second and without. SUITES: one of them.
+# The test-suites of redis and CPython, without the agent, with one that trims every second, and with one that records every chunk.
+# SUITES: one of them.
 suites:
 	scripts/install-deps build test suites
 	$(MAKE) --no-print-directory build
@@ -81,7 +93,7 @@ lint:
 	$(VENV)/bin/ruff check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/mypy
 
-# FUZZ_SECONDS: for each of the five, 600 unless told. FUZZERS: which of them.
+# FUZZ_SECONDS: for each of the nine, 600 unless told. FUZZERS: which of them.
 fuzz:
 	scripts/install-deps build test fuzz
 	$(MAKE) --no-print-directory build
@@ -93,11 +105,15 @@ sanitize:
 	scripts/sanitize-agent build-sanitized
 
 bench:
-	scripts/install-deps build test
+	scripts/install-deps build test bench
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python bench/run.py $(BENCH_ARGS)
 	$(VENV)/bin/python bench/report.py $(BENCH_REPORT_ARGS)
+	$(VENV)/bin/python bench/timeline_page.py
 	$(VENV)/bin/python bench/trim.py $(BENCH_TRIM_ARGS)
+	$(VENV)/bin/python bench/recorder.py $(BENCH_RECORDER_ARGS)
+	$(VENV)/bin/python bench/profile_size.py
+	$(VENV)/bin/python bench/looks.py $(BENCH_LOOKS_ARGS)
 
 # The tests on Debian's kernels and on other processors, emulated: an hour or more. VM_KERNELS, VM_PROCESSORS, VM_CHECKS: some of them, with commas.
 vm:

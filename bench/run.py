@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import live
 from rich.console import Console
 from rich.table import Table
 
@@ -129,6 +131,10 @@ def seconds(command: list[str]) -> float:
     before = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - before
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def peak_kib(command: list[str]) -> int:
@@ -293,7 +299,7 @@ class Bench:
             self.graph(int(chunks) * 1_000_000, length or "20")
 
     def graph(self, chunks: int, length: str) -> None:
-        """Leaks and owners of a C++ program with so many chunks, and long names, against the bare copy of it."""
+        """Leaks, types and owners of a C++ program with so many chunks, and long names, against the bare copy of it."""
         program = self.directory / "graph"
         subprocess.run(["g++", "-O1", "-o", program, ROOT / "bench/graph.cc"], check=True)
         with subprocess.Popen(
@@ -302,7 +308,7 @@ class Bench:
             assert target.stdout
             target.stdout.readline()
             pid = str(target.pid)
-            for what, wanted in (("leaks", "≥ 0.48"), ("owners", "≥ 0.145")):
+            for what, wanted in (("leaks", "≥ 0.48"), ("types", "≥ 0.38"), ("owners", "≥ 0.145")):
                 command = [self.arenadump, what, "--json", pid]
                 ours, bound = self.pairs(lambda: seconds(command), lambda: self.raw_read(pid)[0])  # noqa: B023
                 own, size = peak_kib(command) / 1e3, self.raw_read(pid)[1] / 1e9
@@ -315,6 +321,30 @@ class Bench:
             summary = [self.arenadump, "summary", target.pid]
             ours, bound = self.pairs(lambda: seconds(summary) * 1000, lambda: 100.0)
             self.figures.append(Figure("summary of a process of 100 MB", "100 ms", ours, bound, "ms", "≥ 1"))
+
+    def top(self) -> None:
+        os.environ["ARENASCOPE_ARENADUMP"] = str(self.arenadump)
+        ours = live.percent(200, self.runs)
+        what = "arenascope top, 200 processes: per cent of a processor"
+        self.figures.append(Figure(what, "1 %", ours, [1.0] * len(ours), "%", "≥ 1"))
+
+    def unwinding(self) -> None:
+        """Of our own process: what the libraries of python3 and clang take, and a stack of 36 frames."""
+        for program, path in (("python3", sys.executable), ("clang", str(shutil.which("clang")))):
+            needed = output("ldd", path)
+            libraries = [word for word in needed.split() if word.startswith("/")]
+            command = [self.programs / "unwind_bench", *libraries]
+            out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            rows, made, cached, ours, glibcs = zip(
+                *([float(word) for word in line.split()] for line in out.splitlines())
+            )
+            what = f"unwind tables of the libraries of {program}, {rows[0] / 1e6:.2f} M rows: from the cache"
+            self.figures.append(
+                Figure(what, "made", [ns / 1e6 for ns in cached], [ns / 1e6 for ns in made], "ms", "> 10")
+            )
+        self.figures.append(
+            Figure("a stack of 36 frames", "glibc's backtrace()", list(ours), list(glibcs), "ns", "> 10")
+        )
 
     def show(self) -> None:
         console = Console(width=None if sys.stdout.isatty() else 160)
@@ -366,7 +396,7 @@ class Bench:
         path.write_text(json.dumps({"figures": figures, "growth": [vars(g) for g in self.growth]}, indent=1))
 
 
-PARTS = ("small", "objects", "graph", "in-place", "large", "one-arena", "sizes")
+PARTS = ("small", "objects", "graph", "in-place", "large", "one-arena", "unwinding", "top", "sizes")
 
 
 def main() -> None:
@@ -384,18 +414,19 @@ def main() -> None:
     parts = options.only.split(",")
     if unknown := set(parts) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}: of {', '.join(PARTS)}")
-    if "small" in parts:
-        bench.small()
-    if "objects" in parts:
-        bench.objects(1)
-    if "graph" in parts:
-        bench.graphs(options.graph)
-    if "in-place" in parts:
-        bench.in_place(min(1000, bench.megabytes[-1]))
-    if "large" in parts:
-        bench.large_chunks()
-    if "one-arena" in parts:
-        bench.one_arena()
+    measures: dict[str, Callable[[], None]] = {
+        "small": bench.small,
+        "objects": lambda: bench.objects(1),
+        "graph": lambda: bench.graphs(options.graph),
+        "in-place": lambda: bench.in_place(min(1000, bench.megabytes[-1])),
+        "large": bench.large_chunks,
+        "one-arena": bench.one_arena,
+        "unwinding": bench.unwinding,
+        "top": bench.top,
+    }
+    for name, measure in measures.items():
+        if name in parts:
+            measure()
     for megabytes in bench.megabytes if "sizes" in parts else []:
         print(f"{megabytes} MB …", file=sys.stderr)
         bench.outside(megabytes)

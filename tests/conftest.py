@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tools import debian, harness, kernel, programs
+from tools import debian, harness, kernel, programs, turns
 from tools.keeps import Keeps
 from tools.keeps import running as running_keeps
 from tools.stage import Stage
+
+LONG = 20  # tests without the mark "slow" last as long as one with it, about
 
 
 def pytest_configure() -> None:
@@ -21,6 +24,20 @@ def pytest_configure() -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With several processes, modules that run alone come first: later they would wait, idle, for the end of others.
+
+    Then come the longest, by the number of tests, so that no process has a long one left in the end.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    lasts: Counter[Path] = Counter()
+    for item in items:
+        lasts[item.path] += LONG if item.get_closest_marker("slow") else 1
+    items.sort(key=lambda item: (item.get_closest_marker("alone") is None, -lasts[item.path], item.path))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -32,6 +49,13 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"skipped, which CI does not allow: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="module", autouse=True)
+def turn(request: pytest.FixtureRequest) -> Iterator[None]:
+    """`make test` has several processes: a module of tests that trouble the whole machine runs alone."""
+    with turns.turn(alone=request.node.get_closest_marker("alone") is not None):
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +90,14 @@ def churn_program() -> Path:
 def actor() -> Path:
     try:
         return programs.build_portable("actor")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def selfcheck() -> Path:
+    try:
+        return programs.build_portable("selfcheck")
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
 

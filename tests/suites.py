@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Test-suites of real programs, each run as it is and with the agent that trims every second: do the same tests pass?
+"""Test-suites of real programs, each run as it is and with the agent at work in every process: do the same tests pass?
 
-    .venv/bin/python tests/suites.py [redis] [cpython] [--tests NAME ...]
+    .venv/bin/python tests/suites.py [redis] [cpython] [--agent trims|records|writes] [--tests NAME ...]
+
+The agent trims every second, or records the call stack of every chunk, or writes a full record.
 
 What fails in either run is run three times more both ways, as tests that count on time fail now and then by themselves.
-Exit code 1 when a test passes without the agent, and never with it. `make suites` runs both: 40 minutes.
+Exit code 1 when a test passes without the agent, and never with it. `make suites` runs both suites with an agent that
+trims, and with one that records: 80 minutes.
 """
 
 from __future__ import annotations
@@ -26,8 +29,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from tools import debian, harness
 
 AGAIN = 3
-# SIGUSR2 is for the tests to take; deep, and in slices, is the most that the agent can do to a program.
-AGENT = {"ARENASCOPE_TRIM": "every=1s,deep,max-hold=5ms", "ARENASCOPE_SIGNAL": "RTMIN+7"}
+# Deep, and in slices, is the most that a trimming agent can do to a program. "writes": the file is one of the run's.
+AGENTS = {
+    "trims": {"ARENASCOPE_TRIM": "every=1s,deep,max-hold=5ms"},
+    "records": {"ARENASCOPE_PROFILE": "exact"},
+    "writes": {},
+}
+SIGNAL = "RTMIN+7"  # SIGUSR2 is for the tests to take
 
 
 @dataclass(frozen=True)
@@ -100,15 +108,24 @@ def run(suite: Suite, tests: Sequence[str], env: dict[str, str]) -> set[str]:
     return failed
 
 
-def compare(name: str, suite: Suite, tests: Sequence[str]) -> bool:
+def agent_in(scratch: Path, does: str) -> dict[str, str]:
+    """The variables of a process with the agent in it."""
+    library = harness.agent_path(harness.arenadump_path())
+    agent = {"LD_PRELOAD": str(library), "ARENASCOPE_LOG": str(scratch / "log"), "ARENASCOPE_SIGNAL": SIGNAL}
+    if does == "writes":
+        agent["ARENASCOPE_PROFILE_RECORD"] = str(scratch / "record")
+    return {**AGENTS[does], **agent}
+
+
+def compare(name: str, suite: Suite, tests: Sequence[str], does: str) -> bool:
     """Whether the agent makes no difference."""
     with tempfile.TemporaryDirectory() as scratch:
-        log = Path(scratch) / "agent.log"
-        agent = {**AGENT, "LD_PRELOAD": str(harness.agent_path(harness.arenadump_path())), "ARENASCOPE_LOG": str(log)}
+        agent = agent_in(Path(scratch), does)
         failed = {"without": run(suite, tests, {}), "with": run(suite, tests, agent)}
-        said = log.read_text()
-        print(f"{name}: {len(failed['without'])} fail without the agent, {len(failed['with'])} with it")
-        print(f"{name}: {said.count(': ready')} processes had the agent, and trimmed {said.count('returned in')} times")
+        print(f"{name}: {len(failed['without'])} fail without the agent, {len(failed['with'])} with one that {does}")
+        if does == "trims":
+            said = Path(agent["ARENASCOPE_LOG"]).read_text()
+            print(f"{name}: {said.count(': ready')} processes had it, and trimmed {said.count('returned in')} times")
         same = True
         for test in sorted(failed["without"] | failed["with"]):
             passed = {
@@ -126,12 +143,19 @@ def main() -> int:
     suites = {"redis": redis, "cpython": cpython}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(suites), default=list(suites))
+    parser.add_argument(
+        "--agent", action="append", choices=list(AGENTS), help="what it does; trims and records unless told"
+    )
     parser.add_argument("--tests", nargs="+", default=[], help="only these")
     options = parser.parse_args()
     if unknown := set(options.suites) - set(suites):
         parser.error(f"no suite: {' '.join(unknown)}")
     try:
-        same = [compare(name, suites[name](), options.tests) for name in options.suites]
+        same = [
+            compare(name, suites[name](), options.tests, does)
+            for name in options.suites
+            for does in options.agent or ("trims", "records")
+        ]
     except debian.UnavailableError as reason:
         sys.exit(f"{reason}")
     return 0 if all(same) else 1

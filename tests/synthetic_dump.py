@@ -102,7 +102,7 @@ def with_graph() -> dict[str, np.ndarray[Any, Any]]:
     strings = Strings()
     strings.data = bytearray(made["strings"].tobytes())
     for name in OPTIONAL:
-        if name.startswith("graph"):
+        if name.startswith(("graph", "profile")):
             made[name] = np.zeros(1, SECTIONS[name])
     head = made["graph"][0]
     head["chunks"], head["bytes"], head["reached"], head["unreached"] = 2, PAGE, 3072, 1024
@@ -126,6 +126,12 @@ def with_graph() -> dict[str, np.ndarray[Any, Any]]:
     made["graph_holders"]["leak"] = [fmt.NO_INDEX, fmt.NO_INDEX, 0]
     made["graph_holders"]["bytes"] = [0, 3072, 1024]
     made["graph_holders"]["kept"]["pages"], made["graph_holders"]["kept"]["stranded"] = [0, 20, 0], [0, 512, 0]
+    made["profile"][0]["page_rate"], made["profile"][0]["known_bytes"] = 64, PAGE
+    made["profile_modules"][0]["path"] = strings.add(b"/usr/bin/app")
+    made["profile_stacks"] = np.array([(0, fmt.NO_INDEX), (0, 0)], fmt.PROFILE_STACK)
+    made["profile_sites"][0]["stack"], made["profile_sites"][0]["bytes"] = 1, PAGE
+    made["profile_threads"][0]["tid"], made["profile_shares"][0]["bytes"] = 7, PAGE
+    made["profile_kept"][0]["stranded"] = made["profile_kept"][0]["returned"] = 512
     made["graph_leading"][0] = (0, 2, 512)
     made["graph_places"] = np.array([(0, 1), (0, 2)], fmt.GRAPH_PLACE)
     made["strings"] = np.frombuffer(bytes(strings.data), fmt.STRINGS).copy()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from tools import debian, harness, programs
-from tools.stage import PATIENCE, Stage, caught, descriptors, in_use, pending, threads, until
+from tools.stage import PATIENCE, Stage, caught, descriptors, in_use, let_others_in, pending, threads, until
 
 # --- The library itself -----------------------------------------------------------------------------------------------
 
@@ -51,6 +51,7 @@ def test_library_shows_its_own_names_only(agent: Path) -> None:
     defined = re.findall(r"(?:FUNC|OBJECT)\s+\w+\s+DEFAULT\s+\d+\s+(\S+)", symbols)
     assert {name.split("@")[0] for name in defined} == {
         "arenascope_dump",
+        "arenascope_dump_at",
         "arenascope_dump_fd",
         "arenascope_dump_on_signal",
         "arenascope_error",
@@ -313,8 +314,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 @needs_root
 def test_program_that_gives_up_its_rights(stage: Stage, libc: debian.Libc, actor: Path) -> None:
     nobody = pwd.getpwnam("nobody").pw_uid
-    for folder in [stage.folder, *stage.folder.parents][:3]:
-        folder.chmod(folder.stat().st_mode | 0o755)
+    let_others_in(stage.folder)
     stage.start(libc.command(actor, "hold", "20000", "200", "setuid", str(nobody), "mark", "mark", "sleep"))
     dump = stage.ask(stage.marked())
     assert dump.stat().st_uid == nobody
@@ -323,8 +323,7 @@ def test_program_that_gives_up_its_rights(stage: Stage, libc: debian.Libc, actor
 @needs_root
 def test_setuid_reaches_the_agent(stage: Stage, libc: debian.Libc, actor: Path) -> None:
     nobody = pwd.getpwnam("nobody").pw_uid
-    for folder in [stage.folder, *stage.folder.parents][:3]:
-        folder.chmod(folder.stat().st_mode | 0o755)
+    let_others_in(stage.folder)
     (stage.folder / "log").touch()
     (stage.folder / "log").chmod(0o666)
     stage.start(libc.command(actor, "mark", "mark", "until", "go", "setuid", str(nobody), "mark", "other", "sleep"))

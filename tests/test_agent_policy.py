@@ -14,14 +14,11 @@ from pathlib import Path
 
 import pytest
 from tools import debian, harness
-from tools.stage import Stage, threads, until
+from tools.control import PROTOCOL, REQUEST_BYTES, UNSUPPORTED, ask, code, control_socket, worker_thread
+from tools.stage import Stage, let_others_in, threads, until
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
 
-UNSUPPORTED = 5
-_HEADER = (harness.ROOT / "inspector/control/protocol.h").read_text()
-PROTOCOL = int(re.search(r"AS_CONTROL_PROTOCOL = (\d+)", _HEADER)[1])  # type: ignore[index]
-REQUEST_BYTES = 40  # struct as_control_request
 NOBODY = 65534
 
 
@@ -90,32 +87,6 @@ def test_control_socket_answers(stage: Stage, libc: debian.Libc, actor: Path, ar
     assert process.poll() is None
 
 
-def worker_thread(pid: int) -> Path:
-    """The worker thread in /proc."""
-    (found,) = (task for task in Path(f"/proc/{pid}/task").iterdir() if (task / "comm").read_text() == "arenascope\n")
-    return found
-
-
-def control_socket(pid: int) -> str:
-    """The name of the agent's control socket."""
-    held = {re.sub(r"\D", "", str(fd.readlink())) for fd in (worker_thread(pid) / "fd").iterdir()}
-    lines = [line.split() for line in Path(f"/proc/{pid}/net/unix").read_text().splitlines()]
-    (name,) = (words[7] for words in lines if words[3] == "00010000" and words[6] in held)
-    return "\0" + name.removeprefix("@")
-
-
-def code(client: socket.socket) -> int:
-    client.settimeout(30)
-    return int(struct.unpack_from("<II", client.recv(1 << 16))[1])
-
-
-def ask(client: socket.socket, operation: int, protocol: int = PROTOCOL, fd: int | None = None) -> int:
-    """The code that the agent answers with."""
-    request = struct.pack("<II", protocol, operation).ljust(REQUEST_BYTES, b"\0")
-    socket.send_fds(client, [request], [] if fd is None else [fd])
-    return code(client)
-
-
 @pytest.fixture
 def resident(stage: Stage, actor: Path) -> int:
     """A program in which the agent's thread runs from the start."""
@@ -145,8 +116,7 @@ def test_nonsense_at_the_control_socket_leaves_nothing_open(resident: int) -> No
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give out numbers of users")
 def test_nobody_of_a_user_namespace_is_not_anybody(stage: Stage, actor: Path) -> None:
     """Whom a namespace has no number for has the number of nobody there, as the program has, but is not he."""
-    for folder in [stage.folder, *stage.folder.parents][:3]:
-        folder.chmod(folder.stat().st_mode | 0o755)
+    let_others_in(stage.folder)
     text = f"""
 import ctypes, os, signal
 lib = ctypes.CDLL({str(stage.agent)!r})

@@ -100,7 +100,12 @@ def test_a_terminal_obeys_no_name(arenadump: harness.Arenadump, tmp_path: Path) 
     ("arguments", "code", "says"),
     [
         ([], USAGE, "give a command"),
-        (["explode"], USAGE, "summary, dump, png, chunks, leaks, owners, why, trim or inject"),
+        (
+            ["explode"],
+            USAGE,
+            "summary, dump, png, chunks, leaks, types, owners, why, profile, record, full-record, trim,",
+        ),
+        (["explode"], USAGE, "full-record, trim, policy or inject (--help)"),
         (["summary"], USAGE, "process id, a core file or a dump file"),
         (["summary", "1", "2"], USAGE, "one target"),
         (["summary", "--chunks", "1"], USAGE, "--chunks"),
@@ -130,7 +135,7 @@ def test_help_and_version(arenadump: harness.Arenadump) -> None:
     overall = arenadump.check("--help")
     for command in ("summary", "dump", "png", "chunks"):
         assert arenadump.check(command, "--help") in overall
-    assert "dump format 1.7" in arenadump.check("--version")
+    assert "dump format 1.13" in arenadump.check("--version")
 
 
 def test_chunks_need_chunk_records(arenadump: harness.Arenadump, tmp_path: Path) -> None:

@@ -122,6 +122,25 @@ def _runtime_page(**fields: int) -> Callable[[Sections], None]:
     return bend
 
 
+def _circle(made: Sections) -> None:
+    """A frame that is its own caller."""
+    made["profile_frames"] = np.array([(fmt.NO_INDEX, 0, 0)], fmt.PROFILE_FRAME)
+    made["profile_stacks"] = np.zeros(1, fmt.PROFILE_STACK)
+
+
+def _share_of_nobody(made: Sections) -> None:
+    made["profile_sites"], made["profile_shares"] = np.zeros(1, fmt.PROFILE_SITE), np.zeros(1, fmt.PROFILE_SHARE)
+    made["profile_frames"] = np.array([(fmt.NO_INDEX, 0, 0)], fmt.PROFILE_FRAME)
+    made["profile_stacks"] = np.array([(0, fmt.NO_INDEX)], fmt.PROFILE_STACK)
+
+
+def _shares_out_of_order(made: Sections) -> None:
+    _share_of_nobody(made)
+    made["profile_sites"], made["profile_threads"] = np.zeros(2, fmt.PROFILE_SITE), np.zeros(1, fmt.PROFILE_THREAD)
+    made["profile_shares"] = np.zeros(2, fmt.PROFILE_SHARE)
+    made["profile_shares"]["site"] = [1, 0]
+
+
 def _graph(section: str, **fields: int) -> Callable[[Sections], None]:
     def bend(made: Sections) -> None:
         made[section] = np.zeros(1, SECTIONS[section])
@@ -175,6 +194,22 @@ LIES = {
     "graph branch's depth": (_graph("graph_branches", depth=1), "graph branch record 0"),
     "graph branch's type": (_graph("graph_branches", type=3, flags=1), "graph branch record 0"),
     "graph leading's owner": (_graph("graph_leading", owner=0), "graph leading record 0"),
+    "two profiles": (lambda made: made.update(profile=np.zeros(2, fmt.PROFILE)), "profile record 1"),
+    "unknown release": (_graph("profile", unknown_ruby=1 << 16), "profile record 0"),
+    "too many threads": (
+        lambda made: made.update(profile_threads=np.zeros(1024, fmt.PROFILE_THREAD)),
+        "profile thread record 1024",
+    ),
+    "profile frame's line": (_graph("profile_frames", module=fmt.NO_INDEX, line=1), "profile frame record 0"),
+    "profile frame's module": (_graph("profile_frames", module=0), "profile frame record 0"),
+    "profile stack's frame": (_graph("profile_stacks", frame=0, caller=fmt.NO_INDEX), "profile stack record 0"),
+    "profile site's stack": (_graph("profile_sites", stack=0), "profile site record 0"),
+    "profile kept of no site": (lambda made: made.update(profile_kept=np.zeros(1, fmt.PROFILE_KEPT)), "profile kept"),
+    "profile place's site": (_graph("profile_places", page=0, site=0), "profile place record 0"),
+    "profile share's site": (_graph("profile_shares", site=0, thread=fmt.NO_INDEX), "profile share record 0"),
+    "profile share's thread": (_share_of_nobody, "profile share record 0"),
+    "profile shares out of order": (_shares_out_of_order, "profile share record 1"),
+    "profile stack in a circle": (_circle, "profile stack record 0"),
     "space of nobody": (lambda made: made.update(spaces=np.zeros(1, fmt.SPACE)), "space record 0"),
     "two metas": (lambda made: made.update(meta=np.repeat(made["meta"], 2)), "one record"),
     "strings open": (lambda made: made.update(strings=made["strings"][:-1]), "not terminated"),
@@ -192,7 +227,7 @@ def test_a_lie_is_named(
     with pytest.raises(DumpError, match=words) as caught:
         Dump(path)
     assert caught.value.code == Code.BAD_INPUT
-    if words.startswith(("graph", "space")):  # the reader in C says the same
+    if words.startswith(("graph", "space", "profile")):  # the reader in C says the same
         failed = arenadump.run("summary", path)
         assert failed.returncode == Code.BAD_INPUT
         assert words in failed.stderr

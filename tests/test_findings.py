@@ -26,6 +26,7 @@ from tools.running import mapped, process, started
 from arenascope import findings
 from arenascope import format as fmt
 from arenascope.capture import Look
+from arenascope.compare import compare
 from arenascope.dump import Dump
 from arenascope.findings import Finding, Rank, judge, told
 from arenascope.remedy import trim_command
@@ -263,6 +264,20 @@ def test_another_allocator(name: str, arenadump: harness.Arenadump, tmp_path: Pa
     assert "What is not glibc's" in page
 
 
+def test_another_allocator_that_is_idle(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """As redis-server's jemalloc is, where libc has been preloaded: nobody is sent to its statistics."""
+    library = ctypes.util.find_library("jemalloc")
+    if not library:
+        pytest.skip("libjemalloc is not installed")
+    with process("in-use", LD_PRELOAD=f"libc.so.6:{library}") as pid:
+        facts = facts_of(arenadump, pid, tmp_path)
+    assert facts.summary.allocator.is_glibc
+    assert [each.runtime for each in facts.summary.runtimes] == ["jemalloc"]
+    steps = [step for finding in judge(facts).findings for step in finding.next]
+    assert steps
+    assert not [step for step in steps if "jemalloc" in step.says or "MALLOC_CONF" in step.command]
+
+
 def test_a_core_that_lost_residency(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     if not shutil.which("gcore"):
         pytest.skip("gdb is not installed")
@@ -334,11 +349,12 @@ def test_two_dumps_in_a_sentence(arenadump: harness.Arenadump, tmp_path: Path) -
         for name, pid in (("one", one), ("other", other)):
             (tmp_path / name).mkdir()
             facts.append(facts_of(arenadump, pid, tmp_path / name))
-    change = changes(*facts)
+    change = changes(compare(facts[0].moment, facts[1].moment))
     assert change.lead.endswith("MiB less.")
     assert any(words.startswith("releasable fell from 62.") for words in change.rows)
-    assert change.note
-    assert str(one) in change.note
+    assert str(one) in change.notes[0]
+    assert change.time
+    assert "min" not in change.time.partition("looks")[2], "a rate between two processes"
 
 
 # --- One verdict for every surface ------------------------------------------------------------------------------------

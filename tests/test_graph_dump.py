@@ -17,7 +17,10 @@ from tools.keeps import Keeps
 from tools.running import started
 
 from arenascope import format as fmt
+from arenascope.compare import moment_of
+from arenascope.compare.moment import Portion
 from arenascope.dump import Dump
+from arenascope.summary import summarize
 
 PAGE = 4096
 
@@ -231,3 +234,12 @@ def test_what_there_is_no_room_for_is_summed_up(arenadump: harness.Arenadump, tm
     stranded = int(dump.page_fill["stranded"][dump.page_fill["chunks"] > 0].sum())
     for records in (dump.graph_types, dump.graph_owners, dump.graph_holders):
         assert int(records["kept"]["stranded"].sum() + records["kept"]["part"].sum()) == stranded
+    moment = moment_of(dump, summarize(dump))
+    lost = sum(int(head[kind]["bytes"]) for kind in ("direct", "indirect", "suspects"))
+    for group, whole in ((moment.leaks, lost), (moment.owners, int(head["reached"]))):
+        assert group
+        assert not group.whole
+        assert sum(each.held.bytes or 0 for each in group.listed.values()) + (group.others.bytes or 0) == whole
+        assert group.held("another") == Portion(None, None)
+    assert moment.leaks
+    assert moment.leaks.others.count == sum(int(rest[kind]["count"]) for kind in ("direct", "indirect", "suspects"))

@@ -17,6 +17,27 @@ from tools import harness
 CARS = 100_000
 LOST = 1000
 WHEEL = "(anonymous namespace)::Wheel"
+KINDS = 600
+MANY_KINDS = """
+#include <cstdio>
+#include <utility>
+template <int N> struct Kind { virtual ~Kind() = default; void *next = nullptr; };
+void *first;
+template <int N> void make() {
+    for (int i = 0; i < N % 5 + 1; i++) {
+        auto *kind = new Kind<N>;
+        kind->next = first;
+        first = kind;
+    }
+}
+template <int... N> void make_all(std::integer_sequence<int, N...>) { (make<N>(), ...); }
+int main() {
+    make_all(std::make_integer_sequence<int, KINDS>());
+    std::puts("ready");
+    std::fflush(stdout);
+    return std::getchar() == EOF ? 0 : 1;
+}
+"""
 SOURCE = Path(__file__).resolve().parents[1] / "bench/graph.cc"
 
 
@@ -63,3 +84,28 @@ def test_who_holds_a_million_chunks(program: str, arenadump: harness.Arenadump) 
     assert 0 <= cars - (9 * CARS + 1) <= 100
     assert 0 <= 3 * CARS - counts["(anonymous namespace)::by_name"] <= 100
     assert 0 <= wheels - 3 * CARS <= 10
+
+
+def test_what_a_million_chunks_are(program: str, arenadump: harness.Arenadump) -> None:
+    """Several threads look for shapes, and count: none leaves a chunk out or has it twice."""
+    types = {row["type"]: row["count"] for row in answer(arenadump, "types", "--json", program)["types"]}
+    assert types[WHEEL] == 3 * CARS + LOST
+    assert types["tree node (parent, left, right)"] == CARS
+    assert types["hash table node"] == CARS
+    # Of each wheel the name, and of each entry of the map: what a left-over word says of such a chunk may be another.
+    assert 0 <= 4 * CARS + LOST - types["text (pointer, length, capacity)"] <= 10
+
+
+def test_more_types_than_are_known_without_a_search(tmp_path: Path, arenadump: harness.Arenadump) -> None:
+    if not shutil.which("g++"):
+        pytest.skip("g++ is missing")
+    path = tmp_path / "kinds"
+    command = ["g++", "-std=c++17", f"-DKINDS={KINDS}", "-x", "c++", "-o", str(path), "-"]
+    subprocess.run(command, input=MANY_KINDS, text=True, check=True)
+    with subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        rows = answer(arenadump, "types", "--json", str(process.pid))["types"]
+        process.kill()
+    types = {row["type"]: row["count"] for row in rows}
+    assert {kind: types.get(f"Kind<{kind}>") for kind in range(KINDS)} == {kind: kind % 5 + 1 for kind in range(KINDS)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The JSON of leaks, owners and why, and the summary's "graph", against their schemas, on real processes."""
+"""The JSON of types, leaks, owners and why, and the summary's "graph", against their schemas, on real processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.keeps import Keeps
 from tools.running import started
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-SCHEMAS = {name: json.loads((DOCS / f"{name}.schema.json").read_text()) for name in ("leaks", "owners", "why")}
+SCHEMAS = {name: json.loads((DOCS / f"{name}.schema.json").read_text()) for name in ("types", "leaks", "owners", "why")}
 
 
 def closed(schema: Any) -> Any:
@@ -44,6 +44,8 @@ def test_schemas_are_schemas(name: str) -> None:
 def test_answers_keep_to_the_schemas(keeps: Keeps, arenadump: harness.Arenadump, mode: str) -> None:
     leaks = check(arenadump, "leaks", f"--mode={mode}", keeps.pid)
     assert leaks["by_type"]
+    types = check(arenadump, "types", f"--mode={mode}", keeps.pid)
+    assert sum(each["bytes"] for each in types["types"]) == types["graph"]["bytes"]
     owners = check(arenadump, "owners", f"--mode={mode}", keeps.pid)
     kinds = {branch["owner"]["kind"] for branch in owners["branches"] if branch["owner"]}
     assert {"variable", "several"} <= kinds
@@ -67,6 +69,7 @@ RUNTIMES = {
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_a_runtime_keeps_to_the_schemas(arenadump: harness.Arenadump, name: str) -> None:
     with started([name, "-c" if name == "python3" else "-e", RUNTIMES[name]], "ready") as pid:
+        check(arenadump, "types", pid)
         owners = check(arenadump, "owners", pid)
         check(arenadump, "leaks", pid)
     assert "interpreter" in {branch["owner"]["kind"] for branch in owners["branches"] if branch["owner"]}

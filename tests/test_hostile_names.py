@@ -17,11 +17,12 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tools import harness, odd
+from tools.stage import let_others_in
 
 DENIED, UNSUPPORTED = 4, 5
 # Runs a command; the most memory that it had, in KiB, is the last line.
@@ -31,11 +32,27 @@ code = subprocess.run(sys.argv[1:]).returncode
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(code)
 """
+USERFAULTFD = Path("/proc/sys/vm/unprivileged_userfaultfd")
 PLENTY = 60  # seconds: more than any limit that a test sets, less than what was waited for without one
 
 
-def hostile() -> str:
-    return str(odd.build("hostile", f"-I{harness.ROOT}/inspector", f"-I{harness.ROOT}/inspector/include", "-lpthread"))
+@pytest.fixture(scope="module", autouse=True)
+def unanswered(
+    arenadump: harness.Arenadump, request: pytest.FixtureRequest
+) -> Iterator[tuple[int, subprocess.Popen[str]] | None]:
+    """A look at memory that does not answer. It takes a minute, in which the other tests of this module run."""
+    wanted = any(each.name == "test_memory_that_does_not_answer" for each in request.session.items)
+    if not wanted or os.geteuid() != 0 or not USERFAULTFD.exists():
+        yield None
+        return
+    with odd.running([odd.hostile(), "waits"]) as pid:
+        assert arenadump.summary(pid, "--mode", "freeze", "--max-pause", "60s")["snapshot"]["exact"]
+        command = [str(arenadump.path), "summary", "--mode", "live", str(pid)]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as look:
+            try:
+                yield pid, look
+            finally:
+                look.kill()
 
 
 # --- What is written ---
@@ -44,15 +61,14 @@ def hostile() -> str:
 @odd.needs_root
 def test_a_descriptor_that_is_exchanged(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """The library is written where it was meant to go, or nowhere: never to a file that the target may only read."""
-    for folder in [tmp_path, *tmp_path.parents][:3]:
-        folder.chmod(folder.stat().st_mode | 0o755)
+    let_others_in(tmp_path)
     victim = tmp_path / "victim"
     content = b"only root may write this\n"
     victim.write_bytes(content)
     victim.chmod(0o644)
     codes = set()
     for _ in range(8):  # a race, which the target nearly always wins
-        with odd.running(["setpriv", "--reuid=65534", "--clear-groups", hostile(), "swaps", str(victim)]) as pid:
+        with odd.running(["setpriv", "--reuid=65534", "--clear-groups", odd.hostile(), "swaps", str(victim)]) as pid:
             codes.add(arenadump.run("inject", pid).returncode)
             assert victim.read_bytes() == content
             assert odd.tracer(pid) == 0
@@ -74,34 +90,33 @@ def test_a_limit_on_the_size_of_files(arenadump: harness.Arenadump) -> None:
 # --- What is waited for ---
 
 
-def wait_in_vain(arenadump: harness.Arenadump, pid: int, words: str) -> None:
+def wait_in_vain(arenadump: harness.Arenadump, how: str, words: str) -> None:
     """The control socket is that of a process which does not answer: the error comes before the deadline."""
-    for command in ("inject", "trim"):
-        began = time.monotonic()
-        done = arenadump.run(command, "--timeout", "500ms", pid)
-        took = time.monotonic() - began
-        assert done.returncode == DENIED, done
-        assert words in done.stderr
-        assert 0.5 <= took < PLENTY
-        assert odd.tracer(pid) == 0
+    for command in ("inject", "trim", "policy"):
+        with odd.running([odd.hostile(), how]) as pid:
+            began = time.monotonic()
+            done = arenadump.run(command, "--timeout", "500ms", pid)
+            took = time.monotonic() - began
+            assert done.returncode == DENIED, done
+            assert words in done.stderr
+            assert 0.5 <= took < PLENTY
+            assert odd.tracer(pid) == 0
 
 
 def test_a_control_socket_whose_queue_is_full(arenadump: harness.Arenadump) -> None:
-    with odd.running([hostile(), "full"]) as pid:
-        wait_in_vain(arenadump, pid, "the queue of its control socket is full")
+    wait_in_vain(arenadump, "full", "the queue of its control socket is full")
 
 
 @pytest.mark.parametrize("how", ["silent", "arenas"])
 def test_an_agent_that_never_comes_to_an_end(arenadump: harness.Arenadump, how: str) -> None:
-    with odd.running([hostile(), how]) as pid:
-        wait_in_vain(arenadump, pid, "has not answered within 0.5 s")
+    wait_in_vain(arenadump, how, "has not answered within 0.5 s")
 
 
 def test_a_control_socket_of_another_process(arenadump: harness.Arenadump) -> None:
     """Who listens is not the process that was named, and is told nothing, though he answers."""
-    with odd.running([hostile(), "heir"]) as pid:
+    with odd.running([odd.hostile(), "heir"]) as pid:
         child = int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
-        for command in ("inject", "trim"):
+        for command in ("inject", "trim", "policy"):
             done = arenadump.run(command, child)
             assert done.returncode == DENIED, done
             assert f"the control socket of process {child} belongs to another process" in done.stderr
@@ -109,7 +124,10 @@ def test_a_control_socket_of_another_process(arenadump: harness.Arenadump) -> No
 
 def test_a_tracer_of_our_name(arenadump: harness.Arenadump) -> None:
     """It is waited for, as an inspector of ours is that finishes soon: but not for ever, and who it is is said."""
-    with odd.running([str(odd.build("posing")), "idle"]) as pid, odd.running([hostile(), "traces", str(pid)]) as tracer:
+    with (
+        odd.running([str(odd.build("posing")), "idle"]) as pid,
+        odd.running([odd.hostile(), "traces", str(pid)]) as tracer,
+    ):
         done = arenadump.run("inject", "--timeout", "500ms", pid)
         assert done.returncode == DENIED
         assert f"was traced by process {tracer} all the time" in done.stderr
@@ -121,25 +139,12 @@ def test_a_tracer_of_our_name(arenadump: harness.Arenadump) -> None:
 
 
 def test_a_version_that_a_terminal_obeys(arenadump: harness.Arenadump) -> None:
-    with odd.running([hostile(), "shouts"]) as pid:
+    with odd.running([odd.hostile(), "shouts"]) as pid:
         said = arenadump.check("inject", pid)
         assert said.startswith(f"agent \\x1b[31mred\\x0a answers in process {pid}: it was there already\n")
         assert "\x1b" not in said
         assert json.loads(arenadump.check("inject", "--json", pid))["agent_version"] == "\x1b[31mred\n"
-
-
-@odd.needs_root
-@pytest.mark.slow
-def test_memory_that_does_not_answer(arenadump: harness.Arenadump) -> None:
-    """Who reads it waits in the kernel: arenadump ends after a minute, and says why. A freeze reads no absent page."""
-    if not Path("/proc/sys/vm/unprivileged_userfaultfd").exists():
-        pytest.skip("this kernel has no userfaultfd")
-    with odd.running([hostile(), "waits"]) as pid:
-        assert arenadump.summary(pid, "--mode", "freeze", "--max-pause", "60s")["snapshot"]["exact"]
-        done = arenadump.run("summary", "--mode", "live", pid)
-        assert done.returncode == DENIED
-        assert "a read of its memory has not returned for 60 s" in done.stderr
-        assert odd.state(pid) == "S"
+        assert arenadump.check("policy", pid) == f"process {pid} has agent \\x1b[31mred\\x0a, which has no policy\n"
 
 
 def test_a_carrier_that_hangs(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -401,3 +406,19 @@ def test_types_that_are_in_each_other(arenadump: harness.Arenadump, root: Path, 
     debug.write_bytes(debug_file_of(tmp_path, NESTED))
     with odd.running(["chroot", str(root), "/posing", "idle"]) as pid:
         look_by_dwarf(arenadump, pid)
+
+
+# --- What was waited for meanwhile ---
+
+
+@odd.needs_root
+@pytest.mark.slow
+def test_memory_that_does_not_answer(unanswered: tuple[int, subprocess.Popen[str]] | None) -> None:
+    """Who reads it waits in the kernel: arenadump ends after a minute, and says why. A freeze reads no absent page."""
+    if not unanswered:
+        pytest.skip("this kernel has no userfaultfd")
+    pid, look = unanswered
+    _, said = look.communicate(timeout=120)
+    assert look.returncode == DENIED
+    assert "a read of its memory has not returned for 60 s" in said
+    assert odd.state(pid) == "S"

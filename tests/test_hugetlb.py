@@ -12,7 +12,7 @@ from tools.pressure import SUITES, Scenario, pressed
 
 from arenascope import format as fmt
 
-pytestmark = pytest.mark.usefixtures("pages_stay")
+pytestmark = [pytest.mark.usefixtures("pages_stay"), pytest.mark.alone]
 
 
 @pytest.fixture(scope="module", params=SUITES)

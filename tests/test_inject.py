@@ -30,6 +30,7 @@ from tools.injection import (
     selfcheck,
     threads,
 )
+from tools.stage import let_others_in
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
 
@@ -68,8 +69,7 @@ def test_a_child_of_vfork(arenadump: harness.Arenadump) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file capabilities")
 def test_the_environment_of_who_borrows_rights_is_not_heeded(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """An arenadump that may look at any process must not load there what its user names."""
-    for folder in [tmp_path, *tmp_path.parents][:3]:
-        folder.chmod(folder.stat().st_mode | 0o755)
+    let_others_in(tmp_path)
     copy = tmp_path / "arenadump"
     shutil.copy(arenadump.path, copy)
     os.setxattr(copy, "security.capability", struct.pack("<IIIII", 0x02000001, 1 << CAP_SYS_PTRACE, 0, 0, 0))
@@ -212,8 +212,7 @@ def test_a_setuid_program(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     shutil.copy(odd.build("posing"), program)
     os.chown(program, 65534, 65534)
     program.chmod(0o4755)
-    for folder in [tmp_path, *tmp_path.parents][:3]:  # Python 3.9 has no slices of `parents`
-        folder.chmod(0o755)
+    let_others_in(tmp_path)
     with odd.running([str(program), "idle"]) as pid:
         refused(arenadump, pid, UNSUPPORTED, "other rights")
 

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from test_innodb import mariadb
 from test_types import LIST_TYPES
-from tools import debian, programs
+from tools import debian, holding, programs
 from tools.cores import gcore
 
 # What a chunk is, and its name.
@@ -33,9 +34,37 @@ NAMES = {
     "table": "hash table (as Rust's HashMap has)",
     "text": "text (pointer, length, capacity)",
     "end": "block (leads to its own end)",
+    "dict": "dict (redis)",
+    "dict table": "dict table (redis)",
+    "dict entry": "dict entry (redis)",
+    "sds": "string (redis)",
+    "object": "object (redis)",
+    "listpack": "listpack (redis)",
+    "intset": "intset (redis)",
+    "hash table": "hash table (valkey)",
+    "buckets": "hash table buckets (valkey)",
+    "keyed": "object with key (redis)",
+    "hash entry": "hash entry (redis)",
+    "DenseMap": "DenseMap table (LLVM)",
+    "StringMap entry": "StringMap entry (LLVM)",
+    "slab": "slab (LLVM)",
+    "my_malloc": "block of my_malloc (MariaDB)",
+    "LHASH": "LHASH (OpenSSL)",
+    "LHASH table": "LHASH table (OpenSSL)",
+    "LHASH node": "LHASH node (OpenSSL)",
+    "STACK": "STACK (OpenSSL)",
+    "STACK items": "STACK items (OpenSSL)",
+    "QString": "text in UTF-16 (QArrayData)",
+    "QArrayData": "array (QArrayData)",
+    "QHash": "QHash (Qt)",
+    "QHash table": "QHash table (Qt)",
+    "QHash nodes": "QHash nodes (Qt)",
+    "QMap": "QMap (Qt)",
+    "QMap node": "QMap node (Qt)",
 }
 # What no decoy may be called: names that say what a chunk is for.
 SAID = set(NAMES.values()) | {"GHashTable (glib)", "thread-local variables", "array (PHP)", "string (PHP)"}
+SAID |= {"object with string (redis)", "StringMap table (LLVM)"}
 
 RUST = r"""
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -164,13 +193,6 @@ def build(*flags: str, compiler: str = "gcc") -> Path:
         pytest.skip(str(reason))
 
 
-def glib() -> list[str]:
-    if not shutil.which("pkg-config") or subprocess.run(["pkg-config", "--exists", "glib-2.0"], check=False).returncode:
-        pytest.skip("glib's headers are not installed")
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "glib-2.0"], capture_output=True, text=True, check=True)
-    return ["-DWITH_GLIB", *flags.stdout.split()]
-
-
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_structures_of_c(compiler: str) -> None:
     with running(build("-lz", "-g0", compiler=compiler)) as (pid, kinds):
@@ -188,7 +210,11 @@ def test_structures_in_a_core(tmp_path: Path) -> None:
 
 
 def test_structures_of_glib() -> None:
-    with running(build("-lz", "-g0", *glib())) as (pid, kinds):
+    try:
+        program = holding.build("libraries")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    with running(program) as (pid, kinds):
         names = check(pid, kinds)
     # Eleven tables and eleven sets, which have no values of their own; glib has some tables, too.
     assert names["GHashTable (keys)"] >= names["GHashTable (hashes)"] >= 22
@@ -239,3 +265,30 @@ def test_structures_of_php(tmp_path: Path) -> None:
     assert len(texts.intersection(names)) >= 0.95 * len(names)
     places = 1 << (len(names) - 1).bit_length()
     assert any(name == "array (PHP)" and int(size) >= 40 * places for _, size, _, name in lines)
+
+
+def of_my_malloc(pid: int) -> int:
+    """How many bytes the chunks have that my_malloc has returned, by their own sizes and headers."""
+    done = subprocess.run([LIST_TYPES, str(pid)], capture_output=True, text=True, timeout=120, check=True)
+    total = 0
+    with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
+        for line in done.stdout.splitlines():
+            address, _, _, name = line.split("\t")
+            if name == NAMES["my_malloc"]:
+                memory.seek(int(address, 16) + 8)
+                total += (int.from_bytes(memory.read(8), "little") & ~3) + 24
+    return total
+
+
+def test_memory_of_mariadb(tmp_path: Path) -> None:
+    """The server counts what my_malloc has returned, and more that it has mapped; here, by how much each grows."""
+    with mariadb(tmp_path, 1000) as (pid, _):
+        connect = ["mariadb", "--no-defaults", "--user=root", f"--socket={tmp_path / 'socket'}", "-N", "-e"]
+        counts = []
+        for size in (0, 24 << 20):
+            ask = f"set global query_cache_size={size}; show global status like 'Memory_used'"
+            says = subprocess.run([*connect, ask], capture_output=True, text=True, check=True).stdout
+            counts.append((int(says.split()[1]), of_my_malloc(pid)))
+    (used, found), (used_later, found_later) = counts
+    assert found <= used
+    assert found_later - found == pytest.approx(used_later - used, rel=0.01) == pytest.approx(24 << 20, rel=0.01)

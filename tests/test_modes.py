@@ -26,14 +26,6 @@ LOOKS = 4
 
 
 @pytest.fixture(scope="session")
-def selfcheck() -> Path:
-    try:
-        return programs.build_portable("selfcheck")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
-
-
-@pytest.fixture(scope="session")
 def postures() -> Path:
     return programs.build("postures", "-lpthread")
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from tools import debian, harness
 
+pytestmark = pytest.mark.alone
+
 COMPACT = Path("/proc/sys/vm/compact_memory")
 LOOKS = 12
 NOISE = 64 << 20

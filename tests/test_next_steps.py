@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from tools import browser, debian, harness, jvms, programs
 from tools.keeps import Keeps
+from tools.recording import recording
 from tools.running import process, started
 
 from arenascope.findings import Facts, judge
@@ -104,6 +105,20 @@ def test_leaks(arenadump: harness.Arenadump, tmp_path: Path) -> None:
         (command,) = (each for each in steps(arenadump, pid) if each.startswith("arenascope leaks"))
         printed = shell(command, arenadump, tmp_path)
     assert "200,000" in printed
+
+
+ALLOCATES = "import time; kept = []\nwhile True: kept += [bytes(2000) for _ in range(50)]; time.sleep(0.01)"
+
+
+def test_profile(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    program = f"kept_before = [bytes(600) for _ in range(50_000)]; print('ready', flush=True)\n{ALLOCATES}"
+    with started([sys.executable, "-c", program], "ready") as pid:
+        (command,) = (each for each in steps(arenadump, pid) if "arenascope profile" in each)
+        assert f"arenascope profile {pid} --for 60s " in command
+        printed = shell(command.replace("60s", "1s"), arenadump, tmp_path)
+        assert "PyBytes_FromStringAndSize" in printed or "<module>" in printed or "_PyBytes" in printed
+        with recording(arenadump, pid, tmp_path / "dump"):
+            assert not [each for each in steps(arenadump, pid) if "profile" in each]
 
 
 def test_with_a_graph_the_finding_says_who(arenadump: harness.Arenadump, keeps: Keeps, tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def test_applies(name: str) -> None:
     not os.environ.get("CI") and not os.environ.get("ARENASCOPE_SLOW"),
     reason="builds Ruby, two minutes: set ARENASCOPE_SLOW=1, or make patches-all for each release",
 )
+@pytest.mark.slow
 def test_works() -> None:
     """Built and run: see check.py."""
     said = check(BUILT)

@@ -108,13 +108,16 @@ def test_auto_goes_on_with_a_clone(arenadump: harness.Arenadump, quiet: subproce
 
 
 @pytest.mark.usefixtures("slow")
-def test_auto_goes_on_without_stopping(
-    arenadump: harness.Arenadump, quiet: subprocess.Popen[str], tmp_path: Path
+@pytest.mark.parametrize(("limit", "reason"), [(100, "after 50.0 ms"), (4, "is estimated to take")])
+def test_half_of_a_limit_is_for_a_clone(
+    arenadump: harness.Arenadump, quiet: subprocess.Popen[str], tmp_path: Path, limit: int, reason: str
 ) -> None:
-    """A limit that was set is for the whole look. What the first attempt wrote into the dump is not in it."""
-    arenadump.check("dump", "--chunks", "--max-pause=100ms", "-o", tmp_path / "dump", quiet.pid)
+    """The limit is for the whole look: 2 ms are not enough for a clone. The dump has nothing of the first attempt."""
+    arenadump.check("dump", "--chunks", f"--max-pause={limit}ms", "-o", tmp_path / "dump", quiet.pid)
     summary = arenadump.summary(tmp_path / "dump")
-    assert summary["snapshot"]["mode"] == "live"
-    assert "after 100.0 ms" in notes(summary)
-    check_pause(summary, 100)
+    for_a_clone = limit == 100
+    assert summary["snapshot"]["mode"] == ("snapshot" if for_a_clone else "live")
+    assert summary["snapshot"]["exact"] is for_a_clone
+    assert reason in notes(summary)
+    check_pause(summary, limit / 2)
     assert is_free(quiet.pid)

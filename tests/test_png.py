@@ -162,7 +162,8 @@ def test_without_chunks_there_are_overviews(arenadump: harness.Arenadump, tmp_pa
 
 def test_of_a_running_process(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     names = draw(arenadump, Path(str(os.getpid())), tmp_path / "pictures")
-    assert {"main-arena-overview.png", "main-arena-heap-00.png"} <= names
+    assert "main-arena-overview.png" in names
+    assert any(name.startswith("main-arena-heap-00") for name in names)  # a large heap is drawn in parts
     readme = (tmp_path / "pictures/README.txt").read_text()
     for name in names - {"README.txt"}:
         assert name in readme

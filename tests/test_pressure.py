@@ -36,7 +36,7 @@ from tools.pressure import (
 from arenascope import format as fmt
 from arenascope.dump import Dump
 
-pytestmark = pytest.mark.usefixtures("pages_stay")
+pytestmark = [pytest.mark.usefixtures("pages_stay"), pytest.mark.alone]
 
 
 @pytest.fixture(scope="module", params=SUITES)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import cores, debian, harness, interpreters
+from tools import cores, debian, harness, interpreters, odd
 
 F_SETPIPE_SZ = 1031
 WRITE = "64" if platform.machine() == "aarch64" else "1"  # the system call's number
@@ -177,6 +177,7 @@ def test_a_python_that_does_not_use_its_allocator(arenadump: harness.Arenadump) 
 
 def test_where_there_is_no_python_there_are_no_arenas(arenadump: harness.Arenadump) -> None:
     with subprocess.Popen(["sleep", "100"]) as process:
+        odd.wait_for(lambda: odd.state(process.pid) == "S")  # before, it has no libc yet
         summary = arenadump.summary(process.pid)
         process.kill()
     assert summary["runtimes"] == []

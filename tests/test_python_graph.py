@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ from test_python_objects import RELEASES, waiting
 from test_types import LIST_TYPES
 from tools import cores, harness
 from tools.running import started
+from tools.tab import write
+
+from arenascope.dump import Dump
 
 # Sessions are held by one list, and weakly by another; Circles by nothing but themselves. `alone` is what a session
 # retains: it, its name, its rows and their numbers. What is asked for at the end says where some objects are.
@@ -167,6 +171,37 @@ def test_a_word_of_another_library_owns_no_object(arenadump: harness.Arenadump) 
     sessions, way = max(tree.of("__main__.Session"), key=lambda found: found[0]["count"])
     assert sessions["count"] >= 2900
     assert way[0]["owner"]["kind"] == "interpreter"
+
+
+# What libc's variable and an object of Python's both lead to: a chunk with the rest of an earlier one's words.
+SHARED = STALE.replace("libc.malloc(40)", "libc.malloc(50000)").replace(
+    "print(", "pointer = ctypes.c_void_p(chunk)\nprint("
+)
+
+
+def test_what_several_lead_to_owns_no_object(arenadump: harness.Arenadump) -> None:
+    """The interpreter holds the list by words of its own; the chunk has two owners."""
+    with started(["python3", "-c", SHARED], "ready") as pid:
+        told = ask(arenadump, "owners", "--mode=freeze", pid)
+    sessions, way = max(Tree(told).of("__main__.Session"), key=lambda found: found[0]["count"])
+    assert sessions["count"] >= 2900
+    assert way[0]["owner"]["kind"] == "interpreter"
+    leading = [(owner["owner"]["kind"], owner["owner"]["name"]) for owner in told["several"]["leading"][:2]]
+    assert told["several"]["bytes"] >= 50000
+    assert {kind for kind, _ in leading} == {"interpreter", "variable"}
+    assert ("variable", "optarg") in leading
+
+
+RULE = "Objects that an interpreter surely holds count for it alone"
+
+
+def test_the_rule_is_told(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with started(["python3", "-c", SHARED], "ready") as pid:
+        arenadump.check("dump", "--graph", "-o", tmp_path / "dump", pid)
+        assert RULE in arenadump.check("owners", pid)
+    assert RULE in write(tmp_path, Dump(tmp_path / "dump")).read_text()
+    with started(["sh", "-c", "echo ready; exec sleep 60"], "ready") as pid:
+        assert RULE not in arenadump.check("owners", pid)
 
 
 LOST = """

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from report_fixtures import browser, one, tab, two
-from tools.tab import Tab, means, near, page_addresses, rgb, some, write
+from tools.tab import Tab, begins, means, near, page_addresses, rgb, some, write
 
 from arenascope import format as fmt
 from arenascope.dump import Dump
@@ -30,13 +30,31 @@ def test_opens_without_a_word_and_asks_for_nothing(tab: Tab, one: tuple[Path, Du
 @pytest.mark.parametrize("layout", ["rows", "hilbert"])
 def test_pixels_have_the_state_of_their_page(tab: Tab, one: tuple[Path, Dump], layout: str) -> None:
     tab.js("name => arenascope.setLayout(name)", layout)
-    chosen = some(one[1])
-    assert len({colour for _, colour in chosen}) >= 4
+    chosen = [(tab.nearby(addresses), colour) for addresses, colour in begins(one[1])]
+    assert len({colour for found, colour in chosen if found}) >= 4
     wanted = means(one[1])
-    for address, colour in chosen:
+    for address, colour in [(found[0], colour) for found, colour in chosen if found]:
         probe = tab.goto(address, 14)
         assert probe["states"][0].startswith(LOOKS[colour].name)
         assert near(tab.seen(probe), wanted[address]), hex(address)
+
+
+def test_a_name_stands_where_the_page_says(tab: Tab, one: tuple[Path, Dump]) -> None:
+    """On the middle of an arena's patch of the Hilbert curve; a place beside the words is dark, whatever is below."""
+    tab.js("arenascope.setLayout('hilbert')")
+    address = "index => Number(arenascope.regions.address(index))"
+    labels = tab.js("arenascope.layout.labels.filter(each => each.count > 100)")
+    assert labels
+    for each in labels:
+        middle = tab.js(address, each["first"] + each["count"] // 2)
+        probe = tab.goto(middle, 14)
+        assert probe["named"]
+        names = tab.js("arenascope.views[0].names()")
+        name = min(names, key=lambda at: abs(at["x"] - probe["x"]) + abs(at["y"] - probe["y"]))
+        assert max(tab.colour(name["x"] - name["width"] / 2 + 3, name["y"] + 5)) < 90
+        tab.js("arenascope.setLayout('rows')")
+        assert not tab.goto(middle, 14)["named"], "rows have the names beside them"
+        tab.js("arenascope.setLayout('hilbert')")
 
 
 def test_safe_palette(tab: Tab, one: tuple[Path, Dump]) -> None:
@@ -407,7 +425,7 @@ def test_what_is_unknown_and_what_is_not_there(browser: Any, tmp_path: Path) -> 
     made["meta"][0]["flags"] = fmt.MetaFlag.HAS_CHUNKS
     for row in (*fmt.LEDGER_ROWS, *fmt.ABSENT_ROWS, *fmt.FORECAST_ROWS):
         made["totals"][0]["ledger"][row] = made["arenas"][0]["ledger"][row] = fmt.UNKNOWN
-    made["meta"][0]["rss"] = fmt.UNKNOWN
+    made["meta"][0]["rss"] = made["meta"][0]["later_rows"] = fmt.UNKNOWN
     made["pages"]["residency"], made["pages"]["state"] = fmt.Residency.UNKNOWN, fmt.PageState.UNKNOWN
     tab = Tab(browser, write(tmp_path, Dump(synthetic.write(tmp_path / "dump", made))))
     assert "It is unknown" in tab.page.locator("h1").inner_text()

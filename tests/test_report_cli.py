@@ -26,7 +26,7 @@ from arenascope.errors import Code, DumpError
 from arenascope.report.holders import of_dumps
 from arenascope.report.html import render
 from arenascope.report.model import build
-from arenascope.report.pages import LIMIT, DumpPages, map_blocks
+from arenascope.report.pages import LIMIT, DumpPages, More, map_blocks, pack
 from arenascope.report.regions import regions
 
 TARGET_LIMIT = 5_000_000
@@ -142,7 +142,8 @@ def test_dumps_that_lack_things(tmp_path: Path) -> None:
 def test_all_data_of_two_dumps_stays_below_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dumps = [noise(tmp_path / name, 200_000) for name in ("one", "two")]
     monkeypatch.setattr("arenascope.report.pages.LIMIT", 300_000)
-    drawn = map_blocks(dumps, regions(dumps), 4096, of_dumps(dumps)[1])
+    nothing = More(pack("calls", []), [lambda _: pack("sites", [])] * 2)
+    drawn = map_blocks(dumps, regions(dumps), 4096, of_dumps(dumps)[1], nothing)
     assert sum(len(block.data) for block in drawn.blocks) <= 300_000 + 1000
     assert drawn.told
     assert all(part["step"] > 1 for part in drawn.told)

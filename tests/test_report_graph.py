@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,23 @@ def test_the_chart_can_be_searched_and_walked(keeps: Keeps, page: Path, browser:
     assert not tab.said
 
 
+COLOURS = """() => [...document.querySelectorAll('#icicle g')].filter(g => g.querySelector('text')).map(
+    g => [g.getAttribute('class').split(' ')[0],
+        ...['text', 'rect'].map(each => getComputedStyle(g.querySelector(each)).fill)])"""
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours, "rgb(r, g, b)", as WCAG 2 counts it."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(each) / 255 for each in re.findall(r"\d+", colour)[:3]]
+        red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_and_a_phone_has_room(page: Path, browser: Any, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python")
@@ -148,6 +166,11 @@ def test_axe_finds_nothing_and_a_phone_has_room(page: Path, browser: Any, scheme
     violations = tab.js("axe.run('#graph').then(found => found.violations)")
     shown = [(v["id"], [node["html"][:120] for node in v["nodes"]][:4]) for v in violations]
     assert not shown, json.dumps(shown, indent=1)
+    tab.page.fill("#icicle-find", "")
+    found = tab.js(COLOURS)
+    assert {"ice-none", "ice-owner", "ice-1"} <= {kind for kind, _, _ in found}, "the root, an owner, a type"
+    for _, written, filled in found:  # axe leaves out what is drawn
+        assert contrast(written, filled) >= 4.5, (written, filled)
     tab.page.set_viewport_size({"width": 400, "height": 800})
     tab.still()
     assert tab.js("document.documentElement.scrollWidth") <= 400

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from report_fixtures import browser, one, two
-from tools.tab import Tab, write
+from tools.tab import Tab, violations, write
 
 from arenascope import format as fmt
 from arenascope.dump import Dump
@@ -87,16 +87,8 @@ def test_the_policy_lets_nothing_in(browser: Any, one: tuple[Path, Dump]) -> Non
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("which", ["one", "two"])
 def test_axe_finds_nothing(browser: Any, scheme: str, which: str, request: pytest.FixtureRequest) -> None:
-    axe = pytest.importorskip("axe_playwright_python")
-    source = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
-    tab = Tab(browser, request.getfixturevalue(which)[0], color_scheme=scheme, bypass_csp=True)
-    tab.js("arenascope.setMarker(10)")
-    tab.page.locator("details").first.click()
-    tab.js(source)
-    violations = tab.js("axe.run().then(found => found.violations)")
-    shown = [(v["id"], [node["html"][:120] for node in v["nodes"]][:4]) for v in violations]
+    shown = violations(browser, request.getfixturevalue(which)[0], scheme)
     assert not shown, json.dumps(shown, indent=1)
-    tab.context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -21,8 +21,7 @@ from arenascope import rows
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "inspector/model/rows.def"
-LAST = "file_copies"
-PLANTED = """AS_ROW(planted, RESIDENT, PROCESS, OTHER, 5, C, "other", "a planted row", "for the test's sake",
+PLANTED = """AS_ROW(planted, RESIDENT, PROCESS, OTHER, 11, C, "other", "a planted row", "for the test's sake",
        "A row that the test planted.")
 """
 HELD = 123456789
@@ -30,14 +29,12 @@ HELD = 123456789
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what the table is compiled into, with another last row: the dump format has no place for one more."""
+    """A copy of what the table is compiled into, with one more row in it."""
     copy = tmp_path_factory.mktemp("planted")
     shutil.copytree(ROOT / "inspector", copy / "inspector")
     shutil.copytree(ROOT / "visualize", copy / "visualize", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     table = copy / "inspector/model/rows.def"
-    rows_before, entry, _ = TABLE.read_text().partition(f"AS_ROW({LAST},")
-    assert entry
-    table.write_text(rows_before + PLANTED + "#undef AS_ROW\n")
+    table.write_text(TABLE.read_text().replace("#undef AS_ROW\n", PLANTED + "#undef AS_ROW\n"))
     return copy
 
 
@@ -69,7 +66,6 @@ def planted_arenadump(planted: Path, arenadump: harness.Arenadump) -> Path:
     command = [
         "cc",
         "-std=gnu11",
-        f"-D{LAST}=planted",
         f"-I{inspector}",
         f"-I{inspector}/include",
         f"-I{build}/inspector",
@@ -95,7 +91,7 @@ def in_order(found: list[str]) -> bool:
         (PLANTED.replace("RESIDENT", "PRESENT"), "PRESENT is none of"),
         (PLANTED.replace("planted, ", "in_use, "), "of that name"),
         (PLANTED.replace("a planted row", "unknown"), "of that name or title"),
-        (PLANTED.replace(", 5,", ", 0,"), "behind those of older versions"),
+        (PLANTED.replace(", 11,", ", 0,"), "behind those of older versions"),
         (PLANTED.replace("a planted row", "a title of 17 ch."), "too long"),
         (PLANTED.replace("for the test's sake", "x" * 31), "too long"),
         (PLANTED.replace(', "for the', " for the"), r"line \d+: not an entry"),
@@ -159,15 +155,21 @@ def test_dump_has_the_rows_where_the_format_says(tmp_path: Path) -> None:
     ]
     assert fmt.LEDGER.fields
     told = {name: at + 8 * k for at, names in named for k, name in enumerate(names)}
-    assert told == {row.name: fmt.LEDGER.fields[row.name][1] for row in rows.ALL}
+    assert told == {row.name: fmt.LEDGER.fields[row.name][1] for row in rows.IN_LEDGER}
+    of_meta = (ROOT / "docs/dump-format.md").read_text().partition("### meta")[2].partition("### The ledger")[0]
+    assert fmt.META.fields
+    at = fmt.META.fields["later_rows"][1]
+    for name in fmt.LATER_ROWS:
+        assert f"| {at} | u64 | {name} |" in of_meta
+        at += 8
 
 
-# --- The surfaces, with another row -----------------------------------------------------------------------------------
+# --- The surfaces, with one row more ----------------------------------------------------------------------------------
 
 
 def test_planted_row_is_on_every_surface(planted: Path, planted_arenadump: Path, tmp_path: Path) -> None:
     made = synthetic.sections()
-    made["totals"][0]["ledger"][LAST] = HELD
+    made["meta"][0]["later_rows"][len(fmt.LATER_ROWS)] = HELD
     dump = synthetic.write(tmp_path / "dump", made)
     clean = {**os.environ, "PYTHONPATH": str(planted / "visualize"), "ARENASCOPE_ARENADUMP": str(planted_arenadump)}
 
@@ -183,7 +185,7 @@ def test_planted_row_is_on_every_surface(planted: Path, planted_arenadump: Path,
     run(sys.executable, "-m", "arenascope", "report", dump, "-o", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.count('<span class="meaning">for the test') == 1
-    dtype = run(sys.executable, "-c", "from arenascope import format as f; print(*f.LEDGER.names)")
+    dtype = run(sys.executable, "-c", "from arenascope import format as f; print(*f.LATER_ROWS)")
     assert dtype.split()[-1] == "planted"
     script = ROOT / "scripts/rows"
     run(script, "header", tmp_path / "arenascope.h", "--table", planted / "inspector/model/rows.def")

@@ -9,14 +9,13 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from tools import cores, debian, harness, interpreters
+from tools.waiting import Waiting, waiting
 
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())
 GARBAGE = 20_000
@@ -79,51 +78,13 @@ def arenascope(*arguments: str | Path) -> str:
     ).stdout
 
 
-class Waiting:
-    """The program before it counts its objects."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process, self.pid = process, process.pid
-
-    def go_on(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(b"x")
-        self.process.stdin.flush()
-
-    def comes_to_its_count(self) -> None:
-        assert self.process.stdout
-        assert self.process.stdout.read(1) == b"."
-
-    def says(self) -> tuple[Counter[str | None], int, int]:
-        """Objects by the name of their class, singleton classes, and objects made since the last GC."""
-        self.go_on()
-        out, _ = self.process.communicate(timeout=600)
-        names, singletons, made = json.loads(out)
-        counts: Counter[str | None] = Counter()
-        for name, count in names:
-            counts[name] += count
-        return counts, singletons, made
-
-
-@contextmanager
-def waiting(release: str, scratch: Path) -> Iterator[Waiting]:
-    try:
-        ruby = interpreters.ruby(release)
-    except debian.UnavailableError as error:
-        pytest.skip(str(error))
-    script = scratch / "classes.rb"
-    script.write_text(PROGRAM)
-    with subprocess.Popen(
-        ruby.command(script), env=ruby.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        try:
-            program = Waiting(process)
-            program.comes_to_its_count()
-            program.go_on()
-            program.comes_to_its_count()
-            yield program
-        finally:
-            process.kill()
+def said_by(program: Waiting) -> tuple[Counter[str | None], int, int]:
+    """Objects by the name of their class, singleton classes, and objects made since the last GC."""
+    names, singletons, made = program.says()
+    counts: Counter[str | None] = Counter()
+    for name, count in names:
+        counts[name] += count
+    return counts, singletons, made
 
 
 def check(summary: dict[str, Any], says: tuple[Counter[str | None], int, int]) -> None:
@@ -163,23 +124,23 @@ def check(summary: dict[str, Any], says: tuple[Counter[str | None], int, int]) -
 
 @pytest.mark.parametrize("release", interpreters.RUBIES)
 def test_objects_are_of_the_classes_that_ruby_says(arenadump: harness.Arenadump, release: str, tmp_path: Path) -> None:
-    with waiting(release, tmp_path) as program:
+    with waiting(release, PROGRAM, tmp_path) as program:
         summary = arenadump.summary(program.pid, "--objects")
-        says = program.says()
+        says = said_by(program)
     check(summary, says)
 
 
 def test_a_core_and_a_dump(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    with waiting("3.1", tmp_path) as program:
+    with waiting("3.1", PROGRAM, tmp_path) as program:
         core = cores.gcore(program.pid, tmp_path)
         arenadump.check("dump", "--objects", "-o", tmp_path / "dump", program.pid)
-        says = program.says()
+        says = said_by(program)
     check(arenadump.summary(core, "--objects"), says)
     check(arenadump.summary(tmp_path / "dump"), says)
 
 
 def test_every_surface_has_the_classes_and_the_garbage(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    with waiting("3.3", tmp_path) as program:
+    with waiting("3.3", PROGRAM, tmp_path) as program:
         arenadump.check("dump", "--objects", "-o", tmp_path / "dump", program.pid)
     said = json.loads(arenascope("summary", "--json", tmp_path / "dump"))
     unmarked = said["ruby"]["objects"]["not_marked"]

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import cores, debian, harness, interpreters
+from tools import cores, harness, interpreters
+from tools.waiting import Waiting, waiting
 
 # It counts its objects and waits without making another. Then it says what they have: slots, and memory of malloc.
 PROGRAM = """
@@ -48,47 +45,10 @@ puts JSON.generate([counts, held])
 """
 
 
-class Waiting:
-    """The program in the middle of its way."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process, self.pid = process, process.pid
-
-    def go_on(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(b"x")
-        self.process.stdin.flush()
-
-    def comes_to_its_count(self) -> None:
-        assert self.process.stdout
-        assert self.process.stdout.read(1) == b"."
-
-    def says(self) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-        self.go_on()
-        out, _ = self.process.communicate(timeout=600)
-        counts, held = json.loads(out)
-        return counts, {f"T_{name.upper()}": (objects, size) for name, objects, size in held}
-
-
-@contextmanager
-def waiting(release: str, scratch: Path) -> Iterator[Waiting]:
-    try:
-        ruby = interpreters.ruby(release)
-    except debian.UnavailableError as error:
-        pytest.skip(str(error))
-    script = scratch / "objects.rb"
-    script.write_text(PROGRAM)
-    with subprocess.Popen(
-        ruby.command(script), env=ruby.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        try:
-            program = Waiting(process)
-            program.comes_to_its_count()
-            program.go_on()
-            program.comes_to_its_count()
-            yield program
-        finally:
-            process.kill()
+def said_by(program: Waiting) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
+    """Objects by type; of three types, the objects and what ObjectSpace.memsize_of adds up to."""
+    counts, held = program.says()
+    return counts, {f"T_{name.upper()}": (objects, size) for name, objects, size in held}
 
 
 def check(summary: dict[str, Any], says: tuple[dict[str, int], dict[str, tuple[int, int]]]) -> None:
@@ -113,23 +73,23 @@ def check(summary: dict[str, Any], says: tuple[dict[str, int], dict[str, tuple[i
 
 @pytest.mark.parametrize("release", interpreters.RUBIES)
 def test_all_objects_are_counted(arenadump: harness.Arenadump, release: str, tmp_path: Path) -> None:
-    with waiting(release, tmp_path) as program:
+    with waiting(release, PROGRAM, tmp_path) as program:
         summary = arenadump.summary(program.pid, "--objects")
-        check(summary, program.says())
+        check(summary, said_by(program))
     assert not any(runtime["runtime"] == "ruby" for runtime in summary["runtimes"])
 
 
 def test_a_core_and_a_dump(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    with waiting("3.3", tmp_path) as program:
+    with waiting("3.3", PROGRAM, tmp_path) as program:
         core = cores.gcore(program.pid, tmp_path)
         arenadump.check("dump", "--objects", "-o", tmp_path / "dump", program.pid)
-        says = program.says()
+        says = said_by(program)
     check(arenadump.summary(core, "--objects"), says)
     check(arenadump.summary(tmp_path / "dump"), says)
     assert "Ruby's objects by type" in arenadump.check("summary", tmp_path / "dump")
 
 
 def test_nobody_asked(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    with waiting("3.1", tmp_path) as program:
+    with waiting("3.1", PROGRAM, tmp_path) as program:
         summary = arenadump.summary(program.pid)
     assert summary["ruby"]["objects"] is None

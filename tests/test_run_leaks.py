@@ -105,13 +105,46 @@ def test_a_script_that_runs_programs(ending: Path, environment: dict[str, str]) 
 
 
 def test_a_signal_is_passed_on(environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "arenascope", "run", "--leaks", "--", "sh", "-c", "echo here; sleep 1000"]
+    command = [sys.executable, "-m", "arenascope", "run", "--leaks", "--", "sh", "-c", "echo here; exec sleep 1000"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as runner:
         assert runner.stdout
         runner.stdout.readline()
         runner.send_signal(signal.SIGTERM)
-        assert runner.wait(PATIENCE) == 128 + signal.SIGTERM
-        subprocess.run(["pkill", "-P", str(runner.pid)], check=False)
+        assert ends(runner) == 128 + signal.SIGTERM
+
+
+def ends(runner: subprocess.Popen[bytes]) -> int:
+    """The exit code. One that does not end is killed, with its command: the tests go on."""
+    try:
+        return runner.wait(PATIENCE)
+    finally:
+        subprocess.run(["pkill", "-KILL", "-P", str(runner.pid)], check=False)
+        runner.kill()
+
+
+def test_a_signal_just_before_the_wait_is_passed_on(environment: dict[str, str]) -> None:
+    shim = programs.build("just_before", "-shared", "-fPIC")
+    command = [sys.executable, "-m", "arenascope", "run", "--leaks", "--", "sleep", "1000"]
+    with subprocess.Popen(command, env={**environment, "LD_PRELOAD": str(shim)}, stderr=subprocess.PIPE) as runner:
+        assert ends(runner) == 128 + signal.SIGTERM
+
+
+def test_a_signal_while_the_command_is_started_is_passed_on(environment: dict[str, str]) -> None:
+    told = (
+        "import signal, subprocess, sys\n"
+        "class Popen(subprocess.Popen):\n"
+        "    def __init__(self, command, **options):\n"
+        "        super().__init__(command, **options)\n"
+        "        signal.raise_signal(signal.SIGTERM)\n"
+        "subprocess.Popen = Popen\n"
+        "from arenascope.cli.main import run\n"
+        "sys.argv[1:] = ['run', '--leaks', '--', 'sleep', '60']\n"
+        "run()\n"
+    )
+    command = [sys.executable, "-c", told]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as runner:
+        runner.communicate(timeout=PATIENCE)  # the command has the pipes, too
+        assert runner.returncode == 128 + signal.SIGTERM
 
 
 # --- The agent's side -------------------------------------------------------------------------------------------------

@@ -82,6 +82,7 @@ def test_what_is_not_known_is_null(tmp_path: Path) -> None:
     made = synthetic.sections()
     for row in (*fmt.LEDGER_ROWS, *fmt.ABSENT_ROWS, *fmt.FORECAST_ROWS, "hugetlb"):
         made["totals"][0]["ledger"][row] = fmt.UNKNOWN
+    made["meta"][0]["later_rows"] = fmt.UNKNOWN
     made["mappings"][0]["hugetlb"] = fmt.UNKNOWN
     for field in ("rss", "swap", "time_ns", "pause_ns", "read_ns", "torn_chunks"):
         made["meta"][0][field] = fmt.UNKNOWN
@@ -155,8 +156,10 @@ def test_a_real_dump_holds_together(real_dump: Path) -> None:
 def with_rows(**held: int) -> dict[str, Any]:
     """Synthetic sections whose totals have these rows, and 0 in all others."""
     made = synthetic.sections()
-    for row in rows.ALL:
+    for row in rows.IN_LEDGER:
         made["totals"][0]["ledger"][row.name] = held.get(row.name, 0)
+    for place, name in enumerate(fmt.LATER_ROWS):
+        made["meta"][0]["later_rows"][place] = held.get(name, 0)
     return made
 
 

@@ -16,7 +16,7 @@ from tools.pressure import LARGE, SUITES, Look, Scenario, allowed, check, chunks
 from arenascope import format as fmt
 from arenascope.dump import Dump
 
-pytestmark = pytest.mark.usefixtures("pages_stay")
+pytestmark = [pytest.mark.usefixtures("pages_stay"), pytest.mark.alone]
 
 CAP_SYS_NICE, PR_CAPBSET_DROP = 23, 24
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -10,98 +11,14 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import debian, harness, programs
+from tools import debian, harness, odd, programs
 from tools.cores import gcore
 from tools.running import started
-
-CHUNK_TYPES = Path(os.environ.get("CHUNK_TYPES", harness.ROOT / "build/tests/unit/chunk_types"))
-TEXT = "text (pointer, length, capacity)"
-# What compilers spell differently.
-SPELLINGS = (
-    ("long unsigned int", "unsigned long"),
-    ("long int", "long"),
-    ("const int", "int const"),
-    ("const app::Key", "app::Key const"),
-    (" *", "*"),
-    ("> >", ">>"),
-    ("> >", ">>"),
-)
-# What the program does not list: the tables of hash tables and deques, and the bits of vectors.
-OTHERS = {"unsigned long[]", "std::__detail::_Hash_node_base*[]", "app::Plain*[]", "char[]"}
-
-
-def spelled(name: str) -> str:
-    for one, other in SPELLINGS:
-        name = name.replace(one, other)
-    return name
-
-
-@dataclass
-class Answer:
-    """What was found, beside the truth: bytes of chunks."""
-
-    right: int = 0
-    unknown: int = 0
-    wrong: list[str] = field(default_factory=list)
-
-    @property
-    def share(self) -> float:
-        return self.right / (self.right + self.unknown)
-
-
-class Truth:
-    """tests/programs/typed.cc, and the type of each of its chunks."""
-
-    def __init__(self, program: Path) -> None:
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.types: dict[int, str] = {}
-        assert self.process.stdout
-        for line in self.process.stdout:
-            if line == "ready\n":
-                return
-            name, address = line.rstrip().split("\t")
-            self.types[int(address, 16)] = spelled(name)
-        raise AssertionError(f"the program died: {self.process.wait()}")
-
-    def first(self, name: str) -> str:
-        return hex(next(address for address, its in self.types.items() if its == name))
-
-    def compare(self, target: int | Path, *options: str) -> Answer:
-        command = [str(CHUNK_TYPES), *options, str(target)]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
-        answer, left = Answer(), dict(self.types)
-        for line in printed.splitlines():
-            address, size, evidence, name = line.split("\t")
-            found, known = spelled(name), evidence in {"dwarf", "vtable"}
-            expected = left.pop(int(address, 16), None)
-            if expected is None:
-                if evidence == "dwarf" and found not in OTHERS:
-                    answer.wrong.append(f"{address}: {found}, which nobody allocated")
-            elif known and expected != found:
-                answer.wrong.append(f"{address}: {found}, not {expected}")
-            elif known or expected.startswith("!") or (expected == "char[]" and name == TEXT):
-                answer.right += int(size)
-            else:
-                answer.unknown += int(size)
-        assert not left, "not all chunks were found"
-        return answer
-
-
-@contextmanager
-def running(program: Path) -> Iterator[Truth]:
-    made = Truth(program)
-    try:
-        yield made
-    finally:
-        made.process.kill()
-        made.process.communicate()
-
+from tools.typed import CHUNK_TYPES, SPLIT, TYPES, Truth, build_split, pack, running, told
 
 RUST = r"""
 pub struct Session { id: u64, scores: Vec<u32>, peer: Option<Box<Session>>, room: [u64; 5] }
@@ -222,16 +139,49 @@ def test_types_in_a_core(program: Truth, tmp_path: Path) -> None:
     assert answer.share >= 0.99
 
 
-@pytest.mark.parametrize("flag", ["-fdebug-types-section", "-gsplit-dwarf"])
-def test_types_elsewhere_are_not_guessed(flag: str, tmp_path: Path) -> None:
-    """What is not read (docs/graph.md) makes types unknown, not wrong. Files that a unit names are left alone."""
-    source = programs.SOURCES / "typed.cc"
-    made = tmp_path / "typed"
-    subprocess.run(["g++", "-O1", "-g", "-std=c++17", flag, "-o", str(made), str(source)], check=True, cwd=tmp_path)
-    with running(made) as truth:
+VERSIONS = pytest.mark.parametrize("version", ["-gdwarf-4", "-gdwarf-5"])
+
+
+@VERSIONS
+@pytest.mark.parametrize("flags", [(TYPES,), (SPLIT,), (TYPES, SPLIT), (SPLIT, "-gz")], ids=" ".join)
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_types_in_units_and_files_of_their_own(
+    compiler: str, flags: tuple[str, ...], version: str, tmp_path: Path, arenadump: harness.Arenadump
+) -> None:
+    with running(build_split(tmp_path, version, *flags, compiler=compiler)) as truth:
         answer = truth.compare(truth.process.pid)
+        assert told(arenadump, truth) is None
     assert answer.wrong == []
-    assert answer.share < 0.5
+    assert answer.share >= 0.99
+
+
+@VERSIONS
+def test_types_in_a_file_that_several_share(version: str, tmp_path: Path) -> None:
+    """What dwz has moved to a file of several programs, as distributions do (.gnu_debugaltlink)."""
+    if not shutil.which("dwz"):
+        pytest.skip("dwz is not installed (scripts/install-deps test)")
+    shared = Path(f"/usr/lib/debug/.dwz/arenascope-{os.getpid()}.debug")
+    try:
+        shared.parent.mkdir(parents=True, exist_ok=True)
+        shared.touch()
+    except PermissionError as reason:
+        pytest.skip(f"no file can be put where such files are looked for: {reason}")
+    made, other = tmp_path / "typed", tmp_path / "other"
+    shutil.copy(build("g++", "-O1", version), made)
+    shutil.copy(build("g++", "-O0", version), other)
+    try:
+        subprocess.run(["dwz", "-m", shared, "-M", shared, made, other], check=True, capture_output=True)
+        with running(made) as truth:
+            answer = truth.compare(truth.process.pid)
+            shared.unlink()
+            without = truth.compare(truth.process.pid)
+    finally:
+        shared.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            shared.parent.rmdir()
+    assert answer.wrong == without.wrong == []
+    assert answer.share >= 0.99
+    assert without.share < 0.5
 
 
 def split(tmp_path: Path) -> tuple[Path, Path]:
@@ -300,6 +250,49 @@ def test_members_on_the_way(program: Truth, arenadump: harness.Arenadump) -> Non
     assert found["owner"]["type"] == "app::Registry"
 
 
+LOST = """
+#include <cstdio>
+struct Plain { long number; Plain *next; long more[6]; };
+struct Object { virtual ~Object() {} long number = 1; };
+struct Holder : Object { Plain *first = new Plain{1, new Plain{2, nullptr, {}}, {}}; };
+void lose(bool plain)
+{
+    for (int i = 0; i < 1000; i++) {
+        void *lost = plain ? static_cast<void *>(new Plain()) : static_cast<void *>(new Holder());
+        asm volatile("" : : "r"(lost) : "memory"); // else no compiler would make it
+    }
+}
+int main(int count, char **)
+{
+    lose(count > 1);
+    std::puts("ready");
+    std::fflush(stdout);
+    return std::getchar() != EOF;
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+def test_what_is_lost_has_types(mode: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """From a lost object's class on. Of what has no class with a name, debug information tells nothing."""
+    (tmp_path / "lost.cc").write_text(LOST)
+    subprocess.run(["g++", "-g", "-O1", "-o", tmp_path / "lost", tmp_path / "lost.cc"], check=True)
+
+    def lost(*more: str) -> dict[tuple[str | None, str | None], int]:
+        with started([str(tmp_path / "lost"), *more], "ready") as pid:
+            odd.wait_for_read(pid)
+            found = json.loads(arenadump.check("leaks", "--json", f"--mode={mode}", pid))
+        sums = {(group["type"], group["evidence"]): 0 for group in found["by_type"]}
+        for group in found["by_type"]:
+            sums[group["type"], group["evidence"]] += group["direct"]["count"] + group["indirect"]["count"]
+        return sums
+
+    typed = lost()
+    assert typed["Holder", "vtable"] >= 999  # a register may have the last one still
+    assert typed["Plain", "dwarf"] >= 2 * 999
+    assert lost("plain").get(("Plain", "dwarf")) is None
+
+
 def test_rust(tmp_path: Path) -> None:
     """A Vec has a pointer to bytes, but its type says to what."""
     if not shutil.which("rustc"):
@@ -315,18 +308,25 @@ def test_rust(tmp_path: Path) -> None:
     assert found["held::Holder"] == 1
 
 
+@pytest.mark.parametrize("debug", ["module", ".dwo files", "package"])
 @pytest.mark.parametrize("where", ["program", "library", "later"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_thread_local_variables(where: str, compiler: str, tmp_path: Path) -> None:
+def test_thread_local_variables(where: str, compiler: str, debug: str, tmp_path: Path) -> None:
     """Those of each thread lead on, in whichever of the three places they are."""
     (tmp_path / "library.c").write_text(LIBRARY)
     (tmp_path / "threads.c").write_text(THREADS)
     later, program, library = where == "later", tmp_path / "threads", tmp_path / "library.so"
-    command: list[str | Path] = [compiler, "-g", "-O1", "-pthread", "-o"]
-    subprocess.run([*command, library, "-shared", "-fPIC", tmp_path / "library.c"], check=True)
+    # llvm-dwp 14 never comes to an end with several files of gcc's in DWARF 5.
+    version = "-gdwarf-4" if (compiler, debug) == ("gcc", "package") else "-g"
+    command: list[str | Path] = [compiler, "-g" if debug == "module" else SPLIT, version, "-O1", "-pthread", "-o"]
+    subprocess.run([*command, library, "-shared", "-fPIC", tmp_path / "library.c"], check=True, cwd=tmp_path)
+    if debug == "package" and where != "program":
+        pack(library)
     part = "-DLATER" if later else tmp_path / "library.c" if where == "program" else library
     command += [program, tmp_path / "threads.c", part, "-ldl", f"-Wl,-rpath,{tmp_path}"]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, cwd=tmp_path)
+    if debug == "package":
+        pack(program)
     with subprocess.Popen([program, library], stdout=subprocess.PIPE, text=True) as process:
         try:
             output = process.stdout
@@ -343,24 +343,30 @@ def test_thread_local_variables(where: str, compiler: str, tmp_path: Path) -> No
     assert found == made
 
 
-def test_damaged_debug_information(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["debug file", ".dwo file", "package"])
+def test_damaged_debug_information(what: str, tmp_path: Path) -> None:
     """Whatever the file says: an answer, or an error with its reason, in bounded time; never a signal."""
-    made, debug = split(tmp_path)
-    subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", made], check=True)
-    sections = subprocess.run(["readelf", "-SW", debug], capture_output=True, text=True, check=True).stdout
+    if what == "debug file":
+        made, file = split(tmp_path)
+        subprocess.run(["objcopy", f"--add-gnu-debuglink={file}", made], check=True)
+    else:
+        made = build_split(tmp_path, SPLIT, TYPES)
+        file = pack(made) if what == "package" else made.with_suffix(".dwo")
+    sections = subprocess.run(["readelf", "-SW", file], capture_output=True, text=True, check=True).stdout
     rows = [line.replace("[ ", "[").split() for line in sections.splitlines()]
-    places = {
-        row[1]: (int(row[4], 16), int(row[5], 16)) for row in rows if len(row) > 6 and row[1].startswith(".debug_")
-    }
-    whole = debug.read_bytes()
+    places = [(row[1].removesuffix(".dwo"), int(row[4], 16), int(row[5], 16)) for row in rows if ".debug_" in str(row)]
+    parts = [".debug_info", ".debug_info", ".debug_abbrev", ".debug_str"]
+    parts += [".debug_cu_index", ".debug_tu_index", ".debug_str_offsets"] if what == "package" else []
+    whole = file.read_bytes()
     rng = random.Random(1)
     with running(made) as truth:
         for _ in range(40):
             damaged = bytearray(whole)
-            start, size = places[rng.choice([".debug_info", ".debug_info", ".debug_abbrev", ".debug_str"])]
+            part = rng.choice(parts)
+            start, size = rng.choice([(start, size) for name, start, size in places if name == part])
             for _ in range(rng.choice([1, 10, 1000])):
                 damaged[start + rng.randrange(size)] = rng.choice([0, 1, 0x7F, 0xFF, rng.randrange(256)])
-            debug.write_bytes(damaged)
+            file.write_bytes(damaged)
             command = [str(CHUNK_TYPES), str(truth.process.pid)]
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300, check=False)
             assert done.returncode == 0, done.stderr

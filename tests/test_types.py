@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tools import debian, harness, programs
+from tools import debian, harness, odd, programs
 from tools.cores import gcore
 
 LIST_TYPES = Path(os.environ.get("LIST_TYPES", harness.ROOT / "build/tests/unit/list_types"))
@@ -78,6 +78,7 @@ def running(*flags: str, compiler: str) -> Iterator[tuple[int, dict[str, str]]]:
                 assert line, "the program died"
                 kind, _, address = line.rstrip().split("\t")
                 kinds[address] = kind
+            odd.wait_for_read(process.pid)
             yield process.pid, kinds
         finally:
             process.kill()

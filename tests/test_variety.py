@@ -194,6 +194,17 @@ def test_three_fenceposts(libc: debian.Libc, variety: Path, arenadump: harness.A
         assert [arena["heaps"] for arena in summary["arenas"] if arena["malloc"] == 1] == [2]
 
 
+@pytest.mark.parametrize("perturb", [0, 85, 170])
+def test_an_aligned_chunk_that_moved(
+    perturb: int, libc: debian.Libc, variety: Path, arenadump: harness.Arenadump
+) -> None:
+    """Its map begins with the header that the map was made with, whose size is right: only the chunk's place is not."""
+    tunables = f"glibc.malloc.mmap_threshold=1024:glibc.malloc.perturb={perturb}"
+    with harness.Churn(harness.under(libc, variety), tunables=tunables) as program:
+        program.ask("move")
+        assert check(arenadump, program.pid, program.held())["snapshot"]["exact"]
+
+
 @pytest.mark.parametrize("left", [16, 32, 48])
 def test_the_top_at_a_page(left: int, libc: debian.Libc, variety: Path, arenadump: harness.Arenadump) -> None:
     """malloc_trim spares MINSIZE and one byte of the main arena's top: 32 bytes before a page are not enough."""

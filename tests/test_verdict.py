@@ -122,9 +122,31 @@ def test_a_leak(arenadump: harness.Arenadump) -> None:
     assert [step.command for step in first.next] == [
         f"arenascope owners {pid}",
         f"arenascope leaks {pid}",
+        f"arenascope profile {pid} --for 60s -o calls.dump && arenascope profile top calls.dump",
         f"arenascope dump {pid} -o before.dump && sleep 60 && arenascope report before.dump {pid} -o growth.html",
     ]
     assert [finding.rule for finding in findings[1:3]] == ["anonymous memory", "free pages kept"]
+
+
+def test_a_type_that_holds_more_than_a_size_is_named(arenadump: harness.Arenadump) -> None:
+    """The chunks of a real process, to which two types have been given."""
+    with started([str(programs.build_cxx("leak"))], "ready") as pid:
+        told = json.loads(arenadump.check("summary", "--json", "--graph", pid))
+    given = [("app::Row", 200_001, 95 << 20), ("<script>", 1, 2 << 20)]
+    told["graph"]["types"] = [
+        {**told["graph"]["types"][0], "type": name, "count": many, "bytes": held, "retained": held}
+        for name, many, held in given
+    ]
+    finding = judge(Facts(parse(json.dumps(told)))).findings[0]
+    assert "in use by the application: 200,001 chunks of type app::Row hold 95.0 MiB; 94.6 MiB is lost." in (
+        finding.sentence
+    )
+    assert "The largest sizes: 200,000 chunks of 496 bytes (94.6 MiB)." in finding.evidence
+    assert "The next types: <script> (2.0 MiB)." in finding.evidence
+    told["graph"]["types"][0]["bytes"] = 90 << 20
+    smaller = judge(Facts(parse(json.dumps(told)))).findings[0]
+    assert "200,000 chunks of 496 bytes hold 94.6 MiB; " in smaller.sentence
+    assert "The largest types: app::Row (90.0 MiB), <script> (2.0 MiB)." in smaller.evidence
 
 
 def test_few_large_chunks_are_no_suspicion(arenadump: harness.Arenadump) -> None:
@@ -154,7 +176,11 @@ def test_java(arenadump: harness.Arenadump) -> None:
     assert [step.command for step in first.next] == [f"jcmd {pid} GC.heap_info", f"jcmd {pid} GC.class_histogram"]
     (native,) = [finding for finding in findings if finding.rule == "in use"]  # 30 MiB of about 220
     assert "Direct buffers are part of it" in native.evidence
-    assert native.next[-2].command == f"jcmd {pid} VM.native_memory summary"
+    assert [step.command for step in native.next][1:-1] == [
+        f"jcmd {pid} VM.native_memory summary",
+        f"arenascope owners {pid}",
+    ]
+    assert "arenascope profile" in native.next[-1].command
 
 
 def test_php(arenadump: harness.Arenadump) -> None:

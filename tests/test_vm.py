@@ -18,15 +18,15 @@ from vm.run import Job, cell, failed, jobs, mislabelled, reasons, run, table
 
 ONLY_ARM64 = ("test_matrix.py",)  # has no test elsewhere
 OLDEST = Job(KERNELS["5.10"], PROCESSORS["max"], ("short",))
-QUICK = Patience(silence=2, whole=20)
+QUICK = Patience(silence=20, whole=60)
 EVENT = '@@vm {"event": "test", "test": "a", "outcome": "%s", "why": "because", "seconds": 1, "checks": ["live"]}'
 END = '@@vm {"event": "end", "code": 0}'
 
 
-def said(*lines: str, then: str = "") -> Boot:
+def said(*lines: str, then: str = "", patience: Patience = QUICK) -> Boot:
     """What comes of a machine that says this on its console, and does that then."""
     words = "".join(f"{line}\n" for line in lines)
-    return boot(["sh", "-c", f"cat <<'EOF'\n{words}EOF\n{then}"], QUICK)
+    return boot(["sh", "-c", f"cat <<'EOF'\n{words}EOF\n{then}"], patience)
 
 
 @pytest.mark.slow
@@ -54,15 +54,16 @@ def test_a_machine_that_panics() -> None:
 
 
 @pytest.mark.parametrize(
-    ("then", "why"),
+    ("then", "patience", "why"),
     [
-        ("exec sleep 60", "the console was silent for"),
-        ("while :; do echo .; sleep 0.1; done", "not done after"),
-        ("", "ended"),
+        ("exec sleep 60", Patience(silence=2, whole=60), "the console was silent for"),
+        ("while :; do echo .; sleep 0.1; done", Patience(silence=60, whole=4), "not done after"),
+        ("", QUICK, "ended"),
     ],
+    ids=["silent", "endless", "early"],
 )
-def test_a_machine_that_does_not_get_to_its_end(then: str, why: str) -> None:
-    last = said(then=then)
+def test_a_machine_that_does_not_get_to_its_end(then: str, patience: Patience, why: str) -> None:
+    last = said(then=then, patience=patience)
     assert why in last.failure
     assert cell("live", last) == "unfinished (0)"
 

@@ -14,12 +14,18 @@
 //   capture.c        a capture of this process, as a dump or as a summary
 //   trim.c           a trim of this process, and its forecast
 //   policy.c         the automatic trim; policy_text.c reads $ARENASCOPE_TRIM
+//   record.c         a profile that a client of the control socket asks for
+//   dump_folder.c    a directory with the newest dumps, in a bounded part of the disk
+//   dump_at.c        dumps at a condition; dump_words.c reads $ARENASCOPE_DUMP_AT
 //   control.c        the control socket
+//   descriptors.c    a descriptor table of its own for a thread
 //   worker.c         the worker thread, which writes dumps, runs the policy and serves the control socket
 //   signal_safety.c  whether a signal handler may start a thread
 //   signals.c        the signal that asks for a dump
 //   start.c          the start of the library, and of a child of fork()
 //   exit_look.c      the wait at exit() for a look from outside
+//   preloaded.c      what the environment asks of a preloaded library alone
+//   full_record.c    the thread that writes a full record into its file (the gem is built without it)
 //   environment.c    what the environment asks for (the gem is built without it)
 //   api.c            the functions of arenascope.h
 #pragma once
@@ -44,16 +50,22 @@ struct as_agent {
     int32_t signal;   // that asks for one; 0: none
     // Protected by `lock`, which a handler never takes.
     uint32_t lock;
-    char pattern[PATH_MAX]; // of the dumps' names, absolute
-    unsigned flags;         // ARENASCOPE_CHUNKS
+    unsigned flags; // of the dumps: ARENASCOPE_CHUNKS
     bool policy_set;
     struct arenascope_policy policy;
     struct arenascope_policy_stats stats;
+    int (*dump_at)(
+        void); // as_dump_at_run, once somebody has asked for dumps at a condition; it may not be loaded otherwise
     // Used by the worker thread alone.
     uint32_t served; // of `wanted`
     uint32_t dumps;  // how many names of dumps have been used
 };
 extern struct as_agent as_agent;
+extern char as_agent_pattern[PATH_MAX]; // of the dumps' names, absolute; protected by as_agent.lock
+
+// Of a variable that is written only where something is asked for that an injected agent seldom does: it lies behind all others
+// (cold.ld), so that these share a page.
+#define AS_AGENT_RARE __attribute__((section(".bss.as_rare")))
 
 // A lock among the agent's own threads and callers. It is held for moments, and never across a call into malloc or the loader.
 void as_agent_lock(void);

@@ -3,8 +3,10 @@
 // errno. What it leaves behind is the reason of a failure, for arenascope_error().
 #include "agent/agent.h"
 #include "agent/capture.h"
+#include "agent/dump_at.h"
 #include "agent/errors.h"
 #include "agent/policy.h"
+#include "agent/record.h"
 #include "agent/signal_mask.h"
 #include "agent/signals.h"
 #include "agent/trim.h"
@@ -122,6 +124,14 @@ int arenascope_set_policy(const struct arenascope_policy *policy)
         as_agent_worker_wake();
     if (failed)
         ok = as_fail(call.err, AS_NO_MEMORY, "no thread can be started for the policy: %s", strerror(failed));
+    return end_call(&call, ok);
+}
+
+int arenascope_dump_at(const char *when, const char *directory, unsigned flags)
+{
+    struct as_api_call call = begin_call();
+    bool ok = as_agent_has_recorder() ? as_dump_at_start(when, directory, flags, call.err)
+                                      : as_fail(call.err, AS_UNSUPPORTED, "an injected agent has no such code");
     return end_call(&call, ok);
 }
 

@@ -9,13 +9,21 @@
 
 #include <string.h>
 
+bool as_agent_records;
+bool as_agent_starts_recorder;
+
 bool as_agent_capture(struct as_agent_capture *capture, int chunk_fd, struct as_error *err)
 {
     *capture = (struct as_agent_capture){0};
     struct as_self own = {0};
     struct as_arena_hold hold = as_arena_locks_hooks(&capture->locks);
     struct as_capture_options options = {
-        .chunk_fd = chunk_fd, .chunk_start = AS_DUMP_DATA_START, .malloc = &own.malloc, .hold = &hold};
+        .chunk_fd = chunk_fd,
+        .chunk_start = AS_DUMP_DATA_START,
+        .malloc = &own.malloc,
+        .hold = &hold,
+        .profile = as_agent_records,
+    };
     struct as_store *s = &capture->store;
     bool ok = as_self_open(&own, true, err) && as_capture(own.target, &options, s, err);
     as_self_close(&own);
@@ -96,7 +104,7 @@ void as_agent_dump_requested(void)
     as_agent.served = wanted; // a signal that arrives during the dump asks for one more
     char path[PATH_MAX];
     as_agent_lock();
-    bool fits = as_pattern_expand(as_agent.pattern, ++as_agent.dumps, path, sizeof path);
+    bool fits = as_pattern_expand(as_agent_pattern, ++as_agent.dumps, path, sizeof path);
     unsigned flags = as_agent.flags;
     as_agent_unlock();
     struct as_error err = {0};
@@ -112,7 +120,7 @@ void as_agent_dump_requested(void)
 void as_agent_summary(const struct as_agent_capture *capture, struct arenascope_summary *out)
 {
     const struct as_store *s = &capture->store;
-    const struct as_ledger *l = &s->totals.ledger;
+    const struct as_row_values rows = as_store_rows(s);
     uint64_t heaps = 0;
     for (size_t i = 0; i < s->heaps.count; i++)
         heaps += s->heaps.items[i].kind != AS_HEAP_MMAPPED;
@@ -130,7 +138,7 @@ void as_agent_summary(const struct as_agent_capture *capture, struct arenascope_
         .ruby_slots = s->meta.ruby == AS_RUBY_UNPROVEN ? AS_UNKNOWN : 0,
         .ruby_free_slots = s->meta.ruby == AS_RUBY_UNPROVEN ? AS_UNKNOWN : 0,
     };
-#define PUBLISH_A(name) full.name = l->name;
+#define PUBLISH_A(name) full.name = as_row_value(rows, AS_ROW_##name);
 #define PUBLISH_B PUBLISH_A
 #define PUBLISH_C PUBLISH_A
 #define PUBLISH_NO(name)

@@ -7,6 +7,11 @@
 #include "base/error.h"
 #include "capture/capture.h"
 
+// The recorder (profile/switch.h) has been started: captures have the profile. Without it, its code is never touched.
+extern bool as_agent_records;
+// The recorder is being started: its code is there, and a child that is forked meanwhile gives the loader's lock back.
+extern bool as_agent_starts_recorder;
+
 struct as_agent_capture {
     struct as_store store;
     struct as_arena_locks locks;

@@ -14,6 +14,7 @@
 // A copy in each process has to be small. It does not locate what few processes have: allocators that seldom answer malloc in glibc's
 // place (musl never does here), cppgc, metaspace.
 #define AS_AGENT
+// AS_NO_RECORDER: defined where inspector/profile/ is left out, too, but for its reader (the gem).
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,11 +43,13 @@
 AS_OLD_SYMBOL(pthread_create)
 AS_OLD_SYMBOL(pthread_join)
 AS_OLD_SYMBOL(pthread_attr_setstacksize)
+AS_OLD_SYMBOL(pthread_mutex_trylock)
 // And before that not every process had libpthread: what may be missing is weak, and called by thread.c alone, which has it
-// loaded; the core starts no threads in here.
+// loaded, or where it is there; the core starts no threads in here.
 #pragma weak pthread_create
 #pragma weak pthread_join
 #pragma weak pthread_attr_setstacksize
+#pragma weak pthread_mutex_trylock
 
 // stat and its kin are symbols of libc's since 2.33 only (macros for __xstat before). On these machines libc's struct stat is
 // the kernel's.

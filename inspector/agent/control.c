@@ -2,6 +2,8 @@
 // Serves the control socket. The worker thread runs all of this.
 #include "agent/control.h"
 #include "agent/log.h"
+#include "agent/policy.h"
+#include "agent/record.h"
 #include "agent/self.h"
 #include "agent/trim.h"
 #include "control/protocol.h"
@@ -14,7 +16,8 @@
 
 void as_control_server_open(struct as_control_server *server)
 {
-    *server = (struct as_control_server){.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    *server = (struct as_control_server){.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+                                         .recording = -1};
     for (int i = 0; i < AS_CONTROL_CLIENTS; i++)
         server->clients[i] = -1;
     // An address without a name: the kernel chooses a name that is not in use.
@@ -110,8 +113,31 @@ static bool send_arenas(int client, const struct as_trim_outcome *out, bool fore
     return true;
 }
 
-static bool answer(int client, const struct as_control_request *request)
+static void disconnect(struct as_control_server *server, int i)
 {
+    close(server->clients[i]);
+    server->clients[i] = -1;
+}
+
+// A profile lasts no longer than the connection of who began it: whatever becomes of a client, the process runs as before.
+static bool end_recording(struct as_control_server *server, int by, struct as_error *err)
+{
+    int owner = server->recording;
+    server->recording = -1;
+    if (owner >= 0 && owner != by)
+        disconnect(server, owner);
+    return as_agent_record_end(err);
+}
+
+static void tell_of_policy(struct as_control_reply *reply)
+{
+    reply->policy.stats.size = sizeof reply->policy.stats;
+    reply->policy.on = as_policy_statistics(&reply->policy.stats);
+}
+
+static bool answer(struct as_control_server *server, int i, const struct as_control_request *request)
+{
+    int client = server->clients[i];
     struct as_control_reply reply = {.protocol = AS_CONTROL_PROTOCOL};
     struct as_error err = {0};
     struct as_trim_outcome out = {0};
@@ -133,6 +159,16 @@ static bool answer(int client, const struct as_control_request *request)
             break;
         case AS_CONTROL_RESIDENT:
             ok = as_self_resident(&reply.resident, &err);
+            break;
+        case AS_CONTROL_RECORD:
+            ok = as_agent_record(request->rates, &reply, &err);
+            server->recording = ok ? i : server->recording;
+            break;
+        case AS_CONTROL_RECORD_END:
+            ok = end_recording(server, i, &err);
+            break;
+        case AS_CONTROL_POLICY:
+            tell_of_policy(&reply);
             break;
         default:
             ok = as_fail(&err, AS_UNSUPPORTED, "the agent in the process (version %s) does not know operation %u",
@@ -159,11 +195,13 @@ void as_control_server_handle(struct as_control_server *server, const struct pol
             continue;
         bool stays = (fds[1 + i].revents & POLLIN) && receive(server->clients[i], &request, &asked);
         if (stays && asked)
-            stays = answer(server->clients[i], &request);
-        if (!stays) {
-            close(server->clients[i]);
-            server->clients[i] = -1;
-        }
+            stays = answer(server, i, &request);
+        if (stays)
+            continue;
+        struct as_error err = {0};
+        if (server->recording == i && !end_recording(server, i, &err))
+            as_log("%s", err.text);
+        disconnect(server, i);
     }
     if (fds[0].revents & POLLIN)
         accept_client(server);

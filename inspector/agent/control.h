@@ -10,6 +10,7 @@ enum { AS_CONTROL_CLIENTS = 8, AS_CONTROL_FDS = AS_CONTROL_CLIENTS + 1 };
 struct as_control_server {
     int listener; // -1: there is none
     int clients[AS_CONTROL_CLIENTS];
+    int recording; // which of them began the profile; -1: none
 };
 
 // Opens the control socket. Where that fails, the log says why, and the agent works without one.

@@ -2,9 +2,11 @@
 // The environment is read once, when the library is loaded. No thread is started unless a policy needs one. The gem (ruby-ext/) is
 // built without this file: Ruby code sets what it needs.
 #include "agent/agent.h"
-#include "agent/exit_look.h"
+#include "agent/capture.h"
 #include "agent/log.h"
 #include "agent/policy.h"
+#include "agent/preloaded.h"
+#include "agent/record.h"
 #include "agent/signals.h"
 #include "agent/worker.h"
 
@@ -59,6 +61,27 @@ static bool is_preloaded(void)
     return preload && strstr(preload, "libarenascope");
 }
 
+// NULL: nothing.
+static const char *asked(const char *variable)
+{
+    const char *text = secure_getenv(variable);
+    return text && *text && strcmp(text, "0") != 0 ? text : NULL;
+}
+
+// What only a preloaded library has: inject/inject.c leaves it out.
+static void start_preloaded(unsigned flags)
+{
+    if (!asked("ARENASCOPE_PROFILE") && !asked("ARENASCOPE_PROFILE_RECORD") && !asked("ARENASCOPE_DUMP_AT") &&
+        !asked("ARENASCOPE_EXIT_LOOK"))
+        return;
+    if (as_agent_has_recorder())
+        as_preloaded_start(asked, flags);
+    else
+        as_log(
+            "an agent that was injected heeds no ARENASCOPE_PROFILE, ARENASCOPE_PROFILE_RECORD, ARENASCOPE_DUMP_AT or "
+            "ARENASCOPE_EXIT_LOOK: preload it (arenascope run)");
+}
+
 __attribute__((constructor)) static void start(void)
 {
     if (as_agent_is_privileged())
@@ -67,7 +90,7 @@ __attribute__((constructor)) static void start(void)
     const char *wanted = secure_getenv("ARENASCOPE_SIGNAL");
     const char *pattern = secure_getenv("ARENASCOPE_OUT");
     const char *chunks = secure_getenv("ARENASCOPE_CHUNKS");
-    const char *trim = secure_getenv("ARENASCOPE_TRIM");
+    const char *trim = asked("ARENASCOPE_TRIM");
     struct as_error err = {0};
     int signal = wanted && *wanted ? read_signal(wanted) : is_preloaded() ? SIGUSR2 : 0;
     unsigned flags = chunks && strcmp(chunks, "1") == 0 ? ARENASCOPE_CHUNKS : 0;
@@ -75,11 +98,9 @@ __attribute__((constructor)) static void start(void)
         as_log("ARENASCOPE_SIGNAL: '%s' is not a signal (USR2, 12, RTMIN+3, none)", wanted);
     else if (signal > 0 && !as_signal_dump_on(signal, pattern && *pattern ? pattern : DEFAULT_PATTERN, flags, &err))
         as_log("%s", err.text);
-    const char *exit_look = secure_getenv("ARENASCOPE_EXIT_LOOK");
-    if (exit_look && *exit_look && !as_exit_look_on(exit_look, &err))
-        as_log("%s", err.text);
+    start_preloaded(flags);
     struct arenascope_policy policy;
-    if (!trim || !*trim || strcmp(trim, "0") == 0)
+    if (!trim)
         return;
     if (!as_policy_parse(trim, &policy, &err) || !as_policy_set(&policy, &err)) {
         as_log("%s", err.text);

@@ -87,19 +87,20 @@ static struct as_error *find_slot(void)
     return &slot->err;
 }
 
+// Both tables have their texts within them: a pointer would be a relocation, and a word that the loader writes, besides.
 // "error 0" to "error 139": more than Linux has.
 #define TEN(p)                                                                                                         \
     "error " #p "0", "error " #p "1", "error " #p "2", "error " #p "3", "error " #p "4", "error " #p "5",              \
         "error " #p "6", "error " #p "7", "error " #p "8", "error " #p "9"
-static const char *const numbered[] = {TEN(),  TEN(1), TEN(2), TEN(3),  TEN(4),  TEN(5),  TEN(6),
-                                       TEN(7), TEN(8), TEN(9), TEN(10), TEN(11), TEN(12), TEN(13)};
+static const char numbered[][sizeof "error 139"] = {TEN(),  TEN(1), TEN(2), TEN(3),  TEN(4),  TEN(5),  TEN(6),
+                                                    TEN(7), TEN(8), TEN(9), TEN(10), TEN(11), TEN(12), TEN(13)};
 enum { NUMBERED = sizeof numbered / sizeof *numbered };
 
 const char *as_compat_strerror(int number)
 {
     static const struct {
-        int number;
-        const char *text;
+        uint8_t number;
+        char text[39];
     } known[] = {
         {EPERM, "not permitted"},
         {ENOENT, "no such file or directory"},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "agent/log.h"
+#include "agent/agent.h"
 #include "agent/signal_mask.h"
 
 #include <limits.h>
@@ -7,12 +8,12 @@
 #include <stdio.h>
 
 // An absolute copy: programs change their directory, and write their title over their environment.
-static char path[PATH_MAX]; // "": off
-static bool to_stderr;
+static char path[PATH_MAX] AS_AGENT_RARE; // if is_on
+static bool is_on, to_stderr;
 
 void as_log_set(const char *where)
 {
-    path[0] = '\0';
+    is_on = false;
     to_stderr = where && (strcmp(where, "1") == 0 || strcmp(where, "stderr") == 0);
     if (!where || !*where || strcmp(where, "0") == 0)
         return;
@@ -20,8 +21,7 @@ void as_log_set(const char *where)
     if (!to_stderr && where[0] != '/' && syscall(SYS_getcwd, here, sizeof here) < 0)
         return;
     int length = snprintf(path, sizeof path, "%s%s%s", here, here[0] ? "/" : "", where);
-    if (length < 0 || (size_t)length >= sizeof path)
-        path[0] = '\0';
+    is_on = length >= 0 && (size_t)length < sizeof path;
 }
 
 bool as_log_wants_stderr(void)
@@ -34,7 +34,7 @@ bool as_log_wants_stderr(void)
 // which is to be cancelled.
 void as_log(const char *format, ...)
 {
-    if (path[0] == '\0')
+    if (!is_on)
         return;
     char line[1200];
     int length = snprintf(line, sizeof line, "arenascope[%d]: ", (int)getpid());

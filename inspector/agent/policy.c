@@ -65,8 +65,7 @@ static uint64_t high_events(void)
     return cgroup_file("memory.events", path, sizeof path) ? number_in(path, "high ") : ARENASCOPE_UNKNOWN;
 }
 
-// Of the process, in bytes; may lag by some pages for each processor.
-static uint64_t resident(void)
+uint64_t as_policy_resident(void)
 {
     char text[128];
     if (as_proc_read(AT_FDCWD, "/proc/self/statm", text, sizeof text) <= 0)
@@ -160,15 +159,17 @@ static void tick(struct as_policy *p, uint64_t now)
     }
 }
 
-// Counts how much of the last trim's memory is resident again; memory that grew for another reason counts, too.
+// Counts how much of the last trim's memory is resident again, by the growth of Rss: memory that grew for another reason counts, too, and
+// what was given back meanwhile hides some of it.
 static void count_faulted_back(struct as_policy *p, struct arenascope_policy_stats *stats)
 {
     if (p->last_returned == 0)
         return;
-    uint64_t now = resident();
+    uint64_t now = as_policy_resident();
     uint64_t back = now > p->after_trim ? now - p->after_trim : 0;
     back = back < p->last_returned ? back : p->last_returned;
-    stats->faulted_back += back;
+    if (stats->faulted_back != ARENASCOPE_UNKNOWN)
+        stats->faulted_back += back;
     bool in_vain = p->now.back_off != 0 && back >= p->last_returned / 100 * p->now.back_off;
     p->patience = !in_vain ? 1 : p->patience < MOST_PATIENCE ? p->patience * 2 : MOST_PATIENCE;
     p->last_returned = 0;
@@ -177,7 +178,7 @@ static void count_faulted_back(struct as_policy *p, struct arenascope_policy_sta
 // Whether a trim would return enough.
 static bool is_worth_it(const struct arenascope_policy *policy)
 {
-    uint64_t rss = resident();
+    uint64_t rss = as_policy_resident();
     if (policy->min_bytes == 0 && policy->min_percent == 0)
         return true;
     if (policy->min_percent == 0 && rss < policy->min_bytes)
@@ -201,7 +202,7 @@ static void trim(struct as_policy *p, struct arenascope_policy_stats *stats, con
 {
     struct arenascope_trim_result result = ARENASCOPE_INIT(result);
     struct as_error err = {0};
-    uint64_t before = resident();
+    uint64_t before = as_policy_resident();
     bool ok = as_agent_trim(&p->now.trim, &result, NULL, &err);
     p->last_trim = as_now_ns();
     p->rested = true;
@@ -216,6 +217,8 @@ static void trim(struct as_policy *p, struct arenascope_policy_stats *stats, con
     stats->trims++;
     stats->returned =
         known && stats->returned != ARENASCOPE_UNKNOWN ? stats->returned + result.returned : ARENASCOPE_UNKNOWN;
+    if (!known)
+        stats->faulted_back = ARENASCOPE_UNKNOWN;
     stats->elapsed += result.elapsed;
     stats->longest_hold = result.longest_hold > stats->longest_hold ? result.longest_hold : stats->longest_hold;
     unsigned long long elapsed = result.elapsed / 1000;
@@ -294,12 +297,14 @@ bool as_policy_set(const struct arenascope_policy *policy, struct as_error *err)
     return true;
 }
 
-void as_policy_statistics(struct arenascope_policy_stats *out)
+bool as_policy_statistics(struct arenascope_policy_stats *out)
 {
     as_agent_lock();
+    bool on = as_agent.policy_set;
     struct arenascope_policy_stats all = as_agent.stats;
     as_agent_unlock();
     size_t size = out->size < sizeof all ? out->size : sizeof all;
     all.size = out->size;
     memcpy(out, &all, size);
+    return on;
 }

@@ -26,7 +26,10 @@ int as_policy_run(struct as_policy *p);
 
 // Replaces the policy (NULL: off). The caller starts the worker thread, or wakes it.
 bool as_policy_set(const struct arenascope_policy *policy, struct as_error *err);
-void as_policy_statistics(struct arenascope_policy_stats *out);
+// Of the process, in bytes; may lag by some pages for each processor. 0: unknown.
+uint64_t as_policy_resident(void);
+// Returns whether there is a policy now.
+bool as_policy_statistics(struct arenascope_policy_stats *out);
 
 // Reads $ARENASCOPE_TRIM: "every=60s,min=64M,percent=20,pressure=10ms,idle=30s,distance=1m,backoff=50,deep,max-hold=5ms", any
 // of these; "1": the defaults that docs/arenascope.7 names.

@@ -5,26 +5,33 @@
 
 #include <stdio.h>
 
+// The tables have no pointers in them: each would be a relocation, and a word that the loader writes, besides.
 struct unit {
-    const char *name;
-    uint64_t factor;
+    char name[8];
+    uint64_t factor; // 0: the end
 };
 static const struct unit times[] = {{"ns", 1},          {"us", 1000},         {"ms", 1000000}, {"s", 1000000000},
-                                    {"m", 60000000000}, {"h", 3600000000000}, {NULL, 0}};
+                                    {"m", 60000000000}, {"h", 3600000000000}, {"", 0}};
 static const struct unit sizes[] = {
-    {"", 1},  {"K", UINT64_C(1) << 10}, {"M", UINT64_C(1) << 20}, {"G", UINT64_C(1) << 30}, {"T", UINT64_C(1) << 40},
-    {NULL, 0}};
-static const struct unit numbers[] = {{"", 1}, {"%", 1}, {NULL, 0}};
+    {"", 1}, {"K", UINT64_C(1) << 10}, {"M", UINT64_C(1) << 20}, {"G", UINT64_C(1) << 30}, {"T", UINT64_C(1) << 40},
+    {"", 0}};
+static const struct unit numbers[] = {{"", 1}, {"%", 1}, {"", 0}};
+
+enum unit_kind { TIME, SIZE, NUMBER };
+
+static const struct unit *units_of(enum unit_kind kind)
+{
+    return kind == TIME ? times : kind == SIZE ? sizes : numbers;
+}
 
 enum as_policy_word { EVERY, MIN, PERCENT, PRESSURE, IDLE, DISTANCE, BACKOFF, MAX_HOLD };
 static const struct {
-    const char *name;
-    enum as_policy_word word;
-    const struct unit *units;
+    char name[12];
+    uint8_t word;  // as_policy_word
+    uint8_t units; // unit_kind
 } words[] = {
-    {"every", EVERY, times},       {"min", MIN, sizes},           {"percent", PERCENT, numbers},
-    {"pressure", PRESSURE, times}, {"idle", IDLE, times},         {"distance", DISTANCE, times},
-    {"backoff", BACKOFF, numbers}, {"max-hold", MAX_HOLD, times},
+    {"every", EVERY, TIME}, {"min", MIN, SIZE},           {"percent", PERCENT, NUMBER}, {"pressure", PRESSURE, TIME},
+    {"idle", IDLE, TIME},   {"distance", DISTANCE, TIME}, {"backoff", BACKOFF, NUMBER}, {"max-hold", MAX_HOLD, TIME},
 };
 
 static void set(struct arenascope_policy *p, enum as_policy_word word, uint64_t value)
@@ -71,7 +78,7 @@ static bool read_value(const char *text, size_t length, const struct unit *units
         for (at++; at < end && *at >= '0' && *at <= '9' && scale < 1000000; at++, scale *= 10)
             part = part * 10 + (uint64_t)(*at - '0');
     size_t left = (size_t)(end - at);
-    for (; units->name; units++) {
+    for (; units->factor; units++) {
         if (strlen(units->name) != left || memcmp(units->name, at, left) != 0)
             continue;
         return !__builtin_mul_overflow(whole, units->factor, value) &&
@@ -92,11 +99,11 @@ static bool read_word(const char *text, size_t length, struct arenascope_policy 
     for (size_t i = 0; equals && i < sizeof words / sizeof *words; i++) {
         if (strlen(words[i].name) != name || memcmp(words[i].name, text, name) != 0)
             continue;
-        if (!read_value(equals + 1, length - name - 1, words[i].units, &value))
+        if (!read_value(equals + 1, length - name - 1, units_of(words[i].units), &value))
             return as_fail(err, AS_USAGE, "ARENASCOPE_TRIM: '%.*s' is not %s", (int)length, text,
-                           words[i].units == times   ? "a time (5ms, 0.5s, 2m)"
-                           : words[i].units == sizes ? "a size (64M, 1.5G)"
-                                                     : "a number");
+                           words[i].units == TIME   ? "a time (5ms, 0.5s, 2m)"
+                           : words[i].units == SIZE ? "a size (64M, 1.5G)"
+                                                    : "a number");
         set(out, words[i].word, value);
         return true;
     }

@@ -3,6 +3,7 @@
 #include "agent/agent.h"
 #include "agent/thread.h"
 
+#include <elf.h>
 #include <string.h>
 #include <time.h>
 
@@ -121,8 +122,26 @@ bool as_self_open(struct as_self *own, bool counted, struct as_error *err)
 }
 
 // Where the linker puts the library's first byte, and one past its last.
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
+extern const Elf64_Ehdr __ehdr_start __attribute__((visibility("hidden")));
+
+// The last segment of this library's.
+static struct as_range last_segment(void)
+{
+    uintptr_t base = (uintptr_t)&__ehdr_start;
+    struct as_range last = {0};
+    const Elf64_Phdr *segments = (const Elf64_Phdr *)(base + __ehdr_start.e_phoff);
+    for (unsigned i = 0; i < __ehdr_start.e_phnum; i++) {
+        uint64_t start = base + segments[i].p_vaddr;
+        if (segments[i].p_type == PT_LOAD && start >= last.start)
+            last = (struct as_range){start, start + segments[i].p_memsz};
+    }
+    return last;
+}
+
+struct as_range as_self_recorder(void)
+{
+    return last_segment(); // agent/cold.ld
+}
 
 static bool count_resident(struct as_target *t, uint64_t start, uint64_t end, uint64_t *bytes, struct as_error *err)
 {
@@ -168,7 +187,7 @@ bool as_self_resident(uint64_t *bytes, struct as_error *err)
     uint64_t stack = count_stack();
     struct as_target *t = as_target_open_self(false, err);
     *bytes = 0;
-    bool ok = t && count_resident(t, (uintptr_t)__ehdr_start, (uintptr_t)_end, bytes, err);
+    bool ok = t && count_resident(t, (uintptr_t)&__ehdr_start, last_segment().end, bytes, err);
     if (t)
         as_target_close(t);
     *bytes = stack == AS_UNKNOWN || *bytes == AS_UNKNOWN ? AS_UNKNOWN : *bytes + stack;

@@ -17,5 +17,7 @@ void as_self_close(struct as_self *own);
 // tell. For the worker thread alone (as_agent_thread_stack). The loader's own records of the library are not counted: some hundred
 // bytes in libc's heap.
 bool as_self_resident(uint64_t *bytes, struct as_error *err);
+// Where the recorder's code is, or has its room: an injected copy comes without it (inject/carry.c).
+struct as_range as_self_recorder(void);
 // Forgets the malloc that was found: for a child of fork(), whose parent may have been writing it down.
 void as_self_forget(void);

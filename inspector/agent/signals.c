@@ -139,7 +139,7 @@ bool as_signal_dump_on(int signal, const char *pattern, unsigned flags, struct a
                        pattern);
     if (signal != 0) {
         as_agent_lock();
-        memcpy(as_agent.pattern, absolute, strlen(absolute) + 1);
+        memcpy(as_agent_pattern, absolute, strlen(absolute) + 1);
         as_agent.flags = flags;
         as_agent_unlock();
     }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The start of the library, and of a child of fork().
 #include "agent/agent.h"
+#include "agent/capture.h"
 #include "agent/self.h"
 #include "agent/signal_safety.h"
 #include "agent/signals.h"
 #include "agent/worker.h"
+#include "profile/switch.h"
 
 #include <pthread.h>
 
@@ -23,7 +25,14 @@ static void in_child(void)
     as_agent.lock = 0;
     as_agent_worker_forget();
     as_signal_forget();
-    if (as_agent.policy_set)
+#ifndef AS_NO_RECORDER
+    if (as_agent_records)
+        as_recorder_in_child();
+    else if (as_agent_starts_recorder)
+        as_recorder_in_child_of_start();
+    as_agent_starts_recorder = false;
+#endif
+    if (as_agent.policy_set || as_agent.dump_at)
         as_signal_send_later(FIRST_LOOK_NS);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/auxv.h>
 
 struct as_agent as_agent;
+char as_agent_pattern[PATH_MAX] AS_AGENT_RARE;
 
 bool as_agent_is_privileged(void)
 {

@@ -14,6 +14,7 @@
 #include "agent/agent.h"
 #include "agent/capture.h"
 #include "agent/control.h"
+#include "agent/descriptors.h"
 #include "agent/log.h"
 #include "agent/policy.h"
 #include "agent/thread.h"
@@ -21,7 +22,6 @@
 #include "target/process/procfs.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -32,52 +32,6 @@ enum {
     WAKE_SIGNAL = 16,
     ALONE_MS = 2000, // between two checks whether the worker thread is the last one
 };
-
-// Before Linux 5.11 (close_range's CLOSE_RANGE_UNSHARE): the table is copied, and every descriptor of the copy closed.
-static bool close_one_by_one(unsigned first)
-{
-    if (unshare(CLONE_FILES) != 0)
-        return false;
-    int dir = open("/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct entry {
-        uint64_t inode, offset;
-        uint16_t length;
-        uint8_t type;
-        char name[];
-    };
-    _Alignas(struct entry) char buffer[4096];
-    long got;
-    while (dir >= 0 && (got = syscall(SYS_getdents64, dir, buffer, sizeof buffer)) > 0)
-        for (long at = 0; at < got;) {
-            const struct entry *entry = (const struct entry *)(buffer + at);
-            const char *name = entry->name;
-            uint64_t fd = as_parse_decimal(&name, name + strlen(name));
-            if (name != entry->name && fd >= first && fd != (uint64_t)dir)
-                close((int)fd);
-            at += entry->length;
-        }
-    if (dir < 0)
-        return false;
-    close(dir);
-    return true;
-}
-
-// The worker thread does this first: until then it shares the application's table. It keeps stderr alone, where the log goes there.
-static bool leave_descriptor_table(void)
-{
-    enum { CLOSE_RANGE = 436, UNSHARE = 2 };
-    bool keep = as_log_wants_stderr();
-    if (syscall(CLOSE_RANGE, keep ? 3 : 0, ~0U, UNSHARE) != 0) {
-        if (!close_one_by_one(keep ? 3 : 0))
-            return false;
-    }
-    if (keep) {
-        close(STDIN_FILENO);
-        close(STDOUT_FILENO);
-    }
-    unshare(CLONE_FS);
-    return true;
-}
 
 // A process whose main thread has called pthread_exit() ends with its last thread. The worker thread must not be that thread.
 static bool is_alone(int proc)
@@ -93,7 +47,7 @@ static int earlier(int a, int b)
 
 static void *work(void)
 {
-    if (!leave_descriptor_table()) {
+    if (!as_agent_leave_descriptors()) {
         // In a shared table the agent could use a descriptor of the application's by its number, and the other way round.
         as_log("the agent's thread ends: the kernel or a sandbox refuses it a descriptor table of its own");
         __atomic_store_n(&as_agent.worker, AS_AGENT_WORKER_NONE, __ATOMIC_RELEASE);
@@ -113,6 +67,8 @@ static void *work(void)
     for (;;) {
         as_agent_dump_requested();
         int wait = as_policy_run(&policy);
+        if (as_agent.dump_at)
+            wait = earlier(wait, as_agent.dump_at());
         struct pollfd fds[1 + AS_CONTROL_FDS] = {{.fd = wake_fd, .events = POLLIN}};
         size_t count = 1 + as_control_server_poll(&server, fds + 1);
         as_agent_thread_release_stack();

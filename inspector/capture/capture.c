@@ -13,6 +13,7 @@
 #include "malloc/faults.h"
 #include "malloc/find.h"
 #include "malloc/lost.h"
+#include "profile/read.h"
 #include "runtimes/jvm.h"
 
 #include <inttypes.h>
@@ -145,10 +146,11 @@ static bool begin_chunks(struct as_chunk_writer *chunks, struct as_error *err)
            as_fail_errno(err, AS_IO, "the dump cannot be restarted");
 }
 
-static struct as_collecting collecting(const struct as_capture_options *options, const struct as_target *t)
+static struct as_collecting collecting(const struct as_capture_options *options, struct as_target *t)
 {
-    if (options->reader)
-        return (struct as_collecting){.from = 1, .gaps = true};
+    bool profile = options->profile && as_profile_find(t) != 0;
+    if (options->reader || profile)
+        return (struct as_collecting){.from = 1, .gaps = true, .free = profile};
     return (struct as_collecting){.from = options->objects ? options->objects->chunks_from(t) : 0};
 }
 
@@ -183,12 +185,15 @@ static bool look(struct as_target *t, const struct prepared *p, struct as_moment
     struct as_ledger_builder b = {0};
     as_span_vec foreign = {0};
     t->residency.preparing = false;
+    if (options->reader && options->reader->begin && (moment->mode != AS_MODE_FREEZE || t->kind == AS_TARGET_CORE))
+        options->reader->begin(options->reader->context);
     // Our own process runs on: its pages are asked for heap by heap.
-    bool ok = (t->kind == AS_TARGET_SELF || as_target_record_residency(t, err)) &&
+    bool ok = (as_target_is_self(t) || as_target_record_residency(t, err)) &&
               as_runtimes_find_first(t, options->runtime_pages, s, &foreign, err) &&
               find_and_walk(t, m, moment->mode, chunks, options, &foreign, s, &h, &b, err) &&
               as_runtimes_find(t, m, &p->hotspot, options->runtime_pages, s, err) &&
               as_runtimes_count_objects(&b, options->objects, is_running(moment->mode), err) &&
+              (!options->profile || as_profile_read(t, &b.collected, s, err)) &&
               (!options->reader || options->reader->read(options->reader->context, t, m, s, &b.collected, err));
     if (ok)
         as_ledger_runtimes_open(&b);
@@ -284,7 +289,7 @@ static void set_exact(struct as_store *s)
 
 static bool is_swapping(const struct as_target *t)
 {
-    return t->kind == AS_TARGET_PROCESS && t->hint.swap != 0 && t->hint.swap != AS_UNKNOWN;
+    return !as_target_is_self(t) && t->kind == AS_TARGET_PROCESS && t->hint.swap != 0 && t->hint.swap != AS_UNKNOWN;
 }
 
 // Files are read, and DWARF is, before the target is stopped.
@@ -314,8 +319,8 @@ static bool copy_malloc(const struct as_malloc *from, struct as_malloc *to, stru
 static bool pin(const struct as_target *t, cpu_set_t *before)
 {
     cpu_set_t here;
-    int cpu = sched_getcpu();
-    if (t->kind != AS_TARGET_PROCESS || !is_swapping(t) || cpu < 0 || sched_getaffinity(0, sizeof *before, before) != 0)
+    int cpu = is_swapping(t) ? sched_getcpu() : -1;
+    if (cpu < 0 || sched_getaffinity(0, sizeof *before, before) != 0)
         return false;
     CPU_ZERO(&here);
     CPU_SET((size_t)cpu, &here);

@@ -51,8 +51,10 @@ static enum as_mode choose(const struct as_target *t, const struct as_capture_op
 struct as_moment as_moment_plan(const struct as_target *t, const struct as_capture_options *options)
 {
     struct as_moment moment = {0};
-    if (t->kind != AS_TARGET_PROCESS)
-        moment.mode = t->kind == AS_TARGET_CORE ? AS_MODE_CORE : AS_MODE_IN_PROCESS;
+    if (as_target_is_self(t))
+        moment.mode = AS_MODE_IN_PROCESS;
+    else if (t->kind == AS_TARGET_CORE)
+        moment.mode = AS_MODE_CORE;
     else
         moment.mode = options->mode != 0 ? options->mode : choose(t, options);
     return moment;
@@ -69,15 +71,16 @@ static enum as_mode without_clone(const struct as_target *t, const struct as_cap
     return quick ? AS_MODE_FREEZE : AS_MODE_LIVE;
 }
 
-// For how long the target may stand still now. Who has set a limit is never made to wait longer. Without one, a freeze that
-// was our choice ends early; every other one ends when it has taken many times what the memory to be read accounts for: then
-// it is a wrecked heap that we search.
+// For how long the target may stand still now. Who has set a limit is never made to wait longer: a freeze that was our choice
+// leaves half of it to a clone, which is exact, too. Without a limit, such a freeze ends early; every other one ends when it
+// has taken many times what the memory to be read accounts for: then it is a wrecked heap that we search.
 static uint64_t limit(const struct as_target *t, const struct as_capture_options *options,
                       const struct as_moment *moment)
 {
     bool ours = options->mode == 0 && t->ops->stop.fork && !t->stop.job_control && moment->mode == AS_MODE_FREEZE;
+    bool leave_half = ours && options->max_pause_ns != 0 && !moment->fallback[0];
     if (options->max_pause_ns != 0 || ours)
-        return most_pause(options, moment->stood_ns);
+        return most_pause(options, leave_half ? options->max_pause_ns / 2 : moment->stood_ns);
     if (moment->mode == AS_MODE_SNAPSHOT)
         return 0;
     uint64_t estimate = estimate_freeze(t, options);
@@ -89,6 +92,8 @@ static uint64_t limit(const struct as_target *t, const struct as_capture_options
 bool as_moment_yield(const struct as_target *t, const struct as_capture_options *options, struct as_moment *moment,
                      const struct as_error *err)
 {
+    if (as_target_is_self(t))
+        return false;
     if (moment->incomplete) {
         moment->incomplete = false;
         moment->stood_ns += t->stop.duration_ns;
@@ -98,9 +103,7 @@ bool as_moment_yield(const struct as_target *t, const struct as_capture_options 
     }
     if (!t->stop.deadline_exceeded || options->mode != 0 || moment->mode == AS_MODE_LIVE)
         return false;
-    // What is left of a limit that was set is too little for a clone.
-    bool clone =
-        moment->mode == AS_MODE_FREEZE && options->max_pause_ns == 0 && !moment->fallback[0] && t->ops->stop.fork;
+    bool clone = moment->mode == AS_MODE_FREEZE && !moment->fallback[0] && t->ops->stop.fork;
     moment->mode = clone ? AS_MODE_SNAPSHOT : AS_MODE_LIVE;
     moment->stood_ns += t->stop.duration_ns;
     snprintf(moment->exceeded, sizeof moment->exceeded, "%s", err->text);
@@ -131,8 +134,10 @@ static bool is_in_malloc(const struct as_target *t, const struct as_malloc *m)
 bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_capture_options *options,
                      struct as_moment *moment, struct as_error *err)
 {
-    if (t->kind != AS_TARGET_PROCESS) {
-        moment->locked = t->kind == AS_TARGET_CORE && (as_arenas_locked(t, m) || is_in_malloc(t, m));
+    if (as_target_is_self(t))
+        return t->ops->stop.stop(t, err);
+    if (t->kind == AS_TARGET_CORE) {
+        moment->locked = as_arenas_locked(t, m) || is_in_malloc(t, m);
         return t->ops->stop.stop(t, err);
     }
     struct as_range code[MAX_LIBCS];
@@ -201,7 +206,7 @@ static const struct as_mapping *kept_of_malloc(const struct as_target *t, const 
 bool as_moment_is_whole(const struct as_target *t, const struct as_malloc *m, const struct as_heaps *h, bool torn,
                         struct as_moment *moment, struct as_error *err)
 {
-    const struct as_mapping *first = kept_at(t, 0, UINT64_MAX);
+    const struct as_mapping *first = as_target_is_self(t) ? NULL : kept_at(t, 0, UINT64_MAX);
     if (moment->mode != AS_MODE_SNAPSHOT || !first)
         return true;
     const struct as_mapping *kept = kept_of_malloc(t, m, h);
@@ -219,10 +224,14 @@ bool as_moment_is_whole(const struct as_target *t, const struct as_malloc *m, co
 
 void as_moment_report(const struct as_moment *moment, const struct as_target *t, struct as_store *s)
 {
+    if (as_target_is_self(t))
+        return;
     if (moment->fallback[0] && moment->mode == AS_MODE_LIVE)
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "the target was read while it ran: it could not be cloned, and a freeze would take longer than "
-                      "--max-pause (allow more, or use --mode freeze): %s",
+                      "the target was read while it ran: it could not be cloned, and a freeze %s (allow more, or use "
+                      "--mode freeze): %s",
+                      moment->exceeded[0] ? "was broken off after half of --max-pause"
+                                          : "would take longer than --max-pause",
                       moment->fallback);
     else if (moment->fallback[0])
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,

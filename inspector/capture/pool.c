@@ -124,6 +124,8 @@ static void *work(void *argument)
 // do it all (pin, in capture.c), nor where chunk records go to a file, which are written in order.
 static unsigned worker_count(const struct as_heaps *h, const struct as_ledger_builder *total)
 {
+    if (as_target_is_self(h->target))
+        return 1;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     bool swapped = h->target->counts.swap != 0 && h->target->counts.swap != AS_UNKNOWN;
     if (h->target->kind != AS_TARGET_PROCESS || swapped || total->chunks || processors < 1)

@@ -4,6 +4,7 @@
 #include "base/sort.h"
 #include "capture/records.h"
 #include "ledger/ledger.h"
+#include "profile/read.h"
 #include "runtimes/allocators.h"
 #include "runtimes/cpython.h"
 #include "runtimes/go.h"
@@ -36,14 +37,13 @@ bool as_runtimes_find(struct as_target *t, const struct as_malloc *m, const stru
     bool ok = as_ruby_find(t, pages, &ruby, err) && as_records_ruby(s, &ruby, err);
     as_ruby_free(&ruby);
     return ok && as_jvm_find(t, hotspot, s, err) && as_v8_find(t, s, err) && as_go_find(t, m->go_program, s, err) &&
-           as_allocators_find(t, m->kind, s, err) && as_regions_check(s, err);
+           as_allocators_find(t, m->kind, s, err) && as_profile_find_regions(t, s, err) && as_regions_check(s, err);
 }
 
 // Is what a walk for a reader has collected the address of a chunk of at least `from` bytes? Behind the last of a heap is a gap.
 static bool is_chunk(const uint64_t *at, const uint64_t *end, uint64_t from)
 {
-    const uint64_t tags = AS_HEAP_BEGINS | AS_GAP;
-    return !(*at & tags) && at + 1 < end && (at[1] & ~tags) - *at >= from;
+    return !(*at & (AS_HEAP_BEGINS | AS_GAP)) && at + 1 < end && as_untagged(at[1]) - *at >= from;
 }
 
 // The walk has collected the chunks in use, in order of arenas; for a reader, which comes later, all of them, with tags.

@@ -12,8 +12,13 @@ bool as_cmd_summary(const struct as_options *o, struct as_error *err);
 bool as_cmd_png(const struct as_options *o, struct as_error *err);
 bool as_cmd_chunks(const struct as_options *o, struct as_error *err);
 bool as_cmd_leaks(const struct as_options *o, struct as_error *err);
+bool as_cmd_types(const struct as_options *o, struct as_error *err);
 bool as_cmd_owners(const struct as_options *o, struct as_error *err);
 bool as_cmd_why(const struct as_options *o, struct as_error *err);
+bool as_cmd_profile(const struct as_options *o, struct as_error *err);
+bool as_cmd_full_record(const struct as_options *o, struct as_error *err);
+bool as_cmd_policy(const struct as_options *o, struct as_error *err);
+bool as_cmd_record(const struct as_options *o, struct as_error *err);
 bool as_cmd_inject(const struct as_options *o, struct as_error *err);
 // What the options say of how the agent is to be carried into the process.
 struct as_inject_options as_options_injection(const struct as_options *o);

@@ -57,9 +57,7 @@ bool as_cmd_inject(const struct as_options *o, struct as_error *err)
     struct as_client agent = {.socket = -1};
     struct as_inject_result result;
     const struct as_inject_options how = as_options_injection(o);
-    bool ok = as_look_open(&look, o->target, err);
-    if (ok && (!look.target || look.target->kind != AS_TARGET_PROCESS))
-        ok = as_fail(err, AS_USAGE, "inject: '%s' is not a running process", o->target);
+    bool ok = as_look_open_process(&look, "inject", o->target, err);
     ok = ok && as_client_reach(&agent, look.target, &how, &result, err);
     if (ok && o->json)
         print_json(&agent, &result, as_client_resident(&agent));

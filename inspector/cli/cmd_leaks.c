@@ -83,8 +83,8 @@ bool as_cmd_leaks(const struct as_options *o, struct as_error *err)
     struct as_graph_look look;
     struct as_leaks leaks = {0};
     bool ok = as_graph_look_open(&look, o, err) && as_graph_look_take(&look, o, err) &&
-              as_leaks_find(&leaks, &look.graph, err) && as_graph_find_shapes(&look.graph, leaks.of_node, err) &&
-              as_leaks_add_up(&leaks, &look.graph, err);
+              as_leaks_find(&leaks, &look.graph, err) && as_graph_find_types(&look.graph, leaks.of_node, err) &&
+              as_graph_find_shapes(&look.graph, leaks.of_node, err) && as_leaks_add_up(&leaks, &look.graph, err);
     if (ok && o->json)
         put_json(&look, &leaks);
     else if (ok)

@@ -43,6 +43,7 @@ static void put_json(const struct shown *s)
     as_json_object(&j, "several");
     as_json_number(&j, "bytes", s->several->bytes);
     as_json_number(&j, "owners", s->several->owners);
+    as_json_number(&j, "asked", s->several->asked);
     as_json_array(&j, "leading");
     for (uint32_t i = 0; i < s->several->count; i++) {
         as_json_object(&j, NULL);
@@ -71,6 +72,9 @@ static void print_several(const struct shown *s)
                as_graph_owner_text(s->look, s->owners, several->leading[i].owner, text));
     if (several->owners > shown)
         printf("%10s  %" PRIu32 " more owners (--json lists those that lead to most)\n", "", several->owners - shown);
+    if (several->asked < several->owners)
+        printf("%10s  Only the %" PRIu32 " owners that lead to most directly were asked to how much they lead.\n", "",
+               several->asked);
 }
 
 static void print_text(const struct shown *s)
@@ -97,6 +101,9 @@ static void print_text(const struct shown *s)
         printf("%10s  lost: nothing points to it (arenadump leaks)\n", as_format_size(s->tree->unreached, bytes));
     if (s->several->bytes > least)
         print_several(s);
+    if (s->look->graph.objects.blocks > 0)
+        puts("\nObjects that an interpreter surely holds count for it alone: words of other owners' chunks\n"
+             "that lead to them, too, are mostly left over, and own nothing of them.");
 }
 
 bool as_cmd_owners(const struct as_options *o, struct as_error *err)
@@ -108,10 +115,10 @@ bool as_cmd_owners(const struct as_options *o, struct as_error *err)
     struct as_tree_order order = {0};
     struct as_several several;
     const struct shown s = {&look, &owners, &tree, &order, &several};
-    const struct as_graph *g = &look.graph;
+    struct as_graph *g = &look.graph;
     bool ok = as_graph_look_open(&look, o, err) && as_graph_look_take(&look, o, err) &&
-              as_graph_find_shapes(&look.graph, NULL, err) && as_graph_leave_unused(&look.graph, err) &&
-              as_graph_settle_objects(&look.graph, err) && as_owners_find(&owners, &g->roots, err) &&
+              as_graph_find_all_types(g, err) && as_graph_leave_unused(g, err) && as_graph_settle_objects(g, err) &&
+              as_owners_find(&owners, &g->roots, err) &&
               as_dominators_find(&d, &g->edges, &g->objects, &g->roots, &owners, err) &&
               as_dominators_add_up(&d, &g->index, err) && as_tree_grow(&tree, g, &d, err) &&
               as_tree_sort(&order, &tree, err) && as_several_find(&several, &d, err);

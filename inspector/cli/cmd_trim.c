@@ -130,7 +130,7 @@ static bool forecast(struct trimming *t, struct as_look *look, struct as_error *
         snprintf(t->reply.error, sizeof t->reply.error, "not exact: arenadump summary says why");
     for (uint64_t i = 0; i < v->arena_count; ++i) {
         const struct as_ledger *l = &v->arenas[i].ledger;
-        const struct as_ledger_sums sums = as_ledger_sum_up(l);
+        const struct as_ledger_sums sums = as_ledger_sum_up(as_arena_rows(&v->arenas[i]));
         as_arena_place_step(&place, (uint32_t)i, v->arenas[i].flags & AS_ARENA_MAIN);
         if (t->options->arena != 0 && t->options->arena != v->arenas[i].address)
             continue;
@@ -242,9 +242,7 @@ static bool perform(struct trimming *t, struct as_error *err)
                        "an arena is --max-hold");
     if (o->forecast)
         return forecast(t, &t->look, err);
-    if (!t->look.target || t->look.target->kind != AS_TARGET_PROCESS)
-        return as_fail(err, AS_USAGE, "trim: '%s' is not a running process", o->target);
-    if (!reach(t, &vain, err))
+    if (!as_look_is_process(&t->look, "trim", o->target, err) || !reach(t, &vain, err))
         return false;
     if (vain)
         return true;

@@ -23,6 +23,12 @@ static bool read_with_path(void *context, struct as_target *t, const struct as_m
     return as_graph_read(q->graph, t, m, s, boundaries, err) && as_way_find(&q->path, q->graph, t, q->address, err);
 }
 
+static void begin(void *context)
+{
+    struct question *q = context;
+    as_graph_begin(q->graph);
+}
+
 // The member of a step's chunk that leads to the next; NULL: not known.
 static const char *member_of(struct as_graph_look *look, const struct as_step *step, char text[AS_GRAPH_NAME])
 {
@@ -116,8 +122,8 @@ bool as_cmd_why(const struct as_options *o, struct as_error *err)
     struct as_owners owners = {0};
     struct question q = {.graph = &look.graph, .address = o->address};
     bool ok = as_graph_look_open(&look, o, err);
-    look.reader = (struct as_moment_reader){read_with_path, &q};
-    ok = ok && as_graph_look_take(&look, o, err) && as_graph_find_shapes(&look.graph, NULL, err) &&
+    look.reader = (struct as_moment_reader){read_with_path, &q, begin};
+    ok = ok && as_graph_look_take(&look, o, err) && as_graph_find_all_types(&look.graph, err) &&
          as_owners_find(&owners, &look.graph.roots, err);
     if (ok && q.path.steps.count == 0)
         ok = as_fail(err, AS_USAGE, "at 0x%llx is no chunk in use: arenadump chunks lists all chunks",

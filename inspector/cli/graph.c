@@ -13,32 +13,26 @@
 
 bool as_graph_look_open(struct as_graph_look *g, const struct as_options *o, struct as_error *err)
 {
-    *g = (struct as_graph_look){.reader = {as_graph_read, &g->graph}};
+    *g = (struct as_graph_look){.reader = {as_graph_read, &g->graph, as_graph_begin}};
     if (!as_look_open(&g->look, o->target, err))
         return false;
     g->look.reader = &g->reader;
     if (g->look.from_dump)
         return as_fail(err, AS_USAGE, "'%s' is a dump, which has no contents of memory: give a process or a core",
                        o->target);
-    return as_graph_open(&g->graph, g->look.target, err);
-}
-
-// Debug information is read where --layout-source allows it.
-static bool find_types(struct as_graph_look *g, uint32_t allowed_sources, struct as_error *err)
-{
-    return !(allowed_sources >> AS_LAYOUT_DWARF & 1) || as_graph_find_types(&g->graph, err);
+    // Debug information is read where --layout-source allows it.
+    return as_graph_open(&g->graph, g->look.target, o->allowed_sources >> AS_LAYOUT_DWARF & 1, err);
 }
 
 static bool add_records(void *context, struct as_store *s, struct as_error *err)
 {
     struct as_graph_look *g = context;
     return s->mallocs.count == 0 ||
-           (find_types(g, g->allowed_sources, err) && as_graph_add_records(s, &g->graph, g->look.target, err));
+           (as_graph_find_all_types(&g->graph, err) && as_graph_add_records(s, &g->graph, g->look.target, err));
 }
 
-void as_graph_look_record(struct as_graph_look *g, uint32_t allowed_sources)
+void as_graph_look_record(struct as_graph_look *g)
 {
-    g->allowed_sources = allowed_sources;
     g->more = (struct as_look_more){add_records, g};
     g->look.more = &g->more;
 }
@@ -48,14 +42,13 @@ bool as_graph_look_open_if_asked(struct as_graph_look *g, const struct as_option
     if (!o->graph)
         return as_look_open(&g->look, o->target, err);
     bool ok = as_graph_look_open(g, o, err);
-    as_graph_look_record(g, o->allowed_sources);
+    as_graph_look_record(g);
     return ok;
 }
 
 bool as_graph_look_take(struct as_graph_look *g, const struct as_options *o, struct as_error *err)
 {
-    return as_look_take(&g->look, o, NULL, false, err) && as_look_needs_glibc(&g->look, o, err) &&
-           find_types(g, o->allowed_sources, err);
+    return as_look_take(&g->look, o, NULL, false, err) && as_look_needs_glibc(&g->look, o, err);
 }
 
 void as_graph_look_close(struct as_graph_look *g)
@@ -69,8 +62,32 @@ bool as_graph_is_exact(const struct as_graph_look *g)
     return g->look.view.meta->flags & AS_META_EXACT && as_graph_is_whole(&g->graph);
 }
 
+enum { LEFT_OUT = 1100, SHOWN = 200 }; // characters; of a path, of its end
+
+// Why types are missing that could be known; NULL: none is.
+static const char *left_out(const struct as_graph_look *g, char text[LEFT_OUT])
+{
+    const struct as_modules *modules = &g->graph.modules;
+    const struct as_target *t = g->look.target;
+    const char *debug = as_dwarf_files_left_out(&g->graph.files);
+    if (modules->missing == 0)
+        return debug;
+    const char *path = as_mapping_path(t, &t->mappings.items[modules->first_missing]);
+    size_t bytes = strlen(path);
+    int length = snprintf(text, LEFT_OUT,
+                          "what the core leaves out of %s cannot be read, as the file is not here, or not the same",
+                          bytes > SHOWN ? path + bytes - SHOWN : path);
+    if (modules->missing > 1)
+        length += snprintf(text + length, LEFT_OUT - (size_t)length, "; so it is with %" PRIu32 " more files",
+                           modules->missing - 1);
+    if (debug)
+        snprintf(text + length, LEFT_OUT - (size_t)length, "; %s", debug);
+    return text;
+}
+
 void as_graph_put_head(struct as_json *j, const char *schema, const struct as_graph_look *g)
 {
+    char text[LEFT_OUT];
     const struct as_view *v = &g->look.view;
     as_json_string(j, "schema", schema);
     as_json_string(j, "version", AS_VERSION);
@@ -94,7 +111,7 @@ void as_graph_put_head(struct as_json *j, const char *schema, const struct as_gr
     as_json_number(j, "roots", g->graph.roots.list.count);
     as_json_number(j, "unread", g->graph.edges.unread);
     as_json_number(j, "unsearched", g->graph.roots.unsearched);
-    as_json_string(j, "left_out", g->graph.typing.left_out[0] ? g->graph.typing.left_out : NULL);
+    as_json_string(j, "left_out", left_out(g, text));
     as_json_object_end(j);
     as_json_array(j, "warnings");
     for (uint64_t i = 0; i < v->warning_count; i++)
@@ -138,9 +155,10 @@ void as_graph_print_head(const struct as_graph_look *g)
                as_format_size(g->graph.roots.unsearched, bytes));
     if (g->graph.roots.running)
         printf("not exact: shared memory, or memory that no child inherits, was read while the process ran on\n");
-    if (g->graph.typing.left_out[0])
-        printf("types unknown: %s\n",
-               as_safe_text(g->graph.typing.left_out, sizeof g->graph.typing.left_out, 200, true, text, sizeof text));
+    char why[LEFT_OUT];
+    const char *missing = left_out(g, why);
+    if (missing)
+        printf("types unknown: %s\n", as_safe_text(missing, LEFT_OUT, LEFT_OUT, true, text, sizeof text));
     if (v->meta->mode == AS_MODE_LIVE)
         printf("not exact: the process ran on while it was read\n");
 }

@@ -14,14 +14,12 @@ struct as_graph_look {
     struct as_graph graph;
     struct as_moment_reader reader;
     struct as_look_more more;
-    uint32_t allowed_sources; // of `more`
 };
 
 // Opens o->target; g->reader may be changed then. Close it in either case. AS_USAGE for a dump, which has no contents of memory.
 bool as_graph_look_open(struct as_graph_look *g, const struct as_options *o, struct as_error *err);
-// Has the look make a dump's records of the graph; before it is taken. None where there is no malloc of glibc's. `allowed_sources`: of
-// types, too.
-void as_graph_look_record(struct as_graph_look *g, uint32_t allowed_sources);
+// Has the look make a dump's records of the graph; before it is taken. None where there is no malloc of glibc's.
+void as_graph_look_record(struct as_graph_look *g);
 // Opens o->target; with --graph as the two functions above do. Close it in either case: without --graph, it has a graph of nothing.
 bool as_graph_look_open_if_asked(struct as_graph_look *g, const struct as_options *o, struct as_error *err);
 // Takes the look, with the graph. AS_NO_MALLOC where there is none of glibc's.

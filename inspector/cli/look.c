@@ -64,6 +64,17 @@ bool as_look_open(struct as_look *look, const char *argument, struct as_error *e
     return is_number(argument) ? open_process(look, argument, err) : open_file(look, argument, err);
 }
 
+bool as_look_is_process(const struct as_look *look, const char *command, const char *argument, struct as_error *err)
+{
+    return (look->target && look->target->kind == AS_TARGET_PROCESS) ||
+           as_fail(err, AS_USAGE, "%s: '%s' is not a running process", command, argument);
+}
+
+bool as_look_open_process(struct as_look *look, const char *command, const char *argument, struct as_error *err)
+{
+    return as_look_open(look, argument, err) && as_look_is_process(look, command, argument, err);
+}
+
 bool as_look_take(struct as_look *look, const struct as_options *options, struct as_dump_writer *writer, bool chunks,
                   struct as_error *err)
 {
@@ -74,6 +85,7 @@ bool as_look_take(struct as_look *look, const struct as_options *options, struct
         .chunk_start = AS_DUMP_DATA_START,
         .objects = options->objects ? &as_object_counting : NULL,
         .reader = look->reader,
+        .profile = true,
         .runtime_pages = writer != NULL,
         .allowed_sources = options->allowed_sources,
         .mode = options->mode,

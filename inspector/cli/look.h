@@ -29,6 +29,9 @@ struct as_look {
 // Opens without looking yet. Digits alone are a pid ("./123" is a file of that name); a file is a dump or a core by its
 // first bytes. AS_NO_TARGET, AS_DENIED, AS_UNSUPPORTED, AS_BAD_INPUT, AS_USAGE.
 bool as_look_open(struct as_look *look, const char *argument, struct as_error *err);
+// As as_look_open, for a command that needs a running process: AS_USAGE for what is none.
+bool as_look_open_process(struct as_look *look, const char *command, const char *argument, struct as_error *err);
+bool as_look_is_process(const struct as_look *look, const char *command, const char *argument, struct as_error *err);
 
 // Takes the snapshot and makes the view; a dump file's is there already. `writer`: begun, and finished here, with chunk
 // records in it when `chunks`; NULL: nothing is written, and the view has no chunks.

@@ -48,6 +48,10 @@ static const struct command commands[] = {
      "arenadump leaks TARGET [--json]\n"
      "  Finds the chunks in use that nothing points to any more: by type, with an example\n"
      "  of each. TARGET is a process or a core; all memory of it is read.\n"},
+    {"types", as_cmd_types, AS_OPTION_JSON,
+     "arenadump types TARGET [--json]\n"
+     "  Finds out what the chunks in use are: how many of each type, and their bytes.\n"
+     "  TARGET is a process or a core; all memory of it is read.\n"},
     {"owners", as_cmd_owners, AS_OPTION_JSON,
      "arenadump owners TARGET [--json]\n"
      "  Finds who holds the chunks in use: variables, stacks, other memory; and what\n"
@@ -56,6 +60,30 @@ static const struct command commands[] = {
      "arenadump why TARGET ADDRESS [--json]\n"
      "  Finds out why the chunk at ADDRESS is still held: the shortest way to it from a\n"
      "  variable, a stack or other memory. TARGET is a process or a core.\n"},
+    {"profile", as_cmd_profile, AS_OPTION_JSON | AS_OPTION_TREE,
+     "arenadump profile TARGET [--json] [--tree]\n"
+     "  Prints the call stacks that allocated what is in use, as a recorder in the\n"
+     "  process has written them down (arenascope run --profile, or record). Frames are\n"
+     "  objects and offsets. --tree: in the JSON, each frame and each caller stands once.\n"},
+    {"record", as_cmd_record,
+     AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH | AS_OPTION_INJECT | AS_OPTION_RECORD,
+     "arenadump record PID -o FILE [--for TIME] [--until-eof] [--exact]\n"
+     "                 [--rates RATES] [--chunks] [--objects] [--graph] [--force]\n"
+     "                 [--timeout TIME]\n"
+     "arenadump record PID --stop\n"
+     "  Has a running process record who allocates, through the agent, which is injected\n"
+     "  first if necessary. After TIME (60s), or when Ctrl-C is pressed, writes a dump to\n"
+     "  FILE, from which the command profile prints the call stacks, and takes the\n"
+     "  recorder out again. --exact: every chunk. --rates pages=8,bytes=64K,memory=1G: see\n"
+     "  docs/profile.md. --until-eof: the recording also ends with standard input; no\n"
+     "  dump is written then. --stop: ends any recording in the process. --chunks,\n"
+     "  --objects, --graph: as for dump. --force, --timeout: as for inject.\n"},
+    {"full-record", as_cmd_full_record, AS_OPTION_JSON | AS_OPTION_EVENTS,
+     "arenadump full-record FILE [--json | --events]\n"
+     "  Reads the full record of a process (arenascope run --record FILE): what it had\n"
+     "  at most, when, and by which stacks; what it freed at once, and what it had at\n"
+     "  its end. --events: a line for each malloc and free, in the order of their times:\n"
+     "  nanoseconds, thread, function, address, size, number of the stack, alignment.\n"},
     {"trim", as_cmd_trim, AS_OPTION_JSON | AS_OPTION_INJECT | AS_OPTION_TRIM,
      "arenadump trim PID [--forecast] [--deep] [--max-hold TIME] [--arena ADDRESS]\n"
      "               [--watch TIME] [--force] [--timeout TIME] [--json]\n"
@@ -65,6 +93,11 @@ static const struct command commands[] = {
      "  --forecast: only print what would come back; nothing is loaded, nothing changes.\n"
      "  --watch 60s: wait, and print how much is resident again. --force, --timeout: as\n"
      "  for inject.\n"},
+    {"policy", as_cmd_policy, AS_OPTION_JSON | AS_OPTION_POLICY,
+     "arenadump policy PID [--timeout TIME] [--json]\n"
+     "  Prints what the policy of the agent in a process has done so far: checks, trims\n"
+     "  and what they returned. Nothing is loaded, nothing changes. --timeout: how long\n"
+     "  to wait for each answer of the agent (the default: 10s).\n"},
     {"inject", as_cmd_inject, AS_OPTION_JSON | AS_OPTION_INJECT,
      "arenadump inject PID [--force] [--timeout TIME] [--json]\n"
      "  Loads the agent (libarenascope.so) into a running process, unless it is there,\n"
@@ -163,9 +196,12 @@ static bool run(int argc, char **argv, struct as_error *err)
     if (*word)
         return as_fail(
             err, AS_USAGE,
-            "unknown command '%s': use summary, dump, png, chunks, leaks, owners, why, trim or inject (--help)", word);
+            "unknown command '%s': use summary, dump, png, chunks, leaks, types, owners, why, profile, record, "
+            "full-record, trim, policy or inject (--help)",
+            word);
     return as_fail(err, AS_USAGE,
-                   "give a command: summary, dump, png, chunks, leaks, owners, why, trim or inject (--help)");
+                   "give a command: summary, dump, png, chunks, leaks, types, owners, why, profile, record, "
+                   "full-record, trim, policy or inject (--help)");
 }
 
 int main(int argc, char **argv)

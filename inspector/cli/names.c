@@ -42,7 +42,7 @@ enum as_malloc_kind as_malloc_of(const struct as_meta_record *m)
 static int row_of_malloc(const struct as_view *v)
 {
     int row = as_malloc_of(v->meta) == AS_MALLOC_GO ? AS_ROW_managed : AS_ROW_other_malloc;
-    uint64_t located = as_row_value(&v->totals->ledger, row);
+    uint64_t located = as_row_value(as_view_rows(v), row);
     return located == 0 || located == AS_UNKNOWN ? AS_ROW_other_anon : row;
 }
 
@@ -114,6 +114,7 @@ const char *as_runtime_name(uint32_t kind)
         [AS_RUNTIME_INNODB_LOG] = "innodb",
         [AS_RUNTIME_V8_CODE] = "v8",
         [AS_RUNTIME_V8_CPPGC] = "v8",
+        [AS_RUNTIME_RECORDER] = "arenascope",
     };
     return NAME_OF(names, kind);
 }
@@ -140,6 +141,7 @@ const char *as_runtime_part_name(uint32_t kind)
         [AS_RUNTIME_INNODB_LOG] = "log buffers",
         [AS_RUNTIME_V8_CODE] = "code",
         [AS_RUNTIME_V8_CPPGC] = "C++ objects",
+        [AS_RUNTIME_RECORDER] = "recorder",
     };
     return NAME_OF(names, kind);
 }

@@ -23,12 +23,19 @@ enum {
     OPT_CHUNKS,
     OPT_OBJECTS,
     OPT_GRAPH,
+    OPT_TREE,
+    OPT_EVENTS,
     OPT_FORCE,
     OPT_TIMEOUT,
     OPT_FORECAST,
     OPT_DEEP,
     OPT_ARENA,
-    OPT_WATCH
+    OPT_WATCH,
+    OPT_FOR,
+    OPT_EXACT,
+    OPT_RATES,
+    OPT_STOP,
+    OPT_UNTIL_EOF
 };
 
 static const struct option long_options[] = {
@@ -38,6 +45,8 @@ static const struct option long_options[] = {
     {"chunks", no_argument, NULL, OPT_CHUNKS},
     {"objects", no_argument, NULL, OPT_OBJECTS},
     {"graph", no_argument, NULL, OPT_GRAPH},
+    {"tree", no_argument, NULL, OPT_TREE},
+    {"events", no_argument, NULL, OPT_EVENTS},
     {"palette", required_argument, NULL, OPT_PALETTE},
     {"scale", required_argument, NULL, OPT_SCALE},
     {"force", no_argument, NULL, OPT_FORCE},
@@ -46,6 +55,11 @@ static const struct option long_options[] = {
     {"deep", no_argument, NULL, OPT_DEEP},
     {"arena", required_argument, NULL, OPT_ARENA},
     {"watch", required_argument, NULL, OPT_WATCH},
+    {"for", required_argument, NULL, OPT_FOR},
+    {"exact", no_argument, NULL, OPT_EXACT},
+    {"rates", required_argument, NULL, OPT_RATES},
+    {"stop", no_argument, NULL, OPT_STOP},
+    {"until-eof", no_argument, NULL, OPT_UNTIL_EOF},
     {"layout-source", required_argument, NULL, OPT_LAYOUT_SOURCE},
     {"mode", required_argument, NULL, OPT_MODE},
     {"max-pause", required_argument, NULL, OPT_MAX_PAUSE},
@@ -54,7 +68,7 @@ static const struct option long_options[] = {
     {0},
 };
 
-// Which commands' option this is; 0: every command's.
+// Which commands' option this is, one bit for each; 0: every command's.
 static uint32_t bit_of(int option)
 {
     switch (option) {
@@ -68,19 +82,30 @@ static uint32_t bit_of(int option)
         return AS_OPTION_OBJECTS;
     case OPT_GRAPH:
         return AS_OPTION_GRAPH;
+    case OPT_TREE:
+        return AS_OPTION_TREE;
+    case OPT_EVENTS:
+        return AS_OPTION_EVENTS;
     case OPT_PALETTE:
         return AS_OPTION_PALETTE;
     case OPT_SCALE:
         return AS_OPTION_SCALE;
     case OPT_FORCE:
-    case OPT_TIMEOUT:
         return AS_OPTION_INJECT;
+    case OPT_TIMEOUT:
+        return AS_OPTION_INJECT | AS_OPTION_POLICY;
     case OPT_FORECAST:
     case OPT_DEEP:
     case OPT_ARENA:
     case OPT_WATCH:
     case OPT_MAX_HOLD:
         return AS_OPTION_TRIM;
+    case OPT_FOR:
+    case OPT_EXACT:
+    case OPT_RATES:
+    case OPT_STOP:
+    case OPT_UNTIL_EOF:
+        return AS_OPTION_RECORD;
     default:
         return 0;
     }
@@ -209,6 +234,12 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
     case OPT_GRAPH:
         o->graph = true;
         return true;
+    case OPT_EVENTS:
+        o->events = true;
+        return true;
+    case OPT_TREE:
+        o->tree = true;
+        return true;
     case OPT_SCALE:
         return read_scale(value, &o->scale, err);
     case OPT_LAYOUT_SOURCE:
@@ -229,6 +260,20 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
         return read_duration("timeout", value, &o->timeout_ns, err);
     case OPT_WATCH:
         return read_duration("watch", value, &o->watch_ns, err);
+    case OPT_FOR:
+        return read_duration("for", value, &o->for_ns, err);
+    case OPT_EXACT:
+        o->exact = true;
+        return true;
+    case OPT_RATES:
+        o->rates = value;
+        return true;
+    case OPT_STOP:
+        o->stop = true;
+        return true;
+    case OPT_UNTIL_EOF:
+        o->until_eof = true;
+        return true;
     case OPT_ARENA:
         return read_arena(value, &o->arena, err);
     case OPT_FORCE:
@@ -277,7 +322,7 @@ bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes
         return false;
     if (optind < argc)
         return as_fail(err, AS_USAGE, "%s: one target at a time; '%s' is one too many", argv[0], argv[optind]);
-    if ((takes & AS_OPTION_OUTPUT) && !o->output)
+    if ((takes & AS_OPTION_OUTPUT) && !o->output && !o->stop)
         return as_fail(err, AS_USAGE, "%s: no output given: use -o", argv[0]);
     return true;
 }

@@ -18,12 +18,16 @@ enum as_option_bits {
     AS_OPTION_OBJECTS = 128,
     AS_OPTION_ADDRESS = 256, // a second argument
     AS_OPTION_GRAPH = 512,
+    AS_OPTION_TREE = 1024,
+    AS_OPTION_RECORD = 2048, // --for, --exact, --rates, --stop, --until-eof
+    AS_OPTION_EVENTS = 4096,
+    AS_OPTION_POLICY = 8192, // --timeout
 };
 
 struct as_options {
     const char *target;
     const char *output;
-    bool json, chunks, objects, graph, help;
+    bool json, chunks, objects, graph, tree, events, help;
     uint32_t mode;            // --mode, as as_mode; 0: auto
     uint64_t max_pause_ns;    // --max-pause: for how long a look stops the target; 0: not given
     uint64_t max_memory;      // --max-memory: bytes that arenadump may take itself; 0: not given
@@ -37,6 +41,10 @@ struct as_options {
     uint64_t arena;       // --arena; 0: all
     uint64_t address;     // the second argument
     uint64_t watch_ns;    // --watch; 0: not
+    uint64_t for_ns;      // --for; 0: until a signal comes
+    const char *rates;    // --rates; NULL: not given
+    bool exact, stop;
+    bool until_eof; // --until-eof: a recording ends with standard input, too
 };
 
 // Reads what follows the command's name. `takes` is a set of as_option_bits; --help, --layout-source, --mode, --max-pause

@@ -27,14 +27,6 @@ static void offer(struct largest *l, uint64_t index, uint64_t value)
     l->value[at] = value;
 }
 
-static void put_tally(struct as_json *j, const char *name, struct as_tally tally)
-{
-    as_json_object(j, name);
-    as_json_number(j, "count", tally.count);
-    as_json_number(j, "bytes", tally.bytes);
-    as_json_object_end(j);
-}
-
 static void put_kept(struct as_json *j, const struct as_kept *kept)
 {
     as_json_object(j, "kept");
@@ -125,6 +117,7 @@ static void put_several(struct as_json *j, const struct as_view *v)
     as_json_object(j, "several");
     as_json_number(j, "bytes", bytes);
     as_json_number(j, "owners", v->graph_leading_count > 0 ? v->graph_leading[0].owners : bytes > 0 ? AS_UNKNOWN : 0);
+    as_json_number(j, "asked", v->graph[0].asked > 0 ? v->graph[0].asked : bytes > 0 ? AS_UNKNOWN : 0);
     as_json_array(j, "leading");
     for (uint64_t i = 0; i < v->graph_leading_count && i < MOST; i++) {
         as_json_object(j, NULL);
@@ -175,13 +168,13 @@ void as_summary_graph(struct as_json *j, const struct as_view *v)
     as_json_bool(j, "exact", g->flags & AS_GRAPH_EXACT);
     as_json_number(j, "chunks", g->chunks);
     as_json_number(j, "bytes", g->bytes);
-    put_tally(j, "objects", (struct as_tally){g->objects, g->object_bytes});
+    as_summary_tally(j, "objects", (struct as_tally){g->objects, g->object_bytes});
     as_json_number(j, "typed", typed_bytes(v));
     as_json_number(j, "reached", g->reached);
     as_json_number(j, "unreached", g->unreached);
-    put_tally(j, "direct", g->direct);
-    put_tally(j, "indirect", g->indirect);
-    put_tally(j, "suspects", g->suspects);
+    as_summary_tally(j, "direct", g->direct);
+    as_summary_tally(j, "indirect", g->indirect);
+    as_summary_tally(j, "suspects", g->suspects);
     put_types(j, v);
     put_owners(j, v);
     put_several(j, v);

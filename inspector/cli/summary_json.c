@@ -160,14 +160,14 @@ static void put_kernel(struct as_json *j, const struct as_view *v)
     as_json_object_end(j);
 }
 
-static void put_rows(struct as_json *j, const struct as_ledger *l, enum as_row_kind kind)
+static void put_rows(struct as_json *j, struct as_row_values rows, enum as_row_kind kind)
 {
     for (int row = 0; row < AS_ROW_COUNT; row++)
         if (as_rows[row].kind == kind)
-            as_json_number(j, as_row_words[row].name, as_row_value(l, row));
+            as_json_number(j, as_row_words[row].name, as_row_value(rows, row));
 }
 
-static void put_ledger(struct as_json *j, const struct as_ledger *l)
+static void put_ledger(struct as_json *j, struct as_row_values rows)
 {
     static const struct {
         const char *key;
@@ -175,15 +175,15 @@ static void put_ledger(struct as_json *j, const struct as_ledger *l)
     } parts[] = {{"ledger", AS_ROW_RESIDENT}, {"absent", AS_ROW_ABSENT}, {"forecast", AS_ROW_FORECAST}};
     for (size_t i = 0; i < COUNT(parts); i++) {
         as_json_object(j, parts[i].key);
-        put_rows(j, l, parts[i].kind);
+        put_rows(j, rows, parts[i].kind);
         as_json_object_end(j);
     }
-    put_rows(j, l, AS_ROW_BESIDE);
-    const struct as_ledger_sums sums = as_ledger_sum_up(l);
+    put_rows(j, rows, AS_ROW_BESIDE);
+    const struct as_ledger_sums sums = as_ledger_sum_up(rows);
     put_run(j, "sums", &sums, sum_fields, COUNT(sum_fields));
 }
 
-static void put_tally(struct as_json *j, const char *key, struct as_tally tally)
+void as_summary_tally(struct as_json *j, const char *key, struct as_tally tally)
 {
     as_json_object(j, key);
     as_json_number(j, "count", tally.count);
@@ -194,12 +194,12 @@ static void put_tally(struct as_json *j, const char *key, struct as_tally tally)
 static void put_chunks(struct as_json *j, const struct as_tallies *t)
 {
     as_json_object(j, "chunks");
-    put_tally(j, "in_use", t->in_use);
-    put_tally(j, "tcache", t->tcache);
-    put_tally(j, "fastbin", t->fastbin);
-    put_tally(j, "binned", t->binned);
-    put_tally(j, "top", t->top);
-    put_tally(j, "mmapped", t->mmapped);
+    as_summary_tally(j, "in_use", t->in_use);
+    as_summary_tally(j, "tcache", t->tcache);
+    as_summary_tally(j, "fastbin", t->fastbin);
+    as_summary_tally(j, "binned", t->binned);
+    as_summary_tally(j, "top", t->top);
+    as_summary_tally(j, "mmapped", t->mmapped);
     as_json_object_end(j);
 }
 
@@ -267,7 +267,7 @@ static void put_arenas(struct as_json *j, const struct as_view *v, const struct 
         as_json_bool(j, "locked", a->flags & AS_ARENA_LOCKED);
         as_json_number(j, "torn_chunks", a->torn_chunks);
         put_threads(j, v, threads, i);
-        put_ledger(j, &a->ledger);
+        put_ledger(j, as_arena_rows(a));
         put_chunks(j, &a->chunks);
         as_json_object_end(j);
     }
@@ -372,7 +372,7 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
         put_allocator(j, v);
         put_snapshot(j, v->meta);
         put_kernel(j, v);
-        put_ledger(j, &v->totals->ledger);
+        put_ledger(j, as_view_rows(v));
         put_chunks(j, &v->totals->chunks);
         put_evidence(j, v);
         put_arenas(j, v, &threads);

@@ -169,6 +169,7 @@ static void put_ruby(struct as_json *j, const struct as_view *v)
 static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t runtime)
 {
     const struct as_runtime_record *r = &v->runtimes[runtime];
+    uint32_t row = as_runtime_row(r);
     bool found = r->state == AS_REGIONS_FOUND;
     bool is_cpython = r->kind == AS_RUNTIME_CPYTHON; // whose records are older than the last two fields
     struct as_region_record sum = {0};
@@ -189,7 +190,7 @@ static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t run
     as_json_string(j, "runtime", as_runtime_name(r->kind));
     as_json_string(j, "part", as_runtime_part_name(r->kind));
     as_json_string(j, "releases", as_string_or_null(v, r->releases));
-    as_json_string(j, "row", r->row < AS_ROW_COUNT ? as_row_words[r->row].name : NULL);
+    as_json_string(j, "row", row < AS_ROW_COUNT ? as_row_words[row].name : NULL);
     as_json_bool(j, "found", found);
     as_json_string(j, "evidence", as_string_or_null(v, r->evidence));
     as_json_number(j, "region_size", found ? r->region_size : AS_UNKNOWN);

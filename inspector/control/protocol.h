@@ -21,7 +21,7 @@
 #define AS_AGENT_WAKE "arenascope_wake"   // the exported function that starts it, below
 #define AS_AGENT_MEMFD "arenascope-agent" // the name of the memfd that an injected library lies in
 
-enum { AS_CONTROL_PROTOCOL = 3 };
+enum { AS_CONTROL_PROTOCOL = 4, AS_CONTROL_RATES = 96 };
 
 // The most bytes that an injected agent keeps resident while it waits (docs/agent.md lists them): 256 KiB with pages of 4 KiB. Each of
 // its eight pieces may end within a page.
@@ -35,12 +35,18 @@ enum as_control_operation {
     AS_CONTROL_FORECAST = 2, // what a trim would return
     AS_CONTROL_TRIM = 3,
     AS_CONTROL_RESIDENT = 4, // how much memory the agent itself takes
+    // Begins a profile, which ends with the connection at the latest. Where the agent came without the recorder's code, the reply has
+    // the code AS_UNSUPPORTED and says where the code is to be written (inject/carry.h); then the same request again.
+    AS_CONTROL_RECORD = 5,
+    AS_CONTROL_RECORD_END = 6, // ends a profile, whoever began it; the connection that began it is closed
+    AS_CONTROL_POLICY = 7,     // what the policy did so far
 };
 
 struct as_control_request {
     uint32_t protocol;  // AS_CONTROL_PROTOCOL
     uint32_t operation; // as_control_operation
     struct arenascope_trim_options trim;
+    char rates[AS_CONTROL_RATES]; // AS_CONTROL_RECORD: as $ARENASCOPE_PROFILE has them
 };
 
 struct as_control_reply {
@@ -51,9 +57,20 @@ struct as_control_reply {
     union {
         struct arenascope_trim_result trim;
         uint64_t resident; // bytes of the library's mappings and of the worker thread's stack; AS_UNKNOWN
+        struct {
+            uint64_t start, size; // of AS_CONTROL_RECORD; size 0: no code is missing
+        } missing;
+        struct {
+            uint64_t on; // 1: there is a policy now
+            struct arenascope_policy_stats stats;
+        } policy; // of AS_CONTROL_POLICY
     };
     char error[sizeof((struct as_error *)0)->text];
 };
+
+// An agent without AS_CONTROL_POLICY answers all the rest as long as its reply has this size.
+_Static_assert(sizeof((struct as_control_reply *)0)->policy <= sizeof(struct arenascope_trim_result),
+               "a reply has grown");
 
 // Exported for the injector, beside arenascope.h's functions: starts the worker thread unless it runs. Call it where malloc and the
 // loader may be called. Returns 0 or an errno. The worker thread opens the control socket a little later.

@@ -193,6 +193,38 @@ static bool check_graph(const struct as_view *v, const char *name, struct as_err
     return check_branches(v, name, err);
 }
 
+static bool check_profile(const struct as_view *v, const char *name, struct as_error *err)
+{
+    if (v->profile_count > 1)
+        return damaged(name, "profile", 1, err);
+    for (uint64_t i = 0; i < v->profile_frame_count; i++)
+        if (!is_index(v->profile_frames[i].module, v->profile_module_count) ||
+            v->profile_frames[i].line > v->profile_line_count)
+            return damaged(name, "profile frame", i, err);
+    // A caller stands before whom it calls: every way outwards ends.
+    for (uint64_t i = 0; i < v->profile_stack_count; i++)
+        if (v->profile_stacks[i].frame >= v->profile_frame_count || !is_index(v->profile_stacks[i].caller, i))
+            return damaged(name, "profile stack", i, err);
+    for (uint64_t i = 0; i < v->profile_site_count; i++)
+        if (v->profile_sites[i].stack >= v->profile_stack_count)
+            return damaged(name, "profile site", i, err);
+    if (v->profile_kept_count > 0 && v->profile_kept_count != v->profile_site_count)
+        return damaged(name, "profile kept", v->profile_kept_count, err);
+    if (v->profile_thread_count >= AS_PROFILE_MOST_THREADS)
+        return damaged(name, "profile thread", AS_PROFILE_MOST_THREADS, err);
+    if (v->profile_count == 1 && (v->profile->unknown_python > UINT16_MAX || v->profile->unknown_ruby > UINT16_MAX))
+        return damaged(name, "profile", 0, err);
+    for (uint64_t i = 0; i < v->profile_place_count; i++)
+        if (v->profile_places[i].page >= v->page_count || v->profile_places[i].site >= v->profile_site_count)
+            return damaged(name, "profile place", i, err);
+    for (uint64_t i = 0; i < v->profile_share_count; i++)
+        if (v->profile_shares[i].site >= v->profile_site_count ||
+            !is_index(v->profile_shares[i].thread, v->profile_thread_count) ||
+            (i > 0 && v->profile_shares[i].site < v->profile_shares[i - 1].site))
+            return damaged(name, "profile share", i, err);
+    return true;
+}
+
 static bool check_rest(const struct as_view *v, const char *name, struct as_error *err)
 {
     for (uint64_t i = 0; i < v->thread_count; i++) {
@@ -209,7 +241,7 @@ static bool check_rest(const struct as_view *v, const char *name, struct as_erro
         if (!is_index(p->heap, v->heap_count) || p->free_slots > p->total_slots)
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: Ruby page record %" PRIu64, name, i);
     }
-    if (!check_runtimes(v, name, err) || !check_graph(v, name, err))
+    if (!check_runtimes(v, name, err) || !check_graph(v, name, err) || !check_profile(v, name, err))
         return false;
     for (uint64_t i = 0; i < v->warning_count; i++) {
         const struct as_warning_record *w = &v->warnings[i];

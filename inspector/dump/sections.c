@@ -40,6 +40,16 @@ const struct as_section_kind as_section_kinds[AS_SECTION_COUNT] = {
     [AS_SECTION_GRAPH_HOLDERS] = MANY(graph_holders, struct as_graph_holder_record, graph_holder_count),
     [AS_SECTION_GRAPH_PLACES] = MANY(graph_places, struct as_graph_place_record, graph_place_count),
     [AS_SECTION_GRAPH_LEADING] = MANY(graph_leading, struct as_graph_leading_record, graph_leading_count),
+    [AS_SECTION_PROFILE] = MANY(profile, struct as_profile_record, profile_count),
+    [AS_SECTION_PROFILE_MODULES] = MANY(profile_modules, struct as_profile_module_record, profile_module_count),
+    [AS_SECTION_PROFILE_FRAMES] = MANY(profile_frames, struct as_profile_frame_record, profile_frame_count),
+    [AS_SECTION_PROFILE_STACKS] = MANY(profile_stacks, struct as_profile_stack_record, profile_stack_count),
+    [AS_SECTION_PROFILE_SITES] = MANY(profile_sites, struct as_profile_site_record, profile_site_count),
+    [AS_SECTION_PROFILE_KEPT] = MANY(profile_kept, struct as_profile_kept_record, profile_kept_count),
+    [AS_SECTION_PROFILE_PLACES] = MANY(profile_places, struct as_profile_place_record, profile_place_count),
+    [AS_SECTION_PROFILE_LINES] = MANY(profile_lines, struct as_profile_line_record, profile_line_count),
+    [AS_SECTION_PROFILE_THREADS] = MANY(profile_threads, struct as_profile_thread_record, profile_thread_count),
+    [AS_SECTION_PROFILE_SHARES] = MANY(profile_shares, struct as_profile_share_record, profile_share_count),
     [AS_SECTION_CHUNKS] = MANY(chunks, uint32_t, chunk_count),
 };
 
@@ -70,5 +80,15 @@ _Static_assert(sizeof(struct as_graph_leak_record) == 72, "dump format");
 _Static_assert(sizeof(struct as_graph_holder_record) == 56, "dump format");
 _Static_assert(sizeof(struct as_graph_place_record) == 8, "dump format");
 _Static_assert(sizeof(struct as_graph_leading_record) == 16, "dump format");
+_Static_assert(sizeof(struct as_profile_record) == 184, "dump format");
+_Static_assert(sizeof(struct as_profile_module_record) == 32, "dump format");
+_Static_assert(sizeof(struct as_profile_frame_record) == 16, "dump format");
+_Static_assert(sizeof(struct as_profile_stack_record) == 8, "dump format");
+_Static_assert(sizeof(struct as_profile_site_record) == 80, "dump format");
+_Static_assert(sizeof(struct as_profile_kept_record) == 64, "dump format");
+_Static_assert(sizeof(struct as_profile_place_record) == 8, "dump format");
+_Static_assert(sizeof(struct as_profile_line_record) == 16, "dump format");
+_Static_assert(sizeof(struct as_profile_thread_record) == 8, "dump format");
+_Static_assert(sizeof(struct as_profile_share_record) == 40, "dump format");
 _Static_assert(sizeof(struct as_warning_record) == 24, "dump format");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the records are written as they lie in memory");

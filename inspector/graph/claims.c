@@ -2,7 +2,13 @@
 #include "graph/claims.h"
 #include "base/align.h"
 
-enum { WORD = sizeof(uint64_t), MOST_CLAIMS = 1 << 18, DIR_HEADER = 6 * WORD, MOST_PHP_TEXT = 1 << 20 };
+enum {
+    WORD = sizeof(uint64_t),
+    MOST_CLAIMS = 1 << 18,
+    DIR_HEADER = 6 * WORD,
+    MOST_PHP_TEXT = 1 << 20,
+    MOST_MARIADB_KIND = 1 << 12
+};
 
 void as_claims_open(struct as_claims *c, const struct as_index *x, uint32_t page_size)
 {
@@ -74,16 +80,28 @@ static bool leads_to_end(const struct as_claims *c, uint32_t node, uint64_t addr
     return false;
 }
 
+// Whose memory it is counted as, how much it is, with flags, and a number of its kind.
+static bool is_mariadb(const struct as_claims *c, uint32_t node, uint64_t address, const uint64_t w[AS_FIRST_WORDS])
+{
+    uint64_t bytes = w[1] & ~(uint64_t)AS_MARIADB_FLAGS, owner = w[0], kind = (uint32_t)w[2];
+    return bytes >= AS_LEAST_END && bytes % WORD == 0 && bytes < AS_MOST_NUMBER && owner % WORD == 0 &&
+           kind <= MOST_MARIADB_KIND && is_made_for(c, node, address, AS_MARIADB_HEADER + bytes);
+}
+
 void as_claim_look_first(struct as_claims *c, uint32_t node, uint64_t address, const uint8_t *bytes)
 {
     uint64_t w[AS_FIRST_WORDS];
     for (int i = 0; i < AS_FIRST_WORDS; i++)
         w[i] = as_claim_word(bytes, i);
     uint32_t state = (uint32_t)w[1];
+    if (w[0] == AS_LLVM_FREE)
+        __atomic_store_n(&c->dense, true, __ATOMIC_RELAXED);
     if (as_claim_is_php_string(w[0], w[1]))
         look_at_string(c, node, address, w[2]);
     else if (leads_to_end(c, node, address, w))
         as_claim_note(c, AS_CLAIM_END, node, address);
+    else if (is_mariadb(c, node, address, w))
+        as_claim_note(c, AS_CLAIM_MARIADB, node, address);
     else if (w[0] >> 16 == AS_FILE_MAGIC)
         as_claim_note(c, AS_CLAIM_FILE, node, address);
     else if (state - AS_INFLATE_FIRST < AS_INFLATE_STATES && w[0] != 0 && w[0] % WORD == 0)

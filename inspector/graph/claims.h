@@ -16,10 +16,16 @@ enum as_claim_kind {
     AS_CLAIM_PHP_TABLE,  // PHP's: a pointer into a chunk, before it the mask and behind it the number of places
     AS_CLAIM_PHP_STRING, // by its type, and the highest bit of its hash
     AS_CLAIM_END,        // a chunk that leads to its own end
+    AS_CLAIM_MARIADB,    // by its size, which it begins with
     AS_CLAIM_SIZED,      // a pointer with the chunk's size beside it
 };
 
-enum { AS_PHP_TEXT = 24 }; // where a string of PHP's has its text
+enum {
+    AS_PHP_TEXT = 24,       // where a string of PHP's has its text
+    AS_MARIADB_HEADER = 24, // bytes before what MariaDB's my_malloc returns
+    AS_MARIADB_FLAGS = 3,   // of the size in there
+};
+#define AS_LLVM_FREE (UINT64_MAX << 12) // the key of a place that is free, where keys are pointers
 
 struct as_claim {
     enum as_claim_kind kind;
@@ -32,6 +38,7 @@ struct as_claims {
     uint32_t page_size;
     pthread_mutex_t lock; // of the list, while chunks are read
     AS_VEC(struct as_claim) list;
+    bool dense; // a chunk begins as tables of LLVM's do (llvm.h)
 };
 
 void as_claims_open(struct as_claims *c, const struct as_index *x, uint32_t page_size);
@@ -98,9 +105,10 @@ static inline void as_claim_first(struct as_claims *c, uint32_t node, uint64_t a
     uint64_t header = as_claim_word(bytes, -1), usable = (header & ~(uint64_t)AS_SIZE_FLAGS) - sizeof header;
     uint64_t last = address + usable, spare = header & AS_SIZE_MMAPPED ? AS_SMALLEST_PAGE : AS_MOST_SPARE_BYTES;
     bool end = usable >= AS_LEAST_END &&
-               (last - first < spare || last - second < spare || last - as_claim_word(bytes, 4) < spare);
+               (last - first < spare || last - second < spare || last - as_claim_word(bytes, 4) < spare ||
+                usable + AS_MARIADB_FLAGS - AS_MARIADB_HEADER - second < spare);
     if (end || state - AS_INFLATE_FIRST < AS_INFLATE_STATES || as_claim_is_deflate(state) ||
-        first >> 16 == AS_FILE_MAGIC || as_claim_is_php_string(first, second) ||
+        first >> 16 == AS_FILE_MAGIC || first == AS_LLVM_FREE || as_claim_is_php_string(first, second) ||
         (first >> 32 == 0 && as_claim_is_room(second)))
         as_claim_look_first(c, node, address, bytes);
 }

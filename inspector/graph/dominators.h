@@ -2,7 +2,8 @@
 // The dominator tree: a chunk's parent is what all ways from the roots to it have in common last. What an owner or a chunk
 // retains is its subtree: so much would be free if it went. Weak roots (roots.h), and what they alone lead to, own nothing
 // that others lead to. Nor do other roots own an object that the interpreter's lead to (interpreter.h): a word that was left over in some
-// library's chunk would otherwise make all of a Python's objects several owners'.
+// library's chunk would otherwise make all of a Python's objects several owners'. For the same reason a chunk to which both the interpreter
+// and other roots lead owns no object that the interpreter surely holds (precise.h).
 #pragma once
 
 #include "graph/edges.h"
@@ -23,16 +24,13 @@ struct as_dominators {
     uint64_t *retained; // bytes; NULL until as_dominators_add_up
     uint32_t nodes;
     // The places that lead to place i are in[in_first[i]] to in[in_first[i + 1] - 1]; of a place to which only its parent leads, none.
-    // Edges that own nothing (as_dominators_drop) are left out.
+    // Edges that own nothing are left out.
     uint32_t *in_first, *in;
     uint64_t predecessors; // how many are in `in`
 };
 
-// Does an edge between two places own nothing, because roots of a higher rank lead to where it leads?
-bool as_dominators_drop(const struct as_dominators *d, const struct as_objects *objects, uint32_t place, uint32_t to);
-
-// Makes the tree. Free it in either case. False: AS_NO_MEMORY.
-bool as_dominators_find(struct as_dominators *d, const struct as_edges *e, const struct as_objects *objects,
+// Makes the tree. Its room is that of the edges, which it takes: nobody needs them after it. Free it in either case. False: AS_NO_MEMORY.
+bool as_dominators_find(struct as_dominators *d, struct as_edges *e, const struct as_objects *objects,
                         const struct as_roots *r, const struct as_owners *o, struct as_error *err);
 // Fills in what each place retains.
 bool as_dominators_add_up(struct as_dominators *d, const struct as_index *x, struct as_error *err);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "config.h"
 
+#include "graph/dwarf_scan.h"
 #include "graph/dwarf_types.h"
 
 #ifdef HAVE_LIBDW
@@ -80,9 +81,10 @@ static uint32_t type_under(struct as_dwarf_types *t, Dwarf_Die *die, unsigned de
 {
     Dwarf_Attribute attribute;
     Dwarf_Die type;
+    uint64_t signature;
     if (!dwarf_attr_integrate(die, DW_AT_type, &attribute))
         return TYPE_VOID;
-    if (!dwarf_formref_die(&attribute, &type))
+    if (!as_dwarf_refer(t->index, &attribute, &type, &signature))
         return 0;
     return type_of(t, &type, depth + 1);
 }
@@ -168,10 +170,11 @@ static uint32_t record_type(struct as_dwarf_types *t, Dwarf_Die *die, const char
 }
 
 // Goes through typedefs, const and the like. *alias: the last typedef's name.
-static bool peel(Dwarf_Die *type, const char **alias)
+static bool peel(const struct as_dwarf_index *x, Dwarf_Die *type, const char **alias)
 {
     for (int i = 0; i < MOST_CHAIN; i++) {
         Dwarf_Attribute attribute;
+        uint64_t signature = 0;
         switch (dwarf_tag(type)) {
         case DW_TAG_typedef:
             *alias = dwarf_diename(type);
@@ -182,9 +185,10 @@ static bool peel(Dwarf_Die *type, const char **alias)
         case DW_TAG_atomic_type:
             break;
         default:
+            as_dwarf_own_unit(x, type);
             return true;
         }
-        if (!dwarf_attr(type, DW_AT_type, &attribute) || !dwarf_formref_die(&attribute, type))
+        if (!dwarf_attr(type, DW_AT_type, &attribute) || !as_dwarf_refer(x, &attribute, type, &signature))
             return false; // of void
     }
     return false;
@@ -222,7 +226,7 @@ static uint32_t type_of(struct as_dwarf_types *t, Dwarf_Die *die, unsigned depth
         return found;
     const char *alias = NULL;
     Dwarf_Die type = *die;
-    bool peeled = peel(&type, &alias);
+    bool peeled = peel(t->index, &type, &alias);
     found = peeled ? make_type(t, &type, alias, depth) : dwarf_hasattr(&type, DW_AT_type) ? 0 : TYPE_VOID;
     if (found != 0)
         as_number_map_put(&t->by_die, key, found, NULL);

@@ -1,418 +1,199 @@
 // SPDX-License-Identifier: MIT
 #include "graph/edges.h"
-#include "base/align.h"
 #include "base/memory.h"
-#include "graph/pieces.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
+#include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
-enum {
-    MOST_WORKERS = 4,
-    BLOCK = 1 << 18, // bytes read at a time: they stay in the second-level cache
-    BESIDE = 256, // bytes behind a block that are read too: a pointer's neighbours may lie there, or the rest of a text
-    BEFORE = 16,  // bytes before a block that are kept of the block before, likewise
-    WORD = sizeof(uint64_t),
-    TAG_SHIFT =
-        30, // of an edge, until it is settled: from which word it comes, counted from the chunk's end; 0: from an earlier
-    TAIL = AS_MOST_SPARE,
-};
-static const uint64_t PIECE = UINT64_C(16) << 20; // what a worker takes at a time, bytes
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the first unit of an edge has the lowest bits"
+#endif
 
-struct edge_reading {
-    const struct as_index *index;
-    struct as_target *target;
-    struct as_edges *edges;
-    const struct as_edge_readers *readers;
-    struct as_pieces pieces;
-    atomic_size_t next;
-    atomic_bool failed;
-};
+enum { WORD_UNITS = sizeof(uint64_t) / sizeof(uint16_t) }; // of which the last may be read behind an edge
 
-struct worker {
-    pthread_t id;
-    struct edge_reading *reading;
-    struct as_vtable_words words;
-    uint8_t *block;
-    uint64_t unread;
-    struct as_error err;
-    bool failed;
-    // Of the current node.
-    bool gap;     // it is one
-    bool fresh;   // none of its words has been seen yet
-    bool mmapped; // its last word is its own: no chunk follows
-    bool object;  // some of its words hold nothing
-    bool cut;     // of the block: not all of it could be read
-    uint32_t node;
-    uint64_t memory;    // what malloc returned for it: address
-    uint64_t set;       // bits that are set in any of its words
-    uint32_t first;     // the index of its first edge in the piece
-    uint32_t last;      // where its last edge leads
-    uint64_t far[TAIL]; // where those of its last edges are whose place is AS_PLACE_FAR, the last first
-    struct as_piece *piece;
-    struct as_edge_list found; // its edges
-    // Of the block.
-    uint64_t address;
-    const uint8_t *limit; // where what was read ends
-    const uint8_t *known; // where what is known of the words before it begins
-    uint64_t seen;        // where the block before ended
-    unsigned taken;       // words there that the node has which begins before
-};
-
-// Pushes an edge from the word at `address`. Far behind the beginning, neighbours that lead to one node are one edge: a table full of the same
-// pointer is that.
-static void add_edge(struct worker *w, uint64_t address, uint32_t to, bool begins)
+static size_t spans_of(const struct as_edges *e)
 {
-    uint64_t place = (address - w->memory) / WORD;
-    if (to == w->last && place >= AS_PLACES_APART)
-        return;
-    struct as_edge_list *p = &w->found;
-    // Either may be the one for which there was no memory before.
-    if ((p->to.count == p->to.capacity && !as_vec_reserve(&p->to, 1, &w->err)) ||
-        (p->place.count == p->place.capacity && !as_vec_reserve(&p->place, 1, &w->err))) {
-        w->failed = true;
-        return;
-    }
-    place = place < AS_PLACE_FAR ? place : AS_PLACE_FAR;
-    p->place.items[p->to.count] = (uint16_t)(place | (begins ? AS_PLACE_BEGINS : 0));
-    p->place.count++;
-    p->to.items[p->to.count++] = w->last = to;
-    if (place < AS_PLACE_FAR)
-        return;
-    for (size_t i = TAIL - 1; i > 0; i--)
-        w->far[i] = w->far[i - 1];
-    w->far[0] = address;
+    return (size_t)e->nodes / AS_EDGE_SPAN + 1;
 }
 
-static void follow(struct worker *w, const uint8_t *at, uint64_t word)
+bool as_edges_open(struct as_edges *e, uint32_t nodes, struct as_error *err)
 {
-    bool begins;
-    uint64_t address = w->address + (uint64_t)(at - w->block);
-    uint32_t to = as_index_pointer(w->reading->index, word, &begins);
-    if (to == AS_NO_NODE || to == w->node)
-        return;
-    const struct as_objects *objects = w->reading->readers->objects;
-    if (objects->of_node && (as_object_is_listed(objects, w->reading->index, to, word) ||
-                             (w->object && as_object_holds_nothing(objects, w->node, address - w->memory, to))))
-        return;
-    size_t known = (size_t)(at - w->known) / WORD, own = (size_t)(address - w->memory) / WORD;
-    const struct as_beside beside = {address, at, known < own ? known : own, (size_t)(w->limit - at) / WORD};
-    if (begins && !as_object_is_block(objects, to)) // patterns know how malloc rounds up
-        as_pattern_look(w->reading->readers->patterns, to, &beside);
-    else if (!begins)
-        as_claim_inside(&w->reading->readers->patterns->claims, to, &beside);
-    add_edge(w, address, to, begins);
-}
-
-static void add_words(struct worker *w, const uint8_t *bytes, size_t count)
-{
-    const uint64_t low = w->reading->index->low + AS_HEADER, size = w->reading->index->size;
-    uint64_t set = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t word;
-        memcpy(&word, bytes + i * WORD, sizeof word);
-        set |= word;
-        if (word - low < size)
-            follow(w, bytes + i * WORD, word);
-    }
-    w->set |= set;
-}
-
-// The current node ends at `end`: its last edges are tagged with the places of their words.
-static void end_node(struct worker *w, uint64_t end)
-{
-    const struct as_edge_list *p = &w->found;
-    if (!w->gap && w->set == 0 && !w->fresh)
-        w->reading->readers->patterns->shape[w->node] = AS_SHAPE_ZEROS;
-    uint64_t usable = w->piece->blocks ? end + AS_HEADER : w->mmapped ? end : end + WORD;
-    for (uint32_t i = 0; i < TAIL && p->to.count > w->first + i; i++) {
-        size_t edge = p->to.count - 1 - i;
-        uint32_t place = p->place.items[edge] & AS_PLACE_FAR;
-        uint64_t address = place < AS_PLACE_FAR ? w->memory + (uint64_t)place * WORD : w->far[i];
-        uint64_t from_end = (usable - address) / WORD;
-        if (from_end > TAIL)
-            return; // as all before are
-        p->to.items[edge] |= (uint32_t)from_end << TAG_SHIFT;
-    }
-}
-
-static void begin_node(struct worker *w, uint64_t address, uint64_t size_field)
-{
-    end_node(w, address);
-    w->node++;
-    w->memory = address + AS_HEADER;
-    w->last = AS_NO_NODE;
-    w->fresh = true;
-    w->gap = as_index_is_gap(w->reading->index, w->node);
-    w->mmapped = !w->piece->blocks && size_field & AS_IS_MMAPPED;
-    w->object = as_object_of(w->reading->readers->objects, w->node) != 0;
-    w->first = (uint32_t)w->found.to.count;
-    w->reading->edges->first[w->node] = w->first;
-    w->set = w->cut;
-}
-
-static void take_first_word(struct worker *w, const uint8_t *bytes)
-{
-    uint64_t word;
-    memcpy(&word, bytes, sizeof word);
-    w->fresh = false;
-    bool begins; // what leads to a chunk leads to no vtable
-    if (as_index_pointer(w->reading->index, word, &begins) == AS_NO_NODE)
-        as_vtable_word(&w->words, w->reading->readers->vtables, w->node, word);
-    as_pattern_begin(w->reading->readers->patterns, w->node, bytes, (size_t)(w->limit - bytes));
-    if (!w->piece->blocks)
-        as_claim_first(&w->reading->readers->patterns->claims, w->node, w->memory, bytes, (size_t)(w->limit - bytes));
-}
-
-// How many words behind the beginning of the 16 bytes in which the next node begins are still the current one's: the first of the two
-// of a chunk's header, but of a mapping of its own none; of a runtime's block all up to the next one's memory.
-static unsigned words_behind(const struct worker *w, bool late)
-{
-    return w->piece->blocks ? 2 + late : !w->mmapped;
-}
-
-// Goes through `units` times 16 bytes, in which nodes begin as `starts` says.
-static void read_units(struct worker *w, uint64_t starts, const uint8_t *bytes, unsigned units)
-{
-    unsigned words = 2 * units, at = w->taken;
-    w->taken = 0;
-    for (;;) {
-        bool ends = starts != 0 && (unsigned)__builtin_ctzll(starts) < units;
-        unsigned next = ends ? 2 * (unsigned)__builtin_ctzll(starts) : words;
-        bool late = ends && as_index_is_late(w->reading->index, w->node + 1);
-        if (!w->gap) {
-            if (w->fresh && at < next)
-                take_first_word(w, bytes + (size_t)at * WORD);
-            unsigned last = ends ? next + words_behind(w, late) : words;
-            add_words(w, bytes + (size_t)at * WORD, last > at ? last - at : 0);
-        }
-        if (!ends)
-            return;
-        uint64_t size_field;
-        memcpy(&size_field, bytes + (size_t)next * WORD + WORD, sizeof size_field);
-        begin_node(w, w->address + (uint64_t)(bytes - w->block) + (uint64_t)next * WORD + (late ? AS_LATE : 0),
-                   size_field);
-        starts &= starts - 1;
-        at = next + 2 + late;
-        w->taken = at > words ? at - words : 0;
-    }
-}
-
-static uint64_t starts_at(const struct as_index *x, uint64_t address)
-{
-    const struct as_leaf_word *word = as_index_word(x, address);
-    return word ? word->starts >> (address >> AS_UNIT_SHIFT & 63) : 0;
-}
-
-// Does any node begin in there?
-static bool has_starts(const struct as_index *x, uint64_t start, uint64_t end)
-{
-    struct as_node_cursor c = as_nodes_of(x, start, end);
-    uint32_t node;
-    uint64_t address;
-    return as_node_next(&c, &node, &address);
-}
-
-static void read_block(struct worker *w, uint64_t start, uint64_t end)
-{
-    const struct as_index *x = w->reading->index;
-    if (w->gap && !has_starts(x, start, end)) {
-        w->taken = 0;
-        return;
-    }
-    // What would be the header of a region's first block is nobody's: the page before may not be there.
-    bool nobodys = w->piece->blocks && start < w->piece->start + AS_HEADER &&
-                   start % AS_SMALLEST_PAGE + AS_HEADER >= AS_SMALLEST_PAGE;
-    size_t before = nobodys ? AS_HEADER : 0;
-    memset(w->block, 0, before);
-    size_t got = before + as_target_read_resident(w->reading->target, start + before, w->block + before,
-                                                  end - start - before + BESIDE);
-    w->known = start == w->seen ? w->block - BEFORE : w->block;
-    w->address = start;
-    w->limit = w->block + got;
-    w->cut = got < end - start;
-    w->set |= w->cut;
-    if (got < end - start) {
-        memset(w->block + got, 0, end - start - got);
-        w->unread += end - start - got;
-    }
-    for (uint64_t at = start; at < end && !w->failed;) {
-        uint64_t next = as_align_down(at, UINT64_C(1) << AS_WORD_SHIFT) + (UINT64_C(1) << AS_WORD_SHIFT);
-        next = next < end ? next : end;
-        read_units(w, starts_at(x, at), w->block + (at - start), (unsigned)((next - at) / AS_ALIGNMENT));
-        at = next;
-    }
-    memcpy(w->block - BEFORE, w->block + (end - start) - BEFORE, BEFORE);
-    w->seen = end;
-}
-
-static void read_piece(struct worker *w, struct as_piece *p)
-{
-    // Nodes may begin in the middle of 16 bytes.
-    uint64_t start = as_align_down(p->start, AS_ALIGNMENT), end = as_align_down(p->end, AS_ALIGNMENT);
-    w->piece = p;
-    w->first = 0;
-    w->node = as_index_at(w->reading->index, p->start) - 1; // no node yet
-    w->gap = true;
-    w->seen = w->taken = 0;
-    for (uint64_t at = start; at < end && !w->failed;) {
-        uint64_t next = as_align_down(at, BLOCK) + BLOCK;
-        next = next < end ? next : end;
-        read_block(w, at, next);
-        at = next;
-    }
-    unsigned words = w->gap || w->failed ? 0 : words_behind(w, p->end != end); // of its words, those behind the piece
-    unsigned behind = words > w->taken ? words - w->taken : 0;
-    end += (uint64_t)w->taken * WORD;
-    if (behind > 0 && as_target_read(w->reading->target, end, w->block, (size_t)behind * WORD)) {
-        w->address = end;
-        w->limit = w->block + (size_t)behind * WORD;
-        w->known = w->block;
-        add_words(w, w->block, behind);
-    } else if (behind > 0) {
-        w->set = 1; // nobody knows
-    }
-    end_node(w, p->end);
-}
-
-static void *work(void *argument)
-{
-    struct worker *w = argument;
-    struct edge_reading *r = w->reading;
-    for (size_t i; !r->failed && (i = r->next++) < r->pieces.list.count;) {
-        read_piece(w, &r->pieces.list.items[i]);
-        if (!w->failed)
-            w->failed = !as_pieces_finish(&r->pieces, w->piece, &w->found, &w->err);
-        if (w->failed)
-            r->failed = true;
-    }
-    return NULL;
-}
-
-static bool add_piece(struct edge_reading *r, uint64_t start, uint64_t end, struct as_error *err)
-{
-    struct as_piece *p = as_vec_add(&r->pieces.list, err);
-    if (p)
-        *p = (struct as_piece){
-            .start = start, .end = end, .blocks = as_objects_has(r->readers->objects, start + AS_HEADER)};
-    return p;
-}
-
-// Cuts the heaps into pieces, each of which ends where a node begins.
-static bool cut(struct edge_reading *r, struct as_error *err)
-{
-    for (size_t i = 0; i < r->index->extents.count; i++) {
-        uint64_t start = r->index->extents.items[i].start, end = r->index->extents.items[i].end;
-        while (end - start > PIECE) {
-            struct as_node_cursor c = as_nodes_of(r->index, start + PIECE, end);
-            uint32_t node;
-            uint64_t at;
-            if (!as_node_next(&c, &node, &at))
-                break;
-            if (!add_piece(r, start, at, err))
-                return false;
-            start = at;
-        }
-        if (!add_piece(r, start, end, err))
-            return false;
-    }
-    return true;
-}
-
-static bool open_worker(struct worker *w, struct edge_reading *r, struct as_error *err)
-{
-    *w = (struct worker){.reading = r};
-    uint8_t *room = as_memory_map(BEFORE + BLOCK + BESIDE, "a block of the heap", err);
-    w->block = room ? room + BEFORE : NULL;
-    return room;
-}
-
-static void close_worker(struct worker *w)
-{
-    as_edge_list_free(&w->found);
-    as_memory_unmap(w->block - BEFORE, BEFORE + BLOCK + BESIDE);
-    as_vtable_words_free(&w->words);
-}
-
-// Reads all pieces, with as many threads as there are processors. Signals are for the thread that talks to the user.
-static bool read_pieces(struct edge_reading *r, struct as_error *err)
-{
-    struct worker workers[MOST_WORKERS] = {0};
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t wanted = r->target->kind != AS_TARGET_PROCESS || processors < 1 ? 1
-                    : processors < MOST_WORKERS                            ? (size_t)processors
-                                                                           : MOST_WORKERS;
-    size_t opened = 0, started = 1;
-    while (opened < wanted && open_worker(&workers[opened], r, err))
-        opened++;
-    if (opened == 0)
-        return false;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (started < opened && pthread_create(&workers[started].id, NULL, work, &workers[started]) == 0)
-        started++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    work(&workers[0]);
-    for (size_t i = 1; i < started; i++)
-        pthread_join(workers[i].id, NULL);
-    for (size_t i = 0; i < opened; i++) {
-        r->edges->unread += workers[i].unread;
-        if (workers[i].failed)
-            *err = workers[i].err;
-        close_worker(&workers[i]);
-    }
-    return !r->failed;
-}
-
-bool as_edges_read(struct as_edges *e, const struct as_index *x, struct as_target *t,
-                   const struct as_edge_readers *readers, struct as_error *err)
-{
-    struct edge_reading r = {.index = x, .target = t, .edges = e, .readers = readers};
-    *e = (struct as_edges){.nodes = x->count};
-    e->first = as_memory_map_large(((size_t)x->count + 1) * sizeof *e->first, "the graph's edges", err);
-    bool ok = as_pieces_open(&r.pieces, x, err) && e->first;
-    r.pieces.first = e->first;
-    ok = ok && cut(&r, err) && read_pieces(&r, err);
-    struct as_edge_list *all = &r.pieces.all;
-    if (ok) {
-        e->first[e->nodes] = (uint32_t)all->to.count;
-        memcpy(&e->to, &all->to, sizeof e->to); // the same, by another name
-        memcpy(&e->place, &all->place, sizeof e->place);
-        *all = (struct as_edge_list){0};
-    }
-    as_pieces_close(&r.pieces);
-    return ok;
-}
-
-void as_edges_settle(struct as_edges *e, const struct as_patterns *patterns)
-{
-    const uint32_t plain = (UINT32_C(1) << TAG_SHIFT) - 1;
-    uint32_t kept = 0, from = 0;
-    for (uint32_t node = 0; node < e->nodes; node++) {
-        uint32_t end = e->first[node + 1];
-        unsigned spare = as_pattern_spare(patterns, node);
-        bool text = as_pattern_of(patterns, node) == AS_PATTERN_TEXT;
-        e->first[node] = kept;
-        for (; from < end; from++) {
-            uint32_t place = e->to.items[from] >> TAG_SHIFT;
-            if (text || (place != 0 && place <= spare))
-                continue;
-            e->place.items[kept] = e->place.items[from];
-            e->to.items[kept++] = e->to.items[from] & plain;
-        }
-    }
-    e->first[e->nodes] = kept;
-    e->pointers = e->to.count = e->place.count = kept;
+    *e = (struct as_edges){.nodes = nodes};
+    e->spans = as_memory_map_large(spans_of(e) * sizeof *e->spans, "the graph's edges", err);
+    return e->spans && as_vec_reserve(&e->list, WORD_UNITS, err); // never no array at all
 }
 
 void as_edges_free(struct as_edges *e)
 {
-    as_memory_unmap(e->first, ((size_t)e->nodes + 1) * sizeof *e->first);
-    as_vec_free(&e->to);
-    as_vec_free(&e->place);
+    as_memory_unmap(e->spans, spans_of(e) * sizeof *e->spans);
+    as_vec_free(&e->list);
+    as_vec_free(&e->ends);
     *e = (struct as_edges){0};
+}
+
+void as_edges_forget(struct as_edges *e)
+{
+    struct as_edges numbers = {.pointers = e->pointers, .unread = e->unread};
+    as_edges_free(e);
+    *e = numbers;
+}
+
+void as_edge_batch_free(struct as_edge_batch *b)
+{
+    as_vec_free(&b->firsts);
+    as_vec_free(&b->list);
+}
+
+// Says where the edges of a span's nodes begin, and where the last end: so much behind `base`.
+static bool write_span(struct as_edges *e, uint32_t span, const uint32_t at[AS_EDGE_SPAN + 1], uint32_t base,
+                       struct as_error *err)
+{
+    struct as_edge_span *s = &e->spans[span];
+    if (!as_edge_span_is_large(s) && at[AS_EDGE_SPAN] - at[0] <= UINT8_MAX) {
+        s->first = base + at[0];
+        for (int i = 0; i < AS_EDGE_SPAN; i++)
+            s->ends[i] = (uint8_t)(at[i + 1] - at[0]);
+        return true;
+    }
+    if (!as_edge_span_is_large(s)) {
+        if (!as_vec_reserve(&e->ends, AS_EDGE_SPAN + 1, err))
+            return false;
+        *s = (struct as_edge_span){.first = (uint32_t)e->ends.count, .ends = {1}};
+        e->ends.count += AS_EDGE_SPAN + 1;
+    }
+    for (uint32_t i = 0; i <= AS_EDGE_SPAN; i++)
+        e->ends.items[s->first + i] = base + at[i];
+    return true;
+}
+
+static void read_span(const struct as_edges *e, uint32_t span, uint32_t at[AS_EDGE_SPAN + 1])
+{
+    const struct as_edge_span *s = &e->spans[span];
+    if (as_edge_span_is_large(s)) {
+        memcpy(at, e->ends.items + s->first, (AS_EDGE_SPAN + 1) * sizeof *at);
+        return;
+    }
+    at[0] = s->first;
+    for (int i = 0; i < AS_EDGE_SPAN; i++)
+        at[i + 1] = s->first + s->ends[i];
+}
+
+uint32_t as_edge_move(struct as_edges *e, uint32_t edge, uint32_t to)
+{
+    uint32_t units = as_edge_next(e, edge) - edge;
+    if (edge != to)
+        memmove(e->list.items + to, e->list.items + edge, units * sizeof *e->list.items);
+    return to + units;
+}
+
+static bool make_room(struct as_edges *e, size_t more, struct as_error *err)
+{
+    if (e->list.count + more + WORD_UNITS >= UINT32_MAX)
+        return as_fail(err, AS_NO_MEMORY,
+                       "pointers that take more than %" PRIu32 " times 2 bytes are more than the graph can have",
+                       UINT32_MAX - WORD_UNITS);
+    size_t before = e->list.capacity;
+    if (!as_vec_reserve(&e->list, more + WORD_UNITS, err))
+        return false;
+    if (e->list.capacity != before)
+        as_memory_prefer_large_pages(e->list.items, e->list.capacity * sizeof *e->list.items);
+    return true;
+}
+
+// Adds a node whose edges end there.
+static bool add_node(struct as_edges *e, uint32_t end, struct as_error *err)
+{
+    uint32_t at = e->added++ % AS_EDGE_SPAN;
+    e->open[at + 1] = end;
+    if (at + 1 < AS_EDGE_SPAN)
+        return true;
+    bool ok = write_span(e, e->added / AS_EDGE_SPAN - 1, e->open, 0, err);
+    e->open[0] = end;
+    return ok;
+}
+
+// Up to the node `to`, none has an edge.
+static bool leave_out(struct as_edges *e, uint64_t to, struct as_error *err)
+{
+    while (e->added < to)
+        if (!add_node(e, (uint32_t)e->list.count, err))
+            return false;
+    return true;
+}
+
+static bool add_nodes(struct as_edges *e, const struct as_edge_batch *b, struct as_error *err)
+{
+    const uint32_t base = (uint32_t)e->list.count;
+    for (size_t i = 0; i < b->firsts.count;) {
+        bool whole = e->added % AS_EDGE_SPAN == 0 && b->firsts.count - i > AS_EDGE_SPAN; // all of a span's
+        if (whole && !write_span(e, e->added / AS_EDGE_SPAN, b->firsts.items + i, base, err))
+            return false;
+        if (whole) {
+            e->added += AS_EDGE_SPAN;
+            i += AS_EDGE_SPAN;
+            e->open[0] = base + b->firsts.items[i];
+        } else {
+            i++;
+            if (!add_node(e, base + (uint32_t)(i < b->firsts.count ? b->firsts.items[i] : b->list.count), err))
+                return false;
+        }
+    }
+    return true;
+}
+
+bool as_edges_add(struct as_edges *e, uint32_t node, const struct as_edge_batch *b, struct as_error *err)
+{
+    const uint32_t base = (uint32_t)e->list.count;
+    if (node < e->added || node > e->nodes || b->firsts.count > e->nodes - node) // no heap is there twice
+        return true;
+    if (!make_room(e, b->list.count, err) || !leave_out(e, node, err) || !add_nodes(e, b, err))
+        return false;
+    if (b->list.count > 0)
+        memcpy(e->list.items + base, b->list.items, b->list.count * sizeof *b->list.items);
+    e->list.count += b->list.count;
+    e->pointers += b->count;
+    return true;
+}
+
+bool as_edges_close(struct as_edges *e, struct as_error *err)
+{
+    return leave_out(e, (uint64_t)spans_of(e) * AS_EDGE_SPAN, err);
+}
+
+// Edges that follow each other and stay so, on their way from `from` to `to`.
+struct move {
+    uint32_t from, end, to;
+};
+
+static void end_move(struct as_edges *e, struct move *m)
+{
+    if (m->from != m->to && m->from != m->end)
+        memmove(e->list.items + m->to, e->list.items + m->from, (m->end - m->from) * sizeof *e->list.items);
+    m->to += m->end - m->from;
+}
+
+bool as_edges_sieve(struct as_edges *e, as_edge_keeper *keep, void *context, struct as_error *err)
+{
+    uint32_t was[AS_EDGE_SPAN + 1], is[AS_EDGE_SPAN + 1];
+    struct move m = {0};
+    for (size_t span = 0; span < spans_of(e); span++) {
+        read_span(e, (uint32_t)span, was);
+        for (uint32_t i = 0; i < AS_EDGE_SPAN; i++) {
+            is[i] = m.to + (m.end - m.from);
+            if (was[i] == was[i + 1])
+                continue;
+            uint32_t end = keep(context, e, (uint32_t)span * AS_EDGE_SPAN + i, was[i], was[i + 1]);
+            if (m.end != was[i]) {
+                end_move(e, &m);
+                m.from = was[i];
+            }
+            m.end = end;
+        }
+        is[AS_EDGE_SPAN] = m.to + (m.end - m.from);
+        if (!write_span(e, (uint32_t)span, is, 0, err))
+            return false;
+    }
+    end_move(e, &m);
+    e->list.count = m.to;
+    return true;
 }

@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "graph/graph.h"
+#include "base/workers.h"
+#include "graph/edge_reader.h"
+#include "graph/gobject.h"
+#include "graph/llvm.h"
 #include "graph/mark.h"
+#include "graph/openssl.h"
 #include "graph/proof.h"
+#include "graph/qt.h"
+#include "graph/redis.h"
 #include "graph/shapes.h"
 
-// All but the modules.
+#include <stddef.h>
+#include <string.h>
+
+// All but the modules and their files.
 static void forget(struct as_graph *g)
 {
     as_typing_free(&g->typing);
@@ -15,13 +25,20 @@ static void forget(struct as_graph *g)
     as_patterns_close(&g->patterns);
     as_index_free(&g->index);
     as_objects_free(&g->objects);
-    *g = (struct as_graph){.modules = g->modules};
+    // A thread may be at work on the files, where they are.
+    memset(&g->objects, 0, sizeof *g - offsetof(struct as_graph, objects));
 }
 
-bool as_graph_open(struct as_graph *g, struct as_target *t, struct as_error *err)
+bool as_graph_open(struct as_graph *g, struct as_target *t, bool debug_info, struct as_error *err)
 {
     *g = (struct as_graph){0};
-    return as_modules_find(&g->modules, t, err);
+    return as_modules_find(&g->modules, t, err) && (!debug_info || as_dwarf_files_open(&g->files, &g->modules, err));
+}
+
+void as_graph_begin(void *graph)
+{
+    struct as_graph *g = graph;
+    as_dwarf_files_begin(&g->files);
 }
 
 // The boundaries are no longer needed then.
@@ -43,18 +60,23 @@ bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, 
         return false;
     if (!build_index(g, boundaries, err) || !as_objects_place(&g->objects, &g->index, err) ||
         !as_vtables_open(&g->vtables, t, g->index.count, err) ||
-        !as_patterns_open(&g->patterns, &g->index, t->page_size, err))
+        !as_patterns_open(&g->patterns, &g->index, &g->vtables, t->page_size, err))
         return false;
     const struct as_edge_readers readers = {&g->vtables, &g->patterns, &g->objects};
     if (!as_edges_read(&g->edges, &g->index, t, &readers, err) ||
         !as_roots_find(&g->roots, &g->index, &g->patterns, &g->objects, &g->modules, t, m, s, err) ||
         !as_tls_find(&g->tls, &g->modules, err) ||
-        !as_interpreter_find(&g->interpreter, &g->roots, &g->objects, t, err))
+        !as_interpreter_find(&g->interpreter, &g->roots, &g->objects, t, err) ||
+        !as_edges_settle(&g->edges, &g->patterns, err))
         return false;
-    as_edges_settle(&g->edges, &g->patterns);
-    as_vtables_prove(&g->vtables);
+    as_vtables_prove(&g->vtables, &g->modules);
     as_anchors_confirm(&g->patterns.anchors, t);
     as_claims_prove(&g->patterns, t);
+    as_redis_prove(&g->patterns, &g->edges, &g->vtables, t);
+    as_llvm_prove(&g->patterns, &g->edges, t);
+    as_gobject_prove(&g->patterns, &g->edges, &g->vtables, t);
+    as_openssl_prove(&g->patterns, &g->edges, t);
+    as_qt_prove(&g->patterns, &g->edges, t);
     as_tls_name(&g->tls, &g->modules, &g->patterns);
     return true;
 }
@@ -103,14 +125,43 @@ bool as_graph_find_shapes(struct as_graph *g, const uint8_t *only, struct as_err
     return as_shapes_find(&g->patterns, &g->edges, &g->vtables, only, err);
 }
 
-bool as_graph_find_types(struct as_graph *g, struct as_error *err)
+bool as_graph_find_types(struct as_graph *g, const uint8_t *only, struct as_error *err)
 {
-    const struct as_typing_input in = {&g->index, &g->edges, &g->roots, &g->tls, &g->vtables, &g->patterns};
+    const struct as_typing_input in = {&g->index,   &g->edges,    &g->roots, &g->tls,
+                                       &g->vtables, &g->patterns, &g->files, only};
     return g->roots.modules == NULL || as_typing_find(&g->typing, &in, err);
+}
+
+struct shaping_thread {
+    struct as_graph *graph;
+    struct as_error err;
+    bool ok;
+};
+
+static void *find_shapes(void *thread)
+{
+    struct shaping_thread *s = thread;
+    s->ok = as_graph_find_shapes(s->graph, NULL, &s->err);
+    return NULL;
+}
+
+// Neither reads what the other one writes.
+bool as_graph_find_all_types(struct as_graph *g, struct as_error *err)
+{
+    struct shaping_thread shaping = {.graph = g};
+    pthread_t id;
+    bool started = as_worker_start(&id, find_shapes, &shaping);
+    bool ok = as_graph_find_types(g, NULL, err);
+    if (started)
+        pthread_join(id, NULL);
+    else
+        find_shapes(&shaping);
+    return ok && (shaping.ok || as_fail(err, shaping.err.code, "%s", shaping.err.text));
 }
 
 void as_graph_free(struct as_graph *g)
 {
     forget(g);
+    as_dwarf_files_close(&g->files);
     as_modules_free(&g->modules);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "capture/options.h"
+#include "graph/dwarf_files.h"
 #include "graph/edges.h"
 #include "graph/index.h"
 #include "graph/interpreter.h"
@@ -13,7 +14,10 @@
 #include "graph/vtables.h"
 
 struct as_graph {
+    // As long as the target is open:
     struct as_modules modules;
+    struct as_dwarf_files files; // none if it is not wanted
+    // Of one moment:
     struct as_objects objects;
     struct as_index index;
     struct as_edges edges;
@@ -25,8 +29,11 @@ struct as_graph {
     struct as_typing typing; // by debug information, once as_graph_find_types has been called
 };
 
-// Finds the target's modules, for which files are opened: before the target is stopped. False: AS_NO_MEMORY. Free it in either case.
-bool as_graph_open(struct as_graph *g, struct as_target *t, struct as_error *err);
+// Finds the target's modules, and opens their debug information if it is wanted: files are opened, so before the target is stopped. False:
+// AS_NO_MEMORY. Free it in either case.
+bool as_graph_open(struct as_graph *g, struct as_target *t, bool debug_info, struct as_error *err);
+// Begins to read the debug information, on a thread of its own: as_capture_options.reader, with a graph as its context.
+void as_graph_begin(void *graph);
 // Reads the graph in the moment of a capture: as_capture_options.reader, with a graph as its context.
 bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
                    as_boundary_vec *boundaries, struct as_error *err);
@@ -38,6 +45,9 @@ bool as_graph_is_whole(const struct as_graph *g);
 // Finds the types that the graph itself tells (shapes.h), of the nodes of which `only` is not 0, or of all (NULL). The target may run
 // on. False: AS_NO_MEMORY.
 bool as_graph_find_shapes(struct as_graph *g, const uint8_t *only, struct as_error *err);
-// Finds the chunks' types by debug information: after the capture, when the target runs on. False: AS_NO_MEMORY.
-bool as_graph_find_types(struct as_graph *g, struct as_error *err);
+// Finds the chunks' types by debug information, if it was opened: of all, or (`only`) of those that are lost (as_typing_input). After the
+// capture, when the target runs on. False: AS_NO_MEMORY.
+bool as_graph_find_types(struct as_graph *g, const uint8_t *only, struct as_error *err);
+// Both of all nodes, at once.
+bool as_graph_find_all_types(struct as_graph *g, struct as_error *err);
 void as_graph_free(struct as_graph *g);

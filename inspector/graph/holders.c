@@ -3,6 +3,7 @@
 #include "base/align.h"
 #include "base/memory.h"
 #include "graph/types.h"
+#include "ledger/page_users.h"
 
 #include <stdlib.h>
 
@@ -10,13 +11,6 @@ enum {
     MOST_HOLDERS = 1 << 16,
     MOST_LEAKS = 10000, // and one for all others
     MOST_ON_PAGE = 8,   // holders that a page has in graph_places
-};
-
-// What lies on the current page.
-struct on_page {
-    uint32_t holder;
-    uint32_t count; // chunks
-    uint64_t bytes;
 };
 
 struct counting {
@@ -27,12 +21,7 @@ struct counting {
     struct as_keys leaks; // by type and size: index in the list of leaks
     struct as_keys pairs; // type and owner, without a leak; the number of each is a part of the next keys
     struct as_keys keys;  // of holders; the first is nobody's
-    // The current page: index in the store's pages; UINT64_MAX: none.
-    uint64_t page;
-    uint32_t users; // chunks in use on it
-    AS_VEC(struct on_page) here;
-    uint64_t *last_page; // by holder: the page at which it stood in `here` last, and 1
-    uint32_t *place;     // by holder: where
+    struct as_page_users users;
 };
 
 static uint64_t leak_key(uint32_t type, uint64_t size)
@@ -104,20 +93,17 @@ static bool open_counting(struct counting *c)
         return false;
     *others = (struct as_graph_holder_record){
         .type = UINT32_MAX, .owner = UINT32_MAX, .leak = UINT32_MAX, .flags = AS_GRAPH_OTHERS};
-    c->last_page = as_memory_map((MOST_HOLDERS + 1) * sizeof *c->last_page, "the holders of pages", c->err);
-    c->place = as_memory_map((MOST_HOLDERS + 1) * sizeof *c->place, "the holders of pages", c->err);
-    return c->last_page && c->place && as_key_add(&c->keys, UINT64_MAX) == 0 && find_owners(c) && write_leaks(c);
+    return as_page_users_open(&c->users, MOST_HOLDERS + 1) && as_key_add(&c->keys, UINT64_MAX) == 0 && find_owners(c) &&
+           write_leaks(c);
 }
 
 static void close_counting(struct counting *c)
 {
     as_memory_unmap(c->owner_of, ((size_t)c->h->dominators->nodes + 1) * sizeof *c->owner_of);
-    as_memory_unmap(c->last_page, (MOST_HOLDERS + 1) * sizeof *c->last_page);
-    as_memory_unmap(c->place, (MOST_HOLDERS + 1) * sizeof *c->place);
     as_keys_close(&c->leaks);
     as_keys_close(&c->pairs);
     as_keys_close(&c->keys);
-    as_vec_free(&c->here);
+    as_page_users_close(&c->users);
 }
 
 // The holder of a chunk; 0, the others, where there is no room.
@@ -144,7 +130,7 @@ static uint32_t holder_of(struct counting *c, const struct as_used_chunk *chunk)
 
 static int by_bytes(const void *a, const void *b)
 {
-    const struct on_page *x = a, *y = b;
+    const struct as_page_user *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
     return x->holder < y->holder ? -1 : x->holder > y->holder;
@@ -167,127 +153,74 @@ static struct as_kept *kept_by_holder(const struct counting *c, uint32_t holder)
     return &c->store->graph_holders.items[holder].kept;
 }
 
-// Counts the current page, with `stranded` bytes, for types, owners or holders: for one alone, or for each its part.
-static void keep(const struct counting *c, uint64_t stranded,
+// Counts a page with stranded bytes for types, owners or holders: for one alone, or for each its part.
+static void keep(const struct counting *c, const struct as_used_page *page,
                  struct as_kept *(*kept)(const struct counting *c, uint32_t holder))
 {
     bool alone = true;
-    for (size_t i = 1; i < c->here.count; i++)
-        alone &= kept(c, c->here.items[i].holder) == kept(c, c->here.items[0].holder);
-    struct as_kept *first = kept(c, c->here.items[0].holder);
+    for (size_t i = 1; i < page->holders; i++)
+        alone &= kept(c, page->here[i].holder) == kept(c, page->here[0].holder);
+    struct as_kept *first = kept(c, page->here[0].holder);
     if (alone && first) {
         first->pages++;
-        first->stranded += stranded;
+        first->stranded += page->stranded;
         return;
     }
-    uint64_t left = stranded;
-    for (size_t i = 0; i < c->here.count; i++) {
-        uint64_t part = i + 1 < c->here.count ? stranded / c->users * c->here.items[i].count : left;
-        struct as_kept *of = kept(c, c->here.items[i].holder);
+    uint64_t left = page->stranded;
+    for (size_t i = 0; i < page->holders; i++) {
+        uint64_t part = i + 1 < page->holders ? page->stranded / page->chunks * page->here[i].count : left;
+        struct as_kept *of = kept(c, page->here[i].holder);
         if (of)
             of->part += part;
         left -= part;
     }
 }
 
-// Stranded bytes of a page with a chunk in use, as the ledger counts them.
-static uint64_t stranded_on(const struct as_page_record *page)
+static bool count_page(void *context, const struct as_used_page *page)
 {
-    return page->residency & AS_RES_PRESENT ? ((uint64_t)page->binned + page->top) * AS_UNIT : 0;
-}
-
-static bool close_page(struct counting *c)
-{
-    if (c->here.count == 0 || c->page > UINT32_MAX - 1)
+    struct counting *c = context;
+    if (page->page > UINT32_MAX - 1)
         return true;
-    qsort(c->here.items, c->here.count, sizeof *c->here.items, by_bytes);
-    uint64_t stranded = stranded_on(&c->store->pages.items[c->page]);
-    if (stranded > 0) {
-        keep(c, stranded, kept_by_type);
-        keep(c, stranded, kept_by_owner);
-        keep(c, stranded, kept_by_holder);
+    qsort(page->here, page->holders, sizeof *page->here, by_bytes);
+    if (page->stranded > 0) {
+        keep(c, page, kept_by_type);
+        keep(c, page, kept_by_owner);
+        keep(c, page, kept_by_holder);
     }
-    for (size_t i = 0; i < c->here.count && i < MOST_ON_PAGE; i++) {
+    for (size_t i = 0; i < page->holders && i < MOST_ON_PAGE; i++) {
         struct as_graph_place_record *place = as_vec_add(&c->store->graph_places, c->err);
         if (!place)
             return false;
-        *place = (struct as_graph_place_record){(uint32_t)c->page, c->here.items[i].holder};
+        *place = (struct as_graph_place_record){(uint32_t)page->page, page->here[i].holder};
     }
-    c->here.count = 0;
     return true;
 }
 
-static bool put_on_page(struct counting *c, uint64_t page, uint32_t holder, uint64_t bytes)
-{
-    if (page != c->page) {
-        if (!close_page(c))
-            return false;
-        c->page = page;
-        c->users = 0;
-    }
-    c->users++;
-    if (c->last_page[holder] != page + 1) {
-        struct on_page *added = as_vec_add(&c->here, c->err);
-        if (!added)
-            return false;
-        *added = (struct on_page){.holder = holder};
-        c->last_page[holder] = page + 1;
-        c->place[holder] = (uint32_t)(added - c->here.items);
-    }
-    c->here.items[c->place[holder]].count++;
-    c->here.items[c->place[holder]].bytes += bytes;
-    return true;
-}
-
-// Puts a chunk on the pages of its heap.
-static bool put_chunk(struct counting *c, const struct as_heap_record *heap, const struct as_used_chunk *chunk)
+static bool put_chunk(struct counting *c, const struct as_used_chunk *chunk)
 {
     uint32_t holder = holder_of(c, chunk);
-    uint64_t page_size = c->store->meta.page_size;
-    uint64_t base = heap->start / page_size * page_size, end = chunk->address + chunk->size;
     struct as_graph_holder_record *record = &c->store->graph_holders.items[holder];
     record->count++;
     record->bytes += chunk->size;
-    for (uint64_t at = chunk->address; at < end;) {
-        uint64_t next = at / page_size * page_size + page_size, index = (at - base) / page_size;
-        if (index >= heap->page_count ||
-            !put_on_page(c, heap->first_page + index, holder, (next < end ? next : end) - at))
-            return index >= heap->page_count;
-        at = next;
-    }
-    return true;
-}
-
-static int by_start(const void *a, const void *b)
-{
-    const struct as_heap_record *x = a, *y = b;
-    return x->start < y->start ? -1 : x->start > y->start;
+    return as_page_users_put(&c->users, holder, chunk->address, chunk->size);
 }
 
 static bool put_chunks(struct counting *c)
 {
-    AS_VEC(struct as_heap_record) heaps = {0}; // by address
-    bool ok = as_vec_reserve(&heaps, c->store->heaps.count + 1, c->err);
-    for (size_t i = 0; ok && i < c->store->heaps.count; i++)
-        heaps.items[heaps.count++] = c->store->heaps.items[i];
-    if (ok && heaps.count > 0)
-        qsort(heaps.items, heaps.count, sizeof *heaps.items, by_start);
-    size_t heap = 0;
+    bool ok = true;
     struct as_used_cursor cursor = as_used_begin(&c->h->graph->index);
     struct as_used_chunk chunk;
-    while (ok && as_used_next(&cursor, &chunk)) {
-        while (heap + 1 < heaps.count && heaps.items[heap + 1].start <= chunk.address)
-            heap++;
-        if (heaps.count > 0 && chunk.address >= heaps.items[heap].start && chunk.address < heaps.items[heap].end)
-            ok = put_chunk(c, &heaps.items[heap], &chunk);
-    }
-    as_vec_free(&heaps);
-    return ok && close_page(c);
+    while (ok && as_used_next(&cursor, &chunk))
+        if (as_page_users_heap(&c->users, chunk.address))
+            ok = put_chunk(c, &chunk);
+    return ok && as_page_users_end(&c->users);
 }
 
 bool as_holders_make(const struct as_holding *h, struct as_store *s, struct as_error *err)
 {
-    struct counting c = {.h = h, .store = s, .err = err, .page = UINT64_MAX};
+    struct counting c = {.h = h, .store = s, .err = err};
+    c.users = (struct as_page_users){
+        .store = s, .page_size = s->meta.page_size, .take = count_page, .context = &c, .err = err};
     bool ok = open_counting(&c) && put_chunks(&c);
     close_counting(&c);
     return ok;

@@ -232,7 +232,10 @@ struct as_node_cursor as_nodes_of(const struct as_index *x, uint64_t from, uint6
     return c;
 }
 
-bool as_node_next(struct as_node_cursor *c, uint32_t *node, uint64_t *address)
+// Of all chunks, so that the cursor stays in registers: GCC by itself makes a call of it.
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE bool next_node(struct as_node_cursor *c, uint32_t *node, uint64_t *address)
 {
     while (c->bits == 0) {
         c->address += UINT64_C(1) << AS_WORD_SHIFT;
@@ -246,6 +249,11 @@ bool as_node_next(struct as_node_cursor *c, uint32_t *node, uint64_t *address)
                (as_index_is_late(c->index, *node) ? AS_LATE : 0);
     c->bits &= c->bits - 1;
     return *address < c->end;
+}
+
+bool as_node_next(struct as_node_cursor *c, uint32_t *node, uint64_t *address)
+{
+    return next_node(c, node, address);
 }
 
 // The last of `count` places, each 1 KiB behind the one before, before which no more than `node` nodes begin.
@@ -311,15 +319,15 @@ struct as_used_cursor as_used_begin(const struct as_index *x)
 }
 
 // The node behind the current one, in this heap.
-static void advance(struct as_used_cursor *c)
+INLINE void advance(struct as_used_cursor *c)
 {
-    if (!as_node_next(&c->nodes, &c->node, &c->address)) {
+    if (!next_node(&c->nodes, &c->node, &c->address)) {
         c->node = AS_NO_NODE;
         c->address = c->limit;
     }
 }
 
-bool as_used_next(struct as_used_cursor *c, struct as_used_chunk *chunk)
+INLINE bool next_used(struct as_used_cursor *c, struct as_used_chunk *chunk)
 {
     for (;;) {
         while (c->node == AS_NO_NODE) {
@@ -339,6 +347,21 @@ bool as_used_next(struct as_used_cursor *c, struct as_used_chunk *chunk)
     }
 }
 
+bool as_used_next(struct as_used_cursor *c, struct as_used_chunk *chunk)
+{
+    return next_used(c, chunk);
+}
+
+size_t as_used_some(struct as_used_cursor *c, uint32_t end, struct as_used_chunk chunks[AS_USED_SOME])
+{
+    struct as_used_cursor here = *c; // in registers
+    size_t count = 0;
+    while (count < AS_USED_SOME && next_used(&here, &chunks[count]) && chunks[count].node < end)
+        count++;
+    *c = here;
+    return count;
+}
+
 // Makes a node the one to come.
 static void seek(struct as_used_cursor *c, uint32_t node)
 {
@@ -348,6 +371,13 @@ static void seek(struct as_used_cursor *c, uint32_t node)
     c->nodes = as_nodes_of(c->index, address, e->end);
     c->limit = e->end;
     advance(c);
+}
+
+struct as_used_cursor as_used_from(const struct as_index *x, uint32_t node)
+{
+    struct as_used_cursor c = as_used_begin(x);
+    seek(&c, node);
+    return c;
 }
 
 bool as_used_next_of(struct as_used_cursor *c, const uint8_t *wanted, struct as_used_chunk *chunk)

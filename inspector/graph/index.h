@@ -25,7 +25,7 @@ enum {
     AS_LATE = 8,
 };
 #define AS_NO_NODE UINT32_MAX
-#define AS_MOST_NODES (UINT32_C(1) << 30) // so that an edge has two bits to spare (edges.c)
+#define AS_MOST_NODES (UINT32_C(1) << 30) // an edge of three units has 30 bits for its target (edges.h)
 
 struct as_leaf_word {
     uint64_t starts; // bit i: a node begins at the i-th 16 bytes
@@ -153,6 +153,8 @@ static inline uint32_t as_index_target(const struct as_index *x, uint64_t pointe
     return as_index_pointer(x, pointer, &begins);
 }
 
+#define AS_LEAST_MMAPPED (128 << 10) // bytes: from there on, malloc gives a chunk a mapping of its own by default
+
 // Was the chunk at `chunk`, which is the node, made for `request` bytes? malloc rounds up, and leaves what is too little for another
 // chunk with it. *usable: how many bytes its owner may use; of a mapping of its own, `request`.
 static inline bool as_index_is_made_for(const struct as_index *x, uint32_t node, uint64_t chunk, uint64_t request,
@@ -167,6 +169,9 @@ static inline bool as_index_is_made_for(const struct as_index *x, uint32_t node,
     if (as_index_node_at(x, chunk + size + AS_ALIGNMENT) == node + 1)
         return true;
     *usable = request; // nobody needs to know what is spare there
+    // A chunk of a heap may end with a page by chance. One with a mapping of its own begins with a page, unless it is aligned.
+    if ((chunk & (page_size - 1)) != 0 && request < AS_LEAST_MMAPPED)
+        return false;
     // From glibc 2.43 on, 16 bytes behind the chunk belong to its mapping, too (MMAP_EXTRA of malloc.c).
     return as_index_node_at(x, as_align_up(chunk + request + sizeof(uint64_t), page_size)) == node + 1 ||
            as_index_node_at(x, as_align_up(chunk + size + AS_HEADER, page_size) - AS_HEADER) == node + 1;
@@ -202,8 +207,13 @@ struct as_used_chunk {
     uint64_t address, size; // bytes, header included
 };
 struct as_used_cursor as_used_begin(const struct as_index *x);
+// Likewise, from a node on that is less than the count.
+struct as_used_cursor as_used_from(const struct as_index *x, uint32_t node);
 bool as_used_next(struct as_used_cursor *c, struct as_used_chunk *chunk);
-// Likewise, only those of which `wanted` is not 0. Where they are few, the others cost next to nothing.
+// Likewise, the next chunks before the node `end`, and how many they are; 0: there are no more. Takes less where all are gone through.
+enum { AS_USED_SOME = 64 };
+size_t as_used_some(struct as_used_cursor *c, uint32_t end, struct as_used_chunk chunks[AS_USED_SOME]);
+// As as_used_next, only those of which `wanted` is not 0. Where they are few, the others cost next to nothing.
 bool as_used_next_of(struct as_used_cursor *c, const uint8_t *wanted, struct as_used_chunk *chunk);
 
 // The first of the bytes from `at` on that is not 0; `count`: none is.

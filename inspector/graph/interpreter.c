@@ -101,8 +101,9 @@ static void mark_structures(struct as_marks *m, const struct as_objects *o, cons
 {
     while (m->head < m->tail) {
         uint32_t node = m->queue[m->head++];
-        for (uint32_t k = e->first[node]; as_object_of(o, node) == 0 && k < e->first[node + 1]; k++)
-            as_mark(m, e->to.items[k]);
+        struct as_edge_range edges = as_edges_of(e, node);
+        for (uint32_t k = edges.first; as_object_of(o, node) == 0 && k < edges.end; k = as_edge_next(e, k))
+            as_mark(m, as_edge_to(e, node, k));
     }
 }
 

@@ -55,9 +55,9 @@ static void find_direct(struct as_leaks *l, const struct as_graph *g, const stru
     for (uint32_t node = as_next_unmarked(reached, 0); node < l->nodes; node = as_next_unmarked(reached, node + 1))
         l->of_node[node] = AS_LEAK_DIRECT;
     for (uint32_t node = as_next_unmarked(reached, 0); node < l->nodes; node = as_next_unmarked(reached, node + 1))
-        for (uint32_t i = e->first[node]; i < e->first[node + 1]; i++)
-            if (!as_marked(reached, e->to.items[i]))
-                l->of_node[e->to.items[i]] = AS_LEAK_INDIRECT;
+        for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end; i = as_edge_next(e, i))
+            if (!as_marked(reached, as_edge_to(e, node, i)))
+                l->of_node[as_edge_to(e, node, i)] = AS_LEAK_INDIRECT;
 }
 
 // Adds what is lost directly, and all that it leads to. Each node up to here is in the set, or has its kind in `of_node`.
@@ -77,8 +77,8 @@ static void find_circles(struct as_leaks *l, const struct as_graph *g, struct as
         as_mark(reached, first);
         while (reached->head < reached->tail) {
             uint32_t node = reached->queue[reached->head++];
-            for (uint32_t i = e->first[node]; i < e->first[node + 1]; i++) {
-                uint32_t to = e->to.items[i];
+            for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end; i = as_edge_next(e, i)) {
+                uint32_t to = as_edge_to(e, node, i);
                 l->of_node[to] = l->of_node[to] == AS_LEAK_DIRECT ? AS_LEAK_INDIRECT : l->of_node[to];
                 as_mark(reached, to);
             }

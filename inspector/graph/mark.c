@@ -4,16 +4,21 @@
 
 #include <string.h>
 
+bool as_marks_open_empty(struct as_marks *m, uint32_t nodes, struct as_error *err)
+{
+    *m = (struct as_marks){.nodes = nodes};
+    m->bits = as_memory_map(as_marks_words(m) * sizeof *m->bits, "the marks of chunks", err);
+    m->queue = m->bits ? as_memory_map(((size_t)nodes + 1) * sizeof *m->queue, "the search for chunks", err) : NULL;
+    as_memory_prefer_large_pages(m->queue, m->queue ? (size_t)nodes * sizeof *m->queue : 0);
+    return m->queue;
+}
+
 bool as_marks_open(struct as_marks *m, const struct as_index *x, struct as_error *err)
 {
-    *m = (struct as_marks){.nodes = x->count};
-    size_t bytes = as_marks_words(m) * sizeof *m->bits;
-    m->bits = as_memory_map(bytes, "the marks of chunks", err);
-    m->queue = m->bits ? as_memory_map(((size_t)x->count + 1) * sizeof *m->queue, "the search for chunks", err) : NULL;
-    as_memory_prefer_large_pages(m->queue, m->queue ? (size_t)x->count * sizeof *m->queue : 0);
-    if (m->queue)
-        memcpy(m->bits, x->gaps, bytes);
-    return m->queue;
+    bool ok = as_marks_open_empty(m, x->count, err);
+    if (ok)
+        memcpy(m->bits, x->gaps, as_marks_words(m) * sizeof *m->bits);
+    return ok;
 }
 
 void as_marks_free(struct as_marks *m)
@@ -40,10 +45,11 @@ uint32_t as_next_unmarked(const struct as_marks *m, uint32_t node)
 void as_marks_spread(struct as_marks *m, const struct as_edges *e)
 {
     struct as_marks_ahead ahead = {.in = 0};
+    struct as_edge_range edges;
     uint32_t node;
-    while (as_marks_take(m, &ahead, e, &node))
-        for (uint32_t i = e->first[node]; i < e->first[node + 1]; i++)
-            as_mark(m, e->to.items[i]);
+    while (as_marks_take(m, &ahead, e, &node, &edges))
+        for (uint32_t i = edges.first; i < edges.end; i = as_edge_next(e, i))
+            as_mark(m, as_edge_to(e, node, i));
 }
 
 void as_marks_add_roots(struct as_marks *m, const struct as_edges *e, const struct as_roots *r, enum as_root_kind kind)

@@ -16,6 +16,8 @@ struct as_marks {
 
 // An empty set, in which the gaps are, so that nobody counts them. False: AS_NO_MEMORY. Free it in either case.
 bool as_marks_open(struct as_marks *m, const struct as_index *x, struct as_error *err);
+// A set without the gaps, likewise.
+bool as_marks_open_empty(struct as_marks *m, uint32_t nodes, struct as_error *err);
 void as_marks_free(struct as_marks *m);
 
 static inline size_t as_marks_words(const struct as_marks *m)
@@ -46,21 +48,27 @@ uint32_t as_next_unmarked(const struct as_marks *m, uint32_t node);
 enum { AS_MARKS_AHEAD = 32, AS_MARKS_HALF = AS_MARKS_AHEAD / 2 };
 struct as_marks_ahead {
     uint32_t nodes[AS_MARKS_AHEAD];
-    unsigned in, out;
+    struct as_edge_range edges[AS_MARKS_AHEAD];
+    unsigned in, known, out; // known: where the edges are is known of those before
 };
 
-// Takes the next node of a search. The one added last goes first: what it leads to mostly lies beside it, and the queue stays short.
-// False: the queue is empty.
-static inline bool as_marks_take(struct as_marks *m, struct as_marks_ahead *a, const struct as_edges *e, uint32_t *node)
+// Takes the next node of a search, and its edges. The one added last goes first: what it leads to mostly lies beside it, and the queue
+// stays short. False: the queue is empty.
+static inline bool as_marks_take(struct as_marks *m, struct as_marks_ahead *a, const struct as_edges *e, uint32_t *node,
+                                 struct as_edge_range *edges)
 {
     for (; m->tail > m->head && a->in - a->out < AS_MARKS_AHEAD; a->in++) {
         a->nodes[a->in % AS_MARKS_AHEAD] = m->queue[--m->tail];
-        __builtin_prefetch(&e->first[a->nodes[a->in % AS_MARKS_AHEAD]]);
+        __builtin_prefetch(as_edges_span(e, a->nodes[a->in % AS_MARKS_AHEAD]));
     }
     if (a->in == a->out)
         return false;
-    if (a->in - a->out > AS_MARKS_HALF)
-        __builtin_prefetch(&e->to.items[e->first[a->nodes[(a->out + AS_MARKS_HALF) % AS_MARKS_AHEAD]]]);
+    for (; a->known < a->in && a->known - a->out <= AS_MARKS_HALF; a->known++) {
+        struct as_edge_range found = as_edges_of(e, a->nodes[a->known % AS_MARKS_AHEAD]);
+        a->edges[a->known % AS_MARKS_AHEAD] = found;
+        __builtin_prefetch(&e->list.items[found.first]);
+    }
+    *edges = a->edges[a->out % AS_MARKS_AHEAD];
     *node = a->nodes[a->out++ % AS_MARKS_AHEAD];
     return true;
 }

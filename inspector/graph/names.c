@@ -32,6 +32,8 @@ static bool demangle_to(struct output *o, const char *name, bool type)
 {
     if (type)
         return cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI | DMGL_TYPES, put, o);
+    if (strncmp(name, "_ZN", 3) == 0 && rust_demangle_callback(name, 0, put, o)) // Rust's older way, known by its hash
+        return true;
     if (strncmp(name, "_Z", 2) == 0)
         return cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI, put, o);
     return strncmp(name, "_R", 2) == 0 && rust_demangle_callback(name, 0, put, o);

@@ -15,38 +15,28 @@ enum {
 };
 #define LARGEST (UINT64_C(1) << 47)
 
-bool as_patterns_open(struct as_patterns *p, const struct as_index *x, uint32_t page_size, struct as_error *err)
+bool as_patterns_open(struct as_patterns *p, const struct as_index *x, const struct as_vtables *v, uint32_t page_size,
+                      struct as_error *err)
 {
-    *p = (struct as_patterns){.index = x, .page_size = page_size};
-    p->of_node = as_memory_map((size_t)x->count + 1, "the patterns of chunks", err);
-    p->text = p->of_node ? as_memory_map((size_t)x->count + 1, "the patterns of chunks", err) : NULL;
-    p->length = p->text ? as_memory_map((size_t)x->count + 1, "the patterns of chunks", err) : NULL;
-    p->shape = p->length ? as_memory_map((size_t)x->count + 1, "the shapes of chunks", err) : NULL;
-    size_t used = ((size_t)x->count + 1) * sizeof *p->used;
-    p->used = p->shape ? as_memory_map(used, "the patterns of chunks", err) : NULL;
-    if (p->used) {
-        as_memory_prefer_large_pages(p->of_node, x->count);
-        as_memory_prefer_large_pages(p->text, x->count);
-        as_memory_prefer_large_pages(p->length, x->count);
-        as_memory_prefer_large_pages(p->shape, x->count);
-        as_memory_prefer_large_pages(p->used, used);
-    }
+    *p = (struct as_patterns){.index = x, .begins = v->begins, .page_size = page_size};
+    p->of_node = as_memory_map_large(((size_t)x->count + 1) * sizeof *p->of_node, "the patterns of chunks", err);
+    p->shape = p->of_node ? as_memory_map_large((size_t)x->count + 1, "the shapes of chunks", err) : NULL;
+    pthread_mutex_init(&p->lock, NULL);
     as_anchors_open(&p->anchors, x, page_size);
     as_claims_open(&p->claims, x, page_size);
-    return p->used;
+    return p->shape;
 }
 
 void as_patterns_close(struct as_patterns *p)
 {
     if (!p->index)
         return;
-    as_memory_unmap(p->of_node, (size_t)p->index->count + 1);
-    as_memory_unmap(p->text, (size_t)p->index->count + 1);
-    as_memory_unmap(p->length, (size_t)p->index->count + 1);
+    as_memory_unmap(p->of_node, ((size_t)p->index->count + 1) * sizeof *p->of_node);
     as_memory_unmap(p->shape, (size_t)p->index->count + 1);
     as_anchors_close(&p->anchors);
     as_claims_close(&p->claims);
-    as_memory_unmap(p->used, ((size_t)p->index->count + 1) * sizeof *p->used);
+    as_number_map_free(&p->lengths);
+    pthread_mutex_destroy(&p->lock);
     *p = (struct as_patterns){0};
 }
 
@@ -55,12 +45,32 @@ static bool is_made_for(const struct as_patterns *p, uint32_t node, uint64_t chu
     return as_index_is_made_for(p->index, node, chunk, request, p->page_size, usable);
 }
 
-static void note(struct as_patterns *p, uint32_t node, enum as_pattern pattern, uint64_t used, uint64_t usable)
+// What is noted of a chunk whose owner uses the first `used` of the bytes that are usable.
+static uint16_t make_note(enum as_pattern pattern, uint64_t used, uint64_t usable, uint32_t length)
 {
     uint64_t spare = (usable - as_align_up(used, WORD)) / WORD;
     unsigned words = usable < as_align_up(used, WORD) ? 0 : spare > AS_MOST_SPARE ? AS_MOST_SPARE : (unsigned)spare;
-    // Two threads may note the same; of two that differ, either is true.
-    __atomic_store_n(&p->of_node[node], (uint8_t)((unsigned)pattern | words << AS_SPARE_SHIFT), __ATOMIC_RELAXED);
+    return (uint16_t)((unsigned)pattern | words << AS_SPARE_SHIFT | length << AS_LENGTH_SHIFT);
+}
+
+// Two threads may note the same; of two that differ, either is true.
+static void note(struct as_patterns *p, uint32_t node, uint16_t note)
+{
+    __atomic_store_n(&p->of_node[node], note, __ATOMIC_RELAXED);
+}
+
+// `before_end`: bytes of it.
+static void note_array(struct as_patterns *p, uint32_t node, enum as_pattern pattern, uint64_t before_end,
+                       uint64_t before_limit, uint64_t usable)
+{
+    uint64_t words = as_align_up(before_end, WORD) / WORD;
+    uint32_t length = words <= AS_MOST_LENGTH ? (uint32_t)words : AS_MOST_LENGTH + 1;
+    if (length > AS_MOST_LENGTH && pattern == AS_PATTERN_ARRAY) {
+        pthread_mutex_lock(&p->lock);
+        as_number_map_put(&p->lengths, (uint64_t)node + 1, words < UINT32_MAX ? (uint32_t)words : UINT32_MAX, NULL);
+        pthread_mutex_unlock(&p->lock);
+    }
+    note(p, node, make_note(pattern, before_limit, usable, length));
 }
 
 void as_pattern_note_text(struct as_patterns *p, uint32_t node, uint64_t length, uint64_t request, uint64_t usable,
@@ -69,13 +79,13 @@ void as_pattern_note_text(struct as_patterns *p, uint32_t node, uint64_t length,
     enum as_pattern pattern = bytes && request >= LEAST_BYTES ? AS_PATTERN_BYTES
                               : length == request             ? AS_PATTERN_FULL
                                                               : AS_PATTERN_TEXT;
-    uint8_t none =
-        AS_PATTERN_NONE; // what a std::string or a std::vector says of it counts more, also if another thread has seen it now
-    if (!bytes && !__atomic_compare_exchange_n(&p->of_node[node], &none, (uint8_t)pattern, false, __ATOMIC_RELAXED,
-                                               __ATOMIC_RELAXED))
-        return;
-    note(p, node, pattern, request, usable);
-    __atomic_store_n(&p->length[node], (uint8_t)(length < AS_LONG ? length : AS_LONG), __ATOMIC_RELAXED);
+    uint16_t none =
+        0; // what a std::string or a std::vector says of it counts more, also if another thread has seen it now
+    uint16_t text = make_note(pattern, request, usable, length < AS_LONG ? (uint32_t)length : AS_LONG);
+    if (bytes)
+        note(p, node, text);
+    else
+        __atomic_compare_exchange_n(&p->of_node[node], &none, text, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 // std::vector<bool>: three positions, the first and the second with the number of a bit.
@@ -107,15 +117,13 @@ void as_pattern_look(struct as_patterns *p, uint32_t node, const struct as_besid
     uint64_t begin = w[0], chunk = begin - AS_HEADER;
     if (w[1] > begin && w[1] <= w[2] && w[2] - begin < LARGEST && is_made_for(p, node, chunk, w[2] - begin, &usable)) {
         bool stdio = w[3] == begin && w[4] == w[2];
-        note(p, node, stdio ? AS_PATTERN_STDIO : AS_PATTERN_ARRAY, w[2] - begin, usable);
-        uint64_t used = as_align_up(w[1] - begin, WORD) / WORD;
-        __atomic_store_n(&p->used[node], (uint16_t)(used < UINT16_MAX ? used : UINT16_MAX), __ATOMIC_RELAXED);
+        note_array(p, node, stdio ? AS_PATTERN_STDIO : AS_PATTERN_ARRAY, w[1] - begin, w[2] - begin, usable);
         if (more && w[3] >= w[2] && w[3] - begin <= usable) // libc++'s std::deque has an end before the limit
             as_anchor_look(&p->anchors, node, b);
     } else if (w[1] <= w[2] && w[2] >= LEAST_TEXT && w[2] < LARGEST && is_made_for(p, node, chunk, w[2] + 1, &usable)) {
         as_pattern_note_text(p, node, w[1], w[2] + 1, usable, true);
     } else if (is_bits(w) && is_made_for(p, node, chunk, w[4] - begin, &usable)) {
-        note(p, node, AS_PATTERN_BITS, w[4] - begin, usable);
+        note(p, node, make_note(AS_PATTERN_BITS, w[4] - begin, usable, 0));
     } else if (is_text_behind(b, before) && is_made_for(p, node, chunk, before[0] - 1, &usable)) {
         as_pattern_note_text(p, node, before[1], before[0] - 1, usable, true);
     } else {
@@ -132,14 +140,6 @@ void as_pattern_look(struct as_patterns *p, uint32_t node, const struct as_besid
 static bool is_text(uint8_t byte)
 {
     return (byte >= ' ' && byte != 0x7f) || (byte >= '\t' && byte <= '\r');
-}
-
-static bool is_ascii(const uint8_t *bytes, size_t count)
-{
-    uint8_t seen = 0;
-    for (size_t i = 0; i < count; i++)
-        seen |= bytes[i];
-    return seen < 0x80;
 }
 
 static const uint64_t EACH_BYTE = UINT64_C(0x0101010101010101), EACH_SIGN = UINT64_C(0x8080808080808080);
@@ -160,7 +160,7 @@ static bool are_plain_text(uint64_t bytes)
 void as_pattern_begin(struct as_patterns *p, uint32_t node, const uint8_t *bytes, size_t count)
 {
     size_t length = 0, most = count < AS_LONG ? count : AS_LONG;
-    uint64_t word;
+    uint64_t word, seen = 0; // bits that are set in any byte of the text
     memcpy(&word, bytes, sizeof word);
     if (has_below(word, 1)) // a byte is 0: most chunks begin with a pointer, or with a small number
         return;
@@ -168,13 +168,14 @@ void as_pattern_begin(struct as_patterns *p, uint32_t node, const uint8_t *bytes
         memcpy(&word, bytes + length, sizeof word);
         if (!are_plain_text(word))
             break;
+        seen |= word;
     }
-    while (length < most && is_text(bytes[length]))
-        length++;
+    for (; length < most && is_text(bytes[length]); length++)
+        seen |= bytes[length];
     if (length < WORD || length >= count) // what the block cuts off is not known
         return;
-    p->text[node] = (uint8_t)length;
-    if (length >= LEAST_PLAIN && length < AS_LONG && bytes[length] == 0 && is_ascii(bytes, length))
+    p->begins[node] = (uint16_t)(AS_BEGINS_TEXT + length);
+    if (length >= LEAST_PLAIN && length < AS_LONG && bytes[length] == 0 && !(seen & EACH_SIGN)) // ASCII
         p->shape[node] = AS_SHAPE_BEGINS;
 }
 

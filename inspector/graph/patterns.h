@@ -3,9 +3,11 @@
 // that end where the chunk does. The names say no more than what was seen, so that no name is wrong.
 #pragma once
 
+#include "base/number_map.h"
 #include "graph/anchors.h"
 #include "graph/claims.h"
 #include "graph/index.h"
+#include "graph/vtables.h"
 
 enum as_pattern {
     AS_PATTERN_NONE,
@@ -20,14 +22,15 @@ enum as_pattern {
 
 struct as_patterns {
     const struct as_index *index;
-    uint8_t *of_node; // as_pattern, and behind AS_SPARE_SHIFT how many words at the chunk's end its owner does not use
-    uint8_t *text; // how long the text is that it begins with; 0: none, or fewer than 8 bytes. AS_LONG: that, or longer
-    uint8_t *length; // as the words beside the pointer say, likewise
-    uint8_t *shape;  // as_shape (shapes.h)
+    // as_pattern; behind AS_SPARE_SHIFT, how many words at the chunk's end its owner does not use; behind AS_LENGTH_SHIFT, how long the text
+    // is, or how many words of the array lie before its end (not its limit), as the words beside the pointer say.
+    uint16_t *of_node;
+    uint16_t *begins; // of the vtables
+    uint8_t *shape;   // as_shape (shapes.h)
     struct as_anchors anchors;
     struct as_claims claims;
-    uint16_t *
-        used; // of an array: how many words of it lie before its end, not its limit; 0: not known; UINT16_MAX: that, or more
+    pthread_mutex_t lock;         // of what follows, while chunks are read
+    struct as_number_map lengths; // by node + 1: of arrays with more than AS_MOST_LENGTH words before their ends
     uint32_t page_size;
 };
 
@@ -65,12 +68,55 @@ enum as_shape {
     AS_SHAPE_GLIB_KEYS,
     AS_SHAPE_GLIB_HASHES,
     AS_SHAPE_GLIB_VALUES,
+    AS_SHAPE_REDIS_DICT, // of redis (redis.h)
+    AS_SHAPE_REDIS_TABLE,
+    AS_SHAPE_REDIS_ENTRY,
+    AS_SHAPE_REDIS_OBJECT,
+    AS_SHAPE_REDIS_TEXT,
+    AS_SHAPE_SDS,
+    AS_SHAPE_LISTPACK,
+    AS_SHAPE_INTSET,
+    AS_SHAPE_REDIS_KEYED,
+    AS_SHAPE_REDIS_FIELD,
+    AS_SHAPE_VALKEY_HASHTABLE, // of valkey (valkey.h)
+    AS_SHAPE_VALKEY_BUCKETS,
+    AS_SHAPE_LLVM_DENSE, // of LLVM (llvm.h)
+    AS_SHAPE_LLVM_STRINGS,
+    AS_SHAPE_LLVM_STRING,
+    AS_SHAPE_LLVM_SLAB,
+    AS_SHAPE_MARIADB,       // what my_malloc returns
+    AS_SHAPE_GOBJECT_CLASS, // of glib's type system (gobject.h)
+    AS_SHAPE_GOBJECT_TYPE,
+    AS_SHAPE_GOBJECT_DATA,
+    AS_SHAPE_LHASH, // of OpenSSL (openssl.h)
+    AS_SHAPE_LHASH_TABLE,
+    AS_SHAPE_LHASH_NODE,
+    AS_SHAPE_STACK,
+    AS_SHAPE_STACK_ITEMS,
+    AS_SHAPE_QT_TEXT, // of Qt (qt.h)
+    AS_SHAPE_QT_ARRAY,
+    AS_SHAPE_QT_HASH,
+    AS_SHAPE_QT_TABLE,
+    AS_SHAPE_QT_NODE,
+    AS_SHAPE_QT_MAP,
+    AS_SHAPE_QT_MAP_NODE,
     AS_SHAPES
 };
-enum { AS_SPARE_SHIFT = 4, AS_MOST_SPARE = 3, AS_LONG = 255 };
+enum {
+    AS_SPARE_SHIFT = 3,
+    AS_MOST_SPARE = 3,
+    AS_LENGTH_SHIFT = 5,
+    AS_MOST_LENGTH = (UINT16_MAX >> AS_LENGTH_SHIFT) - 1,
+    AS_LONG = 255, // bytes of a text
+};
+
+_Static_assert(AS_PATTERNS <= 1 << AS_SPARE_SHIFT && AS_LONG <= AS_MOST_LENGTH &&
+                   AS_BEGINS_TEXT + AS_LONG <= UINT16_MAX,
+               "a pattern and its length have room");
 
 // False: AS_NO_MEMORY. Close it in either case.
-bool as_patterns_open(struct as_patterns *p, const struct as_index *x, uint32_t page_size, struct as_error *err);
+bool as_patterns_open(struct as_patterns *p, const struct as_index *x, const struct as_vtables *v, uint32_t page_size,
+                      struct as_error *err);
 void as_patterns_close(struct as_patterns *p);
 
 // Looks at a word that leads to the beginning of the chunk `node`, and at what is beside it. May be called by several threads.
@@ -86,12 +132,19 @@ void as_pattern_note_text(struct as_patterns *p, uint32_t node, uint64_t length,
 // Looks at a chunk's beginning: `count` bytes of it, and perhaps of what is behind, at least 8.
 void as_pattern_begin(struct as_patterns *p, uint32_t node, const uint8_t *bytes, size_t count);
 
+// How long the text is that a node begins with; 0: none, or fewer than 8 bytes. AS_LONG: that, or longer.
+static inline uint32_t as_pattern_text(const struct as_patterns *p, uint32_t node)
+{
+    return p->begins[node] < AS_BEGINS_TEXT ? 0 : p->begins[node] - AS_BEGINS_TEXT;
+}
+
 static inline enum as_pattern as_pattern_of(const struct as_patterns *p, uint32_t node)
 {
     enum as_pattern found = (enum as_pattern)(p->of_node[node] & ((1 << AS_SPARE_SHIFT) - 1));
-    bool text = p->text[node] != 0 && p->text[node] == p->length[node];
+    uint32_t length = p->of_node[node] >> AS_LENGTH_SHIFT, begins = as_pattern_text(p, node);
+    bool text = begins != 0 && begins == length;
     if (found == AS_PATTERN_FULL)
-        return p->text[node] >= p->length[node] ? AS_PATTERN_TEXT : AS_PATTERN_NONE;
+        return begins >= length ? AS_PATTERN_TEXT : AS_PATTERN_NONE;
     if (text && found == AS_PATTERN_BYTES)
         return AS_PATTERN_TEXT;
     return found == AS_PATTERN_TEXT && !text ? AS_PATTERN_NONE : found;
@@ -101,7 +154,17 @@ static inline enum as_pattern as_pattern_of(const struct as_patterns *p, uint32_
 static inline unsigned as_pattern_spare(const struct as_patterns *p, uint32_t node)
 {
     enum as_pattern found = as_pattern_of(p, node);
-    return found == AS_PATTERN_NONE || found == AS_PATTERN_BYTES ? 0 : p->of_node[node] >> AS_SPARE_SHIFT;
+    unsigned spare = p->of_node[node] >> AS_SPARE_SHIFT & AS_MOST_SPARE;
+    return found == AS_PATTERN_NONE || found == AS_PATTERN_BYTES ? 0 : spare;
+}
+
+// How many words of an array lie before its end; 0: not known, or it is none.
+static inline uint32_t as_pattern_used(const struct as_patterns *p, uint32_t node)
+{
+    uint32_t length = p->of_node[node] >> AS_LENGTH_SHIFT;
+    if ((p->of_node[node] & ((1 << AS_SPARE_SHIFT) - 1)) != AS_PATTERN_ARRAY)
+        return 0;
+    return length <= AS_MOST_LENGTH ? length : as_number_map_get(&p->lengths, (uint64_t)node + 1);
 }
 
 // "text (pointer, length, capacity)"; NULL for AS_PATTERN_NONE.

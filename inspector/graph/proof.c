@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "graph/proof.h"
 
+#include <string.h>
+
 enum { BLOCK = 4096, PHP_HASH = 5381, PHP_FACTOR = 33 };
+
+bool as_proof_has_library(const struct as_target *t, const char *name)
+{
+    for (size_t i = 0; i < t->mappings.count; i++)
+        if (strstr(as_strings_at(&t->strings, t->mappings.items[i].path), name))
+            return true;
+    return false;
+}
 
 static void prove_file(const struct as_proof *p, uint64_t address, uint32_t node)
 {
@@ -62,6 +72,10 @@ static void prove(struct as_proof *p, const struct as_claim *claim)
         break;
     case AS_CLAIM_END:
         as_proof_give(p, claim->node, AS_SHAPE_END);
+        break;
+    case AS_CLAIM_MARIADB: // the same; but what is in it may say more
+        if (p->patterns->shape[claim->node] <= AS_SHAPE_BEGINS)
+            as_proof_give(p, claim->node, AS_SHAPE_MARIADB);
         break;
     case AS_CLAIM_SIZED:
         if (p->patterns->shape[claim->node] == AS_SHAPE_NONE)

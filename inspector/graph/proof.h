@@ -5,7 +5,7 @@
 #include "graph/patterns.h"
 #include "target/target.h"
 
-#define AS_PROOF_BYTES (UINT64_C(64) << 20) // that are read at most for all tables of hashes
+#define AS_PROOF_BYTES (UINT64_C(64) << 20) // that are read at most for tables of hashes, and for names
 
 struct as_proof {
     struct as_patterns *patterns;
@@ -41,6 +41,15 @@ static inline void as_proof_give_sized(const struct as_proof *p, uint64_t pointe
     if (as_proof_is_made_for(p, pointer, bytes))
         as_proof_give(p, as_proof_node(p, pointer), shape);
 }
+
+static inline bool as_proof_is_code(struct as_target *t, uint64_t address)
+{
+    const struct as_mapping *m = as_target_mapping_at(t, address);
+    return m && m->prot & AS_PROT_EXEC;
+}
+
+// Has the target mapped a file whose path contains `name`, as in "/libcrypto.so"?
+bool as_proof_has_library(const struct as_target *t, const char *name);
 
 // Of zlib: the state at `address`, which is the memory of `node`.
 void as_prove_deflate(const struct as_proof *p, uint64_t address, uint32_t node);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "graph/record_types.h"
 #include "base/memory.h"
+#include "base/workers.h"
+#include "graph/parts.h"
 #include "graph/types.h"
 
 #include <stdlib.h>
@@ -10,6 +12,7 @@ enum {
     MOST_TYPES = 1 << 18,
     MOST_RECORDS = 10000, // and one for all others
     NAME = 4096,
+    KNOWN = 256, // types whose numbers a thread knows without a search
 };
 
 // Types of one name: a record to be.
@@ -57,36 +60,118 @@ static struct named *entry_of(struct type_names *n, const char *name, const char
     }
 }
 
-static bool name_types(struct type_names *n, const struct as_type_records *r, const struct as_graph *g,
+// The types of the nodes [from, to), numbered in the order in which they are met.
+struct type_counts {
+    const struct as_graph *graph;
+    struct as_part nodes;
+    struct as_keys numbers;
+    AS_VEC(struct as_tally) list; // by number: chunks in use
+    struct as_error err;
+    bool ok;
+};
+
+static bool add_tally(struct type_counts *c, uint32_t number, struct as_tally more, struct as_error *err)
+{
+    if (number == AS_NO_KEY)
+        return as_fail(err, AS_NO_MEMORY, "no memory for more than %d types", MOST_TYPES);
+    if (number == c->list.count) {
+        struct as_tally *first = as_vec_add(&c->list, err);
+        if (!first)
+            return false;
+        *first = (struct as_tally){0};
+    }
+    c->list.items[number].count += more.count;
+    c->list.items[number].bytes += more.bytes;
+    return true;
+}
+
+// Most chunks are of few types: a number that is known already takes no search. (1 is added to each type: all zero knows none.)
+struct known_number {
+    uint32_t type, number;
+};
+
+static bool count_chunk(struct type_counts *c, struct known_number *known, uint32_t type, uint64_t size)
+{
+    if (known->type == type + 1) {
+        struct as_tally *tally = &c->list.items[known->number];
+        tally->count++;
+        tally->bytes += size;
+        return true;
+    }
+    *known = (struct known_number){type + 1, as_key_add(&c->numbers, type)};
+    return add_tally(c, known->number, (struct as_tally){1, size}, &c->err);
+}
+
+static void *count_chunks(void *counts)
+{
+    struct type_counts *c = counts;
+    struct known_number known[KNOWN] = {0};
+    struct as_used_chunk chunks[AS_USED_SOME];
+    c->ok = as_keys_open(&c->numbers, MOST_TYPES, &c->err);
+    if (c->nodes.from == c->nodes.to)
+        return NULL;
+    struct as_used_cursor used = as_used_from(&c->graph->index, c->nodes.from);
+    for (size_t count; c->ok && (count = as_used_some(&used, c->nodes.to, chunks)) > 0;)
+        for (size_t i = 0; c->ok && i < count; i++) {
+            uint32_t type = as_graph_type(c->graph, chunks[i].node);
+            c->ok = count_chunk(c, &known[type % KNOWN], type, chunks[i].size);
+        }
+    return NULL;
+}
+
+static bool join_counts(struct type_counts *to, const struct type_counts *from, struct as_error *err)
+{
+    if (!from->ok)
+        return as_fail(err, from->err.code, "%s", from->err.text);
+    for (size_t i = 0; i < from->list.count; i++)
+        if (!add_tally(to, as_key_add(&to->numbers, from->numbers.list.items[i]), from->list.items[i], err))
+            return false;
+    return true;
+}
+
+static void close_counts(struct type_counts *c)
+{
+    as_keys_close(&c->numbers);
+    as_vec_free(&c->list);
+}
+
+// Numbers the types of all chunks in use, and counts these, with as many threads as there are processors.
+static bool count_types(struct type_counts *all, const struct as_graph *g, struct as_error *err)
+{
+    struct type_counts parts[AS_MOST_PARTS] = {0};
+    struct as_part cut[AS_MOST_PARTS];
+    const uint32_t count = as_parts_cut(g->index.count, cut);
+    for (uint32_t i = 0; i < count; i++) {
+        parts[i].graph = g;
+        parts[i].nodes = cut[i];
+    }
+    as_workers_run(count_chunks, parts, sizeof *parts, count);
+    bool ok = as_keys_open(&all->numbers, MOST_TYPES, err);
+    for (uint32_t i = 0; i < count; i++) {
+        ok = ok && join_counts(all, &parts[i], err);
+        close_counts(&parts[i]);
+    }
+    return ok;
+}
+
+static bool name_types(struct type_names *n, const struct type_counts *counts, const struct as_graph *g,
                        struct as_error *err)
 {
-    if (!as_vec_reserve(&n->of_number, r->numbers.list.count, err) || !as_keys_open(&n->hashes, MOST_TYPES, err))
+    if (!as_vec_reserve(&n->of_number, counts->list.count, err) || !as_keys_open(&n->hashes, MOST_TYPES, err))
         return false;
-    for (size_t i = 0; i < r->numbers.list.count; i++) {
-        uint32_t type = (uint32_t)r->numbers.list.items[i];
+    for (size_t i = 0; i < counts->list.count; i++) {
+        uint32_t type = (uint32_t)counts->numbers.list.items[i];
         char text[NAME];
         const char *name = as_graph_type_name(g, type, text, sizeof text);
         struct named *entry =
             entry_of(n, name ? name : "", name ? as_evidence_name(as_graph_type_evidence(g, type)) : NULL);
         if (!entry)
             return as_fail(err, AS_NO_MEMORY, "no memory for the names of types");
+        entry->count += counts->list.items[i].count;
+        entry->bytes += counts->list.items[i].bytes;
         n->of_number.items[n->of_number.count++] = (uint32_t)(entry - n->list.items);
     }
     return true;
-}
-
-static void count_chunks(struct type_names *n, const struct as_type_records *r, const struct as_graph *g)
-{
-    struct as_used_cursor c = as_used_begin(&g->index);
-    struct as_used_chunk chunk;
-    while (as_used_next(&c, &chunk)) {
-        uint32_t number = as_key_find(&r->numbers, as_graph_type(g, chunk.node));
-        if (number == AS_NO_KEY)
-            continue;
-        struct named *entry = &n->list.items[n->of_number.items[number]];
-        entry->count++;
-        entry->bytes += chunk.size;
-    }
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -140,21 +225,16 @@ bool as_type_records_make(struct as_type_records *r, struct as_store *s, const s
 {
     struct type_names names = {0};
     *r = (struct as_type_records){0};
-    bool ok = as_keys_open(&r->numbers, MOST_TYPES, err);
-    struct as_used_cursor c = as_used_begin(&g->index);
-    struct as_used_chunk chunk;
-    while (ok && as_used_next(&c, &chunk))
-        ok = as_key_add(&r->numbers, as_graph_type(g, chunk.node)) != AS_NO_KEY ||
-             as_fail(err, AS_NO_MEMORY, "no memory for more than %d types", MOST_TYPES);
-    ok = ok && name_types(&names, r, g, err);
-    if (ok)
-        count_chunks(&names, r, g);
-    ok = ok && write_records(&names, s, err) && as_vec_reserve(&r->of_number, r->numbers.list.count, err);
-    for (size_t i = 0; ok && i < r->numbers.list.count; i++)
+    struct type_counts counts = {0};
+    bool ok = count_types(&counts, g, err) && name_types(&names, &counts, g, err) && write_records(&names, s, err) &&
+              as_vec_reserve(&r->of_number, counts.list.count, err);
+    for (size_t i = 0; ok && i < counts.list.count; i++)
         r->of_number.items[r->of_number.count++] = names.list.items[names.of_number.items[i]].record;
     as_vec_free(&names.strings);
     as_vec_free(&names.list);
     as_vec_free(&names.of_number);
+    r->numbers = counts.numbers;
+    as_vec_free(&counts.list);
     as_keys_close(&names.hashes);
     return ok;
 }

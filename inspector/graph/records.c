@@ -16,12 +16,11 @@ struct graph_facts {
 
 static bool find(struct graph_facts *f, struct as_graph *g, struct as_error *err)
 {
-    return as_graph_find_shapes(g, NULL, err) && as_graph_leave_unused(g, err) && as_graph_settle_objects(g, err) &&
-           as_owners_find(&f->owners, &g->roots, err) &&
+    return as_graph_leave_unused(g, err) && as_graph_settle_objects(g, err) && as_leaks_find(&f->leaks, g, err) &&
+           as_leaks_add_up(&f->leaks, g, err) && as_owners_find(&f->owners, &g->roots, err) &&
            as_dominators_find(&f->dominators, &g->edges, &g->objects, &g->roots, &f->owners, err) &&
            as_dominators_add_up(&f->dominators, &g->index, err) && as_tree_grow(&f->tree, g, &f->dominators, err) &&
-           as_several_find(&f->several, &f->dominators, err) && as_leaks_find(&f->leaks, g, err) &&
-           as_leaks_add_up(&f->leaks, g, err);
+           as_several_find(&f->several, &f->dominators, err);
 }
 
 static bool record(struct graph_facts *f, struct as_store *s, struct as_graph *g, const struct as_target *t,
@@ -60,6 +59,7 @@ static bool add_head(const struct graph_facts *f, struct as_store *s, const stru
         .indirect = tally(&f->leaks, AS_LEAK_INDIRECT),
         .suspects = tally(&f->leaks, AS_LEAK_SUSPECT),
         .flags = as_graph_is_whole(g) && s->meta.flags & AS_META_EXACT ? AS_GRAPH_EXACT : 0,
+        .asked = f->several.asked,
     };
     return true;
 }

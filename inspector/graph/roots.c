@@ -7,6 +7,7 @@
 #include "base/align.h"
 #include "base/memory.h"
 #include "base/sort.h"
+#include "graph/roots_plan.h"
 
 #include <string.h>
 
@@ -28,133 +29,9 @@ struct root_search {
     const struct as_objects *objects;
     struct as_target *target;
     struct as_error *err;
-    AS_VEC(struct as_range) kept_out; // by address, disjoint
-    AS_VEC(uint32_t) modules;         // of each mapping; UINT32_MAX: none
-    AS_VEC(bool) runtimes;            // of each mapping: a runtime has a part of its heap there
-    AS_VEC(uint64_t) stack_pointers;  // ascending
-    AS_VEC(uint32_t) stack_threads;   // parallel: whose they are
-    uint64_t tls_bytes;               // of each thread, at most
+    struct as_roots_plan plan;
     uint8_t *block;
 };
-
-// Where a module's .bss ends: what lies behind it may be anybody's, even in the same mapping.
-static uint64_t end_of_module(const struct root_search *s, uint32_t module)
-{
-    const struct as_module *o = &s->roots->modules->list.items[module];
-    uint64_t end = o->end;
-    for (uint32_t i = 0; i < o->elf.load_count; i++) {
-        uint64_t load = o->base + o->elf.loads[i].vaddr + o->elf.loads[i].memsz;
-        end = load > end ? load : end;
-    }
-    return as_align_up(end, s->target->page_size);
-}
-
-// Notes which mappings are a module's: those of its file, and the .bss behind its data.
-static void note_module(struct root_search *s, uint32_t module)
-{
-    const struct as_target *t = s->target;
-    const struct as_module *o = &s->roots->modules->list.items[module];
-    uint64_t end = end_of_module(s, module);
-    bool before = false; // the mapping before is the module's
-    for (size_t i = o->first_mapping; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
-        bool follows = before && i > 0 && t->mappings.items[i - 1].end == m->start && m->start < end;
-        if (m->start >= o->end && !follows)
-            return;
-        before = (m->start < o->end && as_module_has(s->roots->modules, o, m)) ||
-                 (follows && m->kind == AS_MAP_ANON && (m->prot & AS_PROT_WRITE) && m->path == 0);
-        if (before)
-            s->modules.items[i] = module;
-    }
-}
-
-static bool note_modules(struct root_search *s)
-{
-    struct as_target *t = s->target;
-    const struct as_modules *modules = s->roots->modules;
-    if (!as_vec_reserve(&s->modules, t->mappings.count, s->err))
-        return false;
-    s->modules.count = t->mappings.count;
-    memset(s->modules.items, 0xff, s->modules.count * sizeof *s->modules.items);
-    for (size_t i = 0; i < modules->list.count; i++) {
-        const struct as_elf *elf = &modules->list.items[i].elf;
-        note_module(s, (uint32_t)i);
-        s->tls_bytes += elf->tls_size + elf->tls_align;
-    }
-    return true;
-}
-
-static bool note_runtimes(struct root_search *s, const struct as_store *store)
-{
-    const struct as_target *t = s->target;
-    if (!as_vec_reserve(&s->runtimes, t->mappings.count, s->err))
-        return false;
-    s->runtimes.count = t->mappings.count;
-    for (size_t i = 0; i < store->ruby.count; i++) {
-        const struct as_mapping *m = as_target_mapping_at(t, store->ruby.items[i].address);
-        if (m && !as_objects_has(s->objects, store->ruby.items[i].address))
-            s->runtimes.items[m - t->mappings.items] = true;
-    }
-    for (size_t i = 0; i < store->regions.count; i++) {
-        const struct as_mapping *m = as_target_mapping_at(t, store->regions.items[i].address);
-        if (m && !as_objects_has(s->objects, store->regions.items[i].address))
-            s->runtimes.items[m - t->mappings.items] = true;
-    }
-    return true;
-}
-
-static void keep_out(uint64_t start, uint64_t end, uint64_t **starts, uint64_t **ends)
-{
-    *(*starts)++ = start;
-    *(*ends)++ = end;
-}
-
-// malloc's own memory, and that of the objects which are nodes: no two parts overlap, so the n-th beginning belongs to the n-th end.
-static bool note_malloc(struct root_search *s, const struct as_malloc *m, const struct as_store *store)
-{
-    AS_VEC(uint64_t) starts = {0};
-    AS_VEC(uint64_t) ends = {0};
-    size_t most = store->heaps.count + 2 * m->libcs.count + s->objects->regions.count;
-    bool ok = as_vec_reserve(&starts, most, s->err) && as_vec_reserve(&ends, most, s->err) &&
-              as_vec_reserve(&s->kept_out, most, s->err);
-    uint64_t *start = starts.items, *end = ends.items;
-    for (size_t i = 0; ok && i < store->heaps.count; i++)
-        keep_out(store->heaps.items[i].start, store->heaps.items[i].end, &start, &end);
-    for (size_t i = 0; ok && i < s->objects->regions.count; i++)
-        keep_out(s->objects->regions.items[i].start, s->objects->regions.items[i].end, &start, &end);
-    for (size_t i = 0; ok && i < m->libcs.count; i++) {
-        const struct as_libc *libc = &m->libcs.items[i];
-        keep_out(libc->main_arena, libc->main_arena + (uint64_t)libc->layout.state.size, &start, &end);
-        if (libc->mp != AS_UNKNOWN)
-            keep_out(libc->mp, libc->mp + (uint64_t)libc->layout.par.size, &start, &end);
-    }
-    size_t count = ok ? (size_t)(start - starts.items) : 0;
-    ok = ok && as_sort_u64(starts.items, count, s->err) && as_sort_u64(ends.items, count, s->err);
-    for (size_t i = 0; ok && i < count; i++)
-        s->kept_out.items[s->kept_out.count++] = (struct as_range){starts.items[i], ends.items[i]};
-    as_vec_free(&starts);
-    as_vec_free(&ends);
-    return ok;
-}
-
-static bool note_stacks(struct root_search *s)
-{
-    const struct as_target *t = s->target;
-    size_t count = t->threads.count;
-    AS_VEC(uint32_t) taken = {0};
-    bool ok = as_vec_reserve(&s->stack_pointers, count, s->err) && as_vec_reserve(&s->stack_threads, count, s->err) &&
-              as_vec_reserve(&taken, count, s->err);
-    for (size_t i = 0; ok && i < count; i++)
-        s->stack_pointers.items[s->stack_pointers.count++] = t->threads.items[i].sp;
-    ok = ok && as_sort_u64(s->stack_pointers.items, count, s->err);
-    for (size_t i = 0; ok && i < count; i++) {
-        size_t place = as_lower_bound(s->stack_pointers.items, count, t->threads.items[i].sp);
-        s->stack_threads.items[place + taken.items[place]++] = (uint32_t)i;
-    }
-    s->stack_threads.count = s->stack_pointers.count;
-    as_vec_free(&taken);
-    return ok;
-}
 
 static bool add_root(struct root_search *s, uint64_t address, uint32_t node, bool begins)
 {
@@ -250,19 +127,19 @@ static bool search_around(struct root_search *s, struct as_root_source source, b
     if (!added)
         return false;
     *added = source;
-    size_t low = 0, high = s->kept_out.count;
+    size_t low = 0, high = s->plan.kept_out.count;
     while (low < high) { // the first part of malloc's that ends behind the start
         size_t middle = low + (high - low) / 2;
-        if (s->kept_out.items[middle].end <= source.start)
+        if (s->plan.kept_out.items[middle].end <= source.start)
             low = middle + 1;
         else
             high = middle;
     }
     uint64_t at = source.start;
-    for (; low < s->kept_out.count && s->kept_out.items[low].start < source.end; low++) {
-        if (s->kept_out.items[low].start > at && !search(s, at, s->kept_out.items[low].start, shared))
+    for (; low < s->plan.kept_out.count && s->plan.kept_out.items[low].start < source.end; low++) {
+        if (s->plan.kept_out.items[low].start > at && !search(s, at, s->plan.kept_out.items[low].start, shared))
             return false;
-        at = s->kept_out.items[low].end;
+        at = s->plan.kept_out.items[low].end;
     }
     return at >= source.end || search(s, at, source.end, shared);
 }
@@ -272,16 +149,16 @@ static bool search_stacks(struct root_search *s, uint32_t mapping, size_t first)
 {
     const struct as_target *t = s->target;
     const struct as_mapping *m = &t->mappings.items[mapping];
-    for (size_t i = first; i < s->stack_pointers.count && s->stack_pointers.items[i] < m->end; i++) {
-        uint64_t sp = as_align_down(s->stack_pointers.items[i], WORD);
-        bool last = i + 1 == s->stack_pointers.count || s->stack_pointers.items[i + 1] >= m->end;
-        uint64_t limit = last ? m->end : s->stack_pointers.items[i + 1];
-        uint64_t tp = t->threads.items[s->stack_threads.items[i]].tp;
+    for (size_t i = first; i < s->plan.stack_pointers.count && s->plan.stack_pointers.items[i] < m->end; i++) {
+        uint64_t sp = as_align_down(s->plan.stack_pointers.items[i], WORD);
+        bool last = i + 1 == s->plan.stack_pointers.count || s->plan.stack_pointers.items[i + 1] >= m->end;
+        uint64_t limit = last ? m->end : s->plan.stack_pointers.items[i + 1];
+        uint64_t tp = t->threads.items[s->plan.stack_threads.items[i]].tp;
         struct as_root_source source = {.kind = AS_ROOT_STACK,
                                         .start = sp - m->start > RED_ZONE ? sp - RED_ZONE : m->start,
                                         .end = limit,
                                         .mapping = mapping,
-                                        .thread = s->stack_threads.items[i],
+                                        .thread = s->plan.stack_threads.items[i],
                                         .module = UINT32_MAX};
         if (tp == AS_UNKNOWN || tp < sp || tp >= limit) { // the main thread's variables are elsewhere
             if (!search_around(s, source, m->out_of_reach))
@@ -290,7 +167,8 @@ static bool search_stacks(struct root_search *s, uint32_t mapping, size_t first)
         }
         // x86-64: variables, then the descriptor at the thread pointer. aarch64: the descriptor, then variables.
         bool below = t->arch == AS_ARCH_X86_64;
-        uint64_t before = below ? s->tls_bytes : DESCRIPTOR, behind = below ? DESCRIPTOR : s->tls_bytes + DESCRIPTOR;
+        uint64_t before = below ? s->plan.tls_bytes : DESCRIPTOR,
+                 behind = below ? DESCRIPTOR : s->plan.tls_bytes + DESCRIPTOR;
         uint64_t variables = tp - sp > before ? as_align_down(tp - before, WORD) : sp;
         source.end = variables;
         if (!search_around(s, source, m->out_of_reach))
@@ -333,7 +211,7 @@ static bool is_worth_it(const struct as_target *t, const struct as_mapping *m)
 // Is it a mapping of a runtime's heap, and nobody else's?
 static bool is_runtime(const struct root_search *s, uint32_t i)
 {
-    return s->runtimes.items[i] && s->modules.items[i] == UINT32_MAX &&
+    return s->plan.runtime.items[i] && s->plan.module_of.items[i] == UINT32_MAX &&
            s->target->mappings.items[i].kind == AS_MAP_ANON;
 }
 
@@ -347,12 +225,12 @@ static bool search_mapping(struct root_search *s, uint32_t i)
                                     .end = m->end,
                                     .mapping = i,
                                     .thread = UINT32_MAX,
-                                    .module = s->modules.items[i]};
-    size_t sp = as_lower_bound(s->stack_pointers.items, s->stack_pointers.count, m->start);
-    if (m->kind == AS_MAP_ANON && sp < s->stack_pointers.count && s->stack_pointers.items[sp] < m->end)
+                                    .module = s->plan.module_of.items[i]};
+    size_t sp = as_lower_bound(s->plan.stack_pointers.items, s->plan.stack_pointers.count, m->start);
+    if (m->kind == AS_MAP_ANON && sp < s->plan.stack_pointers.count && s->plan.stack_pointers.items[sp] < m->end)
         return search_stacks(s, i, sp);
     if (source.module != UINT32_MAX || m->kind == AS_MAP_FILE) {
-        uint64_t end = source.module != UINT32_MAX ? end_of_module(s, source.module) : m->end;
+        uint64_t end = source.module != UINT32_MAX ? as_roots_end_of_module(&s->plan, source.module) : m->end;
         source.kind = AS_ROOT_GLOBAL;
         source.end = m->kind == AS_MAP_ANON && end < m->end ? end : m->end;
         if (!search_around(s, source, shared))
@@ -364,7 +242,7 @@ static bool search_mapping(struct root_search *s, uint32_t i)
             return true;
     }
     source.kind = m->kind == AS_MAP_SHMEM      ? AS_ROOT_SHARED
-                  : s->runtimes.items[i]       ? AS_ROOT_RUNTIME
+                  : s->plan.runtime.items[i]   ? AS_ROOT_RUNTIME
                   : holds_thread_pointer(t, m) ? AS_ROOT_THREAD
                                                : AS_ROOT_MEMORY;
     return search_around(s, source, shared);
@@ -396,7 +274,7 @@ bool as_roots_find(struct as_roots *r, const struct as_index *x, struct as_patte
     struct root_search s = {.roots = r, .index = x, .patterns = patterns, .objects = objects, .target = t, .err = err};
     *r = (struct as_roots){.modules = modules};
     s.block = as_memory_map(BLOCK + BESIDE, "a block of memory", err);
-    bool ok = s.block && note_modules(&s) && note_runtimes(&s, store) && note_malloc(&s, m, store) && note_stacks(&s);
+    bool ok = s.block && as_roots_plan_make(&s.plan, t, modules, objects, m, store, err);
     // Runtimes' heaps come last, one behind the other: all of them are one owner.
     for (size_t i = 0; ok && i < t->mappings.count; i++)
         if (is_worth_it(t, &t->mappings.items[i]) && !is_runtime(&s, (uint32_t)i))
@@ -406,11 +284,7 @@ bool as_roots_find(struct as_roots *r, const struct as_index *x, struct as_patte
             ok = search_mapping(&s, (uint32_t)i);
     ok = ok && add_registers(&s);
     as_memory_unmap(s.block, BLOCK + BESIDE);
-    as_vec_free(&s.kept_out);
-    as_vec_free(&s.modules);
-    as_vec_free(&s.runtimes);
-    as_vec_free(&s.stack_pointers);
-    as_vec_free(&s.stack_threads);
+    as_roots_plan_free(&s.plan);
     return ok;
 }
 

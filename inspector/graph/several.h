@@ -12,9 +12,10 @@ struct as_leading {
 };
 
 struct as_several {
-    uint64_t bytes;                             // that have several owners
-    uint32_t owners;                            // how many lead to any of these
-    struct as_leading leading[AS_MOST_LEADING]; // of these, those that lead to most, the most bytes first
+    uint64_t bytes;  // that have several owners
+    uint32_t owners; // how many lead to any of these
+    uint32_t asked;  // of these: those that lead to most directly. The others may lead to more by way of these
+    struct as_leading leading[AS_MOST_LEADING]; // of those asked, those that lead to most, the most bytes first
     uint32_t count;                             // in `leading`
 };
 

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: MIT
 #include "graph/shapes.h"
 #include "base/memory.h"
+#include "base/workers.h"
+#include "graph/parts.h"
 
 #include <string.h>
 
 enum {
     WORD = sizeof(uint64_t),
-    FAR_AHEAD = 32,
+    AHEAD = 20, // nodes
 };
 
 static bool has_type(const struct as_patterns *p, const struct as_vtables *v, uint32_t node)
 {
-    return as_pattern_of(p, node) != AS_PATTERN_NONE || v->list.items[v->of_node[node]].proven;
+    return as_pattern_of(p, node) != AS_PATTERN_NONE || v->list.items[as_vtable_of(v, node)].proven;
 }
 
 // Does the text with which a chunk begins end in the chunk's last word, as after strdup?
 static bool fills(const struct as_patterns *p, const struct as_used_chunk *chunk)
 {
-    uint64_t length = p->text[chunk->node], usable = chunk->size - WORD;
+    uint64_t length = as_pattern_text(p, chunk->node), usable = chunk->size - WORD;
     return length < usable && usable - length <= WORD;
 }
 
@@ -29,16 +31,38 @@ static void open_node(struct as_shaping *s, const struct as_patterns *p, const s
         s->of_node[chunk->node] = AS_SHAPE_TEXT;
 }
 
-// All nodes without a type are open.
-static void open_all(struct as_shaping *s, const struct as_patterns *p, const struct as_vtables *v)
+static void open_or_close(struct as_shaping *s, const struct as_patterns *p, const struct as_vtables *v,
+                          const struct as_used_chunk *chunk)
 {
-    struct as_used_cursor c = as_used_begin(p->index);
-    struct as_used_chunk chunk;
-    while (as_used_next(&c, &chunk))
-        if (has_type(p, v, chunk.node))
-            s->of_node[chunk.node] = AS_SHAPE_OTHER;
-        else
-            open_node(s, p, &chunk);
+    if (has_type(p, v, chunk->node))
+        s->of_node[chunk->node] = AS_SHAPE_OTHER;
+    else
+        open_node(s, p, chunk);
+}
+
+// What one thread does with its part of the nodes. It writes of no others.
+struct shaping_part {
+    struct as_shaping *s;
+    const struct as_patterns *patterns;
+    const struct as_vtables *vtables;
+    struct as_part nodes;
+    as_node_vec linked;
+    struct as_error err;
+    bool failed;
+};
+
+// All nodes without a type are open.
+static void *open_part(void *part)
+{
+    const struct shaping_part *w = part;
+    struct as_used_chunk chunks[AS_USED_SOME];
+    if (w->nodes.from == w->nodes.to)
+        return NULL;
+    struct as_used_cursor c = as_used_from(w->patterns->index, w->nodes.from);
+    for (size_t count; (count = as_used_some(&c, w->nodes.to, chunks)) > 0;)
+        for (size_t i = 0; i < count; i++)
+            open_or_close(w->s, w->patterns, w->vtables, &chunks[i]);
+    return NULL;
 }
 
 // Likewise, but those of which `only` is 0 are not.
@@ -51,10 +75,7 @@ static void open_some(struct as_shaping *s, const struct as_patterns *p, const s
     while (as_used_next_of(&c, only, &chunk)) {
         memset(s->of_node + seen, AS_SHAPE_OTHER, chunk.node - seen);
         seen = chunk.node + 1;
-        if (has_type(p, v, chunk.node))
-            s->of_node[chunk.node] = AS_SHAPE_OTHER;
-        else
-            open_node(s, p, &chunk);
+        open_or_close(s, p, v, &chunk);
     }
     memset(s->of_node + seen, AS_SHAPE_OTHER, p->index->count - seen);
 }
@@ -77,30 +98,65 @@ static void forget_others(uint8_t *shape, uint32_t count)
         shape[node] = shape[node] < AS_SHAPES ? shape[node] : AS_SHAPE_NONE;
 }
 
-// Targets are met in no order: they are fetched ahead.
-static bool find_alike(struct as_shaping *s, struct as_error *err)
+// Targets are met in no order: they are fetched ahead. (Of edges of nodes behind that one, which are counted from their own nodes, only
+// nearly: that is near enough.)
+static void *find_alike(void *part)
 {
+    struct shaping_part *w = part;
+    const struct as_shaping *s = w->s;
     const struct as_edges *e = s->edges;
-    uint32_t last = e->first[e->nodes];
-    for (uint32_t node = 0; (node = as_next_byte(s->sizes, node, e->nodes)) < e->nodes; node++) {
+    uint32_t last = (uint32_t)e->list.count, to = w->nodes.to;
+    for (uint32_t node = w->nodes.from; (node = as_next_byte(s->sizes, node, to)) < to; node++) {
         if (!as_shape_is_open(s, node))
             continue;
         uint8_t alike = 0;
-        for (uint32_t i = e->first[node]; i < e->first[node + 1] && as_edge_place(e, i) < AS_SHAPE_WORDS; i++) {
-            if (i + FAR_AHEAD < last)
-                __builtin_prefetch(&s->sizes[e->to.items[i + FAR_AHEAD]]);
-            if (as_edge_begins(e, i) && as_shape_same_size(s, node, e->to.items[i]))
+        uint32_t ahead = e->nodes - node > AHEAD ? as_edges_first(e, node + AHEAD) : last;
+        for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node);
+             i < end && as_edge_place(e, i) < AS_SHAPE_WORDS; i = as_edge_next(e, i)) {
+            if (ahead < last) {
+                __builtin_prefetch(&s->sizes[as_edge_to(e, node + AHEAD, ahead)]);
+                ahead = as_edge_next(e, ahead);
+            }
+            if (as_edge_begins(e, i) && as_shape_same_size(s, node, as_edge_to(e, node, i)))
                 alike |= (uint8_t)(1 << as_edge_place(e, i));
         }
         if (alike == 0)
             continue;
-        uint32_t *linked = as_vec_add(&s->linked, err);
+        uint32_t *linked = as_vec_add(&w->linked, &w->err);
+        w->failed = !linked;
         if (!linked)
-            return false;
+            return NULL;
         *linked = node;
         s->alike[node] = alike;
     }
+    return NULL;
+}
+
+// The linked nodes of all parts, by node.
+static bool join_linked(as_node_vec *all, const struct shaping_part *part, struct as_error *err)
+{
+    const as_node_vec *more = &part->linked;
+    if (part->failed)
+        return as_fail(err, part->err.code, "%s", part->err.text);
+    if (more->count == 0)
+        return true;
+    if (!as_vec_reserve(all, more->count, err))
+        return false;
+    memcpy(all->items + all->count, more->items, more->count * sizeof *more->items);
+    all->count += more->count;
     return true;
+}
+
+// The first part's nodes stay where they are.
+static bool join_all_linked(struct as_shaping *s, struct shaping_part *parts, uint32_t count, struct as_error *err)
+{
+    bool ok = !parts[0].failed || as_fail(err, parts[0].err.code, "%s", parts[0].err.text);
+    s->linked = parts[0].linked;
+    for (uint32_t i = 1; i < count; i++) {
+        ok = ok && join_linked(&s->linked, &parts[i], err);
+        as_vec_free(&parts[i].linked);
+    }
+    return ok;
 }
 
 void as_shape_unmark(struct as_shaping *s)
@@ -110,9 +166,10 @@ void as_shape_unmark(struct as_shaping *s)
     for (size_t k = 0; k < s->linked.count; k++) {
         uint32_t node = s->linked.items[k];
         s->of_node[node] &= plain;
-        for (uint32_t i = e->first[node]; i < e->first[node + 1] && as_edge_place(e, i) < AS_SHAPE_WORDS; i++)
+        for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node);
+             i < end && as_edge_place(e, i) < AS_SHAPE_WORDS; i = as_edge_next(e, i))
             if (as_shape_is_alike(s, node, as_edge_place(e, i)))
-                s->of_node[e->to.items[i]] &= plain;
+                s->of_node[as_edge_to(e, node, i)] &= plain;
     }
 }
 
@@ -126,10 +183,12 @@ static void forget_proven(struct as_shaping *s)
     s->linked.count = kept;
 }
 
-static bool find_shapes(struct as_shaping *s, const struct as_anchors *anchors, struct as_error *err)
+static bool find_shapes(struct as_shaping *s, const struct as_anchors *anchors, struct shaping_part *parts,
+                        uint32_t count, struct as_error *err)
 {
     as_shape_containers(s, anchors);
-    if (!find_alike(s, err))
+    as_workers_run(find_alike, parts, sizeof *parts, count);
+    if (!join_all_linked(s, parts, count, err))
         return false;
     as_shape_trees(s);
     forget_proven(s);
@@ -143,6 +202,11 @@ bool as_shapes_find(struct as_patterns *p, const struct as_edges *e, const struc
 {
     size_t nodes = (size_t)p->index->count + 1;
     struct as_shaping s = {.edges = e, .of_node = p->shape};
+    struct as_part cut[AS_MOST_PARTS];
+    struct shaping_part parts[AS_MOST_PARTS];
+    const uint32_t count = as_parts_cut(p->index->count, cut);
+    for (uint32_t i = 0; i < count; i++)
+        parts[i] = (struct shaping_part){.s = &s, .patterns = p, .vtables = v, .nodes = cut[i]};
     s.sizes = as_memory_map_large(nodes, "the shapes of chunks", err);
     s.alike = s.sizes ? as_memory_map_large(nodes, "the shapes of chunks", err) : NULL;
     s.queue = s.alike ? as_memory_map_large(nodes * sizeof *s.queue, "the shapes of chunks", err) : NULL;
@@ -150,8 +214,8 @@ bool as_shapes_find(struct as_patterns *p, const struct as_edges *e, const struc
     if (ok && only)
         open_some(&s, p, v, only);
     else if (ok)
-        open_all(&s, p, v);
-    ok = ok && find_shapes(&s, &p->anchors, err);
+        as_workers_run(open_part, parts, sizeof *parts, count);
+    ok = ok && find_shapes(&s, &p->anchors, parts, count, err);
     forget_others(p->shape, p->index->count);
     as_memory_unmap(s.sizes, nodes);
     as_memory_unmap(s.alike, nodes);
@@ -193,6 +257,38 @@ const char *as_shape_name(enum as_shape shape)
         [AS_SHAPE_GLIB_KEYS] = "GHashTable (keys)",
         [AS_SHAPE_GLIB_HASHES] = "GHashTable (hashes)",
         [AS_SHAPE_GLIB_VALUES] = "GHashTable (values)",
+        [AS_SHAPE_REDIS_DICT] = "dict (redis)",
+        [AS_SHAPE_REDIS_TABLE] = "dict table (redis)",
+        [AS_SHAPE_REDIS_ENTRY] = "dict entry (redis)",
+        [AS_SHAPE_REDIS_OBJECT] = "object (redis)",
+        [AS_SHAPE_REDIS_TEXT] = "object with string (redis)",
+        [AS_SHAPE_SDS] = "string (redis)",
+        [AS_SHAPE_LISTPACK] = "listpack (redis)",
+        [AS_SHAPE_INTSET] = "intset (redis)",
+        [AS_SHAPE_REDIS_KEYED] = "object with key (redis)",
+        [AS_SHAPE_REDIS_FIELD] = "hash entry (redis)",
+        [AS_SHAPE_VALKEY_HASHTABLE] = "hash table (valkey)",
+        [AS_SHAPE_VALKEY_BUCKETS] = "hash table buckets (valkey)",
+        [AS_SHAPE_LLVM_DENSE] = "DenseMap table (LLVM)",
+        [AS_SHAPE_LLVM_STRINGS] = "StringMap table (LLVM)",
+        [AS_SHAPE_LLVM_STRING] = "StringMap entry (LLVM)",
+        [AS_SHAPE_LLVM_SLAB] = "slab (LLVM)",
+        [AS_SHAPE_MARIADB] = "block of my_malloc (MariaDB)",
+        [AS_SHAPE_GOBJECT_CLASS] = "class (GObject)",
+        [AS_SHAPE_GOBJECT_TYPE] = "type (GObject)",
+        [AS_SHAPE_GOBJECT_DATA] = "type's data (GObject)",
+        [AS_SHAPE_LHASH] = "LHASH (OpenSSL)",
+        [AS_SHAPE_LHASH_TABLE] = "LHASH table (OpenSSL)",
+        [AS_SHAPE_LHASH_NODE] = "LHASH node (OpenSSL)",
+        [AS_SHAPE_STACK] = "STACK (OpenSSL)",
+        [AS_SHAPE_STACK_ITEMS] = "STACK items (OpenSSL)",
+        [AS_SHAPE_QT_TEXT] = "text in UTF-16 (QArrayData)",
+        [AS_SHAPE_QT_ARRAY] = "array (QArrayData)",
+        [AS_SHAPE_QT_HASH] = "QHash (Qt)",
+        [AS_SHAPE_QT_TABLE] = "QHash table (Qt)",
+        [AS_SHAPE_QT_NODE] = "QHash nodes (Qt)",
+        [AS_SHAPE_QT_MAP] = "QMap (Qt)",
+        [AS_SHAPE_QT_MAP_NODE] = "QMap node (Qt)",
     };
     return shape < AS_SHAPES ? names[shape] : NULL;
 }

@@ -8,17 +8,20 @@
 #include "graph/patterns.h"
 #include "graph/vtables.h"
 
+typedef AS_VEC(uint32_t) as_node_vec;
+
 // What finding the shapes takes beside the graph.
 struct as_shaping {
     const struct as_edges *edges;
-    uint8_t *of_node; // as_shape, and marks while a shape is proven
-    uint8_t *sizes;   // of each open node, in 16 bytes; 255: that, or more; 0: it is not open
-    uint8_t *alike;   // of each open node, a bit for each of its first 8 words: it leads to an open node of its size
-    AS_VEC(uint32_t) linked; // nodes with any such bit
-    uint64_t *queue;         // of nodes with the one that each was met from
+    uint8_t *of_node;   // as_shape, and marks while a shape is proven
+    uint8_t *sizes;     // of each open node, in 16 bytes; 255: that, or more; 0: it is not open
+    uint8_t *alike;     // of each open node, a bit for each of its first 8 words: it leads to an open node of its size
+    as_node_vec linked; // nodes with any such bit, by node
+    uint64_t *queue;    // of nodes with the one that each was met from
 };
 
 enum { AS_SHAPE_MARKED = 0x80, AS_SHAPE_START = 0x40, AS_SHAPE_OTHER = 0x3f, AS_SHAPE_LARGE = 255, AS_SHAPE_WORDS = 8 };
+_Static_assert((int)AS_SHAPES <= (int)AS_SHAPE_OTHER, "the marks have bits of their own");
 
 // May the node get a shape? It has no type by other evidence, and is in no shape yet.
 static inline bool as_shape_is_open(const struct as_shaping *s, uint32_t node)
@@ -35,11 +38,7 @@ static inline bool as_shape_same_size(const struct as_shaping *s, uint32_t a, ui
 // The chunk that the word at `place` of a node leads to the beginning of; AS_NO_NODE: none.
 static inline uint32_t as_shape_link(const struct as_shaping *s, uint32_t node, uint32_t place)
 {
-    const struct as_edges *e = s->edges;
-    for (uint32_t i = e->first[node]; i < e->first[node + 1] && as_edge_place(e, i) <= place; i++)
-        if (as_edge_place(e, i) == place)
-            return as_edge_begins(e, i) ? e->to.items[i] : AS_NO_NODE;
-    return AS_NO_NODE;
+    return as_edge_link(s->edges, node, place);
 }
 
 // Does the word at `place`, one of the first 8, lead to the beginning of an open node of the same size?

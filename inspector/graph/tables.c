@@ -13,6 +13,7 @@ struct table {
     struct as_shaping *s;
     const struct as_anchor *anchor;
     uint32_t first, end; // edges of the array of buckets
+    uint32_t near, far;  // of these, those whose nodes are fetched next
     bool again;          // one of them leads to the first node of all, too
 };
 
@@ -22,26 +23,45 @@ static uint32_t start_of(const struct table *t, uint32_t i)
     const struct as_edges *e = t->s->edges;
     if (i == t->end)
         return t->again ? AS_NO_NODE : t->anchor->other;
-    return as_edge_begins(e, i) ? e->to.items[i] : AS_NO_NODE;
+    return as_edge_begins(e, i) ? as_edge_to(e, t->anchor->node, i) : AS_NO_NODE;
 }
 
-static void fetch(const struct table *t, uint32_t i)
+// Behind the last edge, there is one place more.
+static uint32_t next_of(const struct table *t, uint32_t i)
+{
+    return i < t->end ? as_edge_next(t->s->edges, i) : t->end + 1;
+}
+
+static uint32_t forward(const struct table *t, uint32_t i, uint32_t edges)
+{
+    for (; edges > 0 && i < t->end; edges--)
+        i = as_edge_next(t->s->edges, i);
+    return i;
+}
+
+static void begin_fetching(struct table *t)
+{
+    t->near = forward(t, t->first, NEAR_AHEAD);
+    t->far = forward(t, t->near, FAR_AHEAD - NEAR_AHEAD);
+}
+
+static void fetch(struct table *t)
 {
     const struct as_edges *e = t->s->edges;
-    if (i + FAR_AHEAD < t->end) {
-        __builtin_prefetch(&e->first[e->to.items[i + FAR_AHEAD]]);
-        __builtin_prefetch(&t->s->of_node[e->to.items[i + FAR_AHEAD]]);
+    if (t->far < t->end) {
+        uint32_t to = as_edge_to(e, t->anchor->node, t->far);
+        __builtin_prefetch(as_edges_span(e, to));
+        __builtin_prefetch(&t->s->of_node[to]);
     }
-    if (i + NEAR_AHEAD < t->end) {
-        uint32_t first = e->first[e->to.items[i + NEAR_AHEAD]];
-        __builtin_prefetch(&e->to.items[first]);
-        __builtin_prefetch(&e->place.items[first]);
-    }
+    if (t->near < t->end)
+        __builtin_prefetch(as_edges_begin(e, as_edge_to(e, t->anchor->node, t->near)));
+    t->far = forward(t, t->far, 1);
+    t->near = forward(t, t->near, 1);
 }
 
 static bool mark_starts(struct table *t)
 {
-    for (uint32_t i = t->first; i <= t->end; i++) {
+    for (uint32_t i = t->first; i <= t->end; i = next_of(t, i)) {
         uint32_t start = start_of(t, i);
         if (start == AS_NO_NODE)
             continue;
@@ -58,9 +78,10 @@ static bool mark_starts(struct table *t)
 static bool count_nodes(struct table *t)
 {
     uint64_t count = 0;
-    for (uint32_t i = t->first; i <= t->end; i++) {
+    begin_fetching(t);
+    for (uint32_t i = t->first; i <= t->end; i = next_of(t, i)) {
         uint32_t node = start_of(t, i);
-        fetch(t, i);
+        fetch(t);
         while (node != AS_NO_NODE) {
             uint8_t *shape = &t->s->of_node[node];
             if ((*shape & ~AS_SHAPE_START) > AS_SHAPE_BEGINS || ++count > t->anchor->count ||
@@ -78,9 +99,10 @@ static bool count_nodes(struct table *t)
 // All marked nodes get the shape, if it is proven, and lose their marks.
 static void settle(struct table *t, bool proven)
 {
-    for (uint32_t i = t->first; i <= t->end; i++) {
+    begin_fetching(t);
+    for (uint32_t i = t->first; i <= t->end; i = next_of(t, i)) {
         uint32_t node = start_of(t, i);
-        fetch(t, i);
+        fetch(t);
         while (node != AS_NO_NODE && t->s->of_node[node] & AS_SHAPE_MARKED) {
             uint8_t *shape = &t->s->of_node[node];
             uint8_t start = *shape & AS_SHAPE_START;
@@ -90,7 +112,7 @@ static void settle(struct table *t, bool proven)
                 break;
         }
     }
-    for (uint32_t i = t->first; i <= t->end; i++)
+    for (uint32_t i = t->first; i <= t->end; i = next_of(t, i))
         if (start_of(t, i) != AS_NO_NODE)
             t->s->of_node[start_of(t, i)] &= (uint8_t)~AS_SHAPE_START;
 }
@@ -98,7 +120,7 @@ static void settle(struct table *t, bool proven)
 static void try_table(struct as_shaping *s, const struct as_anchor *a)
 {
     const struct as_edges *e = s->edges;
-    struct table t = {s, a, e->first[a->node], e->first[a->node + 1], false};
+    struct table t = {s, a, as_edges_first(e, a->node), as_edges_end(e, a->node), 0, 0, false};
     if (!as_shape_is_open(s, a->node))
         return;
     // The array of an empty table is all zeros.
@@ -113,24 +135,26 @@ static void try_table(struct as_shaping *s, const struct as_anchor *a)
 
 static uint32_t edge_at(const struct as_edges *e, uint32_t node, uint32_t place)
 {
-    uint32_t i = e->first[node];
-    while (i < e->first[node + 1] && as_edge_place(e, i) < place)
-        i++;
-    return i;
+    struct as_edge_range edges = as_edges_of(e, node);
+    while (edges.first < edges.end && as_edge_place(e, edges.first) < place)
+        edges.first = as_edge_next(e, edges.first);
+    return edges.first;
 }
 
 // The blocks that the array leads to, one behind the other, are all open, and of one size.
 static bool are_blocks(const struct as_shaping *s, const struct as_anchor *a, uint32_t first)
 {
     const struct as_edges *e = s->edges;
-    if (a->place >= AS_PLACE_FAR || e->first[a->node + 1] - first < a->count || a->count == 0 ||
-        as_edge_place(e, first) != a->place)
+    uint32_t edge = first, end = as_edges_end(e, a->node);
+    if (a->place >= AS_PLACE_FAR || end - first < a->count || a->count == 0 || as_edge_place(e, first) != a->place)
         return false;
-    uint32_t block = e->to.items[first];
+    uint32_t block = as_edge_to(e, a->node, first);
     if (a->kind == AS_ANCHOR_DEQUE ? block != a->other : s->sizes[block] < LEAST_LIBCXX_BLOCK)
         return false;
-    for (uint64_t i = 0; i < a->count; i++) {
-        uint32_t edge = first + (uint32_t)i, place = as_edge_place(e, edge), to = e->to.items[edge];
+    for (uint64_t i = 0; i < a->count; i++, edge = as_edge_next(e, edge)) {
+        if (edge == end)
+            return false;
+        uint32_t place = as_edge_place(e, edge), to = as_edge_to(e, a->node, edge);
         if (!as_edge_begins(e, edge) || (place != AS_PLACE_FAR && place != a->place + i) || !as_shape_is_open(s, to) ||
             !as_shape_same_size(s, to, block))
             return false;
@@ -143,8 +167,8 @@ static void try_deque(struct as_shaping *s, const struct as_anchor *a)
     uint32_t first = edge_at(s->edges, a->node, a->place);
     if (!are_blocks(s, a, first))
         return;
-    for (uint64_t i = 0; i < a->count; i++)
-        s->of_node[s->edges->to.items[first + i]] = AS_SHAPE_BLOCK;
+    for (uint64_t i = 0; i < a->count; i++, first = as_edge_next(s->edges, first))
+        s->of_node[as_edge_to(s->edges, a->node, first)] = AS_SHAPE_BLOCK;
     if (as_shape_is_open(s, a->node))
         s->of_node[a->node] = AS_SHAPE_BLOCK_MAP;
 }
@@ -164,7 +188,7 @@ static void try_few(struct as_shaping *s, const struct as_anchor *a)
 static uint64_t effort(const struct as_shaping *s, const struct as_anchor *a)
 {
     uint32_t nodes = s->edges->nodes;
-    return s->edges->first[a->node + 1] - s->edges->first[a->node] + (a->count < nodes ? a->count : nodes);
+    return as_edges_end(s->edges, a->node) - as_edges_first(s->edges, a->node) + (a->count < nodes ? a->count : nodes);
 }
 
 static void try_anchor(struct as_shaping *s, const struct as_anchor *a)
@@ -180,7 +204,7 @@ static void try_anchor(struct as_shaping *s, const struct as_anchor *a)
 void as_shape_containers(struct as_shaping *s, const struct as_anchors *a)
 {
     // A hostile heap may have any number of headers that all lead to one large array.
-    uint64_t left = MOST_PASSES * ((uint64_t)s->edges->to.count + s->edges->nodes);
+    uint64_t left = MOST_PASSES * ((uint64_t)s->edges->list.count + s->edges->nodes);
     for (size_t i = 0; i < a->list.count; i++) {
         const struct as_anchor *anchor = &a->list.items[i];
         uint64_t steps = effort(s, anchor);

@@ -4,8 +4,8 @@
 #include "graph/shapes.h"
 
 enum {
-    FAR_AHEAD = 16,
-    NEAR_AHEAD = 8,
+    FAR_AHEAD = 32,
+    NEAR_AHEAD = 16,
     NO_PLACE = 0xffff,
     LINK_WORDS = 4,
     TESTED = 64, // so many nodes of a tree are tested for links to siblings: none has them, or most have
@@ -32,15 +32,16 @@ static bool read_links(const struct as_shaping *s, uint32_t node, const struct l
 {
     const struct as_edges *e = s->edges;
     links[0] = links[1] = links[2] = AS_NO_NODE;
-    for (uint32_t i = e->first[node]; i < e->first[node + 1] && as_edge_place(e, i) < LINK_WORDS; i++) {
+    for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end && as_edge_place(e, i) < LINK_WORDS;
+         i = as_edge_next(e, i)) {
         uint32_t place = as_edge_place(e, i);
         bool begins = as_edge_begins(e, i);
         if (place == l->up) {
-            links[0] = begins ? e->to.items[i] : AS_NO_NODE;
+            links[0] = begins ? as_edge_to(e, node, i) : AS_NO_NODE;
         } else if (place == l->left || place == l->right) {
             if (!as_shape_is_alike(s, node, place))
                 return false;
-            links[place == l->left ? 1 : 2] = e->to.items[i];
+            links[place == l->left ? 1 : 2] = as_edge_to(e, node, i);
         } else if (place == l->colour && begins) {
             return false;
         }
@@ -52,8 +53,9 @@ static bool read_links(const struct as_shaping *s, uint32_t node, const struct l
 static bool leads_to_sibling(const struct as_shaping *s, uint32_t node, uint32_t parent, const struct layout *l)
 {
     const struct as_edges *e = s->edges;
-    for (uint32_t i = e->first[node]; i < e->first[node + 1] && as_edge_place(e, i) < AS_SHAPE_WORDS; i++) {
-        uint32_t place = as_edge_place(e, i), to = e->to.items[i];
+    for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node);
+         i < end && as_edge_place(e, i) < AS_SHAPE_WORDS; i = as_edge_next(e, i)) {
+        uint32_t place = as_edge_place(e, i), to = as_edge_to(e, node, i);
         if (place != l->up && place != l->left && place != l->right && as_edge_begins(e, i) &&
             as_shape_same_size(s, node, to) && as_shape_link(s, to, l->up) == parent)
             return true;
@@ -61,28 +63,27 @@ static bool leads_to_sibling(const struct as_shaping *s, uint32_t node, uint32_t
     return false;
 }
 
-static void fetch(const struct tree_walk *g)
+// The next item of the queue. Those behind it are on their way from memory. (It takes the item, too, because GCC 12 leaves out a function
+// that does no more than fetch.)
+static uint64_t next_item(struct tree_walk *g)
 {
     const struct as_shaping *s = g->s;
     if (g->tail - g->head > FAR_AHEAD) {
         uint32_t node = (uint32_t)s->queue[g->head + FAR_AHEAD];
-        __builtin_prefetch(&s->edges->first[node]);
+        __builtin_prefetch(as_edges_span(s->edges, node));
         __builtin_prefetch(&s->of_node[node]);
         __builtin_prefetch(&s->alike[node]);
     }
-    if (g->tail - g->head > NEAR_AHEAD) {
-        uint32_t first = s->edges->first[(uint32_t)s->queue[g->head + NEAR_AHEAD]];
-        __builtin_prefetch(&s->edges->to.items[first]);
-        __builtin_prefetch(&s->edges->place.items[first]);
-    }
+    if (g->tail - g->head > NEAR_AHEAD)
+        __builtin_prefetch(as_edges_begin(s->edges, (uint32_t)s->queue[g->head + NEAR_AHEAD]));
+    return s->queue[g->head++];
 }
 
 // Takes the next node of the queue, and adds its children. False: the nodes are no tree.
 static bool take(struct tree_walk *g)
 {
     struct as_shaping *s = g->s;
-    fetch(g);
-    uint64_t item = s->queue[g->head++];
+    uint64_t item = next_item(g);
     uint32_t node = (uint32_t)item, parent = (uint32_t)(item >> 32), links[3];
     if (!as_shape_is_open(s, node) || !read_links(s, node, g->layout, links) || links[0] != parent)
         return false;
@@ -130,6 +131,8 @@ static void try_root(struct as_shaping *s, uint32_t root, const struct layout *l
     struct tree_walk g = {.s = s, .layout = l};
     bool tree = grow(&g, root);
     for (size_t i = 0; i < g.tail; i++) {
+        if (g.tail - i > NEAR_AHEAD)
+            __builtin_prefetch(&s->of_node[(uint32_t)s->queue[i + NEAR_AHEAD]], 1);
         uint8_t *shape = &s->of_node[(uint32_t)s->queue[i]];
         *shape = tree ? AS_SHAPE_TREE_NODE : (uint8_t)(*shape & ~AS_SHAPE_MARKED);
     }

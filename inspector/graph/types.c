@@ -16,6 +16,8 @@ const char *as_graph_type_name(const struct as_graph *g, uint32_t type, char *te
     const struct as_vtable *v = &g->vtables.list.items[type - AS_FIRST_VTABLE_TYPE];
     if (v->name == 0)
         return NULL;
+    if (v->plain)
+        return as_strings_at(&g->vtables.names, v->name);
     return as_name_demangled(as_strings_at(&g->vtables.names, v->name), true, text, size);
 }
 

@@ -31,7 +31,7 @@ static inline uint32_t as_graph_type(const struct as_graph *g, uint32_t node)
     uint32_t object = as_object_of(&g->objects, node);
     if (object != 0)
         return AS_FIRST_OBJECT_TYPE + object;
-    uint32_t index = g->vtables.of_node[node];
+    uint32_t index = as_vtable_of(&g->vtables, node);
     const struct as_vtable *vtable = &g->vtables.list.items[index];
     uint32_t pattern = as_pattern_of(&g->patterns, node), dwarf = as_typing_of(&g->typing, node);
     uint8_t shape = g->patterns.shape[node];

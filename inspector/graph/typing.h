@@ -6,10 +6,12 @@
 // larger class that begins with this one has no name.
 #pragma once
 
+#include "graph/dwarf_files.h"
 #include "graph/dwarf_types.h"
 #include "graph/edges.h"
 #include "graph/roots.h"
 #include "graph/tls.h"
+#include "graph/typing_rules.h"
 #include "graph/vtables.h"
 
 // What it works on.
@@ -20,25 +22,18 @@ struct as_typing_input {
     const struct as_tls *tls;
     const struct as_vtables *vtables;
     const struct as_patterns *patterns;
+    struct as_dwarf_files *files;
+    // The nodes whose types are wanted: where it is not 0. No other node and no variable leads to these: only lost chunks lead to lost
+    // ones. NULL: all.
+    const uint8_t *only;
 };
 
 // All zero is that of a target without debug information.
 struct as_typing {
-    struct as_dwarf_index debug;
+    struct as_dwarf_index *debug; // the input's; NULL: there is none
     struct as_dwarf_types types;
-    AS_VEC(struct as_debug_info) files;
-    uint32_t *of_node; // state of each node (typing.c); NULL: no type is known
+    uint32_t *of_node; // state of each node (typing_rules.h); NULL: no type is known
     uint32_t nodes;
-    char left_out[200]; // why a module's debug information was not read, though there is some; "": it was not left out
-};
-
-enum {
-    AS_TYPING_TYPE = (1 << 24) - 1, // bits of a node's state: its type
-    AS_TYPING_UNNAMED = 1 << 24,    // its members are known, but not whether a larger class begins with them
-    AS_TYPING_BLOCKED = 1 << 25,    // two types that do not go together
-    AS_TYPING_RANK_SHIFT = 26,      // how sure the type is: two bits
-    AS_TYPING_ELEMENTS = 1 << 28,   // of a std::vector, which may have room for more
-    AS_TYPING_MAP = 1 << 29,        // of a std::deque, of which only a part in the middle may be in use
 };
 
 // Finds them. The target may run on. False: AS_NO_MEMORY. Free it in either case.

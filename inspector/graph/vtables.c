@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "graph/vtables.h"
 #include "base/memory.h"
+#include "libc/constants.h"
 
 #include <string.h>
 
@@ -37,16 +38,15 @@ bool as_vtables_open(struct as_vtables *v, struct as_target *t, uint32_t nodes, 
         v->low = v->data.items[0].start;
         v->size = v->data.items[v->data.count - 1].end - v->low;
     }
-    v->of_node = as_memory_map(((size_t)nodes + 1) * sizeof *v->of_node, "the types of chunks", err);
-    as_memory_prefer_large_pages(v->of_node, v->of_node ? (size_t)nodes * sizeof *v->of_node : 0);
+    v->begins = as_memory_map_large(((size_t)nodes + 1) * sizeof *v->begins, "the types of chunks", err);
     v->buckets = as_memory_map(BUCKETS * sizeof *v->buckets, "the types of chunks", err);
     v->list.count = as_vec_reserve(&v->list, 1, err);
-    return v->of_node && v->buckets && v->list.count > 0;
+    return v->begins && v->buckets && v->list.count > 0;
 }
 
 void as_vtables_close(struct as_vtables *v)
 {
-    as_memory_unmap(v->of_node, ((size_t)v->nodes + 1) * sizeof *v->of_node);
+    as_memory_unmap(v->begins, ((size_t)v->nodes + 1) * sizeof *v->begins);
     as_memory_unmap(v->buckets, BUCKETS * sizeof *v->buckets);
     as_vec_free(&v->data);
     as_vec_free(&v->list);
@@ -135,9 +135,9 @@ static bool is_code(const struct as_target *t, uint64_t address)
 }
 
 // A mangled name of a class: letters, digits and underscores, as the compilers make it; local classes have a '*' before.
-static bool read_name(struct as_target *t, uint64_t address, char name[LONGEST_NAME])
+static bool read_name(struct as_constants *constants, uint64_t address, char name[LONGEST_NAME])
 {
-    size_t got = as_target_read_resident(t, address, name, LONGEST_NAME);
+    size_t got = as_constants_read(constants, address, name, LONGEST_NAME);
     size_t length = strnlen(name, got);
     if (length < 2 || length == got)
         return false;
@@ -153,28 +153,33 @@ static bool read_name(struct as_target *t, uint64_t address, char name[LONGEST_N
     return (name[0] >= '1' && name[0] <= '9') || name[0] == 'N' || name[0] == 'Z' || name[0] == 'S';
 }
 
-static void prove(struct as_vtables *v, struct as_vtable *vtable)
+static void prove(struct as_vtables *v, struct as_constants *constants, struct as_vtable *vtable)
 {
     struct as_target *t = v->target;
     uint64_t words[4]; // offset to top, type_info; the first functions
     char name[LONGEST_NAME];
     uint64_t info[2]; // type_info: its own vtable, the name
     // A class that has only one virtual function has one; that of a pure virtual is __cxa_pure_virtual.
-    if (!as_target_read(t, vtable->word - 2 * WORD, words, 3 * WORD) || words[0] != 0 || !is_code(t, words[2]))
+    if (as_constants_read(constants, vtable->word - 2 * WORD, words, 3 * WORD) != 3 * WORD || words[0] != 0 ||
+        !is_code(t, words[2]))
         return;
     if (words[1] == 0) { // compiled without RTTI
         vtable->proven = true;
         return;
     }
-    if (words[1] % WORD != 0 || !is_data(v, words[1]) || !as_target_read(t, words[1], info, sizeof info) ||
-        !is_data(v, info[0]) || !is_data(v, info[1]) || !read_name(t, info[1], name))
+    if (words[1] % WORD != 0 || !is_data(v, words[1]) ||
+        as_constants_read(constants, words[1], info, sizeof info) != sizeof info || !is_data(v, info[0]) ||
+        !is_data(v, info[1]) || !read_name(constants, info[1], name))
         return;
     vtable->proven = true;
     vtable->name = as_strings_add(&v->names, name, sizeof name);
 }
 
-void as_vtables_prove(struct as_vtables *v)
+void as_vtables_prove(struct as_vtables *v, struct as_modules *modules)
 {
+    struct as_constants constants;
+    as_constants_begin(&constants, modules);
     for (size_t i = 1; i < v->list.count; i++)
-        prove(v, &v->list.items[i]);
+        prove(v, &constants, &v->list.items[i]);
+    as_constants_end(&constants);
 }

@@ -3,7 +3,7 @@
  *
  * Every function may be called from any thread at any time, also in a child of fork(). Only arenascope_request_dump() may be
  * called from a signal handler. No function holds a lock of the library while it waits for a lock of malloc. No function
- * allocates from malloc, except arenascope_set_policy(), which may have to start the library's thread.
+ * allocates from malloc, except arenascope_set_policy() and arenascope_dump_at(), which may have to start the library's thread.
  * Sizes are in bytes, times in nanoseconds. An unknown number is ARENASCOPE_UNKNOWN, never 0.
  *
  * Structs that the library fills or reads begin with their own size, which the caller sets (ARENASCOPE_INIT). So a program
@@ -153,7 +153,8 @@ struct arenascope_policy {
 /* Replaces the policy; NULL: off. */
 int arenascope_set_policy(const struct arenascope_policy *policy);
 
-/* What the policy did so far. returned and longest_hold are ARENASCOPE_UNKNOWN after a trim for which they were unknown. */
+/* What the policy did so far. returned, faulted_back and longest_hold are ARENASCOPE_UNKNOWN after a trim for which they were unknown.
+ * faulted_back is the growth of Rss until the next check, at most what was returned. */
 struct arenascope_policy_stats {
     size_t size;
     uint64_t looks, trims, returned, faulted_back, elapsed, longest_hold;
@@ -171,6 +172,14 @@ int arenascope_dump_on_signal(int signal, const char *pattern, unsigned flags);
  * async-signal-safe. Returns 0, or ARENASCOPE_USAGE if arenascope_dump_on_signal was not called before, or if the application
  * has taken its signal since. */
 int arenascope_request_dump(void);
+
+/* --- At a condition ------------------------------------------------------------------------------------------------------ */
+
+/* From now on, the library's thread writes a dump when a condition of `when` is met, and keeps the newest in `directory`, whose name
+ * may have the words of a pattern. `when` is as $ARENASCOPE_DUMP_AT has it (arenascope(7)): "peak,+64M,rss=1G". NULL: no more.
+ * In a child of fork() this goes on as a policy does. ARENASCOPE_UNSUPPORTED in a library that was injected, and of "allocated=1G"
+ * while no profile is made. */
+int arenascope_dump_at(const char *when, const char *directory, unsigned flags);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -23,12 +23,29 @@
 
 enum { LIBRARY_MOST = 64 << 20 };
 
+// The recorder's code is a segment of its own, the only executable one behind the variables (agent/cold.ld). A copy that is injected
+// has room for it only, of which no page is touched until a profile is asked for (carry.c).
+static uint32_t leave_recorder_out(struct as_payload *payload, const struct as_elf *elf)
+{
+    uint32_t last = elf->load_count - 1;
+    Elf64_Ehdr *header = (Elf64_Ehdr *)payload->library;
+    if (elf->load_count < 2 || !(elf->loads[last].flags & PF_X) || !(elf->loads[last - 1].flags & PF_W) ||
+        header->e_phoff > payload->size || header->e_phnum > (payload->size - header->e_phoff) / sizeof(Elf64_Phdr))
+        return elf->load_count;
+    Elf64_Phdr *segments = (Elf64_Phdr *)(payload->library + header->e_phoff);
+    for (uint32_t i = 0; i < header->e_phnum; ++i)
+        if (segments[i].p_type == PT_LOAD && segments[i].p_vaddr == elf->loads[last].vaddr)
+            segments[i].p_filesz = segments[i].p_offset = 0;
+    return last;
+}
+
 // Cuts off what no segment is loaded from (section headers, debug information): the memfd that the library lies in stays in
 // memory as a whole, and is the target's. Debuggers, which look for the section headers, are told that there are none.
 static void cut_off(struct as_payload *payload, const struct as_elf *elf)
 {
     uint64_t end = sizeof(Elf64_Ehdr);
-    for (uint32_t i = 0; i < elf->load_count; ++i) {
+    uint32_t loads = leave_recorder_out(payload, elf);
+    for (uint32_t i = 0; i < loads; ++i) {
         const struct as_elf_load *load = &elf->loads[i];
         uint64_t behind = load->offset + load->filesz;
         end = load->filesz <= payload->size && load->offset <= payload->size - load->filesz && behind > end ? behind
@@ -170,8 +187,10 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
     if (!lock(p, payload.patience_ns, err) || !as_process_refresh_maps(p, false, err) ||
         !as_malloc_find(t, AS_LAYOUT_ANY, &m, err))
         return false;
-    bool ok = as_inject_refused(p, &m, options->force, err) && as_plan_make(&plan, t, &m, err) &&
-              (plan.wake != 0 || read_library(&payload, options->library, err)) && run_injector(p, &payload, out, err);
+    bool ok = as_inject_refused(p, &m, options->force, err) && as_plan_make(&plan, t, &m, err);
+    if (ok && options->present_only && plan.wake == 0)
+        ok = as_fail(err, AS_NO_TARGET, "process %d has no agent in it", t->pid);
+    ok = ok && (plan.wake != 0 || read_library(&payload, options->library, err)) && run_injector(p, &payload, out, err);
     // Whatever could not be found then was not there any more. (It takes some time to go.)
     for (int i = 0; i < 10 && !ok && err->code != AS_TARGET_GONE && as_process_alive(p); ++i)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);

@@ -9,6 +9,7 @@
 //   frame_*.c ... even when we are killed meanwhile
 //   injector.c   the process of ours that does it, so that nothing is left half done when we are killed
 //   client.c  talking with the agent, once it is there
+//   carry.c   the recorder's code, for a profile
 //
 // docs/injection.md explains the whole, with what was measured.
 #pragma once

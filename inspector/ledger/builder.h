@@ -26,6 +26,7 @@ struct as_residency_failure {
 struct as_collecting {
     uint64_t from; // those of at least so many bytes; 0: none are
     bool gaps;     // also where each heap and each gap between them begins, tagged; behind the last chunk is a gap
+    bool free;     // the free parts of these gaps apart (AS_GAP_FREE)
 };
 
 // What is being counted right now: one heap at a time.
@@ -52,7 +53,8 @@ struct as_ledger_builder {
     uint64_t systrim_unit; // for this heap's top (trim_rules.h); 0: systrim cannot cut it
     uint64_t cut;          // from here on brk gives the top back; UINT64_MAX: it gives nothing
 
-    bool in_gap; // the chunk before was not in use, and the gap that it belongs to has been collected
+    bool in_gap;      // the chunk before was not in use, and the gap that it belongs to has been collected
+    bool gap_is_free; // with AS_GAP_FREE
 
     bool runtime_known[AS_ROW_COUNT]; // of a runtime's row: the resident bytes of all of its parts are
 

@@ -199,11 +199,13 @@ bool as_ledger_collect(struct as_ledger_builder *b, uint64_t tagged)
     return true;
 }
 
-static bool collect_gap(struct as_ledger_builder *b, uint64_t address)
+static bool collect_gap(struct as_ledger_builder *b, uint64_t address, bool is_free)
 {
-    bool known = b->in_gap || !b->collecting.gaps;
+    is_free = is_free && b->collecting.free;
+    bool known = (b->in_gap && b->gap_is_free == is_free) || !b->collecting.gaps;
     b->in_gap = true;
-    return known || as_ledger_collect(b, address | AS_GAP);
+    b->gap_is_free = is_free;
+    return known || as_ledger_collect(b, address | AS_GAP | (is_free ? AS_GAP_FREE : 0));
 }
 
 bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, size_t n)
@@ -215,6 +217,7 @@ bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, 
         enum as_chunk_class class = as_chunk_class_of(c);
         uint64_t first = (c.address - b->base) >> b->page_shift;
         uint64_t last = (c.address + size - 1 - b->base) >> b->page_shift;
+        bool trims = class == AS_CHUNK_BINNED || (class == AS_CHUNK_FASTBIN && b->trims_fastbins);
         if (b->chunks && !as_chunk_write(b->chunks, c, b->err))
             return false;
         if (!count(b, size, class))
@@ -225,11 +228,11 @@ bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, 
             if (b->collecting.from != 0 && size >= b->collecting.from && !as_ledger_collect(b, c.address))
                 return false;
             b->in_gap = false;
-        } else if (!collect_gap(b, c.address)) {
+        } else if (!collect_gap(b, c.address, trims)) {
             return false;
         }
         follow_tail(b, c, class);
-        if (class == AS_CHUNK_BINNED || (class == AS_CHUNK_FASTBIN && b->trims_fastbins)) {
+        if (trims) {
             if (b->run == 0)
                 b->run = c.address;
         } else if (class == AS_CHUNK_TOP) {
@@ -254,5 +257,5 @@ bool as_ledger_chunks_end(struct as_ledger_builder *b, uint64_t end)
             size->record.tail_bytes += b->below_last;
         }
     }
-    return collect_gap(b, end);
+    return collect_gap(b, end, false);
 }

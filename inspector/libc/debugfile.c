@@ -13,6 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
+// A file that several share has no program headers. The agent reads no types, so no such file.
+static bool open_elf(struct as_elf *elf, int fd)
+{
+#ifndef AS_AGENT
+    return as_elf_open(elf, fd, NULL) || as_elf_open_sections(elf, fd, NULL);
+#else
+    return as_elf_open(elf, fd, NULL);
+#endif
+}
+
 // Opens `path` below `root` when it is an ELF file of that machine and build-id, else -1.
 static int open_same_build(int root, const char *path, const struct as_elf *elf)
 {
@@ -20,7 +30,7 @@ static int open_same_build(int root, const char *path, const struct as_elf *elf)
     struct as_elf debug;
     if (fd < 0)
         return -1;
-    if (as_elf_open(&debug, fd, NULL) && debug.machine == elf->machine && strcmp(debug.build_id, elf->build_id) == 0)
+    if (open_elf(&debug, fd) && debug.machine == elf->machine && strcmp(debug.build_id, elf->build_id) == 0)
         return fd;
     close(fd);
     return -1;

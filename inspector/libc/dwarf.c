@@ -358,7 +358,8 @@ bool as_source_dwarf(struct as_object *object, struct as_answer *answer)
 {
     struct as_debug_info info = {0};
     const struct as_elf *file = find_file(object, answer);
-    bool ok = file && as_debug_info_open(&info, file, MOST_BYTES, NULL, object->left_out, sizeof object->left_out) &&
+    bool ok = file &&
+              as_debug_info_open(&info, file, MOST_BYTES, NULL, false, object->left_out, sizeof object->left_out) &&
               is_whole(info.dwarf) && read_dwarf(object, info.dwarf, answer);
     as_debug_info_close(&info);
     if (!ok)

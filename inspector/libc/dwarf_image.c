@@ -2,9 +2,9 @@
 // What libdw gets to see of a file that may be hostile: a copy in memory, of the sections alone that it needs, and never more
 // of them than the caller allows, packed or unpacked.
 //
-// A few MB of compressed sections may unpack to a thousand times as much, and libdw believes what they say of their size. It
-// would map the file, which may be cut short under its eyes (SIGBUS); and open others that the file names (.gnu_debugaltlink,
-// .dwo files), whatever they are. In a copy of our own none of these can happen.
+// A few MB of compressed sections may unpack to a thousand times as much, and libdw believes what they say of their size; those that it
+// cannot unpack it leaves out without a word. It would map the file, which may be cut short under its eyes (SIGBUS); and open others that
+// the file names (.gnu_debugaltlink, .dwo files), whatever they are. In a copy of our own none of these can happen.
 #include "config.h"
 
 #include "libc/debug_info.h"
@@ -15,12 +15,21 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ALIGNMENT = 16, ZLIB_HEADER = 12, NAMES_BYTES = 512 };
+enum { ALIGNMENT = 16, NAMES_BYTES = 512 };
 
 static const char *const wanted[] = {".debug_info",     ".debug_abbrev",      ".debug_aranges", ".debug_str",
                                      ".debug_line_str", ".debug_str_offsets", ".debug_addr",    ".debug_ranges",
-                                     ".debug_rnglists", ".debug_types"};
-enum { WANTED = sizeof wanted / sizeof *wanted, HEADERS = WANTED + 2 }; // the null section's and that of the names
+                                     ".debug_rnglists", ".debug_types",       ".debug_line"};
+// Of a .dwo file. In the first two each unit may have a section of its own, which the linker joins elsewhere.
+static const char *const wanted_split[] = {".debug_info.dwo", ".debug_types.dwo", ".debug_abbrev.dwo", ".debug_str.dwo",
+                                           ".debug_str_offsets.dwo"};
+enum {
+    WANTED = sizeof wanted / sizeof *wanted,
+    WITHOUT_LINES = WANTED - 1,
+    WANTED_SPLIT = sizeof wanted_split / sizeof *wanted_split,
+    JOINED = 2,
+    HEADERS = WANTED + 2
+}; // the null section's and that of the names
 
 struct making {
     const struct as_elf *elf;
@@ -30,6 +39,7 @@ struct making {
     char names[NAMES_BYTES];
     uint32_t names_size;
     uint64_t packed, unpacked; // bytes in all
+    uint64_t worked;           // of the unpacked ones: those that were read or unpacked, in vain or not
     uint64_t most;             // of either
     char *why;
     size_t why_size;
@@ -48,49 +58,24 @@ static bool too_large(struct making *m, uint64_t bytes)
     return false;
 }
 
-// As ".zdebug_info", GNU's older way to say that it is packed: "ZLIB", and the size big-endian.
-static bool find(const struct as_elf *elf, const char *name, char found[32], Elf64_Shdr *section)
+static bool align(struct making *m)
 {
-    snprintf(found, 32, "%s", name);
-    if (as_elf_section(elf, found, section))
-        return true;
-    snprintf(found, 32, ".z%s", name + 1);
-    return as_elf_section(elf, found, section);
-}
-
-// How large a section is once it is unpacked, by its own word, to which libdw holds it.
-static bool unpacked_size(struct making *m, const char *name, const Elf64_Shdr *section, uint64_t *size)
-{
-    *size = section->sh_size;
-    if (section->sh_flags & SHF_COMPRESSED) {
-        Elf64_Chdr header;
-        if (section->sh_size < sizeof header || !as_elf_read_offset(m->elf, section->sh_offset, &header, sizeof header))
-            return left_out(m, "its debug information is truncated");
-        *size = header.ch_size;
-    } else if (name[1] == 'z') {
-        uint8_t header[ZLIB_HEADER];
-        if (section->sh_size < sizeof header ||
-            !as_elf_read_offset(m->elf, section->sh_offset, header, sizeof header) || memcmp(header, "ZLIB", 4) != 0)
-            return left_out(m, "its debug information is compressed in an unknown way");
-        *size = 0;
-        for (size_t i = 4; i < sizeof header; i++)
-            *size = *size << 8 | header[i];
-    }
+    uint64_t more = (ALIGNMENT - m->out->count % ALIGNMENT) % ALIGNMENT;
+    if (more > 0 && !as_vec_reserve(m->out, more, NULL))
+        return false;
+    for (; more > 0; more--)
+        m->out->items[m->out->count++] = 0;
     return true;
 }
 
-// Appends `size` bytes, those given or else the file's from `offset` on, at a multiple of the alignment. UINT64_MAX: they are not there.
-static uint64_t append(struct making *m, const void *bytes, uint64_t offset, uint64_t size)
+// Appends these bytes, at a multiple of the alignment. UINT64_MAX: there is no memory.
+static uint64_t append(struct making *m, const void *bytes, uint64_t size)
 {
-    uint64_t at = (m->out->count + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (!as_vec_reserve(m->out, at + size - m->out->count, NULL))
+    if (!align(m) || !as_vec_reserve(m->out, size, NULL))
         return UINT64_MAX;
-    memset(m->out->items + m->out->count, 0, at - m->out->count);
-    m->out->count = at + size;
-    if (bytes)
-        memcpy(m->out->items + at, bytes, size);
-    else if (!as_elf_read_offset(m->elf, offset, m->out->items + at, size))
-        return UINT64_MAX;
+    uint64_t at = m->out->count;
+    m->out->count += size;
+    memcpy(m->out->items + at, bytes, size);
     return at;
 }
 
@@ -103,33 +88,43 @@ static uint32_t add_name(struct making *m, const char *name)
     return at;
 }
 
-static bool add_section(struct making *m, const char *name)
+// Appends the bytes of a section, or of a part of one.
+static bool add_part(struct making *m, struct as_debug_section *part)
 {
-    char found[32];
-    Elf64_Shdr section;
-    uint64_t size;
-    if (!find(m->elf, name, found, &section) || section.sh_type == SHT_NOBITS)
-        return true;
-    if (!unpacked_size(m, found, &section, &size))
+    if (!as_debug_section_measure(m->elf, part, m->why, m->why_size))
         return false;
-    if (size > m->most || section.sh_size > m->most)
-        return too_large(m, size > section.sh_size ? size : section.sh_size);
-    m->unpacked += size;
-    m->packed += section.sh_size;
+    uint64_t larger = part->size > part->header.sh_size ? part->size : part->header.sh_size;
+    if (larger > m->most)
+        return too_large(m, larger);
+    m->unpacked += part->size;
+    m->packed += part->header.sh_size;
     if (m->unpacked > m->most || m->packed > m->most)
         return too_large(m, m->unpacked > m->packed ? m->unpacked : m->packed);
-    uint64_t at = append(m, NULL, section.sh_offset, section.sh_size);
-    if (at == UINT64_MAX)
-        return left_out(m, "its debug information is truncated, or there is no memory for it");
-    bool packed = section.sh_flags & SHF_COMPRESSED;
-    m->headers[m->count++] = (Elf64_Shdr){
-        .sh_name = add_name(m, found),
-        .sh_type = SHT_PROGBITS,
-        .sh_flags = packed ? SHF_COMPRESSED : 0,
-        .sh_offset = at,
-        .sh_size = section.sh_size,
-        .sh_addralign = packed ? _Alignof(Elf64_Chdr) : 1,
-    };
+    m->worked += part->size;
+    return as_debug_section_unpack(m->out, m->elf, part, m->why, m->why_size);
+}
+
+// `joined`: all sections of that name become one.
+static bool add_section(struct making *m, const char *name, bool joined)
+{
+    struct as_debug_section part = {0};
+    bool any = false;
+    if (!align(m))
+        return left_out(m, "there is no memory for its debug information");
+    uint64_t start = m->out->count;
+    while ((joined || !any) && as_debug_section_next(m->elf, name, &part)) {
+        if (part.header.sh_type == SHT_NOBITS)
+            continue;
+        if (!add_part(m, &part))
+            return false;
+        any = true;
+    }
+    if (any)
+        m->headers[m->count++] = (Elf64_Shdr){.sh_name = add_name(m, name),
+                                              .sh_type = SHT_PROGBITS,
+                                              .sh_offset = start,
+                                              .sh_size = m->out->count - start,
+                                              .sh_addralign = 1};
     return true;
 }
 
@@ -138,8 +133,8 @@ static bool finish(struct making *m)
     Elf64_Shdr *names = &m->headers[m->count++];
     *names = (Elf64_Shdr){.sh_name = add_name(m, ".shstrtab"), .sh_type = SHT_STRTAB, .sh_addralign = 1};
     names->sh_size = m->names_size;
-    names->sh_offset = append(m, m->names, 0, m->names_size);
-    uint64_t at = append(m, m->headers, 0, m->count * sizeof *m->headers);
+    names->sh_offset = append(m, m->names, m->names_size);
+    uint64_t at = append(m, m->headers, m->count * sizeof *m->headers);
     if (names->sh_offset == UINT64_MAX || at == UINT64_MAX)
         return left_out(m, "there is no memory for its debug information");
     const Elf64_Ehdr header = {
@@ -157,16 +152,37 @@ static bool finish(struct making *m)
     return true;
 }
 
-bool as_dwarf_image_make(as_byte_vec *out, const struct as_elf *elf, uint64_t most, char *why, size_t why_size)
+static bool begin(struct making *m)
 {
     static const Elf64_Ehdr room = {0};
+    m->why[0] = '\0';
+    return append(m, &room, sizeof room) != UINT64_MAX;
+}
+
+// NOLINTBEGIN(readability-non-const-parameter): written through the struct
+bool as_dwarf_image_make(as_byte_vec *out, const struct as_elf *elf, uint64_t most, bool lines, uint64_t *bytes,
+                         char *why, size_t why_size)
+{
     struct making m = {
         .elf = elf, .out = out, .count = 1, .names_size = 1, .most = most, .why = why, .why_size = why_size};
-    why[0] = '\0';
-    bool ok = append(&m, &room, 0, sizeof room) != UINT64_MAX;
-    for (unsigned i = 0; ok && i < WANTED; i++)
-        ok = add_section(&m, wanted[i]);
+    bool ok = begin(&m);
+    for (unsigned i = 0; ok && i < (lines ? WANTED : WITHOUT_LINES); i++)
+        ok = add_section(&m, wanted[i], false);
+    *bytes = m.worked;
     return ok && m.count > 1 && finish(&m);
 }
+
+bool as_dwarf_image_make_split(as_byte_vec *out, const struct as_elf *elf, uint64_t most, uint64_t *bytes, char *why,
+                               size_t why_size)
+{
+    struct making m = {
+        .elf = elf, .out = out, .count = 1, .names_size = 1, .most = most, .why = why, .why_size = why_size};
+    bool ok = begin(&m);
+    for (unsigned i = 0; ok && i < WANTED_SPLIT; i++)
+        ok = add_section(&m, wanted_split[i], i < JOINED);
+    *bytes = m.worked;
+    return ok && m.count > 1 && finish(&m);
+}
+// NOLINTEND(readability-non-const-parameter)
 
 #endif

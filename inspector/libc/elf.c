@@ -192,7 +192,7 @@ static bool take_headers(struct as_elf *elf, const Elf64_Ehdr *header, const Elf
     return true;
 }
 
-static bool take_ehdr(struct as_elf *elf, const Elf64_Ehdr *header, struct as_error *err)
+static bool take_ident(struct as_elf *elf, const Elf64_Ehdr *header, struct as_error *err)
 {
     if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
         return as_fail(err, AS_BAD_INPUT, "not an ELF file");
@@ -201,25 +201,35 @@ static bool take_ehdr(struct as_elf *elf, const Elf64_Ehdr *header, struct as_er
     if (header->e_machine != EM_X86_64 && header->e_machine != EM_AARCH64)
         return as_fail(err, AS_UNSUPPORTED, "an ELF file for machine %u: only x86-64 and aarch64 are supported",
                        header->e_machine);
-    if (header->e_phnum == 0 || header->e_phnum > MAX_PROGRAM_HEADERS || header->e_phentsize != sizeof(Elf64_Phdr))
-        return as_fail(err, AS_BAD_INPUT, "an ELF file with %u program headers of %u bytes", header->e_phnum,
-                       header->e_phentsize);
     elf->type = header->e_type;
     elf->machine = header->e_machine;
     return true;
 }
 
+static bool take_ehdr(struct as_elf *elf, const Elf64_Ehdr *header, struct as_error *err)
+{
+    if (!take_ident(elf, header, err))
+        return false;
+    if (header->e_phnum == 0 || header->e_phnum > MAX_PROGRAM_HEADERS || header->e_phentsize != sizeof(Elf64_Phdr))
+        return as_fail(err, AS_BAD_INPUT, "an ELF file with %u program headers of %u bytes", header->e_phnum,
+                       header->e_phentsize);
+    return true;
+}
+
 static void take_notes_and_dynamic(struct as_elf *elf, const Elf64_Phdr *headers, unsigned count)
 {
+    uint64_t left = MAX_NOTES; // of all together
     for (unsigned i = 0; i < count; i++) {
-        if (headers[i].p_type == PT_NOTE)
-            read_notes(elf, headers[i].p_vaddr, headers[i].p_filesz, headers[i].p_align);
+        if (headers[i].p_type != PT_NOTE || headers[i].p_filesz > left)
+            continue;
+        left -= headers[i].p_filesz;
+        read_notes(elf, headers[i].p_vaddr, headers[i].p_filesz, headers[i].p_align);
     }
     if (elf->dynamic_size)
         read_dynamic(elf);
 }
 
-bool as_elf_open(struct as_elf *elf, int fd, struct as_error *err)
+static bool open_header(struct as_elf *elf, int fd, Elf64_Ehdr *header, struct as_error *err)
 {
     *elf = (struct as_elf){.fd = fd};
     struct stat status;
@@ -228,21 +238,51 @@ bool as_elf_open(struct as_elf *elf, int fd, struct as_error *err)
     if (!S_ISREG(status.st_mode))
         return as_fail(err, AS_BAD_INPUT, "not an ELF file (not a regular file)");
     elf->size = (uint64_t)status.st_size;
-    Elf64_Ehdr header;
+    return as_elf_read_offset(elf, 0, header, sizeof *header) ||
+           as_fail(err, AS_BAD_INPUT, "not an ELF file (%llu bytes)", (unsigned long long)elf->size);
+}
+
+static void take_sections(struct as_elf *elf, const Elf64_Ehdr *header)
+{
+    if (header->e_shentsize == sizeof(Elf64_Shdr)) {
+        elf->section_offset = header->e_shoff;
+        elf->section_count = header->e_shnum;
+        elf->section_names = header->e_shstrndx;
+    }
+}
+
+#ifndef AS_AGENT
+bool as_elf_open_sections(struct as_elf *elf, int fd, struct as_error *err)
+{
+    Elf64_Ehdr header = {0};
+    Elf64_Shdr notes;
+    if (!open_header(elf, fd, &header, err) || !take_ident(elf, &header, err))
+        return false;
+    take_sections(elf, &header);
+    if (as_elf_section(elf, ".note.gnu.build-id", &notes)) {
+        // For as long as its notes are read.
+        elf->loads[elf->load_count++] =
+            (struct as_elf_load){.memsz = notes.sh_size, .offset = notes.sh_offset, .filesz = notes.sh_size};
+        read_notes(elf, 0, notes.sh_size, notes.sh_addralign);
+        elf->load_count = 0;
+    }
+    return true;
+}
+#endif
+
+bool as_elf_open(struct as_elf *elf, int fd, struct as_error *err)
+{
+    Elf64_Ehdr header = {0};
     Elf64_Phdr headers[MAX_PROGRAM_HEADERS];
-    if (!as_elf_read_offset(elf, 0, &header, sizeof header))
-        return as_fail(err, AS_BAD_INPUT, "not an ELF file (%llu bytes)", (unsigned long long)elf->size);
+    if (!open_header(elf, fd, &header, err))
+        return false;
     if (!take_ehdr(elf, &header, err))
         return false;
     if (!as_elf_read_offset(elf, header.e_phoff, headers, header.e_phnum * sizeof *headers))
         return as_fail(err, AS_BAD_INPUT, "the ELF file is truncated: its program headers lie beyond its end");
     if (!take_headers(elf, &header, headers, err))
         return false;
-    if (header.e_shentsize == sizeof(Elf64_Shdr)) {
-        elf->section_offset = header.e_shoff;
-        elf->section_count = header.e_shnum;
-        elf->section_names = header.e_shstrndx;
-    }
+    take_sections(elf, &header);
     take_notes_and_dynamic(elf, headers, header.e_phnum);
     return true;
 }

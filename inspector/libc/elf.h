@@ -45,6 +45,10 @@ struct as_elf {
 // big-endian, another machine than x86-64 and aarch64). The caller keeps `fd`, and keeps it open.
 bool as_elf_open(struct as_elf *elf, int fd, struct as_error *err);
 
+// The same of a file that may have no program headers, as dwz writes those that several share: its sections and its build-id alone. Not in
+// the agent.
+bool as_elf_open_sections(struct as_elf *elf, int fd, struct as_error *err);
+
 // The same from the pages of an object that is mapped in a target with its first page at `start`.
 bool as_elf_open_mapped(struct as_elf *elf, struct as_target *t, uint64_t start, struct as_error *err);
 
@@ -65,6 +69,8 @@ bool as_elf_dynamic_symbol_at(const struct as_elf *elf, uint64_t index, Elf64_Sy
 
 // Finds a section by its name.
 bool as_elf_section(const struct as_elf *elf, const char *name, Elf64_Shdr *section);
+// The next one of that name behind the section of index *at (at first 0), which becomes its own: an object file may have several.
+bool as_elf_section_next(const struct as_elf *elf, const char *name, uint32_t *at, Elf64_Shdr *section);
 
 // Calls `visit` for each symbol of .symtab with its name; stops when that returns false. False: there is no .symtab
 // that could be read.

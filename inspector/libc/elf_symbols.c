@@ -108,18 +108,24 @@ static bool read_section_header(const struct as_elf *elf, uint32_t index, Elf64_
 
 bool as_elf_section(const struct as_elf *elf, const char *name, Elf64_Shdr *section)
 {
+    uint32_t at = 0;
+    return as_elf_section_next(elf, name, &at, section);
+}
+
+bool as_elf_section_next(const struct as_elf *elf, const char *name, uint32_t *at, Elf64_Shdr *section)
+{
     Elf64_Shdr names;
     char found[AS_ELF_NAME_SIZE];
     size_t length = strlen(name) + 1;
     if (length > sizeof found || !elf->section_offset || !read_section_header(elf, elf->section_names, &names))
         return false;
-    for (uint32_t i = 1; i < elf->section_count; i++) {
-        uint64_t at;
-        if (!read_section_header(elf, i, section))
+    while (++*at < elf->section_count) {
+        uint64_t name_at;
+        if (!read_section_header(elf, *at, section))
             return false;
         if (section->sh_name < names.sh_size && length <= names.sh_size - section->sh_name &&
-            !__builtin_add_overflow(names.sh_offset, section->sh_name, &at) &&
-            as_elf_read_offset(elf, at, found, length) && memcmp(found, name, length) == 0)
+            !__builtin_add_overflow(names.sh_offset, section->sh_name, &name_at) &&
+            as_elf_read_offset(elf, name_at, found, length) && memcmp(found, name, length) == 0)
             return true;
     }
     return false;

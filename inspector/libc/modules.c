@@ -39,17 +39,22 @@ static bool is_executable(const struct as_modules *modules, const struct as_modu
     return false;
 }
 
+// A core does not always say what is code: gdb leaves it out, and what is left out has no protection; but there are several mappings of an
+// object.
+static bool may_be_object(const struct as_modules *modules, const struct as_module *module)
+{
+    return (modules->target->kind == AS_TARGET_CORE && module->mapping_count > 1) || is_executable(modules, module);
+}
+
 // Makes room where there are too many: a program may have any number of data files mapped, each of which begins as an object
-// does. A core does not always say what is code: gdb leaves it out, and what is left out has no protection; but there are
-// several mappings of an object.
+// does.
 static bool drop_data(struct as_modules *modules)
 {
     size_t kept = 0;
     size_t count = modules->list.count;
     for (size_t i = 0; i < count; i++) {
         struct as_module *module = &modules->list.items[i];
-        bool in_pieces = modules->target->kind == AS_TARGET_CORE && module->mapping_count > 1;
-        if (count - i <= LOOK_BACK || in_pieces || is_executable(modules, module)) // the last may go on
+        if (count - i <= LOOK_BACK || may_be_object(modules, module)) // the last may go on
             modules->list.items[kept++] = *module;
     }
     modules->list.count = kept;
@@ -238,6 +243,63 @@ static void order_modules(struct as_modules *modules)
     }
 }
 
+#ifndef AS_AGENT
+const struct as_elf_load *as_module_constant_at(const struct as_modules *modules, const struct as_module *module,
+                                                uint64_t start, uint64_t end)
+{
+    const uint64_t page = modules->target->page_size;
+    for (uint32_t i = 0; i < module->elf.load_count; i++) {
+        const struct as_elf_load *load = &module->elf.loads[i];
+        uint64_t first = module->base + load->vaddr, last = first + load->memsz;
+        if (!(load->flags & PF_W) && first / page * page <= start && end <= (last + page - 1) / page * page)
+            return load;
+    }
+    return NULL;
+}
+
+// Says of an open object what is code, where a core does not. Code that nobody may write to, as gdb leaves it out.
+static void mark_code(struct as_modules *modules, const struct as_module *module)
+{
+    struct as_target *t = modules->target;
+    for (size_t i = module->first_mapping; i < t->mappings.count && t->mappings.items[i].start < module->end; i++) {
+        struct as_mapping *m = &t->mappings.items[i];
+        const struct as_elf_load *load = m->prot_unknown && is_of_module(t, module, m)
+                                             ? as_module_constant_at(modules, module, m->start, m->end)
+                                             : NULL;
+        if (!load)
+            continue;
+        m->prot = AS_PROT_READ | (load->flags & PF_X ? AS_PROT_EXEC : 0u);
+        m->prot_unknown = false;
+    }
+}
+
+// Notes a file of which something is neither in the core nor here. (Of an object whose headers and code are one mapping, a core has the
+// first page.)
+static void note_missing(struct as_modules *modules, const struct as_module *module)
+{
+    struct as_target *t = modules->target;
+    uint8_t byte;
+    for (size_t i = module->first_mapping; i < t->mappings.count && t->mappings.items[i].start < module->end; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (!is_of_module(t, module, m) || (m->prot & AS_PROT_WRITE) ||
+            (as_target_read(t, m->start, &byte, 1) && as_target_read(t, m->end - 1, &byte, 1)))
+            continue;
+        if (modules->missing++ == 0)
+            modules->first_missing = (uint32_t)i;
+        return;
+    }
+}
+
+static bool has_file(const struct as_modules *modules, const struct as_module *module)
+{
+    struct as_target *t = modules->target;
+    int fd = t->ops->open_file(t, &t->mappings.items[module->first_mapping], NULL);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+#endif
+
 bool as_modules_find(struct as_modules *modules, struct as_target *t, struct as_error *err)
 {
     *modules = (struct as_modules){.target = t};
@@ -248,7 +310,16 @@ bool as_modules_find(struct as_modules *modules, struct as_target *t, struct as_
     size_t kept = 0;
     for (size_t i = 0; i < modules->list.count; i++) {
         struct as_module module = modules->list.items[i];
-        if ((t->kind != AS_TARGET_CORE && !is_executable(modules, &module)) || !as_module_open_first(modules, &module))
+        bool core = t->kind == AS_TARGET_CORE;
+        bool opened = (core || is_executable(modules, &module)) && as_module_open_first(modules, &module);
+#ifndef AS_AGENT
+        if (core && opened)
+            mark_code(modules, &module);
+        if (core && (opened || may_be_object(modules, &module)) &&
+            !(opened ? module.has_file : has_file(modules, &module)))
+            note_missing(modules, &module);
+#endif
+        if (!opened)
             continue;
         const struct as_mapping *first = &t->mappings.items[module.first_mapping];
         module.inode = first->inode;

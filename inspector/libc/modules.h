@@ -27,6 +27,8 @@ struct as_modules {
     struct as_target *target;
     bool ordered; // ld.so's own list could be read
     bool cut;     // there are more than we look at
+    // Files of which a core leaves something out that cannot be read here: how many, and a mapping of the first of them.
+    uint32_t missing, first_missing;
     AS_VEC(struct as_module) list;
 };
 
@@ -47,6 +49,11 @@ bool as_module_open_first(const struct as_modules *modules, struct as_module *mo
 // than we may have files open.)
 bool as_module_open(const struct as_modules *modules, struct as_module *module);
 void as_module_close(struct as_module *module);
+
+// The segment of an object, code or constant data, that has all of [start, end). Nobody has written to it if a core leaves it out.
+// NULL: there is none. Not in the agent.
+const struct as_elf_load *as_module_constant_at(const struct as_modules *modules, const struct as_module *module,
+                                                uint64_t start, uint64_t end);
 
 // The last part of the path of a module's file.
 const char *as_module_name(const struct as_modules *modules, const struct as_module *module);

@@ -40,7 +40,9 @@ static inline enum as_chunk_class as_tag(uint64_t tagged)
 
 // Tags in a list of addresses at which chunks in use begin.
 enum {
-    AS_GAP = 1,         // here begins anything else
+    AS_GAP = 1, // here begins anything else
+    AS_GAP_FREE =
+        4, // with AS_GAP, where it was asked for: what malloc_trim makes one free chunk of, up to the next address
     AS_HEAP_BEGINS = 2, // what follows, up to the next such tag, lies in one heap that begins here
 };
 typedef AS_VEC(uint64_t) as_boundary_vec;

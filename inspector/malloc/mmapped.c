@@ -112,18 +112,15 @@ static uint64_t moved_chunk(struct search *s, uint64_t start, uint32_t extra, ui
     return 0;
 }
 
-// Whether all is zero behind the header that a map begins with: either the chunk has not been used, or it begins further
-// on. An aligned chunk that was moved cannot be told from an unaligned one by the sizes when realloc gave it the
-// size that its map was made with.
+// Whether malloc alone has written behind the header that a map begins with: zeros, or the one byte that M_PERTURB fills new
+// memory with. Then either the chunk has not been used, or it begins further on. An aligned chunk that was moved cannot be
+// told from an unaligned one by the sizes when realloc gave it the size that its map was made with.
 static bool untouched_lead(struct search *s, uint64_t start)
 {
     uint8_t bytes[4096];
     if (!as_target_read(s->heaps->target, start, bytes, sizeof bytes))
         return false;
-    uint64_t bits = 0;
-    for (size_t i = AS_HEADER; i < sizeof bytes; i++)
-        bits |= bytes[i];
-    return bits == 0;
+    return memcmp(bytes + AS_HEADER, bytes + AS_HEADER + 1, sizeof bytes - AS_HEADER - 1) == 0;
 }
 
 // A map that begins at `start`, whose first bytes are `head`? Returns its end, or 0. The map may reach up to `limit`.

@@ -30,7 +30,7 @@ struct as_meta_record {
     uint32_t ruby;                                      // as_ruby_state (1.1)
     uint32_t ruby_releases; // in "strings": the releases that have the structures found, "3.2, 3.3"
     uint64_t malloc_later;  // as_malloc_kind, if 1.0 did not know it (1.2): malloc_kind is 0 then; otherwise 0
-    uint64_t reserved[6];
+    uint64_t later_rows[AS_ROW_LATER_PLACES]; // of the whole process, which have no place in a ledger (1.11)
 };
 enum {
     AS_META_RESIDENCY_KNOWN = 1,
@@ -191,7 +191,7 @@ struct as_ruby_page_record {
 struct as_runtime_record {
     uint32_t kind;     // as_runtime_kind
     uint32_t state;    // as_runtime_state
-    uint32_t row;      // index of the ledger's row that has its resident bytes
+    uint32_t row;      // index of the ledger's row that has its resident bytes; as_runtime_row says it of all
     uint32_t releases; // in "strings": which releases have the structures found, "3.10 to 3.14"
     uint32_t evidence; // in "strings": what shows that they are what they seem
     uint32_t objects;  // as_objects_state (1.4)
@@ -223,7 +223,14 @@ enum as_runtime_kind {
     AS_RUNTIME_INNODB_LOG = 18,
     AS_RUNTIME_V8_CODE = 19,  // the range for compiled code
     AS_RUNTIME_V8_CPPGC = 20, // objects of C++ that V8 collects (cppgc, Oilpan)
+    AS_RUNTIME_RECORDER = 21, // arenascope's own: its tables, and the buffers of a full record (1.11)
 };
+// The row that has a runtime's resident bytes. A reader before 1.11 refuses a row's index that is beyond its own ledger: the
+// recorder's record has that of other_anon, where the bytes would be otherwise.
+static inline uint32_t as_runtime_row(const struct as_runtime_record *r)
+{
+    return r->kind == AS_RUNTIME_RECORDER ? (uint32_t)AS_ROW_recorder : r->row;
+}
 // Is there such a runtime, and are its regions in section "regions"?
 enum as_runtime_state { AS_REGIONS_FOUND = 1, AS_REGIONS_UNPROVEN = 2 };
 // Are its objects in section "types"? ESTIMATED: they changed meanwhile. UNKNOWN: they were asked for, and not found.
@@ -336,7 +343,8 @@ struct as_graph_record {
     uint64_t unread, unsearched;    // bytes of heaps that could not be read; of shared memory that were not searched
     uint64_t reached, unreached;    // bytes that some owner leads to, and those that none does
     struct as_tally direct, indirect, suspects; // lost chunks (docs/graph.md)
-    uint64_t flags;                             // AS_GRAPH_*
+    uint32_t flags;                             // AS_GRAPH_*
+    uint32_t asked; // 1.10: how many of the owners that lead to what several have were asked to how much of it
 };
 enum { AS_GRAPH_EXACT = 1 }; // all was read, and of one moment
 
@@ -412,6 +420,108 @@ struct as_graph_leading_record {
     uint32_t owner;
     uint32_t owners; // of how many that lead to any of it; in each record the same
     uint64_t bytes;  // that are free only if this owner goes, too
+};
+
+// Section "profile" (1.8): one record where a recorder's tables were found in the process. Chunks: those in use, scaled by the rate of
+// pages unless they are large.
+struct as_profile_record {
+    uint32_t flags;                    // AS_PROFILE_*
+    uint32_t page_rate;                // one page in so many is watched
+    uint64_t large;                    // bytes; chunks of this size are all recorded
+    uint64_t mean;                     // bytes between two samples of allocations; 0: none are taken
+    uint64_t started_ns;               // since the epoch
+    uint64_t memory;                   // bytes that the tables have used
+    uint64_t known_count, known_bytes; // chunks with a stack
+    uint64_t unseen_count,
+        unseen_bytes;                // allocated before the profile began, or by code that the recorder does not see
+    uint64_t lost_count, lost_bytes; // seen, but without a stack
+    uint64_t lost;                   // allocations without a stack, since the profile began
+    uint64_t misses;                 // allocations whose stack had to be unwound
+    uint64_t checked;                // allocations whose stack was recognised, and unwound to compare
+    uint64_t wrong;                  // of these: another stack
+    uint64_t cut;                    // stacks without their outermost frames
+    uint64_t samples;
+    uint64_t unsampled; // allocations in threads for which there was no room
+    // 1.12: interpreters that are there, and whose frames are not known: major release << 8 | minor, or AS_PROFILE_SOME_RELEASE; 0: none.
+    uint32_t unknown_python, unknown_ruby;
+    uint64_t reserved[4];
+};
+enum {
+    AS_PROFILE_ON = 1,    // it went on during the look
+    AS_PROFILE_EXACT = 2, // every page is watched
+    AS_PROFILE_SOME_RELEASE = 0xffff,
+};
+
+// Section "profile_modules" (1.8): an object in which frames are.
+struct as_profile_module_record {
+    uint32_t path, build_id; // in "strings"; the build-id in hexadecimal
+    uint64_t start, end;     // of its code
+    uint64_t bias;           // what the loader added to the file's own addresses
+};
+
+// Section "profile_frames" (1.8): a return address.
+struct as_profile_frame_record {
+    uint32_t module; // in "profile_modules"; UINT32_MAX: the offset is an address, or see `line`
+    uint32_t line;   // 1.9: index in "profile_lines" + 1: no return address, but a line of interpreted code; 0: none
+    uint64_t offset; // in the file's own addresses; of a line: 0
+};
+
+// Section "profile_lines" (1.9): a line of a function that an interpreter runs.
+struct as_profile_line_record {
+    uint32_t function, file; // in "strings": what the interpreter calls them; "": it is not known
+    uint32_t line;           // 0: it is not known
+    uint32_t language;       // in "strings": "python" or "ruby"
+};
+
+// Section "profile_stacks" (1.8): a frame below its caller. A stack is a record, that of its caller, and so on.
+struct as_profile_stack_record {
+    uint32_t frame;  // in "profile_frames"
+    uint32_t caller; // in "profile_stacks", before this one; UINT32_MAX: the outermost
+};
+
+// Section "profile_sites" (1.8): who allocates; most bytes in use first.
+struct as_profile_site_record {
+    uint32_t stack;                    // in "profile_stacks": its innermost frame, the caller of malloc
+    uint32_t flags;                    // AS_PROFILE_CUT
+    uint64_t seen_count, seen_bytes;   // chunks in use that were recorded
+    uint64_t count, bytes;             // what they stand for
+    uint64_t samples;                  // allocations sampled by bytes
+    uint64_t alloc_count, alloc_bytes; // what these stand for
+    uint64_t reserved[2];
+};
+enum { AS_PROFILE_CUT = 1 }; // outermost frames are missing
+
+// Section "profile_kept" (1.8): what the site with the same index keeps. Estimates unless every page is watched; the last three are
+// AS_UNKNOWN then.
+struct as_profile_kept_record {
+    uint64_t pinned;         // pages that one chunk of the site keeps alone: pins
+    uint64_t stranded;       // bytes: each chunk in use on a page has an equal part
+    uint64_t pages;          // with stranded bytes on which all chunks in use are of this site
+    uint64_t pages_stranded; // bytes on these
+    uint64_t returned;       // bytes that malloc_trim(0) would return besides if all chunks of the site were freed
+    uint64_t reserved[3];
+};
+
+// Section "profile_places" (1.8): whose chunks lie on a page, by page; of one page what has most bytes on it comes first.
+struct as_profile_place_record {
+    uint32_t page; // in "pages"
+    uint32_t site; // in "profile_sites"
+};
+
+// Section "profile_threads" (1.13): a thread that was seen to allocate.
+struct as_profile_thread_record {
+    uint32_t tid;   // in its own pid namespace; 0: not known
+    uint32_t flags; // AS_PROFILE_THREAD_HERE
+};
+enum { AS_PROFILE_MOST_THREADS = 1024 }; // fewer are named
+enum { AS_PROFILE_THREAD_HERE = 1 };     // if section "threads" has one with this tid, it is the same thread
+
+// Section "profile_shares" (1.13): what one thread has of a site, by site; all shares of a site add up to it. None: they are not known.
+struct as_profile_share_record {
+    uint32_t site;                     // in "profile_sites"
+    uint32_t thread;                   // in "profile_threads"; UINT32_MAX: one that is not known, or several
+    uint64_t count, bytes;             // what its chunks in use stand for
+    uint64_t alloc_count, alloc_bytes; // what its sampled allocations stand for
 };
 
 // Section "warnings": in the order of their discovery.

@@ -64,6 +64,16 @@ void as_store_free(struct as_store *s)
     as_vec_free(&s->graph_holders);
     as_vec_free(&s->graph_places);
     as_vec_free(&s->graph_leading);
+    as_vec_free(&s->profile);
+    as_vec_free(&s->profile_modules);
+    as_vec_free(&s->profile_frames);
+    as_vec_free(&s->profile_stacks);
+    as_vec_free(&s->profile_sites);
+    as_vec_free(&s->profile_kept);
+    as_vec_free(&s->profile_places);
+    as_vec_free(&s->profile_lines);
+    as_vec_free(&s->profile_threads);
+    as_vec_free(&s->profile_shares);
     as_vec_free(&s->warnings);
     as_vec_free(&s->strings);
 }
@@ -98,6 +108,17 @@ struct as_view as_store_view(const struct as_store *s)
         .graph_holders = s->graph_holders.items,
         .graph_places = s->graph_places.items,
         .graph_leading = s->graph_leading.items,
+        .profile = s->profile.items,
+        .profile_modules = s->profile_modules.items,
+        .profile_frames = s->profile_frames.items,
+        .profile_stacks = s->profile_stacks.items,
+        .profile_sites = s->profile_sites.items,
+        .profile_kept = s->profile_kept.items,
+        .profile_places = s->profile_places.items,
+        .profile_lines = s->profile_lines.items,
+        .tells_interpreters = true,
+        .profile_threads = s->profile_threads.items,
+        .profile_shares = s->profile_shares.items,
         .warnings = s->warnings.items,
         .strings = s->strings.items,
         .malloc_count = s->mallocs.count,
@@ -125,6 +146,16 @@ struct as_view as_store_view(const struct as_store *s)
         .graph_holder_count = s->graph_holders.count,
         .graph_place_count = s->graph_places.count,
         .graph_leading_count = s->graph_leading.count,
+        .profile_count = s->profile.count,
+        .profile_module_count = s->profile_modules.count,
+        .profile_frame_count = s->profile_frames.count,
+        .profile_stack_count = s->profile_stacks.count,
+        .profile_site_count = s->profile_sites.count,
+        .profile_kept_count = s->profile_kept.count,
+        .profile_place_count = s->profile_places.count,
+        .profile_line_count = s->profile_lines.count,
+        .profile_thread_count = s->profile_threads.count,
+        .profile_share_count = s->profile_shares.count,
         .warning_count = s->warnings.count,
         .strings_size = s->strings.count,
     };

@@ -37,6 +37,16 @@ struct as_store {
     AS_VEC(struct as_graph_holder_record) graph_holders;
     AS_VEC(struct as_graph_place_record) graph_places;
     AS_VEC(struct as_graph_leading_record) graph_leading;
+    AS_VEC(struct as_profile_record) profile;
+    AS_VEC(struct as_profile_module_record) profile_modules;
+    AS_VEC(struct as_profile_frame_record) profile_frames;
+    AS_VEC(struct as_profile_stack_record) profile_stacks;
+    AS_VEC(struct as_profile_site_record) profile_sites;
+    AS_VEC(struct as_profile_kept_record) profile_kept;
+    AS_VEC(struct as_profile_place_record) profile_places;
+    AS_VEC(struct as_profile_line_record) profile_lines;
+    AS_VEC(struct as_profile_thread_record) profile_threads;
+    AS_VEC(struct as_profile_share_record) profile_shares;
     AS_VEC(struct as_warning_record) warnings;
     struct as_strings strings;
     // Chunk records go straight to a file: they may be many times our memory limit. Here is only how many there are.
@@ -50,6 +60,16 @@ void as_store_free(struct as_store *s);
 
 // The snapshot as a view (without chunks: they are in the file).
 struct as_view as_store_view(const struct as_store *s);
+
+// The rows of the whole process, and one of them.
+static inline struct as_row_values as_store_rows(const struct as_store *s)
+{
+    return (struct as_row_values){&s->totals.ledger, s->meta.later_rows};
+}
+static inline uint64_t *as_store_row(struct as_store *s, int row)
+{
+    return row < AS_ROW_PLACES ? as_row_of(&s->totals.ledger, row) : &s->meta.later_rows[row - AS_ROW_PLACES];
+}
 
 // Adds a warning; address AS_UNKNOWN, arena and heap UINT32_MAX when it is about none.
 void as_store_warn(struct as_store *s, enum as_warning code, uint32_t arena, uint32_t heap, uint64_t address,

@@ -57,16 +57,18 @@ static bool grow(struct as_py_types *types)
 static size_t read_constant(struct as_target *t, uint64_t address, void *buffer, size_t length)
 {
     size_t got = t->ops->memory.read(t, address, buffer, length);
-    const struct as_mapping *m = got == 0 ? as_target_mapping_at(t, address) : NULL;
+    const struct as_mapping *m = got < length ? as_target_mapping_at(t, address + got) : NULL;
     if (!m || t->kind != AS_TARGET_CORE || !as_mapping_of_file(m) || (m->prot & AS_PROT_WRITE))
         return got;
     int fd = t->ops->open_file(t, m, NULL);
     if (fd < 0)
-        return 0;
+        return got;
     size_t most = m->end - address < length ? (size_t)(m->end - address) : length;
-    ssize_t n = pread(fd, buffer, most, (off_t)(address - m->start + m->offset));
+    ssize_t more = 1;
+    for (; got < most && more > 0; got += more > 0 ? (size_t)more : 0)
+        more = pread(fd, (char *)buffer + got, most - got, (off_t)(address + got - m->start + m->offset));
     close(fd);
-    return n > 0 ? (size_t)n : 0;
+    return got;
 }
 
 // Reads a C string that could be a name: printable, and not too long.

@@ -14,7 +14,7 @@ enum {
 // A row of the table that is wanted. Names differ between releases: of several with the same place one is enough.
 static const struct wanted_entry {
     enum as_hotspot_field place;
-    const char *type, *field;
+    char type[21], field[16]; // without pointers, which would be relocations, for the agent's sake
 } wanted[] = {
     {AS_HOTSPOT_collected_heap, "Universe", "_collectedHeap"},
     {AS_HOTSPOT_heap_reserved, "CollectedHeap", "_reserved"},

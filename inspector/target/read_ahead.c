@@ -1,24 +1,38 @@
 // SPDX-License-Identifier: MIT
 #include "target/read_ahead.h"
+#include "base/workers.h"
 
-#include <signal.h>
 #include <sys/mman.h>
+
+enum { SLICE = 128 << 10 };
+
+// Reads the next slice, if there is one. The lock is held, but not while it reads.
+static bool read_slice(struct as_read_ahead *a)
+{
+    if (a->taken == a->wanted)
+        return false;
+    size_t at = a->taken, wanted = a->wanted - at < SLICE ? a->wanted - at : SLICE;
+    a->taken += wanted;
+    a->readers++;
+    pthread_mutex_unlock(&a->lock);
+    size_t got = as_target_read_resident(a->target, a->address + at, a->buffer + at, wanted);
+    pthread_mutex_lock(&a->lock);
+    if (got < wanted) {
+        a->length = at + got < a->length ? at + got : a->length;
+        a->taken = a->wanted; // what lies behind is of no use
+    }
+    if (--a->readers == 0)
+        pthread_cond_broadcast(&a->changed);
+    return true;
+}
 
 static void *read_on(void *argument)
 {
     struct as_read_ahead *a = argument;
     pthread_mutex_lock(&a->lock);
-    for (;;) {
-        while (!a->busy && !a->ending)
+    while (!a->ending) {
+        if (!read_slice(a))
             pthread_cond_wait(&a->changed, &a->lock);
-        if (!a->busy)
-            break;
-        pthread_mutex_unlock(&a->lock);
-        size_t length = as_target_read_resident(a->target, a->address, a->buffer, a->wanted);
-        pthread_mutex_lock(&a->lock);
-        a->length = length;
-        a->busy = false;
-        pthread_cond_broadcast(&a->changed);
     }
     pthread_mutex_unlock(&a->lock);
     return NULL;
@@ -33,12 +47,7 @@ struct as_read_ahead *as_read_ahead_start(struct as_target *t)
     a->buffer = mmap(NULL, AS_WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->changed, NULL);
-    // Signals are for the thread that talks to the user.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = a->buffer != MAP_FAILED && pthread_create(&a->thread, NULL, read_on, a) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    bool started = a->buffer != MAP_FAILED && as_worker_start(&a->thread, read_on, a);
     if (started)
         return a;
     if (a->buffer != MAP_FAILED)
@@ -62,20 +71,20 @@ void as_read_ahead_end(struct as_read_ahead *a)
     munmap(a, sizeof *a);
 }
 
-static void wait_until_idle(struct as_read_ahead *a)
+static void wait_for_readers(struct as_read_ahead *a)
 {
-    while (a->busy)
+    while (a->readers > 0)
         pthread_cond_wait(&a->changed, &a->lock);
 }
 
 void as_read_ahead_ask(struct as_read_ahead *a, uint64_t address, size_t length)
 {
     pthread_mutex_lock(&a->lock);
-    wait_until_idle(a);
+    a->taken = a->wanted;
+    wait_for_readers(a);
     a->address = address;
-    a->wanted = length;
-    a->length = 0;
-    a->busy = length > 0;
+    a->wanted = a->length = length;
+    a->taken = 0;
     pthread_cond_broadcast(&a->changed);
     pthread_mutex_unlock(&a->lock);
 }
@@ -86,8 +95,11 @@ bool as_read_ahead_take(struct as_read_ahead *a, uint64_t address, size_t need, 
     pthread_mutex_lock(&a->lock);
     bool asked = a->wanted > 0 && address >= a->address && address - a->address < a->wanted &&
                  a->wanted - (address - a->address) >= need;
-    if (asked)
-        wait_until_idle(a);
+    if (asked) {
+        while (read_slice(a))
+            ;
+        wait_for_readers(a);
+    }
     bool there = asked && address - a->address < a->length && a->length - (address - a->address) >= need;
     if (there) {
         uint8_t *full = a->buffer;
@@ -95,7 +107,7 @@ bool as_read_ahead_take(struct as_read_ahead *a, uint64_t address, size_t need, 
         *buffer = full;
         *start = a->address;
         *length = a->length;
-        a->wanted = a->length = 0;
+        a->wanted = a->taken = a->length = 0;
     }
     pthread_mutex_unlock(&a->lock);
     return there;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads the next part of a window's way on a thread of its own while the walk is busy with this one. Internal to target/.
+// Reads the next part of a window's way on a thread of its own while the walk is busy with this one, slice by slice: a walk that
+// has to wait reads slices too, as to copy memory takes longer than to walk it. Internal to target/.
 #pragma once
 
 #include "target/target.h"
@@ -11,10 +12,13 @@ struct as_read_ahead {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint8_t *buffer; // AS_WINDOW_BYTES; the reader's while `busy`
+    uint8_t *buffer; // AS_WINDOW_BYTES
     uint64_t address;
-    size_t wanted, length;
-    bool busy, ending;
+    size_t wanted;    // bytes
+    size_t taken;     // of them, bytes in slices that have found their reader
+    size_t length;    // of them, bytes before the first that could not be read
+    unsigned readers; // who are at a slice
+    bool ending;
 };
 
 // NULL when no thread or memory could be had: then there is no reading ahead.

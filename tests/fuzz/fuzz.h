@@ -28,6 +28,7 @@ struct fuzz_wish {
     uint32_t sources;               // of malloc's layout
     const struct as_malloc *malloc; // found before; NULL: it is to be found
     bool objects;                   // the runtimes' objects by type are counted; else the graph is read
+    bool types;                     // debug information gives types
 };
 // Takes a snapshot of a target, chunks and all, writes a dump of it and reads that back; checks that every heap is covered, and that
 // the sums over runtimes are right.

@@ -7,6 +7,8 @@
 //   silent       ... with a control socket that accepts connections and never answers
 //   arenas       ... that announces a million arenas, and tells of one at a time
 //   shouts       ... whose version is what a terminal obeys
+//   older        ... that knows no operation but the greeting, as an agent of an earlier version
+//   greets       ... that answers the greeting, and nothing afterwards
 //   traces PID   traces that process, and goes by the name of an inspector's supervisor
 //   waits        has memory that never answers (userfaultfd), in a chunk of malloc's
 //   heir         a child has that thread, and a control socket that is its parent's, which answers there
@@ -65,6 +67,10 @@ static bool answer(int client)
     if (recv(client, &request, sizeof request, 0) != (ssize_t)sizeof request)
         return false;
 
+    if (strcmp(how, "older") == 0 && request.operation != AS_CONTROL_HELLO)
+        reply.code = AS_UNSUPPORTED;
+    if (strcmp(how, "greets") == 0 && request.operation != AS_CONTROL_HELLO)
+        pause();
     if (strcmp(how, "arenas") == 0)
         reply.count = ARENAS;
     if (strcmp(how, "shouts") == 0)

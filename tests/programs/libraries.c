@@ -208,6 +208,14 @@ static void make_blocks(void)
         uint64_t *block = keep("decoy", calloc(1, 1000));
         block[0] = (uint64_t)(uintptr_t)block + 100;
         block[1] = (uint64_t)(uintptr_t)block + (i % 2 ? 900 : 1100); // before its end, or behind
+        // Owner, size with flags, and kind, as MariaDB's my_malloc has them; in the others one is wrong.
+        uint64_t sizes = 400 + 16 * (uint64_t)i, *header = keep("my_malloc", calloc(1, 24 + sizes));
+        header[1] = sizes | (uint64_t)i % 4;
+        memset(header + 3, 0x33, sizes);
+        const uint64_t wrong[4][3] = {{1, sizes, 0}, {0, sizes + 40, 0}, {0, sizes - 40, 0}, {0, sizes, 1 << 20}};
+        header = keep("decoy", calloc(1, 24 + sizes));
+        memcpy(header, wrong[i % 4], sizeof wrong[0]);
+        memset(header + 3, 0x33, sizes);
         uint64_t *string = keep("decoy", calloc(1, 24 + 40));
         string[0] = 1 | UINT64_C(0x16) << 32;
         string[1] = UINT64_C(1) << 63 | 12345; // the hash of another text

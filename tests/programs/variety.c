@@ -12,6 +12,8 @@
 //   fork       a child that does nothing: "child PID". Its memory is a copy, and so is the list
 //   fit N      dirties the main arena's top, and has it begin N bytes before a page begins. Before anything else
 //   fence      in the last libc loaded: leaves 48 bytes of the first segment of its main arena, and has it go on elsewhere
+//   move       an aligned chunk that realloc moved, and whose map is as large again as it was made. It and its map's start
+//              leave no power of two to tell the chunk's place by
 //   trim       malloc_trim(0) in every libc
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -352,6 +354,31 @@ static void leave_segment(void)
     note(s->malloc(65536), 65536);
 }
 
+// Wants a threshold below 32 KiB. The distance of three pages from the map's start is no power of two, nor is the chunk's
+// place a multiple of one above a page's: a look cannot guess it.
+static void move(void)
+{
+    enum { PAGE = 4096, ALIGNMENT = 4 * PAGE, SIZE = 8 * PAGE, LARGE = 1 << 20, LEAD = 3 * PAGE - 16, TRIES = 1000 };
+    const struct space *s = &spaces[0];
+    for (int i = 0; i < TRIES; i++) {
+        uintptr_t *block = s->memalign(ALIGNMENT, SIZE);
+        uintptr_t lead = block[-2];
+        uintptr_t start = (uintptr_t)(block - 2) - lead;
+        uintptr_t length = lead + (block[-1] & ~(uintptr_t)7);
+        if (lead == LEAD) {
+            // Below what is too little for the map's last page.
+            block = s->realloc(s->realloc(block, LARGE + (size_t)i * PAGE), length - lead - 32);
+            uintptr_t moved = (uintptr_t)(block - 2) - lead;
+            if (moved != start && moved % (2 * PAGE) == 0 && lead + (block[-1] & ~(uintptr_t)7) == length) {
+                note(block, length - lead - 32);
+                return;
+            }
+        }
+        note(block, 1);
+    }
+    die("no aligned chunk was moved");
+}
+
 static int start_child(void)
 {
     pid_t child = fork();
@@ -392,6 +419,8 @@ static void answer(const char *command)
         fit_top(strtoul(command + 4, NULL, 10));
     else if (strcmp(command, "fence") == 0)
         leave_segment();
+    else if (strcmp(command, "move") == 0)
+        move();
     else if (strcmp(command, "trim") == 0)
         for (unsigned i = 0; i < space_count; i++)
             spaces[i].malloc_trim(0);

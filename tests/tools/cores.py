@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from . import harness
+from . import harness, kernel
 
 PATTERN = Path("/proc/sys/kernel/core_pattern")
 
@@ -23,14 +23,12 @@ def written_here() -> Iterator[None]:
     if before[0] not in "|/":
         yield
         return
-    try:
-        PATTERN.write_text("core\n")
-    except OSError as error:
-        pytest.skip(f"the kernel gives cores to {before.strip()}, and we may not change that: {error.strerror}")
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(kernel.setting(PATTERN, "core"))
+        except kernel.NotAllowedError as reason:
+            pytest.skip(f"the kernel gives cores to {before.strip()}: {reason}")
         yield
-    finally:
-        PATTERN.write_text(before)
 
 
 def abort(program: harness.Churn, directory: Path) -> Path:

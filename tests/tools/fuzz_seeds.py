@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Makes what the fuzzers begin with, from real things: `python -m tools.fuzz_seeds ARENADUMP DIRECTORY`.
 
-DIRECTORY/core, dump, elf, walker and runtimes are filled: cores of the truth harness under each libc, cut down to what
-malloc keeps in them; dumps of it; a small library with a libc's structures. The walker's inputs are patches to
-DIRECTORY/image.core, those of the runtimes to the cores in DIRECTORY/images.
+DIRECTORY/core, dump, elf, walker, runtimes, graph, unwind and record are filled: cores of the truth harness under
+each libc, cut down to what malloc keeps in them; dumps of it; a small library with a libc's structures; .eh_frame.
+The inputs of the walker are patches to DIRECTORY/image.core, those of the runtimes to the cores in DIRECTORY/images,
+those of the graph to the cores in DIRECTORY/graphs.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import struct
@@ -18,7 +20,7 @@ from pathlib import Path
 from arenascope import format as fmt
 from arenascope.dump import Dump
 
-from . import debian, forged, harness, programs
+from . import debian, forged, harness, holding, programs
 
 PAGE = 4096
 # Programs of tests/programs that lay out a runtime's memory: the name, the source with its flags, and the arguments.
@@ -46,9 +48,12 @@ INTERPRETERS = (
     ("python3", "-I", "-S", "-c", "print('ready', flush=True); input()"),
     ("ruby", "--disable-gems", "-e", "$stdout.sync = true; puts 'ready'; gets"),
 )
+FEW = "7"  # rounds of a program that holds structures
 OPTIONS = ("--threads", "2", "--seed", "3", "--slots", "64", "--operations", "600", "--biggest-log2", "9")
 PATCH = struct.Struct("<BbHII")
 PT_LOAD = 1
+PT_GNU_EH_FRAME = 0x6474E550
+EM_AARCH64 = 183
 
 Ranges = list[tuple[int, int]]
 
@@ -173,6 +178,54 @@ def runtime_cores(home: Path, scratch: Path) -> None:
             process.kill()
 
 
+def graph_cores(home: Path) -> int:
+    """Cores of programs that hold structures which have a type. Returns how many there are."""
+    count = 0
+    for name in holding.PROGRAMS:
+        try:
+            program = holding.build(name)
+        except debian.UnavailableError as reason:
+            print(f"fuzz: {reason}: what {name} holds is not fuzzed", file=sys.stderr)
+            continue
+        # Glib before 2.76 has objects in slices of its own.
+        environment = {**os.environ, "G_SLICE": "always-malloc"}
+        with subprocess.Popen(
+            [program, FEW], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        ) as process:
+            assert process.stdout
+            for line in process.stdout:
+                if line == b"ready\n":
+                    break
+            # With the pages of files: what is code, and the names of classes, gdb would leave out.
+            Path(f"/proc/{process.pid}/coredump_filter").write_text("0x3f")
+            whole_core(process.pid, home / name)
+            process.kill()
+        count += 1
+    return count
+
+
+SPLITS = [(compiler, version) for compiler in ("clang++", "g++") for version in (4, 5)]
+
+
+def split_files(home: Path, seeds: Path) -> None:
+    """What fuzz_split takes: modules with their .dwo files; as inputs these too, and packages, compressed and not."""
+    source = harness.ROOT / "tests" / "fuzz" / "seed" / "split.cc"
+    for number, (compiler, version) in enumerate(SPLITS):
+        name = f"{compiler.strip('+')}-{version}"
+        how = ["-std=c++17", "-gsplit-dwarf", f"-gdwarf-{version}", "-fdebug-types-section", "-g", "-c"]
+        subprocess.run([compiler, *how, "-o", f"{name}.o", str(source)], check=True, cwd=home)
+        subprocess.run([compiler, "-o", name, f"{name}.o"], check=True, cwd=home)
+        package = ["llvm-dwp", "-e", name, "-o", f"{name}.dwp"]
+        subprocess.run(package, check=True, cwd=home, timeout=60)
+        for kind, file in ((0, name), (1, f"{name}.dwo"), (2, f"{name}.dwo"), (3, f"{name}.dwp")):
+            packed = home / f"packed.{kind}"
+            subprocess.run(["objcopy", "--compress-debug-sections", home / file, packed], check=True)
+            for what, path in (("", home / file), ("-packed", packed)):
+                content = bytes((number * 4 + kind,)) + path.read_bytes()
+                (seeds / f"{name}-{kind}{what}").write_bytes(content)
+            packed.unlink()
+
+
 def patches(rng: random.Random) -> bytes:
     """A few changes of words."""
     deltas = [0, 1, 8, 16, -16]
@@ -182,9 +235,65 @@ def patches(rng: random.Random) -> bytes:
     )
 
 
+def frames(path: Path) -> bytes:
+    """What fuzz_unwind takes: the segment of a module that has its .eh_frame_hdr, behind a head."""
+    data = path.read_bytes()
+    (table,) = struct.unpack_from("<Q", data, 32)
+    (machine,) = struct.unpack_from("<H", data, 18)
+    (count,) = struct.unpack_from("<H", data, 56)
+    entries = list(struct.iter_unpack("<IIQQQQQQ", data[table : table + 56 * count]))
+    (header,) = [entry[3] for entry in entries if entry[0] == PT_GNU_EH_FRAME]
+    offset, address, size = next(
+        (e[2], e[3], e[5]) for e in entries if e[0] == PT_LOAD and e[3] <= header < e[3] + e[5]
+    )
+    return struct.pack("<IB3x", header - address, machine == EM_AARCH64) + data[offset : offset + size]
+
+
+def record() -> bytes:
+    """A full record without checksums, which fuzz_record repairs: a block of each kind, and each kind of event."""
+
+    def block(kind: int, payload: bytes, thread: int = 0) -> bytes:
+        return struct.pack("<IIIIQQ", 0, kind, len(payload), thread, 0, 0) + payload
+
+    def event(kind: int, place: int, *more: int) -> bytes:
+        return struct.pack(f"<{1 + len(more)}Q", place << 20 | 100 << 3 | kind, *more)
+
+    allocation = 48 << 24 | 2  # bytes, and the context
+    state = struct.pack("<8Q", 1000, 1000, 10**18, 1, 1, 0, 0, 0)
+    first = event(7, 0) + event(1, 16, allocation) + event(2, 32, allocation) + event(3, 48, allocation, 64)
+    second = event(7, 0) + event(4, 16, allocation) + event(5, 32) + event(6, 64, allocation) + event(0, 48)
+    return b"".join(
+        [
+            block(1, struct.pack("<QIIQII1024s", 0x31746365726E7261, 2, 1, 7, 62, PAGE, b"/bin/true")),
+            block(5, state),
+            block(2, struct.pack("<QQQII24s200s", PAGE, 2 * PAGE, 0, 0, 20, bytes(24), b"")),
+            block(8, struct.pack("<Q8s", 5 << 48 | 3 << 32 | 1, b"runa.py")),
+            block(3, struct.pack("<QQQ", 1 << 63 | 2 << 32 | 2, 5, 0xFFFE << 48 | 1 << 24 | 7)),
+            block(4, first, 1),
+            block(4, second, 2),
+            block(6, struct.pack("<IIQQ", 1, 0, 3, 4)),
+            block(5, struct.pack("<8Q", 9000, 9000, 10**18, 1, 1, 0, 0, 0)),
+            block(7, struct.pack("<II", 1, 0)),
+        ]
+    )
+
+
 def make(arenadump: harness.Arenadump, home: Path) -> None:
     program = programs.build_portable("churn")
-    for name in ("core", "dump", "elf", "walker", "runtimes", "images"):
+    for name in (
+        "core",
+        "dump",
+        "elf",
+        "walker",
+        "runtimes",
+        "images",
+        "graph",
+        "graphs",
+        "split",
+        "splits",
+        "unwind",
+        "record",
+    ):
         (home / name).mkdir(parents=True, exist_ok=True)
     for suite in debian.SUITES:
         with harness.Churn(harness.under(debian.libc(suite), program, *OPTIONS)) as churn:
@@ -200,8 +309,16 @@ def make(arenadump: harness.Arenadump, home: Path) -> None:
     bare = ["gcc", "-O1", "-s", "-shared", "-fPIC", "-nostdlib", "-Wl,-z,pack-relative-relocs"]
     if subprocess.run([*bare, "-o", f"{library}-relr", str(source)], check=False, capture_output=True).returncode:
         subprocess.run([*bare[:-1], "-o", f"{library}-bare", str(source)], check=True)
+    for compiler in ("gcc", "aarch64-linux-gnu-gcc"):
+        shape = home / "unwind" / compiler
+        subprocess.run([compiler, "-O2", *bare[3:6], "-o", str(shape), str(source)], check=True)
+        shape.write_bytes(frames(shape))
+    (home / "unwind" / "true").write_bytes(frames(Path("/bin/true").resolve()))
+    (home / "record" / "small").write_bytes(record())
     (home / "programs").mkdir(exist_ok=True)
     runtime_cores(home / "images", home / "programs")
+    split_files(home / "splits", home / "split")
+    graphs = graph_cores(home / "graphs")
     rng = random.Random(1)
     for i in range(50):
         (home / "walker" / f"patches-{i}").write_bytes(patches(rng))
@@ -209,6 +326,10 @@ def make(arenadump: harness.Arenadump, home: Path) -> None:
         for wanted in (0, 1):
             (home / "runtimes" / f"whole-{i}-{wanted}").write_bytes(bytes((i, wanted)))
             (home / "runtimes" / f"patches-{i}-{wanted}").write_bytes(bytes((i, wanted)) + patches(rng))
+    for i in range(graphs):
+        (home / "graph" / f"whole-{i}").write_bytes(bytes((i,)))
+        for k in range(4):
+            (home / "graph" / f"patches-{i}-{k}").write_bytes(bytes((i,)) + patches(rng))
 
 
 if __name__ == "__main__":

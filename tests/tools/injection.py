@@ -43,7 +43,8 @@ def refused(arenadump: harness.Arenadump, pid: int, code: int, words: str, *opti
 def loaded(pid: int) -> int:
     """How many copies of the agent are mapped."""
     maps = Path(f"/proc/{pid}/maps").read_text()
-    return len(re.findall(r"r-xp .*(?:memfd:arenascope-agent|libarenascope\.so)", maps))
+    # Of each, the file's beginning is mapped once.
+    return len(re.findall(r" r\S+ 0+ \S+ \S+ +.*(?:memfd:arenascope-agent|libarenascope\.so)", maps))
 
 
 def threads(pid: int) -> list[str]:

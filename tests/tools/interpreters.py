@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class Ruby:
     release: str
     root: Path
     libraries: Path  # the root that has LIBRARIES: the same one, if its suite is complete
+    more: Path | None = None  # the root of a library beside them
 
     @property
     def environment(self) -> dict[str, str]:
@@ -33,7 +35,7 @@ class Ruby:
 
     def command(self, *arguments: str | Path) -> list[str]:
         """The command that runs it, without gems."""
-        roots = dict.fromkeys((self.root, self.libraries))
+        roots = dict.fromkeys((self.root, self.libraries, *([self.more] if self.more else [])))
         libraries = [root / base / _TRIPLET for root in roots for base in ("lib", "usr/lib")]
         loader = next(path for path in (folder / "ld-linux-x86-64.so.2" for folder in libraries) if path.exists())
         program = self.root / f"usr/bin/ruby{self.release}"
@@ -44,8 +46,15 @@ class Ruby:
 _TRIPLET = debian.TRIPLETS["amd64"]
 
 
-def ruby(release: str) -> Ruby:
-    """The interpreter of a release in RUBIES. Raises debian.UnavailableError."""
+FFI = "libffi8"  # what fiddle needs, in all suites but bullseye
+
+
+def ruby(release: str, more: str = "") -> Ruby:
+    """The interpreter of a release in RUBIES, with one more library. Raises debian.UnavailableError."""
+    if more:
+        suite = COMPLETE.get(RUBIES[release], RUBIES[release])
+        root = debian.unpack(f"ruby-{more}", suite, "amd64", {"root": [more]}) / "root"
+        return dataclasses.replace(ruby(release), more=root)
     suite = RUBIES[release]
     packages = [f"ruby{release}", f"libruby{release}", "libc6"]
     if suite not in COMPLETE:

@@ -18,6 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from . import turns
+
 PAGE = os.sysconf("SC_PAGESIZE")
 HUGE = 2 << 20
 # /proc/PID/pagemap and /proc/kpageflags (Documentation/admin-guide/mm/pagemap.rst)
@@ -165,17 +167,13 @@ def settle() -> None:
 
 @contextlib.contextmanager
 def setting(path: Path, value: str) -> Iterator[None]:
-    """A kernel setting of the whole machine, for a while."""
-    try:
-        before = path.read_text().strip()
-        chosen = re.search(r"\[(\S+)\]", before)
-        path.write_text(value)
-    except OSError as error:
-        raise NotAllowedError(f"{path} cannot be set: {error.strerror}") from error
-    try:
+    """A kernel setting of the whole machine, for a while. Raises NotAllowedError."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(turns.setting(path, value))
+        except OSError as error:
+            raise NotAllowedError(f"{path} cannot be set: {error.strerror}") from error
         yield
-    finally:
-        path.write_text(chosen[1] if chosen else before)
 
 
 @contextlib.contextmanager

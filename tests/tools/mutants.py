@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,8 +21,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "tests" / "mutants.txt"
 SUITE = "mock"  # of meson: the tests that need no process and take milliseconds
+ARGUMENT = re.compile(r"(?:\[[^]]*\]|\S)+")  # of pytest; the parameters of a test, in brackets, may have spaces
 PATIENCE = 60  # seconds for one test: a fault may well make a loop endless
 PYTEST_PATIENCE = 900
+# What the Python tests run, of the build. Without the agent its tests would end with an error, whatever the fault.
+PROGRAMS = (
+    "inspector/cli/arenadump",
+    "inspector/agent/libarenascope.so",
+    "tests/unit/chunk_types",
+    "tests/unit/list_types",
+    "tests/unit/place_names",
+)
 
 
 @dataclass
@@ -55,7 +65,7 @@ def read_table(path: Path) -> list[Mutant]:
             mutants.append(Mutant(folder, number - 1, old, text))
             old = ""
         elif sign == "? " and mutants and not old:
-            mutants[-1].pytest = text.split()
+            mutants[-1].pytest = ARGUMENT.findall(text)
         else:
             message = f"{path.name}:{number}: not a [folder], - line, + line or ? line in its place"
             raise TableError(message)
@@ -146,11 +156,12 @@ class Tree:
 
     def ask_pytest(self, arguments: list[str]) -> str | None:
         """As first_to_fail, of the Python tests named: with the programs of this tree."""
-        if problem := self.make("inspector/cli/arenadump", "tests/unit/chunk_types", "tests/unit/list_types"):
+        if problem := self.make(*PROGRAMS):
             return f"build: {problem}"
         os.environ["ARENADUMP"] = str(self.build / "inspector/cli/arenadump")
         os.environ["CHUNK_TYPES"] = str(self.build / "tests/unit/chunk_types")
         os.environ["LIST_TYPES"] = str(self.build / "tests/unit/list_types")
+        os.environ["PLACE_NAMES"] = str(self.build / "tests/unit/place_names")
         pytest = [sys.executable, "-m", "pytest", "-q"]
         if problem := run([*pytest, "--collect-only", *arguments], ROOT, PYTEST_PATIENCE):
             message = f"these tests cannot be asked: {' '.join(arguments)}: {problem}"

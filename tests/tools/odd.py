@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from . import debian, programs
+from . import debian, harness, programs
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -26,6 +26,11 @@ def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
         return programs.build(name, *flags, compiler=compiler)
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
+
+
+def hostile() -> str:
+    """tests/programs/hostile, built."""
+    return str(build("hostile", f"-I{harness.ROOT}/inspector", f"-I{harness.ROOT}/inspector/include", "-lpthread"))
 
 
 @contextlib.contextmanager
@@ -70,6 +75,11 @@ def wait_for(what: Callable[[], bool], seconds: float = 60) -> None:
 def state(pid: int) -> str:
     """As in /proc/PID/stat: R, S, Z, ..."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+
+
+def wait_for_read(pid: int) -> None:
+    """Until its first thread waits for input: what it did to say that it is ready has left its words then."""
+    wait_for(lambda: Path(f"/proc/{pid}/syscall").read_text().split()[0] == str(READ))
 
 
 def tracer(pid: int) -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from arenascope.capture import Look
@@ -71,10 +73,35 @@ class Tab:
         self.js("([at, scale]) => { const m = arenascope; m.goTo(m.regions.find(at), scale); }", [address, scale])
         return self.js("at => arenascope.probe(at)", address)  # type: ignore[no-any-return]
 
+    def nearby(self, addresses: Iterable[int], scale: float = 14) -> tuple[int, dict[str, Any]] | None:
+        """Goes to the first of these pages on which no arena's name stands; None: one stands on each.
+
+        On a Hilbert curve names lie on the map, in the middle of their arenas: where they are dark, pages are.
+        """
+        for address in addresses:
+            probe = self.goto(address, scale)
+            if not probe["named"]:
+                return address, probe
+        return None
+
     def seen(self, probe: dict[str, Any], canvas: int = 0) -> tuple[int, int, int]:
         """The colour of a page's cell, beside the letter in its middle."""
+        assert not probe["named"], "an arena's name stands on it"
         aside = 0.28 * probe["scale"]
         return self.colour(probe["x"] - aside, probe["y"] - aside, canvas)
+
+
+def violations(browser: Any, path: Path, scheme: str) -> list[tuple[str, list[str]]]:
+    """What axe-core finds on a page, a marked cell and opened details among it."""
+    axe = pytest.importorskip("axe_playwright_python")
+    source = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+    tab = Tab(browser, path, color_scheme=scheme, bypass_csp=True)
+    tab.js("arenascope.setMarker(10)")
+    tab.page.locator("details").first.click()
+    tab.js(source)
+    found = tab.js("axe.run().then(found => found.violations)")
+    tab.context.close()
+    return [(v["id"], [node["html"][:120] for node in v["nodes"]][:4]) for v in found]
 
 
 def write(folder: Path, *dumps: Dump) -> Path:
@@ -110,10 +137,16 @@ def page_addresses(dump: Dump) -> np.ndarray[Any, Any]:
 
 def some(dump: Dump, each: int = 3) -> list[tuple[int, Colour]]:
     """Addresses of some pages of every state that the dump has."""
+    return [(addresses[0], colour) for addresses, colour in begins(dump, each)]
+
+
+def begins(dump: Dump, each: int = 3) -> list[tuple[list[int], Colour]]:
+    """Some pages of every state that the dump has, each followed by up to 99 more of its state."""
     colours, addresses = page_bytes(dump.pages) & 0xF, page_addresses(dump)
     chosen = []
     for colour in np.unique(colours):
         places = np.flatnonzero(colours == colour)
-        places = places[np.linspace(0, len(places) - 1, each).astype(int)]
-        chosen += [(int(addresses[place]), Colour(int(colour))) for place in places]
+        for place in np.linspace(0, len(places) - 1, each).astype(int):
+            turned = np.roll(places, -place)[:100]
+            chosen.append(([int(addresses[one]) for one in turned], Colour(int(colour))))
     return chosen

@@ -26,7 +26,7 @@ int main(int count, char **arguments)
     struct as_options o = {0};
     struct as_graph_look look = {0};
     bool ok = as_options_read(&o, count, arguments, 0, &err) && as_graph_look_open(&look, &o, &err) &&
-              as_graph_look_take(&look, &o, &err);
+              as_graph_look_take(&look, &o, &err) && as_graph_find_types(&look.graph, NULL, &err);
     if (ok)
         print_types(&look.graph);
     else

@@ -129,6 +129,24 @@ static struct as_store synthetic(int fd)
     *(struct as_graph_place_record *)as_vec_add(&s.graph_places, NULL) = (struct as_graph_place_record){.page = 1};
     *(struct as_graph_leading_record *)as_vec_add(&s.graph_leading, NULL) =
         (struct as_graph_leading_record){.owners = 2, .bytes = PAGE};
+    *(struct as_profile_record *)as_vec_add(&s.profile, NULL) =
+        (struct as_profile_record){.page_rate = 64, .known_count = 4, .known_bytes = 4 * PAGE};
+    *(struct as_profile_module_record *)as_vec_add(&s.profile_modules, NULL) =
+        (struct as_profile_module_record){.path = as_strings_add(&s.strings, "/evil\033[31m", 99)};
+    *(struct as_profile_frame_record *)as_vec_add(&s.profile_frames, NULL) =
+        (struct as_profile_frame_record){.offset = PAGE, .line = 1};
+    *(struct as_profile_line_record *)as_vec_add(&s.profile_lines, NULL) = (struct as_profile_line_record){.line = 7};
+    *(struct as_profile_stack_record *)as_vec_add(&s.profile_stacks, NULL) =
+        (struct as_profile_stack_record){.caller = UINT32_MAX};
+    *(struct as_profile_stack_record *)as_vec_add(&s.profile_stacks, NULL) = (struct as_profile_stack_record){0};
+    *(struct as_profile_site_record *)as_vec_add(&s.profile_sites, NULL) =
+        (struct as_profile_site_record){.stack = 1, .count = 4, .bytes = 4 * PAGE};
+    *(struct as_profile_kept_record *)as_vec_add(&s.profile_kept, NULL) = (struct as_profile_kept_record){.pinned = 1};
+    *(struct as_profile_place_record *)as_vec_add(&s.profile_places, NULL) = (struct as_profile_place_record){0};
+    *(struct as_profile_thread_record *)as_vec_add(&s.profile_threads, NULL) =
+        (struct as_profile_thread_record){.tid = 7, .flags = AS_PROFILE_THREAD_HERE};
+    *(struct as_profile_share_record *)as_vec_add(&s.profile_shares, NULL) =
+        (struct as_profile_share_record){.count = 4, .bytes = 4 * PAGE};
     uint32_t chunks[HEAPS * 3];
     for (int i = 0; i < HEAPS; i++) {
         struct as_heap_record *heap = &s.heaps.items[i];

@@ -4,11 +4,13 @@
 #include "base/memory.h"
 #include "graph/dominators.h"
 #include "graph/index.h"
+#include "graph/parts.h"
 #include "graph/several.h"
 #include "support/check.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { HEAPS = 12 };
 
@@ -146,6 +148,42 @@ static void check_wanted(const struct as_index *x)
     }
 }
 
+// Several at a time, of parts of the nodes: as one at a time, of all.
+static void check_some(const struct as_index *x, uint32_t count)
+{
+    struct as_used_cursor all = as_used_begin(x);
+    struct as_used_chunk chunk, chunks[AS_USED_SOME];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t from = (uint32_t)((uint64_t)x->count * i / count),
+                 to = (uint32_t)((uint64_t)x->count * (i + 1) / count);
+        if (from == to)
+            continue;
+        struct as_used_cursor part = as_used_from(x, from);
+        for (size_t found; (found = as_used_some(&part, to, chunks)) > 0;)
+            for (size_t k = 0; k < found; k++)
+                CHECK(as_used_next(&all, &chunk) && chunks[k].node == chunk.node && chunk.node < to &&
+                      chunks[k].address == chunk.address && chunks[k].size == chunk.size);
+        CHECK(as_used_some(&part, to, chunks) == 0);
+    }
+    CHECK(!as_used_next(&all, &chunk));
+}
+
+// Each node is in one part, and many nodes are in as many parts as there are processors.
+static void test_parts(void)
+{
+    for (uint64_t nodes = 0; nodes < UINT32_MAX; nodes = nodes * 3 + 1) {
+        struct as_part parts[AS_MOST_PARTS];
+        uint32_t count = as_parts_cut((uint32_t)nodes, parts), next = 0;
+        CHECK(count >= 1 && count <= AS_MOST_PARTS);
+        for (uint32_t i = 0; i < count; i++) {
+            CHECK(parts[i].from == next && parts[i].to >= next);
+            next = parts[i].to;
+        }
+        CHECK(next == nodes);
+        CHECK(nodes < 1000000 || count > 1 || sysconf(_SC_NPROCESSORS_ONLN) == 1);
+    }
+}
+
 // Heaps that touch each other, that are near, and that are far away, in no order.
 static void test_index(void)
 {
@@ -174,6 +212,8 @@ static void test_index(void)
             check_pointer(&x, &m, at[random_below(2)] - random_below(1 << 20));
         check_cursor(&x, &m);
         check_wanted(&x);
+        for (uint32_t count = 1; count < 6; count++)
+            check_some(&x, count);
         as_index_free(&x);
         as_vec_free(&m.boundaries);
         as_vec_free(&m.intervals);
@@ -191,10 +231,25 @@ static void test_empty_index(void)
     as_index_free(&x);
 }
 
+// A chunk of a heap that ends with a page by chance was made for what it holds, and for nothing smaller.
+static void test_chunk_that_ends_with_a_page(void)
+{
+    const uint64_t chunks[] = {UINT64_C(0x10000) | AS_HEAP_BEGINS, UINT64_C(0x10b00), UINT64_C(0x11000),
+                               UINT64_C(0x12000) | AS_GAP};
+    struct as_index x;
+    uint64_t usable;
+    CHECK(as_index_build(&x, chunks, 4, NULL));
+    uint32_t node = as_index_node_at(&x, 0x10b00);
+    CHECK(node != AS_NO_NODE && as_index_is_made_for(&x, node, 0x10b00, 0x4f8, 4096, &usable));
+    CHECK(!as_index_is_made_for(&x, node, 0x10b00, 0x400, 4096, &usable));
+    as_index_free(&x);
+}
+
 enum { NODES = 24, OWNERS = 5 };
 
 struct made_graph {
-    struct as_edges edges;
+    uint32_t first[NODES + 1], to[NODES * NODES]; // the edges
+    struct as_edges edges;                        // the same, until a tree has taken them
     struct as_roots roots;
     struct as_owners owners;
 };
@@ -202,14 +257,18 @@ struct made_graph {
 static void make_graph(struct made_graph *g)
 {
     uint32_t most = 1 + (uint32_t)random_below(3);
-    g->edges.nodes = NODES;
-    g->edges.first = as_memory_map((NODES + 1) * sizeof *g->edges.first, "edges", NULL);
+    struct as_edge_batch batch = {0};
+    CHECK(as_edges_open(&g->edges, NODES, NULL));
     for (uint32_t node = 0; node < NODES; node++) {
-        g->edges.first[node] = (uint32_t)g->edges.to.count;
-        for (uint64_t i = random_below(most + 1); i > 0; i--)
-            *as_vec_add(&g->edges.to, NULL) = (uint32_t)random_below(NODES);
+        CHECK(as_edge_batch_begin(&batch, NULL));
+        g->first[node + 1] = g->first[node];
+        for (uint64_t i = random_below(most + 1); i > 0; i--) {
+            uint32_t to = g->to[g->first[node + 1]++] = (uint32_t)random_below(NODES);
+            CHECK(as_edge_batch_add(&batch, node, to, 0, true, NULL));
+        }
     }
-    g->edges.first[NODES] = (uint32_t)g->edges.to.count;
+    CHECK(as_edges_add(&g->edges, 0, &batch, NULL) && as_edges_close(&g->edges, NULL));
+    as_edge_batch_free(&batch);
     for (uint32_t owner = 0; owner < OWNERS; owner++) {
         struct as_root_source *source = as_vec_add(&g->roots.sources, NULL);
         source->kind = random_below(3) == 0 ? AS_ROOT_STACK : AS_ROOT_GLOBAL;
@@ -245,8 +304,8 @@ static void reach(const struct made_graph *g, bool weak, uint32_t only, uint32_t
     }
     while (depth > 0) {
         uint32_t node = stack[--depth];
-        for (uint32_t i = g->edges.first[node]; i < g->edges.first[node + 1]; i++) {
-            uint32_t to = g->edges.to.items[i];
+        for (uint32_t i = g->first[node]; i < g->first[node + 1]; i++) {
+            uint32_t to = g->to[i];
             if (!out[to] && !avoided[to] && OWNERS + to != removed) {
                 out[to] = true;
                 stack[depth++] = to;
@@ -288,7 +347,7 @@ static void add_up(struct as_dominators *d)
 {
     d->retained = as_memory_map((d->count + 1) * sizeof *d->retained, "sums", NULL);
     for (uint32_t place = d->count - 1; place > 0; place--) {
-        d->retained[place] += d->vertex[place] >= OWNERS ? size_of(d->vertex[place] - OWNERS) : 0;
+        d->retained[place] += d->vertex[place] >= d->owners ? size_of(d->vertex[place] - d->owners) : 0;
         d->retained[d->parent[place]] += d->retained[place];
     }
 }
@@ -331,6 +390,56 @@ static void test_several(void)
     }
 }
 
+// Adds an owner with a root for each node.
+static void add_owner(struct made_graph *g, const uint32_t *nodes, uint32_t count)
+{
+    uint32_t number = (uint32_t)g->owners.list.count;
+    as_vec_add(&g->roots.sources, NULL)->kind = AS_ROOT_GLOBAL;
+    *as_vec_add(&g->owners.list, NULL) =
+        (struct as_owner){.source = number, .first = (uint32_t)g->roots.list.count, .count = count};
+    for (uint32_t i = 0; i < count; i++)
+        *as_vec_add(&g->roots.list, NULL) =
+            (struct as_root){.address = 0x1000, .node = nodes[i], .source = number & INT32_MAX};
+}
+
+// Of more owners than are told of, two lead to a small node alone, which leads to a large one; all others to one that is less small.
+static void test_who_leads_to_most(void)
+{
+    enum { OTHERS = 3 * AS_MOST_LEADING, SMALL = 0, MIDDLE = 1, LARGE = 3 };
+    const struct as_objects no_objects = {0};
+    struct made_graph g = {0};
+    struct as_edge_batch batch = {0};
+    struct as_dominators d;
+    struct as_several s;
+    CHECK(as_edges_open(&g.edges, NODES, NULL));
+    for (uint32_t node = 0; node < NODES; node++) {
+        CHECK(as_edge_batch_begin(&batch, NULL));
+        if (node != MIDDLE && node + 1 < NODES)
+            CHECK(as_edge_batch_add(&batch, node, node == SMALL ? LARGE : node + 1, 0, true, NULL));
+    }
+    CHECK(as_edges_add(&g.edges, 0, &batch, NULL) && as_edges_close(&g.edges, NULL));
+    as_edge_batch_free(&batch);
+    for (uint32_t i = 0; i < OTHERS; i++)
+        add_owner(&g, (uint32_t[]){MIDDLE}, 1);
+    add_owner(&g, (uint32_t[]){SMALL}, 1);
+    add_owner(&g, (uint32_t[]){SMALL}, 1);
+    add_owner(&g, (uint32_t[]){LARGE}, 1);
+    CHECK(as_dominators_find(&d, &g.edges, &no_objects, &g.roots, &g.owners, NULL));
+    add_up(&d);
+    CHECK(as_several_find(&s, &d, NULL));
+    uint64_t large = 0;
+    for (uint32_t node = LARGE; node < NODES; node++)
+        large += size_of(node);
+    CHECK(s.owners == OTHERS + 3 && s.count == AS_MOST_LEADING);
+    CHECK(s.bytes == size_of(SMALL) + size_of(MIDDLE) + large);
+    CHECK(s.leading[0].owner == OTHERS && s.leading[0].bytes == size_of(SMALL) + large);
+    CHECK(s.leading[1].owner == OTHERS + 1 && s.leading[1].bytes == size_of(SMALL) + large);
+    CHECK(s.leading[2].owner == OTHERS + 2 && s.leading[2].bytes == large);
+    CHECK(s.leading[3].bytes == size_of(MIDDLE));
+    as_dominators_free(&d);
+    free_graph(&g);
+}
+
 static void test_dominators(void)
 {
     static const bool none[NODES];
@@ -364,9 +473,12 @@ static void test_dominators(void)
 
 int main(void)
 {
+    test_parts();
     test_index();
     test_empty_index();
+    test_chunk_that_ends_with_a_page();
     test_dominators();
     test_several();
+    test_who_leads_to_most();
     return 0;
 }

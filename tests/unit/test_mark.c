@@ -25,20 +25,20 @@ struct made {
 
 static void make(struct made *m)
 {
-    *m = (struct made){.index.count = 1 + random_below(MOST_NODES), .edges.nodes = m->index.count};
+    *m = (struct made){.index.count = 1 + random_below(MOST_NODES)};
+    struct as_edge_batch batch = {0};
     uint32_t count = m->index.count, mean = random_below(4);
     m->index.gaps = calloc(count / 64 + 1, sizeof *m->index.gaps);
-    m->edges.nodes = count;
-    m->edges.first = calloc(count + 1, sizeof *m->edges.first);
-    m->edges.to.items = calloc((size_t)count * 8 + 1, sizeof *m->edges.to.items);
+    CHECK(as_edges_open(&m->edges, count, NULL));
     for (uint32_t node = 0; node < count; node++) {
-        m->edges.first[node] = (uint32_t)m->edges.to.count;
+        CHECK(as_edge_batch_begin(&batch, NULL));
         bool gap = random_below(10) == 0;
         m->index.gaps[node / 64] |= (uint64_t)gap << node % 64;
         for (uint32_t i = random_below(2 * mean + 1); !gap && i > 0; i--)
-            m->edges.to.items[m->edges.to.count++] = random_below(count);
+            CHECK(as_edge_batch_add(&batch, node, random_below(count), 0, true, NULL));
     }
-    m->edges.first[count] = (uint32_t)m->edges.to.count;
+    CHECK(as_edges_add(&m->edges, 0, &batch, NULL) && as_edges_close(&m->edges, NULL));
+    as_edge_batch_free(&batch);
 }
 
 static void reach(struct made *m, uint32_t from)
@@ -48,8 +48,9 @@ static void reach(struct made *m, uint32_t from)
         return;
     m->reached[queue[tail++] = from] = true;
     for (; head < tail; head++)
-        for (uint32_t i = m->edges.first[queue[head]]; i < m->edges.first[queue[head] + 1]; i++) {
-            uint32_t to = m->edges.to.items[i];
+        for (uint32_t i = as_edges_first(&m->edges, queue[head]); i < as_edges_end(&m->edges, queue[head]);
+             i = as_edge_next(&m->edges, i)) {
+            uint32_t to = as_edge_to(&m->edges, queue[head], i);
             if (!m->reached[to] && !as_index_is_gap(&m->index, to))
                 m->reached[queue[tail++] = to] = true;
         }
@@ -89,8 +90,7 @@ int main(void)
         }
         as_marks_free(&marks);
         free(m->index.gaps);
-        free(m->edges.first);
-        free(m->edges.to.items);
+        as_edges_free(&m->edges);
     }
     free(m);
     return 0;

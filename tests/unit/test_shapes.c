@@ -5,6 +5,7 @@
 #include "graph/shapes.h"
 #include "support/check.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { NODES = 400, SIZE = 64, WORDS = 7, ROUNDS = 300 };
@@ -40,22 +41,19 @@ static void link_to(struct made *m, uint32_t node, uint32_t place, uint32_t to)
 
 static void make_edges(struct made *m)
 {
-    m->edges = (struct as_edges){.nodes = m->index.count};
-    m->edges.first = as_memory_map((m->index.count + 1) * sizeof *m->edges.first, "edges", NULL);
+    struct as_edge_batch batch = {0};
+    CHECK(as_edges_open(&m->edges, m->index.count, NULL));
     for (uint32_t node = 0; node < NODES; node++) {
-        m->edges.first[node] = (uint32_t)m->edges.to.count;
+        CHECK(as_edge_batch_begin(&batch, NULL));
         for (uint32_t place = 0; place < WORDS; place++) {
             bool begins = false;
             uint32_t to = as_index_pointer(&m->index, m->words[node][place], &begins);
-            if (to == AS_NO_NODE || to == node)
-                continue;
-            *as_vec_add(&m->edges.to, NULL) = to;
-            *as_vec_add(&m->edges.place, NULL) = (uint16_t)(place | (begins ? AS_PLACE_BEGINS : 0));
+            if (to != AS_NO_NODE && to != node)
+                CHECK(as_edge_batch_add(&batch, node, to, place, begins, NULL));
         }
     }
-    for (uint32_t node = NODES; node <= m->index.count; node++)
-        m->edges.first[node] = (uint32_t)m->edges.to.count;
-    CHECK(as_vec_reserve(&m->edges.to, 1, NULL) && as_vec_reserve(&m->edges.place, 1, NULL));
+    CHECK(as_edges_add(&m->edges, 0, &batch, NULL) && as_edges_close(&m->edges, NULL));
+    as_edge_batch_free(&batch);
 }
 
 // Finds the shapes of what has been linked.
@@ -66,8 +64,8 @@ static void find(struct made *m)
         boundaries[1 + node] = HEAP + (uint64_t)node * SIZE;
     boundaries[NODES + 1] = (HEAP + (uint64_t)NODES * SIZE) | AS_GAP;
     CHECK(as_index_build(&m->index, boundaries, NODES + 2, NULL));
-    CHECK(as_patterns_open(&m->patterns, &m->index, AS_SMALLEST_PAGE, NULL));
-    m->vtables.of_node = as_memory_map((m->index.count + 1) * sizeof *m->vtables.of_node, "vtables", NULL);
+    m->vtables.begins = as_memory_map((m->index.count + 1) * sizeof *m->vtables.begins, "vtables", NULL);
+    CHECK(as_patterns_open(&m->patterns, &m->index, &m->vtables, AS_SMALLEST_PAGE, NULL));
     CHECK(as_vec_add(&m->vtables.list, NULL));
     for (uint32_t node = 0; node < NODES; node++)
         for (uint32_t place = 0; place < WORDS; place++) {
@@ -84,7 +82,7 @@ static void find(struct made *m)
 
 static void forget(struct made *m)
 {
-    as_memory_unmap(m->vtables.of_node, (m->index.count + 1) * sizeof *m->vtables.of_node);
+    as_memory_unmap(m->vtables.begins, (m->index.count + 1) * sizeof *m->vtables.begins);
     as_vec_free(&m->vtables.list);
     as_patterns_close(&m->patterns);
     as_edges_free(&m->edges);
@@ -286,12 +284,90 @@ static void test_tables(void)
     forget(&m);
 }
 
+// A chain through so many chunks that several threads look at them: each leads to the next, the last to none.
+static void test_parts(void)
+{
+    enum { MANY = 40000, LINK = 3 };
+    uint64_t *boundaries = calloc(MANY + 2, sizeof *boundaries);
+    struct made m = {0};
+    struct as_edge_batch batch = {0};
+    boundaries[0] = HEAP | AS_HEAP_BEGINS;
+    for (uint32_t node = 0; node <= MANY; node++)
+        boundaries[1 + node] = (HEAP + (uint64_t)node * SIZE) | (node == MANY ? AS_GAP : 0);
+    CHECK(as_index_build(&m.index, boundaries, MANY + 2, NULL));
+    m.vtables.begins = as_memory_map((m.index.count + 1) * sizeof *m.vtables.begins, "vtables", NULL);
+    CHECK(as_patterns_open(&m.patterns, &m.index, &m.vtables, AS_SMALLEST_PAGE, NULL));
+    CHECK(as_vec_add(&m.vtables.list, NULL) && as_edges_open(&m.edges, m.index.count, NULL));
+    for (uint32_t node = 0; node < MANY; node++) {
+        CHECK(as_edge_batch_begin(&batch, NULL));
+        if (node + 1 < MANY)
+            CHECK(as_edge_batch_add(&batch, node, node + 1, LINK, true, NULL));
+    }
+    CHECK(as_edges_add(&m.edges, 0, &batch, NULL) && as_edges_close(&m.edges, NULL));
+    CHECK(as_shapes_find(&m.patterns, &m.edges, &m.vtables, NULL, NULL));
+    for (uint32_t node = 0; node < MANY; node++)
+        CHECK(m.patterns.shape[node] == AS_SHAPE_SINGLE);
+    as_edge_batch_free(&batch);
+    forget(&m);
+    free(boundaries);
+}
+
+// Two arrays of `limit` words, one behind the other; `used` words of the second lie before its end.
+static void look_at_array(uint64_t used, uint64_t limit)
+{
+    uint64_t size = as_align_up(limit * sizeof(uint64_t) + sizeof(uint64_t), AS_ALIGNMENT),
+             begin = HEAP + size + AS_HEADER;
+    const uint64_t boundaries[] = {HEAP | AS_HEAP_BEGINS, HEAP, HEAP + size, (HEAP + 2 * size) | AS_GAP};
+    const uint64_t words[5] = {begin, begin + used * sizeof(uint64_t), begin + limit * sizeof(uint64_t)};
+    const struct as_beside beside = {HEAP, (const uint8_t *)words, 0, 3};
+    struct as_index x;
+    struct as_patterns p;
+    uint16_t begins[3] = {0};
+    const struct as_vtables v = {.begins = begins};
+    CHECK(as_index_build(&x, boundaries, 4, NULL) && as_patterns_open(&p, &x, &v, AS_SMALLEST_PAGE, NULL));
+    as_pattern_look(&p, 1, &beside);
+    CHECK(as_pattern_of(&p, 1) == AS_PATTERN_ARRAY && as_pattern_of(&p, 0) == AS_PATTERN_NONE);
+    CHECK(as_pattern_used(&p, 1) == used && as_pattern_used(&p, 0) == 0);
+    CHECK(as_pattern_spare(&p, 1) == (limit + 1) % 2 && as_pattern_spare(&p, 0) == 0);
+    as_patterns_close(&p);
+    as_index_free(&x);
+}
+
+// How many words of an array are used is known, however many they are.
+static void test_arrays(void)
+{
+    for (uint64_t used = 1; used < 5000; used++)
+        look_at_array(used, used + random_below(3));
+    look_at_array(100000, 500001);
+}
+
+// The words beside a pointer tell of a text of one length, and the chunk begins with one of another: it is none.
+static void test_lengths_of_texts(void)
+{
+    enum { LENGTH = 20, REQUEST = 304, USABLE = 312 }; // as large as other bytes than a text may be, too
+    for (uint32_t begins = LENGTH - 1; begins <= LENGTH + 1; begins++)
+        for (int bytes = 0; bytes < 2; bytes++) {
+            uint8_t text[REQUEST] = {0}, shape = AS_SHAPE_NONE;
+            uint16_t of_node = 0, its_begin = 0;
+            struct as_patterns p = {.of_node = &of_node, .begins = &its_begin, .shape = &shape};
+            memset(text, 'a', begins);
+            as_pattern_begin(&p, 0, text, sizeof text);
+            CHECK(as_pattern_text(&p, 0) == begins);
+            as_pattern_note_text(&p, 0, LENGTH, REQUEST, USABLE, bytes);
+            enum as_pattern other = bytes ? AS_PATTERN_BYTES : AS_PATTERN_NONE;
+            CHECK(as_pattern_of(&p, 0) == (begins == LENGTH ? AS_PATTERN_TEXT : other));
+        }
+}
+
 int main(void)
 {
+    test_lengths_of_texts();
+    test_arrays();
     test_noise();
     test_trees();
     test_lists();
     test_chains();
     test_tables();
+    test_parts();
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 enum { NOBODY = 65534, HUGE = 2 << 20 };
+enum { WAY = 12 << 20, CUT = 9 << 20 };
 enum { AREA_PAGES = 64, WRITTEN = 16, READ_ONLY = 24, RELEASED = 32, ZEROED = 40, GUARD_FROM = 50, GUARD_TO = 54 };
 
 struct child {
@@ -22,6 +23,7 @@ struct child {
     char *zeros;   // 8 pages that were only read: nothing is counted of the mapping
     char *named;   // 2 pages written, with a name if the kernel has them
     char *huge;    // 4 MiB written, as huge pages if the kernel likes
+    uint64_t *way; // WAY bytes, each word its index; but the three pages behind CUT cannot be read
     char *nothing; // 2 MiB read only, with MADV_HUGEPAGE: the huge zero page perhaps
     char *shared;  // 4 pages shared anonymous, 3 written
     char *memfd;   // 4 pages of a memfd, 2 written
@@ -95,6 +97,10 @@ static void fill_child(struct child *c)
     memset(c->named, 7, 2 * page);
     c->huge = map_huge(2 * HUGE);
     memset(c->huge, 9, 2 * HUGE);
+    c->way = (uint64_t *)map_between_guards(WAY, page);
+    for (size_t i = 0; i < WAY / sizeof *c->way; ++i)
+        c->way[i] = i;
+    mprotect((char *)c->way + CUT, 3 * page, PROT_NONE);
     c->nothing = map_huge(HUGE);
     for (size_t i = 0; i < HUGE; i += page)
         read_page(c->nothing + i);
@@ -345,6 +351,27 @@ static void check_window(struct as_target *t, const struct child *c)
     as_window_close(&w);
 }
 
+// A way that is straight is read ahead, in slices by two threads: every byte is in its place, and where it ends is told exactly.
+static void check_straight_way(struct as_target *t, const struct child *c)
+{
+    enum { STEP = 48, WORDS = STEP / sizeof(uint64_t) };
+    struct as_window w;
+    CHECK(as_window_open(&w, t, NULL));
+    const uint64_t way = (uintptr_t)c->way;
+    uint64_t at = 0, wrong = 0;
+    for (const uint64_t *words; at < WAY && (words = as_window_at(&w, way + at, STEP)); at += STEP)
+        for (size_t i = 0; i < WORDS; i++)
+            wrong += words[i] != at / sizeof *words + i;
+    CHECK(wrong == 0 && at <= CUT && at + STEP > CUT, "%#llx %#llx", (unsigned long long)at, (unsigned long long)wrong);
+    const uint64_t behind = CUT + 3 * c->page;
+    CHECK(!as_window_at(&w, way + behind - 1, STEP));
+    for (at = behind; at + STEP <= WAY; at += STEP) {
+        const uint64_t *words = as_window_at(&w, way + at, STEP);
+        CHECK(words && words[0] == at / sizeof *words && words[WORDS - 1] == words[0] + WORDS - 1);
+    }
+    as_window_close(&w);
+}
+
 static void check_file(struct as_target *t, const void *at, const char *text)
 {
     struct as_error err = {0};
@@ -381,6 +408,8 @@ static void check_all(struct as_target *t, const struct child *c, bool privilege
         check_reads(t, c);
     }
     check_window(t, c);
+    for (int i = 0; i < 20; i++)
+        check_straight_way(t, c);
 }
 
 static void test_process(bool privileged)

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
-from contextlib import suppress
+import threading
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,10 +24,14 @@ from arenascope.errors import ArenascopeError, Code
 from arenascope.interrupts import held_back
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 PROGRAM: Final = "arenadump"
 OVERRIDE: Final = "ARENASCOPE_ARENADUMP"
+TEMPORARY: Final = "arenascope-"  # names of directories
+YOUNG: Final = 3600  # seconds
+leaving: Final = threading.Event()
+"""Set: programs that other threads have started are ended, within a second. Signals reach the first thread alone."""
 
 
 class Look(NamedTuple):
@@ -77,14 +85,40 @@ def capture(target: str, options: Sequence[str] = ()) -> Look:
 
     What arenadump remarks on stderr is passed on; its failure is an ArenascopeError with its exit code and its words.
     The temporary dump lies in a directory of ours (0700) and has no name any more when this returns: the mapping alone
-    keeps it.
+    keeps it. What a capture that was killed has left goes at the next one, an hour later.
     """
     if is_dump(target):
         return Look(Dump(target), from_dump=True)
-    with tempfile.TemporaryDirectory(prefix="arenascope-") as folder:
+    _sweep(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY) as folder, _claimed(folder):
         path = str(Path(folder) / "dump")
         run_arenadump(["dump", *options, "-o", path, "--", target])
         return Look(Dump(path), from_dump=False)
+
+
+@contextmanager
+def _claimed(folder: str) -> Iterator[None]:
+    """Locked: whoever finds it knows that somebody uses it."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _sweep(place: Path) -> None:
+    """Take away the directories of ours whose process was killed. A younger one is perhaps about to be locked."""
+    for each in place.glob(f"{TEMPORARY}????????"):
+        with suppress(OSError):
+            fd = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                about = os.fstat(fd)
+                if about.st_uid == os.geteuid() and about.st_mtime < time.time() - YOUNG:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(each)
+            finally:
+                os.close(fd)
 
 
 def run_arenadump(arguments: Sequence[str], descriptors: Sequence[int] = ()) -> str:
@@ -92,25 +126,31 @@ def run_arenadump(arguments: Sequence[str], descriptors: Sequence[int] = ()) -> 
 
     `descriptors` are open files of ours that it gets, under the same numbers.
     """
-    program = find_arenadump()
+    return run_program([find_arenadump(), *arguments], descriptors)
+
+
+def run_program(command: Sequence[str], descriptors: Sequence[int] = ()) -> str:
+    """Run arenadump, or arenascope itself, in the same way. `command` begins with its path."""
+    program = command[0]
     try:
-        code, printed, remarks = _run([program, *arguments], descriptors)
+        code, printed, remarks = _run(list(command), descriptors)
     except OSError as error:
         raise ArenascopeError(Code.INTERNAL, f"{program} could not be started: {error.strerror}") from error
     if code < 0:
         raise ArenascopeError(128 - code, f"{program} was killed by signal {-code}\n{remarks}".strip())
     if code:
         words = remarks.strip() or f"{program} failed with exit code {code} and gave no reason"
-        raise ArenascopeError(code, words.removeprefix(f"{PROGRAM}: "))
+        raise ArenascopeError(code, words.removeprefix(f"{PROGRAM}: ").removeprefix("arenascope: "))
     sys.stderr.write(remarks)
     return printed
 
 
 def _communicate(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     """What it says, to its end. A signal that comes just before we wait ends no waiting: so we look up now and then."""
-    while True:
+    while not leaving.is_set():
         with suppress(subprocess.TimeoutExpired):
             return child.communicate(timeout=1)
+    raise ArenascopeError(128 + signal.SIGTERM, "the command is being ended")
 
 
 def _run(command: list[str], descriptors: Sequence[int]) -> tuple[int, str, str]:

@@ -57,6 +57,16 @@ SECTIONS: Final[dict[str, np.dtype[Any]]] = {
     "graph_holders": fmt.GRAPH_HOLDER,
     "graph_places": fmt.GRAPH_PLACE,
     "graph_leading": fmt.GRAPH_LEADING,
+    "profile": fmt.PROFILE,
+    "profile_modules": fmt.PROFILE_MODULE,
+    "profile_frames": fmt.PROFILE_FRAME,
+    "profile_stacks": fmt.PROFILE_STACK,
+    "profile_sites": fmt.PROFILE_SITE,
+    "profile_kept": fmt.PROFILE_KEPT,
+    "profile_places": fmt.PROFILE_PLACE,
+    "profile_lines": fmt.PROFILE_LINE,
+    "profile_threads": fmt.PROFILE_THREAD,
+    "profile_shares": fmt.PROFILE_SHARE,
     "strings": fmt.STRINGS,
 }
 OPTIONAL: Final = (
@@ -79,6 +89,16 @@ OPTIONAL: Final = (
     "graph_holders",
     "graph_places",
     "graph_leading",
+    "profile",
+    "profile_modules",
+    "profile_frames",
+    "profile_stacks",
+    "profile_sites",
+    "profile_kept",
+    "profile_places",
+    "profile_lines",
+    "profile_threads",
+    "profile_shares",
 )
 SINGLE: Final = ("meta", "totals")
 SECTION_ALIGN: Final = 64
@@ -135,6 +155,14 @@ class Dump:
         self.graph_holders: Final[Records] = sections.get("graph_holders", np.empty(0, fmt.GRAPH_HOLDER))
         self.graph_places: Final[Records] = sections.get("graph_places", np.empty(0, fmt.GRAPH_PLACE))
         self.graph_leading: Final[Records] = sections.get("graph_leading", np.empty(0, fmt.GRAPH_LEADING))
+        self.profile: Final[Records] = sections.get("profile", np.empty(0, fmt.PROFILE))
+        self.profile_modules: Final[Records] = sections.get("profile_modules", np.empty(0, fmt.PROFILE_MODULE))
+        self.profile_frames: Final[Records] = sections.get("profile_frames", np.empty(0, fmt.PROFILE_FRAME))
+        self.profile_stacks: Final[Records] = sections.get("profile_stacks", np.empty(0, fmt.PROFILE_STACK))
+        self.profile_sites: Final[Records] = sections.get("profile_sites", np.empty(0, fmt.PROFILE_SITE))
+        self.profile_kept: Final[Records] = sections.get("profile_kept", np.empty(0, fmt.PROFILE_KEPT))
+        self.profile_places: Final[Records] = sections.get("profile_places", np.empty(0, fmt.PROFILE_PLACE))
+        self.profile_lines: Final[Records] = sections.get("profile_lines", np.empty(0, fmt.PROFILE_LINE))
         self.chunks: Final[NDArray[np.uint32] | None] = sections.get("chunks")
         self._strings: Final = sections["strings"].tobytes()
 

@@ -39,6 +39,11 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_page(path: str, text: str) -> None:
+    """Write a page as `write_whole` does."""
+    write_whole(path, text.encode("utf-8", "replace"))
+
+
+def write_whole(path: str, content: bytes) -> None:
     """Write a file of mode 0600 that stands under its name only when it is complete; a symlink is not followed."""
     place = Path(path)
     try:
@@ -54,7 +59,7 @@ def write_page(path: str, text: str) -> None:
         raise ArenascopeError(Code.IO, f"cannot write '{path}': {error.strerror}") from error
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode("utf-8", "replace"))
+            file.write(content)
         Path(new).replace(place)
     except BaseException:
         Path(new).unlink()

@@ -17,17 +17,23 @@ from arenascope import rows
 
 MAGIC: Final = b"ARENASC\n"
 MAJOR: Final = 1
-MINOR: Final = 7
+MINOR: Final = 13
 DATA_START: Final = 4096
 
 UNKNOWN: Final = 2**64 - 1  # AS_UNKNOWN in a 64-bit field
 NO_INDEX: Final = 2**32 - 1  # "none" in an index
+PROFILE_MOST_THREADS: Final = 1024  # fewer have a name
 UNIT: Final = 16  # AS_UNIT: what the counts of a page record are in, bytes
 RUNTIME_UNIT: Final = 8  # AS_RUNTIME_UNIT: what those of a runtime's page are in, bytes
 FILL_CHUNKS: Final = 6  # AS_FILL_CHUNKS
 FILL_EIGHTHS: Final = 8  # AS_FILL_EIGHTHS
 GRAPH_EXACT: Final = 1  # AS_GRAPH_EXACT
 GRAPH_OTHERS: Final = 1  # AS_GRAPH_OTHERS
+PROFILE_ON: Final = 1
+PROFILE_EXACT: Final = 2
+PROFILE_SOME_RELEASE: Final = 0xFFFF
+PROFILE_CUT: Final = 1
+PROFILE_THREAD_HERE: Final = 1
 GRAPH_DEPTH: Final = 16  # AS_GRAPH_DEPTH
 RUNTIME_PAGE_MEAN: Final = 1  # AS_RUNTIME_PAGE_MEAN
 
@@ -54,13 +60,18 @@ HEADER: Final = _record(
 )
 SECTION: Final = _record(("name", "S16"), ("offset count", U64), ("record_size reserved", U32))
 
+LEDGER_PLACES: Final = len(rows.IN_LEDGER)  # AS_ROW_PLACES: all are taken
+LATER_PLACES: Final = 6  # AS_ROW_LATER_PLACES
+LATER_ROWS: Final = tuple(row.name for row in rows.LATER)
+"""The rows of the whole process that have no place in a ledger: in the record "meta"."""
+
 META: Final = _record(
     ("target_kind arch page_size pid thread_count malloc_kind mode flags", U32),
     ("time_ns pause_ns read_ns torn_chunks rss swap", U64),
     ("comm", "S16"),
     ("exe cmdline malloc_detail tool_version ruby ruby_releases", U32),
     ("malloc_later", U64),  # later: 0 in an older dump
-    ("reserved", (U64, (6,))),
+    ("later_rows", (U64, (LATER_PLACES,))),  # LATER_ROWS; later: 0 in an older dump
 )
 
 MALLOC: Final = _record(
@@ -71,14 +82,13 @@ MALLOC: Final = _record(
     ("lost_known lost_tcaches lost_chunks lost_bytes", U64),  # later: 0 in an older dump
 )
 
-LEDGER_ROWS: Final = tuple(row.name for row in rows.RESIDENT)
-"""The resident rows, whose sum is Rss."""
+LEDGER_ROWS: Final = tuple(row.name for row in rows.RESIDENT if row in rows.IN_LEDGER)
+"""The resident rows of a ledger; with those of LATER_ROWS their sum is Rss."""
 ABSENT_ROWS: Final = tuple(row.name for row in rows.ABSENT)
 FORECAST_ROWS: Final = tuple(row.name for row in rows.FORECAST)
-LEDGER_PLACES: Final = 28  # AS_ROW_PLACES: all are taken
 TALLY_NAMES: Final = ("in_use", "tcache", "fastbin", "binned", "top", "mmapped")
 
-LEDGER: Final = _record((" ".join(row.name for row in rows.ALL), U64))
+LEDGER: Final = _record((" ".join(row.name for row in rows.IN_LEDGER), U64))
 TALLY: Final = _record(("count bytes", U64))
 TALLIES: Final = _record((" ".join(TALLY_NAMES), TALLY))
 TOTALS: Final = _record(("ledger", LEDGER), ("chunks", TALLIES))
@@ -142,7 +152,7 @@ SHARER: Final = _record(("chunk_size places stranded", U64))
 GRAPH: Final = _record(
     ("chunks bytes objects object_bytes pointers roots unread unsearched reached unreached", U64),
     ("direct indirect suspects", TALLY),
-    ("flags", U64),
+    ("flags asked", U32),
 )
 KEPT: Final = _record(("pages stranded part", U64))
 GRAPH_TYPE: Final = _record(("name evidence flags reserved", U32), ("count bytes retained", U64), ("kept", KEPT))
@@ -154,6 +164,26 @@ GRAPH_LEAK: Final = _record(("type flags", U32), ("size", U64), ("direct indirec
 GRAPH_HOLDER: Final = _record(("type owner leak flags", U32), ("count bytes", U64), ("kept", KEPT))
 GRAPH_PLACE: Final = _record(("page holder", U32))
 GRAPH_LEADING: Final = _record(("owner owners", U32), ("bytes", U64))
+PROFILE: Final = _record(
+    ("flags page_rate", U32),
+    ("large mean started_ns memory known_count known_bytes unseen_count unseen_bytes lost_count lost_bytes", U64),
+    ("lost misses checked wrong cut samples unsampled", U64),
+    ("unknown_python unknown_ruby", U32),
+    ("reserved", (U64, 4)),
+)
+PROFILE_MODULE: Final = _record(("path build_id", U32), ("start end bias", U64))
+PROFILE_FRAME: Final = _record(("module line", U32), ("offset", U64))
+PROFILE_STACK: Final = _record(("frame caller", U32))
+PROFILE_SITE: Final = _record(
+    ("stack flags", U32),
+    ("seen_count seen_bytes count bytes samples alloc_count alloc_bytes", U64),
+    ("reserved", (U64, 2)),
+)
+PROFILE_KEPT: Final = _record(("pinned stranded pages pages_stranded returned", U64), ("reserved", (U64, 3)))
+PROFILE_PLACE: Final = _record(("page site", U32))
+PROFILE_LINE: Final = _record(("function file line language", U32))
+PROFILE_THREAD: Final = _record(("tid flags", U32))
+PROFILE_SHARE: Final = _record(("site thread", U32), ("count bytes alloc_count alloc_bytes", U64))
 WARNING: Final = _record(("text code arena heap", U32), ("address", U64))
 
 STRINGS: Final = np.dtype("u1")
@@ -278,6 +308,7 @@ class RuntimeKind(enum.IntEnum):
     INNODB_LOG = 18
     V8_CODE = 19
     V8_CPPGC = 20
+    RECORDER = 21
 
 
 class RuntimeState(enum.IntEnum):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who holds the chunks in use: what arenadump leaks, owners and why print (docs/graph.md).
+"""Who holds the chunks in use: what arenadump types, leaks, owners and why print (docs/graph.md).
 
 What is not known is None. Bytes are those of chunks, headers included.
 """
@@ -13,6 +13,7 @@ from arenascope.decode import answer, document
 from arenascope.text import printable
 
 LEAKS: Final = "arenascope.leaks/1"
+TYPES: Final = "arenascope.types/1"
 OWNERS: Final = "arenascope.owners/1"
 WHY: Final = "arenascope.why/1"
 
@@ -36,7 +37,7 @@ class Graph:
     roots: int
     unread: int
     unsearched: int
-    left_out: Optional[str]  # debug information that was not read, and why
+    left_out: Optional[str]  # what was not read of debug information, or of files that a core leaves out, and why
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,29 @@ class Leaks:
 
 
 @dataclass(frozen=True)
+class TypeSum:
+    """The chunks in use of a type. `others`: of all types for which there was no room."""
+
+    type: Optional[str]
+    evidence: Optional[str]
+    others: bool
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Types:
+    """What the chunks in use are."""
+
+    target: GraphTarget
+    mode: str
+    exact: bool
+    graph: Graph
+    warnings: tuple[str, ...]
+    types: tuple[TypeSum, ...]  # by bytes
+
+
+@dataclass(frozen=True)
 class Owner:
     """A root: a variable, a thread's stack, a mapping. Kind "several": no one of them alone."""
 
@@ -113,10 +137,14 @@ class Leading:
 
 @dataclass(frozen=True)
 class Several:
-    """What no owner retains alone. `owners`: how many lead to any of it; `leading`: those that lead to most."""
+    """What no owner retains alone. `owners`: how many lead to any of it; `leading`: those that lead to most.
+
+    To how much they lead is known of `asked` of the owners, those that lead to most directly.
+    """
 
     bytes: int
     owners: Optional[int]  # None: in a dump of before 1.7
+    asked: Optional[int]  # None: in a dump of before 1.10
     leading: tuple[Leading, ...]
 
 
@@ -166,6 +194,11 @@ class Why:
 def parse_leaks(text: str) -> Leaks:
     """What arenadump leaks printed. ArenascopeError INTERNAL where that is no such answer."""
     return answer(Leaks, document(text, LEAKS), LEAKS)
+
+
+def parse_types(text: str) -> Types:
+    """What arenadump types printed, likewise."""
+    return answer(Types, document(text, TYPES), TYPES)
 
 
 def parse_owners(text: str) -> Owners:

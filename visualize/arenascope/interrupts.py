@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Signals that tell us to go wait while a program is being started: what we start has to go with us."""
+"""Signals: those that wait while a program is being started, and those that end a wait."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
 
@@ -39,3 +40,29 @@ def held_back() -> Iterator[Callable[[], None]]:
         yield release
     finally:
         release()
+
+
+@contextmanager
+def waking(handlers: Mapping[int, Callable[[int, FrameType | None], None]]) -> Iterator[int]:
+    """Signals with these handlers. Yields a file descriptor that becomes readable when one of them comes (see `heard`).
+
+    Python runs a handler between two of its own instructions. A signal that comes just before poll() goes to sleep
+    would wait as long as poll() does: wait for the descriptor, too. Only for the main thread.
+    """
+    heard_at, told_at = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    woken_before = signal.set_wakeup_fd(told_at, warn_on_full_buffer=False)
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield heard_at
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(woken_before)
+        os.close(heard_at)
+        os.close(told_at)
+
+
+def heard(descriptor: int) -> None:
+    """Make the descriptor of `waking` quiet until the next signal."""
+    with suppress(BlockingIOError):
+        os.read(descriptor, 4096)

@@ -6,12 +6,32 @@ The terminal and the page both ask here. Sums of the ledger's rows are arenadump
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from arenascope.rows import RESIDENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from arenascope.summary import Arena, Summary
+
+
+SHORT: Final = {
+    "in use": ("HELD",),
+    "cached": ("CACHED",),
+    "stranded": ("STRANDED",),
+    "releasable": ("RELEASABLE",),
+    "withheld": ("WITHHELD",),
+    "other": ("OVERHEAD", "OTHER", "UNKNOWN"),
+}
+"""The ledger in six columns, which add up to Rss: groups of its rows."""
+
+
+def shortened(held: Mapping[str, int | None]) -> dict[str, int | None]:
+    """The bytes in each of these columns, of the bytes in each row."""
+    return {
+        title: total(held.get(row.name) for row in RESIDENT if row.group in groups) for title, groups in SHORT.items()
+    }
 
 
 class Whole(NamedTuple):

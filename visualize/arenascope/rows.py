@@ -83,6 +83,10 @@ def _table() -> Path:
 
 ALL: Final = parse(_table().read_text(encoding="utf-8"))
 """Every row, in the order of the table: that of the fields in a dump."""
+IN_LEDGER: Final = ALL[:28]
+"""Those that each ledger of a dump has a place for, an arena's too."""
+LATER: Final = ALL[len(IN_LEDGER) :]
+"""The others, of the whole process alone."""
 BY_NAME: Final = {row.name: row for row in ALL}
 RESIDENT: Final = tuple(row for row in ALL if row.kind == "RESIDENT")
 ABSENT: Final = tuple(row for row in ALL if row.kind == "ABSENT")

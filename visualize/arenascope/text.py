@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from typing import Any
 
 UNKNOWN = "unknown"
@@ -19,6 +20,48 @@ def size(number: int | None) -> str:
     while value >= 1023.95 and unit < len(_UNITS) - 1:  # noqa: PLR2004
         value, unit = value / 1024, unit + 1
     return f"{number} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def compact(number: int | None) -> str:
+    """Bytes in at most five characters, as in a table of many columns: 12.3M is 12.3 MiB; a dash for None."""
+    if number is None:
+        return "\N{EN DASH}"
+    value, unit = float(number), 0
+    while value >= 999.5 and unit < len(_UNITS) - 1:  # noqa: PLR2004 - 1000 would have four digits
+        value, unit = value / 1024, unit + 1
+    if unit == 0:
+        return f"{number}B" if number else "0"
+    return f"{value:.0f}{_UNITS[unit][0]}" if value >= 99.95 else f"{value:.1f}{_UNITS[unit][0]}"  # noqa: PLR2004
+
+
+def age(seconds: float | None) -> str:
+    """How long ago, in at most four characters; a dash for None."""
+    if seconds is None:
+        return "\N{EN DASH}"
+    for unit, length, most in (("s", 1, 100), ("m", 60, 100), ("h", 3600, 48)):
+        if seconds < length * most:
+            return f"{seconds / length:.0f}{unit}"
+    return f"{seconds / 86400:.0f}d"
+
+
+def signed(number: int | None) -> str:
+    """A difference in bytes with its sign; "unknown" for None."""
+    if number is None:
+        return UNKNOWN
+    sign = "+" if number > 0 else "\N{MINUS SIGN}" if number < 0 else ""
+    return f"{sign}{size(abs(number))}"
+
+
+def signed_count(number: int | None) -> str:
+    """A difference in numbers of things, likewise."""
+    if number is None:
+        return UNKNOWN
+    return f"{number:+,}".replace("-", "\N{MINUS SIGN}") if number else "0"
+
+
+def rate(per_minute: float | None) -> str:
+    """Bytes per minute, with their sign; empty for None."""
+    return "" if per_minute is None else f"{signed(round(per_minute))}/min"
 
 
 def count(number: int | None) -> str:
@@ -41,6 +84,20 @@ def duration(milliseconds: float | None) -> str:
     if milliseconds < 1:
         return f"{milliseconds * 1000:.0f} µs"
     return f"{milliseconds:.1f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"  # noqa: PLR2004
+
+
+def span(seconds: float) -> str:
+    """A time between two looks: in milliseconds, seconds, minutes or hours."""
+    minute, hour = 60, 3600
+    if seconds < minute:
+        return duration(seconds * 1000)
+    return f"{seconds / minute:.1f} min" if seconds < hour else f"{seconds / hour:.1f} h"
+
+
+def time_words(time_ns: int) -> str:
+    """A time as arenadump prints it: UTC, to the millisecond."""
+    whole = datetime.fromtimestamp(time_ns // 10**9, timezone.utc)
+    return f"{whole:%Y-%m-%dT%H:%M:%S}.{time_ns // 10**6 % 1000:03}Z"
 
 
 def plural(number: int | None, noun: str) -> str:

@@ -28,7 +28,7 @@ _COUNTS: Final = ("in_use", "tcache", "fastbin", "binned", "top", "metadata", "u
 
 def check_records(sections: Sections) -> str | None:
     """The first thing that does not hold, in words; None when all does."""
-    for check in (_meta, _arenas, _heaps, _pages, _runtimes, _graph, _rest):
+    for check in (_meta, _arenas, _heaps, _pages, _runtimes, _graph, _profile, _rest):
         for problem in check(sections):
             return problem
     return None
@@ -185,6 +185,35 @@ def _graph(sections: Sections) -> Iterator[str]:
         ("graph place", (places["page"] >= len(sections["pages"])) | (places["holder"] >= len(holders))),
         ("graph leading", leading["owner"] >= owners),
         ("graph branch", bad_branch),
+    )
+    for record, bad in checks:
+        if bad.any():
+            yield f"{record} record {_first(bad)}"
+
+
+def _profile(sections: Sections) -> Iterator[str]:
+    frames = sections.get("profile_frames", np.empty(0, fmt.PROFILE_FRAME))
+    stacks = sections.get("profile_stacks", np.empty(0, fmt.PROFILE_STACK))
+    sites = sections.get("profile_sites", np.empty(0, fmt.PROFILE_SITE))
+    kept = len(sections.get("profile_kept", ()))
+    places = sections.get("profile_places", np.empty(0, fmt.PROFILE_PLACE))
+    modules = len(sections.get("profile_modules", ()))
+    lines = len(sections.get("profile_lines", ()))
+    threads = len(sections.get("profile_threads", ()))
+    profiles = sections.get("profile", np.empty(0, fmt.PROFILE))
+    releases = np.maximum(profiles["unknown_python"], profiles["unknown_ruby"])
+    shares = sections.get("profile_shares", np.empty(0, fmt.PROFILE_SHARE))
+    unordered = np.diff(shares["site"].astype(np.int64), prepend=0) < 0
+    outwards = (stacks["caller"] < np.arange(len(stacks))) | (stacks["caller"] == fmt.NO_INDEX)
+    checks = (
+        ("profile", (np.arange(len(profiles)) > 0) | (releases > fmt.PROFILE_SOME_RELEASE)),
+        ("profile thread", np.arange(threads + 1) >= fmt.PROFILE_MOST_THREADS),
+        ("profile frame", _bad_index(frames["module"], modules) | (frames["line"] > lines)),
+        ("profile stack", (stacks["frame"] >= len(frames)) | ~outwards),
+        ("profile site", sites["stack"] >= len(stacks)),
+        ("profile kept", np.arange(kept + 1) > (kept if kept in {0, len(sites)} else kept - 1)),
+        ("profile place", (places["page"] >= len(sections["pages"])) | (places["site"] >= len(sites))),
+        ("profile share", (shares["site"] >= len(sites)) | _bad_index(shares["thread"], threads) | unordered),
     )
     for record, bad in checks:
         if bad.any():

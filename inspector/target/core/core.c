@@ -13,13 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-size_t as_core_pread(const struct as_core *c, uint64_t offset, void *buffer, size_t length)
+static size_t read_fully(int fd, uint64_t offset, void *buffer, size_t length)
 {
     size_t done = 0;
-    if (offset > INT64_MAX || length > INT64_MAX - offset)
-        return 0;
     while (done < length) {
-        ssize_t got = pread(c->fd, (char *)buffer + done, length - done, (off_t)(offset + done));
+        ssize_t got = pread(fd, (char *)buffer + done, length - done, (off_t)(offset + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
@@ -27,6 +25,12 @@ size_t as_core_pread(const struct as_core *c, uint64_t offset, void *buffer, siz
         done += (size_t)got;
     }
     return done;
+}
+
+size_t as_core_pread(const struct as_core *c, uint64_t offset, void *buffer, size_t length)
+{
+    bool can_be = offset <= INT64_MAX && length <= INT64_MAX - offset;
+    return can_be ? read_fully(c->fd, offset, buffer, length) : 0;
 }
 
 const struct as_segment *as_core_segment_at(const struct as_core *c, uint64_t address)
@@ -101,11 +105,10 @@ static int same_first_page(struct as_core *c, const struct as_mapping *m, int fd
         if (first->path != m->path || first->offset != 0 || (first->prot & AS_PROT_WRITE))
             continue;
         uint8_t in_core[4096];
-        uint8_t in_file[4096];
+        uint8_t in_file[4096] = {0}; // behind the file's end a mapping has zeros
         if (core_read(&c->base, first->start, in_core, sizeof in_core) != sizeof in_core)
             continue;
-        ssize_t got = pread(fd, in_file, sizeof in_file, 0);
-        return got > 0 && memcmp(in_core, in_file, (size_t)got) == 0;
+        return read_fully(fd, 0, in_file, sizeof in_file) > 0 && memcmp(in_core, in_file, sizeof in_file) == 0;
     }
     return -1;
 }

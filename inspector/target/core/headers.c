@@ -184,6 +184,7 @@ static bool add_mapping(struct as_core *c, uint64_t start, uint64_t end, const s
                              .end = end,
                              // What NT_FILE alone knows of (gdb leaves a program's code out) can be read at the least.
                              .prot = segment ? segment->prot : AS_PROT_READ,
+                             .prot_unknown = !segment,
                              .rss = AS_UNKNOWN,
                              .anonymous = AS_UNKNOWN,
                              .swap = AS_UNKNOWN,

@@ -112,21 +112,6 @@ bool as_clone_make(struct as_process *p, const struct as_critical *critical, str
     return true;
 }
 
-// The number that a process has in the innermost of its PID namespaces; 0: it is gone.
-static pid_t inner_pid_of(pid_t pid)
-{
-    char name[32];
-    char text[4096];
-    snprintf(name, sizeof name, "/proc/%d/status", pid);
-    ssize_t length = as_proc_read(AT_FDCWD, name, text, sizeof text - 1);
-    text[length > 0 ? length : 0] = '\0';
-    const char *at = strstr(text, "\nNSpid:");
-    const char *end = at ? strchr(at + 1, '\n') : NULL;
-    while (end && end > at && end[-1] >= '0' && end[-1] <= '9')
-        --end;
-    return end ? (pid_t)strtol(end, NULL, 10) : 0;
-}
-
 // A process that no thread has told of: our tracee from its first moment, and a child of the target's. 0: there is none.
 static pid_t find_unreported(struct as_process *p)
 {
@@ -156,7 +141,7 @@ void as_clone_find(struct as_process *p, struct as_made *made)
     if (made->pid == 0)
         made->pid = find_unreported(p);
     if (made->pid != 0 && made->inner_pid == 0)
-        made->inner_pid = inner_pid_of(made->pid);
+        made->inner_pid = as_proc_inner_pid(made->pid);
 }
 
 bool as_clone_hold(pid_t pid)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Counts what is resident of a process that stands still on a thread of its own: the kernel goes through all page tables for
-// it, and meanwhile can be asked on another processor which pages these are.
+// it, and meanwhile can be asked on another processor which pages these are, or what another process has.
+#include "base/workers.h"
 #include "target/process/process.h"
 
-#include <signal.h>
 #include <sys/mman.h>
 
 static const uint64_t RESERVATION = UINT64_C(1) << 32;
@@ -49,12 +49,7 @@ bool as_process_count_begin(struct as_target *t)
     c->scratch.dev_shmem = p->dev_shmem;
     c->scratch.dev_tmpfs.items = p->dev_tmpfs.items;
     c->scratch.dev_tmpfs.count = p->dev_tmpfs.count;
-    // Signals are for the thread that talks to the user.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&c->thread, NULL, count, c) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    bool started = as_worker_start(&c->thread, count, c);
     if (started)
         p->counter = c;
     else
@@ -81,6 +76,13 @@ static bool take(struct as_mapping *m, const struct as_mapping *counted)
     return true;
 }
 
+static void end(struct as_counting *c)
+{
+    as_vec_free(&c->scratch.base.mappings);
+    as_vec_free(&c->scratch.base.strings);
+    munmap(c, sizeof *c);
+}
+
 bool as_process_count_end(struct as_target *t, struct as_error *err)
 {
     struct as_process *p = as_process_of(t);
@@ -96,8 +98,39 @@ bool as_process_count_end(struct as_target *t, struct as_error *err)
     p->no_smaps = c->scratch.no_smaps;
     p->counting = c->scratch.counting;
     p->verdict_start = AS_UNKNOWN; // it was come to without counts
-    as_vec_free(&counted->mappings);
-    as_vec_free(&counted->strings);
-    munmap(c, sizeof *c);
+    end(c);
     return same || as_process_refresh_maps(p, true, err); // the main thread exited and took its files with it, say
+}
+
+bool as_process_count_take(struct as_target *t, struct as_error *err)
+{
+    struct as_process *p = as_process_of(t);
+    struct as_counting *c = p->counter;
+    p->counter = NULL;
+    pthread_join(c->thread, NULL);
+    struct as_target *counted = &c->scratch.base;
+    bool ok = c->ok && as_vec_reserve(&t->mappings, counted->mappings.count, err);
+    if (!c->ok)
+        *err = c->err;
+    else if (ok && counted->mappings.count == 0)
+        ok = as_fail(err, AS_TARGET_GONE, "process %d has ended: it has no memory any more", t->pid);
+    t->mappings.count = 0;
+    t->strings.count = p->strings_kept;
+    uint32_t named = 0, name = 0; // neighbours often have one file
+    for (size_t i = 0; ok && i < counted->mappings.count; ++i) {
+        struct as_mapping m = counted->mappings.items[i];
+        if (m.path != named) {
+            named = m.path;
+            name = as_strings_add(&t->strings, as_mapping_path(counted, &m), SIZE_MAX);
+        }
+        m.path = name;
+        t->mappings.items[t->mappings.count++] = m;
+    }
+    t->counts = counted->counts;
+    p->no_smaps = c->scratch.no_smaps;
+    p->counting = c->scratch.counting;
+    p->verdict_start = AS_UNKNOWN;
+    p->occupied_start = AS_UNKNOWN;
+    end(c);
+    return ok;
 }

@@ -37,10 +37,11 @@ static bool is_quick(struct as_process *p, struct as_error *err)
         return true;
     p->base.stop.deadline_exceeded = true;
     p->base.stop.duration_ns = 0;
-    return as_fail(err, AS_DENIED,
-                   "cloning process %d is estimated to take %.1f ms, and --max-pause is %.1f ms: allow more, or look "
-                   "without stopping (--mode live)",
-                   p->base.pid, (double)estimate / 1e6, (double)p->base.stop.limit_ns / 1e6);
+    return as_fail(
+        err, AS_DENIED,
+        "cloning process %d is estimated to take %.1f ms, and --max-pause leaves %.1f ms: allow more, or look "
+        "without stopping (--mode live)",
+        p->base.pid, (double)estimate / 1e6, (double)p->base.stop.limit_ns / 1e6);
 }
 
 // Nothing of the heap may be missing in the clone. Nor may the target write to a hugetlb page that it shares: where the pool
@@ -320,7 +321,8 @@ static void remark(struct as_process *p, double later_ms, size_t changed)
     p->base.stop.note = p->clone.note;
 }
 
-// Reads the mappings of the clone and, for what it has not inherited, of the target, which were counted before it was cloned.
+// Reads the mappings of the clone and, for what it has not inherited, of the target, which were counted before it was cloned: both at once
+// where that can be, as either makes the kernel go through all page tables.
 static bool read_mappings(struct as_process *p, uint64_t born_ns, struct as_error *err)
 {
     struct as_target *t = &p->base;
@@ -328,6 +330,7 @@ static bool read_mappings(struct as_process *p, uint64_t born_ns, struct as_erro
     as_mapping_vec before = take_mappings(t, &paths);
     as_mapping_vec since = {0};
     pid_t clone = p->clone.pid;
+    bool beside = as_process_count_begin(t);
     change_view(p);
     p->clone.pid = 0;
     struct as_error gone;
@@ -338,7 +341,8 @@ static bool read_mappings(struct as_process *p, uint64_t born_ns, struct as_erro
     change_view(p);
     p->lost = false;
     size_t changed = 0;
-    bool ok = as_process_refresh_maps(p, true, err);
+    bool ok =
+        beside ? as_process_count_take(t, err) && as_process_intact(t, err) : as_process_refresh_maps(p, true, err);
     if (!ok) { // it is to be caught in another way, perhaps
         as_vec_free(&t->mappings);
         t->mappings.items = before.items;

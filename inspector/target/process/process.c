@@ -53,7 +53,7 @@ static size_t read_mem(struct as_process *p, uint64_t address, uint8_t *buffer, 
 // that the memory still lives says it.
 static bool same_memory(const struct as_process *p)
 {
-    return p->base.stop.active || p->base.kind == AS_TARGET_SELF || as_process_alive(p);
+    return p->base.stop.active || as_target_is_self(&p->base) || as_process_alive(p);
 }
 
 // Whether to read through /proc/PID/mem. process_vm_readv is faster, but pins the pages that it copies, and of a page that a
@@ -63,7 +63,7 @@ static bool same_memory(const struct as_process *p)
 static bool by_file(const struct as_process *p)
 {
     const struct as_target *t = &p->base;
-    if (p->no_vm_readv || t->kind == AS_TARGET_SELF)
+    if (p->no_vm_readv || as_target_is_self(t))
         return p->no_vm_readv;
     return t->counts.swap == AS_UNKNOWN || (t->counts.swap == 0 && t->counts.shared != 0);
 }
@@ -286,7 +286,7 @@ static bool read_arch(struct as_process *p, struct as_error *err)
 bool as_process_attach_files(struct as_process *p, struct as_error *err)
 {
     // Of ourselves the files may be out of reach, when we have changed our user; what is in them can be had otherwise (self.c).
-    bool own = p->base.kind == AS_TARGET_SELF;
+    bool own = as_target_is_self(&p->base);
     read_names(p);
     if (!own && !read_arch(p, err))
         return false;

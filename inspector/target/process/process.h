@@ -139,8 +139,12 @@ bool as_process_refresh_threads(struct as_process *p, struct as_error *err);
 void as_process_read_thread_name(const struct as_process *p, struct as_thread *thread);
 
 // count.c
+// As as_target_ops.residency.count_begin and count_end.
 bool as_process_count_begin(struct as_target *t);
 bool as_process_count_end(struct as_target *t, struct as_error *err);
+// Ends what as_process_count_begin began through the view_fd of that moment: its mappings become the target's. False:
+// AS_NO_MEMORY, or as as_process_read_maps.
+bool as_process_count_take(struct as_target *t, struct as_error *err);
 
 // residency.c
 bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);

@@ -5,6 +5,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -210,4 +212,29 @@ void as_lines_close(struct as_lines *lines)
 {
     as_close_fd(&lines->fd);
     as_vec_free(&lines->buffer);
+}
+
+pid_t as_proc_inner_pid(pid_t pid)
+{
+    static const char key[] = "NSpid:";
+    char name[32];
+    struct as_lines lines;
+    pid_t inner = pid; // a kernel without the line has no namespaces of PIDs to tell of
+    size_t length;
+    snprintf(name, sizeof name, "/proc/%d/status", pid);
+    if (!as_lines_open(&lines, AT_FDCWD, name))
+        return 0;
+    for (const char *line; (line = as_lines_next(&lines, &length)) != NULL;) {
+        if (length < sizeof key || memcmp(line, key, sizeof key - 1) != 0)
+            continue;
+        const char *end = line + length, *at = end;
+        while (at > line && at[-1] >= '0' && at[-1] <= '9')
+            --at;
+        inner = (pid_t)as_parse_decimal(&at, end);
+        break;
+    }
+    if (lines.error)
+        inner = 0;
+    as_lines_close(&lines);
+    return inner;
 }

@@ -64,3 +64,6 @@ uint64_t as_now_ns(void);
 // Closes the file descriptor in *fd if there is one (for __attribute__((cleanup))); keeps errno.
 void as_close_fd(int *fd);
 #define AS_CLEANUP_FD __attribute__((cleanup(as_close_fd)))
+
+// The number that a process has in the innermost of its PID namespaces; 0: it is gone.
+pid_t as_proc_inner_pid(pid_t pid);

@@ -46,7 +46,8 @@ static bool view_clone(const struct as_process *p, struct as_error *err)
 bool as_process_view(struct as_process *p, struct as_error *err)
 {
     struct as_proc_stat stat;
-    if (p->clone.pid != 0) // nobody else will do
+    bool own = as_target_is_self(&p->base);
+    if (!own && p->clone.pid != 0) // nobody else will do
         return view_clone(p, err);
     if (p->view_fd >= 0 && as_proc_stat(p->view_fd, "stat", &stat) && !as_proc_is_dead(stat.state))
         return true;
@@ -56,9 +57,9 @@ bool as_process_view(struct as_process *p, struct as_error *err)
         return as_fail_errno(err, AS_NO_MEMORY, "cannot read whether process %d is alive", p->base.pid);
     if (!known)
         return as_fail(err, p->view_fd < 0 ? AS_NO_TARGET : AS_TARGET_GONE, "process %d has ended", p->base.pid);
-    if (stat.flags & AS_PF_KTHREAD)
+    if (!own && (stat.flags & AS_PF_KTHREAD))
         return as_fail(err, AS_UNSUPPORTED, "process %d is a kernel thread: it has no memory of its own", p->base.pid);
-    if (as_proc_is_dead(stat.state) && stat.threads > 1)
+    if (as_proc_is_dead(stat.state) && (own || stat.threads > 1))
         return view_other_thread(p, err);
     if (as_proc_is_dead(stat.state))
         return as_fail(err, p->view_fd < 0 ? AS_UNSUPPORTED : AS_TARGET_GONE,
@@ -80,7 +81,7 @@ enum as_code as_process_unopened(enum as_code otherwise)
 
 bool as_process_alive(const struct as_process *p)
 {
-    if (p->base.kind == AS_TARGET_SELF)
+    if (as_target_is_self(&p->base))
         return true;
     // Reads nothing (0 bytes) once the memory it was opened on has lost its last user, and touches no page.
     uint64_t entry;
@@ -90,14 +91,15 @@ bool as_process_alive(const struct as_process *p)
 bool as_process_intact(struct as_target *t, struct as_error *err)
 {
     struct as_process *p = as_process_of(t);
-    if (p->clone.supervisor != 0 && p->due_ns != 0 && as_now_ns() >= p->due_ns)
+    bool own = as_target_is_self(t);
+    if (!own && p->clone.supervisor != 0 && p->due_ns != 0 && as_now_ns() >= p->due_ns)
         return as_process_deadline_exceeded(p, err);
-    if (p->clone.supervisor != 0 && !as_process_is_guarded(p))
+    if (!own && p->clone.supervisor != 0 && !as_process_is_guarded(p))
         return as_fail(err, AS_INTERNAL,
                        "the ptrace supervisor of process %d was killed, and the target ran on during the look", t->pid);
     if (!p->lost && as_process_alive(p))
         return true;
-    if (p->clone.pid != 0)
+    if (!own && p->clone.pid != 0)
         return as_fail(
             err, AS_TARGET_GONE,
             "the clone of process %d was killed during the look: its memory cgroup, or the machine, is short of "
@@ -109,6 +111,8 @@ bool as_process_intact(struct as_target *t, struct as_error *err)
 bool as_process_denied(const struct as_process *p, const char *what, struct as_error *err)
 {
     int pid = p->base.pid;
+    if (as_target_is_self(&p->base))
+        return as_fail(err, AS_DENIED, "process %d: no permission to see %s: it is marked as not dumpable", pid, what);
     uint64_t uid = as_proc_status(p->proc_fd, "status", "Uid:");
     uint64_t tracer = as_proc_status(p->proc_fd, "status", "TracerPid:");
     char scope[16];

@@ -12,7 +12,9 @@ INSPECTOR = [File.join(__dir__, "inspector"), File.expand_path("../../../inspect
 # What of the inspector runs inside a process. Not DWARF (libdw), no pictures (libpng), nor what a preloaded library's environment
 # asks for.
 PARTS = %w[base model target libc malloc runtimes ledger capture dump trim agent].freeze
-LEFT_OUT = %w[libc/dwarf.c agent/environment.c agent/exit_look.c].freeze
+LEFT_OUT = %w[libc/dwarf.c agent/environment.c agent/preloaded.c agent/exit_look.c agent/full_record.c].freeze
+# Of the profile only its reader (AS_NO_RECORDER): a gem that is loaded late records nothing.
+SINGLE = %w[profile/lines.c profile/read.c profile/regions.c profile/shares.c profile/stacks.c].freeze
 
 def supported?
   RUBY_ENGINE == "ruby" && INSPECTOR &&
@@ -30,7 +32,7 @@ end
 # mkmf names an object after its file's last part; the inspector has some names twice, so its objects are named after both.
 def inspector_objects
   sources = PARTS.flat_map { |part| Dir.glob("#{part}/**/*.c", base: INSPECTOR).sort }
-  (sources - LEFT_OUT).to_h { |source| [source.tr("/", "_").sub(/c\z/, "o"), source] }
+  (sources - LEFT_OUT + SINGLE).to_h { |source| [source.tr("/", "_").sub(/c\z/, "o"), source] }
 end
 
 unless supported?
@@ -43,7 +45,12 @@ version = File.read(File.join(__dir__, "../../lib/arenascope/version.rb"))[/"(.*
 $defs << "-D_GNU_SOURCE"
 $warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
 $CFLAGS << " -std=gnu11 -fvisibility=hidden -ffunction-sections -fdata-sections -MMD -MP" # mkmf knows of no header elsewhere
-$CFLAGS << " -Werror" if ENV["ARENASCOPE_WERROR"]
+if ENV["ARENASCOPE_WERROR"]
+  $CFLAGS << " -Werror"
+  # A function that nobody has: the linker tells, where Ruby is a library itself. Else the extension could not be loaded, and
+  # lib/arenascope/unsupported.rb would serve without a word.
+  $DLDFLAGS << " -Wl,-z,defs" if RbConfig::CONFIG["ENABLE_SHARED"] == "yes"
+end
 $INCFLAGS << " -I#{INSPECTOR}/include"
 # Only Init is to be seen: an arenascope preloaded into the process keeps its own functions, and so do we.
 $DLDFLAGS << " -Wl,--version-script=#{__dir__}/exports.map -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-z,nodelete"
@@ -69,7 +76,7 @@ File.open("Makefile", "a") do |makefile|
       #{object}: #{INSPECTOR}/#{source}
       \t$(ECHO) compiling #{source}
       \t$(Q) $(CC) -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections \\
-      \t\t-DAS_VERSION='"#{version}"' -I. -I#{INSPECTOR} -I#{INSPECTOR}/include -include agent/compat.h \\
+      \t\t-DAS_NO_RECORDER -DAS_VERSION='"#{version}"' -I. -I#{INSPECTOR} -I#{INSPECTOR}/include -include agent/compat.h \\
       \t\t-MMD -MP -c -o $@ $<
     MAKE
   end

@@ -63,6 +63,14 @@ static VALUE dump(VALUE self, VALUE path, VALUE chunks)
     return Qnil;
 }
 
+// Native.dump_at(conditions, directory, chunks); conditions nil: no more. The library's thread is not Ruby's: it needs no GVL.
+static VALUE dump_at(VALUE self, VALUE conditions, VALUE directory, VALUE chunks)
+{
+    const char *when = NIL_P(conditions) ? NULL : StringValueCStr(conditions);
+    as_check(arenascope_dump_at(when, StringValueCStr(directory), RTEST(chunks) ? ARENASCOPE_CHUNKS : 0));
+    return Qnil;
+}
+
 // Native::ROWS: the rows that summary has, and Native::FORECASTS.
 static void define_rows(void)
 {
@@ -86,4 +94,5 @@ void as_init_look(void)
     define_rows();
     rb_define_module_function(as_native, "summary", summary, 0);
     rb_define_module_function(as_native, "dump", dump, 2);
+    rb_define_module_function(as_native, "dump_at", dump_at, 3);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`arenascope leaks | owners | why`: who holds the chunks in use, and which nobody holds."""
+"""`arenascope types | leaks | owners | why`: what the chunks in use are, who holds them, and which nobody holds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from arenascope.capture import run_arenadump
 from arenascope.cli.options import limiting, looking
 from arenascope.cli.progress import waiting
 from arenascope.errors import Code
-from arenascope.graph import parse_leaks, parse_owners, parse_why
-from arenascope.render.graph import render_leaks, render_owners, render_why
+from arenascope.graph import parse_leaks, parse_owners, parse_types, parse_why
+from arenascope.render.graph import render_leaks, render_owners, render_types, render_why
 from arenascope.render.terminal import console
 
 if TYPE_CHECKING:
@@ -43,6 +43,24 @@ def leaks(target: str, how: list[str], limit: LeakLimit, *, as_json: bool) -> in
         return Code.OK
     click.echo(f"arenascope: {excess}", err=True)
     return Code.LEAKS
+
+
+@click.command()
+@click.argument("target")
+@json_option
+@looking
+def types(target: str, how: list[str], *, as_json: bool) -> None:
+    """Find out what the chunks in use are.
+
+    TARGET is a process or a core. The command shows how many chunks there are of each type, and their bytes. All memory
+    of TARGET is read.
+    """
+    with waiting(f"inspecting {target}"):
+        printed = run_arenadump(["types", "--json", *how, "--", target])
+    if as_json:
+        click.echo(printed, nl=False)
+    else:
+        console().print(render_types(parse_types(printed)), crop=False)
 
 
 @click.command()

@@ -11,16 +11,23 @@ from typing import TYPE_CHECKING
 import click
 
 from arenascope import __version__
+from arenascope.cli.diff import diff
 from arenascope.cli.doctor import doctor
 from arenascope.cli.dump import dump
 from arenascope.cli.experiment import experiment
-from arenascope.cli.graph import leaks, owners, why
+from arenascope.cli.exporter import exporter
+from arenascope.cli.graph import leaks, owners, types, why
 from arenascope.cli.inject import gdb_script, inject
+from arenascope.cli.profile import profile
+from arenascope.cli.record import full_record
 from arenascope.cli.report import report
 from arenascope.cli.run import agent_path
 from arenascope.cli.run import run as run_command
 from arenascope.cli.summary import summary
+from arenascope.cli.timeline import timeline
+from arenascope.cli.top import top
 from arenascope.cli.trim import trim
+from arenascope.cli.watch import watch
 from arenascope.errors import ArenascopeError, Code
 from arenascope.text import printable
 
@@ -39,6 +46,11 @@ def cli() -> None:
 
 cli.add_command(report)
 cli.add_command(summary)
+cli.add_command(diff)
+cli.add_command(top)
+cli.add_command(watch)
+cli.add_command(timeline)
+cli.add_command(exporter)
 cli.add_command(dump)
 cli.add_command(experiment)
 cli.add_command(run_command)
@@ -46,9 +58,12 @@ cli.add_command(agent_path)
 cli.add_command(inject)
 cli.add_command(gdb_script)
 cli.add_command(trim)
+cli.add_command(types)
 cli.add_command(leaks)
 cli.add_command(owners)
 cli.add_command(why)
+cli.add_command(profile)
+cli.add_command(full_record)
 cli.add_command(doctor)
 
 

@@ -10,11 +10,23 @@ from typing import TYPE_CHECKING, Any, Callable, Final
 
 import click
 
-from arenascope.errors import Code
+from arenascope.errors import ArenascopeError, Code
 from arenascope.suppressions import LeakLimit
+from arenascope.timeline.group import process_at
 
 if TYPE_CHECKING:
+    from arenascope.timeline.group import Process
+
     Command = Callable[..., Any]
+
+
+def process_named(pid: str, verb: str) -> Process:
+    """The process of a PID as it was typed. ArenascopeError NO_TARGET: there is none."""
+    found = process_at(int(pid)) if re.fullmatch("[0-9]+", pid) else None
+    if found is None:
+        raise ArenascopeError(Code.NO_TARGET, f"cannot {verb} {pid}: there is no such process")
+    return found
+
 
 _OPTIONS = (
     click.option(
@@ -59,6 +71,24 @@ graph_option: Final = click.option(
 )
 
 
+# Of commands that look again and again.
+mode_option: Final = click.option(
+    "--mode",
+    type=click.Choice(["auto", "freeze", "snapshot", "live"]),
+    default="auto",
+    show_default=True,
+    help="As of summary. live stops nothing, and leaves some rows unknown.",
+)
+
+max_pause_option: Final = click.option(
+    "--max-pause",
+    metavar="TIME",
+    default="20ms",
+    show_default=True,
+    help="Limit for how long a process is stopped by a look. Where mode auto cannot keep it, the look is live.",
+)
+
+
 def looking(command: Command) -> Command:
     """Give a command the options that say how to look at a target; it gets them as `how`, in arenadump's own words."""
 
@@ -78,6 +108,19 @@ def looking(command: Command) -> Command:
     for option in reversed(_OPTIONS):
         with_how = option(with_how)
     return with_how
+
+
+TIMES: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def read_seconds(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+    """A time: 10s, 24h."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)", value)
+    if not match or not float(match[1]):
+        raise click.BadParameter(f"{value} is not a time: write 10s, 5m, 24h, 7d")
+    return float(match[1]) * TIMES[match[2]]
 
 
 UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`arenascope report TARGET [AFTER] -o FILE`."""
+"""`arenascope report TARGET [AFTER] -o FILE`: TARGET may be a timeline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from arenascope.capture import capture, is_dump
 from arenascope.cli.options import graph_option, looking
 from arenascope.cli.progress import waiting
 from arenascope.files import write_page
+from arenascope.timeline.store import is_timeline
 
+SAID = "{}: open it in a browser"
 SMALL = 1 << 30  # bytes resident: of more than that, chunks and objects are taken only when asked for
 
 
@@ -51,9 +53,16 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
 ) -> None:
     """Write a page: why TARGET is large, what brings memory back.
 
-    With a second target, the page compares the two: before and after. The page is one complete file. It contains
-    sizes, addresses, names and the command line, but never the contents of the heap.
+    With a second target, the page compares the two: before and after. Of a timeline, it shows the rows, the map and
+    what grew over time. The page is one complete file. It contains sizes, addresses, names and the command line, but
+    never the contents of the heap.
     """
+    if is_timeline(target):
+        given = {"AFTER": after, "--chunks": chunks, "--objects": objects, "--graph": graph or None}
+        given |= {"--png": png, "--svg": svg}
+        names = [name for name, value in given.items() if value is not None]
+        _of_timeline(target, output, [*names, *(option.partition("=")[0] for option in how)])
+        return
     # matplotlib takes a second to import: not for those who want something else.
     from arenascope.report import stills  # noqa: PLC0415
     from arenascope.report.html import render  # noqa: PLC0415
@@ -73,7 +82,18 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
         for kind, folder in (("png", png), ("svg", svg)):
             if folder is not None:
                 stills.write(looks, folder, kind)
-    click.echo(f"{output}: open it in a browser", err=True)
+    click.echo(SAID.format(output), err=True)
+
+
+def _of_timeline(target: str, output: str, given: list[str]) -> None:
+    from arenascope.report.html import render  # noqa: PLC0415 - as above
+    from arenascope.report.timeline import build  # noqa: PLC0415
+
+    if given:
+        raise click.UsageError(f"'{target}' is a timeline: its looks are taken already, so {given[0]} cannot be given")
+    with waiting("drawing"):
+        write_page(output, render(build(target)))
+    click.echo(SAID.format(output), err=True)
 
 
 def _is_small(target: str) -> bool:

@@ -42,11 +42,32 @@ NOT_RUN = 126
     metavar="POLICY",
     help="Let the process give memory back by itself: every=60s,min=64M,deep, ... (see arenascope(7)).",
 )
+@click.option(
+    "--dump-at",
+    metavar="WHEN",
+    help="Let the process write a dump by itself when WHEN is met, some of: peak (of what is in use), +64M (in use), "
+    "rss=1G, allocated=1G (with --profile); with every=10s, keep=8, dumps-size=1G (see arenascope(7)).",
+)
+@click.option("--dumps", metavar="DIR", help="Where to keep these dumps. The default: arenascope.dumps.")
 @click.option("--log", metavar="FILE", help="The agent's log file; 1: stderr.")
 @click.option(
     "--leaks",
     is_flag=True,
     help="When a process of the command calls exit(), print on stderr what nothing in it points to any more.",
+)
+@click.option(
+    "--profile",
+    is_flag=True,
+    help="Record who allocates: the call stacks of the chunks on one page in 64, and of samples of all allocations "
+    "(see docs/profile.md). `arenadump profile PID` prints them, and every dump has them.",
+)
+@click.option("--exact", is_flag=True, help="The same, with the call stack of every chunk.")
+@click.option("--rates", metavar="RATES", help="The same, at other rates: pages=8,bytes=64K,memory=1G.")
+@click.option(
+    "--record",
+    metavar="FILE",
+    help="Write every malloc and free to FILE, with time and call stack; `arenascope full-record FILE` reads it "
+    "(see docs/record-format.md). What COMMAND executes has FILE.PID.",
 )
 @limiting
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -55,11 +76,17 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
     signal: str | None,
     output: str | None,
     trim: str | None,
+    dump_at: str | None,
+    dumps: str | None,
     log: str | None,
+    record: str | None,
     limit: LeakLimit,
     *,
     chunks: bool,
     leaks: bool,
+    profile: bool,
+    exact: bool,
+    rates: str | None,
 ) -> int:
     """Run COMMAND with the agent preloaded.
 
@@ -69,6 +96,14 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
     """
     if limit.most is not None and not leaks:
         raise click.UsageError("--fail-over is for --leaks")
+    if dumps and not dump_at:
+        raise click.UsageError("--dumps needs --dump-at, which says when")
+    if record and os.path.lexists(record):
+        raise ArenascopeError(
+            Code.IO, f"'{record}' exists: a record never replaces a file; remove it, or choose another name"
+        )
+    if record is not None and not os.access(Path(record).absolute().parent, os.W_OK | os.X_OK):
+        raise ArenascopeError(Code.IO, f"no file can be made in '{Path(record).absolute().parent}', for '{record}'")
     program = shutil.which(command[0])
     if program is None:
         there = os.path.sep in command[0] and Path(command[0]).exists()
@@ -80,10 +115,14 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "ARENASCOPE_OUT": output,
         "ARENASCOPE_CHUNKS": "1" if chunks else None,
         "ARENASCOPE_TRIM": trim,
+        "ARENASCOPE_DUMP_AT": dump_at,
+        "ARENASCOPE_DUMPS": dumps,
+        "ARENASCOPE_PROFILE": ",".join(filter(None, [rates, "exact" if exact else None])) or ("1" if profile else None),
+        "ARENASCOPE_PROFILE_RECORD": str(Path(record).absolute()) if record else None,
         "ARENASCOPE_LOG": str(Path(log).absolute()) if log and log != "1" else log,
     }
     environment.update({name: value for name, value in given.items() if value is not None})
-    if signal or trim:
+    if signal or trim or rates or dump_at:
         _refuse_nonsense(environment)
     if is_privileged(Path(program)):
         click.echo(
@@ -125,11 +164,23 @@ def _refuse_nonsense(environment: dict[str, str]) -> None:
     asked = shutil.which("true")
     if asked is None:
         return
+    # Of a full record only the profile that it has with it: its file is the program's.
+    recorded = environment.get("ARENASCOPE_PROFILE_RECORD")
+    asking = {"ARENASCOPE_LOG": "1", "ARENASCOPE_PROFILE_RECORD": ""}
     told = subprocess.run(
-        [asked], env={**environment, "ARENASCOPE_LOG": "1"}, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        [asked],
+        env={"ARENASCOPE_PROFILE": "1" if recorded else "", **environment, **asking},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
     )
     words = told.stderr.decode("utf-8", "replace")
-    for variable, option in (("ARENASCOPE_SIGNAL", "--signal"), ("ARENASCOPE_TRIM", "--trim")):
+    for variable, option in (
+        ("ARENASCOPE_SIGNAL", "--signal"),
+        ("ARENASCOPE_TRIM", "--trim"),
+        ("ARENASCOPE_DUMP_AT", "--dump-at"),
+        ("ARENASCOPE_PROFILE", "--rates"),
+    ):
         found = re.search(rf"^arenascope\[\d+\]: {variable}: (.*)$", words, re.MULTILINE)
         if found:
             raise click.UsageError(f"{option}: {found[1]}")

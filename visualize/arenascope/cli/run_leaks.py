@@ -20,6 +20,7 @@ import click
 from arenascope.capture import run_arenadump
 from arenascope.errors import ArenascopeError, Code
 from arenascope.graph import parse_leaks
+from arenascope.interrupts import heard, waking
 from arenascope.render.graph import render_leaks
 from arenascope.render.terminal import console
 
@@ -86,9 +87,11 @@ class ExitLooks:
 
 def run_to_its_end(program: str, command: Sequence[str], environment: dict[str, str], looks: ExitLooks) -> int:
     """Run the command. Return its exit code (128 + the signal that ended it), or that of the looks where it is 0."""
-    with subprocess.Popen(command, executable=program, env={**environment, VARIABLE: looks.name}) as child:
-        with _passing_on(child):
-            _serve(child, looks)
+    passing = _Passing()
+    with passing.listening() as woken:
+        with subprocess.Popen(command, executable=program, env={**environment, VARIABLE: looks.name}) as child:
+            passing.to(child)
+            _serve(child, looks, woken)
             status = child.wait()
         while looks.take():
             pass
@@ -101,30 +104,49 @@ def run_to_its_end(program: str, command: Sequence[str], environment: dict[str, 
     return 128 - status if status < 0 else status or looks.code
 
 
-def _serve(child: subprocess.Popen[bytes], looks: ExitLooks) -> None:
-    """Look at each process that waits, until the child has ended."""
+def _serve(child: subprocess.Popen[bytes], looks: ExitLooks, woken: int) -> None:
+    """Look at each process that waits, until the child has ended. `woken`: readable when a signal has come."""
     ended = os.pidfd_open(child.pid)
     try:
         with selectors.DefaultSelector() as selector:
-            selector.register(looks.listener, selectors.EVENT_READ)
-            selector.register(ended, selectors.EVENT_READ)
+            for waited in (looks.listener, ended, woken):
+                selector.register(waited, selectors.EVENT_READ)
             while all(key.fd != ended for key, _ in selector.select()):
+                heard(woken)
                 looks.take()
     finally:
         os.close(ended)
 
 
-@contextmanager
-def _passing_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Keys of the terminal reach the child by themselves; what is sent to this process alone is passed on."""
+class _Passing:
+    """Passes on to the command what is sent to this process alone, from before the command is started."""
 
-    def pass_on(number: int, _: FrameType | None) -> None:
-        child.send_signal(number)
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._came: list[int] = []
 
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
-    before.update({number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)})
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    @contextmanager
+    def listening(self) -> Iterator[int]:
+        """For as long as this lasts. Yields the descriptor that a signal makes readable."""
+        # Keys of the terminal reach the child by themselves. It would inherit SIG_IGN, but inherits no handler.
+        handlers = dict.fromkeys((signal.SIGINT, signal.SIGQUIT), self._leave)
+        handlers.update(dict.fromkeys((signal.SIGTERM, signal.SIGHUP), self._pass_on))
+        with waking({n: each for n, each in handlers.items() if signal.getsignal(n) != signal.SIG_IGN}) as woken:
+            yield woken
+
+    def to(self, child: subprocess.Popen[bytes]) -> None:
+        """The command has begun: it gets what has come, and what comes."""
+        self._child = child
+        for number in (signal.SIGINT, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_IGN)  # what looks at the command's end inherits this: keys do not end it
+        while self._came:
+            child.send_signal(self._came.pop(0))
+
+    def _pass_on(self, number: int, _: FrameType | None) -> None:
+        if self._child:
+            self._child.send_signal(number)
+        else:
+            self._came.append(number)
+
+    def _leave(self, number: int, _: FrameType | None) -> None:
+        pass

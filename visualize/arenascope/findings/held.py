@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from arenascope.findings.facts import LARGE, MIB, NAMED, NOTABLE
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.runtimes import largest_types, not_marked
-from arenascope.findings.steps import java_native, of_growth, of_leaks, of_owners, of_runtime, runtimes
+from arenascope.findings.steps import java_native, of_growth, of_leaks, of_owners, of_runtime, of_sites, runtimes
 from arenascope.graph import owner_name
 from arenascope.known import total
 from arenascope.remedy import living_pid
@@ -68,24 +68,40 @@ def in_use(facts: Facts) -> Finding | None:
         return None
     largest = [each for each in facts.summary.largest_sizes[:NAMED] if each.bytes >= FEW * held]
     most = largest[0] if largest and largest[0].bytes >= NOTABLE * held else None
+    typed = _largest_type(facts, max(most.bytes if most else 0, NOTABLE * held))
     lost = _lost(facts)
     suspicion = _suspicion(most, held) if lost < MOST * held else ""
     garbage = "perhaps garbage, " if "ruby" in runtimes(facts) else ""
     maybe = f", {garbage}perhaps a leak, perhaps a cache" if suspicion else ""
     maybe = f"{maybe}; {size(lost)} is lost" if lost >= FEW * held else maybe
-    which = f": {_chunks(most)} {'holds' if most.count == 1 else 'hold'} {size(most.bytes)}{maybe}" if most else ""
-    more = [f"{_chunks(each)} ({size(each.bytes)})" for each in largest[1 if most else 0 :]]
-    then = f" The {'next' if most else 'largest'} sizes: {', '.join(more)}." if more else ""
+    which = f": {_chunks(most)} {'holds' if most.count == 1 else 'hold'} {size(most.bytes)}{maybe}" if most else maybe
+    which = f": {typed}{maybe}" if typed else which
+    named = 1 if most and not typed else 0
+    more = [f"{_chunks(each)} ({size(each.bytes)})" for each in largest[named:]]
+    then = f" The {'next' if named else 'largest'} sizes: {', '.join(more)}." if more else ""
     return Finding(
         "in use",
         Rank.ROW,
         held,
         f"{size(held)} of it ({share(held, facts.whole)}) is in use by the application{which}.",
-        f"No trim returns it; the application has to free it.{suspicion}{then}{_of_graph(facts)}{_of_runtime(facts)}",
+        f"No trim returns it; the application has to free it.{suspicion}{then}"
+        f"{_of_graph(facts, named=bool(typed))}{_of_runtime(facts)}",
         lights="row:in_use",
         rows=("in_use", "mmapped_in_use"),
         next=_who_holds_it(facts, suspected=bool(suspicion)),
     )
+
+
+def _largest_type(facts: Facts, least: float) -> str | None:
+    """What the chunks of one type hold, if the look has a graph, and they hold more than this. A size says less."""
+    graph = facts.summary.graph
+    # A runtime's objects are not what this finding is about.
+    known = [each for each in graph.types if each.type] if graph and graph.exact and not graph.objects.count else []
+    if not known or known[0].bytes <= least:
+        return None
+    first = known[0]
+    hold = "chunk of type {} holds" if first.count == 1 else "chunks of type {} hold"
+    return f"{count(first.count)} {hold.format(printable(first.type or ''))} {size(first.bytes)}"
 
 
 def _chunks(each: ChunkSize) -> str:
@@ -108,8 +124,11 @@ def _lost(facts: Facts) -> int:
     return graph.direct.bytes + graph.indirect.bytes if graph and graph.exact else 0
 
 
-def _of_graph(facts: Facts) -> str:
-    """Who holds it, of what types it is, and what nobody holds, where the dump has a graph."""
+def _of_graph(facts: Facts, *, named: bool = False) -> str:
+    """Who holds it, of what types it is, and what nobody holds, where the dump has a graph.
+
+    `named`: the largest type has been named already.
+    """
     graph = facts.summary.graph
     if graph is None or not graph.bytes:
         return ""
@@ -118,11 +137,11 @@ def _of_graph(facts: Facts) -> str:
     words = ""
     if owners:
         objects = ", with the objects of the runtime" if graph.objects.count else ""
-        named = ", ".join(f"{owner_name(each.owner)} ({size(each.retained)})" for each in owners)
-        words += f" Who holds it{objects}: {named}."
-    if types:
-        named = ", ".join(f"{printable(each.type or '')} ({size(each.bytes)})" for each in types)
-        words += f" The largest types: {named}."
+        listed = ", ".join(f"{owner_name(each.owner)} ({size(each.retained)})" for each in owners)
+        words += f" Who holds it{objects}: {listed}."
+    if types[named:]:
+        listed = ", ".join(f"{printable(each.type or '')} ({size(each.bytes)})" for each in types[named:])
+        words += f" The {'next' if named else 'largest'} types: {listed}."
     if graph.typed < graph.bytes:
         words += f" {share(graph.bytes - graph.typed, graph.bytes)} of the bytes have no known type."
     lost = graph.direct.bytes + graph.indirect.bytes
@@ -147,19 +166,17 @@ def _of_runtime(facts: Facts) -> str:
         words += not_marked(facts)
     if "jvm" in runtimes(facts):
         words += " Direct buffers are part of it, and what the Java virtual machine itself allocates."
-    if not runtimes(facts):
-        words = " heaptrack, or valgrind --tool=massif, names the lines that allocate, in a program that it started."
     return words
 
 
 def _who_holds_it(facts: Facts, *, suspected: bool) -> tuple[Step, ...]:
     pid = living_pid(facts.summary.target)
     if pid is not None and "jvm" in runtimes(facts):
-        return (*java_native(pid), *of_owners(facts))
+        return (*java_native(pid), *of_owners(facts), *of_sites(facts))
     native = "v8", "go"  # whose steps tell nothing of malloc's memory
     told = of_runtime(facts) if not set(native) & set(runtimes(facts)) else ()
     leaks = of_leaks(facts) if suspected and not runtimes(facts) else ()
-    return (*told, *of_owners(facts), *leaks, *of_growth(facts))
+    return (*told, *of_owners(facts), *leaks, *of_sites(facts), *of_growth(facts))
 
 
 def large_blocks(facts: Facts) -> Finding | None:

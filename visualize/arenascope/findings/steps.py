@@ -41,8 +41,16 @@ def of_runtime(facts: Facts) -> tuple[Step, ...]:
 
 
 def runtimes(facts: Facts) -> list[str]:
-    """The runtimes that steps are known for, each once. Node is told by the name of its program, too."""
-    names = [each.runtime for each in facts.summary.runtimes if each.runtime in _STEPS and not _without_arenas(each)]
+    """The runtimes that steps are known for, each once. Node is told by the name of its program, too.
+
+    Another malloc beside glibc's is one of them only where it holds much: a preload may have left it idle.
+    """
+    idle = facts.summary.allocator.is_glibc and not facts.matters(facts.row("other_malloc"), "other_malloc")
+    names = [
+        each.runtime
+        for each in facts.summary.runtimes
+        if each.runtime in _STEPS and not _without_arenas(each) and not (idle and each.row == "other_malloc")
+    ]
     if facts.summary.ruby or (facts.row("ruby_pages") is None and facts.summary.snapshot.residency_known):
         names.append("ruby")
     if _program(facts) in NODE:
@@ -82,6 +90,19 @@ def of_leaks(facts: Facts) -> tuple[Step, ...]:
     if pid is None or facts.summary.graph or not facts.summary.allocator.is_glibc:
         return ()
     return (Step("What of it is lost: chunks that no pointer leads to.", f"arenascope leaks {pid}"),)
+
+
+def of_sites(facts: Facts) -> tuple[Step, ...]:
+    """Which code allocates, unless that is being recorded."""
+    pid = living_pid(facts.summary.target)
+    if pid is None or facts.row("recorder") or not facts.summary.allocator.is_glibc:
+        return ()
+    command = f"arenascope profile {pid} --for 60s -o calls.dump && arenascope profile top calls.dump"
+    says = (
+        "Which functions allocate what stays, in a minute. Loads arenascope's agent into the process "
+        "(not into a static program, nor under seccomp)."
+    )
+    return (Step(says, command),)
 
 
 def _objects(facts: Facts, pid: int) -> tuple[Step, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Leaks, owners and the way to a chunk, in a terminal."""
+"""Types, leaks, owners and the way to a chunk, in a terminal."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from arenascope.graph import Leaks, Owners, Several, Why
+    from arenascope.graph import Leaks, Owners, Several, Types, Why
 
 SHOWN_TYPES: Final = 20
+SHOWN_SUMS: Final = 30
 SHOWN_LEADING: Final = 8
 SHOWN_SHARE: Final = 200  # what retains less than one part in so many is not shown
 DEEPEST: Final = 6
 NO_TYPE: Final = "type not known"
 
 
-def _head(facts: Leaks | Owners | Why) -> Text:
+def _head(facts: Leaks | Owners | Types | Why) -> Text:
     graph, target = facts.graph, facts.target
     whose = printable(target.comm) + (f" (pid {target.pid})" if target.pid else "")
     line = Text(whose, style="bold")
@@ -82,6 +83,24 @@ def _leak_kinds(facts: Leaks) -> Table:
             Text(remark, style="bright_black"),
         )
     return table
+
+
+def render_types(facts: Types) -> Group:
+    """The types that take most, and how much has none."""
+    table = _table(">chunks", ">bytes", ">share", "type", "evidence")
+    for each in facts.types[:SHOWN_SUMS]:
+        name = "other types" if each.others else printable(each.type) if each.type else NO_TYPE
+        table.add_row(
+            count(each.count),
+            size(each.bytes),
+            f"{each.bytes / facts.graph.bytes:.1%}" if facts.graph.bytes else "",
+            Text(name, style="" if each.type else "bright_black"),
+            Text(each.evidence or "", style="bright_black"),
+        )
+    parts: list[RenderableType] = [_head(facts), "", table]
+    if len(facts.types) > SHOWN_SUMS:
+        parts.append(f"and {plural(len(facts.types) - SHOWN_SUMS, 'more type')} (--json lists all)")
+    return Group(*parts)
 
 
 def render_owners(facts: Owners) -> Group:

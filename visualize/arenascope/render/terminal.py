@@ -94,46 +94,46 @@ def _parts(summary: Summary, bar: str) -> Iterator[RenderableType]:
     yield _heading(summary.target)
     yield _facts(summary)
     facts = Facts(summary)
-    yield _title("Verdict")
+    yield title("Verdict")
     yield from render_verdict(judge(facts))
     if any(held is not None for held in summary.ledger.values()):
-        yield _title("What holds it")
+        yield title("What holds it")
         yield Fitting(*(_ledger(summary, bar, columns) for columns in BAR_COLUMNS))
         yield _absent(summary.absent)
-        yield _title("What would come back")
+        yield title("What would come back")
         yield _forecast(summary)
         if large := facts.large_mappings[:WORST]:
-            yield _title("The largest anonymous mappings that are not malloc's")
+            yield title("The largest anonymous mappings that are not malloc's")
             yield _mappings(large)
             yield from (_may_be(mapping) for mapping in large if mapping.may_be)
     else:
         # The core of a gcore, for example: residency is unknown, but the chunks are known.
-        yield _title("Chunks, resident or not (it is unknown which pages are resident)")
+        yield title("Chunks, resident or not (it is unknown which pages are resident)")
         yield _chunks(summary.chunks)
     arenas = summary.arenas
     if arenas:
         many = f"The {WORST} of {len(arenas)} arenas with the most free memory"
-        yield _title(many if len(arenas) > WORST else "Arenas")
+        yield title(many if len(arenas) > WORST else "Arenas")
         worst = sorted(arenas, key=lambda arena: _idle(summary, arena), reverse=True)[:WORST]
         yield Fitting(
             _arenas(summary, worst), Group(_arenas(summary, worst, narrow=True), *(_users(each) for each in worst))
         )
     if summary.pins:
-        yield _title("Pins: chunks in use that keep free memory from being returned")
+        yield title("Pins: chunks in use that keep free memory from being returned")
         yield _pins(summary.pins[:WORST])
     if summary.stranded_pages and summary.ledger["stranded"]:
-        yield _title("Stranded pages: how many chunks in use keep each of them")
+        yield title("Stranded pages: how many chunks in use keep each of them")
         yield _stranded(summary.stranded_pages)
     for whose, objects in objects_by_type(summary):
-        yield _title(f"{whose} objects by type{'' if objects.exact else ' (some changed during the look)'}")
+        yield title(f"{whose} objects by type{'' if objects.exact else ' (some changed during the look)'}")
         yield _objects(objects)
         if objects.classes:
-            yield _title(f"{whose} objects by class")
+            yield title(f"{whose} objects by class")
             yield _classes(objects.classes)
-    yield _title("How this was found")
+    yield title("How this was found")
     yield _provenance(summary)
     if summary.warnings:
-        yield _title("Warnings")
+        yield title("Warnings")
         yield from _warnings(summary.warnings)
 
 
@@ -302,7 +302,8 @@ def _warnings(warnings: tuple[Doubt, ...]) -> Iterator[Text]:
         yield Text(f"and {len(warnings) - SHOWN_WARNINGS} more: summary --json has them all", style="dim")
 
 
-def _title(words: str) -> Text:
+def title(words: str) -> Text:
+    """What stands above a table."""
     return Text(f"\n{words}", style="bold")
 
 

@@ -99,6 +99,7 @@ PARTS: Final = {  # by the class that the style sheet has for it
     "anon": PartColour("#5f9e8f", "#009e73"),
     "shmem": PartColour("#88bcae", "#66c5ab"),
     "stacks": PartColour("#b2d6cc", "#b3e2d5"),
+    "recorder": PartColour("#6f7fa0", "#7d8aa5"),
     "ruby": PartColour("#b5476f", "#cc79a7"),
     "ruby-free": PartColour("#e6b5c7", "#efd3e2"),
     "python": PartColour("#7d5fb2", "#9e6bb5"),

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from arenascope import findings
 from arenascope import format as fmt
+from arenascope.compare import moment_of
 from arenascope.summary import summarize
 
 if TYPE_CHECKING:
+    from arenascope.compare import Moment
     from arenascope.dump import Dump
     from arenascope.summary import Arena
 
@@ -27,6 +29,11 @@ class PageFacts(findings.Facts):
     def arena_names(self) -> dict[int, str]:
         """What each arena is called, by address."""
         return {address_of(arena): arena.name for arena in self.summary.arenas}
+
+    @cached_property
+    def moment(self) -> Moment:
+        """What can be compared with another look."""
+        return moment_of(self.dump, self.summary)
 
 
 def address_of(arena: Arena) -> int:

@@ -6,13 +6,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from arenascope import format as fmt
+from arenascope.compare.moment import NOBODY
+from arenascope.owners import owner_at, owner_key
+from arenascope.report.compare import change_in, grown_by
 from arenascope.report.holders import NO_TYPE
-from arenascope.report.tables import Amount, Change, amount, change
+from arenascope.report.tables import Amount, Change, amount
 from arenascope.text import count, plural, printable, share, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
+    from arenascope.compare import Comparison
     from arenascope.report.holders import Held, Names
 
 SHOWN: Final = 200  # types, owners, kinds of lost chunks
@@ -21,7 +25,6 @@ MANY: Final = 16  # pages: what keeps fewer has no sentence
 GREW: Final = 0.01  # of all bytes: what changed by less is not named
 SHOWN_LEADING: Final = 10  # owners of what several have
 SHOWN_BRANCHES: Final = 3000  # of the icicle
-NOBODY: Final = ("lost", "others")
 
 
 class HeldLine(NamedTuple):
@@ -80,6 +83,7 @@ class GraphSection(NamedTuple):
     several: Amount
     leading: list[LeadingLine]
     leading_count: int
+    asked: int  # how many of them were asked to how much they lead; 0: not known
     types: list[HeldLine]
     type_count: int
     leaks: list[LeakLine]
@@ -89,17 +93,22 @@ class GraphSection(NamedTuple):
     branches: bool
 
 
-def section(held: Sequence[Held], names: Names) -> GraphSection | None:
+def section(held: Sequence[Held], names: Names, comparison: Comparison | None = None) -> GraphSection | None:
     """None: the last dump has no graph."""
     now = held[-1]
     if not len(now.dump.graph):
         return None
-    before = held[0] if len(held) > 1 and len(held[0].dump.graph) else None
     head = now.dump.graph[0]
     bytes_ = int(head["bytes"])
-    types = sorted(_types(now, before, names, bytes_), key=lambda line: -(line.whole.exact or 0))
-    owners = sorted(_owners(now, before, names, bytes_), key=lambda line: -(line.whole.exact or 0))
-    leaks = list(_leaks(now, before, names))
+    types = sorted(
+        _types(now, grown_by(comparison.types if comparison else None), names, bytes_),
+        key=lambda line: -(line.whole.exact or 0),
+    )
+    owners = sorted(
+        _owners(now, grown_by(comparison.owners if comparison else None), names, bytes_),
+        key=lambda line: -(line.whole.exact or 0),
+    )
+    leaks = list(_leaks(now, grown_by(comparison.leaks if comparison else None), names))
     lost = int(head["direct"]["bytes"]) + int(head["indirect"]["bytes"])
     return GraphSection(
         lines=list(_known(now)),
@@ -110,6 +119,7 @@ def section(held: Sequence[Held], names: Names) -> GraphSection | None:
         several=amount(_several(now), bytes_),
         leading=_leading(now, names)[:SHOWN_LEADING],
         leading_count=int(now.dump.graph_leading[0]["owners"]) if len(now.dump.graph_leading) else 0,
+        asked=int(head["asked"]),
         types=types[:SHOWN],
         type_count=len(types),
         leaks=leaks[:SHOWN],
@@ -136,6 +146,11 @@ def _known(now: Held) -> Iterator[str]:
         f"{share(int(head['reached']) - several, bytes_)} have a single owner, {share(several, bytes_)} several owners"
         + (f", and {share(lost, bytes_)} none: these are lost." if lost else "; none are lost.")
     )
+    if int(head["objects"]):
+        yield (
+            "Objects that an interpreter surely holds count for it alone: words of other owners' chunks that lead to "
+            "them, too, are mostly left over, and own nothing of them."
+        )
     if not int(head["flags"]) & fmt.GRAPH_EXACT:
         yield "Not exact: a part of the memory could not be read, or the process ran on while it was read."
 
@@ -154,16 +169,6 @@ def _leading(now: Held, names: Names) -> list[LeadingLine]:
     ]
 
 
-def _old(before: Held | None, numbers: list[int], records: Any, value: str) -> dict[int, int] | None:
-    """What the dump before has, by the page's numbers."""
-    if before is None:
-        return None
-    found: dict[int, int] = {}
-    for number, record in zip(numbers, records):
-        found[number] = found.get(number, 0) + int(record[value])
-    return found
-
-
 def _line(light: str, record: Any, whole: int, bytes_: int, **others: Any) -> HeldLine:
     kept = record["kept"]
     return HeldLine(
@@ -177,9 +182,8 @@ def _line(light: str, record: Any, whole: int, bytes_: int, **others: Any) -> He
     )
 
 
-def _types(now: Held, before: Held | None, names: Names, bytes_: int) -> Iterator[HeldLine]:
+def _types(now: Held, grown: dict[Hashable, int | None] | None, names: Names, bytes_: int) -> Iterator[HeldLine]:
     dump = now.dump
-    old = _old(before, before.types if before else [], before.dump.graph_types if before else [], "bytes")
     for number, record in zip(now.types, dump.graph_types):
         others = bool(record["flags"] & fmt.GRAPH_OTHERS)
         name = "all other types" if others else names.types.shown[number]
@@ -193,16 +197,16 @@ def _types(now: Held, before: Held | None, names: Names, bytes_: int) -> Iterato
             short=name if record["name"] else "chunks of unknown type",
             evidence=printable(dump.string(record["evidence"])) or None,
             chunks=int(record["count"]),
-            change=change([old.get(number, 0), held]) if old is not None else None,
+            change=change_in(grown, dump.string(record["name"])),
         )
 
 
-def _owners(now: Held, before: Held | None, names: Names, bytes_: int) -> Iterator[HeldLine]:
+def _owners(now: Held, grown: dict[Hashable, int | None] | None, names: Names, bytes_: int) -> Iterator[HeldLine]:
     dump = now.dump
-    old = _old(before, before.owners if before else [], before.dump.graph_owners if before else [], "retained")
-    for number, record in zip(now.owners, dump.graph_owners):
+    for index, (number, record) in enumerate(zip(now.owners, dump.graph_owners)):
         held = int(record["retained"])
-        if dump.string(record["kind"]) in NOBODY or not held:
+        owner = owner_at(dump, index)
+        if owner is None or owner.kind in NOBODY or not held:
             continue  # lost chunks have a table of their own
         yield _line(
             f"owner:{number}",
@@ -213,16 +217,16 @@ def _owners(now: Held, before: Held | None, names: Names, bytes_: int) -> Iterat
             short=names.short[number],
             evidence=None,
             chunks=None,
-            change=change([old.get(number, 0), held]) if old is not None else None,
+            change=change_in(grown, owner_key(owner)),
         )
 
 
-def _leaks(now: Held, before: Held | None, names: Names) -> Iterator[LeakLine]:
+def _leaks(now: Held, grown: dict[Hashable, int | None] | None, names: Names) -> Iterator[LeakLine]:
     def bytes_of(record: Any) -> int:
         return sum(int(record[kind]["bytes"]) for kind in ("direct", "indirect", "suspects"))
 
-    old = {number: bytes_of(each) for number, each in zip(before.leaks, before.dump.graph_leaks)} if before else None
-    for number, record in zip(now.leaks, now.dump.graph_leaks):
+    dump = now.dump
+    for number, record in zip(now.leaks, dump.graph_leaks):
         others = bool(record["flags"] & fmt.GRAPH_OTHERS)
         known = int(record["type"]) < len(now.types) and not others
         held = bytes_of(record)
@@ -235,7 +239,10 @@ def _leaks(now: Held, before: Held | None, names: Names) -> Iterator[LeakLine]:
             suspects=int(record["suspects"]["count"]),
             whole=amount(held),
             example=hex(int(record["example"])) if record["example"] else None,
-            change=change([old.get(number, 0), held]) if old is not None else None,
+            change=change_in(
+                grown,
+                (dump.string(dump.graph_types[int(record["type"])]["name"]) if known else "", int(record["size"])),
+            ),
         )
 
 

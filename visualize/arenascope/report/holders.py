@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from arenascope import format as fmt
-from arenascope.graph import Owner, owner_name, owner_words
+from arenascope.graph import owner_name, owner_words
+from arenascope.owners import owner_at, owner_key
 from arenascope.text import printable
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arenascope.dump import Dump
+    from arenascope.graph import Owner
 
 MOST: Final = 4000  # holders on the map: those with most bytes; of lost chunks first
 LONGEST: Final = 160  # characters of a name
@@ -67,8 +69,7 @@ class Names:
 
     def owner(self, owner: Owner) -> int:
         """An owner. A variable is the same one wherever its module is loaded."""
-        place = (owner.module, owner.offset) if owner.module else (owner.address,)
-        number = self.owners.add((owner.kind, owner.name, *place, owner.thread, owner.mapping), cut(owner_words(owner)))
+        number = self.owners.add(owner_key(owner), cut(owner_words(owner)))
         if number == len(self.short):
             self.short.append(cut(owner_name(owner)))
         return number
@@ -79,33 +80,9 @@ class Names:
         return self.leaks.add((kind, size), f"{self.types.shown[kind]}{each}")
 
 
-def cut(text: str) -> str:
-    """A name of at most LONGEST characters."""
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
-
-
-def owner_at(dump: Dump, index: int) -> Owner | None:
-    """An owner of a dump; None: the index is none."""
-    if index >= len(dump.graph_owners):
-        return None
-    record = dump.graph_owners[index]
-    thread = int(record["thread"])
-    names = [bytes(each["name"]) for each in dump.threads if int(each["tid"]) == thread] if thread else []
-    return Owner(
-        kind=dump.string(record["kind"]),
-        name=dump.string(record["name"]) or None,
-        type=dump.string(record["type"]) or None,
-        address=_hex(record["address"]),
-        module=dump.string(record["module"]) or None,
-        offset=_hex(record["offset"]),
-        thread=thread or None,
-        thread_name=names[0].split(b"\0")[0].decode("utf-8", "replace") if names else None,
-        mapping=dump.string(record["mapping"]) or None,
-    )
-
-
-def _hex(value: Any) -> str | None:
-    return None if int(value) == fmt.UNKNOWN else hex(int(value))
+def cut(text: str, longest: int = LONGEST) -> str:
+    """A name of at most so many characters."""
+    return text if len(text) <= longest else text[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 class Held:

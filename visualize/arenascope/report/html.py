@@ -23,11 +23,12 @@ from arenascope.report.colours import properties
 from arenascope.text import count, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from arenascope.report.model import Page
 
 HERE: Final = Path(__file__).parent
 STATIC: Final = HERE / "static"
-ENTRY: Final = "main.js"
 IMPORT: Final = re.compile(r'^import (?:\{[^}]*\} from )?"\./([\w-]+\.js)";\n', re.MULTILINE)
 EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:function|class|const|let)\b)", re.MULTILINE)
 UNIT: Final = re.compile(r"(?<=\d) (?=(?:[KMGTPE]i)?B\b|%|ms\b|s\b|µs\b)")
@@ -37,7 +38,7 @@ ESCAPES: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 def render(page: Page) -> str:
     """The whole file."""
-    style, script = _style(), bundle(ENTRY)
+    style, script = _style(page.styles), bundle(page.entry)
     policy = {
         "default-src": "'none'",
         "script-src": _hash(script),
@@ -55,7 +56,7 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"count": count, "plural": plural, "firm": firm}
-    return environment.get_template("report.html.j2").render(
+    return environment.get_template(page.template).render(
         page.values,
         policy="; ".join(f"{name} {value}" for name, value in policy.items()),
         style=Markup(style),  # noqa: S704 - ours, from static/
@@ -93,11 +94,11 @@ def bundle(entry: str) -> str:
     return "\n".join(seen.values())
 
 
-def _style() -> str:
-    """The style sheet, behind the colours of the map."""
+def _style(sheets: Sequence[str]) -> str:
+    """The style sheets, behind the colours of the map."""
     selectors = {":root": "phusion", ':root[data-palette="safe"]': "safe"}
     palettes = "".join(f"{selector}{{{properties(palette)}}}\n" for selector, palette in selectors.items())
-    return palettes + (STATIC / "report.css").read_text(encoding="utf-8")
+    return palettes + "".join((STATIC / sheet).read_text(encoding="utf-8") for sheet in sheets)
 
 
 def _hash(text: str) -> str:

@@ -3,23 +3,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from markupsafe import Markup
 
 from arenascope import __version__, rows
+from arenascope.compare import compare
 from arenascope.errors import ArenascopeError, Code
 from arenascope.findings import judge
 from arenascope.known import whole_of
-from arenascope.report import charts, figures, graph, mappings, objects, ruby, stranded, tables
+from arenascope.profile.stacks import with_stacks
+from arenascope.report import charts, figures, graph, mappings, objects, ruby, sites, stranded, tables
 from arenascope.report.areas import TITLES
 from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
-from arenascope.report.compare import changes
+from arenascope.report.compare import changes, growth
 from arenascope.report.facts import PageFacts, address_of
 from arenascope.report.glossary import GLOSSARY
 from arenascope.report.holders import of_dumps
 from arenascope.report.legend import legend, parts
-from arenascope.report.pages import Block, map_blocks
+from arenascope.report.pages import Block, More, map_blocks
 from arenascope.report.regions import regions
 from arenascope.report.tables import Amount, amount, threads_of
 from arenascope.report.words import LAYOUTS, MODES
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arenascope.capture import Look
+    from arenascope.compare import Comparison
     from arenascope.report.figures import Histogram
     from arenascope.report.regions import Regions
 
@@ -41,6 +45,9 @@ class Page(NamedTuple):
     values: dict[str, Any]  # by the names that the template has for them
     blocks: list[Block]
     script: dict[str, Any]  # what the map's script is told, as JSON
+    template: str = "report.html.j2"
+    entry: str = "main.js"
+    styles: tuple[str, ...] = ("report.css",)
 
 
 def build(looks: Sequence[Look]) -> Page:
@@ -55,13 +62,18 @@ def build(looks: Sequence[Look]) -> Page:
     now = facts[-1]
     names = facts[0].arena_names | now.arena_names | {-kind: title.name for kind, title in TITLES.items()}
     known, held = of_dumps(dumps)
-    drawn = map_blocks(dumps, laid, page_size, held)
+    allocators = [sites.Allocators(dump) for dump in dumps]
+    comparison = _compared(facts, allocators) if len(facts) > 1 else None
+    calls = sites.Tree(allocators)
+    placed = [partial(calls.places, each, limit=sites.PLACE_LIMIT // len(dumps)) for each in allocators]
+    drawn = map_blocks(dumps, laid, page_size, held, More(calls.block, placed))
     sides = [""] if len(looks) == 1 else ["before", "after"]
     values = {
         "version": __version__,
         "target": _target(now),
         "verdict": judge(now),
-        "changes": changes(facts[0], now) if len(facts) > 1 else None,
+        "changes": changes(comparison) if comparison else None,
+        "growth": growth(comparison) if comparison else None,
         "sides": sides,
         "glibc": now.summary.allocator.is_glibc,
         "known": any(held is not None for fact in facts for held in fact.summary.ledger.values()),
@@ -73,8 +85,10 @@ def build(looks: Sequence[Look]) -> Page:
         "absent": tables.absent(facts),
         "chunks": tables.chunks(facts),
         "ruby": ruby.section(facts, laid),
-        "objects": objects.tables(facts),
-        "graph": graph.section(held, known),
+        "objects": objects.tables(now, comparison),
+        "graph": graph.section(held, known, comparison),
+        "profile": sites.section(allocators[-1], calls),
+        "calls": calls.told(),
         "arenas": tables.arenas(now, laid),
         "arena_columns": tables.arena_columns(now),
         "arena_count": len(now.summary.arenas),
@@ -113,9 +127,14 @@ def build(looks: Sequence[Look]) -> Page:
         "dumps": drawn.told,
         "names": {"types": known.types.shown, "owners": known.owners.shown, "short": known.short},
         "icicle": graph.icicle(held[-1]),
+        "calls": calls.told(),
         "blocks": {block.name: block.layout for block in drawn.blocks},
     }
     return Page(values, drawn.blocks, script)
+
+
+def _compared(facts: Sequence[PageFacts], allocators: Sequence[sites.Allocators]) -> Comparison:
+    return compare(*(with_stacks(each.moment, of.dump, of.profile) for each, of in zip(facts, allocators)))
 
 
 class Who(NamedTuple):

@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from arenascope.report.tables import Amount, Change, amount, change
+from arenascope.report.compare import change_in, grown_by
+from arenascope.report.tables import Amount, Change, amount
 from arenascope.summary import objects_by_type
 from arenascope.text import UNKNOWN, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
+    from arenascope.compare import Comparison
     from arenascope.findings.facts import Facts
-    from arenascope.summary import Objects, ObjectType
+    from arenascope.summary import ObjectClass, Objects
+
+    Grown = Mapping[Hashable, int | None] | None
 
 SHOWN: Final = 200  # types
 
@@ -42,44 +47,43 @@ class ObjectTable(NamedTuple):
     other: Amount
 
 
-def tables(facts: Sequence[Facts]) -> list[ObjectTable]:
-    """The objects of the last look, as far as they were counted, with the difference from the first."""
-    before = dict(objects_by_type(facts[0].summary)) if len(facts) > 1 else {}
+def tables(now: Facts, comparison: Comparison | None = None) -> list[ObjectTable]:
+    """The objects of the last look, as far as they were counted, with the difference from the look before."""
+    types, classes = (
+        grown_by(lines) for lines in ((comparison.objects, comparison.classes) if comparison else (None, None))
+    )
     made = []
-    for whose, now in objects_by_type(facts[-1].summary):
-        made.append(_table(whose, now, before.get(whose), facts[-1].whole))
-        if now.classes:
-            made.append(_class_table(whose, now, before.get(whose), facts[-1].whole))
+    for whose, objects in objects_by_type(now.summary):
+        made.append(_table(whose, objects, types, now.whole))
+        if objects.classes:
+            made.append(_class_table(whose, objects, objects.classes, classes, now.whole))
     return made
 
 
-def _table(whose: str, now: Objects, before: Objects | None, rss: int) -> ObjectTable:
-    held = {(each.address, each.name): _whole(each) for each in before.types} if before else None
-    shown = [_line(each, held, rss) for each in now.types[:SHOWN]]
+def _table(whose: str, now: Objects, grown: Grown, rss: int) -> ObjectTable:
+    named = Counter(each.name for each in now.types)
+    shown = [
+        TypeLine(
+            printable(each.name) if each.name else UNKNOWN,
+            each.count,
+            each.tracked,
+            amount(each.bytes + each.owned, rss),
+            amount(each.owned),
+            amount(each.in_malloc),
+            _change(grown, (whose, each.name), named[each.name]),
+        )
+        for each in now.types[:SHOWN]
+    ]
     return ObjectTable(whose, "type", now.exact, shown, len(now.types), now.other_blocks, amount(now.other_bytes, rss))
 
 
-def _whole(each: ObjectType) -> int:
-    return each.bytes + each.owned
+def _change(grown: Grown, key: Hashable, same: int) -> Change | None:
+    """Of several things of one name nobody knows which was which: their sum is among what grew."""
+    return change_in(grown, key) if same == 1 or grown is None else Change(None, "")
 
 
-def _line(each: ObjectType, before: dict[tuple[str | None, str | None], int] | None, rss: int) -> TypeLine:
-    # A type that another process has at this address is another type; one that is new had nothing.
-    grown = change([before.get((each.address, each.name), 0), _whole(each)]) if before is not None else None
-    return TypeLine(
-        printable(each.name) if each.name else UNKNOWN,
-        each.count,
-        each.tracked,
-        amount(_whole(each), rss),
-        amount(each.owned),
-        amount(each.in_malloc),
-        grown,
-    )
-
-
-def _class_table(whose: str, now: Objects, before: Objects | None, rss: int) -> ObjectTable:
-    classes, old = now.classes or (), before.classes if before else None
-    held = {(each.address, each.title, each.type): each.bytes + each.owned for each in old} if old is not None else None
+def _class_table(whose: str, now: Objects, classes: Sequence[ObjectClass], grown: Grown, rss: int) -> ObjectTable:
+    named = Counter((each.title, each.type) for each in classes)
     shown = [
         TypeLine(
             f"{printable(each.title)} ({each.type})" if each.kind == "internal" else printable(each.title),
@@ -88,7 +92,7 @@ def _class_table(whose: str, now: Objects, before: Objects | None, rss: int) -> 
             amount(each.bytes + each.owned, rss),
             amount(each.owned),
             amount(each.owned),
-            change([held.get((each.address, each.title, each.type), 0), each.bytes + each.owned]) if held else None,
+            _change(grown, (each.title, each.type), named[each.title, each.type]),
         )
         for each in classes[:SHOWN]
     ]

@@ -24,7 +24,7 @@ from arenascope.report.regions import Regions, sources, struct_of
 from arenascope.report.shares import light_of, linear, rgb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -262,15 +262,22 @@ class DumpPages:
         return pack("chunks", columns)
 
 
-def map_blocks(dumps: list[Dump], laid: Regions, page_size: int, held: Sequence[Held]) -> Drawn:
+class More(NamedTuple):
+    """What else is on the page under the same limit: a block, and one of each dump by its pages' order on the map."""
+
+    block: Block
+    of_dumps: Sequence[Callable[[NDArray[np.int64]], Block]]
+
+
+def map_blocks(dumps: list[Dump], laid: Regions, page_size: int, held: Sequence[Held], more: More) -> Drawn:
     """All blocks of the page, those of the first paint first."""
     blocks = [pack("regions", struct_of(laid, page_size).items())]
     told: list[dict[str, Any]] = []
     shown: list[NDArray[np.uint8]] = []
     legends: list[Counted] = []
     parts = [DumpPages(dump, laid, index) for index, dump in enumerate(dumps)]
-    share = LIMIT // len(parts)
-    details: list[Block] = []
+    share = (LIMIT - len(more.block.data)) // len(parts)
+    details: list[Block] = [more.block]
     for index, part in enumerate(parts):
         states = part.states()
         shown.append(states)
@@ -280,13 +287,15 @@ def map_blocks(dumps: list[Dump], laid: Regions, page_size: int, held: Sequence[
         rubys = part.ruby(RUBY_LIMIT // len(parts))
         pools = part.pools()
         holders = part.holders(held[index], HOLDER_LIMIT // len(parts))
-        left = share - sum(len(block.data) for block in (state, pins, rubys, pools, holders))
+        others = more.of_dumps[index](part.source[: laid.malloc_total])
+        left = share - sum(len(block.data) for block in (state, pins, rubys, pools, holders, others))
         units = part.units(left)
         left -= len(units.block.data)
         chunks = part.chunk_block(max(min(left, CHUNK_LIMIT // len(parts)), 0))
         blocks.append(state._replace(name=f"state-{index}"))
         details += [
-            block._replace(name=f"{block.name}-{index}") for block in (units.block, pins, rubys, pools, holders, chunks)
+            block._replace(name=f"{block.name}-{index}")
+            for block in (units.block, pins, rubys, pools, holders, others, chunks)
         ]
         records = 0 if part.dump.chunks is None else len(part.dump.chunks)
         told.append(

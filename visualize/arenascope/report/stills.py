@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from arenascope.capture import run_arenadump
+from arenascope.compare import compare
 from arenascope.errors import ArenascopeError, Code
 from arenascope.files import create_new
 from arenascope.findings import judge
@@ -150,7 +151,7 @@ def _map(facts: list[PageFacts], laid: Regions, drawn: list[DumpPages]) -> Figur
 
 def _verdict(facts: list[PageFacts]) -> str:
     if len(facts) > 1:
-        return changes(facts[0], facts[-1]).lead
+        return changes(compare(facts[0].moment, facts[-1].moment)).lead
     verdict = judge(facts[0])
     return " ".join([verdict.lead, *(finding.sentence for finding in verdict.findings[:1])])
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from arenascope.compare import difference
 from arenascope.known import by_chunks, cells_of
 from arenascope.report.facts import address_of
 from arenascope.report.words import TUNABLES
 from arenascope.rows import ABSENT, BAR, BESIDE, RESIDENT
-from arenascope.text import UNKNOWN, count, printable, share, size
+from arenascope.text import UNKNOWN, count, printable, share, signed, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,11 +50,12 @@ def change(held: Sequence[int | None]) -> Change | None:
     """The difference of the last from the first, with a sign. None of one number alone; unknown of an unknown one."""
     if len(held) == 1:
         return None
-    first, last = held[0], held[-1]
-    if first is None or last is None:
-        return Change(None, UNKNOWN)
-    sign = "+" if last > first else "\N{MINUS SIGN}" if last < first else ""
-    return Change(last - first, f"{sign}{size(abs(last - first))}")
+    return change_of(difference(held[0], held[-1]))
+
+
+def change_of(exact: int | None) -> Change:
+    """A difference that is known already."""
+    return Change(exact, signed(exact))
 
 
 class Painted(Protocol):

@@ -2,7 +2,7 @@
 // The card beside the pointer (or the marker).
 import { told } from "./data.js";
 import { NONE } from "./heaps.js";
-import { chunk, hex, holder, pin, rows, ruby, shareInUse, size, stateName, where } from "./inspect.js";
+import { chunk, hex, holder, pin, rows, ruby, shareInUse, site, size, stateName, where } from "./inspect.js";
 
 const card = document.getElementById("card");
 const MANY = 4; // pages a pixel, from which on a mixture is told and not one page
@@ -35,6 +35,8 @@ export function showCard(index, all, x, y, { mixture = null, unit = -1 } = {}) {
       if (pinned) add("div", pinned);
       const held = holder(index, pages);
       if (held) add("div", held);
+      const allocated = site(index, pages);
+      if (allocated) add("div", allocated);
       const rubys = ruby(index, pages);
       if (rubys) add("div", rubys);
       const found = unit >= 0 ? pages.chunkAt(index, unit) : null;
@@ -65,7 +67,7 @@ function addRows(found) {
 
 // What the pages behind one pixel are, in shares.
 function addMixture(mixture, all) {
-  add("b", `${mixture.length.toLocaleString("en")} pages, ${size(mixture.length * told.pageSize)}`);
+  add("b", `${mixture.length.toLocaleString("en")} ${told.unit ?? "page"}s, ${size(mixture.length * told.pageSize)}`);
   all.forEach((pages, i) => {
     const counts = new Map();
     for (const index of mixture) counts.set(pages.colour(index), (counts.get(pages.colour(index)) ?? 0) + 1);

@@ -55,6 +55,17 @@ export class Regions {
   }
 }
 
+// Where each page's part of a list ends, by how many each has.
+function endsOf(count) {
+  const ends = new Uint32Array(count.length);
+  for (let index = 0, end = 0; index < count.length; index++) ends[index] = end += count[index];
+  return ends;
+}
+
+function partAt(index, list, ends) {
+  return !ends || index >= ends.length ? [] : list.subarray(index ? ends[index - 1] : 0, ends[index]);
+}
+
 // One dump: the state of each page, what lies on it, the pins, the chunks. All but the first two come a moment later.
 export class Pages {
   constructor(regions, which) {
@@ -83,6 +94,7 @@ export class Pages {
     }
     this.ruby = await takeBlock(`ruby-${this.which}`);
     await this.takeHolders();
+    await this.takeSites();
     const chunks = await takeBlock(`chunks-${this.which}`);
     let behind = 0;
     this.records = new Map();
@@ -96,14 +108,24 @@ export class Pages {
   async takeHolders() {
     const { count, holder } = await takeBlock(`holders-${this.which}`);
     this.holder = holder;
-    this.holderEnd = new Uint32Array(count.length);
-    for (let index = 0, end = 0; index < count.length; index++) this.holderEnd[index] = end += count[index];
+    this.holderEnd = endsOf(count);
   }
 
   // The numbers of the holders on a page, as told.dumps[…].holders has them.
   holdersOf(index) {
-    if (!this.holderEnd || index >= this.holderEnd.length) return [];
-    return this.holder.subarray(index ? this.holderEnd[index - 1] : 0, this.holderEnd[index]);
+    return partAt(index, this.holder, this.holderEnd);
+  }
+
+  // Likewise the sites, as numbers that `siteCall` has the calls of: those at 0 are in no call of the chart.
+  async takeSites() {
+    const { count, site, call } = await takeBlock(`sites-${this.which}`);
+    this.site = site;
+    this.siteEnd = endsOf(count);
+    this.siteCall = call;
+  }
+
+  sitesOf(index) {
+    return partAt(index, this.site, this.siteEnd);
   }
 
   colour(index) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What is known of a page, in words: for the card beside the pointer, and for those who listen.
+import { callName } from "./calls.js";
 import { told } from "./data.js";
 import { COLOUR_BITS, FREE_SWAPPED, HUGE, MMAPPED, NONE, PINNED, RELEASABLE, RESIDENCY_UNKNOWN, RETURNED, RUNTIME, UNTOUCHED, USED_SWAPPED,
   MIXED, WITHHELD, ZERO, isResident } from "./heaps.js";
@@ -26,7 +27,7 @@ export function where(index, regions) {
   if (arena < 0) return `${heap}, ${size(regions.pages[region] * told.pageSize)}`;
   const { name, threads } = told.arenas[arena];
   if (regions.kind[region] === RUNTIME) return `${name}, piece of ${size(regions.pages[region] * told.pageSize)}`;
-  return `${name}, ${heap}${threads ? ` · ${threads}` : ""}`;
+  return `${heap ? `${name}, ${heap}` : name}${threads ? ` · ${threads}` : ""}`;
 }
 
 export function stateName(state) {
@@ -82,7 +83,7 @@ export function rows(index, pages) {
 
 // The chunk that alone keeps a page, as far as it is known.
 export function pin(index, pages) {
-  if (pages.colour(index) !== PINNED) return "";
+  if (pages.colour(index) !== PINNED || told.unit === "cell") return "";
   const held = pages.pins?.get(index);
   return held ? `Kept by one chunk of ${held.toLocaleString("en")} bytes.` : "Kept by one chunk in use.";
 }
@@ -95,6 +96,15 @@ export function holder(index, pages) {
   const more = others.length ? ` (and ${others.length} more)` : "";
   if (first === 0) return `Many different types and owners${more}.`;
   return `${others.length ? "Most: " : ""}${told.names.types[type] ?? "?"}, held by ${told.names.short[owner] ?? "?"}${more}.`;
+}
+
+// Who allocated what lies on a page.
+export function site(index, pages) {
+  const [first, ...others] = pages.sitesOf(index);
+  if (first === undefined) return "";
+  const more = others.length ? ` (and ${others.length} more)` : "";
+  if (first === 0) return `Allocated by calls that the chart leaves out${more}.`;
+  return `${others.length ? "Most allocated" : "Allocated"} by ${callName(pages.siteCall[first - 1])}${more}.`;
 }
 
 // The blocks that a page of a runtime's heap is divided into.
@@ -127,7 +137,7 @@ export function spoken(index, all) {
   all.forEach((pages, i) => {
     const held = rows(index, pages).map(([name, bytes]) => `${name} ${size(bytes)}`).join(", ");
     const side = told.sides[i] ? `${told.sides[i]}: ` : "";
-    parts.push(`${side}${stateName(pages.state[index])}${shareInUse(index, pages)}${held ? ` (${held})` : ""}. ${pin(index, pages)} ${holder(index, pages)} ${ruby(index, pages)}`.trim());
+    parts.push(`${side}${stateName(pages.state[index])}${shareInUse(index, pages)}${held ? ` (${held})` : ""}. ${pin(index, pages)} ${holder(index, pages)} ${site(index, pages)} ${ruby(index, pages)}`.trim());
   });
   return parts.join(". ");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a click lights up: a byte for each page, 1 where it belongs to the thing that was chosen.
+import { callsOf } from "./calls.js";
 import { told } from "./data.js";
 import { unitColour } from "./view.js";
 import { COLOUR_BITS, FREE_UNKNOWN, MMAPPED, PINNED, RELEASABLE, RUNTIME, RETURNED, UNKNOWN, USED, USED_SWAPPED, FREE_SWAPPED, WITHHELD, isResident } from "./heaps.js";
@@ -35,6 +36,13 @@ const HELD = {
   pair: (value) => ([type, owner]) => `${type}/${owner}` === value,
 };
 
+// Fills in the mask with the pages of calls.
+function callMask(mask, wanted, pages) {
+  for (let index = 0; pages.siteEnd && index < pages.siteEnd.length; index++) {
+    for (const site of pages.sitesOf(index)) if (site > 0 && wanted[pages.siteCall[site - 1]]) mask[index] = 1;
+  }
+}
+
 // Fills in the mask; false: no dump has such a holder.
 function holderMask(mask, meant, pages) {
   const wanted = told.dumps.map(({ holders }) => holders.map((holder, number) => number > 0 && meant(holder)));
@@ -45,7 +53,7 @@ function holderMask(mask, meant, pages) {
   return wanted.some((each) => each.includes(true));
 }
 
-// The pages that `spec` ("row:in_use", "bytes:1", "state:5", "arena:2", "pin:48", "type:3", "idle", "changed") names in one dump; null when it
+// The pages that `spec` ("row:in_use", "bytes:1", "state:5", "arena:2", "pin:48", "type:3", "call:7", "idle", "changed") names in one dump; null when it
 // names nothing that is on the map.
 export function lit(spec, pages, all) {
   const { regions } = pages;
@@ -65,6 +73,10 @@ export function lit(spec, pages, all) {
     for (let i = 0; i < mask.length; i++) mask[i] = (pages.state[i] & COLOUR_BITS) === Number(value) ? 1 : 0;
   } else if (Object.hasOwn(HELD, what)) {
     if (!holderMask(mask, HELD[what](value), pages)) return null;
+  } else if (what === "call" || what === "function") {
+    const wanted = callsOf(spec);
+    if (!wanted) return null;
+    callMask(mask, wanted, pages);
   } else if (what === "changed" && all.length > 1) {
     for (let i = 0; i < mask.length; i++) mask[i] = (all[0].state[i] ^ all[1].state[i]) & COLOUR_BITS ? 1 : 0;
   } else if (what === "row" && Object.hasOwn(ROWS, told.rows[value] ?? "") && pages.units) {

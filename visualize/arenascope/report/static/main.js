@@ -4,68 +4,23 @@ import { told } from "./data.js";
 import { HeapMap } from "./map.js";
 import { keys, pointers } from "./controls.js";
 import { readLink, writeLink } from "./link.js";
-import { icicles } from "./icicle.js";
+import { takeCalls } from "./calls.js";
+import { callsChart } from "./flame.js";
+import { ownersChart } from "./owners.js";
+import { buttons, lights } from "./panel.js";
 import { copyButtons, sortableTables } from "./tables.js";
-
-const byId = (id) => document.getElementById(id);
-
-function buttons(map) {
-  byId("zoom-in").addEventListener("click", () => map.zoom(map.views[0], 2));
-  byId("zoom-out").addEventListener("click", () => map.zoom(map.views[0], 0.5));
-  byId("whole").addEventListener("click", () => map.whole());
-  byId("layout-rows").addEventListener("click", () => map.setLayout("rows"));
-  byId("layout-hilbert").addEventListener("click", () => map.setLayout("hilbert"));
-  byId("palette").addEventListener("click", () => map.togglePalette());
-  byId("next-lit").addEventListener("click", () => map.nextLit(1));
-  byId("previous-lit").addEventListener("click", () => map.nextLit(-1));
-  byId("unlit").addEventListener("click", () => map.light(null));
-  byId("search").addEventListener("submit", (event) => {
-    event.preventDefault();
-    const input = byId("address");
-    const found = map.search(input.value);
-    input.setAttribute("aria-invalid", String(!found));
-    if (!found) byId("spoken").textContent = "This address is in no heap of malloc.";
-    else map.views[0].canvas.focus({ preventScroll: true });
-  });
-}
-
-const SEEN = 100; // pixels of the map that must be in the window, or a click that lights something up goes there
-
-function lights(map) {
-  const all = [...document.querySelectorAll("button[data-light]")];
-  for (const button of all) {
-    button.addEventListener("click", () => {
-      const { light, go } = button.dataset;
-      map.light(map.spec === light ? null : light);
-      const shown = byId("maps").getBoundingClientRect();
-      const away = shown.bottom < SEEN || shown.top > window.innerHeight - SEEN;
-      if (map.spec && (go || away)) byId(go ?? "map").scrollIntoView();
-    });
-  }
-  map.changed = () => {
-    for (const button of all) button.setAttribute("aria-pressed", String(button.dataset.light === map.spec));
-    byId("lit").hidden = !map.spec;
-    if (map.spec) {
-      const words = all.find((button) => button.dataset.light === map.spec && button.dataset.name)?.dataset.name;
-      const pages = [...new Set(map.litCounts())].map((count) => count.toLocaleString("en")).join(" → ");
-      byId("lit-name").textContent = `${words ?? map.spec}: ${pages} pages`;
-      byId("spoken").textContent = byId("lit-name").textContent;
-    }
-    byId("layout-rows").setAttribute("aria-pressed", String(map.layout.name === "rows"));
-    byId("layout-hilbert").setAttribute("aria-pressed", String(map.layout.name === "hilbert"));
-    byId("palette").setAttribute("aria-pressed", String(map.palette === "safe"));
-  };
-}
 
 async function start() {
   sortableTables();
   copyButtons();
-  icicles();
-  if (told.total > 0) await startMap();
+  ownersChart();
+  await takeCalls();
+  const chart = callsChart();
+  if (told.total > 0) await startMap(chart);
   document.documentElement.dataset.ready = "true";
 }
 
-async function startMap() {
+async function startMap(chart) {
   const map = await HeapMap.open();
   for (const view of map.views) {
     pointers(view, map);
@@ -78,6 +33,7 @@ async function startMap() {
   await map.takeDetails();
   readLink(map);
   map.moved = () => writeLink(map);
+  if (chart) chart.map = map;
   addEventListener("hashchange", () => readLink(map));
   performance.mark("details-taken");
   window.arenascope = map;

@@ -297,9 +297,12 @@ export class HeapMap {
   probe(address) {
     const index = this.regions.find(Number(address));
     if (index < 0) return null;
-    const [x, y] = this.views[0].toPixel(...this.layout.place(index));
+    const [view] = this.views;
+    const cell = this.layout.place(index);
+    const [x, y] = view.toPixel(...cell);
     const { scale } = this.camera;
     const states = this.all.map((pages) => stateName(pages.state[index]));
-    return { index, address: hex(this.regions.address(index)), states, x: x + scale / 2, y: y + scale / 2, scale };
+    const named = view.isUnderName(...cell);
+    return { index, address: hex(this.regions.address(index)), states, x: x + scale / 2, y: y + scale / 2, scale, named };
   }
 }

@@ -121,17 +121,16 @@ export class View {
     }
     if (this.marker >= 0) this.drawMarker();
     if (this.gutter) this.drawGutter();
-    else if (this.layout.labels) this.drawLabels();
+    else this.drawNames();
   }
 
-  // On a Hilbert curve an arena is a patch: its name stands on the middle of it, where there is room.
-  drawLabels() {
+  // On a Hilbert curve an arena is a patch: its name stands on the middle of it, where there is room. `x` and `y` are the middle of the name.
+  names() {
     const { context } = this;
     const { scale } = this.camera;
     context.font = "600 12px system-ui, 'DejaVu Sans', sans-serif";
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    for (const { arena, first, count } of this.layout.labels) {
+    const found = [];
+    for (const { arena, first, count } of this.layout.labels ?? []) {
       const name = nameOf(arena);
       const width = context.measureText(name).width + 12;
       if (count * scale * scale < width * LABEL) continue;
@@ -139,11 +138,31 @@ export class View {
       if (px < 0 || py < 0 || px > this.width || py > this.height) continue;
       const x = Math.min(Math.max(px, width / 2 + 2), this.width - width / 2 - 2);
       const y = Math.min(Math.max(py, LABEL / 2 + 2), this.height - LABEL / 2 - 2);
+      found.push({ name, x, y, width });
+    }
+    return found;
+  }
+
+  drawNames() {
+    const { context } = this;
+    for (const { name, x, y, width } of this.names()) {
+      context.textAlign = "center";
+      context.textBaseline = "middle";
       context.fillStyle = `${told.background}d9`;
       context.fillRect(x - width / 2, y - LABEL / 2, width, LABEL);
       context.fillStyle = "#ffffff";
       context.fillText(name, x, y);
     }
+  }
+
+  // Whether a name stands on a cell, or on a part of it.
+  isUnderName(cx, cy) {
+    const { scale } = this.camera;
+    const [left, top] = this.toPixel(cx, cy);
+    return (
+      !this.gutter &&
+      this.names().some(({ x, y, width }) => x + width / 2 > left && x - width / 2 < left + scale && y + LABEL / 2 > top && y - LABEL / 2 < top + scale)
+    );
   }
 
   drawTiles() {
@@ -199,10 +218,14 @@ export class View {
         if (colour === NONE) continue;
         const [px, py] = this.toPixel(x + 0.5, y + 0.5);
         const side = 2 * size;
-        const row = brightness(this.means[index]) > told.bright ? side * this.ratio : 0;
+        const row = this.lightness(index) > told.bright ? side * this.ratio : 0;
         context.drawImage(this.letters, colour * side * this.ratio, row, side * this.ratio, side * this.ratio, px - size, py - size, side, side);
       }
     }
+  }
+
+  lightness(index) {
+    return brightness(this.means[index]);
   }
 
   // All letters side by side: in ink that shows on dark colours, and below in that for bright ones.
@@ -397,7 +420,7 @@ export function unitColour(kind, state) {
   return isResident(colour) || unknown || colour === UNKNOWN ? UNKNOWN : UNTOUCHED;
 }
 
-function brightness(mean) {
+export function brightness(mean) {
   return 0.299 * ((mean >> 16) & 255) + 0.587 * ((mean >> 8) & 255) + 0.114 * (mean & 255);
 }
 
@@ -412,4 +435,3 @@ export function paletteOf(name) {
   for (const [colour, look] of Object.entries(told.looks)) palette[colour] = parseColour(look[name]);
   return palette;
 }
-

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What looks cost again and again: `arenascope watch` and `arenascope exporter` over many processes; and a scrape."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TICK = os.sysconf("SC_CLK_TCK")
+LOOKS = 0.5  # per cent of a processor: the limit for looks
+TURN = 0.05  # seconds of a processor within one second: what is less is no turn
+POLLS = 0.1  # for the questions of watch --dump-at
+SCRAPE = 0.1  # seconds
+# The questions of watch --dump-at, whose conditions no process of a benchmark meets.
+AMOUNTS = "--dump-at=rss=100G,cgroup=100%"
+NOTICES = "--dump-at=oom,pressure=1s"
+FORKS = """
+import os, signal, sys, threading
+def work():
+    kept.append([bytes(n % 900) for n in range(5000)])
+kept = []
+ready, done = os.pipe()
+for _ in range(int(sys.argv[1])):
+    if not os.fork():
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        [t.start() for t in threads]; [t.join() for t in threads]
+        os.write(done, b"x")
+        signal.pause()
+for _ in range(int(sys.argv[1])):
+    os.read(ready, 1)
+print("ready", flush=True)
+sys.stdin.readline()
+os.killpg(0, 9)
+"""
+
+
+def spent(pid: int) -> float:
+    """Processor time of a process and of the children that it has waited for, seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / TICK
+
+
+def run_time(pid: int) -> float:
+    """Processor time of a process without its children, seconds. To the nanosecond: spent() has ticks of 10 ms."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(each.read_text(encoding="ascii").split()[0]) for each in tasks) / 1e9
+
+
+def turn_ends(pid: int) -> None:
+    """Wait for the end of the next turn: it has used much, and then hardly anything."""
+    used, busy = spent(pid), False
+    while True:
+        time.sleep(1)
+        now = spent(pid)
+        if now - used >= TURN:
+            busy = True
+        elif busy:
+            return
+        used = now
+
+
+def share(pid: int, turns: int) -> float:
+    """Of a processor, in per cent: of whole turns with the pauses behind them."""
+    turn_ends(pid)
+    before, begun = spent(pid), time.monotonic()
+    for _ in range(turns):
+        turn_ends(pid)
+    return 100 * (spent(pid) - before) / (time.monotonic() - begun)
+
+
+@contextmanager
+def forks(number: int) -> Iterator[str]:
+    """A Python and its forks, with some arenas each: its PID."""
+    command = [sys.executable, "-c", FORKS, str(number - 1)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as child:
+        assert child.stdout
+        child.stdout.readline()
+        yield str(child.pid)  # the end of its stdin is its end
+
+
+@contextmanager
+def arenascope(*words: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "arenascope", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            yield child
+        finally:
+            child.terminate()
+
+
+def told(what: str, figure: float, limit: float, unit: str) -> None:
+    print(f"{what:64} {figure:8.3f} {unit}   limit {limit:g} {unit}", flush=True)
+
+
+def exporter(pid: str, turns: int) -> None:
+    """Its looks, as often as they may be, and its scrapes."""
+    with arenascope("exporter", "--listen=127.0.0.1:0", "--every=1s", pid) as child:
+        assert child.stderr
+        url = child.stderr.readline().split()[-1]
+        while "turns_total 1" not in scrape(url):
+            time.sleep(0.2)
+        told("exporter, without scrapes", share(child.pid, turns), LOOKS, "%")
+        times = []
+        before = spent(child.pid)
+        for _ in range(50):
+            begun = time.perf_counter()
+            page = scrape(url)
+            times.append(time.perf_counter() - begun)
+        told(f"a scrape of {len(page.splitlines()):,} lines", statistics.median(times), SCRAPE, "s")
+        told("its processor time", (spent(child.pid) - before) / len(times), SCRAPE, "s")
+
+
+def scrape(url: str) -> str:
+    request = urllib.request.Request(url, headers={"Accept": "application/openmetrics-text"})
+    with urllib.request.urlopen(request) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def watch(pid: str, turns: int, *words: str) -> None:
+    """Its turns, as often as they may be."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        arenascope("watch", pid, f"--output={folder}/timeline", "--every=1s", *words) as child,
+    ):
+        limit = LOOKS + (POLLS if words else 0)
+        told(f"watch {' '.join(words)}".strip(), share(child.pid, turns), limit, "%")
+        child.terminate()
+        child.wait()
+
+
+def watch_between_turns(pid: str, seconds: int, *words: str) -> None:
+    """What it does while it looks at nothing: it waits, and asks the questions of --dump-at."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        arenascope("watch", pid, f"--output={folder}/timeline", "--every=1h", *words) as child,
+    ):
+        turn_ends(child.pid)
+        before, begun = run_time(child.pid), time.monotonic()
+        time.sleep(seconds)
+        used = 100 * (run_time(child.pid) - before) / (time.monotonic() - begun)
+        told(f"watch {' '.join(words)}".strip() + ", between two turns", used, POLLS, "%")
+        child.terminate()
+        child.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--processes", type=int, default=8)
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--seconds", type=int, default=30, help="for what is measured between two turns")
+    options = parser.parse_args()
+    print(f"{options.processes} processes")
+    with forks(options.processes) as pid:
+        exporter(pid, options.turns)
+        watch(pid, options.turns)
+        for words in (AMOUNTS, NOTICES):
+            watch(pid, options.turns, words)
+        for some in ([], [AMOUNTS], [NOTICES]):
+            watch_between_turns(pid, options.seconds, *some)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""What the recorder costs programs that allocate all the time, beside heaptrack; and each malloc (`make bench`)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+SQL = """
+create table t(a integer primary key, b text, c text);
+with recursive n(i) as (select 1 union all select i + 1 from n where i < 150000)
+  insert into t select i, hex(i * 7919), printf('%08d', i * 31 % 100003) from n;
+create index x on t(c);
+select count(*), sum(length(x.b)) from t x join t y on x.c = y.c where x.a < 60000;
+select b, group_concat(c) from t group by a % 1000 order by 2 limit 3;
+"""
+FUNCTION = """
+struct s%d { int a[%d]; double d; struct s%d *n; };
+int f%d(struct s%d *p, int k)
+{
+    int t = %d;
+    for (int j = 0; j < k; j++) {
+        if (p->a[j %% 3] > t) t += p->a[0] * j;
+        else if (j & 1) t ^= (int)p->d;
+        else p = p->n ? p->n : p;
+        switch (t %% 5) { case 0: t += __builtin_strlen("x%d"); break; case 3: t -= __builtin_abs(j); break; }
+    }
+    return t;
+}
+"""
+MODES = {"agent, no profile": "0", "default rates": "1", "every chunk": "exact", "full record": "record"}
+HEAPTRACK = "heaptrack"
+TIMES = ("median", "p99", "p99.9", "mean")
+
+
+def programs(folder: Path) -> dict[str, list[str]]:
+    """Those that this machine has."""
+    source = folder / "functions.c"
+    source.write_text("".join(FUNCTION % (i, i % 7 + 3, i, i, i, i, i) for i in range(400)))
+    loop = "for _ in range(40): kept = [{str(i): [i] * 5 for i in range(200)} for _ in range(200)]"
+    commands = {
+        "python3, malloc": [os.path.realpath(sys.executable), "-c", loop],
+        "ruby": ["ruby", "-e", "60.times { (1..40_000).map { |i| [i.to_s * 9, { i => 'x' * 50 }] } }"],
+        "sort": ["bash", "-c", "seq 600000 | sort -R | sort > /dev/null"],
+        "git": ["git", "-C", str(ROOT), "log", "--stat", "-n", "300"],
+        "sqlite": ["sqlite3", ":memory:", SQL],
+        "clang": ["clang", "-O1", "-S", "-o", os.devnull, str(source)],
+    }
+    return {name: command for name, command in commands.items() if shutil.which(command[0])}
+
+
+def environment(library: Path, mode: str | None, record: Path) -> dict[str, str]:
+    values = {**os.environ, "PYTHONMALLOC": "malloc"}
+    if mode is not None and mode != HEAPTRACK:
+        values |= {"LD_PRELOAD": str(library), "ARENASCOPE_SIGNAL": "none"}
+        values |= {"ARENASCOPE_PROFILE_RECORD": str(record)} if mode == "record" else {"ARENASCOPE_PROFILE": mode}
+    return values
+
+
+def preload_of_heaptrack(folder: Path) -> dict[str, str] | None:
+    """Its library alone, without what compresses and interprets the record: the program's own part of the cost."""
+    libraries = [Path(path) / "libheaptrack_preload.so" for path in ("/usr/lib/heaptrack", "/usr/lib64/heaptrack")]
+    found = next((path for path in libraries if path.exists()), None)
+    output = str(folder / "heaptrack.$$")
+    return {"LD_PRELOAD": str(found), "DUMP_HEAPTRACK_OUTPUT": output} if found else None
+
+
+def seconds(command: list[str], values: dict[str, str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, env=values, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure(commands: dict[str, list[str]], library: Path, runs: int, folder: Path) -> dict[str, dict[str, float]]:
+    """The least processor time of each program in each mode; all in turn."""
+    record = folder / "record"
+    ways: dict[str, dict[str, str]] = {"plain": environment(library, None, record)}
+    ways |= {how: environment(library, mode, record) for how, mode in MODES.items()}
+    if heaptrack := preload_of_heaptrack(folder):
+        ways[HEAPTRACK] = ways["plain"] | heaptrack
+    least: dict[str, dict[str, float]] = {name: {} for name in commands}
+    for _ in range(runs):
+        for name, command in commands.items():
+            for how, values in ways.items():
+                least[name][how] = min(seconds(command, values), least[name].get(how, float("inf")))
+                for written in [*folder.glob("heaptrack.*"), *folder.glob("record*")]:
+                    written.unlink()
+    return least
+
+
+def mallocs(program: Path, library: Path, runs: int, record: Path) -> dict[str, list[float]]:
+    """The least of each of TIMES of one malloc, in nanoseconds; all ways in turn."""
+    least: dict[str, list[float]] = {}
+    for _ in range(runs):
+        for how, mode in {"plain": None, **MODES}.items():
+            values = environment(library, mode, record)
+            done = subprocess.run([program], env=values, check=True, capture_output=True, text=True)
+            record.unlink(missing_ok=True)
+            figures = [float(word) for word in done.stdout.split()]
+            least[how] = [min(pair) for pair in zip(figures, least.get(how, figures))]
+    return least
+
+
+def show(least: dict[str, dict[str, float]], times: dict[str, list[float]]) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    columns = [*MODES, HEAPTRACK]
+    table = Table(title="Processor time beside the program alone, least of each")
+    for column in ("program", "s", *columns):
+        table.add_column(column, justify="left" if column == "program" else "right")
+    ratios: dict[str, list[float]] = {how: [] for how in columns}
+    for name, taken in least.items():
+        for how in columns:
+            if how in taken:
+                ratios[how].append(taken[how] / taken["plain"])
+        shown = [f"{taken[how] / taken['plain']:.2f}" if how in taken else "-" for how in columns]
+        table.add_row(name, f"{taken['plain']:.2f}", *shown)
+    table.add_row("median", "", *(f"{statistics.median(ratios[how]):.2f}" if ratios[how] else "-" for how in columns))
+    table.add_row("wanted", "", "1.00", "1.02", "1.15", "1.35", "")
+    if least:
+        console.print(table)
+    table = Table(title="One malloc, ns, with the clock's own time")
+    for column in ("", *TIMES, *(f"{name} beside plain" for name in TIMES)):
+        table.add_column(column, justify="right" if column else "left")
+    for how, figures in times.items():
+        beside = [figure / plain for figure, plain in zip(figures, times["plain"])]
+        table.add_row(how, *(f"{figure:.0f}" for figure in figures), *(f"{each:.2f}" for each in beside))
+    table.add_row("wanted of the default rates", "", "", "", "", "", "", "1.05", "")
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--programs", help="of python3, ruby, sort, git, sqlite, clang; comma-separated")
+    parser.add_argument("--mallocs", action="store_true", help="only how long each malloc takes")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    library = options.build.resolve() / "inspector/agent/libarenascope.so"
+    with tempfile.TemporaryDirectory(prefix="arenascope-bench-", dir="/dev/shm") as temporary:
+        folder = Path(temporary)
+        chosen = [] if options.mallocs else options.programs.split(",") if options.programs else None
+        commands = {n: c for n, c in programs(folder).items() if chosen is None or n.split(",")[0] in chosen}
+        least = measure(commands, library, options.runs, folder)
+        times = mallocs(options.build / "bench/malloc_times", library, options.runs, folder / "record")
+    if options.json:
+        print(json.dumps({"programs": least, "mallocs": times}))
+    else:
+        show(least, times)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""The page of a large timeline: how long it takes to write, and how long a step of its slider takes in Chromium.
+
+A process is looked at once. Its timeline is that of a larger one: --pages pages, of which --changing per cent change,
+in runs, from turn to turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from report import ROOT, chromium, percentile
+
+from arenascope.compare.moment import Pages
+from arenascope.report.html import render
+from arenascope.report.timeline import build
+from arenascope.timeline.group import process_at
+from arenascope.timeline.look import spent, take
+from arenascope.timeline.store import TimelineStore, Turn
+from arenascope.timeline.watch import boot_id
+
+STEPS = 150
+ROUNDS = 6
+RUN = 50  # pages that change together
+SECOND = 10**9
+# Each step until it is drawn: one moment further, and to any other.
+SLIDE = """
+(steps) => {
+  const found = { step: [], leap: [] };
+  const show = (moment) => {
+    const before = performance.now();
+    course.show(moment);
+    arenascope.views[0].draw();
+    arenascope.views[0].context.getImageData(0, 0, 1, 1);
+    return performance.now() - before;
+  };
+  course.show(0);
+  for (let i = 1; i < steps; i++) found.step.push(show(i % course.count));
+  for (let i = 1; i < steps; i++) found.leap.push(show((i * 7919) % course.count));
+  return found;
+}
+"""
+
+
+def write(path: Path, pages: int, turns: int, changing: float) -> None:
+    chance = np.random.default_rng(17)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        process = process_at(child.pid)
+        look = take(process, ["--mode=live"]) if process else None
+        child.kill()
+    if look is None:
+        raise SystemExit("the process has ended")
+    state = chance.choice(np.array([1, 2, 4, 5], np.uint8), pages)
+    address = np.uint64(0x7000_0000_0000) + np.arange(pages, dtype=np.uint64) * np.uint64(4096)
+    store = TimelineStore(str(path), {"watched": "a large process"}, 190 << 20, boot_id())
+    for number in range(turns):
+        for at in chance.integers(0, pages - RUN, int(pages * changing / 100 / RUN)).tolist():
+            state[at : at + RUN] = chance.integers(1, 8)
+        moment = dataclasses.replace(look.moment, pages=Pages(address, state.copy(), None), rss=pages * 4096)
+        taken = [dataclasses.replace(look, moment=moment)]
+        store.add(Turn(look.time_ns + number * 10 * SECOND, 1, 1, 100, 10_000, None, taken))
+    store.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=1 << 20)
+    parser.add_argument("--turns", type=int, default=120)
+    parser.add_argument("--changing", type=float, default=2.0, help="per cent of the pages, from turn to turn")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="arenascope-bench-", dir=ROOT) as folder:
+        timeline, page = Path(folder) / "timeline", Path(folder) / "page.html"
+        write(timeline, options.pages, options.turns, options.changing)
+        before = spent()
+        page.write_text(render(build(str(timeline))), encoding="utf-8")
+        seconds = spent() - before
+        with chromium() as browser:
+            tab = browser.new_page(viewport={"width": 1280, "height": 860})
+            tab.goto(page.as_uri())
+            tab.wait_for_selector("html[data-ready]", timeout=60_000)
+            rounds = [tab.evaluate(SLIDE, STEPS) for _ in range(ROUNDS)]
+        print(f"writing the page: {seconds:.1f} s of processor time, at most ", end="")
+        print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000:.0f} MB; {page.stat().st_size / 1e6:.2f} MB")
+        for name in ("step", "leap"):
+            least = [min(times) for times in zip(*(each[name] for each in rounds))]  # of each: others run here, too
+            figures = [percentile(least, share) for share in (0.5, 0.95)]
+            print(f"a {name} of the slider, median / 95 %: {figures[0]:.1f} / {figures[1]:.1f} ms (wanted: 16.7 ms)")
+
+
+if __name__ == "__main__":
+    main()

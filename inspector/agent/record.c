@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "agent/record.h"
+#include "agent/agent.h"
+#include "agent/capture.h"
+#include "agent/self.h"
+#include "profile/switch.h"
+
+#include <sys/mman.h>
+
+#ifndef AS_NO_RECORDER
+
+// Code does not begin with zeros; its room does, until the last of it has been written.
+bool as_agent_has_recorder(void)
+{
+    return *(const volatile uint64_t *)(uintptr_t)as_self_recorder().start != 0;
+}
+
+bool as_agent_record(const char rates[static AS_CONTROL_RATES], struct as_control_reply *reply, struct as_error *err)
+{
+    const struct as_range code = as_self_recorder();
+    char *start = (char *)(uintptr_t)code.start, *end = (char *)(uintptr_t)code.end;
+    bool there = as_agent_has_recorder();
+    char why[200];
+    if (rates[AS_CONTROL_RATES - 1] != '\0')
+        return as_fail(err, AS_USAGE, "rates");
+    if (mprotect(start, (size_t)(end - start), PROT_READ | (there ? PROT_EXEC : PROT_WRITE)) != 0)
+        return as_fail_errno(err, AS_UNSUPPORTED, "no code may be loaded");
+    if (!there) {
+        reply->missing.start = code.start;
+        reply->missing.size = code.end - code.start;
+        return as_fail(err, AS_UNSUPPORTED, "no recorder");
+    }
+    __builtin___clear_cache(start, end);
+    as_agent_starts_recorder = true;
+    bool ok = as_recorder_start(rates, true, NULL, why, sizeof why);
+    as_agent_records = as_agent_records || ok;
+    as_agent_starts_recorder = false;
+    return ok || as_fail(err, AS_USAGE, "no profile was begun: %s", why);
+}
+
+bool as_agent_record_end(struct as_error *err)
+{
+    if (as_agent_records && as_recorder_makes_full_record())
+        return as_fail(err, AS_DENIED, "a full record is being made: it ends with the process");
+    return !as_agent_records || as_recorder_stop() ||
+           as_fail(err, AS_DENIED, "a thread is still in the recorder, which is off: its tables stay");
+}
+
+#else // the gem: what lies with the recorder in the library is code like any other here
+
+bool as_agent_has_recorder(void)
+{
+    return true;
+}
+
+bool as_agent_record(const char rates[static AS_CONTROL_RATES], struct as_control_reply *reply, struct as_error *err)
+{
+    (void)rates;
+    (void)reply;
+    return as_fail(err, AS_UNSUPPORTED, "the agent in the process is that of the gem, which records nothing");
+}
+
+bool as_agent_record_end(struct as_error *err)
+{
+    (void)err;
+    return true;
+}
+
+#endif

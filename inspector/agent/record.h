@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// A profile that somebody asked for at the control socket. Used by the worker thread alone.
+#pragma once
+
+#include "base/error.h"
+#include "base/vec.h"
+#include "control/protocol.h"
+
+// Is the recorder's code here? An agent that was injected has room for it only (inject/carry.h).
+bool as_agent_has_recorder(void);
+// Begins a profile. False with reply->missing: the code is to be written there first.
+bool as_agent_record(const char rates[static AS_CONTROL_RATES], struct as_control_reply *reply, struct as_error *err);
+// Ends the profile and gives its tables back, whoever began it.
+bool as_agent_record_end(struct as_error *err);

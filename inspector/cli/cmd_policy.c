@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// arenadump policy: asks the agent in a process what its policy has done. No agent is loaded or woken for the question.
+#define _GNU_SOURCE
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "cli/look.h"
+#include "cli/text.h"
+#include "inject/client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define PATIENCE_NS UINT64_C(10000000000)
+
+enum policy_state {
+    NO_AGENT,  // no agent's thread answers
+    NO_POLICY, // an agent, which has never had a policy that checked anything
+    OFF,       // it had one, and has none now
+    ON,
+};
+static const char *const policy_state_names[] = {
+    [NO_AGENT] = "no_agent", [NO_POLICY] = "no_policy", [OFF] = "off", [ON] = "on"};
+
+struct asked {
+    pid_t pid;
+    enum policy_state state;
+    struct as_client agent;
+    struct arenascope_policy_stats stats; // only of OFF and ON
+};
+
+static bool has_numbers(const struct asked *a)
+{
+    return a->state == OFF || a->state == ON;
+}
+
+static bool ask(struct asked *a, struct as_error *err)
+{
+    const struct as_control_request request = {.protocol = AS_CONTROL_PROTOCOL, .operation = AS_CONTROL_POLICY};
+    struct as_control_reply reply;
+    if (!as_client_ask(&a->agent, &request, &reply, NULL, err))
+        // It has answered the greeting: so it speaks this protocol, but lacks this operation.
+        return err->code != AS_UNSUPPORTED ? false
+                                           : as_fail(err, AS_UNSUPPORTED,
+                                                     "the agent in process %d (version %s) is older than this "
+                                                     "arenadump, and cannot tell what its policy does: its log does",
+                                                     a->pid, a->agent.version);
+    a->stats = reply.policy.stats;
+    a->state = reply.policy.on ? ON : a->stats.looks != 0 ? OFF : NO_POLICY;
+    return true;
+}
+
+static bool reach_and_ask(struct asked *a, uint64_t patience_ns, struct as_error *err)
+{
+    bool absent;
+    if (!as_client_connect(&a->agent, a->pid, 0, patience_ns, &absent, err))
+        return absent; // which is an answer, too
+    a->agent.answer_ns = patience_ns;
+    return ask(a, err);
+}
+
+static void print_json(const struct asked *a)
+{
+    const struct arenascope_policy_stats *s = &a->stats;
+    bool known = has_numbers(a);
+    struct as_json j = {.out = stdout, .empty = true};
+    as_json_object(&j, NULL);
+    as_json_string(&j, "schema", "arenascope.policy/1");
+    as_json_number(&j, "pid", (uint64_t)a->pid);
+    as_json_text(&j, "agent_version", a->state == NO_AGENT ? NULL : a->agent.version, sizeof a->agent.version);
+    as_json_string(&j, "policy", policy_state_names[a->state]);
+    as_json_number(&j, "checks", known ? s->looks : AS_UNKNOWN);
+    as_json_number(&j, "trims", known ? s->trims : AS_UNKNOWN);
+    as_json_number(&j, "returned", known ? s->returned : AS_UNKNOWN);
+    as_json_number(&j, "faulted_back", known ? s->faulted_back : AS_UNKNOWN);
+    as_json_milliseconds(&j, "elapsed_ms", known ? s->elapsed : AS_UNKNOWN);
+    as_json_milliseconds(&j, "longest_hold_ms", known ? s->longest_hold : AS_UNKNOWN);
+    as_json_object_end(&j);
+    putchar('\n');
+}
+
+static void print_text(const struct asked *a)
+{
+    const struct arenascope_policy_stats *s = &a->stats;
+    char returned[AS_SIZE_TEXT], back[AS_SIZE_TEXT], elapsed[AS_SIZE_TEXT], hold[AS_SIZE_TEXT];
+    char version[4 * sizeof a->agent.version + 8]; // the process says it
+    if (a->state == NO_AGENT) {
+        printf("process %d has no agent that answers, and so no policy that trims\n", a->pid);
+        return;
+    }
+    printf("process %d has agent %s, ", a->pid,
+           as_safe_text(a->agent.version, sizeof a->agent.version, SIZE_MAX, false, version, sizeof version));
+    puts(a->state == ON    ? "whose policy is on"
+         : a->state == OFF ? "whose policy was switched off"
+                           : "which has no policy");
+    if (!has_numbers(a))
+        return;
+    printf("%" PRIu64 " checks, %" PRIu64 " trims, which took %s and returned %s; %s were resident again at the next "
+           "check\n",
+           s->looks, s->trims, as_format_duration(s->elapsed, elapsed), as_format_size(s->returned, returned),
+           as_format_size(s->faulted_back, back));
+    if (s->trims != 0)
+        printf("longest lock of an arena: %s\n", as_format_duration(s->longest_hold, hold));
+}
+
+bool as_cmd_policy(const struct as_options *o, struct as_error *err)
+{
+    struct as_look look;
+    struct asked a = {.agent.socket = -1};
+    bool ok = as_look_open_process(&look, "policy", o->target, err);
+    a.pid = ok ? look.target->pid : 0;
+    ok = ok && reach_and_ask(&a, o->timeout_ns ? o->timeout_ns : PATIENCE_NS, err);
+    // Its number may have become another process's meanwhile. And while it ends, its files cannot be read, which looks as if they were
+    // forbidden.
+    struct as_error gone;
+    if (look.target && !look.target->ops->stop.intact(look.target, &gone)) {
+        *err = gone;
+        ok = false;
+    }
+    if (ok && o->json)
+        print_json(&a);
+    else if (ok)
+        print_text(&a);
+    as_client_close(&a.agent);
+    as_look_close(&look);
+    return ok;
+}

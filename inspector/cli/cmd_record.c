@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+// arenadump record: has a running process record who allocates, for a while, and writes a dump with the profile. The agent ends the
+// profile when our connection is closed, so that nothing has to be undone when we are killed.
+#define _GNU_SOURCE
+#include "cli/cli.h"
+#include "cli/look.h"
+#include "cli/text.h"
+#include "inject/carry.h"
+#include "profile/read.h"
+#include "target/process/process.h"
+#include "target/process/procfs.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+// The three signals that end a recording, and what they did before.
+static const int enders[] = {SIGINT, SIGTERM, SIGHUP};
+enum { ENDERS = sizeof enders / sizeof enders[0] };
+
+static volatile sig_atomic_t told_to_end;
+
+static void on_signal(int signal)
+{
+    (void)signal;
+    told_to_end = 1;
+}
+
+struct listening {
+    struct sigaction before[ENDERS];
+    sigset_t mask;
+};
+
+// From now on these signals wait for the ppoll() below.
+static void listen_for_signals(struct listening *l)
+{
+    struct sigaction action = {0};
+    action.sa_handler = on_signal;
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    for (size_t i = 0; i < ENDERS; i++) {
+        sigaddset(&blocked, enders[i]);
+        // nohup and background shells ignore some of them on purpose.
+        if (sigaction(enders[i], NULL, &l->before[i]) == 0 && l->before[i].sa_handler != SIG_IGN)
+            sigaction(enders[i], &action, NULL);
+    }
+    sigprocmask(SIG_BLOCK, &blocked, &l->mask);
+}
+
+// A second signal ends us as ever.
+static void stop_listening(const struct listening *l)
+{
+    for (size_t i = 0; i < ENDERS; i++)
+        sigaction(enders[i], &l->before[i], NULL);
+    sigprocmask(SIG_SETMASK, &l->mask, NULL);
+}
+
+// Whether nobody can write to standard input any more. What was written is passed over.
+static bool input_has_ended(void)
+{
+    char passed_over[256];
+    ssize_t got = read(STDIN_FILENO, passed_over, sizeof passed_over);
+    return got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
+}
+
+// Until the time is over or a signal has come; *abandoned: until standard input has ended. False: the agent has closed the connection.
+static bool wait_for_end(const struct as_client *agent, const struct as_options *o, const struct listening *l,
+                         bool *abandoned, struct as_error *err)
+{
+    uint64_t deadline = o->for_ns ? as_now_ns() + o->for_ns : UINT64_MAX;
+    struct pollfd files[] = {{.fd = agent->socket, .events = POLLIN},
+                             {.fd = o->until_eof ? STDIN_FILENO : -1, .events = POLLIN}};
+    for (uint64_t now = as_now_ns(); !told_to_end && !*abandoned && now < deadline; now = as_now_ns()) {
+        uint64_t left = deadline - now;
+        const struct timespec limit = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+        if (ppoll(files, 2, o->for_ns ? &limit : NULL, &l->mask) <= 0)
+            continue;
+        if (files[0].revents)
+            return as_fail(err, AS_TARGET_GONE,
+                           "the recording in process %d was ended before its time, by another arenadump, or with the "
+                           "process: no dump was written",
+                           agent->pid);
+        *abandoned = files[1].revents && input_has_ended();
+    }
+    return true;
+}
+
+// An agent that has been in the process for long may be of an earlier build, with its own recorder. What it does is known at the end of
+// the recording, or now.
+static bool is_readable(const struct as_client *agent, struct as_target *t, struct as_error *err)
+{
+    if (!as_process_refresh_maps(as_process_of(t), false, err))
+        return false;
+    return as_profile_find(t) != 0 ||
+           as_fail(
+               err, AS_UNSUPPORTED,
+               "the agent in process %d is of another build, whose recordings this arenadump cannot read: nothing is "
+               "recorded; use the arenadump that loaded it, or start the process again",
+               agent->pid);
+}
+
+static bool record(const struct as_options *o, const struct as_client *agent, struct as_target *t, struct as_error *err)
+{
+    char rates[AS_CONTROL_RATES];
+    snprintf(rates, sizeof rates, "%s%s%s", o->rates ? o->rates : "", o->rates && o->exact ? "," : "",
+             o->exact    ? "exact"
+             : !o->rates ? "1"
+                         : "");
+    struct listening l;
+    bool abandoned = false;
+    listen_for_signals(&l);
+    bool ok = as_carry_and_record(agent, t, NULL, rates, err) && is_readable(agent, t, err);
+    if (ok)
+        fprintf(stderr, "arenadump: process %d records who allocates%s\n", agent->pid,
+                o->for_ns ? "" : "; Ctrl-C ends the recording");
+    ok = ok && wait_for_end(agent, o, &l, &abandoned, err);
+    stop_listening(&l);
+    // While it goes on: of places that are used again afterwards nobody would know.
+    ok = ok && (abandoned || as_cmd_dump(o, err)) && as_record_end(agent, err);
+    if (ok && abandoned) // last: perhaps nobody reads standard error any more either
+        fprintf(stderr, "arenadump: standard input has ended, and with it the recording: no dump was written\n");
+    return ok;
+}
+
+bool as_cmd_record(const struct as_options *o, struct as_error *err)
+{
+    struct as_look look;
+    struct as_client agent = {.socket = -1};
+    struct as_inject_result result;
+    struct as_inject_options how = as_options_injection(o);
+    how.present_only = o->stop;
+    if (o->rates && strlen(o->rates) + sizeof ",exact" > AS_CONTROL_RATES)
+        return as_fail(err, AS_USAGE, "--rates '%.100s...' is too long", o->rates);
+    bool ok = as_look_open_process(&look, "record", o->target, err);
+    ok = ok && as_client_reach(&agent, look.target, &how, &result, err);
+    ok = ok && (o->stop ? as_record_end(&agent, err) : record(o, &agent, look.target, err));
+    as_client_close(&agent);
+    as_look_close(&look);
+    return ok;
+}

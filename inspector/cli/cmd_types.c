@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// What the chunks in use are: counts and bytes by type.
+#include "cli/cli.h"
+#include "cli/graph.h"
+#include "cli/text.h"
+#include "graph/record_types.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { LINES = 30, TYPE_COLUMNS = 80 };
+
+static void put_json(const struct as_graph_look *look, const struct as_store *types)
+{
+    struct as_json j = {.out = stdout, .empty = true};
+    as_json_object(&j, NULL);
+    as_graph_put_head(&j, "arenascope.types/1", look);
+    as_json_array(&j, "types");
+    for (size_t i = 0; i < types->graph_types.count; i++) {
+        const struct as_graph_type_record *r = &types->graph_types.items[i];
+        as_json_object(&j, NULL);
+        as_json_string(&j, "type", r->name ? as_strings_at(&types->strings, r->name) : NULL);
+        as_json_string(&j, "evidence", r->evidence ? as_strings_at(&types->strings, r->evidence) : NULL);
+        as_json_bool(&j, "others", r->flags & AS_GRAPH_OTHERS);
+        as_json_number(&j, "count", r->count);
+        as_json_number(&j, "bytes", r->bytes);
+        as_json_object_end(&j);
+    }
+    as_json_array_end(&j);
+    as_json_object_end(&j);
+    putchar('\n');
+}
+
+static void print_text(const struct as_graph_look *look, const struct as_store *types)
+{
+    char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT];
+    as_graph_print_head(look);
+    printf("\n%12s  %10s  %s\n", "chunks", "bytes", "type");
+    for (size_t i = 0; i < types->graph_types.count && i < LINES; i++) {
+        const struct as_graph_type_record *r = &types->graph_types.items[i];
+        const char *name = r->flags & AS_GRAPH_OTHERS ? "other types" : as_strings_at(&types->strings, r->name);
+        printf("%12" PRIu64 "  %10s  %s\n", r->count, as_format_size(r->bytes, bytes),
+               name[0] ? as_safe_text(name, AS_GRAPH_NAME, TYPE_COLUMNS, true, text, sizeof text) : "?");
+    }
+    if (types->graph_types.count > LINES)
+        printf("... and %zu more types (--json lists all)\n", types->graph_types.count - LINES);
+}
+
+bool as_cmd_types(const struct as_options *o, struct as_error *err)
+{
+    struct as_graph_look look;
+    struct as_store types = {0};
+    struct as_type_records records = {0};
+    bool ok = as_graph_look_open(&look, o, err) && as_graph_look_take(&look, o, err) &&
+              as_graph_find_all_types(&look.graph, err) && as_type_records_make(&records, &types, &look.graph, err);
+    if (ok && o->json)
+        put_json(&look, &types);
+    else if (ok)
+        print_text(&look, &types);
+    as_type_records_free(&records);
+    as_store_free(&types);
+    as_graph_look_close(&look);
+    return ok;
+}

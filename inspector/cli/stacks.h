@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// The stacks of a profile or of a record: as JSON, and as lines.
+#pragma once
+
+#include "cli/frame_names.h"
+#include "cli/json.h"
+
+// What is printed, of which view, with the names of its frames. `ok` until there is no memory for these.
+struct as_stack_printing {
+    const struct as_view *view;
+    struct as_frame_names names;
+    struct as_error *err;
+    bool tree; // of stacks
+    bool ok;
+};
+
+void as_stacks_put_modules(struct as_json *j, const struct as_view *v);
+void as_stacks_put_frame(struct as_json *j, struct as_stack_printing *p, const struct as_profile_frame_record *f);
+// All frames, and all stacks: each a frame and its caller's stack.
+void as_stacks_put_tree(struct as_json *j, struct as_stack_printing *p);
+void as_stacks_put_counts(struct as_json *j, const char *key, uint64_t count, uint64_t bytes);
+// The innermost frames of a stack, a line for each function.
+void as_stacks_print(struct as_stack_printing *p, uint32_t stack);

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#include "graph/typing_rules.h"
+#include "config.h"
+
+#ifdef HAVE_LIBDW
+
+#include "base/align.h"
+#include "graph/dwarf_slots.h"
+
+enum {
+    WORD = sizeof(uint64_t),
+    SLACK = 31, // bytes that malloc may give beyond what was asked for: it rounds up, and splits off no less than 32
+    SMALLEST_PAGE = 4096,
+};
+
+uint64_t as_typing_usable(const struct as_typing_rules *r, uint32_t node)
+{
+    return (uint64_t)as_typing_units(r->sizes, node) * AS_ALIGNMENT - WORD;
+}
+
+// May malloc have given the chunk for so many bytes? One with a mapping of its own is rounded up to pages.
+static bool fits(const struct as_typing_rules *r, uint32_t node, uint64_t bytes)
+{
+    uint64_t room = as_typing_usable(r, node);
+    uint64_t slack = (room + WORD) % SMALLEST_PAGE == 0 ? SMALLEST_PAGE + SLACK : SLACK;
+    return bytes <= room && room - bytes <= slack;
+}
+
+static bool is_scalar(const struct as_dwarf_type *type)
+{
+    return type->kind == AS_DWARF_BASE || type->kind == AS_DWARF_POINTER;
+}
+
+// Has the chunk a pointer where the type says there is none?
+static bool contradicts(struct as_typing_rules *r, uint32_t node, uint32_t type)
+{
+    const struct as_edges *e = r->edges;
+    struct as_dwarf_types *t = r->types;
+    bool array = t->list.items[type].kind == AS_DWARF_ARRAY;
+    uint32_t element = array ? t->list.items[type].of : type;
+    uint64_t size = t->list.items[element].size;
+    for (uint32_t i = as_edges_first(e, node); size >= WORD && i < as_edges_end(e, node); i = as_edge_next(e, i)) {
+        uint32_t place = as_edge_place(e, i);
+        uint64_t offset = array ? (uint64_t)place * WORD % size : (uint64_t)place * WORD;
+        if (place < AS_PLACE_FAR && as_dwarf_slot(t, element, offset) == AS_SLOT_NUMBER)
+            return true;
+    }
+    return false;
+}
+
+uint32_t as_typing_judge(struct as_typing_rules *r, uint32_t node, uint32_t type, uint32_t flags)
+{
+    struct as_dwarf_types *t = r->types;
+    struct as_dwarf_type of = *as_dwarf_load(t, type);
+    uint64_t room = as_typing_usable(r, node);
+    if (of.kind == AS_DWARF_NONE || of.size == 0 || of.size > room)
+        return 0;
+    uint64_t hash = r->debug->scopes.items[of.scope].hash;
+    bool elements = flags & AS_SLOT_ELEMENTS;
+    const struct as_vtable *vtable = &r->vtables->list.items[as_vtable_of(r->vtables, node)];
+    // A class of which others derive may be any of these: as large as fits, or known by the vtable alone.
+    bool base = of.scope != 0 && !(flags & AS_SLOT_NODE) && !elements &&
+                as_dwarf_is_base(r->debug, hash, of.virtual ? 0 : of.size, room);
+    if (of.virtual && !vtable->proven)
+        return 0;
+    if (of.virtual || of.flexible || (of.size * 2 > room && !is_scalar(&of) && !elements)) {
+        bool fit = fits(r, node, of.size) || (of.flexible && of.size <= room);
+        return fit ? type | (base ? AS_TYPING_UNNAMED : 0) : base || vtable->proven ? type | AS_TYPING_UNNAMED : 0;
+    }
+    if (!fits(r, node, room / of.size * of.size))
+        return base ? type | AS_TYPING_UNNAMED : 0;
+    if (base)
+        return type | AS_TYPING_UNNAMED;
+    return as_dwarf_array_of(t, type, 0) | (elements ? AS_TYPING_ELEMENTS : flags & AS_SLOT_MAP ? AS_TYPING_MAP : 0);
+}
+
+bool as_typing_says_bytes(const struct as_dwarf_types *types, uint32_t type)
+{
+    const struct as_dwarf_type *of = &types->list.items[type];
+    of = of->kind == AS_DWARF_ARRAY ? &types->list.items[of->of] : of;
+    return of->kind == AS_DWARF_BASE && of->size == 1;
+}
+
+bool as_typing_is_more(struct as_typing_rules *r, uint32_t type, uint32_t part)
+{
+    struct as_dwarf_types *t = r->types;
+    if (as_typing_says_bytes(r->types, part))
+        return true;
+    const struct as_dwarf_type *of = &t->list.items[part];
+    return as_dwarf_begins_with(t, type, of->kind == AS_DWARF_ARRAY && of->count == 0 ? of->of : part);
+}
+
+struct as_typing_word as_typing_look_at(struct as_typing_rules *r, uint32_t node, uint32_t state, uint32_t i)
+{
+    struct as_dwarf_types *t = r->types;
+    const struct as_dwarf_type *type = &t->list.items[state & AS_TYPING_TYPE];
+    bool array = type->kind == AS_DWARF_ARRAY && type->count == 0;
+    uint32_t element = array ? type->of : state & AS_TYPING_TYPE;
+    uint64_t size = t->list.items[element].size, place = as_edge_place(r->edges, i);
+    bool vector = state & AS_TYPING_ELEMENTS, sure = state & (AS_TYPING_ELEMENTS | AS_TYPING_MAP);
+    struct as_typing_word w = {.rank = as_typing_rank_of(state) == AS_RANK_WEAK ? AS_RANK_WEAK : AS_RANK_SURE};
+    // Far behind the beginning it is not known which word an edge is; but of an array of pointers all are alike.
+    if (place == AS_PLACE_FAR && !(array && !vector && size == WORD))
+        return w;
+    w.used = size >= WORD && (!vector || place < as_pattern_used(r->patterns, node));
+    w.slot = w.used ? as_dwarf_slot(t, element, array ? place * WORD % size : place * WORD) : AS_SLOT_UNKNOWN;
+    w.stale = (array && !sure) || w.slot & AS_SLOT_WEAK;
+    w.rank = w.stale ? AS_RANK_WEAK : w.rank;
+    return w;
+}
+
+bool as_typing_is_doubtful(struct as_typing_rules *r, uint32_t node, uint32_t state)
+{
+    const struct as_edges *e = r->edges;
+    const struct as_dwarf_types *t = r->types;
+    const struct as_dwarf_type *type = &t->list.items[state & AS_TYPING_TYPE];
+    if (type->kind != AS_DWARF_ARRAY || type->count != 0 || state & (AS_TYPING_ELEMENTS | AS_TYPING_MAP))
+        return false;
+    for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end; i = as_edge_next(e, i)) {
+        struct as_typing_word w = as_typing_look_at(r, node, state, i);
+        uint32_t to = as_edge_to(e, node, i), before = r->of_node[to];
+        if (w.slot == AS_SLOT_NUMBER)
+            return true;
+        if (!(w.slot & AS_SLOT_POINTER) || t->list.items[w.slot & AS_SLOT_TYPE & AS_TYPING_TYPE].kind == AS_DWARF_NONE)
+            continue;
+        uint32_t made =
+            as_edge_begins(e, i) ? as_typing_judge(r, to, w.slot & AS_SLOT_TYPE & AS_TYPING_TYPE, w.slot) : 0;
+        uint32_t new = made &AS_TYPING_TYPE, old = before &AS_TYPING_TYPE;
+        if (made == 0 || contradicts(r, to, new) || before & AS_TYPING_BLOCKED ||
+            (old != 0 && old != new && !as_typing_is_more(r, old, new) && !as_typing_is_more(r, new, old)))
+            return true;
+    }
+    return false;
+}
+
+bool as_typing_is_plausible(struct as_typing_rules *r, uint32_t node, uint32_t state, bool stale)
+{
+    const struct as_edges *e = r->edges;
+    const struct as_dwarf_types *t = r->types;
+    const struct as_dwarf_type *type = &t->list.items[state & AS_TYPING_TYPE];
+    bool pointers = as_edges_first(e, node) < as_edges_end(e, node);
+    if (type->kind != AS_DWARF_ARRAY || type->count != 0 || !stale)
+        return !contradicts(r, node, state & AS_TYPING_TYPE);
+    const struct as_dwarf_type *element = &t->list.items[type->of];
+    if (element->kind == AS_DWARF_POINTER)
+        return pointers && !as_typing_is_doubtful(r, node, state);
+    // Nearly any chunk has room for several of a struct.
+    return element->kind == AS_DWARF_BASE && (element->size == 1 ? as_pattern_text(r->patterns, node) != 0 : !pointers);
+}
+
+#endif

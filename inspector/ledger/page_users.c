@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "ledger/page_users.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+static int by_start(const void *a, const void *b)
+{
+    const struct as_heap_record *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+bool as_page_users_open(struct as_page_users *u, uint32_t holders)
+{
+    u->holders = holders;
+    u->page = UINT64_MAX;
+    size_t count = u->store->heaps.count;
+    if (!as_vec_reserve(&u->heaps, count + 1, u->err))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        u->heaps.items[u->heaps.count++] = u->store->heaps.items[i];
+    if (count > 0)
+        qsort(u->heaps.items, count, sizeof *u->heaps.items, by_start);
+    u->last_page = as_memory_map(holders * sizeof *u->last_page + 1, "the holders of pages", u->err);
+    u->place = as_memory_map(holders * sizeof *u->place + 1, "the holders of pages", u->err);
+    return u->last_page && u->place;
+}
+
+void as_page_users_close(struct as_page_users *u)
+{
+    as_memory_unmap(u->last_page, u->holders * sizeof *u->last_page + 1);
+    as_memory_unmap(u->place, u->holders * sizeof *u->place + 1);
+    as_vec_free(&u->heaps);
+    as_vec_free(&u->here);
+}
+
+const struct as_heap_record *as_page_users_heap(struct as_page_users *u, uint64_t address)
+{
+    const struct as_heap_record *heaps = u->heaps.items;
+    size_t low = 0, high = u->heaps.count;
+    if (high == 0)
+        return NULL;
+    if (address < heaps[u->heap].start || address >= heaps[u->heap].end) {
+        while (high - low > 1) {
+            size_t middle = low + (high - low) / 2;
+            *(heaps[middle].start <= address ? &low : &high) = middle;
+        }
+        u->heap = low;
+    }
+    const struct as_heap_record *found = &heaps[u->heap];
+    return address >= found->start && address < found->end ? found : NULL;
+}
+
+static bool close_page(struct as_page_users *u)
+{
+    if (u->here.count == 0)
+        return true;
+    const struct as_page_record *page = &u->store->pages.items[u->page];
+    struct as_used_page used = {
+        .page = u->page,
+        .here = u->here.items,
+        .holders = u->here.count,
+        .chunks = u->chunks,
+        .stranded = page->residency & AS_RES_PRESENT ? ((uint64_t)page->binned + page->top) * AS_UNIT : 0,
+    };
+    u->here.count = 0;
+    return u->take(u->context, &used);
+}
+
+static bool put_on_page(struct as_page_users *u, uint64_t page, uint32_t holder, uint64_t bytes)
+{
+    if (page != u->page) {
+        if (!close_page(u))
+            return false;
+        u->page = page;
+        u->chunks = 0;
+    }
+    u->chunks++;
+    if (u->last_page[holder] != page + 1) {
+        struct as_page_user *added = as_vec_add(&u->here, u->err);
+        if (!added)
+            return false;
+        *added = (struct as_page_user){.holder = holder};
+        u->last_page[holder] = page + 1;
+        u->place[holder] = (uint32_t)(added - u->here.items);
+    }
+    u->here.items[u->place[holder]].count++;
+    u->here.items[u->place[holder]].bytes += bytes;
+    return true;
+}
+
+bool as_page_users_put(struct as_page_users *u, uint32_t holder, uint64_t address, uint64_t size)
+{
+    const struct as_heap_record *heap = as_page_users_heap(u, address);
+    if (!heap)
+        return true;
+    uint64_t page_size = u->page_size;
+    uint64_t base = heap->start / page_size * page_size, end = address + size;
+    for (uint64_t at = address; at < end;) {
+        uint64_t next = at / page_size * page_size + page_size, index = (at - base) / page_size;
+        if (index >= heap->page_count ||
+            !put_on_page(u, heap->first_page + index, holder, (next < end ? next : end) - at))
+            return index >= heap->page_count;
+        at = next;
+    }
+    return true;
+}
+
+bool as_page_users_end(struct as_page_users *u)
+{
+    return close_page(u);
+}

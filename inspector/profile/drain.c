@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+// From the buffers of a full record into its file, a block at a time. What has been written stays, whatever becomes of the process; a
+// block that the disk had no room for is taken back. Of a thread's buffer that is not full, what is there is written, too.
+#include "profile/events.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+    BLOCK_BYTES = AS_RECORD_MOST_BYTES - sizeof(struct as_record_block),
+    MODULES = BLOCK_BYTES / sizeof(struct as_record_module),
+    LOSSES = BLOCK_BYTES / sizeof(struct as_record_loss),
+};
+
+static struct {
+    int file;
+    uint64_t size, number; // of the file's whole blocks
+    uint32_t modules, contexts, losses;
+    int error;
+    uint32_t buffers[AS_RECORDER_THREADS]; // of each thread, written to their end
+    uint64_t lost[AS_RECORDER_THREADS];    // as the file says already
+    uint64_t words[BLOCK_BYTES / sizeof(uint64_t)];
+    uint64_t functions[BLOCK_BYTES / sizeof(uint64_t)]; // that are to be written before the words
+    size_t function_words;
+    bool has_function[AS_RECORDER_FUNCTIONS]; // the file, or `functions`
+} sink;
+_Static_assert((int)AS_RECORDER_FUNCTIONS <= (int)AS_RECORD_MOST_FUNCTIONS, "an index is refused by the reader");
+
+static bool put(uint32_t kind, uint32_t thread, const void *payload, size_t bytes)
+{
+    struct as_record_block block = {
+        .magic = AS_RECORD_BLOCK, .kind = kind, .size = (uint32_t)bytes, .thread = thread, .number = sink.number};
+    block.checksum = as_record_checksum(&block, payload);
+    struct iovec parts[2] = {{.iov_base = &block, .iov_len = sizeof block},
+                             {.iov_base = (void *)(uintptr_t)payload, .iov_len = bytes}};
+    struct iovec *part = parts;
+    for (int left = 2; sink.error == 0 && left > 0;) {
+        ssize_t done = writev(sink.file, part, left);
+        if (done <= 0 && errno != EINTR)
+            sink.error = done < 0 ? errno : ENOSPC;
+        for (; done > 0 && left > 0; left -= part->iov_len == 0, part += part->iov_len == 0) {
+            size_t piece = (size_t)done < part->iov_len ? (size_t)done : part->iov_len;
+            part->iov_base = (char *)part->iov_base + piece;
+            part->iov_len -= piece;
+            done -= (ssize_t)piece;
+        }
+    }
+    if (sink.error != 0) {
+        if (ftruncate(sink.file, (off_t)sink.size) == 0)
+            lseek(sink.file, (off_t)sink.size, SEEK_SET);
+        return false;
+    }
+    sink.size += sizeof block + bytes;
+    sink.number++;
+    return true;
+}
+
+// --- What belongs to the events ---------------------------------------------------------------------------------------
+
+// As many as a block holds. *more: there were some.
+static bool put_some_modules(bool *more)
+{
+    struct as_record_module *out = (void *)sink.words;
+    uint64_t used = __atomic_load_n(&as_recorder.head->modules.used, __ATOMIC_ACQUIRE);
+    size_t count = 0;
+    for (; sink.modules < used && count < MODULES; sink.modules++, count++) {
+        const struct as_profile_module *m = &as_recorder.modules[sink.modules];
+        out[count] = (struct as_record_module){.start = m->start,
+                                               .end = m->end,
+                                               .bias = m->bias,
+                                               .index = sink.modules,
+                                               .build_id_size = m->build_id_size};
+        memcpy(out[count].build_id, m->build_id, sizeof m->build_id);
+        memcpy(out[count].name, m->name, sizeof out[count].name);
+    }
+    *more = count > 0;
+    return count == 0 || put(AS_RECORD_MODULES, 0, out, count * sizeof *out);
+}
+
+static bool put_functions(void)
+{
+    size_t words = sink.function_words;
+    sink.function_words = 0;
+    return words == 0 || put(AS_RECORD_FUNCTIONS, 0, sink.functions, words * sizeof *sink.functions);
+}
+
+// Of the functions that a stack names, those that the file does not have. A stack that can be seen has names that are whole: they were
+// written before it.
+static bool add_functions(const struct as_profile_context *c, uint32_t count)
+{
+    const uint64_t mask = AS_RECORD_MOST_FUNCTIONS - 1;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t frame = as_recorder.frames[c->first + i], index = frame >> AS_PROFILE_LINE_BITS & mask;
+        bool interpreted = frame >> 48 == AS_PROFILE_PYTHON || frame >> 48 == AS_PROFILE_RUBY;
+        if (!interpreted || index == 0 || sink.has_function[index])
+            continue;
+        const struct as_profile_function *f = &as_recorder.functions[index];
+        const char *name = as_recorder.texts + f->name, *file = as_recorder.texts + f->file;
+        size_t name_size = strlen(name), file_size = strlen(file), words = (name_size + file_size + 7) / 8;
+        if (sink.function_words + 1 + words > sizeof sink.functions / sizeof *sink.functions && !put_functions())
+            return false;
+        uint64_t *to = &sink.functions[sink.function_words];
+        to[words] = 0;
+        to[0] = as_record_function_word((uint32_t)index, (uint32_t)name_size, (uint32_t)file_size);
+        memcpy(to + 1, name, name_size);
+        memcpy((char *)(to + 1) + name_size, file, file_size);
+        sink.function_words += 1 + words;
+        sink.has_function[index] = true;
+    }
+    return true;
+}
+
+// Likewise, up to the first that another thread is still writing down.
+static bool put_some_contexts(bool *more)
+{
+    size_t words = 0, room = sizeof sink.words / sizeof *sink.words;
+    uint64_t used = __atomic_load_n(&as_recorder.head->contexts.used, __ATOMIC_RELAXED);
+    for (; sink.contexts < used && sink.contexts < as_recorder.head->contexts.size; sink.contexts++) {
+        const struct as_profile_context *c = &as_recorder.contexts[sink.contexts];
+        uint32_t count = __atomic_load_n(&c->count, __ATOMIC_ACQUIRE);
+        if (count == 0 || words + 1 + count > room)
+            break;
+        if (!add_functions(c, count))
+            return false;
+        sink.words[words++] = as_record_context_word(sink.contexts, count, c->complete);
+        memcpy(sink.words + words, &as_recorder.frames[c->first], count * sizeof *sink.words);
+        words += count;
+    }
+    *more = words > 0;
+    return put_functions() && (words == 0 || put(AS_RECORD_CONTEXTS, 0, sink.words, words * sizeof *sink.words));
+}
+
+static bool put_all(bool (*put_some)(bool *more))
+{
+    bool more = true;
+    while (more)
+        if (!put_some(&more))
+            return false;
+    return true;
+}
+
+// As many as a block holds.
+static bool put_some_losses(bool *more)
+{
+    struct as_record_loss *out = (void *)sink.words;
+    size_t count = 0;
+    for (; sink.losses < AS_RECORDER_THREADS && count < LOSSES; sink.losses++) {
+        uint32_t i = sink.losses;
+        struct as_recorder_thread *t = &as_recorder.threads[i];
+        if (atomic_load_explicit(&t->pointer, memory_order_relaxed) == 0)
+            continue;
+        struct as_record_loss loss = {.thread = i,
+                                      .allocations = atomic_load_explicit(&t->lost_allocations, memory_order_relaxed),
+                                      .frees = atomic_load_explicit(&t->lost_frees, memory_order_relaxed)};
+        if (loss.allocations + loss.frees == sink.lost[i])
+            continue;
+        sink.lost[i] = loss.allocations + loss.frees;
+        out[count++] = loss;
+    }
+    *more = count > 0;
+    return count == 0 || put(AS_RECORD_LOSSES, 0, out, count * sizeof *out);
+}
+
+static uint64_t nanoseconds(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static bool put_state(void)
+{
+    const struct as_profile_counts *c = &as_recorder.head->counts;
+    const struct as_record_state state = {
+        .ticks = as_recorder_ticks(),
+        .monotonic = nanoseconds(CLOCK_MONOTONIC),
+        .realtime = nanoseconds(CLOCK_REALTIME),
+        .misses = __atomic_load_n(&c->misses, __ATOMIC_RELAXED),
+        .checked = __atomic_load_n(&c->checked, __ATOMIC_RELAXED),
+        .wrong = __atomic_load_n(&c->wrong, __ATOMIC_RELAXED),
+        .cut = __atomic_load_n(&c->cut, __ATOMIC_RELAXED),
+        .missed = atomic_load(&as_recorder.missed),
+    };
+    return put(AS_RECORD_STATE, 0, &state, sizeof state);
+}
+
+// --- Events -----------------------------------------------------------------------------------------------------------
+
+static bool put_events(struct as_recorder_buffer *buffer, uint32_t up_to)
+{
+    uint32_t from = buffer->drained;
+    if (up_to <= from)
+        return true;
+    buffer->drained = up_to;
+    return put(AS_RECORD_EVENTS, buffer->thread, buffer->words + from, (up_to - from) * sizeof *buffer->words);
+}
+
+static bool put_full_buffers(void)
+{
+    struct as_recorder_buffer *buffer = as_recorder_full_buffers();
+    while (buffer) {
+        struct as_recorder_buffer *next = as_recorder_buffer_at(atomic_load(&buffer->next));
+        put_events(buffer, buffer->filled);
+        sink.buffers[buffer->thread] = buffer->number + 1;
+        as_recorder_buffer_done(buffer);
+        buffer = next;
+    }
+    return sink.error == 0;
+}
+
+// What the thread has written into a buffer that it is still filling. It may hand the buffer over meanwhile, but nobody else takes it:
+// only this thread gives buffers back. Not where an older one of the thread's has just become full.
+static bool put_begun_buffer(uint32_t index)
+{
+    struct as_recorder_thread *t = &as_recorder.threads[index];
+    struct as_recorder_buffer *buffer = atomic_load_explicit(&t->buffer, memory_order_acquire);
+    uint64_t *at = atomic_load_explicit(&t->at, memory_order_acquire);
+    if (!buffer || buffer->number != sink.buffers[index] || at < buffer->words ||
+        (size_t)(at - buffer->words) > BLOCK_BYTES / sizeof *at)
+        return true;
+    return put_events(buffer, (uint32_t)(at - buffer->words));
+}
+
+bool as_recorder_drain(bool all)
+{
+    uint64_t before = sink.number;
+    put_full_buffers();
+    if (!all || sink.error != 0)
+        return sink.error == 0 || (errno = sink.error, false);
+    for (uint32_t i = 0; i < AS_RECORDER_THREADS && sink.error == 0; i++)
+        put_begun_buffer(i);
+    sink.losses = 0;
+    bool ok = put_all(put_some_modules) && put_all(put_some_contexts) && put_all(put_some_losses) &&
+              (sink.number == before || put_state());
+    return ok || (errno = sink.error, false);
+}
+
+void as_recorder_drain_begin(int file)
+{
+    struct as_record_head *head = (void *)sink.words;
+    memset(&sink, 0, sizeof sink);
+    sink.file = file;
+    sink.contexts = AS_PROFILE_FIRST;
+    *head = (struct as_record_head)
+    {
+        .magic = AS_RECORD_MAGIC, .version = AS_RECORD_VERSION,
+        .clock = as_recorder.ticks ? AS_RECORD_TSC : AS_RECORD_MONOTONIC, .pid = (uint64_t)getpid(),
+#if defined(__x86_64__)
+        .machine = EM_X86_64,
+#else
+        .machine = EM_AARCH64,
+#endif
+        .page_size = 1U << as_recorder.page_shift,
+    };
+    if (readlink("/proc/self/exe", head->program, sizeof head->program - 1) < 0)
+        head->program[0] = '\0';
+    (void)(put(AS_RECORD_HEAD, 0, head, sizeof *head) && put_state());
+}
+
+// After a failure: what was taken back of a torn block makes room for this one.
+void as_recorder_drain_end(void)
+{
+    struct as_record_ending end = {.reason = AS_RECORD_EXIT, .error = (uint32_t)sink.error};
+    if (sink.error != 0)
+        end.reason =
+            sink.error == ENOSPC || sink.error == EFBIG || sink.error == EDQUOT ? AS_RECORD_NO_SPACE : AS_RECORD_IO;
+    sink.error = 0;
+    put(AS_RECORD_END, 0, &end, sizeof end);
+}

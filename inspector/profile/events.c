@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// The events of a full record. Each thread writes its own, in the order of its calls; the times say how those of several threads
+// follow each other. A block's end is noted before libc's free() and its beginning after libc's malloc(): of an address that goes from
+// one thread to another, the times are in the order of the uses, as the clock is one for all processors.
+#include "profile/events.h"
+#include "profile/interpreters.h"
+
+#include <errno.h>
+
+enum { MOST_WORDS = 4 }; // of one event, and of the time before it
+
+// Where the event's words go, with its first word written; NULL: no buffer is free.
+static inline uint64_t *begin(struct as_recorder_thread *t, uint32_t kind, const void *memory, uint64_t ticks)
+{
+    uint64_t *at = atomic_load_explicit(&t->at, memory_order_relaxed);
+    if (__builtin_expect(t->end - at < MOST_WORDS, 0)) {
+        if (!as_recorder_next_buffer(t))
+            return NULL;
+        at = atomic_load_explicit(&t->at, memory_order_relaxed);
+    }
+    uint64_t delta = ticks - t->last;
+    if (__builtin_expect(delta > AS_RECORD_MOST_DELTA, 0)) {
+        *at++ = ticks << AS_RECORD_KIND_BITS | AS_RECORD_TIME;
+        delta = 0;
+    }
+    t->last = ticks;
+    *at++ = (uint64_t)(uintptr_t)memory >> 4 << AS_RECORD_ADDRESS_SHIFT | delta << AS_RECORD_KIND_BITS | kind;
+    return at;
+}
+
+static inline void add_allocation(struct as_recorder_thread *t, uint32_t kind, const void *memory, uint64_t ticks,
+                                  size_t size, size_t alignment, uint32_t id)
+{
+    uint64_t *at = begin(t, kind, memory, ticks);
+    if (__builtin_expect(!at, 0)) {
+        atomic_store_explicit(&t->lost_allocations,
+                              atomic_load_explicit(&t->lost_allocations, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+        return;
+    }
+    *at++ = (uint64_t)(size < AS_RECORD_MOST_SIZE ? size : AS_RECORD_MOST_SIZE) << AS_PROFILE_ID_BITS | id;
+    if (kind == AS_RECORD_ALIGNED)
+        *at++ = alignment;
+    atomic_store_explicit(&t->at, at, memory_order_release);
+}
+
+static inline uint32_t quick_context(struct as_recorder_thread *t, const struct as_unwind_registers *caller)
+{
+    if (t->low == 0 || caller->sp < t->low || caller->sp >= t->high || t->hits % AS_RECORDER_CHECK == 0)
+        return 0;
+    uintptr_t depth = t->high - caller->sp;
+    uint64_t signature, inner = 0;
+    if (!as_recorder_inner(t, caller->sp, NULL, &inner))
+        return 0;
+    uint32_t id = as_recorder_recognise(as_recorder_key(caller, depth), caller, depth, inner, &signature);
+    t->hits += id != 0;
+    return id;
+}
+
+static __attribute__((noinline)) uint32_t slow_context(struct as_recorder_thread *t,
+                                                       const struct as_unwind_registers *caller)
+{
+    int saved = errno;
+    uint32_t id = as_recorder_context(t, caller);
+    errno = saved;
+    return id;
+}
+
+static struct as_recorder_thread *own_state(void)
+{
+    struct as_recorder_thread *t = as_recorder_thread_at(as_recorder_pointer());
+    if (__builtin_expect(t != NULL, 1))
+        return t;
+    // Before its first event: a thread that gets a block from this one sees that there are two.
+    if (atomic_fetch_add(&as_recorder.threads_made, 1) > 0)
+        atomic_store(&as_recorder.threaded, true);
+    return as_recorder_thread_make(as_recorder_pointer());
+}
+
+// NULL: the event is missed, and counted, or the record has ended.
+static inline struct as_recorder_thread *enter(uintptr_t sp)
+{
+    struct as_recorder_thread *t = own_state();
+    if (__builtin_expect(!t || !as_recorder_enter(t, sp), 0)) {
+        atomic_fetch_add(&as_recorder.missed, 1);
+        return NULL;
+    }
+    if (__builtin_expect(!as_recorder_is_over(t), 1))
+        return t;
+    as_recorder_leave(t);
+    return NULL;
+}
+
+void as_recorder_note(uint32_t kind, void *memory, size_t size, size_t alignment, uintptr_t pc, uintptr_t sp,
+                      uintptr_t fp)
+{
+    uint64_t ticks = as_recorder_ticks_after();
+    struct as_unwind_registers caller = {.pc = pc, .sp = sp, .fp = fp};
+    struct as_recorder_thread *t = enter(sp);
+    if (__builtin_expect(!t, 0))
+        return;
+    uint32_t id = quick_context(t, &caller);
+    if (__builtin_expect(id == 0, 0))
+        id = slow_context(t, &caller);
+    add_allocation(t, kind, memory, ticks, size, alignment, id);
+    if (__builtin_expect(as_recorder_wants(t, memory, size), 0))
+        as_recorder_write_known(t, memory, size, id);
+    as_recorder_leave(t);
+}
+
+void as_recorder_note_free(uint32_t kind, void *memory, uint64_t ticks, uintptr_t sp)
+{
+    struct as_recorder_thread *t = enter(sp);
+    if (__builtin_expect(!t, 0))
+        return;
+    uint64_t *at = begin(t, kind, memory, ticks);
+    if (__builtin_expect(at != NULL, 1))
+        atomic_store_explicit(&t->at, at, memory_order_release);
+    else
+        atomic_store_explicit(&t->lost_frees, atomic_load_explicit(&t->lost_frees, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+    as_recorder_leave(t);
+}

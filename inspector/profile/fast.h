@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+// What each allocation passes through, inline: some 2 ns where nothing is written down, and some 15 ns where a context is recognised. All
+// that needs more is done by functions of recorder.h.
+#pragma once
+
+#include "profile/recorder.h"
+
+// --- Whether to write -------------------------------------------------------------------------------------------------
+
+static inline size_t as_recorder_thread_place(uintptr_t pointer)
+{
+    enum { BITS = 12 };
+    _Static_assert(AS_RECORDER_THREADS == 1 << BITS, "the hash's upper bits");
+    return pointer * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BITS);
+}
+
+static inline struct as_recorder_thread *as_recorder_thread_at(uintptr_t pointer)
+{
+    struct as_recorder_thread *t = &as_recorder.threads[as_recorder_thread_place(pointer)];
+    return __builtin_expect(atomic_load_explicit(&t->pointer, memory_order_relaxed) == pointer, 1)
+               ? t
+               : as_recorder_thread_find(pointer);
+}
+
+// Whether it is another thread, at the same address, than the one that was named: in a child of fork(), too. The profile is not over:
+// what was another thread's state may lead to memory that is not there any more.
+static inline bool as_recorder_is_another(const struct as_recorder_thread *thread)
+{
+    const volatile uint32_t *at = __atomic_load_n(&thread->tid_at, __ATOMIC_RELAXED); // NULL: it is being made, or over
+    return at && *at != thread->tid;
+}
+
+// What makes the signatures of one thread others than those of the next.
+static inline uint64_t as_recorder_mark(const struct as_recorder_thread *thread)
+{
+    return thread->name * UINT64_C(0xd1342543de82ef95);
+}
+
+static inline bool as_recorder_is_watched(uintptr_t chunk)
+{
+    return as_profile_page_hash(chunk >> as_recorder.page_shift) <= as_recorder.watched;
+}
+
+// Whether the allocation may have to be written down. A thread without a state has to get one first.
+static inline bool as_recorder_wants(struct as_recorder_thread *thread, const void *memory, size_t size)
+{
+    return !thread || (thread->until -= (int64_t)size) <= 0 || as_recorder_is_watched((uintptr_t)memory - 16) ||
+           size + AS_RECORDER_ROUNDING >= as_recorder.large;
+}
+
+// --- Into the recorder, and out ------------------------------------------------------------------------------------------
+
+// A handler that interrupted the recorder stands below its frames. What stands above, or on another stack, was left by longjmp or is
+// a coroutine that has been switched away from, which only a handler could do: the recorder calls nobody.
+static inline bool as_recorder_enter(struct as_recorder_thread *thread, uintptr_t sp)
+{
+    uintptr_t busy = atomic_load_explicit(&thread->busy, memory_order_relaxed);
+    if (busy != 0 && !(sp > busy && busy >= thread->low && sp < thread->high))
+        return false;
+    atomic_store_explicit(&thread->busy, sp, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    return true;
+}
+
+// Between the hook's look and entering the profile may have ended, and another may have begun.
+static inline bool as_recorder_is_over(const struct as_recorder_thread *thread)
+{
+    return !atomic_load_explicit(&as_recorder.on, memory_order_relaxed) ||
+           atomic_load_explicit(&thread->pointer, memory_order_relaxed) != as_recorder_pointer();
+}
+
+static inline void as_recorder_leave(struct as_recorder_thread *thread)
+{
+    atomic_store_explicit(&thread->busy, 0, memory_order_release);
+}
+
+// --- The slot of a chunk ----------------------------------------------------------------------------------------------
+
+static inline _Atomic uint32_t *as_recorder_slot_in(uint64_t entry, uintptr_t chunk)
+{
+    uint64_t block = (entry & ((UINT64_C(1) << AS_PROFILE_BLOCK_BITS) - 1)) - 1;
+    uint64_t offset = chunk & ((UINT64_C(1) << as_recorder.page_shift) - 1);
+    return (_Atomic uint32_t *)(as_recorder.blocks + (block << as_recorder.block_shift)) +
+           (offset >> AS_PROFILE_SLOT_SHIFT);
+}
+
+// NULL: the page has none at the first place where it would be.
+static inline _Atomic uint32_t *as_recorder_slot_at(uintptr_t chunk)
+{
+    uint64_t page = chunk >> as_recorder.page_shift;
+    uint64_t place = as_profile_place(page, as_recorder.page_mask);
+    uint64_t entry = atomic_load_explicit(&as_recorder.pages[place], memory_order_acquire);
+    return entry >> AS_PROFILE_BLOCK_BITS == page && entry ? as_recorder_slot_in(entry, chunk) : NULL;
+}
+
+// --- Recognising ------------------------------------------------------------------------------------------------------
+
+// Offsets of a layout: words above the stack pointer, four to a group and 16 bits each. The shape: how many groups of frame pointers there
+// are, whether there are return addresses, and whether the frame pointer's register counts.
+enum { AS_LANES = 4, AS_LANE_BITS = 16, AS_MOST_OFFSET = 0x7fff, AS_LAYOUT_WAYS = 4 };
+enum { AS_SHAPE_COUNT = 7, AS_SHAPE_FRAMES = 8, AS_SHAPE_REGISTER = 16 };
+#define AS_EACH_LANE UINT64_C(0x0001000100010001)
+#define AS_TOP_BITS (AS_EACH_LANE << (AS_LANE_BITS - 1))
+
+static inline uint64_t as_recorder_mix_in(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9fb21c651e98df25);
+    return hash ^ hash >> 29;
+}
+
+static inline uint64_t as_recorder_key(const struct as_unwind_registers *caller, uintptr_t depth)
+{
+    uint64_t epoch = atomic_load_explicit(&as_recorder.epoch, memory_order_relaxed);
+    return as_recorder_mix_in(as_recorder_mix_in(epoch, caller->pc), depth);
+}
+
+// The context of a signature; 0: none. An entry: 40 bits of the signature, and the context's id.
+static inline uint32_t as_recorder_known(uint64_t signature)
+{
+    uint64_t entry =
+        atomic_load_explicit(&as_recorder.signatures[signature & (AS_RECORDER_SIGNATURES - 1)], memory_order_relaxed);
+    return (entry ^ signature) >> AS_PROFILE_ID_BITS ? 0 : entry & ((1U << AS_PROFILE_ID_BITS) - 1);
+}
+
+static inline struct as_recorder_layout *as_recorder_layout_of(uint64_t key, unsigned way)
+{
+    return &as_recorder.layouts[((key >> 8) ^ way) & (AS_RECORDER_LAYOUTS - 1)];
+}
+
+// Four words at a time, each in a lane of its own, so that no multiplication waits for the one before.
+struct as_recorder_lanes {
+    uint64_t a, b, c, d;
+};
+
+#define AS_RECORDER_FACTOR UINT64_C(0x9fb21c651e98df25)
+
+static inline uintptr_t as_recorder_word(uintptr_t stack, uint64_t group, unsigned lane)
+{
+    uint64_t offset = group >> AS_LANE_BITS * lane & ((1U << AS_LANE_BITS) - 1);
+    return *(const uintptr_t *)(stack + offset * sizeof(uintptr_t));
+}
+
+// False: it leads out of the stack. The offsets are checked as they were read, as another thread may write the layout.
+static inline bool as_recorder_add_group(struct as_recorder_lanes *l, const _Atomic uint64_t *offsets, uintptr_t depth,
+                                         uintptr_t stack, uintptr_t base)
+{
+    uint64_t words = depth / sizeof(uintptr_t);
+    uint64_t last = AS_TOP_BITS | (words > AS_MOST_OFFSET ? AS_MOST_OFFSET : words - 1) * AS_EACH_LANE;
+    uint64_t group = atomic_load_explicit(offsets, memory_order_relaxed);
+    if (words == 0 || ((last - group) & AS_TOP_BITS) != AS_TOP_BITS) // a lane is more than the last word
+        return false;
+    l->a = l->a * AS_RECORDER_FACTOR + as_recorder_word(stack, group, 0) - base;
+    l->b = l->b * AS_RECORDER_FACTOR + as_recorder_word(stack, group, 1) - base;
+    l->c = l->c * AS_RECORDER_FACTOR + as_recorder_word(stack, group, 2) - base;
+    l->d = l->d * AS_RECORDER_FACTOR + as_recorder_word(stack, group, 3) - base;
+    return true;
+}
+
+static inline uint64_t as_recorder_finish(const struct as_recorder_lanes *l, uint64_t rest)
+{
+    uint64_t sum = l->a * UINT64_C(0xd6e8feb86659fd93) + l->b * UINT64_C(0xa0761d6478bd642f) +
+                   l->c * UINT64_C(0xe7037ed1a0b428db) + l->d * UINT64_C(0x8ebc6af09c88c6e3);
+    return as_recorder_mix_in(sum ^ sum >> 32, rest);
+}
+
+// 0: it does not fit into the stack. The layout's seed says where the words are: the same words elsewhere are another
+// signature, and so is a layout that two threads wrote at the same time.
+static inline uint64_t as_recorder_signature(uint64_t key, const struct as_recorder_layout *layout,
+                                             const struct as_unwind_registers *caller, uintptr_t depth, uint64_t inner)
+{
+    uint64_t shape = atomic_load_explicit(&layout->shape, memory_order_relaxed);
+    uint64_t seed = atomic_load_explicit(&layout->seed, memory_order_relaxed);
+    struct as_recorder_lanes l = {0};
+    if (__builtin_expect(shape & AS_SHAPE_FRAMES, 1))
+#pragma GCC unroll 4
+        for (size_t i = 0; i < AS_RECORDER_GROUPS; i++)
+            if (!as_recorder_add_group(&l, &layout->addresses[i], depth, caller->sp, 0))
+                return 0;
+    for (size_t i = 0; i < (shape & AS_SHAPE_COUNT); i++)
+        if (!as_recorder_add_group(&l, &layout->frames[i], depth, caller->sp, caller->sp))
+            return 0;
+    if (shape & AS_SHAPE_REGISTER)
+        seed = as_recorder_mix_in(seed, caller->fp - caller->sp);
+    return as_recorder_finish(&l, (key + seed) ^ inner);
+}
+
+// Another thread may write the layout meanwhile: then the key is another one, before or after.
+// `inner` is of the interpreter's frames: C functions alone do not make a context.
+static inline uint32_t as_recorder_recognise(uint64_t key, const struct as_unwind_registers *caller, uintptr_t depth,
+                                             uint64_t inner, uint64_t *signature)
+{
+    for (unsigned way = 0; way < AS_LAYOUT_WAYS; way++) {
+        const struct as_recorder_layout *layout = as_recorder_layout_of(key, way);
+        if (atomic_load_explicit(&layout->key, memory_order_acquire) != key)
+            continue;
+        *signature = as_recorder_signature(key, layout, caller, depth, inner);
+        uint32_t id = *signature ? as_recorder_known(*signature) : 0;
+        atomic_thread_fence(memory_order_acquire);
+        if (id && atomic_load_explicit(&layout->key, memory_order_relaxed) == key)
+            return id;
+    }
+    return 0;
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// What stands in the slots instead of malloc and its kin. Each calls libc's function and looks at what it returned: some 3 ns where there
+// is nothing to write down. A program may have copied the address: the hooks stay, and pass on, when the profile has ended.
+#include "profile/events.h"
+#include "profile/interpreters.h"
+
+#include <errno.h>
+
+enum { MALLOC, CALLOC, REALLOC, MEMALIGN, ALIGNED, POSIX, VALLOC, PVALLOC, DLCLOSE, FREE };
+_Static_assert(FREE == AS_RECORDER_HOOKS - 1, "only a full record has it");
+
+#define REAL(index, type) ((type)atomic_load_explicit(&as_recorder_hooks[index].real, memory_order_relaxed))
+
+typedef void *malloc_fn(size_t);
+typedef void *two_sizes_fn(size_t, size_t);
+typedef void *realloc_fn(void *, size_t);
+typedef int posix_fn(void **, size_t, size_t);
+typedef int dlclose_fn(void *);
+typedef void free_fn(void *);
+
+// Macros, as each hook has to look at its own frame.
+#define NOTE(kind, memory, size, alignment)                                                                            \
+    do {                                                                                                               \
+        if ((memory) && atomic_load_explicit(&as_recorder.on, memory_order_acquire)) {                                 \
+            if (__builtin_expect(atomic_load_explicit(&as_recorder.recording, memory_order_relaxed), 0)) {             \
+                struct as_unwind_registers caller_ = AS_UNWIND_CALLER();                                               \
+                as_recorder_note((kind), (memory), (size), (alignment), caller_.pc, caller_.sp, caller_.fp);           \
+                break;                                                                                                 \
+            }                                                                                                          \
+            struct as_recorder_thread *thread_ = as_recorder_thread_at(as_recorder_pointer());                         \
+            if (__builtin_expect(as_recorder_wants(thread_, (memory), (size)), 0)) {                                   \
+                struct as_unwind_registers caller_ = AS_UNWIND_CALLER();                                               \
+                as_recorder_write(thread_, (memory), (size), caller_.pc, caller_.sp, caller_.fp);                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    } while (0)
+
+#define NOTE_FREE(kind, memory, ticks)                                                                                 \
+    as_recorder_note_free((kind), (memory), (ticks), (uintptr_t)__builtin_frame_address(0))
+
+static void *hook_malloc(size_t size)
+{
+    void *memory = REAL(MALLOC, malloc_fn *)(size);
+    NOTE(AS_RECORD_MALLOC, memory, size, 0);
+    return memory;
+}
+
+static void *hook_calloc(size_t count, size_t size)
+{
+    void *memory = REAL(CALLOC, two_sizes_fn *)(count, size);
+    NOTE(AS_RECORD_CALLOC, memory, count * size, 0);
+    return memory;
+}
+
+// The old block may be another thread's before this returns: its end has the time before. Where the chunk stays where it is, it has
+// another size and another owner: the caller has seen to it.
+static void *hook_realloc(void *old, size_t size)
+{
+    bool recording = old && as_recorder_is_recording();
+    uint64_t before = recording ? as_recorder_ticks() : 0;
+    void *memory = REAL(REALLOC, realloc_fn *)(old, size);
+    if (recording && memory != old && (memory || size == 0))
+        NOTE_FREE(memory ? AS_RECORD_MOVED_FROM : AS_RECORD_FREE, old, before);
+    NOTE(!recording ? AS_RECORD_MALLOC : memory == old ? AS_RECORD_RESIZED : AS_RECORD_MOVED_TO, memory, size, 0);
+    return memory;
+}
+
+static void *hook_memalign(size_t alignment, size_t size)
+{
+    void *memory = REAL(MEMALIGN, two_sizes_fn *)(alignment, size);
+    NOTE(AS_RECORD_ALIGNED, memory, size, alignment);
+    return memory;
+}
+
+static void *hook_aligned_alloc(size_t alignment, size_t size)
+{
+    void *memory = REAL(ALIGNED, two_sizes_fn *)(alignment, size);
+    NOTE(AS_RECORD_ALIGNED, memory, size, alignment);
+    return memory;
+}
+
+static int hook_posix_memalign(void **memory, size_t alignment, size_t size)
+{
+    int failed = REAL(POSIX, posix_fn *)(memory, alignment, size);
+    if (failed == 0)
+        NOTE(AS_RECORD_ALIGNED, *memory, size, alignment);
+    return failed;
+}
+
+static void *hook_valloc(size_t size)
+{
+    void *memory = REAL(VALLOC, malloc_fn *)(size);
+    NOTE(AS_RECORD_ALIGNED, memory, size, (size_t)1 << as_recorder.page_shift);
+    return memory;
+}
+
+static void *hook_pvalloc(size_t size)
+{
+    void *memory = REAL(PVALLOC, malloc_fn *)(size);
+    NOTE(AS_RECORD_ALIGNED, memory, size, (size_t)1 << as_recorder.page_shift);
+    return memory;
+}
+
+// Before the block may be another thread's.
+static void hook_free(void *memory)
+{
+    if (memory && as_recorder_is_recording())
+        NOTE_FREE(AS_RECORD_FREE, memory, as_recorder_ticks());
+    REAL(FREE, free_fn *)(memory);
+}
+
+// Other code may be loaded where this was: signatures and tables of it must not be found.
+static int hook_dlclose(void *library)
+{
+    as_recorder_modules_closing();           // until it has ended, no interpreter is found anew
+    bool had_one = as_interpreters_forget(); // which may be what is unloaded
+    int failed = REAL(DLCLOSE, dlclose_fn *)(library);
+    int saved = errno;
+    had_one |= as_interpreters_forget(); // another thread may have been about to find it
+    as_recorder_modules_closed(failed == 0 && atomic_load(&as_recorder.on));
+    if (had_one)
+        as_recorder_modules_find_interpreters();
+    errno = saved;
+    return failed;
+}
+
+struct as_recorder_hook as_recorder_hooks[AS_RECORDER_HOOKS];
+
+// Not as an initialiser: a table of addresses takes relocations, and a page of each process, profile or not.
+void as_recorder_name_hooks(void)
+{
+    struct as_recorder_hook *hooks = as_recorder_hooks;
+#define HOOK(index, function)                                                                                          \
+    do {                                                                                                               \
+        hooks[index].name = #function;                                                                                 \
+        hooks[index].hook = (uintptr_t)hook_##function;                                                                \
+    } while (0)
+    HOOK(MALLOC, malloc);
+    HOOK(CALLOC, calloc);
+    HOOK(REALLOC, realloc);
+    HOOK(MEMALIGN, memalign);
+    HOOK(ALIGNED, aligned_alloc);
+    HOOK(POSIX, posix_memalign);
+    HOOK(VALLOC, valloc);
+    HOOK(PVALLOC, pvalloc);
+    HOOK(DLCLOSE, dlclose);
+    HOOK(FREE, free);
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// The frames of an interpreter, as a thread's own allocations see them: what CPython's and Ruby's have in common. Internal to profile/.
+#pragma once
+
+#include "profile/recorder.h"
+
+// A frame of the calling thread.
+struct as_inner_frame {
+    uintptr_t place; // within the stack frame of the C function that runs it
+    uintptr_t code;
+    int64_t at;   // where in the bytecode, in bytes; negative: before the first instruction
+    uint64_t key; // of function and line
+};
+
+// A whole walk, and what comes of it. A few are shared by all threads, as only first sights need one.
+struct as_inner_walk {
+    _Atomic bool taken;
+    bool cut;          // outer frames are missing
+    uint16_t language; // AS_PROFILE_PYTHON or AS_PROFILE_RUBY
+    size_t count;
+    uintptr_t loop, loop_end; // the C function that runs bytecode, where another one has the frames' places; 0: none
+    struct as_inner_frame frames[AS_RECORDER_DEPTH];
+    uint64_t merged[AS_RECORDER_DEPTH]; // with the frames of C functions
+    char name[AS_PROFILE_FUNCTION_NAME], file[AS_PROFILE_FUNCTION_FILE];
+};
+
+static inline uintptr_t as_inner_word(uintptr_t address)
+{
+    return *(const uintptr_t *)address;
+}
+
+static inline uint32_t as_inner_half(uintptr_t address)
+{
+    return *(const uint32_t *)address;
+}
+
+// Whether the bytes are readable: the kernel is asked once for each page, and again after a while. Keeps errno.
+bool as_inner_ask(uintptr_t *known, uintptr_t from, uintptr_t size);
+enum { AS_INNER_PAGES = 128 };
+
+static inline bool as_inner_readable(const struct as_recorder_thread *thread, uintptr_t from, uintptr_t size)
+{
+    uintptr_t page = from >> as_recorder.page_shift, last = (from + size - 1) >> as_recorder.page_shift;
+    uintptr_t *known = as_recorder.readable + (size_t)thread->index * AS_INNER_PAGES;
+    return __builtin_expect(page == last && known[page % AS_INNER_PAGES] == page + 1, 1) ||
+           as_inner_ask(known, from, size);
+}
+
+// The pages are asked for again.
+void as_inner_forget_pages(const struct as_recorder_thread *thread);
+
+// NULL: all are taken.
+struct as_inner_walk *as_inner_walk_take(void);
+void as_inner_walk_leave(struct as_inner_walk *walk);
+
+static inline void as_inner_walk_begin(struct as_inner_walk *walk, uint16_t language)
+{
+    if (!walk)
+        return;
+    walk->count = 0;
+    walk->cut = false;
+    walk->language = language;
+    walk->loop = walk->loop_end = 0;
+}
+
+// A number that is known by another one: `check` is both, so that halves of two are not taken for one.
+struct as_inner_known {
+    _Atomic uint64_t check, identity;
+};
+
+// A hash of some bytes.
+uint64_t as_inner_hash(uint64_t hash, uintptr_t at, uintptr_t length);
+
+// What the tables keep of a frame: the function with the names in `walk`, whose first line is known, and a line of it (0: not known).
+uint64_t as_inner_line(const struct as_inner_walk *walk, uint32_t first_line, uint64_t line);

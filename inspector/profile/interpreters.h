@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// Which interpreters this process has. Of a thread that is in functions of two of them, only CPython's are read. Internal to profile/.
+#pragma once
+
+#include "profile/python.h"
+#include "profile/ruby.h"
+
+// All take the loader's lock, but as_interpreters_forget(): none is believed to be there until it is looked for again. Whether one was.
+void as_interpreters_find(void);
+bool as_interpreters_forget(void);
+
+// A hash of all that says in which interpreted functions and lines the calling thread is, 0 where it is in none; and the frames themselves,
+// if `walk` is not NULL. `sp` and all above it is on the thread's own stack. False: the frames are about to be changed, or are not
+// what they should be.
+static inline bool as_recorder_inner(const struct as_recorder_thread *thread, uintptr_t sp, struct as_inner_walk *walk,
+                                     uint64_t *hash)
+{
+    if (atomic_load_explicit(&as_python.found, memory_order_acquire) &&
+        (!as_python_walk(thread, sp, walk, hash) || *hash != 0))
+        return *hash != 0;
+    return !atomic_load_explicit(&as_cruby.found, memory_order_acquire) ||
+           as_cruby_walk(thread, sp, thread->high, walk, hash);
+}
+
+// The frame as the tables keep it.
+uint64_t as_interpreters_name(const struct as_recorder_thread *thread, struct as_inner_walk *walk,
+                              const struct as_inner_frame *frame);

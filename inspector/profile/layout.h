@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+// The recorder's tables as they lie in the process's memory: one mapping, which begins with the head. Whoever looks at the process
+// (from outside, in a core, or from inside) reads them there. docs/profile.md describes them.
+//
+// Nothing in here is a pointer: tables lie at offsets from the head, so that a reader can check each against the mapping's size.
+#pragma once
+
+#include "record/format.h"
+
+#include <stdint.h>
+
+#define AS_PROFILE_MAGIC UINT64_C(0x31666f7270657261) // "areprof1"
+
+#define AS_PROFILE_BUFFERS UINT64_C(0x3166756270657261) // "arepbuf1"
+
+enum {
+    AS_PROFILE_VERSION = 4,
+    AS_PROFILE_SLOT_SHIFT = 5, // chunks are 32 bytes or more: no two begin in the same 32 bytes
+    AS_PROFILE_BLOCK_BITS = 28,
+    AS_PROFILE_PAGE_BITS = 36,
+    AS_PROFILE_PROBES = 32,
+    AS_PROFILE_ID_BITS = AS_RECORD_CONTEXT_BITS,
+    AS_PROFILE_DEPTH = 256, // frames of a stack; of a deeper one the innermost
+    AS_PROFILE_NAME = 200,
+    AS_PROFILE_BUILD_ID = 20,
+    AS_PROFILE_FUNCTION_NAME = 256, // bytes of a function's name, its NUL included; what is longer is cut
+    AS_PROFILE_FUNCTION_FILE = 512,
+};
+
+// What a frame's upper 16 bits say instead of a module's index: the offset is an address; it is a function's index << 24 and a line, of
+// one language or another. As a record's file has it.
+enum {
+    AS_PROFILE_NO_MODULE = AS_RECORD_NO_MODULE,
+    AS_PROFILE_PYTHON = AS_RECORD_PYTHON,
+    AS_PROFILE_RUBY = AS_RECORD_RUBY,
+    AS_PROFILE_LINE_BITS = AS_RECORD_LINE_BITS,
+};
+enum { AS_PROFILE_MOST_MODULES = 0x7ffe }; // the upper bit of an index is free
+enum { AS_PROFILE_THREAD_BITS = 15 };      // of a thread's index, in a context
+
+// What a slot names instead of a context: nobody has allocated there since the profile began; somebody has, and it is not known who.
+enum { AS_PROFILE_NOBODY = 0, AS_PROFILE_LOST = 1, AS_PROFILE_FIRST = AS_RECORD_FIRST_CONTEXT };
+
+// A table: `offset` from the head in bytes, and room for `size` entries, of which the first `used` may hold something. (Of the table
+// of pages all may.)
+struct as_profile_table {
+    uint64_t offset;
+    uint64_t size;
+    uint64_t used;
+};
+
+struct as_profile_counts {
+    // Chunks whose context is not known: the thread was interrupted in the recorder, room was missing, or the loader's lock was held.
+    uint64_t lost;
+    uint64_t misses;    // allocations whose context was not found by its signature
+    uint64_t checked;   // contexts found by their signature, and unwound nevertheless
+    uint64_t wrong;     // of these: the unwound stack was another one
+    uint64_t cut;       // stacks of which the outermost frames are missing
+    uint64_t samples;   // allocations sampled by bytes
+    uint64_t unsampled; // allocations by threads for which there was no room
+    uint64_t reloads;   // of the list of modules
+};
+
+struct as_profile_head {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t head_size;
+    uint64_t self; // address of this head
+    uint64_t size; // of the mapping
+    uint64_t pid;
+    uint32_t on;
+    uint32_t page_shift;
+    uint32_t rate_shift;               // one page in 1 << rate_shift is watched
+    uint32_t block_size;               // bytes
+    uint64_t large;                    // chunks of at least so many bytes are recorded wherever they begin
+    uint64_t mean;                     // bytes between two samples; 0: none are taken
+    uint64_t started_ns;               // since the epoch
+    struct as_profile_table pages;     // uint64_t: the page's number << AS_PROFILE_BLOCK_BITS | its block + 1
+    struct as_profile_table blocks;    // a slot (uint32_t) for each 32 bytes of the page
+    struct as_profile_table contexts;  // struct as_profile_context; the first AS_PROFILE_FIRST are not used
+    struct as_profile_table frames;    // uint64_t: index of the module << 48 | offset; or see AS_PROFILE_NO_MODULE
+    struct as_profile_table modules;   // struct as_profile_module
+    struct as_profile_table functions; // struct as_profile_function; the first is not known
+    struct as_profile_table texts;     // char: names, each with its NUL; the first is empty
+    struct as_profile_table threads;   // struct as_profile_thread; the first stands for those that are not known
+    struct as_profile_counts counts;
+    // Interpreters that are there, and whose frames are not known: major release << 8 | minor; 0: there is none.
+    uint32_t unknown_python, unknown_ruby;
+};
+enum { AS_PROFILE_RELEASE_UNKNOWN = 0xffff }; // but that it is there
+
+// The buffers of a full record are a mapping of their own, which begins with this. What is in them is in its file, or will be.
+struct as_profile_buffers {
+    uint64_t magic;
+    uint64_t self; // address of this head
+    uint64_t size; // of the mapping
+    uint64_t reserved[5];
+};
+
+// A stack, and who was on it. The same stack of another thread is another context, with the same frames.
+struct as_profile_context {
+    uint32_t first; // of its frames, innermost first
+    uint16_t count;
+    uint16_t complete : 1; // the last frame is the outermost one
+    uint16_t thread : AS_PROFILE_THREAD_BITS;
+    uint32_t hash;
+    uint32_t samples; // allocations sampled by bytes
+    uint64_t objects; // what they stand for, in 1/1024
+    uint64_t bytes;
+};
+
+// A thread that had this id in the process that the profile was begun in, or in its child.
+struct as_profile_thread {
+    uint32_t tid;
+    uint32_t pid; // of its process
+};
+
+struct as_profile_module {
+    uint64_t start, end; // of its code, where it was first; an object with a build-id has one entry
+    uint64_t bias;
+    uint8_t build_id[AS_PROFILE_BUILD_ID];
+    uint32_t build_id_size;
+    char name[AS_PROFILE_NAME]; // "": the program
+};
+
+// A function that is interpreted.
+struct as_profile_function {
+    uint32_t name, file; // in the texts
+    uint32_t first_line, hash;
+};
+
+// The hash that chooses watched pages, and places in the table of pages.
+static inline uint64_t as_profile_mix(uint64_t value)
+{
+    value *= UINT64_C(0x9e3779b97f4a7c15);
+    return value ^ value >> 32;
+}
+
+static inline uint64_t as_profile_page_hash(uint64_t page)
+{
+    return page * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+// A page is watched if its hash is not above.
+static inline uint64_t as_profile_watched(uint32_t rate_shift)
+{
+    return UINT64_MAX >> rate_shift;
+}
+
+// The place of a page in the table of pages; on a collision, the next place. Neighbours stand side by side.
+static inline uint64_t as_profile_place(uint64_t page, uint64_t mask)
+{
+    return (as_profile_mix(page >> 3) << 3 | (page & 7)) & mask;
+}
+
+// What a slot keeps beside the context's id, of the chunk's address and size: a chunk that came there unseen is found out.
+static inline uint32_t as_profile_check(uint64_t chunk, uint64_t size)
+{
+    return ((uint32_t)(size >> 4) & 0x7f) << 1 | ((uint32_t)(chunk >> 4) & 1);
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+// The chain of a thread's own frames. It stands while an allocation lasts: only the thread itself changes it, and it changes nothing
+// while malloc is called. What is read may be garbage nevertheless: a signal handler may have interrupted the change of a link, and a
+// thread without the GIL may outlive the interpreter. So each pointer is one into readable memory before it is followed, what
+// it leads to has the right type, and entries stand on the C stack one above the other. An interpreter that ends is not looked at.
+#include "profile/fast.h"
+#include "profile/python.h"
+
+enum {
+    MOST_FRAMES = AS_RECORDER_DEPTH - 1,
+    MOST_STEPS = 1 << 16, // of a walk
+    FRAME_BYTES = 72,     // of a frame, what is read
+    CFRAME_BYTES = 24,
+    STATE_READ = 168,  // of a thread's state, what is read
+    STATE_BYTES = 512, // and the part in which its first _PyCFrame is
+    CODE_UNIT = 2,     // bytes of an instruction, or of a cache behind it
+    POINTER_TAGS = 7,  // 3.14: of a pointer to a code object
+};
+
+struct walking {
+    const struct as_python_layout *l;
+    const struct as_recorder_thread *thread;
+    struct as_inner_walk *walk; // NULL: the hash is enough
+    uintptr_t sp, end;          // of the C stack
+    uintptr_t entry;            // the last place on it
+    uintptr_t page;             // the last one with a frame
+    bool remembers;             // what is known of code objects can be believed
+    size_t count;               // of frames
+    size_t first;               // of those whose place is not known yet
+    uint64_t hash;
+};
+
+static inline bool is_readable_frame(struct walking *w, uintptr_t frame)
+{
+    uintptr_t page = frame >> as_recorder.page_shift, last = (frame + FRAME_BYTES - 1) >> as_recorder.page_shift;
+    if (frame % sizeof(uintptr_t) != 0 ||
+        ((page != w->page || last != page) && !as_inner_readable(w->thread, frame, FRAME_BYTES)))
+        return false;
+    w->page = page;
+    return true;
+}
+
+static bool write_frame(struct walking *w, uintptr_t code, int64_t at, uint64_t key)
+{
+    if (!as_python_is_object(w->thread, code, w->l->bytecode, as_python.code_type))
+        return false;
+    int64_t size = (int64_t)as_inner_half(code + AS_PYTHON_SIZE) * CODE_UNIT;
+    if (at < -CODE_UNIT || at >= size || at % CODE_UNIT != 0)
+        return false;
+    w->walk->frames[w->count] = (struct as_inner_frame){.code = code, .at = at, .key = key};
+    return true;
+}
+
+static inline bool add_frame(struct walking *w, uintptr_t frame)
+{
+    uint64_t identity;
+    uintptr_t code = as_inner_word(frame + w->l->code) & ~(uintptr_t)POINTER_TAGS;
+    int64_t at = (int64_t)(as_inner_word(frame + w->l->instruction) - code - w->l->bytecode);
+    if (!(w->remembers && as_python_remembers(code, &identity)) &&
+        !as_python_identify(w->thread, code, w->remembers, &identity))
+        return false;
+    uint64_t key = identity + (uint64_t)at * AS_RECORDER_FACTOR;
+    if (w->walk && !write_frame(w, code, at, key))
+        return false;
+    w->hash = as_recorder_mix_in(w->hash, key);
+    w->count++;
+    return true;
+}
+
+// --- The chain --------------------------------------------------------------------------------------------------------
+
+static bool is_on_stack(const struct walking *w, uintptr_t at)
+{
+    return at >= w->sp && at < w->end && w->end - at >= FRAME_BYTES && at % sizeof(uintptr_t) == 0;
+}
+
+// The frames since the entry before were run by the C function in whose stack frame this entry is.
+static bool enter(struct walking *w, uintptr_t entry)
+{
+    if (entry <= w->entry)
+        return false;
+    w->entry = entry;
+    if (w->count < MOST_FRAMES)
+        w->hash = as_recorder_mix_in(w->hash, w->count - w->first);
+    for (size_t i = w->first; w->walk && i < w->count; i++)
+        w->walk->frames[i].place = entry;
+    w->first = w->count;
+    return true;
+}
+
+// A frame that is one too many is not taken in; where the ones before it are run is still looked for, if anybody wants to know.
+static inline bool take(struct walking *w, uintptr_t frame, bool *whole)
+{
+    *whole = w->count < MOST_FRAMES;
+    return !*whole || add_frame(w, frame);
+}
+
+// 3.12 on: an entry is a frame on the C stack.
+static bool walk_entries(struct walking *w, uintptr_t frame)
+{
+    bool whole = true;
+    for (size_t i = 0; frame != 0; i++) {
+        bool is_entry = is_on_stack(w, frame);
+        if (i == MOST_STEPS || !is_readable_frame(w, frame) || !(is_entry ? enter(w, frame) : take(w, frame, &whole)))
+            return false;
+        if (!whole && (!w->walk || w->first == w->count))
+            return true;
+        frame = as_inner_word(frame + w->l->previous);
+    }
+    return w->first == w->count;
+}
+
+// The first _PyCFrame is in the state itself, and has no frame.
+static bool is_root(uintptr_t cframe, uintptr_t state)
+{
+    return cframe > state && cframe < state + STATE_BYTES;
+}
+
+// 3.11: an entry is marked. Its place is that of its _PyCFrame.
+static bool walk_marked(struct walking *w, uintptr_t cframe, uintptr_t state)
+{
+    bool whole = true;
+    uintptr_t frame = as_inner_word(cframe + w->l->cframe_current);
+    for (size_t i = 0; i < MOST_STEPS && !is_root(cframe, state); i++) {
+        if (!is_readable_frame(w, frame) || !take(w, frame, &whole))
+            return false;
+        bool is_entry = *(const uint8_t *)(frame + w->l->is_entry);
+        frame = as_inner_word(frame + w->l->previous);
+        if (is_entry) {
+            uintptr_t before = as_inner_word(cframe + w->l->cframe_previous);
+            if (!enter(w, cframe) || (!is_on_stack(w, before) && !is_root(before, state)) ||
+                before % sizeof(uintptr_t) != 0 || !as_inner_readable(w->thread, before, CFRAME_BYTES) ||
+                as_inner_word(before + w->l->cframe_current) != frame)
+                return false;
+            cframe = before;
+        }
+        if (!whole && (!w->walk || w->first == w->count))
+            return true;
+    }
+    return is_root(cframe, state) && frame == 0;
+}
+
+static bool walk_chain(struct walking *w, uintptr_t state)
+{
+    const struct as_python_layout *l = w->l;
+    if (!l->cframe)
+        return walk_entries(w, as_inner_word(state + l->current));
+    uintptr_t cframe = as_inner_word(state + l->cframe);
+    if (is_root(cframe, state))
+        return true;
+    if (!is_on_stack(w, cframe))
+        return false;
+    return l->is_entry ? walk_marked(w, cframe, state) : walk_entries(w, as_inner_word(cframe + l->cframe_current));
+}
+
+bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struct as_inner_walk *walk, uint64_t *hash)
+{
+    *hash = 0;
+    as_inner_walk_begin(walk, AS_PROFILE_PYTHON);
+    if (!as_python.is_initialized())
+        return true;
+    uintptr_t state = (uintptr_t)as_python.state();
+    if (state == 0)
+        return true;
+    struct walking w = {.l = &as_python.layout,
+                        .thread = thread,
+                        .walk = walk,
+                        .sp = sp,
+                        .end = thread->high,
+                        .page = UINTPTR_MAX,
+                        .remembers = as_inner_word(as_python.dealloc_slot) == (uintptr_t)as_python_dealloc,
+                        .hash = 1};
+    if (state % sizeof(uintptr_t) != 0 || !as_inner_readable(thread, state, STATE_READ) ||
+        as_inner_word(state + w.l->thread_id) != as_recorder_pointer() || !walk_chain(&w, state))
+        return false;
+    if (w.count > 0)
+        *hash = w.hash;
+    if (walk) {
+        walk->count = w.first; // the place of what is behind is not known
+        walk->cut = w.count == MOST_FRAMES;
+    }
+    return true;
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+#include "profile/fast.h"
+#include "profile/interpreters.h"
+
+#include <errno.h>
+
+static void sample(struct as_recorder_thread *thread, uint32_t id, size_t size)
+{
+    struct as_profile_context *c = &as_recorder.contexts[id];
+    uint64_t weight = as_recorder_weight(size ? size : 1, as_recorder.mean);
+    thread->until = as_recorder_distance(&thread->random, as_recorder.mean);
+    AS_RECORDER_COUNT(samples);
+    __atomic_fetch_add(&c->samples, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&c->objects, weight, __ATOMIC_RELAXED);
+    uint64_t bytes = (uint64_t)((double)weight * (double)size / 1024);
+    __atomic_fetch_add(&c->bytes, bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&as_recorder.allocated, bytes, __ATOMIC_RELAXED);
+}
+
+static inline void write_slot(_Atomic uint32_t *slot, uintptr_t chunk, uint64_t chunk_size, uint32_t id)
+{
+    atomic_store_explicit(slot, as_profile_check(chunk, chunk_size) << AS_PROFILE_ID_BITS | id, memory_order_relaxed);
+}
+
+static void write_down(uintptr_t chunk, uint64_t chunk_size, uint32_t id)
+{
+    _Atomic uint32_t *slot = as_recorder_slot(chunk, true);
+    if (slot)
+        write_slot(slot, chunk, chunk_size, id);
+    if (id == AS_PROFILE_LOST || !slot)
+        AS_RECORDER_COUNT(lost);
+}
+
+static uint64_t size_of(uintptr_t chunk)
+{
+    return ((const uint64_t *)chunk)[1] & ~UINT64_C(7); // malloc's header: the chunk is ours
+}
+
+void as_recorder_write_known(struct as_recorder_thread *thread, void *memory, size_t size, uint32_t id)
+{
+    uintptr_t chunk = (uintptr_t)memory - 16;
+    uint64_t chunk_size = size_of(chunk);
+    if (thread->until <= 0)
+        sample(thread, id, size);
+    if (as_recorder_is_watched(chunk) || chunk_size >= as_recorder.large)
+        write_down(chunk, chunk_size, id);
+}
+
+// Not inline, so that the usual case keeps nothing for this one.
+static __attribute__((noinline)) void write_slowly(struct as_recorder_thread *thread, void *memory, size_t size,
+                                                   uintptr_t pc, uintptr_t sp, uintptr_t fp)
+{
+    struct as_recorder *r = &as_recorder;
+    struct as_unwind_registers caller = {.pc = pc, .sp = sp, .fp = fp};
+    int saved = errno;
+    uintptr_t chunk = (uintptr_t)memory - 16;
+    uint64_t chunk_size = size_of(chunk);
+    bool fresh = !thread;
+    if (fresh && (thread = as_recorder_thread_make(as_recorder_pointer())))
+        thread->until -= (int64_t)size;
+    if (!thread && r->mean)
+        AS_RECORDER_COUNT(unsampled);
+    bool sampled = thread && thread->until <= 0;
+    bool watched = as_recorder_is_watched(chunk) || chunk_size >= r->large;
+    if (!sampled && !watched)
+        return;
+    uint32_t id = AS_PROFILE_LOST;
+    bool entered = thread && as_recorder_enter(thread, sp);
+    if (entered && as_recorder_is_over(thread)) {
+        watched = false;
+    } else if (entered) {
+        id = as_recorder_context(thread, &caller);
+        if (sampled)
+            sample(thread, id, size);
+    }
+    if (watched)
+        write_down(chunk, chunk_size, id);
+    if (entered)
+        as_recorder_leave(thread);
+    errno = saved;
+}
+
+// The usual case first, in which no function is called but for an interpreter's frames: no sample is due, the thread is on the part of its own stack that
+// is known, the page has slots, and the context is recognised.
+void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t size, uintptr_t pc, uintptr_t sp,
+                       uintptr_t fp)
+{
+    uintptr_t chunk = (uintptr_t)memory - 16;
+    uint64_t chunk_size = size_of(chunk);
+    if (__builtin_expect(thread && thread->until > 0 && thread->low != 0 && sp >= thread->low && sp < thread->high &&
+                             thread->hits % AS_RECORDER_CHECK != 0 && as_recorder_is_watched(chunk),
+                         1)) {
+        if (__builtin_expect(as_recorder_enter(thread, sp), 1)) {
+            struct as_unwind_registers caller = {.pc = pc, .sp = sp, .fp = fp};
+            uintptr_t depth = thread->high - sp;
+            uint64_t signature, inner = 0;
+            // The slot's place is of this profile from here on, and the state is of this thread's address.
+            _Atomic uint32_t *slot =
+                as_recorder_is_over(thread) || as_recorder_is_another(thread) ? NULL : as_recorder_slot_at(chunk);
+            uint32_t id = slot && as_recorder_inner(thread, sp, NULL, &inner)
+                              ? as_recorder_recognise(as_recorder_key(&caller, depth), &caller, depth,
+                                                      inner ^ as_recorder_mark(thread), &signature)
+                              : 0;
+            if (__builtin_expect(id != 0, 1)) {
+                thread->hits++;
+                write_slot(slot, chunk, chunk_size, id);
+                as_recorder_leave(thread);
+                return;
+            }
+            as_recorder_leave(thread);
+        }
+    }
+    write_slowly(thread, memory, size, pc, sp, fp);
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+// The recorder inside the process: who allocated each chunk that begins on a watched page. malloc's side is hooked, free() never is: a
+// place that is used again is written again. Internal to profile/; only switch.h is for others.
+//
+// The units, each above those that it uses:
+//
+//   random.c    distances between samples, and what a sample stands for
+//   rates.c     reads $ARENASCOPE_PROFILE
+//   tables.c    the mapping with all tables
+//   threads.c   each thread's state, and the stack that it runs on
+//   objects.c   symbols and relocations of a loaded object
+//   loader.c    the loader's lock, for which malloc must not wait for ever
+//   modules.c   the loaded modules, for the unwinder and in the tables
+//   inner.c     the frames of interpreters (inner.h)
+//   python*.c   CPython's (python.h)
+//   ruby*.c     Ruby's (ruby.h)
+//   interpreters.c, interpreters.h  which interpreters there are
+//   signature.c what recognises a context
+//   fast.h      the inline parts of what each allocation passes through
+//   contexts.c  from a stack to the id of its context
+//   record.c    writes down one allocation
+//   events.h, events.c  the events of a full record, in buffers of each thread
+//   buffers.c   the buffers of a full record
+//   drain.c     writes the buffers into the record's file
+//   hooks.c     what stands in the slots instead of malloc and its kin
+//   slots.c     writes the slots
+//   switch.c    on, off, and fork()
+#pragma once
+
+#include "profile/layout.h"
+#include "unwind/unwind.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    AS_RECORDER_THREADS = 4096, // known at the same time, or one after another at different addresses
+    AS_RECORDER_DEPTH = AS_PROFILE_DEPTH,
+    AS_RECORDER_SIGNATURE = 16, // return addresses by which a context is recognised, and as many frame pointers
+    AS_RECORDER_GROUPS = AS_RECORDER_SIGNATURE / 4,
+};
+
+// A thread, known by its thread pointer: no thread-local variable (for which the loader needs a lock, and room), and nothing to be done
+// when a thread ends. The next one at the same address takes the state over.
+struct as_recorder_thread {
+    _Atomic uintptr_t pointer; // 0: free
+    int64_t until;             // bytes until the next sample
+    uintptr_t low, high;       // of the thread's own stack [low, high) is readable; low 0: not yet known
+    _Atomic uintptr_t busy;    // stack pointer of the hook that is at work; 0: none is
+    uint32_t hits;             // contexts found by their signature
+    uint16_t index;
+    bool main;
+    const volatile uint32_t *tid_at; // where libc keeps its id
+    uint32_t tid;                    // what was there when it was named
+    uint16_t name;                   // its place in the tables' threads; 0: it is not known
+    uintptr_t foreign;         // a stack pointer that was not on its own: pages near this one are not asked for again
+    _Atomic uintptr_t reading; // the list of modules in use; nobody may free it
+    uint64_t random;
+    // Of a full record. `at` is between the words of `buffer`; both are read by the writer's thread.
+    _Atomic(uint64_t *) at;
+    uint64_t *end;
+    _Atomic(struct as_recorder_buffer *) buffer; // NULL: none is free
+    uint64_t last;                               // time of its last event
+    _Atomic uint64_t lost_allocations, lost_frees;
+    uint32_t buffers; // taken so far
+} __attribute__((aligned(128)));
+
+// What one thread has written of a full record, and what is one block of its file.
+struct as_recorder_buffer {
+    _Atomic uint32_t next; // the index + 1 of another in the same list
+    uint32_t thread;
+    uint32_t number;  // of the thread's buffers before this one
+    uint32_t filled;  // words, once it is full
+    uint32_t drained; // words, by the writer's thread
+    uint32_t reserved[3];
+    uint64_t words[];
+};
+
+// Where the words of a signature were found the last time that this caller stood at this depth (fast.h).
+struct as_recorder_layout {
+    _Atomic uint64_t key; // 0: it is being written
+    _Atomic uint64_t shape;
+    _Atomic uint64_t seed;                          // a hash of the shape and the offsets
+    _Atomic uint64_t addresses[AS_RECORDER_GROUPS]; // of return addresses
+    _Atomic uint64_t frames[AS_RECORDER_GROUPS];    // of frame pointers, which count from the stack pointer
+} __attribute__((aligned(128)));
+
+struct as_recorder_scratch {
+    uintptr_t pcs[AS_RECORDER_DEPTH];
+    uintptr_t slots[AS_RECORDER_DEPTH];
+};
+
+struct as_recorder_rates {
+    uint32_t page_shift; // one page in 1 << page_shift
+    uint64_t mean;       // bytes; 0: none
+    uint64_t memory;     // bytes at most
+    uint64_t buffers;    // bytes of a full record's buffers
+};
+
+// The mapping's parts. Written before the hooks are in place, and constant while they are.
+struct as_recorder {
+    _Atomic bool on;
+    _Atomic bool recording;           // every malloc and free
+    _Atomic bool threaded;            // more than one thread has been here
+    bool ticks;                       // the processor's counter is the record's clock
+    uint32_t page_shift, block_shift; // bytes of a page, and of its slots
+    uint64_t watched;                 // a page is watched if its hash is not above
+    uint64_t large, mean;
+    struct as_profile_head *head;
+    struct as_recorder_thread *threads;
+    struct as_recorder_scratch *scratch;
+    struct as_recorder_layout *layouts;
+    _Atomic uint64_t *signatures;
+    _Atomic uint32_t *index; // of contexts, by their frames
+    struct as_unwind_cache *rows;
+    _Atomic uint64_t *pages;
+    uint8_t *blocks;
+    struct as_profile_context *contexts;
+    uint64_t *frames;
+    struct as_profile_module *modules;
+    struct as_profile_function *functions;
+    char *texts;
+    struct as_profile_thread *threads_named;
+    _Atomic uint32_t *function_index; // by their names
+    struct as_inner_walk *walks;
+    struct as_inner_known *names; // of lines of interpreted code
+    struct as_cruby_known *iseqs;
+    uintptr_t *readable; // of each thread: pages of interpreters' memory that it has asked for, + 1
+    uint64_t page_mask;
+    // Of the modules: signatures of another one are not found. One number and the next differ in their upper bits, too: what is mixed
+    // with it, an address of code, differs in the lower ones alone.
+    _Atomic uint64_t epoch;
+    char *buffers; // of a full record
+    uint32_t buffer_count;
+    _Atomic uint32_t threads_made;
+    _Atomic uint64_t
+        missed;         // events of a full record: the thread had no state, or had been interrupted in the recorder
+    uint64_t allocated; // bytes that all samples of this process stand for, of earlier profiles, too
+    int64_t tid_offset; // from a thread pointer to where libc keeps the thread's id; INT64_MAX: it is not known
+    uint32_t hooks;     // that are put in: of a profile all but free()'s
+    uintptr_t main_pointer,
+        main_high; // thread pointer of the main thread (0: not known), and an address above its frames
+};
+extern struct as_recorder as_recorder;
+
+// malloc may give a chunk so much larger than asked for: a header and alignment; of a mapping, up to a page.
+enum { AS_RECORDER_ROUNDING = 32 };
+
+enum { AS_RECORDER_LAYOUTS = 1 << 15, AS_RECORDER_SIGNATURES = 1 << 18, AS_RECORDER_INDEX = 1 << 19 };
+enum { AS_RECORDER_WALKS = 64, AS_RECORDER_FUNCTIONS = 1 << 16, AS_INNER_NAMES = 1 << 12 };
+enum { AS_RECORDER_CHECK = 1024 }; // one in so many recognised contexts is unwound nevertheless
+
+#define AS_RECORDER_COUNT(name) __atomic_fetch_add(&as_recorder.head->counts.name, 1, __ATOMIC_RELAXED)
+
+// random.c: a number of bytes, exponentially distributed; and how many objects like it one sample stands for, in 1/1024.
+int64_t as_recorder_distance(uint64_t *random, uint64_t mean);
+uint64_t as_recorder_weight(uint64_t size, uint64_t mean);
+
+// rates.c: "1", "exact", or a list such as "pages=64,bytes=512K,memory=256M". False: `why` says what is wrong with it.
+bool as_recorder_parse(const char *text, struct as_recorder_rates *rates, char *why, size_t size);
+
+// tables.c: false: no memory. A second call empties the tables.
+bool as_recorder_map(const struct as_recorder_rates *rates);
+// A mapping that has no neighbour with which the kernel would join it: a reader looks for a head where a mapping begins. The kernel
+// shows `name` where it can. NULL: no memory.
+char *as_recorder_map_alone(uint64_t bytes, const char *name);
+// Gives their memory back. The addresses stay: a thread may be about to look there, and finds nothing.
+void as_recorder_unmap(void);
+// The slot for a chunk, made where it is missing if `make`; NULL: there is none, or no room.
+_Atomic uint32_t *as_recorder_slot(uintptr_t chunk, bool make);
+
+// threads.c: the calling thread's state; NULL: there is no room. `find` makes none.
+struct as_recorder_thread *as_recorder_thread_find(uintptr_t pointer);
+struct as_recorder_thread *as_recorder_thread_make(uintptr_t pointer);
+// The readable part of the stack that `sp` is on. *own: it is the thread's own, and its end is that of the thread's outermost frame.
+struct as_unwind_stacks as_recorder_stacks(struct as_recorder_thread *thread, uintptr_t sp, bool *own);
+
+// Where libc keeps a thread's id: the kernel tells it, or it is known, and is there. Of the calling thread, which is libc's.
+void as_recorder_threads_begin(void);
+// Another thread may be at the same address. Only as long as it is the one that was named, its contexts are its own.
+void as_recorder_thread_name(struct as_recorder_thread *thread);
+
+// errno is not kept.
+bool as_recorder_is_readable(uintptr_t address);
+
+// Takes so many places of a table. UINT64_MAX: it has not so many left. (Nothing is ever given back: others may have taken what is behind.)
+static inline uint64_t as_recorder_take_places(struct as_profile_table *table, uint64_t count)
+{
+    uint64_t used = __atomic_load_n(&table->used, __ATOMIC_RELAXED);
+    do {
+        if (used > table->size || count > table->size - used)
+            return UINT64_MAX;
+    } while (!__atomic_compare_exchange_n(&table->used, &used, used + count, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return used;
+}
+
+// loader.c: finds the lock, which the caller may wait for. False: it was held all the time, or has been since another thread has waited
+// for a second. (Where it is not found, the result is true, and dl_iterate_phdr waits.)
+void as_recorder_loader_find(void);
+bool as_recorder_loader_enter(void);
+void as_recorder_loader_leave(void);
+bool as_recorder_loader_is_found(void);
+void as_recorder_loader_in_child(void);
+
+// modules.c: loads the list first.
+bool as_recorder_modules_load(void);
+// And again where the loader has changed something: after dlclose.
+void as_recorder_modules_closing(void);
+void as_recorder_modules_closed(bool changed);
+// And when a stack has been unwound, if it leads through code of no module (0: it does not), or if there may be other code now in the
+// place of a module. (A page of such code is asked for again after 10 ms: it may be a compiler's.) False: there may be, and nobody
+// could look.
+bool as_recorder_modules_doubt(const struct as_unwind_modules *modules, uintptr_t unknown);
+// Looks for interpreters, unless this is a child of fork().
+void as_recorder_modules_find_interpreters(void);
+const struct as_unwind_modules *as_recorder_modules_take(struct as_recorder_thread *thread);
+void as_recorder_modules_leave(struct as_recorder_thread *thread);
+// The place of a return address as the tables keep it.
+uint64_t as_recorder_frame(const struct as_unwind_modules *modules, uintptr_t pc);
+void as_recorder_modules_in_child(void);
+
+// signature.c: the signature of frames just unwound, whose layout is kept, and of an interpreter's (0: there are none); 0: they
+// cannot be recognised.
+uint64_t as_recorder_make_signature(uint64_t key, const struct as_unwind_modules *modules,
+                                    const struct as_unwind_registers *caller, uintptr_t depth, uint64_t inner,
+                                    const struct as_recorder_scratch *s, size_t count);
+void as_recorder_learn(uint64_t signature, uint32_t id);
+
+// contexts.c: the id of the context in which `caller` allocates; AS_PROFILE_LOST: there is no room,
+// or nobody could say which modules there are.
+uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_unwind_registers *caller);
+
+// record.c: what has just been allocated; size as asked for; where the caller goes on, and its stack and frame pointers. Keeps errno.
+void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t size, uintptr_t pc, uintptr_t sp,
+                       uintptr_t fp);
+
+// The same for an allocation whose context is known already: its slot and its sample, where they are due. By the thread that has entered.
+void as_recorder_write_known(struct as_recorder_thread *thread, void *memory, size_t size, uint32_t id);
+
+// events.c: an event of a full record; `kind` is one of as_record_event_kind. Both keep errno.
+void as_recorder_note(uint32_t kind, void *memory, size_t size, size_t alignment, uintptr_t pc, uintptr_t sp,
+                      uintptr_t fp);
+void as_recorder_note_free(uint32_t kind, void *memory, uint64_t ticks, uintptr_t sp);
+
+// buffers.c: false: no memory. Room for a further event of this thread, which has none left; false: no buffer is free.
+bool as_recorder_buffers_map(uint64_t bytes);
+bool as_recorder_next_buffer(struct as_recorder_thread *thread);
+// For the writer's thread: the full buffers, oldest first (by `next`); a buffer that it has written. It sleeps for so long, or until
+// enough buffers are full.
+struct as_recorder_buffer *as_recorder_full_buffers(void);
+struct as_recorder_buffer *as_recorder_buffer_at(uint32_t next);
+void as_recorder_buffer_done(struct as_recorder_buffer *buffer);
+void as_recorder_buffers_wait(uint64_t nanoseconds);
+void as_recorder_buffers_wake(void);
+
+// drain.c: a file that is open and empty, to which all goes from now on. It is written by one thread at a time.
+void as_recorder_drain_begin(int file);
+// Writes what is full; `all`: what is not, too, and what belongs to it. False: the file takes no more, and errno says why.
+bool as_recorder_drain(bool all);
+void as_recorder_drain_end(void);
+
+// hooks.c: what stands in a slot, and what did.
+struct as_recorder_hook {
+    const char *name;
+    uintptr_t hook;
+    _Atomic uintptr_t real; // 0: libc has no such function
+};
+enum { AS_RECORDER_HOOKS = 10 }; // the last one is free()'s
+extern struct as_recorder_hook as_recorder_hooks[AS_RECORDER_HOOKS];
+void as_recorder_name_hooks(void); // fills in names and hooks
+
+// slots.c: finds libc's functions. False: `why`.
+bool as_recorder_find_libc(char *why, size_t size);
+// Puts the hooks in, or takes them out. `running`: other threads may be loading objects meanwhile. False: there is no slot of malloc's.
+bool as_recorder_write_slots(bool in, bool running);
+
+static inline uintptr_t as_recorder_pointer(void)
+{
+#if defined(__x86_64__)
+    uintptr_t pointer;
+    __asm__("mov %%fs:0, %0" : "=r"(pointer));
+    return pointer;
+#else
+    return (uintptr_t)__builtin_thread_pointer();
+#endif
+}

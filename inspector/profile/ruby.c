@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+// Ruby says which release it is (ruby_api_version), where its VM is (ruby_current_vm_ptr) and which execution context a thread has
+// (ruby_current_ec, a thread-local variable; before 3.0 one variable, of the thread that has the VM's lock). The structures behind
+// are those of vm_core.h and iseq.h of the release. From 3.3 on these variables have no symbols: they are found by what they say
+// (ruby_places.c). Nothing is believed by the release alone: a context's thread names the context, the VM and the thread; control frames
+// fill the end of the VM's stack; for each call of the bytecode loop there is a tag on the C stack; and where Ruby has functions that say
+// what an iseq is, they say the same.
+#include "profile/ruby.h"
+#include "profile/objects.h"
+
+#include <string.h>
+
+#define TO_3_1                                                                                                         \
+    .path = 64, .label = 80, .first_line = 88, .first_line_shift = 1, .code_location = 100, .lines = 120,              \
+    .line_count = 136, .positions = 144, .body_read = 152, .text = 16
+
+#define FROM_3_3                                                                                                       \
+    .hidden = true, .thread = 48, .ec = 48, .vm = 32, .native = 40, .id = 16, .main_thread = 40, .frame_size = 56,     \
+    .path = 64, .label = 80, .first_line = 88, .code_location = 100, .lines = 112, .line_count = 128,                  \
+    .positions = 136, .line_size = 12, .body_read = 144, .text = 24
+
+static const struct as_cruby_layout layouts[] = {
+    {.major = 2,
+     .minor = 7,
+     .thread = 56,
+     .ec = 32,
+     .vm = 24,
+     .id = 72,
+     .blocking = 152,
+     .main_thread = 192,
+     .frame_size = 56,
+     .line_size = 8,
+     TO_3_1},
+    {.major = 3,
+     .minor = 1,
+     .thread = 48,
+     .ec = 40,
+     .vm = 32,
+     .id = 80,
+     .blocking = 168,
+     .main_thread = 40,
+     .frame_size = 64,
+     .line_size = 12,
+     TO_3_1},
+    {.major = 3, .minor = 3, FROM_3_3},
+    {.major = 3, .minor = 4, FROM_3_3},
+};
+
+struct as_cruby as_cruby;
+
+#define MOST_STATIC_TLS UINT64_C(65536)
+
+static uintptr_t address_of(const struct as_recorder_object *o, const char *name, int type)
+{
+    const ElfW(Sym) *symbol = as_recorder_find_symbol(o, name, type);
+    return symbol ? o->bias + symbol->st_value : 0;
+}
+
+static void find_ends(const struct as_recorder_object *o)
+{
+    as_cruby.start = UINTPTR_MAX;
+    as_cruby.end = as_cruby.unwind = as_cruby.code_end = as_cruby.data_end = as_cruby.own_size = 0;
+    for (size_t i = 0; i < o->header_count; i++) {
+        const ElfW(Phdr) *h = &o->headers[i];
+        uintptr_t start = o->bias + h->p_vaddr, end = start + h->p_memsz;
+        if (h->p_type == PT_GNU_EH_FRAME)
+            as_cruby.unwind = start;
+        if (h->p_type == PT_TLS)
+            as_cruby.own_size = h->p_memsz;
+        if (h->p_type != PT_LOAD)
+            continue;
+        as_cruby.start = start < as_cruby.start ? start : as_cruby.start;
+        as_cruby.end = end > as_cruby.end ? end : as_cruby.end;
+        if ((h->p_flags & PF_X) && (h->p_flags & PF_R))
+            as_cruby.code = start, as_cruby.code_end = end;
+        if (h->p_flags & PF_W)
+            as_cruby.data = start, as_cruby.data_end = end;
+    }
+}
+
+// Thread-local variables of an object that was there at the start lie right below each thread's pointer, at the same distance. In another
+// object they do not: then Ruby has no frames.
+static bool find_context(const struct as_recorder_object *o, const struct dl_phdr_info *info, bool hidden)
+{
+    uintptr_t own = (uintptr_t)info->dlpi_tls_data, pointer = as_recorder_pointer();
+    const ElfW(Sym) *symbol = as_recorder_find_symbol(o, "ruby_current_ec", STT_TLS);
+    as_cruby.ec_variable = symbol || hidden ? 0 : address_of(o, "ruby_current_execution_context_ptr", STT_OBJECT);
+    if (as_cruby.ec_variable)
+        return true;
+    as_cruby.own_behind = pointer - own;
+    as_cruby.ec_behind = as_cruby.own_behind - (symbol ? symbol->st_value : 0);
+    return (symbol || hidden) && own && own < pointer && as_cruby.own_behind <= MOST_STATIC_TLS &&
+           as_cruby.ec_behind <= as_cruby.own_behind && as_cruby.ec_behind % sizeof(uintptr_t) == 0;
+}
+
+static void find_functions(const struct as_recorder_object *o)
+{
+    const ElfW(Sym) *exec = as_recorder_find_symbol(o, "rb_vm_exec", STT_FUNC);
+    atomic_store(&as_cruby.exec_end, exec ? o->bias + exec->st_value + exec->st_size : 0);
+    atomic_store(&as_cruby.exec, exec ? o->bias + exec->st_value : 0);
+    as_cruby.during_gc = (int (*)(void))address_of(o, "rb_during_gc", STT_FUNC);
+    as_cruby.gc_count = (size_t(*)(void))address_of(o, "rb_gc_count", STT_FUNC);
+    as_cruby.has_lock = (int (*)(void))address_of(o, "ruby_thread_has_gvl_p", STT_FUNC);
+    as_cruby.label = (uintptr_t(*)(uintptr_t))address_of(o, "rb_iseq_label", STT_FUNC);
+    as_cruby.path = (uintptr_t(*)(uintptr_t))address_of(o, "rb_iseq_path", STT_FUNC);
+    as_cruby.first_line = (uintptr_t(*)(uintptr_t))address_of(o, "rb_iseq_first_lineno", STT_FUNC);
+    as_cruby.line = (unsigned (*)(uintptr_t, size_t))address_of(o, "rb_iseq_line_no", STT_FUNC);
+}
+
+static bool take(const struct as_recorder_object *o, const struct dl_phdr_info *info, const struct as_cruby_layout *l)
+{
+    if (!find_context(o, info, l->hidden))
+        return false;
+    find_ends(o);
+    find_functions(o);
+    as_cruby.layout = *l;
+    as_cruby.loop = as_cruby.loop_end = 0;
+    as_cruby.secret = as_cruby_find_secret();
+    atomic_store(&as_cruby.located, false);
+    uintptr_t vm_place = address_of(o, "ruby_current_vm_ptr", STT_OBJECT);
+    for (size_t i = 0; i < AS_CRUBY_VM_PLACES; i++)
+        __atomic_store_n(&as_cruby.vm_places[i], i == 0 ? vm_place : 0, __ATOMIC_RELAXED);
+    atomic_store(&as_cruby.tries, 0);
+    atomic_store(&as_cruby.located, !l->hidden);
+    bool named =
+        l->hidden ? as_cruby.label && as_cruby.path && as_cruby.first_line && as_cruby.line : as_cruby.exec && vm_place;
+    return named && as_cruby.during_gc && as_cruby.gc_count && as_cruby.has_lock;
+}
+
+static int find(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct as_recorder_object o;
+    (void)context;
+    if (size < sizeof *info || !as_recorder_read_object(info, &o) || !o.hash)
+        return 0;
+    uintptr_t release = address_of(&o, "ruby_api_version", STT_OBJECT);
+    if (!release)
+        return 0;
+    uint32_t major = as_inner_half(release), minor = as_inner_half(release + sizeof major);
+#if defined(__x86_64__) // elsewhere it is not known in which stack frame a place lies
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+        if (major == layouts[i].major && minor == layouts[i].minor && take(&o, info, &layouts[i]))
+            return 1;
+#else
+    (void)take;
+    (void)layouts;
+#endif
+    bool sayable = major > 0 && major <= UINT8_MAX && minor <= UINT8_MAX;
+    as_cruby.unknown = sayable ? major << 8 | minor : AS_PROFILE_RELEASE_UNKNOWN;
+    return 0;
+}
+
+void as_cruby_find(void)
+{
+    if (atomic_load(&as_cruby.found))
+        return;
+    as_cruby.unknown = 0;
+    if (!dl_iterate_phdr(find, NULL))
+        return;
+    as_cruby.unknown = 0;
+    atomic_store_explicit(&as_cruby.found, true, memory_order_release);
+}
+
+bool as_cruby_forget(void)
+{
+    return atomic_exchange(&as_cruby.found, false);
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// Ruby's control frames as a thread's own allocations see them. docs/profile.md says what is read, and what is not. Internal to profile/.
+//
+//   ruby.c        where Ruby is in this process, and which layout its structures have
+//   ruby_places.c what no symbol names: variables, and the functions that run bytecode
+//   ruby_walk.c   the frames of the calling thread
+//   ruby_iseqs.c  what an instruction sequence (iseq) is recognised by
+//   ruby_names.c  method or block, file and line of a frame that is seen for the first time
+#pragma once
+
+#include "profile/fast.h"
+#include "profile/inner.h"
+
+// Offsets in the structures of one release, all in bytes.
+struct as_cruby_layout {
+    uint16_t major, minor;
+    uint16_t thread;               // of rb_execution_context_t: its rb_thread_t
+    uint16_t ec, vm, id, blocking; // of rb_thread_t; blocking 0: has_lock() says it
+    uint16_t native;               // the same: the native thread, which has the id then; 0: it has the id itself
+    uint16_t main_thread;          // of rb_vm_t
+    uint16_t frame_size;           // of rb_control_frame_t
+    uint16_t path, label, first_line, first_line_shift, code_location; // of rb_iseq_constant_body
+    uint16_t lines, line_count, positions;                             // the same
+    uint16_t line_size;                                                // of iseq_insn_info_entry
+    uint16_t body_read;                                                // of rb_iseq_constant_body, what is read
+    uint16_t text; // of RString: its bytes, where they are in the object itself
+    bool hidden;   // its variables have no symbols; its readers of iseqs have
+};
+
+enum { AS_CRUBY_VM_PLACES = 4 };
+
+struct as_cruby {
+    _Atomic bool found;
+    uint32_t unknown; // as in as_profile_head
+    struct as_cruby_layout layout;
+    _Atomic bool located; // the variables
+    _Atomic uint32_t tries;
+    uintptr_t vm_places[AS_CRUBY_VM_PLACES]; // each has the VM's address; 0: no more
+    uintptr_t ec_variable;                   // of all threads; 0: each has its own
+    uintptr_t ec_behind;                     // the thread's own, in front of its thread pointer
+    uintptr_t start, end;                    // of the object that has it
+    uintptr_t code, code_end;                // of its machine code
+    uintptr_t data, data_end;                // of its variables
+    uintptr_t own_behind, own_size;          // of a thread's own variables, in front of its thread pointer
+    uintptr_t unwind;                        // its .eh_frame_hdr
+    uintptr_t secret;                        // by which libc mangles addresses in a jmp_buf; 0: not known
+    _Atomic uintptr_t loop;                  // the bytecode loop; 0: not yet known
+    _Atomic uintptr_t loop_end;              // written first
+    _Atomic uintptr_t exec;     // the function that keeps a tag for each call of the bytecode loop; 0: not yet known
+    _Atomic uintptr_t exec_end; // written first
+    int (*during_gc)(void);
+    size_t (*gc_count)(void);
+    int (*has_lock)(void);
+    uintptr_t (*label)(uintptr_t iseq); // NULL: it has no such function
+    uintptr_t (*path)(uintptr_t iseq);
+    uintptr_t (*first_line)(uintptr_t iseq);
+    unsigned (*line)(uintptr_t iseq, size_t word);
+};
+extern struct as_cruby as_cruby;
+
+// Of what is the same in all releases.
+enum {
+    AS_CRUBY_TYPE = 0x1f,
+    AS_CRUBY_STRING = 5,
+    AS_CRUBY_ARRAY = 7,
+    AS_CRUBY_IMEMO = 0x1a,
+    AS_CRUBY_ELSEWHERE = 1 << 13
+};
+enum { AS_CRUBY_IMEMO_SHIFT = 12, AS_CRUBY_IMEMO_TYPE = 15, AS_CRUBY_ISEQ = 7 };
+enum { AS_CRUBY_BODY = 16 };                           // of an iseq
+enum { AS_CRUBY_SIZE = 4, AS_CRUBY_INSTRUCTIONS = 8 }; // of its body
+
+// ruby.c: takes the loader's lock.
+void as_cruby_find(void);
+// Ruby is not believed to be there any more, until it is looked for again. Whether it was.
+bool as_cruby_forget(void);
+
+// ruby_places.c: finds the bytecode loop by the code of one of its instructions.
+void as_cruby_find_loop(uintptr_t instruction);
+// Whether an exception that jumps there goes on in the function that calls the bytecode loop.
+bool as_cruby_is_exec(uintptr_t label);
+// Learns libc's secret from a jmp_buf of our own. 0: it is not as expected.
+uintptr_t as_cruby_find_secret(void);
+static inline uintptr_t as_cruby_unmangle(uintptr_t mangled)
+{
+    enum { TURN = 17 };
+    return mangled >> TURN | mangled << (64 - TURN);
+}
+// The VM of the calling thread's execution context; 0: it is none.
+uintptr_t as_cruby_vm_of(const struct as_recorder_thread *thread, uintptr_t context);
+// Whether the variables are known: found by what they say of the calling thread.
+bool as_cruby_locate(const struct as_recorder_thread *thread);
+
+// ruby_walk.c: as as_recorder_inner() (interpreters.h); the stack that `sp` is on is readable up to `end`.
+bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t end, struct as_inner_walk *walk,
+                   uint64_t *hash);
+
+// ruby_iseqs.c: a number for all that says which method or block an iseq is, and which lines it has. False: it is none. It is
+// remembered until `gcs` is another number.
+bool as_cruby_identify(const struct as_recorder_thread *thread, uintptr_t iseq, uint64_t gcs, uint64_t *identity);
+
+// The bytes of a String. False: it is none.
+struct as_cruby_text {
+    uintptr_t at, length;
+};
+bool as_cruby_text(const struct as_recorder_thread *thread, uintptr_t string, struct as_cruby_text *text);
+// The file that an iseq is of: where it is, if that is known, else what it is called.
+bool as_cruby_file(const struct as_recorder_thread *thread, uintptr_t body, struct as_cruby_text *text);
+// The table of positions (iseq.c). For each of the first words of bytecode: how many lines' beginnings there are up to it, 7 bits each, 9
+// to a word. Behind them blocks of 512 bits, each set where a line begins, with how many there are before the block, and before each
+// of its words but the first.
+enum { AS_CRUBY_PLAIN = 54, AS_CRUBY_PLAIN_EACH = 9, AS_CRUBY_PLAIN_BITS = 7 };
+enum { AS_CRUBY_BLOCK = 512, AS_CRUBY_BLOCK_BYTES = 80, AS_CRUBY_BLOCK_RANKS = 8, AS_CRUBY_BLOCK_WORDS = 16 };
+enum { AS_CRUBY_RANK_BITS = 9 };
+// The table of lines, and the one that says which line an instruction has: `length` bytes of each.
+bool as_cruby_lines(const struct as_recorder_thread *thread, uintptr_t body, struct as_cruby_text *lines,
+                    struct as_cruby_text *positions);
+
+// What an iseq is, by its address. A place may be another iseq's after the next garbage collection.
+struct as_cruby_known {
+    _Atomic uint64_t iseq; // its address, and how many garbage collections there had been
+    _Atomic uintptr_t body;
+    _Atomic uint64_t check, identity; // `check` is of what the body has, too
+};
+enum { AS_CRUBY_KNOWN = 1 << 12 };
+
+static inline struct as_cruby_known *as_cruby_known_at(uintptr_t iseq)
+{
+    return &as_recorder.iseqs[(iseq >> 3 ^ iseq >> 15) & (AS_CRUBY_KNOWN - 1)];
+}
+
+// All of the body that says, without being followed, whether it is the one that it was.
+static inline uint64_t as_cruby_print_of(uintptr_t body)
+{
+    const struct as_cruby_layout *l = &as_cruby.layout;
+    uint64_t print = as_recorder_mix_in(body, as_inner_word(body));
+    print = as_recorder_mix_in(print, as_inner_word(body + AS_CRUBY_INSTRUCTIONS));
+    print = as_recorder_mix_in(print, as_inner_word(body + l->path));
+    print = as_recorder_mix_in(print, as_inner_word(body + l->label));
+    print = as_recorder_mix_in(print, as_inner_word(body + l->first_line));
+    print = as_recorder_mix_in(print, as_inner_word(body + l->code_location));
+    return as_recorder_mix_in(print, as_inner_word(body + l->lines));
+}
+
+static inline bool as_cruby_remembers(uintptr_t iseq, uint64_t gcs, uintptr_t *body, uint64_t *identity)
+{
+    const struct as_cruby_known *known = as_cruby_known_at(iseq);
+    if (atomic_load_explicit(&known->iseq, memory_order_relaxed) != as_recorder_mix_in(gcs, iseq))
+        return false;
+    *body = as_inner_word(iseq + AS_CRUBY_BODY);
+    if (atomic_load_explicit(&known->body, memory_order_relaxed) != *body)
+        return false;
+    *identity = atomic_load_explicit(&known->identity, memory_order_relaxed);
+    return (atomic_load_explicit(&known->check, memory_order_relaxed) ^ *identity) == as_cruby_print_of(*body);
+}
+
+// ruby_names.c: the frame as the tables keep it.
+uint64_t as_cruby_name(const struct as_recorder_thread *thread, struct as_inner_walk *walk,
+                       const struct as_inner_frame *frame);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// What a frame is called, at its first sight: the names are copied, as a garbage collection may move or free them.
+#include "profile/ruby.h"
+
+#include <string.h>
+
+enum { WORD = 64 };
+
+static uint64_t rank_of(const struct as_cruby_text *positions, uintptr_t word)
+{
+    if (word < AS_CRUBY_PLAIN)
+        return as_inner_word(positions->at + word / AS_CRUBY_PLAIN_EACH * sizeof(uint64_t)) >>
+                   word % AS_CRUBY_PLAIN_EACH * AS_CRUBY_PLAIN_BITS &
+               ((1 << AS_CRUBY_PLAIN_BITS) - 1);
+    uintptr_t block = positions->at + AS_CRUBY_PLAIN / AS_CRUBY_PLAIN_EACH * sizeof(uint64_t) +
+                      (word - AS_CRUBY_PLAIN) / AS_CRUBY_BLOCK * AS_CRUBY_BLOCK_BYTES;
+    uintptr_t bit = (word - AS_CRUBY_PLAIN) % AS_CRUBY_BLOCK;
+    uint64_t bits = as_inner_word(block + AS_CRUBY_BLOCK_WORDS + bit / WORD * sizeof(uint64_t))
+                    << (WORD - 1 - bit % WORD);
+    uint64_t before =
+        bit < WORD ? 0 : as_inner_word(block + AS_CRUBY_BLOCK_RANKS) >> (bit / WORD - 1) * AS_CRUBY_RANK_BITS;
+    return as_inner_half(block) + (before & ((1 << AS_CRUBY_RANK_BITS) - 1)) + (uint64_t)__builtin_popcountll(bits);
+}
+
+// 0: it has none, or Ruby's own function says another one. The place is where the frame goes on: the word before belongs to the
+// instruction that it is in.
+static uint64_t line_at(const struct as_recorder_thread *thread, uintptr_t iseq, uintptr_t body, int64_t at)
+{
+    const struct as_cruby_layout *l = &as_cruby.layout;
+    struct as_cruby_text lines, positions;
+    if (!as_cruby_lines(thread, body, &lines, &positions))
+        return 0;
+    uint64_t count = lines.length / l->line_size, word = (uint64_t)at / sizeof(uintptr_t);
+    word -= word > 0;
+    uint64_t rank = count == 1 ? 1 : rank_of(&positions, word);
+    int32_t line = rank > 0 && rank <= count ? (int32_t)as_inner_half(lines.at + (rank - 1) * l->line_size) : 0;
+    return line > 0 && (!as_cruby.line || as_cruby.line(iseq, word) == (unsigned)line) ? (uint64_t)line : 0;
+}
+
+// As much as there is room for.
+static void copy_text(const struct as_cruby_text *text, char *to, size_t room)
+{
+    size_t length = text->length < room ? text->length : room - 1;
+    memcpy(to, (const void *)text->at, length);
+    to[length] = '\0';
+}
+
+uint64_t as_cruby_name(const struct as_recorder_thread *thread, struct as_inner_walk *walk,
+                       const struct as_inner_frame *frame)
+{
+    const struct as_cruby_layout *l = &as_cruby.layout;
+    struct as_cruby_text text;
+    uintptr_t body = as_inner_word(frame->code + AS_CRUBY_BODY);
+    walk->name[0] = walk->file[0] = '\0';
+    if (as_cruby_text(thread, as_inner_word(body + l->label), &text))
+        copy_text(&text, walk->name, sizeof walk->name);
+    if (as_cruby_file(thread, body, &text))
+        copy_text(&text, walk->file, sizeof walk->file);
+    return as_inner_line(walk, (uint32_t)(as_inner_word(body + l->first_line) >> l->first_line_shift),
+                         line_at(thread, frame->code, body, frame->at));
+}

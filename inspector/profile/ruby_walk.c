@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+// The control frames of a thread's own execution context. They stand while an allocation lasts: only the thread itself changes them,
+// while it has the VM's lock, and while no garbage is collected. A thread without the lock, and one that collects, are not looked at:
+// what a frame names may be moved or freed meanwhile. What is read may be garbage nevertheless, where a signal handler has interrupted a
+// change. So each pointer is one into readable memory before it is followed, and what it leads to has the right type.
+//
+// The frames since the last one that is marked (FINISH) are run by one call of the bytecode loop. Its caller keeps a tag on the C stack, to
+// which exceptions jump: in this function's stack frame, the frames have their place. C functions that Ruby calls have control frames, too;
+// they are passed over, as the C stack has them.
+#include "profile/ruby.h"
+
+enum {
+    MOST_FRAMES = AS_RECORDER_DEPTH - 1,
+    MOST_STEPS = 1 << 18, // of a walk
+    MOST_STACK = 1 << 27, // words of a stack of the VM's
+};
+// Of a tag: where an exception goes on, and the tag before. Between the two a jmp_buf, of the compiler's or of libc's.
+enum { TAG_LABEL = 24, TAG_PREVIOUS = 56, TAG_READ = 64 };
+enum { LIBC_TAG_LABEL = 72, LIBC_TAG_PREVIOUS = 216, LIBC_TAG_READ = 224 };
+enum { STACK = 0, STACK_SIZE = 8, CURRENT = 16, TAG = 24 };                      // of an execution context
+enum { FRAME_PC = 0, FRAME_ISEQ = 16, FRAME_ENVIRONMENT = 32, FRAME_READ = 40 }; // of a control frame
+enum { FLAG_FINISH = 0x20, FLAG_C = 0x80, KIND = 0x7fff0001, KIND_FIRST = 0x11110001, KIND_C = 0x55550001 };
+enum { KIND_C_BLOCK = 0x66660001, KIND_RESCUE = 0x78880001, KIND_DUMMY = 0x79990001, KIND_STEP = 0x11110000 };
+
+struct ruby_walking {
+    const struct as_recorder_thread *thread;
+    struct as_inner_walk *walk; // NULL: the hash is enough
+    uintptr_t sp, end;          // of the C stack
+    uintptr_t tag;              // the next one
+    uintptr_t place;            // the last one on the C stack
+    uintptr_t page;             // the last one with a control frame or an environment
+    uint64_t gcs;
+    size_t count; // of frames
+    size_t first; // of those whose place is not known yet
+    uint64_t hash;
+};
+
+static inline bool is_readable(struct ruby_walking *r, uintptr_t at, uintptr_t size)
+{
+    uintptr_t page = at >> as_recorder.page_shift, last = (at + size - 1) >> as_recorder.page_shift;
+    if (at % sizeof(uintptr_t) != 0 || ((page != r->page || last != page) && !as_inner_readable(r->thread, at, size)))
+        return false;
+    r->page = page;
+    return true;
+}
+
+static inline bool add_frame(struct ruby_walking *r, uintptr_t iseq, uintptr_t pc)
+{
+    uint64_t identity;
+    uintptr_t body;
+    if (!as_cruby_remembers(iseq, r->gcs, &body, &identity)) {
+        if (!as_cruby_identify(r->thread, iseq, r->gcs, &identity))
+            return false;
+        body = as_inner_word(iseq + AS_CRUBY_BODY);
+    }
+    uintptr_t code = as_inner_word(body + AS_CRUBY_INSTRUCTIONS), at = pc - code;
+    if (at > (uintptr_t)as_inner_half(body + AS_CRUBY_SIZE) * sizeof(uintptr_t) || at % sizeof(uintptr_t) != 0)
+        return false;
+    uint64_t key = identity + at * AS_RECORDER_FACTOR;
+    if (r->walk && r->count == 0 && code % sizeof code == 0 && as_inner_readable(r->thread, code, sizeof code))
+        as_cruby_find_loop(as_inner_word(code));
+    if (r->walk)
+        r->walk->frames[r->count] = (struct as_inner_frame){.code = iseq, .at = (int64_t)at, .key = key};
+    r->hash = as_recorder_mix_in(r->hash, key);
+    r->count++;
+    return true;
+}
+
+// --- Tags -------------------------------------------------------------------------------------------------------------
+
+static bool is_code(uintptr_t address)
+{
+    return address >= as_cruby.code && address < as_cruby.code_end;
+}
+
+// libc keeps addresses mangled in a jmp_buf.
+static uintptr_t of_libc(uintptr_t mangled)
+{
+    return as_cruby_unmangle(mangled) ^ as_cruby.secret;
+}
+
+// A tag's label, and the tag before. All tags are libruby's. False: it is none.
+static bool read_tag(struct ruby_walking *r, uintptr_t tag, uintptr_t *label)
+{
+    *label = as_inner_word(tag + TAG_LABEL);
+    r->tag = as_inner_word(tag + TAG_PREVIOUS);
+    if (is_code(*label))
+        return true;
+    if (r->end - tag < LIBC_TAG_READ)
+        return false;
+    *label = of_libc(as_inner_word(tag + LIBC_TAG_LABEL));
+    r->tag = as_inner_word(tag + LIBC_TAG_PREVIOUS);
+    return is_code(*label);
+}
+
+// The tag of the next call of the bytecode loop, outwards; 0: there is none. False: it is not what it should be.
+static bool next_tag(struct ruby_walking *r, uintptr_t *tag)
+{
+    for (size_t i = 0; (*tag = r->tag) != 0; i++) {
+        if (i == MOST_STEPS || *tag <= r->place || *tag < r->sp || *tag >= r->end || r->end - *tag < TAG_READ ||
+            *tag % sizeof(uintptr_t) != 0)
+            return false;
+        uintptr_t label;
+        r->place = *tag;
+        if (!read_tag(r, *tag, &label))
+            return false;
+        if (as_cruby_is_exec(label))
+            return true;
+    }
+    return true;
+}
+
+// The frames since the one before were run by one call of the bytecode loop.
+static bool finish(struct ruby_walking *r)
+{
+    uintptr_t tag;
+    if (r->count < MOST_FRAMES)
+        r->hash = as_recorder_mix_in(r->hash, r->count - r->first);
+    if (r->walk && (!next_tag(r, &tag) || tag == 0))
+        return false;
+    for (size_t i = r->first; r->walk && i < r->count; i++)
+        r->walk->frames[i].place = tag;
+    r->first = r->count;
+    return true;
+}
+
+// --- Control frames ---------------------------------------------------------------------------------------------------
+
+static bool is_kind(uint64_t kind)
+{
+    return (kind >= KIND_FIRST && kind <= KIND_C_BLOCK + KIND_STEP && (kind - KIND_FIRST) % KIND_STEP == 0) ||
+           kind == KIND_RESCUE;
+}
+
+static bool is_of_c(uint64_t kind)
+{
+    return kind == KIND_C || kind == KIND_C_BLOCK;
+}
+
+// The flags of a control frame. False: they are not what they should be.
+static inline bool read_flags(struct ruby_walking *r, uintptr_t frame, uint64_t *flags)
+{
+    uintptr_t environment = as_inner_word(frame + FRAME_ENVIRONMENT);
+    if (!is_readable(r, environment, sizeof *flags))
+        return false;
+    *flags = as_inner_word(environment);
+    uint64_t kind = *flags & KIND;
+    if (kind == KIND_DUMMY) // the outermost one; the main thread's says that it is Ruby's
+        *flags |= FLAG_C;
+    return kind == KIND_DUMMY || (is_kind(kind) && is_of_c(kind) == ((*flags & FLAG_C) != 0));
+}
+
+// A frame that is one too many is not taken in; where the ones before it are run is still looked for, if anybody wants to know.
+static bool walk_frames(struct ruby_walking *r, uintptr_t frame, uintptr_t end)
+{
+    uint64_t flags;
+    bool whole = true, open = false; // of the bytecode loop's call
+    for (size_t i = 0; frame < end; i++, frame += as_cruby.layout.frame_size) {
+        if (i == MOST_STEPS || !is_readable(r, frame, FRAME_READ) || !read_flags(r, frame, &flags))
+            return false;
+        if (flags & FLAG_C) {
+            if (open)
+                return false;
+            continue;
+        }
+        whole &= r->count < MOST_FRAMES;
+        if (whole && !add_frame(r, as_inner_word(frame + FRAME_ISEQ), as_inner_word(frame + FRAME_PC)))
+            return false;
+        open = !(flags & FLAG_FINISH);
+        if (!open && !finish(r))
+            return false;
+        if (!whole && (!r->walk || r->first == r->count))
+            return true;
+    }
+    uintptr_t tag = 0; // a call of which no frame is known
+    return !open && (!r->walk || (next_tag(r, &tag) && tag == 0));
+}
+
+// Another thread may be looking for Ruby anew, after a dlclose: a place is read once.
+static uintptr_t vm_place(size_t i)
+{
+    return __atomic_load_n(&as_cruby.vm_places[i], __ATOMIC_RELAXED);
+}
+
+// 0: it ends, or the variables say different things.
+static uintptr_t current_vm(void)
+{
+    uintptr_t place = vm_place(0);
+    uintptr_t vm = place ? as_inner_word(place) : 0;
+    for (size_t i = 1; vm && i < AS_CRUBY_VM_PLACES && (place = vm_place(i)) != 0; i++)
+        if (as_inner_word(place) != vm)
+            return 0;
+    return vm;
+}
+
+// The calling thread's execution context, if it may be read now; else 0.
+static uintptr_t own_context(const struct as_recorder_thread *thread)
+{
+    if (!atomic_load_explicit(&as_cruby.located, memory_order_acquire) && !as_cruby_locate(thread))
+        return 0;
+    uintptr_t vm = current_vm();
+    uintptr_t place = as_cruby.ec_variable ? as_cruby.ec_variable : as_recorder_pointer() - as_cruby.ec_behind;
+    if (vm == 0 || (as_cruby.ec_variable && !as_cruby.has_lock()) || !as_inner_readable(thread, place, sizeof place))
+        return 0;
+    uintptr_t context = as_inner_word(place);
+    if (as_cruby_vm_of(thread, context) != vm || (!as_cruby.layout.blocking && !as_cruby.has_lock()))
+        return 0;
+    return as_cruby.during_gc() ? 0 : context;
+}
+
+bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t end, struct as_inner_walk *walk,
+                   uint64_t *hash)
+{
+    *hash = 0;
+    as_inner_walk_begin(walk, AS_PROFILE_RUBY);
+    uintptr_t context = own_context(thread);
+    if (context == 0)
+        return true;
+    uintptr_t stack = as_inner_word(context + STACK), size = as_inner_word(context + STACK_SIZE);
+    uintptr_t frame = as_inner_word(context + CURRENT);
+    struct ruby_walking r = {.thread = thread,
+                             .walk = walk,
+                             .sp = sp,
+                             .end = end,
+                             .tag = as_inner_word(context + TAG),
+                             .page = UINTPTR_MAX,
+                             .gcs = as_cruby.gc_count(),
+                             .hash = 1};
+    if (stack == 0 && frame == 0) // it ends
+        return true;
+    uintptr_t stack_end = stack + size * sizeof(uintptr_t);
+    if (size > MOST_STACK || frame <= stack || frame > stack_end || (stack_end - frame) % as_cruby.layout.frame_size ||
+        !walk_frames(&r, frame, stack_end))
+        return false;
+    if (r.count > 0)
+        *hash = r.hash;
+    if (walk) {
+        walk->count = r.first; // the place of what is behind is not known
+        walk->cut = r.count == MOST_FRAMES;
+        walk->loop = atomic_load(&as_cruby.loop);
+        walk->loop_end = atomic_load(&as_cruby.loop_end);
+    }
+    return true;
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// A context's signature: the caller of malloc, how deep the stack is, and the words that decide where its next return addresses are:
+// the return addresses themselves, and each frame pointer by which a frame was found. The unwinder's rules say where they lie, so that
+// equal words mean equal frames: each word says where the next one is. What stands above the last frame is not compared.
+//
+// All tables are shared, and no lock is taken: a place is written by one store, or checked when it is read.
+#include "profile/fast.h"
+
+#include "unwind/rule.h"
+
+// --- Known signatures -------------------------------------------------------------------------------------------------
+
+void as_recorder_learn(uint64_t signature, uint32_t id)
+{
+    atomic_store_explicit(&as_recorder.signatures[signature & (AS_RECORDER_SIGNATURES - 1)],
+                          signature >> AS_PROFILE_ID_BITS << AS_PROFILE_ID_BITS | id, memory_order_relaxed);
+}
+
+// --- By the rules -----------------------------------------------------------------------------------------------------
+
+struct signing {
+    const struct as_unwind_registers *caller;
+    uintptr_t end; // of the stack
+    uintptr_t sp, fp;
+    uintptr_t fp_place; // of the word that fp came from; 0: it still is the register's
+    bool has_register;
+    uint16_t plain[AS_RECORDER_SIGNATURE], relative[AS_RECORDER_SIGNATURE];
+    size_t plain_count, relative_count;
+};
+
+static bool find_offset(const struct signing *m, uintptr_t place, uint16_t *offset)
+{
+    uintptr_t words = (place - m->caller->sp) / sizeof(uintptr_t);
+    *offset = (uint16_t)words;
+    return place >= m->caller->sp && place % sizeof(uintptr_t) == 0 && words <= AS_MOST_OFFSET &&
+           place + sizeof(uintptr_t) <= m->end;
+}
+
+static bool add_address(struct signing *m, uintptr_t place)
+{
+    return m->relative_count < AS_RECORDER_SIGNATURE && find_offset(m, place, &m->relative[m->relative_count++]);
+}
+
+// The frame pointer decides where something is.
+static bool add_frame_pointer(struct signing *m)
+{
+    if (m->fp_place)
+        return m->fp_place != UINTPTR_MAX && add_address(m, m->fp_place);
+    m->has_register = true;
+    return true;
+}
+
+static bool find_cfa(struct signing *m, uint64_t rule, uintptr_t *cfa)
+{
+    uintptr_t offset = (uintptr_t)as_unwind_cfa(rule) * sizeof(uintptr_t);
+    switch (as_unwind_kind(rule)) {
+    case AS_UNWIND_SP:
+        *cfa = m->sp + offset;
+        return true;
+    case AS_UNWIND_FP:
+        *cfa = m->fp + offset;
+        return add_frame_pointer(m);
+    case AS_UNWIND_AT_FP:
+        if (!add_frame_pointer(m) || !add_address(m, m->fp + offset))
+            return false;
+        *cfa = *(const uintptr_t *)(m->fp + offset);
+        return true;
+    case AS_UNWIND_AT_SP:
+        if (!add_address(m, m->sp + offset))
+            return false;
+        *cfa = *(const uintptr_t *)(m->sp + offset);
+        return true;
+    default: // what the kernel or ld.so's resolvers leave on the stack is not recognised, but unwound each time
+        return false;
+    }
+}
+
+static bool step(struct signing *m, uint64_t rule, uintptr_t slot)
+{
+    uintptr_t cfa;
+    bool by_fp = rule & AS_UNWIND_FP_BY_FP;
+    if (!find_cfa(m, rule, &cfa) || !find_offset(m, slot, &m->plain[m->plain_count++]))
+        return false;
+    m->sp = cfa;
+    int64_t saved = as_unwind_fp(rule);
+    if (!by_fp && saved == AS_UNWIND_KEPT)
+        return true;
+    uintptr_t place = (by_fp ? m->fp : cfa) + (uintptr_t)saved * sizeof(uintptr_t);
+    bool readable = saved != AS_UNWIND_LOST && place >= m->caller->sp && place % sizeof(uintptr_t) == 0 &&
+                    place + sizeof(uintptr_t) <= m->end;
+    m->fp_place = readable ? place : UINTPTR_MAX;
+    m->fp = readable ? *(const uintptr_t *)place : 0;
+    return true;
+}
+
+// What is left of the groups has the last offset again. `seed` takes in the groups.
+static void pack(_Atomic uint64_t *groups, size_t filled, const uint16_t *offsets, size_t count, uint64_t *seed)
+{
+    for (size_t i = 0; i < filled; i++) {
+        uint64_t group = 0;
+        for (size_t lane = AS_LANES; lane-- > 0;) {
+            size_t at = i * AS_LANES + lane;
+            group = group << AS_LANE_BITS | offsets[at < count ? at : count - 1];
+        }
+        groups[i] = group;
+        *seed = as_recorder_mix_in(*seed, group);
+    }
+}
+
+static struct as_recorder_layout layout_for(uint64_t key, const struct signing *m)
+{
+    struct as_recorder_layout layout = {.key = key};
+    size_t frames = (m->relative_count + AS_LANES - 1) / AS_LANES;
+    uint64_t shape = frames | (m->plain_count > 0 ? AS_SHAPE_FRAMES : 0) | (m->has_register ? AS_SHAPE_REGISTER : 0);
+    uint64_t seed = as_recorder_mix_in(0, shape);
+    if (m->plain_count > 0)
+        pack(layout.addresses, AS_RECORDER_GROUPS, m->plain, m->plain_count, &seed);
+    pack(layout.frames, frames, m->relative, m->relative_count, &seed);
+    layout.shape = shape;
+    layout.seed = seed;
+    return layout;
+}
+
+// Unless it is there already.
+static void keep(const struct as_recorder_layout *layout, unsigned way)
+{
+    struct as_recorder_layout *place = NULL;
+    for (unsigned i = 0; i < AS_LAYOUT_WAYS; i++) {
+        struct as_recorder_layout *other = as_recorder_layout_of(layout->key, i);
+        uint64_t key = atomic_load_explicit(&other->key, memory_order_relaxed);
+        if (key == layout->key && atomic_load_explicit(&other->seed, memory_order_relaxed) == layout->seed)
+            return;
+        if (!place && key == 0)
+            place = other;
+    }
+    if (!place)
+        place = as_recorder_layout_of(layout->key, way % AS_LAYOUT_WAYS);
+    atomic_store_explicit(&place->key, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    for (size_t i = 0; i < AS_RECORDER_GROUPS; i++) {
+        atomic_store_explicit(&place->addresses[i], layout->addresses[i], memory_order_relaxed);
+        atomic_store_explicit(&place->frames[i], layout->frames[i], memory_order_relaxed);
+    }
+    atomic_store_explicit(&place->shape, layout->shape, memory_order_relaxed);
+    atomic_store_explicit(&place->seed, layout->seed, memory_order_relaxed);
+    atomic_store_explicit(&place->key, layout->key, memory_order_release);
+}
+
+uint64_t as_recorder_make_signature(uint64_t key, const struct as_unwind_modules *modules,
+                                    const struct as_unwind_registers *caller, uintptr_t depth, uint64_t inner,
+                                    const struct as_recorder_scratch *s, size_t count)
+{
+    struct signing m = {.caller = caller, .end = caller->sp + depth, .sp = caller->sp, .fp = caller->fp};
+    uintptr_t pc = caller->pc;
+    for (size_t i = 0; i < count && i < AS_RECORDER_SIGNATURE; i++) {
+        if (!step(&m, as_unwind_rule_behind(modules, as_recorder.rows, pc), s->slots[i]))
+            return 0;
+        pc = s->pcs[i];
+    }
+    struct as_recorder_layout layout = layout_for(key, &m);
+    uint64_t signature = as_recorder_signature(key, &layout, caller, depth, inner);
+    if (signature)
+        keep(&layout, (unsigned)(signature >> 32));
+    return signature;
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Stacks as a recorder keeps them, made into the records of a capture: each frame once, and each stack as a frame and its caller's stack.
+#pragma once
+
+#include "base/number_map.h"
+#include "model/store.h"
+
+struct as_profile_stacks {
+    struct as_store *store;
+    const uint32_t *module_of; // the record of each of the recorder's modules
+    uint64_t module_count;
+    // Adds the line of a frame of interpreted code (AS_PROFILE_PYTHON, AS_PROFILE_RUBY), and returns its record's index + 1; 0: AS_NO_MEMORY.
+    // NULL: there are none.
+    uint32_t (*line)(void *reader, uint64_t frame, struct as_error *err);
+    void *reader;
+    struct as_number_map frames, stacks;
+};
+
+// The record of a stack of `count` frames, innermost first, each a module's index << 48 | offset. UINT32_MAX: AS_NO_MEMORY, or no frame.
+uint32_t as_profile_stacks_add(struct as_profile_stacks *s, const uint64_t *frames, uint32_t count,
+                               struct as_error *err);
+void as_profile_stacks_free(struct as_profile_stacks *s);
+
+// A build-id in hexadecimal, of at most AS_PROFILE_BUILD_ID bytes.
+void as_profile_build_id_text(const uint8_t *id, uint32_t size, char *out);

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+#include "profile/switch.h"
+#include "profile/python.h"
+#include "profile/recorder.h"
+
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ATTEMPTS = 1000 };
+
+static bool ends_with_fork;
+
+static bool is_quiet(void)
+{
+    for (size_t i = 0; i < AS_RECORDER_THREADS; i++)
+        if (atomic_load(&as_recorder.threads[i].busy) != 0)
+            return false;
+    return true;
+}
+
+// Waits until no thread is in the tables, for a second at most. A thread names itself busy before it looks whether the recorder is on;
+// after the barrier either it sees that the recorder is off, or we see that it is busy. (A kernel without barriers: the first nap has
+// to do.)
+static bool wait_until_quiet(void)
+{
+    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    for (int i = 0; i < ATTEMPTS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        if (is_quiet())
+            return true;
+    }
+    return false;
+}
+
+void as_recorder_in_child_of_start(void)
+{
+    as_recorder_loader_in_child();
+}
+
+// The threads but this one are gone.
+void as_recorder_in_child(void)
+{
+    struct as_recorder *r = &as_recorder;
+    if (!r->head)
+        return;
+    r->allocated = 0;
+    uintptr_t own = as_recorder_pointer();
+    for (size_t i = 0; i < AS_RECORDER_THREADS; i++) {
+        struct as_recorder_thread *t = &r->threads[i];
+        uintptr_t pointer = atomic_load_explicit(&t->pointer, memory_order_relaxed);
+        if (pointer == 0 || pointer == own)
+            continue;
+        atomic_store(&t->busy, 0);
+        atomic_store(&t->reading, 0);
+        t->low = t->foreign = 0;
+    }
+    for (size_t i = 0; i < AS_RECORDER_WALKS; i++)
+        atomic_store(&r->walks[i].taken, false);
+    atomic_store(&r->recording, false); // nobody is there who would write the buffers
+    as_recorder_modules_in_child();
+    if (!atomic_load(&r->on))
+        return;
+    r->head->pid = (uint64_t)getpid();
+    if (!ends_with_fork)
+        return;
+    // The hooks stay and pass on: the loader's lock may be held by a thread that is not there.
+    atomic_store(&r->on, false);
+    as_recorder_unmap(); // of places that are used again nobody would know
+}
+
+#define CLOCK_SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+
+// Whether the processor's counter is the same on all processors: the kernel itself tells the time by it, and watches it.
+static bool has_ticks(void)
+{
+#if defined(__x86_64__)
+    char name[8] = "";
+    int file = open(CLOCK_SOURCE, O_RDONLY | O_CLOEXEC);
+    ssize_t got = file < 0 ? -1 : read(file, name, sizeof name);
+    if (file >= 0)
+        close(file);
+    return got == 4 && memcmp(name, "tsc\n", 4) == 0;
+#else
+    return true; // the architecture says so
+#endif
+}
+
+static bool begin_record(const struct as_recorder_rates *rates, as_recorder_begin *begin, char *why, size_t size)
+{
+    struct as_recorder *r = &as_recorder;
+    r->ticks = has_ticks();
+    if (!as_recorder_buffers_map(rates->buffers)) {
+        snprintf(why, size, "no memory for its buffers (%llu bytes of address space)",
+                 (unsigned long long)rates->buffers);
+        return false;
+    }
+    if (!begin(why, size))
+        return false;
+    r->hooks = AS_RECORDER_HOOKS;
+    return true;
+}
+
+bool as_recorder_start(const char *text, bool running, as_recorder_begin *record, char *why, size_t size)
+{
+    struct as_recorder *r = &as_recorder;
+    struct as_recorder_rates rates;
+    if (!as_recorder_parse(text, &rates, why, size) || !as_recorder_find_libc(why, size))
+        return false;
+    if (atomic_load(&r->on) || (r->head && !wait_until_quiet())) {
+        snprintf(why, size, atomic_load(&r->on) ? "one is being made already" : "a thread is still in the last one");
+        return false;
+    }
+    if (!as_recorder_map(&rates)) {
+        snprintf(why, size, "no memory for its tables (%llu bytes of address space)", (unsigned long long)rates.memory);
+        return false;
+    }
+    if (syscall(SYS_gettid) == getpid())
+        r->main_pointer = as_recorder_pointer();
+    r->main_high = getauxval(AT_RANDOM);
+    if (!as_recorder_modules_load()) {
+        snprintf(why, size, "no memory for the list of modules");
+        return false;
+    }
+    as_recorder_threads_begin();
+    r->hooks = AS_RECORDER_HOOKS - 1;
+    if (record && !begin_record(&rates, record, why, size))
+        return false;
+    ends_with_fork = running;
+    if (!as_recorder_write_slots(true, running)) {
+        as_recorder_unmap();
+        snprintf(why, size, "no slot of malloc's was found");
+        return false;
+    }
+    // Not before: a place that a hook has written down might be used again through a slot without one.
+    r->head->on = 1;
+    atomic_store(&r->on, true);
+    as_python_watch(true);
+    atomic_store(&r->recording, record != NULL);
+    return true;
+}
+
+bool as_recorder_makes_full_record(void)
+{
+    return atomic_load(&as_recorder.recording);
+}
+
+bool as_recorder_allocated(uint64_t *bytes)
+{
+    *bytes = __atomic_load_n(&as_recorder.allocated, __ATOMIC_RELAXED);
+    return atomic_load(&as_recorder.on) && as_recorder.mean != 0;
+}
+
+bool as_recorder_stop(void)
+{
+    struct as_recorder *r = &as_recorder;
+    if (!atomic_load(&r->on))
+        return true;
+    as_recorder_write_slots(false, true);
+    as_python_watch(false);
+    atomic_store(&r->recording, false);
+    atomic_store(&r->on, false);
+    r->head->on = 0;
+    if (!wait_until_quiet())
+        return false;
+    as_python_watch(false); // a list of modules that was being loaded may have set it again
+    as_recorder_unmap();
+    return true;
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "model/records.h"
+#include "profile/fast.h"
+#include "profile/ruby.h"
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MODULES = 4096,
+    ROWS = 1 << 14,
+    CONTEXTS = 1 << 18,
+    ALIGN = 4096,
+    TEXTS = 32, // one byte in so many is for names
+};
+#define LARGE (UINT64_C(16) << 10)
+
+struct as_recorder as_recorder;
+
+static uint64_t reserve(uint64_t *end, uint64_t bytes)
+{
+    uint64_t at = *end;
+    *end += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return at;
+}
+
+static struct as_profile_table table(uint64_t *end, uint64_t size, uint64_t entry)
+{
+    return (struct as_profile_table){.offset = reserve(end, size * entry), .size = size};
+}
+
+static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *rates)
+{
+    struct as_recorder *r = &as_recorder;
+    struct as_profile_head *head = (void *)base;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    r->page_shift = (uint32_t)__builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE));
+    r->watched = as_profile_watched(rates->page_shift);
+    r->mean = rates->mean;
+    r->large = LARGE;
+    r->block_shift = r->page_shift - AS_PROFILE_SLOT_SHIFT + 2; // four bytes a slot
+    uint32_t block = 1U << r->block_shift;
+    uint64_t end = 0;
+    uint64_t blocks = size / 2 / block;
+    uint64_t places = UINT64_C(1) << (64 - __builtin_clzll(blocks)); // at least as many
+    reserve(&end, sizeof *head);
+    r->head = head;
+    r->threads = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->threads));
+    r->scratch = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->scratch));
+    r->layouts = (void *)(base + reserve(&end, AS_RECORDER_LAYOUTS * sizeof *r->layouts));
+    r->signatures = (void *)(base + reserve(&end, AS_RECORDER_SIGNATURES * sizeof *r->signatures));
+    r->index = (void *)(base + reserve(&end, AS_RECORDER_INDEX * sizeof *r->index));
+    r->rows = (void *)(base + reserve(&end, AS_UNWIND_CACHE_BYTES(ROWS)));
+    r->walks = (void *)(base + reserve(&end, AS_RECORDER_WALKS * sizeof *r->walks));
+    r->readable = (void *)(base + reserve(&end, AS_RECORDER_THREADS * AS_INNER_PAGES * sizeof *r->readable));
+    r->names = (void *)(base + reserve(&end, AS_INNER_NAMES * sizeof *r->names));
+    r->iseqs = (void *)(base + reserve(&end, AS_CRUBY_KNOWN * sizeof *r->iseqs));
+    r->function_index = (void *)(base + reserve(&end, 2 * AS_RECORDER_FUNCTIONS * sizeof *r->function_index));
+    *head = (struct as_profile_head){
+        .magic = AS_PROFILE_MAGIC,
+        .version = AS_PROFILE_VERSION,
+        .head_size = sizeof *head,
+        .self = (uintptr_t)head,
+        .size = size,
+        .pid = (uint64_t)getpid(),
+        .page_shift = r->page_shift,
+        .rate_shift = rates->page_shift,
+        .block_size = block,
+        .large = r->large,
+        .mean = r->mean,
+        .started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+    };
+    head->modules = table(&end, MODULES, sizeof *r->modules);
+    head->functions = table(&end, AS_RECORDER_FUNCTIONS, sizeof *r->functions);
+    head->functions.used = 1;
+    head->texts = table(&end, size / TEXTS, 1);
+    head->texts.used = 1;
+    head->threads = table(&end, AS_PROFILE_MOST_THREADS, sizeof *r->threads_named);
+    head->threads.used = 1;
+    head->contexts = table(&end, CONTEXTS, sizeof *r->contexts);
+    head->contexts.used = AS_PROFILE_FIRST;
+    head->frames = table(&end, size / 8 / sizeof *r->frames, sizeof *r->frames);
+    head->pages = table(&end, places, sizeof *r->pages);
+    head->blocks = table(&end, (size - end - ALIGN) / block < blocks ? (size - end - ALIGN) / block : blocks, block);
+    r->rows->mask = ROWS - 1;
+    r->page_mask = places - 1;
+    r->modules = (void *)(base + head->modules.offset);
+    r->functions = (void *)(base + head->functions.offset);
+    r->texts = base + head->texts.offset;
+    r->threads_named = (void *)(base + head->threads.offset);
+    r->contexts = (void *)(base + head->contexts.offset);
+    r->frames = (void *)(base + head->frames.offset);
+    r->pages = (void *)(base + head->pages.offset);
+    r->blocks = (uint8_t *)base + head->blocks.offset;
+}
+
+char *as_recorder_map_alone(uint64_t bytes, const char *name)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    char *room = mmap(NULL, bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return NULL;
+    if (mprotect(room + page, bytes, PROT_READ | PROT_WRITE) != 0) {
+        munmap(room, bytes + 2 * page);
+        return NULL;
+    }
+    madvise(room + page, bytes, MADV_NOHUGEPAGE); // what is in it is sparse
+#ifdef PR_SET_VMA
+    prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, room + page, bytes, name);
+#endif
+    return room + page;
+}
+
+static char *mapped;
+static uint64_t mapped_size;
+
+// Smaller tables lie where larger ones were. What was too small is never unmapped: see as_recorder_unmap.
+bool as_recorder_map(const struct as_recorder_rates *rates)
+{
+    as_recorder_unmap();
+    if (mapped_size < rates->memory) {
+        char *fresh = as_recorder_map_alone(rates->memory, "arenascope profile");
+        if (!fresh)
+            return false;
+        mapped = fresh;
+        mapped_size = rates->memory;
+    }
+    lay_out(mapped, rates->memory, rates);
+    return true;
+}
+
+void as_recorder_unmap(void)
+{
+    if (mapped)
+        madvise(mapped, mapped_size, MADV_DONTNEED);
+}
+
+_Atomic uint32_t *as_recorder_slot(uintptr_t chunk, bool make)
+{
+    struct as_recorder *r = &as_recorder;
+    uint64_t page = chunk >> r->page_shift;
+    uint64_t place = as_profile_place(page, r->page_mask);
+    if (page >> AS_PROFILE_PAGE_BITS)
+        return NULL;
+    uint64_t taken = 0;
+    for (int i = 0; i < AS_PROFILE_PROBES; i++, place = (place + 1) & r->page_mask) {
+        uint64_t entry = atomic_load_explicit(&r->pages[place], memory_order_acquire);
+        if (entry == 0) {
+            if (!make)
+                return NULL;
+            if (taken == 0)
+                taken = __atomic_add_fetch(&r->head->blocks.used, 1, __ATOMIC_RELAXED);
+            if (taken > r->head->blocks.size) {
+                __atomic_fetch_sub(&r->head->blocks.used, 1, __ATOMIC_RELAXED);
+                return NULL;
+            }
+            if (atomic_compare_exchange_strong(&r->pages[place], &entry, page << AS_PROFILE_BLOCK_BITS | taken))
+                return as_recorder_slot_in(taken, chunk);
+        }
+        if (entry >> AS_PROFILE_BLOCK_BITS == page)
+            return as_recorder_slot_in(entry, chunk);
+    }
+    return NULL;
+}

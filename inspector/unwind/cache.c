@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// Without the C library's stdio and as_output, which format: a process may be looked at while any of its threads hold their locks.
+#define _GNU_SOURCE
+#include "unwind/cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h> // renameat
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NAME = 2 * AS_UNWIND_ID + 32 };
+
+static char *append(char *at, const char *end, const char *text)
+{
+    while (*text && at + 1 < end)
+        *at++ = *text++;
+    *at = '\0';
+    return at;
+}
+
+static char *append_hex(char *at, const char *end, const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size && at + 2 < end; i++) {
+        *at++ = "0123456789abcdef"[bytes[i] >> 4];
+        *at++ = "0123456789abcdef"[bytes[i] & 15];
+    }
+    *at = '\0';
+    return at;
+}
+
+// A directory that nobody else can write into.
+static bool is_ours(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
+}
+
+static int open_directory(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && !is_ours(fd)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+bool as_unwind_cache_directory(char *path, size_t size)
+{
+    const char *cache = secure_getenv("XDG_CACHE_HOME"); // nothing in a setuid program
+    const char *home = secure_getenv("HOME");
+    const char *end = path + size;
+    if (size == 0 || ((!cache || *cache != '/') && (!home || *home != '/')))
+        return false;
+    char *at = append(path, end, cache && *cache == '/' ? cache : home);
+    if (!cache || *cache != '/')
+        at = append(at, end, "/.cache");
+    mkdir(path, 0700); // it may be there
+    at = append(at, end, "/arenascope");
+    mkdir(path, 0700);
+    if (at + 1 == end) // cut off
+        return false;
+    int fd = open_directory(path);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+// BUILD-ID.unwind1: another version of the format is another file.
+static void name_file(char *name, const struct as_unwind_image *image)
+{
+    static const char version[] = {'0' + AS_UNWIND_VERSION, '\0'};
+    char *at = append_hex(name, name + NAME, image->id, image->id_size);
+    append(append(at, name + NAME, ".unwind"), name + NAME, version);
+}
+
+static bool read_file(struct as_unwind_table *table, const struct as_unwind_image *image, int directory,
+                      const char *name)
+{
+    int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+    void *memory = MAP_FAILED;
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0 &&
+        st.st_size > 0)
+        memory = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (memory == MAP_FAILED)
+        return false;
+    if (as_unwind_table_read(table, memory, (size_t)st.st_size, image))
+        return true;
+    munmap(memory, (size_t)st.st_size);
+    return false;
+}
+
+static bool write_all(int fd, const void *bytes, size_t size)
+{
+    for (const uint8_t *at = bytes; size > 0;) {
+        ssize_t written = write(fd, at, size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return false;
+        at += written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+// A file that appears when it is complete. Failing is no error: the next process makes the table again.
+static void write_file(const struct as_unwind_table *table, int directory, const char *name)
+{
+    uint8_t random[8];
+    char temporary[NAME];
+    if (getrandom(random, sizeof random, GRND_NONBLOCK) != sizeof random)
+        return;
+    append(append_hex(append(temporary, temporary + NAME, ".arenascope-"), temporary + NAME, random, sizeof random),
+           temporary + NAME, ".partial");
+    int fd = openat(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    bool ok = write_all(fd, table->head, table->bytes);
+    close(fd);
+    if (!ok || renameat(directory, temporary, directory, name) != 0)
+        unlinkat(directory, temporary, 0);
+}
+
+bool as_unwind_cache_table(struct as_unwind_table *table, const struct as_unwind_image *image, const char *directory,
+                           bool *cached)
+{
+    char name[NAME];
+    int fd = directory && image->id_size > 0 ? open_directory(directory) : -1;
+    if (fd >= 0)
+        name_file(name, image);
+    *cached = fd >= 0 && read_file(table, image, fd, name);
+    bool ok = *cached || as_unwind_table_make(table, image);
+    if (fd >= 0) {
+        if (ok && !*cached)
+            write_file(table, fd, name);
+        close(fd);
+    }
+    return ok;
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// The reader of full records, and what adds them up: any bytes as the blocks of a file. Magic, number and checksum of each block are
+// repaired first, as no fuzzer would find them.
+#include "fuzz.h"
+
+#include "record/account.h"
+
+#include <string.h>
+
+enum { MOST = 1 << 20 };
+
+static size_t repair(uint8_t *bytes, size_t size)
+{
+    struct as_record_block b;
+    size_t at = 0;
+    for (uint64_t number = 0; size - at >= sizeof b; number++) {
+        memcpy(&b, bytes + at, sizeof b);
+        b.magic = AS_RECORD_BLOCK;
+        b.number = number;
+        b.size = b.size % AS_RECORD_MOST_BYTES / 8 * 8;
+        if (b.size > size - at - sizeof b)
+            b.size = (uint32_t)((size - at - sizeof b) / 8 * 8);
+        static uint64_t payload[AS_RECORD_MOST_BYTES / sizeof(uint64_t)];
+        memcpy(payload, bytes + at + sizeof b, b.size);
+        b.checksum = as_record_checksum(&b, payload);
+        memcpy(bytes + at, &b, sizeof b);
+        at += sizeof b + b.size;
+    }
+    return at;
+}
+
+static void check(const struct as_record_account *a, const struct as_record *r)
+{
+    uint64_t ended = 0, sites = 0;
+    for (size_t i = 0; i < AS_RECORD_LIFETIMES; i++)
+        ended += a->lifetimes[i].count;
+    for (size_t i = 0; i < a->sites.count; i++)
+        sites += a->sites.items[i].in_use.count;
+    fuzz_check(ended + a->in_use.count == a->allocated.count, "each block has ended, or is in use");
+    fuzz_check(sites == a->in_use.count && a->count == a->in_use.count, "each block in use is of a site");
+    fuzz_check(a->events <= r->size / sizeof(uint64_t), "no event is read twice");
+    fuzz_check(a->in_use.bytes <= a->peak.bytes, "no moment has more than the peak");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static uint8_t bytes[MOST];
+    static struct as_record r;
+    static struct as_record_account a;
+    struct as_error err = {0};
+    if (size > MOST)
+        return 0;
+    memcpy(bytes, data, size);
+    fuzz_file(bytes, repair(bytes, size));
+    bool opened = as_record_open(&r, fuzz_file_name(), &err);
+    fuzz_check(opened || err.code == AS_BAD_INPUT || err.code == AS_UNSUPPORTED, "what is no record is bad input");
+    if (opened && as_record_begin(&r, &err)) {
+        fuzz_check(as_record_account(&a, &r, &err), "a record is added up");
+        check(&a, &r);
+        as_record_account_free(&a);
+    }
+    as_record_close(&r);
+    return 0;
+}

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""Dumps at each so many bytes allocated, of `watch` and of the agent, over a program that allocates known sums."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from test_agent_dump_at import has, holding, quiet
+from test_timeline import MIB, told
+from test_triggers import files, program, watching
+from tools import harness
+from tools.recording import recording
+from tools.stage import Stage, until
+
+from arenascope.dump import Dump
+from arenascope.timeline.triggers import allocated_by
+
+__all__ = ["program"]  # a fixture
+# One sample in 16 KiB: 64 MiB are 4096 samples, which is 1.6 % of standard deviation.
+RATES = "bytes=16K"
+SIZE = 1000  # bytes of a block
+# Allocates so many MiB in blocks that are freed at once; a child does, after the word "fork", and 50 at once.
+CHURNS = f"""
+import os, sys, time
+def churn(megabytes):
+    for _ in range(megabytes * {MIB} // {SIZE + 1}):
+        bytearray({SIZE})
+print("ready", flush=True)
+for line in sys.stdin:
+    if line.startswith("fork"):
+        if os.fork():
+            os.wait()
+            continue
+        churn(50)
+        end = time.process_time() + 0.5  # a timer starts the agent's thread
+        while time.process_time() < end:
+            sum(range(10000))
+        print(os.getpid(), flush=True)
+    else:
+        churn(int(line))
+        print("done", flush=True)
+"""
+
+
+def churn(child: subprocess.Popen[str], megabytes: int) -> None:
+    assert child.stdin
+    print(megabytes, file=child.stdin, flush=True)
+    assert told(child) == "done\n"
+
+
+def near(dump: Path, megabytes: int) -> bool:
+    """Five standard deviations."""
+    known = allocated_by(Dump(dump))
+    return known is not None and abs(known.bytes - megabytes * MIB) < 0.1 * megabytes * MIB
+
+
+def test_the_agent_writes_one_at_each_step(stage: Stage) -> None:
+    with holding(stage, "allocated=64M", CHURNS, ARENASCOPE_PROFILE=RATES) as child:
+        assert told(child) == "ready\n"
+        churn(child, 50)
+        quiet(stage, 0)
+        churn(child, 20)
+        has(stage, "allocated")
+        churn(child, 50)
+        quiet(stage, 1)
+        churn(child, 20)
+        has(stage, "allocated", "allocated")
+        first, second = files(stage.folder / "dumps")
+        assert near(first, 70)
+        assert near(second, 140)
+
+
+def test_a_child_counts_from_its_birth(stage: Stage) -> None:
+    with holding(stage, "allocated=64M", CHURNS, ARENASCOPE_PROFILE=RATES) as child:
+        assert told(child) == "ready\n"
+        churn(child, 70)
+        has(stage, "allocated")
+        churn(child, 50)
+        assert child.stdin
+        print("fork", file=child.stdin, flush=True)
+        pid = int(told(child))
+        try:
+            stage.logged(rf"\[{pid}\]: ready")
+            quiet(stage, 1)
+            churn(child, 20)
+            has(stage, "allocated", "allocated")
+            assert f".{pid}." in files(stage.folder / "dumps")[-1].name
+        finally:
+            os.kill(pid, 9)
+
+
+def test_the_end_of_the_profile_is_said(stage: Stage, arenadump: harness.Arenadump) -> None:
+    with holding(stage, "allocated=8M,rss=1G", CHURNS, ARENASCOPE_PROFILE=RATES) as child:
+        assert told(child) == "ready\n"
+        arenadump.check("record", child.pid, "--stop")
+        stage.logged("no dump for allocated= as long as no profile is made")
+        churn(child, 20)
+        quiet(stage, 0)
+        with recording(arenadump, child.pid, stage.folder / "dump", f"--rates={RATES}"):
+            churn(child, 20)
+            has(stage, "allocated")
+
+
+@pytest.mark.parametrize("rates", ["", "bytes=0"])
+def test_the_agent_refuses_it_without_samples(stage: Stage, rates: str) -> None:
+    with holding(stage, "allocated=1M", CHURNS, ARENASCOPE_PROFILE=rates) as child:
+        assert told(child) == "ready\n"
+        stage.logged("ARENASCOPE_DUMP_AT: allocated= needs a profile with samples")
+        churn(child, 20)
+        assert "dumps at a condition from now on" not in stage.log()
+
+
+def test_run_asks_beforehand(agent: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "ARENASCOPE_LIBRARY": str(agent)}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "arenascope", "run", "--dump-at=allocated=1M", *words, "--", "true"]
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    for words in ([], ["--rates=bytes=0"]):
+        done = run(*words)
+        assert done.returncode == 2
+        assert "--dump-at: allocated= needs a profile with samples" in done.stderr
+    for words in (["--profile"], ["--exact"], [f"--record={tmp_path / 'record'}"]):
+        assert run(*words).returncode == 0
+
+
+@contextmanager
+def churning(stage: Stage, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    environment = stage.environment(**variables)
+    command, pipe = [sys.executable, "-c", CHURNS], subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True, cwd=stage.folder) as child:
+        try:
+            assert told(child) == "ready\n"
+            yield child
+        finally:
+            child.kill()
+
+
+def test_a_watch_keeps_one_at_each_step(stage: Stage, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with (
+        churning(stage, ARENASCOPE_PROFILE=RATES) as child,
+        watching(child.pid, tmp_path, "allocated=64M") as watched,
+    ):
+        churn(child, 100)
+        assert watched.turn() == [], "the first look is where it begins"
+        churn(child, 50)
+        assert watched.turn() == []
+        churn(child, 20)
+        assert watched.turn() == ["allocated"]
+        assert near(files(tmp_path / "dumps")[0], 170)
+        assert re.search(r"\(allocated: ~(6|7)\d\.\d MiB more, by samples\)", watched.says() or "")
+        churn(child, 50)
+        assert watched.turn() == ["allocated"]
+        arenadump.check("record", child.pid, "--stop")
+        assert watched.turn() == ["allocated"]
+        assert f"allocated, process {child.pid} (python" in (watched.says() or "")
+        with recording(arenadump, child.pid, stage.folder / "one", f"--rates={RATES}"):
+            churn(child, 100)
+            assert watched.turn() == ["allocated"], "another profile"
+            churn(child, 70)
+            assert watched.turn() == ["allocated"] * 2
+
+
+def test_a_watch_of_one_process_without_a_profile_is_refused(stage: Stage, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "arenascope", "watch", "--dump-at=peak,allocated=1G", f"-o{tmp_path / 'timeline'}"]
+
+    def refused(pid: int, why: str) -> None:
+        done = subprocess.run([*command, str(pid)], capture_output=True, text=True, check=False, timeout=60)
+        assert (done.returncode, why in done.stderr) == (5, True), done.stderr
+        assert list(tmp_path.iterdir()) == []
+
+    with churning(stage, LD_PRELOAD="") as child:
+        refused(child.pid, "has no profile")
+    with churning(stage, ARENASCOPE_PROFILE="bytes=0") as child:
+        refused(child.pid, "takes no samples")
+
+
+def test_of_a_group_each_is_told_of(stage: Stage, tmp_path: Path) -> None:
+    with churning(stage, LD_PRELOAD="") as child, watching(child.pid, tmp_path, "peak,allocated=1M") as watched:
+        watched.turn()
+        churn(child, 20)
+        watched.turn()
+        said = [line for line in watched.said if "allocated" in line]
+        assert len(said) == 1
+        assert "not known without a profile with samples" in said[0]
+        until(lambda: watched.kinds() == [], "a dump")

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+"""Structures of OpenSSL's libcrypto, of tests/programs/openssl.c, which knows its chunks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from test_libraries import check, running
+from tools import debian, holding
+
+
+def build(compiler: str) -> Path:
+    try:
+        return holding.build("openssl", compiler)
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_tables_and_stacks(compiler: str) -> None:
+    with running(build(compiler)) as (pid, kinds):
+        names = check(pid, kinds)
+    count = Counter(kinds.values())
+    assert names["LHASH (OpenSSL)"] >= count["LHASH"] == 40
+    assert names["LHASH (OpenSSL)"] == names["LHASH table (OpenSSL)"]
+    # Of the tables that have shrunk, each has a fifth of its nodes.
+    assert names["LHASH node (OpenSSL)"] >= count["LHASH node"] + sum(i * i * 8 for i in range(20))

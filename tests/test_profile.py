@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: MIT
+"""The recorder: programs that know the call stack of each of their blocks, and what a profile says of them."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools import debian, harness, programs
+from tools.stage import Stage, kill, until
+
+FUNCTIONS = {
+    *("left", "right", "padded", "leaf_malloc", "leaf_calloc", "leaf_aligned", "leaf_realloc", "leaf_string"),
+    *("leaf_posix", "jumps", "calls", "in_thread", "handler", "signals", "coroutine", "main"),
+}
+ACTS = ["calls", "thread", "small", "signal", "coroutine"]
+Stacks = Counter[tuple[str, ...]]
+
+
+@pytest.fixture(scope="session")
+def sites() -> Path:
+    try:
+        return programs.build_portable("sites")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+class Names:
+    """The functions of a program, by their addresses in its file."""
+
+    def __init__(self, program: Path) -> None:
+        table = subprocess.run(["nm", "-S", "--defined-only", str(program)], capture_output=True, text=True, check=True)
+        rows = [line.split() for line in table.stdout.splitlines()]
+        self._functions = sorted(
+            (int(row[0], 16), int(row[1], 16), row[3].split(".")[0])
+            for row in rows
+            if len(row) == 4 and row[2] in "tT" and row[3].split(".")[0] in FUNCTIONS
+        )
+
+    def at(self, offset: int) -> str | None:
+        index = bisect.bisect_right(self._functions, (offset, 1 << 63, "")) - 1
+        if index < 0:
+            return None
+        start, size, name = self._functions[index]
+        return name if offset <= start + size else None
+
+    def stack(self, site: dict[str, Any], modules: list[dict[str, Any]], program: Path) -> tuple[str, ...]:
+        """The functions of the program's own on a site's stack, innermost first."""
+        found = (
+            self.at(int(frame["offset"], 16) - 1)
+            for frame in site["stack"]
+            if frame["module"] is not None and Path(modules[frame["module"]]["path"]).name == program.name
+        )
+        return tuple(name for name in found if name)
+
+
+def truth(path: Path) -> tuple[int, Stacks, Stacks]:
+    """The program's pid; how many blocks it keeps by each stack, and of how many usable bytes."""
+    until(lambda: path.exists() and "end " in path.read_text(), f"no {path.name}")
+    *lines, last = path.read_text().splitlines()
+    counts: Stacks = Counter()
+    sizes: Stacks = Counter()
+    for line in lines:
+        size, *stack = line.split()
+        counts[tuple(stack)] += 1
+        sizes[tuple(stack)] += int(size)
+    return int(last.split()[1]), counts, sizes
+
+
+def profile(arenadump: harness.Arenadump, target: int | Path) -> dict[str, Any]:
+    command = [str(arenadump.path), "profile", str(target), "--json"]
+    told: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return told
+
+
+def by_stack(told: dict[str, Any], program: Path) -> tuple[Stacks, Stacks]:
+    names = Names(program)
+    counts: Stacks = Counter()
+    sizes: Stacks = Counter()
+    for site in told["sites"]:
+        stack = names.stack(site, told["modules"], program)
+        if stack and stack[0].startswith("leaf") and site["in_use"]["count"]:
+            counts[stack] += site["in_use"]["count"]
+            sizes[stack] += site["in_use"]["bytes"]
+    return counts, sizes
+
+
+def compare(told: dict[str, Any], program: Path, path: Path) -> None:
+    _, counts, sizes = truth(path)
+    found, bytes_found = by_stack(told, program)
+    assert counts.total() > 2000
+    assert found == counts
+    # A chunk has a header of 8 bytes beside what can be used, one with a mapping of its own 16.
+    for stack, usable in sizes.items():
+        assert usable + 8 * counts[stack] <= bytes_found[stack] <= usable + 16 * counts[stack], stack
+
+
+# --- Every chunk ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_each_chunk_has_the_stack_that_allocated_it(
+    stage: Stage, libc: debian.Libc, sites: Path, arenadump: harness.Arenadump, act: str
+) -> None:
+    file = stage.folder / "truth"
+    more = [] if act in {"calls", "thread"} else ["calls"]
+    stage.start(libc.command(sites, str(file), act, *more), ARENASCOPE_PROFILE="exact")
+    pid, _, _ = truth(file)
+    told = profile(arenadump, pid)
+    assert told["every_page"]
+    assert told["checked"] > 0
+    assert told["wrong"] == 0
+    assert told["without_stack"]["count"] == 0
+    compare(told, sites, file)
+
+
+def test_a_child_of_fork_goes_on(stage: Stage, libc: debian.Libc, sites: Path, arenadump: harness.Arenadump) -> None:
+    file = stage.folder / "truth"
+    stage.start(libc.command(sites, str(file), "calls", "fork", "calls", "thread"), ARENASCOPE_PROFILE="exact")
+    child, _, _ = truth(stage.folder / "truth.child")
+    try:
+        pid, _, _ = truth(file)
+        compare(profile(arenadump, pid), sites, file)
+        compare(profile(arenadump, child), sites, stage.folder / "truth.child")
+    finally:
+        kill(child)
+
+
+def test_a_dump_of_the_agents_own_has_it(
+    stage: Stage, libc: debian.Libc, sites: Path, arenadump: harness.Arenadump
+) -> None:
+    file = stage.folder / "truth"
+    stage.start(libc.command(sites, str(file), "calls"), ARENASCOPE_PROFILE="exact")
+    pid, _, _ = truth(file)
+    told = profile(arenadump, stage.ask(pid))
+    assert told["mode"] == "in-process"
+    compare(told, sites, file)
+
+
+def test_a_core_has_it(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
+    file = stage.folder / "truth"
+    stage.start([str(sites), str(file), "calls"], ARENASCOPE_PROFILE="exact")
+    pid, _, _ = truth(file)
+    core = stage.folder / f"core.{pid}"
+    command = ["gdb", "-q", "-nx", "-batch", "-p", str(pid), "-ex", f"generate-core-file {core}"]
+    subprocess.run(command, capture_output=True, check=True, timeout=120)
+    compare(profile(arenadump, core), sites, file)
+
+
+@pytest.mark.parametrize(("options", "rate"), [(["--profile"], 64), (["--exact"], 1), (["--rates", "pages=8"], 8)])
+def test_a_command_is_run_with_the_recorder(
+    options: list[str], rate: int, sites: Path, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    file = tmp_path / "truth"
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
+    command = [sys.executable, "-m", "arenascope", "run", *options, "--", str(sites), str(file), "calls"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+        try:
+            pid, _, _ = truth(file)
+            told = profile(arenadump, pid)
+        finally:
+            process.kill()
+    assert told["page_rate"] == rate
+    assert any(names for names in by_stack(told, sites)[0])
+
+
+# --- Estimates --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_estimates_lie_around_the_truth(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
+    """Many processes, each with its own addresses: the pages that are watched differ."""
+    counts_found, bytes_found, allocated = [], [], []
+    for number in range(40):
+        file = stage.folder / f"truth.{number}"
+        process = stage.start([str(sites), str(file), "calls", "thread"], ARENASCOPE_PROFILE="pages=16,bytes=64K")
+        pid, counts, sizes = truth(file)
+        told = profile(arenadump, pid)
+        process.kill()
+        found, found_bytes = by_stack(told, sites)
+        counts_found.append(found.total() / counts.total())
+        bytes_found.append(found_bytes.total() / (sizes.total() + 8 * counts.total()))
+        allocated.append(sum(site["allocated"]["bytes"] for site in told["sites"]) / asked_for(file))
+        assert told["page_rate"] == 16
+        assert told["wrong"] == 0
+    for ratios in (counts_found, bytes_found, allocated):
+        error = statistics.stdev(ratios) / len(ratios) ** 0.5
+        assert error < 0.04, "a bias could not be seen"
+        assert abs(statistics.mean(ratios) - 1) < 4.5 * error  # one test in 30,000 fails by chance
+
+
+def asked_for(path: Path) -> int:
+    """Bytes that the program has allocated altogether."""
+    return int(path.read_text().split()[-1])
+
+
+# --- What a target may claim ------------------------------------------------------------------------------------------
+
+CLAIMS = """
+import ctypes, mmap, struct, sys
+SIZE, PRIVATE, NORESERVE = 3 << 30, 2, 0x4020
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+room = libc.mmap(None, SIZE + 8192, 0, PRIVATE | NORESERVE, -1, 0)
+start = room + 4096
+assert libc.mprotect(start, SIZE, 3) == 0
+def table(offset, size, used):
+    return struct.pack("<QQQ", offset, size, used)
+contexts, frames, pages, blocks = 4096 * 16, 1 << 30, 2 << 30, 4096 * 1024 * 64
+head = struct.pack("<QIIQQQIIIIQQQ", 0x31666F7270657261, 4, 0, start, SIZE, 1, 1, 12, 0, 512, 16384, 0, 10**18)
+head += table(pages, 1 << 26, 1 << 26) + table(blocks, 1 << 20, 1 << 20) + table(contexts, 1 << 20, 1 << 20)
+head += table(frames, 1 << 26, 1 << 26) + table(4096, 100, 100)
+head += table(4096 * 8, 1 << 10, 1 << 10) + table(4096 * 2, 4096, 4096) + table(4096 * 3, 1 << 15, 1 << 40) + bytes(72)
+head = head[:12] + struct.pack("<I", len(head)) + head[16:]
+ctypes.memmove(start, head, len(head))
+# All contexts have the same frames.
+one = struct.pack("<IHHIIQQ", 0, 255, 3, 0, 1, 1024, 1) + struct.pack("<IHHIIQQ", 0, 255, 0xFFFF, 0, 1, 1024, 1)
+ctypes.memmove(start + contexts, one * (1 << 19), len(one) << 19)
+ctypes.memmove(start + frames, struct.pack("<QQ", 0xFFFF << 48 | 1, 0xFFFE << 48 | 5 << 24 | 1) * 32767, 16 * 32767)
+# A function whose name has no end.
+ctypes.memmove(start + 4096 * 8 + 5 * 16, struct.pack("<IIII", 4000, 4095, 1, 1), 16)
+ctypes.memset(start + 4096 * 2, 65, 4096)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_tables_that_claim_more_than_there_is(arenadump: harness.Arenadump) -> None:
+    """Work and memory are bounded by what the target has, not by what it says."""
+    with subprocess.Popen([sys.executable, "-c", CLAIMS], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        before = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+        for mode in ("freeze", "snapshot", "live"):
+            limited = ["prlimit", f"--as={1 << 33}", "--cpu=20", str(arenadump.path), "profile", f"--mode={mode}"]
+            done = subprocess.run(
+                [*limited, "--json", str(process.pid)], capture_output=True, text=True, check=False, timeout=300
+            )
+            assert done.returncode == 0, done.stderr
+            told = json.loads(done.stdout)
+            assert told["page_rate"] == 1, "it was taken for a profile"
+            assert len(told["sites"]) == 1  # no two stacks have a frame in common
+            assert len(told["threads"]) < 1024
+            assert {each["thread"] for each in told["sites"][0]["threads"]} == {0, None}
+        assert int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) < before + 1000
+        process.kill()

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope profile` and the JSON below it, on a program whose sites are known: names, lines, sums, other formats."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from test_graph_schemas import closed
+from tools import harness, odd
+from tools.stage import until
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+SCHEMA = json.loads((DOCS / "profile.schema.json").read_text())
+SERVER = """
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+#include <unistd.h>
+struct Connection { char buffer[3000]; };
+static std::vector<void *> held;
+static inline __attribute__((always_inline)) void *allocate(std::size_t size)
+{
+    return std::malloc(size);                      // line 10
+}
+extern "C" __attribute__((noinline)) void open_connections(int count)
+{
+    for (int i = 0; i < count; i++)
+        held.push_back(allocate(sizeof(Connection)));
+}
+extern "C" __attribute__((noinline)) void fill_cache(int count)
+{
+    for (int i = 0; i < count; i++)
+        held.push_back(std::malloc(100));          // line 20
+    std::free(std::malloc(50));
+}
+int main()
+{
+    held.reserve(100000);
+    open_connections(2000);
+    fill_cache(30000);
+    std::puts("ready");
+    std::fflush(stdout);
+    for (int byte; (byte = std::getchar()) != EOF;)
+        if (byte == 'o')
+            open_connections(500);
+}
+"""
+CONNECTIONS, CACHE = 2000 * 3008, 30000 * 112
+MEBIBYTE = 1 << 20
+NAMES = ("main", "fill_cache")
+
+
+def arenascope(*arguments: str | Path | int, arenadump: harness.Arenadump) -> str:
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path), "COLUMNS": "120"}
+    command = [sys.executable, "-m", "arenascope", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def served(folder: Path, arenadump: harness.Arenadump, *flags: str) -> Iterator[subprocess.Popen[str]]:
+    (folder / "server.cc").write_text(SERVER)
+    subprocess.run(["g++", "-O2", *flags, "-o", folder / "server", folder / "server.cc"], check=True)
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
+    command = [sys.executable, "-m", "arenascope", "run", "--exact", "--", str(folder / "server")]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == "ready\n"
+            odd.wait_for_read(process.pid)
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def server(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with served(tmp_path_factory.mktemp("server"), arenadump, "-g") as process:
+        yield process.pid
+
+
+def read(arenadump: harness.Arenadump, target: int | Path) -> Any:
+    told = json.loads(arenadump.check("profile", "--json", target))
+    jsonschema.validate(told, closed(SCHEMA))
+    return told
+
+
+def site_of(told: Any, name: str) -> Any:
+    """The site whose innermost frame, with all that is inlined there, is in that function."""
+    (found,) = (
+        site for site in told["sites"] if name in [function["name"] for function in site["stack"][0]["functions"]]
+    )
+    return found
+
+
+def chunks_by(told: Any, name: str) -> int:
+    """In use, by all stacks with that function innermost."""
+    stacks = [(site["in_use"]["count"], site["stack"][0]["functions"]) for site in told["sites"]]
+    return sum(count for count, functions in stacks if name in [function["name"] for function in functions])
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["properties"]["schema"]["const"] == "arenascope.profile/1"
+
+
+def test_sites_have_functions_and_lines(server: int, arenadump: harness.Arenadump) -> None:
+    told = read(arenadump, server)
+    opened, filled = site_of(told, "open_connections"), site_of(told, "fill_cache")
+    assert opened["in_use"] == {"count": 2000, "bytes": CONNECTIONS}
+    assert filled["in_use"] == {"count": 30000, "bytes": CACHE}
+    functions = opened["stack"][0]["functions"]
+    assert [(each["name"].partition("(")[0], each["inlined"]) for each in functions] == [
+        ("allocate", True),
+        ("open_connections", False),
+    ]
+    assert (Path(functions[0]["file"]).name, functions[0]["line"]) == ("server.cc", 10)
+    assert functions[1]["line"] == 15
+    assert filled["stack"][0]["functions"][0]["line"] == 20
+    assert [each["name"] for each in opened["stack"][1]["functions"]] == ["main"]
+    module = told["modules"][opened["stack"][0]["module"]]
+    assert Path(module["path"]).name == "server"
+    assert int(module["start"], 16) <= int(opened["stack"][0]["offset"], 16) + int(module["bias"], 16)
+
+
+def test_a_tree_has_the_same_stacks(server: int, arenadump: harness.Arenadump) -> None:
+    told = json.loads(arenadump.check("profile", "--json", "--tree", server))
+    jsonschema.validate(told, closed(SCHEMA))
+    stacks = told["stacks"]
+
+    def frames(at: int | None) -> Iterator[Any]:
+        while at is not None:
+            yield told["frames"][stacks["frame"][at]]
+            at = stacks["caller"][at]
+
+    plain = read(arenadump, server)["sites"]
+    assert [list(frames(site["stack"])) for site in told["sites"]] == [site["stack"] for site in plain]
+    assert len(stacks["frame"]) < sum(len(site["stack"]) for site in plain)
+
+
+def test_without_debug_information_there_are_functions(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with served(tmp_path, arenadump) as process:
+        (function,) = site_of(read(arenadump, process.pid), "fill_cache")["stack"][0]["functions"]
+        assert (function["file"], function["line"]) == (None, None)
+    with served(tmp_path, arenadump, "-s") as process:
+        told = read(arenadump, process.pid)
+        (site,) = (site for site in told["sites"] if site["in_use"]["bytes"] == CACHE)
+        assert site["stack"][0]["functions"] == []
+        assert f"server+{site['stack'][0]['offset']}" in arenascope("profile", "top", process.pid, arenadump=arenadump)
+
+
+def test_a_program_that_was_built_anew_has_no_names(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Functions of another build would be wrong ones."""
+    dump = tmp_path / "dump"
+    with served(tmp_path, arenadump, "-g") as process:
+        arenadump.check("dump", process.pid, "-o", dump)
+    assert site_of(read(arenadump, dump), "fill_cache")
+    (tmp_path / "server.cc").write_text(SERVER.replace("fill_cache", "other_name"))
+    subprocess.run(["g++", "-O2", "-g", "-o", tmp_path / "server", tmp_path / "server.cc"], check=True)
+    (site,) = (site for site in read(arenadump, dump)["sites"] if site["in_use"]["bytes"] == CACHE)
+    assert site["stack"][0]["functions"] == []
+
+
+def test_top_and_tree(server: int, arenadump: harness.Arenadump) -> None:
+    top = arenascope("profile", "top", server, arenadump=arenadump)
+    found = {
+        row[2]: row[1] for row in re.finditer(r"^ *[\d.]+ \w+ .* ([\d.]+ \w+) +[\d.]+ %  (\w+)", top, re.MULTILINE)
+    }
+    assert found["open_connections"] == f"{CONNECTIONS / MEBIBYTE:.1f} MiB"
+    assert found["fill_cache"] == f"{CACHE / MEBIBYTE:.1f} MiB"
+    assert "by every chunk" in top
+    tree = arenascope("profile", "tree", server, arenadump=arenadump)
+    lines = tree.splitlines()
+    depth = {name: next(line.index(f" {name}") for line in lines if f" {name}" in line) for name in NAMES}
+    assert depth["main"] < depth["fill_cache"]
+    allocated = arenascope("profile", "top", server, "--measure", "inuse_objects", arenadump=arenadump)
+    assert re.search(r"30,000 .* fill_cache", allocated)
+
+
+def lines_of(listing: str) -> dict[int, tuple[str, str, str]]:
+    """Flat, cum and text of each line that `list` shows with numbers."""
+    rows = re.finditer(r"^ *([\d.,]+ (?:\w+ )?) *([\d.,]+(?: \w+)?) +(\d+)  ?(.*)$", listing, re.MULTILINE)
+    return {int(row[3]): (row[1].strip(), row[2], row[4].strip()) for row in rows}
+
+
+def test_lines_of_a_function(server: int, arenadump: harness.Arenadump) -> None:
+    """A line has what it allocates itself, and what it calls allocates."""
+    told = arenascope("profile", "list", "fill_cache", server, "--measure", "inuse_objects", arenadump=arenadump)
+    assert lines_of(told) == {20: ("30,000", "30,000", "held.push_back(std::malloc(100));          // line 20")}
+    assert "    std::free(std::malloc(50));" in told
+    bytes_ = arenascope("profile", "list", "open_connections", server, arenadump=arenadump)
+    shown = f"{CONNECTIONS / MEBIBYTE:.1f} MiB"
+    assert {number: each[:2] for number, each in lines_of(bytes_).items()} == {15: ("0 B", shown)}
+    inlined = arenascope("profile", "list", "allocate", server, arenadump=arenadump)
+    assert lines_of(inlined)[10][:2] == (shown, shown)
+    main = lines_of(arenascope("profile", "list", "main", server, arenadump=arenadump))
+    assert main[26][:2] == ("0 B", shown)
+    assert main[27][2] == "fill_cache(30000);"
+    refused = subprocess.run(
+        [sys.executable, "-m", "arenascope", "profile", "list", "no_such", str(server)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)},
+        check=False,
+    )
+    assert refused.returncode == 6
+    assert "has 'no_such' in its name" in refused.stderr
+
+
+def test_a_source_that_is_nothing_to_read(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """The path of a source is the target's word: a FIFO there is not waited for, escape sequences are shown."""
+    with served(tmp_path, arenadump, "-g") as process:
+        source = tmp_path / "server.cc"
+        listed = ("profile", "list", "fill_cache", process.pid)
+        source.write_text(source.read_text().replace("std::malloc(100)", "\x1b[31mmalloc"))
+        os.utime(source, (2**32, 2**32))
+        changed = arenascope(*listed, arenadump=arenadump)
+        assert "\\x1b[31mmalloc" in changed
+        assert "its lines may have moved" in changed
+        (tmp_path / "moved.cc").write_text(SERVER)
+        source.unlink()
+        source.symlink_to(tmp_path / "moved.cc")
+        assert "held.push_back(std::malloc(100));" in arenascope(*listed, arenadump=arenadump)
+        source.unlink()
+        os.mkfifo(source)
+        told = arenascope(*listed, arenadump=arenadump)
+        assert "the source is not here" in told
+        assert lines_of(told)[20][2] == ""
+
+
+def test_folded_stacks_add_up(server: int, arenadump: harness.Arenadump) -> None:
+    folded = arenascope("profile", "folded", server, arenadump=arenadump)
+    sums = {stack: int(value) for stack, _, value in (line.rpartition(" ") for line in folded.splitlines())}
+    assert sum(sums.values()) == read(arenadump, server)["known"]["bytes"]
+    (opened,) = (stack for stack in sums if "open_connections" in stack)
+    assert re.search(r";main;open_connections;allocate(\(unsigned long\))?$", opened)
+    assert sums[opened] == CONNECTIONS
+
+
+def test_pprof_reads_the_file(server: int, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    go = shutil.which("go")
+    if not go:
+        pytest.skip("go is not installed (scripts/install-deps test)")
+    path = tmp_path / "profile.pb.gz"
+    path.symlink_to(tmp_path / "elsewhere")
+    refused = subprocess.run(
+        [sys.executable, "-m", "arenascope", "profile", "pprof", str(server), "-o", str(path)],
+        capture_output=True,
+        env={**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)},
+        check=False,
+    )
+    assert refused.returncode != 0
+    assert not (tmp_path / "elsewhere").exists()
+    path.unlink()
+    arenascope("profile", "pprof", server, "-o", path, arenadump=arenadump)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert gzip.decompress(path.read_bytes())
+    told = subprocess.run(
+        [go, "tool", "pprof", "-peek", "open_connections|fill_cache", "-unit=B", str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PPROF_TMPDIR": str(tmp_path)},
+    ).stdout
+    assert f"{CACHE}B" in told
+    assert f"{CONNECTIONS}B" in told
+
+
+def test_what_grew_between_two_dumps(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with served(tmp_path, arenadump, "-g") as process:
+        arenadump.check("dump", process.pid, "-o", tmp_path / "before")
+        assert process.stdin
+        process.stdin.write("o")
+        process.stdin.flush()
+        until(lambda: chunks_by(read(arenadump, process.pid), "open_connections") == 2500, "it did not grow")
+        arenadump.check("dump", process.pid, "-o", tmp_path / "after")
+    arguments = (tmp_path / "before", tmp_path / "after", "--measure", "inuse_objects")
+    told = arenascope("profile", "diff", *arguments, arenadump=arenadump)
+    assert re.search(r"^ *0 .* 500 .* open_connections", told, re.MULTILINE)
+    assert "fill_cache" not in told
+
+
+def test_a_process_without_a_recorder(arenadump: harness.Arenadump) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        odd.wait_for_read(process.pid)
+        done = arenadump.run("profile", process.pid)
+        assert done.returncode == 5
+        assert "has no profile: run the program by `arenascope run --profile -- COMMAND`" in done.stderr
+        process.kill()

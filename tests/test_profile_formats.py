@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""Profiles in the forms of other tools: Go's own pprof reads what we write; folded stacks; differences."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from arenascope.profile.folded import folded
+from arenascope.profile.model import MEASURES, Module, Profile, Site, SourceLine, StackFrame, difference, rows
+from arenascope.profile.pprof import encode, varint
+
+CACHE = Path(__file__).resolve().parents[1] / ".cache"
+PROGRAM = Module("/usr/bin/server", "ab" * 20, 0x401000, 0x480000, 0x400000)
+MAIN = StackFrame(0x402000, PROGRAM, (SourceLine("main", "/src/main.cc", 12),))
+OPEN = StackFrame(
+    0x403000,
+    PROGRAM,
+    (
+        SourceLine("std::string::append(char const*)", "/src/string.h", 7),
+        SourceLine("Connection::open", "/src/c.cc", 40),
+    ),
+)
+STRIPPED = StackFrame(0x404560, PROGRAM)
+JIT = StackFrame(0x7F0000001000)
+
+
+def site(*frames: StackFrame, objects: int, space: int) -> Site:
+    values = {"alloc_objects": objects * 2, "alloc_space": space * 3, "inuse_objects": objects, "inuse_space": space}
+    return Site(frames, values)
+
+
+PROFILE = Profile(
+    [
+        site(OPEN, MAIN, objects=300, space=3 << 20),
+        site(STRIPPED, OPEN, MAIN, objects=10, space=1 << 20),
+        site(JIT, MAIN, objects=1, space=1 << 19),
+    ],
+    started_ns=10**18,
+    taken_ns=10**18 + 60 * 10**9,
+    mean=1 << 19,
+    comments=["measured: 0.1 % of stacks wrong"],
+)
+
+
+Pprof = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def program() -> str:
+    """Go's pprof, built once: newer releases of Go would build it whenever it is asked for."""
+    go, built = shutil.which("go"), CACHE / "pprof"
+    if not go:
+        pytest.skip("go is not installed (scripts/install-deps test)")
+    if not built.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, "GOCACHE": str(CACHE / "go-build")}
+        subprocess.run([go, "build", "-o", str(built), "cmd/pprof"], check=True, env=environment, timeout=600)
+    return str(built)
+
+
+@pytest.fixture
+def pprof(tmp_path: Path, program: str) -> Pprof:
+    """Runs Go's pprof on a profile, with options; returns what it prints."""
+
+    def run(profile: Profile, *options: str) -> str:
+        path = tmp_path / "profile.pb.gz"
+        path.write_bytes(encode(profile))
+        environment = {**os.environ, "PPROF_TMPDIR": str(tmp_path)}
+        command = [program, *options, str(path)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_pprof_shows_our_numbers(pprof: Pprof) -> None:
+    out = pprof(PROFILE, "-top", "-unit=kB", "-nodefraction=0")
+    found = {}
+    for line in out.splitlines():
+        if row := re.match(r" *([\d.]+)(?:kB)? +[\d.]+% +[\d.]+% +([\d.]+)(?:kB)? +[\d.]+%  (.*)", line):
+            found[row[3].removesuffix(" (inline)")] = (float(row[1]), float(row[2]))
+    ours = {row.name: (row.flat / 1024, row.cum / 1024) for row in rows(PROFILE.sites, "inuse_space")}
+    assert {name.partition("(")[0]: numbers for name, numbers in found.items()} == {
+        name.partition("(")[0]: numbers for name, numbers in ours.items()
+    }
+    assert ours["main"][1] == 4608
+    assert "server+0x4560" in found
+    raw = pprof(PROFILE, "-raw")
+    assert [measure for measure in MEASURES if measure in raw.split("Locations")[0]] == list(MEASURES)
+    assert PROGRAM.build_id in raw
+    assert "Period: 524288" in raw
+    assert "/src/c.cc:40" in raw
+    assert f"Type: {MEASURES[0]}" in pprof(PROFILE, "-top", f"-sample_index={MEASURES[0]}")
+
+
+def test_pprof_takes_differences_and_odd_text(pprof: Pprof) -> None:
+    odd = StackFrame(0x405000, PROGRAM, (SourceLine("a;b\nc\ud800 ⊕", "", 0),))
+    more = Profile([*PROFILE.sites, site(odd, MAIN, objects=5, space=77 << 10)])
+    less = difference(more, PROFILE)
+    assert [s.values["inuse_space"] for s in less.sites] == [-(77 << 10)]
+    assert "-77kB" in pprof(less, "-top", "-unit=kB", "-nodefraction=0")
+    assert difference(PROFILE, PROFILE).sites == []
+    assert pprof(Profile([]), "-raw")
+
+
+def test_folded_stacks() -> None:
+    assert folded(PROFILE, "inuse_space").splitlines() == [
+        "main;0x7f0000001000 524288",
+        "main;Connection::open;std::string::append(char const*) 3145728",
+        "main;Connection::open;std::string::append(char const*);server+0x4560 1048576",
+    ]
+    odd = Profile(
+        [Site((StackFrame(1, None, (SourceLine("a;b\nc"),)),), {"inuse_space": 3}), Site((MAIN,), {"inuse_space": 0})]
+    )
+    assert folded(odd, "inuse_space") == "a:b c 3\n"
+
+
+def test_recursion_counts_once() -> None:
+    again = Profile([site(MAIN, OPEN, MAIN, MAIN, objects=1, space=100)])
+    assert {row.name: (row.flat, row.cum) for row in rows(again.sites, "inuse_space")} == {
+        "main": (100, 100),
+        "Connection::open": (0, 100),
+        "std::string::append(char const*)": (0, 100),
+    }
+
+
+def test_numbers() -> None:
+    assert varint(0) == b"\0"
+    assert varint(300) == b"\xac\x02"
+    assert varint(-1) == b"\xff" * 9 + b"\x01"
+    assert encode(PROFILE) == encode(PROFILE)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""Which pages a site keeps: compared with a program that knows its blocks, and with what comes back when they go."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from test_graph_schemas import closed
+from test_profile import profile
+from test_profile_commands import SCHEMA, arenascope
+from tools import harness, odd, programs
+
+from arenascope import format as fmt
+from arenascope.dump import Dump
+
+PAGE = 4096
+SITES = "abcdefgh"
+# A chunk that is freed goes to a bin, and comes back by malloc_trim alone.
+TUNABLES = "tcache_count=0", "mxfast=0", "trim_threshold=1073741824", "mmap_threshold=131072"
+
+
+class Keeper:
+    """The program, and the site of each of its blocks."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.site_of: dict[int, str] = {}
+        assert process.stdout
+        for line in process.stdout:
+            if line == "ready\n":
+                break
+            site, block = line.split()
+            self.site_of[int(block) - 16] = site  # the chunk's address
+        odd.wait_for_read(process.pid)
+
+    def free(self, site: str) -> None:
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(site)
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == f"freed {site}\n"
+        odd.wait_for_read(self.process.pid)
+
+
+@contextmanager
+def keeping(agent: Path, rates: str) -> Iterator[Keeper]:
+    program = programs.build("keeps_pages")
+    environment = {
+        "LD_PRELOAD": str(agent),
+        "ARENASCOPE_PROFILE": rates,
+        "GLIBC_TUNABLES": ":".join(f"glibc.malloc.{each}" for each in TUNABLES),
+    }
+    with subprocess.Popen(
+        [str(program)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield Keeper(process)
+        finally:
+            process.kill()
+
+
+def of_sites(told: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What each of the program's sites keeps, by its letter."""
+    found = {}
+    for site in told["sites"]:
+        names = [function["name"] for function in site["stack"][0]["functions"]]
+        if names and (named := re.fullmatch("site_([a-h])", names[-1])):
+            assert named[1] not in found, "one stack for each site"
+            found[named[1]] = {**site["kept"], "in_use": site["in_use"]["count"]}
+    return found
+
+
+def resident(dump: Dump) -> int:
+    """Bytes of malloc's heaps that are resident."""
+    return int(((dump.pages["residency"] & 1) != 0).sum()) * PAGE
+
+
+def expected(dump: Dump, site_of: dict[int, str]) -> tuple[dict[str, Counter[str]], dict[int, set[str]]]:
+    """What each site keeps by the dump's own pages and chunks, in the simplest way; and the sites on each page."""
+    kept: dict[str, Counter[str]] = defaultdict(Counter)
+    on: dict[int, list[str]] = defaultdict(list)
+    for heap, record in enumerate(dump.heaps):
+        chunks = dump.heap_chunks(heap)
+        base = int(record["start"]) // PAGE * PAGE
+        for at, size, kind in zip(chunks.addresses.tolist(), chunks.sizes.tolist(), chunks.classes.tolist()):
+            if kind == fmt.ChunkClass.IN_USE:
+                for page in range(at // PAGE, (at + size - 1) // PAGE + 1):
+                    on[int(record["first_page"]) + page - base // PAGE].append(site_of.get(at, "?"))
+    for page, users in on.items():
+        state = dump.pages[page]
+        stranded = (int(state["binned"]) + int(state["top"])) * 16 if state["residency"] & 1 else 0
+        for site in users:
+            kept[site]["stranded"] += stranded // len(users)
+        if len(set(users)) == 1 and stranded:
+            kept[users[0]]["pages"] += 1
+            kept[users[0]]["pages_stranded"] += stranded
+        if state["state"] == fmt.PageState.PINNED and len(users) == 1:
+            kept[users[0]]["pinned"] += 1
+    return kept, {page: set(users) for page, users in on.items()}
+
+
+def test_each_site_keeps_what_the_chunks_say(agent: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with keeping(agent, "exact") as keeper:
+        arenadump.check("dump", "--chunks", "-o", tmp_path / "dump", keeper.process.pid)
+    dump = Dump(tmp_path / "dump")
+    told = profile(arenadump, tmp_path / "dump")
+    found = of_sites(told)
+    assert set(found) == set(SITES)
+    kept, on = expected(dump, keeper.site_of)
+    assert sum(each["pinned"] for each in found.values()) > 500
+    for site, each in found.items():
+        for what in ("pinned", "pages", "pages_stranded"):
+            assert each[what] == kept[site][what], (site, what)
+        # A page's bytes that cannot be shared equally go to one of its sites.
+        assert abs(each["stranded"] - kept[site]["stranded"]) <= 16 * each["in_use"]
+    letters = [
+        next((name[-1] for f in site["stack"][0]["functions"] if (name := f["name"]).startswith("site_")), "?")
+        for site in told["sites"]
+    ]
+    places: dict[int, set[str]] = defaultdict(set)
+    for place in dump.profile_places:
+        places[int(place["page"])].add(letters[int(place["site"])])
+    assert dict(places) == {page: sites for page, sites in on.items() if page in places}
+    assert all(page in places for page, sites in on.items() if sites & set(SITES))
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_what_is_said_to_come_back_comes_back(
+    agent: Path, arenadump: harness.Arenadump, tmp_path: Path, site: str
+) -> None:
+    with keeping(agent, "exact") as keeper:
+        arenadump.check("dump", "-o", tmp_path / "before", keeper.process.pid)
+        keeper.free(site)
+        arenadump.check("dump", "-o", tmp_path / "after", keeper.process.pid)
+    said = of_sites(profile(arenadump, tmp_path / "before"))[site]["returned"]
+    before, after = Dump(tmp_path / "before"), Dump(tmp_path / "after")
+    anyhow = int((before.pages["state"] == fmt.PageState.RELEASABLE).sum()) * PAGE
+    assert anyhow > 0
+    assert resident(before) - resident(after) == said + anyhow
+
+
+def test_the_commands_have_these_measures(agent: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with keeping(agent, "exact") as keeper:
+        arenadump.check("dump", "-o", tmp_path / "dump", keeper.process.pid)
+    told = profile(arenadump, tmp_path / "dump")
+    jsonschema.validate(told, closed(SCHEMA))
+    found = of_sites(told)
+    top = arenascope("profile", "top", tmp_path / "dump", "--measure", "pinned", arenadump=arenadump)
+    assert re.search(rf"^ *{found['a']['pinned']} .* site_a", top, re.MULTILINE)
+    folded = arenascope("profile", "folded", tmp_path / "dump", "--measure", "returned", arenadump=arenadump)
+    lines = (line.rpartition(" ") for line in folded.splitlines())
+    sums = {stack.rpartition(";")[2]: int(value) for stack, _, value in lines}
+    assert sums["site_a"] == found["a"]["returned"]
+    with keeping(agent, "pages=4") as keeper:
+        arenascope("profile", "top", keeper.process.pid, "--measure", "stranded", arenadump=arenadump)
+        refused = subprocess.run(
+            [sys.executable, "-m", "arenascope", "profile", "top", str(keeper.process.pid), "--measure", "returned"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)},
+            check=False,
+        )
+    assert refused.returncode == 5
+    assert "'returned' is unknown unless every chunk is recorded" in refused.stderr
+
+
+def test_with_pages_left_out_sums_are_estimates(agent: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Unbiased ones: of many programs, whose addresses differ, the mean is the truth."""
+    told: dict[str, list[int]] = defaultdict(list)
+    for _ in range(12):
+        with keeping(agent, "pages=4") as keeper:
+            read = profile(arenadump, keeper.process.pid)
+            found = of_sites(read)["a"]
+            assert (found["pages"], found["pages_stranded"], found["returned"]) == (None, None, None)
+            told["pinned"].append(found["pinned"])
+            told["stranded"].append(found["stranded"])
+            assert found["pinned"] % 4 == 0
+    with keeping(agent, "exact") as keeper:
+        truth = of_sites(profile(arenadump, keeper.process.pid))["a"]
+    for what, values in told.items():
+        assert abs(sum(values) / len(values) / truth[what] - 1) < 0.15, (what, values, truth[what])

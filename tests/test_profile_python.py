@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: MIT
+"""Python's frames in a profile: a program that knows the functions and lines of each of its blocks, on each release."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_profile import profile
+from tools import debian, harness, interpreters, programs
+from tools.stage import Stage, kill, until
+
+PROGRAM = Path(__file__).parent / "programs" / "frames.py"
+SIZE = 9001
+MOST = 256  # frames of a stack, those of C included
+# Debian has no 3.12: only a developer's machine may.
+RELEASES = [
+    each for each in ("3.11", "3.12", "3.13", "3.14") if each in {*interpreters.PYTHONS, *interpreters.OTHER_PYTHONS}
+]
+Stack = tuple[tuple[str, int, str], ...]
+
+
+def command(release: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """What runs the program on a release, and its environment."""
+    if release not in {*interpreters.PYTHONS, *interpreters.OTHER_PYTHONS}:
+        pytest.skip(f"no suite of Debian has Python {release}")
+    try:
+        python = interpreters.python(release)
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    given = {name: value for name, value in python.environment.items() if name == "PYTHONHOME"}
+    return python.command(PROGRAM, *arguments), given
+
+
+def truth(path: Path) -> tuple[int, int, Counter[Stack]]:
+    """The program's pid, how many code objects it had at one address, and how many blocks it keeps by each stack."""
+    until(path.exists, f"no {path.name}")
+    *lines, last = map(ast.literal_eval, path.read_text().splitlines())
+    return (*last, Counter({stack: count for count, stack in lines}))
+
+
+def of_python(site: dict[str, Any]) -> Stack:
+    frames = [frame["functions"][0] for frame in site["stack"] if frame["language"] == "python"]
+    return tuple((each["name"], each["line"], Path(each["file"]).name) for each in frames)
+
+
+def blocks(told: dict[str, Any]) -> Counter[Stack]:
+    """Those of SIZE bytes, by their Python stacks. A bytearray has a byte more, and a chunk a header."""
+    found: Counter[Stack] = Counter()
+    for site in told["sites"]:
+        use = site["in_use"]
+        if use["count"] and SIZE + 8 <= use["bytes"] / use["count"] <= SIZE + 24:
+            found[of_python(site)] += use["count"]
+    return found
+
+
+def compare(told: dict[str, Any], stacks: Counter[Stack]) -> None:
+    whole = {stack for stack in stacks if len(stack) < MOST // 2}
+    found = blocks(told)
+    assert told["wrong"] == 0
+    assert told["without_stack"]["count"] == 0
+    assert {stack: found[stack] for stack in whole} == {stack: stacks[stack] for stack in whole}
+    # What has more frames than there is room for has the innermost.
+    for stack in stacks.keys() - whole:
+        ((cut, count),) = (
+            (each, n) for each, n in found.items() if len(each) > MOST // 2 and stack[: len(each)] == each
+        )
+        assert count == stacks[stack], cut
+    assert found.total() == stacks.total()
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    file = stage.folder / "truth"
+    how, environment = command(release, str(file))
+    stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+    pid, reused, stacks = truth(file)
+    assert reused > 1, "no code object was made where one had died"
+    assert stacks.total() > 1000
+    compare(profile(arenadump, pid), stacks)
+
+
+def test_a_child_of_fork_goes_on(stage: Stage, arenadump: harness.Arenadump) -> None:
+    file = stage.folder / "truth"
+    how, environment = command("3.11", str(file), "fork")
+    stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+    child, _, stacks = truth(stage.folder / "truth.child")
+    try:
+        compare(profile(arenadump, child), stacks)
+        pid, _, stacks = truth(file)
+        compare(profile(arenadump, pid), stacks)
+    finally:
+        kill(child)
+
+
+def test_estimates_have_their_stacks(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """With few pages watched, what is seen of a stack is never more than it has."""
+    file = stage.folder / "truth"
+    how, environment = command("3.11", str(file))
+    stage.start(how, ARENASCOPE_PROFILE="pages=4", **environment)
+    pid, _, stacks = truth(file)
+    told = profile(arenadump, pid)
+    whole = {stack: count for stack, count in stacks.items() if len(stack) < MOST // 2}
+    found = {stack: count for stack, count in blocks(told).items() if len(stack) < MOST // 2}
+    assert found.keys() <= whole.keys()
+    assert len(found) > len(whole) / 6
+    assert all(count <= 4 * whole[stack] for stack, count in found.items())
+
+
+def test_dumps_have_them(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """Those of arenadump, and those of the agent itself."""
+    file = stage.folder / "truth"
+    how, environment = command("3.11", str(file))
+    stage.start(how, ARENASCOPE_PROFILE="exact", ARENASCOPE_SIGNAL="USR2", **environment)
+    pid, _, stacks = truth(file)
+    compare(profile(arenadump, stage.ask(pid)), stacks)
+    dump = stage.folder / "ours.dump"
+    arenadump.run("dump", "-o", str(dump), str(pid))
+    compare(profile(arenadump, dump), stacks)
+    tell = [sys.executable, "-m", "arenascope", "profile"]
+    top = subprocess.run([*tell, "top", "--number=5000", str(dump)], capture_output=True, text=True, check=True).stdout
+    assert "frames.py:left" in top
+    listed = subprocess.run([*tell, "list", "left", str(dump)], capture_output=True, text=True, check=True).stdout
+    assert "keep(bytearray(SIZE))" in listed
+    folded = subprocess.run([*tell, "folded", str(dump)], capture_output=True, text=True, check=True).stdout
+    assert "frames.py:<module>;frames.py:plain;frames.py:left;" in folded
+
+
+OUTLIVE = """
+import ctypes, threading, time
+library = ctypes.CDLL(None)
+def search():
+    # Each comparison allocates, without the interpreter's lock, also when the interpreter is gone.
+    count = ctypes.c_size_t(1 << 30)
+    library.lfind(b"key", b"", ctypes.byref(count), ctypes.c_size_t(0), library._PyMem_RawStrdup)
+for _ in range(3): threading.Thread(target=search, daemon=True).start()
+time.sleep(0.1)
+kept = [[str(i)] for i in range(100000)]
+"""
+
+
+def test_threads_outlive_the_interpreter(stage: Stage) -> None:
+    """What a thread's state leads to is freed, and its memory given back, while the thread allocates."""
+    limits = {"ARENASCOPE_PROFILE": "exact", "MALLOC_TRIM_THRESHOLD_": "0"}
+    for _ in range(5):
+        done = subprocess.run(
+            [sys.executable, "-c", OUTLIVE],
+            env=stage.environment(**limits),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_c_frames_stand_between_them(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    """A callback from C stands between the C functions that it calls, and those that call it. The loop is nowhere."""
+    file = stage.folder / "truth"
+    how, environment = command(release, str(file))
+    stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+    pid, _, _ = truth(file)
+    seen = set()
+    for site in profile(arenadump, pid)["sites"]:
+        python = of_python(site)
+        name = python[0][0].rpartition(".")[2] if python else ""
+        if name not in {"<lambda>", "__lt__"} or all(each[0] != "callbacks" for each in python):
+            continue
+        seen.add(name)
+        languages = [frame["language"] for frame in site["stack"]]
+        first = languages.index("python")
+        assert first >= 2, "bytearray's functions"
+        assert languages[first : first + 3] == ["python", "native", "native"], "the callback, and the sort"
+        assert "python" in languages[first + 3 :]
+        names = {each["name"] for frame in site["stack"] for each in frame["functions"]}
+        assert "_PyEval_EvalFrameDefault" not in names
+    assert seen == {"<lambda>", "__lt__"}
+
+
+@pytest.mark.parametrize("release", ["0x030b", "0x030c"])
+def test_frames_that_are_not_what_they_say(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    """No pointer is followed to where nothing is, and no frame is named that is none."""
+    try:
+        program = programs.build("forged_frames", f"-DRELEASE={release}", "-rdynamic")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    process = stage.start([str(program)], ARENASCOPE_PROFILE="exact")
+    assert process.stdout
+    pid, good, blocks_made = map(int, process.stdout.readline().split())
+    told = profile(arenadump, pid)
+    found = blocks(told)
+    frame = ("right", 7, "f.py")
+    # Some of what is bad is not wrong: a name of one character, bytecode that is longer.
+    assert found.keys() <= {(frame, frame), (("r", 7, "f.py"),) * 2, ()}, found
+    assert found[frame, frame] >= good
+    assert found[()] > blocks_made / 2
+    assert found.total() == blocks_made
+    assert told["without_stack"]["count"] == 0
+
+
+RUNS = """
+import ctypes, time
+slot = ctypes.c_size_t.from_address(ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "PyCode_Type")) + 48)
+before, kept = slot.value, []
+def grown():
+    kept.append(bytearray(9001))
+    eval("1 + 1")
+while True:
+    grown()
+    time.sleep(0.001)
+    if len(kept) % 100 == 0: print(slot.value == before, flush=True)
+"""
+
+
+def test_a_process_that_runs_is_left_as_it_was(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """Twice: the variable that says when code objects die is set and put back."""
+    process = stage.start([sys.executable, "-c", RUNS], LD_PRELOAD="")
+    assert process.stdout
+    assert process.stdout.readline() == b"True\n"
+    dump = stage.folder / "recorded.dump"
+    for _ in range(2):
+        arenadump.check("record", process.pid, "-o", dump, "--for", "1s", "--exact")
+        assert any(stack[0][0] == "grown" and stack[1][0] == "<module>" for stack in blocks(profile(arenadump, dump)))
+    os.set_blocking(process.stdout.fileno(), False)
+    seen = process.stdout.read().split()
+    assert b"False" in seen
+    os.set_blocking(process.stdout.fileno(), True)
+    assert process.stdout.readline() == b"True\n"  # the first one after the end

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: MIT
+"""Ruby's frames in a profile: a program that knows the methods and lines of each of its blocks, on each release."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_profile import profile
+from tools import debian, harness, interpreters, programs
+from tools.stage import Stage, kill, until
+
+from arenascope.profile.read import profile_of, read_profile
+
+PROGRAM = Path(__file__).parent / "programs" / "frames.rb"
+SIZE = 9001
+MOST = 256  # frames of a stack, those of C included
+RELEASES = ["2.7", "3.1", "3.3", "3.4"]
+RESCUE = re.compile(r"(rescue|ensure) in ")
+CLASS = re.compile(r"(?:^|(?<= in ))[A-Z][\w:]*[#.]")
+Stack = tuple[tuple[str, int, str], ...]
+
+
+def command(release: str, *arguments: str | Path, more: str = "") -> tuple[list[str], dict[str, str]]:
+    """What runs the program on a release, and its environment."""
+    try:
+        ruby = interpreters.ruby(release, more)
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    return ruby.command(*arguments), {"RUBYLIB": ruby.environment["RUBYLIB"]}
+
+
+def truth(path: Path) -> tuple[int, Counter[Stack]]:
+    """The program's pid, and how many blocks it keeps by each stack. From 3.4 on Ruby puts the class into a label."""
+    until(path.exists, f"no {path.name}")
+    *lines, last = map(ast.literal_eval, path.read_text().splitlines())
+    found: Counter[Stack] = Counter()
+    for count, stack in lines:
+        found[tuple((CLASS.sub("", label), line, file) for label, line, file in stack)] += count
+    return last[0], found
+
+
+def as_told(stack: Stack, release: str) -> Stack:
+    """A stack in the release's own words.
+
+    From 3.4 on it has a method and its `rescue in` as one frame, and names code that was given as text by its method.
+    """
+    if release < "3.4":
+        return stack
+    told: list[tuple[str, int, str]] = []
+    for name, line, file in reversed(stack):
+        if told and told[-1][0] == RESCUE.sub("", name) != name:
+            told.pop()
+        told.append((told[-1][0] if name == "<compiled>" else RESCUE.sub("", name), line, file))
+    return tuple(reversed(told))
+
+
+def of_ruby(site: dict[str, Any]) -> Stack:
+    frames = [frame["functions"][0] for frame in site["stack"] if frame["language"] == "ruby"]
+    return tuple((each["name"], each["line"], Path(each["file"] or "").name) for each in frames)
+
+
+def blocks(told: dict[str, Any], release: str = "") -> Counter[Stack]:
+    """Those of SIZE bytes, by their Ruby stacks. A String has a byte more, and a chunk a header."""
+    found: Counter[Stack] = Counter()
+    for site in told["sites"]:
+        use = site["in_use"]
+        if use["count"] and SIZE + 8 <= use["bytes"] / use["count"] <= SIZE + 24:
+            found[as_told(of_ruby(site), release)] += use["count"]
+    return found
+
+
+def compare(told: dict[str, Any], stacks: Counter[Stack], release: str) -> None:
+    whole = {stack for stack in stacks if len(stack) < MOST // 2}
+    found = blocks(told, release)
+    assert told["wrong"] == 0
+    assert told["without_stack"]["count"] == 0
+    assert {stack: found[stack] for stack in whole} == {stack: stacks[stack] for stack in whole}
+    # What has more frames than there is room for has the innermost.
+    for stack in stacks.keys() - whole:
+        ((cut, count),) = (
+            (each, n) for each, n in found.items() if len(each) > MOST // 2 and stack[: len(each)] == each
+        )
+        assert count == stacks[stack], cut
+    assert found.total() == stacks.total()
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    file = stage.folder / "truth"
+    how, environment = command(release, PROGRAM, file)
+    stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+    pid, stacks = truth(file)
+    assert stacks.total() > 1000
+    told = profile(arenadump, pid)
+    assert told["unknown_interpreters"] == []
+    compare(told, stacks, release)
+
+
+@pytest.mark.parametrize("release", ["3.1", "3.4"])
+def test_a_child_of_fork_goes_on(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    file = stage.folder / "truth"
+    how, environment = command(release, PROGRAM, file, "fork")
+    stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+    child, stacks = truth(stage.folder / "truth.child")
+    try:
+        compare(profile(arenadump, child), stacks, release)
+        pid, stacks = truth(file)
+        compare(profile(arenadump, pid), stacks, release)
+    finally:
+        kill(child)
+
+
+def test_dumps_have_them(stage: Stage, arenadump: harness.Arenadump) -> None:
+    file = stage.folder / "truth"
+    how, environment = command("3.1", PROGRAM, file)
+    stage.start(how, ARENASCOPE_PROFILE="exact", ARENASCOPE_SIGNAL="USR2", **environment)
+    pid, stacks = truth(file)
+    compare(profile(arenadump, stage.ask(pid)), stacks, "3.1")
+    dump = stage.folder / "ours.dump"
+    arenadump.run("dump", "-o", str(dump), str(pid))
+    compare(profile(arenadump, dump), stacks, "3.1")
+    tell = [sys.executable, "-m", "arenascope", "profile"]
+    top = subprocess.run([*tell, "top", "--number=5000", str(dump)], capture_output=True, text=True, check=True).stdout
+    assert "frames.rb:left" in top
+    listed = subprocess.run([*tell, "list", "right", str(dump)], capture_output=True, text=True, check=True).stdout
+    assert "keep String.new(capacity: SIZE)" in listed
+    folded = subprocess.run([*tell, "folded", str(dump)], capture_output=True, text=True, check=True).stdout
+    assert "frames.rb:<main>;" in folded
+    assert "frames.rb:plain;frames.rb:right;" in folded
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_c_frames_stand_between_them(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    """A block that C calls stands between C's functions, and those that call them. The bytecode loop is nowhere."""
+    file = stage.folder / "truth"
+    how, environment = command(release, PROGRAM, file)
+    stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+    pid, _ = truth(file)
+    seen = 0
+    for site in profile(arenadump, pid)["sites"]:
+        languages = [frame["language"] for frame in site["stack"]]
+        names = [{each["name"] for each in frame["functions"]} for frame in site["stack"]]
+        if "ruby" not in languages:
+            continue
+        if site["complete"]:
+            assert all("rb_vm_exec" not in name for name in names)
+        first = languages.index("ruby")
+        if names[first] == {"<=>"} and blocks({"sites": [site]}):
+            seen += 1
+            assert first >= 2, "String's functions"
+            assert languages[first + 1] == "native", "sort, which calls it"
+            assert "ruby" in languages[first + 2 :]
+    assert seen >= 2
+
+
+@pytest.mark.parametrize("flags", [[], ["-DHIDDEN"]], ids=["3.1", "3.4"])
+def test_frames_that_are_not_what_they_say(stage: Stage, arenadump: harness.Arenadump, flags: list[str]) -> None:
+    """No pointer is followed to where nothing is, and no frame is named that is none."""
+    try:
+        program = programs.build("forged_iseqs", "-rdynamic", *flags)
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    process = stage.start([str(program)], ARENASCOPE_PROFILE="exact")
+    assert process.stdout
+    pid, good, made = map(int, process.stdout.readline().split())
+    told = profile(arenadump, pid)
+    found = blocks(told)
+    right, outer = ("right", 9, "f.rb"), ("outer", 9, "f.rb")
+    assert found[right, outer] >= good
+    assert found[()] > made / 2
+    # Some of what is bad is not wrong: another place in the code, a frame twice, no line.
+    assert {each[:1] for stack in found for each in stack} <= {("right",), ("outer",)}, found
+    assert all(line in {8, 9, None} and file == "f.rb" for stack in found for _, line, file in stack), found
+    assert found.total() == made
+    (site,) = [site for site in told["sites"] if of_ruby(site) == (right, outer)]
+    assert site["stack"][0]["language"] == "ruby", "the function that seems to be the bytecode loop"
+    assert told["without_stack"]["count"] == 0
+
+
+def test_a_release_that_is_not_known_is_said(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """Its frames are not guessed."""
+    try:
+        program = programs.build("forged_iseqs", "-rdynamic", "-DRELEASE=9")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    process = stage.start([str(program)], ARENASCOPE_PROFILE="exact")
+    assert process.stdout
+    process.stdout.readline()
+    dump = stage.folder / "unknown.dump"
+    arenadump.run("dump", "-o", str(dump), str(process.pid))
+    for target in (process.pid, dump):
+        told = profile(arenadump, target)
+        assert told["unknown_interpreters"] == [{"language": "ruby", "release": "3.9"}]
+        assert set(blocks(told)) == {()}
+    old = stage.folder / "old.dump"
+    old.write_bytes(dump.read_bytes()[:10] + (11).to_bytes(2, "little") + dump.read_bytes()[12:])
+    assert profile(arenadump, old)["unknown_interpreters"] is None, "a dump of before 1.12 does not say"
+    said = "Ruby 3.9: its frames are not known"
+    assert said in arenadump.check("profile", dump)
+    tell = [sys.executable, "-m", "arenascope", "profile"]
+    assert said in subprocess.run([*tell, "top", str(dump)], capture_output=True, text=True, check=True).stdout
+    page = stage.folder / "page.html"
+    subprocess.run([sys.executable, "-m", "arenascope", "report", "-o", str(page), str(dump)], check=True)
+    assert said in page.read_text()
+    assert said in profile_of(read_profile(str(dump))).comments
+
+
+def test_a_release_of_python_that_is_not_known_is_said(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """Before 3.11, Python does not say in a variable which one it is."""
+    try:
+        python = interpreters.python("3.9")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    home = {"PYTHONHOME": python.environment["PYTHONHOME"]}
+    process = stage.start(
+        python.command("-c", "print(flush=True); import time; time.sleep(600)"), ARENASCOPE_PROFILE="exact", **home
+    )
+    assert process.stdout
+    process.stdout.readline()
+    read = profile(arenadump, process.pid)
+    assert read["unknown_interpreters"] == [{"language": "python", "release": None}]
+
+
+WITHOUT_LOCK = """
+require "fiddle"
+kept = []
+malloc = [true, false].map do |lock|
+  Fiddle::Function.new(Fiddle.dlopen(nil)["malloc"], [Fiddle::TYPE_SIZE_T], Fiddle::TYPE_VOIDP, need_gvl: lock)
+end
+define_method(:with) { 7.times { kept << malloc[0].call(9001) } }
+define_method(:without) { 11.times { kept << malloc[1].call(9001) } }
+3.times { with }
+3.times { without }
+GC.start
+puts Process.pid
+$stdout.flush
+sleep
+"""
+
+
+@pytest.mark.parametrize("release", RELEASES[1:])  # before, fiddle never keeps the lock
+def test_a_thread_without_the_lock_is_not_read(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    how, environment = command(release, "-e", WITHOUT_LOCK, more=interpreters.FFI)
+    process = stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+    assert process.stdout
+    found = blocks(profile(arenadump, int(process.stdout.readline())))
+    assert {stack[0][0] if stack else "": count for stack, count in found.items()} == {
+        "block (2 levels) in <main>": 21,
+        "": 33,
+    }
+
+
+RUNS = """
+kept = []
+define_method(:grown) { kept << String.new(capacity: 9001) }
+loop do
+  grown
+  sleep 0.001
+  puts kept.size if (kept.size % 100).zero?
+  $stdout.flush
+end
+"""
+
+
+@pytest.mark.parametrize("release", ["3.1", "3.3", "3.4"])
+def test_a_process_that_runs(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    """Another thread than those of Ruby looks for Ruby. Twice."""
+    how, environment = command(release, "-e", RUNS)
+    process = stage.start(how, LD_PRELOAD="", **environment)
+    assert process.stdout
+    process.stdout.readline()
+    dump = stage.folder / "recorded.dump"
+    for _ in range(2):
+        arenadump.check("record", process.pid, "-o", dump, "--for", "1s", "--exact")
+        assert any(
+            [each[0] for each in stack if each[0] != "loop"] == ["block in <main>", "block in <main>", "<main>"]
+            for stack in blocks(profile(arenadump, dump))
+        )
+    assert process.poll() is None
+
+
+ENDS = """
+at_exit { 100.times { |i| KEPT << (i.to_s * 5000) } }
+KEPT = (1..20000).map { |i| [i.to_s * 50] }
+Thread.new { loop { KEPT.map(&:first) } }
+"""
+
+
+@pytest.mark.parametrize("release", ["3.1", "3.3", "3.4"])
+def test_ruby_ends(stage: Stage, release: str) -> None:
+    """What the execution context leads to is freed, and its memory given back, before the process ends."""
+    how, environment = command(release, "-e", ENDS)
+    limits = {"ARENASCOPE_PROFILE": "exact", "MALLOC_TRIM_THRESHOLD_": "0"}
+    for _ in range(3):
+        done = subprocess.run(
+            how, env=stage.environment(**limits, **environment), capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""Stacks in a few words: names as compilers and libraries have them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from rich.console import Console
+
+from arenascope.profile.language import OTHER, within
+from arenascope.profile.listing import plain_name
+from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame, difference, rows
+from arenascope.profile.wording import bare_name, caller_and_callee, is_for_others
+from arenascope.render.profile import render_top
+
+
+@pytest.mark.parametrize(
+    ("function", "plain", "bare"),
+    [
+        ("main", "main", "main"),
+        ("server::Connection::open(int)", "server::Connection::open", "server::Connection::open"),
+        ("app::f(void (*)(int)) const", "app::f", "app::f"),
+        ("std::string app::make<std::pair<int, char> >(int)", "std::string app::make<std::pair<int, char> >", None),
+        (
+            "void std::vector<int>::_M_grow<int>(int&&)",
+            "void std::vector<int>::_M_grow<int>",
+            "std::vector<int>::_M_grow<int>",
+        ),
+        ("operator new(unsigned long)", "operator new", "operator new"),
+        ("(anonymous namespace)::f(int)", "(anonymous namespace)::f", None),
+        ("?", "?", "?"),
+        ("pool.rb:block in <main>", "pool.rb:block in <main>", "pool.rb:block in <main>"),
+        ("pool.rb:block (2 levels) in <main>", None, "pool.rb:block (2 levels) in <main>"),
+        ("", "", ""),
+    ],
+)
+def test_names_without_arguments_and_results(function: str, plain: str | None, bare: str | None) -> None:
+    if plain is not None:
+        assert plain_name(function) == plain
+    if bare is not None:
+        assert bare_name(function) == bare
+    elif function.startswith("std"):
+        assert bare_name(function) == "app::make<std::pair<int, char> >"
+
+
+def test_what_allocates_for_others_is_passed_over() -> None:
+    for name in (
+        "operator new[](unsigned long)",
+        "void std::string::_M_mutate()",
+        "xmalloc",
+        "g_malloc0",
+        "PyMem_RawMalloc",
+        "zmalloc_usable",
+        "zcalloc_num",
+        "CRYPTO_malloc",
+        "xreallocarray",
+        "sqlite3Malloc",
+        "ztrymalloc_usable",
+    ):
+        assert is_for_others(name), name
+    for name in (
+        "main",
+        "std_main",
+        "std::string app::make<int>()",
+        "malloc_stats_of_ours",
+        "xmalloc_user_of",
+        "reallocate",
+        "callocator",
+        "prealloc",
+        "hashmap_prealloc",
+        "DocAlloc",
+        "ItemAlloc",
+        "a.rb:block in malloc",
+    ):
+        assert not is_for_others(name), name
+    inwards = [
+        "operator new(unsigned long)",
+        "std::string::_M_create()",
+        "std::string::assign()",
+        "app::open(int)",
+        "main",
+    ]
+    assert caller_and_callee(inwards) == ["app::open", "std::string::assign"]
+    assert caller_and_callee(["site", "main"]) == ["main", "site"]
+    assert caller_and_callee(["walk", "walk", "walk", "main"]) == ["main", "walk"]
+    assert caller_and_callee(["operator new(unsigned long)"]) == ["operator new"]
+    assert caller_and_callee([]) == []
+
+
+def printed(profile: Profile, measure: str, *, compared: bool = False) -> str:
+    console = Console(width=100)
+    with console.capture() as caught:
+        console.print(render_top(profile, measure, 30, compared=compared))
+    return caught.get()
+
+
+def test_a_profile_of_which_nothing_is_left() -> None:
+    """What was allocated is freed: no table of nothing, and the measure that has something is named."""
+    frame = StackFrame(16, None, (SourceLine("load", "server.c", 5),))
+    profile = Profile([Site((frame,), {"alloc_objects": 3, "alloc_space": 96, "inuse_objects": 0, "inuse_space": 0})])
+    assert printed(profile, "inuse_space") == "No function has any inuse_space. Freed since: --measure alloc_space.\n"
+    assert "96 B" in printed(profile, "alloc_space")
+    same = printed(difference(profile, profile), "alloc_space", compared=True)
+    assert same == "No function has more or less alloc_space.\n"
+    assert printed(Profile([]), "inuse_space") == "No function has any inuse_space.\n"
+
+
+def test_functions_in_one_language() -> None:
+    """What C allocates for Python's functions counts as theirs; the sum stays."""
+
+    def frame(name: str, language: str = "native") -> StackFrame:
+        file = "app.py" if language == "python" else "app.c"
+        return StackFrame(0 if language != "native" else 16, None, (SourceLine(name, file, 5),), language)
+
+    def module(name: str) -> StackFrame:
+        return dataclasses.replace(frame(name), module=Module("/lib/libpython3.so"))
+
+    def site(space: int, *frames: StackFrame) -> Site:
+        return Site(frames, {"inuse_space": space})
+
+    profile = Profile(
+        [
+            site(5, module("malloc"), frame("load", "python"), module("call"), frame("main", "python"), module("run")),
+            site(7, module("realloc"), frame("load", "python"), module("run")),
+            site(9, module("start"), module("run")),
+        ]
+    )
+    python = within(profile, "Python")
+    found = {row.name: (row.flat, row.cum) for row in rows(python.sites, "inuse_space")}
+    assert found == {"app.py:load": (12, 12), "app.py:main": (0, 5), "(no function in Python)": (9, 9)}
+    assert python.total("inuse_space") == profile.total("inuse_space") == 21
+    native = {row.name: row.flat for row in rows(within(profile, OTHER).sites, "inuse_space")}
+    assert native == {"malloc": 5, "realloc": 7, "start": 9, "call": 0, "run": 0}

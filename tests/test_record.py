@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: MIT
+"""The full record: a program that writes down each of its own operations, and what the record has of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import struct
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools import debian, harness, programs
+from tools.stage import Stage, until
+
+KINDS = ["free", "malloc", "calloc", "aligned", "resized", "moved_from", "moved_to"]
+FREES = {"free", "moved_from"}
+HEAD = struct.Struct("<QQ16Q")
+OPERATIONS = 30_000
+REUSE = "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1"  # an address goes from thread to thread at once
+
+# What a thread did, in order: the function, the address, and the size of an allocation.
+Operations = list[tuple[str, int, int]]
+
+
+@pytest.fixture(scope="session")
+def recorded() -> Path:
+    try:
+        return programs.build_portable("recorded")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+@dataclass
+class Run:
+    """A program that has been run, the record of it, and its own log."""
+
+    arenadump: harness.Arenadump
+    record: Path
+    log: Path
+
+    def told(self) -> dict[str, Any]:
+        command = [str(self.arenadump.path), "full-record", str(self.record), "--json"]
+        told: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        return told
+
+    def counts(self) -> list[int]:
+        """How many operations of each thread are in the log."""
+        with self.log.open("rb") as file:
+            return list(HEAD.unpack(file.read(HEAD.size))[2:])
+
+    def truth(self) -> list[Operations]:
+        """Of each thread."""
+        data = self.log.read_bytes()
+        threads, room, *counts = HEAD.unpack_from(data)
+        found = []
+        for i in range(threads):
+            words = struct.unpack_from(f"<{2 * counts[i]}Q", data, HEAD.size + i * room * 16)
+            pairs = zip(words[::2], words[1::2], strict=True)
+            found.append([(KINDS[word >> 56], address, word & (1 << 56) - 1) for address, word in pairs])
+        return found
+
+    def events(self) -> list[tuple[int, tuple[str, int, int]]]:
+        """Of all threads by their times, without those that are not the program's own."""
+        command = [str(self.arenadump.path), "full-record", str(self.record), "--events"]
+        text = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        others: set[int] = set()
+        events = []
+        for line in text.splitlines():
+            _, thread, kind, address, *more = line.split()
+            place, size = int(address, 16), int(more[0]) if more else 0
+            if kind not in FREES:
+                (others.discard if size % 16 == 5 else others.add)(place)
+            if place not in others:
+                events.append((int(thread), (kind, place, size)))
+            elif kind in FREES:
+                others.discard(place)
+        return events
+
+    def by_thread(self) -> list[Operations]:
+        threads: dict[int, Operations] = {}
+        for thread, event in self.events():
+            threads.setdefault(thread, []).append(event)
+        return list(threads.values())
+
+
+def start(
+    stage: Stage, program: list[str], arenadump: harness.Arenadump, *words: str, **variables: str
+) -> tuple[Run, subprocess.Popen[bytes]]:
+    made = Run(arenadump, stage.folder / "record", stage.folder / "own")
+    with made.log.open("wb") as file:
+        file.truncate(64 << 20)
+    return made, stage.start([*program, str(made.log), *words], ARENASCOPE_PROFILE_RECORD=str(made.record), **variables)
+
+
+def run(stage: Stage, program: list[str], arenadump: harness.Arenadump, *words: str, **variables: str) -> Run:
+    made, process = start(stage, program, arenadump, *words, **variables)
+    assert process.wait(120) == 0, stage.log()
+    return made
+
+
+def in_order(operations: list[Operations]) -> list[Operations]:
+    return sorted(operations, key=lambda one: (len(one), one[:20]))
+
+
+def check_addresses(events: list[tuple[int, tuple[str, int, int]]]) -> None:
+    """Each block begins where none is, and ends where one is."""
+    alive: set[int] = set()
+    for _, (kind, address, _) in events:
+        if kind in FREES:
+            assert address in alive
+            alive.remove(address)
+        elif kind == "resized":
+            assert address in alive
+        else:
+            assert address not in alive
+            alive.add(address)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("tunables", ["", REUSE])
+def test_every_operation_is_in_the_record(  # noqa: PLR0917 - fixtures
+    stage: Stage, libc: debian.Libc, recorded: Path, arenadump: harness.Arenadump, threads: int, tunables: str
+) -> None:
+    made = run(stage, libc.command(recorded), arenadump, str(threads), str(OPERATIONS), GLIBC_TUNABLES=tunables)
+    told = made.told()
+    assert (told["ended"], told["torn_bytes"], told["lost_allocations"], told["lost_frees"]) == ("exit", 0, 0, 0)
+    assert (told["unknown_frees"], told["replaced"], told["missed"], told["backwards"]) == (0, 0, 0, 0)
+    truth = made.truth()
+    assert in_order(made.by_thread()) == in_order(truth)
+    check_addresses(made.events())
+    kinds = Counter(kind for operations in truth for kind, _, _ in operations)
+    assert all(kinds[kind] > 100 for kind in KINDS)
+
+
+def check_beginning(made: Run) -> None:
+    """What each thread has in the record is how it began: nothing is missing in between."""
+    truth = {tuple(operations[:3]): operations for operations in made.truth() if len(operations) > 3}
+    for operations in made.by_thread():
+        if len(operations) > 3:
+            all_of_them = truth[tuple(operations[:3])]
+            # The last one may be in the record and not yet in the log.
+            assert operations[:-2] == all_of_them[: len(operations) - 2]
+
+
+@pytest.mark.parametrize("after", [0.05, 0.35, 0.8])
+def test_what_was_written_survives_a_kill(
+    stage: Stage, recorded: Path, arenadump: harness.Arenadump, after: float
+) -> None:
+    made, process = start(stage, [str(recorded)], arenadump, "3", "0")
+    until(lambda: all(made.counts()[:3]), "the program did not begin")
+    if after > 0.3:
+        until(lambda: made.told()["events"], "nothing is written")
+    time.sleep(after + random.random() / 10)
+    process.kill()
+    process.wait()
+    told = made.told()
+    assert told["ended"] is None
+    check_beginning(made)
+    if after > 0.3:
+        assert told["events"] > 0
+
+
+def test_a_torn_record_is_read_up_to_its_last_whole_block(
+    stage: Stage, recorded: Path, arenadump: harness.Arenadump
+) -> None:
+    made = run(stage, [str(recorded)], arenadump, "2", "3000")
+    whole = made.record.read_bytes()
+    made.record.chmod(0o600)
+    for length in random.sample(range(1200, len(whole)), 15):
+        made.record.write_bytes(whole[:length])
+        told = made.told()
+        assert told["ended"] is None
+        assert 0 <= told["torn_bytes"] < 64 << 10
+        check_beginning(made)
+        made.record.write_bytes(whole[:length] + bytes([whole[length] ^ 0x40]) + whole[length + 1 :])
+        assert made.told()["torn_bytes"] > 0
+        check_beginning(made)
+    for words in ([], ["--events"]):
+        made.record.write_bytes(whole[:600])
+        done = subprocess.run(
+            [str(arenadump.path), "full-record", str(made.record), *words], capture_output=True, check=False
+        )
+        assert done.returncode == 6
+        assert b"is not a record" in done.stderr
+
+
+def test_a_full_disk_ends_the_record_and_not_the_program(
+    stage: Stage, recorded: Path, arenadump: harness.Arenadump
+) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    made = Run(arenadump, stage.folder / "record", stage.folder / "own")
+    with made.log.open("wb") as file:
+        file.truncate(64 << 20)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limit[1]))
+        process = stage.start(
+            [str(recorded), str(made.log), "2", str(OPERATIONS)],
+            ARENASCOPE_PROFILE_RECORD=str(made.record),
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert process.wait(120) == 0, stage.log()
+    assert "ends here" in stage.log()
+    told = made.told()
+    assert (told["ended"], told["torn_bytes"]) == ("no_space", 0)
+    assert 0 < told["events"] < sum(map(len, made.truth()))
+    assert made.record.stat().st_size <= 300_000
+    check_beginning(made)
+
+
+def test_what_is_lost_under_overload_is_counted(stage: Stage, recorded: Path, arenadump: harness.Arenadump) -> None:
+    made = run(stage, [str(recorded)], arenadump, "2", "200000", "starve", ARENASCOPE_PROFILE="pages=64,buffers=1M")
+    told = made.told()
+    truth = made.truth()
+    assert told["lost_allocations"] > 0
+    assert told["lost_frees"] > 0
+    kinds = Counter(kind for operations in truth for kind, _, _ in operations)
+    frees = sum(kinds[kind] for kind in FREES)
+    # The program's libraries have some of their own, which are not in its log.
+    assert 0 <= told["events"] + told["lost_allocations"] + told["lost_frees"] - kinds.total() < 100
+    assert 0 <= told["frees"] - told["resized"] + told["lost_frees"] - frees < 100
+
+
+def test_each_process_has_a_record_of_its_own(stage: Stage, arenadump: harness.Arenadump) -> None:
+    record = stage.folder / "record"
+    record.with_name("precious").write_bytes(b"mine")
+    process = stage.start(["sh", "-c", "env true; env false; exit 0"], ARENASCOPE_PROFILE_RECORD=str(record))
+    assert process.wait(60) == 0
+    found = sorted(stage.folder.glob("record*"))
+    told = [Run(arenadump, path, path).told() for path in found]
+    assert [path.stat().st_mode & 0o777 for path in found] == [0o600] * len(found)
+    assert Path(told[0]["program"]).name in {"sh", "dash", "bash"}
+    assert {Path(one["program"]).name for one in told} >= {"true", "false"}
+    again = stage.start(["true"], ARENASCOPE_PROFILE_RECORD=str(stage.folder / "precious"))
+    assert again.wait(60) == 0
+    assert record.with_name("precious").read_bytes() == b"mine"
+    (stage.folder / "link").symlink_to(stage.folder / "elsewhere")
+    again = stage.start(["true"], ARENASCOPE_PROFILE_RECORD=str(stage.folder / "link"))
+    assert again.wait(60) == 0
+    assert not (stage.folder / "elsewhere").exists()
+
+
+def test_a_child_of_fork_is_not_recorded_and_goes_on(stage: Stage, arenadump: harness.Arenadump) -> None:
+    record = stage.folder / "record"
+    program = (
+        "import os\n"
+        "kept = [bytearray(1000 + i) for i in range(2000)]\n"
+        "pid = os.fork()\n"
+        "more = [bytearray(3000 + i) for i in range(2000)]\n"
+        "if pid == 0: raise SystemExit(7)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7\n"
+    )
+    process = stage.start([os.path.realpath(sys.executable), "-c", program], ARENASCOPE_PROFILE_RECORD=str(record))
+    assert process.wait(60) == 0, stage.log()
+    assert [path.name for path in stage.folder.glob("record*")] == ["record"]
+    told = Run(arenadump, record, record).told()
+    assert (told["ended"], told["replaced"], told["unknown_frees"], told["missed"]) == ("exit", 0, 0, 0)
+    assert told["pid"] == process.pid

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""Python's frames in a full record: a program that knows the functions and lines of its blocks, on each release."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from test_profile_python import RELEASES, blocks, command, compare, truth
+from tools import harness
+from tools.stage import Stage, until
+
+SCHEMA = json.loads((Path(__file__).resolve().parent.parent / "docs/record.schema.json").read_text())
+HEADER = 16  # bytes of a chunk that a record does not count
+BLOCK = struct.Struct("<IIIIQQ")
+FUNCTIONS, BAD_INPUT = 8, 6
+WORD = (1 << 64) - 1
+
+
+def read(arenadump: harness.Arenadump, path: Path) -> dict[str, Any]:
+    """What a record says, as a profile says it: each site with its frames, and sizes with headers."""
+    told: dict[str, Any] = json.loads(arenadump.check("full-record", "--json", path))
+    jsonschema.validate(told, SCHEMA)
+    for site in told["sites"]:
+        at, site["stack"] = site["stack"], []
+        while at is not None:
+            site["stack"].append(told["frames"][told["stacks"]["frame"][at]])
+            at = told["stacks"]["caller"][at]
+        site["in_use"]["bytes"] += HEADER * site["in_use"]["count"]
+    return told
+
+
+def made(stage: Stage, arenadump: harness.Arenadump, release: str) -> tuple[Path, Any]:
+    """The record of a program that has allocated all and sleeps, once all is in the file; and its truth."""
+    file, record = stage.folder / "truth", stage.folder / "record"
+    how, environment = command(release, str(file))
+    stage.start(how, ARENASCOPE_PROFILE_RECORD=str(record), **environment)
+    _, _, stacks = truth(file)
+    until(lambda: blocks(read(arenadump, record)).total() >= stacks.total(), "the record lacks blocks")
+    return record, stacks
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    record, stacks = made(stage, arenadump, release)
+    told = read(arenadump, record)
+    compare(told, stacks)
+    assert (told["lost_allocations"], told["missed"], told["malformed"]) == (0, 0, 0)
+    # Each site has the number that its events have.
+    assert len({site["context"] for site in told["sites"]}) == len(told["sites"])
+    counts: dict[int, int] = {}
+    for line in arenadump.check("full-record", "--events", record).splitlines():
+        _, _, kind, _, *more = line.split()
+        if more and kind != "free":
+            counts[int(more[1])] = counts.get(int(more[1]), 0) + 1
+    for site in told["sites"]:
+        assert counts[site["context"]] >= site["allocated"]["count"]
+    assert "frames.py:" in arenadump.check("full-record", record)
+
+
+# --- Other files ------------------------------------------------------------------------------------------------------
+
+
+def checksum(block: bytes) -> int:
+    """Of a block whose own field is 0 (format.h)."""
+
+    def over(total: int, data: bytes) -> int:
+        lanes = [total, 1, 2, 3]
+        for i, (word,) in enumerate(struct.iter_unpack("<Q", data)):
+            lane = (lanes[i & 3] ^ word) * 0x9E3779B97F4A7C15 & WORD
+            lanes[i & 3] = lane ^ lane >> 29
+        for each in lanes[1:]:
+            lanes[0] = (lanes[0] ^ each) * 0x9FB21C651E98DF25 & WORD
+        return lanes[0] ^ lanes[0] >> 32
+
+    return over(over(0, block[: BLOCK.size]), block[BLOCK.size :])
+
+
+def changed(data: bytes, kind: int, at: int, word: bytes) -> bytes:
+    """The record with the first block of a kind changed at a place of its contents, and its checksum right."""
+    place = 0
+    while True:
+        _, found, size, *_ = BLOCK.unpack_from(data, place)
+        if found == kind:
+            break
+        place += BLOCK.size + size
+    block = bytearray(data[place : place + BLOCK.size + size])
+    block[BLOCK.size + at : BLOCK.size + at + len(word)] = word
+    block[BLOCK.size - 8 : BLOCK.size] = bytes(8)
+    block[BLOCK.size - 8 : BLOCK.size] = checksum(bytes(block)).to_bytes(8, "little")
+    return data[:place] + bytes(block) + data[place + len(block) :]
+
+
+def test_a_file_of_version_1(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """It has no lines of Python: what looks like one is none."""
+    record, _ = made(stage, arenadump, "3.11")
+    data, old = record.read_bytes(), stage.folder / "old"
+    languages = {frame["language"] for frame in read(arenadump, record)["frames"]}
+    assert languages == {"native", "python"}
+    old.write_bytes(changed(data, 1, 8, (1).to_bytes(4, "little")))
+    assert {frame["language"] for frame in read(arenadump, old)["frames"]} == {"native"}
+    old.write_bytes(changed(data, 1, 8, (3).to_bytes(4, "little")))
+    done = arenadump.run("full-record", old)
+    assert "is a record of version 3: this program reads versions 1 to 2" in done.stderr
+
+
+@pytest.mark.parametrize("word", [0xFFFF_FFFF << 32 | 5, 1 << 16, WORD])
+def test_a_function_that_does_not_fit(stage: Stage, arenadump: harness.Arenadump, word: int) -> None:
+    record, _ = made(stage, arenadump, "3.11")
+    bad = stage.folder / "bad"
+    bad.write_bytes(changed(record.read_bytes(), FUNCTIONS, 0, word.to_bytes(8, "little")))
+    for words in ([], ["--json"], ["--events"]):
+        done = arenadump.run("full-record", *words, bad)
+        assert done.returncode == BAD_INPUT
+        assert "a function that does not fit" in done.stderr

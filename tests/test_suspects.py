@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: MIT
+"""Leak suspects in the timeline of a real process that leaks at known rates beside churn, a cache and a collector."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import numpy as np
+import pytest
+from test_graph_schemas import closed
+from test_profile_commands import served
+from test_timeline import MIB, arenascope, group_of, opened
+from tools import debian, harness, odd, programs
+
+from arenascope.timeline import watch
+from arenascope.timeline.reader import LookRow, ProcessRow, groups_of, read
+from arenascope.timeline.suspects import (
+    CHUNKS,
+    SITE,
+    SIZE,
+    SIZES,
+    History,
+    Suspect,
+    _deep,
+    _own,
+    _series,
+    suspects,
+    suspects_of,
+)
+from arenascope.timeline.watch import Watch
+from arenascope.timeline.wording import evidence, rate_words, suspect_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/suspects.schema.json").read_text())
+# Sizes of chunks that Python's own do not have, and what a minute leaks: a look each quarter of a second stands for
+# ten seconds, so that 4 MiB a minute here are 0.1 MiB a minute there.
+LEAKS = {3024: 4 * MIB, 5008: 40 * MIB, 6048: 400 * MIB}
+CHURN, CACHE, TEETH = 7024, 8048, 9040
+LIVES = """
+import ctypes, random, sys, time
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = libc.free.argtypes = [ctypes.c_size_t]
+leaks = {int(each.split(":")[0]): float(each.split(":")[1]) for each in sys.argv[4:]}
+churn, cache, teeth = map(int, sys.argv[1:4])
+held = {size: [] for size in (*leaks, churn, cache, teeth)}
+def grow(size, number):
+    for _ in range(max(number - len(held[size]), 0)):
+        held[size].append(libc.malloc(size - 8))
+        ctypes.memset(held[size][-1], 1, size - 8)
+    for _ in range(max(len(held[size]) - number, 0)):
+        libc.free(held[size].pop())
+print("ready", flush=True)
+begun = time.monotonic()
+while True:
+    since = time.monotonic() - begun
+    for size, rate in leaks.items():
+        grow(size, int(rate / 60 * since / size))
+        for one in [libc.malloc(size - 8) for _ in range(random.randrange(8))]:
+            libc.free(one)  # the same size comes and goes, too
+    grow(churn, random.randrange(200, 600))
+    grow(cache, min(int(400 * since), 800))
+    grow(teeth, int(300 * (since % 1.1)))
+    time.sleep(0.005)
+"""
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(harness.arenadump_path().resolve()))
+
+
+@contextmanager
+def living(leaks: dict[int, int]) -> Iterator[int]:
+    words = [*map(str, (CHURN, CACHE, TEETH)), *(f"{size}:{rate}" for size, rate in leaks.items())]
+    with subprocess.Popen([sys.executable, "-c", LIVES, *words], stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout
+            assert child.stdout.readline() == "ready\n"
+            yield child.pid
+        finally:
+            child.kill()
+
+
+def watched(path: Path, leaks: dict[int, int], looks: int) -> None:
+    with living(leaks) as pid, opened(path) as file:
+        watching = Watch(file, group_of(pid), ["--mode=freeze"], lambda _: None)
+        due = time.monotonic()
+        for _ in range(looks):
+            watching.turn(0.001)
+            due += 0.25
+            time.sleep(max(due - time.monotonic(), 0))
+
+
+def answer(path: Path) -> Any:
+    done = arenascope("timeline", "suspects", path, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    jsonschema.validate(told, closed(SCHEMA))
+    return told
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.slow
+def test_leaks_of_known_rates_are_the_suspects(tmp_path: Path) -> None:
+    path = tmp_path / "timeline"
+    watched(path, LEAKS, 48)
+    told = answer(path)
+    found = {each["key"]: each for each in told["suspects"] if each["kind"] == "size"}
+    assert set(found) == set(LEAKS)
+    for size, rate in LEAKS.items():
+        each = found[size]
+        # The process's clock and the looks' differ by some milliseconds.
+        assert each["per_minute"]["rate"] == pytest.approx(rate, rel=0.05)
+        assert each["per_minute"]["low"] <= 1.02 * rate
+        assert each["per_minute"]["high"] >= 0.98 * rate
+        assert each["looks"] >= 10
+        assert each["held"] == each["count"] * size
+        assert each["exact"] is True
+        assert each["stayed"] > 0.9
+    others = {each["key"] for each in told["suspects"] if each["kind"] != "size"}
+    assert others <= {"python_arenas"}, "the lists of what leaked grow, too; all else is explained by the sizes"
+    words = arenascope("timeline", path).stdout
+    assert "Leak suspects\n6048-byte chunks: +" in words
+    assert arenascope("timeline", "suspects", path).stdout.count("looks in") == len(told["suspects"])
+
+
+@pytest.mark.slow
+def test_without_a_leak_there_is_no_suspect(tmp_path: Path) -> None:
+    path = tmp_path / "timeline"
+    watched(path, {}, 40)
+    assert answer(path)["suspects"] == []
+    assert "none: nothing grows beyond what comes and goes" in arenascope("timeline", "suspects", path).stdout
+
+
+def test_too_few_looks_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "timeline"
+    watched(path, LEAKS, 3)
+    assert suspects_of(str(path), read(str(path))) == []
+    words = arenascope("timeline", path).stdout
+    assert "not known yet: a suspect needs 10 looks" in words
+    assert "types and owners were not recorded: arenascope watch --graph does this" in words
+
+
+def test_a_file_may_be_named_like_a_command(tmp_path: Path) -> None:
+    watched(tmp_path / "suspects", LEAKS, 1)
+    done = subprocess.run(
+        [sys.executable, "-m", "arenascope", "timeline", "./suspects"],
+        cwd=tmp_path,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "1 turn with 1 look" in done.stdout
+
+
+def suspect(kind: str, key: int | str, rate: float) -> Suspect:
+    return Suspect(
+        kind=kind,
+        key=key,
+        title=f"{key}",
+        process=1,
+        pid=7,
+        comm="bad\x1b[1m",
+        rate=rate,
+        low=rate * 0.9,
+        high=rate * 1.1,
+        since_ns=0,
+        until_ns=600 * 10**9,
+        looks=61,
+        growth=1000,
+        held=2048,
+        count=None,
+        stayed=0.9699,
+        exact=False,
+    )
+
+
+def test_a_growth_has_one_suspect() -> None:
+    one, other = suspect(SIZE, 4112, 60), suspect(SIZE, 5008, 20)
+    band, all_ = suspect(SIZES, 4096, 100), suspect(CHUNKS, CHUNKS, 110)
+    assert _own([one, other, band, all_]) == [one, other], "80 of 100 and of 110 are those of two sizes"
+    assert _own([one, band, all_]) == [one, band], "60 of 100 are not"
+    assert _own([other, all_]) == [other, all_]
+    sizes = [suspect(SIZE, size, 30) for size in (4112, 4128, 4144)]
+    assert _own([*sizes, band]) == sizes
+    sizes.append(suspect(SIZE, 4160, 30))
+    assert _own([*sizes, other, band, all_]) == [band], "many sizes: not the size is what they have in common"
+    assert _own([*sizes, other, all_]) == [*sizes, other, all_] or _own([*sizes, other])[:4] == sizes
+    small = suspect(SIZE, 48, 5)
+    assert _own([*sizes, small, band]) == [small, band]
+
+
+def test_words() -> None:
+    assert rate_words(10.2 * MIB, 9.8 * MIB, 10.6 * MIB) == "+10.2 MiB/min (9.8 to 10.6)"
+    assert rate_words(1023.99 * MIB, 9.8 * MIB, 1060 * MIB).startswith("+1.0 GiB/min (0.0 to 1.0")
+    assert rate_words(1.04 * MIB, 1.03 * MIB, 1.06 * MIB) == "+1.0 MiB/min (1.0 to 1.1)"
+    assert rate_words(900, 100, 1200) == "+900 B/min (100 to 1200)"
+    each = suspect(SIZE, 512, 10.2 * MIB)
+    assert suspect_words(each) == "512: +10.2 MiB/min (9.2 to 11.2) since 1970-01-01 00:00:00"
+    assert suspect_words(each, several=True).startswith(r"bad\x1b[1m 7, 512: ")
+    ended = dataclasses.replace(each, ended=True)
+    assert suspect_words(ended, several=True).startswith(r"bad\x1b[1m 7 (ended), 512: ")
+    assert evidence(each).split("; ") == [
+        "61 looks in 10.0 min",
+        "96 % of what came from look to look is still there",
+        "2.0 KiB held",
+        "some looks were not exact",
+    ]
+
+
+def test_the_call_stack_that_leaks_is_named(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    path = tmp_path / "timeline"
+    with served(tmp_path, arenadump, "-g") as server, opened(path) as file:
+        assert server.stdin
+        watching = Watch(file, group_of(server.pid), ["--mode=freeze"], lambda _: None)
+        steps, begun = 0, time.monotonic()
+        for _ in range(16):
+            # As many as the time asks for: a busy machine has its looks at uneven times.
+            due = int((time.monotonic() - begun) / 0.2) + 1
+            server.stdin.write("o" * (due - steps))
+            server.stdin.flush()
+            steps = due
+            time.sleep(0.2)
+            odd.wait_for_read(server.pid)
+            watching.turn(0.001)
+    told = answer(path)
+    (site,) = [each for each in told["suspects"] if each["kind"] == "site"]
+    assert site["title"].startswith("allocated by allocate < open_connections < main")
+    assert site["held"] == site["count"] * 3008
+    assert site["count"] == steps * 500, "the first 2,000 have another caller"
+    (size,) = [each for each in told["suspects"] if each["kind"] == "size"]
+    assert size["key"] == 3008
+    assert size["alike"] == [site["title"]]
+    assert size["per_minute"]["rate"] == pytest.approx(site["per_minute"]["rate"], rel=1e-6)
+    assert "as fast grows: allocated by allocate < open_connections" in arenascope("timeline", path).stdout
+
+
+def history(rows: list[dict[str, Any]], seconds: float = 10) -> History:
+    """Looks with call stacks."""
+    looks = [
+        LookRow(place, 1, 7, round(place * seconds * 1e9), exact=True, rss=0, rows={}) for place in range(len(rows))
+    ]
+    bodies = [{"sizes": {}, "chunks": {}, "sites": each} for each in rows]
+    return History(ProcessRow(1, 7, 0, 1, 1, "server", None, "server"), looks, bodies)
+
+
+def stacks(place: int, mean: int = 1 << 19, *, whole: bool = True) -> dict[str, Any]:
+    """One allocates 10 MiB from look to look, of which 96 % stay; one is not always listed."""
+    listed = {"a": ["open", round(9.6 * MIB) * place, place, 10 * MIB * place]}
+    if place % 2:
+        listed["b"] = ["fill", 50 * MIB, 1, MIB]
+    return {"mean": mean, "whole": whole, "listed": listed}
+
+
+def test_what_survives_is_said_if_it_is_known() -> None:
+    (one,) = suspects([history([stacks(place) for place in range(20)])])
+    assert one.kind == SITE
+    assert one.survive == pytest.approx(0.96, abs=1e-3)
+    assert "about 96 % of what was allocated survives" in evidence(one)
+    for mean in (0, 1 << 30):  # nothing is sampled, or too little
+        (one,) = suspects([history([stacks(place, mean) for place in range(20)])])
+        assert one.survive is None
+        assert "survives" not in evidence(one)
+
+
+def test_a_call_stack_that_is_not_listed_is_unknown() -> None:
+    """Were it nothing, it would seem to come and go, or to begin at once."""
+    found = _series(history([stacks(place, whole=False) for place in range(4)]))
+    assert np.array_equal(found[SITE, "b"], [np.nan, 50 * MIB, np.nan, 50 * MIB], equal_nan=True)
+    found = _series(history([stacks(place) for place in range(4)]))
+    assert list(found[SITE, "b"]) == [0, 50 * MIB, 0, 50 * MIB]
+
+
+def test_an_unknown_number_is_no_zero() -> None:
+    rows = [stacks(place) for place in range(20)]
+    made = history(rows)
+    bodies = [{"sizes": {"4112": None if place == 5 else 100 * place}, "chunks": {}} for place in range(20)]
+    found = suspects([History(made.process, made.looks, bodies)])
+    (one,) = [each for each in found if each.kind == SIZE]
+    assert one.looks == 19
+    assert one.stayed == 1
+
+
+# Bytes a minute of chunks; a look stands for ten seconds, as above.
+HELD, LOST_RATE = 40 * MIB, 20 * MIB
+
+
+@contextmanager
+def growing_by_type(held: int, lost: int, cached: int) -> Iterator[int]:
+    with _grows(held, lost, cached) as child:
+        yield child.pid
+
+
+@contextmanager
+def growing_when_asked(held: int, lost: int, cached: int) -> Iterator[tuple[int, Callable[[int], None]]]:
+    """The same with a clock of its own: a process, and what lets so many steps of 50 ms pass for it."""
+    with _grows(held, lost, cached, "asked") as child:
+
+        def grow(steps: int) -> None:
+            assert child.stdin
+            assert child.stdout
+            child.stdin.write("x" * steps)
+            child.stdin.flush()
+            for _ in range(steps):
+                assert child.stdout.readline() == "grown\n"
+            odd.wait_for_read(child.pid)
+
+        yield child.pid, grow
+
+
+@contextmanager
+def _grows(*words: object) -> Iterator[subprocess.Popen[str]]:
+    try:
+        program = programs.build_cxx("grows")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    command, pipe = [str(program), *map(str, words)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as child:
+        try:
+            assert child.stdout
+            assert child.stdout.readline() == "ready\n"
+            yield child
+        finally:
+            child.kill()
+
+
+def watched_with_types(path: Path, pid: int, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every turn but the first has types and owners."""
+    monkeypatch.setattr(watch, "SHARE", 1e6)
+    with opened(path) as file:
+        watching = Watch(file, group_of(pid), ["--mode=freeze"], lambda _: None, deep=["--graph"])
+        for _ in range(looks):
+            watching.turn(0.001)
+            time.sleep(0.25)
+
+
+def test_type_and_owner_of_a_leak_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "timeline"
+    with growing_by_type(HELD, LOST_RATE, 500) as pid:
+        time.sleep(1.2)  # the cache is full
+        # Three times as many as a suspect needs: a turn may be delayed.
+        watched_with_types(path, pid, 30, monkeypatch)
+    told = answer(path)
+    found = {each["kind"]: each for each in told["suspects"]}
+    assert sorted(each["kind"] for each in told["suspects"]) == ["lost", "owner", "size", "size", "type", "type"]
+    types = {each["key"]: each for each in told["suspects"] if each["kind"] == "type"}
+    assert types.keys() == {"app::Session", "app::Forgotten"}
+    for each, rate, chunk in (
+        (types["app::Session"], HELD, 3008),
+        (types["app::Forgotten"], LOST_RATE, 2016),
+        (found["owner"], HELD, None),
+        (found["lost"], LOST_RATE, 2016),
+    ):
+        assert each["per_minute"]["rate"] == pytest.approx(rate, rel=0.05), each["title"]
+        assert each["per_minute"]["low"] <= 1.02 * rate
+        assert each["per_minute"]["high"] >= 0.98 * rate
+        assert each["looks"] >= 10
+        assert each["exact"] is True
+        assert each["count"] is None if chunk is None else each["held"] == each["count"] * chunk
+    assert found["owner"]["title"].startswith("retained by variable app::open_sessions (grows-")
+    assert found["lost"]["title"] == "lost chunks of type app::Forgotten, 2016 B"
+    sizes = {each["key"]: each["alike"] for each in told["suspects"] if each["kind"] == "size"}
+    assert sizes == {
+        3008: ["chunks of type app::Session", found["owner"]["title"]],
+        2016: ["chunks of type app::Forgotten", found["lost"]["title"]],
+    }
+    assert "as fast grows: chunks of type app::Session, retained by variable app::open_sessions" in (
+        arenascope("timeline", path).stdout
+    )
+
+
+def test_what_has_stopped_is_no_suspect_by_type_or_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "timeline"
+    with growing_by_type(0, 0, 2000) as pid:
+        watched_with_types(path, pid, 16, monkeypatch)
+    assert answer(path)["suspects"] == []
+    groups = [body for _, body in groups_of(str(path))]
+    assert len(groups) == 15
+    assert groups[-1]["types"]["listed"]['"app::Entry"'][1:] == [2000 * 1008, 2000], "it was looked for"
+
+
+def test_a_type_that_is_not_listed_is_unknown() -> None:
+    def types(place: int, *, whole: bool) -> dict[str, Any]:
+        listed = {'"a"': ["a", MIB * place, place], '""': ["?", 2 * MIB * place, 1]}
+        if place % 2:
+            listed['"b"'] = ["b", 50 * MIB, 1]
+        return {"types": {"whole": whole, "others": [1, 1], "listed": listed}}
+
+    made = history([{} for _ in range(12)])
+    for whole, other in ((True, 0), (False, np.nan)):
+        deep = [(look, types(place, whole=whole)) for place, look in enumerate(made.looks)]
+        held = History(made.process, made.looks, made.bodies, deep)
+        found = _deep(held, "types").series
+        assert found.keys() == {("type", '"a"'), ("type", '"b"')}, "what has no type is in the sizes"
+        assert np.array_equal(found["type", '"b"'], [other, 50 * MIB] * 6, equal_nan=True)
+        (one,) = suspects([held])
+        assert (one.kind, one.key, one.count) == ("type", "a", 11)
+        assert one.rate == pytest.approx(6 * MIB)

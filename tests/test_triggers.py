@@ -1,0 +1,541 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope watch --dump-at`: real processes that grow, a full disk, symlinks, kill -9; and which dumps stay."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_diff import CHUNK, growing
+from test_timeline import HOW, MIB, group_of, opened, started, told
+from tools import harness, kernel
+
+from arenascope.dump import Dump
+from arenascope.errors import ArenascopeError, Code
+from arenascope.summary import Summary, summarize
+from arenascope.timeline import cgroup
+from arenascope.timeline import reader as timeline_reader
+from arenascope.timeline.cgroup import VERSION_2, Mount, cgroups_of, fullest, mounts
+from arenascope.timeline.dumps import FREE, NAME, DumpFolder
+from arenascope.timeline.group import process_at
+from arenascope.timeline.keeper import DumpKeeper
+from arenascope.timeline.triggers import AGAIN, Triggers, When, held_by, parse_when
+from arenascope.timeline.watch import Watch
+
+LARGE = 1 << 40
+PATIENCE = 120  # seconds
+STEP = 2 * MIB // CHUNK + 1  # chunks that are a little more than two MiB
+# Holds so many MiB more, or fewer; in one mapping, so that memory comes and goes at once.
+HOLDS = """
+import sys
+held = []
+print("ready", flush=True)
+for line in sys.stdin:
+    number = int(line)
+    if number > 0:
+        held.append(b"x" * (number << 20))
+    else:
+        del held[number:]
+    print("done", flush=True)
+"""
+# Dump after dump of one look, in small pieces; a line for each that is there.
+WRITES = """
+import os, sys, time
+from arenascope.capture import capture
+from arenascope.timeline.dumps import DumpFolder
+from arenascope.timeline.group import process_at
+send = os.sendfile
+def slowly(out, source, offset, count):
+    time.sleep(0.001)
+    return send(out, source, offset, min(count, 16384))
+os.sendfile = slowly
+folder = DumpFolder(sys.argv[1], 1000, 1 << 40)
+look = capture(sys.argv[2])
+while True:
+    print(folder.add(process_at(int(sys.argv[2])), "peak", look.dump.descriptor), flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(harness.arenadump_path().resolve()))
+
+
+class Watching:
+    """A watch that keeps dumps."""
+
+    def __init__(self, watch: Watch, folder: DumpFolder, said: list[str]) -> None:
+        self.watch, self.folder, self.said = watch, folder, said
+
+    def turn(self) -> list[str]:
+        """One turn: which kinds of dumps there are after it."""
+        self.watch.turn(0.001)
+        return self.kinds()
+
+    def kinds(self) -> list[str]:
+        return [each.name.split(".")[-2] for each in self.folder.kept()]
+
+    def says(self) -> str | None:
+        """What the timeline says of the last turn."""
+        return timeline_reader.read(self.watch.store.path).turns[-1].says
+
+
+@contextmanager
+def watching(pid: int, path: Path, when: str, folder: Path | None = None) -> Iterator[Watching]:
+    whens = parse_when(when)
+    assert whens
+    said: list[str] = []
+    with folder_of(folder or path / "dumps") as dumps, opened(path / "timeline") as file:
+        keeper = DumpKeeper(Triggers(whens), dumps, said.append)
+        yield Watching(Watch(file, group_of(pid), HOW, said.append, keeper), dumps, said)
+
+
+def summary_of(path: Path) -> Summary:
+    return summarize(Dump(path))
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.iterdir() if NAME.fullmatch(each.name))
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def hold(child: subprocess.Popen[str], megabytes: int) -> None:
+    assert child.stdin
+    print(megabytes, file=child.stdin, flush=True)
+    assert told(child) == "done\n"
+
+
+def test_growth_has_a_dump_at_each_step(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with growing() as grows, watching(grows.pid, tmp_path, "+4M") as watched:
+        assert watched.turn() == []
+        grows.grow(STEP)
+        assert watched.turn() == [], "half a step"
+        grows.grow(STEP)
+        assert watched.turn() == ["growth"]
+        now = arenadump.summary(grows.pid)
+        assert watched.turn() == ["growth"]
+        grows.grow(-2 * STEP)
+        assert watched.turn() == ["growth"]
+        grows.grow(2 * STEP)
+        assert watched.turn() == ["growth"], "it held as much before"
+        grows.grow(2 * STEP)
+        assert watched.turn() == ["growth"] * 2
+    (first, second) = files(tmp_path / "dumps")
+    assert summary_of(first).ledger["in_use"] == now["ledger"]["in_use"]
+    assert summary_of(second).target.pid == grows.pid
+    assert first.stat().st_mode & 0o777 == 0o600
+    assert first.parent.stat().st_mode & 0o777 == 0o700
+    told = [line for line in watched.said if line.startswith("dump ")]  # a slow look is told, too
+    assert told[0].startswith(f"dump {first.name} (growth: ")
+
+
+def test_a_peak_has_a_dump_and_what_comes_back_to_it_has_none(tmp_path: Path) -> None:
+    with growing() as grows, watching(grows.pid, tmp_path, "peak") as watched:
+        assert watched.turn() == []
+        grows.grow(STEP)
+        assert watched.turn() == ["peak"]
+        grows.grow(-STEP)
+        assert watched.turn() == ["peak"]
+        grows.grow(STEP)
+        assert watched.turn() == ["peak"]
+        grows.grow(STEP // 16)
+        assert watched.turn() == ["peak"], "hardly higher"
+        grows.grow(STEP)
+        assert watched.turn() == ["peak"] * 2
+
+
+def test_rss_is_asked_between_two_looks(tmp_path: Path) -> None:
+    """Looks are so rare that only a poll can find it."""
+    folder = tmp_path / "dumps"
+    with started(HOLDS) as child:
+        assert told(child) == "ready\n"
+        with hourly(child.pid, tmp_path, "rss=100M"):
+            assert files(folder) == []
+            hold(child, 120)
+            first = appears(folder, 1)
+            hold(child, 20)
+            time.sleep(4)
+            assert files(folder) == [first], "a limit that has been met already"
+            hold(child, -2)
+            time.sleep(3)
+            hold(child, 120)
+            appears(folder, 2)
+    rss = summary_of(first).kernel.rss
+    assert rss
+    assert rss >= 100 * MIB
+    assert first.name.endswith(".rss.dump")
+
+
+@contextmanager
+def hourly(pid: int, path: Path, when: str) -> Iterator[list[str]]:
+    """The real command, once it has had the only look of its hour. What it said is known when it has ended."""
+    words = ["--every=1h", f"--dump-at={when}", f"--dumps={path / 'dumps'}", f"--output={path / 'timeline'}"]
+    command = [sys.executable, "-m", "arenascope", "watch", *words, str(pid)]
+    said: list[str] = []
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as watch:
+        try:
+            end = time.monotonic() + PATIENCE
+            while not has_turns(path / "timeline"):
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            yield said
+        finally:
+            watch.send_signal(signal.SIGINT)
+            assert watch.wait(60) == 0
+            assert watch.stderr
+            said += watch.stderr.read().splitlines()
+
+
+def has_turns(timeline: Path) -> bool:
+    try:
+        return bool(timeline_reader.read(str(timeline)).turns)
+    except ArenascopeError:  # the watch is about to make it
+        return False
+
+
+def appears(folder: Path, number: int) -> Path:
+    end = time.monotonic() + PATIENCE
+    while len(files(folder)) < number:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return files(folder)[-1]
+
+
+def test_a_limit_that_stays_met_has_one_dump(tmp_path: Path) -> None:
+    with started(HOLDS) as child:
+        assert told(child) == "ready\n"
+        with watching(child.pid, tmp_path, "rss=50M") as watched:
+            assert watched.turn() == []
+            hold(child, 60)
+            for _ in range(3):
+                assert watched.turn() == ["rss"]
+            members = [process for process in [process_at(child.pid)] if process]
+            triggers = Triggers([When("rss", 50 * MIB)])
+            assert [triggers.poll(members) for _ in range(3)] == [True, False, False]
+            hold(child, -1)
+            assert not triggers.poll(members)
+            hold(child, 60)
+            assert triggers.poll(members)
+
+
+def test_a_cgroup_that_is_nearly_full(tmp_path: Path) -> None:
+    limit = 64 * MIB
+    try:
+        group = kernel.Cgroup("arenascope-triggers")
+    except kernel.NotAllowedError as reason:
+        pytest.xfail(f"this machine does not allow it: {reason}")
+    with group, started(HOLDS) as child:
+        assert told(child) == "ready\n"
+        (group.path / "cgroup.procs").write_text(str(child.pid))
+        names = ("memory.max", "memory.limit_in_bytes")
+        file = next(group.path / name for name in names if (group.path / name).exists())
+        file.write_text(str(limit))
+        with watching(child.pid, tmp_path, "cgroup=75%") as watched:
+            assert watched.turn() == []
+            hold(child, 50)
+            fill = fullest(cgroups_of(child.pid), mounts())
+            assert fill
+            assert (fill.cgroup, fill.limit) == (str(group.path), limit)
+            assert 50 * MIB <= fill.used <= limit
+            assert watched.turn() == ["cgroup"]
+            assert watched.turn() == ["cgroup"]
+            hold(child, -1)
+            assert watched.turn() == ["cgroup"]
+            hold(child, 50)
+            assert watched.turn() == ["cgroup"] * 2
+            assert sum(f"{group.path}, of 64.0 MiB" in line for line in watched.said) == 2
+            hold(child, -1)
+
+
+def test_the_nearest_limit_of_version_2_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files as the kernel has them: few machines give memory to a cgroup of each version."""
+    own = tmp_path / "outer/inner"
+    own.mkdir(parents=True)
+    values = {"outer": ("900", "1000", "max"), "outer/inner": ("300", "max", "400")}
+    for name, (used, high, most) in values.items():
+        for file, text in zip(("memory.current", "memory.high", "memory.max"), (used, high, most)):
+            (tmp_path / name / file).write_text(f"{text}\n")
+    (tmp_path / "memory.current").write_text("5000\n")  # the root has no limit
+    for line, root in (("0::/outer/inner", "/"), ("0::/k/outer/inner", "/k")):
+        fills = list(cgroup._fills(line, Mount(VERSION_2, root, tmp_path)))
+        assert {(Path(fill.cgroup).name, fill.used, fill.limit) for fill in fills} == {
+            ("outer", 900, 1000),
+            ("inner", 300, 400),
+        }
+        assert max(fill.share for fill in fills) == 0.9
+    for line in ("4:memory:/outer", "0::/../outer", "0::/none"):
+        names = {Path(fill.cgroup).name for fill in cgroup._fills(line, Mount(VERSION_2, "/", tmp_path))}
+        assert names <= {tmp_path.name}, line
+
+
+def test_a_number_is_compared_with_its_like_alone(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with growing() as grows:
+        process = process_at(grows.pid)
+        assert process
+        looks = []
+        for _ in range(4):
+            arenadump.check("dump", "-o", tmp_path / "dump", grows.pid)
+            looks.append(summary_of(tmp_path / "dump"))
+            grows.grow(STEP)
+    held = held_by(looks[0])
+    assert held == sum(looks[0].ledger[row] or 0 for row in ("in_use", "mmapped_in_use", "python_arenas"))
+    assert (looks[0].kernel.rss or 0) > held + 3 * MIB, "resident and in use are too much alike here"
+
+    def due(*chosen: Summary) -> list[str]:
+        triggers, dump = Triggers([When("growth", MIB)]), Dump(tmp_path / "dump")
+        return ["; ".join(reason.says for reason in triggers.due(process, look, dump)) for look in chosen]
+
+    blind = [replace(look, ledger=type(look.ledger)({**look.ledger.held, "python_arenas": None})) for look in looks]
+    assert held_by(blind[1]) is None
+    assert ["in use" in says for says in due(*looks)] == [False, True, True, True]
+    assert ["resident" in says for says in due(*blind)] == [False, True, True, True]
+    assert due(looks[0], replace(blind[0])) == ["", ""]
+    assert ["resident" in says for says in due(looks[0], blind[1], blind[1])] == [False, True, False]
+    assert ["in use" in says for says in due(blind[0], looks[1], looks[2])] == [False, False, True]
+    nothing = replace(blind[3], kernel=replace(blind[3].kernel, rss=None))
+    assert due(looks[0], nothing) == ["", ""]
+
+
+def add(folder: DumpFolder, dump: Dump, comm: str = "x") -> str:
+    process = process_at(os.getpid())
+    assert process
+    return folder.add(type(process)(process.identity, 1, comm, 1), "peak", dump.descriptor)
+
+
+@contextmanager
+def folder_of(path: Path, keep: int = 100, max_size: int = LARGE) -> Iterator[DumpFolder]:
+    folder = DumpFolder(str(path), keep, max_size)
+    try:
+        yield folder
+    finally:
+        folder.close()
+
+
+@pytest.fixture
+def dump(arenadump: harness.Arenadump, tmp_path: Path) -> Dump:
+    with growing() as grows:
+        arenadump.check("dump", "-o", tmp_path / "one.dump", grows.pid)
+    return Dump(tmp_path / "one.dump")
+
+
+def test_the_newest_stay(dump: Dump, tmp_path: Path) -> None:
+    size = os.fstat(dump.descriptor).st_size
+    with folder_of(tmp_path / "dumps", keep=3) as folder:
+        names = []
+        for number in range(5):
+            names.append(add(folder, dump, "zyxwv"[number]))  # the order of names is not that of time
+            time.sleep(0.002)
+        assert [each.name for each in folder.kept()] == names[2:]
+    (tmp_path / "dumps/notes").write_text("mine")
+    with folder_of(tmp_path / "dumps", max_size=2 * size + 10) as folder:
+        new = add(folder, dump)
+        assert [each.name for each in folder.kept()] == [names[4], new], "of an earlier watch they count, too"
+    with folder_of(tmp_path / "dumps", max_size=size - 1) as folder:
+        with pytest.raises(ArenascopeError, match="is the limit for all dumps"):
+            add(folder, dump)
+        assert [each.name for each in folder.kept()] == [names[4], new]
+    assert (tmp_path / "dumps/notes").read_text() == "mine"
+    assert (tmp_path / "dumps" / new).read_bytes() == (tmp_path / "one.dump").read_bytes()
+
+
+def test_what_is_not_whole_counts(dump: Dump, tmp_path: Path) -> None:
+    size = os.fstat(dump.descriptor).st_size
+    place = tmp_path / "dumps"
+    place.mkdir(mode=0o700)
+    of_killed_watch, of_agent = place / ".arenascope-123.partial", place / ".arenascope-0123456789abcdef.partial"
+    of_killed_watch.write_bytes(bytes(size))
+    of_agent.write_bytes(bytes(size))
+    with folder_of(place, max_size=2 * size + 10) as folder:
+        assert not of_killed_watch.exists()
+        for _ in range(2):
+            new = add(folder, dump)
+            time.sleep(0.002)
+        assert [each.name for each in folder.kept()] == [new]
+        os.utime(of_agent, (0, 0))
+        second = add(folder, dump)
+        assert [each.name for each in folder.kept()] == [new, second]
+    assert names_in(place) == [new, second]
+
+
+@contextmanager
+def disk(at: Path, options: str) -> Iterator[Path]:
+    at.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", options, "none", str(at)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no tmpfs may be mounted: {done.stderr.strip()}")
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", "-l", at], check=True)
+
+
+def test_a_part_of_the_disk_and_no_more(dump: Dump, tmp_path: Path) -> None:
+    size = os.fstat(dump.descriptor).st_size
+    whole = size * 25
+    with disk(tmp_path / "disk", f"size={whole}") as place, folder_of(place / "dumps") as folder:
+        first = add(folder, dump)
+        time.sleep(0.002)
+        second = add(folder, dump)
+        time.sleep(0.002)
+        third = add(folder, dump)
+        assert [each.name for each in folder.kept()] == [second, third], "a tenth of the disk"
+        (place / "dumps" / second).unlink()
+        filler = place / "filler"
+        filler.write_bytes(b"x" * int(whole * (1 - FREE) - 1.5 * size))
+        time.sleep(0.002)
+        fourth = add(folder, dump)
+        assert [each.name for each in folder.kept()] == [fourth], "a twentieth of the disk is free"
+        with filler.open("ab") as file:
+            file.write(b"x" * int(1.6 * size))
+        with pytest.raises(ArenascopeError, match="a twentieth of the disk stays free") as error:
+            add(folder, dump)
+        assert error.value.code == Code.IO
+        assert [each.name for each in folder.kept()] == [fourth], "its going is of no use"
+    assert len({first, second, third, fourth}) == 4
+
+
+def test_a_full_disk_is_said_and_the_watch_goes_on(tmp_path: Path) -> None:
+    """A file system that has no inode left: the write itself fails."""
+    with disk(tmp_path / "disk", "size=64m,nr_inodes=3") as place, growing() as grows:
+        place.chmod(0o700)
+        with watching(grows.pid, tmp_path, "+1M", folder=place) as watched:
+            watched.turn()
+            grows.grow(STEP)
+            watched.turn()
+            (place / "inode").touch()
+            grows.grow(STEP)
+            assert watched.turn() == ["growth"]
+            assert watched.watch.turns == 3
+            assert any("No space left on device (growth: " in line for line in watched.said), watched.said
+            (place / "inode").unlink()
+            grows.grow(STEP)
+            assert watched.turn() == ["growth"] * 2
+            assert names_in(place) == [each.name for each in watched.folder.kept()]
+
+
+def test_a_dump_that_cannot_be_written_leaves_nothing(dump: Dump, tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with folder_of(tmp_path / "dumps") as folder:
+        first = add(folder, dump)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (os.fstat(dump.descriptor).st_size - 1, before[1]))
+        try:
+            with pytest.raises(ArenascopeError, match="File too large"):
+                add(folder, dump)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert names_in(tmp_path / "dumps") == [first]
+
+
+def test_no_symlink_is_followed_and_no_strange_directory_used(dump: Dump, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    place = tmp_path / "dumps"
+    place.mkdir(mode=0o700)
+    fake = "a.1.20200101T000000.000Z.peak.dump"
+    (place / fake).symlink_to(victim)
+    with folder_of(place, keep=1) as folder:
+        part = place / f".arenascope-{os.getpid()}.partial"
+        part.symlink_to(victim)
+        with pytest.raises(ArenascopeError, match="File exists"):
+            add(folder, dump)
+        part.unlink()
+        add(folder, dump)
+        time.sleep(0.002)
+        add(folder, dump)
+        assert len(folder.kept()) == 1
+        with pytest.raises(ArenascopeError, match="another arenascope watch uses it"):
+            DumpFolder(str(place), 1, LARGE)
+    assert (place / fake).is_symlink()
+    assert victim.read_text() == "precious"
+    link = tmp_path / "link"
+    link.symlink_to(place)
+    with pytest.raises(ArenascopeError, match="cannot keep dumps"):
+        DumpFolder(str(link), 1, LARGE)
+    place.chmod(0o770)
+    with pytest.raises(ArenascopeError, match="others can write to it"):
+        DumpFolder(str(place), 1, LARGE)
+    with pytest.raises(ArenascopeError, match="cannot keep dumps"):
+        DumpFolder(str(victim), 1, LARGE)
+
+
+@pytest.mark.parametrize("comm", ["../../etc/x", "", ".hidden", "a\nb", "\ufffd\x1b[31m", "-rf"])
+def test_a_process_cannot_choose_where_its_dump_lies(comm: str, dump: Dump, tmp_path: Path) -> None:
+    with folder_of(tmp_path / "dumps") as folder:
+        name = add(folder, dump, comm)
+        assert [each.name for each in folder.kept()] == [name]
+    assert name.isascii()
+    assert name.isprintable()
+    assert not name.startswith(".")
+    assert names_in(tmp_path / "dumps") == [name]
+
+
+def test_kill_9_leaves_whole_dumps_alone(tmp_path: Path) -> None:
+    place = tmp_path / "dumps"
+    chance = random.Random(17)
+    with growing() as grows:
+        grows.grow(20 * STEP)
+        acknowledged = set()
+        for _ in range(12):
+            with started(WRITES, place, grows.pid) as child:
+                acknowledged |= {told(child).strip() for _ in range(2)}
+                time.sleep(chance.uniform(0, 0.1))
+                child.kill()
+                assert child.stdout
+                acknowledged |= {line.strip() for line in child.stdout if line.endswith("\n")}
+            assert acknowledged <= set(names_in(place))
+    held = files(place)
+    assert len(held) >= 24
+    assert len({each.stat().st_size for each in held}) <= 12, "some are cut short"
+    for each in held[-5:]:
+        assert summary_of(each).target.pid == grows.pid
+    for each in held:
+        Dump(each)
+    with folder_of(place):
+        assert [each for each in names_in(place) if each.startswith(".")] == []
+
+
+def test_conditions_as_they_are_typed() -> None:
+    assert parse_when("peak,+64M,allocated=2G,rss=1G,cgroup=90%") == (
+        When("peak"),
+        When("growth", 64 * MIB),
+        When("allocated", 2 << 30),
+        When("rss", 1 << 30),
+        When("cgroup", 0.9),
+    )
+    assert parse_when("peak,peak") == (When("peak"),)
+    for wrong in ("", "peak,", "64M", "+0", "rss=", "rss=0", "cgroup=90", "cgroup=0%", "cgroup=101%", "+64T", "rss=-1"):
+        assert parse_when(wrong) is None, wrong
+    for wrong in ("allocated", "allocated=", "allocated=0", "allocated=+1", "allocated"):
+        assert parse_when(wrong) is None, wrong
+    assert AGAIN < 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--dump-at=often"], "is no condition: write some of peak,+64M"),
+        (["--dumps=somewhere"], "--dumps needs --dump-at"),
+        (["--dump-at=peak", "--keep=0"], "--keep"),
+        (["--dump-at=peak", "--dumps-size=1"], "is not a size"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(words: list[str], says: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "arenascope", "watch", *words, "-o", str(tmp_path / "t"), str(os.getpid())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert names_in(tmp_path) == []

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""Recordings of running processes, and what they leave there."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import struct
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from . import harness
+
+AGENT = ("memfd:arenascope-agent", "libarenascope.so")
+HOOKS = ("malloc", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc", "dlclose")
+
+
+class Recording:
+    """`arenadump record`, from the moment at which it records."""
+
+    def __init__(self, arenadump: harness.Arenadump, pid: int, file: Path, *options: str) -> None:
+        self.file = file
+        command = [str(arenadump.path), "record", str(pid), "-o", str(file), "--timeout=120s", *options]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr
+        self.said = self.process.stderr.readline()
+
+    def end(self, by: int = signal.SIGINT) -> str:
+        """Has it write its dump; what it said last."""
+        if self.process.poll() is None:
+            self.process.send_signal(by)
+        _, said = self.process.communicate(timeout=120)
+        return said
+
+
+@contextmanager
+def recording(arenadump: harness.Arenadump, pid: int, file: Path, *options: str) -> Iterator[Recording]:
+    """Records meanwhile; the dump is there afterwards."""
+    made = Recording(arenadump, pid, file, *options)
+    try:
+        assert "records who allocates" in made.said, made.said + made.end()
+        yield made
+        said = made.end()
+        assert made.process.returncode == 0, said
+    finally:
+        made.process.kill()
+        made.process.communicate()
+
+
+def told(arenadump: harness.Arenadump, dump: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(arenadump.check("profile", "--json", dump))
+    return found
+
+
+def recorded(arenadump: harness.Arenadump, pid: int, file: Path, seconds: float, *options: str) -> dict[str, Any]:
+    """The profile of so many seconds."""
+    arenadump.check("record", pid, "-o", file, f"--for={seconds}s", "--timeout=120s", *options)
+    return told(arenadump, file)
+
+
+def hooks_left(pid: int) -> Counter[str]:
+    """How many words of each file's mappings, but the agent's, are addresses in the agent's code."""
+    maps = re.findall(r"^(\w+)-(\w+) (\S+) \S+ \S+ \S+ *(.*)$", Path(f"/proc/{pid}/maps").read_text(), re.MULTILINE)
+    ours = [(int(start, 16), int(end, 16)) for start, end, _, name in maps if any(word in name for word in AGENT)]
+    if not ours:
+        return Counter()
+    # The recorder's code is the last segment: of the file where that was preloaded, else anonymous, behind the others.
+    # What else is anonymous there is not the agent's: the loader may put a thread's block right behind it.
+    low, high = min(start for start, _ in ours), max(end for _, end in ours)
+    behind = [end for start, end, access, name in maps if int(start, 16) == high and not name and "x" in access]
+    high = max([int(end, 16) for end in behind] + [high])
+    found: Counter[str] = Counter()
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for start, end, access, name in maps:
+            if not name.startswith("/") or access[0] != "r" or any(word in name for word in AGENT):
+                continue
+            memory.seek(int(start, 16))
+            try:
+                words = memory.read(int(end, 16) - int(start, 16))
+            except OSError:  # it has been unmapped since
+                continue
+            count = sum(low <= word < high for (word,) in struct.iter_unpack("<Q", words[: len(words) // 8 * 8]))
+            if count:
+                found[name] += count
+    return found
+
+
+def libc_as_in_its_file(pid: int) -> bool:
+    """Whether what libc's file has at its beginning, its table of symbols among it, is so in memory."""
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        words = line.split()
+        if len(words) == 6 and re.search(r"/libc(-2\.31)?\.so", words[5]) and words[2] == "00000000":
+            start, end = (int(word, 16) for word in words[0].split("-"))
+            with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+                memory.seek(start)
+                there = memory.read(end - start)
+            return Path(f"/proc/{pid}/map_files/{words[0]}").read_bytes()[: end - start] == there
+    raise AssertionError("no libc")

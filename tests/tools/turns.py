@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""What several test processes on one machine may do at a time: locks that end with their process, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+LOCKS = Path(__file__).resolve().parents[2] / ".cache" / "turns"
+
+
+@contextlib.contextmanager
+def turn(*, alone: bool) -> Iterator[None]:
+    """Lasts while no other process is in a turn of its own with alone=True; with alone=True, while none is in any turn.
+
+    Turns are first come, first served, so that one who wants to be alone gets there.
+    """
+    with _opened("turn") as lock:
+        with _opened("queue") as queue:
+            fcntl.flock(queue, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+
+
+@contextlib.contextmanager
+def setting(path: Path, value: str) -> Iterator[None]:
+    """`path`, a setting of the kernel's, has `value` for as long as any process wants it; then what it had before.
+
+    A process that wants another value waits. Raises OSError if the value cannot be written.
+    """
+    name = str(path).strip("/").replace("/", "-")
+    with _opened(name) as users:
+        while not _joined(users, name, path, value):
+            time.sleep(0.1)
+        try:
+            yield
+        finally:
+            with _opened(f"{name}.guard") as guard:
+                fcntl.flock(guard, fcntl.LOCK_EX)
+                if _alone(users):
+                    users.seek(0)
+                    path.write_text(users.read().split("\n", 1)[1])
+
+
+def _joined(users: IO[str], name: str, path: Path, value: str) -> bool:
+    with _opened(f"{name}.guard") as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        if _alone(users):
+            before = path.read_text().strip()
+            chosen = re.search(r"\[(\S+)\]", before)  # of a list of what can be chosen
+            path.write_text(value)
+            users.truncate(0)
+            users.write(f"{value}\n{chosen[1] if chosen else before}")
+            users.flush()
+        users.seek(0)
+        if users.read().split("\n", 1)[0] != value:
+            return False
+        fcntl.flock(users, fcntl.LOCK_SH)
+        return True
+
+
+def _alone(users: IO[str]) -> bool:
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _opened(name: str) -> IO[str]:
+    LOCKS.mkdir(parents=True, exist_ok=True)
+    return (LOCKS / name).open("a+")

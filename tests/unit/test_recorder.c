@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// The recorder's lists of modules, which are freed when nobody reads them any more and not before, and its tables' places, which threads
+// take at the same time until none are left; and the loader's lock in a child of fork().
+#define _GNU_SOURCE
+#include "profile/recorder.h"
+#include "support/check.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LISTS = 40, READERS = 3, THREADS = 4, PLACES = 1000000, MOST = 7, ROUNDS = 30 };
+
+// --- Lists ------------------------------------------------------------------------------------------------------------
+
+static bool is_mapped(const void *address)
+{
+    unsigned char resident;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    return mincore((void *)((uintptr_t)address & ~(page - 1)), 1, &resident) == 0;
+}
+
+static const struct as_unwind_modules *current(void)
+{
+    struct as_recorder_thread *thread = &as_recorder.threads[READERS];
+    const struct as_unwind_modules *modules = as_recorder_modules_take(thread);
+    as_recorder_modules_leave(thread);
+    return modules;
+}
+
+// The tables of all its modules are there.
+static bool is_whole(const struct as_unwind_modules *modules)
+{
+    if (!is_mapped(modules) || modules->count < 2)
+        return false;
+    for (size_t i = 0; i < modules->count; i++)
+        if (modules->items[i].table.head && !is_mapped(modules->items[i].table.head))
+            return false;
+    return true;
+}
+
+// Threads stall in the first list, in one of the middle, and in the last but one. (All lists stay at different addresses only while they
+// are there: a list that is freed makes room for the next.)
+static void test_lists(void)
+{
+    const struct as_recorder_rates rates = {.memory = UINT64_C(64) << 20};
+    const struct as_unwind_modules *lists[LISTS];
+    const size_t read[READERS] = {0, LISTS / 2, LISTS - 2};
+    CHECK(as_recorder_map(&rates));
+    for (size_t i = 0; i < LISTS; i++) {
+        CHECK(as_recorder_modules_load());
+        lists[i] = current();
+        for (size_t k = 0; k < READERS; k++)
+            if (read[k] == i)
+                CHECK(as_recorder_modules_take(&as_recorder.threads[k]) == lists[i]);
+    }
+    for (size_t k = 0; k < READERS; k++) {
+        for (size_t i = 0; i < LISTS; i++) // oldest first: what is behind one that is read waits for it
+            CHECK(is_mapped(lists[i]) == (k == 0 || i >= read[k] || lists[i] == current()));
+        CHECK(is_whole(lists[read[k]]) && is_whole(current()));
+        as_recorder_modules_leave(&as_recorder.threads[k]);
+        CHECK(as_recorder_modules_load());
+        CHECK(is_whole(current()));
+        lists[LISTS - 1] = current();
+    }
+    for (size_t i = 0; i + 1 < LISTS; i++)
+        CHECK(!is_mapped(lists[i]) || lists[i] == current());
+}
+
+// --- Places -----------------------------------------------------------------------------------------------------------
+
+static struct as_profile_table table;
+static _Atomic unsigned char taken[PLACES];
+static pthread_barrier_t together;
+
+static void *take(void *seed)
+{
+    unsigned state = (unsigned)(uintptr_t)seed;
+    uint64_t sum = 0;
+    pthread_barrier_wait(&together);
+    for (uint64_t count = MOST; count > 0;) {
+        uint64_t first = as_recorder_take_places(&table, count);
+        for (uint64_t i = 0; first != UINT64_MAX && i < count; i++) {
+            CHECK(first + i < table.size);
+            CHECK(atomic_fetch_add(&taken[first + i], 1) == 0);
+        }
+        sum += first != UINT64_MAX ? count : 0;
+        if (first == UINT64_MAX)
+            count--; // perhaps fewer are left
+        else if (count == MOST || sum % 2)
+            count = 1 + (state = state * 1664525 + 1013904223) % MOST;
+    }
+    return (void *)(uintptr_t)sum;
+}
+
+static void test_places(void)
+{
+    pthread_t threads[THREADS];
+    uint64_t sum = 0;
+    table = (struct as_profile_table){.size = PLACES};
+    memset((void *)taken, 0, sizeof taken);
+    CHECK(pthread_barrier_init(&together, NULL, THREADS) == 0);
+    for (size_t i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, take, (void *)(uintptr_t)(i + 1)) == 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        void *count;
+        CHECK(pthread_join(threads[i], &count) == 0);
+        sum += (uintptr_t)count;
+    }
+    CHECK(sum == PLACES && table.used == PLACES);
+    CHECK(as_recorder_take_places(&table, 0) == PLACES);
+    CHECK(as_recorder_take_places(&table, UINT64_MAX) == UINT64_MAX);
+    table.used = PLACES + 1; // which no recorder writes
+    CHECK(as_recorder_take_places(&table, 1) == UINT64_MAX);
+}
+
+// --- The loader's lock ------------------------------------------------------------------------------------------------
+
+static atomic_int stage;
+
+static void *has_lock(void *unused)
+{
+    CHECK(as_recorder_loader_enter());
+    stage = 1;
+    while (stage == 1)
+        usleep(1000);
+    as_recorder_loader_leave();
+    return unused;
+}
+
+static int end_it(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)info;
+    (void)size;
+    (void)context;
+    return 1;
+}
+
+// In a child of fork(), the thread is not there that has the lock.
+static void test_fork(void)
+{
+    pthread_t thread;
+    int status;
+    CHECK(as_recorder_modules_load());
+    CHECK(as_recorder_loader_is_found());
+    pthread_create(&thread, NULL, has_lock, NULL);
+    while (stage == 0)
+        usleep(1000);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        as_recorder_modules_in_child();
+        _exit(dl_iterate_phdr(end_it, NULL) == 1 && dlopen("libm.so.6", RTLD_NOW) ? 0 : 1);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    stage = 2;
+    pthread_join(thread, NULL);
+    CHECK(dl_iterate_phdr(end_it, NULL) == 1);
+}
+
+int main(void)
+{
+    unsetenv("HOME");
+    unsetenv("XDG_CACHE_HOME");
+    test_lists();
+    for (int i = 0; i < ROUNDS; i++)
+        test_places();
+    test_fork();
+    return 0;
+}

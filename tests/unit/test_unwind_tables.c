@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+// Tables of this process's modules, intact and damaged, and the files in which they are kept.
+#define _GNU_SOURCE
+#include "support/check.h"
+#include "unwind/cache.h"
+#include "unwind/modules.h"
+#include "unwind/rule.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct as_unwind_image image; // libc's
+static char directory[64] = "/tmp/arenascope-unwind-XXXXXX";
+static char path[512];
+
+static int find_libc(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    (void)context;
+    return strstr(info->dlpi_name, "libc.so") &&
+           as_unwind_image_of(&image, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum);
+}
+
+static void test_rules(void)
+{
+    uint64_t rule = as_unwind_rule(AS_UNWIND_AT_FP, -3, AS_UNWIND_LOST, AS_UNWIND_OFFSETS - 1);
+    CHECK(as_unwind_kind(rule) == AS_UNWIND_AT_FP && as_unwind_cfa(rule) == -3);
+    CHECK(as_unwind_fp(rule) == AS_UNWIND_LOST && as_unwind_third(rule) == AS_UNWIND_OFFSETS - 1);
+    rule = as_unwind_rule(AS_UNWIND_SP, AS_UNWIND_CFA_OFFSETS - 1, -2, -AS_UNWIND_OFFSETS + 1) | AS_UNWIND_EXACT;
+    CHECK(as_unwind_cfa(rule) == AS_UNWIND_CFA_OFFSETS - 1 && as_unwind_fp(rule) == -2);
+    CHECK(as_unwind_third(rule) == -AS_UNWIND_OFFSETS + 1 && as_unwind_kind(rule) == AS_UNWIND_SP);
+    CHECK(as_unwind_cfa(as_unwind_special(AS_UNWIND_PLT + 15)) == AS_UNWIND_PLT + 15);
+}
+
+static bool same(const struct as_unwind_table *a, const struct as_unwind_table *b)
+{
+    return a->head && b->head && a->bytes == b->bytes && memcmp(a->head, b->head, a->bytes) == 0;
+}
+
+// Without the list of functions, the entries are read one by one: the same rows.
+static void test_without_list(const struct as_unwind_table *table)
+{
+    uint8_t *copy = malloc(image.size);
+    CHECK(copy);
+    memcpy(copy, image.bytes, image.size);
+    copy[image.header - image.address + 3] = 0xff; // DW_EH_PE_omit
+    struct as_unwind_image changed = image;
+    struct as_unwind_table other;
+    changed.bytes = copy;
+    CHECK(as_unwind_table_make(&other, &changed));
+    CHECK(other.rows == table->rows && other.head->rules == table->head->rules);
+    CHECK(memcmp(other.offsets, table->offsets, table->rows * sizeof *table->offsets) == 0);
+    as_unwind_table_free(&other);
+    free(copy);
+}
+
+// Any bytes may be in the segment: no crash (under sanitizers: no read outside of it), and a table that is sound.
+static void test_damage(void)
+{
+    uint64_t random = 88172645463325252U;
+    uint8_t *copy = malloc(image.size);
+    CHECK(copy);
+    struct as_unwind_image changed = image;
+    changed.bytes = copy;
+    for (int round = 0; round < 40; round++) {
+        memcpy(copy, image.bytes, image.size);
+        size_t begin = image.header - image.address;
+        for (int i = 0; i < (round % 4 == 0 ? 1 : 2000); i++) {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            copy[begin + (random >> 8) % (image.size - begin)] = (uint8_t)random;
+        }
+        struct as_unwind_table table;
+        struct as_unwind_table again;
+        changed.size = round % 5 == 0 ? begin + random % (image.size - begin) : image.size;
+        if (!as_unwind_table_make(&table, &changed))
+            continue;
+        CHECK(as_unwind_table_read(&again, table.head, table.bytes, &changed));
+        as_unwind_table_free(&table);
+    }
+    free(copy);
+}
+
+static void take_table(struct as_unwind_table *table, const struct as_unwind_table *truth, bool from_cache)
+{
+    bool cached = !from_cache;
+    CHECK(as_unwind_cache_table(table, &image, directory, &cached));
+    CHECK(cached == from_cache && same(table, truth));
+    as_unwind_table_free(table);
+}
+
+static void change_byte(off_t at)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    uint8_t byte;
+    CHECK(fd >= 0 && pread(fd, &byte, 1, at) == 1);
+    byte ^= 4;
+    CHECK(pwrite(fd, &byte, 1, at) == 1);
+    close(fd);
+}
+
+static void test_cache(const struct as_unwind_table *truth)
+{
+    struct as_unwind_table table;
+    struct stat st;
+    take_table(&table, truth, false);
+    char *at = path + snprintf(path, sizeof path, "%s/", directory);
+    for (int i = 0; i < image.id_size; i++)
+        at += sprintf(at, "%02x", image.id[i]);
+    snprintf(at, 16, ".unwind%d", AS_UNWIND_VERSION);
+    CHECK(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600 && (size_t)st.st_size == truth->bytes);
+    take_table(&table, truth, true);
+    const size_t places[] = {offsetof(struct as_unwind_head, magic),   offsetof(struct as_unwind_head, version),
+                             offsetof(struct as_unwind_head, machine), offsetof(struct as_unwind_head, id),
+                             offsetof(struct as_unwind_head, text),    offsetof(struct as_unwind_head, text_size),
+                             offsetof(struct as_unwind_head, source),  offsetof(struct as_unwind_head, rows),
+                             offsetof(struct as_unwind_head, rules),   offsetof(struct as_unwind_head, checksum),
+                             sizeof(struct as_unwind_head) + 20,       truth->bytes - 1};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        change_byte((off_t)places[i]);
+        take_table(&table, truth, false); // and is written anew
+        take_table(&table, truth, true);
+    }
+    CHECK(truncate(path, (off_t)truth->bytes - 1) == 0);
+    take_table(&table, truth, false);
+    CHECK(chmod(path, 0622) == 0); // others may have written
+    take_table(&table, truth, false);
+    CHECK(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600);
+    CHECK(unlink(path) == 0 && symlink("/etc/passwd", path) == 0);
+    take_table(&table, truth, false);
+    CHECK(lstat(path, &st) == 0 && S_ISREG(st.st_mode));
+    CHECK(chmod(directory, 0777) == 0);
+    take_table(&table, truth, false);
+    CHECK(chmod(directory, 0700) == 0);
+    CHECK(unlink(path) == 0 && rmdir(directory) == 0); // nothing else was left
+    take_table(&table, truth, false);
+}
+
+// A file whose checksum is right and whose rows are not.
+static void test_forged(const struct as_unwind_table *truth)
+{
+    struct as_unwind_table table;
+    uint8_t *copy = malloc(truth->bytes);
+    CHECK(copy);
+    struct as_unwind_head *head = (void *)copy;
+    memcpy(copy, truth->head, truth->bytes);
+    CHECK(as_unwind_table_read(&table, copy, truth->bytes, &image));
+    // The checksum is right each time.
+    uint16_t *of = (uint16_t *)(void *)(copy + ((const uint8_t *)truth->of - (const uint8_t *)truth->head));
+    uint32_t *offsets = (uint32_t *)(void *)(copy + ((const uint8_t *)truth->offsets - (const uint8_t *)truth->head));
+    of[0] = (uint16_t)head->rules;
+    head->checksum = as_unwind_table_sum(head, truth->bytes);
+    CHECK(!as_unwind_table_read(&table, copy, truth->bytes, &image) && !table.head);
+    of[0] = 0;
+    of[7] = (uint16_t)head->rules;
+    head->checksum = as_unwind_table_sum(head, truth->bytes);
+    CHECK(!as_unwind_table_read(&table, copy, truth->bytes, &image));
+    of[7] = 0;
+    offsets[7] = offsets[6];
+    head->checksum = as_unwind_table_sum(head, truth->bytes);
+    CHECK(!as_unwind_table_read(&table, copy, truth->bytes, &image));
+    offsets[7] = truth->offsets[7];
+    offsets[truth->rows - 1] = (uint32_t)head->text_size;
+    head->checksum = as_unwind_table_sum(head, truth->bytes);
+    CHECK(!as_unwind_table_read(&table, copy, truth->bytes, &image));
+    offsets[truth->rows - 1] = (uint32_t)head->text_size - 1;
+    head->checksum = as_unwind_table_sum(head, truth->bytes);
+    CHECK(as_unwind_table_read(&table, copy, truth->bytes, &image));
+    head->rows = UINT64_MAX / 6;
+    CHECK(!as_unwind_table_read(&table, copy, truth->bytes, &image) && !table.head);
+    head->rows = 0;
+    CHECK(!as_unwind_table_read(&table, copy, sizeof *head + head->rules * 8, &image));
+    CHECK(!as_unwind_table_read(&table, copy, 8, &image));
+    free(copy);
+}
+
+static void test_directory(void)
+{
+    char found[512];
+    char home[128];
+    char expected[256];
+    snprintf(home, sizeof home, "%s", directory);
+    CHECK(setenv("HOME", home, 1) == 0 && unsetenv("XDG_CACHE_HOME") == 0);
+    CHECK(as_unwind_cache_directory(found, sizeof found));
+    snprintf(expected, sizeof expected, "%s/.cache/arenascope", home);
+    CHECK(strcmp(found, expected) == 0);
+    CHECK(!as_unwind_cache_directory(found, 20)); // no room for it
+    CHECK(chmod(expected, 0770) == 0 && !as_unwind_cache_directory(found, sizeof found));
+    CHECK(rmdir(expected) == 0 && symlink(home, expected) == 0 && !as_unwind_cache_directory(found, sizeof found));
+    CHECK(unlink(expected) == 0);
+    snprintf(found, sizeof found, "%s/.cache", home);
+    CHECK(setenv("XDG_CACHE_HOME", found, 1) == 0 && as_unwind_cache_directory(found, sizeof found));
+    CHECK(strcmp(found, expected) == 0 && rmdir(found) == 0);
+    CHECK(setenv("XDG_CACHE_HOME", "relative", 1) == 0 && setenv("HOME", "", 1) == 0);
+    CHECK(!as_unwind_cache_directory(found, sizeof found));
+    snprintf(found, sizeof found, "%s/.cache", home);
+    CHECK(rmdir(found) == 0);
+}
+
+int main(void)
+{
+    struct as_unwind_table table;
+    CHECK(dl_iterate_phdr(find_libc, NULL) == 1 && image.id_size > 0);
+    test_rules();
+    CHECK(as_unwind_table_make(&table, &image) && table.rows > 1000);
+    CHECK(table.head->lost * 100 < table.rows);
+    test_without_list(&table);
+    test_damage();
+    CHECK(mkdtemp(directory));
+    test_directory();
+    test_cache(&table);
+    test_forged(&table);
+    as_unwind_table_free(&table);
+    return 0;
+}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope diff BEFORE AFTER [--json] [--objects] [--graph]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from arenascope.capture import capture
+from arenascope.cli.options import graph_option, looking, objects_option
+from arenascope.cli.progress import waiting
+from arenascope.compare import compare, moment_of, told
+from arenascope.profile.stacks import with_stacks
+from arenascope.render.diff import render_diff
+from arenascope.render.terminal import console
+from arenascope.summary import summarize
+from arenascope.text import json_text
+from arenascope.timeline.reader import moment_at
+from arenascope.timeline.store import is_timeline
+
+if TYPE_CHECKING:
+    from arenascope.compare import Moment
+
+
+@click.command()
+@click.argument("before")
+@click.argument("after")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/diff.schema.json) instead of tables.")
+@objects_option
+@graph_option
+@looking
+def diff(  # noqa: PLR0913 - one for each option
+    before: str, after: str, how: list[str], *, as_json: bool, objects: bool, graph: bool
+) -> None:
+    """Show what grew from BEFORE to AFTER, and how fast.
+
+    Each of the two is a process, a core file or a dump file. Of a process, the look is taken now. The command also says
+    in what the two looks differ in kind. FILE@TIME is the look of a timeline at that time: first, last, -10m, 14:03;
+    with --graph or --objects, the last one until then that has types and owners.
+    """
+    asked = {"--objects": objects, "--graph": graph}
+    options = [*how, *(name for name, wanted in asked.items() if wanted)]
+    comparison = compare(*(_moment(each, options, named=objects or graph) for each in (before, after)))
+    if as_json:
+        click.echo(json_text(told(comparison)))
+    else:
+        console().print(render_diff(comparison), crop=False)
+
+
+def _moment(target: str, options: list[str], *, named: bool) -> Moment:
+    file, at, when = target.rpartition("@")
+    if at and not Path(target).exists() and is_timeline(file):
+        return moment_at(file, when, named=named)
+    with waiting(f"inspecting {target}"):
+        look = capture(target, options)
+        return with_stacks(moment_of(look.dump, summarize(look.dump, from_dump=look.from_dump)), look.dump)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope exporter`: what processes hold, for Prometheus."""
+
+from __future__ import annotations
+
+import click
+
+from arenascope.cli.options import max_pause_option, mode_option, read_seconds
+from arenascope.cli.watch import group_of, say
+
+
+@click.command()
+@click.argument("pids", metavar="[PID]...", nargs=-1)
+@click.option("--command", "names", metavar="NAME", multiple=True, help="All processes of this name. May be repeated.")
+@click.option(
+    "--cgroup",
+    "cgroups",
+    metavar="PATH",
+    multiple=True,
+    help="All processes of this cgroup and of those below it. May be repeated.",
+)
+@click.option(
+    "--listen",
+    metavar="ADDRESS:PORT",
+    default="127.0.0.1:9764",
+    show_default=True,
+    help="Where to serve /metrics. Port 0: the kernel chooses.",
+)
+@click.option("--public", is_flag=True, help="Allow an address that other machines can reach.")
+@click.option(
+    "--every", metavar="TIME", default="30s", show_default=True, callback=read_seconds, help="Time between two looks."
+)
+@click.option(
+    "--processes",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    default=32,
+    show_default=True,
+    help="Show at most so many processes: the largest.",
+)
+@click.option(
+    "--arenas",
+    metavar="N",
+    type=click.IntRange(0, 1000),
+    default=8,
+    show_default=True,
+    help="Name at most so many arenas of a process: the largest. The others are one together.",
+)
+@mode_option
+@max_pause_option
+def exporter(  # noqa: PLR0913, PLR0917 - one for each option
+    pids: tuple[str, ...],
+    names: tuple[str, ...],
+    cgroups: tuple[str, ...],
+    listen: str,
+    every: float,
+    processes: int,
+    arenas: int,
+    mode: str,
+    max_pause: str,
+    *,
+    public: bool,
+) -> None:
+    """Serve what processes hold as OpenMetrics, for Prometheus.
+
+    A look every 30 seconds, or less often where it would cost more than 0.5 % of a processor. A scrape shows the last
+    look and its age; it never waits for a look. Ctrl-C ends the exporter.
+    """
+    from arenascope.exporter.looking import Looker  # noqa: PLC0415 - other commands need no server
+    from arenascope.exporter.metrics import MetricsPage  # noqa: PLC0415
+    from arenascope.exporter.server import parse_address, serving  # noqa: PLC0415
+    from arenascope.timeline.group import Together  # noqa: PLC0415
+    from arenascope.timeline.watch import Bell  # noqa: PLC0415
+
+    groups = [
+        *(group_of(pid, None, None) for pid in pids),
+        *(group_of(None, name, None) for name in names),
+        *(group_of(None, None, cgroup) for cgroup in cgroups),
+    ]
+    if not groups:
+        raise click.UsageError("give a PID, --command or --cgroup")
+    address = parse_address(listen)
+    if address is None:
+        raise click.UsageError(f"--listen {listen} is no address: write 127.0.0.1:9764 or [::1]:9764")
+    if not address.is_loopback and not public:
+        raise click.UsageError(
+            f"other machines can reach {address}, and read the names and sizes of processes: use 127.0.0.1, or add "
+            "--public"
+        )
+    looker = Looker(Together(groups), [f"--mode={mode}", f"--max-pause={max_pause}"], processes, say)
+    with Bell().listening() as bell, serving(address, MetricsPage(lambda: looker.board, arenas)) as served:
+        say(f"serving http://{served}/metrics")
+        if not address.is_loopback:
+            say("warning: whoever can reach this address can read the names and sizes of processes")
+        looker.run(every, bell)

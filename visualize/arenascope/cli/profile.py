@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope profile top | tree | threads | list | folded | pprof | diff`: who allocated what is in use."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from arenascope.capture import find_arenadump
+from arenascope.cli.options import looking
+from arenascope.cli.progress import waiting
+from arenascope.errors import ArenascopeError, Code
+from arenascope.files import write_whole
+from arenascope.profile.folded import folded as folded_stacks
+from arenascope.profile.language import CHOICES, within
+from arenascope.profile.listing import listings
+from arenascope.profile.model import KEPT, MEASURES, Site, by_thread, difference
+from arenascope.profile.pprof import encode
+from arenascope.profile.read import profile_of, read_profile
+from arenascope.render.listing import render_listings
+from arenascope.render.profile import render_head, render_top, render_tree
+from arenascope.render.terminal import console
+
+if TYPE_CHECKING:
+    from arenascope.profile.model import Profile
+    from arenascope.profile.read import ReadProfile
+
+measure_option = click.option(
+    "--measure",
+    type=click.Choice((*MEASURES, *KEPT)),
+    default=MEASURES[-1],
+    show_default=True,
+    help="inuse: what is in use now. alloc: all that was allocated since the profile began, estimated from samples. "
+    "pinned: pages that one chunk keeps. stranded: free bytes on pages that chunks in use keep. returned: what "
+    "malloc_trim(0) would return if a stack's chunks were freed; a sum of several is the least that comes back.",
+)
+language_option = click.option(
+    "--language",
+    type=click.Choice(tuple(CHOICES)),
+    help="Of each stack only the functions in this language: what others allocate for them counts as theirs.",
+)
+thread_option = click.option("--by-thread", "by_threads", is_flag=True, help="Each stack below its thread.")
+number_option = click.option(
+    "--number", type=click.IntRange(1), default=30, show_default=True, help="How many functions."
+)
+
+
+class _RecordsUnlessTold(click.Group):
+    """`arenascope profile PID` is `arenascope profile record PID`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        asks_for_help = not args or args[0] in ctx.help_option_names
+        if not asks_for_help and args[0] not in self.commands:
+            args = ["record", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_RecordsUnlessTold)
+def profile() -> None:
+    """Record who allocates, and show who allocated what is in use.
+
+    `arenascope profile PID -o FILE` has a running process record for a while (see `arenascope profile record --help`).
+    A TARGET is such a FILE, a process that was started by `arenascope run --profile`, or a core or dump of one. Names
+    of functions come from files of this machine.
+    """
+
+
+@profile.command()
+@click.argument("pid")
+@click.option("-o", "--output", metavar="FILE", help="Where to write the dump that has the profile.")
+@click.option("--for", "duration", metavar="TIME", help="How long to record: 60s (without it, until Ctrl-C).")
+@click.option("--exact", is_flag=True, help="The call stack of every chunk, not of those on one page in 64.")
+@click.option("--rates", metavar="RATES", help="Other rates: pages=8,bytes=64K,memory=1G (see docs/profile.md).")
+@click.option("--stop", is_flag=True, help="End any recording in the process, and take the recorder out.")
+@click.option("--force", is_flag=True, help="Inject even under a seccomp filter, which may kill the process.")
+@click.option(
+    "--timeout",
+    metavar="TIME",
+    help="How long to search for a thread that can load the agent safely (the default: 10s).",
+)
+def record(  # noqa: PLR0913 - one parameter for each option
+    pid: str,
+    *,
+    output: str | None,
+    duration: str | None,
+    rates: str | None,
+    timeout: str | None,
+    exact: bool,
+    stop: bool,
+    force: bool,
+) -> None:
+    """Have the running process PID record who allocates, and write a dump with the profile.
+
+    The agent in the process does this. It is injected first if necessary. Afterwards the process runs as before.
+    """
+    if output is None and not stop:
+        raise click.UsageError("give -o FILE, for the dump that has the profile")
+    given = {"output": output, "for": duration, "rates": rates, "timeout": timeout}
+    flags = {"exact": exact, "stop": stop, "force": force}
+    options = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    options += [f"--{name}" for name, chosen in flags.items() if chosen]
+    program = find_arenadump()
+    # It takes our place: Ctrl-C is for it alone, and who kills us kills it.
+    os.execv(program, [program, "record", *options, "--", pid])  # noqa: S606
+
+
+def _read(target: str, how: list[str], measure: str = MEASURES[-1]) -> ReadProfile:
+    """The profile. ArenascopeError UNSUPPORTED: it does not know the measure."""
+    with waiting(f"inspecting {target}"):
+        read = read_profile(target, how)
+    if not profile_of(read).has(measure):
+        why = "in a dump that the agent has written" if read.every_page else "unless every chunk is recorded (--exact)"
+        raise ArenascopeError(Code.UNSUPPORTED, f"'{measure}' is unknown {why}")
+    return read
+
+
+def _within(read: ReadProfile, language: str | None) -> Profile:
+    return within(profile_of(read), CHOICES[language]) if language else profile_of(read)
+
+
+@profile.command()
+@click.argument("target")
+@measure_option
+@language_option
+@number_option
+@looking
+def top(target: str, how: list[str], measure: str, language: str | None, number: int) -> None:
+    """List the functions that allocated most.
+
+    flat: by the function itself. cum: with all functions that it calls. sum: of all lines so far.
+    """
+    read = _read(target, how, measure)
+    out = console()
+    out.print(render_head(read))
+    out.print()
+    out.print(render_top(_within(read, language), measure, number), crop=False)
+
+
+def _threads(read: Profile, measure: str) -> Profile:
+    """Each stack below its thread. ArenascopeError UNSUPPORTED: the measure is not known by thread."""
+    if measure in KEPT:
+        raise ArenascopeError(Code.UNSUPPORTED, f"'{measure}' is not known by thread: a page has chunks of several")
+    return by_thread(read)
+
+
+@profile.command()
+@click.argument("target")
+@measure_option
+@number_option
+@looking
+def threads(target: str, how: list[str], measure: str, number: int) -> None:
+    """List the threads that allocated most, those that have ended, too.
+
+    sum: of all lines so far. Names are those of threads that are still there.
+    """
+    read = _read(target, how, measure)
+    by = _threads(profile_of(read), measure)
+    alone = replace(by, sites=[Site(site.frames[-1:], site.values) for site in by.sites])
+    out = console()
+    out.print(render_head(read))
+    out.print()
+    out.print(render_top(alone, measure, number, what="thread"), crop=False)
+
+
+@profile.command()
+@click.argument("target")
+@measure_option
+@language_option
+@thread_option
+@looking
+def tree(target: str, how: list[str], measure: str, language: str | None, *, by_threads: bool) -> None:
+    """Show the calls from the outermost function inwards."""
+    read = _read(target, how, measure)
+    shown = _within(read, language)
+    out = console()
+    out.print(render_head(read))
+    out.print()
+    out.print(render_tree(_threads(shown, measure) if by_threads else shown, measure), crop=False)
+
+
+@profile.command(name="list")
+@click.argument("function")
+@click.argument("target")
+@measure_option
+@looking
+def list_(function: str, target: str, how: list[str], measure: str) -> None:
+    """Show the source lines of FUNCTION that allocate, with the text of the source where it is on this machine.
+
+    Where no function has this name (with or without its arguments), all whose name contains it are shown. flat: by
+    the line itself. cum: with all functions that it calls.
+    """
+    read = profile_of(_read(target, how, measure))
+    found = listings(read, function, measure)
+    if not found:
+        raise ArenascopeError(
+            Code.BAD_INPUT,
+            f"no function of the profile that has something of {measure} has '{function}' in its name: "
+            f"`arenascope profile top {target}` has the names",
+        )
+    console().print(render_listings(found, read, measure), crop=False)
+
+
+@profile.command()
+@click.argument("target")
+@measure_option
+@language_option
+@thread_option
+@looking
+def folded(target: str, how: list[str], measure: str, language: str | None, *, by_threads: bool) -> None:
+    """Print folded stacks, a line each, as tools for flame graphs read them."""
+    shown = _within(_read(target, how, measure), language)
+    click.echo(folded_stacks(_threads(shown, measure) if by_threads else shown, measure), nl=False)
+
+
+@profile.command()
+@click.argument("target")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Where to write the profile: FILE.pb.gz.")
+@looking
+def pprof(target: str, how: list[str], output: str) -> None:
+    """Write a file that pprof reads: its web page has flame graphs and source lines."""
+    write_whole(output, encode(profile_of(_read(target, how))))
+    click.echo(f"wrote {output}: go tool pprof -http=: {output}", err=True)
+
+
+@profile.command()
+@click.argument("before")
+@click.argument("after")
+@measure_option
+@language_option
+@number_option
+@looking
+def diff(before: str, after: str, how: list[str], measure: str, language: str | None, number: int) -> None:  # noqa: PLR0913, PLR0917 - one parameter for each option
+    """List the functions that have more in AFTER than in BEFORE, and less."""
+    less, more = (_within(_read(target, how, measure), language) for target in (before, after))
+    console().print(render_top(difference(less, more), measure, number, compared=True), crop=False)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope full-record FILE [--json]`."""
+
+from __future__ import annotations
+
+import click
+
+from arenascope.cli.progress import waiting
+from arenascope.record.read import parse, printed
+from arenascope.render.record import render_record
+from arenascope.render.terminal import console
+
+
+@click.command("full-record")
+@click.argument("file", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/record.schema.json) instead of tables.")
+@click.option("--number", type=click.IntRange(1), default=10, show_default=True, help="How many stacks.")
+def full_record(file: str, number: int, *, as_json: bool) -> None:
+    """Read the full record of a process: every malloc and free.
+
+    Shows what was in use at most, when, and by which stacks; what was freed at once; what was left at the end. FILE was
+    written by `arenascope run --record FILE`. Names of functions come from files of this machine.
+    """
+    with waiting(f"reading {file}"):
+        text = printed(file)
+    if as_json:
+        click.echo(text.encode(), nl=False)
+    else:
+        console().print(render_record(parse(text), number), crop=False)

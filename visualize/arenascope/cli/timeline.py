@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope timeline FILE`, and the commands below it."""
+
+from __future__ import annotations
+
+import click
+
+from arenascope.cli.watch import timeline as show
+
+
+class OfFile(click.Group):
+    """A group whose first command is meant where none is named: the first word is a file's name then."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the name of the command before the others."""
+        named = args and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if named else ["show", *args])
+
+
+@click.group(cls=OfFile)
+def timeline() -> None:
+    """Show what a timeline has.
+
+    `timeline FILE` is `timeline show FILE`. A file that is named like a command: write ./show.
+    """
+
+
+timeline.add_command(show, "show")
+
+
+@timeline.command()
+@click.argument("file")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/suspects.schema.json).")
+def suspects(file: str, *, as_json: bool) -> None:
+    """List leak suspects: what grows and has not stopped.
+
+    What comes and goes is none. Each has its rate with the 95 % interval, and the looks on which it rests.
+    """
+    from arenascope.render.suspects import render_suspects  # noqa: PLC0415
+    from arenascope.render.terminal import console  # noqa: PLC0415
+    from arenascope.text import json_text  # noqa: PLC0415
+    from arenascope.timeline.reader import looks_with_groups, read  # noqa: PLC0415
+    from arenascope.timeline.suspects import suspects_of, told  # noqa: PLC0415
+
+    held = read(file)
+    found = suspects_of(file, held)
+    if as_json:
+        click.echo(json_text(told(held, found)))
+    else:
+        console().print(render_suspects(held, found, looks_with_groups(file), shown=None), soft_wrap=True)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope watch [PID] -o FILE` and `arenascope timeline FILE`."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import ExitStack
+from typing import Final
+
+import click
+
+from arenascope import __version__
+from arenascope.cli.options import (
+    UNITS,
+    graph_option,
+    max_pause_option,
+    mode_option,
+    objects_option,
+    process_named,
+    read_seconds,
+)
+from arenascope.errors import ArenascopeError, Code
+from arenascope.timeline.group import OfCgroup, OfCommand, OfPid, Watched
+from arenascope.timeline.triggers import When, parse_when
+
+LEAST: Final = 1 << 20
+EXAMPLE: Final = "peak,+64M,allocated=1G,rss=1G,cgroup=90%,oom,pressure=10ms"
+
+
+def _bytes(_: click.Context, __: click.Parameter, value: str) -> int:
+    match = re.fullmatch(r"([0-9]+)([KMG]?)", value)
+    number = int(match[1]) * UNITS[match[2]] if match else 0
+    if number < LEAST:
+        raise click.BadParameter(f"{value} is not a size of at least 1M: write 190M")
+    return number
+
+
+def _read_when(_: click.Context, __: click.Parameter, value: str | None) -> tuple[When, ...] | None:
+    """Conditions: peak,+64M,allocated=1G,rss=1G,cgroup=90%,oom,pressure=10ms."""
+    made = None if value is None else parse_when(value)
+    if value is not None and not made:
+        raise click.BadParameter(f"{value} is no condition: write some of {EXAMPLE}")
+    return made
+
+
+@click.command()
+@click.argument("pid", required=False)
+@click.option("--command", "name", metavar="NAME", help="Watch all processes of this name.")
+@click.option("--cgroup", metavar="PATH", help="Watch all processes of this cgroup and of those below it.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="The timeline to write, or to go on with.")
+@click.option(
+    "--every", metavar="TIME", default="10s", show_default=True, callback=read_seconds, help="Time between two looks."
+)
+@click.option(
+    "--for", "lasting", metavar="TIME", callback=read_seconds, help="End after this time: 24h. The default: never."
+)
+@click.option(
+    "--max-size",
+    metavar="SIZE",
+    default="190M",
+    show_default=True,
+    callback=_bytes,
+    help="Limit for the file. When it is nearly reached, more old looks are left out.",
+)
+@click.option(
+    "--dump-at",
+    metavar="WHEN",
+    callback=_read_when,
+    help="Keep a dump of a look when WHEN is met, some of: peak (of what is in use), +64M (in use), allocated=1G (of a "
+    "process with a profile), rss=1G, cgroup=90% "
+    "(of a limit of the process's cgroup), oom (the cgroup met its limit, or the kernel killed), pressure=10ms (of a "
+    "second, in which tasks waited for memory).",
+)
+@click.option("--dumps", metavar="DIR", help="Where to keep these dumps. The default: FILE.dumps.")
+@click.option(
+    "--keep",
+    metavar="N",
+    type=click.IntRange(1, 10000),
+    default=8,
+    show_default=True,
+    help="Dumps to keep: the newest.",
+)
+@click.option(
+    "--dumps-size",
+    metavar="SIZE",
+    default="1G",
+    show_default=True,
+    callback=_bytes,
+    help="Limit for all dumps together. A tenth of the disk is another.",
+)
+@objects_option
+@graph_option
+@mode_option
+@max_pause_option
+def watch(  # noqa: PLR0913, PLR0917 - one for each option
+    pid: str | None,
+    name: str | None,
+    cgroup: str | None,
+    output: str,
+    every: float,
+    lasting: float | None,
+    max_size: int,
+    dump_at: tuple[When, ...] | None,
+    dumps: str | None,
+    keep: int,
+    dumps_size: int,
+    mode: str,
+    max_pause: str,
+    *,
+    objects: bool,
+    graph: bool,
+) -> int:
+    """Look at processes again and again, and keep a timeline.
+
+    A look every 10 seconds, or less often where it would cost more than 0.5 % of a processor. With --graph or
+    --objects, as many looks read all memory as half of this pays for. A process that is started again goes on as the
+    next generation. Forks and workers are one group. Ctrl-C ends the watch.
+    """
+    from arenascope.timeline.dumps import DumpFolder  # noqa: PLC0415 - the commands of a dump need no SQLite
+    from arenascope.timeline.keeper import DumpKeeper  # noqa: PLC0415
+    from arenascope.timeline.store import TimelineStore  # noqa: PLC0415
+    from arenascope.timeline.triggers import Triggers  # noqa: PLC0415
+    from arenascope.timeline.watch import Bell, Watch, boot_id  # noqa: PLC0415
+
+    given = [each for each in (pid, name, cgroup) if each is not None]
+    if len(given) != 1:
+        raise click.UsageError("give one of PID, --command and --cgroup")
+    group = group_of(pid, name, cgroup)
+    what = f"process {pid}" if pid else f"command {name}" if name else f"cgroup {cgroup}"
+    about = {"watched": what, "arenascope": __version__, "mode": mode, "max_pause": max_pause}
+    how = [f"--mode={mode}", f"--max-pause={max_pause}"]
+    if dumps and not dump_at:
+        raise click.UsageError("--dumps needs --dump-at, which says when")
+    if pid and dump_at and any(when.kind == "allocated" for when in dump_at):
+        _refuse_unprofiled(pid, how)
+    with ExitStack() as closing:
+        bell = closing.enter_context(Bell().listening())
+        keeper = None
+        if dump_at:
+            folder = DumpFolder(dumps or f"{output}.dumps", keep, dumps_size)
+            closing.callback(folder.close)
+            keeper = DumpKeeper(Triggers(dump_at), folder, say)
+        store = TimelineStore(output, about, max_size, boot_id())
+        closing.callback(store.close)
+        deep = [name for name, asked in (("--graph", graph), ("--objects", objects)) if asked]
+        return Watch(store, group, how, say, keeper, deep).run(every, lasting, bell)
+
+
+def _refuse_unprofiled(pid: str, how: list[str]) -> None:
+    """One process has a profile, or has not; of a group, each is told of."""
+    from arenascope.profile.read import read_profile  # noqa: PLC0415
+
+    profile = read_profile(pid, how)  # ArenascopeError: there is none
+    if not (profile.on and profile.mean):
+        raise ArenascopeError(Code.UNSUPPORTED, f"allocated=: the profile of process {pid} takes no samples")
+
+
+def group_of(pid: str | None, name: str | None, cgroup: str | None) -> Watched:
+    """The processes that an option names: one of the three is given. ArenascopeError: there is no such process."""
+    if name is not None:
+        return OfCommand(name)
+    if cgroup is not None:
+        return OfCgroup(cgroup)
+    return OfPid(process_named(pid or "", "watch"))
+
+
+def say(line: str) -> None:
+    """Tell the user a line at once."""
+    click.echo(f"arenascope: {line}", err=True)
+    sys.stderr.flush()
+
+
+@click.command()
+@click.argument("file")
+@click.option("--last", metavar="N", type=click.IntRange(1), help="Only the last N turns.")
+@click.option("--lines", metavar="N", type=click.IntRange(2), default=24, show_default=True, help="Lines of the table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/timeline.schema.json): every turn.")
+def timeline(file: str, last: int | None, lines: int, *, as_json: bool) -> None:
+    """Show the rows over time, and the leak suspects."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    from arenascope.render.suspects import render_suspects  # noqa: PLC0415
+    from arenascope.render.terminal import console  # noqa: PLC0415
+    from arenascope.render.timeline import render_timeline  # noqa: PLC0415
+    from arenascope.text import json_text  # noqa: PLC0415
+    from arenascope.timeline.reader import findings_of, looks_with_groups, read, told  # noqa: PLC0415
+    from arenascope.timeline.suspects import suspects_of  # noqa: PLC0415
+
+    held = read(file)
+    if last is not None:
+        held = replace(held, turns=held.turns[-last:])
+    if as_json:
+        click.echo(json_text(told(held, findings_of(file))))
+    else:
+        out = console()
+        out.print(render_timeline(held, os.stat(file).st_size, lines), crop=False)  # noqa: PTH116 - as it was typed
+        out.print(render_suspects(held, suspects_of(file, held), looks_with_groups(file)), soft_wrap=True)

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: MIT
+"""Two looks beside each other: what grew, what is new, what went. Page, terminal and JSON have it from here."""
+
+from arenascope.compare.changes import Comparison, Delta, Growing, compare, difference
+from arenascope.compare.moment import Moment, moment_of
+from arenascope.compare.told import SCHEMA, told
+
+__all__ = ["SCHEMA", "Comparison", "Delta", "Growing", "Moment", "compare", "difference", "moment_of", "told"]

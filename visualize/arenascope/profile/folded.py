@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+"""Folded stacks: "main;read_config;strdup 4096", outermost function first, as tools for flame graphs read them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .model import Profile
+
+
+def folded(profile: Profile, measure: str) -> str:
+    """A line for each stack of which the measure is not 0; in names `;` becomes `:`, and white space one space."""
+    lines: Counter[str] = Counter()
+    for site in profile.sites:
+        names = [" ".join(name.replace(";", ":").split()) for name in site.names()]
+        lines[";".join(reversed(names))] += site.values.get(measure, 0)
+    return "".join(f"{stack} {value}\n" for stack, value in sorted(lines.items()) if value)

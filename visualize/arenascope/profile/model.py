@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT
+"""A profile: call stacks with what stands for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+# The measures, in the order in which pprof shows them; the last is its default.
+MEASURES = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
+# Besides: what the chunks in use keep. A site has no value where it is not known.
+KEPT = ("pinned", "stranded", "returned")
+IN_BYTES = ("alloc_space", "inuse_space", "stranded", "returned")
+
+
+@dataclass(frozen=True)
+class Module:
+    """An object in which code is. Addresses are those of the process."""
+
+    path: str
+    build_id: str = ""
+    start: int = 0
+    end: int = 0
+    bias: int = 0
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2] or self.path
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A function at an address, perhaps inlined into the next one."""
+
+    function: str = ""
+    file: str = ""
+    line: int = 0
+
+
+NATIVE: Final = "native"
+UNKNOWN_THREAD: Final = "unknown thread"
+
+
+@dataclass(frozen=True)
+class StackFrame:
+    """A return address: its functions, innermost first; none where nothing is known but module and address.
+
+    Or a line of a function that an interpreter runs: it has no address.
+    """
+
+    address: int
+    module: Module | None = None
+    lines: tuple[SourceLine, ...] = ()
+    language: str = NATIVE
+
+    def names(self) -> tuple[str, ...]:
+        """What the functions are called; module+0xoffset, with which another machine can name them later.
+
+        Of an interpreted one with its file's name: each file has its <module>.
+        """
+        if self.language != NATIVE:
+            return tuple(f"{line.file.rpartition('/')[2] or '?'}:{line.function or '?'}" for line in self.lines)
+        place = f"{self.module.name}+{self.address - self.module.bias:#x}" if self.module else f"{self.address:#x}"
+        return tuple(line.function or place for line in self.lines) or (place,)
+
+
+@dataclass(frozen=True)
+class StackThread:
+    """Who was on a stack. None: not known."""
+
+    tid: int | None = None
+    name: str | None = None
+    number: int = 1  # of those that have had this id, one after another
+
+    @property
+    def title(self) -> str:
+        """Its name and id."""
+        if not self.tid:
+            return UNKNOWN_THREAD
+        which = f"{self.tid}, the {self.number}. of this id" if self.number > 1 else f"{self.tid}"
+        return f"thread {self.name} ({which})" if self.name else f"thread {which}"
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one thread has of a site's MEASURES; all shares together are the site."""
+
+    thread: StackThread | None
+    values: dict[str, int]
+
+    @property
+    def title(self) -> str:
+        """The thread's."""
+        return self.thread.title if self.thread else UNKNOWN_THREAD
+
+
+@dataclass(frozen=True)
+class Site:
+    """Who allocates: a stack, innermost frame first, and its measures."""
+
+    frames: tuple[StackFrame, ...]
+    values: dict[str, int]
+    shares: tuple[Share, ...] = ()  # none: they are not known
+
+    def names(self) -> Iterator[str]:
+        """All functions, inlined ones too, innermost first."""
+        for frame in self.frames:
+            yield from frame.names()
+
+
+@dataclass
+class Profile:
+    """What a recorder knows at one moment."""
+
+    sites: list[Site]
+    started_ns: int = 0
+    taken_ns: int = 0
+    mean: int = 0  # bytes between two samples of allocations
+    comments: list[str] = field(default_factory=list)
+
+    def has(self, measure: str) -> bool:
+        """Whether the measure is known."""
+        return all(measure in site.values for site in self.sites)
+
+    def total(self, measure: str) -> int:
+        """Of all sites."""
+        return sum(site.values.get(measure, 0) for site in self.sites)
+
+
+def by_thread(profile: Profile) -> Profile:
+    """The same stacks, each below the thread that was on it. What is kept on pages is not known by thread."""
+    sites = []
+    for site in profile.sites:
+        unknown = Share(None, {measure: site.values[measure] for measure in MEASURES if measure in site.values})
+        for share in site.shares or (unknown,):
+            outermost = StackFrame(0, None, (SourceLine(share.title),))
+            sites.append(Site((*site.frames, outermost), share.values))
+    return replace(profile, sites=sites)
+
+
+@dataclass
+class FunctionRow:
+    """A function: what it allocates itself, and with all that it calls."""
+
+    name: str
+    flat: int = 0
+    cum: int = 0
+
+
+def rows_of(sites: Iterable[Site], measures: Sequence[str]) -> dict[str, dict[str, FunctionRow]]:
+    """The functions by name, for each measure. One that is several times in a stack counts once for `cum`."""
+    found: dict[str, dict[str, FunctionRow]] = {measure: {} for measure in measures}
+    for site in sites:
+        names = dict.fromkeys(site.names())
+        for measure in measures:
+            value = site.values.get(measure, 0)
+            of = found[measure]
+            for name in names:
+                row = of.get(name) or of.setdefault(name, FunctionRow(name))
+                row.cum += value
+            if names:
+                of[next(iter(names))].flat += value
+    return found
+
+
+def order(row: FunctionRow) -> tuple[int, int, str]:
+    """Of rows, the largest first."""
+    return -abs(row.flat), -abs(row.cum), row.name
+
+
+def rows(sites: Iterable[Site], measure: str) -> list[FunctionRow]:
+    """The functions, largest first."""
+    return sorted(rows_of(sites, [measure])[measure].values(), key=order)
+
+
+def difference(before: Profile, after: Profile) -> Profile:
+    """What `after` has more (or, negative, less) than `before`.
+
+    Stacks are the same by functions and lines: addresses change from run to run.
+    """
+
+    def key(site: Site) -> tuple[tuple[object, ...], ...]:
+        return tuple((frame.lines or frame.names()) for frame in site.frames)
+
+    found: dict[tuple[tuple[object, ...], ...], Site] = {}
+    for sites, sign in ((before.sites, -1), (after.sites, 1)):
+        for site in sites:
+            same = found.setdefault(key(site), Site(site.frames, {}))
+            for measure, value in site.values.items():
+                same.values[measure] = same.values.get(measure, 0) + sign * value
+    sites = [site for site in found.values() if any(site.values.values())]
+    return Profile(sites, before.started_ns, after.taken_ns, after.mean)

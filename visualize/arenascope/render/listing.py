@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""Source lines in a terminal, each with what it allocates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from arenascope.profile.listing import is_newer, source_lines
+from arenascope.render.profile import measured, short_name
+from arenascope.text import count, printable, share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from arenascope.profile.listing import Listing
+    from arenascope.profile.model import Profile
+
+SHOWN: Final = 10  # functions
+WIDEST: Final = 300  # characters of a line
+
+
+def render_listings(found: Sequence[Listing], profile: Profile, measure: str) -> Group:
+    """The functions, each with its lines."""
+    total = profile.total(measure)
+    modules = {line.file: frame.module for site in profile.sites for frame in site.frames for line in frame.lines}
+    parts: list[RenderableType] = []
+    for listing in found[:SHOWN]:
+        module = modules.get(listing.file)
+        parts += [*_listing(listing, measure, total, module.path if module else ""), ""]
+    if len(found) > SHOWN:
+        parts.append(f"and {count(len(found) - SHOWN)} more functions: give more of the name")
+    else:
+        parts.pop()
+    return Group(*parts)
+
+
+def _listing(listing: Listing, measure: str, total: int, program: str) -> list[RenderableType]:
+    text = source_lines(listing.file)
+    head = Text(short_name(listing.function), "bold")
+    head.append(f": {measured(measure, listing.whole)}, {share(listing.whole, total)} of all", "default")
+    head.append(f"\n{printable(listing.file) or 'no source file is known'}", "default")
+    if listing.file and text is None:
+        head.append(" (the source is not here)", "default")
+    elif is_newer(listing.file, program):
+        head.append("\nThe source is newer than the program: its lines may have moved.", "yellow")
+    return [head, _lines(listing, measure, text)]
+
+
+def _lines(listing: Listing, measure: str, text: list[str] | None) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("flat", "cum", "line"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("source", no_wrap=True, overflow="ellipsis")
+    if 0 in listing.cum:
+        table.add_row(*_values(listing, measure, 0), "?", "(no line is known)")
+    last = None
+    for number in listing.shown():
+        if text is None and number not in listing.cum:
+            continue
+        if text is not None and number > len(text) and number not in listing.cum:
+            break
+        if last is not None and text is not None and number > last + 1:
+            table.add_row("", "", "⋮", "")
+        source = text[number - 1] if text is not None and number <= len(text) else ""
+        shown = Text(printable(source.expandtabs(4).rstrip("\r"))[:WIDEST])
+        table.add_row(*_values(listing, measure, number), str(number), shown)
+        last = number
+    return table
+
+
+def _values(listing: Listing, measure: str, number: int) -> tuple[str, str]:
+    if number not in listing.cum:
+        return "", ""
+    return measured(measure, listing.flat[number]), measured(measure, listing.cum[number])

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Brings the page of a timeline to life: the chart with its slider first, then the map.
+import { takeBlock, told } from "./data.js";
+import { keys, pointers } from "./controls.js";
+import { Course } from "./course.js";
+import { hideCard } from "./card.js";
+import { readLink, writeLink } from "./link.js";
+import { MovingMap } from "./moving.js";
+import { buttons, byId, lights } from "./panel.js";
+import { Reel } from "./reel.js";
+import { sortableTables } from "./tables.js";
+
+const SETTLED = 250; // ms without a step, after which what is lit is counted and told
+
+async function takeReels() {
+  const made = [];
+  for (const [number, { moments }] of told.reels.entries()) made.push(moments.length ? await Reel.take(number) : null);
+  return made;
+}
+
+// The map follows the slider. Where a generation has no map, the page says why.
+function follow(map, course, reels) {
+  const chips = [...document.querySelectorAll("[data-state]")];
+  let settling = 0;
+  course.shown = (moment) => {
+    const number = told.reels.findIndex(({ generation }) => generation === told.generations[moment]);
+    const reel = reels[number];
+    byId("map-frame").hidden = !reel;
+    byId("map-says").textContent = reel ? "" : (told.reels[number]?.why ?? "There is no map of this generation.");
+    map.moment = moment;
+    map.moved();
+    if (!reel) {
+      hideCard();
+      return;
+    }
+    if (map.reel !== reel) map.take(reel);
+    const frame = reel.frameAt(moment);
+    map.seek(frame);
+    const counts = reel.counts();
+    for (const chip of chips) chip.textContent = counts[chip.dataset.state].toLocaleString("en");
+    const seen = reel.moments[frame];
+    byId("map-when").textContent = seen === moment ? "" : `The map is of ${course.words(seen).slice(11, 23)}.`;
+    clearTimeout(settling);
+    settling = setTimeout(() => map.changed?.(), SETTLED);
+  };
+  map.toMoment = (moment) => course.go(moment);
+}
+
+async function start() {
+  sortableTables();
+  const course = new Course(await takeBlock("course"));
+  const reels = await takeReels();
+  const any = reels.findLast((reel) => reel);
+  if (any) {
+    const map = MovingMap.start(any);
+    for (const view of map.views) {
+      pointers(view, map);
+      keys(view, map);
+    }
+    buttons(map);
+    lights(map);
+    follow(map, course, reels);
+    course.show(course.count - 1);
+    map.changed();
+    readLink(map);
+    map.moved = () => writeLink(map);
+    addEventListener("hashchange", () => readLink(map));
+    window.arenascope = map;
+  }
+  course.show(course.count - 1);
+  window.course = course;
+  document.documentElement.dataset.ready = "true";
+}
+
+start();

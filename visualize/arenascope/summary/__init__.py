@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""The summary of a target, schema "arenascope.summary/1" (docs/summary.schema.json): computed by arenadump alone.
+
+What is not known is None. The schema says what each field means; the rows of a ledger are those of rows.py.
+"""
+
+# As decode.py wants it: without "from __future__ import annotations".
+# ruff: noqa: FA100
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Optional
+
+from arenascope.capture import run_arenadump
+from arenascope.decode import answer, document
+from arenascope.summary.heaps import (
+    Arena,
+    ByChunks,
+    ByShare,
+    ChunkSize,
+    Malloc,
+    Pin,
+    Releasable,
+    Sharer,
+    StrandedPages,
+    Tallies,
+    Tally,
+    Thread,
+    Tunables,
+)
+from arenascope.summary.holders import HeldBy, HeldGraph, HeldType, Keeper, Kept
+from arenascope.summary.ledger import Absent, Beside, Forecast, Ledger, Rows, Sums
+from arenascope.summary.look import Allocator, Doubt, Kernel, NotGlibc, Snapshot, Target
+from arenascope.summary.mappings import AnonymousMapping, AnonymousMemory, MappedFile, MappedFiles, Mappings
+from arenascope.summary.runtimes import ObjectClass, Objects, ObjectType, Ruby, Runtime, SizeClass, Slots, Space
+
+if TYPE_CHECKING:
+    from arenascope.dump import Dump
+
+__all__ = [
+    "SCHEMA",
+    "Absent",
+    "Allocator",
+    "AnonymousMapping",
+    "AnonymousMemory",
+    "Arena",
+    "Beside",
+    "ByChunks",
+    "ByShare",
+    "ChunkSize",
+    "Doubt",
+    "Forecast",
+    "HeldBy",
+    "HeldGraph",
+    "HeldType",
+    "Keeper",
+    "Kept",
+    "Kernel",
+    "Ledger",
+    "Malloc",
+    "MappedFile",
+    "MappedFiles",
+    "Mappings",
+    "NotGlibc",
+    "ObjectClass",
+    "ObjectType",
+    "Objects",
+    "Pin",
+    "Releasable",
+    "Rows",
+    "Ruby",
+    "Runtime",
+    "Sharer",
+    "SizeClass",
+    "Slots",
+    "Snapshot",
+    "Space",
+    "StrandedPages",
+    "Summary",
+    "Sums",
+    "Tallies",
+    "Tally",
+    "Target",
+    "Thread",
+    "Tunables",
+    "document_of",
+    "objects_by_type",
+    "parse",
+    "printed",
+    "summarize",
+]
+
+SCHEMA: Final = "arenascope.summary/1"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All of it."""
+
+    target: Target
+    allocator: Allocator
+    snapshot: Snapshot
+    kernel: Kernel
+    ledger: Ledger
+    absent: Absent
+    forecast: Forecast
+    beside: Beside
+    sums: Sums
+    chunks: Tallies
+    largest_sizes: tuple[ChunkSize, ...]
+    largest_mmapped: Optional[int]
+    releasable: Releasable
+    arenas: tuple[Arena, ...]
+    tunables: Tunables
+    mallocs: tuple[Malloc, ...]
+    pins: tuple[Pin, ...]
+    stranded_pages: Optional[StrandedPages]
+    graph: Optional[HeldGraph]
+    ruby: Optional[Ruby]
+    runtimes: tuple[Runtime, ...]
+    mappings: Mappings
+    warnings: tuple[Doubt, ...]
+
+
+def objects_by_type(summary: Summary) -> list[tuple[str, Objects]]:
+    """The objects of each runtime that were counted, with whose they are: "Python's", "Ruby's"."""
+    found = [("Python's", runtime.objects) for runtime in summary.runtimes if runtime.objects]
+    if summary.ruby and summary.ruby.objects:
+        found.append(("Ruby's", summary.ruby.objects))
+    return found
+
+
+def printed(target: str, options: Sequence[str] = ()) -> str:
+    """What arenadump prints of a target, a PID, a core or a dump file: JSON. `options` are its own ("--mode=live")."""
+    return run_arenadump(["summary", "--json", *options, "--", target])
+
+
+def parse(text: str) -> Summary:
+    """What arenadump printed. ArenascopeError INTERNAL where that is no such summary."""
+    return answer(Summary, document(text, SCHEMA), SCHEMA)
+
+
+def document_of(dump: "Dump", *, from_dump: bool = True) -> dict[str, Any]:
+    """The summary of a dump as arenadump prints it, whole.
+
+    `from_dump`: the target that was named is a dump file, not what was dumped just now.
+    """
+    # By its descriptor: the file may have no name any more, or another file its name.
+    name = f"/proc/self/fd/{dump.descriptor}"
+    made = document(run_arenadump(["summary", "--json", "--", name], descriptors=(dump.descriptor,)), SCHEMA)
+    if not from_dump:
+        answer(Summary, made, SCHEMA)  # is it one?
+        made["target"] |= {"kind": made["target"]["dump_of"], "dump_of": None}
+    return made
+
+
+def summarize(dump: "Dump", *, from_dump: bool = True) -> Summary:
+    """The summary of a dump. `from_dump`: as document_of() has it."""
+    return answer(Summary, document_of(dump, from_dump=from_dump), SCHEMA)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""Whose memory it is, and how it was looked at. Part of the schema "arenascope.summary/1"."""
+
+# As decode.py wants it: without "from __future__ import annotations".
+# ruff: noqa: FA100
+from dataclasses import dataclass
+from typing import Optional
+
+from arenascope import rows
+
+
+@dataclass(frozen=True)
+class Target:
+    """What was looked at."""
+
+    kind: str
+    dump_of: Optional[str]
+    pid: Optional[int]
+    comm: str
+    exe: Optional[str]
+    cmdline: Optional[str]
+    page_size: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class NotGlibc:
+    """What it means for the summary that malloc() is not glibc's, in words."""
+
+    says: str
+    memory: str
+    meanings: dict[str, str]  # of rows that mean something else then, by name
+
+
+@dataclass(frozen=True)
+class Allocator:
+    """Who answers malloc(), and how its structures were found."""
+
+    malloc: str
+    detail: Optional[str]
+    glibc: Optional[str]
+    layout_source: Optional[str]
+    not_glibc: Optional[NotGlibc]
+
+    @property
+    def is_glibc(self) -> bool:
+        """Whether malloc() is glibc's."""
+        return self.not_glibc is None
+
+    def meaning(self, row: rows.Row) -> str:
+        """What is in a row, for people."""
+        return (self.not_glibc.meanings if self.not_glibc else {}).get(row.name, row.meaning)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """How the look was taken, and what that means for its numbers."""
+
+    mode: str
+    pause_ms: Optional[float]
+    read_ms: Optional[float]
+    torn_chunks: Optional[int]
+    time: Optional[str]
+    exact: bool
+    residency_known: bool
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What the kernel counts of the process."""
+
+    rss: Optional[int]
+    swap: Optional[int]
+    hugetlb: Optional[int]
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A warning: what limits the trust in the numbers, or a note."""
+
+    code: str
+    text: str

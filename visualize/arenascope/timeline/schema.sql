@@ -1,0 +1,48 @@
+-- A timeline, version 1 (docs/timeline.md). Times are in nanoseconds since the epoch, sizes in bytes. NULL: not known.
+-- Files of version 1 by an earlier arenascope may lack a table: so each is made where it is missing.
+CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS processes (
+    id INTEGER PRIMARY KEY,
+    boot TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    started INTEGER NOT NULL,
+    parent INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    comm TEXT NOT NULL,
+    exe TEXT,
+    cmdline TEXT NOT NULL,
+    UNIQUE (boot, pid, started)
+);
+CREATE TABLE IF NOT EXISTS turns (
+    id INTEGER PRIMARY KEY,
+    time_ns INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    processes INTEGER NOT NULL,
+    cost_us INTEGER NOT NULL,
+    interval_ms INTEGER NOT NULL,
+    says TEXT
+);
+CREATE TABLE IF NOT EXISTS frames (
+    id INTEGER PRIMARY KEY,
+    process INTEGER NOT NULL REFERENCES processes (id),
+    body BLOB NOT NULL,
+    pages BLOB
+);
+CREATE TABLE IF NOT EXISTS looks (
+    id INTEGER PRIMARY KEY,
+    turn INTEGER NOT NULL REFERENCES turns (id),
+    process INTEGER NOT NULL REFERENCES processes (id),
+    time_ns INTEGER NOT NULL,
+    exact INTEGER NOT NULL,
+    rss INTEGER,
+    rows TEXT NOT NULL,
+    frame INTEGER NOT NULL REFERENCES frames (id),
+    body BLOB NOT NULL,
+    pages BLOB
+);
+CREATE TABLE IF NOT EXISTS groups (
+    look INTEGER PRIMARY KEY REFERENCES looks (id),
+    body BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS looks_by_turn ON looks (turn);
+CREATE INDEX IF NOT EXISTS looks_by_frame ON looks (frame);

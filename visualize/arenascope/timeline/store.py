@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: MIT
+"""The file of a timeline: SQLite, one transaction for each turn (docs/timeline.md).
+
+A turn is either whole in the file, and on the disk, or not there at all. Neither SIGKILL nor a full disk changes that.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import stat
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from arenascope.errors import ArenascopeError, Code
+from arenascope.timeline import groups, pack
+from arenascope.timeline.pack import Frame
+from arenascope.timeline.thin import TurnTime, surplus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from arenascope.compare.moment import Moment
+    from arenascope.timeline.group import Identity
+
+APPLICATION: Final = 0x4152544C  # "ARTL", in the header of the file
+VERSION: Final = 1
+MAGIC: Final = b"SQLite format 3\0"
+SCHEMA: Final = Path(__file__).with_name("schema.sql")
+RESERVE: Final = 1 / 8  # of the limit: for the write-ahead log
+MOST_LOG: Final = 4 << 20  # bytes of the log, from which on it goes into the file
+BATCH: Final = 64  # turns that go in one transaction, at most
+BATCH_PAGES: Final = 4  # of the log, for each of them
+FILL: Final = 0.9  # of the rest: from there on, more is thinned out
+MOST_LOOKS: Final = 500  # that have one frame
+THIN_EVERY: Final = 30  # turns
+COARSEST: Final = 1 << 12
+
+
+class NoRoomError(ArenascopeError):
+    """The disk is full, or the file as large as it may be."""
+
+
+class Member(NamedTuple):
+    """A process of a timeline, as it is recorded."""
+
+    identity: Identity
+    parent: int
+    comm: str
+    exe: str | None
+    cmdline: str
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A look at a member."""
+
+    member: Member
+    moment: Moment
+    time_ns: int
+    findings: Mapping[str, int | None]
+    sites: Mapping[str, Any] | None = None  # call stacks (sites.py); None: nobody records them
+
+
+@dataclass(frozen=True)
+class TurnHead:
+    """A round of looks, without the looks."""
+
+    time_ns: int
+    generation: int
+    processes: int
+    cost_us: int
+    interval_ms: int
+    says: str | None
+
+
+TURN_COLUMNS: Final = tuple(each.name for each in fields(TurnHead))
+"""The same as columns of the table."""
+
+
+@dataclass(frozen=True)
+class Turn(TurnHead):
+    """A round of looks that is to be written."""
+
+    looks: Sequence[Taken]
+
+
+class _Base(NamedTuple):
+    """A process's newest frame: its id, its content, its bytes, and how many looks have it."""
+
+    id: int
+    frame: Frame
+    size: int
+    looks: int
+
+
+class TimelineStore:
+    """A timeline that is being written: by one process at a time."""
+
+    def __init__(self, path: str, about: Mapping[str, str], max_size: int, boot: str) -> None:
+        """A new file, or one to go on with. `about`: what is watched; `max_size`: bytes, with the write-ahead log."""
+        self.path: Final = path
+        self.boot: Final = boot
+        self.max_size: Final = max_size
+        self.limit: Final = int(max_size * (1 - RESERVE))
+        self.factor = 1
+        self._bases: dict[int, _Base] = {}
+        self._turns = 0
+        self._batch = BATCH
+        new = self._open()
+        self._descriptor = self._claim()
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=10)
+            self._prepare(about, new=new)
+        except sqlite3.Error as error:
+            raise _failure(path, error) from error
+
+    def _open(self) -> bool:
+        """Make the file, for its owner alone, if there is none. Whether it is new."""
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            os.close(os.open(self.path, flags | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            if not is_timeline(self.path) and Path(self.path).lstat().st_size > 0:
+                raise ArenascopeError(
+                    Code.IO, f"'{self.path}' exists already, and is not a timeline: choose another name with -o"
+                ) from None
+            return Path(self.path).stat().st_size == 0
+        except OSError as error:
+            raise ArenascopeError(Code.IO, f"cannot write '{self.path}': {error.strerror}") from error
+        return True
+
+    def _claim(self) -> int:
+        """Have the file alone. Open until the end: SQLite's own locks go when any descriptor of the file is closed."""
+        fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise ArenascopeError(Code.IO, f"'{self.path}' is being written by another arenascope watch") from None
+        return fd
+
+    def _prepare(self, about: Mapping[str, str], *, new: bool) -> None:
+        db = self._db
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute("PRAGMA secure_delete=OFF")  # Debian's default writes zeros over all that goes, through the log
+        new = new or _is_unfinished(db)
+        if new:
+            db.execute(f"PRAGMA application_id={APPLICATION}")
+            db.execute("PRAGMA journal_mode=WAL")
+        else:
+            check_version(db, self.path)
+        with self._transaction():
+            for statement in SCHEMA.read_text(encoding="utf-8").split(";"):
+                db.execute(statement)
+            if new:
+                db.execute(f"PRAGMA user_version={VERSION}")
+                db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+        page = db.execute("PRAGMA page_size").fetchone()[0]
+        db.execute(f"PRAGMA max_page_count={max(self.limit // page, 1)}")
+        log = min((self.max_size - self.limit) // 2, MOST_LOG)
+        self._batch = max(min(BATCH, log // page // BATCH_PAGES), 1)
+        db.execute(f"PRAGMA journal_size_limit={log}")
+        db.execute(f"PRAGMA wal_autocheckpoint={max(log // page, 1)}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            raise
+
+    def last(self) -> tuple[int, set[Identity]]:
+        """The generation of the last turn, and its processes, if the machine has not been started again since."""
+        from arenascope.timeline.group import Identity  # noqa: PLC0415
+
+        row = self._db.execute("SELECT id, generation FROM turns ORDER BY id DESC LIMIT 1").fetchone()
+        if row is None:
+            return 0, set()
+        found = self._db.execute(
+            "SELECT p.pid, p.started FROM looks JOIN processes AS p ON p.id = process WHERE turn = ? AND boot = ?",
+            (row[0], self.boot),
+        )
+        return row[1], {Identity(*each) for each in found}
+
+    def add(self, turn: Turn) -> None:
+        """Write a turn. NoRoomError: it is not in the file, which is as it was before."""
+        try:
+            self._add(turn)
+        except sqlite3.Error as error:
+            raise _failure(self.path, error) from error
+        self._turns += 1
+        # The turn is in the file already: what goes wrong with old turns is tried again at the next one.
+        with suppress(sqlite3.Error):
+            if self._turns % THIN_EVERY == 0 or self._used() > FILL * self.limit:
+                self.thin(turn.time_ns)
+
+    def _add(self, turn: Turn) -> None:
+        bases = dict(self._bases)
+        with self._transaction():
+            made = self._db.execute(
+                f"INSERT INTO turns ({', '.join(TURN_COLUMNS)}) VALUES ({_marks(TURN_COLUMNS)})",  # noqa: S608 - names
+                [getattr(turn, name) for name in TURN_COLUMNS],
+            )
+            for look in turn.looks:
+                self._add_look(made.lastrowid or 0, turn.generation, look, bases)
+        self._bases = bases  # not before: what is rolled back is no base
+
+    def _process(self, member: Member, generation: int) -> int:
+        key = (self.boot, *member.identity)
+        what = "SELECT id FROM processes WHERE boot = ? AND pid = ? AND started = ?"
+        row = self._db.execute(what, key).fetchone()
+        if row:
+            return int(row[0])
+        values = (*key, member.parent, generation, member.comm, member.exe, member.cmdline)
+        made = self._db.execute(
+            "INSERT INTO processes (boot, pid, started, parent, generation, comm, exe, cmdline) "
+            "VALUES (?,?,?,?,?,?,?,?)",
+            tuple(map(_storable, values)),
+        )
+        return made.lastrowid or 0
+
+    def _add_look(self, turn: int, generation: int, look: Taken, bases: dict[int, _Base]) -> None:
+        process = self._process(look.member, generation)
+        moment = look.moment
+        body = pack.body_of(moment, look.findings, look.sites)
+        base = bases.get(process)
+        told = self._told(body, moment, base.frame) if base else None
+        if base is None or told is None or base.looks >= MOST_LOOKS or sum(map(len, told)) > base.size // 2:
+            base = self._frame(process, body, moment)
+            told = self._told(body, moment, base.frame)
+        bases[process] = base._replace(looks=base.looks + 1)
+        rows = json.dumps(dict(moment.rows), separators=(",", ":"))
+        made = self._db.execute(
+            "INSERT INTO looks (turn, process, time_ns, exact, rss, rows, frame, body, pages) "
+            "VALUES (?,?,?,?,?,?,?,?,?)",
+            (turn, process, look.time_ns, moment.who.exact, moment.rss, rows, base.id, told[0], told[1] or None),
+        )
+        named = groups.told(moment)
+        if named:
+            values = (made.lastrowid, pack.pack_body(named, None))
+            self._db.execute("INSERT INTO groups (look, body) VALUES (?, ?)", values)
+
+    @staticmethod
+    def _told(body: dict[str, Any], moment: Moment, base: Frame) -> tuple[bytes, bytes]:
+        pages = moment.pages
+        return (
+            pack.pack_body(body, base),
+            pack.pack_pages(pages, moment.who.page_size, base.pages) if pages else b"",
+        )
+
+    def _frame(self, process: int, body: dict[str, Any], moment: Moment) -> _Base:
+        pages = moment.pages
+        whole = pack.pack_body(body, None)
+        states = pack.pack_pages(pages, moment.who.page_size, None) if pages else None
+        made = self._db.execute("INSERT INTO frames (process, body, pages) VALUES (?,?,?)", (process, whole, states))
+        frame = Frame(json.loads(json.dumps(body)), pages)  # as it is read back
+        return _Base(made.lastrowid or 0, frame, len(whole) + len(states or b""), 0)
+
+    def _used(self) -> int:
+        """Bytes of the file in which something is."""
+        number = [
+            self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+        ]
+        return int((number[0] - number[1]) * number[2])
+
+    def thin(self, now_ns: int) -> None:
+        """Let old turns go; more of them, if the file is nearly as large as it may be."""
+        self._thin(now_ns)
+        while self._used() > FILL * self.limit and self.factor < COARSEST:
+            self.factor *= 2
+            self._thin(now_ns)
+
+    def make_room(self, now_ns: int) -> bool:
+        """After a turn for which there was no room. False: nothing more can go."""
+        if self.factor >= COARSEST:
+            return False
+        self.factor *= 2
+        try:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._thin(now_ns)
+        except sqlite3.Error:
+            pass  # a full disk may have no room for that either
+        return True
+
+    def _thin(self, now_ns: int) -> None:
+        deep = "id IN (SELECT turn FROM looks JOIN groups ON look = looks.id)"
+        found = self._db.execute(f"SELECT id, time_ns, generation, {deep} FROM turns ORDER BY id")  # noqa: S608 - as above
+        turns = [TurnTime(*row) for row in found]
+        gone = [(turn,) for turn in surplus(turns, now_ns, self.factor)]
+        for first in range(0, len(gone), self._batch):
+            self._drop(gone[first : first + self._batch])
+
+    def _drop(self, turns: list[tuple[int]]) -> None:
+        """Let some turns go, and what only they had need of: not many at a time, lest the log grows."""
+        held = tuple(base.id for base in self._bases.values())
+        with self._transaction():
+            self._db.executemany("DELETE FROM groups WHERE look IN (SELECT id FROM looks WHERE turn = ?)", turns)
+            self._db.executemany("DELETE FROM looks WHERE turn = ?", turns)
+            self._db.executemany("DELETE FROM turns WHERE id = ?", turns)
+            self._db.execute(
+                f"DELETE FROM frames WHERE id NOT IN (SELECT frame FROM looks) AND id NOT IN ({_marks(held)})",  # noqa: S608 - question marks
+                held,
+            )
+            self._db.execute("DELETE FROM processes WHERE id NOT IN (SELECT process FROM frames)")
+
+    def forget(self, alive: set[Identity]) -> None:
+        """Processes that have ended need no base any more."""
+        found = self._db.execute("SELECT id, pid, started FROM processes WHERE boot = ?", (self.boot,))
+        living = {row[0] for row in found if (row[1], row[2]) in alive}
+        self._bases = {process: base for process, base in self._bases.items() if process in living}
+
+    def close(self) -> None:
+        """The write-ahead log goes into the file."""
+        with suppress(sqlite3.Error):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._db.close()
+        os.close(self._descriptor)
+
+
+def is_timeline(path: str) -> bool:
+    """Whether a file is the timeline of some version of arenascope."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return False
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return False
+        head = file.read(72)
+    return head[:16] == MAGIC and head[68:72] == APPLICATION.to_bytes(4, "big")
+
+
+def _is_unfinished(db: sqlite3.Connection) -> bool:
+    """A watch was killed while it made the file: nothing is in it yet, and its version comes with the tables."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return bool(version == 0 and tables == 0)
+
+
+def check_version(db: sqlite3.Connection, path: str) -> None:
+    """ArenascopeError BAD_INPUT: the timeline is of another version."""
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version != VERSION:
+        raise ArenascopeError(
+            Code.BAD_INPUT, f"'{path}' is a timeline of version {version}; this arenascope has version {VERSION}"
+        )
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ",".join("?" * len(values))
+
+
+def _storable(value: Any) -> Any:
+    """What a process chose may be no valid UTF-8."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _failure(path: str, error: sqlite3.Error) -> ArenascopeError:
+    words = f"cannot write '{path}': {error}"
+    # "database or disk is full"; where there is no room for the index of the log, "disk I/O error".
+    no_room = isinstance(error, sqlite3.OperationalError) and ("full" in str(error) or "I/O" in str(error))
+    return NoRoomError(Code.IO, words) if no_room else ArenascopeError(Code.IO, words)

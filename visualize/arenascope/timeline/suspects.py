@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: MIT
+"""Leak suspects: what grows in a timeline and has not stopped (docs/timeline.md)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from arenascope.rows import RESIDENT
+from arenascope.text import size as size_words
+from arenascope.text import time_words
+from arenascope.timeline.reader import bodies, groups_of, looks_with_groups
+from arenascope.timeline.trend import LEAST_LOOKS, trend_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from arenascope.timeline.reader import LookRow, ProcessRow, Timeline
+    from arenascope.timeline.trend import Trend
+
+    Floats = NDArray[np.float64]
+    Key = tuple[str, Any]  # of a series: its kind, and what it is about
+
+SCHEMA: Final = "arenascope.suspects/1"
+TITLE, BYTES, COUNT, ALLOCATED = range(4)  # of a call stack, as a timeline keeps it
+LEAST_GROWTH: Final = 64 << 10  # bytes: less is no suspect
+MOST_LOOKS: Final = 600  # of a process: half of them are the last, the others are evenly chosen
+EXPLAINED: Final = 0.7  # of a rate: so much of it has a suspect of its own
+MANY: Final = 4  # chunk sizes from a power of two to the next that all grow: they are one suspect
+MINUTE: Final = 60
+SIZE: Final = "size"  # chunks in use of one chunk size
+SIZES: Final = "sizes"  # of all chunk sizes from a power of two to the next
+CHUNKS: Final = "chunks"  # all chunks in use
+ROW: Final = "row"  # a row of the ledger that is not malloc's
+SITE: Final = "site"  # chunks in use that one call stack allocated
+TYPE: Final = "type"  # chunks in use of one type
+OWNER: Final = "owner"  # what one owner retains
+LOST: Final = "lost"  # lost chunks of one type and size
+OBJECT: Final = "object"  # a runtime's objects of one type, with what they own
+CLASS: Final = "class"  # Ruby's objects of one class, likewise
+GROUPS: Final = {"types": TYPE, "owners": OWNER, "leaks": LOST, "objects": OBJECT, "classes": CLASS}
+KINDS: Final = (SIZE, SIZES, CHUNKS, ROW, SITE, *GROUPS.values())
+SAY_WHOSE: Final = (SITE, TYPE, OWNER, LOST)  # of chunks that are in a size, too
+SLACK: Final = 0.05  # of a rate: the looks with types are fewer than those with sizes, and at other times
+NO_NAME: Final = '""'  # the type of all chunks whose type is not known
+SEVERAL: Final = '["several",'  # what no owner retains alone
+BY_CHANCE: Final = 100  # samples: a share of fewer is not stated
+OTHER_ROWS: Final = {row.name: row.title for row in RESIDENT if row.owner != "MALLOC"}
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """What grows, with the evidence. Rates are in bytes a minute; `low` and `high` limit the 95 % interval.
+
+    `survive`: of all that was allocated meanwhile, the share that is in use, estimated from a profile's samples; None:
+    not known. `alike`: call stacks, types, owners and lost chunks whose rate may be the same. `ended`: the process is
+    not in the group any more. `course`: seconds since the first look, and bytes, of each look that knows them.
+    """
+
+    kind: str  # one of KINDS
+    key: int | str  # what it is within its kind: a chunk size, the lower limit of sizes, a row, a call stack, a name
+    title: str  # the same in words
+    process: int  # the process's id in the timeline
+    pid: int
+    comm: str
+    rate: float
+    low: float
+    high: float
+    since_ns: int  # the first look of the growth
+    until_ns: int  # the last
+    looks: int
+    growth: int  # by the rate, bytes
+    held: int  # at the last look, bytes
+    count: int | None  # chunks at the last look; None: not known
+    stayed: float  # of all that came from look to look: the share that is still there
+    exact: bool  # all looks were
+    survive: float | None = None
+    alike: tuple[str, ...] = ()
+    ended: bool = False
+    course: tuple[Floats, Floats] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has grown."""
+        return (self.until_ns - self.since_ns) / 1e9
+
+
+@dataclass(frozen=True)
+class History:
+    """The looks at one process, in the order of time, and what is kept of each.
+
+    `deep`: of all looks those with types, owners or objects, and these (groups.py). `ended`: the process is not in
+    the group any more.
+    """
+
+    process: ProcessRow
+    looks: Sequence[LookRow]
+    bodies: Sequence[Mapping[str, Any]]
+    deep: Sequence[tuple[LookRow, Mapping[str, Any]]] = ()
+    ended: bool = False
+
+
+class Strand(NamedTuple):
+    """Series of bytes, by kind and key, at the same looks; NaN: not known."""
+
+    looks: Sequence[LookRow]
+    series: Mapping[Key, Floats]
+
+
+def histories(path: str, timeline: Timeline) -> Iterator[History]:
+    """One for each process with looks enough."""
+    of: dict[int, list[LookRow]] = {}
+    for turn in timeline.turns:
+        for look in turn.looks:
+            of.setdefault(look.process, []).append(look)
+    deep = looks_with_groups(path)
+    ended = ended_processes(timeline)
+    for process in timeline.processes:
+        looks = _chosen(of.get(process.id, []))
+        if len(looks) >= LEAST_LOOKS:
+            held = dict(bodies(path, {look.id for look in looks}))
+            there = [look for look in looks if look.id in held]  # others were thinned out meanwhile
+            named = _chosen([look for look in of[process.id] if look.id in deep])
+            groups = dict(groups_of(path, {look.id for look in named}))
+            yield History(
+                process,
+                there,
+                [held[look.id] for look in there],
+                [(look, groups[look.id]) for look in named if look.id in groups],
+                ended=process.id in ended,
+            )
+
+
+def ended_processes(timeline: Timeline) -> set[int]:
+    """The processes, by their ids, that are not in the group at the last turn.
+
+    None where not all that were in it have been looked at: of very many only the largest are, and a look may fail.
+    """
+    if not timeline.turns or timeline.turns[-1].processes != len(timeline.turns[-1].looks):
+        return set()
+    there = {look.process for look in timeline.turns[-1].looks}
+    return {each.id for each in timeline.processes if each.id not in there}
+
+
+def _chosen(looks: list[LookRow]) -> list[LookRow]:
+    looks = sorted(looks, key=lambda look: look.time_ns)
+    if len(looks) <= MOST_LOOKS:
+        return looks
+    half = MOST_LOOKS // 2
+    early = looks[:-half]
+    return [early[place] for place in np.linspace(0, len(early) - 1, half).round().astype(int)] + looks[-half:]
+
+
+def suspects_of(path: str, timeline: Timeline) -> list[Suspect]:
+    """Those of a file. `timeline`: what was read of it."""
+    return suspects(histories(path, timeline))
+
+
+def suspects(histories: Iterable[History]) -> list[Suspect]:
+    """What grows in these processes and has not stopped: of running ones first, the surest rate first."""
+    found = [each for history in histories for each in _of_process(history)]
+    return sorted(found, key=lambda each: (each.ended, -each.low, each.pid, each.title))
+
+
+def _of_process(history: History) -> list[Suspect]:
+    strands = [Strand(history.looks, _series(history)), *(_deep(history, kind) for kind in GROUPS)]
+    return _own([each for strand in strands for each in _of_strand(history, strand)])
+
+
+def _of_strand(history: History, strand: Strand) -> Iterator[Suspect]:
+    time_ns = np.array([look.time_ns for look in strand.looks], np.int64)
+    known = np.concatenate(([True], np.diff(time_ns) > 0)) if len(time_ns) else np.empty(0, bool)
+    for key, values in strand.series.items():
+        there = known & ~np.isnan(values)
+        bytes_ = values[there]
+        if len(bytes_) < LEAST_LOOKS or bytes_[-1] - bytes_.min() < LEAST_GROWTH or not there[-1]:
+            continue
+        trend = trend_of((time_ns[there] - time_ns[0]) / 1e9, bytes_)
+        if trend and trend.growth >= LEAST_GROWTH:
+            yield _suspect(history, strand, key, np.flatnonzero(there), trend)
+
+
+def _deep(history: History, kind: str) -> Strand:
+    """Of each type, or owner, ... One that is not listed is unknown, unless all are listed.
+
+    What has no name is left out: it is in the sizes. So is what no single owner retains.
+    """
+    told = [(look, groups[kind]) for look, groups in history.deep if kind in groups]
+    known = [0.0 if group["whole"] else np.nan for _, group in told]
+    made: dict[Key, Floats] = {}
+    for place, (_, group) in enumerate(told):
+        for name, held in group["listed"].items():
+            if name != NO_NAME and not name.startswith(SEVERAL):
+                number = np.nan if held[BYTES] is None else held[BYTES]
+                made.setdefault((GROUPS[kind], name), np.array(known))[place] = number
+    return Strand([look for look, _ in told], made)
+
+
+def _series(history: History) -> dict[Key, Floats]:
+    """Bytes at each look, by kind and key; NaN: not known."""
+    chunks = [_all_chunks(body["chunks"]) for body in history.bodies]
+    return {
+        **_of_sizes(history),
+        (CHUNKS, CHUNKS): _numbers(chunks),
+        **{(ROW, name): _numbers([look.rows.get(name) for look in history.looks]) for name in OTHER_ROWS},
+        **_of_sites(history),
+    }
+
+
+def _numbers(values: Iterable[int | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], np.float64)
+
+
+def _of_sizes(history: History) -> dict[Key, Floats]:
+    """Of each chunk size, and of those from a power of two to the next. A size that is not listed has no chunks."""
+    words = list(dict.fromkeys(size for body in history.bodies for size in body["sizes"]))
+    columns = {size: column for column, size in enumerate(words)}
+    held = np.zeros((len(words), len(history.bodies)))
+    for place, body in enumerate(history.bodies):
+        held[[columns[size] for size in body["sizes"]], place] = _numbers(body["sizes"].values())
+    sizes = np.array([int(size) for size in words], np.float64)
+    held *= sizes[:, np.newaxis]
+    made: dict[Key, Floats] = {(SIZE, int(size)): row for size, row in zip(words, held)}
+    bands = np.array([_band(size) for size in words], np.int64)
+    made.update({(SIZES, int(band)): held[bands == band].sum(axis=0) for band in np.unique(bands)})
+    return made
+
+
+def _of_sites(history: History) -> dict[Key, Floats]:
+    """Likewise of call stacks. One that is not listed is unknown, unless all are listed."""
+    known = [0.0 if body.get("sites", {}).get("whole") else np.nan for body in history.bodies]
+    made: dict[Key, Floats] = {}
+    for place, body in enumerate(history.bodies):
+        for stack, numbers in _sites(body).items():
+            made.setdefault((SITE, stack), np.array(known))[place] = numbers[BYTES]
+    return made
+
+
+def _sites(body: Mapping[str, Any]) -> Mapping[str, Sequence[Any]]:
+    """The call stacks of a look: title, bytes, count, and bytes allocated since the profile began."""
+    listed: Mapping[str, Sequence[Any]] = body.get("sites", {}).get("listed", {})
+    return listed
+
+
+def _all_chunks(chunks: Mapping[str, Sequence[int | None]]) -> int | None:
+    both = [chunks.get(name, (None, None))[0] for name in ("in_use", "mmapped")]
+    return None if None in both else sum(each or 0 for each in both)
+
+
+def _suspect(history: History, strand: Strand, key: Key, places: NDArray[np.int64], trend: Trend) -> Suspect:
+    looks, values = strand.looks, strand.series[key]
+    used = places[trend.first :]
+    kind, what = key
+    last = looks[used[-1]]
+    named, count = _named(history, key, last)
+    if kind == SIZE:
+        count = int(values[used[-1]]) // what
+    seconds = np.array([looks[place].time_ns - looks[0].time_ns for place in places], np.float64) / 1e9
+    return Suspect(
+        kind=kind,
+        key=json.loads(what) if kind == TYPE else what,
+        title=TITLES[kind](named),
+        process=history.process.id,
+        pid=history.process.pid,
+        comm=history.process.comm,
+        rate=trend.slope.slope * MINUTE,
+        low=trend.slope.low * MINUTE,
+        high=trend.slope.high * MINUTE,
+        since_ns=looks[used[0]].time_ns,
+        until_ns=last.time_ns,
+        looks=len(used),
+        growth=round(trend.growth),
+        held=int(values[used[-1]]),
+        count=count,
+        stayed=trend.stayed,
+        exact=all(looks[place].exact for place in used),
+        survive=_survive(history.bodies[used[0]], history.bodies[used[-1]], what) if kind == SITE else None,
+        ended=history.ended,
+        course=(seconds, values[places]),
+    )
+
+
+def _named(history: History, key: Key, last: LookRow) -> tuple[Any, int | None]:
+    """What a thing is called, and how many there are at the last look; None: not known."""
+    kind, what = key
+    if kind == SITE:
+        site = _sites(history.bodies[history.looks.index(last)])[what]
+        return site[TITLE], site[COUNT]
+    if kind not in GROUPS.values():
+        return what, None
+    groups = next(groups for look, groups in history.deep if look.id == last.id)
+    held = next(groups[name]["listed"].get(what) for name, each in GROUPS.items() if each == kind)
+    title = held[TITLE] if held else json.loads(what)
+    return f"{json.loads(what)[0]} objects of type {title}" if kind == OBJECT else title, held[COUNT] if held else 0
+
+
+def _survive(first: Mapping[str, Any], last: Mapping[str, Any], stack: str) -> float | None:
+    """What came into use, of what was allocated; None: the samples are too few."""
+    mean = last["sites"]["mean"]
+    none = ["", 0, 0, 0]
+    before, after = (_sites(body).get(stack, none) for body in (first, last))
+    allocated = after[ALLOCATED] - before[ALLOCATED]
+    if not mean or allocated < BY_CHANCE * mean:
+        return None
+    return float(min(max((after[BYTES] - before[BYTES]) / allocated, 0.0), 1.0))
+
+
+TITLES: Final[Mapping[str, Callable[[Any], str]]] = {
+    SIZE: lambda size: f"{size}-byte chunks",
+    SIZES: lambda least: f"chunks of {size_words(least)} to {size_words(2 * least)}",
+    CHUNKS: lambda _: "all chunks in use",
+    ROW: lambda name: OTHER_ROWS[name],
+    SITE: lambda name: f"allocated by {name}",
+    TYPE: lambda name: f"chunks of type {name}",
+    OWNER: lambda name: f"retained by {name}",
+    LOST: lambda name: f"lost chunks of type {name}",
+    OBJECT: lambda name: name,
+    CLASS: lambda name: f"Ruby's objects of class {name}",
+}
+
+
+def _own(found: list[Suspect]) -> list[Suspect]:
+    """Without those whose growth is that of others: all chunks of some sizes, of which one size alone grows."""
+    sizes = [each for each in found if each.kind == SIZE]
+    bands = [
+        each
+        for each in found
+        if each.kind == SIZES and not _explained(each, [one for one in sizes if _band(one.key) == each.key])
+    ]
+    shown = {each.key for each in bands}
+    # Where many sizes grow, it is not their size that they have in common.
+    many = {band for band, held in Counter(_band(one.key) for one in sizes).items() if held >= MANY}
+    bands += [each for each in found if each.kind == SIZES and each.key in many - shown]
+    sizes = [one for one in sizes if _band(one.key) not in many & {each.key for each in bands}]
+    shown |= many
+    parts = bands + [one for one in sizes if _band(one.key) not in shown]
+    chunks = [each for each in found if each.kind == CHUNKS and not _explained(each, parts)]
+    whose = [each for each in found if each.kind in SAY_WHOSE]
+    told = [
+        replace(each, alike=tuple(other.title for other in whose if _alike(each, other)))
+        for each in (*sizes, *bands, *chunks)
+    ]
+    return [*told, *(each for each in found if each.kind not in {SIZE, SIZES, CHUNKS})]
+
+
+def _alike(one: Suspect, other: Suspect) -> bool:
+    """Whether the rates may be the same."""
+    slack = 0.0 if other.kind == SITE else SLACK * one.rate
+    return other.low <= one.high + slack and one.low <= other.high + slack
+
+
+def _band(size: Any) -> int:
+    """The lower limit of the sizes among which this one is."""
+    return 1 << (int(size).bit_length() - 1)
+
+
+def _explained(whole: Suspect, parts: Sequence[Suspect]) -> bool:
+    return sum(part.rate for part in parts) >= EXPLAINED * whole.rate
+
+
+def told(timeline: Timeline, found: Sequence[Suspect]) -> dict[str, Any]:
+    """As JSON (docs/suspects.schema.json)."""
+    turns = timeline.turns
+    return {
+        "schema": SCHEMA,
+        "about": dict(timeline.about),
+        "turns": len(turns),
+        "first": time_words(turns[0].time_ns) if turns else None,
+        "last": time_words(turns[-1].time_ns) if turns else None,
+        "suspects": [
+            {
+                "kind": each.kind,
+                "key": each.key,
+                "title": each.title,
+                "pid": each.pid,
+                "comm": each.comm,
+                "per_minute": {"rate": round(each.rate, 3), "low": round(each.low, 3), "high": round(each.high, 3)},
+                "since": time_words(each.since_ns),
+                "until": time_words(each.until_ns),
+                "looks": each.looks,
+                "seconds": round(each.seconds, 3),
+                "growth": each.growth,
+                "held": each.held,
+                "count": each.count,
+                "stayed": round(each.stayed, 4),
+                "survive": None if each.survive is None else round(each.survive, 4),
+                "exact": each.exact,
+                "alike": list(each.alike),
+                "ended": each.ended,
+            }
+            for each in found
+        ],
+    }
