@@ -60,6 +60,12 @@ def by_leaf(told: dict[str, Any]) -> dict[int | None, int]:
     return dict(counts)
 
 
+def differing(found: dict[int | None, int], true: dict[int, int]) -> dict[int | None, tuple[int | None, int | None]]:
+    """What each thread has and should have, where the two differ."""
+    both = {tid: (found.get(tid), true.get(tid)) for tid in [*found, *true]}  # type: ignore[arg-type]
+    return {tid: pair for tid, pair in both.items() if pair[0] != pair[1]}
+
+
 def names(told: dict[str, Any]) -> dict[int, str | None]:
     return {thread["tid"]: thread["name"] for thread in told["threads"]}
 
@@ -73,7 +79,7 @@ def test_each_block_has_its_thread(
     pid, threads = truth(file)
     told = profile(arenadump, pid)
     assert told["wrong"] == 0
-    assert by_leaf(told) == {tid: count for tid, (count, _) in threads.items()}
+    assert differing(by_leaf(told), {tid: count for tid, (count, _) in threads.items()}) == {}
     assert {tid: name or "-" for tid, name in names(told).items() if tid in threads} == {
         tid: name for tid, (_, name) in threads.items()
     }
