@@ -15,7 +15,7 @@ AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
 PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/rows scripts/wrap-docs
 SCRIPTS = .ci/run $(filter-out $(PYTHON_SCRIPTS),$(shell git ls-files scripts ':!*.meson')) tests/vm/init tests/vm/start
 
-.PHONY: build deps demo test mutants tsan soak kills variety suites lint sanitize bench experiments fuzz vm patches-all format clean
+.PHONY: build deps demo test mutants tsan soak soak-watch kills variety suites lint sanitize bench experiments fuzz vm patches-all format clean
 
 build: $(VENV)/built
 
@@ -57,6 +57,12 @@ soak:
 	$(VENV)/bin/python tests/soak.py --minutes $(or $(MINUTES),30)
 	$(VENV)/bin/python tests/soak_inject.py --injections $(or $(INJECTIONS),1000)
 	$(VENV)/bin/python tests/soak_profile.py --rounds $(or $(ROUNDS),1000)
+
+# A watch of HOURS over a redis, a Puma and a leaking Python; their timelines and pages are in watched/.
+soak-watch:
+	scripts/install-deps build test experiments
+	$(MAKE) --no-print-directory build
+	$(VENV)/bin/python tests/soak_watch.py watched --hours $(or $(HOURS),8)
 
 # kill -9 of watch, exporter and top at random moments. KILLS: how often each, 100 unless told.
 kills:
