@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: MIT
+"""What the recorder costs servers under load, and their answers: redis on glibc's malloc, and Rails (`make bench`)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import recorder
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WORKLOADS = recorder.ROOT / "visualize/arenascope/experiment/workloads"
+PATIENCE = 60  # seconds until a server listens
+# Debian's redis is linked with jemalloc, of which redis 7 uses only malloc(): libc before it serves instead.
+ON_GLIBC = "libc.so.6"
+COMMANDS = {
+    "redis": "redis-server --port {port} --bind 127.0.0.1 --save --appendonly no --activedefrag no",
+    "rails": "ruby -S puma --quiet --threads 5:5 --bind tcp://127.0.0.1:{port} {here}/rails.ru",
+}
+LOADS = {"redis": "redis_load.py {port} 200000 64 1024", "rails": "http_load.py {port} 4 {requests}"}
+WARM = {"redis": None, "rails": "http_load.py {port} 1 40"}
+FIGURES = ("seconds", "p50_ms", "p99_ms")
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def processor_seconds(pid: int) -> float:
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def serving(name: str, values: dict[str, str], port: int) -> Iterator[int]:
+    """A server's pid, from when it listens on."""
+    words = [word.format(port=port, here=WORKLOADS) for word in COMMANDS[name].split(" ")]
+    if name == "redis":
+        words.insert(words.index("--save") + 1, "")  # no snapshots, whose forks would count, too
+    process = subprocess.Popen(words, env=values, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + PATIENCE
+        while True:
+            with socket.socket() as tried:
+                if tried.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            if process.poll() is not None or time.monotonic() > end:
+                raise SystemExit(f"{name} does not listen; exit code {process.poll()}")
+            time.sleep(0.05)
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def load(words: str, port: int, requests: int) -> dict[str, float]:
+    """What the load says of the answers."""
+    command = [sys.executable, *words.format(port=port, requests=requests).split(" ")]
+    command[1] = str(WORKLOADS / command[1])
+    done = subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    pairs = [word.partition("=")[::2] for word in done.stdout.splitlines()[-1].split()]
+    return {key: float(value) for key, value in pairs if key.endswith("_ms")}
+
+
+def once(name: str, values: dict[str, str], requests: int) -> dict[str, float]:
+    """One run: the server's processor time under load, and how long its answers took."""
+    preload = [ON_GLIBC] if name == "redis" else []
+    values = {**values, "RAILS_ENV": "production"}
+    values["LD_PRELOAD"] = " ".join([*preload, *values.get("LD_PRELOAD", "").split()])
+    port = free_port()
+    with serving(name, values, port) as pid:
+        if warm := WARM[name]:
+            load(warm, port, requests)
+        before = processor_seconds(pid)
+        told = load(LOADS[name], port, requests)
+        return {"seconds": processor_seconds(pid) - before, **told}
+
+
+def measure(
+    names: list[str], library: Path, runs: int, requests: int, folder: Path
+) -> dict[str, dict[str, dict[str, float]]]:
+    """The least figures of each server in each way; all in turn."""
+    record = folder / "record"
+    ways = {"plain": recorder.environment(library, None, record)}
+    ways |= {how: recorder.environment(library, mode, record) for how, mode in recorder.MODES.items()}
+    if heaptrack := recorder.preload_of_heaptrack(folder):
+        ways[recorder.HEAPTRACK] = ways["plain"] | heaptrack
+    least: dict[str, dict[str, dict[str, float]]] = {name: {} for name in names}
+    for _ in range(runs):
+        for name in names:
+            for how, values in ways.items():
+                found = once(name, values, requests)
+                known = least[name].get(how, found)
+                least[name][how] = {key: min(found[key], known[key]) for key in FIGURES}
+                for written in [*folder.glob("heaptrack.*"), *folder.glob("record*")]:
+                    written.unlink()
+    return least
+
+
+def show(least: dict[str, dict[str, dict[str, float]]]) -> None:
+    table = Table(title="Servers under load: processor time and answers beside the server alone, least of each")
+    for column in ("server", "way", "processor time", "p50", "p99", "beside plain", "p50", "p99"):
+        table.add_column(column, justify="left" if column in {"server", "way"} else "right")
+    for name, ways in least.items():
+        for how, figures in ways.items():
+            beside = [f"{figures[key] / ways['plain'][key]:.2f}" for key in FIGURES]
+            shown = [f"{figures['seconds']:.2f} s", *(f"{figures[key]:.2f} ms" for key in FIGURES[1:])]
+            table.add_row(name, how, *shown, *beside)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=Path, default=recorder.ROOT / "build")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--requests", type=int, default=200, help="of each of four connections to Rails")
+    parser.add_argument("--servers", default="redis,rails", help="comma-separated")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    library = options.build.resolve() / "inspector/agent/libarenascope.so"
+    names = [name for name in options.servers.split(",") if shutil.which(COMMANDS[name].split(" ")[0])]
+    with tempfile.TemporaryDirectory(prefix="arenascope-bench-", dir="/dev/shm") as temporary:
+        least = measure(names, library, options.runs, options.requests, Path(temporary))
+    if options.json:
+        print(json.dumps(least))
+    else:
+        show(least)
+
+
+if __name__ == "__main__":
+    main()
