@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""scripts/test-python: what a second run may excuse, and what it may not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts/test-python"
+UNSTABLE = """
+def test_unstable():
+    seen = Path("seen")
+    first = not seen.exists()
+    seen.touch()
+    assert not first
+"""
+BROKEN = """
+@pytest.mark.parametrize("number", range({}))
+def test_broken(number):
+    raise ValueError
+"""
+
+
+@pytest.mark.parametrize(
+    ("tests", "ci", "status", "said"),
+    [
+        pytest.param(UNSTABLE, "true", 0, "unstable, as each passed alone:\ntest_it.py::test_unstable", id="unstable"),
+        pytest.param(UNSTABLE, "", 1, "1 failed, 1 passed", id="unstable, and not in CI"),
+        pytest.param(UNSTABLE + BROKEN.format(1), "true", 1, "1 failed, 1 passed", id="broken"),
+        pytest.param(UNSTABLE + BROKEN.format(5), "true", 1, "6 tests failed, which is too many", id="many broken"),
+        pytest.param("import nothing_like_it", "true", 2, "1 error", id="no tests can be collected"),
+    ],
+)
+def test_who_fails_twice_fails(tests: str, ci: str, status: int, said: str, tmp_path: Path) -> None:
+    """And whoever fails once is named."""
+    (tmp_path / "test_it.py").write_text(f"from pathlib import Path\nimport pytest\ndef test_right(): pass\n{tests}")
+    values = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+    values |= {"CI": ci, "ARENASCOPE_PYTHON": sys.executable}
+    done = subprocess.run([SCRIPT], cwd=tmp_path, env=values, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stdout
+    assert said in done.stdout
