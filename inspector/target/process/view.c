@@ -92,11 +92,16 @@ bool as_process_intact(struct as_target *t, struct as_error *err)
 {
     struct as_process *p = as_process_of(t);
     bool own = as_target_is_self(t);
-    if (!own && p->clone.supervisor != 0 && p->due_ns != 0 && as_now_ns() >= p->due_ns)
-        return as_process_deadline_exceeded(p, err);
-    if (!own && p->clone.supervisor != 0 && !as_process_is_guarded(p))
-        return as_fail(err, AS_INTERNAL,
-                       "the ptrace supervisor of process %d was killed, and the target ran on during the look", t->pid);
+    if (!own && p->clone.supervisor != 0) {
+        // Before the clock is read: a supervisor ends by itself when it is due, not before.
+        bool guarded = as_process_is_guarded(p);
+        if (p->due_ns != 0 && as_now_ns() >= p->due_ns)
+            return as_process_deadline_exceeded(p, err);
+        if (!guarded)
+            return as_fail(err, AS_INTERNAL,
+                           "the ptrace supervisor of process %d was killed, and the target ran on during the look",
+                           t->pid);
+    }
     if (!p->lost && as_process_alive(p))
         return true;
     if (!own && p->clone.pid != 0)
