@@ -174,7 +174,8 @@ def test_what_late_redis_says_of_its_objects(tmp_path: Path) -> None:
                 if name == "string (redis)":
                     texts.add(read_text(memory.read(int(size))))
                 elif name == "list node (next, previous)":
-                    nodes.update(re.findall(rb"element\d+", memory.read(int(size))))
+                    # Behind it may be what is left of another one.
+                    nodes.update(re.findall(rb"element\d+", memory.read(int(size)))[:1])
             objects = [dict(word.split(":", 1) for word in line.split() if ":" in word) for line in told]
             for each in objects:
                 memory.seek(int(each["at"], 16) + 8)
