@@ -64,12 +64,13 @@ soak-watch:
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python tests/soak_watch.py watched --hours $(or $(HOURS),8)
 
-# kill -9 of watch, exporter and top at random moments. KILLS: how often each, 100 unless told.
+# kill -9 of watch, exporter and top, with a profile too, at random moments. KILLS: how often each, 100 unless told.
 kills:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
 	KILLS=$(or $(KILLS),100) $(VENV)/bin/python -m pytest tests/test_killed_commands.py tests/test_graph_killed.py \
 		tests/test_top_live.py::test_killed_it_leaves_nobody_stopped \
+		tests/test_top_profile.py::test_killed_at_any_moment_it_harms_nobody \
 		tests/test_timeline.py::test_kill_9_loses_and_tears_nothing
 
 # Random settings of malloc, each under five libcs. COUNT: how many, 60 unless told; SEED: from which one on.

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from test_diff import Grows, growing
+from test_diff import growing
 from tools import harness
 
 from arenascope.dump import Dump
@@ -114,13 +114,12 @@ def until(true: object, what: str) -> None:
         time.sleep(0.01)
 
 
-def is_as_before(grows: Grows) -> bool:
+def is_as_before(pid: int) -> bool:
     """It runs, nobody traces it, and no copy of it is left."""
-    status = (Path(f"/proc/{grows.pid}") / "status").read_text()
-    states = [
-        (each / "stat").read_text().rpartition(")")[2].split()[0] for each in Path(f"/proc/{grows.pid}/task").iterdir()
-    ]
-    children = Path(f"/proc/{grows.pid}/task/{grows.pid}/children").read_text()
+    process = Path(f"/proc/{pid}")
+    status = (process / "status").read_text()
+    states = [(each / "stat").read_text().rpartition(")")[2].split()[0] for each in (process / "task").iterdir()]
+    children = (process / "task" / str(pid) / "children").read_text()
     return "TracerPid:\t0\n" in status and not {"T", "t"} & set(states) and not children.strip()
 
 
@@ -133,7 +132,7 @@ def test_kill_9_at_any_moment(name: str, longest: float, tmp_path: Path) -> None
         grows.grow(2000)
         for number in range(KILLS):
             killed(name, grows.pid, tmp_path, chance.uniform(0, longest), f"{tmp_path}.{number}")
-            until(lambda: is_as_before(grows), "the process is not as it was")
+            until(lambda: is_as_before(grows.pid), "the process is not as it was")
             grows.grow(500)
             kept = list((tmp_path / "tmp").iterdir())
             assert len(kept) <= 1, "the next look has not taken away what a look that was killed has left"

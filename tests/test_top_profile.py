@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -12,15 +13,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from test_top_live import driven, has, needs_tmux, program, shown, terminal, until
+from test_killed_commands import is_as_before
+from test_top_live import KILLS, Terminal, driven, has, needs_tmux, program, shown, terminal, until
 from textual.pilot import Pilot
 from tools import debian, harness, interpreters
 from tools.odd import build, running, wait_for
-from tools.recording import hooks_left, recording
+from tools.recording import hooks_left, recording, told
 
 from arenascope.live.app import Live
 
@@ -300,3 +302,89 @@ def test_killed_it_leaves_no_hooks(keeps: Keeps, tmp_path: Path) -> None:
             keeps.hold(1)  # it answers
             wait_for(lambda: not records() and is_clean(keeps.pid))
     assert {each.name for each in tmp_path.iterdir()} == {"home"}
+
+
+class Key:
+    """The key p in a terminal, and the seconds in which it has its effect on this machine now."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.on, self.off = pid, 0.0, 0.0
+
+    def switch_on(self, made: Terminal) -> None:
+        """What follows is the work."""
+        made.until("Rss")
+        made("send-keys", "p")
+        made.until("record who allocates")
+        made("send-keys", "y")
+
+    def is_on(self, made: Terminal) -> None:
+        begun = time.monotonic()
+        self.switch_on(made)
+        made.until("A profile is on since")
+        self.on = time.monotonic() - begun
+        assert hooks_left(self.pid)
+
+    def is_off(self, made: Terminal) -> None:
+        begun = time.monotonic()
+        made("send-keys", "p")
+        made.until("written, with the profile")
+        self.off = time.monotonic() - begun
+        assert is_clean(self.pid)
+
+    def come_to(self, moment: str, made: Terminal, chance: random.Random) -> None:
+        """A moment at random: before the profile is on, while it is switched on, is on, or is switched off."""
+        if moment == "before":
+            made.until("Rss")
+        elif moment == "switched on":
+            self.switch_on(made)
+        else:
+            self.is_on(made)
+        if moment == "switched off":
+            made("send-keys", "p")
+        time.sleep(chance.uniform(0, 1.2 * (self.on if moment == "switched on" else self.off)))
+
+
+@contextmanager
+def allocating() -> Iterator[subprocess.Popen[str]]:
+    """Threads that allocate without a pause and check what they have: exit code 0 if all is well."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([str(build("attached")), "threads", "4"], stdout=pipe, text=True) as child:
+        try:
+            assert child.stdout
+            assert child.stdout.readline() == "ready\n"
+            yield child
+        finally:
+            child.kill()
+
+
+@pytest.mark.slow
+@needs_tmux
+def test_killed_at_any_moment_it_harms_nobody(tmp_path: Path) -> None:
+    """And the profile can be switched on and off again."""
+    chance = random.Random(KILLS)
+    arenadump = harness.Arenadump(harness.arenadump_path())
+    home, again = tmp_path / "home", tmp_path / "again"
+    home.mkdir()
+    with allocating() as child:
+        key = Key(child.pid)
+        with terminal(home, child.pid) as made:
+            key.is_on(made)
+            key.is_off(made)
+        for number in range(KILLS):
+            moment = ("switched on", "switched off", "on", "before")[number % 4]
+            with terminal(home, child.pid) as made:
+                key.come_to(moment, made, chance)
+                os.kill(made.pid(), signal.SIGKILL)
+                wait_for(lambda: not records() and is_clean(child.pid) and is_as_before(child.pid))
+            with recording(arenadump, child.pid, again):
+                assert hooks_left(child.pid)
+            assert told(arenadump, again)["sites"]
+            wait_for(lambda: is_clean(child.pid) and is_as_before(child.pid))
+        child.terminate()
+        said, _ = child.communicate(timeout=120)
+        assert child.returncode == 0, said
+    dumps = [each for each in tmp_path.iterdir() if each not in (home, again)]
+    assert dumps
+    for each in dumps:
+        assert re.fullmatch(rf"arenascope-{child.pid}-[0-9-]+\.profile\.dump", each.name)
+        assert told(arenadump, each)["sites"], "it is not whole"
