@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from test_agent_dump_at import has, holding, quiet
 from test_timeline import MIB, told
 from test_triggers import files, program, watching
-from tools import harness
+from tools import harness, programs
 from tools.recording import recording
 from tools.stage import Stage, until
 
@@ -192,3 +193,80 @@ def test_of_a_group_each_is_told_of(stage: Stage, tmp_path: Path) -> None:
         assert len(said) == 1
         assert "not known without a profile with samples" in said[0]
         until(lambda: watched.kinds() == [], "a dump")
+
+
+@contextmanager
+def on_many_stacks(stage: Stage, rates: str, **more: str) -> Iterator[subprocess.Popen[str]]:
+    pipe = subprocess.PIPE
+    environment = stage.environment(ARENASCOPE_PROFILE=rates, **more)
+    with subprocess.Popen(
+        [str(programs.build("many_stacks"))], env=environment, stdin=pipe, stdout=pipe, text=True
+    ) as child:
+        try:
+            assert told(child) == "ready\n"
+            yield child
+        finally:
+            child.kill()
+
+
+def allocate(child: subprocess.Popen[str], stacks: int) -> int:
+    """By so many stacks more: how many bytes it has allocated."""
+    assert child.stdin
+    print(stacks, file=child.stdin, flush=True)
+    return int(told(child))
+
+
+def sums(arenadump: harness.Arenadump, target: int | Path) -> tuple[int, int]:
+    """What a profile says was allocated, with a stack and without one."""
+    found = json.loads(arenadump.check("profile", "--json", target))
+    without = found["allocated_without_stack"]
+    # Each sample's number is in 1/1024, and its bytes are whole.
+    assert abs(without["bytes"] - SIZE * without["count"]) <= SIZE + found["samples"]
+    return sum(site["allocated"]["bytes"] for site in found["sites"]), without["bytes"]
+
+
+def test_what_was_allocated_without_a_stack_counts(stage: Stage, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """The tables have room for the frames of 4,369 such stacks, and nothing else."""
+    with (
+        on_many_stacks(stage, f"{RATES},memory=64M") as child,
+        watching(child.pid, tmp_path, "allocated=64M") as watched,
+    ):
+        whole = allocate(child, 6000)
+        assert watched.turn() == [], "the first look is where it begins"
+        dump = stage.folder / "dump"
+        arenadump.check("dump", child.pid, "-o", dump)
+        for target in (child.pid, dump):
+            known, lost = sums(arenadump, target)
+            assert abs(known + lost - whole) < 0.05 * whole  # six standard deviations
+            assert 0.1 * whole < lost < 0.4 * whole
+        read = allocated_by(Dump(dump))
+        assert read
+        assert read.bytes == known + lost
+        assert f"allocated without a stack: {lost / MIB:.1f} MiB (estimate)" in arenadump.check("profile", dump)
+        top = [sys.executable, "-m", "arenascope", "profile", "top", str(dump)]
+        said = subprocess.run(top, capture_output=True, text=True, check=True).stdout
+        assert f"{lost / MIB:.1f} MiB (estimate) was allocated without a stack." in said
+        assert watched.turn() == []
+        more = allocate(child, 2000) - whole
+        assert watched.turn() == ["allocated"]
+        now, lost_now = sums(arenadump, child.pid)
+        assert now == known, "each new stack is lost"
+        assert abs(lost_now - lost - more) < 0.1 * more
+        # Before 1.14 its place was 0, which says nothing.
+        old = stage.folder / "old"
+        data = dump.read_bytes()
+        old.write_bytes(data[:10] + (13).to_bytes(2, "little") + data[12:])
+        assert json.loads(arenadump.check("profile", "--json", old))["allocated_without_stack"] is None
+
+
+def test_the_agent_counts_it_too(stage: Stage, arenadump: harness.Arenadump) -> None:
+    wanted = {"ARENASCOPE_DUMP_AT": "allocated=256M", "ARENASCOPE_DUMPS": str(stage.folder / "dumps")}
+    with on_many_stacks(stage, f"{RATES},memory=64M", **wanted) as child:
+        allocate(child, 6000)
+        known, _ = sums(arenadump, child.pid)
+        allocate(child, 2000)
+        has(stage, "allocated")
+        dump = files(stage.folder / "dumps")[0]
+        at, lost = sums(arenadump, dump)
+        assert at <= known < 230 * MIB, "those with a stack alone are not enough"
+        assert at + lost >= 256 * MIB

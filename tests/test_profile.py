@@ -226,6 +226,8 @@ ctypes.memmove(start, head, len(head))
 # All contexts have the same frames.
 one = struct.pack("<IHHIIQQ", 0, 255, 3, 0, 1, 1024, 1) + struct.pack("<IHHIIQQ", 0, 255, 0xFFFF, 0, 1, 1024, 1)
 ctypes.memmove(start + contexts, one * (1 << 19), len(one) << 19)
+# But one, which has frames that are not there.
+ctypes.memmove(start + contexts + 2 * 32, struct.pack("<IHHIIQQ", 1 << 31, 5, 1, 0, 1, 7 * 1024, 700), 32)
 ctypes.memmove(start + frames, struct.pack("<QQ", 0xFFFF << 48 | 1, 0xFFFE << 48 | 5 << 24 | 1) * 32767, 16 * 32767)
 # A function whose name has no end.
 ctypes.memmove(start + 4096 * 8 + 5 * 16, struct.pack("<IIII", 4000, 4095, 1, 1), 16)
@@ -250,6 +252,7 @@ def test_tables_that_claim_more_than_there_is(arenadump: harness.Arenadump) -> N
             told = json.loads(done.stdout)
             assert told["page_rate"] == 1, "it was taken for a profile"
             assert len(told["sites"]) == 1  # no two stacks have a frame in common
+            assert told["allocated_without_stack"] == {"count": 1 + 7, "bytes": 1 + 700}
             assert len(told["threads"]) < 1024
             assert {each["thread"] for each in told["sites"][0]["threads"]} == {0, None}
         assert int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) < before + 1000

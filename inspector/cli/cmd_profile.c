@@ -138,6 +138,10 @@ static void put_json(struct as_stack_printing *printing)
     as_stacks_put_counts(&j, "known", p->known_count, p->known_bytes);
     as_stacks_put_counts(&j, "unseen", p->unseen_count, p->unseen_bytes);
     as_stacks_put_counts(&j, "without_stack", p->lost_count, p->lost_bytes);
+    if (v->tells_lost_allocations)
+        as_stacks_put_counts(&j, "allocated_without_stack", p->lost_alloc_count, p->lost_alloc_bytes);
+    else
+        as_json_string(&j, "allocated_without_stack", NULL);
     if (v->tells_interpreters) {
         as_json_array(&j, "unknown_interpreters");
         put_unknown(&j, "python", p->unknown_python);
@@ -170,6 +174,7 @@ static void print_unknown(const char *name, uint32_t release)
 static void print_head(const struct as_profile_record *p)
 {
     char since[AS_TIME_SIZE], known[AS_SIZE_TEXT], unseen[AS_SIZE_TEXT], lost[AS_SIZE_TEXT], memory[AS_SIZE_TEXT];
+    char allocated[AS_SIZE_TEXT];
     printf("Profile since %s, %s\n", as_format_time(p->started_ns, since) ? since : "an unknown time",
            p->flags & AS_PROFILE_ON ? "going on" : "ended");
     if (p->flags & AS_PROFILE_EXACT)
@@ -180,6 +185,8 @@ static void print_head(const struct as_profile_record *p)
     printf("in use: %s by the stacks below; %s allocated before, or unseen; %s without a stack\n",
            as_format_size(p->known_bytes, known), as_format_size(p->unseen_bytes, unseen),
            as_format_size(p->lost_bytes, lost));
+    if (p->lost_alloc_bytes)
+        printf("allocated without a stack: %s (estimate)\n", as_format_size(p->lost_alloc_bytes, allocated));
     printf("stacks: %" PRIu64 " of %" PRIu64 " that were checked were wrong; %" PRIu64 " lack outer frames\n", p->wrong,
            p->checked, p->cut);
     print_unknown("Python", p->unknown_python);

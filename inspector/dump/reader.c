@@ -42,7 +42,7 @@ static bool read_exactly(const struct found *d, void *out, uint64_t size, uint64
     return true;
 }
 
-enum { TELLS_INTERPRETERS = 12 }; // the minor version from which on a profile does
+enum { TELLS_INTERPRETERS = 12, TELLS_LOST_ALLOCATIONS = 14 }; // the minor version from which on a profile does
 
 static bool check_header(struct found *d, uint64_t size, struct as_error *err)
 {
@@ -191,6 +191,7 @@ bool as_dump_open_fd(struct as_dump_file *f, int fd, const char *name, struct as
     if (check_header(&d, (uint64_t)st.st_size, err) && read_table(&d, err) && copy_records(f, &d, err) &&
         map_chunks(f, &d, err) && as_dump_check(&f->view, name, err)) {
         f->view.tells_interpreters = d.header.minor >= TELLS_INTERPRETERS;
+        f->view.tells_lost_allocations = d.header.minor >= TELLS_LOST_ALLOCATIONS;
         return true;
     }
     as_dump_file_close(f);

@@ -444,7 +444,8 @@ struct as_profile_record {
     uint64_t unsampled; // allocations in threads for which there was no room
     // 1.12: interpreters that are there, and whose frames are not known: major release << 8 | minor, or AS_PROFILE_SOME_RELEASE; 0: none.
     uint32_t unknown_python, unknown_ruby;
-    uint64_t reserved[4];
+    uint64_t lost_alloc_count, lost_alloc_bytes; // 1.14: what was allocated without a stack, as a site's alloc_count
+    uint64_t reserved[2];
 };
 enum {
     AS_PROFILE_ON = 1,    // it went on during the look

@@ -117,6 +117,7 @@ struct as_view as_store_view(const struct as_store *s)
         .profile_places = s->profile_places.items,
         .profile_lines = s->profile_lines.items,
         .tells_interpreters = true,
+        .tells_lost_allocations = true,
         .profile_threads = s->profile_threads.items,
         .profile_shares = s->profile_shares.items,
         .warnings = s->warnings.items,

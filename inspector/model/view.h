@@ -47,7 +47,8 @@ struct as_view {
     const struct as_profile_line_record *profile_lines;     // NULL in a dump of before 1.9
     const struct as_profile_thread_record *profile_threads; // this and the next: NULL in a dump of before 1.13
     const struct as_profile_share_record *profile_shares;
-    bool tells_interpreters; // whether the profile says which it has no frames of: dumps of before 1.12 do not
+    bool tells_interpreters;     // whether the profile says which it has no frames of: dumps of before 1.12 do not
+    bool tells_lost_allocations; // and what was allocated without a stack: dumps of before 1.14 do not
     const struct as_warning_record *warnings;
     const char *strings;
     uint64_t malloc_count, arena_count, heap_count, page_count, chunk_count, size_count, thread_count, mapping_count,

@@ -97,8 +97,10 @@ void as_recorder_note(uint32_t kind, void *memory, size_t size, size_t alignment
     uint64_t ticks = as_recorder_ticks_after();
     struct as_unwind_registers caller = {.pc = pc, .sp = sp, .fp = fp};
     struct as_recorder_thread *t = enter(sp);
-    if (__builtin_expect(!t, 0))
+    if (__builtin_expect(!t, 0)) {
+        as_recorder_write_missed(size);
         return;
+    }
     uint32_t id = quick_context(t, &caller);
     if (__builtin_expect(id == 0, 0))
         id = slow_context(t, &caller);

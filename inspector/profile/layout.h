@@ -57,7 +57,7 @@ struct as_profile_counts {
     uint64_t wrong;     // of these: the unwound stack was another one
     uint64_t cut;       // stacks of which the outermost frames are missing
     uint64_t samples;   // allocations sampled by bytes
-    uint64_t unsampled; // allocations by threads for which there was no room
+    uint64_t unsampled; // allocations by threads for which there was no room; they are in AS_PROFILE_LOST's context
     uint64_t reloads;   // of the list of modules
 };
 
@@ -77,7 +77,7 @@ struct as_profile_head {
     uint64_t started_ns;               // since the epoch
     struct as_profile_table pages;     // uint64_t: the page's number << AS_PROFILE_BLOCK_BITS | its block + 1
     struct as_profile_table blocks;    // a slot (uint32_t) for each 32 bytes of the page
-    struct as_profile_table contexts;  // struct as_profile_context; the first AS_PROFILE_FIRST are not used
+    struct as_profile_table contexts;  // struct as_profile_context; AS_PROFILE_LOST: what was allocated without one
     struct as_profile_table frames;    // uint64_t: index of the module << 48 | offset; or see AS_PROFILE_NO_MODULE
     struct as_profile_table modules;   // struct as_profile_module
     struct as_profile_table functions; // struct as_profile_function; the first is not known

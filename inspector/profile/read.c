@@ -264,13 +264,29 @@ static bool add_modules(struct profile_tables *r)
     return r->module_of != NULL;
 }
 
+// What a stack that does not hold has, nobody is known to have allocated.
+static void lose(struct profile_tables *r, uint64_t id)
+{
+    struct as_profile_live *lost = &r->live[AS_PROFILE_LOST], *live = &r->live[id];
+    struct as_profile_context *without = &r->contexts[AS_PROFILE_LOST], *c = &r->contexts[id];
+    lost->count += live->count;
+    lost->bytes += live->bytes;
+    without->objects += c->objects;
+    without->bytes += c->bytes;
+    *live = (struct as_profile_live){0};
+}
+
 static bool add_site(struct profile_tables *r, uint64_t id)
 {
     const struct as_profile_context *c = &r->contexts[id];
     const struct as_profile_live *live = &r->live[id];
-    if ((live->count == 0 && c->samples == 0) || c->count == 0 || c->first > r->frame_count ||
-        c->count > r->frame_count - c->first || c->count > AS_PROFILE_DEPTH || c->count > r->frames_left)
+    if (live->count == 0 && c->samples == 0)
         return true;
+    if (c->count == 0 || c->first > r->frame_count || c->count > r->frame_count - c->first ||
+        c->count > AS_PROFILE_DEPTH || c->count > r->frames_left) {
+        lose(r, id);
+        return true;
+    }
     r->frames_left -= c->count;
     uint32_t stack = as_profile_stacks_add(&r->stacks, &r->frames[c->first], c->count, r->err);
     if (stack == UINT32_MAX)
@@ -337,6 +353,8 @@ static bool add_profile(struct profile_tables *r)
         .unseen_bytes = r->unseen.bytes,
         .lost_count = lost->count,
         .lost_bytes = lost->bytes,
+        .lost_alloc_count = as_profile_whole(r->contexts[AS_PROFILE_LOST].objects),
+        .lost_alloc_bytes = r->contexts[AS_PROFILE_LOST].bytes,
         .lost = h->counts.lost,
         .misses = h->counts.misses,
         .checked = h->counts.checked,
@@ -387,12 +405,12 @@ static bool read_all(struct profile_tables *r)
     count_chunks(r);
     const struct as_profile_merging merging = {r->store,         r->contexts, r->live,
                                                r->context_count, r->id_of,    r->boundaries->count};
-    if (!add_threads(r) || !as_profile_merge(&merging, r->err) || !add_modules(r) || !add_profile(r))
+    if (!add_threads(r) || !as_profile_merge(&merging, r->err) || !add_modules(r))
         return false;
     for (uint64_t i = AS_PROFILE_FIRST; i < r->context_count; i++)
         if (!add_site(r, i))
             return false;
-    return sort_sites(r) && add_kept(r);
+    return add_profile(r) && sort_sites(r) && add_kept(r);
 }
 
 bool as_profile_read(struct as_target *t, const as_boundary_vec *boundaries, struct as_store *s, struct as_error *err)

@@ -4,17 +4,42 @@
 
 #include <errno.h>
 
-static void sample(struct as_recorder_thread *thread, uint32_t id, size_t size)
+enum { ONE = 1024 }; // the weight of an allocation that stands for itself
+
+static void add_allocated(uint32_t id, uint64_t weight, size_t size)
 {
     struct as_profile_context *c = &as_recorder.contexts[id];
+    uint64_t bytes = (uint64_t)((double)weight * (double)size / ONE);
+    __atomic_fetch_add(&c->objects, weight, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&c->bytes, bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&as_recorder.allocated, bytes, __ATOMIC_RELAXED);
+}
+
+static void sample(struct as_recorder_thread *thread, uint32_t id, size_t size)
+{
     uint64_t weight = as_recorder_weight(size ? size : 1, as_recorder.mean);
     thread->until = as_recorder_distance(&thread->random, as_recorder.mean);
     AS_RECORDER_COUNT(samples);
-    __atomic_fetch_add(&c->samples, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&c->objects, weight, __ATOMIC_RELAXED);
-    uint64_t bytes = (uint64_t)((double)weight * (double)size / 1024);
-    __atomic_fetch_add(&c->bytes, bytes, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&as_recorder.allocated, bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&as_recorder.contexts[id].samples, 1, __ATOMIC_RELAXED);
+    add_allocated(id, weight, size);
+}
+
+void as_recorder_write_missed(size_t size)
+{
+    if (as_recorder.mean && atomic_load_explicit(&as_recorder.on, memory_order_relaxed))
+        add_allocated(AS_PROFILE_LOST, ONE, size);
+}
+
+// A sample is due, and the thread has been interrupted in the recorder. Where the interrupted allocation has made it due, nothing is drawn
+// by chance until that one has been sampled: what is allocated meanwhile stands for itself.
+static void sample_interrupting(struct as_recorder_thread *thread, size_t size)
+{
+    if (as_recorder_is_over(thread))
+        return;
+    if (thread->until + (int64_t)size > 0)
+        sample(thread, AS_PROFILE_LOST, size);
+    else
+        add_allocated(AS_PROFILE_LOST, ONE, size);
 }
 
 static inline void write_slot(_Atomic uint32_t *slot, uintptr_t chunk, uint64_t chunk_size, uint32_t id)
@@ -58,8 +83,10 @@ static __attribute__((noinline)) void write_slowly(struct as_recorder_thread *th
     bool fresh = !thread;
     if (fresh && (thread = as_recorder_thread_make(as_recorder_pointer())))
         thread->until -= (int64_t)size;
-    if (!thread && r->mean)
+    if (!thread && r->mean) {
         AS_RECORDER_COUNT(unsampled);
+        as_recorder_write_missed(size);
+    }
     bool sampled = thread && thread->until <= 0;
     bool watched = as_recorder_is_watched(chunk) || chunk_size >= r->large;
     if (!sampled && !watched)
@@ -72,6 +99,8 @@ static __attribute__((noinline)) void write_slowly(struct as_recorder_thread *th
         id = as_recorder_context(thread, &caller);
         if (sampled)
             sample(thread, id, size);
+    } else if (sampled) {
+        sample_interrupting(thread, size);
     }
     if (watched)
         write_down(chunk, chunk_size, id);

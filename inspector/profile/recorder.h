@@ -137,7 +137,7 @@ struct as_recorder {
     _Atomic uint32_t threads_made;
     _Atomic uint64_t
         missed;         // events of a full record: the thread had no state, or had been interrupted in the recorder
-    uint64_t allocated; // bytes that all samples of this process stand for, of earlier profiles, too
+    uint64_t allocated; // bytes that this process has allocated, by its samples, in earlier profiles, too
     int64_t tid_offset; // from a thread pointer to where libc keeps the thread's id; INT64_MAX: it is not known
     uint32_t hooks;     // that are put in: of a profile all but free()'s
     uintptr_t main_pointer,
@@ -238,6 +238,9 @@ void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t s
 
 // The same for an allocation whose context is known already: its slot and its sample, where they are due. By the thread that has entered.
 void as_recorder_write_known(struct as_recorder_thread *thread, void *memory, size_t size, uint32_t id);
+
+// An allocation that no sample stands for, as its thread has no state, or has not entered: it is counted as it is, without a stack.
+void as_recorder_write_missed(size_t size);
 
 // events.c: an event of a full record; `kind` is one of as_record_event_kind. Both keep errno.
 void as_recorder_note(uint32_t kind, void *memory, size_t size, size_t alignment, uintptr_t pc, uintptr_t sp,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The recorder's lists of modules, which are freed when nobody reads them any more and not before, and its tables' places, which threads
-// take at the same time until none are left; and the loader's lock in a child of fork().
+// take at the same time until none are left; the loader's lock in a child of fork(); and what is counted without a stack.
 #define _GNU_SOURCE
-#include "profile/recorder.h"
+#include "profile/fast.h"
 #include "support/check.h"
 
 #include <dlfcn.h>
@@ -164,6 +164,72 @@ static void test_fork(void)
     CHECK(dl_iterate_phdr(end_it, NULL) == 1);
 }
 
+// --- What has no stack ------------------------------------------------------------------------------------------------
+
+enum { SIZE = 1000, BLOCKS = 200000, MEAN = 16384 };
+
+static uint64_t lost_bytes(void)
+{
+    return as_recorder.contexts[AS_PROFILE_LOST].bytes;
+}
+
+static void write_blocks(struct as_recorder_thread *thread, void *block)
+{
+    struct as_unwind_registers here = AS_UNWIND_CALLER();
+    for (int i = 0; i < BLOCKS; i++)
+        if (as_recorder_wants(thread, block, SIZE))
+            as_recorder_write(thread, block, SIZE, here.pc, here.sp, here.fp);
+}
+
+static bool is_near(uint64_t bytes, uint64_t whole)
+{
+    return bytes > whole - whole / 20 && bytes < whole + whole / 20; // a sample in 16 KiB: five standard deviations
+}
+
+// A handler's allocations, as long as the thread is in the recorder; and those of a thread for which there is no room.
+static void test_without_stack(void)
+{
+    const struct as_recorder_rates rates = {.page_shift = 16, .mean = MEAN, .memory = UINT64_C(64) << 20};
+    const uint64_t whole = (uint64_t)BLOCKS * SIZE;
+    struct as_recorder *r = &as_recorder;
+    void *block = malloc(SIZE);
+    CHECK(as_recorder_map(&rates) && as_recorder_modules_load());
+    as_recorder_threads_begin();
+    r->on = true;
+    r->allocated = 0;
+    struct as_recorder_thread *thread = as_recorder_thread_make(as_recorder_pointer());
+    CHECK(thread);
+    thread->busy = UINTPTR_MAX;
+    write_blocks(thread, block);
+    CHECK(is_near(lost_bytes(), whole), "%llu", (unsigned long long)lost_bytes());
+    CHECK(r->head->counts.samples > whole / MEAN / 2, "by chance");
+    CHECK_EQUAL(r->contexts[AS_PROFILE_LOST].samples, r->head->counts.samples);
+    CHECK_EQUAL(r->allocated, lost_bytes());
+
+    uint64_t before = lost_bytes();
+    thread->until = 0; // the interrupted allocation has a sample to take
+    write_blocks(thread, block);
+    CHECK_EQUAL(lost_bytes() - before, whole);
+
+    before = lost_bytes();
+    for (int i = 0; i < AS_RECORDER_THREADS; i++)
+        r->threads[i].pointer = 1;
+    write_blocks(NULL, block);
+    CHECK_EQUAL(lost_bytes() - before, whole);
+    CHECK_EQUAL(r->head->counts.unsampled, BLOCKS);
+    CHECK_EQUAL(r->allocated, lost_bytes());
+    as_recorder_note(AS_RECORD_MALLOC, block, SIZE, 0, 0, 0, 0);
+    CHECK_EQUAL(lost_bytes() - before, whole + SIZE);
+    uint64_t of_objects = r->contexts[AS_PROFILE_LOST].objects * SIZE / 1024;
+    CHECK(of_objects >= lost_bytes() &&
+          of_objects <= lost_bytes() + r->head->counts.samples); // each one's bytes are whole
+
+    r->on = false;
+    as_recorder_note(AS_RECORD_MALLOC, block, SIZE, 0, 0, 0, 0);
+    CHECK_EQUAL(lost_bytes() - before, whole + SIZE);
+    free(block);
+}
+
 int main(void)
 {
     unsetenv("HOME");
@@ -172,5 +238,6 @@ int main(void)
     for (int i = 0; i < ROUNDS; i++)
         test_places();
     test_fork();
+    test_without_stack();
     return 0;
 }

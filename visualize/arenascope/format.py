@@ -17,7 +17,7 @@ from arenascope import rows
 
 MAGIC: Final = b"ARENASC\n"
 MAJOR: Final = 1
-MINOR: Final = 13
+MINOR: Final = 14
 DATA_START: Final = 4096
 
 UNKNOWN: Final = 2**64 - 1  # AS_UNKNOWN in a 64-bit field
@@ -169,7 +169,8 @@ PROFILE: Final = _record(
     ("large mean started_ns memory known_count known_bytes unseen_count unseen_bytes lost_count lost_bytes", U64),
     ("lost misses checked wrong cut samples unsampled", U64),
     ("unknown_python unknown_ruby", U32),
-    ("reserved", (U64, 4)),
+    ("lost_alloc_count lost_alloc_bytes", U64),
+    ("reserved", (U64, 2)),
 )
 PROFILE_MODULE: Final = _record(("path build_id", U32), ("start end bias", U64))
 PROFILE_FRAME: Final = _record(("module line", U32), ("offset", U64))

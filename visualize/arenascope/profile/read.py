@@ -125,6 +125,7 @@ class ReadProfile:
     known: Sum
     unseen: Sum
     without_stack: Sum
+    allocated_without_stack: Optional[Sum]  # None: a dump of before 1.14, which does not say
     unknown_interpreters: Optional[tuple[ReadInterpreter, ...]]
     threads: tuple[ReadThread, ...]
     modules: tuple[ReadModule, ...]
@@ -207,6 +208,12 @@ def _comments(read: ReadProfile) -> list[str]:
     return [
         f"in use: {how}",
         f"in use without a stack: {read.without_stack.bytes} bytes; unseen: {read.unseen.bytes} bytes",
+        *_allocated_without(read),
         f"stacks: {read.wrong} of {read.checked} that were checked were wrong",
         *map(str, read.unknown_interpreters or ()),
     ]
+
+
+def _allocated_without(read: ReadProfile) -> list[str]:
+    without = read.allocated_without_stack
+    return [f"allocated without a stack: {without.bytes} bytes in {without.count} blocks (estimate)"] if without else []

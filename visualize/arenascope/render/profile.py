@@ -51,6 +51,9 @@ def render_head(read: ReadProfile) -> Text:
         line.append(f"\n{size(read.unseen.bytes)} in use was allocated before, or by code that is not seen.", "default")
     if read.without_stack.bytes:
         line.append(f"\n{size(read.without_stack.bytes)} in use has no stack.", "default")
+    without = read.allocated_without_stack
+    if without and without.bytes:
+        line.append(f"\n{size(without.bytes)} (estimate) was allocated without a stack.", "default")
     for each in read.unknown_interpreters or ():
         line.append(f"\n{printable(str(each))}.", "yellow")
     if read.wrong:

@@ -272,6 +272,9 @@ def _known(read: ReadProfile) -> Iterator[str]:
         yield f"{size(read.unseen.bytes)} was allocated before the profile began, or by code that is not seen."
     if read.without_stack.bytes:
         yield f"{size(read.without_stack.bytes)} has no stack."
+    without = read.allocated_without_stack
+    if without and without.bytes:
+        yield f"{size(without.bytes)} (estimate) was allocated without a stack."
     for each in read.unknown_interpreters or ():
         yield f"{each}."
     if read.wrong:

@@ -206,10 +206,11 @@ def held_by(summary: Summary) -> int | None:
 
 
 def allocated_by(dump: Dump) -> Allocated | None:
-    """What was allocated since the profile of a look began; None: nobody samples it."""
+    """What was allocated since the profile of a look began, with a stack or without; None: nobody samples it."""
     if not len(dump.profile) or not int(dump.profile[0]["flags"]) & fmt.PROFILE_ON or not int(dump.profile[0]["mean"]):
         return None
-    return Allocated(int(dump.profile[0]["started_ns"]), int(dump.profile_sites["alloc_bytes"].sum()))
+    with_stack = int(dump.profile_sites["alloc_bytes"].sum())
+    return Allocated(int(dump.profile[0]["started_ns"]), with_stack + int(dump.profile[0]["lost_alloc_bytes"]))
 
 
 def _rss(pid: int) -> int | None:
