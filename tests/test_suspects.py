@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import subprocess
@@ -23,6 +24,7 @@ from tools import debian, harness, odd, programs
 
 from arenascope.timeline import watch
 from arenascope.timeline.reader import LookRow, ProcessRow, groups_of, read
+from arenascope.timeline.store import TimelineStore, Turn
 from arenascope.timeline.suspects import (
     CHUNKS,
     SITE,
@@ -44,11 +46,12 @@ if TYPE_CHECKING:
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/suspects.schema.json").read_text())
 # Sizes of chunks that Python's own do not have, and what a minute leaks: a look each quarter of a second stands for
-# ten seconds, so that 4 MiB a minute here are 0.1 MiB a minute there.
+# ten seconds, so that 4 MiB a minute here are 0.1 MiB a minute there. Time is what clocked() makes it.
 LEAKS = {3024: 4 * MIB, 5008: 40 * MIB, 6048: 400 * MIB}
 CHURN, CACHE, TEETH = 7024, 8048, 9040
+STEP = 0.25  # seconds from look to look
 LIVES = """
-import ctypes, random, sys, time
+import ctypes, random, sys
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 libc.malloc.argtypes = libc.free.argtypes = [ctypes.c_size_t]
@@ -62,9 +65,8 @@ def grow(size, number):
     for _ in range(max(len(held[size]) - number, 0)):
         libc.free(held[size].pop())
 print("ready", flush=True)
-begun = time.monotonic()
-while True:
-    since = time.monotonic() - begun
+for line in sys.stdin:
+    since = float(line)
     for size, rate in leaks.items():
         grow(size, int(rate / 60 * since / size))
         for one in [libc.malloc(size - 8) for _ in range(random.randrange(8))]:
@@ -72,7 +74,7 @@ while True:
     grow(churn, random.randrange(200, 600))
     grow(cache, min(int(400 * since), 800))
     grow(teeth, int(300 * (since % 1.1)))
-    time.sleep(0.005)
+    print("grown", flush=True)
 """
 
 
@@ -82,25 +84,47 @@ def program(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def living(leaks: dict[int, int]) -> Iterator[int]:
+def living(leaks: dict[int, int]) -> Iterator[subprocess.Popen[str]]:
     words = [*map(str, (CHURN, CACHE, TEETH)), *(f"{size}:{rate}" for size, rate in leaks.items())]
-    with subprocess.Popen([sys.executable, "-c", LIVES, *words], stdout=subprocess.PIPE, text=True) as child:
+    command, pipe = [sys.executable, "-c", LIVES, *words], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as child:
         try:
             assert child.stdout
             assert child.stdout.readline() == "ready\n"
-            yield child.pid
+            yield child
         finally:
             child.kill()
 
 
-def watched(path: Path, leaks: dict[int, int], looks: int) -> None:
-    with living(leaks) as pid, opened(path) as file:
-        watching = Watch(file, group_of(pid), ["--mode=freeze"], lambda _: None)
-        due = time.monotonic()
-        for _ in range(looks):
+def clocked(file: TimelineStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real looks, which a timeline has at the times of a clock: a busy machine has them at uneven ones."""
+    begin, add = time.time_ns(), file.add
+    turns = itertools.count()
+
+    def at_its_time(turn: Turn) -> Any:
+        now = begin + next(turns) * round(STEP * 1e9)
+        looks = [dataclasses.replace(look, time_ns=now) for look in turn.looks]
+        return add(dataclasses.replace(turn, time_ns=now, looks=looks))
+
+    monkeypatch.setattr(file, "add", at_its_time)
+
+
+def watched(path: Path, leaks: dict[int, int], looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with living(leaks) as child, opened(path) as file:
+        clocked(file, monkeypatch)
+        watching = Watch(file, group_of(child.pid), ["--mode=freeze"], lambda _: None)
+        for number in range(looks):
+            tell(child, f"{number * STEP}\n")
             watching.turn(0.001)
-            due += 0.25
-            time.sleep(max(due - time.monotonic(), 0))
+
+
+def tell(child: subprocess.Popen[str], words: str) -> None:
+    """What the time is."""
+    assert child.stdin
+    assert child.stdout
+    child.stdin.write(words)
+    child.stdin.flush()
+    assert child.stdout.readline() == "grown\n"
 
 
 def answer(path: Path) -> Any:
@@ -116,16 +140,15 @@ def test_the_schema_is_one() -> None:
 
 
 @pytest.mark.slow
-def test_leaks_of_known_rates_are_the_suspects(tmp_path: Path) -> None:
+def test_leaks_of_known_rates_are_the_suspects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "timeline"
-    watched(path, LEAKS, 48)
+    watched(path, LEAKS, 48, monkeypatch)
     told = answer(path)
     found = {each["key"]: each for each in told["suspects"] if each["kind"] == "size"}
     assert set(found) == set(LEAKS)
     for size, rate in LEAKS.items():
         each = found[size]
-        # The process's clock and the looks' differ by some milliseconds.
-        assert each["per_minute"]["rate"] == pytest.approx(rate, rel=0.05)
+        assert each["per_minute"]["rate"] == pytest.approx(rate, rel=0.01)
         assert each["per_minute"]["low"] <= 1.02 * rate
         assert each["per_minute"]["high"] >= 0.98 * rate
         assert each["looks"] >= 10
@@ -140,24 +163,24 @@ def test_leaks_of_known_rates_are_the_suspects(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_without_a_leak_there_is_no_suspect(tmp_path: Path) -> None:
+def test_without_a_leak_there_is_no_suspect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "timeline"
-    watched(path, {}, 40)
+    watched(path, {}, 40, monkeypatch)
     assert answer(path)["suspects"] == []
     assert "none: nothing grows beyond what comes and goes" in arenascope("timeline", "suspects", path).stdout
 
 
-def test_too_few_looks_are_said(tmp_path: Path) -> None:
+def test_too_few_looks_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "timeline"
-    watched(path, LEAKS, 3)
+    watched(path, LEAKS, 3, monkeypatch)
     assert suspects_of(str(path), read(str(path))) == []
     words = arenascope("timeline", path).stdout
     assert "not known yet: a suspect needs 10 looks" in words
     assert "types and owners were not recorded: arenascope watch --graph does this" in words
 
 
-def test_a_file_may_be_named_like_a_command(tmp_path: Path) -> None:
-    watched(tmp_path / "suspects", LEAKS, 1)
+def test_a_file_may_be_named_like_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched(tmp_path / "suspects", LEAKS, 1, monkeypatch)
     done = subprocess.run(
         [sys.executable, "-m", "arenascope", "timeline", "./suspects"],
         cwd=tmp_path,
@@ -340,22 +363,24 @@ def _grows(*words: object) -> Iterator[subprocess.Popen[str]]:
             child.kill()
 
 
-def watched_with_types(path: Path, pid: int, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every turn but the first has types and owners."""
+def watched_with_types(
+    path: Path, pid: int, looks: int, monkeypatch: pytest.MonkeyPatch, grow: Callable[[int], None] = lambda _: None
+) -> None:
+    """Every turn but the first has types and owners. `grow`: as growing_when_asked has it."""
     monkeypatch.setattr(watch, "SHARE", 1e6)
     with opened(path) as file:
+        clocked(file, monkeypatch)
         watching = Watch(file, group_of(pid), ["--mode=freeze"], lambda _: None, deep=["--graph"])
         for _ in range(looks):
             watching.turn(0.001)
-            time.sleep(0.25)
+            grow(round(STEP / 0.05))
 
 
 def test_type_and_owner_of_a_leak_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "timeline"
-    with growing_by_type(HELD, LOST_RATE, 500) as pid:
-        time.sleep(1.2)  # the cache is full
-        # Three times as many as a suspect needs: a turn may be delayed.
-        watched_with_types(path, pid, 30, monkeypatch)
+    with growing_when_asked(HELD, LOST_RATE, 500) as (pid, grow):
+        grow(24)  # the cache is full
+        watched_with_types(path, pid, 30, monkeypatch, grow)
     told = answer(path)
     found = {each["kind"]: each for each in told["suspects"]}
     assert sorted(each["kind"] for each in told["suspects"]) == ["lost", "owner", "size", "size", "type", "type"]
@@ -367,7 +392,7 @@ def test_type_and_owner_of_a_leak_are_named(tmp_path: Path, monkeypatch: pytest.
         (found["owner"], HELD, None),
         (found["lost"], LOST_RATE, 2016),
     ):
-        assert each["per_minute"]["rate"] == pytest.approx(rate, rel=0.05), each["title"]
+        assert each["per_minute"]["rate"] == pytest.approx(rate, rel=0.01), each["title"]
         assert each["per_minute"]["low"] <= 1.02 * rate
         assert each["per_minute"]["high"] >= 0.98 * rate
         assert each["looks"] >= 10
@@ -387,8 +412,8 @@ def test_type_and_owner_of_a_leak_are_named(tmp_path: Path, monkeypatch: pytest.
 
 def test_what_has_stopped_is_no_suspect_by_type_or_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "timeline"
-    with growing_by_type(0, 0, 2000) as pid:
-        watched_with_types(path, pid, 16, monkeypatch)
+    with growing_when_asked(0, 0, 2000) as (pid, grow):
+        watched_with_types(path, pid, 16, monkeypatch, grow)
     assert answer(path)["suspects"] == []
     groups = [body for _, body in groups_of(str(path))]
     assert len(groups) == 15
