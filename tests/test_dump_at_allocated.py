@@ -174,7 +174,7 @@ def test_a_watch_of_one_process_without_a_profile_is_refused(stage: Stage, tmp_p
     command = [sys.executable, "-m", "arenascope", "watch", "--dump-at=peak,allocated=1G", f"-o{tmp_path / 'timeline'}"]
 
     def refused(pid: int, why: str) -> None:
-        done = subprocess.run([*command, str(pid)], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run([*command, str(pid)], capture_output=True, text=True, check=False, timeout=300)
         assert (done.returncode, why in done.stderr) == (5, True), done.stderr
         assert list(tmp_path.iterdir()) == []
 

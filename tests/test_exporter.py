@@ -151,13 +151,16 @@ def test_a_scrape_waits_for_no_look(tmp_path: Path) -> None:
             time.sleep(0.05)
         ages = []
         for _ in range(3):
-            page = exporter.scrape(timeout=5)
+            before = time.time()
+            page = exporter.scrape(timeout=300)  # the look lasts until it may go on
+            after = time.time()
             ages.append(value(page, "arenascope_look_age_seconds"))
             assert value(page, "arenascope_rss_bytes") > 0
+            looked = value(page, "arenascope_look_timestamp_seconds")
+            assert before - looked - 1 < ages[-1] < after - looked + 1
             time.sleep(0.2)
         stall.unlink()
         assert ages[2] - ages[0] >= 0.4
-        assert ages[2] == pytest.approx(time.time() - value(page, "arenascope_look_timestamp_seconds"), abs=5)
         exporter.after_turn(int(value(page, "arenascope_exporter_turns")) + 1)
 
 
@@ -258,7 +261,7 @@ def test_every_metric_is_documented() -> None:
 def test_only_this_machine_is_served_unless_the_user_says_so() -> None:
     command = [sys.executable, "-m", "arenascope", "exporter", str(os.getpid())]
     for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:9764"):
-        done = subprocess.run([*command, "--listen", address], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run([*command, "--listen", address], capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 2, address
         assert "--public" in done.stderr
     for address in ("9764", "127.0.0.1", "example.org:9764", "127.0.0.1:70000", "::1:9764", "[127.0.0.1]:1", ":9764"):
@@ -281,7 +284,7 @@ def test_an_address_that_is_taken_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         command = [sys.executable, "-m", "arenascope", "exporter", str(os.getpid()), "--listen", address]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 8
     assert f"cannot listen at {address}: Address already in use" in done.stderr
 
@@ -296,17 +299,17 @@ def test_clients_that_say_nothing_keep_nobody_waiting() -> None:
             with pytest.raises((urllib.error.URLError, OSError)):
                 exporter.get({}, timeout=3)
             assert len(list(Path(f"/proc/{exporter.child.pid}/task").iterdir())) <= CLIENTS + 8
-        end = time.monotonic() + 30
+        end = time.monotonic() + 240
         while time.monotonic() < end:
             try:
-                exporter.get({}, timeout=3)
+                exporter.get({}, timeout=60)
                 break
             except OSError:
                 time.sleep(0.1)
         else:
             pytest.fail("those that have gone still take places")
         with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(exporter.url.replace("/metrics", "/secret"), timeout=5)
+            urllib.request.urlopen(exporter.url.replace("/metrics", "/secret"), timeout=300)
 
 
 def test_looks_cost_half_a_per_cent(tmp_path: Path) -> None:
@@ -362,7 +365,7 @@ def test_prometheus_scrapes_it(tmp_path: Path, agent: Path) -> None:
         page = exporter.after_turn()
         server = stack.enter_context(prometheus(tmp_path, exporter.port))
         query = f'sum(count_over_time(arenascope_rss_bytes{{pid="{pid}"}}[1m]))'
-        end = time.monotonic() + 60
+        end = time.monotonic() + 240
         while True:
             try:
                 got = answer(server, query)

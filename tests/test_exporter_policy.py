@@ -62,8 +62,8 @@ def test_the_counters_are_those_of_the_agent(stage: Stage, arenadump: harness.Ar
     before = now()
     with exporting(pid) as exporter:
         page = exporter.after_turn()
+        until(lambda: now()["trims"] > before["trims"], "it trims no more")
         after = now()
-    assert before["trims"] < after["trims"]
     for name, metric in COUNTERS.items():
         assert page[metric].type == "counter"
         assert before[name] <= value(page, metric, pid=pid) <= after[name], name
@@ -128,7 +128,7 @@ def test_prometheus_sees_the_counters_move(stage: Stage, tmp_path: Path) -> None
         server = stack.enter_context(prometheus(tmp_path, exporter.port))
         for metric in ("checks_total", "trims_total", "returned_bytes_total", "elapsed_seconds_total"):
             query = f'increase(arenascope_policy_{metric}{{pid="{pid}"}}[2m])'
-            end = time.monotonic() + 90
+            end = time.monotonic() + 240
             while True:
                 try:
                     got = answer(server, query)

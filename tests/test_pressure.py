@@ -58,7 +58,7 @@ def merge_same_pages(pid: int) -> None:
     """Lets the kernel merge what is alike (KSM) until it finds no more."""
     if "KSM" not in kernel.smaps(pid)[0].counts:
         raise kernel.NotAllowedError("smaps does not tell what is merged (it does since Linux 6.8)")
-    merged, deadline = -1, time.monotonic() + 10
+    merged, deadline = -1, time.monotonic() + 120
     while (now := kernel.total(kernel.smaps(pid), "KSM")) != merged or now == 0:
         merged = now
         assert time.monotonic() < deadline, "nothing was merged"

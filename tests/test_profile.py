@@ -245,6 +245,7 @@ def test_tables_that_claim_more_than_there_is(arenadump: harness.Arenadump) -> N
         before = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
         for mode in ("freeze", "snapshot", "live"):
             limited = ["prlimit", f"--as={1 << 33}", "--cpu=20", str(arenadump.path), "profile", f"--mode={mode}"]
+            limited += ["--max-pause=60s"]
             done = subprocess.run(
                 [*limited, "--json", str(process.pid)], capture_output=True, text=True, check=False, timeout=300
             )

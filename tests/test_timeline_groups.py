@@ -118,8 +118,8 @@ def test_types_cost_no_more_than_their_share(tmp_path: Path) -> None:
     assert [look for look, _ in groups_of(str(path))] == [turns[1].looks[0].id], "one, and not yet the next"
     usual, whole = (turns[at].cost_us / 1e6 for at in (2, 1))
     assert intervals[2] >= usual / (SHARE / 2)
-    assert intervals[1] == pytest.approx(intervals[0], rel=0.5), "a turn with types puts off no turn without"
-    assert due - begun >= (whole - turns[0].cost_us / 1e6) / (SHARE / 2) * 0.9
+    assert 0 < intervals[1] <= intervals[0], "a turn with types puts off no turn without"
+    assert due - begun >= (whole / (SHARE / 2) - intervals[0]) * 0.999
 
 
 def test_a_look_without_types_is_better_than_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

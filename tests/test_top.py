@@ -67,7 +67,7 @@ def top(*arguments: str | int, before: Sequence[str] = (), **options: Any) -> su
     """With a pause that is long enough for any load, unless a mode is asked for. `before`: what starts it."""
     how = () if "--mode" in arguments or "--once" not in arguments else ("--mode", "freeze", "--max-pause", "9s")
     command = [*before, sys.executable, "-m", "arenascope", "top", *how, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **options)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
 
 
 def told(*arguments: str | int, **options: Any) -> Any:

@@ -58,19 +58,19 @@ class Exporter:
         self.url = said.rpartition(" ")[2].strip()
         self.port = urllib.parse.urlsplit(self.url).port or 0
 
-    def get(self, accept: dict[str, str], timeout: float = 10) -> tuple[str, str]:
+    def get(self, accept: dict[str, str], timeout: float = 120) -> tuple[str, str]:
         request = urllib.request.Request(self.url, headers=accept)
         with urllib.request.urlopen(request, timeout=timeout) as answer:
             return answer.headers["Content-Type"], answer.read().decode()
 
-    def scrape(self, timeout: float = 10) -> dict[str, Metric]:
+    def scrape(self, timeout: float = 120) -> dict[str, Metric]:
         kind, text = self.get(OPEN_METRICS, timeout)
         assert kind.startswith("application/openmetrics-text; version=1.0.0")
         return {family.name: family for family in text_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
 
     def after_turn(self, number: int = 1) -> dict[str, Metric]:
         """The page after so many turns."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 240
         while value(page := self.scrape(), "arenascope_exporter_turns") < number:
             assert time.monotonic() < end
             time.sleep(0.05)

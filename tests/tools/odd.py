@@ -65,7 +65,7 @@ def on_tmpfs(command: list[str], root: Path, place: Path) -> list[str]:
     return ["unshare", "--mount", "sh", "-c", script, str(root), str(place), *moved]
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 60) -> None:
+def wait_for(what: Callable[[], bool], seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, "it never came"

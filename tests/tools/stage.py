@@ -16,7 +16,7 @@ from typing import Any
 
 from . import harness
 
-PATIENCE = 30  # seconds that a dump may take on a busy machine
+PATIENCE = 240  # seconds: after a look that takes a second of a processor, the agent rests for 200
 
 
 class Stage:
