@@ -121,6 +121,7 @@ bench:
 	$(VENV)/bin/python bench/recorder.py $(BENCH_RECORDER_ARGS)
 	$(VENV)/bin/python bench/profile_size.py
 	$(VENV)/bin/python bench/looks.py $(BENCH_LOOKS_ARGS)
+	$(VENV)/bin/python bench/servers.py $(BENCH_SERVERS_ARGS)
 
 # The tests on Debian's kernels and on other processors, emulated: an hour or more. VM_KERNELS, VM_PROCESSORS, VM_CHECKS: some of them, with commas.
 vm:

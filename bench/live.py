@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What the live view costs while nobody types, with so many processes that rest."""
+"""What the live view costs while nobody types: of so many processes that rest, and of one, with a profile too."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import pty
+import signal
 import struct
 import subprocess
 import sys
@@ -23,6 +24,23 @@ if TYPE_CHECKING:
 TICK = os.sysconf("SC_CLK_TCK")
 SETTLED = 60.0  # seconds: what the view has for its start is spent by then
 WINDOW = 30.0
+PATIENCE = 60.0  # seconds for what a key does
+# Holds blocks of many functions, and replaces some of them all the time, a tenth of the time at work.
+ALLOCATES = """
+import random, time
+made = []
+for number in range(200):
+    space = {}
+    exec(f"def make_{number}(): return [bytes(random.randrange(1000, 20000)) for _ in range(10)]", globals(), space)
+    made += space.values()
+kept = [random.choice(made)() for _ in range(500)]
+print("ready", flush=True)
+while True:
+    end = time.monotonic() + 0.01
+    while time.monotonic() < end:
+        kept[random.randrange(len(kept))] = random.choice(made)()
+    time.sleep(0.09)
+"""
 
 
 def spent(pid: int) -> float:
@@ -46,29 +64,82 @@ def resting(count: int, mark: str) -> Iterator[None]:
             each.wait()
 
 
-def _drain(terminal: int) -> None:
-    with suppress(OSError):
-        while os.read(terminal, 1 << 16):
-            pass
+class View:
+    """`arenascope top` in a terminal of its own."""
+
+    def __init__(self, *words: str) -> None:
+        """Start it."""
+        self._written = bytearray()
+        self.pid, self._terminal = pty.fork()
+        if not self.pid:
+            os.execv(sys.executable, [sys.executable, "-m", "arenascope", "top", *words])
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        threading.Thread(target=self._drain, daemon=True).start()
+
+    def _drain(self) -> None:
+        with suppress(OSError):
+            while more := os.read(self._terminal, 1 << 16):
+                self._written += more
+
+    def press(self, key: str) -> None:
+        """What the view writes from then on is what until() looks in."""
+        self._written.clear()
+        os.write(self._terminal, key.encode())
+
+    def until(self, words: str) -> None:
+        """It has written this."""
+        end = time.monotonic() + PATIENCE
+        while words.encode() not in self._written:
+            if time.monotonic() > end:
+                raise SystemExit(f"arenascope top does not show: {words}")
+            time.sleep(0.05)
+
+    def percent(self, windows: int) -> list[float]:
+        """Of a processor, in so many windows, from when it has spent what it has for its start."""
+        time.sleep(SETTLED)
+        found = []
+        for _ in range(windows):
+            before, begun = spent(self.pid), time.monotonic()
+            time.sleep(WINDOW)
+            found.append(100 * (spent(self.pid) - before) / (time.monotonic() - begun))
+        return found
+
+    def end(self) -> None:
+        """Kill it; a recording of its ends with it."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+@contextmanager
+def viewing(*words: str) -> Iterator[View]:
+    made = View(*words)
+    try:
+        yield made
+    finally:
+        made.end()
 
 
 def percent(count: int, windows: int) -> list[float]:
     """Per cent of a processor that `arenascope top` takes, in so many windows of half a minute."""
     mark = f"mark{uuid.uuid4().hex}"
-    with resting(count, mark):
-        pid, terminal = pty.fork()
-        if not pid:
-            os.execv(sys.executable, [sys.executable, "-m", "arenascope", "top", "--filter", mark])
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-        threading.Thread(target=_drain, args=(terminal,), daemon=True).start()
+    with resting(count, mark), viewing("--filter", mark) as view:
+        return view.percent(windows)
+
+
+def percent_of_one(windows: int, *, profile: bool) -> list[float]:
+    """The same with one process, which allocates all the time; `profile`: and whose profile is on."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", ALLOCATES], stdin=pipe, stdout=pipe) as process:
         try:
-            time.sleep(SETTLED)
-            found = []
-            for _ in range(windows):
-                before, begun = spent(pid), time.monotonic()
-                time.sleep(WINDOW)
-                found.append(100 * (spent(pid) - before) / (time.monotonic() - begun))
-            return found
+            assert process.stdout
+            process.stdout.readline()
+            with viewing(str(process.pid)) as view:
+                view.until("Rss")
+                if profile:
+                    view.press("p")
+                    view.until("record who allocates")
+                    view.press("y")
+                    view.until("A profile is on since")
+                return view.percent(windows)
         finally:
-            os.kill(pid, 9)
-            os.waitpid(pid, 0)
+            process.kill()

@@ -328,6 +328,13 @@ class Bench:
         what = "arenascope top, 200 processes: per cent of a processor"
         self.figures.append(Figure(what, "1 %", ours, [1.0] * len(ours), "%", "≥ 1"))
 
+    def top_profile(self) -> None:
+        os.environ["ARENASCOPE_ARENADUMP"] = str(self.arenadump)
+        for profile in (False, True):
+            ours = live.percent_of_one(self.runs, profile=profile)
+            what = f"arenascope top PID, {'its profile on' if profile else 'no profile'}: per cent of a processor"
+            self.figures.append(Figure(what, "1 %", ours, [1.0] * len(ours), "%", "≥ 1"))
+
     def unwinding(self) -> None:
         """Of our own process: what the libraries of python3 and clang take, and a stack of 36 frames."""
         for program, path in (("python3", sys.executable), ("clang", str(shutil.which("clang")))):
@@ -396,7 +403,7 @@ class Bench:
         path.write_text(json.dumps({"figures": figures, "growth": [vars(g) for g in self.growth]}, indent=1))
 
 
-PARTS = ("small", "objects", "graph", "in-place", "large", "one-arena", "unwinding", "top", "sizes")
+PARTS = ("small", "objects", "graph", "in-place", "large", "one-arena", "unwinding", "top", "top-profile", "sizes")
 
 
 def main() -> None:
@@ -423,6 +430,7 @@ def main() -> None:
         "one-arena": bench.one_arena,
         "unwinding": bench.unwinding,
         "top": bench.top,
+        "top-profile": bench.top_profile,
     }
     for name, measure in measures.items():
         if name in parts:
