@@ -66,6 +66,15 @@ def differing(found: dict[int | None, int], true: dict[int, int]) -> dict[int | 
     return {tid: pair for tid, pair in both.items() if pair[0] != pair[1]}
 
 
+def how_it_was(told: dict[str, Any], true: dict[int, int]) -> dict[str, Any]:
+    """What may say why a profile has not all blocks of each thread."""
+    said = {each: told[each] for each in ("mode", "lost", "without_stack", "unseen", "unsampled", "cut", "misses")}
+    known = [thread["tid"] for thread in told["threads"]]
+    twice = sorted({tid for tid in known if tid is not None and known.count(tid) > 1})
+    missing = sorted(true.keys() - set(known))
+    return {**said, "without an id": known.count(None), "named twice": twice, "not named": missing}
+
+
 def names(told: dict[str, Any]) -> dict[int, str | None]:
     return {thread["tid"]: thread["name"] for thread in told["threads"]}
 
@@ -79,7 +88,8 @@ def test_each_block_has_its_thread(
     pid, threads = truth(file)
     told = profile(arenadump, pid)
     assert told["wrong"] == 0
-    assert differing(by_leaf(told), {tid: count for tid, (count, _) in threads.items()}) == {}
+    true = {tid: count for tid, (count, _) in threads.items()}
+    assert differing(by_leaf(told), true) == {}, how_it_was(told, true)
     assert {tid: name or "-" for tid, name in names(told).items() if tid in threads} == {
         tid: name for tid, (_, name) in threads.items()
     }
