@@ -102,6 +102,8 @@ void as_claim_look_first(struct as_claims *c, uint32_t node, uint64_t address, c
         as_claim_note(c, AS_CLAIM_END, node, address);
     else if (is_mariadb(c, node, address, w))
         as_claim_note(c, AS_CLAIM_MARIADB, node, address);
+    else if (w[3] == address + AS_ADDRINFO)
+        as_claim_note(c, AS_CLAIM_ADDRINFO, node, address);
     else if (w[0] >> 16 == AS_FILE_MAGIC)
         as_claim_note(c, AS_CLAIM_FILE, node, address);
     else if (state - AS_INFLATE_FIRST < AS_INFLATE_STATES && w[0] != 0 && w[0] % WORD == 0)

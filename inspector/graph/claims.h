@@ -11,6 +11,7 @@ enum as_claim_kind {
     AS_CLAIM_INFLATE,
     AS_CLAIM_FILE,       // glibc's, by the magic number that it begins with
     AS_CLAIM_DIR,        // by the room for entries behind it
+    AS_CLAIM_ADDRINFO,   // getaddrinfo's, which leads to the address behind itself
     AS_CLAIM_SWISS,      // a table of Rust's HashMap: a pointer into a chunk, beside it a mask and how many there are
     AS_CLAIM_GLIB,       // a GHashTable: a pointer to its keys, and before it how many it has room for
     AS_CLAIM_PHP_TABLE,  // PHP's: a pointer into a chunk, before it the mask and behind it the number of places
@@ -63,6 +64,7 @@ enum {
     AS_MOST_SPARE_BYTES = 32, // at a chunk's end: malloc rounds up, and splits off no less
     AS_SIZE_FLAGS = 7,        // of the size that is before a chunk's memory
     AS_SIZE_MMAPPED = 2,
+    AS_ADDRINFO = 48, // bytes of a struct addrinfo, which is before the address that it leads to
 };
 #define AS_MOST_NUMBER (UINT64_C(1) << 36)
 
@@ -108,8 +110,8 @@ static inline void as_claim_first(struct as_claims *c, uint32_t node, uint64_t a
                (last - first < spare || last - second < spare || last - as_claim_word(bytes, 4) < spare ||
                 usable + AS_MARIADB_FLAGS - AS_MARIADB_HEADER - second < spare);
     if (end || state - AS_INFLATE_FIRST < AS_INFLATE_STATES || as_claim_is_deflate(state) ||
-        first >> 16 == AS_FILE_MAGIC || first == AS_LLVM_FREE || as_claim_is_php_string(first, second) ||
-        (first >> 32 == 0 && as_claim_is_room(second)))
+        first >> 16 == AS_FILE_MAGIC || first == AS_LLVM_FREE || as_claim_word(bytes, 3) == address + AS_ADDRINFO ||
+        as_claim_is_php_string(first, second) || (first >> 32 == 0 && as_claim_is_room(second)))
         as_claim_look_first(c, node, address, bytes);
 }
 

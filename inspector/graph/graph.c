@@ -2,6 +2,7 @@
 #include "graph/graph.h"
 #include "base/workers.h"
 #include "graph/edge_reader.h"
+#include "graph/glibc.h"
 #include "graph/gobject.h"
 #include "graph/llvm.h"
 #include "graph/mark.h"
@@ -78,7 +79,7 @@ bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, 
     as_openssl_prove(&g->patterns, &g->edges, t);
     as_qt_prove(&g->patterns, &g->edges, t);
     as_tls_name(&g->tls, &g->modules, &g->patterns);
-    return true;
+    return as_glibc_prove(&g->patterns, &g->edges, &g->roots, t, err);
 }
 
 // Makes all blocks of runtimes that are not in `reached` roots of a source of their own.

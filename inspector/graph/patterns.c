@@ -33,6 +33,7 @@ void as_patterns_close(struct as_patterns *p)
         return;
     as_memory_unmap(p->of_node, ((size_t)p->index->count + 1) * sizeof *p->of_node);
     as_memory_unmap(p->shape, (size_t)p->index->count + 1);
+    as_number_map_free(&p->few);
     as_anchors_close(&p->anchors);
     as_claims_close(&p->claims);
     as_number_map_free(&p->lengths);
@@ -189,4 +190,12 @@ const char *as_pattern_name(enum as_pattern pattern)
         [AS_PATTERN_BITS] = "bits (begin, end, limit)",
     };
     return names[pattern];
+}
+
+void as_pattern_give(struct as_patterns *p, uint32_t node, enum as_shape shape)
+{
+    if (shape < AS_SHAPE_FEW)
+        p->shape[node] = (uint8_t)shape;
+    else if (as_number_map_put(&p->few, (uint64_t)node + 1, (uint32_t)shape, NULL))
+        p->shape[node] = AS_SHAPE_FEW;
 }

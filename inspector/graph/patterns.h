@@ -25,8 +25,9 @@ struct as_patterns {
     // as_pattern; behind AS_SPARE_SHIFT, how many words at the chunk's end its owner does not use; behind AS_LENGTH_SHIFT, how long the text
     // is, or how many words of the array lie before its end (not its limit), as the words beside the pointer say.
     uint16_t *of_node;
-    uint16_t *begins; // of the vtables
-    uint8_t *shape;   // as_shape (shapes.h)
+    uint16_t *begins;         // of the vtables
+    uint8_t *shape;           // as_shape (shapes.h), up to AS_SHAPE_FEW
+    struct as_number_map few; // by node + 1: the as_shape of those of which `shape` says no more than AS_SHAPE_FEW
     struct as_anchors anchors;
     struct as_claims claims;
     pthread_mutex_t lock;         // of what follows, while chunks are read
@@ -58,9 +59,6 @@ enum as_shape {
     AS_SHAPE_PENDING,
     AS_SHAPE_FILE,
     AS_SHAPE_DIR,
-    AS_SHAPE_LINK_MAP,
-    AS_SHAPE_DTV,
-    AS_SHAPE_TLS,
     AS_SHAPE_SWISS,
     AS_SHAPE_PHP_TABLE,
     AS_SHAPE_PHP_STRING,
@@ -100,6 +98,43 @@ enum as_shape {
     AS_SHAPE_QT_NODE,
     AS_SHAPE_QT_MAP,
     AS_SHAPE_QT_MAP_NODE,
+    AS_SHAPE_FEW, // one of those below, which have no number of their own in a node's byte (as_patterns.few)
+    // Of these a process has few.
+    AS_SHAPE_LINK_MAP,
+    AS_SHAPE_DTV,
+    AS_SHAPE_TLS,
+    AS_SHAPE_LOCALE, // of glibc (glibc.h)
+    AS_SHAPE_LOCALE_DATA,
+    AS_SHAPE_LOCALE_NAME,
+    AS_SHAPE_LOCALE_FILE,
+    AS_SHAPE_LOCALE_PATH,
+    AS_SHAPE_LOCALE_ARCHIVE,
+    AS_SHAPE_GCONV_FCTS,
+    AS_SHAPE_GCONV_STEPS,
+    AS_SHAPE_GCONV_DERIVATION,
+    AS_SHAPE_GCONV_OBJECT,
+    AS_SHAPE_GCONV_ALIAS,
+    AS_SHAPE_ICONV,
+    AS_SHAPE_ICONV_BUFFER,
+    AS_SHAPE_TSEARCH,
+    AS_SHAPE_ENVIRON,
+    AS_SHAPE_ENVIRON_ARRAY,
+    AS_SHAPE_ENVIRON_TEXT,
+    AS_SHAPE_EXIT_LIST,
+    AS_SHAPE_TZSTRING,
+    AS_SHAPE_NSS_MODULE,
+    AS_SHAPE_NSS_ACTIONS,
+    AS_SHAPE_NSS_STATE,
+    AS_SHAPE_PASSWD,
+    AS_SHAPE_GROUP,
+    AS_SHAPE_HOST,
+    AS_SHAPE_SERVICE,
+    AS_SHAPE_RESOLV_CONF,
+    AS_SHAPE_RESOLV_GLOBAL,
+    AS_SHAPE_ADDRINFO,
+    AS_SHAPE_REGEX,
+    AS_SHAPE_REGEX_NODES,
+    AS_SHAPE_REGEX_STATES,
     AS_SHAPES
 };
 enum {
@@ -118,6 +153,15 @@ _Static_assert(AS_PATTERNS <= 1 << AS_SPARE_SHIFT && AS_LONG <= AS_MOST_LENGTH &
 bool as_patterns_open(struct as_patterns *p, const struct as_index *x, const struct as_vtables *v, uint32_t page_size,
                       struct as_error *err);
 void as_patterns_close(struct as_patterns *p);
+
+// Gives a node a shape. One of the few that cannot be kept (there is no memory) changes nothing. By one thread, while no other asks.
+void as_pattern_give(struct as_patterns *p, uint32_t node, enum as_shape shape);
+
+static inline enum as_shape as_pattern_shape(const struct as_patterns *p, uint32_t node)
+{
+    uint8_t shape = p->shape[node];
+    return shape == AS_SHAPE_FEW ? (enum as_shape)as_number_map_get(&p->few, (uint64_t)node + 1) : (enum as_shape)shape;
+}
 
 // Looks at a word that leads to the beginning of the chunk `node`, and at what is beside it. May be called by several threads.
 void as_pattern_look(struct as_patterns *p, uint32_t node, const struct as_beside *b);

@@ -58,6 +58,9 @@ static void prove(struct as_proof *p, const struct as_claim *claim)
     case AS_CLAIM_DIR:
         as_proof_give(p, claim->node, AS_SHAPE_DIR); // its own words have said all
         break;
+    case AS_CLAIM_ADDRINFO:
+        as_prove_addrinfo(p, claim->address, claim->node);
+        break;
     case AS_CLAIM_SWISS:
         as_prove_swiss(p, claim->address, claim->node);
         break;

@@ -32,7 +32,7 @@ static inline bool as_proof_is_made_for(const struct as_proof *p, uint64_t point
 
 static inline void as_proof_give(const struct as_proof *p, uint32_t node, enum as_shape shape)
 {
-    p->patterns->shape[node] = (uint8_t)shape;
+    as_pattern_give(p->patterns, node, shape);
 }
 
 // The same for the chunk at `pointer`, if it was made for so many bytes.
@@ -51,6 +51,8 @@ static inline bool as_proof_is_code(struct as_target *t, uint64_t address)
 // Has the target mapped a file whose path contains `name`, as in "/libcrypto.so"?
 bool as_proof_has_library(const struct as_target *t, const char *name);
 
+// Of glibc: what getaddrinfo returns, at `address`.
+void as_prove_addrinfo(const struct as_proof *p, uint64_t address, uint32_t node);
 // Of zlib: the state at `address`, which is the memory of `node`.
 void as_prove_deflate(const struct as_proof *p, uint64_t address, uint32_t node);
 void as_prove_inflate(const struct as_proof *p, uint64_t address, uint32_t node);

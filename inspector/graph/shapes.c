@@ -92,10 +92,10 @@ static void forget_others(uint8_t *shape, uint32_t count)
             memset(shape + node, AS_SHAPE_NONE, sizeof eight);
         else
             for (uint32_t i = node; i < node + sizeof eight; i++)
-                shape[i] = shape[i] < AS_SHAPES ? shape[i] : AS_SHAPE_NONE;
+                shape[i] = shape[i] <= AS_SHAPE_FEW ? shape[i] : AS_SHAPE_NONE;
     }
     for (; node < count; node++)
-        shape[node] = shape[node] < AS_SHAPES ? shape[node] : AS_SHAPE_NONE;
+        shape[node] = shape[node] <= AS_SHAPE_FEW ? shape[node] : AS_SHAPE_NONE;
 }
 
 // Targets are met in no order: they are fetched ahead. (Of edges of nodes behind that one, which are counted from their own nodes, only
@@ -250,6 +250,38 @@ const char *as_shape_name(enum as_shape shape)
         [AS_SHAPE_LINK_MAP] = "link_map (ld.so)",
         [AS_SHAPE_DTV] = "dtv (ld.so)",
         [AS_SHAPE_TLS] = "thread-local variables",
+        [AS_SHAPE_LOCALE] = "locale_t (glibc)",
+        [AS_SHAPE_LOCALE_DATA] = "locale data (glibc)",
+        [AS_SHAPE_LOCALE_NAME] = "name of a locale (glibc)",
+        [AS_SHAPE_LOCALE_FILE] = "loaded_l10nfile (glibc)",
+        [AS_SHAPE_LOCALE_PATH] = "path of a locale's file (glibc)",
+        [AS_SHAPE_LOCALE_ARCHIVE] = "locale_in_archive (glibc)",
+        [AS_SHAPE_GCONV_FCTS] = "gconv_fcts (glibc)",
+        [AS_SHAPE_GCONV_STEPS] = "steps of a conversion (glibc)",
+        [AS_SHAPE_GCONV_DERIVATION] = "known_derivation (glibc)",
+        [AS_SHAPE_GCONV_OBJECT] = "gconv_loaded_object (glibc)",
+        [AS_SHAPE_GCONV_ALIAS] = "gconv_alias (glibc)",
+        [AS_SHAPE_ICONV] = "iconv_t (glibc)",
+        [AS_SHAPE_ICONV_BUFFER] = "buffer of an iconv_t (glibc)",
+        [AS_SHAPE_TSEARCH] = "tsearch node (glibc)",
+        [AS_SHAPE_ENVIRON] = "environ (glibc)",
+        [AS_SHAPE_ENVIRON_ARRAY] = "environ_array (glibc)",
+        [AS_SHAPE_ENVIRON_TEXT] = "environment variable (glibc)",
+        [AS_SHAPE_EXIT_LIST] = "exit_function_list (glibc)",
+        [AS_SHAPE_TZSTRING] = "tzstring_l (glibc)",
+        [AS_SHAPE_NSS_MODULE] = "nss_module (glibc)",
+        [AS_SHAPE_NSS_ACTIONS] = "nss_action list (glibc)",
+        [AS_SHAPE_NSS_STATE] = "nss_database_state (glibc)",
+        [AS_SHAPE_PASSWD] = "buffer of a passwd (glibc)",
+        [AS_SHAPE_GROUP] = "buffer of a group (glibc)",
+        [AS_SHAPE_HOST] = "buffer of a hostent (glibc)",
+        [AS_SHAPE_SERVICE] = "buffer of a servent (glibc)",
+        [AS_SHAPE_RESOLV_CONF] = "resolv_conf (glibc)",
+        [AS_SHAPE_RESOLV_GLOBAL] = "resolv_conf_global (glibc)",
+        [AS_SHAPE_ADDRINFO] = "addrinfo (getaddrinfo)",
+        [AS_SHAPE_REGEX] = "re_dfa_t (regcomp)",
+        [AS_SHAPE_REGEX_NODES] = "nodes of a re_dfa_t (regcomp)",
+        [AS_SHAPE_REGEX_STATES] = "states of a re_dfa_t (regcomp)",
         [AS_SHAPE_SWISS] = "hash table (as Rust's HashMap has)",
         [AS_SHAPE_PHP_TABLE] = "array (PHP)",
         [AS_SHAPE_PHP_STRING] = "string (PHP)",

@@ -21,7 +21,7 @@ struct as_shaping {
 };
 
 enum { AS_SHAPE_MARKED = 0x80, AS_SHAPE_START = 0x40, AS_SHAPE_OTHER = 0x3f, AS_SHAPE_LARGE = 255, AS_SHAPE_WORDS = 8 };
-_Static_assert((int)AS_SHAPES <= (int)AS_SHAPE_OTHER, "the marks have bits of their own");
+_Static_assert((int)AS_SHAPE_FEW < (int)AS_SHAPE_OTHER, "the marks have bits of their own");
 
 // May the node get a shape? It has no type by other evidence, and is in no shape yet.
 static inline bool as_shape_is_open(const struct as_shaping *s, uint32_t node)

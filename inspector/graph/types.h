@@ -34,7 +34,7 @@ static inline uint32_t as_graph_type(const struct as_graph *g, uint32_t node)
     uint32_t index = as_vtable_of(&g->vtables, node);
     const struct as_vtable *vtable = &g->vtables.list.items[index];
     uint32_t pattern = as_pattern_of(&g->patterns, node), dwarf = as_typing_of(&g->typing, node);
-    uint8_t shape = g->patterns.shape[node];
+    enum as_shape shape = as_pattern_shape(&g->patterns, node);
     if (vtable->proven && (vtable->name != 0 || dwarf == 0))
         return AS_FIRST_VTABLE_TYPE + index;
     // A pattern says more than that there are bytes.
