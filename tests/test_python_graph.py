@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -239,11 +242,16 @@ time.sleep(600)
 """
 
 
-def test_the_data_of_arrays() -> None:
-    """An array of numpy's has a chunk for its data; one that shows another's data has none."""
+def python_with_numpy() -> str:
     python = "/usr/bin/python3"
     if subprocess.run([python, "-c", "import numpy"], capture_output=True, check=False).returncode != 0:
         pytest.skip("python3-numpy is not installed")
+    return python
+
+
+def test_the_data_of_arrays() -> None:
+    """An array of numpy's has a chunk for its data; one that shows another's data has none."""
+    python = python_with_numpy()
     with subprocess.Popen([python, "-c", NUMPY], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
@@ -263,3 +271,56 @@ def test_the_data_of_arrays() -> None:
     # What the 1,000 objects are held by is no text nor number: their array leads to them.
     objects = sum(1 for _, _, evidence, name in lines if evidence == "ob_type" and name == "object")
     assert objects >= 1000
+
+
+CLASSES = """
+import numpy, time
+for cls in {type(numpy.dtype(letter)) for letter in "?bhilqBHILQefdgFDGSUVOMm"}:
+    assert not type(cls).__flags__ & 1 << 9 and not cls.__flags__ & 1 << 9, "they are static"
+    print("class", hex(id(cls)))
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_static_classes_in_chunks(arenadump: harness.Arenadump) -> None:
+    """A class of numpy's dtypes has no head before it, though its type asks for one. Numpy's variables lead to it."""
+    with subprocess.Popen([python_with_numpy(), "-c", CLASSES], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            classes = set()
+            while (line := process.stdout.readline()) != "ready\n":
+                assert line, "the program died"
+                classes.add(line.split()[1])
+            listed = subprocess.run([LIST_TYPES, str(process.pid)], capture_output=True, text=True, check=True).stdout
+            tree = Tree(ask(arenadump, "owners", "--mode=freeze", process.pid))
+        finally:
+            process.kill()
+    lines = [line.split("\t") for line in listed.splitlines()]
+    named = {address for address, _, evidence, name in lines if evidence == "ob_type" and name == "numpy._DTypeMeta"}
+    assert len(classes) >= 20
+    assert classes <= named
+    # These classes lead to methods, for casts from each to each. (A table of numpy's own holds one class as well.)
+    for kind, least in (("numpy._DTypeMeta", 20), ("numpy._ArrayMethod", 1000)):
+        found = [(branch["count"], way[0]["owner"]["kind"]) for branch, way in tree.of(kind)]
+        total = sum(count for count, _ in found)
+        assert total >= least
+        assert sum(count for count, owner in found if owner == "interpreter") >= 0.9 * total
+
+
+def test_a_file_of_a_core_is_opened_once(tmp_path: Path) -> None:
+    """The names of static types are in files, of which a core has no pages: they are hundreds."""
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed (scripts/install-deps test)")
+    with started(
+        ["/usr/bin/python3", "-c", "import decimal, json, ssl, time; print('ready', flush=True); time.sleep(600)"],
+        "ready",
+    ) as pid:
+        core = cores.gcore(pid, tmp_path)
+    trace = tmp_path / "trace"
+    calls = ["-f", "-qq", "-e", "trace=open,openat,openat2"]
+    look = [str(harness.arenadump_path()), "summary", "--objects", str(core)]
+    subprocess.run(["strace", *calls, "-o", trace, *look], capture_output=True, check=True, timeout=300)
+    opened = Counter(re.findall(r'"([^"]*/(?:python3[^"/]*|[^"/]*\.so[^"/]*))".*= \d', trace.read_text()))
+    assert any("/python3" in path for path in opened)
+    assert max(opened.values()) <= 20

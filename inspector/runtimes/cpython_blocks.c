@@ -34,18 +34,31 @@ static bool is_object_address(struct as_py_count *c, uint64_t word)
            as_py_type_at(&c->types, object[1]) != AS_PY_NO_TYPE;
 }
 
+// Is there an object that its type puts behind a head, but that has none? A class is collected only if it is of the heap (its type says so
+// by tp_is_gc), and a static one may lie in memory that its module has allocated, as numpy's classes of dtypes do.
+static bool is_static_class(struct as_py_count *c, uint64_t address, const struct as_py_type_entry *type)
+{
+    // The table of types may move.
+    bool of_classes = type->flags & AS_PY_TYPE_SUBCLASS;
+    uint32_t index = of_classes ? as_py_type_at(&c->types, address) : AS_PY_NO_TYPE;
+    return index != AS_PY_NO_TYPE && !(c->types.entries.items[index].flags & AS_PY_HEAP_TYPE);
+}
+
 // The type of the object that a block has behind the head of `*head` bytes, and that head; AS_PY_NO_TYPE: there is none.
-static uint32_t object_in(struct as_py_count *c, const uint8_t *block, uint64_t size, uint32_t *head)
+static uint32_t object_in(struct as_py_count *c, const uint8_t *block, uint64_t address, uint64_t size, uint32_t *head)
 {
     for (*head = 0; *head < HEADS * AS_PY_GC_HEAD && *head + 2 * WORD <= size; *head += AS_PY_GC_HEAD) {
-        uint64_t refcount = word_at(block, *head), address = word_at(block, *head + WORD);
-        if (!is_refcount(refcount) || address >> AS_PY_ADDRESS_BITS != 0)
+        uint64_t refcount = word_at(block, *head), of = word_at(block, *head + WORD);
+        if (!is_refcount(refcount) || of >> AS_PY_ADDRESS_BITS != 0)
             continue;
-        uint32_t index = as_py_type_at(&c->types, address);
+        uint32_t index = as_py_type_at(&c->types, of);
         if (index == AS_PY_NO_TYPE)
             continue;
         const struct as_py_type_entry *type = &c->types.entries.items[index];
-        if (type->head == *head && type->least_size <= size - *head && !is_object_address(c, refcount))
+        bool fits = type->least_size <= size - *head;
+        if (fits && *head == 0 && type->head != 0 && is_static_class(c, address, type))
+            return index;
+        if (fits && c->types.entries.items[index].head == *head && !is_object_address(c, refcount))
             return index;
     }
     return AS_PY_NO_TYPE;
@@ -104,7 +117,7 @@ static uint64_t size_of(const struct as_py_type_entry *type, const uint8_t *obje
     return tuple && items < UINT32_MAX ? type->least_size + items * WORD : 0;
 }
 
-bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t size, bool mallocs,
+bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t address, uint64_t size, bool mallocs,
                        struct as_py_found *found)
 {
     // With PYTHONMALLOC=debug the block's size, a letter and these bytes stand first; in chunks of malloc twice.
@@ -112,7 +125,9 @@ bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t siz
     while (prefix < 2 * AS_PY_DEBUG_PREFIX && word_at(block, prefix + WORD) >> 8 == DEBUG_BYTES)
         prefix += AS_PY_DEBUG_PREFIX;
     uint32_t head;
-    uint32_t index = object_in(c, block + prefix, size - prefix, &head);
+    // The owner of a chunk may use the first word behind it, too.
+    uint64_t room = size - prefix + (mallocs ? WORD : 0);
+    uint32_t index = object_in(c, block + prefix, address + prefix, room, &head);
     *found = (struct as_py_found){.type = index, .head = prefix + head};
     if (index == AS_PY_NO_TYPE)
         return !c->types.failed || as_fail(c->err, AS_NO_MEMORY, "no memory for the table of types");

@@ -69,7 +69,7 @@ static bool count_pool(struct as_py_count *c, const uint8_t *pool, uint64_t addr
         struct as_py_found found;
         if (marks[i / AS_PY_WORD_BITS] >> i % AS_PY_WORD_BITS & 1)
             continue;
-        if (!as_py_count_block(c, block, size, false, &found) ||
+        if (!as_py_count_block(c, block, address + (uint64_t)(block - pool), size, false, &found) ||
             !tell(c, address + (uint64_t)(block - pool), size, r->address + r->size, &found))
             return false;
         if (found.type == AS_PY_NO_TYPE) {
@@ -145,7 +145,8 @@ static bool count_chunks(struct as_py_count *c, const uint64_t *addresses, size_
         uint64_t size = read[k].size & ~(uint64_t)FLAGS;
         if (!readable[k] || size <= AS_PY_SMALL || size >> AS_PY_ADDRESS_BITS != 0)
             continue;
-        if (!as_py_count_block(c, read[k].bytes, size - AS_PY_CHUNK_HEADER, true, &found) ||
+        if (!as_py_count_block(c, read[k].bytes, addresses[i] + AS_PY_CHUNK_HEADER, size - AS_PY_CHUNK_HEADER, true,
+                               &found) ||
             !tell(c, addresses[i] + AS_PY_CHUNK_HEADER, size - AS_PY_CHUNK_HEADER, 0, &found))
             return false;
         c->chunks.items[c->chunks.count++] = (struct as_py_chunk){addresses[i], found.type == AS_PY_NO_TYPE ? size : 0};

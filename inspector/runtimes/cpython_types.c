@@ -53,28 +53,45 @@ static bool grow(struct as_py_types *types)
     return true;
 }
 
-// Reads up to `length` bytes of what nobody writes: a core leaves out what is in a file as well, and the file has it then.
-static size_t read_constant(struct as_target *t, uint64_t address, void *buffer, size_t length)
+// The file of a mapping, which is opened once: of a core, the names of all static types are read there. -1: it cannot be had. Of very many
+// files the one that was opened first makes room.
+static int file_of(struct as_py_types *types, const struct as_mapping *m)
 {
+    struct as_target *t = types->target;
+    unsigned known = types->opened < AS_PY_MOST_FILES ? types->opened : AS_PY_MOST_FILES;
+    for (unsigned i = 0; i < known; i++)
+        if (strcmp(as_strings_at(&t->strings, types->files[i].path), as_strings_at(&t->strings, m->path)) == 0)
+            return types->files[i].fd;
+    struct as_py_file *file = &types->files[types->opened % AS_PY_MOST_FILES];
+    if (types->opened >= AS_PY_MOST_FILES && file->fd >= 0)
+        close(file->fd);
+    types->opened++;
+    *file = (struct as_py_file){m->path, t->ops->open_file(t, m, NULL)};
+    return file->fd;
+}
+
+// Reads up to `length` bytes of what nobody writes: a core leaves out what is in a file as well, and the file has it then.
+static size_t read_constant(struct as_py_types *types, uint64_t address, void *buffer, size_t length)
+{
+    struct as_target *t = types->target;
     size_t got = t->ops->memory.read(t, address, buffer, length);
     const struct as_mapping *m = got < length ? as_target_mapping_at(t, address + got) : NULL;
     if (!m || t->kind != AS_TARGET_CORE || !as_mapping_of_file(m) || (m->prot & AS_PROT_WRITE))
         return got;
-    int fd = t->ops->open_file(t, m, NULL);
+    int fd = file_of(types, m);
     if (fd < 0)
         return got;
     size_t most = m->end - address < length ? (size_t)(m->end - address) : length;
     ssize_t more = 1;
     for (; got < most && more > 0; got += more > 0 ? (size_t)more : 0)
         more = pread(fd, (char *)buffer + got, most - got, (off_t)(address + got - m->start + m->offset));
-    close(fd);
     return got;
 }
 
 // Reads a C string that could be a name: printable, and not too long.
-static bool read_name(struct as_target *t, uint64_t address, char name[LONGEST])
+static bool read_name(struct as_py_types *types, uint64_t address, char name[LONGEST])
 {
-    size_t length = read_constant(t, address, name, LONGEST);
+    size_t length = read_constant(types, address, name, LONGEST);
     const char *end = memchr(name, 0, length);
     if (!end || end == name)
         return false;
@@ -85,13 +102,14 @@ static bool read_name(struct as_target *t, uint64_t address, char name[LONGEST])
 }
 
 // Is the type's own type one, up to the one that is its own?
-static bool is_type(struct as_target *t, uint64_t address, const struct as_py_type *type)
+static bool is_type(struct as_py_types *types, uint64_t address, const struct as_py_type *type)
 {
+    struct as_target *t = types->target;
     struct as_py_type meta = *type;
     for (int depth = 0; depth < DEEPEST; depth++) {
         char name[LONGEST];
         if (meta.type == address)
-            return (meta.flags & AS_PY_TYPE_SUBCLASS) && read_name(t, meta.name, name) && strcmp(name, "type") == 0;
+            return (meta.flags & AS_PY_TYPE_SUBCLASS) && read_name(types, meta.name, name) && strcmp(name, "type") == 0;
         address = meta.type;
         if (address % sizeof address != 0 || !as_target_read(t, address, &meta, sizeof meta) ||
             !(meta.flags & AS_PY_TYPE_SUBCLASS))
@@ -107,7 +125,7 @@ struct base_facts {
     enum as_py_refers refers;
 };
 
-static struct base_facts facts_by_name(struct as_target *t, struct as_py_type type)
+static struct base_facts facts_by_name(struct as_py_types *types, struct as_py_type type)
 {
     static const struct base_facts facts[] = {
         {"set", AS_PY_OWNS_TABLE, AS_PY_REFERS},
@@ -130,11 +148,11 @@ static struct base_facts facts_by_name(struct as_target *t, struct as_py_type ty
     };
     for (int depth = 0; depth < DEEPEST; depth++) {
         char name[LONGEST];
-        if (!(type.flags & AS_PY_HEAP_TYPE) && read_name(t, type.name, name))
+        if (!(type.flags & AS_PY_HEAP_TYPE) && read_name(types, type.name, name))
             for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
                 if (strcmp(name, facts[i].name) == 0)
                     return facts[i];
-        if (type.base == 0 || !as_target_read(t, type.base, &type, sizeof type))
+        if (type.base == 0 || !as_target_read(types->target, type.base, &type, sizeof type))
             break;
     }
     return (struct base_facts){NULL, AS_PY_OWNS_NOTHING, AS_PY_REFERS};
@@ -170,14 +188,14 @@ static uint32_t read_type(struct as_py_types *types, uint64_t address)
     struct as_py_type type;
     char name[LONGEST];
     if (!as_target_read(t, address, &type, sizeof type) || type.basic_size < AS_PY_ALIGNMENT ||
-        type.basic_size > LARGEST_OBJECT || !is_type(t, address, &type) || !read_name(t, type.name, name))
+        type.basic_size > LARGEST_OBJECT || !is_type(types, address, &type) || !read_name(types, type.name, name))
         return AS_PY_NO_TYPE;
     struct as_py_type_entry *entry = as_vec_add(&types->entries, types->err);
     if (!entry) {
         types->failed = true;
         return AS_PY_NO_TYPE;
     }
-    const struct base_facts base = facts_by_name(t, type);
+    const struct base_facts base = facts_by_name(types, type);
     *entry = (struct as_py_type_entry){
         .address = address,
         .least_size = type.flags & AS_PY_UNICODE_SUBCLASS && type.basic_size > AS_PY_LEAST_STR ? AS_PY_LEAST_STR
@@ -253,4 +271,8 @@ void as_py_types_free(struct as_py_types *types)
     as_vec_free(&types->entries);
     as_vec_free(&types->slots);
     as_vec_free(&types->names);
+    for (unsigned i = 0; i < types->opened && i < AS_PY_MOST_FILES; i++)
+        if (types->files[i].fd >= 0)
+            close(types->files[i].fd);
+    types->opened = 0;
 }

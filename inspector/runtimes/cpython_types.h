@@ -44,7 +44,12 @@ struct as_py_slot {
     uint64_t address; // 0: free
     uint32_t entry;   // AS_PY_NO_TYPE: no type is there
 };
-enum { AS_PY_RECENT = 64 };
+enum { AS_PY_RECENT = 64, AS_PY_MOST_FILES = 64 };
+// A file that a core leaves out, for constants.
+struct as_py_file {
+    uint32_t path; // in the target's strings
+    int fd;        // -1: it cannot be had
+};
 struct as_py_types {
     struct as_target *target;
     struct as_error *err;
@@ -53,6 +58,8 @@ struct as_py_types {
     struct as_strings names;
     AS_VEC(struct as_py_type_entry) entries;
     AS_VEC(struct as_py_slot) slots; // a hash table: what was asked for, types and others
+    struct as_py_file files[AS_PY_MOST_FILES];
+    unsigned opened; // files, in all: the last of them are in `files`
     size_t used;
     bool overflow; // more were asked for than a Python has: nothing that was found is to be believed
     bool failed;   // memory ran out
