@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -231,3 +232,23 @@ def test_bombs(kind: str, what: str, said: str, tmp_path: Path) -> None:
         assert ("more debug information than is read" if kind == "package" else "at most 512 MiB are read") in left_out
     else:
         assert f"{file.name} cannot be read: {said}" in left_out
+
+
+def test_what_cannot_be_read_counts(tmp_path: Path, arenadump: harness.Arenadump) -> None:
+    """What was read of a damaged file is no longer there for the next, whatever the file says of its size."""
+    made = build_split(tmp_path / "made", *HOW)
+    program = tmp_path / "moved" / "typed"
+    program.parent.mkdir()
+    shutil.copy(made, program)
+    for file in (made.with_suffix(".dwo"), program.with_suffix(".dwo")):
+        if file.parent == program.parent:
+            shutil.copy(tmp_path / "made" / "copy", file)
+        else:
+            shutil.copy(file, tmp_path / "made" / "copy")
+        replace_section(file, b".debug_str.dwo", 1000, bytes(300 * MIB))
+    with running(program) as truth:
+        left_out = told(arenadump, truth)
+    assert left_out
+    assert left_out.count(DAMAGED) == 1
+    (room,) = re.findall(r"has 300\.0 MiB unpacked, and at most (\d+) MiB are read", left_out)
+    assert int(room) <= 212

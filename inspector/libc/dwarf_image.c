@@ -39,7 +39,7 @@ struct making {
     char names[NAMES_BYTES];
     uint32_t names_size;
     uint64_t packed, unpacked; // bytes in all
-    uint64_t worked;           // of the unpacked ones: those that were read or unpacked, in vain or not
+    uint64_t worked;           // those that were read or unpacked, in vain or not: of each section the more of either
     uint64_t most;             // of either
     char *why;
     size_t why_size;
@@ -100,7 +100,7 @@ static bool add_part(struct making *m, struct as_debug_section *part)
     m->packed += part->header.sh_size;
     if (m->unpacked > m->most || m->packed > m->most)
         return too_large(m, m->unpacked > m->packed ? m->unpacked : m->packed);
-    m->worked += part->size;
+    m->worked += larger;
     return as_debug_section_unpack(m->out, m->elf, part, m->why, m->why_size);
 }
 

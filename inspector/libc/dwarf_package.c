@@ -87,9 +87,10 @@ static bool unpack(struct package *p, struct as_debug_section *found, struct pac
     section->size = found->size;
     if (found->packing == 0)
         return true;
-    if (found->size > p->most - p->unpacked || found->header.sh_size > p->most)
+    uint64_t larger = found->size > found->header.sh_size ? found->size : found->header.sh_size;
+    if (larger > p->most - p->unpacked)
         return left_out(p, "it has more debug information than is read");
-    p->unpacked += found->size;
+    p->unpacked += larger;
     return as_debug_section_unpack(&section->unpacked, p->elf, found, p->why, p->why_size);
 }
 
