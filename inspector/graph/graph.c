@@ -4,6 +4,7 @@
 #include "graph/edge_reader.h"
 #include "graph/glibc.h"
 #include "graph/gobject.h"
+#include "graph/hotspot_chunks.h"
 #include "graph/llvm.h"
 #include "graph/mark.h"
 #include "graph/openssl.h"
@@ -78,6 +79,7 @@ bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, 
     as_gobject_prove(&g->patterns, &g->edges, &g->vtables, t);
     as_openssl_prove(&g->patterns, &g->edges, t);
     as_qt_prove(&g->patterns, &g->edges, t);
+    as_hotspot_chunks_prove(&g->patterns, &g->roots, t);
     as_tls_name(&g->tls, &g->modules, &g->patterns);
     return as_glibc_prove(&g->patterns, &g->edges, &g->roots, t, err);
 }

@@ -135,6 +135,8 @@ enum as_shape {
     AS_SHAPE_REGEX,
     AS_SHAPE_REGEX_NODES,
     AS_SHAPE_REGEX_STATES,
+    AS_SHAPE_HOTSPOT_POOL, // of HotSpot (hotspot_chunks.h)
+    AS_SHAPE_HOTSPOT_CHUNK,
     AS_SHAPES
 };
 enum {

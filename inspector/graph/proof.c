@@ -77,7 +77,7 @@ static void prove(struct as_proof *p, const struct as_claim *claim)
         as_proof_give(p, claim->node, AS_SHAPE_END);
         break;
     case AS_CLAIM_MARIADB: // the same; but what is in it may say more
-        if (p->patterns->shape[claim->node] <= AS_SHAPE_BEGINS)
+        if (!p->java && p->patterns->shape[claim->node] <= AS_SHAPE_BEGINS)
             as_proof_give(p, claim->node, AS_SHAPE_MARIADB);
         break;
     case AS_CLAIM_SIZED:
@@ -90,6 +90,7 @@ static void prove(struct as_proof *p, const struct as_claim *claim)
 void as_claims_prove(struct as_patterns *patterns, struct as_target *t)
 {
     struct as_proof p = {.patterns = patterns, .target = t, .room = AS_PROOF_BYTES};
+    p.java = as_proof_has_library(t, "/libjvm.so");
     const struct as_claims *c = &patterns->claims;
     for (int sized = 0; sized < 2; sized++) // which says least
         for (size_t i = 0; i < c->list.count; i++)

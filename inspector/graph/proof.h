@@ -11,6 +11,7 @@ struct as_proof {
     struct as_patterns *patterns;
     struct as_target *target;
     uint64_t room; // bytes that may still be read
+    bool java;     // HotSpot is there, whose arenas' chunks begin as MariaDB's blocks do
 };
 
 // The node of the chunk that begins at `pointer`; AS_NO_NODE: none does.

@@ -282,6 +282,8 @@ const char *as_shape_name(enum as_shape shape)
         [AS_SHAPE_REGEX] = "re_dfa_t (regcomp)",
         [AS_SHAPE_REGEX_NODES] = "nodes of a re_dfa_t (regcomp)",
         [AS_SHAPE_REGEX_STATES] = "states of a re_dfa_t (regcomp)",
+        [AS_SHAPE_HOTSPOT_POOL] = "ChunkPool (HotSpot)",
+        [AS_SHAPE_HOTSPOT_CHUNK] = "Chunk in a ChunkPool (HotSpot)",
         [AS_SHAPE_SWISS] = "hash table (as Rust's HashMap has)",
         [AS_SHAPE_PHP_TABLE] = "array (PHP)",
         [AS_SHAPE_PHP_STRING] = "string (PHP)",
