@@ -18,6 +18,7 @@ enum {
     SOCKADDR_IN6 = 28,
 };
 #define MOST_TRIES (UINT64_C(1) << 18)
+#define MOST_CHUNK_TRIES (UINT64_C(1) << 15) // of chunks that the program holds
 
 bool as_glibc_read(struct as_glibc *g, uint64_t address, void *to, size_t size)
 {
@@ -272,7 +273,8 @@ static void look_at_chunks(struct as_glibc *g)
 {
     struct as_used_cursor c = as_used_begin(g->proof.patterns->index);
     struct as_used_chunk chunk;
-    while (as_used_next(&c, &chunk)) {
+    g->tries = g->tries < MOST_CHUNK_TRIES ? g->tries : MOST_CHUNK_TRIES;
+    while (g->tries > 0 && as_used_next(&c, &chunk)) {
         as_glibc_locale_look_at(g, &chunk);
         as_glibc_iconv_look_at(g, &chunk);
         as_glibc_regex_look_at(g, &chunk);
