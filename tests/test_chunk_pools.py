@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections import Counter
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from test_types import LIST_TYPES
-from tools import programs
+from tools import harness, programs
 from tools.jvms import JVMS, Jvm
 
 COUNTED = 17  # later, pools are variables, and do not say how many chunks they have
@@ -26,7 +27,7 @@ def names_of(pid: int) -> dict[int, tuple[int, str]]:
     return {int(address, 16): (int(size), name) for address, size, _, name in rows}
 
 
-def test_near_misses(tmp_path: Path) -> None:
+def test_near_misses(tmp_path: Path, arenadump: harness.Arenadump) -> None:
     library = tmp_path / "libjvm.so"
     library.write_bytes(programs.build("chunk_pools", "-g0", "-shared", "-fPIC").read_bytes())
     environment = {**os.environ, "LD_PRELOAD": str(library)}
@@ -41,12 +42,16 @@ def test_near_misses(tmp_path: Path) -> None:
                 kind, address = line.rstrip("\n").split("\t")
                 said.append((kind, int(address, 16)))
             names = names_of(process.pid)
+            told = json.loads(arenadump.check("owners", "--json", process.pid))
         finally:
             process.kill()
     ours = {POOL, CHUNK}
     assert Counter(kind for kind, _ in said) == {"pool": 1, "chunk": 20, "decoy": 43}
     wrong = [(kind, names[at]) for kind, at in said if (names[at][1] if names[at][1] in ours else None) != KINDS[kind]]
     assert not wrong
+    # Old words of such chunks own nothing that a variable leads to.
+    owners = [branch for branch in told["branches"] if branch["owner"]]
+    assert [b["retained"] >= 100000 for b in owners if b["owner"]["name"] == "held_by_variable"] == [True]
 
 
 @pytest.mark.parametrize("jvm", [jvm for jvm in JVMS if jvm.release <= COUNTED], ids=str)

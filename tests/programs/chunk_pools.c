@@ -23,6 +23,9 @@ struct {
     uint64_t size;
 } right_later, decoy_later;
 
+enum { HELD = 100000 };
+void *held_by_variable;
+
 static struct chunk *make(const char *kind, uint64_t wrong)
 {
     struct chunk *first = NULL;
@@ -30,6 +33,8 @@ static struct chunk *make(const char *kind, uint64_t wrong)
         struct chunk *made = calloc(1, SIZE);
         made->next = first;
         made->length = SIZE - sizeof *made + (i == MANY / 2 ? wrong : 0);
+        if (wrong == 0 && kind[0] == 'c')
+            ((void **)made)[5] = held_by_variable; // an old word
         first = made;
         printf("%s\t%p\n", kind, (void *)made);
     }
@@ -46,6 +51,7 @@ static struct pool *make_pool(const char *kind, struct chunk *first, uint64_t co
 
 __attribute__((constructor)) static void hold(void)
 {
+    held_by_variable = calloc(1, HELD);
     right = make_pool("pool", make("chunk", 0), MANY, SIZE);
     decoys[0] = make_pool("decoy", make("decoy", 0), MANY + 1, SIZE);  // one too few
     decoys[1] = make_pool("decoy", make("decoy", 8), MANY, SIZE);      // one has another length
