@@ -161,11 +161,14 @@ static bool answer(struct as_control_server *server, int i, const struct as_cont
             ok = as_self_resident(&reply.resident, &err);
             break;
         case AS_CONTROL_RECORD:
-            ok = as_agent_record(request->rates, &reply, &err);
+        case AS_CONTROL_RECORD_ENTRIES:
+            ok = as_agent_record(request->rates, request->operation == AS_CONTROL_RECORD_ENTRIES, &reply, &err);
             server->recording = ok ? i : server->recording;
+            reply.missing.entries = as_agent_entries();
             break;
         case AS_CONTROL_RECORD_END:
             ok = end_recording(server, i, &err);
+            reply.missing.entries = as_agent_entries();
             break;
         case AS_CONTROL_POLICY:
             tell_of_policy(&reply);

@@ -15,7 +15,15 @@ bool as_agent_has_recorder(void)
     return *(const volatile uint64_t *)(uintptr_t)as_self_recorder().start != 0;
 }
 
-bool as_agent_record(const char rates[static AS_CONTROL_RATES], struct as_control_reply *reply, struct as_error *err)
+static uint64_t entries_page;
+
+uint64_t as_agent_entries(void)
+{
+    return entries_page;
+}
+
+bool as_agent_record(const char rates[static AS_CONTROL_RATES], bool entries, struct as_control_reply *reply,
+                     struct as_error *err)
 {
     const struct as_range code = as_self_recorder();
     char *start = (char *)(uintptr_t)code.start, *end = (char *)(uintptr_t)code.end;
@@ -32,7 +40,8 @@ bool as_agent_record(const char rates[static AS_CONTROL_RATES], struct as_contro
     }
     __builtin___clear_cache(start, end);
     as_agent_starts_recorder = true;
-    bool ok = as_recorder_start(rates, true, NULL, why, sizeof why);
+    bool ok = entries ? as_recorder_start_at_entries(rates, &entries_page, why, sizeof why)
+                      : as_recorder_start(rates, true, NULL, why, sizeof why);
     as_agent_records = as_agent_records || ok;
     as_agent_starts_recorder = false;
     return ok || as_fail(err, AS_USAGE, "no profile was begun: %s", why);
@@ -53,9 +62,16 @@ bool as_agent_has_recorder(void)
     return true;
 }
 
-bool as_agent_record(const char rates[static AS_CONTROL_RATES], struct as_control_reply *reply, struct as_error *err)
+uint64_t as_agent_entries(void)
+{
+    return 0;
+}
+
+bool as_agent_record(const char rates[static AS_CONTROL_RATES], bool entries, struct as_control_reply *reply,
+                     struct as_error *err)
 {
     (void)rates;
+    (void)entries;
     (void)reply;
     return as_fail(err, AS_UNSUPPORTED, "the agent in the process is that of the gem, which records nothing");
 }

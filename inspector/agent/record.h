@@ -8,7 +8,10 @@
 
 // Is the recorder's code here? An agent that was injected has room for it only (inject/carry.h).
 bool as_agent_has_recorder(void);
-// Begins a profile. False with reply->missing: the code is to be written there first.
-bool as_agent_record(const char rates[static AS_CONTROL_RATES], struct as_control_reply *reply, struct as_error *err);
+// Begins a profile; `entries`: AS_CONTROL_RECORD_ENTRIES. False with reply->missing: the code is to be written there first.
+bool as_agent_record(const char rates[static AS_CONTROL_RATES], bool entries, struct as_control_reply *reply,
+                     struct as_error *err);
 // Ends the profile and gives its tables back, whoever began it.
 bool as_agent_record_end(struct as_error *err);
+// The page for hooks at entries, once there has been one; 0.
+uint64_t as_agent_entries(void);

@@ -6,6 +6,7 @@
 #include "cli/look.h"
 #include "cli/text.h"
 #include "inject/carry.h"
+#include "inject/entry_guard.h"
 #include "profile/read.h"
 #include "target/process/process.h"
 #include "target/process/procfs.h"
@@ -102,27 +103,67 @@ static bool is_readable(const struct as_client *agent, struct as_target *t, stru
                agent->pid);
 }
 
-static bool record(const struct as_options *o, const struct as_client *agent, struct as_target *t, struct as_error *err)
+// Begins the recording. Hooks at entries that somebody left who was killed are taken out.
+static bool begin(const struct as_options *o, const struct as_client *agent, struct as_target *t,
+                  struct as_entry_guard *guard, uint64_t *page, struct as_error *err)
 {
     char rates[AS_CONTROL_RATES];
     snprintf(rates, sizeof rates, "%s%s%s", o->rates ? o->rates : "", o->rates && o->exact ? "," : "",
              o->exact    ? "exact"
              : !o->rates ? "1"
                          : "");
+    if (!as_carry_and_record(agent, t, NULL, rates, o->entry, page, err))
+        return false;
+    bool ok = o->entry     ? as_entry_guard_begin(guard, t, *page, err)
+              : *page != 0 ? as_entries_mend(t, *page, err)
+                           : true;
+    struct as_error late;
+    if (!ok)
+        as_record_end(agent, page, &late);
+    return ok && is_readable(agent, t, err);
+}
+
+static bool record(const struct as_options *o, const struct as_client *agent, struct as_target *t, struct as_error *err)
+{
     struct listening l;
+    struct as_entry_guard guard = {.socket = -1};
+    uint64_t page;
     bool abandoned = false;
     listen_for_signals(&l);
-    bool ok = as_carry_and_record(agent, t, NULL, rates, err) && is_readable(agent, t, err);
+    bool ok = begin(o, agent, t, &guard, &page, err);
     if (ok)
         fprintf(stderr, "arenadump: process %d records who allocates%s\n", agent->pid,
                 o->for_ns ? "" : "; Ctrl-C ends the recording");
     ok = ok && wait_for_end(agent, o, &l, &abandoned, err);
     stop_listening(&l);
     // While it goes on: of places that are used again afterwards nobody would know.
-    ok = ok && (abandoned || as_cmd_dump(o, err)) && as_record_end(agent, err);
+    ok = ok && (abandoned || as_cmd_dump(o, err));
+    struct as_error late;
+    ok = as_entry_guard_end(&guard, t, page, ok ? err : &late) && ok;
+    ok = ok && as_record_end(agent, &page, err);
     if (ok && abandoned) // last: perhaps nobody reads standard error any more either
         fprintf(stderr, "arenadump: standard input has ended, and with it the recording: no dump was written\n");
     return ok;
+}
+
+// Whoever recorded may have been killed, and left hooks at entries.
+static bool stop(const struct as_client *agent, struct as_target *t, struct as_error *err)
+{
+    uint64_t page;
+    return as_record_end(agent, &page, err) && (page == 0 || as_entries_mend(t, page, err));
+}
+
+static bool is_possible(const struct as_options *o, struct as_error *err)
+{
+#if defined(__x86_64__)
+    (void)o;
+    (void)err;
+    return true;
+#else
+    return !o->entry || as_fail(err, AS_UNSUPPORTED,
+                                "--entry: the entries of malloc and its kin can be patched on x86-64 alone; record "
+                                "without it");
+#endif
 }
 
 bool as_cmd_record(const struct as_options *o, struct as_error *err)
@@ -134,9 +175,9 @@ bool as_cmd_record(const struct as_options *o, struct as_error *err)
     how.present_only = o->stop;
     if (o->rates && strlen(o->rates) + sizeof ",exact" > AS_CONTROL_RATES)
         return as_fail(err, AS_USAGE, "--rates '%.100s...' is too long", o->rates);
-    bool ok = as_look_open_process(&look, "record", o->target, err);
+    bool ok = is_possible(o, err) && as_look_open_process(&look, "record", o->target, err);
     ok = ok && as_client_reach(&agent, look.target, &how, &result, err);
-    ok = ok && (o->stop ? as_record_end(&agent, err) : record(o, &agent, look.target, err));
+    ok = ok && (o->stop ? stop(&agent, look.target, err) : record(o, &agent, look.target, err));
     as_client_close(&agent);
     as_look_close(&look);
     return ok;

@@ -69,15 +69,17 @@ static const struct command commands[] = {
      AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH | AS_OPTION_INJECT | AS_OPTION_RECORD,
      "arenadump record PID -o FILE [--for TIME] [--until-eof] [--exact]\n"
      "                 [--rates RATES] [--chunks] [--objects] [--graph] [--force]\n"
-     "                 [--timeout TIME]\n"
+     "                 [--timeout TIME] [--entry]\n"
      "arenadump record PID --stop\n"
      "  Has a running process record who allocates, through the agent, which is injected\n"
      "  first if necessary. After TIME (60s), or when Ctrl-C is pressed, writes a dump to\n"
      "  FILE, from which the command profile prints the call stacks, and takes the\n"
      "  recorder out again. --exact: every chunk. --rates pages=8,bytes=64K,memory=1G: see\n"
      "  docs/profile.md. --until-eof: the recording also ends with standard input; no\n"
-     "  dump is written then. --stop: ends any recording in the process. --chunks,\n"
-     "  --objects, --graph: as for dump. --force, --timeout: as for inject.\n"},
+     "  dump is written then. --entry: patches the entry of malloc and its kin (x86-64),\n"
+     "  so that calls through copied pointers are seen. --stop: ends any recording in\n"
+     "  the process. --chunks, --objects, --graph: as for dump. --force, --timeout: as\n"
+     "  for inject.\n"},
     {"full-record", as_cmd_full_record, AS_OPTION_JSON | AS_OPTION_EVENTS,
      "arenadump full-record FILE [--json | --events]\n"
      "  Reads the full record of a process (arenascope run --record FILE): what it had\n"

@@ -35,7 +35,8 @@ enum {
     OPT_EXACT,
     OPT_RATES,
     OPT_STOP,
-    OPT_UNTIL_EOF
+    OPT_UNTIL_EOF,
+    OPT_ENTRY
 };
 
 static const struct option long_options[] = {
@@ -60,6 +61,7 @@ static const struct option long_options[] = {
     {"rates", required_argument, NULL, OPT_RATES},
     {"stop", no_argument, NULL, OPT_STOP},
     {"until-eof", no_argument, NULL, OPT_UNTIL_EOF},
+    {"entry", no_argument, NULL, OPT_ENTRY},
     {"layout-source", required_argument, NULL, OPT_LAYOUT_SOURCE},
     {"mode", required_argument, NULL, OPT_MODE},
     {"max-pause", required_argument, NULL, OPT_MAX_PAUSE},
@@ -105,6 +107,7 @@ static uint32_t bit_of(int option)
     case OPT_RATES:
     case OPT_STOP:
     case OPT_UNTIL_EOF:
+    case OPT_ENTRY:
         return AS_OPTION_RECORD;
     default:
         return 0;
@@ -273,6 +276,9 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
         return true;
     case OPT_UNTIL_EOF:
         o->until_eof = true;
+        return true;
+    case OPT_ENTRY:
+        o->entry = true;
         return true;
     case OPT_ARENA:
         return read_arena(value, &o->arena, err);

@@ -44,6 +44,7 @@ struct as_options {
     uint64_t for_ns;      // --for; 0: until a signal comes
     const char *rates;    // --rates; NULL: not given
     bool exact, stop;
+    bool entry;     // --entry: a recording has its hooks at the entries of libc's functions
     bool until_eof; // --until-eof: a recording ends with standard input, too
 };
 

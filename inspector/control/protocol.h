@@ -40,6 +40,8 @@ enum as_control_operation {
     AS_CONTROL_RECORD = 5,
     AS_CONTROL_RECORD_END = 6, // ends a profile, whoever began it; the connection that began it is closed
     AS_CONTROL_POLICY = 7,     // what the policy did so far
+    // As AS_CONTROL_RECORD, but with hooks at the entries of libc's functions, which whoever asks has to write (inject/entry_guard.h).
+    AS_CONTROL_RECORD_ENTRIES = 8,
 };
 
 struct as_control_request {
@@ -59,6 +61,8 @@ struct as_control_reply {
         uint64_t resident; // bytes of the library's mappings and of the worker thread's stack; AS_UNKNOWN
         struct {
             uint64_t start, size; // of AS_CONTROL_RECORD; size 0: no code is missing
+            // Of these three operations: address of the page for hooks at entries (struct as_entry_page); 0: there has been none.
+            uint64_t entries;
         } missing;
         struct {
             uint64_t on; // 1: there is a policy now

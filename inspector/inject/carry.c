@@ -103,22 +103,27 @@ static bool carry(struct as_target *t, const char *library, const struct as_cont
 }
 
 bool as_carry_and_record(const struct as_client *client, struct as_target *t, const char *library, const char *rates,
-                         struct as_error *err)
+                         bool entries, uint64_t *page, struct as_error *err)
 {
-    struct as_control_request request = {.protocol = AS_CONTROL_PROTOCOL, .operation = AS_CONTROL_RECORD};
+    struct as_control_request request = {.protocol = AS_CONTROL_PROTOCOL,
+                                         .operation = entries ? AS_CONTROL_RECORD_ENTRIES : AS_CONTROL_RECORD};
     struct as_control_reply reply;
+    *page = 0;
     if (strlen(rates) >= sizeof request.rates)
         return as_fail(err, AS_USAGE, "--rates is too long");
     memcpy(request.rates, rates, strlen(rates));
-    if (as_client_ask(client, &request, &reply, NULL, err))
-        return true;
-    return err->code == AS_UNSUPPORTED && reply.missing.size != 0 && carry(t, library, &reply, err) &&
-           as_client_ask(client, &request, &reply, NULL, err);
+    bool ok = as_client_ask(client, &request, &reply, NULL, err) ||
+              (err->code == AS_UNSUPPORTED && reply.missing.size != 0 && carry(t, library, &reply, err) &&
+               as_client_ask(client, &request, &reply, NULL, err));
+    *page = ok ? reply.missing.entries : 0;
+    return ok;
 }
 
-bool as_record_end(const struct as_client *client, struct as_error *err)
+bool as_record_end(const struct as_client *client, uint64_t *page, struct as_error *err)
 {
     const struct as_control_request request = {.protocol = AS_CONTROL_PROTOCOL, .operation = AS_CONTROL_RECORD_END};
     struct as_control_reply reply;
-    return as_client_ask(client, &request, &reply, NULL, err);
+    bool ok = as_client_ask(client, &request, &reply, NULL, err);
+    *page = ok ? reply.missing.entries : 0;
+    return ok;
 }

@@ -6,9 +6,10 @@
 #include "inject/client.h"
 
 // Begins a profile, which ends with the connection; carries the code first where it is missing. `rates` as $ARENASCOPE_PROFILE has
-// them. `library`: of the agent; NULL: as_inject_library finds it. AS_USAGE: the recorder refuses, and why. AS_UNSUPPORTED: the agent
-// cannot record, or is another build than the library.
+// them. `library`: of the agent; NULL: as_inject_library finds it. `entries`: without hooks in slots; those at entries are the caller's to
+// write (inject/entry_guard.h). *page: for such hooks, if the process has one; 0. AS_USAGE: the recorder refuses, and why.
+// AS_UNSUPPORTED: the agent cannot record, or is another build than the library.
 bool as_carry_and_record(const struct as_client *client, struct as_target *t, const char *library, const char *rates,
-                         struct as_error *err);
-// Ends any profile of the process's.
-bool as_record_end(const struct as_client *client, struct as_error *err);
+                         bool entries, uint64_t *page, struct as_error *err);
+// Ends any profile of the process's. *page: as above.
+bool as_record_end(const struct as_client *client, uint64_t *page, struct as_error *err);

@@ -10,6 +10,8 @@
 //   injector.c   the process of ours that does it, so that nothing is left half done when we are killed
 //   client.c  talking with the agent, once it is there
 //   carry.c   the recorder's code, for a profile
+//   instruction.c  what stands at the beginning of a function, and the same elsewhere
+//   entry_plan.c, entry_patch.c, entry_guard.c  the recorder's hooks at the entries of libc's functions
 //
 // docs/injection.md explains the whole, with what was measured.
 #pragma once

@@ -8,6 +8,8 @@
 
 enum { MALLOC, CALLOC, REALLOC, MEMALIGN, ALIGNED, POSIX, VALLOC, PVALLOC, DLCLOSE, FREE };
 _Static_assert(FREE == AS_RECORDER_HOOKS - 1, "only a full record has it");
+_Static_assert((int)DLCLOSE == (int)AS_RECORDER_DLCLOSE && (int)DLCLOSE == (int)AS_ENTRY_COUNT,
+               "the functions with entries come first, in the same order");
 
 #define REAL(index, type) ((type)atomic_load_explicit(&as_recorder_hooks[index].real, memory_order_relaxed))
 

@@ -24,9 +24,11 @@
 //   drain.c     writes the buffers into the record's file
 //   hooks.c     what stands in the slots instead of malloc and its kin
 //   slots.c     writes the slots
+//   entries.c   what stands at the entries of these functions instead, where that was asked for (entry_page.h)
 //   switch.c    on, off, and fork()
 #pragma once
 
+#include "profile/entry_page.h"
 #include "profile/layout.h"
 #include "unwind/unwind.h"
 
@@ -139,7 +141,8 @@ struct as_recorder {
         missed;         // events of a full record: the thread had no state, or had been interrupted in the recorder
     uint64_t allocated; // bytes that this process has allocated, by its samples, in earlier profiles, too
     int64_t tid_offset; // from a thread pointer to where libc keeps the thread's id; INT64_MAX: it is not known
-    uint32_t hooks;     // that are put in: of a profile all but free()'s
+    uint32_t hooks;     // that are put into slots: of a profile all but free()'s
+    uint32_t first;     // of them: dlclose's alone, where the others are at the entries
     uintptr_t main_pointer,
         main_high; // thread pointer of the main thread (0: not known), and an address above its frames
 };
@@ -270,7 +273,7 @@ struct as_recorder_hook {
     uintptr_t hook;
     _Atomic uintptr_t real; // 0: libc has no such function
 };
-enum { AS_RECORDER_HOOKS = 10 }; // the last one is free()'s
+enum { AS_RECORDER_HOOKS = 10, AS_RECORDER_DLCLOSE = 8 }; // the last one is free()'s
 extern struct as_recorder_hook as_recorder_hooks[AS_RECORDER_HOOKS];
 void as_recorder_name_hooks(void); // fills in names and hooks
 
@@ -278,6 +281,11 @@ void as_recorder_name_hooks(void); // fills in names and hooks
 bool as_recorder_find_libc(char *why, size_t size);
 // Puts the hooks in, or takes them out. `running`: other threads may be loading objects meanwhile. False: there is no slot of malloc's.
 bool as_recorder_write_slots(bool in, bool running);
+// Where a hook's function is, once libc's were found, and the size of its code; 0: there is none.
+uintptr_t as_recorder_function(size_t index, size_t *size);
+
+// entries.c: makes the page for hooks at entries, or finds it again. False: `why`.
+bool as_recorder_map_entries(uint64_t *page, char *why, size_t size);
 
 static inline uintptr_t as_recorder_pointer(void)
 {

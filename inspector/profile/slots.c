@@ -69,6 +69,12 @@ bool as_recorder_find_libc(char *why, size_t size)
     return false;
 }
 
+uintptr_t as_recorder_function(size_t index, size_t *size)
+{
+    *size = found.symbols[index] ? found.symbols[index]->st_size : 0;
+    return *size ? atomic_load(&as_recorder_hooks[index].real) : 0;
+}
+
 // --- Writing ----------------------------------------------------------------------------------------------------------
 
 struct slot_writing {
@@ -116,7 +122,7 @@ static void write_word(struct slot_writing *w, uintptr_t address, uintptr_t valu
 static void replace(struct slot_writing *w, uintptr_t slot)
 {
     uintptr_t value = __atomic_load_n((const uintptr_t *)slot, __ATOMIC_RELAXED);
-    for (size_t i = 0; i < as_recorder.hooks; i++) {
+    for (size_t i = as_recorder.first; i < as_recorder.hooks; i++) {
         uintptr_t real = atomic_load_explicit(&as_recorder_hooks[i].real, memory_order_relaxed);
         uintptr_t hook = as_recorder_hooks[i].hook;
         if (real == 0 || (value != real && value != hook))
@@ -144,7 +150,7 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 // Libc's table of symbols first: what the loader binds meanwhile is hooked, too, or no more.
 static void write_symbols(struct slot_writing *w)
 {
-    for (size_t i = 0; i < as_recorder.hooks; i++) {
+    for (size_t i = as_recorder.first; i < as_recorder.hooks; i++) {
         uintptr_t real = atomic_load(&as_recorder_hooks[i].real);
         uintptr_t value = (w->in ? as_recorder_hooks[i].hook : real) - found.bias[i];
         ElfW(Sym) * symbols[] = {found.symbols[i], found.versions[i]};

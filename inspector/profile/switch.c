@@ -107,7 +107,8 @@ static bool begin_record(const struct as_recorder_rates *rates, as_recorder_begi
     return true;
 }
 
-bool as_recorder_start(const char *text, bool running, as_recorder_begin *record, char *why, size_t size)
+// `entries`: the hooks are to be at the entries, of which it gets the page; NULL: in slots.
+static bool start(const char *text, bool running, as_recorder_begin *record, uint64_t *entries, char *why, size_t size)
 {
     struct as_recorder *r = &as_recorder;
     struct as_recorder_rates rates;
@@ -117,6 +118,8 @@ bool as_recorder_start(const char *text, bool running, as_recorder_begin *record
         snprintf(why, size, atomic_load(&r->on) ? "one is being made already" : "a thread is still in the last one");
         return false;
     }
+    if (entries && !as_recorder_map_entries(entries, why, size))
+        return false;
     if (!as_recorder_map(&rates)) {
         snprintf(why, size, "no memory for its tables (%llu bytes of address space)", (unsigned long long)rates.memory);
         return false;
@@ -130,10 +133,11 @@ bool as_recorder_start(const char *text, bool running, as_recorder_begin *record
     }
     as_recorder_threads_begin();
     r->hooks = AS_RECORDER_HOOKS - 1;
+    r->first = entries ? AS_RECORDER_DLCLOSE : 0;
     if (record && !begin_record(&rates, record, why, size))
         return false;
     ends_with_fork = running;
-    if (!as_recorder_write_slots(true, running)) {
+    if (!as_recorder_write_slots(true, running) && !entries) {
         as_recorder_unmap();
         snprintf(why, size, "no slot of malloc's was found");
         return false;
@@ -144,6 +148,16 @@ bool as_recorder_start(const char *text, bool running, as_recorder_begin *record
     as_python_watch(true);
     atomic_store(&r->recording, record != NULL);
     return true;
+}
+
+bool as_recorder_start(const char *text, bool running, as_recorder_begin *record, char *why, size_t size)
+{
+    return start(text, running, record, NULL, why, size);
+}
+
+bool as_recorder_start_at_entries(const char *text, uint64_t *page, char *why, size_t size)
+{
+    return start(text, true, NULL, page, why, size);
 }
 
 bool as_recorder_makes_full_record(void)

@@ -11,6 +11,9 @@
 // others from calling this meanwhile. `record`: a full record besides, for which this starts what writes the buffers; NULL: none.
 typedef bool as_recorder_begin(char *why, size_t size);
 bool as_recorder_start(const char *rates, bool running, as_recorder_begin *record, char *why, size_t size);
+// Likewise, with `running`, but no slot of malloc's is written: the profile begins when jumps to the recorder's hooks have been written to
+// the entries of libc's functions, from outside. *page: of struct as_entry_page (entry_page.h).
+bool as_recorder_start_at_entries(const char *rates, uint64_t *page, char *why, size_t size);
 // Ends it, and gives the memory of its tables back. False: a thread is still at work in them, and the hooks are out already.
 bool as_recorder_stop(void);
 // Whether every malloc and free is being recorded. (The writer's thread relies on the tables until the process ends.)

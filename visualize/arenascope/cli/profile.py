@@ -74,6 +74,12 @@ def profile() -> None:
 @click.option("--for", "duration", metavar="TIME", help="How long to record: 60s (without it, until Ctrl-C).")
 @click.option("--exact", is_flag=True, help="The call stack of every chunk, not of those on one page in 64.")
 @click.option("--rates", metavar="RATES", help="Other rates: pages=8,bytes=64K,memory=1G (see docs/profile.md).")
+@click.option(
+    "--entry",
+    is_flag=True,
+    help="Patch the entry of malloc and its kin while all threads stand still (x86-64): calls through copied pointers "
+    "are seen, too.",
+)
 @click.option("--stop", is_flag=True, help="End any recording in the process, and take the recorder out.")
 @click.option("--force", is_flag=True, help="Inject even under a seccomp filter, which may kill the process.")
 @click.option(
@@ -89,6 +95,7 @@ def record(  # noqa: PLR0913 - one parameter for each option
     rates: str | None,
     timeout: str | None,
     exact: bool,
+    entry: bool,
     stop: bool,
     force: bool,
 ) -> None:
@@ -99,7 +106,7 @@ def record(  # noqa: PLR0913 - one parameter for each option
     if output is None and not stop:
         raise click.UsageError("give -o FILE, for the dump that has the profile")
     given = {"output": output, "for": duration, "rates": rates, "timeout": timeout}
-    flags = {"exact": exact, "stop": stop, "force": force}
+    flags = {"exact": exact, "entry": entry, "stop": stop, "force": force}
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
     options += [f"--{name}" for name, chosen in flags.items() if chosen]
     program = find_arenadump()
