@@ -138,14 +138,15 @@ static bool plan_one(struct as_entry_plan *plan, struct as_target *t, size_t ind
     memset(e->jump, 0, sizeof e->jump);
     e->at = as_is_endbr64(code, length) ? ENDBR64 : 0;
     e->length = covered(code + e->at, length - e->at, why);
-    if (e->length == 0 || is_entered_within(code + e->at, length - e->at, why))
+    if (e->length == 0)
         return refuse(t, index, why, err);
     memcpy(e->original, code + e->at, e->length);
     // It is called through a pointer: with IBT such code begins with endbr64.
     static const uint8_t BEGIN[ENDBR64] = {0xf3, 0x0f, 0x1e, 0xfa};
     memcpy(place, BEGIN, sizeof BEGIN);
     if (as_instructions_move(e->original, e->length, e->function + e->at, there + ENDBR64, place + ENDBR64,
-                             AS_ENTRY_WAY_ON - ENDBR64, why, sizeof why) == 0)
+                             AS_ENTRY_WAY_ON - ENDBR64, why, sizeof why) == 0 ||
+        is_entered_within(code + e->at, length - e->at, why))
         return refuse(t, index, why, err);
     put_way_on(place + AS_ENTRY_WAY_ON, e->hook);
     return put_jump(e, there + AS_ENTRY_WAY_ON) || refuse(t, index, "the page of code is too far away", err);

@@ -19,6 +19,8 @@ static struct {
 
 #if defined(__x86_64__)
 
+enum { FIRST_PAGE = 1 << 16 }; // below it nothing may be mapped
+
 enum { MALLOC, CALLOC, REALLOC, MEMALIGN, ALIGNED, POSIX, VALLOC, PVALLOC };
 
 #define REAL(index, type) ((type)entries.real[index])
@@ -173,18 +175,29 @@ static bool is_near(uintptr_t address, uintptr_t libc)
     return address < libc ? libc - address < AS_ENTRY_REACH : address - libc < AS_ENTRY_REACH;
 }
 
-// The last page before a mapping, where nothing is. Not before the stack, which grows there.
-static void *map_before(const struct as_target *t, size_t index)
+// A page of the gap before a mapping. Not before the stack, which grows there. What reads the list has mappings of its own, which the list
+// lacks, at the end of gaps: so pages that are further and further away are tried.
+static void *map_before(const struct as_target *t, size_t index, uintptr_t libc)
 {
 #ifndef MAP_FIXED_NOREPLACE // headers before Linux 4.17; such a kernel takes the address for a hint
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
     const struct as_mapping *m = &t->mappings.items[index];
-    uint64_t before = index > 0 ? t->mappings.items[index - 1].end : AS_ENTRY_PAGE * 16;
-    if (m->start < before || m->start - before < AS_ENTRY_PAGE || as_mapping_path(t, m)[0] == '[')
-        return MAP_FAILED;
-    return mmap((void *)(m->start - AS_ENTRY_PAGE), AS_ENTRY_PAGE, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    uint64_t before = index > 0 ? t->mappings.items[index - 1].end : FIRST_PAGE;
+    if (as_mapping_path(t, m)[0] == '[')
+        return NULL;
+    for (uint64_t back = AS_ENTRY_PAGE; m->start > before && back <= m->start - before; back *= 2) {
+        uintptr_t wanted = m->start - back;
+        if (!is_near(wanted, libc))
+            return NULL;
+        void *page = mmap((void *)wanted, AS_ENTRY_PAGE, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (page == (void *)wanted)
+            return page;
+        if (page != MAP_FAILED)
+            munmap(page, AS_ENTRY_PAGE);
+    }
+    return NULL;
 }
 
 // NULL: there is no room.
@@ -193,15 +206,8 @@ static void *map_near(uintptr_t libc)
     struct as_error err;
     struct as_target *t = as_target_open_self(false, &err);
     void *found = NULL;
-    for (size_t i = 0; t && !found && i < t->mappings.count; i++) {
-        if (!is_near(t->mappings.items[i].start, libc))
-            continue;
-        void *page = map_before(t, i);
-        if (page != MAP_FAILED && is_near((uintptr_t)page, libc))
-            found = page;
-        else if (page != MAP_FAILED)
-            munmap(page, AS_ENTRY_PAGE);
-    }
+    for (size_t i = 0; t && !found && i < t->mappings.count; i++)
+        found = map_before(t, i, libc);
     if (t)
         as_target_close(t);
     return found;

@@ -3,7 +3,8 @@
 // that it keeps, innermost first, and the block's usable size. Then it waits.
 //
 //   sites FILE ACT...     acts: calls, thread, small, signal, coroutine, fork, many N (that many calls in four threads), and wait:
-//                         for a file FILE.go, with a file FILE.waiting; what was allocated before is not written down
+//                         for a file FILE.go, with a file FILE.waiting; what was allocated before is not written down. pointers:
+//                         from now on also by pointers to malloc and its kin that were taken at the start, and by more of libc
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <fcntl.h>
@@ -40,6 +41,16 @@ static _Thread_local struct kept *kept = all;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int next_part = 1;
 static unsigned long asked; // bytes, by all leaves
+static unsigned kinds = 7;  // of leaves
+
+// Copies, in no relocation's slot.
+static void *(*volatile malloc_at)(size_t);
+static void *(*volatile calloc_at)(size_t, size_t);
+static void *(*volatile realloc_at)(void *, size_t);
+static void *(*volatile memalign_at)(size_t, size_t);
+static int (*volatile posix_at)(void **, size_t, size_t);
+static void *(*volatile valloc_at)(size_t);
+static void *(*volatile pvalloc_at)(size_t);
 
 static void take(struct walk *w);
 
@@ -65,6 +76,39 @@ static __attribute__((noinline)) void leaf_posix(struct walk *w)
 {
     if (posix_memalign(&w->memory, 32, w->size) != 0)
         abort();
+    w->returned++;
+}
+// Of these, glibc may call malloc from realloc, and from memalign with a small alignment: one block each nevertheless.
+LEAF(leaf_pointer, malloc_at(w->size))
+LEAF(leaf_pointer_calloc, calloc_at(2, w->size / 2))
+LEAF(leaf_pointer_realloc, realloc_at(NULL, w->size))
+LEAF(leaf_pointer_grown, realloc_at(malloc_at(24), w->size + 200000))
+LEAF(leaf_pointer_small, memalign_at(8, w->size))
+LEAF(leaf_pointer_valloc, valloc_at(w->size))
+LEAF(leaf_pointer_pvalloc, pvalloc_at(16))
+static __attribute__((noinline)) void leaf_pointer_posix(struct walk *w)
+{
+    if (posix_at(&w->memory, 8, w->size) != 0)
+        abort();
+    w->returned++;
+}
+static __attribute__((noinline)) void leaf_line(struct walk *w)
+{
+    FILE *file = fmemopen((char *)TEXT "\n", sizeof TEXT, "r");
+    char *line = NULL;
+    size_t room = 0;
+    if (!file || getline(&line, &room, file) <= 0)
+        abort();
+    fclose(file);
+    w->memory = line;
+    w->returned++;
+}
+static __attribute__((noinline)) void leaf_print(struct walk *w)
+{
+    char *text;
+    if (asprintf(&text, "%zu %s", w->size, TEXT) <= 0)
+        abort();
+    w->memory = text;
     w->returned++;
 }
 // Jumps to leaf_malloc: it is on no stack.
@@ -109,6 +153,36 @@ static inline __attribute__((always_inline)) void take(struct walk *w)
     case 'J':
         jumps(w);
         break;
+    case 'a':
+        leaf_pointer(w);
+        break;
+    case 'b':
+        leaf_pointer_calloc(w);
+        break;
+    case 'c':
+        leaf_pointer_realloc(w);
+        break;
+    case 'd':
+        leaf_pointer_grown(w);
+        break;
+    case 'e':
+        leaf_pointer_small(w);
+        break;
+    case 'f':
+        leaf_pointer_valloc(w);
+        break;
+    case 'g':
+        leaf_pointer_pvalloc(w);
+        break;
+    case 'h':
+        leaf_pointer_posix(w);
+        break;
+    case 'i':
+        leaf_line(w);
+        break;
+    case 'k':
+        leaf_print(w);
+        break;
     default:
         abort();
     }
@@ -131,7 +205,7 @@ static inline __attribute__((always_inline)) void allocate(const char *root, uns
     free(k->memory);
     for (unsigned i = 0; i < length; i++)
         k->path[i] = "llrrrp"[draw(state) % 6];
-    k->path[length] = "MCARSPJ"[draw(state) % 7];
+    k->path[length] = "MCARSPJabcdefghik"[draw(state) % kinds];
     k->path[length + 1] = '\0';
     k->root = root;
     take(&w);
@@ -245,6 +319,26 @@ static const char *name_of(char letter)
         return "leaf_string";
     case 'P':
         return "leaf_posix";
+    case 'a':
+        return "leaf_pointer";
+    case 'b':
+        return "leaf_pointer_calloc";
+    case 'c':
+        return "leaf_pointer_realloc";
+    case 'd':
+        return "leaf_pointer_grown";
+    case 'e':
+        return "leaf_pointer_small";
+    case 'f':
+        return "leaf_pointer_valloc";
+    case 'g':
+        return "leaf_pointer_pvalloc";
+    case 'h':
+        return "leaf_pointer_posix";
+    case 'i':
+        return "leaf_line";
+    case 'k':
+        return "leaf_print";
     default:
         return "leaf_malloc";
     }
@@ -285,6 +379,13 @@ static void wait_to_go(const char *name)
 int main(int argc, char **argv)
 {
     int child = 0;
+    malloc_at = malloc;
+    calloc_at = calloc;
+    realloc_at = realloc;
+    memalign_at = memalign;
+    posix_at = posix_memalign;
+    valloc_at = valloc;
+    pvalloc_at = pvalloc;
     for (int i = 2; i < argc; i++) {
         const char *act = argv[i];
         if (strcmp(act, "calls") == 0)
@@ -301,6 +402,8 @@ int main(int argc, char **argv)
             start(atoi(argv[++i]), 4, 0);
         else if (strcmp(act, "wait") == 0)
             wait_to_go(argv[1]);
+        else if (strcmp(act, "pointers") == 0)
+            kinds = 17;
         else if (strcmp(act, "fork") == 0)
             child |= fork() == 0;
         else if (strcmp(act, "leave") == 0)

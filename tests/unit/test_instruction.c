@@ -26,8 +26,10 @@ static void check_one(const struct known *k, int line)
         CHECK(!as_instruction_read(code, length, &i), ": line %d: of %zu bytes", line, length);
 }
 
+// `what` is a part of a name.
 #define IS(text, size, what, can)                                                                                      \
-    check_one(&(struct known){.code = text, .length = size, .kind = AS_INSTRUCTION_##what, .movable = can}, __LINE__)
+    check_one(&(struct known){.code = (text), .length = (size), .kind = AS_INSTRUCTION_##what, .movable = (can)},      \
+              __LINE__)
 
 // As glibc 2.31 to 2.44 have them at the entries of malloc and its kin, by objdump.
 static void test_entries_of_glibc(void)
