@@ -4,7 +4,8 @@
 //
 //   sites FILE ACT...     acts: calls, thread, small, signal, coroutine, fork, many N (that many calls in four threads), and wait:
 //                         for a file FILE.go, with a file FILE.waiting; what was allocated before is not written down. pointers:
-//                         from now on also by pointers to malloc and its kin that were taken at the start, and by more of libc
+//                         from now on also by pointers to malloc and its kin that were taken at the start, and by more of libc;
+//                         nested: from now on by functions alone that call malloc in turn
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <fcntl.h>
@@ -41,7 +42,7 @@ static _Thread_local struct kept *kept = all;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int next_part = 1;
 static unsigned long asked; // bytes, by all leaves
-static unsigned kinds = 7;  // of leaves
+static const char *leaves = "MCARSPJ";
 
 // Copies, in no relocation's slot.
 static void *(*volatile malloc_at)(size_t);
@@ -205,7 +206,7 @@ static inline __attribute__((always_inline)) void allocate(const char *root, uns
     free(k->memory);
     for (unsigned i = 0; i < length; i++)
         k->path[i] = "llrrrp"[draw(state) % 6];
-    k->path[length] = "MCARSPJabcdefghik"[draw(state) % kinds];
+    k->path[length] = leaves[draw(state) % strlen(leaves)];
     k->path[length + 1] = '\0';
     k->root = root;
     take(&w);
@@ -403,7 +404,9 @@ int main(int argc, char **argv)
         else if (strcmp(act, "wait") == 0)
             wait_to_go(argv[1]);
         else if (strcmp(act, "pointers") == 0)
-            kinds = 17;
+            leaves = "MCARSPJabcdefghik";
+        else if (strcmp(act, "nested") == 0)
+            leaves = "ceh";
         else if (strcmp(act, "fork") == 0)
             child |= fork() == 0;
         else if (strcmp(act, "leave") == 0)
