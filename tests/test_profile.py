@@ -216,19 +216,24 @@ start = room + 4096
 assert libc.mprotect(start, SIZE, 3) == 0
 def table(offset, size, used):
     return struct.pack("<QQQ", offset, size, used)
-contexts, frames, pages, blocks = 4096 * 16, 1 << 30, 2 << 30, 4096 * 1024 * 64
-head = struct.pack("<QIIQQQIIIIQQQ", 0x31666F7270657261, 4, 0, start, SIZE, 1, 1, 12, 0, 512, 16384, 0, 10**18)
+contexts, stacks, pages, blocks = 4096 * 16, 1 << 30, 2 << 30, 4096 * 1024 * 64
+head = struct.pack("<QIIQQQIIIIQQQ", 0x31666F7270657261, 5, 0, start, SIZE, 1, 1, 12, 0, 512, 16384, 0, 10**18)
 head += table(pages, 1 << 26, 1 << 26) + table(blocks, 1 << 20, 1 << 20) + table(contexts, 1 << 20, 1 << 20)
-head += table(frames, 1 << 26, 1 << 26) + table(4096, 100, 100)
+head += table(stacks, 1 << 26, 1 << 26) + table(4096, 100, 100)
 head += table(4096 * 8, 1 << 10, 1 << 10) + table(4096 * 2, 4096, 4096) + table(4096 * 3, 1 << 15, 1 << 40) + bytes(72)
 head = head[:12] + struct.pack("<I", len(head)) + head[16:]
 ctypes.memmove(start, head, len(head))
-# All contexts have the same frames.
-one = struct.pack("<IHHIIQQ", 0, 255, 3, 0, 1, 1024, 1) + struct.pack("<IHHIIQQ", 0, 255, 0xFFFF, 0, 1, 1024, 1)
-ctypes.memmove(start + contexts, one * (1 << 19), len(one) << 19)
-# But one, which has frames that are not there.
-ctypes.memmove(start + contexts + 2 * 32, struct.pack("<IHHIIQQ", 1 << 31, 5, 1, 0, 1, 7 * 1024, 700), 32)
-ctypes.memmove(start + frames, struct.pack("<QQ", 0xFFFF << 48 | 1, 0xFFFE << 48 | 5 << 24 | 1) * 32767, 16 * 32767)
+# Contexts whose stack is right, ends nowhere, is its own caller, is deeper than it may be, or is outside.
+def context(stack, count, thread):
+    return struct.pack("<IHHIIQQ", stack, count, thread, 0, 1, 1024, 1)
+some = context(5, 5, 3) + context(5, 5, 0xFFFF) + context(6, 4, 3) + context(1001, 1, 3) + context(1002, 2, 3)
+some += context(400, 144, 3) + context(1 << 31, 1, 3) + context(0, 0, 3)
+ctypes.memmove(start + contexts, some * (1 << 17), len(some) << 17)
+def stack(frame, caller):
+    return struct.pack("<QII", frame, caller, 0)
+chain = [stack(0xFFFF << 48 | 1 + i if i % 2 else 0xFFFE << 48 | 5 << 24 | 1 + i, i) for i in range(999)]
+chain += [stack(1, 0), stack(1, 1001), stack(1, 1003), stack(1, 1002)]
+ctypes.memmove(start + stacks + 16, b"".join(chain), 16 * len(chain))
 # A function whose name has no end.
 ctypes.memmove(start + 4096 * 8 + 5 * 16, struct.pack("<IIII", 4000, 4095, 1, 1), 16)
 ctypes.memset(start + 4096 * 2, 65, 4096)
@@ -252,8 +257,8 @@ def test_tables_that_claim_more_than_there_is(arenadump: harness.Arenadump) -> N
             assert done.returncode == 0, done.stderr
             told = json.loads(done.stdout)
             assert told["page_rate"] == 1, "it was taken for a profile"
-            assert len(told["sites"]) == 1  # no two stacks have a frame in common
-            assert told["allocated_without_stack"] == {"count": 1 + 7, "bytes": 1 + 700}
+            assert [len(site["stack"]) for site in told["sites"]] == [5]  # the others do not hold
+            assert told["allocated_without_stack"] == {"count": 6 * (1 << 17) + 1, "bytes": 6 * (1 << 17) + 1}
             assert len(told["threads"]) < 1024
             assert {each["thread"] for each in told["sites"][0]["threads"]} == {0, None}
         assert int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) < before + 1000

@@ -1,107 +1,87 @@
 // SPDX-License-Identifier: MIT
-// A context is recognised by its signature. Only a signature that is not known is unwound to its end, and only a stack that is not known
-// is written down. No lock is taken: what two threads add at the same time is there twice, and one of the two is never found.
+// A context is recognised by its signature. Only a signature that is not known is unwound to its end, and only what is not known of
+// its stack is written down. No lock is taken. Where the tables are full, a signature is known to have no context: a stack that
+// is met again is not unwound again.
 #include "profile/fast.h"
 #include "profile/interpreters.h"
 
 #include <string.h>
 
-enum { PROBES = 16 };
+// --- Stacks and contexts ----------------------------------------------------------------------------------------------
 
-// --- Contexts ---------------------------------------------------------------------------------------------------------
+static uint64_t used(const struct as_profile_table *table)
+{
+    return __atomic_load_n(&table->used, __ATOMIC_RELAXED);
+}
+
+static bool is_stack(uint32_t id, const void *wanted)
+{
+    const struct as_profile_stack *s = &as_recorder.stacks[id], *w = wanted;
+    return s->frame == w->frame && s->caller == w->caller;
+}
+
+// 0: there is no room.
+static uint32_t stack_of(uint64_t frame, uint32_t caller)
+{
+    const struct as_profile_stack wanted = {.frame = frame, .caller = caller};
+    struct as_profile_table *table = &as_recorder.head->stacks;
+    uint32_t hash = (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, frame), caller) >> 32);
+    uint32_t known = as_recorder_chains_find(&as_recorder.stack_chains, used(table), hash, is_stack, &wanted);
+    if (known)
+        return known;
+    uint64_t id = as_recorder_take_places(table, 1);
+    if (id == UINT64_MAX)
+        return 0;
+    as_recorder.stacks[id] = wanted;
+    return as_recorder_chains_add(&as_recorder.stack_chains, used(table), hash, (uint32_t)id, is_stack, &wanted);
+}
+
+static bool is_context(uint32_t id, const void *wanted)
+{
+    const struct as_profile_context *c = &as_recorder.contexts[id], *w = wanted;
+    return c->stack == w->stack && c->thread == w->thread && c->complete == w->complete;
+}
+
+// AS_PROFILE_LOST: there is no room, or it is not there, and not to be added.
+static uint32_t find(const struct as_profile_context *wanted, bool add)
+{
+    struct as_profile_table *table = &as_recorder.head->contexts;
+    uint32_t who = (uint32_t)wanted->thread << 1 | wanted->complete;
+    uint32_t hash = (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, wanted->stack), who) >> 32);
+    uint32_t known = as_recorder_chains_find(&as_recorder.context_chains, used(table), hash, is_context, wanted);
+    if (known || !add)
+        return known ? known : AS_PROFILE_LOST;
+    uint64_t id = as_recorder_take_places(table, 1);
+    if (id == UINT64_MAX)
+        return AS_PROFILE_LOST;
+    struct as_profile_context *c = &as_recorder.contexts[id];
+    c->stack = wanted->stack;
+    c->complete = wanted->complete;
+    c->thread = wanted->thread;
+    __atomic_store_n(&c->count, wanted->count, __ATOMIC_RELEASE); // last: the writer of a full record looks for it
+    return as_recorder_chains_add(&as_recorder.context_chains, used(table), hash, (uint32_t)id, is_context, wanted);
+}
 
 // Where half of the table is taken, a stack has no more threads of its own.
 static bool is_crowded(void)
 {
     const struct as_profile_table *contexts = &as_recorder.head->contexts;
-    return __atomic_load_n(&contexts->used, __ATOMIC_RELAXED) > contexts->size / 2;
+    return used(contexts) > contexts->size / 2;
 }
 
-// A context to be: `frames` NULL: it has those of another context, which begin at `first`.
-struct wanted_context {
-    const uint64_t *frames;
-    uint32_t first, hash;
-    uint16_t count, thread;
-    bool complete;
-};
-
-static bool is_context(uint32_t id, const struct wanted_context *w)
-{
-    const struct as_profile_context *c = &as_recorder.contexts[id];
-    if (c->hash != w->hash || c->count != w->count || c->complete != w->complete)
-        return false;
-    return w->frames ? memcmp(&as_recorder.frames[c->first], w->frames, w->count * sizeof *w->frames) == 0
-                     : c->first == w->first && c->thread == w->thread;
-}
-
-static uint32_t add_context(const struct wanted_context *w)
-{
-    struct as_profile_head *head = as_recorder.head;
-    if (__atomic_load_n(&head->contexts.used, __ATOMIC_RELAXED) >= head->contexts.size)
-        return 0;
-    // The frames first: a context is an entry that somebody completes.
-    uint64_t first = w->frames ? as_recorder_take_places(&head->frames, w->count) : w->first;
-    uint64_t id = first != UINT64_MAX ? as_recorder_take_places(&head->contexts, 1) : UINT64_MAX;
-    if (id == UINT64_MAX)
-        return 0;
-    if (w->frames)
-        memcpy(&as_recorder.frames[first], w->frames, w->count * sizeof *w->frames);
-    struct as_profile_context *c = &as_recorder.contexts[id];
-    c->first = (uint32_t)first;
-    c->complete = w->complete;
-    c->thread = w->thread & ((1U << AS_PROFILE_THREAD_BITS) - 1);
-    c->hash = w->hash;
-    __atomic_store_n(&c->count, w->count, __ATOMIC_RELEASE); // last: the writer of a full record looks for it
-    return (uint32_t)id;
-}
-
-// AS_PROFILE_LOST: there is no room, or it is not there, and not to be added.
-static uint32_t find(const struct wanted_context *w, bool add)
-{
-    uint32_t added = 0;
-    for (uint32_t i = 0; i < PROBES; i++) {
-        _Atomic uint32_t *place = &as_recorder.index[(w->hash + i) & (AS_RECORDER_INDEX - 1)];
-        uint32_t id = atomic_load_explicit(place, memory_order_acquire);
-        if (id == 0) {
-            if (!add || (added == 0 && (added = add_context(w)) == 0))
-                return AS_PROFILE_LOST;
-            if (atomic_compare_exchange_strong(place, &id, added))
-                return added;
-        }
-        if (is_context(id, w))
-            return id;
-    }
-    return AS_PROFILE_LOST;
-}
-
-// Of a stack that another thread was seen on first, the context of this thread. Thread 0 stands for all that have none.
-static uint32_t of_thread(const struct wanted_context *stack, uint32_t id)
-{
-    const struct as_profile_context *c = &as_recorder.contexts[id];
-    struct wanted_context own = *stack;
-    if (id == AS_PROFILE_LOST || c->thread == stack->thread)
-        return id;
-    own.frames = NULL;
-    own.first = c->first;
-    own.hash = (uint32_t)(as_recorder_mix_in(stack->hash, stack->thread + UINT64_C(1)) >> 32);
-    return find(&own, !is_crowded() || stack->thread == 0);
-}
-
+// Thread 0 stands for all that have no context of their own.
 static uint32_t intern(uint16_t thread, const uint64_t *frames, size_t count, bool complete)
 {
-    uint64_t mixed = complete;
-    for (size_t i = 0; i < count; i++)
-        mixed = as_recorder_mix_in(mixed, frames[i]);
-    struct wanted_context stack = {.frames = frames,
-                                   .count = (uint16_t)count,
-                                   .thread = thread,
-                                   .hash = (uint32_t)(mixed >> 32),
-                                   .complete = complete};
-    uint32_t any = find(&stack, thread == 0 || !is_crowded()), id = of_thread(&stack, any);
+    struct as_profile_context wanted = {.count = (uint16_t)count, .complete = complete};
+    wanted.thread = thread & ((1U << AS_PROFILE_THREAD_BITS) - 1);
+    for (size_t i = count; i > 0; i--)
+        if ((wanted.stack = stack_of(frames[i - 1], wanted.stack)) == 0)
+            return AS_PROFILE_LOST;
+    uint32_t id = find(&wanted, thread == 0 || !is_crowded());
     if (id != AS_PROFILE_LOST || thread == 0)
         return id;
-    stack.thread = 0;
-    return of_thread(&stack, any != AS_PROFILE_LOST ? any : find(&stack, true));
+    wanted.thread = 0;
+    return find(&wanted, true);
 }
 
 struct stack_to_unwind {
@@ -166,7 +146,7 @@ static bool interleave(const struct stack_to_unwind *w, const struct as_unwind_m
         for (; taken < walk->count && walk->frames[taken].place < end; taken++) {
             if (merged == AS_RECORDER_DEPTH)
                 return *count = merged - 1, false;
-            walk->merged[merged++] = as_interpreters_name(w->thread, walk, &walk->frames[taken]);
+            walk->merged[merged++] = as_interpreters_name(walk, &walk->frames[taken]);
         }
         if (taken > before)
             continue;
@@ -178,13 +158,14 @@ static bool interleave(const struct stack_to_unwind *w, const struct as_unwind_m
     return !walk->cut;
 }
 
+// 0: nobody could say which modules there are. AS_PROFILE_LOST: there is no room.
 static uint32_t unwind_whole(const struct stack_to_unwind *w, size_t *count)
 {
     bool complete = false, sure;
     const struct as_unwind_modules *modules = unwind_to_end(w, count, &complete, &sure);
     if (!sure) {
         as_recorder_modules_leave(w->thread);
-        return AS_PROFILE_LOST;
+        return 0;
     }
     uint64_t *frames = w->scratch->slots; // which nobody needs any more: a stack of 16 KiB has no room for another list
     if (w->walk && w->walk->count > 0) {
@@ -205,10 +186,12 @@ static uint32_t check(const struct stack_to_unwind *w, uint64_t signature, uint3
 {
     size_t count;
     uint32_t real = unwind_whole(w, &count);
-    AS_RECORDER_COUNT(checked);
-    if (real == id || real == AS_PROFILE_LOST)
+    if (id != AS_PROFILE_LOST)
+        AS_RECORDER_COUNT(checked);
+    if (real == id || real == 0 || real == AS_PROFILE_LOST)
         return id;
-    AS_RECORDER_COUNT(wrong);
+    if (id != AS_PROFILE_LOST)
+        AS_RECORDER_COUNT(wrong);
     as_recorder_learn(signature, real);
     return real;
 }
@@ -239,7 +222,7 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth)
         recognisable = false;
     if (due) {
         if (w->walk)
-            as_inner_forget_pages(w->thread);
+            as_inner_forget_pages();
         return recognisable ? check(w, signature, id) : id;
     }
     AS_RECORDER_COUNT(misses);
@@ -251,10 +234,10 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth)
     id = signature && recognisable ? as_recorder_known(signature) : 0;
     if (!id) {
         id = unwind_whole(w, &count);
-        if (signature && recognisable && id != AS_PROFILE_LOST)
+        if (signature && recognisable && id)
             as_recorder_learn(signature, id);
     }
-    return id;
+    return id ? id : AS_PROFILE_LOST;
 }
 
 // On a stack whose end is not known nothing is recognised: it is not read but by the unwinder, and within what is readable.
@@ -265,7 +248,8 @@ static uint32_t find_foreign(struct stack_to_unwind *w)
     if (atomic_load_explicit(&as_cruby.found, memory_order_acquire) && (w->walk = as_inner_walk_take()) &&
         !as_cruby_walk(w->thread, w->caller->sp, w->stacks.end, w->walk, &inner))
         w->walk->count = 0;
-    return unwind_whole(w, &count);
+    uint32_t id = unwind_whole(w, &count);
+    return id ? id : AS_PROFILE_LOST;
 }
 
 uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_unwind_registers *caller)

@@ -89,11 +89,11 @@ static bool put_functions(void)
 
 // Of the functions that a stack names, those that the file does not have. A stack that can be seen has names that are whole: they were
 // written before it.
-static bool add_functions(const struct as_profile_context *c, uint32_t count)
+static bool add_functions(uint32_t stack)
 {
     const uint64_t mask = AS_RECORD_MOST_FUNCTIONS - 1;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t frame = as_recorder.frames[c->first + i], index = frame >> AS_PROFILE_LINE_BITS & mask;
+    for (; stack; stack = as_recorder.stacks[stack].caller) {
+        uint64_t frame = as_recorder.stacks[stack].frame, index = frame >> AS_PROFILE_LINE_BITS & mask;
         bool interpreted = frame >> 48 == AS_PROFILE_PYTHON || frame >> 48 == AS_PROFILE_RUBY;
         if (!interpreted || index == 0 || sink.has_function[index])
             continue;
@@ -123,11 +123,11 @@ static bool put_some_contexts(bool *more)
         uint32_t count = __atomic_load_n(&c->count, __ATOMIC_ACQUIRE);
         if (count == 0 || words + 1 + count > room)
             break;
-        if (!add_functions(c, count))
+        if (!add_functions(c->stack))
             return false;
         sink.words[words++] = as_record_context_word(sink.contexts, count, c->complete);
-        memcpy(sink.words + words, &as_recorder.frames[c->first], count * sizeof *sink.words);
-        words += count;
+        for (uint32_t stack = c->stack; stack; stack = as_recorder.stacks[stack].caller)
+            sink.words[words++] = as_recorder.stacks[stack].frame;
     }
     *more = words > 0;
     return put_functions() && (words == 0 || put(AS_RECORD_CONTEXTS, 0, sink.words, words * sizeof *sink.words));

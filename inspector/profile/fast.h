@@ -114,11 +114,12 @@ static inline uint64_t as_recorder_key(const struct as_unwind_registers *caller,
     return as_recorder_mix_in(as_recorder_mix_in(epoch, caller->pc), depth);
 }
 
-// The context of a signature; 0: none. An entry: 40 bits of the signature, and the context's id.
+// The context of a signature, AS_PROFILE_LOST where there was no room for one; 0: it is not known. An entry: 40 bits of the signature, and
+// the context's id.
 static inline uint32_t as_recorder_known(uint64_t signature)
 {
-    uint64_t entry =
-        atomic_load_explicit(&as_recorder.signatures[signature & (AS_RECORDER_SIGNATURES - 1)], memory_order_relaxed);
+    uint64_t mask = atomic_load_explicit(&as_recorder.signature_mask, memory_order_relaxed);
+    uint64_t entry = atomic_load_explicit(&as_recorder.signatures[signature & mask], memory_order_relaxed);
     return (entry ^ signature) >> AS_PROFILE_ID_BITS ? 0 : entry & ((1U << AS_PROFILE_ID_BITS) - 1);
 }
 

@@ -4,13 +4,14 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
-enum { PROBES = 16 };
+enum { PROBES = 16, FORGET_MS = 10 };
 
 // --- What is readable -------------------------------------------------------------------------------------------------
 
 // A page of which the kernel has said so is remembered.
-bool as_inner_ask(uintptr_t *known, uintptr_t from, uintptr_t size)
+bool as_inner_ask(uintptr_t from, uintptr_t size)
 {
     if (size == 0 || from + size - 1 < from)
         return false;
@@ -18,20 +19,27 @@ bool as_inner_ask(uintptr_t *known, uintptr_t from, uintptr_t size)
     bool readable = true;
     uintptr_t last = (from + size - 1) >> as_recorder.page_shift;
     for (uintptr_t page = from >> as_recorder.page_shift; readable && page <= last; page++) {
-        uintptr_t *place = &known[page % AS_INNER_PAGES];
-        if (*place == page + 1)
+        if (as_inner_knows_page(page))
             continue;
         readable = as_recorder_is_readable(page << as_recorder.page_shift);
         if (readable)
-            *place = page + 1;
+            atomic_store_explicit(&as_recorder.readable[page % AS_INNER_PAGES], page + 1, memory_order_relaxed);
     }
     errno = saved;
     return readable;
 }
 
-void as_inner_forget_pages(const struct as_recorder_thread *thread)
+void as_inner_forget_pages(void)
 {
-    memset(as_recorder.readable + (size_t)thread->index * AS_INNER_PAGES, 0, AS_INNER_PAGES * sizeof(uintptr_t));
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    uint64_t due = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    uint64_t last = atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed);
+    if (due - last < FORGET_MS || !atomic_compare_exchange_strong_explicit(&as_recorder.readable_since, &last, due,
+                                                                           memory_order_relaxed, memory_order_relaxed))
+        return;
+    for (size_t i = 0; i < AS_INNER_PAGES; i++)
+        atomic_store_explicit(&as_recorder.readable[i], 0, memory_order_relaxed);
 }
 
 // --- Whole walks ------------------------------------------------------------------------------------------------------

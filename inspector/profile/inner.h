@@ -34,20 +34,23 @@ static inline uint32_t as_inner_half(uintptr_t address)
     return *(const uint32_t *)address;
 }
 
-// Whether the bytes are readable: the kernel is asked once for each page, and again after a while. Keeps errno.
-bool as_inner_ask(uintptr_t *known, uintptr_t from, uintptr_t size);
-enum { AS_INNER_PAGES = 128 };
+// Whether the bytes are readable: the kernel is asked once for each page, and again after a while, for all threads. Keeps errno.
+bool as_inner_ask(uintptr_t from, uintptr_t size);
+enum { AS_INNER_PAGES = 1 << 14 };
 
-static inline bool as_inner_readable(const struct as_recorder_thread *thread, uintptr_t from, uintptr_t size)
+static inline bool as_inner_knows_page(uintptr_t page)
 {
-    uintptr_t page = from >> as_recorder.page_shift, last = (from + size - 1) >> as_recorder.page_shift;
-    uintptr_t *known = as_recorder.readable + (size_t)thread->index * AS_INNER_PAGES;
-    return __builtin_expect(page == last && known[page % AS_INNER_PAGES] == page + 1, 1) ||
-           as_inner_ask(known, from, size);
+    return atomic_load_explicit(&as_recorder.readable[page % AS_INNER_PAGES], memory_order_relaxed) == page + 1;
 }
 
-// The pages are asked for again.
-void as_inner_forget_pages(const struct as_recorder_thread *thread);
+static inline bool as_inner_readable(uintptr_t from, uintptr_t size)
+{
+    uintptr_t page = from >> as_recorder.page_shift, last = (from + size - 1) >> as_recorder.page_shift;
+    return __builtin_expect(page == last && as_inner_knows_page(page), 1) || as_inner_ask(from, size);
+}
+
+// The pages are asked for again, 10 ms after the last time or later.
+void as_inner_forget_pages(void);
 
 // NULL: all are taken.
 struct as_inner_walk *as_inner_walk_take(void);

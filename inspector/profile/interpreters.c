@@ -18,16 +18,14 @@ bool as_interpreters_forget(void)
     return as_cruby_forget() || had_python;
 }
 
-uint64_t as_interpreters_name(const struct as_recorder_thread *thread, struct as_inner_walk *walk,
-                              const struct as_inner_frame *frame)
+uint64_t as_interpreters_name(struct as_inner_walk *walk, const struct as_inner_frame *frame)
 {
     uint64_t key = as_recorder_mix_in(walk->language, frame->key);
     struct as_inner_known *known = &as_recorder.names[key & (AS_INNER_NAMES - 1)];
     uint64_t name = atomic_load_explicit(&known->identity, memory_order_relaxed);
     if ((atomic_load_explicit(&known->check, memory_order_relaxed) ^ name) == key && name != 0)
         return name;
-    name =
-        walk->language == AS_PROFILE_PYTHON ? as_python_name(thread, walk, frame) : as_cruby_name(thread, walk, frame);
+    name = walk->language == AS_PROFILE_PYTHON ? as_python_name(walk, frame) : as_cruby_name(walk, frame);
     atomic_store_explicit(&known->identity, name, memory_order_relaxed);
     atomic_store_explicit(&known->check, key ^ name, memory_order_relaxed);
     return name;

@@ -23,5 +23,4 @@ static inline bool as_recorder_inner(const struct as_recorder_thread *thread, ui
 }
 
 // The frame as the tables keep it.
-uint64_t as_interpreters_name(const struct as_recorder_thread *thread, struct as_inner_walk *walk,
-                              const struct as_inner_frame *frame);
+uint64_t as_interpreters_name(struct as_inner_walk *walk, const struct as_inner_frame *frame);

@@ -14,7 +14,7 @@
 #define AS_PROFILE_BUFFERS UINT64_C(0x3166756270657261) // "arepbuf1"
 
 enum {
-    AS_PROFILE_VERSION = 4,
+    AS_PROFILE_VERSION = 5,
     AS_PROFILE_SLOT_SHIFT = 5, // chunks are 32 bytes or more: no two begin in the same 32 bytes
     AS_PROFILE_BLOCK_BITS = 28,
     AS_PROFILE_PAGE_BITS = 36,
@@ -78,7 +78,7 @@ struct as_profile_head {
     struct as_profile_table pages;     // uint64_t: the page's number << AS_PROFILE_BLOCK_BITS | its block + 1
     struct as_profile_table blocks;    // a slot (uint32_t) for each 32 bytes of the page
     struct as_profile_table contexts;  // struct as_profile_context; AS_PROFILE_LOST: what was allocated without one
-    struct as_profile_table frames;    // uint64_t: index of the module << 48 | offset; or see AS_PROFILE_NO_MODULE
+    struct as_profile_table stacks;    // struct as_profile_stack; the first is not used
     struct as_profile_table modules;   // struct as_profile_module
     struct as_profile_table functions; // struct as_profile_function; the first is not known
     struct as_profile_table texts;     // char: names, each with its NUL; the first is empty
@@ -97,13 +97,20 @@ struct as_profile_buffers {
     uint64_t reserved[5];
 };
 
-// A stack, and who was on it. The same stack of another thread is another context, with the same frames.
+// A frame, and the stack of its caller: stacks that have their outer frames in common have them once.
+struct as_profile_stack {
+    uint64_t frame;  // index of the module << 48 | offset; or see AS_PROFILE_NO_MODULE
+    uint32_t caller; // is before this one; 0: there is none, or it is not known
+    uint32_t next;   // for the recorder: another one with the same hash
+};
+
+// A stack, and who was on it. The same stack of another thread is another context.
 struct as_profile_context {
-    uint32_t first; // of its frames, innermost first
-    uint16_t count;
+    uint32_t stack;
+    uint16_t count;        // of its frames
     uint16_t complete : 1; // the last frame is the outermost one
     uint16_t thread : AS_PROFILE_THREAD_BITS;
-    uint32_t hash;
+    uint32_t next;    // for the recorder: another one with the same hash
     uint32_t samples; // allocations sampled by bytes
     uint64_t objects; // what they stand for, in 1/1024
     uint64_t bytes;

@@ -48,9 +48,9 @@ struct as_python_text {
     uint32_t kind;
     bool ascii;
 };
-bool as_python_text(const struct as_recorder_thread *thread, uintptr_t object, struct as_python_text *text);
+bool as_python_text(uintptr_t object, struct as_python_text *text);
 // The bytes of a bytes object.
-bool as_python_bytes(const struct as_recorder_thread *thread, uintptr_t object, struct as_python_text *bytes);
+bool as_python_bytes(uintptr_t object, struct as_python_text *bytes);
 
 // python.c: takes the loader's lock.
 void as_python_find(void);
@@ -65,13 +65,12 @@ void as_python_watch(bool in);
 // changed, or are not what they should be.
 bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struct as_inner_walk *walk, uint64_t *hash);
 // python_names.c: the frame as the tables keep it.
-uint64_t as_python_name(const struct as_recorder_thread *thread, struct as_inner_walk *walk,
-                        const struct as_inner_frame *frame);
+uint64_t as_python_name(struct as_inner_walk *walk, const struct as_inner_frame *frame);
 
 // python_code.c: a number for all that says which function a code object is, and which lines it has. False: it is none.
 // It is remembered if `keep`: if its death will be seen.
-bool as_python_identify(const struct as_recorder_thread *thread, uintptr_t code, bool keep, uint64_t *identity);
-bool as_python_is_object(const struct as_recorder_thread *thread, uintptr_t object, uintptr_t size, uintptr_t type);
+bool as_python_identify(uintptr_t code, bool keep, uint64_t *identity);
+bool as_python_is_object(uintptr_t object, uintptr_t size, uintptr_t type);
 void as_python_dealloc(void *code); // stands in the type's slot
 
 enum { AS_PYTHON_KNOWN = 1 << 12 };

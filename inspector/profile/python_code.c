@@ -14,15 +14,15 @@ enum {
 
 // --- Objects -------------------------------------------------------------------------------------------------
 
-bool as_python_is_object(const struct as_recorder_thread *t, uintptr_t object, uintptr_t size, uintptr_t type)
+bool as_python_is_object(uintptr_t object, uintptr_t size, uintptr_t type)
 {
-    return object % sizeof(uintptr_t) == 0 && as_inner_readable(t, object, size) &&
+    return object % sizeof(uintptr_t) == 0 && as_inner_readable(object, size) &&
            as_inner_word(object + AS_PYTHON_TYPE) == type;
 }
 
-bool as_python_text(const struct as_recorder_thread *t, uintptr_t object, struct as_python_text *text)
+bool as_python_text(uintptr_t object, struct as_python_text *text)
 {
-    if (!as_python_is_object(t, object, AS_PYTHON_STATE + sizeof(uint32_t), as_python.text_type))
+    if (!as_python_is_object(object, AS_PYTHON_STATE + sizeof(uint32_t), as_python.text_type))
         return false;
     uint32_t state = as_inner_half(object + AS_PYTHON_STATE) >> 2; // whether it is interned
     text->length = as_inner_word(object + AS_PYTHON_SIZE);
@@ -31,15 +31,15 @@ bool as_python_text(const struct as_recorder_thread *t, uintptr_t object, struct
     text->at = object + (text->ascii ? as_python.layout.ascii : as_python.layout.other);
     bool compact = state & 8;
     return compact && (text->kind == 1 || text->kind == 2 || text->kind == 4) && text->length <= MOST_TEXT &&
-           as_inner_readable(t, text->at, text->length * text->kind + 1);
+           as_inner_readable(text->at, text->length * text->kind + 1);
 }
 
-bool as_python_bytes(const struct as_recorder_thread *t, uintptr_t object, struct as_python_text *bytes)
+bool as_python_bytes(uintptr_t object, struct as_python_text *bytes)
 {
-    if (!as_python_is_object(t, object, AS_PYTHON_BYTES, as_python.bytes_type))
+    if (!as_python_is_object(object, AS_PYTHON_BYTES, as_python.bytes_type))
         return false;
     *bytes = (struct as_python_text){object + AS_PYTHON_BYTES, as_inner_word(object + AS_PYTHON_SIZE), 1, false};
-    return bytes->length <= MOST_LINES && as_inner_readable(t, bytes->at, bytes->length + 1);
+    return bytes->length <= MOST_LINES && as_inner_readable(bytes->at, bytes->length + 1);
 }
 
 // --- What is remembered -----------------------------------------------------------------------------------------------
@@ -66,25 +66,24 @@ void as_python_dealloc(void *code)
 
 // --- What it is recognised by -----------------------------------------------------------------------------------------
 
-static bool hash_text(const struct as_recorder_thread *thread, uintptr_t object, uint64_t *hash)
+static bool hash_text(uintptr_t object, uint64_t *hash)
 {
     struct as_python_text text;
-    if (!as_python_text(thread, object, &text))
+    if (!as_python_text(object, &text))
         return false;
     *hash = as_inner_hash(text.kind, text.at, text.length * text.kind);
     return true;
 }
 
-bool as_python_identify(const struct as_recorder_thread *thread, uintptr_t code, bool keep, uint64_t *identity)
+bool as_python_identify(uintptr_t code, bool keep, uint64_t *identity)
 {
     const struct as_python_layout *l = &as_python.layout;
     struct as_python_text lines;
     uint64_t name, file;
     // What a code object that dies has named is freed already.
-    if (!as_python_is_object(thread, code, l->bytecode, as_python.code_type) || as_inner_half(code) == 0 ||
-        !hash_text(thread, as_inner_word(code + l->name), &name) ||
-        !hash_text(thread, as_inner_word(code + l->file), &file) ||
-        !as_python_bytes(thread, as_inner_word(code + l->lines), &lines))
+    if (!as_python_is_object(code, l->bytecode, as_python.code_type) || as_inner_half(code) == 0 ||
+        !hash_text(as_inner_word(code + l->name), &name) || !hash_text(as_inner_word(code + l->file), &file) ||
+        !as_python_bytes(as_inner_word(code + l->lines), &lines))
         return false;
     *identity = as_recorder_mix_in(as_recorder_mix_in(file, as_inner_half(code + l->first_line)), name);
     *identity = as_inner_hash(*identity, lines.at, lines.length);

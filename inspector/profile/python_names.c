@@ -74,12 +74,12 @@ static size_t encode(uint32_t c, char bytes[4])
 }
 
 // As much as there is room for; "": it cannot be read.
-static void copy_text(const struct as_recorder_thread *thread, uintptr_t object, char *to, size_t room)
+static void copy_text(uintptr_t object, char *to, size_t room)
 {
     struct as_python_text text;
     size_t used = 0;
     to[0] = '\0';
-    if (!as_python_text(thread, object, &text))
+    if (!as_python_text(object, &text))
         return;
     for (size_t i = 0; i < text.length; i++) {
         char bytes[4];
@@ -92,16 +92,15 @@ static void copy_text(const struct as_recorder_thread *thread, uintptr_t object,
     to[used] = '\0';
 }
 
-uint64_t as_python_name(const struct as_recorder_thread *thread, struct as_inner_walk *walk,
-                        const struct as_inner_frame *frame)
+uint64_t as_python_name(struct as_inner_walk *walk, const struct as_inner_frame *frame)
 {
     const struct as_python_layout *l = &as_python.layout;
     struct as_python_text lines;
     uint64_t line = 0;
     uint32_t first_line = as_inner_half(frame->code + l->first_line);
-    copy_text(thread, as_inner_word(frame->code + l->name), walk->name, sizeof walk->name);
-    copy_text(thread, as_inner_word(frame->code + l->file), walk->file, sizeof walk->file);
-    if (as_python_bytes(thread, as_inner_word(frame->code + l->lines), &lines))
+    copy_text(as_inner_word(frame->code + l->name), walk->name, sizeof walk->name);
+    copy_text(as_inner_word(frame->code + l->file), walk->file, sizeof walk->file);
+    if (as_python_bytes(as_inner_word(frame->code + l->lines), &lines))
         line = line_of(&lines, (int32_t)first_line, frame->at);
     return as_inner_line(walk, first_line, line);
 }

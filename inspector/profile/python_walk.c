@@ -33,8 +33,7 @@ struct walking {
 static inline bool is_readable_frame(struct walking *w, uintptr_t frame)
 {
     uintptr_t page = frame >> as_recorder.page_shift, last = (frame + FRAME_BYTES - 1) >> as_recorder.page_shift;
-    if (frame % sizeof(uintptr_t) != 0 ||
-        ((page != w->page || last != page) && !as_inner_readable(w->thread, frame, FRAME_BYTES)))
+    if (frame % sizeof(uintptr_t) != 0 || ((page != w->page || last != page) && !as_inner_readable(frame, FRAME_BYTES)))
         return false;
     w->page = page;
     return true;
@@ -42,7 +41,7 @@ static inline bool is_readable_frame(struct walking *w, uintptr_t frame)
 
 static bool write_frame(struct walking *w, uintptr_t code, int64_t at, uint64_t key)
 {
-    if (!as_python_is_object(w->thread, code, w->l->bytecode, as_python.code_type))
+    if (!as_python_is_object(code, w->l->bytecode, as_python.code_type))
         return false;
     int64_t size = (int64_t)as_inner_half(code + AS_PYTHON_SIZE) * CODE_UNIT;
     if (at < -CODE_UNIT || at >= size || at % CODE_UNIT != 0)
@@ -56,8 +55,7 @@ static inline bool add_frame(struct walking *w, uintptr_t frame)
     uint64_t identity;
     uintptr_t code = as_inner_word(frame + w->l->code) & ~(uintptr_t)POINTER_TAGS;
     int64_t at = (int64_t)(as_inner_word(frame + w->l->instruction) - code - w->l->bytecode);
-    if (!(w->remembers && as_python_remembers(code, &identity)) &&
-        !as_python_identify(w->thread, code, w->remembers, &identity))
+    if (!(w->remembers && as_python_remembers(code, &identity)) && !as_python_identify(code, w->remembers, &identity))
         return false;
     uint64_t key = identity + (uint64_t)at * AS_RECORDER_FACTOR;
     if (w->walk && !write_frame(w, code, at, key))
@@ -129,7 +127,7 @@ static bool walk_marked(struct walking *w, uintptr_t cframe, uintptr_t state)
         if (is_entry) {
             uintptr_t before = as_inner_word(cframe + w->l->cframe_previous);
             if (!enter(w, cframe) || (!is_on_stack(w, before) && !is_root(before, state)) ||
-                before % sizeof(uintptr_t) != 0 || !as_inner_readable(w->thread, before, CFRAME_BYTES) ||
+                before % sizeof(uintptr_t) != 0 || !as_inner_readable(before, CFRAME_BYTES) ||
                 as_inner_word(before + w->l->cframe_current) != frame)
                 return false;
             cframe = before;
@@ -170,7 +168,7 @@ bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struc
                         .page = UINTPTR_MAX,
                         .remembers = as_inner_word(as_python.dealloc_slot) == (uintptr_t)as_python_dealloc,
                         .hash = 1};
-    if (state % sizeof(uintptr_t) != 0 || !as_inner_readable(thread, state, STATE_READ) ||
+    if (state % sizeof(uintptr_t) != 0 || !as_inner_readable(state, STATE_READ) ||
         as_inner_word(state + w.l->thread_id) != as_recorder_pointer() || !walk_chain(&w, state))
         return false;
     if (w.count > 0)

@@ -38,7 +38,7 @@ bool as_profile_head_holds(const struct as_profile_head *head, uint64_t address,
            table_holds(head, &head->pages, sizeof(uint64_t), BLOCK_MASK) &&
            table_holds(head, &head->blocks, head->block_size, BLOCK_MASK) &&
            table_holds(head, &head->contexts, sizeof(struct as_profile_context), ID_MASK) &&
-           table_holds(head, &head->frames, sizeof(uint64_t), UINT32_MAX) &&
+           table_holds(head, &head->stacks, sizeof(struct as_profile_stack), UINT32_MAX) &&
            table_holds(head, &head->modules, sizeof(struct as_profile_module), AS_PROFILE_MOST_MODULES) &&
            table_holds(head, &head->functions, sizeof(struct as_profile_function), MOST_FUNCTIONS) &&
            table_holds(head, &head->texts, 1, UINT32_MAX) &&
@@ -77,10 +77,10 @@ struct profile_tables {
     uint64_t *pages;
     uint8_t *blocks;
     struct as_profile_context *contexts;
-    uint64_t *frames;
-    uint64_t block_count, context_count, frame_count, module_count; // that were read
+    struct as_profile_stack *stack_table;
+    struct as_profile_stack_state *stack_states;                    // of each stack
+    uint64_t block_count, context_count, stack_count, module_count; // that were read
     uint32_t objects_opened;
-    uint64_t frames_left;         // of those that are there, what no site has taken: no two have one in common
     struct as_profile_live *live; // of each context
     struct as_profile_live unseen;
     struct as_profile_stacks stacks;
@@ -97,34 +97,26 @@ static uint64_t used(const struct as_profile_table *table)
 
 enum { PIECE = 1 << 20, PART = 4096 };
 
-static uint64_t words_in(const char *bytes, uint64_t length)
+static bool is_zeros(const char *bytes, uint64_t length)
 {
-    uint64_t count = 0, word;
-    for (uint64_t i = 0; i + sizeof word <= length; i += sizeof word) {
-        memcpy(&word, bytes + i, sizeof word);
-        count += word != 0;
-    }
-    return count;
+    return length == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, length - 1) == 0);
 }
 
-// A copy of a table's first entries, and how many of its words are not 0; what cannot be read is zeros. It takes as much memory as the
-// target has there: a table may claim any size, and the recorder's are mostly empty. NULL: no memory.
-static void *copy(struct profile_tables *r, const struct as_profile_table *table, uint64_t count, uint64_t entry,
-                  uint64_t *words)
+// A copy of a table's first entries; what cannot be read is zeros. It takes as much memory as the target has there: a table may claim any
+// size, and the recorder's are mostly empty. NULL: no memory.
+static void *copy(struct profile_tables *r, const struct as_profile_table *table, uint64_t count, uint64_t entry)
 {
     uint64_t bytes = (count * entry + 7) / 8 * 8, from = r->head.self + table->offset;
     char *to = as_memory_map(bytes + 1, "the tables of a profile", r->err);
-    *words = 0;
     for (uint64_t at = 0; to && at < bytes; at += PIECE) {
         at = as_target_skip_missing(r->target, from + at) - from;
         uint64_t length = at >= bytes ? 0 : bytes - at < PIECE ? bytes - at : PIECE;
         if (length == 0 || !as_target_read(r->target, from + at, r->piece, length))
             continue;
         for (uint64_t i = 0; i < length; i += PART) {
-            uint64_t part = length - i < PART ? length - i : PART, here = words_in(r->piece + i, part);
-            if (here > 0)
+            uint64_t part = length - i < PART ? length - i : PART;
+            if (!is_zeros(r->piece + i, part))
                 memcpy(to + at + i, r->piece + i, part);
-            *words += here;
         }
     }
     return to;
@@ -134,13 +126,14 @@ static bool copy_tables(struct profile_tables *r)
 {
     r->block_count = used(&r->head.blocks);
     r->context_count = used(&r->head.contexts);
-    r->frame_count = used(&r->head.frames);
-    uint64_t words;
+    r->stack_count = used(&r->head.stacks);
     r->piece = as_memory_map(PIECE, "a piece of a profile", r->err);
-    return r->piece && (r->pages = copy(r, &r->head.pages, r->head.pages.size, sizeof *r->pages, &words)) &&
-           (r->blocks = copy(r, &r->head.blocks, r->block_count, r->head.block_size, &words)) &&
-           (r->contexts = copy(r, &r->head.contexts, r->context_count, sizeof *r->contexts, &words)) &&
-           (r->frames = copy(r, &r->head.frames, r->frame_count, sizeof *r->frames, &r->frames_left)) &&
+    return r->piece && (r->pages = copy(r, &r->head.pages, r->head.pages.size, sizeof *r->pages)) &&
+           (r->blocks = copy(r, &r->head.blocks, r->block_count, r->head.block_size)) &&
+           (r->contexts = copy(r, &r->head.contexts, r->context_count, sizeof *r->contexts)) &&
+           (r->stack_table = copy(r, &r->head.stacks, r->stack_count, sizeof *r->stack_table)) &&
+           (r->stack_states =
+                as_memory_map(r->stack_count * sizeof *r->stack_states + 1, "the stacks of a profile", r->err)) &&
            (r->live = as_memory_map(r->context_count * sizeof *r->live + 1, "the sites of a profile", r->err)) &&
            (r->id_of = as_memory_map(r->boundaries->count * sizeof *r->id_of + 1, "the sites of chunks", r->err));
 }
@@ -151,7 +144,8 @@ static void free_tables(struct profile_tables *r)
     as_memory_unmap(r->pages, r->head.pages.size * sizeof *r->pages + 1);
     as_memory_unmap(r->blocks, r->block_count * r->head.block_size + 1);
     as_memory_unmap(r->contexts, r->context_count * sizeof *r->contexts + 1);
-    as_memory_unmap(r->frames, r->frame_count * sizeof *r->frames + 1);
+    as_memory_unmap(r->stack_table, r->stack_count * sizeof *r->stack_table + 1);
+    as_memory_unmap(r->stack_states, r->stack_count * sizeof *r->stack_states + 1);
     as_memory_unmap(r->live, r->context_count * sizeof *r->live + 1);
     as_memory_unmap(r->module_of, AS_PROFILE_MOST_MODULES * sizeof *r->module_of);
     as_memory_unmap(r->id_of, r->boundaries->count * sizeof *r->id_of + 1);
@@ -261,6 +255,7 @@ static bool add_modules(struct profile_tables *r)
     }
     r->stacks = (struct as_profile_stacks){
         .store = r->store, .module_of = r->module_of, .module_count = r->module_count, .line = read_line, .reader = r};
+    as_profile_stacks_measure(r->stack_table, r->stack_states, r->stack_count);
     return r->module_of != NULL;
 }
 
@@ -282,13 +277,11 @@ static bool add_site(struct profile_tables *r, uint64_t id)
     const struct as_profile_live *live = &r->live[id];
     if (live->count == 0 && c->samples == 0)
         return true;
-    if (c->count == 0 || c->first > r->frame_count || c->count > r->frame_count - c->first ||
-        c->count > AS_PROFILE_DEPTH || c->count > r->frames_left) {
+    if (c->stack >= r->stack_count || c->count == 0 || r->stack_states[c->stack].depth != c->count) {
         lose(r, id);
         return true;
     }
-    r->frames_left -= c->count;
-    uint32_t stack = as_profile_stacks_add(&r->stacks, &r->frames[c->first], c->count, r->err);
+    uint32_t stack = as_profile_stacks_add_known(&r->stacks, r->stack_table, r->stack_states, c->stack, r->err);
     if (stack == UINT32_MAX)
         return false;
     struct as_profile_site_record *site = as_vec_add(&r->store->profile_sites, r->err);
@@ -347,7 +340,7 @@ static bool add_profile(struct profile_tables *r)
         .large = h->large,
         .mean = h->mean,
         .started_ns = h->started_ns,
-        .memory = r->block_count * h->block_size + r->frame_count * sizeof *r->frames +
+        .memory = r->block_count * h->block_size + r->stack_count * sizeof *r->stack_table +
                   r->context_count * sizeof *r->contexts,
         .unseen_count = r->unseen.count,
         .unseen_bytes = r->unseen.bytes,

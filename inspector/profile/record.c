@@ -133,6 +133,8 @@ void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t s
             if (__builtin_expect(id != 0, 1)) {
                 thread->hits++;
                 write_slot(slot, chunk, chunk_size, id);
+                if (__builtin_expect(id == AS_PROFILE_LOST, 0))
+                    AS_RECORDER_COUNT(lost);
                 as_recorder_leave(thread);
                 return;
             }

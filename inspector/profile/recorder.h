@@ -6,6 +6,7 @@
 //
 //   random.c    distances between samples, and what a sample stands for
 //   rates.c     reads $ARENASCOPE_PROFILE
+//   chains.c    hash tables of what only grows (chains.h)
 //   tables.c    the mapping with all tables
 //   threads.c   each thread's state, and the stack that it runs on
 //   objects.c   symbols and relocations of a loaded object
@@ -28,6 +29,7 @@
 //   switch.c    on, off, and fork()
 #pragma once
 
+#include "profile/chains.h"
 #include "profile/entry_page.h"
 #include "profile/layout.h"
 #include "unwind/unwind.h"
@@ -115,12 +117,13 @@ struct as_recorder {
     struct as_recorder_scratch *scratch;
     struct as_recorder_layout *layouts;
     _Atomic uint64_t *signatures;
-    _Atomic uint32_t *index; // of contexts, by their frames
+    _Atomic uint64_t signature_mask; // of so many, less one; it grows
+    struct as_recorder_chains stack_chains, context_chains;
     struct as_unwind_cache *rows;
     _Atomic uint64_t *pages;
     uint8_t *blocks;
     struct as_profile_context *contexts;
-    uint64_t *frames;
+    struct as_profile_stack *stacks;
     struct as_profile_module *modules;
     struct as_profile_function *functions;
     char *texts;
@@ -129,7 +132,8 @@ struct as_recorder {
     struct as_inner_walk *walks;
     struct as_inner_known *names; // of lines of interpreted code
     struct as_cruby_known *iseqs;
-    uintptr_t *readable; // of each thread: pages of interpreters' memory that it has asked for, + 1
+    _Atomic uintptr_t *readable;     // pages of interpreters' memory that were asked for, + 1
+    _Atomic uint64_t readable_since; // milliseconds
     uint64_t page_mask;
     // Of the modules: signatures of another one are not found. One number and the next differ in their upper bits, too: what is mixed
     // with it, an address of code, differs in the lower ones alone.
@@ -151,7 +155,7 @@ extern struct as_recorder as_recorder;
 // malloc may give a chunk so much larger than asked for: a header and alignment; of a mapping, up to a page.
 enum { AS_RECORDER_ROUNDING = 32 };
 
-enum { AS_RECORDER_LAYOUTS = 1 << 15, AS_RECORDER_SIGNATURES = 1 << 18, AS_RECORDER_INDEX = 1 << 19 };
+enum { AS_RECORDER_LAYOUTS = 1 << 15, AS_RECORDER_FIRST_SIGNATURES = 1 << 15, AS_RECORDER_SIGNATURES = 1 << 20 };
 enum { AS_RECORDER_WALKS = 64, AS_RECORDER_FUNCTIONS = 1 << 16, AS_INNER_NAMES = 1 << 12 };
 enum { AS_RECORDER_CHECK = 1024 }; // one in so many recognised contexts is unwound nevertheless
 

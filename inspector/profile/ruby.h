@@ -87,9 +87,9 @@ static inline uintptr_t as_cruby_unmangle(uintptr_t mangled)
     return mangled >> TURN | mangled << (64 - TURN);
 }
 // The VM of the calling thread's execution context; 0: it is none.
-uintptr_t as_cruby_vm_of(const struct as_recorder_thread *thread, uintptr_t context);
+uintptr_t as_cruby_vm_of(uintptr_t context);
 // Whether the variables are known: found by what they say of the calling thread.
-bool as_cruby_locate(const struct as_recorder_thread *thread);
+bool as_cruby_locate(void);
 
 // ruby_walk.c: as as_recorder_inner() (interpreters.h); the stack that `sp` is on is readable up to `end`.
 bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t end, struct as_inner_walk *walk,
@@ -97,15 +97,15 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
 
 // ruby_iseqs.c: a number for all that says which method or block an iseq is, and which lines it has. False: it is none. It is
 // remembered until `gcs` is another number.
-bool as_cruby_identify(const struct as_recorder_thread *thread, uintptr_t iseq, uint64_t gcs, uint64_t *identity);
+bool as_cruby_identify(uintptr_t iseq, uint64_t gcs, uint64_t *identity);
 
 // The bytes of a String. False: it is none.
 struct as_cruby_text {
     uintptr_t at, length;
 };
-bool as_cruby_text(const struct as_recorder_thread *thread, uintptr_t string, struct as_cruby_text *text);
+bool as_cruby_text(uintptr_t string, struct as_cruby_text *text);
 // The file that an iseq is of: where it is, if that is known, else what it is called.
-bool as_cruby_file(const struct as_recorder_thread *thread, uintptr_t body, struct as_cruby_text *text);
+bool as_cruby_file(uintptr_t body, struct as_cruby_text *text);
 // The table of positions (iseq.c). For each of the first words of bytecode: how many lines' beginnings there are up to it, 7 bits each, 9
 // to a word. Behind them blocks of 512 bits, each set where a line begins, with how many there are before the block, and before each
 // of its words but the first.
@@ -113,8 +113,7 @@ enum { AS_CRUBY_PLAIN = 54, AS_CRUBY_PLAIN_EACH = 9, AS_CRUBY_PLAIN_BITS = 7 };
 enum { AS_CRUBY_BLOCK = 512, AS_CRUBY_BLOCK_BYTES = 80, AS_CRUBY_BLOCK_RANKS = 8, AS_CRUBY_BLOCK_WORDS = 16 };
 enum { AS_CRUBY_RANK_BITS = 9 };
 // The table of lines, and the one that says which line an instruction has: `length` bytes of each.
-bool as_cruby_lines(const struct as_recorder_thread *thread, uintptr_t body, struct as_cruby_text *lines,
-                    struct as_cruby_text *positions);
+bool as_cruby_lines(uintptr_t body, struct as_cruby_text *lines, struct as_cruby_text *positions);
 
 // What an iseq is, by its address. A place may be another iseq's after the next garbage collection.
 struct as_cruby_known {
@@ -155,5 +154,4 @@ static inline bool as_cruby_remembers(uintptr_t iseq, uint64_t gcs, uintptr_t *b
 }
 
 // ruby_names.c: the frame as the tables keep it.
-uint64_t as_cruby_name(const struct as_recorder_thread *thread, struct as_inner_walk *walk,
-                       const struct as_inner_frame *frame);
+uint64_t as_cruby_name(struct as_inner_walk *walk, const struct as_inner_frame *frame);

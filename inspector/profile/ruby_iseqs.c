@@ -14,10 +14,10 @@ enum {
 enum { LENGTH = 16, ELSEWHERE = 24, LENGTH_SHIFT = 14, LENGTH_IN_FLAGS = 31 }; // of a String
 enum { FIRST = 16, SECOND = 24 };                                              // of an Array that has them in itself
 
-bool as_cruby_text(const struct as_recorder_thread *thread, uintptr_t string, struct as_cruby_text *text)
+bool as_cruby_text(uintptr_t string, struct as_cruby_text *text)
 {
     const struct as_cruby_layout *l = &as_cruby.layout;
-    if (string % sizeof string != 0 || !as_inner_readable(thread, string, STRING_READ))
+    if (string % sizeof string != 0 || !as_inner_readable(string, STRING_READ))
         return false;
     uintptr_t flags = as_inner_word(string);
     bool elsewhere = flags & AS_CRUBY_ELSEWHERE;
@@ -25,24 +25,22 @@ bool as_cruby_text(const struct as_recorder_thread *thread, uintptr_t string, st
     text->length = in_flags ? flags >> LENGTH_SHIFT & LENGTH_IN_FLAGS : as_inner_word(string + LENGTH);
     text->at = elsewhere ? as_inner_word(string + ELSEWHERE) : string + l->text;
     return (flags & AS_CRUBY_TYPE) == AS_CRUBY_STRING && text->length <= MOST_TEXT &&
-           as_inner_readable(thread, text->at, text->length + 1);
+           as_inner_readable(text->at, text->length + 1);
 }
 
-bool as_cruby_file(const struct as_recorder_thread *thread, uintptr_t body, struct as_cruby_text *text)
+bool as_cruby_file(uintptr_t body, struct as_cruby_text *text)
 {
     uintptr_t path = as_inner_word(body + as_cruby.layout.path);
-    if (path % sizeof path != 0 || !as_inner_readable(thread, path, STRING_READ))
+    if (path % sizeof path != 0 || !as_inner_readable(path, STRING_READ))
         return false;
     uintptr_t flags = as_inner_word(path);
     if ((flags & AS_CRUBY_TYPE) != AS_CRUBY_ARRAY)
-        return as_cruby_text(thread, path, text);
+        return as_cruby_text(path, text);
     return (flags & AS_CRUBY_ELSEWHERE) != 0 && // an Array says the opposite of a String: in itself
-           (as_cruby_text(thread, as_inner_word(path + SECOND), text) ||
-            as_cruby_text(thread, as_inner_word(path + FIRST), text));
+           (as_cruby_text(as_inner_word(path + SECOND), text) || as_cruby_text(as_inner_word(path + FIRST), text));
 }
 
-bool as_cruby_lines(const struct as_recorder_thread *thread, uintptr_t body, struct as_cruby_text *lines,
-                    struct as_cruby_text *positions)
+bool as_cruby_lines(uintptr_t body, struct as_cruby_text *lines, struct as_cruby_text *positions)
 {
     const struct as_cruby_layout *l = &as_cruby.layout;
     uintptr_t words = as_inner_half(body + AS_CRUBY_SIZE), count = as_inner_half(body + l->line_count);
@@ -54,8 +52,7 @@ bool as_cruby_lines(const struct as_recorder_thread *thread, uintptr_t body, str
     *positions = (struct as_cruby_text){as_inner_word(body + l->positions),
                                         plain * sizeof(uint64_t) + blocks * AS_CRUBY_BLOCK_BYTES};
     return lines->at % sizeof(uint32_t) == 0 && positions->at % sizeof(uint64_t) == 0 &&
-           as_inner_readable(thread, lines->at, lines->length) &&
-           as_inner_readable(thread, positions->at, positions->length);
+           as_inner_readable(lines->at, lines->length) && as_inner_readable(positions->at, positions->length);
 }
 
 static void remember(uintptr_t iseq, uintptr_t body, uint64_t gcs, uint64_t identity)
@@ -80,18 +77,17 @@ static bool says_the_same(uintptr_t iseq, uintptr_t body)
            (!as_cruby.first_line || as_cruby.first_line(iseq) == ((uintptr_t)number << 1 | 1));
 }
 
-bool as_cruby_identify(const struct as_recorder_thread *thread, uintptr_t iseq, uint64_t gcs, uint64_t *identity)
+bool as_cruby_identify(uintptr_t iseq, uint64_t gcs, uint64_t *identity)
 {
     const struct as_cruby_layout *l = &as_cruby.layout;
     struct as_cruby_text label, file, lines, positions;
-    if (iseq % sizeof iseq != 0 || !as_inner_readable(thread, iseq, ISEQ_READ))
+    if (iseq % sizeof iseq != 0 || !as_inner_readable(iseq, ISEQ_READ))
         return false;
     uintptr_t flags = as_inner_word(iseq), body = as_inner_word(iseq + AS_CRUBY_BODY);
     if ((flags & AS_CRUBY_TYPE) != AS_CRUBY_IMEMO ||
         (flags >> AS_CRUBY_IMEMO_SHIFT & AS_CRUBY_IMEMO_TYPE) != AS_CRUBY_ISEQ || body % sizeof body != 0 ||
-        !as_inner_readable(thread, body, l->body_read) ||
-        !as_cruby_text(thread, as_inner_word(body + l->label), &label) || !as_cruby_file(thread, body, &file) ||
-        !as_cruby_lines(thread, body, &lines, &positions) || !says_the_same(iseq, body))
+        !as_inner_readable(body, l->body_read) || !as_cruby_text(as_inner_word(body + l->label), &label) ||
+        !as_cruby_file(body, &file) || !as_cruby_lines(body, &lines, &positions) || !says_the_same(iseq, body))
         return false;
     uint64_t hash = as_inner_hash(as_inner_word(body + l->first_line), label.at, label.length);
     hash = as_inner_hash(hash, file.at, file.length);

@@ -24,11 +24,11 @@ static uint64_t rank_of(const struct as_cruby_text *positions, uintptr_t word)
 
 // 0: it has none, or Ruby's own function says another one. The place is where the frame goes on: the word before belongs to the
 // instruction that it is in.
-static uint64_t line_at(const struct as_recorder_thread *thread, uintptr_t iseq, uintptr_t body, int64_t at)
+static uint64_t line_at(uintptr_t iseq, uintptr_t body, int64_t at)
 {
     const struct as_cruby_layout *l = &as_cruby.layout;
     struct as_cruby_text lines, positions;
-    if (!as_cruby_lines(thread, body, &lines, &positions))
+    if (!as_cruby_lines(body, &lines, &positions))
         return 0;
     uint64_t count = lines.length / l->line_size, word = (uint64_t)at / sizeof(uintptr_t);
     word -= word > 0;
@@ -45,17 +45,16 @@ static void copy_text(const struct as_cruby_text *text, char *to, size_t room)
     to[length] = '\0';
 }
 
-uint64_t as_cruby_name(const struct as_recorder_thread *thread, struct as_inner_walk *walk,
-                       const struct as_inner_frame *frame)
+uint64_t as_cruby_name(struct as_inner_walk *walk, const struct as_inner_frame *frame)
 {
     const struct as_cruby_layout *l = &as_cruby.layout;
     struct as_cruby_text text;
     uintptr_t body = as_inner_word(frame->code + AS_CRUBY_BODY);
     walk->name[0] = walk->file[0] = '\0';
-    if (as_cruby_text(thread, as_inner_word(body + l->label), &text))
+    if (as_cruby_text(as_inner_word(body + l->label), &text))
         copy_text(&text, walk->name, sizeof walk->name);
-    if (as_cruby_file(thread, body, &text))
+    if (as_cruby_file(body, &text))
         copy_text(&text, walk->file, sizeof walk->file);
     return as_inner_line(walk, (uint32_t)(as_inner_word(body + l->first_line) >> l->first_line_shift),
-                         line_at(thread, frame->code, body, frame->at));
+                         line_at(frame->code, body, frame->at));
 }

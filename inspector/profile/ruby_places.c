@@ -11,32 +11,32 @@
 
 enum { CONTEXT_READ = 64, MOST_OWN = 512, MOST_TRIES = 8, MOST_DATA = 8 << 20 };
 
-uintptr_t as_cruby_vm_of(const struct as_recorder_thread *thread, uintptr_t context)
+uintptr_t as_cruby_vm_of(uintptr_t context)
 {
     const struct as_cruby_layout *l = &as_cruby.layout;
-    if (context == 0 || context % sizeof context != 0 || !as_inner_readable(thread, context, CONTEXT_READ))
+    if (context == 0 || context % sizeof context != 0 || !as_inner_readable(context, CONTEXT_READ))
         return 0;
     uintptr_t own = as_inner_word(context + l->thread);
-    if (own % sizeof own != 0 || !as_inner_readable(thread, own, l->ec + sizeof own) ||
-        !as_inner_readable(thread, own, l->blocking + sizeof own) || as_inner_word(own + l->ec) != context)
+    if (own % sizeof own != 0 || !as_inner_readable(own, l->ec + sizeof own) ||
+        !as_inner_readable(own, l->blocking + sizeof own) || as_inner_word(own + l->ec) != context)
         return 0;
     uintptr_t native = l->native ? as_inner_word(own + l->native) : own, vm = as_inner_word(own + l->vm);
-    if (native % sizeof native != 0 || !as_inner_readable(thread, native, l->id + sizeof native) ||
+    if (native % sizeof native != 0 || !as_inner_readable(native, l->id + sizeof native) ||
         as_inner_word(native + l->id) != as_recorder_pointer() || vm == 0 || vm % sizeof vm != 0 ||
         (l->blocking && as_inner_word(own + l->blocking) != 0))
         return 0;
     // A VM that ends has no main thread, and then no heap.
-    return as_inner_readable(thread, vm, l->main_thread + sizeof vm) && as_inner_word(vm + l->main_thread) ? vm : 0;
+    return as_inner_readable(vm, l->main_thread + sizeof vm) && as_inner_word(vm + l->main_thread) ? vm : 0;
 }
 
 // How many places have the address; those for which there is room. 0: too many, or what cannot be read.
-static size_t find_places(const struct as_recorder_thread *thread, uintptr_t vm, uintptr_t *places)
+static size_t find_places(uintptr_t vm, uintptr_t *places)
 {
     size_t count = 0;
     if (as_cruby.data_end - as_cruby.data > MOST_DATA)
         return 0;
     for (uintptr_t at = (as_cruby.data + 7) & ~(uintptr_t)7; at + sizeof at <= as_cruby.data_end; at += sizeof at) {
-        if (!as_inner_readable(thread, at, sizeof at))
+        if (!as_inner_readable(at, sizeof at))
             return 0;
         if (as_inner_word(at) != vm)
             continue;
@@ -48,7 +48,7 @@ static size_t find_places(const struct as_recorder_thread *thread, uintptr_t vm,
 }
 
 // What two threads find at the same time is the same.
-bool as_cruby_locate(const struct as_recorder_thread *thread)
+bool as_cruby_locate(void)
 {
     if (atomic_load_explicit(&as_cruby.located, memory_order_acquire))
         return true;
@@ -57,9 +57,9 @@ bool as_cruby_locate(const struct as_recorder_thread *thread)
     uintptr_t first = as_recorder_pointer() - as_cruby.own_behind, vm = 0, behind = 0;
     uintptr_t size = as_cruby.own_size < MOST_OWN ? as_cruby.own_size : MOST_OWN;
     for (uintptr_t at = first; at + sizeof at <= first + size; at += sizeof at) {
-        if (!as_inner_readable(thread, at, sizeof at))
+        if (!as_inner_readable(at, sizeof at))
             return false;
-        uintptr_t found = as_cruby_vm_of(thread, as_inner_word(at));
+        uintptr_t found = as_cruby_vm_of(as_inner_word(at));
         if (found && vm)
             return false;
         vm = found ? found : vm;
@@ -68,7 +68,7 @@ bool as_cruby_locate(const struct as_recorder_thread *thread)
     uintptr_t places[AS_CRUBY_VM_PLACES] = {0};
     if (!vm)
         return false;
-    if (find_places(thread, vm, places) == 0) {
+    if (find_places(vm, places) == 0) {
         if (atomic_fetch_add(&as_cruby.tries, 1) == MOST_TRIES - 1) { // which is said
             uint32_t release = (uint32_t)(as_cruby.layout.major << 8 | as_cruby.layout.minor);
             as_cruby.unknown = as_recorder.head->unknown_ruby = release;

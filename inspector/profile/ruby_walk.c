@@ -38,7 +38,7 @@ struct ruby_walking {
 static inline bool is_readable(struct ruby_walking *r, uintptr_t at, uintptr_t size)
 {
     uintptr_t page = at >> as_recorder.page_shift, last = (at + size - 1) >> as_recorder.page_shift;
-    if (at % sizeof(uintptr_t) != 0 || ((page != r->page || last != page) && !as_inner_readable(r->thread, at, size)))
+    if (at % sizeof(uintptr_t) != 0 || ((page != r->page || last != page) && !as_inner_readable(at, size)))
         return false;
     r->page = page;
     return true;
@@ -49,7 +49,7 @@ static inline bool add_frame(struct ruby_walking *r, uintptr_t iseq, uintptr_t p
     uint64_t identity;
     uintptr_t body;
     if (!as_cruby_remembers(iseq, r->gcs, &body, &identity)) {
-        if (!as_cruby_identify(r->thread, iseq, r->gcs, &identity))
+        if (!as_cruby_identify(iseq, r->gcs, &identity))
             return false;
         body = as_inner_word(iseq + AS_CRUBY_BODY);
     }
@@ -57,7 +57,7 @@ static inline bool add_frame(struct ruby_walking *r, uintptr_t iseq, uintptr_t p
     if (at > (uintptr_t)as_inner_half(body + AS_CRUBY_SIZE) * sizeof(uintptr_t) || at % sizeof(uintptr_t) != 0)
         return false;
     uint64_t key = identity + at * AS_RECORDER_FACTOR;
-    if (r->walk && r->count == 0 && code % sizeof code == 0 && as_inner_readable(r->thread, code, sizeof code))
+    if (r->walk && r->count == 0 && code % sizeof code == 0 && as_inner_readable(code, sizeof code))
         as_cruby_find_loop(as_inner_word(code));
     if (r->walk)
         r->walk->frames[r->count] = (struct as_inner_frame){.code = iseq, .at = (int64_t)at, .key = key};
@@ -194,16 +194,16 @@ static uintptr_t current_vm(void)
 }
 
 // The calling thread's execution context, if it may be read now; else 0.
-static uintptr_t own_context(const struct as_recorder_thread *thread)
+static uintptr_t own_context(void)
 {
-    if (!atomic_load_explicit(&as_cruby.located, memory_order_acquire) && !as_cruby_locate(thread))
+    if (!atomic_load_explicit(&as_cruby.located, memory_order_acquire) && !as_cruby_locate())
         return 0;
     uintptr_t vm = current_vm();
     uintptr_t place = as_cruby.ec_variable ? as_cruby.ec_variable : as_recorder_pointer() - as_cruby.ec_behind;
-    if (vm == 0 || (as_cruby.ec_variable && !as_cruby.has_lock()) || !as_inner_readable(thread, place, sizeof place))
+    if (vm == 0 || (as_cruby.ec_variable && !as_cruby.has_lock()) || !as_inner_readable(place, sizeof place))
         return 0;
     uintptr_t context = as_inner_word(place);
-    if (as_cruby_vm_of(thread, context) != vm || (!as_cruby.layout.blocking && !as_cruby.has_lock()))
+    if (as_cruby_vm_of(context) != vm || (!as_cruby.layout.blocking && !as_cruby.has_lock()))
         return 0;
     return as_cruby.during_gc() ? 0 : context;
 }
@@ -213,7 +213,7 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
 {
     *hash = 0;
     as_inner_walk_begin(walk, AS_PROFILE_RUBY);
-    uintptr_t context = own_context(thread);
+    uintptr_t context = own_context();
     if (context == 0)
         return true;
     uintptr_t stack = as_inner_word(context + STACK), size = as_inner_word(context + STACK_SIZE);

@@ -8,7 +8,7 @@
 // What two contexts have in common if they are of one stack; not 0.
 static uint64_t key_of(const struct as_profile_context *c)
 {
-    return (uint64_t)c->first << 18 | (uint64_t)c->count << 2 | (uint64_t)c->complete << 1 | 1;
+    return (uint64_t)c->stack << 2 | (uint64_t)c->complete << 1 | 1;
 }
 
 static bool is_empty(const struct as_profile_merging *m, uint64_t id)
@@ -59,10 +59,10 @@ static void move(const struct as_profile_merging *m, uint64_t id, uint32_t base)
     *from = (struct as_profile_live){0};
     c->samples = 0;
     c->objects = c->bytes = 0;
-    c->hash = base; // which nobody needs any more
+    c->next = base; // which nobody needs any more
 }
 
-// A context's hash becomes its base.
+// A context's next becomes its base.
 bool as_profile_merge(const struct as_profile_merging *m, struct as_error *err)
 {
     struct as_number_map bases = {0};
@@ -70,7 +70,7 @@ bool as_profile_merge(const struct as_profile_merging *m, struct as_error *err)
     for (uint64_t id = AS_PROFILE_FIRST; ok && id < m->count; id++) {
         uint64_t key = key_of(&m->contexts[id]);
         uint32_t base = as_number_map_get(&bases, key);
-        m->contexts[id].hash = (uint32_t)id;
+        m->contexts[id].next = (uint32_t)id;
         if (is_empty(m, id))
             continue;
         ok = (base != 0 || as_number_map_put(&bases, key, (uint32_t)id, err)) &&
@@ -81,7 +81,7 @@ bool as_profile_merge(const struct as_profile_merging *m, struct as_error *err)
     as_number_map_free(&bases);
     for (uint64_t i = 0; ok && i < m->chunks; i++)
         if (m->id_of[i] >= AS_PROFILE_FIRST)
-            m->id_of[i] = m->contexts[m->id_of[i]].hash;
+            m->id_of[i] = m->contexts[m->id_of[i]].next;
     return ok;
 }
 

@@ -10,9 +10,22 @@
 
 // --- Known signatures -------------------------------------------------------------------------------------------------
 
+// Four places for each context, as long as there are any: a place has room for one signature. What stood at a place stands at the right one of
+// two then, or is learnt again.
+static uint64_t grown(uint64_t mask)
+{
+    uint64_t wanted = 4 * __atomic_load_n(&as_recorder.head->contexts.used, __ATOMIC_RELAXED);
+    if (mask + 1 >= AS_RECORDER_SIGNATURES || mask >= wanted)
+        return mask;
+    mask = mask << 1 | 1;
+    atomic_store_explicit(&as_recorder.signature_mask, mask, memory_order_relaxed);
+    return mask;
+}
+
 void as_recorder_learn(uint64_t signature, uint32_t id)
 {
-    atomic_store_explicit(&as_recorder.signatures[signature & (AS_RECORDER_SIGNATURES - 1)],
+    uint64_t mask = grown(atomic_load_explicit(&as_recorder.signature_mask, memory_order_relaxed));
+    atomic_store_explicit(&as_recorder.signatures[signature & mask],
                           signature >> AS_PROFILE_ID_BITS << AS_PROFILE_ID_BITS | id, memory_order_relaxed);
 }
 

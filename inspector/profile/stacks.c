@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "profile/stacks.h"
-#include "profile/layout.h"
 
 #include <stddef.h>
 
@@ -51,6 +50,35 @@ uint32_t as_profile_stacks_add(struct as_profile_stacks *s, const uint64_t *fram
             return UINT32_MAX;
     }
     return stack;
+}
+
+void as_profile_stacks_measure(const struct as_profile_stack *table, struct as_profile_stack_state *states,
+                               uint64_t count)
+{
+    for (uint64_t i = 1; i < count; i++) {
+        uint32_t caller = table[i].caller;
+        if (table[i].frame == 0 || caller >= i)
+            continue; // it is not written yet, or not by a recorder
+        uint32_t depth = caller ? states[caller].depth : 0;
+        if (depth < AS_PROFILE_DEPTH && (depth > 0 || !caller))
+            states[i].depth = depth + 1;
+    }
+}
+
+uint32_t as_profile_stacks_add_known(struct as_profile_stacks *s, const struct as_profile_stack *table,
+                                     struct as_profile_stack_state *states, uint32_t stack, struct as_error *err)
+{
+    uint32_t fresh[AS_PROFILE_DEPTH], count = 0, at = stack;
+    for (; at && states[at].record == 0; at = table[at].caller)
+        fresh[count++] = at;
+    uint32_t record = at ? states[at].record - 1 : UINT32_MAX;
+    while (count-- > 0) {
+        uint32_t frame = frame_record(s, table[fresh[count]].frame, err);
+        if (frame == UINT32_MAX || (record = stack_record(s, record, frame, err)) == UINT32_MAX)
+            return UINT32_MAX;
+        states[fresh[count]].record = record + 1;
+    }
+    return record;
 }
 
 void as_profile_stacks_free(struct as_profile_stacks *s)

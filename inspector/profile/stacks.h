@@ -4,6 +4,7 @@
 
 #include "base/number_map.h"
 #include "model/store.h"
+#include "profile/layout.h"
 
 struct as_profile_stacks {
     struct as_store *store;
@@ -19,6 +20,20 @@ struct as_profile_stacks {
 // The record of a stack of `count` frames, innermost first, each a module's index << 48 | offset. UINT32_MAX: AS_NO_MEMORY, or no frame.
 uint32_t as_profile_stacks_add(struct as_profile_stacks *s, const uint64_t *frames, uint32_t count,
                                struct as_error *err);
+
+// What a reader knows of a stack of a recorder's tables.
+struct as_profile_stack_state {
+    uint32_t record; // and 1; 0: none was made yet
+    uint32_t depth;  // its frames; 0: it does not hold
+};
+
+// Each depth. A stack does not hold that is deeper than AS_PROFILE_DEPTH, or whose caller is not before it.
+void as_profile_stacks_measure(const struct as_profile_stack *table, struct as_profile_stack_state *states,
+                               uint64_t count);
+// The record of a stack that holds, by which each frame of the table is looked at once. UINT32_MAX: AS_NO_MEMORY.
+uint32_t as_profile_stacks_add_known(struct as_profile_stacks *s, const struct as_profile_stack *table,
+                                     struct as_profile_stack_state *states, uint32_t stack, struct as_error *err);
+
 void as_profile_stacks_free(struct as_profile_stacks *s);
 
 // A build-id in hexadecimal, of at most AS_PROFILE_BUILD_ID bytes.

@@ -11,9 +11,15 @@
 enum {
     MODULES = 4096,
     ROWS = 1 << 14,
-    CONTEXTS = 1 << 18,
     ALIGN = 4096,
     TEXTS = 32, // one byte in so many is for names
+    STACKS = 8, // and one for stacks, and one for contexts
+    CONTEXTS = 8,
+    MOST_CONTEXTS = 1 << 23, // half of what an id can say
+    STACK_BITS = 13,         // of the heads of the smallest level: 32 KiB
+    STACK_LEVELS = 8,
+    CONTEXT_BITS = 12,
+    CONTEXT_LEVELS = 8,
 };
 #define LARGE (UINT64_C(16) << 10)
 
@@ -29,6 +35,13 @@ static uint64_t reserve(uint64_t *end, uint64_t bytes)
 static struct as_profile_table table(uint64_t *end, uint64_t size, uint64_t entry)
 {
     return (struct as_profile_table){.offset = reserve(end, size * entry), .size = size};
+}
+
+static struct as_recorder_chains chains(char *base, uint64_t *end, unsigned bits, unsigned levels)
+{
+    struct as_recorder_chains c = {.bits = bits, .levels = levels};
+    c.heads = (void *)(base + reserve(end, AS_RECORDER_HEADS(bits, levels) * sizeof *c.heads));
+    return c;
 }
 
 static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *rates)
@@ -52,10 +65,12 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->scratch = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->scratch));
     r->layouts = (void *)(base + reserve(&end, AS_RECORDER_LAYOUTS * sizeof *r->layouts));
     r->signatures = (void *)(base + reserve(&end, AS_RECORDER_SIGNATURES * sizeof *r->signatures));
-    r->index = (void *)(base + reserve(&end, AS_RECORDER_INDEX * sizeof *r->index));
+    r->signature_mask = AS_RECORDER_FIRST_SIGNATURES - 1;
+    r->stack_chains = chains(base, &end, STACK_BITS, STACK_LEVELS);
+    r->context_chains = chains(base, &end, CONTEXT_BITS, CONTEXT_LEVELS);
     r->rows = (void *)(base + reserve(&end, AS_UNWIND_CACHE_BYTES(ROWS)));
     r->walks = (void *)(base + reserve(&end, AS_RECORDER_WALKS * sizeof *r->walks));
-    r->readable = (void *)(base + reserve(&end, AS_RECORDER_THREADS * AS_INNER_PAGES * sizeof *r->readable));
+    r->readable = (void *)(base + reserve(&end, AS_INNER_PAGES * sizeof *r->readable));
     r->names = (void *)(base + reserve(&end, AS_INNER_NAMES * sizeof *r->names));
     r->iseqs = (void *)(base + reserve(&end, AS_CRUBY_KNOWN * sizeof *r->iseqs));
     r->function_index = (void *)(base + reserve(&end, 2 * AS_RECORDER_FUNCTIONS * sizeof *r->function_index));
@@ -80,9 +95,11 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     head->texts.used = 1;
     head->threads = table(&end, AS_PROFILE_MOST_THREADS, sizeof *r->threads_named);
     head->threads.used = 1;
-    head->contexts = table(&end, CONTEXTS, sizeof *r->contexts);
+    uint64_t contexts = size / CONTEXTS / sizeof *r->contexts;
+    head->contexts = table(&end, contexts < MOST_CONTEXTS ? contexts : MOST_CONTEXTS, sizeof *r->contexts);
     head->contexts.used = AS_PROFILE_FIRST;
-    head->frames = table(&end, size / 8 / sizeof *r->frames, sizeof *r->frames);
+    head->stacks = table(&end, size / STACKS / sizeof *r->stacks, sizeof *r->stacks);
+    head->stacks.used = 1;
     head->pages = table(&end, places, sizeof *r->pages);
     head->blocks = table(&end, (size - end - ALIGN) / block < blocks ? (size - end - ALIGN) / block : blocks, block);
     r->rows->mask = ROWS - 1;
@@ -92,7 +109,11 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->texts = base + head->texts.offset;
     r->threads_named = (void *)(base + head->threads.offset);
     r->contexts = (void *)(base + head->contexts.offset);
-    r->frames = (void *)(base + head->frames.offset);
+    r->stacks = (void *)(base + head->stacks.offset);
+    r->context_chains.next = (char *)&r->contexts->next;
+    r->context_chains.entry = sizeof *r->contexts;
+    r->stack_chains.next = (char *)&r->stacks->next;
+    r->stack_chains.entry = sizeof *r->stacks;
     r->pages = (void *)(base + head->pages.offset);
     r->blocks = (uint8_t *)base + head->blocks.offset;
 }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#include "profile/chains.h"
+
+enum { MOST_STEPS = 256 }; // a chain is some entries long: what is longer has been written over
+
+static unsigned level_for(const struct as_recorder_chains *c, uint64_t used)
+{
+    unsigned level = used >> c->bits ? 64 - (unsigned)__builtin_clzll(used >> c->bits) : 0;
+    return level < c->levels ? level : c->levels - 1;
+}
+
+static _Atomic uint32_t *head_at(const struct as_recorder_chains *c, unsigned level, uint32_t hash)
+{
+    uint64_t count = UINT64_C(1) << (c->bits + level);
+    return &c->heads[count - (UINT64_C(1) << c->bits) + (hash & (count - 1))];
+}
+
+static _Atomic uint32_t *next_of(const struct as_recorder_chains *c, uint32_t id)
+{
+    return (_Atomic uint32_t *)(c->next + id * c->entry);
+}
+
+// Among the entries from `id` up to `end`, which is not looked at.
+static uint32_t find(const struct as_recorder_chains *c, uint32_t id, uint32_t end, as_recorder_is_entry *is_entry,
+                     const void *wanted)
+{
+    for (unsigned i = 0; id != end && id != 0 && i < MOST_STEPS; i++) {
+        if (is_entry(id, wanted))
+            return id;
+        id = atomic_load_explicit(next_of(c, id), memory_order_acquire);
+    }
+    return 0;
+}
+
+uint32_t as_recorder_chains_find(const struct as_recorder_chains *c, uint64_t used, uint32_t hash,
+                                 as_recorder_is_entry *is_entry, const void *wanted)
+{
+    for (unsigned level = level_for(c, used) + 1; level-- > 0;) {
+        uint32_t first = atomic_load_explicit(head_at(c, level, hash), memory_order_acquire);
+        uint32_t id = find(c, first, 0, is_entry, wanted);
+        if (id)
+            return id;
+    }
+    return 0;
+}
+
+uint32_t as_recorder_chains_add(const struct as_recorder_chains *c, uint64_t used, uint32_t hash, uint32_t id,
+                                as_recorder_is_entry *is_entry, const void *wanted)
+{
+    _Atomic uint32_t *head = head_at(c, level_for(c, used), hash);
+    uint32_t looked_at = 0, first = atomic_load_explicit(head, memory_order_acquire);
+    do {
+        uint32_t same = find(c, first, looked_at, is_entry, wanted);
+        if (same)
+            return same;
+        looked_at = first;
+        atomic_store_explicit(next_of(c, id), first, memory_order_relaxed);
+    } while (!atomic_compare_exchange_weak_explicit(head, &first, id, memory_order_release, memory_order_acquire));
+    return id;
+}
