@@ -132,6 +132,7 @@ struct as_recorder {
     struct as_inner_walk *walks;
     struct as_inner_known *names; // of lines of interpreted code
     struct as_cruby_known *iseqs;
+    struct as_cruby_last *last_walks;
     _Atomic uintptr_t *readable;     // pages of interpreters' memory that were asked for, + 1
     _Atomic uint64_t readable_since; // milliseconds
     uint64_t page_mask;

@@ -121,7 +121,19 @@ struct as_cruby_known {
     _Atomic uintptr_t body;
     _Atomic uint64_t check, identity; // `check` is of what the body has, too
 };
-enum { AS_CRUBY_KNOWN = 1 << 12 };
+enum { AS_CRUBY_KNOWN = 1 << 13 };
+
+// The frames of a thread's last walk, each at its place from the outermost one on: most are there still at the next allocation, and need not be
+// recognised again. Some threads have it: the first that come.
+struct as_cruby_seen {
+    uintptr_t iseq, body, pc;
+    uint64_t gcs, key;
+};
+enum { AS_CRUBY_SEEN_THREADS = 1 << 8, AS_CRUBY_SEEN_FRAMES = 1 << 8 };
+struct as_cruby_last {
+    _Atomic uint32_t thread; // its index + 1
+    struct as_cruby_seen frames[AS_CRUBY_SEEN_FRAMES];
+};
 
 static inline struct as_cruby_known *as_cruby_known_at(uintptr_t iseq)
 {

@@ -23,7 +23,7 @@ enum { FLAG_FINISH = 0x20, FLAG_C = 0x80, KIND = 0x7fff0001, KIND_FIRST = 0x1111
 enum { KIND_C_BLOCK = 0x66660001, KIND_RESCUE = 0x78880001, KIND_DUMMY = 0x79990001, KIND_STEP = 0x11110000 };
 
 struct ruby_walking {
-    const struct as_recorder_thread *thread;
+    struct as_cruby_seen *seen; // of the thread's last walk; NULL: it has none
     struct as_inner_walk *walk; // NULL: the hash is enough
     uintptr_t sp, end;          // of the C stack
     uintptr_t tag;              // the next one
@@ -44,10 +44,28 @@ static inline bool is_readable(struct ruby_walking *r, uintptr_t at, uintptr_t s
     return true;
 }
 
-static inline bool add_frame(struct ruby_walking *r, uintptr_t iseq, uintptr_t pc)
+static inline void add_key(struct ruby_walking *r, uint64_t key)
+{
+    r->hash = as_recorder_mix_in(r->hash, key);
+    r->count++;
+}
+
+static inline struct as_cruby_seen *seen_at(const struct ruby_walking *r, size_t place)
+{
+    return r->seen && place < AS_CRUBY_SEEN_FRAMES ? &r->seen[place] : NULL;
+}
+
+// `place` counts from the outermost frame on.
+static inline bool add_frame(struct ruby_walking *r, uintptr_t iseq, uintptr_t pc, size_t place)
 {
     uint64_t identity;
     uintptr_t body;
+    struct as_cruby_seen *seen = seen_at(r, place);
+    if (seen && !r->walk && seen->iseq == iseq && seen->pc == pc && seen->gcs == r->gcs &&
+        seen->body == as_inner_word(iseq + AS_CRUBY_BODY)) {
+        add_key(r, seen->key);
+        return true;
+    }
     if (!as_cruby_remembers(iseq, r->gcs, &body, &identity)) {
         if (!as_cruby_identify(iseq, r->gcs, &identity))
             return false;
@@ -61,8 +79,9 @@ static inline bool add_frame(struct ruby_walking *r, uintptr_t iseq, uintptr_t p
         as_cruby_find_loop(as_inner_word(code));
     if (r->walk)
         r->walk->frames[r->count] = (struct as_inner_frame){.code = iseq, .at = (int64_t)at, .key = key};
-    r->hash = as_recorder_mix_in(r->hash, key);
-    r->count++;
+    if (seen)
+        *seen = (struct as_cruby_seen){iseq, body, pc, r->gcs, key};
+    add_key(r, key);
     return true;
 }
 
@@ -154,8 +173,9 @@ static inline bool read_flags(struct ruby_walking *r, uintptr_t frame, uint64_t 
 static bool walk_frames(struct ruby_walking *r, uintptr_t frame, uintptr_t end)
 {
     uint64_t flags;
+    const size_t size = as_cruby.layout.frame_size;
     bool whole = true, open = false; // of the bytecode loop's call
-    for (size_t i = 0; frame < end; i++, frame += as_cruby.layout.frame_size) {
+    for (size_t i = 0; frame < end; i++, frame += size) {
         if (i == MOST_STEPS || !is_readable(r, frame, FRAME_READ) || !read_flags(r, frame, &flags))
             return false;
         if (flags & FLAG_C) {
@@ -164,7 +184,8 @@ static bool walk_frames(struct ruby_walking *r, uintptr_t frame, uintptr_t end)
             continue;
         }
         whole &= r->count < MOST_FRAMES;
-        if (whole && !add_frame(r, as_inner_word(frame + FRAME_ISEQ), as_inner_word(frame + FRAME_PC)))
+        if (whole &&
+            !add_frame(r, as_inner_word(frame + FRAME_ISEQ), as_inner_word(frame + FRAME_PC), (end - frame) / size))
             return false;
         open = !(flags & FLAG_FINISH);
         if (!open && !finish(r))
@@ -208,6 +229,16 @@ static uintptr_t own_context(void)
     return as_cruby.during_gc() ? 0 : context;
 }
 
+// A thread that comes late has none.
+static struct as_cruby_seen *last_of(const struct as_recorder_thread *thread)
+{
+    struct as_cruby_last *last = &as_recorder.last_walks[thread->index % AS_CRUBY_SEEN_THREADS];
+    uint32_t name = thread->index + 1U, known = atomic_load_explicit(&last->thread, memory_order_relaxed);
+    if (known == 0 && atomic_compare_exchange_strong(&last->thread, &known, name))
+        return last->frames;
+    return known == name ? last->frames : NULL;
+}
+
 bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t end, struct as_inner_walk *walk,
                    uint64_t *hash)
 {
@@ -218,7 +249,7 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
         return true;
     uintptr_t stack = as_inner_word(context + STACK), size = as_inner_word(context + STACK_SIZE);
     uintptr_t frame = as_inner_word(context + CURRENT);
-    struct ruby_walking r = {.thread = thread,
+    struct ruby_walking r = {.seen = last_of(thread),
                              .walk = walk,
                              .sp = sp,
                              .end = end,
