@@ -226,18 +226,18 @@ def sums(arenadump: harness.Arenadump, target: int | Path) -> tuple[int, int]:
 
 
 def test_what_was_allocated_without_a_stack_counts(stage: Stage, arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    """The tables have room for the frames of 4,369 such stacks, and nothing else."""
+    """The tables have room for the frames of some 2,200 such stacks."""
     with (
         on_many_stacks(stage, f"{RATES},memory=64M") as child,
         watching(child.pid, tmp_path, "allocated=64M") as watched,
     ):
-        whole = allocate(child, 6000)
+        whole = allocate(child, 3000)
         assert watched.turn() == [], "the first look is where it begins"
         dump = stage.folder / "dump"
         arenadump.check("dump", child.pid, "-o", dump)
         for target in (child.pid, dump):
             known, lost = sums(arenadump, target)
-            assert abs(known + lost - whole) < 0.05 * whole  # six standard deviations
+            assert abs(known + lost - whole) < 0.07 * whole  # six standard deviations
             assert 0.1 * whole < lost < 0.4 * whole
         read = allocated_by(Dump(dump))
         assert read
@@ -262,9 +262,9 @@ def test_what_was_allocated_without_a_stack_counts(stage: Stage, arenadump: harn
 def test_the_agent_counts_it_too(stage: Stage, arenadump: harness.Arenadump) -> None:
     wanted = {"ARENASCOPE_DUMP_AT": "allocated=256M", "ARENASCOPE_DUMPS": str(stage.folder / "dumps")}
     with on_many_stacks(stage, f"{RATES},memory=64M", **wanted) as child:
-        allocate(child, 6000)
+        allocate(child, 3000)
         known, _ = sums(arenadump, child.pid)
-        allocate(child, 2000)
+        allocate(child, 5000)
         has(stage, "allocated")
         dump = files(stage.folder / "dumps")[0]
         at, lost = sums(arenadump, dump)

@@ -118,6 +118,7 @@ struct as_recorder {
     struct as_recorder_layout *layouts;
     _Atomic uint64_t *signatures;
     _Atomic uint64_t signature_mask; // of so many, less one; it grows
+    uint64_t most_signatures;        // a power of two
     struct as_recorder_chains stack_chains, context_chains;
     struct as_unwind_cache *rows;
     _Atomic uint64_t *pages;

@@ -15,7 +15,7 @@
 static uint64_t grown(uint64_t mask)
 {
     uint64_t wanted = 4 * __atomic_load_n(&as_recorder.head->contexts.used, __ATOMIC_RELAXED);
-    if (mask + 1 >= AS_RECORDER_SIGNATURES || mask >= wanted)
+    if (mask + 1 >= as_recorder.most_signatures || mask >= wanted)
         return mask;
     mask = mask << 1 | 1;
     atomic_store_explicit(&as_recorder.signature_mask, mask, memory_order_relaxed);

@@ -17,9 +17,8 @@ enum {
     CONTEXTS = 8,
     MOST_CONTEXTS = 1 << 23, // half of what an id can say
     STACK_BITS = 13,         // of the heads of the smallest level: 32 KiB
-    STACK_LEVELS = 8,
     CONTEXT_BITS = 12,
-    CONTEXT_LEVELS = 8,
+    SIGNATURES = 16, // one byte in so many, at most
 };
 #define LARGE (UINT64_C(16) << 10)
 
@@ -37,10 +36,16 @@ static struct as_profile_table table(uint64_t *end, uint64_t size, uint64_t entr
     return (struct as_profile_table){.offset = reserve(end, size * entry), .size = size};
 }
 
-static struct as_recorder_chains chains(char *base, uint64_t *end, unsigned bits, unsigned levels)
+static unsigned bits_of(uint64_t count)
 {
-    struct as_recorder_chains c = {.bits = bits, .levels = levels};
-    c.heads = (void *)(base + reserve(end, AS_RECORDER_HEADS(bits, levels) * sizeof *c.heads));
+    return 63 - (unsigned)__builtin_clzll(count);
+}
+
+// The largest level has a head for every two entries or so.
+static struct as_recorder_chains chains(char *base, uint64_t *end, unsigned bits, uint64_t entries)
+{
+    struct as_recorder_chains c = {.bits = bits, .levels = bits_of(entries / 2) - bits + 1};
+    c.heads = (void *)(base + reserve(end, AS_RECORDER_HEADS(bits, c.levels) * sizeof *c.heads));
     return c;
 }
 
@@ -58,16 +63,21 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     uint32_t block = 1U << r->block_shift;
     uint64_t end = 0;
     uint64_t blocks = size / 2 / block;
+    uint64_t stacks = size / STACKS / sizeof *r->stacks, contexts = size / CONTEXTS / sizeof *r->contexts;
+    contexts = contexts < MOST_CONTEXTS ? contexts : MOST_CONTEXTS;
+    uint64_t signatures = UINT64_C(1) << bits_of(size / SIGNATURES / sizeof *r->signatures);
+    signatures = signatures < AS_RECORDER_SIGNATURES ? signatures : AS_RECORDER_SIGNATURES;
     uint64_t places = UINT64_C(1) << (64 - __builtin_clzll(blocks)); // at least as many
     reserve(&end, sizeof *head);
     r->head = head;
     r->threads = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->threads));
     r->scratch = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->scratch));
     r->layouts = (void *)(base + reserve(&end, AS_RECORDER_LAYOUTS * sizeof *r->layouts));
-    r->signatures = (void *)(base + reserve(&end, AS_RECORDER_SIGNATURES * sizeof *r->signatures));
+    r->signatures = (void *)(base + reserve(&end, signatures * sizeof *r->signatures));
+    r->most_signatures = signatures;
     r->signature_mask = AS_RECORDER_FIRST_SIGNATURES - 1;
-    r->stack_chains = chains(base, &end, STACK_BITS, STACK_LEVELS);
-    r->context_chains = chains(base, &end, CONTEXT_BITS, CONTEXT_LEVELS);
+    r->stack_chains = chains(base, &end, STACK_BITS, stacks);
+    r->context_chains = chains(base, &end, CONTEXT_BITS, contexts);
     r->rows = (void *)(base + reserve(&end, AS_UNWIND_CACHE_BYTES(ROWS)));
     r->walks = (void *)(base + reserve(&end, AS_RECORDER_WALKS * sizeof *r->walks));
     r->readable = (void *)(base + reserve(&end, AS_INNER_PAGES * sizeof *r->readable));
@@ -96,10 +106,9 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     head->texts.used = 1;
     head->threads = table(&end, AS_PROFILE_MOST_THREADS, sizeof *r->threads_named);
     head->threads.used = 1;
-    uint64_t contexts = size / CONTEXTS / sizeof *r->contexts;
-    head->contexts = table(&end, contexts < MOST_CONTEXTS ? contexts : MOST_CONTEXTS, sizeof *r->contexts);
+    head->contexts = table(&end, contexts, sizeof *r->contexts);
     head->contexts.used = AS_PROFILE_FIRST;
-    head->stacks = table(&end, size / STACKS / sizeof *r->stacks, sizeof *r->stacks);
+    head->stacks = table(&end, stacks, sizeof *r->stacks);
     head->stacks.used = 1;
     head->pages = table(&end, places, sizeof *r->pages);
     head->blocks = table(&end, (size - end - ALIGN) / block < blocks ? (size - end - ALIGN) / block : blocks, block);

@@ -3,6 +3,7 @@
 // take at the same time until none are left; the loader's lock in a child of fork(); and what is counted without a stack.
 #define _GNU_SOURCE
 #include "profile/fast.h"
+#include "profile/read.h"
 #include "support/check.h"
 
 #include <dlfcn.h>
@@ -230,6 +231,23 @@ static void test_without_stack(void)
     free(block);
 }
 
+// Tables overlap nowhere, and end within the mapping.
+static void test_room(void)
+{
+    static const uint64_t sizes[] = {UINT64_C(64) << 20, UINT64_C(256) << 20, UINT64_C(4) << 30};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const struct as_recorder_rates rates = {.mean = MEAN, .memory = sizes[i]};
+        CHECK(as_recorder_map(&rates));
+        const struct as_profile_head *head = as_recorder.head;
+        CHECK_EQUAL(head->size, sizes[i]);
+        CHECK(as_profile_head_holds(head, head->self, head->size));
+        CHECK(head->blocks.offset > head->pages.offset && head->pages.offset > head->stacks.offset);
+        CHECK(head->blocks.offset + head->blocks.size * head->block_size <= head->size);
+        CHECK(head->blocks.size * head->block_size > head->size / 10, "%llu", (unsigned long long)head->blocks.size);
+        CHECK(as_recorder.most_signatures * sizeof(uint64_t) <= head->size / 16);
+    }
+}
+
 int main(void)
 {
     unsetenv("HOME");
@@ -239,5 +257,6 @@ int main(void)
         test_places();
     test_fork();
     test_without_stack();
+    test_room();
     return 0;
 }
