@@ -24,7 +24,9 @@ int main(int argc, char **argv)
 {
     struct as_graph_look look;
     struct as_error err;
-    const struct as_options options = {.target = argc > 1 ? argv[1] : "", .allowed_sources = argc > 2 ? AS_LAYOUT_ANY & ~(1u << AS_LAYOUT_DWARF) : AS_LAYOUT_ANY};
+    const struct as_options options = {.target = argc > 1 ? argv[1] : "",
+                                       .allowed_sources =
+                                           argc > 2 ? AS_LAYOUT_ANY & ~(1u << AS_LAYOUT_DWARF) : AS_LAYOUT_ANY};
     bool ok = as_graph_look_open(&look, &options, &err) && as_graph_look_take(&look, &options, &err) &&
               as_graph_find_types(&look.graph, NULL, &err) && as_graph_find_shapes(&look.graph, NULL, &err);
     if (ok)
