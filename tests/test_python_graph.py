@@ -203,7 +203,7 @@ def test_the_rule_is_told(arenadump: harness.Arenadump, tmp_path: Path) -> None:
         arenadump.check("dump", "--graph", "-o", tmp_path / "dump", pid)
         assert RULE in arenadump.check("owners", pid)
     assert RULE in write(tmp_path, Dump(tmp_path / "dump")).read_text()
-    with started(["sh", "-c", "echo ready; exec sleep 60"], "ready") as pid:
+    with started(["sh", "-c", "echo ready; while :; do sleep 1; done"], "ready") as pid:
         assert RULE not in arenadump.check("owners", pid)
 
 
