@@ -103,6 +103,7 @@ def test_real_programs(name: str, preload: Path, tmp_path: Path) -> None:
     compared = total["stacks"] - total["libgcc_cut"] - total["further"]
     assert compared >= least
     assert total["wrong_slots"] == 0
+    assert total["wrong_again"] == 0
     assert total["wrong_complete"] == 0, differences
     assert total["equal"] >= compared * 0.999, differences
     assert total["complete"] >= compared * 0.999

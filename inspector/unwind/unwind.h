@@ -53,5 +53,30 @@ size_t as_unwind_stack(const struct as_unwind_modules *modules, const struct as_
                        const struct as_unwind_stacks *stacks, struct as_unwind_cache *cache, uintptr_t *pcs,
                        uintptr_t *slots, size_t max, bool *complete);
 
+// The last stack that a thread has unwound to its end: most of the next one is the same. A frame is the one that it was where all words
+// that lead to it, and from it, are what they were. Its memory is the caller's; zeros are nothing. A signal handler may longjmp away
+// while it is written.
+enum { AS_UNWIND_MOST = 256 };
+struct as_unwind_seen {
+    uintptr_t sp, pc, fp;
+    uintptr_t slot, word; // where pc stands, and how
+    uintptr_t fp_place;   // where fp was read; 0: it is the one of the frame before
+    uintptr_t sp_place;   // where sp was read; 0: it was computed
+    bool uses_fp;         // the step that leads on from here
+    bool needs_fp;        // or one behind it
+};
+struct as_unwind_last {
+    uint64_t generation; // of the modules
+    uintptr_t end;       // of the stack
+    size_t count;        // frames, the last of `frames`
+    struct as_unwind_seen frames[AS_UNWIND_MOST];
+    struct as_unwind_seen fresh[AS_UNWIND_MOST]; // of the stack that is being unwound
+};
+
+// As as_unwind_stack(), for one thread alone, and at most AS_UNWIND_MOST frames.
+size_t as_unwind_again(const struct as_unwind_modules *modules, const struct as_unwind_registers *start,
+                       const struct as_unwind_stacks *stacks, struct as_unwind_cache *cache,
+                       struct as_unwind_last *last, uintptr_t *pcs, uintptr_t *slots, size_t max, bool *complete);
+
 // The rule (rule.h) by which the frame that goes on at `pc`, behind a call, is undone. cache may be NULL.
 uint64_t as_unwind_rule_behind(const struct as_unwind_modules *modules, struct as_unwind_cache *cache, uintptr_t pc);

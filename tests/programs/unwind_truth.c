@@ -37,6 +37,9 @@ static struct as_unwind_cache *rules;
 static struct trace theirs;
 static uintptr_t ours[MOST], slots[MOST];
 static unsigned long stacks, complete, equal, libgcc_cut, shown, frames, wrong_slots, wrong_complete, further;
+static unsigned long wrong_again;
+static struct as_unwind_last last;
+static uintptr_t again[AS_UNWIND_MOST], slots_again[AS_UNWIND_MOST];
 static FILE *out;
 static const char *directory;
 
@@ -104,6 +107,20 @@ static void show(const char *what, size_t count, bool whole)
     }
 }
 
+// What was unwound from the stack before on, whichever it was. A thread of another stack begins anew.
+static void compare_again(const struct as_unwind_registers *start, size_t count, bool whole)
+{
+    bool whole_again = false;
+    struct as_unwind_stacks limits = {.end = stack_end};
+    size_t most = AS_UNWIND_MOST - 1, expected = count < most ? count : most;
+    size_t found = as_unwind_again(modules, start, &limits, rules, &last, again, slots_again, most, &whole_again);
+    bool same = found == expected && memcmp(again, ours, found * sizeof *again) == 0 &&
+                memcmp(slots_again, slots, found * sizeof *slots) == 0 && whole_again == (whole && count <= most);
+    wrong_again += !same;
+    if (!same && shown++ < SHOWN)
+        fprintf(out, "again: %zu frames (complete %d), not %zu (%d)\n", found, whole_again, expected, whole);
+}
+
 static void compare(const struct as_unwind_registers *start)
 {
     bool whole = false;
@@ -115,6 +132,7 @@ static void compare(const struct as_unwind_registers *start)
     _Unwind_Reason_Code reason = _Unwind_Backtrace(take, &theirs);
     stacks++;
     frames += count;
+    compare_again(start, count, whole);
     for (size_t i = 0; i < count; i++)
         wrong_slots += slots[i] && *(uintptr_t *)slots[i] != ours[i];
     if (reason != _URC_END_OF_STACK || !theirs.past) {
@@ -165,8 +183,9 @@ static void __attribute__((destructor)) finish(void)
         return;
     fprintf(
         out,
-        "stacks %lu equal %lu complete %lu wrong_complete %lu libgcc_cut %lu frames %lu wrong_slots %lu further %lu\n",
-        stacks, equal, complete, wrong_complete, libgcc_cut, frames, wrong_slots, further);
+        "stacks %lu equal %lu complete %lu wrong_complete %lu libgcc_cut %lu frames %lu wrong_slots %lu further %lu "
+        "wrong_again %lu\n",
+        stacks, equal, complete, wrong_complete, libgcc_cut, frames, wrong_slots, further, wrong_again);
     fprintf(out, "modules %zu missing %u cached %u lost %lu\n", modules->count, modules->missing, modules->cached,
             (unsigned long)modules->lost);
     fclose(out);

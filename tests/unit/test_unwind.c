@@ -64,6 +64,14 @@ static void same_as_libgcc(const struct as_unwind_registers *start, struct as_un
     if (!same || !complete)
         show(count, start);
     CHECK(same && complete && count > 0);
+    static struct as_unwind_last last;
+    static uintptr_t again[AS_UNWIND_MOST], slots_again[AS_UNWIND_MOST];
+    size_t most = AS_UNWIND_MOST - 1, known = count < most ? count : most;
+    for (int i = 0; i < 2; i++) { // from what the stack before was, and from itself
+        size_t found = as_unwind_again(modules, start, &stacks, cache, &last, again, slots_again, most, &complete);
+        CHECK(found == known && complete == (count <= most) && memcmp(again, ours, found * sizeof *ours) == 0);
+        CHECK(memcmp(slots_again, slots, found * sizeof *slots) == 0);
+    }
     for (size_t i = 0; i < count; i++) // the upper bits may be a sign
         CHECK(!slots[i] || *(uintptr_t *)slots[i] << 16 == ours[i] << 16);
 }
