@@ -52,7 +52,12 @@ def programs(folder: Path) -> dict[str, list[str]]:
     loop = "for _ in range(40): kept = [{str(i): [i] * 5 for i in range(200)} for _ in range(200)]"
     commands = {
         "python3, malloc": [os.path.realpath(sys.executable), "-c", loop],
-        "ruby": ["ruby", "-e", "60.times { (1..40_000).map { |i| [i.to_s * 9, { i => 'x' * 50 }] } }"],
+        # Garbage is collected when the program says so: else Ruby does it 50 or 71 times, by what it finds on the C stack.
+        "ruby": [
+            "ruby",
+            "-e",
+            "GC.disable; 60.times { (1..40_000).map { |i| [i.to_s * 9, { i => 'x' * 50 }] }; GC.start }",
+        ],
         "sort": ["bash", "-c", "seq 600000 | sort -R | sort > /dev/null"],
         "git": ["git", "-C", str(ROOT), "log", "--stat", "-n", "300"],
         "sqlite": ["sqlite3", ":memory:", SQL],
@@ -62,7 +67,7 @@ def programs(folder: Path) -> dict[str, list[str]]:
 
 
 def environment(library: Path, mode: str | None, record: Path) -> dict[str, str]:
-    values = {**os.environ, "PYTHONMALLOC": "malloc"}
+    values = {**os.environ, "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
     if mode is not None and mode != HEAPTRACK:
         values |= {"LD_PRELOAD": str(library), "ARENASCOPE_SIGNAL": "none"}
         values |= {"ARENASCOPE_PROFILE_RECORD": str(record)} if mode == "record" else {"ARENASCOPE_PROFILE": mode}
