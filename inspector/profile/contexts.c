@@ -4,8 +4,18 @@
 // is met again is not unwound again.
 #include "profile/fast.h"
 #include "profile/interpreters.h"
+#include "profile/last.h"
 
 #include <string.h>
+
+struct stack_to_unwind {
+    struct as_recorder_thread *thread;
+    const struct as_unwind_registers *caller;
+    struct as_unwind_stacks stacks;
+    struct as_recorder_scratch *scratch;
+    struct as_inner_walk *walk; // NULL: no interpreter's frames are known
+    bool checks;
+};
 
 // --- Stacks and contexts ----------------------------------------------------------------------------------------------
 
@@ -20,20 +30,30 @@ static bool is_stack(uint32_t id, const void *wanted)
     return s->frame == w->frame && s->caller == w->caller;
 }
 
-// 0: there is no room.
-static uint32_t stack_of(uint64_t frame, uint32_t caller)
+static uint32_t hash_of(const struct as_profile_stack *s)
 {
-    const struct as_profile_stack wanted = {.frame = frame, .caller = caller};
+    return (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, s->frame), s->caller) >> 32);
+}
+
+// 0: it is not there.
+static uint32_t find_stack(const struct as_profile_stack *wanted)
+{
+    const struct as_profile_table *table = &as_recorder.head->stacks;
+    return as_recorder_chains_find(&as_recorder.stack_chains, used(table), hash_of(wanted), is_stack, wanted);
+}
+
+// 0: there is no room. *fresh: it is in nobody's stack yet.
+static uint32_t add_stack(const struct as_profile_stack *wanted, bool *fresh)
+{
     struct as_profile_table *table = &as_recorder.head->stacks;
-    uint32_t hash = (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, frame), caller) >> 32);
-    uint32_t known = as_recorder_chains_find(&as_recorder.stack_chains, used(table), hash, is_stack, &wanted);
-    if (known)
-        return known;
     uint64_t id = as_recorder_take_places(table, 1);
     if (id == UINT64_MAX)
         return 0;
-    as_recorder.stacks[id] = wanted;
-    return as_recorder_chains_add(&as_recorder.stack_chains, used(table), hash, (uint32_t)id, is_stack, &wanted);
+    as_recorder.stacks[id] = *wanted;
+    uint32_t added =
+        as_recorder_chains_add(&as_recorder.stack_chains, used(table), hash_of(wanted), (uint32_t)id, is_stack, wanted);
+    *fresh = added == id;
+    return added;
 }
 
 static bool is_context(uint32_t id, const void *wanted)
@@ -69,34 +89,57 @@ static bool is_crowded(void)
     return used(contexts) > contexts->size / 2;
 }
 
+// The stack with these frames; only those that differ from the thread's last stack are looked for. 0: there is no room.
+static uint32_t stack_with(struct as_recorder_last_stack *last, const uint64_t *frames, size_t count)
+{
+    size_t same = 0;
+    bool fresh = false;
+    while (last && same < count && same < last->count && last->frames[same] == frames[count - 1 - same])
+        same++;
+    uint32_t stack = same > 0 ? last->stacks[same - 1] : 0;
+    if (last)
+        last->count = same;
+    atomic_signal_fence(memory_order_seq_cst);
+    for (size_t i = same; i < count; i++) {
+        struct as_profile_stack wanted = {.frame = frames[count - 1 - i], .caller = stack};
+        if ((fresh || (stack = find_stack(&wanted)) == 0) && (stack = add_stack(&wanted, &fresh)) == 0)
+            return 0;
+        if (!last)
+            continue;
+        last->frames[i] = wanted.frame;
+        last->stacks[i] = stack;
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+    if (last)
+        last->count = count;
+    return stack;
+}
+
 // Thread 0 stands for all that have no context of their own.
-static uint32_t intern(uint16_t thread, const uint64_t *frames, size_t count, bool complete)
+static uint32_t intern(const struct stack_to_unwind *w, const uint64_t *frames, size_t count, bool complete)
 {
     struct as_profile_context wanted = {.count = (uint16_t)count, .complete = complete};
-    wanted.thread = thread & ((1U << AS_PROFILE_THREAD_BITS) - 1);
-    for (size_t i = count; i > 0; i--)
-        if ((wanted.stack = stack_of(frames[i - 1], wanted.stack)) == 0)
-            return AS_PROFILE_LOST;
-    uint32_t id = find(&wanted, thread == 0 || !is_crowded());
-    if (id != AS_PROFILE_LOST || thread == 0)
+    wanted.thread = w->thread->name & ((1U << AS_PROFILE_THREAD_BITS) - 1);
+    bool own = wanted.thread != 0;
+    struct as_recorder_last *last = as_recorder_last_of(w->thread);
+    if ((wanted.stack = stack_with(last ? &last->stack : NULL, frames, count)) == 0)
+        return AS_PROFILE_LOST;
+    uint32_t id = find(&wanted, !own || !is_crowded());
+    if (id != AS_PROFILE_LOST || !own)
         return id;
     wanted.thread = 0;
     return find(&wanted, true);
 }
 
-struct stack_to_unwind {
-    struct as_recorder_thread *thread;
-    const struct as_unwind_registers *caller;
-    struct as_unwind_stacks stacks;
-    struct as_recorder_scratch *scratch;
-    struct as_inner_walk *walk; // NULL: no interpreter's frames are known
-};
-
-static size_t unwind(const struct stack_to_unwind *w, const struct as_unwind_modules *modules, size_t max,
-                     bool *complete)
+// Anew, to check what the last stack has made of it, or where there is none.
+static size_t unwind(const struct stack_to_unwind *w, const struct as_unwind_modules *modules, bool *complete)
 {
-    return as_unwind_stack(modules, w->caller, &w->stacks, as_recorder.rows, w->scratch->pcs, w->scratch->slots, max,
-                           complete);
+    struct as_recorder_last *last = w->checks ? NULL : as_recorder_last_of(w->thread);
+    struct as_recorder_scratch *s = w->scratch;
+    return last ? as_unwind_again(modules, w->caller, &w->stacks, as_recorder.rows, &last->unwound, s->pcs, s->slots,
+                                  AS_RECORDER_DEPTH - 1, complete)
+                : as_unwind_stack(modules, w->caller, &w->stacks, as_recorder.rows, s->pcs, s->slots,
+                                  AS_RECORDER_DEPTH - 1, complete);
 }
 
 // The first address of the stack that is in no module; 0: there is none.
@@ -120,12 +163,12 @@ static const struct as_unwind_modules *unwind_to_end(const struct stack_to_unwin
 {
     const struct as_unwind_modules *modules = as_recorder_modules_take(w->thread);
     uint64_t generation = modules->generation;
-    *count = unwind(w, modules, AS_RECORDER_DEPTH - 1, complete);
+    *count = unwind(w, modules, complete);
     *sure = as_recorder_modules_doubt(modules, unknown_code(w, modules, *count));
     as_recorder_modules_leave(w->thread);
     modules = as_recorder_modules_take(w->thread);
     if (modules->generation != generation)
-        *count = unwind(w, modules, AS_RECORDER_DEPTH - 1, complete);
+        *count = unwind(w, modules, complete);
     return modules;
 }
 
@@ -135,6 +178,7 @@ static bool interleave(const struct stack_to_unwind *w, const struct as_unwind_m
 {
     struct as_inner_walk *walk = w->walk;
     const struct as_recorder_scratch *s = w->scratch;
+    const struct as_unwind_module *module = NULL;
     size_t merged = 0, taken = 0;
     for (size_t i = 0; i <= *count; i++) {
         uintptr_t end = i < *count ? s->slots[i] : UINTPTR_MAX;
@@ -152,40 +196,46 @@ static bool interleave(const struct stack_to_unwind *w, const struct as_unwind_m
             continue;
         if (merged == AS_RECORDER_DEPTH)
             return *count = merged - 1, false;
-        walk->merged[merged++] = as_recorder_frame(modules, i > 0 ? s->pcs[i - 1] : w->caller->pc);
+        walk->merged[merged++] = as_recorder_frame(modules, &module, i > 0 ? s->pcs[i - 1] : w->caller->pc);
     }
     *count = merged - 1;
     return !walk->cut;
 }
 
-// 0: nobody could say which modules there are. AS_PROFILE_LOST: there is no room.
-static uint32_t unwind_whole(const struct stack_to_unwind *w, size_t *count)
+// AS_PROFILE_LOST: there is no room.
+static uint32_t context_of(const struct stack_to_unwind *w, const struct as_unwind_modules *modules, size_t count,
+                           bool complete)
 {
-    bool complete = false, sure;
-    const struct as_unwind_modules *modules = unwind_to_end(w, count, &complete, &sure);
-    if (!sure) {
-        as_recorder_modules_leave(w->thread);
-        return 0;
-    }
     uint64_t *frames = w->scratch->slots; // which nobody needs any more: a stack of 16 KiB has no room for another list
     if (w->walk && w->walk->count > 0) {
-        complete &= interleave(w, modules, count);
+        complete &= interleave(w, modules, &count);
         frames = w->walk->merged;
     } else {
-        frames[0] = as_recorder_frame(modules, w->caller->pc);
-        for (size_t i = 0; i < *count; i++)
-            frames[i + 1] = as_recorder_frame(modules, w->scratch->pcs[i]);
+        const struct as_unwind_module *module = NULL;
+        frames[0] = as_recorder_frame(modules, &module, w->caller->pc);
+        for (size_t i = 0; i < count; i++)
+            frames[i + 1] = as_recorder_frame(modules, &module, w->scratch->pcs[i]);
     }
-    as_recorder_modules_leave(w->thread);
     if (!complete)
         AS_RECORDER_COUNT(cut);
-    return intern(w->thread->name, frames, *count + 1, complete);
+    return intern(w, frames, count + 1, complete);
 }
 
-static uint32_t check(const struct stack_to_unwind *w, uint64_t signature, uint32_t id)
+// 0: nobody could say which modules there are. AS_PROFILE_LOST: there is no room.
+static uint32_t unwind_whole(const struct stack_to_unwind *w)
 {
     size_t count;
-    uint32_t real = unwind_whole(w, &count);
+    bool complete = false, sure;
+    const struct as_unwind_modules *modules = unwind_to_end(w, &count, &complete, &sure);
+    uint32_t id = sure ? context_of(w, modules, count, complete) : 0;
+    as_recorder_modules_leave(w->thread);
+    return id;
+}
+
+static uint32_t check(struct stack_to_unwind *w, uint64_t signature, uint32_t id)
+{
+    w->checks = true;
+    uint32_t real = unwind_whole(w);
     if (id != AS_PROFILE_LOST)
         AS_RECORDER_COUNT(checked);
     if (real == id || real == 0 || real == AS_PROFILE_LOST)
@@ -209,7 +259,6 @@ static struct as_inner_walk *take_walk(const struct stack_to_unwind *w, uint64_t
 // Of C functions alone where an interpreter's frames cannot be read: then it is not recognised the next time.
 static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth)
 {
-    size_t count;
     uint64_t signature = 0, inner = 0;
     bool recognisable = as_recorder_inner(w->thread, w->caller->sp, NULL, &inner);
     uint64_t key = as_recorder_key(w->caller, depth);
@@ -226,29 +275,29 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth)
         return recognisable ? check(w, signature, id) : id;
     }
     AS_RECORDER_COUNT(misses);
-    bool complete;
-    const struct as_unwind_modules *modules = as_recorder_modules_take(w->thread);
-    count = unwind(w, modules, AS_RECORDER_SIGNATURE, &complete);
+    size_t count;
+    bool complete = false, sure;
+    const struct as_unwind_modules *modules = unwind_to_end(w, &count, &complete, &sure);
     signature = as_recorder_make_signature(key, modules, w->caller, depth, inner ^ mark, w->scratch, count);
-    as_recorder_modules_leave(w->thread);
-    id = signature && recognisable ? as_recorder_known(signature) : 0;
-    if (!id) {
-        id = unwind_whole(w, &count);
-        if (signature && recognisable && id)
+    recognisable &= sure && signature != 0;
+    id = recognisable ? as_recorder_known(signature) : 0;
+    if (!id && sure) {
+        id = context_of(w, modules, count, complete);
+        if (recognisable)
             as_recorder_learn(signature, id);
     }
+    as_recorder_modules_leave(w->thread);
     return id ? id : AS_PROFILE_LOST;
 }
 
 // On a stack whose end is not known nothing is recognised: it is not read but by the unwinder, and within what is readable.
 static uint32_t find_foreign(struct stack_to_unwind *w)
 {
-    size_t count;
     uint64_t inner;
     if (atomic_load_explicit(&as_cruby.found, memory_order_acquire) && (w->walk = as_inner_walk_take()) &&
         !as_cruby_walk(w->thread, w->caller->sp, w->stacks.end, w->walk, &inner))
         w->walk->count = 0;
-    uint32_t id = unwind_whole(w, &count);
+    uint32_t id = unwind_whole(w);
     return id ? id : AS_PROFILE_LOST;
 }
 

@@ -96,9 +96,11 @@ static void add_records(struct as_unwind_modules *modules)
     }
 }
 
-uint64_t as_recorder_frame(const struct as_unwind_modules *modules, uintptr_t pc)
+uint64_t as_recorder_frame(const struct as_unwind_modules *modules, const struct as_unwind_module **last, uintptr_t pc)
 {
-    const struct as_unwind_module *module = as_unwind_module_at(modules, pc);
+    const struct as_unwind_module *module = *last;
+    if (!module || pc < module->start || pc >= module->end)
+        module = *last = as_unwind_module_at(modules, pc);
     uint32_t record = module ? module->tag : NO_MODULE;
     uint64_t offset = record == NO_MODULE ? pc : pc - module->bias;
     return (uint64_t)record << 48 | (offset & OFFSET_MASK);

@@ -52,6 +52,27 @@ bool as_python_text(uintptr_t object, struct as_python_text *text);
 // The bytes of a bytes object.
 bool as_python_bytes(uintptr_t object, struct as_python_text *bytes);
 
+// A frame of the last walk: what stood in it.
+struct as_python_seen {
+    uintptr_t frame; // its address
+    uintptr_t previous, instruction, code;
+    uintptr_t entry;  // the entry that it is run by, if it is the outermost one of it; else 0
+    uintptr_t beyond; // what this entry leads to
+    uintptr_t place;  // the next entry, outwards
+    uint64_t hash;    // of this frame and all outer ones
+};
+enum { AS_PYTHON_SEEN = AS_RECORDER_DEPTH, AS_PYTHON_PLACES = 1 << 8 };
+// The frames of the thread's last walk, the outermost one first.
+struct as_python_last {
+    uint64_t since;  // as as_recorder.readable_since: all of them are readable
+    uint64_t deaths; // of code objects
+    uintptr_t state; // of the thread
+    size_t count;
+    uint8_t places[AS_PYTHON_PLACES]; // by a frame's address, where it may be
+    struct as_python_seen frames[AS_PYTHON_SEEN];
+    struct as_python_seen fresh[AS_PYTHON_SEEN]; // of this walk, the innermost one first
+};
+
 // python.c: takes the loader's lock.
 void as_python_find(void);
 // CPython is not believed to be there any more, until it is looked for again. Whether it was.
@@ -71,7 +92,8 @@ uint64_t as_python_name(struct as_inner_walk *walk, const struct as_inner_frame 
 // It is remembered if `keep`: if its death will be seen.
 bool as_python_identify(uintptr_t code, bool keep, uint64_t *identity);
 bool as_python_is_object(uintptr_t object, uintptr_t size, uintptr_t type);
-void as_python_dealloc(void *code); // stands in the type's slot
+void as_python_dealloc(void *code);       // stands in the type's slot
+extern _Atomic uint64_t as_python_deaths; // that it has seen
 
 enum { AS_PYTHON_KNOWN = 1 << 12 };
 // The numbers of code objects by their addresses.

@@ -45,6 +45,7 @@ bool as_python_bytes(uintptr_t object, struct as_python_text *bytes)
 // --- What is remembered -----------------------------------------------------------------------------------------------
 
 struct as_inner_known as_python_codes[AS_PYTHON_KNOWN];
+_Atomic uint64_t as_python_deaths;
 
 // A thread that is in a function keeps its code alive, and nobody else writes about it: what one writes is forgotten when it dies.
 static void remember(uintptr_t code, uint64_t identity)
@@ -61,6 +62,7 @@ void as_python_dealloc(void *code)
     if ((atomic_load_explicit(&known->check, memory_order_relaxed) ^
          atomic_load_explicit(&known->identity, memory_order_relaxed)) == (uintptr_t)code)
         atomic_store_explicit(&known->check, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&as_python_deaths, 1, memory_order_relaxed);
     atomic_load_explicit(&as_python.dealloc, memory_order_relaxed)(code); // the last thing: no frame of ours is below
 }
 

@@ -4,7 +4,9 @@
 // thread without the GIL may outlive the interpreter. So each pointer is one into readable memory before it is followed, what
 // it leads to has the right type, and entries stand on the C stack one above the other. An interpreter that ends is not looked at.
 #include "profile/fast.h"
-#include "profile/python.h"
+#include "profile/last.h"
+
+#define ENTERED UINT64_C(0x5851f42d4c957f2d) // what a key is mixed with: the frame is the outermost one of its entry
 
 enum {
     MOST_FRAMES = AS_RECORDER_DEPTH - 1,
@@ -20,14 +22,17 @@ enum {
 struct walking {
     const struct as_python_layout *l;
     const struct as_recorder_thread *thread;
-    struct as_inner_walk *walk; // NULL: the hash is enough
-    uintptr_t sp, end;          // of the C stack
-    uintptr_t entry;            // the last place on it
-    uintptr_t page;             // the last one with a frame
-    bool remembers;             // what is known of code objects can be believed
-    size_t count;               // of frames
-    size_t first;               // of those whose place is not known yet
-    uint64_t hash;
+    struct as_inner_walk *walk;  // NULL: the hash is enough
+    uintptr_t sp, end;           // of the C stack
+    uintptr_t entry;             // the last place on it
+    uintptr_t page;              // the last one with a frame
+    bool remembers;              // what is known of code objects can be believed
+    bool is_plain;               // what `last` can keep: each entry runs a frame
+    size_t count;                // of frames
+    size_t first;                // of those whose place is not known yet
+    size_t same;                 // frames of the last walk that are there still: all behind the ones that were counted
+    uint64_t *keys;              // of frames
+    struct as_python_last *last; // NULL: each frame is looked at
 };
 
 static inline bool is_readable_frame(struct walking *w, uintptr_t frame)
@@ -60,9 +65,91 @@ static inline bool add_frame(struct walking *w, uintptr_t frame)
     uint64_t key = identity + (uint64_t)at * AS_RECORDER_FACTOR;
     if (w->walk && !write_frame(w, code, at, key))
         return false;
-    w->hash = as_recorder_mix_in(w->hash, key);
+    w->keys[w->count] = key;
+    if (w->last)
+        w->last->fresh[w->count] = (struct as_python_seen){.frame = frame,
+                                                           .previous = as_inner_word(frame + w->l->previous),
+                                                           .instruction = as_inner_word(frame + w->l->instruction),
+                                                           .code = as_inner_word(frame + w->l->code)};
     w->count++;
     return true;
+}
+
+// --- The last walk ----------------------------------------------------------------------------------------------------
+
+// Nothing is readable for ever, and a code object's address may be another one's.
+static void begin_last(struct as_python_last *last, uintptr_t state)
+{
+    uint64_t since = atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed);
+    uint64_t deaths = atomic_load_explicit(&as_python_deaths, memory_order_relaxed);
+    if (__builtin_expect(last->since == since && last->deaths == deaths && last->state == state, 1))
+        return;
+    last->count = 0;
+    atomic_signal_fence(memory_order_seq_cst);
+    last->since = since;
+    last->deaths = deaths;
+    last->state = state;
+}
+
+static inline uint8_t *place_of(struct as_python_last *last, uintptr_t frame)
+{
+    return &last->places[(frame >> 4 ^ frame >> 12) & (AS_PYTHON_PLACES - 1)];
+}
+
+// The next frame stands where it did: `seen` has been reached by what the one before it says.
+static inline bool is_same(const struct as_python_layout *l, const struct as_python_seen *seen)
+{
+    uintptr_t frame = seen->frame, link = l->is_entry ? l->cframe_previous : l->previous;
+    return as_inner_word(frame + l->previous) == seen->previous &&
+           as_inner_word(frame + l->instruction) == seen->instruction && as_inner_word(frame + l->code) == seen->code &&
+           (!l->is_entry || (*(const uint8_t *)(frame + l->is_entry) != 0) == (seen->entry != 0)) &&
+           (seen->entry == 0 || as_inner_word(seen->entry + link) == seen->beyond);
+}
+
+// Whether this frame and all outer ones are those of the last walk. `cframe` is the current one, 0 where there is none.
+static inline bool resume(struct walking *w, uintptr_t frame, uintptr_t cframe)
+{
+    struct as_python_last *last = w->last;
+    size_t place = last ? *place_of(last, frame) : 0;
+    if (!last || place >= last->count || last->frames[place].frame != frame)
+        return false;
+    uintptr_t entry = last->frames[place].place;
+    if (entry <= w->entry || entry < w->sp || (cframe && entry != cframe))
+        return false;
+    for (size_t i = place + 1; i > 0; i--)
+        if (!is_same(w->l, &last->frames[i - 1])) {
+            last->count = i - 1;
+            return false;
+        }
+    w->same = place + 1;
+    return true;
+}
+
+static void keep(struct walking *w, uint64_t hash)
+{
+    struct as_python_last *last = w->last;
+    last->count = w->same;
+    atomic_signal_fence(memory_order_seq_cst);
+    for (size_t i = w->count, at = w->same; i-- > 0; at++) {
+        struct as_python_seen *seen = &last->frames[at];
+        *seen = last->fresh[i];
+        seen->place = seen->entry ? seen->entry : at > 0 ? last->frames[at - 1].place : 0;
+        seen->hash = hash = as_recorder_mix_in(hash, w->keys[i]);
+        *place_of(last, seen->frame) = (uint8_t)at;
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+    last->count = w->is_plain ? w->same + w->count : 0;
+}
+
+// Of all frames, from the outermost one on. Where nothing is new, the frames within are known, too, if they come back.
+static uint64_t finish(struct walking *w)
+{
+    uint64_t hash = w->same > 0 ? w->last->frames[w->same - 1].hash : 1;
+    if (w->last && w->count > 0)
+        keep(w, hash);
+    for (size_t i = w->count; i-- > 0;)
+        hash = as_recorder_mix_in(hash, w->keys[i]);
+    return hash;
 }
 
 // --- The chain --------------------------------------------------------------------------------------------------------
@@ -73,13 +160,18 @@ static bool is_on_stack(const struct walking *w, uintptr_t at)
 }
 
 // The frames since the entry before were run by the C function in whose stack frame this entry is.
-static bool enter(struct walking *w, uintptr_t entry)
+static bool enter(struct walking *w, uintptr_t entry, uintptr_t beyond)
 {
     if (entry <= w->entry)
         return false;
     w->entry = entry;
-    if (w->count < MOST_FRAMES)
-        w->hash = as_recorder_mix_in(w->hash, w->count - w->first);
+    if (w->count > w->first && w->count < MOST_FRAMES)
+        w->keys[w->count - 1] ^= ENTERED;
+    w->is_plain &= w->count > w->first;
+    if (w->last && w->is_plain) {
+        w->last->fresh[w->count - 1].entry = entry;
+        w->last->fresh[w->count - 1].beyond = beyond;
+    }
     for (size_t i = w->first; w->walk && i < w->count; i++)
         w->walk->frames[i].place = entry;
     w->first = w->count;
@@ -99,7 +191,10 @@ static bool walk_entries(struct walking *w, uintptr_t frame)
     bool whole = true;
     for (size_t i = 0; frame != 0; i++) {
         bool is_entry = is_on_stack(w, frame);
-        if (i == MOST_STEPS || !is_readable_frame(w, frame) || !(is_entry ? enter(w, frame) : take(w, frame, &whole)))
+        if (!is_entry && resume(w, frame, 0))
+            return true;
+        if (i == MOST_STEPS || !is_readable_frame(w, frame) ||
+            !(is_entry ? enter(w, frame, as_inner_word(frame + w->l->previous)) : take(w, frame, &whole)))
             return false;
         if (!whole && (!w->walk || w->first == w->count))
             return true;
@@ -120,13 +215,15 @@ static bool walk_marked(struct walking *w, uintptr_t cframe, uintptr_t state)
     bool whole = true;
     uintptr_t frame = as_inner_word(cframe + w->l->cframe_current);
     for (size_t i = 0; i < MOST_STEPS && !is_root(cframe, state); i++) {
+        if (resume(w, frame, cframe))
+            return true;
         if (!is_readable_frame(w, frame) || !take(w, frame, &whole))
             return false;
         bool is_entry = *(const uint8_t *)(frame + w->l->is_entry);
         frame = as_inner_word(frame + w->l->previous);
         if (is_entry) {
             uintptr_t before = as_inner_word(cframe + w->l->cframe_previous);
-            if (!enter(w, cframe) || (!is_on_stack(w, before) && !is_root(before, state)) ||
+            if (!enter(w, cframe, before) || (!is_on_stack(w, before) && !is_root(before, state)) ||
                 before % sizeof(uintptr_t) != 0 || !as_inner_readable(before, CFRAME_BYTES) ||
                 as_inner_word(before + w->l->cframe_current) != frame)
                 return false;
@@ -151,6 +248,20 @@ static bool walk_chain(struct walking *w, uintptr_t state)
     return l->is_entry ? walk_marked(w, cframe, state) : walk_entries(w, as_inner_word(cframe + l->cframe_current));
 }
 
+// False: there are more frames than `last` has room for, or than are taken in.
+static bool is_kept_whole(const struct walking *w)
+{
+    return w->same + w->count < MOST_FRAMES;
+}
+
+static void begin_again(struct walking *w)
+{
+    w->last->count = 0;
+    w->last = NULL;
+    w->page = UINTPTR_MAX;
+    w->entry = w->count = w->first = w->same = 0;
+}
+
 bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struct as_inner_walk *walk, uint64_t *hash)
 {
     *hash = 0;
@@ -167,12 +278,25 @@ bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struc
                         .end = thread->high,
                         .page = UINTPTR_MAX,
                         .remembers = as_inner_word(as_python.dealloc_slot) == (uintptr_t)as_python_dealloc,
-                        .hash = 1};
+                        .is_plain = true,
+                        .keys = as_recorder.scratch[thread->index].slots};
     if (state % sizeof(uintptr_t) != 0 || !as_inner_readable(state, STATE_READ) ||
-        as_inner_word(state + w.l->thread_id) != as_recorder_pointer() || !walk_chain(&w, state))
+        as_inner_word(state + w.l->thread_id) != as_recorder_pointer())
         return false;
-    if (w.count > 0)
-        *hash = w.hash;
+    struct as_recorder_last *last = walk || !w.remembers ? NULL : as_recorder_last_of(thread);
+    if (last) {
+        begin_last(&last->python, state);
+        w.last = &last->python;
+    }
+    if (!walk_chain(&w, state))
+        return false;
+    if (w.last && !is_kept_whole(&w)) {
+        begin_again(&w);
+        if (!walk_chain(&w, state))
+            return false;
+    }
+    if (w.same + w.count > 0)
+        *hash = finish(&w);
     if (walk) {
         walk->count = w.first; // the place of what is behind is not known
         walk->cut = w.count == MOST_FRAMES;

@@ -133,7 +133,7 @@ struct as_recorder {
     struct as_inner_walk *walks;
     struct as_inner_known *names; // of lines of interpreted code
     struct as_cruby_known *iseqs;
-    struct as_cruby_last *last_walks;
+    struct as_recorder_last *lasts;
     _Atomic uintptr_t *readable;     // pages of interpreters' memory that were asked for, + 1
     _Atomic uint64_t readable_since; // milliseconds
     uint64_t page_mask;
@@ -227,7 +227,8 @@ void as_recorder_modules_find_interpreters(void);
 const struct as_unwind_modules *as_recorder_modules_take(struct as_recorder_thread *thread);
 void as_recorder_modules_leave(struct as_recorder_thread *thread);
 // The place of a return address as the tables keep it.
-uint64_t as_recorder_frame(const struct as_unwind_modules *modules, uintptr_t pc);
+// `last` is the module of the one before.
+uint64_t as_recorder_frame(const struct as_unwind_modules *modules, const struct as_unwind_module **last, uintptr_t pc);
 void as_recorder_modules_in_child(void);
 
 // signature.c: the signature of frames just unwound, whose layout is kept, and of an interpreter's (0: there are none); 0: they

@@ -123,16 +123,25 @@ struct as_cruby_known {
 };
 enum { AS_CRUBY_KNOWN = 1 << 13 };
 
-// The frames of a thread's last walk, each at its place from the outermost one on: most are there still at the next allocation, and need not be
-// recognised again. Some threads have it: the first that come.
+// A control frame of the last walk: what stood in it.
 struct as_cruby_seen {
-    uintptr_t iseq, body, pc;
-    uint64_t gcs, key;
+    uintptr_t iseq, pc, environment;
+    uint64_t flags; // the word that the environment begins with
+    uintptr_t body; // of the iseq
+    uint64_t key;
+    uint64_t hash;   // of this frame and all outer ones
+    uint32_t rubies; // frames of iseqs up to this one
+    bool of_c;
 };
-enum { AS_CRUBY_SEEN_THREADS = 1 << 8, AS_CRUBY_SEEN_FRAMES = 1 << 8 };
+enum { AS_CRUBY_SEEN = 1 << 9 };
+// The control frames of the thread's last walk, the outermost one first.
 struct as_cruby_last {
-    _Atomic uint32_t thread; // its index + 1
-    struct as_cruby_seen frames[AS_CRUBY_SEEN_FRAMES];
+    uint64_t since; // as as_recorder.readable_since: all that they name is readable
+    uint64_t gcs;   // garbage collections
+    uintptr_t end;  // of the VM's stack
+    size_t count;
+    size_t filled; // frames that were looked at, and may be those of another walk beyond the first `count`
+    struct as_cruby_seen frames[AS_CRUBY_SEEN];
 };
 
 static inline struct as_cruby_known *as_cruby_known_at(uintptr_t iseq)

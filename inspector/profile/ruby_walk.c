@@ -7,6 +7,7 @@
 // The frames since the last one that is marked (FINISH) are run by one call of the bytecode loop. Its caller keeps a tag on the C stack, to
 // which exceptions jump: in this function's stack frame, the frames have their place. C functions that Ruby calls have control frames, too;
 // they are passed over, as the C stack has them.
+#include "profile/last.h"
 #include "profile/ruby.h"
 
 enum {
@@ -20,19 +21,19 @@ enum { LIBC_TAG_LABEL = 72, LIBC_TAG_PREVIOUS = 216, LIBC_TAG_READ = 224 };
 enum { STACK = 0, STACK_SIZE = 8, CURRENT = 16, TAG = 24 };                      // of an execution context
 enum { FRAME_PC = 0, FRAME_ISEQ = 16, FRAME_ENVIRONMENT = 32, FRAME_READ = 40 }; // of a control frame
 enum { FLAG_FINISH = 0x20, FLAG_C = 0x80, KIND = 0x7fff0001, KIND_FIRST = 0x11110001, KIND_C = 0x55550001 };
+#define FINISHED UINT64_C(0x5851f42d4c957f2d) // what a key is mixed with: the frame is marked
 enum { KIND_C_BLOCK = 0x66660001, KIND_RESCUE = 0x78880001, KIND_DUMMY = 0x79990001, KIND_STEP = 0x11110000 };
 
 struct ruby_walking {
-    struct as_cruby_seen *seen; // of the thread's last walk; NULL: it has none
     struct as_inner_walk *walk; // NULL: the hash is enough
     uintptr_t sp, end;          // of the C stack
     uintptr_t tag;              // the next one
     uintptr_t place;            // the last one on the C stack
     uintptr_t page;             // the last one with a control frame or an environment
     uint64_t gcs;
-    size_t count; // of frames
-    size_t first; // of those whose place is not known yet
-    uint64_t hash;
+    size_t count;   // of frames
+    size_t first;   // of those whose place is not known yet
+    uint64_t *keys; // of frames
 };
 
 static inline bool is_readable(struct ruby_walking *r, uintptr_t at, uintptr_t size)
@@ -44,45 +45,32 @@ static inline bool is_readable(struct ruby_walking *r, uintptr_t at, uintptr_t s
     return true;
 }
 
-static inline void add_key(struct ruby_walking *r, uint64_t key)
-{
-    r->hash = as_recorder_mix_in(r->hash, key);
-    r->count++;
-}
-
-static inline struct as_cruby_seen *seen_at(const struct ruby_walking *r, size_t place)
-{
-    return r->seen && place < AS_CRUBY_SEEN_FRAMES ? &r->seen[place] : NULL;
-}
-
-// `place` counts from the outermost frame on.
-static inline bool add_frame(struct ruby_walking *r, uintptr_t iseq, uintptr_t pc, size_t place)
+// What a frame that is run there is recognised by. *body: of the iseq.
+static inline bool find_key(struct ruby_walking *r, uintptr_t iseq, uintptr_t pc, uintptr_t *body, uint64_t *key)
 {
     uint64_t identity;
-    uintptr_t body;
-    struct as_cruby_seen *seen = seen_at(r, place);
-    if (seen && !r->walk && seen->iseq == iseq && seen->pc == pc && seen->gcs == r->gcs &&
-        seen->body == as_inner_word(iseq + AS_CRUBY_BODY)) {
-        add_key(r, seen->key);
-        return true;
-    }
-    if (!as_cruby_remembers(iseq, r->gcs, &body, &identity)) {
+    if (!as_cruby_remembers(iseq, r->gcs, body, &identity)) {
         if (!as_cruby_identify(iseq, r->gcs, &identity))
             return false;
-        body = as_inner_word(iseq + AS_CRUBY_BODY);
+        *body = as_inner_word(iseq + AS_CRUBY_BODY);
     }
-    uintptr_t code = as_inner_word(body + AS_CRUBY_INSTRUCTIONS), at = pc - code;
-    if (at > (uintptr_t)as_inner_half(body + AS_CRUBY_SIZE) * sizeof(uintptr_t) || at % sizeof(uintptr_t) != 0)
+    uintptr_t code = as_inner_word(*body + AS_CRUBY_INSTRUCTIONS), at = pc - code;
+    if (at > (uintptr_t)as_inner_half(*body + AS_CRUBY_SIZE) * sizeof(uintptr_t) || at % sizeof(uintptr_t) != 0)
         return false;
-    uint64_t key = identity + at * AS_RECORDER_FACTOR;
-    if (r->walk && r->count == 0 && code % sizeof code == 0 && as_inner_readable(code, sizeof code))
+    *key = identity + at * AS_RECORDER_FACTOR;
+    if (!r->walk)
+        return true;
+    if (r->count == 0 && code % sizeof code == 0 && as_inner_readable(code, sizeof code))
         as_cruby_find_loop(as_inner_word(code));
-    if (r->walk)
-        r->walk->frames[r->count] = (struct as_inner_frame){.code = iseq, .at = (int64_t)at, .key = key};
-    if (seen)
-        *seen = (struct as_cruby_seen){iseq, body, pc, r->gcs, key};
-    add_key(r, key);
+    r->walk->frames[r->count] = (struct as_inner_frame){.code = iseq, .at = (int64_t)at, .key = *key};
     return true;
+}
+
+static inline bool add_frame(struct ruby_walking *r, uintptr_t frame)
+{
+    uintptr_t body;
+    return find_key(r, as_inner_word(frame + FRAME_ISEQ), as_inner_word(frame + FRAME_PC), &body, &r->keys[r->count]) &&
+           ++r->count;
 }
 
 // --- Tags -------------------------------------------------------------------------------------------------------------
@@ -133,8 +121,6 @@ static bool next_tag(struct ruby_walking *r, uintptr_t *tag)
 static bool finish(struct ruby_walking *r)
 {
     uintptr_t tag;
-    if (r->count < MOST_FRAMES)
-        r->hash = as_recorder_mix_in(r->hash, r->count - r->first);
     if (r->walk && (!next_tag(r, &tag) || tag == 0))
         return false;
     for (size_t i = r->first; r->walk && i < r->count; i++)
@@ -184,10 +170,11 @@ static bool walk_frames(struct ruby_walking *r, uintptr_t frame, uintptr_t end)
             continue;
         }
         whole &= r->count < MOST_FRAMES;
-        if (whole &&
-            !add_frame(r, as_inner_word(frame + FRAME_ISEQ), as_inner_word(frame + FRAME_PC), (end - frame) / size))
+        if (whole && !add_frame(r, frame))
             return false;
         open = !(flags & FLAG_FINISH);
+        if (whole && !open)
+            r->keys[r->count - 1] ^= FINISHED;
         if (!open && !finish(r))
             return false;
         if (!whole && (!r->walk || r->first == r->count))
@@ -195,6 +182,110 @@ static bool walk_frames(struct ruby_walking *r, uintptr_t frame, uintptr_t end)
     }
     uintptr_t tag = 0; // a call of which no frame is known
     return !open && (!r->walk || (next_tag(r, &tag) && tag == 0));
+}
+
+// Of all frames, from the outermost one on.
+static uint64_t hash_of(const struct ruby_walking *r)
+{
+    uint64_t hash = 1;
+    for (size_t i = r->count; i-- > 0;)
+        hash = as_recorder_mix_in(hash, r->keys[i]);
+    return hash;
+}
+
+// --- The last walk ----------------------------------------------------------------------------------------------------
+
+// Nothing is readable for ever, and an iseq's address may be another one's after a garbage collection.
+static void begin_last(struct as_cruby_last *last, uint64_t gcs, uintptr_t end)
+{
+    uint64_t since = atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed);
+    if (__builtin_expect(last->since == since && last->gcs == gcs && last->end == end, 1))
+        return;
+    last->count = last->filled = 0;
+    atomic_signal_fence(memory_order_seq_cst);
+    last->since = since;
+    last->gcs = gcs;
+    last->end = end;
+}
+
+static inline bool is_same(const struct as_cruby_seen *seen, uintptr_t frame)
+{
+    return as_inner_word(frame + FRAME_ISEQ) == seen->iseq && as_inner_word(frame + FRAME_PC) == seen->pc &&
+           as_inner_word(frame + FRAME_ENVIRONMENT) == seen->environment &&
+           as_inner_word(seen->environment) == seen->flags &&
+           (seen->of_c || as_inner_word(seen->iseq + AS_CRUBY_BODY) == seen->body);
+}
+
+// False: it is not what it should be.
+static bool look_at(struct ruby_walking *r, uintptr_t frame, struct as_cruby_seen *seen)
+{
+    uint64_t flags;
+    if (!is_readable(r, frame, FRAME_READ) || !read_flags(r, frame, &flags))
+        return false;
+    uintptr_t pc = as_inner_word(frame + FRAME_PC);
+    seen->pc = UINTPTR_MAX; // no frame is the same until all is there
+    atomic_signal_fence(memory_order_seq_cst);
+    seen->iseq = as_inner_word(frame + FRAME_ISEQ);
+    seen->environment = as_inner_word(frame + FRAME_ENVIRONMENT);
+    seen->flags = as_inner_word(seen->environment);
+    seen->of_c = flags & FLAG_C;
+    if (!seen->of_c && !find_key(r, seen->iseq, pc, &seen->body, &seen->key))
+        return false;
+    atomic_signal_fence(memory_order_seq_cst);
+    seen->pc = pc;
+    return true;
+}
+
+// Behind the frame that has called it; NULL: it is the first.
+static bool put_behind(struct as_cruby_seen *seen, const struct as_cruby_seen *outer)
+{
+    bool finishes = seen->flags & FLAG_FINISH;
+    seen->hash = outer ? outer->hash : 1;
+    seen->rubies = outer ? outer->rubies : 0;
+    if (seen->of_c)
+        return true;
+    seen->rubies++;
+    seen->hash = as_recorder_mix_in(seen->hash, finishes ? seen->key ^ FINISHED : seen->key);
+    return finishes || (outer && !outer->of_c); // else no frame of its call of the bytecode loop is marked
+}
+
+static bool take_frame(struct ruby_walking *r, struct as_cruby_last *last, size_t i)
+{
+    struct as_cruby_seen *seen = &last->frames[i];
+    uintptr_t frame = last->end - (i + 1) * as_cruby.layout.frame_size;
+    if (i >= last->filled || !is_same(seen, frame)) {
+        if (!look_at(r, frame, seen))
+            return false;
+        last->filled = i < last->filled ? last->filled : i + 1;
+    }
+    return put_behind(seen, i > 0 ? seen - 1 : NULL);
+}
+
+// As walk_frames(), from the outermost frame on. *known false: there are too many frames for it.
+static bool walk_known(struct ruby_walking *r, struct as_cruby_last *last, uintptr_t frame, uintptr_t end,
+                       uint64_t *hash, bool *known)
+{
+    const size_t size = as_cruby.layout.frame_size, count = (end - frame) / size;
+    size_t same = 0;
+    *known = count <= AS_CRUBY_SEEN;
+    if (!*known)
+        return false;
+    begin_last(last, r->gcs, end);
+    for (uintptr_t at = end - size; same < count && same < last->count && is_same(&last->frames[same], at); at -= size)
+        same++;
+    if (same < count) {
+        last->count = same;
+        atomic_signal_fence(memory_order_seq_cst);
+        for (size_t i = same; i < count; i++)
+            if (!take_frame(r, last, i))
+                return false;
+        atomic_signal_fence(memory_order_seq_cst);
+        last->count = count;
+    }
+    const struct as_cruby_seen *top = count > 0 ? &last->frames[count - 1] : NULL;
+    *known = !top || top->rubies <= MOST_FRAMES;
+    *hash = top && top->rubies > 0 ? top->hash : 0;
+    return *known;
 }
 
 // Another thread may be looking for Ruby anew, after a dlclose: a place is read once.
@@ -229,16 +320,6 @@ static uintptr_t own_context(void)
     return as_cruby.during_gc() ? 0 : context;
 }
 
-// A thread that comes late has none.
-static struct as_cruby_seen *last_of(const struct as_recorder_thread *thread)
-{
-    struct as_cruby_last *last = &as_recorder.last_walks[thread->index % AS_CRUBY_SEEN_THREADS];
-    uint32_t name = thread->index + 1U, known = atomic_load_explicit(&last->thread, memory_order_relaxed);
-    if (known == 0 && atomic_compare_exchange_strong(&last->thread, &known, name))
-        return last->frames;
-    return known == name ? last->frames : NULL;
-}
-
 bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t end, struct as_inner_walk *walk,
                    uint64_t *hash)
 {
@@ -249,22 +330,27 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
         return true;
     uintptr_t stack = as_inner_word(context + STACK), size = as_inner_word(context + STACK_SIZE);
     uintptr_t frame = as_inner_word(context + CURRENT);
-    struct ruby_walking r = {.seen = last_of(thread),
-                             .walk = walk,
+    struct ruby_walking r = {.walk = walk,
                              .sp = sp,
                              .end = end,
                              .tag = as_inner_word(context + TAG),
                              .page = UINTPTR_MAX,
                              .gcs = as_cruby.gc_count(),
-                             .hash = 1};
+                             .keys = as_recorder.scratch[thread->index].slots};
     if (stack == 0 && frame == 0) // it ends
         return true;
     uintptr_t stack_end = stack + size * sizeof(uintptr_t);
-    if (size > MOST_STACK || frame <= stack || frame > stack_end || (stack_end - frame) % as_cruby.layout.frame_size ||
-        !walk_frames(&r, frame, stack_end))
+    if (size > MOST_STACK || frame <= stack || frame > stack_end || (stack_end - frame) % as_cruby.layout.frame_size)
+        return false;
+    bool known = false;
+    struct as_recorder_last *last = walk ? NULL : as_recorder_last_of(thread);
+    bool ok = last && walk_known(&r, &last->ruby, frame, stack_end, hash, &known);
+    if (known)
+        return ok;
+    if (!walk_frames(&r, frame, stack_end))
         return false;
     if (r.count > 0)
-        *hash = r.hash;
+        *hash = hash_of(&r);
     if (walk) {
         walk->count = r.first; // the place of what is behind is not known
         walk->cut = r.count == MOST_FRAMES;

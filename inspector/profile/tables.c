@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "model/records.h"
 #include "profile/fast.h"
-#include "profile/ruby.h"
+#include "profile/last.h"
 
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -83,7 +83,7 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->readable = (void *)(base + reserve(&end, AS_INNER_PAGES * sizeof *r->readable));
     r->names = (void *)(base + reserve(&end, AS_INNER_NAMES * sizeof *r->names));
     r->iseqs = (void *)(base + reserve(&end, AS_CRUBY_KNOWN * sizeof *r->iseqs));
-    r->last_walks = (void *)(base + reserve(&end, AS_CRUBY_SEEN_THREADS * sizeof *r->last_walks));
+    r->lasts = (void *)(base + reserve(&end, AS_RECORDER_LASTS * sizeof *r->lasts));
     r->function_index = (void *)(base + reserve(&end, 2 * AS_RECORDER_FUNCTIONS * sizeof *r->function_index));
     *head = (struct as_profile_head){
         .magic = AS_PROFILE_MAGIC,
