@@ -29,7 +29,7 @@ demo:
 
 test:
 	scripts/install-deps build test gem experiments vm
-	$(MAKE) --no-print-directory build build-static-amd64
+	$(MAKE) --no-print-directory build build-static-amd64 build-static-arm64
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	scripts/test-python --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)

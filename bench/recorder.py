@@ -52,7 +52,7 @@ def programs(folder: Path) -> dict[str, list[str]]:
     loop = "for _ in range(40): kept = [{str(i): [i] * 5 for i in range(200)} for _ in range(200)]"
     commands = {
         "python3, malloc": [os.path.realpath(sys.executable), "-c", loop],
-        # Garbage is collected when the program says so: else Ruby does it 50 or 71 times, by what it finds on the C stack.
+        # Garbage is collected when the program says so. Ruby would do it 50 or 71 times, by what is on the C stack.
         "ruby": [
             "ruby",
             "-e",

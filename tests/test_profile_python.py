@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 from test_profile import profile
-from tools import debian, harness, interpreters, programs
+from tools import debian, emulated, harness, interpreters, programs
 from tools.stage import Stage, kill, until
 
 PROGRAM = Path(__file__).parent / "programs" / "frames.py"
+AGAIN = Path(__file__).parent / "programs" / "again.py"
 SIZE = 9001
 MOST = 256  # frames of a stack, those of C included
 # Debian has no 3.12: only a developer's machine may.
@@ -26,7 +27,7 @@ RELEASES = [
 Stack = tuple[tuple[str, int, str], ...]
 
 
-def command(release: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+def command(release: str, *arguments: str, program: Path = PROGRAM) -> tuple[list[str], dict[str, str]]:
     """What runs the program on a release, and its environment."""
     if release not in {*interpreters.PYTHONS, *interpreters.OTHER_PYTHONS}:
         pytest.skip(f"no suite of Debian has Python {release}")
@@ -35,7 +36,7 @@ def command(release: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
     given = {name: value for name, value in python.environment.items() if name == "PYTHONHOME"}
-    return python.command(PROGRAM, *arguments), given
+    return python.command(program, *arguments), given
 
 
 def truth(path: Path) -> tuple[int, int, Counter[Stack]]:
@@ -84,6 +85,21 @@ def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.
     assert reused > 1, "no code object was made where one had died"
     assert stacks.total() > 1000
     compare(profile(arenadump, pid), stacks)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_same_stacks_are_recognised(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    """A stack that comes again and again is unwound for the first time alone, and when it is checked."""
+    first_sights = []
+    for count in (100, 20_000):
+        how, environment = command(release, "20", str(count), program=AGAIN)
+        process = stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+        assert process.stdout
+        told = profile(arenadump, int(process.stdout.readline()))
+        assert told["wrong"] == 0
+        first_sights.append(told["misses"])
+    few, many = first_sights
+    assert many - few < 2 * 20_000 / 10
 
 
 def test_a_child_of_fork_goes_on(stage: Stage, arenadump: harness.Arenadump) -> None:
@@ -166,21 +182,55 @@ def test_c_frames_stand_between_them(stage: Stage, arenadump: harness.Arenadump,
     how, environment = command(release, str(file))
     stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
     pid, _, _ = truth(file)
-    seen = set()
-    for site in profile(arenadump, pid)["sites"]:
+    for site in callbacks(profile(arenadump, pid)):
+        names = {each["name"] for frame in site["stack"] for each in frame["functions"]}
+        assert "_PyEval_EvalFrameDefault" not in names
+
+
+def callbacks(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """What functions that C calls have allocated: each stands between C's functions, and those that call them."""
+    seen, sites = set(), []
+    for site in told["sites"]:
         python = of_python(site)
         name = python[0][0].rpartition(".")[2] if python else ""
         if name not in {"<lambda>", "__lt__"} or all(each[0] != "callbacks" for each in python):
             continue
         seen.add(name)
+        sites.append(site)
         languages = [frame["language"] for frame in site["stack"]]
         first = languages.index("python")
         assert first >= 2, "bytearray's functions"
         assert languages[first : first + 3] == ["python", "native", "native"], "the callback, and the sort"
         assert "python" in languages[first + 3 :]
-        names = {each["name"] for frame in site["stack"] for each in frame["functions"]}
-        assert "_PyEval_EvalFrameDefault" not in names
     assert seen == {"<lambda>", "__lt__"}
+    return sites
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", [each for each in RELEASES if each in interpreters.PYTHONS])
+def test_aarch64(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    """There a return address is saved below a function's variables. The core has no names of C functions."""
+    file = stage.folder / "truth"
+    try:
+        python = interpreters.python(release, "arm64")
+        environment = {"PYTHONHOME": python.environment["PYTHONHOME"], "ARENASCOPE_PROFILE": "exact,memory=64M"}
+        process = emulated.start(stage, python.command(PROGRAM, str(file)), **environment)
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    _, reused, stacks = truth(file)
+    assert reused > 1, "no code object was made where one had died"
+    assert stacks.total() > 1000
+    with emulated.core(stage, process) as core:
+        told = profile(arenadump, core)
+    assert told["unknown_interpreters"] == []
+    compare(told, stacks)
+    assert callbacks(told)
+    loop = emulated.function(Path(python.program[-1]), "_PyEval_EvalFrameDefault")
+    modules = [range(int(each["start"], 16), int(each["end"], 16)) for each in told["modules"]]
+    (module,) = (at for at, each in enumerate(modules) if loop[0] in each)
+    for site in told["sites"]:
+        if of_python(site):
+            assert all(int(frame["offset"], 16) not in loop for frame in site["stack"] if frame["module"] == module)
 
 
 @pytest.mark.parametrize("release", ["0x030b", "0x030c"])

@@ -19,6 +19,7 @@ from tools.stage import Stage, kill, until
 from arenascope.profile.read import profile_of, read_profile
 
 PROGRAM = Path(__file__).parent / "programs" / "frames.rb"
+AGAIN = Path(__file__).parent / "programs" / "again.rb"
 SIZE = 9001
 MOST = 256  # frames of a stack, those of C included
 RELEASES = ["2.7", "3.1", "3.3", "3.4"]
@@ -101,6 +102,21 @@ def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.
     told = profile(arenadump, pid)
     assert told["unknown_interpreters"] == []
     compare(told, stacks, release)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_same_stacks_are_recognised(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    """A stack that comes again and again is unwound for the first time alone, and when it is checked."""
+    first_sights = []
+    for count in ("100", "20000"):
+        how, environment = command(release, AGAIN, "20", count)
+        process = stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+        assert process.stdout
+        told = profile(arenadump, int(process.stdout.readline()))
+        assert told["wrong"] == 0
+        first_sights.append(told["misses"])
+    few, many = first_sights
+    assert many - few < 2 * 20_000 / 10
 
 
 @pytest.mark.parametrize("release", ["3.1", "3.4"])

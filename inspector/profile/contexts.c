@@ -131,15 +131,14 @@ static uint32_t intern(const struct stack_to_unwind *w, const uint64_t *frames, 
     return find(&wanted, true);
 }
 
-// Anew, to check what the last stack has made of it, or where there is none.
+// All of the stack: what the thread was on before is compared with it, but where this is to be checked.
 static size_t unwind(const struct stack_to_unwind *w, const struct as_unwind_modules *modules, bool *complete)
 {
-    struct as_recorder_last *last = w->checks ? NULL : as_recorder_last_of(w->thread);
     struct as_recorder_scratch *s = w->scratch;
-    return last ? as_unwind_again(modules, w->caller, &w->stacks, as_recorder.rows, &last->unwound, s->pcs, s->slots,
-                                  AS_RECORDER_DEPTH - 1, complete)
-                : as_unwind_stack(modules, w->caller, &w->stacks, as_recorder.rows, s->pcs, s->slots,
-                                  AS_RECORDER_DEPTH - 1, complete);
+    struct as_recorder_last *last = w->checks ? NULL : as_recorder_last_of(w->thread);
+    const struct as_unwind_places places = {.slots = s->slots, .slot_count = AS_RECORDER_SIGNATURE, .ends = s->ends};
+    return as_unwind_frames(modules, w->caller, &w->stacks, as_recorder.rows, last ? &last->unwound : NULL, s->pcs,
+                            &places, AS_RECORDER_DEPTH - 1, complete);
 }
 
 // The first address of the stack that is in no module; 0: there is none.
@@ -181,7 +180,7 @@ static bool interleave(const struct stack_to_unwind *w, const struct as_unwind_m
     const struct as_unwind_module *module = NULL;
     size_t merged = 0, taken = 0;
     for (size_t i = 0; i <= *count; i++) {
-        uintptr_t end = i < *count ? s->slots[i] : UINTPTR_MAX;
+        uintptr_t end = i < *count ? s->ends[i] : UINTPTR_MAX;
         size_t before = taken;
         uintptr_t inner = i < 2 ? i == 1 ? w->caller->pc : 0 : s->pcs[i - 2];
         if (taken < walk->count && walk->frames[taken].place < end && merged > 0 && inner >= walk->loop &&
@@ -206,7 +205,7 @@ static bool interleave(const struct stack_to_unwind *w, const struct as_unwind_m
 static uint32_t context_of(const struct stack_to_unwind *w, const struct as_unwind_modules *modules, size_t count,
                            bool complete)
 {
-    uint64_t *frames = w->scratch->slots; // which nobody needs any more: a stack of 16 KiB has no room for another list
+    uint64_t *frames = w->scratch->ends; // which nobody needs any more: a stack of 16 KiB has no room for another list
     if (w->walk && w->walk->count > 0) {
         complete &= interleave(w, modules, &count);
         frames = w->walk->merged;

@@ -108,14 +108,9 @@ static int find(struct dl_phdr_info *info, size_t size, void *context)
     if (!release && !address_of(&o, "_PyRuntime", STT_OBJECT))
         return 0;
     uint32_t number = release ? as_inner_half(release) >> 16 : AS_PROFILE_RELEASE_UNKNOWN;
-#if defined(__x86_64__) // elsewhere it is not known in which stack frame a place lies
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         if (number == layouts[i].release && take(&o, &layouts[i]))
             return 1;
-#else
-    (void)take;
-    (void)layouts;
-#endif
     as_python.unknown = number;
     return 0;
 }

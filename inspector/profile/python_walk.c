@@ -279,9 +279,9 @@ bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struc
                         .page = UINTPTR_MAX,
                         .remembers = as_inner_word(as_python.dealloc_slot) == (uintptr_t)as_python_dealloc,
                         .is_plain = true,
-                        .keys = as_recorder.scratch[thread->index].slots};
+                        .keys = as_recorder.scratch[thread->index].ends};
     if (state % sizeof(uintptr_t) != 0 || !as_inner_readable(state, STATE_READ) ||
-        as_inner_word(state + w.l->thread_id) != as_recorder_pointer())
+        as_inner_word(state + w.l->thread_id) != as_recorder_self())
         return false;
     struct as_recorder_last *last = walk || !w.remembers ? NULL : as_recorder_last_of(thread);
     if (last) {

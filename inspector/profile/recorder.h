@@ -93,7 +93,8 @@ struct as_recorder_layout {
 
 struct as_recorder_scratch {
     uintptr_t pcs[AS_RECORDER_DEPTH];
-    uintptr_t slots[AS_RECORDER_DEPTH];
+    uintptr_t ends[AS_RECORDER_DEPTH];      // of stack frames
+    uintptr_t slots[AS_RECORDER_SIGNATURE]; // of the first return addresses
 };
 
 struct as_recorder_rates {
@@ -144,11 +145,12 @@ struct as_recorder {
     uint32_t buffer_count;
     _Atomic uint32_t threads_made;
     _Atomic uint64_t
-        missed;         // events of a full record: the thread had no state, or had been interrupted in the recorder
-    uint64_t allocated; // bytes that this process has allocated, by its samples, in earlier profiles, too
-    int64_t tid_offset; // from a thread pointer to where libc keeps the thread's id; INT64_MAX: it is not known
-    uint32_t hooks;     // that are put into slots: of a profile all but free()'s
-    uint32_t first;     // of them: dlclose's alone, where the others are at the entries
+        missed;           // events of a full record: the thread had no state, or had been interrupted in the recorder
+    uint64_t allocated;   // bytes that this process has allocated, by its samples, in earlier profiles, too
+    uintptr_t descriptor; // bytes by which a thread's descriptor is below its pointer: of x86-64 0
+    int64_t tid_offset;   // from a thread pointer to where libc keeps the thread's id; INT64_MAX: it is not known
+    uint32_t hooks;       // that are put into slots: of a profile all but free()'s
+    uint32_t first;       // of them: dlclose's alone, where the others are at the entries
     uintptr_t main_pointer,
         main_high; // thread pointer of the main thread (0: not known), and an address above its frames
 };
@@ -302,5 +304,15 @@ static inline uintptr_t as_recorder_pointer(void)
     return pointer;
 #else
     return (uintptr_t)__builtin_thread_pointer();
+#endif
+}
+
+// What libc calls the thread (pthread_self): where its descriptor is. Of a thread that is libc's.
+static inline uintptr_t as_recorder_self(void)
+{
+#if defined(__x86_64__)
+    return as_recorder_pointer();
+#else
+    return as_recorder_pointer() - as_recorder.descriptor;
 #endif
 }

@@ -22,7 +22,7 @@ uintptr_t as_cruby_vm_of(uintptr_t context)
         return 0;
     uintptr_t native = l->native ? as_inner_word(own + l->native) : own, vm = as_inner_word(own + l->vm);
     if (native % sizeof native != 0 || !as_inner_readable(native, l->id + sizeof native) ||
-        as_inner_word(native + l->id) != as_recorder_pointer() || vm == 0 || vm % sizeof vm != 0 ||
+        as_inner_word(native + l->id) != as_recorder_self() || vm == 0 || vm % sizeof vm != 0 ||
         (l->blocking && as_inner_word(own + l->blocking) != 0))
         return 0;
     // A VM that ends has no main thread, and then no heap.

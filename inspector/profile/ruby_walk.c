@@ -336,7 +336,7 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
                              .tag = as_inner_word(context + TAG),
                              .page = UINTPTR_MAX,
                              .gcs = as_cruby.gc_count(),
-                             .keys = as_recorder.scratch[thread->index].slots};
+                             .keys = as_recorder.scratch[thread->index].ends};
     if (stack == 0 && frame == 0) // it ends
         return true;
     uintptr_t stack_end = stack + size * sizeof(uintptr_t);

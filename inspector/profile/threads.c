@@ -2,6 +2,7 @@
 #include "profile/fast.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -48,6 +49,7 @@ void as_recorder_threads_begin(void)
 {
     int *at = NULL, tid = (int)syscall(SYS_gettid);
     uintptr_t pointer = as_recorder_pointer();
+    as_recorder.descriptor = pointer - (uintptr_t)pthread_self();
     bool found = ID_IN_DESCRIPTOR != 0 && *(at = (int *)(pointer + ID_IN_DESCRIPTOR)) == tid;
     if (!found)
         found =
@@ -133,9 +135,11 @@ static bool is_own(struct as_recorder_thread *t, uintptr_t sp)
 {
     if (sp >= t->low && t->low != 0)
         return sp < t->high;
-    // The main thread's is above all libraries, and so above its pointer; below there may be a coroutine's.
-    if (t->main && t->low == 0)
-        t->high = sp > atomic_load(&t->pointer) ? as_recorder.main_high : atomic_load(&t->pointer);
+    // The main thread's is above all libraries, and so above its pointer; below there may be a coroutine's. qemu-user has it below them.
+    if (t->main && t->low == 0) {
+        uintptr_t pointer = atomic_load(&t->pointer), high = as_recorder.main_high;
+        t->high = sp > pointer || (sp < high && high < pointer) ? high : pointer;
+    }
     uintptr_t known = t->low ? t->low : t->high;
     uintptr_t page = (uintptr_t)1 << as_recorder.page_shift;
     if (sp >= known || known - sp > MOST_PAGES * page ||

@@ -229,6 +229,37 @@ def made_and_gone():
         keep(space.pop("made")(), ("made", before + 2, "<made>"))
 
 
+def replaced():
+    """The same, where no memory of malloc's is taken between one's death and the next one's first block."""
+
+    def made(): return bytearray(SIZE)  # fmt: skip
+
+    code, function = made.__code__, type(made)
+    del made
+    for number in range(100):
+        made = function(code.replace(co_firstlineno=1000 + number), {"SIZE": SIZE, "bytearray": bytearray})
+        addresses[id(made.__code__)] = addresses.get(id(made.__code__), 0) + 1
+        keep(made(), ("replaced.<locals>.made", 1000 + number, os.path.basename(__file__)))
+        del made
+
+
+def shared():
+    keep(bytearray(SIZE))
+    keep(bytearray(SIZE))
+
+
+def between():
+    shared()
+    keep(bytearray(SIZE))
+
+
+def paths():
+    """Two that differ in an outer frame alone."""
+    for _ in range(3):
+        between()
+        between()
+
+
 def threads():
     done = []
 
@@ -283,7 +314,7 @@ def tell(name):
     time.sleep(600)
 
 
-ACTS = (plain, recursion, generators, coroutines, callbacks, exceptions, made_and_gone, threads, bläh)
+ACTS = (plain, recursion, generators, coroutines, callbacks, exceptions, made_and_gone, replaced, paths, threads, bläh)
 for act in (*ACTS, *([without_lock] if ctypes else [])):
     act()
 if "fork" in sys.argv:

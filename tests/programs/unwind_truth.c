@@ -113,7 +113,8 @@ static void compare_again(const struct as_unwind_registers *start, size_t count,
     bool whole_again = false;
     struct as_unwind_stacks limits = {.end = stack_end};
     size_t most = AS_UNWIND_MOST - 1, expected = count < most ? count : most;
-    size_t found = as_unwind_again(modules, start, &limits, rules, &last, again, slots_again, most, &whole_again);
+    const struct as_unwind_places places = {.slots = slots_again, .slot_count = most};
+    size_t found = as_unwind_frames(modules, start, &limits, rules, &last, again, &places, most, &whole_again);
     bool same = found == expected && memcmp(again, ours, found * sizeof *again) == 0 &&
                 memcmp(slots_again, slots, found * sizeof *slots) == 0 && whole_again == (whole && count <= most);
     wrong_again += !same;

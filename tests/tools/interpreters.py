@@ -26,43 +26,46 @@ class Ruby:
     root: Path
     libraries: Path  # the root that has LIBRARIES: the same one, if its suite is complete
     more: Path | None = None  # the root of a library beside them
+    arch: str = "amd64"
 
     @property
     def environment(self) -> dict[str, str]:
         """Where its own library of Ruby code is."""
-        places = (self.root / f"usr/lib/ruby/{self.release}.0", self.root / f"usr/lib/{_TRIPLET}/ruby/{self.release}.0")
+        triplet = debian.TRIPLETS[self.arch]
+        places = (self.root / f"usr/lib/ruby/{self.release}.0", self.root / f"usr/lib/{triplet}/ruby/{self.release}.0")
         return {**os.environ, "RUBYLIB": ":".join(map(str, places))}
 
     def command(self, *arguments: str | Path) -> list[str]:
         """The command that runs it, without gems."""
         roots = dict.fromkeys((self.root, self.libraries, *([self.more] if self.more else [])))
-        libraries = [root / base / _TRIPLET for root in roots for base in ("lib", "usr/lib")]
-        loader = next(path for path in (folder / "ld-linux-x86-64.so.2" for folder in libraries) if path.exists())
         program = self.root / f"usr/bin/ruby{self.release}"
-        path = ":".join(map(str, libraries))
-        return [str(loader), "--library-path", path, str(program), "--disable=gems", *map(str, arguments)]
+        return [*_loader(list(roots), self.arch), str(program), "--disable=gems", *map(str, arguments)]
 
 
-_TRIPLET = debian.TRIPLETS["amd64"]
+def _loader(roots: list[Path], arch: str) -> list[str]:
+    """The loader of a suite, told to take the libraries of these roots."""
+    libraries = [root / base / debian.TRIPLETS[arch] for root in roots for base in ("lib", "usr/lib")]
+    loader = next(path for folder in libraries for path in folder.glob("ld-linux-*.so.*"))
+    return [str(loader), "--library-path", ":".join(map(str, libraries))]
 
 
 FFI = "libffi8"  # what fiddle needs, in all suites but bullseye
 
 
-def ruby(release: str, more: str = "") -> Ruby:
+def ruby(release: str, more: str = "", arch: str = "amd64") -> Ruby:
     """The interpreter of a release in RUBIES, with one more library. Raises debian.UnavailableError."""
     if more:
         suite = COMPLETE.get(RUBIES[release], RUBIES[release])
-        root = debian.unpack(f"ruby-{more}", suite, "amd64", {"root": [more]}) / "root"
-        return dataclasses.replace(ruby(release), more=root)
+        root = debian.unpack(f"ruby-{more}", suite, arch, {"root": [more]}) / "root"
+        return dataclasses.replace(ruby(release, arch=arch), more=root)
     suite = RUBIES[release]
     packages = [f"ruby{release}", f"libruby{release}", "libc6"]
     if suite not in COMPLETE:
-        root = debian.unpack("ruby", suite, "amd64", {"root": [*packages, *LIBRARIES]}) / "root"
-        return Ruby(release, root, root)
-    root = debian.unpack("ruby", suite, "amd64", {"root": packages}) / "root"
-    libraries = debian.unpack("ruby-libraries", COMPLETE[suite], "amd64", {"root": [*LIBRARIES]}) / "root"
-    return Ruby(release, root, libraries)
+        root = debian.unpack("ruby", suite, arch, {"root": [*packages, *LIBRARIES]}) / "root"
+        return Ruby(release, root, root, arch=arch)
+    root = debian.unpack("ruby", suite, arch, {"root": packages}) / "root"
+    libraries = debian.unpack("ruby-libraries", COMPLETE[suite], arch, {"root": [*LIBRARIES]}) / "root"
+    return Ruby(release, root, libraries, arch=arch)
 
 
 # CPython by release: the suite that has it.
@@ -102,14 +105,11 @@ def modules(release: str) -> Path:
     return root / f"usr/lib/python{release}/lib-dynload"
 
 
-def python(release: str) -> Python:
-    """The interpreter of a release in PYTHONS or OTHER_PYTHONS. Raises debian.UnavailableError."""
-    if release in OTHER_PYTHONS:
+def python(release: str, arch: str = "amd64") -> Python:
+    """The interpreter of a release in PYTHONS or, of this machine, in OTHER_PYTHONS. Raises debian.UnavailableError."""
+    if release in OTHER_PYTHONS and arch == "amd64":
         return Python(release, (str(OTHER_PYTHONS[release]),), dict(os.environ))
     packages = [f"python{release}-minimal", f"libpython{release}-minimal", "libexpat1", "zlib1g", "libc6"]
-    root = debian.unpack(f"python{release}", PYTHONS[release], "amd64", {"root": packages}) / "root"
-    libraries = [root / base / _TRIPLET for base in ("lib", "usr/lib")]
-    loader = next(path for path in (folder / "ld-linux-x86-64.so.2" for folder in libraries) if path.exists())
-    path = ":".join(map(str, libraries))
-    program = (str(loader), "--library-path", path, str(root / f"usr/bin/python{release}"))
+    root = debian.unpack(f"python{release}", PYTHONS[release], arch, {"root": packages}) / "root"
+    program = (*_loader([root], arch), str(root / f"usr/bin/python{release}"))
     return Python(release, program, {**os.environ, "PYTHONHOME": str(root / "usr")})

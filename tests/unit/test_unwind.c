@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static struct as_unwind_modules *modules;
 static struct as_unwind_cache *rules;
 static struct as_unwind_stacks stacks;
 static uintptr_t thread_end;
-static uintptr_t ours[MOST], slots[MOST], theirs[MOST];
+static uintptr_t ours[MOST], slots[MOST], ends[MOST], theirs[MOST], their_ends[MOST];
 static size_t their_count;
 static uintptr_t their_from; // they begin behind the frame with this pc
 
@@ -30,8 +31,10 @@ static _Unwind_Reason_Code take(struct _Unwind_Context *context, void *unused)
 {
     (void)unused;
     uintptr_t pc = _Unwind_GetIP(context);
-    if (!their_from && pc && their_count < MOST)
+    if (!their_from && pc && their_count < MOST) {
+        their_ends[their_count] = _Unwind_GetCFA(context); // with what the function below was called
         theirs[their_count++] = pc;
+    }
     if (pc == their_from)
         their_from = 0;
     return _URC_NO_REASON;
@@ -55,6 +58,17 @@ static void show(size_t count, const struct as_unwind_registers *start)
         fprintf(stderr, "  %#lx %#lx\n", i < count ? ours[i] : 0, i < their_count ? theirs[i] : 0);
 }
 
+// On aarch64 libgcc says of the kernel's signal frame where the saved registers begin.
+static bool is_signal_frame(size_t i)
+{
+#if defined(__aarch64__)
+    return slots[i] - their_ends[i] == offsetof(struct sigcontext, pc);
+#else
+    (void)i;
+    return false;
+#endif
+}
+
 static void same_as_libgcc(const struct as_unwind_registers *start, struct as_unwind_cache *cache)
 {
     bool complete = false;
@@ -64,13 +78,21 @@ static void same_as_libgcc(const struct as_unwind_registers *start, struct as_un
     if (!same || !complete)
         show(count, start);
     CHECK(same && complete && count > 0);
+    const struct as_unwind_places only_ends = {.ends = ends};
+    CHECK(as_unwind_frames(modules, start, &stacks, cache, NULL, ours, &only_ends, MOST, &complete) == count &&
+          complete);
+    CHECK(memcmp(ours, theirs, count * sizeof *ours) == 0);
+    for (size_t i = 0; i < count; i++)
+        CHECK(ends[i] == their_ends[i] || (is_signal_frame(i) && ends[i] > slots[i]));
     static struct as_unwind_last last;
-    static uintptr_t again[AS_UNWIND_MOST], slots_again[AS_UNWIND_MOST];
+    static uintptr_t again[AS_UNWIND_MOST], slots_again[AS_UNWIND_MOST], ends_again[AS_UNWIND_MOST];
     size_t most = AS_UNWIND_MOST - 1, known = count < most ? count : most;
     for (int i = 0; i < 2; i++) { // from what the stack before was, and from itself
-        size_t found = as_unwind_again(modules, start, &stacks, cache, &last, again, slots_again, most, &complete);
+        const struct as_unwind_places there = {.slots = slots_again, .slot_count = most, .ends = ends_again};
+        size_t found = as_unwind_frames(modules, start, &stacks, cache, &last, again, &there, most, &complete);
         CHECK(found == known && complete == (count <= most) && memcmp(again, ours, found * sizeof *ours) == 0);
         CHECK(memcmp(slots_again, slots, found * sizeof *slots) == 0);
+        CHECK(memcmp(ends_again, ends, found * sizeof *ends) == 0);
     }
     for (size_t i = 0; i < count; i++) // the upper bits may be a sign
         CHECK(!slots[i] || *(uintptr_t *)slots[i] << 16 == ours[i] << 16);

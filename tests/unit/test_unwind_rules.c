@@ -5,6 +5,7 @@
 #include "unwind/unwind.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #if defined(__x86_64__)
 // Each label has the rule of what stands before it. No instruction is ever run.
@@ -142,12 +143,74 @@ static void test_stacks(void)
     CHECK(unwind((const char *)0x1001, s, NULL, end, true, &complete) == 0 && !complete);
 }
 
+enum { WORDS = 48, ROUNDS = 1000000 };
+
+static uint64_t random_number(void)
+{
+    static uint64_t state = 4711;
+    state = state * UINT64_C(6364136223846793005) + 1;
+    return state >> 33;
+}
+
+// Behind a call: the rule is that of the instruction before.
+static uintptr_t random_code(void)
+{
+    static const char *const code[] = {shape_first, shape_first, shape_fp,        shape_restored,
+                                       shape_lost,  shape_rbx,   shape_realigned, shape_next};
+    const char *label = code[random_number() % (sizeof code / sizeof *code)];
+    return (uintptr_t)label + (label != shape_next);
+}
+
+static uintptr_t random_place(uintptr_t *s, uintptr_t from)
+{
+    return (uintptr_t)&s[from + random_number() % (WORDS - from)];
+}
+
+static uintptr_t random_word(uintptr_t *s, uintptr_t at)
+{
+    uint64_t random = random_number() % 16;
+    return random == 0 ? random_number() : random < 4 ? random_place(s, at) : random_code();
+}
+
+// Stacks of which each is the one before but for a word or two: what is taken from the one before is what the whole unwinding finds.
+static void test_again(void)
+{
+    static struct as_unwind_last last;
+    static uintptr_t s[WORDS], again[64], slots_again[64];
+    struct as_unwind_stacks stacks = {.end = (uintptr_t)(s + WORDS)};
+    const struct as_unwind_places places = {.slots = slots_again, .slot_count = 64};
+    struct as_unwind_registers start = {0};
+    unsigned long whole = 0, longest = 0;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        bool complete, complete_again;
+        for (uintptr_t at = 0; i % 64 == 0 && at < WORDS; at++)
+            s[at] = random_word(s, at);
+        uintptr_t at = random_number() % WORDS;
+        s[at] = random_word(s, at);
+        if (i % 4 == 0)
+            start = (struct as_unwind_registers){.pc = random_code(),
+                                                 .sp = (uintptr_t)&s[random_number() % 16],
+                                                 .fp = random_place(s, 0),
+                                                 .third = random_place(s, 0),
+                                                 .exact = i % 32 == 0};
+        stacks.end = (uintptr_t)(s + WORDS - (random_number() % 8 == 0));
+        size_t count = as_unwind_stack(modules, &start, &stacks, NULL, pcs, slots, 64, &complete);
+        size_t found = as_unwind_frames(modules, &start, &stacks, NULL, &last, again, &places, 64, &complete_again);
+        CHECK(found == count && complete == complete_again && memcmp(again, pcs, count * sizeof *pcs) == 0 &&
+              memcmp(slots_again, slots, count * sizeof *slots) == 0);
+        whole += complete && count > 3;
+        longest = complete && count > longest ? count : longest;
+    }
+    CHECK(whole > ROUNDS / 500 && longest > 6);
+}
+
 int main(void)
 {
     modules = as_unwind_modules_load(NULL, NULL);
     CHECK(modules);
     test_rules();
     test_stacks();
+    test_again();
     as_unwind_modules_free(modules, NULL);
     return 0;
 }
