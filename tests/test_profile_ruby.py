@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from test_profile import profile
-from tools import debian, harness, interpreters, programs
+from tools import debian, emulated, harness, interpreters, programs
 from tools.stage import Stage, kill, until
 
 from arenascope.profile.read import profile_of, read_profile
@@ -159,8 +159,12 @@ def test_c_frames_stand_between_them(stage: Stage, arenadump: harness.Arenadump,
     how, environment = command(release, PROGRAM, file)
     stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
     pid, _ = truth(file)
+    look_at_callbacks(profile(arenadump, pid))
+
+
+def look_at_callbacks(told: dict[str, Any]) -> None:
     seen = 0
-    for site in profile(arenadump, pid)["sites"]:
+    for site in told["sites"]:
         languages = [frame["language"] for frame in site["stack"]]
         names = [{each["name"] for each in frame["functions"]} for frame in site["stack"]]
         if "ruby" not in languages:
@@ -174,6 +178,26 @@ def test_c_frames_stand_between_them(stage: Stage, arenadump: harness.Arenadump,
             assert languages[first + 1] == "native", "sort, which calls it"
             assert "ruby" in languages[first + 2 :]
     assert seen >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", RELEASES)
+def test_aarch64(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    """There thread-local variables are above the thread pointer, tags are larger, and a call is another instruction."""
+    file = stage.folder / "truth"
+    try:
+        ruby = interpreters.ruby(release, arch="arm64")
+        environment = {"RUBYLIB": ruby.environment["RUBYLIB"], "ARENASCOPE_PROFILE": "exact,memory=64M"}
+        process = emulated.start(stage, ruby.command(PROGRAM, file), **environment)
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    _, stacks = truth(file)
+    assert stacks.total() > 1000
+    with emulated.core(stage, process) as core:
+        told = profile(arenadump, core)
+    assert told["unknown_interpreters"] == []
+    compare(told, stacks, release)
+    look_at_callbacks(told)
 
 
 @pytest.mark.parametrize("flags", [[], ["-DHIDDEN"]], ids=["3.1", "3.4"])

@@ -8,6 +8,7 @@
 #include "profile/ruby.h"
 #include "profile/objects.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define TO_3_1                                                                                                         \
@@ -27,7 +28,7 @@ static const struct as_cruby_layout layouts[] = {
      .vm = 24,
      .id = 72,
      .blocking = 152,
-     .main_thread = 192,
+     .main_thread = 152 + sizeof(pthread_mutex_t), // which is one of the variables before it
      .frame_size = 56,
      .line_size = 8,
      TO_3_1},
@@ -78,8 +79,8 @@ static void find_ends(const struct as_recorder_object *o)
     }
 }
 
-// Thread-local variables of an object that was there at the start lie right below each thread's pointer, at the same distance. In another
-// object they do not: then Ruby has no frames.
+// Thread-local variables of an object that was there at the start lie right below each thread's pointer (on aarch64 above it), at the same
+// distance. In another object they do not: then Ruby has no frames.
 static bool find_context(const struct as_recorder_object *o, const struct dl_phdr_info *info, bool hidden)
 {
     uintptr_t own = (uintptr_t)info->dlpi_tls_data, pointer = as_recorder_pointer();
@@ -87,10 +88,15 @@ static bool find_context(const struct as_recorder_object *o, const struct dl_phd
     as_cruby.ec_variable = symbol || hidden ? 0 : address_of(o, "ruby_current_execution_context_ptr", STT_OBJECT);
     if (as_cruby.ec_variable)
         return true;
-    as_cruby.own_behind = pointer - own;
-    as_cruby.ec_behind = as_cruby.own_behind - (symbol ? symbol->st_value : 0);
-    return (symbol || hidden) && own && own < pointer && as_cruby.own_behind <= MOST_STATIC_TLS &&
-           as_cruby.ec_behind <= as_cruby.own_behind && as_cruby.ec_behind % sizeof(uintptr_t) == 0;
+    as_cruby.own_offset = own - pointer;
+    as_cruby.ec_offset = as_cruby.own_offset + (symbol ? symbol->st_value : 0);
+#if defined(__x86_64__)
+    uintptr_t distance = pointer - own, left = distance;
+#else
+    uintptr_t distance = own - pointer, left = MOST_STATIC_TLS;
+#endif
+    return (symbol || hidden) && own && distance > 0 && distance <= MOST_STATIC_TLS &&
+           (!symbol || symbol->st_value <= left) && as_cruby.ec_offset % sizeof(uintptr_t) == 0;
 }
 
 static void find_functions(const struct as_recorder_object *o)
@@ -137,14 +143,9 @@ static int find(struct dl_phdr_info *info, size_t size, void *context)
     if (!release)
         return 0;
     uint32_t major = as_inner_half(release), minor = as_inner_half(release + sizeof major);
-#if defined(__x86_64__) // elsewhere it is not known in which stack frame a place lies
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         if (major == layouts[i].major && minor == layouts[i].minor && take(&o, info, &layouts[i]))
             return 1;
-#else
-    (void)take;
-    (void)layouts;
-#endif
     bool sayable = major > 0 && major <= UINT8_MAX && minor <= UINT8_MAX;
     as_cruby.unknown = sayable ? major << 8 | minor : AS_PROFILE_RELEASE_UNKNOWN;
     return 0;

@@ -37,13 +37,14 @@ struct as_cruby {
     _Atomic uint32_t tries;
     uintptr_t vm_places[AS_CRUBY_VM_PLACES]; // each has the VM's address; 0: no more
     uintptr_t ec_variable;                   // of all threads; 0: each has its own
-    uintptr_t ec_behind;                     // the thread's own, in front of its thread pointer
+    uintptr_t ec_offset;                     // the thread's own, from its thread pointer; it wraps around
     uintptr_t start, end;                    // of the object that has it
     uintptr_t code, code_end;                // of its machine code
     uintptr_t data, data_end;                // of its variables
-    uintptr_t own_behind, own_size;          // of a thread's own variables, in front of its thread pointer
+    uintptr_t own_offset, own_size;          // of a thread's own variables, likewise
     uintptr_t unwind;                        // its .eh_frame_hdr
     uintptr_t secret;                        // by which libc mangles addresses in a jmp_buf; 0: not known
+    uint32_t turn;                           // and by how many bits it turns them around then, on aarch64
     _Atomic uintptr_t loop;                  // the bytecode loop; 0: not yet known
     _Atomic uintptr_t loop_end;              // written first
     _Atomic uintptr_t exec;     // the function that keeps a tag for each call of the bytecode loop; 0: not yet known
@@ -81,10 +82,18 @@ void as_cruby_find_loop(uintptr_t instruction);
 bool as_cruby_is_exec(uintptr_t label);
 // Learns libc's secret from a jmp_buf of our own. 0: it is not as expected.
 uintptr_t as_cruby_find_secret(void);
+enum { AS_CRUBY_TURN = 17 };
+static inline uintptr_t as_cruby_turned(uintptr_t mangled, uint32_t turn)
+{
+    return mangled >> turn | mangled << (-turn & 63);
+}
 static inline uintptr_t as_cruby_unmangle(uintptr_t mangled)
 {
-    enum { TURN = 17 };
-    return mangled >> TURN | mangled << (64 - TURN);
+#if defined(__x86_64__)
+    return as_cruby_turned(mangled, AS_CRUBY_TURN);
+#else
+    return as_cruby_turned(mangled, as_cruby.turn);
+#endif
 }
 // The VM of the calling thread's execution context; 0: it is none.
 uintptr_t as_cruby_vm_of(uintptr_t context);

@@ -54,7 +54,7 @@ bool as_cruby_locate(void)
         return true;
     if (atomic_load(&as_cruby.tries) >= MOST_TRIES)
         return false;
-    uintptr_t first = as_recorder_pointer() - as_cruby.own_behind, vm = 0, behind = 0;
+    uintptr_t first = as_recorder_pointer() + as_cruby.own_offset, vm = 0, offset = 0;
     uintptr_t size = as_cruby.own_size < MOST_OWN ? as_cruby.own_size : MOST_OWN;
     for (uintptr_t at = first; at + sizeof at <= first + size; at += sizeof at) {
         if (!as_inner_readable(at, sizeof at))
@@ -63,7 +63,7 @@ bool as_cruby_locate(void)
         if (found && vm)
             return false;
         vm = found ? found : vm;
-        behind = found ? as_recorder_pointer() - at : behind;
+        offset = found ? at - as_recorder_pointer() : offset;
     }
     uintptr_t places[AS_CRUBY_VM_PLACES] = {0};
     if (!vm)
@@ -75,7 +75,7 @@ bool as_cruby_locate(void)
         }
         return false;
     }
-    as_cruby.ec_behind = behind;
+    as_cruby.ec_offset = offset;
     for (size_t i = AS_CRUBY_VM_PLACES; i-- > 0;)
         __atomic_store_n(&as_cruby.vm_places[i], places[i], __ATOMIC_RELAXED);
     atomic_store_explicit(&as_cruby.located, true, memory_order_release);
@@ -126,16 +126,33 @@ void as_cruby_find_loop(uintptr_t instruction)
     atomic_store(&as_cruby.loop, start);
 }
 
-enum { CALL = 0xe8, CALL_SIZE = 5, MOST_CODE = 1 << 16 };
+enum { MOST_CODE = 1 << 16 };
+
+#if defined(__x86_64__)
+enum { CALL = 0xe8, CALL_SIZE = 5, CALL_STEP = 1 };
+
+static uintptr_t called_at(uintptr_t at)
+{
+    int32_t distance;
+    memcpy(&distance, (const char *)at + 1, sizeof distance);
+    return *(const uint8_t *)at == CALL ? at + CALL_SIZE + (uintptr_t)distance : 0;
+}
+#else
+enum { CALL = 0x25, CALL_SIZE = 4, CALL_STEP = CALL_SIZE, CALL_SHIFT = 26 }; // bl, and the distance in words
+
+static uintptr_t called_at(uintptr_t at)
+{
+    uint32_t word = as_inner_half(at);
+    int64_t distance = (int32_t)(word << (32 - CALL_SHIFT)) >> (32 - CALL_SHIFT);
+    return word >> CALL_SHIFT == CALL ? at + (uintptr_t)(distance * CALL_SIZE) : 0;
+}
+#endif
 
 static bool calls(uintptr_t start, uintptr_t end, uintptr_t function)
 {
-    for (uintptr_t at = start; end - start <= MOST_CODE && end - at >= CALL_SIZE; at++) {
-        int32_t distance;
-        memcpy(&distance, (const char *)at + 1, sizeof distance);
-        if (*(const uint8_t *)at == CALL && at + CALL_SIZE + (uintptr_t)distance == function)
+    for (uintptr_t at = start; end - start <= MOST_CODE && end - at >= CALL_SIZE; at += CALL_STEP)
+        if (called_at(at) == function)
             return true;
-    }
     return false;
 }
 
@@ -154,19 +171,41 @@ bool as_cruby_is_exec(uintptr_t label)
 
 // --- What libc keeps in a jmp_buf -------------------------------------------------------------------------------------
 
+// Words of a jmp_buf: the end of this function's stack frame, and where the call returned to, both mangled by the same.
+#if defined(__x86_64__)
+enum { FRAME = 1, STACK = 6, CODE = 7, WORDS };
+#else
+enum { CODE = 11, STACK = 13, WORDS };
+#endif
+
+static bool is_near(uintptr_t code)
+{
+    enum { NEAR = 1 << 12 };
+    return code - (uintptr_t)as_cruby_find_secret < NEAR;
+}
+
 uintptr_t as_cruby_find_secret(void)
 {
-#if defined(__x86_64__)
-    enum { FRAME = 1, STACK = 6, CODE = 7, NEAR = 1 << 12 };
     jmp_buf buffer;
-    uintptr_t words[CODE + 1], frame = (uintptr_t)__builtin_frame_address(0);
+    uintptr_t words[WORDS];
     _setjmp(buffer);
     memcpy(words, buffer, sizeof words);
-    uintptr_t secret = as_cruby_unmangle(words[FRAME]) ^ frame;
-    // The other two are mangled by the same: the end of this frame, and where the call returned to.
-    uintptr_t stack = as_cruby_unmangle(words[STACK]) ^ secret, code = as_cruby_unmangle(words[CODE]) ^ secret;
-    return frame - stack < NEAR && code - (uintptr_t)as_cruby_find_secret < NEAR ? secret : 0;
+#if defined(__x86_64__)
+    enum { NEAR = 1 << 12 };
+    uintptr_t frame = (uintptr_t)__builtin_frame_address(0), secret = as_cruby_unmangle(words[FRAME]) ^ frame;
+    uintptr_t stack = as_cruby_unmangle(words[STACK]) ^ secret;
+    return frame - stack < NEAR && is_near(as_cruby_unmangle(words[CODE]) ^ secret) ? secret : 0;
 #else
+    static const uint32_t turns[] = {0, AS_CRUBY_TURN}; // before glibc 2.44, and from then on
+    uintptr_t stack;
+    __asm__("mov %0, sp" : "=r"(stack));
+    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
+        uintptr_t secret = as_cruby_turned(words[STACK], turns[i]) ^ stack;
+        if (!is_near(as_cruby_turned(words[CODE], turns[i]) ^ secret))
+            continue;
+        as_cruby.turn = turns[i];
+        return secret;
+    }
     return 0;
 #endif
 }

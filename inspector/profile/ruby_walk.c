@@ -17,7 +17,11 @@ enum {
 };
 // Of a tag: where an exception goes on, and the tag before. Between the two a jmp_buf, of the compiler's or of libc's.
 enum { TAG_LABEL = 24, TAG_PREVIOUS = 56, TAG_READ = 64 };
+#if defined(__x86_64__)
 enum { LIBC_TAG_LABEL = 72, LIBC_TAG_PREVIOUS = 216, LIBC_TAG_READ = 224 };
+#else
+enum { LIBC_TAG_LABEL = 104, LIBC_TAG_PREVIOUS = 328, LIBC_TAG_READ = 336 };
+#endif
 enum { STACK = 0, STACK_SIZE = 8, CURRENT = 16, TAG = 24 };                      // of an execution context
 enum { FRAME_PC = 0, FRAME_ISEQ = 16, FRAME_ENVIRONMENT = 32, FRAME_READ = 40 }; // of a control frame
 enum { FLAG_FINISH = 0x20, FLAG_C = 0x80, KIND = 0x7fff0001, KIND_FIRST = 0x11110001, KIND_C = 0x55550001 };
@@ -311,7 +315,7 @@ static uintptr_t own_context(void)
     if (!atomic_load_explicit(&as_cruby.located, memory_order_acquire) && !as_cruby_locate())
         return 0;
     uintptr_t vm = current_vm();
-    uintptr_t place = as_cruby.ec_variable ? as_cruby.ec_variable : as_recorder_pointer() - as_cruby.ec_behind;
+    uintptr_t place = as_cruby.ec_variable ? as_cruby.ec_variable : as_recorder_pointer() + as_cruby.ec_offset;
     if (vm == 0 || (as_cruby.ec_variable && !as_cruby.has_lock()) || !as_inner_readable(place, sizeof place))
         return 0;
     uintptr_t context = as_inner_word(place);

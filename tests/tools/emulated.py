@@ -22,8 +22,11 @@ def start(stage: Stage, command: list[str], **variables: str) -> subprocess.Pope
         raise debian.UnavailableError(f"{AGENT} does not exist: make build-static-arm64")
     maps = programs.build_portable("emulated_maps", "arm64", "-shared", "-fPIC")
     preloaded = ["-E", f"LD_PRELOAD={maps} {AGENT}"]
-    limited = ["prlimit", "--core=unlimited", debian.emulator("arm64")]
-    return stage.start([*limited, *preloaded, *command], LD_PRELOAD="", **variables)
+    # qemu ends by the same signal, and writes nothing then.
+    limited = ["sh", "-c", 'echo 0 > /proc/self/coredump_filter && exec "$@"', "sh", "prlimit", "--core=unlimited"]
+    limited.append(debian.emulator("arm64"))
+    # An old loader loses what the kernel tells the process, unless it leaves out an even number of words (glibc 2.31).
+    return stage.start([*limited, *preloaded, command[0], "--inhibit-cache", *command[1:]], LD_PRELOAD="", **variables)
 
 
 @contextmanager
