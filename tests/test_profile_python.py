@@ -206,18 +206,21 @@ def callbacks(told: dict[str, Any]) -> list[dict[str, Any]]:
     return sites
 
 
+def on_aarch64(stage: Stage, release: str, **variables: str) -> tuple[subprocess.Popen[bytes], interpreters.Python]:
+    try:
+        python = interpreters.python(release, "arm64")
+        environment = {"PYTHONHOME": python.environment["PYTHONHOME"], **variables}
+        return emulated.start(stage, python.command(PROGRAM, "truth"), **environment), python
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("release", [each for each in RELEASES if each in interpreters.PYTHONS])
 def test_aarch64(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """There a return address is saved below a function's variables. The core has no names of C functions."""
-    file = stage.folder / "truth"
-    try:
-        python = interpreters.python(release, "arm64")
-        environment = {"PYTHONHOME": python.environment["PYTHONHOME"], "ARENASCOPE_PROFILE": "exact,memory=64M"}
-        process = emulated.start(stage, python.command(PROGRAM, str(file)), **environment)
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
-    _, reused, stacks = truth(file)
+    process, python = on_aarch64(stage, release, ARENASCOPE_PROFILE="exact,memory=64M")
+    _, reused, stacks = truth(stage.folder / "truth")
     assert reused > 1, "no code object was made where one had died"
     assert stacks.total() > 1000
     with emulated.core(stage, process) as core:

@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from test_profile_python import RELEASES, blocks, command, compare, truth
+from test_profile_python import RELEASES, blocks, command, compare, on_aarch64, truth
 from tools import harness
 from tools.stage import Stage, until
 
@@ -60,6 +60,15 @@ def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.
     for site in told["sites"]:
         assert counts[site["context"]] >= site["allocated"]["count"]
     assert "frames.py:" in arenadump.check("full-record", record)
+
+
+@pytest.mark.slow
+def test_aarch64(stage: Stage, arenadump: harness.Arenadump) -> None:
+    record = stage.folder / "record"
+    on_aarch64(stage, "3.11", ARENASCOPE_PROFILE_RECORD=str(record))
+    _, _, stacks = truth(stage.folder / "truth")
+    until(lambda: blocks(read(arenadump, record)).total() >= stacks.total(), "the record lacks blocks")
+    compare(read(arenadump, record), stacks)
 
 
 # --- Other files ------------------------------------------------------------------------------------------------------
