@@ -229,6 +229,18 @@ static void put_counted(struct as_json *j, const struct record_reading *r)
     put_sum(j, "without_stack", &a->without_stack);
 }
 
+static void put_interpreters(struct as_json *j, const struct as_record *r)
+{
+    if (!r->tells_interpreters) {
+        as_json_string(j, "unknown_interpreters", NULL);
+        return;
+    }
+    as_json_array(j, "unknown_interpreters");
+    for (size_t i = 0; i < r->interpreters.count; i++)
+        as_stacks_put_unknown(j, r->interpreters.items[i].language, r->interpreters.items[i].release);
+    as_json_array_end(j);
+}
+
 static void put_json(struct record_reading *r)
 {
     struct as_json j = {.out = stdout, .empty = true};
@@ -245,6 +257,7 @@ static void put_json(struct record_reading *r)
     as_json_string(&j, "ended", reason(&f->end));
     as_json_number(&j, "torn_bytes", f->size - f->whole);
     put_counted(&j, r);
+    put_interpreters(&j, f);
     as_json_object(&j, "peak");
     as_json_number(&j, "time_ns", as_record_time(f, r->account.peak_ticks));
     as_json_number(&j, "count", r->account.peak.count);
@@ -287,6 +300,8 @@ static void print_limits(const struct record_reading *r)
         printf("%" PRIu64 " frees were of blocks that are not in the record; of %" PRIu64
                " blocks the free is not in it.\n",
                a->unknown_frees, a->replaced);
+    for (size_t i = 0; i < f->interpreters.count; i++)
+        as_stacks_print_unknown(f->interpreters.items[i].language, f->interpreters.items[i].release);
 }
 
 static void print_text(struct record_reading *r)

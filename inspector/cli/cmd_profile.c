@@ -7,6 +7,7 @@
 #include "cli/stacks.h"
 #include "cli/text.h"
 #include "config.h"
+#include "record/format.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,19 +97,6 @@ static void put_site(struct as_json *j, struct as_stack_printing *p, uint64_t si
     as_json_object_end(j);
 }
 
-// An interpreter that is there, and whose frames are not known.
-static void put_unknown(struct as_json *j, const char *language, uint32_t release)
-{
-    char text[sizeof "255.255"];
-    if (release == 0)
-        return;
-    snprintf(text, sizeof text, "%u.%u", release >> 8 & UINT8_MAX, release & UINT8_MAX);
-    as_json_object(j, NULL);
-    as_json_string(j, "language", language);
-    as_json_string(j, "release", release == AS_PROFILE_SOME_RELEASE ? NULL : text);
-    as_json_object_end(j);
-}
-
 static void put_json(struct as_stack_printing *printing)
 {
     const struct as_view *v = printing->view;
@@ -144,8 +132,8 @@ static void put_json(struct as_stack_printing *printing)
         as_json_string(&j, "allocated_without_stack", NULL);
     if (v->tells_interpreters) {
         as_json_array(&j, "unknown_interpreters");
-        put_unknown(&j, "python", p->unknown_python);
-        put_unknown(&j, "ruby", p->unknown_ruby);
+        as_stacks_put_unknown(&j, AS_RECORD_PYTHON, p->unknown_python);
+        as_stacks_put_unknown(&j, AS_RECORD_RUBY, p->unknown_ruby);
         as_json_array_end(&j);
     } else {
         as_json_string(&j, "unknown_interpreters", NULL);
@@ -161,14 +149,6 @@ static void put_json(struct as_stack_printing *printing)
     as_json_array_end(&j);
     as_json_object_end(&j);
     putchar('\n');
-}
-
-static void print_unknown(const char *name, uint32_t release)
-{
-    if (release == AS_PROFILE_SOME_RELEASE)
-        printf("%s of an unknown release: its frames are not known\n", name);
-    else if (release)
-        printf("%s %" PRIu32 ".%" PRIu32 ": its frames are not known\n", name, release >> 8, release & UINT8_MAX);
 }
 
 static void print_head(const struct as_profile_record *p)
@@ -189,8 +169,8 @@ static void print_head(const struct as_profile_record *p)
         printf("allocated without a stack: %s (estimate)\n", as_format_size(p->lost_alloc_bytes, allocated));
     printf("stacks: %" PRIu64 " of %" PRIu64 " that were checked were wrong; %" PRIu64 " lack outer frames\n", p->wrong,
            p->checked, p->cut);
-    print_unknown("Python", p->unknown_python);
-    print_unknown("Ruby", p->unknown_ruby);
+    as_stacks_print_unknown(AS_RECORD_PYTHON, p->unknown_python);
+    as_stacks_print_unknown(AS_RECORD_RUBY, p->unknown_ruby);
 }
 
 static void print_site(struct as_stack_printing *p, const struct as_profile_site_record *s)

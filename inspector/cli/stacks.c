@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/stacks.h"
 #include "cli/text.h"
+#include "record/format.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,6 +66,27 @@ void as_stacks_put_counts(struct as_json *j, const char *key, uint64_t count, ui
     as_json_number(j, "count", count);
     as_json_number(j, "bytes", bytes);
     as_json_object_end(j);
+}
+
+void as_stacks_put_unknown(struct as_json *j, uint32_t language, uint32_t release)
+{
+    char text[sizeof "255.255"];
+    if (release == 0)
+        return;
+    snprintf(text, sizeof text, "%u.%u", release >> 8 & UINT8_MAX, release & UINT8_MAX);
+    as_json_object(j, NULL);
+    as_json_string(j, "language", language == AS_RECORD_RUBY ? "ruby" : "python");
+    as_json_string(j, "release", release == AS_PROFILE_SOME_RELEASE ? NULL : text);
+    as_json_object_end(j);
+}
+
+void as_stacks_print_unknown(uint32_t language, uint32_t release)
+{
+    const char *name = language == AS_RECORD_RUBY ? "Ruby" : "Python";
+    if (release == AS_PROFILE_SOME_RELEASE)
+        printf("%s of an unknown release: its frames are not known\n", name);
+    else if (release)
+        printf("%s %" PRIu32 ".%" PRIu32 ": its frames are not known\n", name, release >> 8, release & UINT8_MAX);
 }
 
 // Stacks have most of their frames in common: all frames once, and the tree that the stacks are.

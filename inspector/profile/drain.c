@@ -19,6 +19,7 @@ static struct {
     int file;
     uint64_t size, number; // of the file's whole blocks
     uint32_t modules, contexts, losses;
+    struct as_record_interpreters interpreters; // as the file says already
     int error;
     uint32_t buffers[AS_RECORDER_THREADS]; // of each thread, written to their end
     uint64_t lost[AS_RECORDER_THREADS];    // as the file says already
@@ -187,6 +188,20 @@ static bool put_state(void)
     return put(AS_RECORD_STATE, 0, &state, sizeof state);
 }
 
+// What has changed since the file was told; `first`: in any case.
+static bool put_interpreters(bool first)
+{
+    const struct as_profile_head *head = as_recorder.head;
+    const struct as_record_interpreters now = {
+        .python = __atomic_load_n(&head->unknown_python, __ATOMIC_RELAXED),
+        .ruby = __atomic_load_n(&head->unknown_ruby, __ATOMIC_RELAXED),
+    };
+    if (!first && memcmp(&now, &sink.interpreters, sizeof now) == 0)
+        return true;
+    sink.interpreters = now;
+    return put(AS_RECORD_INTERPRETERS, 0, &now, sizeof now);
+}
+
 // --- Events -----------------------------------------------------------------------------------------------------------
 
 static bool put_events(struct as_recorder_buffer *buffer, uint32_t up_to)
@@ -234,7 +249,7 @@ bool as_recorder_drain(bool all)
         put_begun_buffer(i);
     sink.losses = 0;
     bool ok = put_all(put_some_modules) && put_all(put_some_contexts) && put_all(put_some_losses) &&
-              (sink.number == before || put_state());
+              put_interpreters(false) && (sink.number == before || put_state());
     return ok || (errno = sink.error, false);
 }
 
@@ -257,7 +272,7 @@ void as_recorder_drain_begin(int file)
     };
     if (readlink("/proc/self/exe", head->program, sizeof head->program - 1) < 0)
         head->program[0] = '\0';
-    (void)(put(AS_RECORD_HEAD, 0, head, sizeof *head) && put_state());
+    (void)(put(AS_RECORD_HEAD, 0, head, sizeof *head) && put_interpreters(true) && put_state());
 }
 
 // After a failure: what was taken back of a torn block makes room for this one.

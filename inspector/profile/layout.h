@@ -87,7 +87,7 @@ struct as_profile_head {
     // Interpreters that are there, and whose frames are not known: major release << 8 | minor; 0: there is none.
     uint32_t unknown_python, unknown_ruby;
 };
-enum { AS_PROFILE_RELEASE_UNKNOWN = 0xffff }; // but that it is there
+enum { AS_PROFILE_RELEASE_UNKNOWN = AS_RECORD_SOME_RELEASE }; // but that it is there
 
 // The buffers of a full record are a mapping of their own, which begins with this. What is in them is in its file, or will be.
 struct as_profile_buffers {

@@ -19,6 +19,8 @@ enum {
     AS_RECORD_MOST_FUNCTIONS = 1 << 16,
     AS_RECORD_FIRST_CONTEXT = 2, // ids below name no stack
     AS_RECORD_CONTEXT_BITS = 24, // of an id
+    AS_RECORD_MOST_INTERPRETERS = 32,
+    AS_RECORD_SOME_RELEASE = 0xffff, // of an interpreter: it is not known
 };
 
 // What a frame's upper 16 bits say instead of a module's index: the offset is an address; it is a function's index << 24 and a line,
@@ -26,14 +28,15 @@ enum {
 enum { AS_RECORD_NO_MODULE = 0xffff, AS_RECORD_PYTHON = 0xfffe, AS_RECORD_RUBY = 0xfffd, AS_RECORD_LINE_BITS = 24 };
 
 enum as_record_block_kind {
-    AS_RECORD_HEAD = 1,  // struct as_record_head: the first block
-    AS_RECORD_MODULES,   // struct as_record_module, several
-    AS_RECORD_CONTEXTS,  // words: see as_record_context_word
-    AS_RECORD_EVENTS,    // words: see as_record_event_kind; of one thread
-    AS_RECORD_STATE,     // struct as_record_state: at least every 100 ms in which anything was written
-    AS_RECORD_LOSSES,    // struct as_record_loss, several
-    AS_RECORD_END,       // struct as_record_ending: the last block
-    AS_RECORD_FUNCTIONS, // words: see as_record_function_word (version 2)
+    AS_RECORD_HEAD = 1,     // struct as_record_head: the first block
+    AS_RECORD_MODULES,      // struct as_record_module, several
+    AS_RECORD_CONTEXTS,     // words: see as_record_context_word
+    AS_RECORD_EVENTS,       // words: see as_record_event_kind; of one thread
+    AS_RECORD_STATE,        // struct as_record_state: at least every 100 ms in which anything was written
+    AS_RECORD_LOSSES,       // struct as_record_loss, several
+    AS_RECORD_END,          // struct as_record_ending: the last block
+    AS_RECORD_FUNCTIONS,    // words: see as_record_function_word (version 2)
+    AS_RECORD_INTERPRETERS, // struct as_record_interpreters: at the beginning, and when they have changed
 };
 
 struct as_record_block {
@@ -79,6 +82,11 @@ struct as_record_state {
     uint64_t wrong;     // of these: another stack
     uint64_t cut;       // stacks without their outermost frames
     uint64_t missed; // events of threads for which there was no room, or in handlers that had interrupted the recorder
+};
+
+// Interpreters that are there, and whose frames are not known: major release << 8 | minor, or AS_RECORD_SOME_RELEASE; 0: there is none.
+struct as_record_interpreters {
+    uint32_t python, ruby;
 };
 
 // Events of a thread that were not recorded as the buffers were full, since the record began.

@@ -103,6 +103,32 @@ static bool take_functions(struct as_record *r, const uint64_t *payload, uint32_
     return true;
 }
 
+static bool add_interpreter(struct as_record *r, uint32_t language, uint32_t release, uint64_t at, struct as_error *err)
+{
+    for (size_t i = 0; i < r->interpreters.count; i++)
+        if (r->interpreters.items[i].language == language && r->interpreters.items[i].release == release)
+            return true;
+    if (release == 0)
+        return true;
+    if (release > UINT16_MAX || r->interpreters.count == AS_RECORD_MOST_INTERPRETERS)
+        return contradicts(err, at, "interpreters that no process has");
+    struct as_record_interpreter *added = as_vec_add(&r->interpreters, err);
+    if (added)
+        *added = (struct as_record_interpreter){.language = language, .release = release};
+    return added != NULL;
+}
+
+static bool take_interpreters(struct as_record *r, const uint64_t *payload, uint32_t size, uint64_t at,
+                              struct as_error *err)
+{
+    const struct as_record_interpreters *now = (const void *)payload;
+    if (size < sizeof *now)
+        return true;
+    r->tells_interpreters = true;
+    return add_interpreter(r, AS_RECORD_PYTHON, now->python, at, err) &&
+           add_interpreter(r, AS_RECORD_RUBY, now->ruby, at, err);
+}
+
 static bool take_events(struct as_record *r, const struct as_record_block *b, uint64_t at, struct as_error *err)
 {
     if (b->thread >= AS_RECORD_MOST_THREADS)
@@ -153,6 +179,8 @@ static bool take(struct as_record *r, const struct as_record_block *b, const uin
         return true;
     case AS_RECORD_LOSSES:
         return take_losses(r, payload, b->size, at, err);
+    case AS_RECORD_INTERPRETERS:
+        return take_interpreters(r, payload, b->size, at, err);
     case AS_RECORD_END:
         if (b->size >= sizeof r->end)
             memcpy(&r->end, payload, sizeof r->end);
@@ -221,6 +249,7 @@ void as_record_close(struct as_record *r)
     as_vec_free(&r->contexts);
     as_vec_free(&r->words);
     as_vec_free(&r->functions);
+    as_vec_free(&r->interpreters);
     as_vec_free(&r->texts);
     if (r->file >= 0)
         close(r->file);

@@ -23,6 +23,12 @@ struct as_record_function {
     uint64_t name, file;
 };
 
+// One that was there at any time, and whose frames are not known.
+struct as_record_interpreter {
+    uint32_t language; // AS_RECORD_PYTHON, AS_RECORD_RUBY
+    uint32_t release;  // as in as_record_interpreters, not 0
+};
+
 struct as_record_place {
     uint64_t offset;
     uint32_t words;
@@ -50,6 +56,8 @@ struct as_record {
     struct as_record_head head;
     uint64_t whole, size; // bytes of the whole blocks, and of the file
     struct as_record_state first, last;
+    bool tells_interpreters; // files of a recorder that wrote no such block do not
+    AS_VEC(struct as_record_interpreter) interpreters;
     struct as_record_ending end; // reason 0: there is none, the process has not come to its end
     AS_VEC(struct as_record_place) places;
     AS_VEC(struct as_record_module) modules;

@@ -10,7 +10,7 @@ from arenascope.capture import run_arenadump
 from arenascope.decode import answer, document
 from arenascope.graph import Sum
 from arenascope.profile.model import StackFrame
-from arenascope.profile.read import ReadFrame, ReadModule, ReadStacks, frames_of, stack_of
+from arenascope.profile.read import ReadFrame, ReadInterpreter, ReadModule, ReadStacks, frames_of, stack_of
 
 SCHEMA: Final = "arenascope.record/1"
 
@@ -75,6 +75,7 @@ class FullRecord:
     temporary: Sum
     in_use: Sum
     without_stack: Sum
+    unknown_interpreters: Optional[tuple[ReadInterpreter, ...]]  # None: the file does not say
     peak: Peak
     lifetimes: tuple[Lifetimes, ...]
     timeline: tuple[RecordMoment, ...]

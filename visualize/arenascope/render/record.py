@@ -75,6 +75,8 @@ def _head(record: FullRecord) -> Text:
             f"{count(record.replaced)} blocks the free is not in it.",
             "yellow",
         )
+    for each in record.unknown_interpreters or ():
+        line.append(f"\n{printable(str(each))}.", "yellow")
     return line
 
 
