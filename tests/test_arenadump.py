@@ -135,7 +135,7 @@ def test_help_and_version(arenadump: harness.Arenadump) -> None:
     overall = arenadump.check("--help")
     for command in ("summary", "dump", "png", "chunks"):
         assert arenadump.check(command, "--help") in overall
-    assert "dump format 1.14" in arenadump.check("--version")
+    assert "dump format 1.15" in arenadump.check("--version")
 
 
 def test_chunks_need_chunk_records(arenadump: harness.Arenadump, tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ ENUMS: dict[str, type[enum.IntEnum | enum.IntFlag]] = {
     "AS_ARCH_": fmt.Arch,
     "AS_MAP_": fmt.MappingKind,
     "AS_PROT_": fmt.Prot,
+    "AS_HOOKS_": fmt.Hooks,
     "AS_ROLE_": fmt.MappingRole,
     "AS_RES_": fmt.Residency,
     "AS_MALLOC_": fmt.MallocKind,

@@ -196,6 +196,7 @@ LIES = {
     "graph leading's owner": (_graph("graph_leading", owner=0), "graph leading record 0"),
     "two profiles": (lambda made: made.update(profile=np.zeros(2, fmt.PROFILE)), "profile record 1"),
     "unknown release": (_graph("profile", unknown_ruby=1 << 16), "profile record 0"),
+    "unknown hooks": (_graph("profile", hooks=3), "profile record 0"),
     "too many threads": (
         lambda made: made.update(profile_threads=np.zeros(1024, fmt.PROFILE_THREAD)),
         "profile thread record 1024",

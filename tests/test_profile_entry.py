@@ -20,6 +20,10 @@ from tools import debian, harness, programs
 from tools.recording import Recording, hooks_left, recorded, recording, told
 from tools.stage import Stage, kill, until
 
+from arenascope import format as fmt
+from arenascope.dump import Dump
+from arenascope.profile.read import profile_of, read_profile
+
 __all__ = ["sites"]  # a fixture
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="entries are patched on x86-64 alone")
 DENIED, UNSUPPORTED, GONE = 4, 5, 7
@@ -79,6 +83,7 @@ def test_each_chunk_since_has_its_stack(
         go(file)
         truth(file)
     found = told(arenadump, dump)
+    assert found["hooks"] == "entries"
     assert found["every_page"]
     assert found["checked"] > 0
     assert found["wrong"] == 0
@@ -102,6 +107,7 @@ def test_without_it_what_goes_through_pointers_is_not_seen(
         go(file)
         truth(file)
     found = told(arenadump, dump)
+    assert found["hooks"] == "slots"
     counts = truth(file)[1]
     seen = by_stack(found, sites)[0]
     bypassed = sum(count for stack, count in counts.items() if stack[0] in POINTERS)
@@ -418,3 +424,31 @@ def test_arenascope_records(stage: Stage, sites: Path, arenadump: harness.Arenad
         assert process.wait(60) == 0
     compare(told(arenadump, dump), sites, file)
     assert is_as_before(pid)
+    says_its_hooks(stage, arenadump, dump, "Hooks at the entries of malloc and its kin: calls")
+    # The next recording is without: nothing of this one is left in its tables.
+    slots = stage.folder / "slots"
+    with recording(arenadump, pid, slots, "--exact"):
+        pass
+    says_its_hooks(stage, arenadump, slots, "Hooks in slots: calls through pointers that")
+    # Before 1.15 the place was 0, which says nothing.
+    old, data = stage.folder / "old", bytearray(dump.read_bytes())
+    data[10:12] = (14).to_bytes(2, "little")
+    assert fmt.PROFILE.fields
+    place = data.index(Dump(dump).profile.tobytes()) + fmt.PROFILE.fields["hooks"][1]
+    data[place : place + 4] = bytes(4)
+    old.write_bytes(data)
+    assert told(arenadump, old)["hooks"] is None
+    assert "ooks " not in arenadump.check("profile", old).partition("\n\n")[0]
+
+
+def says_its_hooks(stage: Stage, arenadump: harness.Arenadump, dump: Path, said: str) -> None:
+    """On every surface."""
+    assert said.lower() in arenadump.check("profile", dump).lower()
+    tell = [sys.executable, "-m", "arenascope"]
+    environment = {**os.environ, "COLUMNS": "200", "ARENASCOPE_ARENADUMP": str(arenadump.path)}
+    top = [*tell, "profile", "top", str(dump)]
+    assert said in subprocess.run(top, capture_output=True, text=True, check=True, env=environment).stdout
+    page = stage.folder / "page.html"
+    subprocess.run([*tell, "report", "-o", str(page), str(dump)], check=True, env=environment)
+    assert said in page.read_text()
+    assert any(said.lower() in comment.lower() for comment in profile_of(read_profile(str(dump))).comments)

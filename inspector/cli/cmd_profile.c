@@ -97,6 +97,12 @@ static void put_site(struct as_json *j, struct as_stack_printing *p, uint64_t si
     as_json_object_end(j);
 }
 
+// NULL: a dump of before 1.15, which does not say.
+static const char *hooks(const struct as_profile_record *p)
+{
+    return p->hooks == AS_HOOKS_AT_ENTRIES ? "entries" : p->hooks == AS_HOOKS_IN_SLOTS ? "slots" : NULL;
+}
+
 static void put_json(struct as_stack_printing *printing)
 {
     const struct as_view *v = printing->view;
@@ -121,6 +127,7 @@ static void put_json(struct as_stack_printing *printing)
         AS_JSON_FIELD(as_profile_record, checked), AS_JSON_FIELD(as_profile_record, wrong),
         AS_JSON_FIELD(as_profile_record, lost),    AS_JSON_FIELD(as_profile_record, cut),
         AS_JSON_FIELD(as_profile_record, samples), AS_JSON_FIELD(as_profile_record, unsampled)};
+    as_json_string(&j, "hooks", hooks(p));
     as_json_number(&j, "page_rate", p->page_rate);
     as_json_numbers(&j, p, fields, sizeof fields / sizeof *fields);
     as_stacks_put_counts(&j, "known", p->known_count, p->known_bytes);
@@ -162,6 +169,10 @@ static void print_head(const struct as_profile_record *p)
     else
         printf("one page in %" PRIu32 " is watched, its chunks stand for all; ", p->page_rate);
     printf("the tables take %s\n", as_format_size(p->memory, memory));
+    if (p->hooks == AS_HOOKS_AT_ENTRIES)
+        printf("hooks at the entries of malloc and its kin: calls through pointers are seen, too\n");
+    else if (p->hooks == AS_HOOKS_IN_SLOTS)
+        printf("hooks in slots: calls through pointers that were copied before are not seen\n");
     printf("in use: %s by the stacks below; %s allocated before, or unseen; %s without a stack\n",
            as_format_size(p->known_bytes, known), as_format_size(p->unseen_bytes, unseen),
            as_format_size(p->lost_bytes, lost));

@@ -212,7 +212,8 @@ static bool check_profile(const struct as_view *v, const char *name, struct as_e
         return damaged(name, "profile kept", v->profile_kept_count, err);
     if (v->profile_thread_count >= AS_PROFILE_MOST_THREADS)
         return damaged(name, "profile thread", AS_PROFILE_MOST_THREADS, err);
-    if (v->profile_count == 1 && (v->profile->unknown_python > UINT16_MAX || v->profile->unknown_ruby > UINT16_MAX))
+    if (v->profile_count == 1 && (v->profile->unknown_python > UINT16_MAX || v->profile->unknown_ruby > UINT16_MAX ||
+                                  v->profile->hooks > AS_HOOKS_AT_ENTRIES))
         return damaged(name, "profile", 0, err);
     for (uint64_t i = 0; i < v->profile_place_count; i++)
         if (v->profile_places[i].page >= v->page_count || v->profile_places[i].site >= v->profile_site_count)

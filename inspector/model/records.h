@@ -445,8 +445,12 @@ struct as_profile_record {
     // 1.12: interpreters that are there, and whose frames are not known: major release << 8 | minor, or AS_PROFILE_SOME_RELEASE; 0: none.
     uint32_t unknown_python, unknown_ruby;
     uint64_t lost_alloc_count, lost_alloc_bytes; // 1.14: what was allocated without a stack, as a site's alloc_count
-    uint64_t reserved[2];
+    uint32_t hooks;                              // 1.15: as_hooks
+    uint32_t reserved;
+    uint64_t reserved_words;
 };
+// How calls of malloc and its kin came to the recorder: by the slots that keep their addresses, or by their first instructions.
+enum as_hooks { AS_HOOKS_UNKNOWN, AS_HOOKS_IN_SLOTS, AS_HOOKS_AT_ENTRIES };
 enum {
     AS_PROFILE_ON = 1,    // it went on during the look
     AS_PROFILE_EXACT = 2, // every page is watched

@@ -14,7 +14,7 @@
 #define AS_PROFILE_BUFFERS UINT64_C(0x3166756270657261) // "arepbuf1"
 
 enum {
-    AS_PROFILE_VERSION = 5,
+    AS_PROFILE_VERSION = 6,
     AS_PROFILE_SLOT_SHIFT = 5, // chunks are 32 bytes or more: no two begin in the same 32 bytes
     AS_PROFILE_BLOCK_BITS = 28,
     AS_PROFILE_PAGE_BITS = 36,
@@ -86,6 +86,8 @@ struct as_profile_head {
     struct as_profile_counts counts;
     // Interpreters that are there, and whose frames are not known: major release << 8 | minor; 0: there is none.
     uint32_t unknown_python, unknown_ruby;
+    uint32_t at_entries; // the hooks: at the entries of malloc and its kin; 0: in slots
+    uint32_t reserved;
 };
 enum { AS_PROFILE_RELEASE_UNKNOWN = AS_RECORD_SOME_RELEASE }; // but that it is there
 

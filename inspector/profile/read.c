@@ -357,6 +357,7 @@ static bool add_profile(struct profile_tables *r)
         .unsampled = h->counts.unsampled,
         .unknown_python = h->unknown_python & UINT16_MAX,
         .unknown_ruby = h->unknown_ruby & UINT16_MAX,
+        .hooks = h->at_entries ? AS_HOOKS_AT_ENTRIES : AS_HOOKS_IN_SLOTS,
     };
     for (uint64_t i = AS_PROFILE_FIRST; i < r->context_count; i++) {
         p->known_count += r->live[i].count;

@@ -132,6 +132,7 @@ static bool start(const char *text, bool running, as_recorder_begin *record, uin
         return false;
     }
     as_recorder_threads_begin();
+    r->head->at_entries = entries != NULL;
     r->hooks = AS_RECORDER_HOOKS - 1;
     r->first = entries ? AS_RECORDER_DLCLOSE : 0;
     if (record && !begin_record(&rates, record, why, size))

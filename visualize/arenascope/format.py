@@ -17,7 +17,7 @@ from arenascope import rows
 
 MAGIC: Final = b"ARENASC\n"
 MAJOR: Final = 1
-MINOR: Final = 14
+MINOR: Final = 15
 DATA_START: Final = 4096
 
 UNKNOWN: Final = 2**64 - 1  # AS_UNKNOWN in a 64-bit field
@@ -170,7 +170,8 @@ PROFILE: Final = _record(
     ("lost misses checked wrong cut samples unsampled", U64),
     ("unknown_python unknown_ruby", U32),
     ("lost_alloc_count lost_alloc_bytes", U64),
-    ("reserved", (U64, 2)),
+    ("hooks reserved", U32),
+    ("reserved_words", U64),
 )
 PROFILE_MODULE: Final = _record(("path build_id", U32), ("start end bias", U64))
 PROFILE_FRAME: Final = _record(("module line", U32), ("offset", U64))
@@ -361,6 +362,14 @@ class HeapKind(enum.IntEnum):
     MMAP = 2
     THREAD = 3
     MMAPPED = 4
+
+
+class Hooks(enum.IntEnum):
+    """Where those of a profile were."""
+
+    UNKNOWN = 0
+    IN_SLOTS = 1
+    AT_ENTRIES = 2
 
 
 class PageState(enum.IntEnum):

@@ -206,7 +206,12 @@ def _profile(sections: Sections) -> Iterator[str]:
     unordered = np.diff(shares["site"].astype(np.int64), prepend=0) < 0
     outwards = (stacks["caller"] < np.arange(len(stacks))) | (stacks["caller"] == fmt.NO_INDEX)
     checks = (
-        ("profile", (np.arange(len(profiles)) > 0) | (releases > fmt.PROFILE_SOME_RELEASE)),
+        (
+            "profile",
+            (np.arange(len(profiles)) > 0)
+            | (releases > fmt.PROFILE_SOME_RELEASE)
+            | (profiles["hooks"] > max(fmt.Hooks)),
+        ),
         ("profile thread", np.arange(threads + 1) >= fmt.PROFILE_MOST_THREADS),
         ("profile frame", _bad_index(frames["module"], modules) | (frames["line"] > lines)),
         ("profile stack", (stacks["frame"] >= len(frames)) | ~outwards),

@@ -15,6 +15,10 @@ from arenascope.profile.language import INTERPRETED
 from arenascope.profile.model import KEPT, Module, Profile, Share, Site, SourceLine, StackFrame, StackThread
 
 SCHEMA: Final = "arenascope.profile/1"
+HOOKED: Final = {
+    "slots": "hooks in slots: calls through pointers that were copied before are not seen",
+    "entries": "hooks at the entries of malloc and its kin: calls through pointers are seen, too",
+}
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,7 @@ class ReadProfile:
     started: Optional[str]
     on: bool
     every_page: bool
+    hooks: Optional[str]  # None: a dump of before 1.15, which does not say
     page_rate: int
     mean: int
     checked: int
@@ -132,6 +137,11 @@ class ReadProfile:
     frames: tuple[ReadFrame, ...]
     stacks: ReadStacks
     sites: tuple[ReadSite, ...]
+
+    @property
+    def hooked(self) -> str:
+        """What a reader is told of how calls of malloc were seen; empty: it is not known."""
+        return HOOKED.get(self.hooks or "", "")
 
 
 def read_profile(target: str, how: Sequence[str] = (), descriptors: Sequence[int] = ()) -> ReadProfile:
@@ -207,6 +217,7 @@ def _comments(read: ReadProfile) -> list[str]:
     how = "every chunk" if read.every_page else f"the chunks on one page in {read.page_rate}, which stand for all"
     return [
         f"in use: {how}",
+        *([read.hooked] if read.hooked else []),
         f"in use without a stack: {read.without_stack.bytes} bytes; unseen: {read.unseen.bytes} bytes",
         *_allocated_without(read),
         f"stacks: {read.wrong} of {read.checked} that were checked were wrong",

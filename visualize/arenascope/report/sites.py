@@ -268,6 +268,8 @@ def section(now: Allocators, tree: Tree) -> SitesSection | None:
 def _known(read: ReadProfile) -> Iterator[str]:
     how = "every chunk" if read.every_page else f"the chunks on one page in {read.page_rate}, which stand for all"
     yield f"{size(read.known.bytes)} in use has the call stack that allocated it, by {how}."
+    if read.hooked:
+        yield f"{read.hooked.capitalize()}."
     if read.unseen.bytes:
         yield f"{size(read.unseen.bytes)} was allocated before the profile began, or by code that is not seen."
     if read.without_stack.bytes:
