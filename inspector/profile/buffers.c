@@ -103,7 +103,6 @@ bool as_recorder_next_buffer(struct as_recorder_thread *t)
         buffer->thread = t->index;
         buffer->number = t->buffers++;
         buffer->filled = buffer->drained = 0;
-        t->last = 0; // so that a buffer begins with the time
     }
     atomic_store_explicit(&t->at, buffer ? buffer->words : NULL, memory_order_release);
     atomic_store_explicit(&t->buffer, buffer, memory_order_release);

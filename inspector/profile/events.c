@@ -13,13 +13,14 @@ enum { MOST_WORDS = 4 }; // of one event, and of the time before it
 static inline uint64_t *begin(struct as_recorder_thread *t, uint32_t kind, const void *memory, uint64_t ticks)
 {
     uint64_t *at = atomic_load_explicit(&t->at, memory_order_relaxed);
-    if (__builtin_expect(t->end - at < MOST_WORDS, 0)) {
+    bool fresh = t->end - at < MOST_WORDS;
+    if (__builtin_expect(fresh, 0)) {
         if (!as_recorder_next_buffer(t))
             return NULL;
         at = atomic_load_explicit(&t->at, memory_order_relaxed);
     }
     uint64_t delta = ticks - t->last;
-    if (__builtin_expect(delta > AS_RECORD_MOST_DELTA, 0)) {
+    if (__builtin_expect(delta > AS_RECORD_MOST_DELTA || fresh, 0)) { // a buffer begins with the time
         *at++ = ticks << AS_RECORD_KIND_BITS | AS_RECORD_TIME;
         delta = 0;
     }
@@ -94,13 +95,14 @@ static inline struct as_recorder_thread *enter(uintptr_t sp)
 void as_recorder_note(uint32_t kind, void *memory, size_t size, size_t alignment, uintptr_t pc, uintptr_t sp,
                       uintptr_t fp)
 {
-    uint64_t ticks = as_recorder_ticks_after();
     struct as_unwind_registers caller = {.pc = pc, .sp = sp, .fp = fp};
     struct as_recorder_thread *t = enter(sp);
     if (__builtin_expect(!t, 0)) {
         as_recorder_write_missed(size);
         return;
     }
+    // Not before: a handler that allocates would write its events, which are later, in front of this one.
+    uint64_t ticks = as_recorder_ticks_after();
     uint32_t id = quick_context(t, &caller);
     if (__builtin_expect(id == 0, 0))
         id = slow_context(t, &caller);
@@ -110,12 +112,18 @@ void as_recorder_note(uint32_t kind, void *memory, size_t size, size_t alignment
     as_recorder_leave(t);
 }
 
-void as_recorder_note_free(uint32_t kind, void *memory, uint64_t ticks, uintptr_t sp)
+void as_recorder_note_free(uint32_t kind, void *memory, uint64_t before, uintptr_t sp)
 {
     struct as_recorder_thread *t = enter(sp);
     if (__builtin_expect(!t, 0))
         return;
-    uint64_t *at = begin(t, kind, memory, ticks);
+    // Since `before` a handler has written events. Which came first, its own or the end of this block, nobody knows.
+    if (__builtin_expect(before && before < t->last, 0)) {
+        atomic_fetch_add(&as_recorder.missed, 1);
+        as_recorder_leave(t);
+        return;
+    }
+    uint64_t *at = begin(t, kind, memory, before ? before : as_recorder_ticks());
     if (__builtin_expect(at != NULL, 1))
         atomic_store_explicit(&t->at, at, memory_order_release);
     else

@@ -37,8 +37,8 @@ typedef void free_fn(void *);
         }                                                                                                              \
     } while (0)
 
-#define NOTE_FREE(kind, memory, ticks)                                                                                 \
-    as_recorder_note_free((kind), (memory), (ticks), (uintptr_t)__builtin_frame_address(0))
+#define NOTE_FREE(kind, memory, before)                                                                                \
+    as_recorder_note_free((kind), (memory), (before), (uintptr_t)__builtin_frame_address(0))
 
 static void *hook_malloc(size_t size)
 {
@@ -107,7 +107,7 @@ static void *hook_pvalloc(size_t size)
 static void hook_free(void *memory)
 {
     if (memory && as_recorder_is_recording())
-        NOTE_FREE(AS_RECORD_FREE, memory, as_recorder_ticks());
+        NOTE_FREE(AS_RECORD_FREE, memory, 0);
     REAL(FREE, free_fn *)(memory);
 }
 

@@ -254,10 +254,11 @@ void as_recorder_write_known(struct as_recorder_thread *thread, void *memory, si
 // An allocation that no sample stands for, as its thread has no state, or has not entered: it is counted as it is, without a stack.
 void as_recorder_write_missed(size_t size);
 
-// events.c: an event of a full record; `kind` is one of as_record_event_kind. Both keep errno.
+// events.c: an event of a full record; `kind` is one of as_record_event_kind. Both keep errno. `before`: a time before libc's function was
+// called, which has returned; 0: it has not been called yet.
 void as_recorder_note(uint32_t kind, void *memory, size_t size, size_t alignment, uintptr_t pc, uintptr_t sp,
                       uintptr_t fp);
-void as_recorder_note_free(uint32_t kind, void *memory, uint64_t ticks, uintptr_t sp);
+void as_recorder_note_free(uint32_t kind, void *memory, uint64_t before, uintptr_t sp);
 
 // buffers.c: false: no memory. Room for a further event of this thread, which has none left; false: no buffer is free.
 bool as_recorder_buffers_map(uint64_t bytes);
