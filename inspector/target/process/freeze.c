@@ -8,11 +8,13 @@
 #include "target/process/process.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +24,11 @@
 #define STOP_NS UINT64_C(2000000000)
 // How long a resume waits for a thread that did not stop in time to become detachable.
 #define STRAGGLER_NS UINT64_C(200000000)
+
+enum {
+    REAP_ROUNDS = 50, // of waiting for one thread, after which the others are looked at
+    ALARM_US = 20000, // between two such looks while PTRACE_SEIZE waits
+};
 
 // Waits between two looks at a thread's state: yields at first, then sleeps for longer and longer.
 static void pause_a_little(unsigned round)
@@ -94,32 +101,6 @@ static bool seize_failed(struct as_process *p, pid_t tid, struct as_error *err)
     return as_process_denied(p, "its threads", err);
 }
 
-// Attaches to every thread that is listed and not attached to yet; *added says whether there was one.
-static bool seize_new(struct as_process *p, bool *added, struct as_error *err)
-{
-    *added = false;
-    for (size_t i = 0; i < p->tids.count; ++i) {
-        pid_t tid = p->tids.items[i];
-        if (is_tracee(p, tid, i))
-            continue;
-        if (!as_vec_reserve(&p->tracees, 1, err))
-            return false;
-        if (ptrace(PTRACE_SEIZE, tid, 0, 0) != 0) {
-            int saved = errno;
-            if (as_proc_is_dead(thread_state(p, tid))) // it ended, or is the leader of threads that outlive it
-                continue;
-            if (saved == ESRCH || saved == EINVAL)
-                continue;
-            errno = saved;
-            return seize_failed(p, tid, err);
-        }
-        ptrace(PTRACE_INTERRUPT, tid, 0, 0);
-        p->tracees.items[p->tracees.count++] = (struct as_tracee){.tid = tid};
-        *added = true;
-    }
-    return true;
-}
-
 bool as_tracee_look(struct as_tracee *tracee)
 {
     siginfo_t info;
@@ -151,12 +132,108 @@ bool as_tracee_look(struct as_tracee *tracee)
     return true;
 }
 
+// PTRACE_SEIZE waits while a thread of the target executes a program, and that thread waits for the end of all others, which are not
+// over before we have waited for them. So an alarm interrupts it, after which the kernel repeats it by itself.
+static struct as_process *volatile seizing;
+
+static void on_alarm(int signal)
+{
+    struct as_process *p = seizing;
+    int saved = errno;
+    (void)signal;
+    for (size_t i = 0; p && i < p->tracees.count; i++)
+        as_tracee_look(&p->tracees.items[i]);
+    errno = saved;
+}
+
+struct alarm {
+    struct sigaction action;
+    sigset_t mask;
+};
+
+static void set_alarm(struct alarm *before)
+{
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm, .sa_flags = SA_RESTART}, &before->action);
+    pthread_sigmask(SIG_UNBLOCK, &alarms, &before->mask);
+    setitimer(ITIMER_REAL, &(struct itimerval){{.tv_usec = ALARM_US}, {.tv_usec = ALARM_US}}, NULL);
+}
+
+static void unset_alarm(const struct alarm *before)
+{
+    setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+    pthread_sigmask(SIG_SETMASK, &before->mask, NULL);
+    sigaction(SIGALRM, &before->action, NULL);
+}
+
+// EPERM is also the answer for the first thread when it has just ended, and another one, which executes a program, is about to have its id.
+static bool seize(struct as_process *p, pid_t tid)
+{
+    bool ok = false;
+    errno = EPERM;
+    for (int tries = 0; !ok && errno == EPERM && tries < 2; tries++) {
+        seizing = p;
+        ok = ptrace(PTRACE_SEIZE, tid, 0, 0) == 0;
+        seizing = NULL;
+    }
+    return ok;
+}
+
+// Attaches to every thread that is listed and not attached to yet; *added says whether there was one.
+static bool seize_all(struct as_process *p, bool *added, struct as_error *err)
+{
+    *added = false;
+    for (size_t i = 0; i < p->tids.count; ++i) {
+        pid_t tid = p->tids.items[i];
+        if (is_tracee(p, tid, i))
+            continue;
+        if (!as_vec_reserve(&p->tracees, 1, err))
+            return false;
+        if (!seize(p, tid)) {
+            int saved = errno;
+            if (as_proc_is_dead(thread_state(p, tid))) // it ended, or is the leader of threads that outlive it
+                continue;
+            if (saved == ESRCH || saved == EINVAL)
+                continue;
+            errno = saved;
+            return seize_failed(p, tid, err);
+        }
+        ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+        p->tracees.items[p->tracees.count++] = (struct as_tracee){.tid = tid};
+        *added = true;
+    }
+    return true;
+}
+
+static bool seize_new(struct as_process *p, bool *added, struct as_error *err)
+{
+    struct alarm before;
+    set_alarm(&before);
+    bool ok = seize_all(p, added, err);
+    unset_alarm(&before);
+    return ok;
+}
+
 static void forget(struct as_process *p, size_t index)
 {
     // Keeps the order, on which is_tracee's hint relies.
     memmove(&p->tracees.items[index], &p->tracees.items[index + 1],
             (p->tracees.count - index - 1) * sizeof p->tracees.items[0]);
     --p->tracees.count;
+}
+
+// A thread that executes a program waits until all others have been waited for that end by it, stopped ones too: so each that we wait
+// for may itself wait for us.
+static void reap_others(struct as_process *p, size_t *index)
+{
+    for (size_t i = p->tracees.count; i-- > 0;) {
+        if (i == *index || as_tracee_look(&p->tracees.items[i]))
+            continue;
+        forget(p, i);
+        *index -= i < *index;
+    }
 }
 
 // Waits until every tracee has stopped or ended. False: some did not by the deadline.
@@ -178,6 +255,8 @@ static bool await_stops(struct as_process *p, uint64_t deadline)
                     return false;
                 late = as_now_ns() > deadline;
                 pause_a_little(round);
+                if (round % REAP_ROUNDS == REAP_ROUNDS - 1)
+                    reap_others(p, &i);
             }
         }
     }
