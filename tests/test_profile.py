@@ -6,6 +6,7 @@ from __future__ import annotations
 import bisect
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -64,7 +65,7 @@ class Names:
 
 def truth(path: Path) -> tuple[int, Stacks, Stacks]:
     """The program's pid; how many blocks it keeps by each stack, and of how many usable bytes."""
-    until(lambda: path.exists() and "end " in path.read_text(), f"no {path.name}")
+    until(lambda: path.exists() and re.search(r"^end .*\n", path.read_text(), re.MULTILINE), f"no {path.name}")
     *lines, last = path.read_text().splitlines()
     counts: Stacks = Counter()
     sizes: Stacks = Counter()
@@ -97,7 +98,8 @@ def compare(told: dict[str, Any], program: Path, path: Path) -> None:
     _, counts, sizes = truth(path)
     found, bytes_found = by_stack(told, program)
     assert counts.total() > 2000
-    assert found == counts
+    state = {name: told[name] for name in ("checked", "wrong", "cut", "without_stack", "unseen")}
+    assert found == counts, f"too many: {found - counts}, too few: {counts - found}, {state}"
     # A chunk has a header of 8 bytes beside what can be used, one with a mapping of its own 16.
     for stack, usable in sizes.items():
         assert usable + 8 * counts[stack] <= bytes_found[stack] <= usable + 16 * counts[stack], stack
