@@ -243,7 +243,8 @@ static bool add_modules(struct profile_tables *r)
         struct as_profile_module_record *record;
         char id[2 * AS_PROFILE_BUILD_ID + 1] = "";
         r->module_of[i] = UINT32_MAX;
-        if (!as_target_read(r->target, r->head.self + r->head.modules.offset + i * sizeof m, &m, sizeof m))
+        if (!as_target_read(r->target, r->head.self + r->head.modules.offset + i * sizeof m, &m, sizeof m) ||
+            m.start >= m.end || m.end == UINT64_MAX || m.bias == UINT64_MAX) // no recorder writes this
             continue;
         as_profile_build_id_text(m.build_id, m.build_id_size, id);
         if (!(record = as_vec_add(&r->store->profile_modules, r->err)))
