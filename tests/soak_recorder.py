@@ -121,9 +121,8 @@ def look(process: subprocess.Popen[str], way: str, arenadump: harness.Arenadump,
             looking.communicate()
             return Counter(looks=1, killed=1)
         out, said = looking.communicate(timeout=PATIENCE)
-    # It executes itself or has ended; a busy machine; or it has just executed itself, and does not record yet. While
-    # another thread executes the program, the first one is a zombie for a moment.
-    early = looking.returncode == UNSUPPORTED and ("has no profile" in said or "is a zombie" in said)
+    # It executes itself or has ended; a busy machine; or it has just executed itself, and does not record yet.
+    early = looking.returncode == UNSUPPORTED and "has no profile" in said
     if early or looking.returncode in {DENIED, GONE}:
         return Counter(early=early, given_up=looking.returncode == DENIED, gone=looking.returncode == GONE)
     assert looking.returncode == 0, f"a look: exit {looking.returncode}: {said}"

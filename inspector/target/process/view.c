@@ -53,6 +53,9 @@ bool as_process_view(struct as_process *p, struct as_error *err)
         return true;
     errno = 0;
     bool known = as_proc_stat(p->proc_fd, "stat", &stat);
+    // Without threads: its parent has waited for it meanwhile, or a thread that executes a program has its id now.
+    for (int tries = 0; known && as_proc_is_dead(stat.state) && stat.threads == 0 && tries < 100; tries++)
+        known = as_proc_stat(p->proc_fd, "stat", &stat);
     if (!known && as_process_unopened(AS_OK) != AS_OK)
         return as_fail_errno(err, AS_NO_MEMORY, "cannot read whether process %d is alive", p->base.pid);
     if (!known)
