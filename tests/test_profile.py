@@ -12,11 +12,14 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tools import debian, harness, programs
 from tools.stage import Stage, kill, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FUNCTIONS = {
     *("left", "right", "padded", "leaf_malloc", "leaf_calloc", "leaf_aligned", "leaf_realloc", "leaf_string"),
@@ -80,6 +83,25 @@ def profile(arenadump: harness.Arenadump, target: int | Path) -> dict[str, Any]:
     command = [str(arenadump.path), "profile", str(target), "--json"]
     told: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return told
+
+
+def assert_recognised(
+    stage: Stage, arenadump: harness.Arenadump, command: Callable[[str], tuple[list[str], dict[str, str]]]
+) -> None:
+    """How often an interpreter's program allocates by the same two stacks adds next to nothing to the first sights.
+
+    `command` gives what runs it so often, and the environment; it prints its PID then.
+    """
+    often, first_sights = 20_000, []
+    for count in (100, often):
+        how, environment = command(str(count))
+        process = stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+        assert process.stdout
+        told = profile(arenadump, int(process.stdout.readline()))
+        assert told["wrong"] == 0
+        first_sights.append(told["misses"])
+    few, many = first_sights
+    assert many - few < 2 * often / 10
 
 
 def by_stack(told: dict[str, Any], program: Path) -> tuple[Stacks, Stacks]:

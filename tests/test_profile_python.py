@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_profile import profile
+from test_profile import assert_recognised, profile
 from tools import debian, emulated, harness, interpreters, programs
 from tools.stage import Stage, kill, until
 
@@ -90,16 +90,7 @@ def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_same_stacks_are_recognised(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """A stack that comes again and again is unwound for the first time alone, and when it is checked."""
-    first_sights = []
-    for count in (100, 20_000):
-        how, environment = command(release, "20", str(count), program=AGAIN)
-        process = stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
-        assert process.stdout
-        told = profile(arenadump, int(process.stdout.readline()))
-        assert told["wrong"] == 0
-        first_sights.append(told["misses"])
-    few, many = first_sights
-    assert many - few < 2 * 20_000 / 10
+    assert_recognised(stage, arenadump, lambda count: command(release, "20", count, program=AGAIN))
 
 
 def test_a_child_of_fork_goes_on(stage: Stage, arenadump: harness.Arenadump) -> None:

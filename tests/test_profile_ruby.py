@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_profile import profile
+from test_profile import assert_recognised, profile
 from tools import debian, emulated, harness, interpreters, programs
 from tools.stage import Stage, kill, until
 
@@ -107,16 +107,7 @@ def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_same_stacks_are_recognised(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """A stack that comes again and again is unwound for the first time alone, and when it is checked."""
-    first_sights = []
-    for count in ("100", "20000"):
-        how, environment = command(release, AGAIN, "20", count)
-        process = stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
-        assert process.stdout
-        told = profile(arenadump, int(process.stdout.readline()))
-        assert told["wrong"] == 0
-        first_sights.append(told["misses"])
-    few, many = first_sights
-    assert many - few < 2 * 20_000 / 10
+    assert_recognised(stage, arenadump, lambda count: command(release, AGAIN, "20", count))
 
 
 @pytest.mark.parametrize("release", ["3.1", "3.4"])
@@ -255,13 +246,10 @@ def test_a_release_that_is_not_known_is_said(stage: Stage, arenadump: harness.Ar
 def test_a_release_of_python_that_is_not_known_is_said(stage: Stage, arenadump: harness.Arenadump) -> None:
     """Before 3.11, Python does not say in a variable which one it is."""
     try:
-        python = interpreters.python("3.9")
+        command, environment = interpreters.old_python()
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
-    home = {"PYTHONHOME": python.environment["PYTHONHOME"]}
-    process = stage.start(
-        python.command("-c", "print(flush=True); import time; time.sleep(600)"), ARENASCOPE_PROFILE="exact", **home
-    )
+    process = stage.start(command, ARENASCOPE_PROFILE="exact", **environment)
     assert process.stdout
     process.stdout.readline()
     read = profile(arenadump, process.pid)

@@ -77,16 +77,11 @@ def test_none_is_none(stage: Stage, arenadump: harness.Arenadump) -> None:
 def test_a_release_of_python_that_is_not_known_is_said(stage: Stage, arenadump: harness.Arenadump) -> None:
     """Before 3.11, Python does not say in a variable which one it is."""
     try:
-        python = interpreters.python("3.9")
+        command, environment = interpreters.old_python()
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
-    home = {"PYTHONHOME": python.environment["PYTHONHOME"]}
     record = stage.folder / "record"
-    process = stage.start(
-        python.command("-c", "print(flush=True); import time; time.sleep(600)"),
-        ARENASCOPE_PROFILE_RECORD=str(record),
-        **home,
-    )
+    process = stage.start(command, ARENASCOPE_PROFILE_RECORD=str(record), **environment)
     assert process.stdout
     process.stdout.readline()
     assert read(arenadump, record)["unknown_interpreters"] == [{"language": "python", "release": None}]

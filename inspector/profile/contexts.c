@@ -121,7 +121,7 @@ static uint32_t intern(const struct stack_to_unwind *w, const uint64_t *frames, 
     struct as_profile_context wanted = {.count = (uint16_t)count, .complete = complete};
     wanted.thread = w->thread->name & ((1U << AS_PROFILE_THREAD_BITS) - 1);
     bool own = wanted.thread != 0;
-    struct as_recorder_last *last = as_recorder_last_of(w->thread);
+    struct as_recorder_last *last = w->thread->before;
     if ((wanted.stack = stack_with(last ? &last->stack : NULL, frames, count)) == 0)
         return AS_PROFILE_LOST;
     uint32_t id = find(&wanted, !own || !is_crowded());
@@ -135,7 +135,7 @@ static uint32_t intern(const struct stack_to_unwind *w, const uint64_t *frames, 
 static size_t unwind(const struct stack_to_unwind *w, const struct as_unwind_modules *modules, bool *complete)
 {
     struct as_recorder_scratch *s = w->scratch;
-    struct as_recorder_last *last = w->checks ? NULL : as_recorder_last_of(w->thread);
+    struct as_recorder_last *last = w->checks ? NULL : w->thread->before;
     const struct as_unwind_places places = {.slots = s->slots, .slot_count = AS_RECORDER_SIGNATURE, .ends = s->ends};
     return as_unwind_frames(modules, w->caller, &w->stacks, as_recorder.rows, last ? &last->unwound : NULL, s->pcs,
                             &places, AS_RECORDER_DEPTH - 1, complete);

@@ -16,20 +16,9 @@ struct as_recorder_last_stack {
 };
 
 struct as_recorder_last {
-    _Atomic uint32_t thread; // its index + 1; 0: nobody's
     struct as_unwind_last unwound;
     struct as_recorder_last_stack stack;
     struct as_python_last python;
     struct as_cruby_last ruby;
 };
 enum { AS_RECORDER_LASTS = 1 << 6 };
-
-// NULL: others came first.
-static inline struct as_recorder_last *as_recorder_last_of(const struct as_recorder_thread *thread)
-{
-    struct as_recorder_last *last = &as_recorder.lasts[thread->index % AS_RECORDER_LASTS];
-    uint32_t name = thread->index + 1U, known = atomic_load_explicit(&last->thread, memory_order_relaxed);
-    if (__builtin_expect(known == name, 1))
-        return last;
-    return known == 0 && atomic_compare_exchange_strong(&last->thread, &known, name) ? last : NULL;
-}

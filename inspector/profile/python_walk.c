@@ -283,7 +283,7 @@ bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struc
     if (state % sizeof(uintptr_t) != 0 || !as_inner_readable(state, STATE_READ) ||
         as_inner_word(state + w.l->thread_id) != as_recorder_self())
         return false;
-    struct as_recorder_last *last = walk || !w.remembers ? NULL : as_recorder_last_of(thread);
+    struct as_recorder_last *last = walk || !w.remembers ? NULL : thread->before;
     if (last) {
         begin_last(&last->python, state);
         w.last = &last->python;

@@ -61,6 +61,7 @@ struct as_recorder_thread {
     uint16_t name;                   // its place in the tables' threads; 0: it is not known
     uintptr_t foreign;         // a stack pointer that was not on its own: pages near this one are not asked for again
     _Atomic uintptr_t reading; // the list of modules in use; nobody may free it
+    struct as_recorder_last *before; // what its last allocations have found; NULL: others came first
     uint64_t random;
     // Of a full record. `at` is between the words of `buffer`; both are read by the writer's thread.
     _Atomic(uint64_t *) at;
@@ -135,6 +136,7 @@ struct as_recorder {
     struct as_inner_known *names; // of lines of interpreted code
     struct as_cruby_known *iseqs;
     struct as_recorder_last *lasts;
+    _Atomic uint32_t lasts_taken;
     _Atomic uintptr_t *readable;     // pages of interpreters' memory that were asked for, + 1
     _Atomic uint64_t readable_since; // milliseconds
     uint64_t page_mask;

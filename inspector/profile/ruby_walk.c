@@ -347,7 +347,7 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
     if (size > MOST_STACK || frame <= stack || frame > stack_end || (stack_end - frame) % as_cruby.layout.frame_size)
         return false;
     bool known = false;
-    struct as_recorder_last *last = walk ? NULL : as_recorder_last_of(thread);
+    struct as_recorder_last *last = walk ? NULL : thread->before;
     bool ok = last && walk_known(&r, &last->ruby, frame, stack_end, hash, &known);
     if (known)
         return ok;

@@ -83,6 +83,7 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->readable = (void *)(base + reserve(&end, AS_INNER_PAGES * sizeof *r->readable));
     r->names = (void *)(base + reserve(&end, AS_INNER_NAMES * sizeof *r->names));
     r->iseqs = (void *)(base + reserve(&end, AS_CRUBY_KNOWN * sizeof *r->iseqs));
+    r->lasts_taken = 0;
     r->lasts = (void *)(base + reserve(&end, AS_RECORDER_LASTS * sizeof *r->lasts));
     r->function_index = (void *)(base + reserve(&end, 2 * AS_RECORDER_FUNCTIONS * sizeof *r->function_index));
     *head = (struct as_profile_head){

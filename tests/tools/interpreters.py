@@ -98,6 +98,13 @@ class Python:
         return [*self.program, "-S", *map(str, arguments)]
 
 
+def old_python() -> tuple[list[str], dict[str, str]]:
+    """A Python of before 3.11 that prints a line and waits, and its environment. Raises debian.UnavailableError."""
+    found = python("3.9")
+    command = found.command("-c", "print(flush=True); import time; time.sleep(600)")
+    return command, {"PYTHONHOME": found.environment["PYTHONHOME"]}
+
+
 def modules(release: str) -> Path:
     """Where the compiled modules of a release in PYTHONS are. Raises debian.UnavailableError."""
     packages = {"root": [f"libpython{release}-stdlib"]}

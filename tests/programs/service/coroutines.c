@@ -10,7 +10,7 @@
 
 struct coroutine {
     ucontext_t own;
-    ucontext_t *back; // of whoever runs it now
+    ucontext_t *back; // the context of the thread that runs the coroutine now
     char *stack;
     bool mapped, over;
     unsigned state;
