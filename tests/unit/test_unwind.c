@@ -199,7 +199,15 @@ static void test_signals(void)
 }
 
 #if defined(__x86_64__)
-static volatile unsigned long steps;
+static volatile unsigned long steps, unread;
+
+// What an epilogue has restored is right below the stack pointer, perhaps on the page below: that one is not read, as it need not be
+// there. How often a stack is at such a place is the kernel's choice.
+static bool is_at_page_begin(uintptr_t sp)
+{
+    enum { KEPT_BELOW = 128, PAGE = 4096 };
+    return sp % PAGE < KEPT_BELOW;
+}
 
 static void in_trap(int number, siginfo_t *info, void *context)
 {
@@ -215,6 +223,8 @@ static void in_trap(int number, siginfo_t *info, void *context)
     size_t count = as_unwind_stack(modules, &start, &stacks, rules, ours, slots, MOST, &complete);
     if (rule == as_unwind_special(AS_UNWIND_NONE))
         CHECK(count == 0 && !complete);
+    else if (!complete && is_at_page_begin(start.sp))
+        unread++;
     else if (rule != as_unwind_special(AS_UNWIND_UNCOVERED))
         same_as_libgcc(&start, rules);
 }
@@ -257,7 +267,7 @@ static void test_each_instruction(void)
     handle(SIGTRAP, in_trap, 0);
     CHECK(sum > 0);
     printf("%lu instructions\n", steps);
-    CHECK(steps > 200);
+    CHECK(steps > 200 && unread < 50);
 }
 #endif
 
