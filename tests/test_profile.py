@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import bisect
 import json
 import os
@@ -27,6 +28,8 @@ FUNCTIONS = {
 }
 ACTS = ["calls", "thread", "small", "signal", "coroutine"]
 Stacks = Counter[tuple[str, ...]]
+# Bytes of the chunks of programs/ways.*, by the C function that has made them; some have 16 more.
+WAYS = [2016 + 512 * way for way in range(5)]
 
 
 @pytest.fixture(scope="session")
@@ -102,6 +105,36 @@ def assert_recognised(
         first_sights.append(told["misses"])
     few, many = first_sights
     assert many - few < 2 * often / 10
+
+
+def ways_pid(file: Path) -> int:
+    """The PID of a program that has written down what it made by each of its stacks (programs/ways.*)."""
+    until(file.exists, f"no {file.name}")
+    return int(file.read_text().splitlines()[-1])
+
+
+def assert_ways(
+    told: dict[str, Any],
+    file: Path,
+    stack_of: Callable[[dict[str, Any]], tuple[Any, ...]],
+    name_of: Callable[[str], str] = str,
+) -> None:
+    """Each site has blocks of one C function alone, and the interpreted frames that the program says."""
+    truth: Counter[tuple[int, tuple[Any, ...]]] = Counter()
+    for line in file.read_text().splitlines()[:-1]:
+        count, way, stack = ast.literal_eval(line)
+        truth[WAYS[way], tuple((name_of(name), *where) for name, *where in stack)] += count
+    found: Counter[tuple[int, tuple[Any, ...]]] = Counter()
+    for site in told["sites"]:
+        use, stack = site["in_use"], stack_of(site)
+        made = stack and stack[0][0] in {"leaf", "block in leaf", "made", "block in gone"}
+        if use["count"] and made and use["bytes"] >= use["count"] * WAYS[0]:
+            (size,) = (each for each in WAYS if each <= use["bytes"] / use["count"] <= each + 16)
+            found[size, stack] += use["count"]
+    assert len(truth) > 60
+    assert truth.total() > 8000
+    assert told["wrong"] == 0
+    assert found == truth
 
 
 def by_stack(told: dict[str, Any], program: Path) -> tuple[Stacks, Stacks]:

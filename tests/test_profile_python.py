@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_profile import assert_recognised, profile
+from test_profile import assert_recognised, assert_ways, profile, ways_pid
 from tools import debian, emulated, harness, interpreters, programs
 from tools.stage import Stage, kill, until
 
 PROGRAM = Path(__file__).parent / "programs" / "frames.py"
 AGAIN = Path(__file__).parent / "programs" / "again.py"
+WAYS = Path(__file__).parent / "programs" / "ways.py"
 SIZE = 9001
 MOST = 256  # frames of a stack, those of C included
 # Debian has no 3.12: only a developer's machine may.
@@ -91,6 +92,15 @@ def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.
 def test_the_same_stacks_are_recognised(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """A stack that comes again and again is unwound for the first time alone, and when it is checked."""
     assert_recognised(stage, arenadump, lambda count: command(release, "20", count, program=AGAIN))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_stacks_that_differ_in_one_frame(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    """They come again and again, in no order: each block has its own, and the C function that its size says."""
+    file = stage.folder / "truth"
+    how, environment = command(release, str(file), program=WAYS)
+    stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+    assert_ways(profile(arenadump, ways_pid(file)), file, of_python)
 
 
 def test_a_child_of_fork_goes_on(stage: Stage, arenadump: harness.Arenadump) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_profile import assert_recognised, profile
+from test_profile import assert_recognised, assert_ways, profile, ways_pid
 from tools import debian, emulated, harness, interpreters, programs
 from tools.stage import Stage, kill, until
 
@@ -20,6 +20,7 @@ from arenascope.profile.read import profile_of, read_profile
 
 PROGRAM = Path(__file__).parent / "programs" / "frames.rb"
 AGAIN = Path(__file__).parent / "programs" / "again.rb"
+WAYS = Path(__file__).parent / "programs" / "ways.rb"
 SIZE = 9001
 MOST = 256  # frames of a stack, those of C included
 RELEASES = ["2.7", "3.1", "3.3", "3.4"]
@@ -108,6 +109,16 @@ def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.
 def test_the_same_stacks_are_recognised(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """A stack that comes again and again is unwound for the first time alone, and when it is checked."""
     assert_recognised(stage, arenadump, lambda count: command(release, AGAIN, "20", count))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_stacks_that_differ_in_one_frame(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    """They come again and again, in no order: each block has its own, and the C function that its size says."""
+    file = stage.folder / "truth"
+    how, environment = command(release, WAYS, file)
+    stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+    told = profile(arenadump, ways_pid(file))
+    assert_ways(told, file, lambda site: as_told(of_ruby(site), release), lambda label: CLASS.sub("", label))
 
 
 @pytest.mark.parametrize("release", ["3.1", "3.4"])

@@ -4,7 +4,7 @@
 // is met again is not unwound again.
 #include "profile/fast.h"
 #include "profile/interpreters.h"
-#include "profile/last.h"
+#include "profile/merge.h"
 
 #include <string.h>
 
@@ -90,18 +90,18 @@ static bool is_crowded(void)
 }
 
 // The stack with these frames; only those that differ from the thread's last stack are looked for. 0: there is no room.
-static uint32_t stack_with(struct as_recorder_last_stack *last, const uint64_t *frames, size_t count)
+static uint32_t stack_with(struct as_recorder_last_stack *last, const struct as_recorder_merged *m)
 {
-    size_t same = 0;
+    size_t same = m->same;
     bool fresh = false;
-    while (last && same < count && same < last->count && last->frames[same] == frames[count - 1 - same])
+    while (last && same < m->count && same < last->count && last->frames[same] == m->frames[same])
         same++;
-    uint32_t stack = same > 0 ? last->stacks[same - 1] : 0;
+    uint32_t stack = last && same > 0 ? last->stacks[same - 1] : 0;
     if (last)
         last->count = same;
     atomic_signal_fence(memory_order_seq_cst);
-    for (size_t i = same; i < count; i++) {
-        struct as_profile_stack wanted = {.frame = frames[count - 1 - i], .caller = stack};
+    for (size_t i = same; i < m->count; i++) {
+        struct as_profile_stack wanted = {.frame = m->frames[i], .caller = stack};
         if ((fresh || (stack = find_stack(&wanted)) == 0) && (stack = add_stack(&wanted, &fresh)) == 0)
             return 0;
         if (!last)
@@ -110,19 +110,21 @@ static uint32_t stack_with(struct as_recorder_last_stack *last, const uint64_t *
         last->stacks[i] = stack;
     }
     atomic_signal_fence(memory_order_seq_cst);
-    if (last)
-        last->count = count;
+    if (last) {
+        last->count = m->count;
+        last->functions = m->functions;
+    }
     return stack;
 }
 
 // Thread 0 stands for all that have no context of their own.
-static uint32_t intern(const struct stack_to_unwind *w, const uint64_t *frames, size_t count, bool complete)
+static uint32_t intern(const struct stack_to_unwind *w, struct as_recorder_last_stack *last,
+                       const struct as_recorder_merged *m, bool complete)
 {
-    struct as_profile_context wanted = {.count = (uint16_t)count, .complete = complete};
+    struct as_profile_context wanted = {.count = (uint16_t)m->count, .complete = complete};
     wanted.thread = w->thread->name & ((1U << AS_PROFILE_THREAD_BITS) - 1);
     bool own = wanted.thread != 0;
-    struct as_recorder_last *last = w->thread->before;
-    if ((wanted.stack = stack_with(last ? &last->stack : NULL, frames, count)) == 0)
+    if ((wanted.stack = stack_with(last, m)) == 0)
         return AS_PROFILE_LOST;
     uint32_t id = find(&wanted, !own || !is_crowded());
     if (id != AS_PROFILE_LOST || !own)
@@ -131,14 +133,26 @@ static uint32_t intern(const struct stack_to_unwind *w, const uint64_t *frames, 
     return find(&wanted, true);
 }
 
+static struct as_recorder_last *last_of(const struct stack_to_unwind *w)
+{
+    return w->checks ? NULL : w->thread->before;
+}
+
 // All of the stack: what the thread was on before is compared with it, but where this is to be checked.
 static size_t unwind(const struct stack_to_unwind *w, const struct as_unwind_modules *modules, bool *complete)
 {
     struct as_recorder_scratch *s = w->scratch;
-    struct as_recorder_last *last = w->checks ? NULL : w->thread->before;
+    struct as_recorder_last *last = last_of(w);
     const struct as_unwind_places places = {.slots = s->slots, .slot_count = AS_RECORDER_SIGNATURE, .ends = s->ends};
-    return as_unwind_frames(modules, w->caller, &w->stacks, as_recorder.rows, last ? &last->unwound : NULL, s->pcs,
-                            &places, AS_RECORDER_DEPTH - 1, complete);
+    size_t common = last ? last->stack.common : 0;
+    if (last)
+        last->stack.common = 0;
+    atomic_signal_fence(memory_order_seq_cst);
+    size_t count = as_unwind_frames(modules, w->caller, &w->stacks, as_recorder.rows, last ? &last->unwound : NULL,
+                                    s->pcs, &places, AS_RECORDER_DEPTH - 1, complete);
+    if (last)
+        last->stack.common = common < last->unwound.kept ? common : last->unwound.kept;
+    return count;
 }
 
 // The first address of the stack that is in no module; 0: there is none.
@@ -171,53 +185,26 @@ static const struct as_unwind_modules *unwind_to_end(const struct stack_to_unwin
     return modules;
 }
 
-// The functions that an interpreter runs stand where its own C function does: in whose stack frame their place is. False: the outermost
-// frames are missing.
-static bool interleave(const struct stack_to_unwind *w, const struct as_unwind_modules *modules, size_t *count)
-{
-    struct as_inner_walk *walk = w->walk;
-    const struct as_recorder_scratch *s = w->scratch;
-    const struct as_unwind_module *module = NULL;
-    size_t merged = 0, taken = 0;
-    for (size_t i = 0; i <= *count; i++) {
-        uintptr_t end = i < *count ? s->ends[i] : UINTPTR_MAX;
-        size_t before = taken;
-        uintptr_t inner = i < 2 ? i == 1 ? w->caller->pc : 0 : s->pcs[i - 2];
-        if (taken < walk->count && walk->frames[taken].place < end && merged > 0 && inner >= walk->loop &&
-            inner < walk->loop_end)
-            merged--; // the bytecode loop, which the function with the frames' places calls
-        for (; taken < walk->count && walk->frames[taken].place < end; taken++) {
-            if (merged == AS_RECORDER_DEPTH)
-                return *count = merged - 1, false;
-            walk->merged[merged++] = as_interpreters_name(walk, &walk->frames[taken]);
-        }
-        if (taken > before)
-            continue;
-        if (merged == AS_RECORDER_DEPTH)
-            return *count = merged - 1, false;
-        walk->merged[merged++] = as_recorder_frame(modules, &module, i > 0 ? s->pcs[i - 1] : w->caller->pc);
-    }
-    *count = merged - 1;
-    return !walk->cut;
-}
-
-// AS_PROFILE_LOST: there is no room.
+// AS_PROFILE_LOST: there is no room. (A stack of 16 KiB has none for another list of frames: where there are none of an interpreter, nobody
+// needs their ends any more.)
 static uint32_t context_of(const struct stack_to_unwind *w, const struct as_unwind_modules *modules, size_t count,
                            bool complete)
 {
-    uint64_t *frames = w->scratch->ends; // which nobody needs any more: a stack of 16 KiB has no room for another list
-    if (w->walk && w->walk->count > 0) {
-        complete &= interleave(w, modules, &count);
-        frames = w->walk->merged;
-    } else {
-        const struct as_unwind_module *module = NULL;
-        frames[0] = as_recorder_frame(modules, &module, w->caller->pc);
-        for (size_t i = 0; i < count; i++)
-            frames[i + 1] = as_recorder_frame(modules, &module, w->scratch->pcs[i]);
-    }
+    struct as_recorder_last *last = last_of(w);
+    struct as_recorder_unwound unwound = {.modules = modules,
+                                          .pc = w->caller->pc,
+                                          .count = count,
+                                          .pcs = w->scratch->pcs,
+                                          .ends = w->scratch->ends,
+                                          .walk = w->walk};
+    struct as_recorder_merged m = as_recorder_merge(&unwound, w->scratch->ends, last ? &last->stack : NULL);
+    complete &= !m.cut;
     if (!complete)
         AS_RECORDER_COUNT(cut);
-    return intern(w, frames, count + 1, complete);
+    uint32_t id = intern(w, last ? &last->stack : NULL, &m, complete);
+    if (last)
+        last->stack.common = last->unwound.is_whole ? last->stack.functions : 0;
+    return id;
 }
 
 // 0: nobody could say which modules there are. AS_PROFILE_LOST: there is no room.
@@ -245,11 +232,12 @@ static uint32_t check(struct stack_to_unwind *w, uint64_t signature, uint32_t id
     return real;
 }
 
-// The interpreter's frames themselves. NULL: there is no room, or they cannot be read.
-static struct as_inner_walk *take_walk(const struct stack_to_unwind *w, uint64_t *inner)
+// The interpreter's frames themselves, right after as_recorder_inner(). NULL: there is no room, or they cannot be read.
+static struct as_inner_walk *take_walk(const struct stack_to_unwind *w, bool due, uint64_t *inner)
 {
     struct as_inner_walk *walk = as_inner_walk_take();
-    if (!walk || as_recorder_inner(w->thread, w->caller->sp, walk, inner))
+    if (!walk || (!due && as_python_walk_again(w->thread, walk)) ||
+        as_recorder_inner(w->thread, w->caller->sp, walk, inner))
         return walk;
     as_inner_walk_leave(walk);
     return NULL;
@@ -262,11 +250,12 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth)
     bool recognisable = as_recorder_inner(w->thread, w->caller->sp, NULL, &inner);
     uint64_t key = as_recorder_key(w->caller, depth);
     uint64_t mark = as_recorder_mark(w->thread);
-    uint32_t id = recognisable ? as_recorder_recognise(key, w->caller, depth, inner ^ mark, &signature) : 0;
+    const struct as_recorder_layout *by;
+    uint32_t id = recognisable ? as_recorder_recognise(key, w->caller, depth, inner ^ mark, &signature, &by) : 0;
     bool due = id && w->thread->hits++ % AS_RECORDER_CHECK == 0;
     if (id && !due)
         return id;
-    if (inner != 0 && !(w->walk = take_walk(w, &inner)))
+    if (inner != 0 && !(w->walk = take_walk(w, due, &inner)))
         recognisable = false;
     if (due) {
         if (w->walk)

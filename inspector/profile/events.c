@@ -3,7 +3,7 @@
 // follow each other. A block's end is noted before libc's free() and its beginning after libc's malloc(): of an address that goes from
 // one thread to another, the times are in the order of the uses, as the clock is one for all processors.
 #include "profile/events.h"
-#include "profile/interpreters.h"
+#include "profile/recent.h"
 
 #include <errno.h>
 
@@ -47,13 +47,7 @@ static inline void add_allocation(struct as_recorder_thread *t, uint32_t kind, c
 
 static inline uint32_t quick_context(struct as_recorder_thread *t, const struct as_unwind_registers *caller)
 {
-    if (t->low == 0 || caller->sp < t->low || caller->sp >= t->high || t->hits % AS_RECORDER_CHECK == 0)
-        return 0;
-    uintptr_t depth = t->high - caller->sp;
-    uint64_t signature, inner = 0;
-    if (!as_recorder_inner(t, caller->sp, NULL, &inner))
-        return 0;
-    uint32_t id = as_recorder_recognise(as_recorder_key(caller, depth), caller, depth, inner, &signature);
+    uint32_t id = as_recorder_may_recognise(t, caller->sp) ? as_recorder_context_quickly(t, caller) : 0;
     t->hits += id != 0;
     return id;
 }

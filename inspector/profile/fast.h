@@ -186,12 +186,12 @@ static inline uint64_t as_recorder_signature(uint64_t key, const struct as_recor
 }
 
 // Another thread may write the layout meanwhile: then the key is another one, before or after.
-// `inner` is of the interpreter's frames: C functions alone do not make a context.
+// `inner` is of the interpreter's frames: C functions alone do not make a context. *by: the layout by which it was recognised.
 static inline uint32_t as_recorder_recognise(uint64_t key, const struct as_unwind_registers *caller, uintptr_t depth,
-                                             uint64_t inner, uint64_t *signature)
+                                             uint64_t inner, uint64_t *signature, const struct as_recorder_layout **by)
 {
     for (unsigned way = 0; way < AS_LAYOUT_WAYS; way++) {
-        const struct as_recorder_layout *layout = as_recorder_layout_of(key, way);
+        const struct as_recorder_layout *layout = *by = as_recorder_layout_of(key, way);
         if (atomic_load_explicit(&layout->key, memory_order_acquire) != key)
             continue;
         *signature = as_recorder_signature(key, layout, caller, depth, inner);

@@ -20,7 +20,7 @@ struct as_inner_walk {
     size_t count;
     uintptr_t loop, loop_end; // the C function that runs bytecode, where another one has the frames' places; 0: none
     struct as_inner_frame frames[AS_RECORDER_DEPTH];
-    uint64_t merged[AS_RECORDER_DEPTH]; // with the frames of C functions
+    uint64_t merged[2 * AS_RECORDER_DEPTH]; // with the frames of C functions
     char name[AS_PROFILE_FUNCTION_NAME], file[AS_PROFILE_FUNCTION_FILE];
 };
 

@@ -2,8 +2,7 @@
 // Which interpreters this process has. Of a thread that is in functions of two of them, only CPython's are read. Internal to profile/.
 #pragma once
 
-#include "profile/python.h"
-#include "profile/ruby.h"
+#include "profile/last.h"
 
 // All take the loader's lock, but as_interpreters_forget(): none is believed to be there until it is looked for again. Whether one was.
 void as_interpreters_find(void);
@@ -15,6 +14,8 @@ bool as_interpreters_forget(void);
 static inline bool as_recorder_inner(const struct as_recorder_thread *thread, uintptr_t sp, struct as_inner_walk *walk,
                                      uint64_t *hash)
 {
+    if (!walk && thread->before)
+        thread->before->python.depth = thread->before->ruby.depth = 0;
     if (atomic_load_explicit(&as_python.found, memory_order_acquire) &&
         (!as_python_walk(thread, sp, walk, hash) || *hash != 0))
         return *hash != 0;

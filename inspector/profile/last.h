@@ -8,17 +8,55 @@
 #include "profile/python.h"
 #include "profile/ruby.h"
 
+// Where a C function's part of a stack ends, inwards.
+struct as_recorder_last_end {
+    uint64_t hash;  // of the interpreted frames so far
+    uint32_t count; // of the frames
+    bool runs;      // the function runs interpreted ones
+};
+
 // The last stack that was written down, the outermost frame first.
 struct as_recorder_last_stack {
     size_t count;
     uint64_t frames[AS_RECORDER_DEPTH];
     uint32_t stacks[AS_RECORDER_DEPTH]; // as_profile_stack of each frame
+    size_t functions;                   // C functions of which the ends are known
+    size_t common;                      // of these, so many are what they were in all that has been unwound since
+    struct as_recorder_last_end ends[AS_RECORDER_DEPTH];
 };
+
+// A context that was recognised (recent.h).
+enum { AS_RECENT_BITS = 8, AS_RECENT = 1 << AS_RECENT_BITS }; // entries
+enum { AS_RECENT_WORDS = 32, AS_RECENT_STEP = 4 };            // of the C stack, and how many are compared together
+enum { AS_RECENT_FRAMES = 3, AS_RECENT_SCORE = 4 };
+struct as_recorder_recent {
+    uintptr_t sp, pc, fp; // of malloc's caller; sp 0: the entry is empty
+    uint64_t version;
+    uint64_t outer_hash;
+    uint32_t outer; // interpreted frames outside of those that are here
+    uint32_t id;
+    uint8_t words, score;              // words of the C stack
+    bool by_fp;                        // fp decides where a frame is
+    uint16_t offsets[AS_RECENT_WORDS]; // from sp, in words
+    uint32_t values[AS_RECENT_WORDS];  // their lower halves: more than is kept of a signature
+    union {
+        struct {
+            struct as_python_words top;
+            uintptr_t frame, place; // of the next frame, outwards
+        } python;
+        struct {
+            uintptr_t frame;
+            uint32_t count;
+            struct as_cruby_words top[AS_RECENT_FRAMES];
+        } ruby;
+    };
+} __attribute__((aligned(64)));
 
 struct as_recorder_last {
     struct as_unwind_last unwound;
     struct as_recorder_last_stack stack;
     struct as_python_last python;
     struct as_cruby_last ruby;
+    struct as_recorder_recent recent[AS_RECENT];
 };
 enum { AS_RECORDER_LASTS = 1 << 6 };

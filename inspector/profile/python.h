@@ -4,10 +4,13 @@
 //   python.c        where CPython is in this process, and which layout its structures have
 //   python_code.c   what a code object is recognised by
 //   python_walk.c   the frames of the calling thread
+//   python_recent.c whether they are those of one of the thread's last contexts
 //   python_names.c  function, file and line of a frame that is seen for the first time
 #pragma once
 
 #include "profile/inner.h"
+
+extern _Atomic uint64_t as_python_deaths; // of code objects, as as_python_dealloc() has seen
 
 // Offsets in the structures of one release, all in bytes.
 struct as_python_layout {
@@ -42,6 +45,9 @@ extern struct as_python as_python;
 // Of PyObject and PyVarObject, of str and bytes: the same in all releases.
 enum { AS_PYTHON_TYPE = 8, AS_PYTHON_SIZE = 16, AS_PYTHON_HASH = 24, AS_PYTHON_STATE = 32, AS_PYTHON_BYTES = 32 };
 
+// What is read of a frame, and of a _PyCFrame, from its beginning.
+enum { AS_PYTHON_FRAME_READ = 72, AS_PYTHON_CFRAME_READ = 24 };
+
 // The characters of a str, of 1, 2 or 4 bytes each. False: it is none.
 struct as_python_text {
     uintptr_t at, length;
@@ -52,14 +58,18 @@ bool as_python_text(uintptr_t object, struct as_python_text *text);
 // The bytes of a bytes object.
 bool as_python_bytes(uintptr_t object, struct as_python_text *bytes);
 
-// A frame of the last walk: what stood in it.
-struct as_python_seen {
+// A frame of the last walk, and the words that say so. An instruction is one of the frame's code object.
+struct as_python_words {
     uintptr_t frame; // its address
-    uintptr_t previous, instruction, code;
+    uintptr_t previous, instruction;
     uintptr_t entry;  // the entry that it is run by, if it is the outermost one of it; else 0
     uintptr_t beyond; // what this entry leads to
     uintptr_t place;  // the next entry, outwards
-    uint64_t hash;    // of this frame and all outer ones
+};
+struct as_python_seen {
+    struct as_python_words at;
+    uint64_t key;
+    uint64_t hash; // of this frame and all outer ones
 };
 enum { AS_PYTHON_SEEN = AS_RECORDER_DEPTH, AS_PYTHON_PLACES = 1 << 8 };
 // The frames of the thread's last walk, the outermost one first.
@@ -68,10 +78,33 @@ struct as_python_last {
     uint64_t deaths; // of code objects
     uintptr_t state; // of the thread
     size_t count;
+    size_t depth;                     // frames of the last walk itself; 0: not all of them are kept
+    uintptr_t page;                   // the last one with a frame
     uint8_t places[AS_PYTHON_PLACES]; // by a frame's address, where it may be
     struct as_python_seen frames[AS_PYTHON_SEEN];
     struct as_python_seen fresh[AS_PYTHON_SEEN]; // of this walk, the innermost one first
 };
+
+// Its code objects cannot have died unseen, and what it read is readable still. `state`: of the calling thread.
+static inline bool as_python_is_current(const struct as_python_last *last, uintptr_t state)
+{
+    return last->since == atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed) &&
+           last->deaths == atomic_load_explicit(&as_python_deaths, memory_order_relaxed) && last->state == state;
+}
+
+// The frame stands where it did, and leads on to where it did: to be asked only where it has been reached by what leads to it. That an
+// entry of 3.11 ends with another frame than it did is seen by the next entry's.
+static inline bool as_python_is_same(const struct as_python_layout *l, const struct as_python_words *w)
+{
+    if (as_inner_word(w->frame + l->instruction) != w->instruction ||
+        as_inner_word(w->frame + l->previous) != w->previous)
+        return false;
+    if (__builtin_expect(w->entry == 0, 1))
+        return true;
+    uintptr_t link = l->is_entry ? l->cframe_previous : l->previous;
+    return as_inner_word(w->entry + link) == w->beyond &&
+           (!l->is_entry || w->previous == 0 || as_inner_word(w->beyond + l->cframe_current) == w->previous);
+}
 
 // python.c: takes the loader's lock.
 void as_python_find(void);
@@ -85,6 +118,13 @@ void as_python_watch(bool in);
 // frames themselves, if `walk` is not NULL. `sp` and all above it is on the thread's own stack. False: the frames are about to be
 // changed, or are not what they should be.
 bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struct as_inner_walk *walk, uint64_t *hash);
+// python_recent.c: the context, if the thread has been in it lately (recent.h); else 0.
+uint32_t as_python_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller);
+// Where the thread's last walk can be recalled: its innermost frames go into the entry. False: it cannot.
+struct as_recorder_recent;
+bool as_python_keep_recent(struct as_recorder_thread *thread, struct as_recorder_recent *recent,
+                           uint64_t *instructions);
+
 // python_names.c: the frame as the tables keep it.
 uint64_t as_python_name(struct as_inner_walk *walk, const struct as_inner_frame *frame);
 
@@ -92,8 +132,16 @@ uint64_t as_python_name(struct as_inner_walk *walk, const struct as_inner_frame 
 // It is remembered if `keep`: if its death will be seen.
 bool as_python_identify(uintptr_t code, bool keep, uint64_t *identity);
 bool as_python_is_object(uintptr_t object, uintptr_t size, uintptr_t type);
-void as_python_dealloc(void *code);       // stands in the type's slot
-extern _Atomic uint64_t as_python_deaths; // that it has seen
+void as_python_dealloc(void *code); // stands in the type's slot
+
+// The frames that the walk before has found, if the last one is kept. False: they have to be read.
+bool as_python_walk_again(const struct as_recorder_thread *thread, struct as_inner_walk *walk);
+
+// Whether a code object's death is seen: then what is known of it by its address can be believed until then.
+static inline bool as_python_sees_deaths(void)
+{
+    return as_inner_word(as_python.dealloc_slot) == (uintptr_t)as_python_dealloc;
+}
 
 enum { AS_PYTHON_KNOWN = 1 << 12 };
 // The numbers of code objects by their addresses.

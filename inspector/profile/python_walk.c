@@ -11,12 +11,10 @@
 enum {
     MOST_FRAMES = AS_RECORDER_DEPTH - 1,
     MOST_STEPS = 1 << 16, // of a walk
-    FRAME_BYTES = 72,     // of a frame, what is read
-    CFRAME_BYTES = 24,
-    STATE_READ = 168,  // of a thread's state, what is read
-    STATE_BYTES = 512, // and the part in which its first _PyCFrame is
-    CODE_UNIT = 2,     // bytes of an instruction, or of a cache behind it
-    POINTER_TAGS = 7,  // 3.14: of a pointer to a code object
+    STATE_READ = 168,     // of a thread's state, what is read
+    STATE_BYTES = 512,    // and the part in which its first _PyCFrame is
+    CODE_UNIT = 2,        // bytes of an instruction, or of a cache behind it
+    POINTER_TAGS = 7,     // 3.14: of a pointer to a code object
 };
 
 struct walking {
@@ -37,40 +35,51 @@ struct walking {
 
 static inline bool is_readable_frame(struct walking *w, uintptr_t frame)
 {
-    uintptr_t page = frame >> as_recorder.page_shift, last = (frame + FRAME_BYTES - 1) >> as_recorder.page_shift;
-    if (frame % sizeof(uintptr_t) != 0 || ((page != w->page || last != page) && !as_inner_readable(frame, FRAME_BYTES)))
+    uintptr_t page = frame >> as_recorder.page_shift,
+              last = (frame + AS_PYTHON_FRAME_READ - 1) >> as_recorder.page_shift;
+    if (frame % sizeof(uintptr_t) != 0 ||
+        ((page != w->page || last != page) && !as_inner_readable(frame, AS_PYTHON_FRAME_READ)))
         return false;
     w->page = page;
     return true;
 }
 
-static bool write_frame(struct walking *w, uintptr_t code, int64_t at, uint64_t key)
+static uintptr_t code_of(const struct as_python_layout *l, uintptr_t frame)
 {
-    if (!as_python_is_object(code, w->l->bytecode, as_python.code_type))
+    return as_inner_word(frame + l->code) & ~(uintptr_t)POINTER_TAGS;
+}
+
+static int64_t instruction_of(const struct as_python_layout *l, uintptr_t frame, uintptr_t code)
+{
+    return (int64_t)(as_inner_word(frame + l->instruction) - code - l->bytecode);
+}
+
+static bool write_frame(struct as_inner_frame *frame, uintptr_t code, int64_t at, uint64_t key)
+{
+    if (!as_python_is_object(code, as_python.layout.bytecode, as_python.code_type))
         return false;
     int64_t size = (int64_t)as_inner_half(code + AS_PYTHON_SIZE) * CODE_UNIT;
     if (at < -CODE_UNIT || at >= size || at % CODE_UNIT != 0)
         return false;
-    w->walk->frames[w->count] = (struct as_inner_frame){.code = code, .at = at, .key = key};
+    *frame = (struct as_inner_frame){.code = code, .at = at, .key = key};
     return true;
 }
 
 static inline bool add_frame(struct walking *w, uintptr_t frame)
 {
     uint64_t identity;
-    uintptr_t code = as_inner_word(frame + w->l->code) & ~(uintptr_t)POINTER_TAGS;
-    int64_t at = (int64_t)(as_inner_word(frame + w->l->instruction) - code - w->l->bytecode);
+    uintptr_t code = code_of(w->l, frame);
+    int64_t at = instruction_of(w->l, frame, code);
     if (!(w->remembers && as_python_remembers(code, &identity)) && !as_python_identify(code, w->remembers, &identity))
         return false;
     uint64_t key = identity + (uint64_t)at * AS_RECORDER_FACTOR;
-    if (w->walk && !write_frame(w, code, at, key))
+    if (w->walk && !write_frame(&w->walk->frames[w->count], code, at, key))
         return false;
     w->keys[w->count] = key;
     if (w->last)
-        w->last->fresh[w->count] = (struct as_python_seen){.frame = frame,
-                                                           .previous = as_inner_word(frame + w->l->previous),
-                                                           .instruction = as_inner_word(frame + w->l->instruction),
-                                                           .code = as_inner_word(frame + w->l->code)};
+        w->last->fresh[w->count].at = (struct as_python_words){.frame = frame,
+                                                               .previous = as_inner_word(frame + w->l->previous),
+                                                               .instruction = as_inner_word(frame + w->l->instruction)};
     w->count++;
     return true;
 }
@@ -80,12 +89,13 @@ static inline bool add_frame(struct walking *w, uintptr_t frame)
 // Nothing is readable for ever, and a code object's address may be another one's.
 static void begin_last(struct as_python_last *last, uintptr_t state)
 {
+    if (__builtin_expect(as_python_is_current(last, state), 1))
+        return;
     uint64_t since = atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed);
     uint64_t deaths = atomic_load_explicit(&as_python_deaths, memory_order_relaxed);
-    if (__builtin_expect(last->since == since && last->deaths == deaths && last->state == state, 1))
-        return;
     last->count = 0;
     atomic_signal_fence(memory_order_seq_cst);
+    last->page = UINTPTR_MAX;
     last->since = since;
     last->deaths = deaths;
     last->state = state;
@@ -96,28 +106,18 @@ static inline uint8_t *place_of(struct as_python_last *last, uintptr_t frame)
     return &last->places[(frame >> 4 ^ frame >> 12) & (AS_PYTHON_PLACES - 1)];
 }
 
-// The next frame stands where it did: `seen` has been reached by what the one before it says.
-static inline bool is_same(const struct as_python_layout *l, const struct as_python_seen *seen)
-{
-    uintptr_t frame = seen->frame, link = l->is_entry ? l->cframe_previous : l->previous;
-    return as_inner_word(frame + l->previous) == seen->previous &&
-           as_inner_word(frame + l->instruction) == seen->instruction && as_inner_word(frame + l->code) == seen->code &&
-           (!l->is_entry || (*(const uint8_t *)(frame + l->is_entry) != 0) == (seen->entry != 0)) &&
-           (seen->entry == 0 || as_inner_word(seen->entry + link) == seen->beyond);
-}
-
 // Whether this frame and all outer ones are those of the last walk. `cframe` is the current one, 0 where there is none.
 static inline bool resume(struct walking *w, uintptr_t frame, uintptr_t cframe)
 {
     struct as_python_last *last = w->last;
     size_t place = last ? *place_of(last, frame) : 0;
-    if (!last || place >= last->count || last->frames[place].frame != frame)
+    if (!last || place >= last->count || last->frames[place].at.frame != frame)
         return false;
-    uintptr_t entry = last->frames[place].place;
+    uintptr_t entry = last->frames[place].at.place;
     if (entry <= w->entry || entry < w->sp || (cframe && entry != cframe))
         return false;
     for (size_t i = place + 1; i > 0; i--)
-        if (!is_same(w->l, &last->frames[i - 1])) {
+        if (!as_python_is_same(w->l, &last->frames[i - 1].at)) {
             last->count = i - 1;
             return false;
         }
@@ -133,9 +133,10 @@ static void keep(struct walking *w, uint64_t hash)
     for (size_t i = w->count, at = w->same; i-- > 0; at++) {
         struct as_python_seen *seen = &last->frames[at];
         *seen = last->fresh[i];
-        seen->place = seen->entry ? seen->entry : at > 0 ? last->frames[at - 1].place : 0;
+        seen->at.place = seen->at.entry ? seen->at.entry : at > 0 ? last->frames[at - 1].at.place : 0;
+        seen->key = seen->at.entry ? w->keys[i] ^ ENTERED : w->keys[i];
         seen->hash = hash = as_recorder_mix_in(hash, w->keys[i]);
-        *place_of(last, seen->frame) = (uint8_t)at;
+        *place_of(last, seen->at.frame) = (uint8_t)at;
     }
     atomic_signal_fence(memory_order_seq_cst);
     last->count = w->is_plain ? w->same + w->count : 0;
@@ -144,7 +145,7 @@ static void keep(struct walking *w, uint64_t hash)
 // Of all frames, from the outermost one on. Where nothing is new, the frames within are known, too, if they come back.
 static uint64_t finish(struct walking *w)
 {
-    uint64_t hash = w->same > 0 ? w->last->frames[w->same - 1].hash : 1;
+    uint64_t hash = w->last && w->same > 0 ? w->last->frames[w->same - 1].hash : 1;
     if (w->last && w->count > 0)
         keep(w, hash);
     for (size_t i = w->count; i-- > 0;)
@@ -156,7 +157,7 @@ static uint64_t finish(struct walking *w)
 
 static bool is_on_stack(const struct walking *w, uintptr_t at)
 {
-    return at >= w->sp && at < w->end && w->end - at >= FRAME_BYTES && at % sizeof(uintptr_t) == 0;
+    return at >= w->sp && at < w->end && w->end - at >= AS_PYTHON_FRAME_READ && at % sizeof(uintptr_t) == 0;
 }
 
 // The frames since the entry before were run by the C function in whose stack frame this entry is.
@@ -169,8 +170,8 @@ static bool enter(struct walking *w, uintptr_t entry, uintptr_t beyond)
         w->keys[w->count - 1] ^= ENTERED;
     w->is_plain &= w->count > w->first;
     if (w->last && w->is_plain) {
-        w->last->fresh[w->count - 1].entry = entry;
-        w->last->fresh[w->count - 1].beyond = beyond;
+        w->last->fresh[w->count - 1].at.entry = entry;
+        w->last->fresh[w->count - 1].at.beyond = beyond;
     }
     for (size_t i = w->first; w->walk && i < w->count; i++)
         w->walk->frames[i].place = entry;
@@ -224,7 +225,7 @@ static bool walk_marked(struct walking *w, uintptr_t cframe, uintptr_t state)
         if (is_entry) {
             uintptr_t before = as_inner_word(cframe + w->l->cframe_previous);
             if (!enter(w, cframe, before) || (!is_on_stack(w, before) && !is_root(before, state)) ||
-                before % sizeof(uintptr_t) != 0 || !as_inner_readable(before, CFRAME_BYTES) ||
+                before % sizeof(uintptr_t) != 0 || !as_inner_readable(before, AS_PYTHON_CFRAME_READ) ||
                 as_inner_word(before + w->l->cframe_current) != frame)
                 return false;
             cframe = before;
@@ -277,7 +278,7 @@ bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struc
                         .sp = sp,
                         .end = thread->high,
                         .page = UINTPTR_MAX,
-                        .remembers = as_inner_word(as_python.dealloc_slot) == (uintptr_t)as_python_dealloc,
+                        .remembers = as_python_sees_deaths(),
                         .is_plain = true,
                         .keys = as_recorder.scratch[thread->index].ends};
     if (state % sizeof(uintptr_t) != 0 || !as_inner_readable(state, STATE_READ) ||
@@ -297,9 +298,28 @@ bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struc
     }
     if (w.same + w.count > 0)
         *hash = finish(&w);
+    if (w.last && w.is_plain)
+        w.last->depth = w.same + w.count;
     if (walk) {
         walk->count = w.first; // the place of what is behind is not known
         walk->cut = w.count == MOST_FRAMES;
     }
+    return true;
+}
+
+bool as_python_walk_again(const struct as_recorder_thread *thread, struct as_inner_walk *walk)
+{
+    const struct as_python_last *last = thread->before ? &thread->before->python : NULL;
+    if (!last || last->depth == 0 || !atomic_load_explicit(&as_python.found, memory_order_acquire))
+        return false;
+    as_inner_walk_begin(walk, AS_PROFILE_PYTHON);
+    for (size_t i = 0; i < last->depth; i++) {
+        const struct as_python_seen *seen = &last->frames[last->depth - 1 - i];
+        uintptr_t code = code_of(&as_python.layout, seen->at.frame);
+        if (!write_frame(&walk->frames[i], code, instruction_of(&as_python.layout, seen->at.frame, code), seen->key))
+            return false;
+        walk->frames[i].place = seen->at.place;
+    }
+    walk->count = last->depth;
     return true;
 }

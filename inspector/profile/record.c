@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "profile/fast.h"
-#include "profile/interpreters.h"
+#include "profile/recent.h"
 
 #include <errno.h>
 
@@ -116,20 +116,14 @@ void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t s
 {
     uintptr_t chunk = (uintptr_t)memory - 16;
     uint64_t chunk_size = size_of(chunk);
-    if (__builtin_expect(thread && thread->until > 0 && thread->low != 0 && sp >= thread->low && sp < thread->high &&
-                             thread->hits % AS_RECORDER_CHECK != 0 && as_recorder_is_watched(chunk),
-                         1)) {
+    if (__builtin_expect(
+            thread && thread->until > 0 && as_recorder_may_recognise(thread, sp) && as_recorder_is_watched(chunk), 1)) {
         if (__builtin_expect(as_recorder_enter(thread, sp), 1)) {
             struct as_unwind_registers caller = {.pc = pc, .sp = sp, .fp = fp};
-            uintptr_t depth = thread->high - sp;
-            uint64_t signature, inner = 0;
             // The slot's place is of this profile from here on, and the state is of this thread's address.
             _Atomic uint32_t *slot =
                 as_recorder_is_over(thread) || as_recorder_is_another(thread) ? NULL : as_recorder_slot_at(chunk);
-            uint32_t id = slot && as_recorder_inner(thread, sp, NULL, &inner)
-                              ? as_recorder_recognise(as_recorder_key(&caller, depth), &caller, depth,
-                                                      inner ^ as_recorder_mark(thread), &signature)
-                              : 0;
+            uint32_t id = slot ? as_recorder_context_quickly(thread, &caller) : 0;
             if (__builtin_expect(id != 0, 1)) {
                 thread->hits++;
                 write_slot(slot, chunk, chunk_size, id);

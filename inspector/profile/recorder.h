@@ -18,6 +18,9 @@
 //   interpreters.c, interpreters.h  which interpreters there are
 //   signature.c what recognises a context
 //   fast.h      the inline parts of what each allocation passes through
+//   last.h      what a thread's last allocations have found
+//   recent.c    the contexts that a thread has been in lately (recent.h)
+//   merge.c     the frames of a stack, interpreted ones and C's (merge.h)
 //   contexts.c  from a stack to the id of its context
 //   record.c    writes down one allocation
 //   events.h, events.c  the events of a full record, in buffers of each thread
@@ -136,6 +139,7 @@ struct as_recorder {
     struct as_inner_known *names; // of lines of interpreted code
     struct as_cruby_known *iseqs;
     struct as_recorder_last *lasts;
+    uint32_t last_count;
     _Atomic uint32_t lasts_taken;
     _Atomic uintptr_t *readable;     // pages of interpreters' memory that were asked for, + 1
     _Atomic uint64_t readable_since; // milliseconds

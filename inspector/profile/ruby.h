@@ -4,6 +4,7 @@
 //   ruby.c        where Ruby is in this process, and which layout its structures have
 //   ruby_places.c what no symbol names: variables, and the functions that run bytecode
 //   ruby_walk.c   the frames of the calling thread
+//   ruby_recent.c whether they are those of one of the thread's last contexts
 //   ruby_iseqs.c  what an instruction sequence (iseq) is recognised by
 //   ruby_names.c  method or block, file and line of a frame that is seen for the first time
 #pragma once
@@ -71,6 +72,13 @@ enum { AS_CRUBY_IMEMO_SHIFT = 12, AS_CRUBY_IMEMO_TYPE = 15, AS_CRUBY_ISEQ = 7 };
 enum { AS_CRUBY_BODY = 16 };                           // of an iseq
 enum { AS_CRUBY_SIZE = 4, AS_CRUBY_INSTRUCTIONS = 8 }; // of its body
 
+// An execution context, and how it says that it is the calling thread's and may be read.
+struct as_cruby_context {
+    uintptr_t place, context; // where its address stands, and what is there; 0: nothing is known
+    uintptr_t thread, native, vm;
+    uint64_t since; // as as_recorder.readable_since
+};
+
 // ruby.c: takes the loader's lock.
 void as_cruby_find(void);
 // Ruby is not believed to be there any more, until it is looked for again. Whether it was.
@@ -95,12 +103,30 @@ static inline uintptr_t as_cruby_unmangle(uintptr_t mangled)
     return as_cruby_turned(mangled, as_cruby.turn);
 #endif
 }
-// The VM of the calling thread's execution context; 0: it is none.
-uintptr_t as_cruby_vm_of(uintptr_t context);
+// The VM of the calling thread's execution context; 0: it is none. *own: as as_cruby_own_context().
+uintptr_t as_cruby_vm_of(uintptr_t context, struct as_cruby_context *own);
+// The words that say so, where all of them are readable.
+static inline bool as_cruby_is_own(const struct as_cruby_layout *l, const struct as_cruby_context *own)
+{
+    return as_inner_word(own->thread + l->ec) == own->context &&
+           (!l->native || as_inner_word(own->thread + l->native) == own->native) &&
+           as_inner_word(own->native + l->id) == as_recorder_self() && as_inner_word(own->thread + l->vm) == own->vm &&
+           (!l->blocking || as_inner_word(own->thread + l->blocking) == 0) &&
+           as_inner_word(own->vm + l->main_thread) != 0; // a VM that ends has no main thread, and then no heap
+}
 // Whether the variables are known: found by what they say of the calling thread.
 bool as_cruby_locate(void);
 
-// ruby_walk.c: as as_recorder_inner() (interpreters.h); the stack that `sp` is on is readable up to `end`.
+// What is read of an execution context, and of a control frame.
+enum { AS_CRUBY_STACK = 0, AS_CRUBY_STACK_SIZE = 8, AS_CRUBY_CURRENT = 16, AS_CRUBY_TAG = 24 };
+enum { AS_CRUBY_FRAME_PC = 0, AS_CRUBY_FRAME_ISEQ = 16, AS_CRUBY_FRAME_ENVIRONMENT = 32, AS_CRUBY_FRAME_READ = 40 };
+
+// ruby_walk.c: the calling thread's execution context, if it may be read now; else 0. *own: how it says so.
+uintptr_t as_cruby_own_context(struct as_cruby_context *own);
+// The same where all that it was found by is what it was, as it mostly is; 0 also where it is not.
+uintptr_t as_cruby_own_context_again(const struct as_cruby_context *own);
+
+// As as_recorder_inner() (interpreters.h); the stack that `sp` is on is readable up to `end`.
 bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t end, struct as_inner_walk *walk,
                    uint64_t *hash);
 
@@ -132,11 +158,13 @@ struct as_cruby_known {
 };
 enum { AS_CRUBY_KNOWN = 1 << 13 };
 
-// A control frame of the last walk: what stood in it.
-struct as_cruby_seen {
-    uintptr_t iseq, pc, environment;
+// A control frame of the last walk, and the words that say so. An instruction is one of the frame's iseq.
+struct as_cruby_words {
+    uintptr_t pc, environment;
     uint64_t flags; // the word that the environment begins with
-    uintptr_t body; // of the iseq
+};
+struct as_cruby_seen {
+    struct as_cruby_words at;
     uint64_t key;
     uint64_t hash;   // of this frame and all outer ones
     uint32_t rubies; // frames of iseqs up to this one
@@ -145,13 +173,30 @@ struct as_cruby_seen {
 enum { AS_CRUBY_SEEN = 1 << 9 };
 // The control frames of the thread's last walk, the outermost one first.
 struct as_cruby_last {
-    uint64_t since; // as as_recorder.readable_since: all that they name is readable
-    uint64_t gcs;   // garbage collections
-    uintptr_t end;  // of the VM's stack
+    struct as_cruby_context own; // of the last walk, readable as long as all is
+    uint64_t since;              // as as_recorder.readable_since: all that they name is readable
+    uint64_t gcs;                // garbage collections
+    uintptr_t end;               // of the VM's stack
     size_t count;
+    size_t depth;  // control frames of the last walk itself; 0: not all of them are kept
     size_t filled; // frames that were looked at, and may be those of another walk beyond the first `count`
     struct as_cruby_seen frames[AS_CRUBY_SEEN];
 };
+
+// Its iseqs cannot have been freed, and what it read is readable still. `end`: of the VM's stack.
+static inline bool as_cruby_is_current(const struct as_cruby_last *last, uint64_t gcs, uintptr_t end)
+{
+    return last->since == atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed) && last->gcs == gcs &&
+           last->end == end;
+}
+
+// A control frame is what it was.
+static inline bool as_cruby_is_same(const struct as_cruby_words *w, uintptr_t frame)
+{
+    return as_inner_word(frame + AS_CRUBY_FRAME_PC) == w->pc &&
+           as_inner_word(frame + AS_CRUBY_FRAME_ENVIRONMENT) == w->environment &&
+           as_inner_word(w->environment) == w->flags;
+}
 
 static inline struct as_cruby_known *as_cruby_known_at(uintptr_t iseq)
 {
@@ -182,6 +227,12 @@ static inline bool as_cruby_remembers(uintptr_t iseq, uint64_t gcs, uintptr_t *b
     *identity = atomic_load_explicit(&known->identity, memory_order_relaxed);
     return (atomic_load_explicit(&known->check, memory_order_relaxed) ^ *identity) == as_cruby_print_of(*body);
 }
+
+// ruby_recent.c: the context, if the thread has been in it lately (recent.h); else 0.
+uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller);
+// Where the thread's last walk can be recalled: its innermost frames go into the entry. False: it cannot.
+struct as_recorder_recent;
+bool as_cruby_keep_recent(struct as_recorder_thread *thread, struct as_recorder_recent *recent, uint64_t *instructions);
 
 // ruby_names.c: the frame as the tables keep it.
 uint64_t as_cruby_name(struct as_inner_walk *walk, const struct as_inner_frame *frame);

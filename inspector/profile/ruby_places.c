@@ -11,22 +11,21 @@
 
 enum { CONTEXT_READ = 64, MOST_OWN = 512, MOST_TRIES = 8, MOST_DATA = 8 << 20 };
 
-uintptr_t as_cruby_vm_of(uintptr_t context)
+uintptr_t as_cruby_vm_of(uintptr_t context, struct as_cruby_context *own)
 {
     const struct as_cruby_layout *l = &as_cruby.layout;
+    own->context = context;
     if (context == 0 || context % sizeof context != 0 || !as_inner_readable(context, CONTEXT_READ))
         return 0;
-    uintptr_t own = as_inner_word(context + l->thread);
-    if (own % sizeof own != 0 || !as_inner_readable(own, l->ec + sizeof own) ||
-        !as_inner_readable(own, l->blocking + sizeof own) || as_inner_word(own + l->ec) != context)
+    uintptr_t thread = own->thread = as_inner_word(context + l->thread);
+    if (thread % sizeof thread != 0 || !as_inner_readable(thread, l->ec + sizeof thread) ||
+        !as_inner_readable(thread, l->blocking + sizeof thread))
         return 0;
-    uintptr_t native = l->native ? as_inner_word(own + l->native) : own, vm = as_inner_word(own + l->vm);
-    if (native % sizeof native != 0 || !as_inner_readable(native, l->id + sizeof native) ||
-        as_inner_word(native + l->id) != as_recorder_self() || vm == 0 || vm % sizeof vm != 0 ||
-        (l->blocking && as_inner_word(own + l->blocking) != 0))
-        return 0;
-    // A VM that ends has no main thread, and then no heap.
-    return as_inner_readable(vm, l->main_thread + sizeof vm) && as_inner_word(vm + l->main_thread) ? vm : 0;
+    uintptr_t native = own->native = l->native ? as_inner_word(thread + l->native) : thread;
+    uintptr_t vm = own->vm = as_inner_word(thread + l->vm);
+    bool readable = native % sizeof native == 0 && as_inner_readable(native, l->id + sizeof native) && vm != 0 &&
+                    vm % sizeof vm == 0 && as_inner_readable(vm, l->main_thread + sizeof vm);
+    return readable && as_cruby_is_own(l, own) ? vm : 0;
 }
 
 // How many places have the address; those for which there is room. 0: too many, or what cannot be read.
@@ -59,7 +58,8 @@ bool as_cruby_locate(void)
     for (uintptr_t at = first; at + sizeof at <= first + size; at += sizeof at) {
         if (!as_inner_readable(at, sizeof at))
             return false;
-        uintptr_t found = as_cruby_vm_of(as_inner_word(at));
+        struct as_cruby_context own;
+        uintptr_t found = as_cruby_vm_of(as_inner_word(at), &own);
         if (found && vm)
             return false;
         vm = found ? found : vm;

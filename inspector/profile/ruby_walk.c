@@ -22,8 +22,6 @@ enum { LIBC_TAG_LABEL = 72, LIBC_TAG_PREVIOUS = 216, LIBC_TAG_READ = 224 };
 #else
 enum { LIBC_TAG_LABEL = 104, LIBC_TAG_PREVIOUS = 328, LIBC_TAG_READ = 336 };
 #endif
-enum { STACK = 0, STACK_SIZE = 8, CURRENT = 16, TAG = 24 };                      // of an execution context
-enum { FRAME_PC = 0, FRAME_ISEQ = 16, FRAME_ENVIRONMENT = 32, FRAME_READ = 40 }; // of a control frame
 enum { FLAG_FINISH = 0x20, FLAG_C = 0x80, KIND = 0x7fff0001, KIND_FIRST = 0x11110001, KIND_C = 0x55550001 };
 #define FINISHED UINT64_C(0x5851f42d4c957f2d) // what a key is mixed with: the frame is marked
 enum { KIND_C_BLOCK = 0x66660001, KIND_RESCUE = 0x78880001, KIND_DUMMY = 0x79990001, KIND_STEP = 0x11110000 };
@@ -73,7 +71,8 @@ static inline bool find_key(struct ruby_walking *r, uintptr_t iseq, uintptr_t pc
 static inline bool add_frame(struct ruby_walking *r, uintptr_t frame)
 {
     uintptr_t body;
-    return find_key(r, as_inner_word(frame + FRAME_ISEQ), as_inner_word(frame + FRAME_PC), &body, &r->keys[r->count]) &&
+    return find_key(r, as_inner_word(frame + AS_CRUBY_FRAME_ISEQ), as_inner_word(frame + AS_CRUBY_FRAME_PC), &body,
+                    &r->keys[r->count]) &&
            ++r->count;
 }
 
@@ -149,7 +148,7 @@ static bool is_of_c(uint64_t kind)
 // The flags of a control frame. False: they are not what they should be.
 static inline bool read_flags(struct ruby_walking *r, uintptr_t frame, uint64_t *flags)
 {
-    uintptr_t environment = as_inner_word(frame + FRAME_ENVIRONMENT);
+    uintptr_t environment = as_inner_word(frame + AS_CRUBY_FRAME_ENVIRONMENT);
     if (!is_readable(r, environment, sizeof *flags))
         return false;
     *flags = as_inner_word(environment);
@@ -166,7 +165,7 @@ static bool walk_frames(struct ruby_walking *r, uintptr_t frame, uintptr_t end)
     const size_t size = as_cruby.layout.frame_size;
     bool whole = true, open = false; // of the bytecode loop's call
     for (size_t i = 0; frame < end; i++, frame += size) {
-        if (i == MOST_STEPS || !is_readable(r, frame, FRAME_READ) || !read_flags(r, frame, &flags))
+        if (i == MOST_STEPS || !is_readable(r, frame, AS_CRUBY_FRAME_READ) || !read_flags(r, frame, &flags))
             return false;
         if (flags & FLAG_C) {
             if (open)
@@ -202,9 +201,9 @@ static uint64_t hash_of(const struct ruby_walking *r)
 // Nothing is readable for ever, and an iseq's address may be another one's after a garbage collection.
 static void begin_last(struct as_cruby_last *last, uint64_t gcs, uintptr_t end)
 {
-    uint64_t since = atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed);
-    if (__builtin_expect(last->since == since && last->gcs == gcs && last->end == end, 1))
+    if (__builtin_expect(as_cruby_is_current(last, gcs, end), 1))
         return;
+    uint64_t since = atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed);
     last->count = last->filled = 0;
     atomic_signal_fence(memory_order_seq_cst);
     last->since = since;
@@ -212,38 +211,29 @@ static void begin_last(struct as_cruby_last *last, uint64_t gcs, uintptr_t end)
     last->end = end;
 }
 
-static inline bool is_same(const struct as_cruby_seen *seen, uintptr_t frame)
-{
-    return as_inner_word(frame + FRAME_ISEQ) == seen->iseq && as_inner_word(frame + FRAME_PC) == seen->pc &&
-           as_inner_word(frame + FRAME_ENVIRONMENT) == seen->environment &&
-           as_inner_word(seen->environment) == seen->flags &&
-           (seen->of_c || as_inner_word(seen->iseq + AS_CRUBY_BODY) == seen->body);
-}
-
 // False: it is not what it should be.
 static bool look_at(struct ruby_walking *r, uintptr_t frame, struct as_cruby_seen *seen)
 {
     uint64_t flags;
-    if (!is_readable(r, frame, FRAME_READ) || !read_flags(r, frame, &flags))
+    if (!is_readable(r, frame, AS_CRUBY_FRAME_READ) || !read_flags(r, frame, &flags))
         return false;
-    uintptr_t pc = as_inner_word(frame + FRAME_PC);
-    seen->pc = UINTPTR_MAX; // no frame is the same until all is there
+    uintptr_t pc = as_inner_word(frame + AS_CRUBY_FRAME_PC), body;
+    seen->at.pc = UINTPTR_MAX; // no frame is the same until all is there
     atomic_signal_fence(memory_order_seq_cst);
-    seen->iseq = as_inner_word(frame + FRAME_ISEQ);
-    seen->environment = as_inner_word(frame + FRAME_ENVIRONMENT);
-    seen->flags = as_inner_word(seen->environment);
+    seen->at.environment = as_inner_word(frame + AS_CRUBY_FRAME_ENVIRONMENT);
+    seen->at.flags = as_inner_word(seen->at.environment);
     seen->of_c = flags & FLAG_C;
-    if (!seen->of_c && !find_key(r, seen->iseq, pc, &seen->body, &seen->key))
+    if (!seen->of_c && !find_key(r, as_inner_word(frame + AS_CRUBY_FRAME_ISEQ), pc, &body, &seen->key))
         return false;
     atomic_signal_fence(memory_order_seq_cst);
-    seen->pc = pc;
+    seen->at.pc = pc;
     return true;
 }
 
 // Behind the frame that has called it; NULL: it is the first.
 static bool put_behind(struct as_cruby_seen *seen, const struct as_cruby_seen *outer)
 {
-    bool finishes = seen->flags & FLAG_FINISH;
+    bool finishes = seen->at.flags & FLAG_FINISH;
     seen->hash = outer ? outer->hash : 1;
     seen->rubies = outer ? outer->rubies : 0;
     if (seen->of_c)
@@ -257,7 +247,7 @@ static bool take_frame(struct ruby_walking *r, struct as_cruby_last *last, size_
 {
     struct as_cruby_seen *seen = &last->frames[i];
     uintptr_t frame = last->end - (i + 1) * as_cruby.layout.frame_size;
-    if (i >= last->filled || !is_same(seen, frame)) {
+    if (i >= last->filled || !as_cruby_is_same(&seen->at, frame)) {
         if (!look_at(r, frame, seen))
             return false;
         last->filled = i < last->filled ? last->filled : i + 1;
@@ -275,7 +265,8 @@ static bool walk_known(struct ruby_walking *r, struct as_cruby_last *last, uintp
     if (!*known)
         return false;
     begin_last(last, r->gcs, end);
-    for (uintptr_t at = end - size; same < count && same < last->count && is_same(&last->frames[same], at); at -= size)
+    for (uintptr_t at = end - size; same < count && same < last->count && as_cruby_is_same(&last->frames[same].at, at);
+         at -= size)
         same++;
     if (same < count) {
         last->count = same;
@@ -288,6 +279,7 @@ static bool walk_known(struct ruby_walking *r, struct as_cruby_last *last, uintp
     }
     const struct as_cruby_seen *top = count > 0 ? &last->frames[count - 1] : NULL;
     *known = !top || top->rubies <= MOST_FRAMES;
+    last->depth = *known ? count : 0;
     *hash = top && top->rubies > 0 ? top->hash : 0;
     return *known;
 }
@@ -309,19 +301,29 @@ static uintptr_t current_vm(void)
     return vm;
 }
 
-// The calling thread's execution context, if it may be read now; else 0.
-static uintptr_t own_context(void)
+uintptr_t as_cruby_own_context(struct as_cruby_context *own)
 {
     if (!atomic_load_explicit(&as_cruby.located, memory_order_acquire) && !as_cruby_locate())
         return 0;
     uintptr_t vm = current_vm();
-    uintptr_t place = as_cruby.ec_variable ? as_cruby.ec_variable : as_recorder_pointer() + as_cruby.ec_offset;
-    if (vm == 0 || (as_cruby.ec_variable && !as_cruby.has_lock()) || !as_inner_readable(place, sizeof place))
+    own->place = as_cruby.ec_variable ? as_cruby.ec_variable : as_recorder_pointer() + as_cruby.ec_offset;
+    if (vm == 0 || (as_cruby.ec_variable && !as_cruby.has_lock()) || !as_inner_readable(own->place, sizeof own->place))
         return 0;
-    uintptr_t context = as_inner_word(place);
-    if (as_cruby_vm_of(context) != vm || (!as_cruby.layout.blocking && !as_cruby.has_lock()))
+    if (as_cruby_vm_of(as_inner_word(own->place), own) != vm || (!as_cruby.layout.blocking && !as_cruby.has_lock()))
         return 0;
-    return as_cruby.during_gc() ? 0 : context;
+    return as_cruby.during_gc() ? 0 : own->context;
+}
+
+uintptr_t as_cruby_own_context_again(const struct as_cruby_context *own)
+{
+    const struct as_cruby_layout *l = &as_cruby.layout;
+    if (!atomic_load_explicit(&as_cruby.located, memory_order_acquire) || own->context == 0 ||
+        own->since != atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed) ||
+        current_vm() != own->vm || (as_cruby.ec_variable && !as_cruby.has_lock()) ||
+        as_inner_word(own->place) != own->context || as_inner_word(own->context + l->thread) != own->thread ||
+        !as_cruby_is_own(l, own) || (!as_cruby.ec_variable && !l->blocking && !as_cruby.has_lock()))
+        return 0;
+    return as_cruby.during_gc() ? 0 : own->context;
 }
 
 bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t end, struct as_inner_walk *walk,
@@ -329,15 +331,16 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
 {
     *hash = 0;
     as_inner_walk_begin(walk, AS_PROFILE_RUBY);
-    uintptr_t context = own_context();
+    struct as_cruby_context own;
+    uintptr_t context = as_cruby_own_context(&own);
     if (context == 0)
         return true;
-    uintptr_t stack = as_inner_word(context + STACK), size = as_inner_word(context + STACK_SIZE);
-    uintptr_t frame = as_inner_word(context + CURRENT);
+    uintptr_t stack = as_inner_word(context + AS_CRUBY_STACK), size = as_inner_word(context + AS_CRUBY_STACK_SIZE);
+    uintptr_t frame = as_inner_word(context + AS_CRUBY_CURRENT);
     struct ruby_walking r = {.walk = walk,
                              .sp = sp,
                              .end = end,
-                             .tag = as_inner_word(context + TAG),
+                             .tag = as_inner_word(context + AS_CRUBY_TAG),
                              .page = UINTPTR_MAX,
                              .gcs = as_cruby.gc_count(),
                              .keys = as_recorder.scratch[thread->index].ends};
@@ -349,6 +352,10 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
     bool known = false;
     struct as_recorder_last *last = walk ? NULL : thread->before;
     bool ok = last && walk_known(&r, &last->ruby, frame, stack_end, hash, &known);
+    if (ok) {
+        last->ruby.own = own;
+        last->ruby.own.since = last->ruby.since;
+    }
     if (known)
         return ok;
     if (!walk_frames(&r, frame, stack_end))

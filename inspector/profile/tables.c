@@ -19,6 +19,7 @@ enum {
     STACK_BITS = 13,         // of the heads of the smallest level: 32 KiB
     CONTEXT_BITS = 12,
     SIGNATURES = 16, // one byte in so many, at most
+    LASTS = 16,      // the same
 };
 #define LARGE (UINT64_C(16) << 10)
 
@@ -84,7 +85,9 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->names = (void *)(base + reserve(&end, AS_INNER_NAMES * sizeof *r->names));
     r->iseqs = (void *)(base + reserve(&end, AS_CRUBY_KNOWN * sizeof *r->iseqs));
     r->lasts_taken = 0;
-    r->lasts = (void *)(base + reserve(&end, AS_RECORDER_LASTS * sizeof *r->lasts));
+    uint64_t lasts = size / LASTS / sizeof *r->lasts;
+    r->last_count = lasts < AS_RECORDER_LASTS ? (uint32_t)lasts : AS_RECORDER_LASTS;
+    r->lasts = (void *)(base + reserve(&end, r->last_count * sizeof *r->lasts));
     r->function_index = (void *)(base + reserve(&end, 2 * AS_RECORDER_FUNCTIONS * sizeof *r->function_index));
     *head = (struct as_profile_head){
         .magic = AS_PROFILE_MAGIC,

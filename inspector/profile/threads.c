@@ -107,7 +107,7 @@ struct as_recorder_thread *as_recorder_thread_make(uintptr_t pointer)
         t->main = is_main(pointer);
         find_id(t, pointer);
         uint32_t last = atomic_fetch_add(&as_recorder.lasts_taken, 1);
-        t->before = last < AS_RECORDER_LASTS ? &as_recorder.lasts[last] : NULL;
+        t->before = last < as_recorder.last_count ? &as_recorder.lasts[last] : NULL;
         t->random = pointer ^ as_recorder.head->started_ns;
         t->until = as_recorder.mean ? as_recorder_distance(&t->random, as_recorder.mean) : INT64_MAX;
         return t;

@@ -118,6 +118,7 @@ static void keep(struct again *a, size_t kept)
     last->generation = a->generation;
     last->end = a->walk.end;
     atomic_signal_fence(memory_order_seq_cst);
+    last->is_whole = whole;
     if (whole)
         last->count = kept + a->count;
 }
@@ -145,6 +146,8 @@ size_t as_unwind_again(const struct as_unwind_modules *modules, const struct as_
     for (size_t i = 0; i < kept && count < max; i++, count++)
         put_frame(pcs, places, count, outer[i].pc, outer[i].slot, outer[i].sp);
     *complete = known ? count == a.count + kept : result == ENDED;
+    last->kept = known ? kept + 1 : 0;
+    last->is_whole = false;
     if (known)
         last->fresh[a.count - 1].uses_fp = outer[-1].uses_fp;
     if (a.plain && (known || result == ENDED))

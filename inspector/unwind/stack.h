@@ -69,6 +69,8 @@ struct as_unwind_last {
     uint64_t generation; // of the modules
     uintptr_t end;       // of the stack
     size_t count;        // frames, the last of `frames`
+    size_t kept;         // of the last unwinding: frames that were here before, from the outermost one
+    bool is_whole;       // what is here is the stack that was unwound last
     struct as_unwind_seen frames[AS_UNWIND_MOST];
     struct as_unwind_seen fresh[AS_UNWIND_MOST]; // of the stack that is being unwound
 };

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// Whether a thread is in a context that it has been in lately: its innermost Python frame is the entry's, word by word, and the outer ones are
+// those of its last walk.
+#include "profile/fast.h"
+#include "profile/recent.h"
+
+static inline bool is_readable(struct as_python_last *last, uintptr_t frame)
+{
+    uintptr_t page = frame >> as_recorder.page_shift,
+              end = (frame + AS_PYTHON_FRAME_READ - 1) >> as_recorder.page_shift;
+    if (__builtin_expect(page == last->page && end == page, 1))
+        return true;
+    if (!as_inner_readable(frame, AS_PYTHON_FRAME_READ))
+        return false;
+    last->page = page;
+    return true;
+}
+
+// Where an entry of 3.11 begins is on the C stack.
+static inline bool find_frame(struct as_recorder_thread *thread, uintptr_t sp, uintptr_t state, uintptr_t *cframe,
+                              uintptr_t *frame)
+{
+    const struct as_python_layout *l = &as_python.layout;
+    *cframe = 0;
+    if (l->cframe) {
+        *cframe = as_inner_word(state + l->cframe);
+        if (*cframe < sp || thread->high - *cframe < AS_PYTHON_CFRAME_READ || *cframe >= thread->high ||
+            *cframe % sizeof(uintptr_t) != 0)
+            return false;
+    }
+    *frame = as_inner_word(l->cframe ? *cframe + l->cframe_current : state + l->current);
+    return *frame != 0 && *frame % sizeof(uintptr_t) == 0 && is_readable(&thread->before->python, *frame);
+}
+
+// Where the innermost frame is, and its caller: by which an entry is found.
+static inline uint64_t instructions_at(struct as_python_last *last, uintptr_t frame)
+{
+    const struct as_python_layout *l = &as_python.layout;
+    uintptr_t caller = as_inner_word(frame + l->previous);
+    uint64_t found = as_inner_word(frame + l->instruction);
+    bool readable = caller != 0 && caller % sizeof caller == 0 && is_readable(last, caller);
+    return readable ? found + as_inner_word(caller + l->instruction) * AS_RECORDER_FACTOR : found;
+}
+
+// All frames outside of the innermost one.
+static inline bool has_outer(const struct as_python_last *last, const struct as_recorder_recent *r)
+{
+    const struct as_python_layout *l = &as_python.layout;
+    if (r->outer == 0)
+        return true;
+    const struct as_python_seen *next = &last->frames[r->outer - 1];
+    if (r->outer > last->count || next->hash != r->outer_hash || next->at.frame != r->python.frame ||
+        next->at.place != r->python.place)
+        return false;
+    for (const struct as_python_seen *seen = next; seen >= last->frames; seen--)
+        if (!as_python_is_same(l, &seen->at))
+            return false;
+    return true;
+}
+
+uint32_t as_python_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller)
+{
+    struct as_recorder_last *last = thread->before;
+    uintptr_t cframe, frame;
+    if (!last || !as_python.is_initialized())
+        return 0;
+    uintptr_t state = (uintptr_t)as_python.state();
+    if (state == 0 || !as_python_is_current(&last->python, state) || !as_python_sees_deaths() ||
+        !find_frame(thread, caller->sp, state, &cframe, &frame))
+        return 0;
+    struct as_recorder_recent *r = as_recent_at(last, caller, instructions_at(&last->python, frame));
+    const struct as_python_words *top = &r->python.top;
+    if (!as_recent_has_stack(r, caller, as_recent_version(thread, last->python.deaths)) || top->frame != frame ||
+        (as_python.layout.is_entry && top->place != cframe) || !as_python_is_same(&as_python.layout, top) ||
+        !has_outer(&last->python, r))
+        return 0;
+    return as_recent_found(r);
+}
+
+bool as_python_keep_recent(struct as_recorder_thread *thread, struct as_recorder_recent *r, uint64_t *instructions)
+{
+    struct as_python_last *last = &thread->before->python;
+    if (last->depth == 0)
+        return false;
+    r->version = as_recent_version(thread, last->deaths);
+    r->outer = (uint32_t)last->depth - 1;
+    r->python.top = last->frames[last->depth - 1].at;
+    if (r->outer > 0) {
+        const struct as_python_seen *next = &last->frames[r->outer - 1];
+        r->outer_hash = next->hash;
+        r->python.frame = next->at.frame;
+        r->python.place = next->at.place;
+    }
+    *instructions = instructions_at(last, r->python.top.frame);
+    return true;
+}

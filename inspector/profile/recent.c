@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "profile/recent.h"
+
+// One in so many: what comes again and again is kept soon, and a context that does not costs little.
+enum { KEEP = 4 };
+
+// What was left of a group has the last offset again.
+static bool add_word(struct as_recorder_recent *r, uint16_t offset)
+{
+    if (r->words > 0 && r->offsets[r->words - 1] == offset)
+        return true;
+    if (r->words == AS_RECENT_WORDS)
+        return false;
+    r->offsets[r->words] = offset;
+    r->values[r->words++] = (uint32_t)((const uintptr_t *)r->sp)[offset];
+    return true;
+}
+
+static bool add_group(struct as_recorder_recent *r, uint64_t group)
+{
+    for (unsigned lane = 0; lane < AS_LANES; lane++)
+        if (!add_word(r, (uint16_t)(group >> AS_LANE_BITS * lane)))
+            return false;
+    return true;
+}
+
+static bool add_stack(struct as_recorder_recent *r, const struct as_recorder_layout *layout)
+{
+    uint64_t shape = layout->shape;
+    r->words = 0;
+    r->by_fp = shape & AS_SHAPE_REGISTER;
+    for (size_t i = 0; (shape & AS_SHAPE_FRAMES) && i < AS_RECORDER_GROUPS; i++)
+        if (!add_group(r, layout->addresses[i]))
+            return false;
+    for (size_t i = 0; i < (shape & AS_SHAPE_COUNT); i++)
+        if (!add_group(r, layout->frames[i]))
+            return false;
+    for (; r->words > 0 && r->words % AS_RECENT_STEP != 0; r->words++) { // so many are compared together
+        r->offsets[r->words] = r->offsets[0];
+        r->values[r->words] = r->values[0];
+    }
+    return r->words > 0;
+}
+
+// Another thread may write a layout while it is copied: what comes of the copy must be the signature that was found.
+static bool copy_layout(struct as_recorder_layout *copy, const struct as_recorder_layout *layout,
+                        const struct as_unwind_registers *caller, uintptr_t depth, uint64_t inner, uint64_t signature)
+{
+    copy->key = atomic_load_explicit(&layout->key, memory_order_acquire);
+    copy->shape = atomic_load_explicit(&layout->shape, memory_order_relaxed);
+    copy->seed = atomic_load_explicit(&layout->seed, memory_order_relaxed);
+    for (size_t i = 0; i < AS_RECORDER_GROUPS; i++) {
+        copy->addresses[i] = atomic_load_explicit(&layout->addresses[i], memory_order_relaxed);
+        copy->frames[i] = atomic_load_explicit(&layout->frames[i], memory_order_relaxed);
+    }
+    return (copy->shape & AS_SHAPE_COUNT) <= AS_RECORDER_GROUPS &&
+           as_recorder_signature(copy->key, copy, caller, depth, inner) == signature;
+}
+
+// One that is found again and again stays, where another context would have its place.
+static bool is_taken(struct as_recorder_recent *there, uint64_t version)
+{
+    return there->sp != 0 && there->version == version && there->score > 0 && there->score-- > 0;
+}
+
+// Right after the walk of its interpreted frames.
+static void keep(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                 const struct as_recorder_layout *layout, uint64_t inner, uint64_t signature, uint32_t id)
+{
+    struct as_recorder_last *last = thread->before;
+    struct as_recorder_layout copy;
+    struct as_recorder_recent fresh = {.sp = caller->sp, .pc = caller->pc, .fp = caller->fp, .id = id};
+    uint64_t instructions;
+    bool python = last && last->python.depth > 0 && atomic_load_explicit(&as_python.found, memory_order_acquire);
+    if (!last || !(python ? as_python_keep_recent(thread, &fresh, &instructions)
+                          : as_cruby_keep_recent(thread, &fresh, &instructions)))
+        return;
+    struct as_recorder_recent *there = as_recent_at(last, caller, instructions);
+    if (is_taken(there, fresh.version) ||
+        !copy_layout(&copy, layout, caller, thread->high - caller->sp, inner, signature) || !add_stack(&fresh, &copy))
+        return;
+    there->sp = 0;
+    atomic_signal_fence(memory_order_seq_cst);
+    fresh.sp = 0;
+    *there = fresh;
+    atomic_signal_fence(memory_order_seq_cst);
+    there->sp = caller->sp;
+}
+
+static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unwind_registers *caller)
+{
+    uintptr_t depth = thread->high - caller->sp;
+    uint64_t signature, inner = 0;
+    const struct as_recorder_layout *by;
+    if (!as_recorder_inner(thread, caller->sp, NULL, &inner))
+        return 0;
+    uint64_t mixed = inner ^ as_recorder_mark(thread);
+    uint32_t id = as_recorder_recognise(as_recorder_key(caller, depth), caller, depth, mixed, &signature, &by);
+    if (id && inner && thread->hits % KEEP == 0)
+        keep(thread, caller, by, mixed, signature, id);
+    return id;
+}
+
+uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller)
+{
+    bool python = atomic_load_explicit(&as_python.found, memory_order_acquire);
+    uint32_t id = python                                                        ? as_python_recall(thread, caller)
+                  : atomic_load_explicit(&as_cruby.found, memory_order_acquire) ? as_cruby_recall(thread, caller)
+                                                                                : 0;
+    return __builtin_expect(id != 0, 1) ? id : recognise(thread, caller);
+}

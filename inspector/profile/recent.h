@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// The contexts in which a thread that an interpreter runs has allocated lately. An entry has all that a signature is made of, word by word: the
+// return addresses and frame pointers of the C stack, and the innermost interpreted frames. The outer ones are compared with those of the
+// thread's last walk (last.h). So a context that comes again is recognised without a hash of all that, and without another walk.
+// Internal to profile/.
+#pragma once
+
+#include "profile/interpreters.h"
+#include "profile/last.h"
+
+static inline struct as_recorder_recent *as_recent_at(struct as_recorder_last *last,
+                                                      const struct as_unwind_registers *caller, uint64_t instructions)
+{
+    uint64_t hash = (caller->pc ^ caller->sp << 16 ^ instructions << 4) * AS_RECORDER_FACTOR;
+    return &last->recent[hash >> (64 - AS_RECENT_BITS)];
+}
+
+// What an entry is valid for: a list of modules, a thread, and what its interpreter has freed so far.
+static inline uint64_t as_recent_version(const struct as_recorder_thread *thread, uint64_t freed)
+{
+    uint64_t epoch = atomic_load_explicit(&as_recorder.epoch, memory_order_relaxed);
+    return epoch + as_recorder_mark(thread) + freed * UINT64_C(0xda942042e4dd58b5);
+}
+
+// The C stack is the same, as far as a signature tells. It is readable where it was, as the stack pointer is the same. No branch for each
+// word: one that is taken where it was not expected takes longer than some words.
+static inline bool as_recent_has_stack(const struct as_recorder_recent *r, const struct as_unwind_registers *caller,
+                                       uint64_t version)
+{
+    if (r->sp != caller->sp || r->pc != caller->pc || r->version != version || (r->by_fp && r->fp != caller->fp))
+        return false;
+    const uintptr_t *stack = (const uintptr_t *)caller->sp;
+    uint32_t differ = 0;
+    for (size_t i = 0; i < r->words; i += AS_RECENT_STEP)
+#pragma GCC unroll 4
+        for (size_t j = i; j < i + AS_RECENT_STEP; j++)
+            differ |= (uint32_t)stack[r->offsets[j]] ^ r->values[j];
+    return differ == 0;
+}
+
+static inline uint32_t as_recent_found(struct as_recorder_recent *r)
+{
+    if (r->score != AS_RECENT_SCORE)
+        r->score = AS_RECENT_SCORE;
+    return r->id;
+}
+
+// recent.c: the context of an allocation in a process with an interpreter, if the thread has been in it lately, or if it is recognised by
+// its signature; else 0.
+uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller);
+
+// Whether the thread is on the part of its own stack that is known, and the context, if it is recognised, is not to be checked.
+static inline bool as_recorder_may_recognise(const struct as_recorder_thread *thread, uintptr_t sp)
+{
+    return thread->low != 0 && sp >= thread->low && sp < thread->high && thread->hits % AS_RECORDER_CHECK != 0;
+}
+
+// The context, if it is recognised; else 0. No function is called where there is no interpreter.
+static inline uint32_t as_recorder_context_quickly(struct as_recorder_thread *thread,
+                                                   const struct as_unwind_registers *caller)
+{
+    if (atomic_load_explicit(&as_python.found, memory_order_acquire) ||
+        atomic_load_explicit(&as_cruby.found, memory_order_acquire))
+        return as_recorder_recall(thread, caller);
+    uintptr_t depth = thread->high - caller->sp;
+    uint64_t signature;
+    const struct as_recorder_layout *by;
+    return as_recorder_recognise(as_recorder_key(caller, depth), caller, depth, as_recorder_mark(thread), &signature,
+                                 &by);
+}
