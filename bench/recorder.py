@@ -50,8 +50,10 @@ def programs(folder: Path) -> dict[str, list[str]]:
     source = folder / "functions.c"
     source.write_text("".join(FUNCTION % (i, i % 7 + 3, i, i, i, i, i) for i in range(400)))
     loop = "for _ in range(40): kept = [{str(i): [i] * 5 for i in range(200)} for _ in range(200)]"
+    python = os.path.realpath(sys.executable)
     commands = {
-        "python3, malloc": [os.path.realpath(sys.executable), "-c", loop],
+        "python3": ["env", "-u", "PYTHONMALLOC", python, "-c", loop],
+        "python3, malloc": [python, "-c", loop],
         # Garbage is collected when the program says so. Ruby would do it 50 or 71 times, by what is on the C stack.
         "ruby": [
             "ruby",
