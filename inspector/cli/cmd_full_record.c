@@ -21,8 +21,10 @@ struct record_reading {
     struct as_look look;   // whose view they are; no target
     struct as_stack_printing printing;
     AS_VEC(uint32_t) modules; // the record of each module
-    AS_VEC(uint32_t) stacks;  // of each site; UINT32_MAX: not known
-    AS_VEC(uint32_t) order;   // of the sites: most bytes at the peak first
+    AS_VEC(uint32_t)
+    known; // of each of the record's stacks the record that was made of it, and 1; 0: none was made yet
+    AS_VEC(uint32_t) stacks; // of each site; UINT32_MAX: not known
+    AS_VEC(uint32_t) order;  // of the sites: most bytes at the peak first
 };
 
 // --- Stacks -----------------------------------------------------------------------------------------------------------
@@ -96,6 +98,23 @@ static uint32_t read_line(void *reading, uint64_t frame, struct as_error *err)
     return (uint32_t)r->store.profile_lines.count;
 }
 
+// The record of a stack: each is made once, whatever number of stacks are on it. UINT32_MAX: AS_NO_MEMORY.
+static uint32_t stack_record(struct record_reading *r, struct as_profile_stacks *stacks, uint32_t stack,
+                             struct as_error *err)
+{
+    uint32_t fresh[AS_PROFILE_DEPTH], count = 0, *known = r->known.items;
+    for (; stack && known[stack - 1] == 0; stack = as_record_stack(&r->record, stack)->caller)
+        fresh[count++] = stack;
+    uint32_t record = stack ? known[stack - 1] - 1 : UINT32_MAX;
+    while (count-- > 0) {
+        uint64_t frame = as_record_stack(&r->record, fresh[count])->frame;
+        if ((record = as_profile_stacks_add(stacks, record, frame, err)) == UINT32_MAX)
+            return UINT32_MAX;
+        known[fresh[count] - 1] = record + 1;
+    }
+    return record;
+}
+
 static bool add_sites(struct record_reading *r, struct as_error *err)
 {
     struct as_profile_stacks stacks = {.store = &r->store,
@@ -103,12 +122,10 @@ static bool add_sites(struct record_reading *r, struct as_error *err)
                                        .module_count = r->modules.count,
                                        .line = r->record.head.version > 1 ? read_line : NULL,
                                        .reader = r};
-    bool ok = true;
+    bool ok = as_vec_reserve(&r->known, r->record.stacks.count, err);
     for (uint32_t id = 0; ok && id < r->account.sites.count; id++) {
-        uint32_t count = 0;
-        bool complete;
         uint32_t *stack = as_vec_add(&r->stacks, err);
-        const uint64_t *frames = as_record_context(&r->record, id, &count, &complete);
+        const struct as_record_context *context = as_record_context(&r->record, id);
         if ((ok = stack != NULL))
             *stack = UINT32_MAX;
         if (!ok || r->account.sites.items[id].allocated.count == 0)
@@ -116,8 +133,8 @@ static bool add_sites(struct record_reading *r, struct as_error *err)
         uint32_t *place = as_vec_add(&r->order, err);
         if ((ok = place != NULL))
             *place = id;
-        if (ok && frames) {
-            *stack = as_profile_stacks_add(&stacks, frames, count, err);
+        if (ok && context) {
+            *stack = stack_record(r, &stacks, context->stack, err);
             ok = *stack != UINT32_MAX;
         }
     }
@@ -189,17 +206,16 @@ static void put_sites(struct as_json *j, const struct record_reading *r)
 {
     as_json_array(j, "sites");
     for (size_t i = 0; i < r->order.count; i++) {
-        uint32_t id = r->order.items[i], count;
-        bool complete = false;
+        uint32_t id = r->order.items[i];
+        const struct as_record_context *context = as_record_context(&r->record, id);
         const struct as_record_site *s = &r->account.sites.items[id];
-        as_record_context(&r->record, id, &count, &complete);
         as_json_object(j, NULL);
         as_json_number(j, "context", id);
         put_sum(j, "allocated", &s->allocated);
         put_sum(j, "temporary", &s->temporary);
         put_sum(j, "peak", &s->peak);
         put_sum(j, "in_use", &s->in_use);
-        as_json_bool(j, "complete", complete);
+        as_json_bool(j, "complete", context && context->complete);
         as_json_number(j, "stack", r->stacks.items[id] != UINT32_MAX ? r->stacks.items[id] : AS_UNKNOWN);
         as_json_object_end(j);
     }
@@ -358,6 +374,7 @@ static void finish(struct record_reading *r)
     as_record_account_free(&r->account);
     as_record_close(&r->record);
     as_vec_free(&r->modules);
+    as_vec_free(&r->known);
     as_vec_free(&r->stacks);
     as_vec_free(&r->order);
 }

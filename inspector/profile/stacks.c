@@ -40,16 +40,10 @@ static uint32_t stack_record(struct as_profile_stacks *s, uint32_t caller, uint3
     return index;
 }
 
-uint32_t as_profile_stacks_add(struct as_profile_stacks *s, const uint64_t *frames, uint32_t count,
-                               struct as_error *err)
+uint32_t as_profile_stacks_add(struct as_profile_stacks *s, uint32_t caller, uint64_t frame, struct as_error *err)
 {
-    uint32_t stack = UINT32_MAX;
-    for (uint32_t i = count; i > 0; i--) {
-        uint32_t frame = frame_record(s, frames[i - 1], err);
-        if (frame == UINT32_MAX || (stack = stack_record(s, stack, frame, err)) == UINT32_MAX)
-            return UINT32_MAX;
-    }
-    return stack;
+    uint32_t record = frame_record(s, frame, err);
+    return record == UINT32_MAX ? UINT32_MAX : stack_record(s, caller, record, err);
 }
 
 void as_profile_stacks_measure(const struct as_profile_stack *table, struct as_profile_stack_state *states,
@@ -73,8 +67,7 @@ uint32_t as_profile_stacks_add_known(struct as_profile_stacks *s, const struct a
         fresh[count++] = at;
     uint32_t record = at ? states[at].record - 1 : UINT32_MAX;
     while (count-- > 0) {
-        uint32_t frame = frame_record(s, table[fresh[count]].frame, err);
-        if (frame == UINT32_MAX || (record = stack_record(s, record, frame, err)) == UINT32_MAX)
+        if ((record = as_profile_stacks_add(s, record, table[fresh[count]].frame, err)) == UINT32_MAX)
             return UINT32_MAX;
         states[fresh[count]].record = record + 1;
     }

@@ -17,9 +17,9 @@ struct as_profile_stacks {
     struct as_number_map frames, stacks;
 };
 
-// The record of a stack of `count` frames, innermost first, each a module's index << 48 | offset. UINT32_MAX: AS_NO_MEMORY, or no frame.
-uint32_t as_profile_stacks_add(struct as_profile_stacks *s, const uint64_t *frames, uint32_t count,
-                               struct as_error *err);
+// The record of a stack: of its innermost frame, a module's index << 48 | offset, and of its caller's record (UINT32_MAX: there is none).
+// UINT32_MAX: AS_NO_MEMORY.
+uint32_t as_profile_stacks_add(struct as_profile_stacks *s, uint32_t caller, uint64_t frame, struct as_error *err);
 
 // What a reader knows of a stack of a recorder's tables.
 struct as_profile_stack_state {

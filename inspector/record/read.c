@@ -48,24 +48,65 @@ static bool take_modules(struct as_record *r, const uint64_t *payload, uint32_t 
     return true;
 }
 
+// --- Stacks and contexts ---------------------------------------------------------------------------------------------
+
+static uint32_t next_context(const struct as_record *r)
+{
+    return (uint32_t)r->contexts.count + AS_RECORD_FIRST_CONTEXT;
+}
+
+static bool make_room(struct as_record *r, uint32_t stacks, uint64_t at, struct as_error *err)
+{
+    if (next_context(r) >> AS_RECORD_CONTEXT_BITS || r->stacks.count + stacks > UINT32_MAX)
+        return contradicts(err, at, "more stacks than events can name");
+    return as_vec_reserve(&r->contexts, 1, err) && as_vec_reserve(&r->stacks, stacks, err);
+}
+
+// The number of the stack of this frame and its caller's stack.
+static uint32_t add_stack(struct as_record *r, uint64_t frame, uint32_t caller)
+{
+    uint32_t depth = caller ? as_record_stack(r, caller)->depth + 1 : 1;
+    r->stacks.items[r->stacks.count++] = (struct as_record_stack){.frame = frame, .caller = caller, .depth = depth};
+    return (uint32_t)r->stacks.count;
+}
+
+static void add_context(struct as_record *r, uint32_t stack, uint64_t word)
+{
+    r->contexts.items[r->contexts.count++] =
+        (struct as_record_context){.stack = stack, .complete = word & AS_RECORD_COMPLETE};
+}
+
+// The stack with these frames, innermost first. `path`: the stacks of the one before, outermost first, and then of this one: neighbours
+// have most of their outer frames in common.
+static uint32_t add_frames(struct as_record *r, const uint64_t *frames, uint32_t count, uint32_t *path, uint32_t *depth)
+{
+    uint32_t same = 0;
+    while (same < count && same < *depth && as_record_stack(r, path[same])->frame == frames[count - 1 - same])
+        same++;
+    for (uint32_t i = same; i < count; i++)
+        path[i] = add_stack(r, frames[count - 1 - i], i > 0 ? path[i - 1] : 0);
+    *depth = count;
+    return path[count - 1];
+}
+
+// Of versions 1 and 2: each has all its frames, innermost first.
 static bool take_contexts(struct as_record *r, const uint64_t *payload, uint32_t words, uint64_t at,
                           struct as_error *err)
 {
+    uint32_t path[MOST_FRAMES], depth = 0;
     for (uint32_t i = 0; i < words;) {
         uint32_t id = (uint32_t)payload[i], count = payload[i] >> 32 & 0xffff;
-        uint64_t *index = as_vec_add(&r->contexts, err);
-        if (!index || !as_vec_reserve(&r->words, count + 1, err))
-            return false;
-        if (id != r->contexts.count - 1 + AS_RECORD_FIRST_CONTEXT || count == 0 || count > MOST_FRAMES ||
-            count >= words - i)
+        if (id != next_context(r) || count == 0 || count > MOST_FRAMES || count >= words - i)
             return contradicts(err, at, "a stack out of order");
-        *index = r->words.count;
-        memcpy(r->words.items + r->words.count, payload + i, (count + 1) * sizeof *payload);
-        r->words.count += count + 1;
+        if (!make_room(r, count, at, err))
+            return false;
+        add_context(r, add_frames(r, payload + i + 1, count, path, &depth), payload[i]);
         i += count + 1;
     }
     return true;
 }
+
+// --- Interpreters ----------------------------------------------------------------------------------------------------
 
 // Adds a text, up to its first NUL. *at: where it is; 0: it is empty.
 static bool add_text(struct as_record *r, const char *text, size_t length, uint64_t *at, struct as_error *err)
@@ -128,6 +169,8 @@ static bool take_interpreters(struct as_record *r, const uint64_t *payload, uint
     return add_interpreter(r, AS_RECORD_PYTHON, now->python, at, err) &&
            add_interpreter(r, AS_RECORD_RUBY, now->ruby, at, err);
 }
+
+// --- Blocks ----------------------------------------------------------------------------------------------------------
 
 static bool take_events(struct as_record *r, const struct as_record_block *b, uint64_t at, struct as_error *err)
 {
@@ -247,7 +290,7 @@ void as_record_close(struct as_record *r)
     as_vec_free(&r->places);
     as_vec_free(&r->modules);
     as_vec_free(&r->contexts);
-    as_vec_free(&r->words);
+    as_vec_free(&r->stacks);
     as_vec_free(&r->functions);
     as_vec_free(&r->interpreters);
     as_vec_free(&r->texts);
@@ -268,14 +311,16 @@ uint64_t as_record_time(const struct as_record *r, uint64_t ticks)
     return nanoseconds < (double)(UINT64_C(1) << 62) ? (uint64_t)nanoseconds : UINT64_MAX; // a damaged time
 }
 
-const uint64_t *as_record_context(const struct as_record *r, uint32_t id, uint32_t *count, bool *complete)
+const struct as_record_context *as_record_context(const struct as_record *r, uint32_t id)
 {
     if (id < AS_RECORD_FIRST_CONTEXT || id - AS_RECORD_FIRST_CONTEXT >= r->contexts.count)
         return NULL;
-    const uint64_t *word = &r->words.items[r->contexts.items[id - AS_RECORD_FIRST_CONTEXT]];
-    *count = *word >> 32 & 0xffff;
-    *complete = *word & AS_RECORD_COMPLETE;
-    return word + 1;
+    return &r->contexts.items[id - AS_RECORD_FIRST_CONTEXT];
+}
+
+const struct as_record_stack *as_record_stack(const struct as_record *r, uint32_t number)
+{
+    return &r->stacks.items[number - 1];
 }
 
 void as_record_line(const struct as_record *r, uint64_t frame, const char **name, const char **file, uint32_t *line)

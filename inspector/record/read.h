@@ -18,6 +18,18 @@ struct as_record_event {
     uint32_t context; // 0: none
 };
 
+// A frame, and the stack of its caller. Stacks have numbers from 1 on, in the order of the file.
+struct as_record_stack {
+    uint64_t frame;  // a module's index << 48 | offset; or see AS_RECORD_NO_MODULE
+    uint32_t caller; // its number, which is lower; 0: there is none, or it is not known
+    uint32_t depth;  // frames
+};
+
+struct as_record_context {
+    uint32_t stack; // its number
+    bool complete;  // the outermost frame is there
+};
+
 // A function of an interpreter's: where its names are in the texts. name 0: the record does not have it.
 struct as_record_function {
     uint64_t name, file;
@@ -61,8 +73,8 @@ struct as_record {
     struct as_record_ending end; // reason 0: there is none, the process has not come to its end
     AS_VEC(struct as_record_place) places;
     AS_VEC(struct as_record_module) modules;
-    AS_VEC(uint64_t) contexts;                   // for each id the index of its word
-    AS_VEC(uint64_t) words;                      // of contexts
+    AS_VEC(struct as_record_context) contexts;   // by id, from AS_RECORD_FIRST_CONTEXT on
+    AS_VEC(struct as_record_stack) stacks;       // by number, from 1 on
     AS_VEC(struct as_record_function) functions; // by index
     AS_VEC(char) texts;                          // their names, each with its NUL; the first is empty
     struct as_record_thread threads[AS_RECORD_MOST_THREADS];
@@ -78,8 +90,10 @@ bool as_record_begin(struct as_record *r, struct as_error *err);
 bool as_record_next(struct as_record *r, struct as_record_event *event, struct as_error *err);
 // Nanoseconds since the record began; AS_UNKNOWN where the file has only one moment on both clocks.
 uint64_t as_record_time(const struct as_record *r, uint64_t ticks);
-// The word and the frames of a context; NULL: the file does not have it.
-const uint64_t *as_record_context(const struct as_record *r, uint32_t id, uint32_t *count, bool *complete);
+// NULL: the file does not have it.
+const struct as_record_context *as_record_context(const struct as_record *r, uint32_t id);
+// One that a context or another stack names.
+const struct as_record_stack *as_record_stack(const struct as_record *r, uint32_t number);
 // Of a frame of interpreted code (AS_RECORD_PYTHON, AS_RECORD_RUBY; from version 2 on): the names of its function and file ("": not known), and its line
 // (0: not known).
 void as_record_line(const struct as_record *r, uint64_t frame, const char **name, const char **file, uint32_t *line);
