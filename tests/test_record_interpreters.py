@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from test_profile_ruby import blocks
-from test_record_python import BAD_INPUT, BLOCK, changed, read
+from test_record_python import BAD_INPUT, read
 from tools import debian, harness, interpreters, programs
+from tools.records import BLOCK, changed
 from tools.stage import Stage, until
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,12 @@ import jsonschema
 import pytest
 from test_profile_python import RELEASES, blocks, command, compare, on_aarch64, truth
 from tools import harness
+from tools.records import WORD, changed
 from tools.stage import Stage, until
 
 SCHEMA = json.loads((Path(__file__).resolve().parent.parent / "docs/record.schema.json").read_text())
 HEADER = 16  # bytes of a chunk that a record does not count
-BLOCK = struct.Struct("<IIIIQQ")
 FUNCTIONS, BAD_INPUT = 8, 6
-WORD = (1 << 64) - 1
 
 
 def read(arenadump: harness.Arenadump, path: Path) -> dict[str, Any]:
@@ -72,36 +70,6 @@ def test_aarch64(stage: Stage, arenadump: harness.Arenadump) -> None:
 
 
 # --- Other files ------------------------------------------------------------------------------------------------------
-
-
-def checksum(block: bytes) -> int:
-    """Of a block whose own field is 0 (format.h)."""
-
-    def over(total: int, data: bytes) -> int:
-        lanes = [total, 1, 2, 3]
-        for i, (word,) in enumerate(struct.iter_unpack("<Q", data)):
-            lane = (lanes[i & 3] ^ word) * 0x9E3779B97F4A7C15 & WORD
-            lanes[i & 3] = lane ^ lane >> 29
-        for each in lanes[1:]:
-            lanes[0] = (lanes[0] ^ each) * 0x9FB21C651E98DF25 & WORD
-        return lanes[0] ^ lanes[0] >> 32
-
-    return over(over(0, block[: BLOCK.size]), block[BLOCK.size :])
-
-
-def changed(data: bytes, kind: int, at: int, word: bytes) -> bytes:
-    """The record with the first block of a kind changed at a place of its contents, and its checksum right."""
-    place = 0
-    while True:
-        _, found, size, *_ = BLOCK.unpack_from(data, place)
-        if found == kind:
-            break
-        place += BLOCK.size + size
-    block = bytearray(data[place : place + BLOCK.size + size])
-    block[BLOCK.size + at : BLOCK.size + at + len(word)] = word
-    block[BLOCK.size - 8 : BLOCK.size] = bytes(8)
-    block[BLOCK.size - 8 : BLOCK.size] = checksum(bytes(block)).to_bytes(8, "little")
-    return data[:place] + bytes(block) + data[place + len(block) :]
 
 
 def test_a_file_of_version_1(stage: Stage, arenadump: harness.Arenadump) -> None:
