@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from test_profile_python import RELEASES, blocks, command, compare, on_aarch64, truth
 from tools import harness
-from tools.records import WORD, changed
+from tools.records import HEAD, WORD, as_version, changed
 from tools.stage import Stage, until
 
 SCHEMA = json.loads((Path(__file__).resolve().parent.parent / "docs/record.schema.json").read_text())
@@ -78,11 +78,11 @@ def test_a_file_of_version_1(stage: Stage, arenadump: harness.Arenadump) -> None
     data, old = record.read_bytes(), stage.folder / "old"
     languages = {frame["language"] for frame in read(arenadump, record)["frames"]}
     assert languages == {"native", "python"}
-    old.write_bytes(changed(data, 1, 8, (1).to_bytes(4, "little")))
+    old.write_bytes(as_version(data, 1))
     assert {frame["language"] for frame in read(arenadump, old)["frames"]} == {"native"}
-    old.write_bytes(changed(data, 1, 8, (3).to_bytes(4, "little")))
+    old.write_bytes(changed(data, HEAD, 8, (4).to_bytes(4, "little")))
     done = arenadump.run("full-record", old)
-    assert "is a record of version 3: this program reads versions 1 to 2" in done.stderr
+    assert "is a record of version 4: this program reads versions 1 to 3" in done.stderr
 
 
 @pytest.mark.parametrize("word", [0xFFFF_FFFF << 32 | 5, 1 << 16, WORD])

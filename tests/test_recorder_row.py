@@ -21,8 +21,10 @@ from tools.stage import Stage, until
 from arenascope.rows import BY_NAME
 
 SCHEMA = json.loads((Path(__file__).resolve().parent.parent / "docs/summary.schema.json").read_text())
-TABLES, BUFFERS = 96 << 20, 24 << 20  # sizes that no other mapping has
-RATES = f"pages=1,memory={TABLES >> 20}M,buffers={BUFFERS >> 20}M"
+TABLES, EVENTS = 96 << 20, 24 << 20
+NUMBERS = TABLES // 8 // 16 * 4  # of stacks, which have an eighth of the tables
+BUFFERS = EVENTS + NUMBERS  # a size that no other mapping has, as TABLES
+RATES = f"pages=1,memory={TABLES >> 20}M,buffers={EVENTS >> 20}M"
 WORKS = """
 import os, pathlib, signal
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
@@ -121,6 +123,14 @@ def test_injected_and_off_again(stage: Stage, arenadump: harness.Arenadump) -> N
     after = arenadump.summary(pid)
     assert after["ledger"]["recorder"] == 0
     check(after, [])
+
+
+def test_the_largest(stage: Stage, arenadump: harness.Arenadump) -> None:
+    record = {"ARENASCOPE_PROFILE_RECORD": str(stage.folder / "record")}
+    pid = program(stage, WORKS, ARENASCOPE_PROFILE="memory=4G,buffers=4G", **record)
+    summary = arenadump.summary(pid)
+    (told,) = [each for each in summary["runtimes"] if each["row"] == "recorder"]
+    assert (told["found"], told["regions"]) == (True, 2)
 
 
 def test_sizes_that_are_no_whole_pages(stage: Stage, arenadump: harness.Arenadump) -> None:

@@ -12,7 +12,8 @@
 enum {
     BYTES = AS_RECORD_MOST_BYTES,
     WORDS = (BYTES - sizeof(struct as_record_block)) / sizeof(uint64_t),
-    ENOUGH = 8, // full buffers, for which the writer's thread is woken
+    ENOUGH = 8,          // full buffers, for which the writer's thread is woken
+    WHOLE_PAGES = 65536, // of any processor's
 };
 _Static_assert(sizeof(struct as_recorder_buffer) <= sizeof(struct as_record_block), "a buffer is a block at most");
 
@@ -125,15 +126,19 @@ struct as_recorder_buffer *as_recorder_full_buffers(void)
     return as_recorder_buffer_at(oldest);
 }
 
+// Behind the buffers, the numbers of stacks.
 bool as_recorder_buffers_map(uint64_t bytes)
 {
     if (as_recorder.buffers)
         return true;
-    char *map = as_recorder_map_alone(bytes, "arenascope record");
+    uint64_t numbers = as_recorder.head->stacks.size * sizeof *as_recorder.stack_numbers;
+    uint64_t all = bytes + (numbers + WHOLE_PAGES - 1) / WHOLE_PAGES * WHOLE_PAGES;
+    char *map = as_recorder_map_alone(all, "arenascope record");
     struct as_profile_buffers *head = (void *)map;
     if (!map)
         return false;
-    *head = (struct as_profile_buffers){.magic = AS_PROFILE_BUFFERS, .self = (uintptr_t)map, .size = bytes};
+    *head = (struct as_profile_buffers){.magic = AS_PROFILE_BUFFERS, .self = (uintptr_t)map, .size = all};
+    as_recorder.stack_numbers = (void *)(map + bytes);
     as_recorder.buffers = map + sizeof *head;
     as_recorder.buffer_count = (uint32_t)((bytes - sizeof *head) / BYTES);
     return true;

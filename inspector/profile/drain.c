@@ -18,7 +18,7 @@ enum {
 static struct {
     int file;
     uint64_t size, number; // of the file's whole blocks
-    uint32_t modules, contexts, losses;
+    uint32_t modules, contexts, losses, stacks;
     struct as_record_interpreters interpreters; // as the file says already
     int error;
     uint32_t buffers[AS_RECORDER_THREADS]; // of each thread, written to their end
@@ -89,11 +89,11 @@ static bool put_functions(void)
 }
 
 // Of the functions that a stack names, those that the file does not have. A stack that can be seen has names that are whole: they were
-// written before it.
+// written before it. What is above a stack that has a number is in the file already.
 static bool add_functions(uint32_t stack)
 {
     const uint64_t mask = AS_RECORD_MOST_FUNCTIONS - 1;
-    for (; stack; stack = as_recorder.stacks[stack].caller) {
+    for (; stack && as_recorder.stack_numbers[stack] == 0; stack = as_recorder.stacks[stack].caller) {
         uint64_t frame = as_recorder.stacks[stack].frame, index = frame >> AS_PROFILE_LINE_BITS & mask;
         bool interpreted = frame >> 48 == AS_PROFILE_PYTHON || frame >> 48 == AS_PROFILE_RUBY;
         if (!interpreted || index == 0 || sink.has_function[index])
@@ -114,11 +114,36 @@ static bool add_functions(uint32_t stack)
     return true;
 }
 
-// Likewise, up to the first that another thread is still writing down.
+// How many frames of a context the file does not have. *known: the number of the stack that they are below; 0: none.
+static uint32_t count_new_frames(const struct as_profile_context *c, uint32_t *known)
+{
+    uint32_t stack = c->stack, count = 0;
+    for (; stack && as_recorder.stack_numbers[stack] == 0; stack = as_recorder.stacks[stack].caller)
+        count++;
+    *known = stack ? as_recorder.stack_numbers[stack] : 0;
+    return count;
+}
+
+// A context, and its new frames, outermost first. Returns how many words it has.
+static size_t add_context(const struct as_profile_context *c, uint64_t *to)
+{
+    uint32_t known, count = count_new_frames(c, &known), stack = c->stack;
+    to[0] = as_record_context_word(known, count, c->complete);
+    for (uint32_t i = count; i > 0; i--, stack = as_recorder.stacks[stack].caller) {
+        to[i] = as_recorder.stacks[stack].frame;
+        as_recorder.stack_numbers[stack] = sink.stacks + i;
+    }
+    sink.stacks += count;
+    return 1 + count;
+}
+
+// Likewise, up to the first that another thread is still writing down. A context that is whole has a stack that is: all of its frames
+// were there before.
 static bool put_some_contexts(bool *more)
 {
-    size_t words = 0, room = sizeof sink.words / sizeof *sink.words;
+    size_t words = 1, room = sizeof sink.words / sizeof *sink.words;
     uint64_t used = __atomic_load_n(&as_recorder.head->contexts.used, __ATOMIC_RELAXED);
+    sink.words[0] = as_record_stacks_word(sink.contexts, sink.stacks + 1);
     for (; sink.contexts < used && sink.contexts < as_recorder.head->contexts.size; sink.contexts++) {
         const struct as_profile_context *c = &as_recorder.contexts[sink.contexts];
         uint32_t count = __atomic_load_n(&c->count, __ATOMIC_ACQUIRE);
@@ -126,12 +151,10 @@ static bool put_some_contexts(bool *more)
             break;
         if (!add_functions(c->stack))
             return false;
-        sink.words[words++] = as_record_context_word(sink.contexts, count, c->complete);
-        for (uint32_t stack = c->stack; stack; stack = as_recorder.stacks[stack].caller)
-            sink.words[words++] = as_recorder.stacks[stack].frame;
+        words += add_context(c, sink.words + words);
     }
-    *more = words > 0;
-    return put_functions() && (words == 0 || put(AS_RECORD_CONTEXTS, 0, sink.words, words * sizeof *sink.words));
+    *more = words > 1;
+    return put_functions() && (words == 1 || put(AS_RECORD_STACKS, 0, sink.words, words * sizeof *sink.words));
 }
 
 static bool put_all(bool (*put_some)(bool *more))

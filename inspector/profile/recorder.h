@@ -147,7 +147,8 @@ struct as_recorder {
     // Of the modules: signatures of another one are not found. One number and the next differ in their upper bits, too: what is mixed
     // with it, an address of code, differs in the lower ones alone.
     _Atomic uint64_t epoch;
-    char *buffers; // of a full record
+    char *buffers;           // of a full record
+    uint32_t *stack_numbers; // of each stack, in a full record's file; 0: it is not there. For the writer's thread
     uint32_t buffer_count;
     _Atomic uint32_t threads_made;
     _Atomic uint64_t
@@ -266,7 +267,7 @@ void as_recorder_note(uint32_t kind, void *memory, size_t size, size_t alignment
                       uintptr_t fp);
 void as_recorder_note_free(uint32_t kind, void *memory, uint64_t before, uintptr_t sp);
 
-// buffers.c: false: no memory. Room for a further event of this thread, which has none left; false: no buffer is free.
+// buffers.c: false: no memory. The profile's tables are there already. Room for a further event of this thread, which has none left; false: no buffer is free.
 bool as_recorder_buffers_map(uint64_t bytes);
 bool as_recorder_next_buffer(struct as_recorder_thread *thread);
 // For the writer's thread: the full buffers, oldest first (by `next`); a buffer that it has written. It sleeps for so long, or until

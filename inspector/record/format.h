@@ -11,7 +11,7 @@
 #define AS_RECORD_MAGIC UINT64_C(0x31746365726e7261) // "arnrect1"
 
 enum {
-    AS_RECORD_VERSION = 2,           // 1: without functions
+    AS_RECORD_VERSION = 3,           // 1: without functions; 2: each context with all its frames
     AS_RECORD_BLOCK = 0x6b6c6272,    // "rblk"
     AS_RECORD_MOST_BYTES = 64 << 10, // of a block, its header included
     AS_RECORD_MOST_THREADS = 4096,
@@ -30,13 +30,14 @@ enum { AS_RECORD_NO_MODULE = 0xffff, AS_RECORD_PYTHON = 0xfffe, AS_RECORD_RUBY =
 enum as_record_block_kind {
     AS_RECORD_HEAD = 1,     // struct as_record_head: the first block
     AS_RECORD_MODULES,      // struct as_record_module, several
-    AS_RECORD_CONTEXTS,     // words: see as_record_context_word
+    AS_RECORD_CONTEXTS,     // words: contexts with all their frames (versions 1 and 2)
     AS_RECORD_EVENTS,       // words: see as_record_event_kind; of one thread
     AS_RECORD_STATE,        // struct as_record_state: at least every 100 ms in which anything was written
     AS_RECORD_LOSSES,       // struct as_record_loss, several
     AS_RECORD_END,          // struct as_record_ending: the last block
     AS_RECORD_FUNCTIONS,    // words: see as_record_function_word (version 2)
     AS_RECORD_INTERPRETERS, // struct as_record_interpreters: at the beginning, and when they have changed
+    AS_RECORD_STACKS,       // words: see as_record_context_word (version 3)
 };
 
 struct as_record_block {
@@ -112,12 +113,19 @@ static inline uint64_t as_record_function_word(uint32_t index, uint32_t name, ui
     return (uint64_t)file << 48 | (uint64_t)name << 32 | index;
 }
 
-// A context: this word, and its frames, innermost first, as the profile's tables have them: a module's index << 48 | offset, or see
-// AS_RECORD_NO_MODULE.
-#define AS_RECORD_COMPLETE (UINT64_C(1) << 63)
-static inline uint64_t as_record_context_word(uint32_t id, uint32_t count, int complete)
+// The first word of a block of stacks: the id of its first context, and the number of its first stack.
+static inline uint64_t as_record_stacks_word(uint32_t context, uint32_t stack)
 {
-    return (complete ? AS_RECORD_COMPLETE : 0) | (uint64_t)count << 32 | id;
+    return (uint64_t)stack << 32 | context;
+}
+
+// A context of such a block: this word, and its frames that no context before it has, outermost first, as the profile's tables have them:
+// a module's index << 48 | offset, or see AS_RECORD_NO_MODULE. `caller`: the number of the stack that they are below; 0: none. With each
+// frame a stack begins, and gets the next number.
+#define AS_RECORD_COMPLETE (UINT64_C(1) << 63)
+static inline uint64_t as_record_context_word(uint32_t caller, uint32_t count, int complete)
+{
+    return (complete ? AS_RECORD_COMPLETE : 0) | (uint64_t)count << 32 | caller;
 }
 
 // An event's first word: 3 bits of kind, 17 bits of ticks since the thread's event before, 44 bits of address / 16. An allocation has a

@@ -106,6 +106,35 @@ static bool take_contexts(struct as_record *r, const uint64_t *payload, uint32_t
     return true;
 }
 
+// Whether the words from `i` on begin with a context that may be there: all that it names is before it.
+static bool is_context(const struct as_record *r, const uint64_t *payload, uint32_t words, uint32_t i)
+{
+    uint32_t caller = (uint32_t)payload[i], count = payload[i] >> 32 & 0xffff;
+    if (caller > r->stacks.count || count >= words - i)
+        return false;
+    uint32_t depth = count + (caller ? as_record_stack(r, caller)->depth : 0);
+    return depth > 0 && depth <= MOST_FRAMES;
+}
+
+// From version 3 on: each has the frames that are new, outermost first.
+static bool take_stacks(struct as_record *r, const uint64_t *payload, uint32_t words, uint64_t at, struct as_error *err)
+{
+    if (words == 0 || payload[0] != as_record_stacks_word(next_context(r), (uint32_t)r->stacks.count + 1))
+        return contradicts(err, at, "stacks out of order");
+    for (uint32_t i = 1; i < words;) {
+        uint32_t stack = (uint32_t)payload[i], count = payload[i] >> 32 & 0xffff;
+        if (!is_context(r, payload, words, i))
+            return contradicts(err, at, "a stack that there cannot be");
+        if (!make_room(r, count, at, err))
+            return false;
+        for (uint32_t k = 1; k <= count; k++)
+            stack = add_stack(r, payload[i + k], stack);
+        add_context(r, stack, payload[i]);
+        i += count + 1;
+    }
+    return true;
+}
+
 // --- Interpreters ----------------------------------------------------------------------------------------------------
 
 // Adds a text, up to its first NUL. *at: where it is; 0: it is empty.
@@ -209,7 +238,9 @@ static bool take(struct as_record *r, const struct as_record_block *b, const uin
     case AS_RECORD_MODULES:
         return take_modules(r, payload, b->size, at, err);
     case AS_RECORD_CONTEXTS:
-        return take_contexts(r, payload, b->size / (uint32_t)sizeof *payload, at, err);
+        return r->head.version > 2 || take_contexts(r, payload, b->size / (uint32_t)sizeof *payload, at, err);
+    case AS_RECORD_STACKS:
+        return r->head.version < 3 || take_stacks(r, payload, b->size / (uint32_t)sizeof *payload, at, err);
     case AS_RECORD_FUNCTIONS:
         return r->head.version == 1 || take_functions(r, payload, b->size / (uint32_t)sizeof *payload, at, err);
     case AS_RECORD_EVENTS:

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MOST = 1 << 20 };
+enum { MOST = 1 << 20, DEEPEST = 256 };
 
 static size_t repair(uint8_t *bytes, size_t size)
 {
@@ -42,6 +42,21 @@ static void check(const struct as_record_account *a, const struct as_record *r)
     fuzz_check(a->in_use.bytes <= a->peak.bytes, "no moment has more than the peak");
 }
 
+// Each way outwards ends, at a stack without a caller.
+static void check_stacks(const struct as_record *r)
+{
+    for (uint32_t number = 1; number <= r->stacks.count; number++) {
+        const struct as_record_stack *s = as_record_stack(r, number);
+        uint32_t above = s->caller ? as_record_stack(r, s->caller)->depth : 0;
+        fuzz_check(s->caller < number && s->depth == above + 1, "a caller is before what it calls");
+        fuzz_check(s->depth <= DEEPEST, "no stack is deeper than a recorder's");
+    }
+    for (size_t i = 0; i < r->contexts.count; i++) {
+        uint32_t stack = r->contexts.items[i].stack;
+        fuzz_check(stack > 0 && stack <= r->stacks.count, "each context has a stack");
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static uint8_t bytes[MOST];
@@ -54,6 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_file(bytes, repair(bytes, size));
     bool opened = as_record_open(&r, fuzz_file_name(), &err);
     fuzz_check(opened || err.code == AS_BAD_INPUT || err.code == AS_UNSUPPORTED, "what is no record is bad input");
+    if (opened)
+        check_stacks(&r);
     if (opened && as_record_begin(&r, &err)) {
         fuzz_check(as_record_account(&a, &r, &err), "a record is added up");
         check(&a, &r);

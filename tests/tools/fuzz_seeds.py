@@ -249,7 +249,7 @@ def frames(path: Path) -> bytes:
     return struct.pack("<IB3x", header - address, machine == EM_AARCH64) + data[offset : offset + size]
 
 
-def record() -> bytes:
+def record(version: int) -> bytes:
     """A full record without checksums, which fuzz_record repairs: a block of each kind, and each kind of event."""
 
     def block(kind: int, payload: bytes, thread: int = 0) -> bytes:
@@ -260,15 +260,23 @@ def record() -> bytes:
 
     allocation = 48 << 24 | 2  # bytes, and the context
     state = struct.pack("<8Q", 1000, 1000, 10**18, 1, 1, 0, 0, 0)
+    frames = (5, 0xFFFE << 48 | 1 << 24 | 7)  # innermost first
+    if version < 3:
+        stacks = [block(3, struct.pack("<QQQ", 1 << 63 | 2 << 32 | 2, *frames))]
+    else:  # two contexts: one with both frames, and one with another innermost frame
+        stacks = [
+            block(10, struct.pack("<4Q", 1 << 32 | 2, 1 << 63 | 2 << 32, *reversed(frames))),
+            block(10, struct.pack("<3Q", 3 << 32 | 3, 1 << 63 | 1 << 32 | 1, 6)),
+        ]
     first = event(7, 0) + event(1, 16, allocation) + event(2, 32, allocation) + event(3, 48, allocation, 64)
     second = event(7, 0) + event(4, 16, allocation) + event(5, 32) + event(6, 64, allocation) + event(0, 48)
     return b"".join(
         [
-            block(1, struct.pack("<QIIQII1024s", 0x31746365726E7261, 2, 1, 7, 62, PAGE, b"/bin/true")),
+            block(1, struct.pack("<QIIQII1024s", 0x31746365726E7261, version, 1, 7, 62, PAGE, b"/bin/true")),
             block(5, state),
             block(2, struct.pack("<QQQII24s200s", PAGE, 2 * PAGE, 0, 0, 20, bytes(24), b"")),
             block(8, struct.pack("<Q8s", 5 << 48 | 3 << 32 | 1, b"runa.py")),
-            block(3, struct.pack("<QQQ", 1 << 63 | 2 << 32 | 2, 5, 0xFFFE << 48 | 1 << 24 | 7)),
+            *stacks,
             block(4, first, 1),
             block(4, second, 2),
             block(6, struct.pack("<IIQQ", 1, 0, 3, 4)),
@@ -314,7 +322,8 @@ def make(arenadump: harness.Arenadump, home: Path) -> None:
         subprocess.run([compiler, "-O2", *bare[3:6], "-o", str(shape), str(source)], check=True)
         shape.write_bytes(frames(shape))
     (home / "unwind" / "true").write_bytes(frames(Path("/bin/true").resolve()))
-    (home / "record" / "small").write_bytes(record())
+    (home / "record" / "version-2").write_bytes(record(2))
+    (home / "record" / "version-3").write_bytes(record(3))
     (home / "programs").mkdir(exist_ok=True)
     runtime_cores(home / "images", home / "programs")
     split_files(home / "splits", home / "split")

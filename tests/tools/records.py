@@ -4,9 +4,17 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 BLOCK = struct.Struct("<IIIIQQ")
 WORD = (1 << 64) - 1
+BLOCK_MAGIC = 0x6B6C6272
+MOST_WORDS = ((64 << 10) - BLOCK.size) // 8  # that follow a block's head
+FIRST_CONTEXT = 2
+COMPLETE = 1 << 63
+HEAD, CONTEXTS, STACKS = 1, 3, 10
+
+Block = tuple[int, int, bytes]  # its kind, its thread, and what it holds
 
 
 def checksum(block: bytes) -> int:
@@ -24,16 +32,111 @@ def checksum(block: bytes) -> int:
     return over(over(0, block[: BLOCK.size]), block[BLOCK.size :])
 
 
+def blocks(data: bytes) -> list[Block]:
+    found, at = [], 0
+    while at < len(data):
+        magic, kind, size, thread, *_ = BLOCK.unpack_from(data, at)
+        assert magic == BLOCK_MAGIC
+        found.append((kind, thread, data[at + BLOCK.size : at + BLOCK.size + size]))
+        at += BLOCK.size + size
+    return found
+
+
+def joined(parts: Iterable[Block]) -> bytes:
+    """A file of these blocks, with their numbers and checksums."""
+    data = bytearray()
+    for number, (kind, thread, text) in enumerate(parts):
+        head = BLOCK.pack(BLOCK_MAGIC, kind, len(text), thread, number, 0)
+        data += head[:-8] + checksum(head + text).to_bytes(8, "little") + text
+    return bytes(data)
+
+
+def place(data: bytes, kind: int) -> int:
+    """Where the first block of a kind is."""
+    at = 0
+    while True:
+        _, found, size, *_ = BLOCK.unpack_from(data, at)
+        if found == kind:
+            return at
+        at += BLOCK.size + size
+
+
+def payload(data: bytes, kind: int) -> bytes:
+    return next(text for found, _, text in blocks(data) if found == kind)
+
+
 def changed(data: bytes, kind: int, at: int, word: bytes) -> bytes:
     """The record with the first block of a kind changed at a place of its contents, and its checksum right."""
-    place = 0
-    while True:
-        _, found, size, *_ = BLOCK.unpack_from(data, place)
-        if found == kind:
-            break
-        place += BLOCK.size + size
-    block = bytearray(data[place : place + BLOCK.size + size])
+    start = place(data, kind)
+    size = BLOCK.size + len(payload(data, kind))
+    block = bytearray(data[start : start + size])
     block[BLOCK.size + at : BLOCK.size + at + len(word)] = word
     block[BLOCK.size - 8 : BLOCK.size] = bytes(8)
     block[BLOCK.size - 8 : BLOCK.size] = checksum(bytes(block)).to_bytes(8, "little")
-    return data[:place] + bytes(block) + data[place + len(block) :]
+    return data[:start] + bytes(block) + data[start + size :]
+
+
+# --- Stacks -----------------------------------------------------------------------------------------------------------
+
+Stacks = list[tuple[int, int]]  # each a frame and the number of its caller's stack, from 1 on
+
+
+def new_contexts(text: bytes, known: Stacks) -> list[tuple[int, Stacks]]:
+    """Of a block of stacks: the word of each context, and its new stacks, which are added to those that are known."""
+    words = struct.unpack(f"<{len(text) // 8}Q", text)
+    found, at = [], 1
+    while at < len(words):
+        caller, count = words[at] & 0xFFFF_FFFF, words[at] >> 32 & 0xFFFF
+        new: Stacks = []
+        for frame in words[at + 1 : at + 1 + count]:
+            new.append((frame, caller))
+            caller = len(known) + len(new)
+        known += new
+        found.append((words[at] & ~0xFFFF_FFFF | caller, new))
+        at += 1 + count
+    return found
+
+
+def contexts(data: bytes) -> list[tuple[int, Stacks]]:
+    """Of all contexts of a file."""
+    known: Stacks = []
+    return [one for kind, _, text in blocks(data) if kind == STACKS for one in new_contexts(text, known)]
+
+
+def old_contexts(text: bytes, known: Stacks, next_id: int) -> list[list[int]]:
+    """The contexts of a block of stacks, as versions 1 and 2 have them: an id, and all frames, innermost first."""
+    found = []
+    for context, (word, _) in enumerate(new_contexts(text, known), next_id):
+        frames, stack = [], word & 0xFFFF_FFFF
+        while stack:
+            frame, stack = known[stack - 1]
+            frames.append(frame)
+        found.append([word & COMPLETE | len(frames) << 32 | context, *frames])
+    return found
+
+
+def in_blocks(entries: list[list[int]]) -> Iterable[bytes]:
+    """As many in each as it has room for."""
+    words: list[int] = []
+    for entry in entries:
+        if len(words) + len(entry) > MOST_WORDS:
+            yield struct.pack(f"<{len(words)}Q", *words)
+            words = []
+        words += entry
+    yield struct.pack(f"<{len(words)}Q", *words)
+
+
+def as_version(data: bytes, version: int) -> bytes:
+    """A record of version 3 as version 1 or 2 would have written it."""
+    known: Stacks = []
+    next_id = FIRST_CONTEXT
+    parts: list[Block] = []
+    for kind, thread, text in blocks(data):
+        if kind == STACKS:
+            entries = old_contexts(text, known, next_id)
+            next_id += len(entries)
+            parts += [(CONTEXTS, 0, one) for one in in_blocks(entries)]
+        else:
+            head = kind == HEAD
+            parts.append((kind, thread, text[:8] + version.to_bytes(4, "little") + text[12:] if head else text))
+    return joined(parts)
