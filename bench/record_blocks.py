@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What takes the room in a full record's file, by kinds of blocks; and what its stacks take as frames and callers."""
+"""What takes the room in a full record's file, by kinds of blocks; and what stacks take with all frames, or once."""
 
 from __future__ import annotations
 
@@ -9,22 +9,42 @@ from collections import Counter
 from pathlib import Path
 
 BLOCK = struct.Struct("<4s3I2Q")
-KINDS = ("", "head", "modules", "contexts", "events", "state", "losses", "end", "functions", "interpreters")
-CONTEXTS = 3
+KINDS = ("", "head", "modules", "contexts", "events", "state", "losses", "end", "functions", "interpreters", "stacks")
+CONTEXTS, STACKS = 3, 10  # of versions 1 and 2, and of version 3
 WORD = 8
-NODE = 16  # bytes of a frame and the number of its caller's stack, and of a context that names a stack
 
 
-def contexts(words: tuple[int, ...], seen: dict[tuple[int, int], int]) -> tuple[int, int]:
-    """How many there are in a block, and of how many frames; `seen` gets each frame with its caller's stack once."""
-    at = count = frames = 0
-    while at < len(words):
-        depth = words[at] >> 32 & 0xFFFF
-        stack = 0
-        for frame in reversed(words[at + 1 : at + 1 + depth]):
-            stack = seen.setdefault((frame, stack), len(seen) + 1)
-        count, frames, at = count + 1, frames + depth, at + 1 + depth
-    return count, frames
+class Stacks:
+    """Each a frame and the stack of its caller."""
+
+    def __init__(self) -> None:
+        self.contexts = self.frames = 0  # `frames`: of all contexts, as if each had its own
+        self.seen: dict[tuple[int, int], int] = {}
+        self.depths = [0]
+        self.numbers = [0]  # what each stack of a file of version 3 is here
+
+    def add(self, caller: int, frames: tuple[int, ...]) -> None:
+        """A context with these frames below a caller, outermost first."""
+        for frame in frames:
+            known = self.seen.setdefault((frame, caller), len(self.depths))
+            if known == len(self.depths):
+                self.depths.append(self.depths[caller] + 1)
+            self.numbers.append(known)
+            caller = known
+        self.contexts += 1
+        self.frames += self.depths[caller]
+
+    def read(self, kind: int, words: tuple[int, ...]) -> None:
+        """A block of contexts."""
+        at = 1 if kind == STACKS else 0
+        while at < len(words):
+            count = words[at] >> 32 & 0xFFFF
+            frames = words[at + 1 : at + 1 + count]
+            if kind == STACKS:
+                self.add(self.numbers[words[at] & 0xFFFF_FFFF], frames)
+            else:
+                self.add(0, frames[::-1])
+            at += 1 + count
 
 
 def main() -> None:
@@ -33,23 +53,21 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     data = parser.parse_args().file.read_bytes()
     sizes: Counter[int] = Counter()
-    seen: dict[tuple[int, int], int] = {}
-    at = count = frames = 0
+    stacks = Stacks()
+    at = 0
     while at + BLOCK.size <= len(data):
         magic, kind, size, *_ = BLOCK.unpack_from(data, at)
         if magic != b"rblk":
             break
         sizes[kind] += BLOCK.size + size
-        if kind == CONTEXTS:
-            found = contexts(struct.unpack_from(f"<{size // WORD}Q", data, at + BLOCK.size), seen)
-            count, frames = count + found[0], frames + found[1]
+        if kind in {CONTEXTS, STACKS}:
+            stacks.read(kind, struct.unpack_from(f"<{size // WORD}Q", data, at + BLOCK.size))
         at += BLOCK.size + size
     for kind, size in sorted(sizes.items()):
         print(f"{KINDS[kind] if kind < len(KINDS) else kind:>14} {size:14,} bytes {100 * size / at:6.2f} %")
-    print(
-        f"{count:,} contexts of {frames:,} frames; as {len(seen):,} frames with callers "
-        f"they would take {NODE * (len(seen) + count):,} bytes"
-    )
+    count, once = stacks.contexts, len(stacks.seen)
+    print(f"{count:,} contexts with all their {stacks.frames:,} frames take {WORD * (count + stacks.frames):,} bytes,")
+    print(f"with {once:,} stacks, each a frame below its caller's, {WORD * (count + once):,} bytes")
 
 
 if __name__ == "__main__":
