@@ -210,7 +210,6 @@ DAMAGED = {
     "below itself": [FIRST, *context(1, 1)],
     "below the one after it": [FIRST, *context(0, 1), *context(3, 1), *context(0, 1)],
     "below the highest number": [FIRST, *context(0xFFFF_FFFF, 1)],
-    "no frame": [FIRST, *context(0, 0)],
     "257 frames": [FIRST, *context(0, 257)],
     "257 frames, of which another has 200": [FIRST, *context(0, 200), *context(200, 57)],
     "one frame more than the block has": [FIRST, *context(0, 2, FRAME)],
@@ -237,12 +236,12 @@ def test_stacks_that_there_cannot_be(stage: Stage, program: Path, arenadump: har
 
 
 def test_stacks_that_there_can_be(stage: Stage, program: Path, arenadump: harness.Arenadump) -> None:
-    """What the above is compared with: the deepest, one that adds nothing, and one of a single frame."""
+    """Beside those above: the deepest, one that adds nothing, one that is not known, and one of a single frame."""
     good = stage.folder / "good"
-    words = [FIRST, *context(0, 200), *context(200, 56), *context(256, 0), *context(0, 1)]
+    words = [FIRST, *context(0, 200), *context(200, 56), *context(256, 0), *context(0, 0), *context(0, 1)]
     good.write_bytes(with_stacks(run(stage, program).read_bytes(), words))
     sites = {site["context"]: len(site["stack"]) for site in read(arenadump, good)["sites"]}
-    assert sites == {1: 0, 2: 200, 3: 256, 4: 256, 5: 1}
+    assert sites == {1: 0, 2: 200, 3: 256, 4: 256, 5: 0, 6: 1}
 
 
 def test_the_record_ends_at_a_torn_block_of_stacks(stage: Stage, program: Path, arenadump: harness.Arenadump) -> None:

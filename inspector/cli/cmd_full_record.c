@@ -133,7 +133,7 @@ static bool add_sites(struct record_reading *r, struct as_error *err)
         uint32_t *place = as_vec_add(&r->order, err);
         if ((ok = place != NULL))
             *place = id;
-        if (ok && context) {
+        if (ok && context && context->stack) {
             *stack = stack_record(r, &stacks, context->stack, err);
             ok = *stack != UINT32_MAX;
         }

@@ -13,12 +13,15 @@ enum {
     BLOCK_BYTES = AS_RECORD_MOST_BYTES - sizeof(struct as_record_block),
     MODULES = BLOCK_BYTES / sizeof(struct as_record_module),
     LOSSES = BLOCK_BYTES / sizeof(struct as_record_loss),
+    PATIENCE = 50, // turns of 100 ms, for a context that is being written down
 };
 
 static struct {
     int file;
     uint64_t size, number; // of the file's whole blocks
     uint32_t modules, contexts, losses, stacks;
+    uint32_t awaited, turns; // a context that was not written down yet, for so many turns
+    bool ends;
     struct as_record_interpreters interpreters; // as the file says already
     int error;
     uint32_t buffers[AS_RECORDER_THREADS]; // of each thread, written to their end
@@ -137,21 +140,46 @@ static size_t add_context(const struct as_profile_context *c, uint64_t *to)
     return 1 + count;
 }
 
+// A context that nobody has written down.
+static size_t add_unknown(uint64_t *to)
+{
+    to[0] = as_record_context_word(0, 0, false);
+    return 1;
+}
+
+static bool has_more_contexts(void)
+{
+    const struct as_profile_table *table = &as_recorder.head->contexts;
+    return sink.contexts < __atomic_load_n(&table->used, __ATOMIC_RELAXED) && sink.contexts < table->size;
+}
+
+// Whether nobody is to be expected any more to write down the next context: a signal handler that leaves the recorder by longjmp leaves it
+// so for good, and what is behind it must not wait for ever.
+static bool is_given_up(void)
+{
+    return sink.ends || (sink.contexts == sink.awaited && sink.turns >= PATIENCE);
+}
+
+static void await_context(void)
+{
+    sink.turns = has_more_contexts() && sink.contexts == sink.awaited ? sink.turns + 1 : 0;
+    sink.awaited = sink.contexts;
+}
+
 // Likewise, up to the first that another thread is still writing down. A context that is whole has a stack that is: all of its frames
 // were there before.
 static bool put_some_contexts(bool *more)
 {
     size_t words = 1, room = sizeof sink.words / sizeof *sink.words;
-    uint64_t used = __atomic_load_n(&as_recorder.head->contexts.used, __ATOMIC_RELAXED);
     sink.words[0] = as_record_stacks_word(sink.contexts, sink.stacks + 1);
-    for (; sink.contexts < used && sink.contexts < as_recorder.head->contexts.size; sink.contexts++) {
+    for (; has_more_contexts(); sink.contexts++) {
         const struct as_profile_context *c = &as_recorder.contexts[sink.contexts];
         uint32_t count = __atomic_load_n(&c->count, __ATOMIC_ACQUIRE);
-        if (count == 0 || words + 1 + count > room)
+        if ((count == 0 && !is_given_up()) || words + 1 + count > room)
             break;
-        if (!add_functions(c->stack))
+        if (count > 0 && !add_functions(c->stack))
             return false;
-        words += add_context(c, sink.words + words);
+        words += count > 0 ? add_context(c, sink.words + words) : add_unknown(sink.words + words);
     }
     *more = words > 1;
     return put_functions() && (words == 1 || put(AS_RECORD_STACKS, 0, sink.words, words * sizeof *sink.words));
@@ -273,6 +301,7 @@ bool as_recorder_drain(bool all)
     sink.losses = 0;
     bool ok = put_all(put_some_modules) && put_all(put_some_contexts) && put_all(put_some_losses) &&
               put_interpreters(false) && (sink.number == before || put_state());
+    await_context();
     return ok || (errno = sink.error, false);
 }
 
@@ -301,6 +330,9 @@ void as_recorder_drain_begin(int file)
 // After a failure: what was taken back of a torn block makes room for this one.
 void as_recorder_drain_end(void)
 {
+    sink.ends = true;
+    if (sink.error == 0)
+        put_all(put_some_contexts);
     struct as_record_ending end = {.reason = AS_RECORD_EXIT, .error = (uint32_t)sink.error};
     if (sink.error != 0)
         end.reason =

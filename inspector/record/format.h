@@ -121,7 +121,7 @@ static inline uint64_t as_record_stacks_word(uint32_t context, uint32_t stack)
 
 // A context of such a block: this word, and its frames that no context before it has, outermost first, as the profile's tables have them:
 // a module's index << 48 | offset, or see AS_RECORD_NO_MODULE. `caller`: the number of the stack that they are below; 0: none. With each
-// frame a stack begins, and gets the next number.
+// frame a stack begins, and gets the next number. Without any, and without a caller, the context's stack is not known.
 #define AS_RECORD_COMPLETE (UINT64_C(1) << 63)
 static inline uint64_t as_record_context_word(uint32_t caller, uint32_t count, int complete)
 {

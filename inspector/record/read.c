@@ -106,14 +106,13 @@ static bool take_contexts(struct as_record *r, const uint64_t *payload, uint32_t
     return true;
 }
 
-// Whether the words from `i` on begin with a context that may be there: all that it names is before it.
+// Whether the words from `i` on begin with a context that may be there: all that it names is before it. (Without frames, it is not known.)
 static bool is_context(const struct as_record *r, const uint64_t *payload, uint32_t words, uint32_t i)
 {
     uint32_t caller = (uint32_t)payload[i], count = payload[i] >> 32 & 0xffff;
     if (caller > r->stacks.count || count >= words - i)
         return false;
-    uint32_t depth = count + (caller ? as_record_stack(r, caller)->depth : 0);
-    return depth > 0 && depth <= MOST_FRAMES;
+    return count + (caller ? as_record_stack(r, caller)->depth : 0) <= MOST_FRAMES;
 }
 
 // From version 3 on: each has the frames that are new, outermost first.

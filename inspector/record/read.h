@@ -26,7 +26,7 @@ struct as_record_stack {
 };
 
 struct as_record_context {
-    uint32_t stack; // its number
+    uint32_t stack; // its number; 0: it is not known
     bool complete;  // the outermost frame is there
 };
 

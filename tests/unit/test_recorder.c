@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "profile/fast.h"
 #include "profile/read.h"
+#include "record/read.h"
 #include "support/check.h"
 
 #include <dlfcn.h>
@@ -119,6 +120,51 @@ static void test_places(void)
     CHECK(as_recorder_take_places(&table, UINT64_MAX) == UINT64_MAX);
     table.used = PLACES + 1; // which no recorder writes
     CHECK(as_recorder_take_places(&table, 1) == UINT64_MAX);
+}
+
+// --- The contexts of a full record ------------------------------------------------------------------------------------
+
+// How many contexts the file has; *known: how many of them have stacks.
+static size_t contexts_in(const char *path, size_t *known)
+{
+    static struct as_record record;
+    struct as_error err = {0};
+    CHECK(as_record_open(&record, path, &err), "%s", err.text);
+    size_t count = record.contexts.count;
+    *known = 0;
+    for (size_t i = 0; i < count; i++)
+        *known += record.contexts.items[i].stack != 0;
+    as_record_close(&record);
+    return count;
+}
+
+// A signal handler may leave the recorder by longjmp, and what it has interrupted is never written down. What is behind it gets into the
+// file nevertheless: soon, and at once when the record ends.
+static void test_contexts_that_nobody_writes(void)
+{
+    enum { TURNS = 60 };
+    const struct as_recorder_rates rates = {.memory = UINT64_C(64) << 20};
+    char path[64];
+    size_t known;
+    int file = memfd_create("record", MFD_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    CHECK(file >= 0 && as_recorder_map(&rates) && as_recorder_buffers_map(UINT64_C(1) << 20));
+    as_recorder_drain_begin(file);
+    uint64_t stack = as_recorder_take_places(&as_recorder.head->stacks, 1);
+    uint64_t first = as_recorder_take_places(&as_recorder.head->contexts, 4);
+    as_recorder.stacks[stack].frame = 1;
+    as_recorder.contexts[first + 1] = (struct as_profile_context){.stack = (uint32_t)stack, .count = 1};
+    as_recorder.contexts[first + 3] = as_recorder.contexts[first + 1];
+    CHECK(as_recorder_drain(true));
+    CHECK_EQUAL(contexts_in(path, &known), 0);
+    for (int i = 0; i < TURNS; i++)
+        CHECK(as_recorder_drain(true));
+    CHECK_EQUAL(contexts_in(path, &known), 2);
+    CHECK_EQUAL(known, 1);
+    as_recorder_drain_end();
+    CHECK_EQUAL(contexts_in(path, &known), 4);
+    CHECK_EQUAL(known, 2);
+    close(file);
 }
 
 // --- The loader's lock ------------------------------------------------------------------------------------------------
@@ -255,6 +301,7 @@ int main(void)
     test_lists();
     for (int i = 0; i < ROUNDS; i++)
         test_places();
+    test_contexts_that_nobody_writes();
     test_fork();
     test_without_stack();
     test_room();
