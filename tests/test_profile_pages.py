@@ -53,8 +53,8 @@ class Keeper:
 
 
 @contextmanager
-def keeping(agent: Path, rates: str) -> Iterator[Keeper]:
-    program = programs.build("keeps_pages")
+def keeping(agent: Path, rates: str, name: str = "keeps_pages") -> Iterator[Keeper]:
+    program = programs.build(name)
     environment = {
         "LD_PRELOAD": str(agent),
         "ARENASCOPE_PROFILE": rates,
@@ -123,15 +123,63 @@ def test_each_site_keeps_what_the_chunks_say(agent: Path, arenadump: harness.Are
             assert each[what] == kept[site][what], (site, what)
         # A page's bytes that cannot be shared equally go to one of its sites.
         assert abs(each["stranded"] - kept[site]["stranded"]) <= 16 * each["in_use"]
-    letters = [
-        next((name[-1] for f in site["stack"][0]["functions"] if (name := f["name"]).startswith("site_")), "?")
-        for site in told["sites"]
-    ]
+    letter_of = letters(told)
     places: dict[int, set[str]] = defaultdict(set)
     for place in dump.profile_places:
-        places[int(place["page"])].add(letters[int(place["site"])])
+        places[int(place["page"])].add(letter_of[int(place["site"])])
     assert dict(places) == {page: sites for page, sites in on.items() if page in places}
     assert all(page in places for page, sites in on.items() if sites & set(SITES))
+
+
+def letters(told: dict[str, Any]) -> list[str]:
+    """Of each site its letter in the program."""
+    names = ([function["name"] for function in site["stack"][0]["functions"]] for site in told["sites"])
+    return [next((name[-1] for name in each if name.startswith("site_")), "?") for each in names]
+
+
+def first_on(dump: Dump, site_of: dict[int, int]) -> dict[int, list[int]]:
+    """The first eight sites on each page on which all chunks are the program's: most bytes first, then by number.
+
+    A chunk in an unwatched page has no site, and a site's large chunks are counted apart.
+    """
+    rate, large = int(dump.profile["page_rate"][0]), int(dump.profile["large"][0])
+    on: dict[int, Counter[tuple[int, bool]]] = defaultdict(Counter)
+    strange = set()
+    for heap, record in enumerate(dump.heaps):
+        chunks = dump.heap_chunks(heap)
+        before = int(record["first_page"]) - int(record["start"]) // PAGE
+        for at, size, kind in zip(chunks.addresses.tolist(), chunks.sizes.tolist(), chunks.classes.tolist()):
+            watched = at // PAGE * 0x9E3779B97F4A7C15 % 2**64 <= (2**64 - 1) // rate
+            for page in range(at // PAGE, (at + size - 1) // PAGE + 1):
+                bytes_here = min(at + size, page * PAGE + PAGE) - max(at, page * PAGE)
+                if kind == fmt.ChunkClass.IN_USE and at not in site_of:
+                    strange.add(page + before)
+                elif kind == fmt.ChunkClass.IN_USE and (watched or size >= large):
+                    on[page + before][site_of[at], rate > 1 and size >= large] += bytes_here
+    ordered = {
+        page: [site for site, _ in sorted(users, key=lambda user: (-users[user], user))]
+        for page, users in on.items()
+        if page not in strange
+    }
+    return {page: list(dict.fromkeys(sites))[:8] for page, sites in ordered.items()}
+
+
+@pytest.mark.parametrize("rates", ["exact", "pages=2"])
+def test_the_first_sites_of_a_page_have_most_bytes_there(
+    agent: Path, arenadump: harness.Arenadump, tmp_path: Path, rates: str
+) -> None:
+    with keeping(agent, rates, "many_sites") as keeper:
+        arenadump.check("dump", "--chunks", "-o", tmp_path / "dump", keeper.process.pid)
+    dump = Dump(tmp_path / "dump")
+    names = letters(profile(arenadump, tmp_path / "dump"))
+    first = first_on(dump, {at: names.index(letter) for at, letter in keeper.site_of.items() if letter in names})
+    found: dict[int, list[int]] = defaultdict(list)
+    for place in dump.profile_places:
+        found[int(place["page"])].append(int(place["site"]))
+    assert len(first) > 100
+    assert max(map(len, first.values())) == 8
+    for page, sites in first.items():
+        assert found[page] == sites
 
 
 @pytest.mark.parametrize("site", SITES)

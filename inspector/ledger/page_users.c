@@ -21,15 +21,13 @@ bool as_page_users_open(struct as_page_users *u, uint32_t holders)
         u->heaps.items[u->heaps.count++] = u->store->heaps.items[i];
     if (count > 0)
         qsort(u->heaps.items, count, sizeof *u->heaps.items, by_start);
-    u->last_page = as_memory_map(holders * sizeof *u->last_page + 1, "the holders of pages", u->err);
-    u->place = as_memory_map(holders * sizeof *u->place + 1, "the holders of pages", u->err);
-    return u->last_page && u->place;
+    u->places = as_memory_map(holders * sizeof *u->places + 1, "the holders of pages", u->err);
+    return u->places != NULL;
 }
 
 void as_page_users_close(struct as_page_users *u)
 {
-    as_memory_unmap(u->last_page, u->holders * sizeof *u->last_page + 1);
-    as_memory_unmap(u->place, u->holders * sizeof *u->place + 1);
+    as_memory_unmap(u->places, u->holders * sizeof *u->places + 1);
     as_vec_free(&u->heaps);
     as_vec_free(&u->here);
 }
@@ -67,6 +65,23 @@ static bool close_page(struct as_page_users *u)
     return u->take(u->context, &used);
 }
 
+// On the current page.
+static bool put_here(struct as_page_users *u, uint32_t holder, uint64_t bytes)
+{
+    struct as_page_user_place *place = &u->places[holder];
+    u->chunks++;
+    if (place->page != u->page + 1) {
+        struct as_page_user *added = as_vec_add(&u->here, u->err);
+        if (!added)
+            return false;
+        *added = (struct as_page_user){.holder = holder};
+        *place = (struct as_page_user_place){u->page + 1, (uint32_t)(added - u->here.items)};
+    }
+    u->here.items[place->place].count++;
+    u->here.items[place->place].bytes += bytes;
+    return true;
+}
+
 static bool put_on_page(struct as_page_users *u, uint64_t page, uint32_t holder, uint64_t bytes)
 {
     if (page != u->page) {
@@ -75,32 +90,26 @@ static bool put_on_page(struct as_page_users *u, uint64_t page, uint32_t holder,
         u->page = page;
         u->chunks = 0;
     }
-    u->chunks++;
-    if (u->last_page[holder] != page + 1) {
-        struct as_page_user *added = as_vec_add(&u->here, u->err);
-        if (!added)
-            return false;
-        *added = (struct as_page_user){.holder = holder};
-        u->last_page[holder] = page + 1;
-        u->place[holder] = (uint32_t)(added - u->here.items);
-    }
-    u->here.items[u->place[holder]].count++;
-    u->here.items[u->place[holder]].bytes += bytes;
-    return true;
+    return put_here(u, holder, bytes);
 }
 
 bool as_page_users_put(struct as_page_users *u, uint32_t holder, uint64_t address, uint64_t size)
 {
+    uint64_t end = address + size;
+    if (address >= u->from && end <= u->until && size > 0) // most chunks: they need no heap, and no division
+        return put_here(u, holder, size);
     const struct as_heap_record *heap = as_page_users_heap(u, address);
     if (!heap)
         return true;
     uint64_t page_size = u->page_size;
-    uint64_t base = heap->start / page_size * page_size, end = address + size;
+    uint64_t base = heap->start / page_size * page_size;
     for (uint64_t at = address; at < end;) {
-        uint64_t next = at / page_size * page_size + page_size, index = (at - base) / page_size;
+        uint64_t start = at / page_size * page_size, next = start + page_size, index = (at - base) / page_size;
         if (index >= heap->page_count ||
             !put_on_page(u, heap->first_page + index, holder, (next < end ? next : end) - at))
             return index >= heap->page_count;
+        u->from = start > heap->start ? start : heap->start;
+        u->until = next < heap->end ? next : heap->end;
         at = next;
     }
     return true;

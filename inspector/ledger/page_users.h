@@ -22,6 +22,12 @@ struct as_used_page {
 };
 typedef bool as_used_page_taker(void *context, const struct as_used_page *page);
 
+// Where a holder stood in `here` last.
+struct as_page_user_place {
+    uint64_t page; // and 1
+    uint32_t place;
+};
+
 struct as_page_users {
     const struct as_store *store; // with heaps and pages; the rest may still be missing
     uint32_t page_size;
@@ -31,11 +37,11 @@ struct as_page_users {
     AS_VEC(struct as_heap_record) heaps; // by address
     size_t heap;                         // the last that was found
     uint64_t page;                       // the current one: index in the store's pages; UINT64_MAX: none
+    uint64_t from, until;                // its addresses, as far as they are the heap's
     uint32_t chunks;
     AS_VEC(struct as_page_user) here;
-    uint32_t holders;    // how many numbers there are
-    uint64_t *last_page; // by holder: the page at which it stood in `here` last, and 1
-    uint32_t *place;     // by holder: where
+    uint32_t holders;                  // how many numbers there are
+    struct as_page_user_place *places; // by holder
 };
 
 // For holders 0 to `holders` - 1. `u` has store, page_size, take, context and err, and is 0 otherwise. Close it in either case. AS_NO_MEMORY.

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/sort.h"
 #include "libc/elf.h"
+#include "profile/copy.h"
 #include "profile/keep.h"
 #include "profile/lines.h"
 #include "profile/shares.h"
@@ -68,18 +69,26 @@ uint64_t as_profile_find(struct as_target *t)
 
 // --- The tables -------------------------------------------------------------------------------------------------------
 
+// The page on which the last chunk that was counted begins.
+struct counted_page {
+    uint64_t number;
+    bool known, watched;
+    const uint8_t *block; // its slots; NULL: it has none
+};
+
 struct profile_tables {
     struct as_target *target;
     struct as_store *store;
     struct as_error *err;
     struct as_profile_head head;
-    char *piece; // of the target's memory
+    struct as_profile_pieces blocks;
+    struct as_profile_source page_source, context_source, stack_source;
     uint64_t *pages;
-    uint8_t *blocks;
     struct as_profile_context *contexts;
     struct as_profile_stack *stack_table;
     struct as_profile_stack_state *stack_states;                    // of each stack
     uint64_t block_count, context_count, stack_count, module_count; // that were read
+    struct counted_page page;
     uint32_t objects_opened;
     struct as_profile_live *live; // of each context
     struct as_profile_live unseen;
@@ -95,56 +104,41 @@ static uint64_t used(const struct as_profile_table *table)
     return table->used < table->size ? table->used : table->size;
 }
 
-enum { PIECE = 1 << 20, PART = 4096 };
-
-static bool is_zeros(const char *bytes, uint64_t length)
+static struct as_profile_source source(const struct profile_tables *r, const struct as_profile_table *table,
+                                       uint64_t count, uint64_t entry)
 {
-    return length == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, length - 1) == 0);
+    return (struct as_profile_source){r->target, &r->head, table, count, entry};
 }
 
-// A copy of a table's first entries; what cannot be read is zeros. It takes as much memory as the target has there: a table may claim any
-// size, and the recorder's are mostly empty. NULL: no memory.
-static void *copy(struct profile_tables *r, const struct as_profile_table *table, uint64_t count, uint64_t entry)
-{
-    uint64_t bytes = (count * entry + 7) / 8 * 8, from = r->head.self + table->offset;
-    char *to = as_memory_map(bytes + 1, "the tables of a profile", r->err);
-    for (uint64_t at = 0; to && at < bytes; at += PIECE) {
-        at = as_target_skip_missing(r->target, from + at) - from;
-        uint64_t length = at >= bytes ? 0 : bytes - at < PIECE ? bytes - at : PIECE;
-        if (length == 0 || !as_target_read(r->target, from + at, r->piece, length))
-            continue;
-        for (uint64_t i = 0; i < length; i += PART) {
-            uint64_t part = length - i < PART ? length - i : PART;
-            if (!is_zeros(r->piece + i, part))
-                memcpy(to + at + i, r->piece + i, part);
-        }
-    }
-    return to;
-}
-
-static bool copy_tables(struct profile_tables *r)
+static void find_sources(struct profile_tables *r)
 {
     r->block_count = used(&r->head.blocks);
     r->context_count = used(&r->head.contexts);
     r->stack_count = used(&r->head.stacks);
-    r->piece = as_memory_map(PIECE, "a piece of a profile", r->err);
-    return r->piece && (r->pages = copy(r, &r->head.pages, r->head.pages.size, sizeof *r->pages)) &&
-           (r->blocks = copy(r, &r->head.blocks, r->block_count, r->head.block_size)) &&
-           (r->contexts = copy(r, &r->head.contexts, r->context_count, sizeof *r->contexts)) &&
-           (r->stack_table = copy(r, &r->head.stacks, r->stack_count, sizeof *r->stack_table)) &&
+    r->blocks.source = source(r, &r->head.blocks, r->block_count, r->head.block_size);
+    r->page_source = source(r, &r->head.pages, r->head.pages.size, sizeof *r->pages);
+    r->context_source = source(r, &r->head.contexts, r->context_count, sizeof *r->contexts);
+    r->stack_source = source(r, &r->head.stacks, r->stack_count, sizeof *r->stack_table);
+}
+
+static bool copy_tables(struct profile_tables *r)
+{
+    find_sources(r);
+    return as_profile_pieces_open(&r->blocks, r->err) && (r->pages = as_profile_copy(&r->page_source, r->err)) &&
+           (r->contexts = as_profile_copy(&r->context_source, r->err)) &&
+           (r->stack_table = as_profile_copy(&r->stack_source, r->err)) &&
            (r->stack_states =
                 as_memory_map(r->stack_count * sizeof *r->stack_states + 1, "the stacks of a profile", r->err)) &&
            (r->live = as_memory_map(r->context_count * sizeof *r->live + 1, "the sites of a profile", r->err)) &&
-           (r->id_of = as_memory_map(r->boundaries->count * sizeof *r->id_of + 1, "the sites of chunks", r->err));
+           (r->id_of = as_memory_map_large(r->boundaries->count * sizeof *r->id_of + 1, "the sites of chunks", r->err));
 }
 
 static void free_tables(struct profile_tables *r)
 {
-    as_memory_unmap(r->piece, PIECE);
-    as_memory_unmap(r->pages, r->head.pages.size * sizeof *r->pages + 1);
-    as_memory_unmap(r->blocks, r->block_count * r->head.block_size + 1);
-    as_memory_unmap(r->contexts, r->context_count * sizeof *r->contexts + 1);
-    as_memory_unmap(r->stack_table, r->stack_count * sizeof *r->stack_table + 1);
+    as_profile_pieces_free(&r->blocks);
+    as_profile_copy_free(&r->page_source, r->pages);
+    as_profile_copy_free(&r->context_source, r->contexts);
+    as_profile_copy_free(&r->stack_source, r->stack_table);
     as_memory_unmap(r->stack_states, r->stack_count * sizeof *r->stack_states + 1);
     as_memory_unmap(r->live, r->context_count * sizeof *r->live + 1);
     as_memory_unmap(r->module_of, AS_PROFILE_MOST_MODULES * sizeof *r->module_of);
@@ -155,25 +149,40 @@ static void free_tables(struct profile_tables *r)
 
 // --- Chunks -----------------------------------------------------------------------------------------------------------
 
-static uint32_t slot_of(const struct profile_tables *r, uint64_t chunk)
+// The slots of a page; NULL: there are none.
+static const uint8_t *find_block(struct profile_tables *r, uint64_t page)
 {
-    uint64_t page = chunk >> r->head.page_shift;
     uint64_t mask = r->head.pages.size - 1;
     uint64_t place = as_profile_place(page, mask);
-    uint64_t offset = chunk & ((UINT64_C(1) << r->head.page_shift) - 1);
     for (int i = 0; i < AS_PROFILE_PROBES; i++, place = (place + 1) & mask) {
         uint64_t entry = r->pages[place];
         uint64_t block = (entry & BLOCK_MASK) - 1;
         if (entry == 0)
-            return 0;
-        if (entry >> AS_PROFILE_BLOCK_BITS != page || block >= r->block_count)
-            continue;
-        uint32_t slot;
-        memcpy(&slot, r->blocks + block * r->head.block_size + (offset >> AS_PROFILE_SLOT_SHIFT) * sizeof slot,
-               sizeof slot);
-        return slot;
+            return NULL;
+        if (entry >> AS_PROFILE_BLOCK_BITS == page && block < r->block_count)
+            return as_profile_piece(&r->blocks, block);
     }
-    return 0;
+    return NULL;
+}
+
+// Chunks come by their addresses: some 40 in a row begin on the same page.
+static void turn_page(struct profile_tables *r, uint64_t page)
+{
+    if (page == r->page.number && r->page.known)
+        return;
+    r->page = (struct counted_page){.number = page,
+                                    .known = true,
+                                    .watched = as_profile_page_hash(page) <= as_profile_watched(r->head.rate_shift),
+                                    .block = find_block(r, page)};
+}
+
+static uint32_t slot_of(const struct profile_tables *r, uint64_t chunk)
+{
+    uint64_t offset = chunk & ((UINT64_C(1) << r->head.page_shift) - 1);
+    uint32_t slot = 0;
+    if (r->page.block)
+        memcpy(&slot, r->page.block + (offset >> AS_PROFILE_SLOT_SHIFT) * sizeof slot, sizeof slot);
+    return slot;
 }
 
 // Counts a chunk in use for its context, which it returns; AS_PROFILE_NOBODY: it is not known.
@@ -181,7 +190,8 @@ static uint32_t count_chunk(struct profile_tables *r, uint64_t chunk, uint64_t s
 {
     bool large = size >= r->head.large;
     uint64_t rate = large ? 1 : UINT64_C(1) << r->head.rate_shift;
-    if (!large && as_profile_page_hash(chunk >> r->head.page_shift) > as_profile_watched(r->head.rate_shift))
+    turn_page(r, chunk >> r->head.page_shift);
+    if (!large && !r->page.watched)
         return AS_PROFILE_NOBODY;
     uint32_t slot = slot_of(r, chunk);
     uint32_t id = slot & ID_MASK;
