@@ -39,7 +39,7 @@ static uint64_t number_in(const char *path, const char *key)
 static bool cgroup_file(const char *name, char *path, size_t size)
 {
     char text[2048];
-    if (as_proc_read(AT_FDCWD, "/proc/self/cgroup", text, sizeof text) <= 0)
+    if (as_proc_read(AT_FDCWD, "/proc/thread-self/cgroup", text, sizeof text) <= 0)
         return false;
     const char *at = strstr(text, "0::");
     if (!at || (at != text && at[-1] != '\n'))
@@ -68,7 +68,7 @@ static uint64_t high_events(void)
 uint64_t as_policy_resident(void)
 {
     char text[128];
-    if (as_proc_read(AT_FDCWD, "/proc/self/statm", text, sizeof text) <= 0)
+    if (as_proc_read(AT_FDCWD, "/proc/thread-self/statm", text, sizeof text) <= 0)
         return 0;
     const char *end = text + strlen(text);
     const char *at = strchr(text, ' ');

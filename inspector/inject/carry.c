@@ -60,7 +60,7 @@ static bool is_same_build(const struct carried *c, const struct as_elf_load *las
 static bool write_there(const struct carried *c, uint64_t address, const uint8_t *code, size_t size,
                         struct as_error *err)
 {
-    AS_CLEANUP_FD int fd = openat(as_process_of(c->target)->proc_fd, "mem", O_WRONLY | O_CLOEXEC);
+    AS_CLEANUP_FD int fd = openat(as_process_of(c->target)->view_fd, "mem", O_WRONLY | O_CLOEXEC);
     // An exec since would have made it another program's memory: the agent answers, and its code was just read there.
     if (fd < 0 || !c->target->ops->stop.intact(c->target, err) ||
         pwrite(fd, code + FIRST, size - FIRST, (off_t)(address + FIRST)) != (ssize_t)(size - FIRST) ||

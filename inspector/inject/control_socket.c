@@ -85,13 +85,15 @@ static bool is_control_socket(const char *line, size_t length, const as_inode_ve
     return true;
 }
 
-static bool find_by_inode(pid_t pid, const as_inode_vec *inodes, struct sockaddr_un *address, socklen_t *length)
+// Through thread `tid`: a process whose first thread has ended has no namespaces in /proc/PID.
+static bool find_by_inode(int task, pid_t tid, const as_inode_vec *inodes, struct sockaddr_un *address,
+                          socklen_t *length)
 {
     char name[48];
     struct as_lines lines;
     bool found = false;
-    snprintf(name, sizeof name, "/proc/%d/net/unix", pid);
-    if (inodes->count == 0 || !as_lines_open(&lines, AT_FDCWD, name))
+    snprintf(name, sizeof name, "%d/net/unix", tid);
+    if (inodes->count == 0 || !as_lines_open(&lines, task, name))
         return false;
     size_t size;
     for (const char *line; !found && (line = as_lines_next(&lines, &size));)
@@ -114,15 +116,17 @@ bool as_control_socket_find(pid_t pid, struct sockaddr_un *address, socklen_t *l
     if (task < 0 || !as_proc_threads(process, &tids, NULL))
         return as_fail(err, AS_TARGET_GONE, "process %d has ended", pid);
     unsigned named = 0;
+    pid_t agent = 0;
     for (size_t i = 0; i < tids.count && named < MOST_THREADS; ++i) {
         char comm[32] = "";
         snprintf(name, sizeof name, "%d/comm", tids.items[i]);
         if (as_proc_read(task, name, comm, sizeof comm) > 0 && strcmp(comm, AS_AGENT_THREAD "\n") == 0) {
             named++;
+            agent = tids.items[i];
             seen = list_sockets(task, tids.items[i], &inodes) && seen;
         }
     }
-    bool found = find_by_inode(pid, &inodes, address, length);
+    bool found = find_by_inode(task, agent, &inodes, address, length);
     as_vec_free(&tids);
     as_vec_free(&inodes);
     if (found)
@@ -136,14 +140,31 @@ bool as_control_socket_find(pid_t pid, struct sockaddr_un *address, socklen_t *l
     return as_fail(err, AS_NO_TARGET, "process %d has no agent that answers", pid);
 }
 
-int as_control_socket_make(pid_t pid, struct as_error *err)
+// The network of a process, as the first of its threads that lives has it. -1: we may not know it.
+static int open_network(pid_t pid)
 {
     char name[48];
+    as_pid_vec tids = {0};
+    int network = -1;
+    snprintf(name, sizeof name, "/proc/%d", pid);
+    AS_CLEANUP_FD int process = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool listed = process >= 0 && as_proc_threads(process, &tids, NULL);
+    for (size_t i = 0; listed && network < 0 && i < tids.count; i++) {
+        snprintf(name, sizeof name, "task/%d/ns/net", tids.items[i]);
+        network = openat(process, name, O_RDONLY | O_CLOEXEC);
+        if (network < 0 && errno != ENOENT && errno != ESRCH)
+            break;
+    }
+    as_vec_free(&tids);
+    return network;
+}
+
+int as_control_socket_make(pid_t pid, struct as_error *err)
+{
     struct stat here;
     struct stat there;
-    snprintf(name, sizeof name, "/proc/%d/ns/net", pid);
     AS_CLEANUP_FD int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-    AS_CLEANUP_FD int other = open(name, O_RDONLY | O_CLOEXEC);
+    AS_CLEANUP_FD int other = open_network(pid);
     bool same = own < 0 || other < 0 || fstat(own, &here) != 0 || fstat(other, &there) != 0 ||
                 (here.st_ino == there.st_ino && here.st_dev == there.st_dev);
     if (!same && setns(other, CLONE_NEWNET) != 0) {

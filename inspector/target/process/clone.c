@@ -171,8 +171,8 @@ static bool is_left(const struct as_process *p, pid_t pid)
 static void follow_exec(struct as_process *p)
 {
     if (!as_process_alive(p) && as_process_view(p, NULL)) {
-        int mem = openat(p->proc_fd, "mem", O_RDONLY | O_CLOEXEC);
-        int pagemap = openat(p->proc_fd, "pagemap", O_RDONLY | O_CLOEXEC);
+        int mem = openat(p->view_fd, "mem", O_RDONLY | O_CLOEXEC);
+        int pagemap = openat(p->view_fd, "pagemap", O_RDONLY | O_CLOEXEC);
         if (mem >= 0 && pagemap >= 0) {
             int other = p->mem_fd;
             p->mem_fd = mem;

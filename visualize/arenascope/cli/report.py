@@ -13,6 +13,7 @@ from arenascope.capture import capture, is_dump
 from arenascope.cli.options import graph_option, looking
 from arenascope.cli.progress import waiting
 from arenascope.files import write_page
+from arenascope.timeline.group import files_of
 from arenascope.timeline.store import is_timeline
 
 SAID = "{}: open it in a browser"
@@ -100,7 +101,7 @@ def _is_small(target: str) -> bool:
     """Whether so little is resident that reading all of it costs nothing to speak of."""
     try:
         if re.fullmatch("[0-9]+", target):
-            pages = int(Path(f"/proc/{target}/statm").read_text(encoding="ascii").split()[1])
+            pages = int((files_of(int(target)) / "statm").read_text(encoding="ascii").split()[1])
             return pages * os.sysconf("SC_PAGE_SIZE") <= SMALL
         return not is_dump(target) and Path(target).stat().st_blocks * 512 <= SMALL
     except (OSError, ValueError, IndexError):

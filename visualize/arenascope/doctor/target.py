@@ -15,6 +15,7 @@ from arenascope.doctor.elf import build_id
 from arenascope.errors import ArenascopeError, Code
 from arenascope.known import total
 from arenascope.summary import parse, printed
+from arenascope.timeline.group import files_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +105,7 @@ def debug_information(pid: int) -> Check:
 def libc_of(pid: int) -> Path | None:
     """The file that a process mapped as its libc."""
     try:
-        maps = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="surrogateescape")
+        maps = (files_of(pid) / "maps").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return None
     found = re.search(r"(/\S*/(?:libc\.so\.6|libc-2\.\d+\.so))$", maps, re.MULTILINE)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 import resource
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope import format as fmt
 from arenascope.known import total
 from arenascope.text import size
 from arenascope.timeline.cgroup import cgroups_of, fullest, mounts
+from arenascope.timeline.group import files_of
 from arenascope.timeline.notices import ABSENT, Notice, Notices
 
 if TYPE_CHECKING:
@@ -215,6 +215,6 @@ def allocated_by(dump: Dump) -> Allocated | None:
 
 def _rss(pid: int) -> int | None:
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * PAGE
+        return int((files_of(pid) / "statm").read_text(encoding="ascii").split()[1]) * PAGE
     except (OSError, IndexError):
         return None

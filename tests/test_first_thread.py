@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""A process whose first thread has ended while others live: /proc/PID says that it is a zombie, and it is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tools import debian, harness, programs
+
+from arenascope.timeline.group import OfCommand, all_processes, files_of, process_at
+
+BLOCKS = 3 * 2000 * 1000  # bytes that its threads allocate
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[str]]:
+    try:
+        program = programs.build("first_leaves")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == "ready\n"
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()
+            assert (fields[0], fields[17]) == ("Z", "4"), "it is as this test wants it"
+            yield process
+        finally:
+            process.kill()
+
+
+def arenascope(*arguments: str | int, arenadump: harness.Arenadump) -> str:
+    command = [sys.executable, "-m", "arenascope", *map(str, arguments)]
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_it_is_a_process_like_others(process: subprocess.Popen[str]) -> None:
+    found = process_at(process.pid)
+    assert found
+    assert not found.zombie
+    assert found.rss * os.sysconf("SC_PAGE_SIZE") > BLOCKS // 2
+    assert found.exe
+    assert Path(found.exe).name == Path(found.cmdline).name
+    assert Path(found.exe).name.startswith(found.comm)
+    assert found.uid == os.geteuid()
+    assert (files_of(process.pid) / "maps").read_text()
+    assert process.pid in all_processes()
+    assert process.pid in [each.pid for each in OfCommand(found.comm).members()]
+
+
+def test_a_real_zombie_is_one() -> None:
+    with subprocess.Popen(["true"]) as zombie:
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+        assert process_at(zombie.pid) is None
+        assert all_processes(zombies=True)[zombie.pid].zombie
+
+
+@pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])
+def test_a_look(process: subprocess.Popen[str], arenadump: harness.Arenadump, mode: str) -> None:
+    told = arenadump.summary(process.pid, f"--mode={mode}")
+    assert told["target"]["threads"] == 3
+    assert told["ledger"]["in_use"] > BLOCKS
+
+
+def test_the_live_view_has_it(process: subprocess.Popen[str], arenadump: harness.Arenadump) -> None:
+    told = json.loads(arenascope("top", "--once", "--json", process.pid, arenadump=arenadump))
+    assert [each["pid"] for each in told["processes"]] == [process.pid]
+
+
+def test_its_agent_answers(process: subprocess.Popen[str], arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """In turn: it is injected, found again, asked, and records."""
+    for _ in range(2):
+        arenadump.check("inject", process.pid)
+    arenadump.check("trim", process.pid)
+    arenadump.check("record", process.pid, "--for", "1s", "-o", tmp_path / "dump")
+    assert json.loads(arenadump.check("profile", "--json", tmp_path / "dump"))["hooks"] == "slots"
