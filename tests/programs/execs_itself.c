@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Starts 200 threads and executes itself as soon as they are there, again and again, from its main thread or (`other`) from another one.
+// Starts threads (200, or as many as are asked for) and executes itself as soon as they are there, again and again, from its main thread
+// or (`other`) from another one.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,8 @@ int main(int argc, char **argv)
     words = argv;
     if (argc < 2)
         return 1;
-    for (int i = 0; i < THREADS; i++)
+    int threads = argc > 3 ? atoi(argv[3]) : THREADS;
+    for (int i = 0; i < threads; i++)
         if (pthread_create(&thread, NULL, wait_for_the_end, NULL) != 0)
             abort();
     if (argc > 2 && pthread_create(&thread, NULL, execute, NULL) == 0)

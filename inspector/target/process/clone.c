@@ -163,7 +163,8 @@ static bool is_left(const struct as_process *p, pid_t pid)
     struct as_proc_stat stat;
     snprintf(name, sizeof name, "/proc/%d/status", pid);
     return as_proc_status(AT_FDCWD, name, "PPid:") == (uint64_t)p->base.pid &&
-           as_proc_stat(p->proc_fd, "stat", &stat) && !(as_proc_is_dead(stat.state) && stat.threads <= 1);
+           as_proc_stat(p->proc_fd, "stat", &stat) &&
+           !(as_proc_is_dead(stat.state) && stat.threads == 1); // 0: a thread that executes a program
 }
 
 // The target may have become another program: its own memory, where a system call instruction is to be found, is that one's

@@ -113,7 +113,7 @@ bool as_process_count_take(struct as_target *t, struct as_error *err)
     if (!c->ok)
         *err = c->err;
     else if (ok && counted->mappings.count == 0)
-        ok = as_fail(err, AS_TARGET_GONE, "process %d has ended: it has no memory any more", t->pid);
+        ok = as_process_gone(p, err);
     t->mappings.count = 0;
     t->strings.count = p->strings_kept;
     uint32_t named = 0, name = 0; // neighbours often have one file

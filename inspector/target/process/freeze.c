@@ -342,7 +342,7 @@ bool as_process_halt(struct as_process *p, struct as_error *err)
         if (!await_stops(p, deadline < due ? deadline : due))
             return as_now_ns() >= due ? as_process_deadline_exceeded(p, err) : stop_failed(p, err);
         if (!count_threads(p, &threads))
-            return as_fail(err, AS_TARGET_GONE, "process %d ended just before it could be stopped", p->base.pid);
+            return as_process_gone(p, err);
         if (!added && threads <= p->tids.count)
             break;
         if (as_now_ns() >= due)
@@ -356,7 +356,7 @@ bool as_process_halt(struct as_process *p, struct as_error *err)
                 p->base.pid, (double)patience(p) / 1e9, looks);
     }
     if (p->tracees.count == 0)
-        return as_fail(err, AS_TARGET_GONE, "process %d ended just before it could be stopped", p->base.pid);
+        return as_process_gone(p, err);
     return true;
 }
 

@@ -226,8 +226,7 @@ bool as_process_read_maps(struct as_process *p, bool count, struct as_error *err
     if (!opened && (errno == EACCES || errno == EPERM))
         return as_process_denied(p, "its mappings", err);
     if (!opened)
-        return as_fail_errno(err, as_process_unopened(AS_TARGET_GONE), "the mappings of process %d cannot be read",
-                             t->pid);
+        return as_process_unread(p, "its mappings cannot be read", err);
     struct as_error memory = {0};
     struct as_mapping *current = NULL;
     size_t length;
@@ -262,7 +261,7 @@ bool as_process_refresh_maps(struct as_process *p, bool count, struct as_error *
             break;
     }
     if (p->base.mappings.count == 0)
-        return as_fail(err, AS_TARGET_GONE, "process %d has ended: it has no memory any more", p->base.pid);
+        return as_process_gone(p, err);
     p->lost = false;
     return as_process_intact(&p->base, err);
 }

@@ -12,12 +12,16 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 // Of a command line, what is kept: enough to recognise a program by.
 enum { CMDLINE_BYTES = 16 * 1024 };
 // How many addresses one process_vm_readv gets. The kernel allows 1024; 256 keep the arrays on a small stack.
 enum { GATHER = 256 };
+// For how long a process in the middle of an exec is opened again, and how long is between two attempts.
+#define EXEC_NS UINT64_C(1000000000)
+enum { AGAIN_NS = 200000 };
 
 // May the mapping table's word be taken that [address, address + 1) is readable? Returns how far, at most `length`.
 // /proc/PID/mem reads even PROT_NONE memory, and would map pages into the target by doing so.
@@ -264,8 +268,8 @@ static bool read_arch(struct as_process *p, struct as_error *err)
     if (fd < 0 && (errno == EACCES || errno == EPERM))
         return as_process_denied(p, "which program it runs", err);
     // It has given up its memory. (Kernel threads, which have none, were told apart before.)
-    if (fd < 0 && errno == ENOENT)
-        return as_fail(err, AS_TARGET_GONE, "process %d ended just before the look", p->base.pid);
+    if (fd < 0 && (errno == ENOENT || errno == ESRCH))
+        return as_process_gone(p, err);
     if (fd < 0)
         return as_fail_errno(err, as_process_unopened(AS_UNSUPPORTED), "the program of process %d cannot be opened",
                              p->base.pid);
@@ -294,13 +298,12 @@ bool as_process_attach_files(struct as_process *p, struct as_error *err)
     if (p->pagemap_fd < 0 && !own && (errno == EACCES || errno == EPERM))
         return as_process_denied(p, "which of its pages are resident", err);
     if (p->pagemap_fd < 0 && !own)
-        return as_fail_errno(err, as_process_unopened(AS_TARGET_GONE), "/proc/%d/pagemap cannot be opened",
-                             p->base.pid);
+        return as_process_unread(p, "its pagemap in /proc cannot be opened", err);
     p->mem_fd = openat(p->view_fd, "mem", O_RDONLY | O_CLOEXEC);
     if (p->mem_fd < 0 && !own && (errno == EACCES || errno == EPERM))
         return as_process_denied(p, "its memory", err);
     if (p->mem_fd < 0 && !own)
-        return as_fail_errno(err, as_process_unopened(AS_TARGET_GONE), "/proc/%d/mem cannot be opened", p->base.pid);
+        return as_process_unread(p, "its mem in /proc cannot be opened", err);
     p->kpageflags_fd = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
     as_process_learn_tmpfs(p);
     if (!as_process_refresh_maps(p, false, err) || !as_process_refresh_threads(p, err))
@@ -355,10 +358,8 @@ static bool check_proc(struct as_error *err)
     return true;
 }
 
-struct as_target *as_target_open_process(pid_t pid, struct as_error *err)
+static struct as_process *open_once(pid_t pid, struct as_error *err)
 {
-    if (!check_proc(err))
-        return NULL;
     struct as_process *p = as_process_new(&process_ops, AS_TARGET_PROCESS, err);
     if (!p)
         return NULL;
@@ -376,7 +377,20 @@ struct as_target *as_target_open_process(pid_t pid, struct as_error *err)
         ok = as_fail(err, AS_NO_TARGET, "%d is not a process but a thread of process %d: give the process id", pid,
                      (int)group);
     if (ok && as_process_view(p, err) && as_process_attach_files(p, err))
-        return &p->base;
+        return p;
     as_process_close(&p->base);
     return NULL;
+}
+
+// While a thread executes a program, the others end, the program's memory goes, and the first thread's id becomes that thread's: what we
+// have opened may be of either, and be gone. So a process that lives is opened again.
+struct as_target *as_target_open_process(pid_t pid, struct as_error *err)
+{
+    uint64_t deadline = as_now_ns() + EXEC_NS;
+    struct as_process *p;
+    if (!check_proc(err))
+        return NULL;
+    while (!(p = open_once(pid, err)) && err->code == AS_TARGET_GONE && as_process_runs(pid) && as_now_ns() < deadline)
+        nanosleep(&(struct timespec){.tv_nsec = AGAIN_NS}, NULL);
+    return p ? &p->base : NULL;
 }

@@ -118,6 +118,12 @@ void as_process_page_out(struct as_target *t, const struct as_range *ranges, siz
 bool as_process_view(struct as_process *p, struct as_error *err);
 // Is the memory that we opened still there: neither exited nor replaced by an exec? One system call, touches nothing.
 bool as_process_alive(const struct as_process *p);
+// That its memory is gone, as an error (AS_TARGET_GONE). False.
+bool as_process_gone(const struct as_process *p, struct as_error *err);
+// What a file of /proc did not tell, with errno; where that says that the memory is gone, so do we. False.
+bool as_process_unread(const struct as_process *p, const char *what, struct as_error *err);
+// Does a thread of it live, of whichever program? For a process that could not be opened: beside an exec it may be none of those.
+bool as_process_runs(pid_t pid);
 // As as_target_ops.intact.
 bool as_process_intact(struct as_target *t, struct as_error *err);
 // The code for a file that could not be opened, by errno: AS_NO_MEMORY where we may have no more files open, or have no memory, which says nothing

@@ -21,7 +21,7 @@ struct as_proc_stat {
     uint64_t flags;   // PF_* of the kernel
     uint64_t threads; // of the whole process, the dead ones that nobody has waited for included
 };
-enum { AS_PF_KTHREAD = 0x00200000 };
+enum { AS_PF_EXITING = 0x00000004, AS_PF_KTHREAD = 0x00200000 };
 
 // Has a thread in this state ended (waited for or not)?
 static inline bool as_proc_is_dead(char state)

@@ -342,8 +342,7 @@ static bool residency(struct as_process *p, uint64_t start, uint64_t end, uint8_
     if (start == end)
         return true;
     if (!fill(p, start, end, pages))
-        return as_fail_errno(err, AS_TARGET_GONE, "the kernel does not say which pages of process %d are resident",
-                             t->pid);
+        return as_process_unread(p, "the kernel does not say which of its pages are resident", err);
     uint64_t at = start;
     for (size_t i = as_target_mapping_from(t, start); at < end; ++i) {
         const struct as_mapping *m =
@@ -355,12 +354,11 @@ static bool residency(struct as_process *p, uint64_t start, uint64_t end, uint8_
             break;
         uint64_t stop = m->end < end ? m->end : end;
         if (!settle_mapping(p, m, at, stop, pages + (at - start) / size))
-            return as_fail_errno(err, AS_TARGET_GONE, "the kernel does not say which pages of process %d are resident",
-                                 t->pid);
+            return as_process_unread(p, "the kernel does not say which of its pages are resident", err);
         at = stop;
     }
     // Of memory that has lost its last user PAGEMAP_SCAN may say, without an error, that nothing of it is resident.
-    return as_process_alive(p) || as_fail(err, AS_TARGET_GONE, "process %d ended during the look", t->pid);
+    return as_process_alive(p) || as_process_gone(p, err);
 }
 
 bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)

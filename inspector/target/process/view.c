@@ -10,6 +10,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+bool as_process_gone(const struct as_process *p, struct as_error *err)
+{
+    return as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program (exec), %s", p->base.pid,
+                   p->mem_fd < 0 ? "just before the look" : "during the look");
+}
+
+bool as_process_unread(const struct as_process *p, const char *what, struct as_error *err)
+{
+    if (errno == ESRCH)
+        return as_process_gone(p, err);
+    return as_fail_errno(err, as_process_unopened(AS_TARGET_GONE), "process %d: %s", p->base.pid, what);
+}
+
 // Looks for a thread that lives, through its own directory in /proc (a thread's directory in task/ has no map_files).
 static bool view_other_thread(struct as_process *p, struct as_error *err)
 {
@@ -29,7 +42,7 @@ static bool view_other_thread(struct as_process *p, struct as_error *err)
         fd = -1;
         return true;
     }
-    return as_fail(err, AS_TARGET_GONE, "process %d has ended", p->base.pid);
+    return as_process_gone(p, err);
 }
 
 static bool view_clone(const struct as_process *p, struct as_error *err)
@@ -64,6 +77,8 @@ bool as_process_view(struct as_process *p, struct as_error *err)
         return as_fail(err, AS_UNSUPPORTED, "process %d is a kernel thread: it has no memory of its own", p->base.pid);
     if (as_proc_is_dead(stat.state) && (own || stat.threads > 1))
         return view_other_thread(p, err);
+    if (as_proc_is_dead(stat.state) && stat.threads == 0)
+        return as_process_gone(p, err);
     if (as_proc_is_dead(stat.state))
         return as_fail(err, p->view_fd < 0 ? AS_UNSUPPORTED : AS_TARGET_GONE,
                        "process %d is a zombie: it has ended and given its memory back; only its parent can clear it",
@@ -75,6 +90,38 @@ bool as_process_view(struct as_process *p, struct as_error *err)
     p->view_fd = fd;
     p->view_tid = p->base.pid;
     return true;
+}
+
+// Not one that is ending.
+static bool thread_runs(int process, const char *name)
+{
+    struct as_proc_stat stat;
+    return as_proc_stat(process, name, &stat) && !as_proc_is_dead(stat.state) && !(stat.flags & AS_PF_EXITING);
+}
+
+static bool runs_now(pid_t pid)
+{
+    char name[32];
+    as_pid_vec tids = {0};
+    struct as_proc_stat stat;
+    snprintf(name, sizeof name, "/proc/%d", pid);
+    AS_CLEANUP_FD int process = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool there = process >= 0 && as_proc_stat(process, "stat", &stat);
+    bool runs = there && (stat.threads == 0 || thread_runs(process, "stat")); // 0: the id goes to another thread
+    bool listed = there && !runs && stat.threads > 1 && as_proc_threads(process, &tids, NULL);
+    for (size_t i = 0; listed && !runs && i < tids.count; i++) {
+        snprintf(name, sizeof name, "task/%d/stat", tids.items[i]);
+        runs = thread_runs(process, name);
+    }
+    as_vec_free(&tids);
+    return runs;
+}
+
+// Asked twice, as the id of the thread that lives may be another one by the time that its state is read.
+bool as_process_runs(pid_t pid)
+{
+    bool runs = runs_now(pid);
+    return runs || runs_now(pid);
 }
 
 enum as_code as_process_unopened(enum as_code otherwise)
@@ -113,7 +160,7 @@ bool as_process_intact(struct as_target *t, struct as_error *err)
             "the clone of process %d was killed during the look: its memory cgroup, or the machine, is short of "
             "memory; try again, or use mode freeze, which needs less memory (but can get the process itself killed)",
             t->pid);
-    return as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program (exec), during the look", t->pid);
+    return as_process_gone(p, err);
 }
 
 bool as_process_denied(const struct as_process *p, const char *what, struct as_error *err)
