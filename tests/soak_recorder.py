@@ -123,8 +123,11 @@ def look(process: subprocess.Popen[str], way: str, arenadump: harness.Arenadump,
         out, said = looking.communicate(timeout=PATIENCE)
     # It executes itself or has ended; a busy machine; or it has just executed itself, and does not record yet.
     early = looking.returncode == UNSUPPORTED and "has no profile" in said
-    if early or looking.returncode in {DENIED, GONE}:
-        return Counter(early=early, given_up=looking.returncode == DENIED, gone=looking.returncode == GONE)
+    # It ended just before the look, and nobody has waited for it: poll() does.
+    zombie = looking.returncode == UNSUPPORTED and "is a zombie" in said and process.poll() is not None
+    if early or zombie or looking.returncode in {DENIED, GONE}:
+        gone = zombie or looking.returncode == GONE
+        return Counter(early=early, given_up=looking.returncode == DENIED, gone=gone)
     assert looking.returncode == 0, f"a look: exit {looking.returncode}: {said}"
     if way != "full record":
         found = json.loads(out)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
 
 import pytest
 import soak_recorder
@@ -20,3 +22,11 @@ def test_a_service_is_not_harmed(libc: debian.Libc, arenadump: harness.Arenadump
     done = counts.done[libc.suite]
     assert all(done[name] > 0 for name in soak_recorder.COUNTERS), done
     assert done["looks"] + done["gone"] + done["early"] + done["given_up"] > 0
+
+
+def test_a_service_that_has_ended_is_gone(arenadump: harness.Arenadump) -> None:
+    """It may end between the soak's question whether it has and the look: then it is a zombie."""
+    with subprocess.Popen(["true"], text=True) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        found = soak_recorder.look(process, "rates", arenadump, random.Random(2))
+    assert found["gone"] == 1
