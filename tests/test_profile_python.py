@@ -67,7 +67,8 @@ def compare(told: dict[str, Any], stacks: Counter[Stack]) -> None:
     found = blocks(told)
     assert told["wrong"] == 0
     assert told["without_stack"]["count"] == 0
-    assert {stack: found[stack] for stack in whole} == {stack: stacks[stack] for stack in whole}
+    other = sorted(found.keys() - stacks.keys())
+    assert {stack: found[stack] for stack in whole} == {stack: stacks[stack] for stack in whole}, other
     # What has more frames than there is room for has the innermost.
     for stack in stacks.keys() - whole:
         ((cut, count),) = (
