@@ -109,7 +109,7 @@ fuzz:
 
 # The agent under TSan, ASan and UBSan.
 sanitize:
-	scripts/install-deps build
+	scripts/install-deps build demo
 	scripts/sanitize-agent build-sanitized
 
 bench:

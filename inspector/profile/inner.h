@@ -4,6 +4,8 @@
 
 #include "profile/recorder.h"
 
+#include <string.h>
+
 // A frame of the calling thread.
 struct as_inner_frame {
     uintptr_t place; // within the stack frame of the C function that runs it
@@ -24,14 +26,19 @@ struct as_inner_walk {
     char name[AS_PROFILE_FUNCTION_NAME], file[AS_PROFILE_FUNCTION_FILE];
 };
 
+// Not every field is aligned as a word is.
 static inline uintptr_t as_inner_word(uintptr_t address)
 {
-    return *(const uintptr_t *)address;
+    uintptr_t word;
+    memcpy(&word, (const void *)address, sizeof word);
+    return word;
 }
 
 static inline uint32_t as_inner_half(uintptr_t address)
 {
-    return *(const uint32_t *)address;
+    uint32_t half;
+    memcpy(&half, (const void *)address, sizeof half);
+    return half;
 }
 
 // Whether the bytes are readable: the kernel is asked once for each page, and again after a while, for all threads. Keeps errno.
