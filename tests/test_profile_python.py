@@ -53,11 +53,14 @@ def of_python(site: dict[str, Any]) -> Stack:
 
 
 def blocks(told: dict[str, Any]) -> Counter[Stack]:
-    """Those of SIZE bytes, by their Python stacks. A bytearray has a byte more, and a chunk a header."""
+    """Those of SIZE bytes, by their Python stacks.
+
+    A bytearray has a byte more, and a chunk a header; and 16 bytes where these alone would be no chunk.
+    """
     found: Counter[Stack] = Counter()
     for site in told["sites"]:
         use = site["in_use"]
-        if use["count"] and SIZE + 8 <= use["bytes"] / use["count"] <= SIZE + 24:
+        if use["count"] and SIZE + 8 <= use["bytes"] / use["count"] <= SIZE + 40:
             found[of_python(site)] += use["count"]
     return found
 
