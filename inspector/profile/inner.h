@@ -56,6 +56,16 @@ static inline bool as_inner_readable(uintptr_t from, uintptr_t size)
     return __builtin_expect(page == last && as_inner_knows_page(page), 1) || as_inner_ask(from, size);
 }
 
+// The same for what is mostly on the page where the one before was: *page, at first UINTPTR_MAX.
+static inline bool as_inner_readable_near(uintptr_t from, uintptr_t size, uintptr_t *page)
+{
+    uintptr_t first = from >> as_recorder.page_shift, last = (from + size - 1) >> as_recorder.page_shift;
+    if (__builtin_expect(first != *page || last != *page, 0) && !as_inner_readable(from, size))
+        return false;
+    *page = first;
+    return true;
+}
+
 // The pages are asked for again, 10 ms after the last time or later.
 void as_inner_forget_pages(void);
 

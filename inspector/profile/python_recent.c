@@ -4,18 +4,6 @@
 #include "profile/fast.h"
 #include "profile/recent.h"
 
-static inline bool is_readable(struct as_python_last *last, uintptr_t frame)
-{
-    uintptr_t page = frame >> as_recorder.page_shift,
-              end = (frame + AS_PYTHON_FRAME_READ - 1) >> as_recorder.page_shift;
-    if (__builtin_expect(page == last->page && end == page, 1))
-        return true;
-    if (!as_inner_readable(frame, AS_PYTHON_FRAME_READ))
-        return false;
-    last->page = page;
-    return true;
-}
-
 // Where an entry of 3.11 begins is on the C stack.
 static inline bool find_frame(struct as_recorder_thread *thread, uintptr_t sp, uintptr_t state, uintptr_t *cframe,
                               uintptr_t *frame)
@@ -29,7 +17,8 @@ static inline bool find_frame(struct as_recorder_thread *thread, uintptr_t sp, u
             return false;
     }
     *frame = as_inner_word(l->cframe ? *cframe + l->cframe_current : state + l->current);
-    return *frame != 0 && *frame % sizeof(uintptr_t) == 0 && is_readable(&thread->before->python, *frame);
+    return *frame != 0 && *frame % sizeof(uintptr_t) == 0 &&
+           as_inner_readable_near(*frame, AS_PYTHON_FRAME_READ, &thread->before->python.page);
 }
 
 // Where the innermost frame is, and its caller: by which an entry is found.
@@ -38,7 +27,8 @@ static inline uint64_t instructions_at(struct as_python_last *last, uintptr_t fr
     const struct as_python_layout *l = &as_python.layout;
     uintptr_t caller = as_inner_word(frame + l->previous);
     uint64_t found = as_inner_word(frame + l->instruction);
-    bool readable = caller != 0 && caller % sizeof caller == 0 && is_readable(last, caller);
+    bool readable =
+        caller != 0 && caller % sizeof caller == 0 && as_inner_readable_near(caller, AS_PYTHON_FRAME_READ, &last->page);
     return readable ? found + as_inner_word(caller + l->instruction) * AS_RECORDER_FACTOR : found;
 }
 

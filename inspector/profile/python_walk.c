@@ -35,13 +35,7 @@ struct walking {
 
 static inline bool is_readable_frame(struct walking *w, uintptr_t frame)
 {
-    uintptr_t page = frame >> as_recorder.page_shift,
-              last = (frame + AS_PYTHON_FRAME_READ - 1) >> as_recorder.page_shift;
-    if (frame % sizeof(uintptr_t) != 0 ||
-        ((page != w->page || last != page) && !as_inner_readable(frame, AS_PYTHON_FRAME_READ)))
-        return false;
-    w->page = page;
-    return true;
+    return frame % sizeof(uintptr_t) == 0 && as_inner_readable_near(frame, AS_PYTHON_FRAME_READ, &w->page);
 }
 
 static uintptr_t code_of(const struct as_python_layout *l, uintptr_t frame)

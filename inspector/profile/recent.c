@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Which contexts a thread keeps, and for how long.
 #include "profile/recent.h"
 
 // One in so many: what comes again and again is kept soon, and a context that does not costs little.
@@ -60,7 +61,10 @@ static bool copy_layout(struct as_recorder_layout *copy, const struct as_recorde
 // One that is found again and again stays, where another context would have its place.
 static bool is_taken(struct as_recorder_recent *there, uint64_t version)
 {
-    return there->sp != 0 && there->version == version && there->score > 0 && there->score-- > 0;
+    if (there->sp == 0 || there->version != version || there->score == 0)
+        return false;
+    there->score--;
+    return true;
 }
 
 // Right after the walk of its interpreted frames.
@@ -103,9 +107,10 @@ static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unw
 
 uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller)
 {
-    bool python = atomic_load_explicit(&as_python.found, memory_order_acquire);
-    uint32_t id = python                                                        ? as_python_recall(thread, caller)
-                  : atomic_load_explicit(&as_cruby.found, memory_order_acquire) ? as_cruby_recall(thread, caller)
-                                                                                : 0;
+    uint32_t id = 0;
+    if (atomic_load_explicit(&as_python.found, memory_order_acquire))
+        id = as_python_recall(thread, caller);
+    else if (atomic_load_explicit(&as_cruby.found, memory_order_acquire))
+        id = as_cruby_recall(thread, caller);
     return __builtin_expect(id != 0, 1) ? id : recognise(thread, caller);
 }

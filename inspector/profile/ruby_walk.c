@@ -40,11 +40,7 @@ struct ruby_walking {
 
 static inline bool is_readable(struct ruby_walking *r, uintptr_t at, uintptr_t size)
 {
-    uintptr_t page = at >> as_recorder.page_shift, last = (at + size - 1) >> as_recorder.page_shift;
-    if (at % sizeof(uintptr_t) != 0 || ((page != r->page || last != page) && !as_inner_readable(at, size)))
-        return false;
-    r->page = page;
-    return true;
+    return at % sizeof(uintptr_t) == 0 && as_inner_readable_near(at, size, &r->page);
 }
 
 // What a frame that is run there is recognised by. *body: of the iseq.
