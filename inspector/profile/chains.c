@@ -5,14 +5,16 @@ enum { MOST_STEPS = 256 }; // a chain is some entries long: what is longer has b
 
 static unsigned level_for(const struct as_recorder_chains *c, uint64_t used)
 {
-    unsigned level = used >> c->bits ? 64 - (unsigned)__builtin_clzll(used >> c->bits) : 0;
+    unsigned level = 0;
+    while (level < c->levels && used >> (c->bits + AS_RECORDER_LEVEL_BITS * level))
+        level++;
     return level < c->levels ? level : c->levels - 1;
 }
 
 static _Atomic uint32_t *head_at(const struct as_recorder_chains *c, unsigned level, uint32_t hash)
 {
-    uint64_t count = UINT64_C(1) << (c->bits + level);
-    return &c->heads[count - (UINT64_C(1) << c->bits) + (hash & (count - 1))];
+    uint64_t count = UINT64_C(1) << (c->bits + AS_RECORDER_LEVEL_BITS * level);
+    return &c->heads[as_recorder_heads_below(c->bits, level) + (hash & (count - 1))];
 }
 
 static _Atomic uint32_t *next_of(const struct as_recorder_chains *c, uint32_t id)
@@ -32,28 +34,32 @@ static uint32_t find(const struct as_recorder_chains *c, uint32_t id, uint32_t e
     return 0;
 }
 
-uint32_t as_recorder_chains_find(const struct as_recorder_chains *c, uint64_t used, uint32_t hash,
+uint32_t as_recorder_chains_find(const struct as_recorder_chains *c, struct as_recorder_chain *chain,
                                  as_recorder_is_entry *is_entry, const void *wanted)
 {
-    for (unsigned level = level_for(c, used) + 1; level-- > 0;) {
-        uint32_t first = atomic_load_explicit(head_at(c, level, hash), memory_order_acquire);
+    const unsigned highest = level_for(c, chain->used);
+    for (unsigned level = highest + 1; level-- > 0;) {
+        uint32_t first = atomic_load_explicit(head_at(c, level, chain->hash), memory_order_acquire);
         uint32_t id = find(c, first, 0, is_entry, wanted);
         if (id)
             return id;
+        if (level == highest)
+            chain->seen = first;
     }
     return 0;
 }
 
-uint32_t as_recorder_chains_add(const struct as_recorder_chains *c, uint64_t used, uint32_t hash, uint32_t id,
+uint32_t as_recorder_chains_add(const struct as_recorder_chains *c, const struct as_recorder_chain *chain, uint32_t id,
                                 as_recorder_is_entry *is_entry, const void *wanted)
 {
-    _Atomic uint32_t *head = head_at(c, level_for(c, used), hash);
-    uint32_t looked_at = 0, first = atomic_load_explicit(head, memory_order_acquire);
+    _Atomic uint32_t *head = head_at(c, level_for(c, chain->used), chain->hash);
+    uint32_t seen = chain->seen, first = atomic_load_explicit(head, memory_order_acquire);
     do {
-        uint32_t same = find(c, first, looked_at, is_entry, wanted);
+        uint32_t same = seen == AS_RECORDER_ALL_SEEN ? 0 : find(c, first, seen, is_entry, wanted);
         if (same)
             return same;
-        looked_at = first;
+        if (seen != AS_RECORDER_ALL_SEEN)
+            seen = first;
         atomic_store_explicit(next_of(c, id), first, memory_order_relaxed);
     } while (!atomic_compare_exchange_weak_explicit(head, &first, id, memory_order_release, memory_order_acquire));
     return id;

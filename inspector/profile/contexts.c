@@ -35,40 +35,24 @@ static uint32_t hash_of(const struct as_profile_stack *s)
     return (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, s->frame), s->caller) >> 32);
 }
 
-// 0: it is not there.
-static uint32_t find_stack(const struct as_profile_stack *wanted)
-{
-    const struct as_profile_table *table = &as_recorder.head->stacks;
-    return as_recorder_chains_find(&as_recorder.stack_chains, used(table), hash_of(wanted), is_stack, wanted);
-}
-
-// 0: there is no room. *fresh: it is in nobody's stack yet.
-static uint32_t add_stack(const struct as_profile_stack *wanted, bool *fresh)
-{
-    struct as_profile_table *table = &as_recorder.head->stacks;
-    uint64_t id = as_recorder_take_places(table, 1);
-    if (id == UINT64_MAX)
-        return 0;
-    as_recorder.stacks[id] = *wanted;
-    uint32_t added =
-        as_recorder_chains_add(&as_recorder.stack_chains, used(table), hash_of(wanted), (uint32_t)id, is_stack, wanted);
-    *fresh = added == id;
-    return added;
-}
-
 static bool is_context(uint32_t id, const void *wanted)
 {
     const struct as_profile_context *c = &as_recorder.contexts[id], *w = wanted;
     return c->stack == w->stack && c->thread == w->thread && c->complete == w->complete;
 }
 
-// AS_PROFILE_LOST: there is no room, or it is not there, and not to be added.
-static uint32_t find(const struct as_profile_context *wanted, bool add)
+// AS_PROFILE_LOST: there is no room, or it is not there, and not to be added. `fresh`: nobody has been on its stack.
+static uint32_t find(const struct as_profile_context *wanted, bool fresh, bool add)
 {
     struct as_profile_table *table = &as_recorder.head->contexts;
     uint32_t who = (uint32_t)wanted->thread << 1 | wanted->complete;
-    uint32_t hash = (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, wanted->stack), who) >> 32);
-    uint32_t known = as_recorder_chains_find(&as_recorder.context_chains, used(table), hash, is_context, wanted);
+    struct as_recorder_chain chain = {
+        .used = used(table), .hash = (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, wanted->stack), who) >> 32)};
+    uint32_t known = 0;
+    if (fresh && wanted->thread != 0)
+        chain.seen = AS_RECORDER_ALL_SEEN;
+    else
+        known = as_recorder_chains_find(&as_recorder.context_chains, &chain, is_context, wanted);
     if (known || !add)
         return known ? known : AS_PROFILE_LOST;
     uint64_t id = as_recorder_take_places(table, 1);
@@ -79,7 +63,7 @@ static uint32_t find(const struct as_profile_context *wanted, bool add)
     c->complete = wanted->complete;
     c->thread = wanted->thread;
     __atomic_store_n(&c->count, wanted->count, __ATOMIC_RELEASE); // last: the writer of a full record looks for it
-    return as_recorder_chains_add(&as_recorder.context_chains, used(table), hash, (uint32_t)id, is_context, wanted);
+    return as_recorder_chains_add(&as_recorder.context_chains, &chain, (uint32_t)id, is_context, wanted);
 }
 
 // Where half of the table is taken, a stack has no more threads of its own.
@@ -89,26 +73,66 @@ static bool is_crowded(void)
     return used(contexts) > contexts->size / 2;
 }
 
-// The stack with these frames; only those that differ from the thread's last stack are looked for. 0: there is no room.
-static uint32_t stack_with(struct as_recorder_last_stack *last, const struct as_recorder_merged *m)
+// Adds frames inside of a stack, of which the first has not been found; the innermost one is put into its chain first. So the others can be
+// found only from the first one on, and nobody else can be adding them. Returns the stack with all of them: *fresh. Or with the first
+// alone, *count 1, if another thread has added that one meanwhile. 0: there is no room.
+static uint32_t add_stacks(const struct as_recorder_chain *first, uint32_t caller, const uint64_t *frames,
+                           size_t *count, bool *fresh)
+{
+    uint64_t id = as_recorder_take_places(&as_recorder.head->stacks, *count);
+    if (id == UINT64_MAX)
+        return 0;
+    for (size_t i = 0; i < *count; i++) {
+        as_recorder.stacks[id + i] = (struct as_profile_stack){.frame = frames[i], .caller = caller};
+        caller = (uint32_t)(id + i);
+    }
+    for (size_t i = *count; i-- > 1;) {
+        const struct as_profile_stack *s = &as_recorder.stacks[id + i];
+        struct as_recorder_chain chain = {.used = id, .hash = hash_of(s), .seen = AS_RECORDER_ALL_SEEN};
+        as_recorder_chains_add(&as_recorder.stack_chains, &chain, (uint32_t)(id + i), is_stack, s);
+    }
+    uint32_t added =
+        as_recorder_chains_add(&as_recorder.stack_chains, first, (uint32_t)id, is_stack, &as_recorder.stacks[id]);
+    *fresh = added == id;
+    if (*fresh)
+        return caller;
+    *count = 1;
+    return added;
+}
+
+// The stack with one frame more, or with all of them, where the first is not there yet: *count. As add_stacks().
+static uint32_t find_or_add_stacks(uint32_t caller, const uint64_t *frames, size_t *count, bool *fresh)
+{
+    struct as_profile_stack wanted = {.frame = frames[0], .caller = caller};
+    struct as_recorder_chain chain = {.used = used(&as_recorder.head->stacks), .hash = hash_of(&wanted)};
+    uint32_t known = as_recorder_chains_find(&as_recorder.stack_chains, &chain, is_stack, &wanted);
+    if (!known)
+        return add_stacks(&chain, caller, frames, count, fresh);
+    *count = 1;
+    return known;
+}
+
+// The stack with these frames; only those that differ from the thread's last stack are looked for. 0: there is no room. *fresh: nobody
+// has been on it.
+static uint32_t stack_with(struct as_recorder_last_stack *last, const struct as_recorder_merged *m, bool *fresh)
 {
     size_t same = m->same;
-    bool fresh = false;
+    *fresh = false;
     while (last && same < m->count && same < last->count && last->frames[same] == m->frames[same])
         same++;
     uint32_t stack = last && same > 0 ? last->stacks[same - 1] : 0;
     if (last)
         last->count = same;
     atomic_signal_fence(memory_order_seq_cst);
-    for (size_t i = same; i < m->count; i++) {
-        struct as_profile_stack wanted = {.frame = m->frames[i], .caller = stack};
-        if ((fresh || (stack = find_stack(&wanted)) == 0) && (stack = add_stack(&wanted, &fresh)) == 0)
+    for (size_t count, i = same; i < m->count; i += count) {
+        count = m->count - i;
+        if ((stack = find_or_add_stacks(stack, m->frames + i, &count, fresh)) == 0)
             return 0;
-        if (!last)
-            continue;
-        last->frames[i] = wanted.frame;
-        last->stacks[i] = stack;
+        for (size_t j = 0; last && j < count; j++)
+            last->stacks[i + j] = stack - (uint32_t)(count - 1 - j);
     }
+    if (last)
+        memcpy(last->frames + same, m->frames + same, (m->count - same) * sizeof *m->frames);
     atomic_signal_fence(memory_order_seq_cst);
     if (last) {
         last->count = m->count;
@@ -123,14 +147,14 @@ static uint32_t intern(const struct stack_to_unwind *w, struct as_recorder_last_
 {
     struct as_profile_context wanted = {.count = (uint16_t)m->count, .complete = complete};
     wanted.thread = w->thread->name & ((1U << AS_PROFILE_THREAD_BITS) - 1);
-    bool own = wanted.thread != 0;
-    if ((wanted.stack = stack_with(last, m)) == 0)
+    bool own = wanted.thread != 0, fresh;
+    if ((wanted.stack = stack_with(last, m, &fresh)) == 0)
         return AS_PROFILE_LOST;
-    uint32_t id = find(&wanted, !own || !is_crowded());
+    uint32_t id = find(&wanted, fresh, !own || !is_crowded());
     if (id != AS_PROFILE_LOST || !own)
         return id;
     wanted.thread = 0;
-    return find(&wanted, true);
+    return find(&wanted, fresh, true);
 }
 
 static struct as_recorder_last *last_of(const struct stack_to_unwind *w)

@@ -16,8 +16,8 @@ enum {
     STACKS = 8, // and one for stacks, and one for contexts
     CONTEXTS = 8,
     MOST_CONTEXTS = 1 << 23, // half of what an id can say
-    STACK_BITS = 13,         // of the heads of the smallest level: 32 KiB
-    CONTEXT_BITS = 12,
+    STACK_BITS = 12,         // at least, of the heads of the smallest level: 16 KiB
+    CONTEXT_BITS = 11,
     SIGNATURES = 16, // one byte in so many, at most
     LASTS = 16,      // the same
 };
@@ -45,8 +45,9 @@ static unsigned bits_of(uint64_t count)
 // The largest level has a head for every two entries or so.
 static struct as_recorder_chains chains(char *base, uint64_t *end, unsigned bits, uint64_t entries)
 {
-    struct as_recorder_chains c = {.bits = bits, .levels = bits_of(entries / 2) - bits + 1};
-    c.heads = (void *)(base + reserve(end, AS_RECORDER_HEADS(bits, c.levels) * sizeof *c.heads));
+    unsigned steps = (bits_of(entries / 2) - bits) / AS_RECORDER_LEVEL_BITS;
+    struct as_recorder_chains c = {.bits = bits_of(entries / 2) - steps * AS_RECORDER_LEVEL_BITS, .levels = steps + 1};
+    c.heads = (void *)(base + reserve(end, as_recorder_heads_below(c.bits, c.levels) * sizeof *c.heads));
     return c;
 }
 
