@@ -5,6 +5,7 @@
 #include "profile/fast.h"
 #include "profile/interpreters.h"
 #include "profile/merge.h"
+#include "profile/recent.h"
 
 #include <string.h>
 
@@ -253,6 +254,7 @@ static uint32_t check(struct stack_to_unwind *w, uint64_t signature, uint32_t id
     if (id != AS_PROFILE_LOST)
         AS_RECORDER_COUNT(wrong);
     as_recorder_learn(signature, real);
+    as_recorder_forget_recent(w->thread);
     return real;
 }
 
@@ -260,7 +262,7 @@ static uint32_t check(struct stack_to_unwind *w, uint64_t signature, uint32_t id
 static struct as_inner_walk *take_walk(const struct stack_to_unwind *w, bool due, uint64_t *inner)
 {
     struct as_inner_walk *walk = as_inner_walk_take();
-    if (!walk || (!due && as_python_walk_again(w->thread, walk)) ||
+    if (!walk || (!due && as_recorder_inner_again(w->thread, w->caller->sp, walk)) ||
         as_recorder_inner(w->thread, w->caller->sp, walk, inner))
         return walk;
     as_inner_walk_leave(walk);
@@ -275,7 +277,7 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth)
     uint64_t key = as_recorder_key(w->caller, depth);
     uint64_t mark = as_recorder_mark(w->thread);
     const struct as_recorder_layout *by;
-    uint32_t id = recognisable ? as_recorder_recognise(key, w->caller, depth, inner ^ mark, &signature, &by) : 0;
+    uint32_t id = recognisable ? as_recorder_recognise(NULL, key, w->caller, depth, inner ^ mark, &signature, &by) : 0;
     bool due = id && w->thread->hits++ % AS_RECORDER_CHECK == 0;
     if (id && !due)
         return id;

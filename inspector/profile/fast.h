@@ -114,13 +114,30 @@ static inline uint64_t as_recorder_key(const struct as_unwind_registers *caller,
     return as_recorder_mix_in(as_recorder_mix_in(epoch, caller->pc), depth);
 }
 
-// The context of a signature, AS_PROFILE_LOST where there was no room for one; 0: it is not known. An entry: 40 bits of the signature, and
-// the context's id.
+// An entry: 40 bits of the signature, and the context's id. 0: it is not the signature's.
+static inline uint32_t as_recorder_id_in(uint64_t entry, uint64_t signature)
+{
+    return (entry ^ signature) >> AS_PROFILE_ID_BITS ? 0 : entry & ((1U << AS_PROFILE_ID_BITS) - 1);
+}
+
+static inline uint64_t as_recorder_entry(uint64_t signature, uint32_t id)
+{
+    return signature >> AS_PROFILE_ID_BITS << AS_PROFILE_ID_BITS | id;
+}
+
+// The context of a signature, AS_PROFILE_LOST where there was no room for one; 0: it is not known.
 static inline uint32_t as_recorder_known(uint64_t signature)
 {
     uint64_t mask = atomic_load_explicit(&as_recorder.signature_mask, memory_order_relaxed);
-    uint64_t entry = atomic_load_explicit(&as_recorder.signatures[signature & mask], memory_order_relaxed);
-    return (entry ^ signature) >> AS_PROFILE_ID_BITS ? 0 : entry & ((1U << AS_PROFILE_ID_BITS) - 1);
+    return as_recorder_id_in(atomic_load_explicit(&as_recorder.signatures[signature & mask], memory_order_relaxed),
+                             signature);
+}
+
+// Entries of a thread's own, in lines of a processor's cache (last.h). Where such a line has a signature's.
+enum { AS_RECORDER_LINE = 8, AS_RECORDER_LINE_BITS = 10 };
+static inline uint64_t *as_recorder_place_in(uint64_t *line, uint64_t signature)
+{
+    return &line[signature & (AS_RECORDER_LINE - 1)];
 }
 
 static inline struct as_recorder_layout *as_recorder_layout_of(uint64_t key, unsigned way)
@@ -186,16 +203,20 @@ static inline uint64_t as_recorder_signature(uint64_t key, const struct as_recor
 }
 
 // Another thread may write the layout meanwhile: then the key is another one, before or after.
-// `inner` is of the interpreter's frames: C functions alone do not make a context. *by: the layout by which it was recognised.
-static inline uint32_t as_recorder_recognise(uint64_t key, const struct as_unwind_registers *caller, uintptr_t depth,
-                                             uint64_t inner, uint64_t *signature, const struct as_recorder_layout **by)
+// `inner` is of the interpreter's frames: C functions alone do not make a context. *by: the layout by which it was recognised. `line`: only
+// there; NULL: among all signatures.
+static inline uint32_t as_recorder_recognise(uint64_t *line, uint64_t key, const struct as_unwind_registers *caller,
+                                             uintptr_t depth, uint64_t inner, uint64_t *signature,
+                                             const struct as_recorder_layout **by)
 {
     for (unsigned way = 0; way < AS_LAYOUT_WAYS; way++) {
         const struct as_recorder_layout *layout = *by = as_recorder_layout_of(key, way);
         if (atomic_load_explicit(&layout->key, memory_order_acquire) != key)
             continue;
         *signature = as_recorder_signature(key, layout, caller, depth, inner);
-        uint32_t id = *signature ? as_recorder_known(*signature) : 0;
+        uint32_t id = !*signature ? 0
+                      : line      ? as_recorder_id_in(*as_recorder_place_in(line, *signature), *signature)
+                                  : as_recorder_known(*signature);
         atomic_thread_fence(memory_order_acquire);
         if (id && atomic_load_explicit(&layout->key, memory_order_relaxed) == key)
             return id;

@@ -10,7 +10,7 @@
 struct as_inner_frame {
     uintptr_t place; // within the stack frame of the C function that runs it
     uintptr_t code;
-    int64_t at;   // where in the bytecode, in bytes; negative: before the first instruction
+    int64_t at;   // Python: where in the bytecode, in bytes; negative: before the first instruction. Ruby: its address
     uint64_t key; // of function and line
 };
 

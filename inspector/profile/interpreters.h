@@ -23,5 +23,12 @@ static inline bool as_recorder_inner(const struct as_recorder_thread *thread, ui
            as_cruby_walk(thread, sp, thread->high, walk, hash);
 }
 
+// The frames again, right after as_recorder_inner() without a walk. False: the thread has not kept them.
+static inline bool as_recorder_inner_again(const struct as_recorder_thread *thread, uintptr_t sp,
+                                           struct as_inner_walk *walk)
+{
+    return as_python_walk_again(thread, walk) || as_cruby_walk_again(thread, sp, walk);
+}
+
 // The frame as the tables keep it.
 uint64_t as_interpreters_name(struct as_inner_walk *walk, const struct as_inner_frame *frame);

@@ -26,8 +26,8 @@ struct as_recorder_last_stack {
 };
 
 // A context that was recognised (recent.h).
-enum { AS_RECENT_BITS = 8, AS_RECENT = 1 << AS_RECENT_BITS }; // entries
-enum { AS_RECENT_WORDS = 32, AS_RECENT_STEP = 4 };            // of the C stack, and how many are compared together
+enum { AS_RECENT_BITS = 7, AS_RECENT_WAYS = 2, AS_RECENT = AS_RECENT_WAYS << AS_RECENT_BITS }; // entries
+enum { AS_RECENT_WORDS = 32, AS_RECENT_STEP = 4 }; // of the C stack, and how many are compared together
 enum { AS_RECENT_FRAMES = 3, AS_RECENT_SCORE = 4 };
 struct as_recorder_recent {
     uintptr_t sp, pc, fp; // of malloc's caller; sp 0: the entry is empty
@@ -46,7 +46,6 @@ struct as_recorder_recent {
         } python;
         struct {
             uintptr_t frame;
-            uint32_t count;
             struct as_cruby_words top[AS_RECENT_FRAMES];
         } ruby;
     };
@@ -58,5 +57,7 @@ struct as_recorder_last {
     struct as_python_last python;
     struct as_cruby_last ruby;
     struct as_recorder_recent recent[AS_RECENT];
+    // Signatures that were found lately, as in as_recorder.signatures, but each set in one line of a processor's cache.
+    uint64_t lines[1 << AS_RECORDER_LINE_BITS][AS_RECORDER_LINE];
 };
 enum { AS_RECORDER_LASTS = 1 << 6 };

@@ -122,8 +122,8 @@ bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struc
 uint32_t as_python_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller);
 // Where the thread's last walk can be recalled: its innermost frames go into the entry. False: it cannot.
 struct as_recorder_recent;
-bool as_python_keep_recent(struct as_recorder_thread *thread, struct as_recorder_recent *recent,
-                           uint64_t *instructions);
+bool as_python_keep_recent(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                           struct as_recorder_recent *recent, uint64_t *hash);
 
 // python_names.c: the frame as the tables keep it.
 uint64_t as_python_name(struct as_inner_walk *walk, const struct as_inner_frame *frame);

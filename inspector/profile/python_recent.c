@@ -58,16 +58,20 @@ uint32_t as_python_recall(struct as_recorder_thread *thread, const struct as_unw
     if (state == 0 || !as_python_is_current(&last->python, state) || !as_python_sees_deaths() ||
         !find_frame(thread, caller->sp, state, &cframe, &frame))
         return 0;
-    struct as_recorder_recent *r = as_recent_at(last, caller, instructions_at(&last->python, frame));
-    const struct as_python_words *top = &r->python.top;
-    if (!as_recent_has_stack(r, caller, as_recent_version(thread, last->python.deaths)) || top->frame != frame ||
-        (as_python.layout.is_entry && top->place != cframe) || !as_python_is_same(&as_python.layout, top) ||
-        !has_outer(&last->python, r))
-        return 0;
-    return as_recent_found(r);
+    struct as_recorder_recent *r = as_recent_at(last, as_recent_hash(caller, instructions_at(&last->python, frame)));
+    uint64_t version = as_recent_version(thread, last->python.deaths);
+    for (size_t way = 0; way < AS_RECENT_WAYS; way++, r++) {
+        const struct as_python_words *top = &r->python.top;
+        if (as_recent_has_stack(r, caller, version) && top->frame == frame &&
+            (!as_python.layout.is_entry || top->place == cframe) && as_python_is_same(&as_python.layout, top) &&
+            has_outer(&last->python, r))
+            return as_recent_found(r);
+    }
+    return 0;
 }
 
-bool as_python_keep_recent(struct as_recorder_thread *thread, struct as_recorder_recent *r, uint64_t *instructions)
+bool as_python_keep_recent(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                           struct as_recorder_recent *r, uint64_t *hash)
 {
     struct as_python_last *last = &thread->before->python;
     if (last->depth == 0)
@@ -81,6 +85,6 @@ bool as_python_keep_recent(struct as_recorder_thread *thread, struct as_recorder
         r->python.frame = next->at.frame;
         r->python.place = next->at.place;
     }
-    *instructions = instructions_at(last, r->python.top.frame);
+    *hash = as_recent_hash(caller, instructions_at(last, r->python.top.frame));
     return true;
 }

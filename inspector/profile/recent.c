@@ -2,6 +2,8 @@
 // Which contexts a thread keeps, and for how long.
 #include "profile/recent.h"
 
+#include <string.h>
+
 // One in so many: what comes again and again is kept soon, and a context that does not costs little.
 enum { KEEP = 4 };
 
@@ -58,13 +60,18 @@ static bool copy_layout(struct as_recorder_layout *copy, const struct as_recorde
            as_recorder_signature(copy->key, copy, caller, depth, inner) == signature;
 }
 
-// One that is found again and again stays, where another context would have its place.
-static bool is_taken(struct as_recorder_recent *there, uint64_t version)
+// A place for another context; NULL: what is there has been found again and again, and stays for now.
+static struct as_recorder_recent *find_place(struct as_recorder_recent *there, uint64_t version)
 {
-    if (there->sp == 0 || there->version != version || there->score == 0)
-        return false;
-    there->score--;
-    return true;
+    struct as_recorder_recent *least = there;
+    for (size_t way = 0; way < AS_RECENT_WAYS; way++, there++) {
+        if (there->sp == 0 || there->version != version || there->score == 0)
+            return there;
+        if (there->score < least->score)
+            least = there;
+    }
+    least->score--;
+    return NULL;
 }
 
 // Right after the walk of its interpreted frames.
@@ -74,14 +81,14 @@ static void keep(struct as_recorder_thread *thread, const struct as_unwind_regis
     struct as_recorder_last *last = thread->before;
     struct as_recorder_layout copy;
     struct as_recorder_recent fresh = {.sp = caller->sp, .pc = caller->pc, .fp = caller->fp, .id = id};
-    uint64_t instructions;
+    uint64_t hash;
     bool python = last && last->python.depth > 0 && atomic_load_explicit(&as_python.found, memory_order_acquire);
-    if (!last || !(python ? as_python_keep_recent(thread, &fresh, &instructions)
-                          : as_cruby_keep_recent(thread, &fresh, &instructions)))
+    if (!last || !(python ? as_python_keep_recent(thread, caller, &fresh, &hash)
+                          : as_cruby_keep_recent(thread, caller, &fresh, &hash)))
         return;
-    struct as_recorder_recent *there = as_recent_at(last, caller, instructions);
-    if (is_taken(there, fresh.version) ||
-        !copy_layout(&copy, layout, caller, thread->high - caller->sp, inner, signature) || !add_stack(&fresh, &copy))
+    struct as_recorder_recent *there = find_place(as_recent_at(last, hash), fresh.version);
+    if (!there || !copy_layout(&copy, layout, caller, thread->high - caller->sp, inner, signature) ||
+        !add_stack(&fresh, &copy))
         return;
     there->sp = 0;
     atomic_signal_fence(memory_order_seq_cst);
@@ -91,15 +98,26 @@ static void keep(struct as_recorder_thread *thread, const struct as_unwind_regis
     there->sp = caller->sp;
 }
 
+// A line of the processor's own cache for the contexts of a thread: the table of all is larger than what is kept near.
+static uint64_t *line_for(struct as_recorder_thread *thread, uint64_t key, uint64_t inner)
+{
+    return thread->before ? thread->before->lines[(key ^ inner) * AS_RECORDER_FACTOR >> (64 - AS_RECORDER_LINE_BITS)]
+                          : NULL;
+}
+
 static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unwind_registers *caller)
 {
     uintptr_t depth = thread->high - caller->sp;
-    uint64_t signature, inner = 0;
+    uint64_t signature, inner = 0, key = as_recorder_key(caller, depth);
     const struct as_recorder_layout *by;
+    __builtin_prefetch(as_recorder_layout_of(key, 0)); // for what follows the look at the frames
     if (!as_recorder_inner(thread, caller->sp, NULL, &inner))
         return 0;
-    uint64_t mixed = inner ^ as_recorder_mark(thread);
-    uint32_t id = as_recorder_recognise(as_recorder_key(caller, depth), caller, depth, mixed, &signature, &by);
+    uint64_t *line = line_for(thread, key, inner), mixed = inner ^ as_recorder_mark(thread);
+    __builtin_prefetch(line);
+    uint32_t id = line ? as_recorder_recognise(line, key, caller, depth, mixed, &signature, &by) : 0;
+    if (!id && (id = as_recorder_recognise(NULL, key, caller, depth, mixed, &signature, &by)) && line)
+        *as_recorder_place_in(line, signature) = as_recorder_entry(signature, id);
     if (id && inner && thread->hits % KEEP == 0)
         keep(thread, caller, by, mixed, signature, id);
     return id;
@@ -113,4 +131,13 @@ uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_u
     else if (atomic_load_explicit(&as_cruby.found, memory_order_acquire))
         id = as_cruby_recall(thread, caller);
     return __builtin_expect(id != 0, 1) ? id : recognise(thread, caller);
+}
+
+void as_recorder_forget_recent(const struct as_recorder_thread *thread)
+{
+    struct as_recorder_last *last = thread->before;
+    if (!last || !as_recent_is_kept())
+        return;
+    memset(last->recent, 0, sizeof last->recent);
+    memset(last->lines, 0, sizeof last->lines);
 }

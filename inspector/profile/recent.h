@@ -8,11 +8,16 @@
 #include "profile/interpreters.h"
 #include "profile/last.h"
 
-static inline struct as_recorder_recent *as_recent_at(struct as_recorder_last *last,
-                                                      const struct as_unwind_registers *caller, uint64_t instructions)
+// By which a context is looked for: where the call is, and what the interpreted frames are, as far as that is known without a walk.
+static inline uint64_t as_recent_hash(const struct as_unwind_registers *caller, uint64_t frames)
 {
-    uint64_t hash = (caller->pc ^ caller->sp << 16 ^ instructions << 4) * AS_RECORDER_FACTOR;
-    return &last->recent[hash >> (64 - AS_RECENT_BITS)];
+    return (caller->pc ^ caller->sp << 16 ^ frames << 4) * AS_RECORDER_FACTOR;
+}
+
+// The first of the places where it may be.
+static inline struct as_recorder_recent *as_recent_at(struct as_recorder_last *last, uint64_t hash)
+{
+    return &last->recent[(hash >> (64 - AS_RECENT_BITS)) * AS_RECENT_WAYS];
 }
 
 // What an entry is valid for: a list of modules, a thread, and what its interpreter has freed so far.
@@ -49,22 +54,31 @@ static inline uint32_t as_recent_found(struct as_recorder_recent *r)
 // its signature; else 0.
 uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller);
 
+// The thread has been taken for being in another context than it was in: it forgets all that it was recognised by.
+void as_recorder_forget_recent(const struct as_recorder_thread *thread);
+
 // Whether the thread is on the part of its own stack that is known, and the context, if it is recognised, is not to be checked.
 static inline bool as_recorder_may_recognise(const struct as_recorder_thread *thread, uintptr_t sp)
 {
     return thread->low != 0 && sp >= thread->low && sp < thread->high && thread->hits % AS_RECORDER_CHECK != 0;
 }
 
+// C functions alone are recognised as fast without.
+static inline bool as_recent_is_kept(void)
+{
+    return atomic_load_explicit(&as_python.found, memory_order_acquire) ||
+           atomic_load_explicit(&as_cruby.found, memory_order_acquire);
+}
+
 // The context, if it is recognised; else 0. No function is called where there is no interpreter.
 static inline uint32_t as_recorder_context_quickly(struct as_recorder_thread *thread,
                                                    const struct as_unwind_registers *caller)
 {
-    if (atomic_load_explicit(&as_python.found, memory_order_acquire) ||
-        atomic_load_explicit(&as_cruby.found, memory_order_acquire))
+    if (as_recent_is_kept())
         return as_recorder_recall(thread, caller);
     uintptr_t depth = thread->high - caller->sp;
     uint64_t signature;
     const struct as_recorder_layout *by;
-    return as_recorder_recognise(as_recorder_key(caller, depth), caller, depth, as_recorder_mark(thread), &signature,
-                                 &by);
+    return as_recorder_recognise(NULL, as_recorder_key(caller, depth), caller, depth, as_recorder_mark(thread),
+                                 &signature, &by);
 }

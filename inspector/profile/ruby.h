@@ -130,6 +130,9 @@ uintptr_t as_cruby_own_context_again(const struct as_cruby_context *own);
 bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t end, struct as_inner_walk *walk,
                    uint64_t *hash);
 
+// The same frames again, right after a walk for their hash alone. False: the thread has not kept them.
+bool as_cruby_walk_again(const struct as_recorder_thread *thread, uintptr_t sp, struct as_inner_walk *walk);
+
 // ruby_iseqs.c: a number for all that says which method or block an iseq is, and which lines it has. False: it is none. It is
 // remembered until `gcs` is another number.
 bool as_cruby_identify(uintptr_t iseq, uint64_t gcs, uint64_t *identity);
@@ -158,13 +161,15 @@ struct as_cruby_known {
 };
 enum { AS_CRUBY_KNOWN = 1 << 13 };
 
-// A control frame of the last walk, and the words that say so. An instruction is one of the frame's iseq.
+// The words that say which control frame it is. An instruction is one of the frame's iseq.
 struct as_cruby_words {
     uintptr_t pc, environment;
     uint64_t flags; // the word that the environment begins with
 };
+// A control frame of the last walk.
 struct as_cruby_seen {
-    struct as_cruby_words at;
+    uintptr_t environment;
+    uint64_t flags;
     uint64_t key;
     uint64_t hash;   // of this frame and all outer ones
     uint32_t rubies; // frames of iseqs up to this one
@@ -180,6 +185,7 @@ struct as_cruby_last {
     size_t count;
     size_t depth;  // control frames of the last walk itself; 0: not all of them are kept
     size_t filled; // frames that were looked at, and may be those of another walk beyond the first `count`
+    uintptr_t pcs[AS_CRUBY_SEEN]; // of the frames; apart from them, as each allocation reads all of these
     struct as_cruby_seen frames[AS_CRUBY_SEEN];
 };
 
@@ -190,12 +196,32 @@ static inline bool as_cruby_is_current(const struct as_cruby_last *last, uint64_
            last->end == end;
 }
 
-// A control frame is what it was.
-static inline bool as_cruby_is_same(const struct as_cruby_words *w, uintptr_t frame)
+static inline struct as_cruby_words as_cruby_words_of(const struct as_cruby_last *last, size_t i)
 {
-    return as_inner_word(frame + AS_CRUBY_FRAME_PC) == w->pc &&
-           as_inner_word(frame + AS_CRUBY_FRAME_ENVIRONMENT) == w->environment &&
-           as_inner_word(w->environment) == w->flags;
+    return (struct as_cruby_words){last->pcs[i], last->frames[i].environment, last->frames[i].flags};
+}
+
+// A control frame is what it was.
+static inline bool as_cruby_is_same(struct as_cruby_words w, uintptr_t frame)
+{
+    return as_inner_word(frame + AS_CRUBY_FRAME_PC) == w.pc &&
+           as_inner_word(frame + AS_CRUBY_FRAME_ENVIRONMENT) == w.environment &&
+           as_inner_word(w.environment) == w.flags;
+}
+
+// How many of the last walk's frames, from the outermost one on, are what they were; those up to `until` are looked at. Their instructions
+// decide: the same instruction of a frame that has not moved has called the same iseq, and the frame's hash has the rest. What an
+// instruction does not say is whether the call went through C: then the C stack has more on it, which is in the signature.
+static inline size_t as_cruby_count_same(const struct as_cruby_last *last, uintptr_t until)
+{
+    const size_t size = as_cruby.layout.frame_size;
+    const uintptr_t known = last->end - last->count * size;
+    uintptr_t at = last->end - size;
+    size_t same = 0;
+    for (uintptr_t to = until > known ? until : known;
+         at >= to && as_inner_word(at + AS_CRUBY_FRAME_PC) == last->pcs[same]; at -= size)
+        same++;
+    return same;
 }
 
 static inline struct as_cruby_known *as_cruby_known_at(uintptr_t iseq)
@@ -232,7 +258,8 @@ static inline bool as_cruby_remembers(uintptr_t iseq, uint64_t gcs, uintptr_t *b
 uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller);
 // Where the thread's last walk can be recalled: its innermost frames go into the entry. False: it cannot.
 struct as_recorder_recent;
-bool as_cruby_keep_recent(struct as_recorder_thread *thread, struct as_recorder_recent *recent, uint64_t *instructions);
+bool as_cruby_keep_recent(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                          struct as_recorder_recent *recent, uint64_t *hash);
 
 // ruby_names.c: the frame as the tables keep it.
 uint64_t as_cruby_name(struct as_inner_walk *walk, const struct as_inner_frame *frame);

@@ -56,5 +56,5 @@ uint64_t as_cruby_name(struct as_inner_walk *walk, const struct as_inner_frame *
     if (as_cruby_file(body, &text))
         copy_text(&text, walk->file, sizeof walk->file);
     return as_inner_line(walk, (uint32_t)(as_inner_word(body + l->first_line) >> l->first_line_shift),
-                         line_at(frame->code, body, frame->at));
+                         line_at(frame->code, body, frame->at - (int64_t)as_inner_word(body + AS_CRUBY_INSTRUCTIONS)));
 }

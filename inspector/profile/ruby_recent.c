@@ -3,32 +3,31 @@
 // are those of its last walk.
 #include "profile/recent.h"
 
-// Where the thread's control frames are: they end where the VM's stack does.
+// Where the thread's control frames are: they end where the VM's stack does. There are some outside of those that an entry has.
 static inline bool find_frames(uintptr_t context, uintptr_t *frame, uintptr_t *end)
 {
+    const uintptr_t size = as_cruby.layout.frame_size;
     *frame = as_inner_word(context + AS_CRUBY_CURRENT);
     *end = as_inner_word(context + AS_CRUBY_STACK) + as_inner_word(context + AS_CRUBY_STACK_SIZE) * sizeof(uintptr_t);
-    return *frame % sizeof(uintptr_t) == 0 && *frame < *end && *end - *frame >= 3 * as_cruby.layout.frame_size &&
-           as_inner_readable(*frame, 2 * (uintptr_t)as_cruby.layout.frame_size + AS_CRUBY_FRAME_READ);
+    uintptr_t bytes = *end - *frame;
+    return *frame % sizeof(uintptr_t) == 0 && *frame < *end && bytes > AS_RECENT_FRAMES * size &&
+           as_inner_readable(*frame, (AS_RECENT_FRAMES - 1) * size + AS_CRUBY_FRAME_READ);
 }
 
-// By which an entry is found: where the innermost frames are. A function in C has no instruction of its own.
-static inline uint64_t instructions_at(uintptr_t frame)
+// By which an entry is found: the frames outside of the innermost ones, and the instructions of these. A function in C has none.
+static inline uint64_t hash_at(const struct as_unwind_registers *caller, uintptr_t frame, uint64_t outer)
 {
-    const uintptr_t size = as_cruby.layout.frame_size, at = frame + AS_CRUBY_FRAME_PC;
-    return as_inner_word(at) + (as_inner_word(at + size) + as_inner_word(at + 2 * size) * 5) * AS_RECORDER_FACTOR;
+    const uintptr_t size = as_cruby.layout.frame_size;
+    uint64_t instructions = 0;
+    for (size_t i = 0; i < AS_RECENT_FRAMES; i++, frame += size)
+        instructions = instructions * 5 + as_inner_word(frame + AS_CRUBY_FRAME_PC);
+    return as_recent_hash(caller, instructions * AS_RECORDER_FACTOR + outer);
 }
 
-static inline bool has_frames(const struct as_cruby_last *last, const struct as_recorder_recent *r, uintptr_t frame)
+static inline bool has_top(const struct as_recorder_recent *r, uintptr_t frame)
 {
-    const size_t size = as_cruby.layout.frame_size;
-    if (r->ruby.frame != frame || r->outer > last->count || last->frames[r->outer - 1].hash != r->outer_hash)
-        return false;
-    for (size_t i = 0; i < r->ruby.count; i++, frame += size)
-        if (!as_cruby_is_same(&r->ruby.top[i], frame))
-            return false;
-    for (size_t i = r->outer; i-- > 0; frame += size)
-        if (!as_cruby_is_same(&last->frames[i].at, frame))
+    for (size_t i = 0; i < AS_RECENT_FRAMES; i++, frame += as_cruby.layout.frame_size)
+        if (!as_cruby_is_same(r->ruby.top[i], frame))
             return false;
     return true;
 }
@@ -41,30 +40,31 @@ uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwi
     if (context == 0 || !find_frames(context, &frame, &end) ||
         !as_cruby_is_current(&last->ruby, as_cruby.gc_count(), end))
         return 0;
-    struct as_recorder_recent *r = as_recent_at(last, caller, instructions_at(frame));
-    if (!as_recent_has_stack(r, caller, as_recent_version(thread, last->ruby.gcs + end)) ||
-        !has_frames(&last->ruby, r, frame))
+    const uintptr_t size = as_cruby.layout.frame_size, outer = frame + AS_RECENT_FRAMES * size;
+    size_t same = as_cruby_count_same(&last->ruby, outer);
+    if (end - same * size != outer)
         return 0;
-    return as_recent_found(r);
+    uint64_t outer_hash = last->ruby.frames[same - 1].hash;
+    struct as_recorder_recent *r = as_recent_at(last, hash_at(caller, frame, outer_hash));
+    uint64_t version = as_recent_version(thread, last->ruby.gcs + end);
+    for (size_t way = 0; way < AS_RECENT_WAYS; way++, r++)
+        if (as_recent_has_stack(r, caller, version) && r->ruby.frame == frame && r->outer_hash == outer_hash &&
+            has_top(r, frame))
+            return as_recent_found(r);
+    return 0;
 }
 
-// The innermost frames up to one of Ruby's: the others are not left between two allocations, mostly.
-bool as_cruby_keep_recent(struct as_recorder_thread *thread, struct as_recorder_recent *r, uint64_t *instructions)
+bool as_cruby_keep_recent(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                          struct as_recorder_recent *r, uint64_t *hash)
 {
     const struct as_cruby_last *last = &thread->before->ruby;
-    size_t count = 0;
-    const struct as_cruby_seen *seen;
-    do {
-        if (count + 1 >= last->depth || count == AS_RECENT_FRAMES)
-            return false;
-        seen = &last->frames[last->depth - 1 - count];
-        r->ruby.top[count++] = seen->at;
-    } while (seen->of_c);
+    if (last->depth <= AS_RECENT_FRAMES)
+        return false;
+    for (size_t i = 0; i < AS_RECENT_FRAMES; i++)
+        r->ruby.top[i] = as_cruby_words_of(last, last->depth - 1 - i);
     r->version = as_recent_version(thread, last->gcs + last->end);
-    r->ruby.count = (uint32_t)count;
     r->ruby.frame = last->end - last->depth * as_cruby.layout.frame_size;
-    r->outer = (uint32_t)(last->depth - count);
-    r->outer_hash = last->frames[r->outer - 1].hash;
-    *instructions = instructions_at(r->ruby.frame);
+    r->outer_hash = last->frames[last->depth - AS_RECENT_FRAMES - 1].hash;
+    *hash = hash_at(caller, r->ruby.frame, r->outer_hash);
     return true;
 }

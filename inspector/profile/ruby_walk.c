@@ -60,7 +60,7 @@ static inline bool find_key(struct ruby_walking *r, uintptr_t iseq, uintptr_t pc
         return true;
     if (r->count == 0 && code % sizeof code == 0 && as_inner_readable(code, sizeof code))
         as_cruby_find_loop(as_inner_word(code));
-    r->walk->frames[r->count] = (struct as_inner_frame){.code = iseq, .at = (int64_t)at, .key = *key};
+    r->walk->frames[r->count] = (struct as_inner_frame){.code = iseq, .at = (int64_t)pc, .key = *key};
     return true;
 }
 
@@ -128,6 +128,22 @@ static bool finish(struct ruby_walking *r)
     return true;
 }
 
+// No call of the bytecode loop is left, of which no frame is known.
+static bool has_ended(struct ruby_walking *r)
+{
+    uintptr_t tag = 0;
+    return !r->walk || (next_tag(r, &tag) && tag == 0);
+}
+
+// The place of what is behind the last marked frame is not known.
+static void complete(const struct ruby_walking *r, struct as_inner_walk *walk)
+{
+    walk->count = r->first;
+    walk->cut = r->count == MOST_FRAMES;
+    walk->loop = atomic_load(&as_cruby.loop);
+    walk->loop_end = atomic_load(&as_cruby.loop_end);
+}
+
 // --- Control frames ---------------------------------------------------------------------------------------------------
 
 static bool is_kind(uint64_t kind)
@@ -179,8 +195,7 @@ static bool walk_frames(struct ruby_walking *r, uintptr_t frame, uintptr_t end)
         if (!whole && (!r->walk || r->first == r->count))
             return true;
     }
-    uintptr_t tag = 0; // a call of which no frame is known
-    return !open && (!r->walk || (next_tag(r, &tag) && tag == 0));
+    return !open && has_ended(r);
 }
 
 // Of all frames, from the outermost one on.
@@ -208,28 +223,29 @@ static void begin_last(struct as_cruby_last *last, uint64_t gcs, uintptr_t end)
 }
 
 // False: it is not what it should be.
-static bool look_at(struct ruby_walking *r, uintptr_t frame, struct as_cruby_seen *seen)
+static bool look_at(struct ruby_walking *r, struct as_cruby_last *last, uintptr_t frame, size_t i)
 {
+    struct as_cruby_seen *seen = &last->frames[i];
     uint64_t flags;
     if (!is_readable(r, frame, AS_CRUBY_FRAME_READ) || !read_flags(r, frame, &flags))
         return false;
     uintptr_t pc = as_inner_word(frame + AS_CRUBY_FRAME_PC), body;
-    seen->at.pc = UINTPTR_MAX; // no frame is the same until all is there
+    last->pcs[i] = UINTPTR_MAX; // no frame is the same until all is there
     atomic_signal_fence(memory_order_seq_cst);
-    seen->at.environment = as_inner_word(frame + AS_CRUBY_FRAME_ENVIRONMENT);
-    seen->at.flags = as_inner_word(seen->at.environment);
+    seen->environment = as_inner_word(frame + AS_CRUBY_FRAME_ENVIRONMENT);
+    seen->flags = as_inner_word(seen->environment);
     seen->of_c = flags & FLAG_C;
     if (!seen->of_c && !find_key(r, as_inner_word(frame + AS_CRUBY_FRAME_ISEQ), pc, &body, &seen->key))
         return false;
     atomic_signal_fence(memory_order_seq_cst);
-    seen->at.pc = pc;
+    last->pcs[i] = pc;
     return true;
 }
 
 // Behind the frame that has called it; NULL: it is the first.
 static bool put_behind(struct as_cruby_seen *seen, const struct as_cruby_seen *outer)
 {
-    bool finishes = seen->at.flags & FLAG_FINISH;
+    bool finishes = seen->flags & FLAG_FINISH;
     seen->hash = outer ? outer->hash : 1;
     seen->rubies = outer ? outer->rubies : 0;
     if (seen->of_c)
@@ -243,8 +259,8 @@ static bool take_frame(struct ruby_walking *r, struct as_cruby_last *last, size_
 {
     struct as_cruby_seen *seen = &last->frames[i];
     uintptr_t frame = last->end - (i + 1) * as_cruby.layout.frame_size;
-    if (i >= last->filled || !as_cruby_is_same(&seen->at, frame)) {
-        if (!look_at(r, frame, seen))
+    if (i >= last->filled || !as_cruby_is_same(as_cruby_words_of(last, i), frame)) {
+        if (!look_at(r, last, frame, i))
             return false;
         last->filled = i < last->filled ? last->filled : i + 1;
     }
@@ -255,15 +271,12 @@ static bool take_frame(struct ruby_walking *r, struct as_cruby_last *last, size_
 static bool walk_known(struct ruby_walking *r, struct as_cruby_last *last, uintptr_t frame, uintptr_t end,
                        uint64_t *hash, bool *known)
 {
-    const size_t size = as_cruby.layout.frame_size, count = (end - frame) / size;
-    size_t same = 0;
+    const size_t count = (end - frame) / as_cruby.layout.frame_size;
     *known = count <= AS_CRUBY_SEEN;
     if (!*known)
         return false;
     begin_last(last, r->gcs, end);
-    for (uintptr_t at = end - size; same < count && same < last->count && as_cruby_is_same(&last->frames[same].at, at);
-         at -= size)
-        same++;
+    size_t same = as_cruby_count_same(last, frame);
     if (same < count) {
         last->count = same;
         atomic_signal_fence(memory_order_seq_cst);
@@ -327,9 +340,12 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
 {
     *hash = 0;
     as_inner_walk_begin(walk, AS_PROFILE_RUBY);
+    struct as_recorder_last *last = walk ? NULL : thread->before;
     struct as_cruby_context own;
-    uintptr_t context = as_cruby_own_context(&own);
-    if (context == 0)
+    uintptr_t context = last ? as_cruby_own_context_again(&last->ruby.own) : 0;
+    if (context != 0)
+        own = last->ruby.own;
+    else if ((context = as_cruby_own_context(&own)) == 0)
         return true;
     uintptr_t stack = as_inner_word(context + AS_CRUBY_STACK), size = as_inner_word(context + AS_CRUBY_STACK_SIZE);
     uintptr_t frame = as_inner_word(context + AS_CRUBY_CURRENT);
@@ -346,7 +362,6 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
     if (size > MOST_STACK || frame <= stack || frame > stack_end || (stack_end - frame) % as_cruby.layout.frame_size)
         return false;
     bool known = false;
-    struct as_recorder_last *last = walk ? NULL : thread->before;
     bool ok = last && walk_known(&r, &last->ruby, frame, stack_end, hash, &known);
     if (ok) {
         last->ruby.own = own;
@@ -358,11 +373,29 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
         return false;
     if (r.count > 0)
         *hash = hash_of(&r);
-    if (walk) {
-        walk->count = r.first; // the place of what is behind is not known
-        walk->cut = r.count == MOST_FRAMES;
-        walk->loop = atomic_load(&as_cruby.loop);
-        walk->loop_end = atomic_load(&as_cruby.loop_end);
-    }
+    if (walk)
+        complete(&r, walk);
     return true;
+}
+
+bool as_cruby_walk_again(const struct as_recorder_thread *thread, uintptr_t sp, struct as_inner_walk *walk)
+{
+    const struct as_cruby_last *last = thread->before ? &thread->before->ruby : NULL;
+    if (!last || last->depth == 0 || atomic_load(&as_cruby.loop) == 0)
+        return false;
+    as_inner_walk_begin(walk, AS_PROFILE_RUBY);
+    struct ruby_walking r = {
+        .walk = walk, .sp = sp, .end = thread->high, .tag = as_inner_word(last->own.context + AS_CRUBY_TAG)};
+    for (size_t i = last->depth; i-- > 0;) {
+        const struct as_cruby_seen *seen = &last->frames[i];
+        if (seen->of_c)
+            continue;
+        uintptr_t frame = last->end - (i + 1) * as_cruby.layout.frame_size;
+        walk->frames[r.count++] = (struct as_inner_frame){
+            .code = as_inner_word(frame + AS_CRUBY_FRAME_ISEQ), .at = (int64_t)last->pcs[i], .key = seen->key};
+        if ((seen->flags & FLAG_FINISH) && !finish(&r))
+            return false;
+    }
+    complete(&r, walk);
+    return has_ended(&r);
 }

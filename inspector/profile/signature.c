@@ -25,8 +25,8 @@ static uint64_t grown(uint64_t mask)
 void as_recorder_learn(uint64_t signature, uint32_t id)
 {
     uint64_t mask = grown(atomic_load_explicit(&as_recorder.signature_mask, memory_order_relaxed));
-    atomic_store_explicit(&as_recorder.signatures[signature & mask],
-                          signature >> AS_PROFILE_ID_BITS << AS_PROFILE_ID_BITS | id, memory_order_relaxed);
+    atomic_store_explicit(&as_recorder.signatures[signature & mask], as_recorder_entry(signature, id),
+                          memory_order_relaxed);
 }
 
 // --- By the rules -----------------------------------------------------------------------------------------------------
