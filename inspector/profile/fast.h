@@ -88,7 +88,7 @@ static inline _Atomic uint32_t *as_recorder_slot_in(uint64_t entry, uintptr_t ch
 static inline _Atomic uint32_t *as_recorder_slot_at(uintptr_t chunk)
 {
     uint64_t page = chunk >> as_recorder.page_shift;
-    uint64_t place = as_profile_place(page, as_recorder.page_mask);
+    uint64_t place = as_profile_place(page, as_recorder.page_run, as_recorder.page_mask);
     uint64_t entry = atomic_load_explicit(&as_recorder.pages[place], memory_order_acquire);
     return entry >> AS_PROFILE_BLOCK_BITS == page && entry ? as_recorder_slot_in(entry, chunk) : NULL;
 }
@@ -142,7 +142,8 @@ static inline uint64_t *as_recorder_place_in(uint64_t *line, uint64_t signature)
 
 static inline struct as_recorder_layout *as_recorder_layout_of(uint64_t key, unsigned way)
 {
-    return &as_recorder.layouts[((key >> 8) ^ way) & (AS_RECORDER_LAYOUTS - 1)];
+    uint64_t mask = atomic_load_explicit(&as_recorder.layout_mask, memory_order_relaxed);
+    return &as_recorder.layouts[((key >> 8) ^ way) & mask];
 }
 
 // Four words at a time, each in a lane of its own, so that no multiplication waits for the one before.

@@ -14,7 +14,7 @@
 #define AS_PROFILE_BUFFERS UINT64_C(0x3166756270657261) // "arepbuf1"
 
 enum {
-    AS_PROFILE_VERSION = 6,
+    AS_PROFILE_VERSION = 7,
     AS_PROFILE_SLOT_SHIFT = 5, // chunks are 32 bytes or more: no two begin in the same 32 bytes
     AS_PROFILE_BLOCK_BITS = 28,
     AS_PROFILE_PAGE_BITS = 36,
@@ -156,10 +156,17 @@ static inline uint64_t as_profile_watched(uint32_t rate_shift)
     return UINT64_MAX >> rate_shift;
 }
 
-// The place of a page in the table of pages; on a collision, the next place. Neighbours stand side by side.
-static inline uint64_t as_profile_place(uint64_t page, uint64_t mask)
+// How many pages stand side by side in the table of pages, as a power of two: 8 where each page is there, as a longer run would collide as
+// a whole; up to 512, a page of the table, where few of them are.
+static inline uint32_t as_profile_run(uint32_t rate_shift)
 {
-    return (as_profile_mix(page >> 3) << 3 | (page & 7)) & mask;
+    return 3 + (rate_shift < 6 ? rate_shift : 6);
+}
+
+// The place of a page in the table of pages; on a collision, the next place.
+static inline uint64_t as_profile_place(uint64_t page, uint32_t run, uint64_t mask)
+{
+    return (as_profile_mix(page >> run) << run | (page & ((UINT64_C(1) << run) - 1))) & mask;
 }
 
 // What a slot keeps beside the context's id, of the chunk's address and size: a chunk that came there unseen is found out.

@@ -153,7 +153,7 @@ static void free_tables(struct profile_tables *r)
 static const uint8_t *find_block(struct profile_tables *r, uint64_t page)
 {
     uint64_t mask = r->head.pages.size - 1;
-    uint64_t place = as_profile_place(page, mask);
+    uint64_t place = as_profile_place(page, as_profile_run(r->head.rate_shift), mask);
     for (int i = 0; i < AS_PROFILE_PROBES; i++, place = (place + 1) & mask) {
         uint64_t entry = r->pages[place];
         uint64_t block = (entry & BLOCK_MASK) - 1;

@@ -115,12 +115,15 @@ struct as_recorder {
     _Atomic bool threaded;            // more than one thread has been here
     bool ticks;                       // the processor's counter is the record's clock
     uint32_t page_shift, block_shift; // bytes of a page, and of its slots
+    uint32_t page_run;                // of the table of pages
     uint64_t watched;                 // a page is watched if its hash is not above
     uint64_t large, mean;
     struct as_profile_head *head;
     struct as_recorder_thread *threads;
     struct as_recorder_scratch *scratch;
     struct as_recorder_layout *layouts;
+    _Atomic uint64_t layout_mask;  // of so many, less one; it grows
+    _Atomic uint64_t layouts_used; // places
     _Atomic uint64_t *signatures;
     _Atomic uint64_t signature_mask; // of so many, less one; it grows
     uint64_t most_signatures;        // a power of two
@@ -166,7 +169,8 @@ extern struct as_recorder as_recorder;
 // malloc may give a chunk so much larger than asked for: a header and alignment; of a mapping, up to a page.
 enum { AS_RECORDER_ROUNDING = 32 };
 
-enum { AS_RECORDER_LAYOUTS = 1 << 15, AS_RECORDER_FIRST_SIGNATURES = 1 << 15, AS_RECORDER_SIGNATURES = 1 << 20 };
+enum { AS_RECORDER_FIRST_LAYOUTS = 1 << 9, AS_RECORDER_LAYOUTS = 1 << 15 };
+enum { AS_RECORDER_FIRST_SIGNATURES = 1 << 15, AS_RECORDER_SIGNATURES = 1 << 20 };
 enum { AS_RECORDER_WALKS = 64, AS_RECORDER_FUNCTIONS = 1 << 16, AS_INNER_NAMES = 1 << 12 };
 enum { AS_RECORDER_CHECK = 1024 }; // one in so many recognised contexts is unwound nevertheless
 

@@ -59,6 +59,7 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     clock_gettime(CLOCK_REALTIME, &now);
     r->page_shift = (uint32_t)__builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE));
     r->watched = as_profile_watched(rates->page_shift);
+    r->page_run = as_profile_run(rates->page_shift);
     r->mean = rates->mean;
     r->large = LARGE;
     r->block_shift = r->page_shift - AS_PROFILE_SLOT_SHIFT + 2; // four bytes a slot
@@ -75,6 +76,8 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->threads = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->threads));
     r->scratch = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->scratch));
     r->layouts = (void *)(base + reserve(&end, AS_RECORDER_LAYOUTS * sizeof *r->layouts));
+    r->layout_mask = AS_RECORDER_FIRST_LAYOUTS - 1;
+    r->layouts_used = 0;
     r->signatures = (void *)(base + reserve(&end, signatures * sizeof *r->signatures));
     r->most_signatures = signatures;
     r->signature_mask = AS_RECORDER_FIRST_SIGNATURES - 1;
@@ -178,7 +181,7 @@ _Atomic uint32_t *as_recorder_slot(uintptr_t chunk, bool make)
 {
     struct as_recorder *r = &as_recorder;
     uint64_t page = chunk >> r->page_shift;
-    uint64_t place = as_profile_place(page, r->page_mask);
+    uint64_t place = as_profile_place(page, r->page_run, r->page_mask);
     if (page >> AS_PROFILE_PAGE_BITS)
         return NULL;
     uint64_t taken = 0;
