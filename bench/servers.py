@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -33,7 +34,7 @@ COMMANDS = {
 }
 LOADS = {"redis": "redis_load.py {port} 200000 64 1024", "rails": "http_load.py {port} 4 {requests}"}
 WARM = {"redis": None, "rails": "http_load.py {port} 1 40"}
-FIGURES = ("seconds", "p50_ms", "p99_ms")
+FIGURES = ("seconds", "p50_ms", "p99_ms", "recorder_share", "tables_share")
 
 
 def free_port() -> int:
@@ -46,6 +47,21 @@ def free_port() -> int:
 def processor_seconds(pid: int) -> float:
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def shares_of_memory(arenadump: Path, pid: int) -> dict[str, float]:
+    """Of a process's Rss: the row `recorder`; and the tables of the unwinder, which are files that processes share."""
+    done = subprocess.run([arenadump, "summary", str(pid), "--json"], check=True, stdout=subprocess.PIPE)
+    told = json.loads(done.stdout)
+    tables = sum(
+        int(line.split()[1]) * 1024
+        for part in re.split(r"^(?=[0-9a-f]+-)", Path(f"/proc/{pid}/smaps").read_text(), flags=re.MULTILINE)
+        if part.partition("\n")[0].endswith(".unwind1")
+        for line in part.splitlines()
+        if line.startswith("Rss:")
+    )
+    rss = told["kernel"]["rss"]
+    return {"recorder_share": told["ledger"]["recorder"] / rss, "tables_share": tables / rss}
 
 
 @contextmanager
@@ -79,8 +95,8 @@ def load(words: str, port: int, requests: int) -> dict[str, float]:
     return {key: float(value) for key, value in pairs if key.endswith("_ms")}
 
 
-def once(name: str, values: dict[str, str], requests: int) -> dict[str, float]:
-    """One run: the server's processor time under load, and how long its answers took."""
+def once(name: str, values: dict[str, str], requests: int, arenadump: Path) -> dict[str, float]:
+    """One run: the server's processor time under load, how long its answers took, and what of its memory is ours."""
     preload = [ON_GLIBC] if name == "redis" else []
     values = {**values, "RAILS_ENV": "production"}
     values["LD_PRELOAD"] = " ".join([*preload, *values.get("LD_PRELOAD", "").split()])
@@ -90,13 +106,15 @@ def once(name: str, values: dict[str, str], requests: int) -> dict[str, float]:
             load(warm, port, requests)
         before = processor_seconds(pid)
         told = load(LOADS[name], port, requests)
-        return {"seconds": processor_seconds(pid) - before, **told}
+        seconds = processor_seconds(pid) - before
+        return {"seconds": seconds, **told, **shares_of_memory(arenadump, pid)}
 
 
 def measure(
-    names: list[str], library: Path, runs: int, requests: int, folder: Path
+    names: list[str], build: Path, runs: int, requests: int, folder: Path
 ) -> dict[str, dict[str, dict[str, float]]]:
     """The least figures of each server in each way; all in turn."""
+    library, arenadump = build / "inspector/agent/libarenascope.so", build / "inspector/cli/arenadump"
     record = folder / "record"
     ways = {"plain": recorder.environment(library, None, record)}
     ways |= {how: recorder.environment(library, mode, record) for how, mode in recorder.MODES.items()}
@@ -106,7 +124,7 @@ def measure(
     for _ in range(runs):
         for name in names:
             for how, values in ways.items():
-                found = once(name, values, requests)
+                found = once(name, values, requests, arenadump)
                 known = least[name].get(how, found)
                 least[name][how] = {key: min(found[key], known[key]) for key in FIGURES}
                 for written in [*folder.glob("heaptrack.*"), *folder.glob("record*")]:
@@ -116,13 +134,14 @@ def measure(
 
 def show(least: dict[str, dict[str, dict[str, float]]]) -> None:
     table = Table(title="Servers under load: processor time and answers beside the server alone, least of each")
-    for column in ("server", "way", "processor time", "p50", "p99", "beside plain", "p50", "p99"):
+    columns = ("processor time", "p50", "p99", "beside plain", "p50", "p99", "recorder, of Rss", "tables, of Rss")
+    for column in ("server", "way", *columns):
         table.add_column(column, justify="left" if column in {"server", "way"} else "right")
     for name, ways in least.items():
         for how, figures in ways.items():
-            beside = [f"{figures[key] / ways['plain'][key]:.2f}" for key in FIGURES]
-            shown = [f"{figures['seconds']:.2f} s", *(f"{figures[key]:.2f} ms" for key in FIGURES[1:])]
-            table.add_row(name, how, *shown, *beside)
+            beside = [f"{figures[key] / ways['plain'][key]:.2f}" for key in FIGURES[:3]]
+            shown = [f"{figures['seconds']:.2f} s", *(f"{figures[key]:.2f} ms" for key in FIGURES[1:3])]
+            table.add_row(name, how, *shown, *beside, *(f"{figures[key]:.1%}" for key in FIGURES[3:]))
     Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
@@ -134,10 +153,9 @@ def main() -> None:
     parser.add_argument("--servers", default="redis,rails", help="comma-separated")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    library = options.build.resolve() / "inspector/agent/libarenascope.so"
     names = [name for name in options.servers.split(",") if shutil.which(COMMANDS[name].split(" ")[0])]
     with tempfile.TemporaryDirectory(prefix="arenascope-bench-", dir="/dev/shm") as temporary:
-        least = measure(names, library, options.runs, options.requests, Path(temporary))
+        least = measure(names, options.build.resolve(), options.runs, options.requests, Path(temporary))
     if options.json:
         print(json.dumps(least))
     else:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import tarfile
@@ -88,6 +89,12 @@ def cpython() -> Suite:
     )
 
 
+def take_signals() -> None:
+    """Tests that interrupt themselves wait for ever where this was started in the background, or by nohup."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def run(suite: Suite, tests: Sequence[str], env: dict[str, str]) -> set[str]:
     """The names of the tests that failed."""
     command = suite.command(tests)
@@ -101,6 +108,7 @@ def run(suite: Suite, tests: Sequence[str], env: dict[str, str]) -> set[str]:
         text=True,
         errors="replace",
         check=False,
+        preexec_fn=take_signals,
     )
     failed = suite.failures(done.stdout)
     if not suite.ended.search(done.stdout) or (done.returncode != 0 and not failed):
