@@ -160,7 +160,12 @@ def test_what_is_not_located_is_unknown_and_not_zero(arenadump: harness.Arenadum
 
 
 def test_without_another_allocator_the_row_is_zero(arenadump: harness.Arenadump) -> None:
-    with running(["sleep", "100"]) as process:
+    with running(["cat"]) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write("started\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "started\n"  # else the loader may still be at work
         summary = arenadump.summary(process.pid)
     assert summary["runtimes"] == []
     assert summary["ledger"]["other_malloc"] == summary["ledger"]["managed"] == 0
