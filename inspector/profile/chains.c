@@ -53,13 +53,13 @@ uint32_t as_recorder_chains_add(const struct as_recorder_chains *c, const struct
                                 as_recorder_is_entry *is_entry, const void *wanted)
 {
     _Atomic uint32_t *head = head_at(c, level_for(c, chain->used), chain->hash);
-    uint32_t seen = chain->seen, first = atomic_load_explicit(head, memory_order_acquire);
+    uint32_t first = atomic_load_explicit(head, memory_order_acquire);
+    uint32_t seen = chain->seen == AS_RECORDER_ALL_SEEN ? first : chain->seen;
     do {
-        uint32_t same = seen == AS_RECORDER_ALL_SEEN ? 0 : find(c, first, seen, is_entry, wanted);
+        uint32_t same = find(c, first, seen, is_entry, wanted);
         if (same)
             return same;
-        if (seen != AS_RECORDER_ALL_SEEN)
-            seen = first;
+        seen = first;
         atomic_store_explicit(next_of(c, id), first, memory_order_relaxed);
     } while (!atomic_compare_exchange_weak_explicit(head, &first, id, memory_order_release, memory_order_acquire));
     return id;

@@ -33,7 +33,6 @@ struct as_recorder_recent {
     uintptr_t sp, pc, fp; // of malloc's caller; sp 0: the entry is empty
     uint64_t version;
     uint64_t outer_hash;
-    uint32_t outer; // interpreted frames outside of those that are here
     uint32_t id;
     uint8_t words, score;              // words of the C stack
     bool by_fp;                        // fp decides where a frame is
@@ -43,6 +42,7 @@ struct as_recorder_recent {
         struct {
             struct as_python_words top;
             uintptr_t frame, place; // of the next frame, outwards
+            uint32_t outer;         // frames outside of the innermost one
         } python;
         struct {
             uintptr_t frame;

@@ -36,10 +36,10 @@ static inline uint64_t instructions_at(struct as_python_last *last, uintptr_t fr
 static inline bool has_outer(const struct as_python_last *last, const struct as_recorder_recent *r)
 {
     const struct as_python_layout *l = &as_python.layout;
-    if (r->outer == 0)
+    if (r->python.outer == 0)
         return true;
-    const struct as_python_seen *next = &last->frames[r->outer - 1];
-    if (r->outer > last->count || next->hash != r->outer_hash || next->at.frame != r->python.frame ||
+    const struct as_python_seen *next = &last->frames[r->python.outer - 1];
+    if (r->python.outer > last->count || next->hash != r->outer_hash || next->at.frame != r->python.frame ||
         next->at.place != r->python.place)
         return false;
     for (const struct as_python_seen *seen = next; seen >= last->frames; seen--)
@@ -77,10 +77,10 @@ bool as_python_keep_recent(struct as_recorder_thread *thread, const struct as_un
     if (last->depth == 0)
         return false;
     r->version = as_recent_version(thread, last->deaths);
-    r->outer = (uint32_t)last->depth - 1;
+    r->python.outer = (uint32_t)last->depth - 1;
     r->python.top = last->frames[last->depth - 1].at;
-    if (r->outer > 0) {
-        const struct as_python_seen *next = &last->frames[r->outer - 1];
+    if (r->python.outer > 0) {
+        const struct as_python_seen *next = &last->frames[r->python.outer - 1];
         r->outer_hash = next->hash;
         r->python.frame = next->at.frame;
         r->python.place = next->at.place;

@@ -60,7 +60,7 @@ static bool copy_layout(struct as_recorder_layout *copy, const struct as_recorde
            as_recorder_signature(copy->key, copy, caller, depth, inner) == signature;
 }
 
-// A place for another context; NULL: what is there has been found again and again, and stays for now.
+// A place for another context; NULL: all places have contexts that are found again and again. One of these loses a point of its score.
 static struct as_recorder_recent *find_place(struct as_recorder_recent *there, uint64_t version)
 {
     struct as_recorder_recent *least = there;

@@ -79,7 +79,7 @@ static void test_meanwhile(void)
     CHECK_EQUAL(as_recorder_chains_add(&chains, &chain, own, is_key, &key), other);
 }
 
-// Whoever knows that nobody else adds it adds it without a look.
+// An entry that nobody else can be adding is added without a look at the others.
 static void test_all_seen(void)
 {
     begin(FIRST_BITS, LEVELS);
