@@ -243,7 +243,7 @@ static uint32_t unwind_whole(const struct stack_to_unwind *w)
     return id;
 }
 
-static uint32_t check(struct stack_to_unwind *w, uint64_t signature, uint32_t id)
+static uint32_t check(struct stack_to_unwind *w, struct as_recorder_layout *by, uint64_t signature, uint32_t id)
 {
     w->checks = true;
     uint32_t real = unwind_whole(w);
@@ -253,7 +253,7 @@ static uint32_t check(struct stack_to_unwind *w, uint64_t signature, uint32_t id
         return id;
     if (id != AS_PROFILE_LOST)
         AS_RECORDER_COUNT(wrong);
-    as_recorder_learn(signature, real);
+    as_recorder_learn(by, signature, real);
     as_recorder_forget_recent(w->thread);
     return real;
 }
@@ -276,7 +276,7 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth)
     bool recognisable = as_recorder_inner(w->thread, w->caller->sp, NULL, &inner);
     uint64_t key = as_recorder_key(w->caller, depth);
     uint64_t mark = as_recorder_mark(w->thread);
-    const struct as_recorder_layout *by;
+    struct as_recorder_layout *by = NULL;
     uint32_t id = recognisable ? as_recorder_recognise(NULL, key, w->caller, depth, inner ^ mark, &signature, &by) : 0;
     bool due = id && w->thread->hits++ % AS_RECORDER_CHECK == 0;
     if (id && !due)
@@ -286,20 +286,19 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth)
     if (due) {
         if (w->walk)
             as_inner_forget_pages();
-        return recognisable ? check(w, signature, id) : id;
+        return recognisable ? check(w, by, signature, id) : id;
     }
     AS_RECORDER_COUNT(misses);
     size_t count;
     bool complete = false, sure;
     const struct as_unwind_modules *modules = unwind_to_end(w, &count, &complete, &sure);
-    signature = as_recorder_make_signature(key, modules, w->caller, depth, inner ^ mark, w->scratch, count);
+    signature = as_recorder_make_signature(key, modules, w->caller, depth, inner ^ mark, w->scratch, count, &by);
     recognisable &= sure && signature != 0;
     id = recognisable ? as_recorder_known(signature) : 0;
-    if (!id && sure) {
+    if (!id && sure)
         id = context_of(w, modules, count, complete);
-        if (recognisable)
-            as_recorder_learn(signature, id);
-    }
+    if (id && recognisable)
+        as_recorder_learn(by, signature, id);
     as_recorder_modules_leave(w->thread);
     return id ? id : AS_PROFILE_LOST;
 }

@@ -97,7 +97,7 @@ static inline _Atomic uint32_t *as_recorder_slot_at(uintptr_t chunk)
 
 // Offsets of a layout: words above the stack pointer, four to a group and 16 bits each. The shape: how many groups of frame pointers there
 // are, whether there are return addresses, and whether the frame pointer's register counts.
-enum { AS_LANES = 4, AS_LANE_BITS = 16, AS_MOST_OFFSET = 0x7fff, AS_LAYOUT_WAYS = 4 };
+enum { AS_LANES = 4, AS_LANE_BITS = 16, AS_MOST_OFFSET = 0x7fff };
 enum { AS_SHAPE_COUNT = 7, AS_SHAPE_FRAMES = 8, AS_SHAPE_REGISTER = 16 };
 #define AS_EACH_LANE UINT64_C(0x0001000100010001)
 #define AS_TOP_BITS (AS_EACH_LANE << (AS_LANE_BITS - 1))
@@ -140,10 +140,40 @@ static inline uint64_t *as_recorder_place_in(uint64_t *line, uint64_t signature)
     return &line[signature & (AS_RECORDER_LINE - 1)];
 }
 
-static inline struct as_recorder_layout *as_recorder_layout_of(uint64_t key, unsigned way)
+// An entry of a line: 48 bits of the key, and the layout's index + 1. 0: there is none.
+enum { AS_LAYOUT_INDEX_BITS = 16, AS_LAYOUT_LINE_SHIFT = 8 };
+_Static_assert(AS_RECORDER_LAYOUTS < 1 << AS_LAYOUT_INDEX_BITS, "an entry has the index of each");
+
+static inline uint64_t as_recorder_layout_entry(uint64_t key, uint64_t index)
+{
+    return key >> AS_LAYOUT_INDEX_BITS << AS_LAYOUT_INDEX_BITS | (index + 1);
+}
+
+static inline struct as_recorder_layout *as_recorder_layout_in(uint64_t entry)
+{
+    return &as_recorder.layouts[(entry & ((1U << AS_LAYOUT_INDEX_BITS) - 1)) - 1];
+}
+
+static inline _Atomic uint64_t *as_recorder_layout_line(uint64_t key)
 {
     uint64_t mask = atomic_load_explicit(&as_recorder.layout_mask, memory_order_relaxed);
-    return &as_recorder.layouts[((key >> 8) ^ way) & mask];
+    return as_recorder.layout_lines[key >> AS_LAYOUT_LINE_SHIFT & mask];
+}
+
+// NULL: the place is another key's.
+static inline struct as_recorder_layout *as_recorder_layout_for(const _Atomic uint64_t *line, unsigned way,
+                                                                uint64_t key)
+{
+    uint64_t entry = atomic_load_explicit(&line[way], memory_order_acquire);
+    if ((entry ^ key) >> AS_LAYOUT_INDEX_BITS || entry == 0)
+        return NULL;
+    struct as_recorder_layout *layout = as_recorder_layout_in(entry);
+    return atomic_load_explicit(&layout->key, memory_order_acquire) == key ? layout : NULL;
+}
+
+static inline _Atomic uint64_t *as_recorder_near(struct as_recorder_layout *layout, uint64_t signature)
+{
+    return &layout->near[signature & (AS_LAYOUT_NEAR - 1)];
 }
 
 // Four words at a time, each in a lane of its own, so that no multiplication waits for the one before.
@@ -203,24 +233,56 @@ static inline uint64_t as_recorder_signature(uint64_t key, const struct as_recor
     return as_recorder_finish(&l, (key + seed) ^ inner);
 }
 
+// Threads would take lines from each other, as each has contexts of its own: only one that is alone brings nearer what is found.
+static inline bool as_recorder_is_alone(void)
+{
+    return atomic_load_explicit(&as_recorder.lasts_taken, memory_order_relaxed) == 1;
+}
+
+// The context that is near the layout, or among all: 0 where it is not known to be of this layout.
+static inline uint32_t as_recorder_known_by(struct as_recorder_layout *layout, uint64_t signature)
+{
+    _Atomic uint64_t *near = as_recorder_near(layout, signature);
+    uint32_t id = as_recorder_id_in(atomic_load_explicit(near, memory_order_relaxed), signature);
+    if (id || !atomic_load_explicit(&layout->crowded, memory_order_relaxed) || !(id = as_recorder_known(signature)))
+        return id;
+    if (as_recorder_is_alone())
+        atomic_store_explicit(near, as_recorder_entry(signature, id), memory_order_relaxed);
+    return id;
+}
+
+static inline void as_recorder_swap(_Atomic uint64_t *a, _Atomic uint64_t *b)
+{
+    uint64_t there = atomic_load_explicit(a, memory_order_relaxed);
+    atomic_store_explicit(a, atomic_load_explicit(b, memory_order_relaxed), memory_order_relaxed);
+    atomic_store_explicit(b, there, memory_order_relaxed);
+}
+
+// Several layouts may have one key, as frames further out differ: the one that was right the last time comes first.
 // Another thread may write the layout meanwhile: then the key is another one, before or after.
 // `inner` is of the interpreter's frames: C functions alone do not make a context. *by: the layout by which it was recognised. `line`: only
-// there; NULL: among all signatures.
+// there; NULL: near the layout, and among all signatures.
 static inline uint32_t as_recorder_recognise(uint64_t *line, uint64_t key, const struct as_unwind_registers *caller,
                                              uintptr_t depth, uint64_t inner, uint64_t *signature,
-                                             const struct as_recorder_layout **by)
+                                             struct as_recorder_layout **by)
 {
+    _Atomic uint64_t *layouts = as_recorder_layout_line(key);
+    unsigned first = AS_LAYOUT_WAYS;
     for (unsigned way = 0; way < AS_LAYOUT_WAYS; way++) {
-        const struct as_recorder_layout *layout = *by = as_recorder_layout_of(key, way);
-        if (atomic_load_explicit(&layout->key, memory_order_acquire) != key)
+        struct as_recorder_layout *layout = as_recorder_layout_for(layouts, way, key);
+        if (!layout || !(*signature = as_recorder_signature(key, layout, caller, depth, inner)))
             continue;
-        *signature = as_recorder_signature(key, layout, caller, depth, inner);
-        uint32_t id = !*signature ? 0
-                      : line      ? as_recorder_id_in(*as_recorder_place_in(line, *signature), *signature)
-                                  : as_recorder_known(*signature);
+        uint32_t id = line ? as_recorder_id_in(*as_recorder_place_in(line, *signature), *signature)
+                           : as_recorder_known_by(layout, *signature);
         atomic_thread_fence(memory_order_acquire);
-        if (id && atomic_load_explicit(&layout->key, memory_order_relaxed) == key)
+        if (id && atomic_load_explicit(&layout->key, memory_order_relaxed) == key) {
+            *by = layout;
+            if (first != AS_LAYOUT_WAYS && !line && as_recorder_is_alone())
+                as_recorder_swap(&layouts[first], &layouts[way]);
             return id;
+        }
+        if (first == AS_LAYOUT_WAYS)
+            first = way;
     }
     return 0;
 }

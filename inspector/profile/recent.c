@@ -109,8 +109,8 @@ static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unw
 {
     uintptr_t depth = thread->high - caller->sp;
     uint64_t signature, inner = 0, key = as_recorder_key(caller, depth);
-    const struct as_recorder_layout *by;
-    __builtin_prefetch(as_recorder_layout_of(key, 0)); // for what follows the look at the frames
+    struct as_recorder_layout *by;
+    __builtin_prefetch(as_recorder_layout_line(key)); // for what follows the look at the frames
     if (!as_recorder_inner(thread, caller->sp, NULL, &inner))
         return 0;
     uint64_t *line = line_for(thread, key, inner), mixed = inner ^ as_recorder_mark(thread);

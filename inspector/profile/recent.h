@@ -78,7 +78,7 @@ static inline uint32_t as_recorder_context_quickly(struct as_recorder_thread *th
         return as_recorder_recall(thread, caller);
     uintptr_t depth = thread->high - caller->sp;
     uint64_t signature;
-    const struct as_recorder_layout *by;
+    struct as_recorder_layout *by;
     return as_recorder_recognise(NULL, as_recorder_key(caller, depth), caller, depth, as_recorder_mark(thread),
                                  &signature, &by);
 }

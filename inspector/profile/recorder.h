@@ -17,6 +17,7 @@
 //   ruby*.c     Ruby's (ruby.h)
 //   interpreters.c, interpreters.h  which interpreters there are
 //   signature.c what recognises a context
+//   layouts.c   where on a stack it is
 //   fast.h      the inline parts of what each allocation passes through
 //   last.h      what a thread's last allocations have found
 //   recent.c    the contexts that a thread has been in lately (recent.h)
@@ -86,13 +87,17 @@ struct as_recorder_buffer {
     uint64_t words[];
 };
 
-// Where the words of a signature were found the last time that this caller stood at this depth (fast.h).
+// Where the words of a signature were found the last time that this caller stood at this depth, and contexts that were recognised so
+// (fast.h).
+enum { AS_LAYOUT_NEAR = 4, AS_LAYOUT_WAYS = 8 };
 struct as_recorder_layout {
     _Atomic uint64_t key; // 0: it is being written
     _Atomic uint64_t shape;
     _Atomic uint64_t seed;                          // a hash of the shape and the offsets
     _Atomic uint64_t addresses[AS_RECORDER_GROUPS]; // of return addresses
+    _Atomic uint64_t crowded;                       // more contexts than are near: the others are among all signatures
     _Atomic uint64_t frames[AS_RECORDER_GROUPS];    // of frame pointers, which count from the stack pointer
+    _Atomic uint64_t near[AS_LAYOUT_NEAR];          // as in as_recorder.signatures
 } __attribute__((aligned(128)));
 
 struct as_recorder_scratch {
@@ -122,8 +127,9 @@ struct as_recorder {
     struct as_recorder_thread *threads;
     struct as_recorder_scratch *scratch;
     struct as_recorder_layout *layouts;
-    _Atomic uint64_t layout_mask;  // of so many, less one; it grows
-    _Atomic uint64_t layouts_used; // places
+    _Atomic uint64_t layouts_taken; // the next one lies after so many, or again in the place of the first
+    _Atomic uint64_t (*layout_lines)[AS_LAYOUT_WAYS];
+    _Atomic uint64_t layout_mask; // of so many lines, less one; it grows
     _Atomic uint64_t *signatures;
     _Atomic uint64_t signature_mask; // of so many, less one; it grows
     uint64_t most_signatures;        // a power of two
@@ -169,7 +175,7 @@ extern struct as_recorder as_recorder;
 // malloc may give a chunk so much larger than asked for: a header and alignment; of a mapping, up to a page.
 enum { AS_RECORDER_ROUNDING = 32 };
 
-enum { AS_RECORDER_FIRST_LAYOUTS = 1 << 9, AS_RECORDER_LAYOUTS = 1 << 15 };
+enum { AS_RECORDER_LAYOUTS = 1 << 15, AS_RECORDER_LAYOUT_LINES = 1 << 13, AS_RECORDER_FIRST_LINES = 1 << 6 };
 enum { AS_RECORDER_FIRST_SIGNATURES = 1 << 15, AS_RECORDER_SIGNATURES = 1 << 20 };
 enum { AS_RECORDER_WALKS = 64, AS_RECORDER_FUNCTIONS = 1 << 16, AS_INNER_NAMES = 1 << 12 };
 enum { AS_RECORDER_CHECK = 1024 }; // one in so many recognised contexts is unwound nevertheless
@@ -248,8 +254,14 @@ void as_recorder_modules_in_child(void);
 // cannot be recognised.
 uint64_t as_recorder_make_signature(uint64_t key, const struct as_unwind_modules *modules,
                                     const struct as_unwind_registers *caller, uintptr_t depth, uint64_t inner,
-                                    const struct as_recorder_scratch *s, size_t count);
-void as_recorder_learn(uint64_t signature, uint32_t id);
+                                    const struct as_recorder_scratch *s, size_t count,
+                                    struct as_recorder_layout **layout);
+void as_recorder_learn(struct as_recorder_layout *layout, uint64_t signature, uint32_t id);
+
+// layouts.c: where the layout is kept, unless it was already.
+struct as_recorder_layout *as_recorder_keep_layout(const struct as_recorder_layout *layout);
+// Keeps the context of a signature near its layout; another one may no longer be near.
+void as_recorder_keep_near(struct as_recorder_layout *layout, uint64_t signature, uint32_t id);
 
 // contexts.c: the id of the context in which `caller` allocates; AS_PROFILE_LOST: there is no room,
 // or nobody could say which modules there are.

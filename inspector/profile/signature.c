@@ -22,8 +22,9 @@ static uint64_t grown(uint64_t mask)
     return mask;
 }
 
-void as_recorder_learn(uint64_t signature, uint32_t id)
+void as_recorder_learn(struct as_recorder_layout *layout, uint64_t signature, uint32_t id)
 {
+    as_recorder_keep_near(layout, signature, id);
     uint64_t mask = grown(atomic_load_explicit(&as_recorder.signature_mask, memory_order_relaxed));
     atomic_store_explicit(&as_recorder.signatures[signature & mask], as_recorder_entry(signature, id),
                           memory_order_relaxed);
@@ -134,62 +135,9 @@ static struct as_recorder_layout layout_for(uint64_t key, const struct signing *
     return layout;
 }
 
-// No reader believes in a half: the key comes last.
-static void put(struct as_recorder_layout *place, const struct as_recorder_layout *layout)
-{
-    atomic_store_explicit(&place->key, 0, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
-    for (size_t i = 0; i < AS_RECORDER_GROUPS; i++) {
-        atomic_store_explicit(&place->addresses[i], layout->addresses[i], memory_order_relaxed);
-        atomic_store_explicit(&place->frames[i], layout->frames[i], memory_order_relaxed);
-    }
-    atomic_store_explicit(&place->shape, layout->shape, memory_order_relaxed);
-    atomic_store_explicit(&place->seed, layout->seed, memory_order_relaxed);
-    atomic_store_explicit(&place->key, layout->key, memory_order_release);
-}
-
-// Twice as many places, where half of them are taken: a small program touches little memory. What is no longer looked for where it was
-// moves to its place in the new half; what another thread writes meanwhile may be lost, and is learnt again.
-static void grow_layouts(void)
-{
-    struct as_recorder *r = &as_recorder;
-    uint64_t mask = atomic_load_explicit(&r->layout_mask, memory_order_relaxed);
-    if (2 * atomic_load_explicit(&r->layouts_used, memory_order_relaxed) <= mask || mask + 1 >= AS_RECORDER_LAYOUTS ||
-        !atomic_compare_exchange_strong(&r->layout_mask, &mask, mask << 1 | 1))
-        return;
-    const uint64_t half = mask + 1;
-    for (uint64_t i = 0; i < half; i++) {
-        struct as_recorder_layout *there = &r->layouts[i];
-        uint64_t key = atomic_load_explicit(&there->key, memory_order_acquire);
-        if (key == 0 || !(key >> 8 & half))
-            continue;
-        put(&r->layouts[i + half], there);
-        atomic_store_explicit(&there->key, 0, memory_order_relaxed);
-    }
-}
-
-// Unless it is there already.
-static void keep(const struct as_recorder_layout *layout, unsigned way)
-{
-    struct as_recorder_layout *place = NULL;
-    for (unsigned i = 0; i < AS_LAYOUT_WAYS; i++) {
-        struct as_recorder_layout *other = as_recorder_layout_of(layout->key, i);
-        uint64_t key = atomic_load_explicit(&other->key, memory_order_relaxed);
-        if (key == layout->key && atomic_load_explicit(&other->seed, memory_order_relaxed) == layout->seed)
-            return;
-        if (!place && key == 0)
-            place = other;
-    }
-    put(place ? place : as_recorder_layout_of(layout->key, way % AS_LAYOUT_WAYS), layout);
-    if (!place)
-        return;
-    atomic_fetch_add_explicit(&as_recorder.layouts_used, 1, memory_order_relaxed);
-    grow_layouts();
-}
-
 uint64_t as_recorder_make_signature(uint64_t key, const struct as_unwind_modules *modules,
                                     const struct as_unwind_registers *caller, uintptr_t depth, uint64_t inner,
-                                    const struct as_recorder_scratch *s, size_t count)
+                                    const struct as_recorder_scratch *s, size_t count, struct as_recorder_layout **kept)
 {
     struct signing m = {.caller = caller, .end = caller->sp + depth, .sp = caller->sp, .fp = caller->fp};
     uintptr_t pc = caller->pc;
@@ -201,6 +149,6 @@ uint64_t as_recorder_make_signature(uint64_t key, const struct as_unwind_modules
     struct as_recorder_layout layout = layout_for(key, &m);
     uint64_t signature = as_recorder_signature(key, &layout, caller, depth, inner);
     if (signature)
-        keep(&layout, (unsigned)(signature >> 32));
+        *kept = as_recorder_keep_layout(&layout);
     return signature;
 }

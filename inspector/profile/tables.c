@@ -76,8 +76,9 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->threads = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->threads));
     r->scratch = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->scratch));
     r->layouts = (void *)(base + reserve(&end, AS_RECORDER_LAYOUTS * sizeof *r->layouts));
-    r->layout_mask = AS_RECORDER_FIRST_LAYOUTS - 1;
-    r->layouts_used = 0;
+    r->layouts_taken = 0;
+    r->layout_lines = (void *)(base + reserve(&end, AS_RECORDER_LAYOUT_LINES * sizeof *r->layout_lines));
+    r->layout_mask = AS_RECORDER_FIRST_LINES - 1;
     r->signatures = (void *)(base + reserve(&end, signatures * sizeof *r->signatures));
     r->most_signatures = signatures;
     r->signature_mask = AS_RECORDER_FIRST_SIGNATURES - 1;
