@@ -93,8 +93,11 @@ static bool read_file(struct as_unwind_table *table, const struct as_unwind_imag
     close(fd);
     if (memory == MAP_FAILED)
         return false;
-    if (as_unwind_table_read(table, memory, (size_t)st.st_size, image))
+    if (as_unwind_table_read(table, memory, (size_t)st.st_size, image)) {
+        // All of it was read for the checksum. Little of it will be looked at: that alone is in memory then.
+        madvise(memory, (size_t)st.st_size, MADV_DONTNEED);
         return true;
+    }
     munmap(memory, (size_t)st.st_size);
     return false;
 }
