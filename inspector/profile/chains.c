@@ -6,7 +6,7 @@ enum { MOST_STEPS = 256 }; // a chain is some entries long: what is longer has b
 static unsigned level_for(const struct as_recorder_chains *c, uint64_t used)
 {
     unsigned level = 0;
-    while (level + 1 < c->levels && used >> (c->bits + AS_RECORDER_LEVEL_BITS * level))
+    while (level + 1 < c->levels && used >> (c->bits + c->load + AS_RECORDER_LEVEL_BITS * level))
         level++;
     return level;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A hash table of the entries of a table that only grows: each entry names the next one with the same hash. No lock is taken. The heads of
-// chains are many only where the entries are: each level has eight times as many as the one below, and is used when the table has more
-// entries than the one below has heads. So a small table takes little memory, nothing is ever moved, and what is not there is looked for
+// chains are many only where the entries are: each level has eight times as many as the one below, and is used when the one below
+// has enough. So a small table takes little memory, nothing is ever moved, and what is not there is looked for
 // in few places. Internal to profile/.
 #pragma once
 
@@ -13,6 +13,7 @@
 struct as_recorder_chains {
     _Atomic uint32_t *heads; // of all levels, the smallest first
     unsigned bits, levels;   // the first level has 1 << bits, the next ones AS_RECORDER_LEVEL_BITS more each
+    unsigned load;           // a level is used for 1 << load entries for each of its heads
     char *next;              // where the first entry names the next one
     size_t entry;            // bytes of an entry
 };

@@ -125,12 +125,23 @@ static inline uint64_t as_recorder_entry(uint64_t signature, uint32_t id)
     return signature >> AS_PROFILE_ID_BITS << AS_PROFILE_ID_BITS | id;
 }
 
+// Where it may be among all signatures.
+static inline _Atomic uint64_t *as_recorder_signature_places(uint64_t signature)
+{
+    uint64_t mask = atomic_load_explicit(&as_recorder.signature_mask, memory_order_relaxed);
+    return &as_recorder.signatures[signature & mask & ~(uint64_t)(AS_RECORDER_SIGNATURE_WAYS - 1)];
+}
+
 // The context of a signature, AS_PROFILE_LOST where there was no room for one; 0: it is not known.
 static inline uint32_t as_recorder_known(uint64_t signature)
 {
-    uint64_t mask = atomic_load_explicit(&as_recorder.signature_mask, memory_order_relaxed);
-    return as_recorder_id_in(atomic_load_explicit(&as_recorder.signatures[signature & mask], memory_order_relaxed),
-                             signature);
+    const _Atomic uint64_t *places = as_recorder_signature_places(signature);
+    for (unsigned way = 0; way < AS_RECORDER_SIGNATURE_WAYS; way++) {
+        uint32_t id = as_recorder_id_in(atomic_load_explicit(&places[way], memory_order_relaxed), signature);
+        if (id)
+            return id;
+    }
+    return 0;
 }
 
 // Entries of a thread's own, in lines of a processor's cache (last.h). Where such a line has a signature's.

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PROBES = 16, FORGET_MS = 10 };
+enum { FORGET_MS = 10, FILES = 64 };
 
 // --- What is readable -------------------------------------------------------------------------------------------------
 
@@ -23,7 +23,8 @@ bool as_inner_ask(uintptr_t from, uintptr_t size)
             continue;
         readable = as_recorder_is_readable(page << as_recorder.page_shift);
         if (readable)
-            atomic_store_explicit(&as_recorder.readable[page % AS_INNER_PAGES], page + 1, memory_order_relaxed);
+            atomic_store_explicit(&as_recorder.readable[page & as_recorder.readable_mask], page + 1,
+                                  memory_order_relaxed);
     }
     errno = saved;
     return readable;
@@ -38,7 +39,7 @@ void as_inner_forget_pages(void)
     if (due - last < FORGET_MS || !atomic_compare_exchange_strong_explicit(&as_recorder.readable_since, &last, due,
                                                                            memory_order_relaxed, memory_order_relaxed))
         return;
-    for (size_t i = 0; i < AS_INNER_PAGES; i++)
+    for (size_t i = 0; i <= as_recorder.readable_mask; i++)
         atomic_store_explicit(&as_recorder.readable[i], 0, memory_order_relaxed);
 }
 
@@ -100,52 +101,54 @@ static uint32_t hash_of(const char *text, uint64_t hash)
     return (uint32_t)(hash >> 32);
 }
 
-static bool is_function(uint32_t id, const struct as_profile_function *f, const struct as_inner_walk *walk)
+struct function_wanted {
+    const struct as_inner_walk *walk; // with its names
+    uint32_t first_line;
+};
+
+static bool is_function(uint32_t id, const void *wanted)
 {
+    const struct function_wanted *w = wanted;
     const struct as_profile_function *known = &as_recorder.functions[id];
-    return known->hash == f->hash && known->first_line == f->first_line &&
-           strcmp(as_recorder.texts + known->name, walk->name) == 0 &&
-           strcmp(as_recorder.texts + known->file, walk->file) == 0;
+    return known->first_line == w->first_line && strcmp(as_recorder.texts + known->name, w->walk->name) == 0 &&
+           strcmp(as_recorder.texts + known->file, w->walk->file) == 0;
 }
 
-// 0: there is no room.
-static uint32_t add_function(struct as_profile_function f, const struct as_inner_walk *walk)
+// Functions that are near each other are seen one after another: those of a file have its name once, as a rule.
+static uint32_t add_file(const char *file, uint64_t id)
+{
+    for (uint64_t i = id; i-- > 1 && i + FILES >= id;) {
+        uint32_t known = __atomic_load_n(&as_recorder.functions[i].file, __ATOMIC_ACQUIRE);
+        if (strcmp(as_recorder.texts + known, file) == 0)
+            return known;
+    }
+    return add_text(file);
+}
+
+// The function with the names in `walk`; 0: there is no room.
+static uint32_t function_of(const struct function_wanted *wanted)
 {
     struct as_profile_table *table = &as_recorder.head->functions;
-    f.name = add_text(walk->name);
-    f.file = add_text(walk->file);
-    uint64_t id = __atomic_load_n(&table->used, __ATOMIC_RELAXED);
-    if (f.name == 0 || (f.file == 0 && walk->file[0]) || id >= table->size ||
-        (id = __atomic_fetch_add(&table->used, 1, __ATOMIC_RELAXED)) >= table->size)
+    const struct as_inner_walk *walk = wanted->walk;
+    struct as_recorder_chain chain = {.used = __atomic_load_n(&table->used, __ATOMIC_RELAXED),
+                                      .hash = hash_of(walk->file, hash_of(walk->name, wanted->first_line))};
+    uint32_t known = as_recorder_chains_find(&as_recorder.function_chains, &chain, is_function, wanted);
+    uint64_t id = known ? known : as_recorder_take_places(table, 1);
+    if (known || id == UINT64_MAX)
+        return known;
+    struct as_profile_function *f = &as_recorder.functions[id];
+    f->first_line = wanted->first_line;
+    f->name = add_text(walk->name);
+    __atomic_store_n(&f->file, add_file(walk->file, id), __ATOMIC_RELEASE);
+    if (f->name == 0 || (f->file == 0 && walk->file[0]))
         return 0;
-    as_recorder.functions[id] = f;
-    return (uint32_t)id;
-}
-
-// The function with the names in `walk`.
-static uint32_t function_of(struct as_profile_function f, const struct as_inner_walk *walk)
-{
-    uint32_t added = 0;
-    for (uint32_t i = 0; i < PROBES; i++) {
-        _Atomic uint32_t *place = &as_recorder.function_index[(f.hash + i) & (2 * AS_RECORDER_FUNCTIONS - 1)];
-        uint32_t id = atomic_load_explicit(place, memory_order_acquire);
-        if (id == 0) {
-            if (added == 0 && (added = add_function(f, walk)) == 0)
-                return 0;
-            if (atomic_compare_exchange_strong(place, &id, added))
-                return added;
-        }
-        if (is_function(id, &f, walk))
-            return id;
-    }
-    return 0;
+    return as_recorder_chains_add(&as_recorder.function_chains, &chain, (uint32_t)id, is_function, wanted);
 }
 
 uint64_t as_inner_line(const struct as_inner_walk *walk, uint32_t first_line, uint64_t line)
 {
-    struct as_profile_function f = {.first_line = first_line};
-    f.hash = hash_of(walk->file, hash_of(walk->name, first_line));
-    uint64_t id = walk->name[0] ? function_of(f, walk) : 0;
+    const struct function_wanted wanted = {.walk = walk, .first_line = first_line};
+    uint64_t id = walk->name[0] ? function_of(&wanted) : 0;
     if (line >> AS_PROFILE_LINE_BITS)
         line = 0;
     return (uint64_t)walk->language << 48 | id << AS_PROFILE_LINE_BITS | line;

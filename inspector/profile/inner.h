@@ -47,7 +47,8 @@ enum { AS_INNER_PAGES = 1 << 14 };
 
 static inline bool as_inner_knows_page(uintptr_t page)
 {
-    return atomic_load_explicit(&as_recorder.readable[page % AS_INNER_PAGES], memory_order_relaxed) == page + 1;
+    return atomic_load_explicit(&as_recorder.readable[page & as_recorder.readable_mask], memory_order_relaxed) ==
+           page + 1;
 }
 
 static inline bool as_inner_readable(uintptr_t from, uintptr_t size)

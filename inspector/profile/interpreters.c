@@ -21,7 +21,7 @@ bool as_interpreters_forget(void)
 uint64_t as_interpreters_name(struct as_inner_walk *walk, const struct as_inner_frame *frame)
 {
     uint64_t key = as_recorder_mix_in(walk->language, frame->key);
-    struct as_inner_known *known = &as_recorder.names[key & (AS_INNER_NAMES - 1)];
+    struct as_inner_known *known = &as_recorder.names[key & as_recorder.names_mask];
     uint64_t name = atomic_load_explicit(&known->identity, memory_order_relaxed);
     if ((atomic_load_explicit(&known->check, memory_order_relaxed) ^ name) == key && name != 0)
         return name;

@@ -14,7 +14,7 @@
 #define AS_PROFILE_BUFFERS UINT64_C(0x3166756270657261) // "arepbuf1"
 
 enum {
-    AS_PROFILE_VERSION = 7,
+    AS_PROFILE_VERSION = 8,
     AS_PROFILE_SLOT_SHIFT = 5, // chunks are 32 bytes or more: no two begin in the same 32 bytes
     AS_PROFILE_BLOCK_BITS = 28,
     AS_PROFILE_PAGE_BITS = 36,
@@ -70,12 +70,13 @@ struct as_profile_head {
     uint64_t pid;
     uint32_t on;
     uint32_t page_shift;
-    uint32_t rate_shift;               // one page in 1 << rate_shift is watched
-    uint32_t block_size;               // bytes
-    uint64_t large;                    // chunks of at least so many bytes are recorded wherever they begin
-    uint64_t mean;                     // bytes between two samples; 0: none are taken
-    uint64_t started_ns;               // since the epoch
-    struct as_profile_table pages;     // uint64_t: the page's number << AS_PROFILE_BLOCK_BITS | its block + 1
+    uint32_t rate_shift; // one page in 1 << rate_shift is watched
+    uint32_t block_size; // bytes
+    uint64_t large;      // chunks of at least so many bytes are recorded wherever they begin
+    uint64_t mean;       // bytes between two samples; 0: none are taken
+    uint64_t started_ns; // since the epoch
+    // uint64_t: the page's number << AS_PROFILE_BLOCK_BITS | its block + 1; of a page that is not watched, its large slot + 1.
+    struct as_profile_table pages;
     struct as_profile_table blocks;    // a slot (uint32_t) for each 32 bytes of the page
     struct as_profile_table contexts;  // struct as_profile_context; AS_PROFILE_LOST: what was allocated without one
     struct as_profile_table stacks;    // struct as_profile_stack; the first is not used
@@ -83,6 +84,8 @@ struct as_profile_head {
     struct as_profile_table functions; // struct as_profile_function; the first is not known
     struct as_profile_table texts;     // char: names, each with its NUL; the first is empty
     struct as_profile_table threads;   // struct as_profile_thread; the first stands for those that are not known
+    // A slot for each page that is not watched, but on which a large chunk begins: no two do at the same time.
+    struct as_profile_table large_slots;
     struct as_profile_counts counts;
     // Interpreters that are there, and whose frames are not known: major release << 8 | minor; 0: there is none.
     uint32_t unknown_python, unknown_ruby;
@@ -135,7 +138,8 @@ struct as_profile_module {
 // A function that is interpreted.
 struct as_profile_function {
     uint32_t name, file; // in the texts
-    uint32_t first_line, hash;
+    uint32_t first_line;
+    uint32_t next; // for the recorder: another one with the same hash
 };
 
 // The hash that chooses watched pages, and places in the table of pages.

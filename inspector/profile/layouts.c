@@ -36,7 +36,8 @@ static void grow(void)
     struct as_recorder *r = &as_recorder;
     uint64_t mask = atomic_load_explicit(&r->layout_mask, memory_order_relaxed);
     uint64_t taken = atomic_load_explicit(&r->layouts_taken, memory_order_relaxed);
-    if (2 * taken <= (mask + 1) * AS_LAYOUT_WAYS || mask + 1 >= AS_RECORDER_LAYOUT_LINES ||
+    taken = taken < r->most_layouts ? taken : r->most_layouts;
+    if (2 * taken <= (mask + 1) * AS_LAYOUT_WAYS ||
         !atomic_compare_exchange_strong(&r->layout_mask, &mask, mask << 1 | 1))
         return;
     const uint64_t half = mask + 1;
@@ -72,7 +73,7 @@ struct as_recorder_layout *as_recorder_keep_layout(const struct as_recorder_layo
             return there;
     }
     uint64_t index =
-        atomic_fetch_add_explicit(&as_recorder.layouts_taken, 1, memory_order_relaxed) % AS_RECORDER_LAYOUTS;
+        atomic_fetch_add_explicit(&as_recorder.layouts_taken, 1, memory_order_relaxed) % as_recorder.most_layouts;
     struct as_recorder_layout *fresh = &as_recorder.layouts[index];
     put(fresh, layout);
     grow();

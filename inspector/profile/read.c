@@ -38,6 +38,7 @@ bool as_profile_head_holds(const struct as_profile_head *head, uint64_t address,
            (head->pages.size & (head->pages.size - 1)) == 0 &&
            table_holds(head, &head->pages, sizeof(uint64_t), BLOCK_MASK) &&
            table_holds(head, &head->blocks, head->block_size, BLOCK_MASK) &&
+           table_holds(head, &head->large_slots, sizeof(uint32_t), BLOCK_MASK) &&
            table_holds(head, &head->contexts, sizeof(struct as_profile_context), ID_MASK) &&
            table_holds(head, &head->stacks, sizeof(struct as_profile_stack), UINT32_MAX) &&
            table_holds(head, &head->modules, sizeof(struct as_profile_module), AS_PROFILE_MOST_MODULES) &&
@@ -74,6 +75,7 @@ struct counted_page {
     uint64_t number;
     bool known, watched;
     const uint8_t *block; // its slots; NULL: it has none
+    uint32_t large;       // the only slot of a page that is not watched
 };
 
 struct profile_tables {
@@ -82,12 +84,13 @@ struct profile_tables {
     struct as_error *err;
     struct as_profile_head head;
     struct as_profile_pieces blocks;
-    struct as_profile_source page_source, context_source, stack_source;
+    struct as_profile_source page_source, large_source, context_source, stack_source;
     uint64_t *pages;
+    uint32_t *large_slots;
     struct as_profile_context *contexts;
     struct as_profile_stack *stack_table;
-    struct as_profile_stack_state *stack_states;                    // of each stack
-    uint64_t block_count, context_count, stack_count, module_count; // that were read
+    struct as_profile_stack_state *stack_states;                                 // of each stack
+    uint64_t block_count, large_count, context_count, stack_count, module_count; // that were read
     struct counted_page page;
     uint32_t objects_opened;
     struct as_profile_live *live; // of each context
@@ -113,10 +116,12 @@ static struct as_profile_source source(const struct profile_tables *r, const str
 static void find_sources(struct profile_tables *r)
 {
     r->block_count = used(&r->head.blocks);
+    r->large_count = used(&r->head.large_slots);
     r->context_count = used(&r->head.contexts);
     r->stack_count = used(&r->head.stacks);
     r->blocks.source = source(r, &r->head.blocks, r->block_count, r->head.block_size);
     r->page_source = source(r, &r->head.pages, r->head.pages.size, sizeof *r->pages);
+    r->large_source = source(r, &r->head.large_slots, r->large_count, sizeof *r->large_slots);
     r->context_source = source(r, &r->head.contexts, r->context_count, sizeof *r->contexts);
     r->stack_source = source(r, &r->head.stacks, r->stack_count, sizeof *r->stack_table);
 }
@@ -125,6 +130,7 @@ static bool copy_tables(struct profile_tables *r)
 {
     find_sources(r);
     return as_profile_pieces_open(&r->blocks, r->err) && (r->pages = as_profile_copy(&r->page_source, r->err)) &&
+           (r->large_slots = as_profile_copy(&r->large_source, r->err)) &&
            (r->contexts = as_profile_copy(&r->context_source, r->err)) &&
            (r->stack_table = as_profile_copy(&r->stack_source, r->err)) &&
            (r->stack_states =
@@ -137,6 +143,7 @@ static void free_tables(struct profile_tables *r)
 {
     as_profile_pieces_free(&r->blocks);
     as_profile_copy_free(&r->page_source, r->pages);
+    as_profile_copy_free(&r->large_source, r->large_slots);
     as_profile_copy_free(&r->context_source, r->contexts);
     as_profile_copy_free(&r->stack_source, r->stack_table);
     as_memory_unmap(r->stack_states, r->stack_count * sizeof *r->stack_states + 1);
@@ -149,20 +156,20 @@ static void free_tables(struct profile_tables *r)
 
 // --- Chunks -----------------------------------------------------------------------------------------------------------
 
-// The slots of a page; NULL: there are none.
-static const uint8_t *find_block(struct profile_tables *r, uint64_t page)
+// The number of a page's block, or of its large slot; UINT64_MAX: it has none.
+static uint64_t find_page(const struct profile_tables *r, uint64_t page, uint64_t count)
 {
     uint64_t mask = r->head.pages.size - 1;
     uint64_t place = as_profile_place(page, as_profile_run(r->head.rate_shift), mask);
     for (int i = 0; i < AS_PROFILE_PROBES; i++, place = (place + 1) & mask) {
         uint64_t entry = r->pages[place];
-        uint64_t block = (entry & BLOCK_MASK) - 1;
+        uint64_t number = (entry & BLOCK_MASK) - 1;
         if (entry == 0)
-            return NULL;
-        if (entry >> AS_PROFILE_BLOCK_BITS == page && block < r->block_count)
-            return as_profile_piece(&r->blocks, block);
+            return UINT64_MAX;
+        if (entry >> AS_PROFILE_BLOCK_BITS == page && number < count)
+            return number;
     }
-    return NULL;
+    return UINT64_MAX;
 }
 
 // Chunks come by their addresses: some 40 in a row begin on the same page.
@@ -170,16 +177,21 @@ static void turn_page(struct profile_tables *r, uint64_t page)
 {
     if (page == r->page.number && r->page.known)
         return;
-    r->page = (struct counted_page){.number = page,
-                                    .known = true,
-                                    .watched = as_profile_page_hash(page) <= as_profile_watched(r->head.rate_shift),
-                                    .block = find_block(r, page)};
+    const bool watched = as_profile_page_hash(page) <= as_profile_watched(r->head.rate_shift);
+    const uint64_t number = find_page(r, page, watched ? r->block_count : r->large_count);
+    r->page = (struct counted_page){.number = page, .known = true, .watched = watched};
+    if (number == UINT64_MAX)
+        return;
+    if (watched)
+        r->page.block = as_profile_piece(&r->blocks, number);
+    else
+        r->page.large = r->large_slots[number];
 }
 
 static uint32_t slot_of(const struct profile_tables *r, uint64_t chunk)
 {
     uint64_t offset = chunk & ((UINT64_C(1) << r->head.page_shift) - 1);
-    uint32_t slot = 0;
+    uint32_t slot = r->page.large;
     if (r->page.block)
         memcpy(&slot, r->page.block + (offset >> AS_PROFILE_SLOT_SHIFT) * sizeof slot, sizeof slot);
     return slot;

@@ -101,8 +101,9 @@ static void keep(struct as_recorder_thread *thread, const struct as_unwind_regis
 // A line of the processor's own cache for the contexts of a thread: the table of all is larger than what is kept near.
 static uint64_t *line_for(struct as_recorder_thread *thread, uint64_t key, uint64_t inner)
 {
-    return thread->before ? thread->before->lines[(key ^ inner) * AS_RECORDER_FACTOR >> (64 - AS_RECORDER_LINE_BITS)]
-                          : NULL;
+    return thread->before && as_recorder.every
+               ? thread->before->lines[(key ^ inner) * AS_RECORDER_FACTOR >> (64 - AS_RECORDER_LINE_BITS)]
+               : NULL;
 }
 
 static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unwind_registers *caller)
@@ -118,7 +119,7 @@ static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unw
     uint32_t id = line ? as_recorder_recognise(line, key, caller, depth, mixed, &signature, &by) : 0;
     if (!id && (id = as_recorder_recognise(NULL, key, caller, depth, mixed, &signature, &by)) && line)
         *as_recorder_place_in(line, signature) = as_recorder_entry(signature, id);
-    if (id && inner && thread->hits % KEEP == 0)
+    if (id && inner && as_recorder.every && thread->hits % KEEP == 0)
         keep(thread, caller, by, mixed, signature, id);
     return id;
 }
@@ -126,6 +127,8 @@ static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unw
 uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller)
 {
     uint32_t id = 0;
+    if (!as_recorder.every)
+        return recognise(thread, caller);
     if (atomic_load_explicit(&as_python.found, memory_order_acquire))
         id = as_python_recall(thread, caller);
     else if (atomic_load_explicit(&as_cruby.found, memory_order_acquire))
@@ -136,7 +139,7 @@ uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_u
 void as_recorder_forget_recent(const struct as_recorder_thread *thread)
 {
     struct as_recorder_last *last = thread->before;
-    if (!last || !as_recent_is_kept())
+    if (!last || !as_recorder.every || !as_recorder_has_interpreter())
         return;
     memset(last->recent, 0, sizeof last->recent);
     memset(last->lines, 0, sizeof last->lines);

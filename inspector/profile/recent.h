@@ -63,8 +63,7 @@ static inline bool as_recorder_may_recognise(const struct as_recorder_thread *th
     return thread->low != 0 && sp >= thread->low && sp < thread->high && thread->hits % AS_RECORDER_CHECK != 0;
 }
 
-// C functions alone are recognised as fast without.
-static inline bool as_recent_is_kept(void)
+static inline bool as_recorder_has_interpreter(void)
 {
     return atomic_load_explicit(&as_python.found, memory_order_acquire) ||
            atomic_load_explicit(&as_cruby.found, memory_order_acquire);
@@ -74,7 +73,7 @@ static inline bool as_recent_is_kept(void)
 static inline uint32_t as_recorder_context_quickly(struct as_recorder_thread *thread,
                                                    const struct as_unwind_registers *caller)
 {
-    if (as_recent_is_kept())
+    if (as_recorder_has_interpreter())
         return as_recorder_recall(thread, caller);
     uintptr_t depth = thread->high - caller->sp;
     uint64_t signature;

@@ -119,6 +119,7 @@ struct as_recorder {
     _Atomic bool recording;           // every malloc and free
     _Atomic bool threaded;            // more than one thread has been here
     bool ticks;                       // the processor's counter is the record's clock
+    bool every;                       // the context of each allocation is looked for: time counts for more than memory
     uint32_t page_shift, block_shift; // bytes of a page, and of its slots
     uint32_t page_run;                // of the table of pages
     uint64_t watched;                 // a page is watched if its hash is not above
@@ -127,26 +128,28 @@ struct as_recorder {
     struct as_recorder_thread *threads;
     struct as_recorder_scratch *scratch;
     struct as_recorder_layout *layouts;
+    uint64_t most_layouts;
     _Atomic uint64_t layouts_taken; // the next one lies after so many, or again in the place of the first
     _Atomic uint64_t (*layout_lines)[AS_LAYOUT_WAYS];
     _Atomic uint64_t layout_mask; // of so many lines, less one; it grows
     _Atomic uint64_t *signatures;
     _Atomic uint64_t signature_mask; // of so many, less one; it grows
     uint64_t most_signatures;        // a power of two
-    struct as_recorder_chains stack_chains, context_chains;
+    struct as_recorder_chains stack_chains, context_chains, function_chains;
     struct as_unwind_cache *rows;
     _Atomic uint64_t *pages;
     uint8_t *blocks;
+    _Atomic uint32_t *large_slots;
     struct as_profile_context *contexts;
     struct as_profile_stack *stacks;
     struct as_profile_module *modules;
     struct as_profile_function *functions;
     char *texts;
     struct as_profile_thread *threads_named;
-    _Atomic uint32_t *function_index; // by their names
     struct as_inner_walk *walks;
     struct as_inner_known *names; // of lines of interpreted code
     struct as_cruby_known *iseqs;
+    uint64_t names_mask, iseqs_mask, readable_mask; // of so many, less one
     struct as_recorder_last *lasts;
     uint32_t last_count;
     _Atomic uint32_t lasts_taken;
@@ -176,7 +179,7 @@ extern struct as_recorder as_recorder;
 enum { AS_RECORDER_ROUNDING = 32 };
 
 enum { AS_RECORDER_LAYOUTS = 1 << 15, AS_RECORDER_LAYOUT_LINES = 1 << 13, AS_RECORDER_FIRST_LINES = 1 << 6 };
-enum { AS_RECORDER_FIRST_SIGNATURES = 1 << 15, AS_RECORDER_SIGNATURES = 1 << 20 };
+enum { AS_RECORDER_FIRST_SIGNATURES = 1 << 9, AS_RECORDER_SIGNATURES = 1 << 20, AS_RECORDER_SIGNATURE_WAYS = 4 };
 enum { AS_RECORDER_WALKS = 64, AS_RECORDER_FUNCTIONS = 1 << 16, AS_INNER_NAMES = 1 << 12 };
 enum { AS_RECORDER_CHECK = 1024 }; // one in so many recognised contexts is unwound nevertheless
 
@@ -189,8 +192,8 @@ uint64_t as_recorder_weight(uint64_t size, uint64_t mean);
 // rates.c: "1", "exact", or a list such as "pages=64,bytes=512K,memory=256M". False: `why` says what is wrong with it.
 bool as_recorder_parse(const char *text, struct as_recorder_rates *rates, char *why, size_t size);
 
-// tables.c: false: no memory. A second call empties the tables.
-bool as_recorder_map(const struct as_recorder_rates *rates);
+// tables.c: for a profile, or a full record. False: no memory. A second call empties the tables.
+bool as_recorder_map(const struct as_recorder_rates *rates, bool full_record);
 // A mapping that has no neighbour with which the kernel would join it: a reader looks for a head where a mapping begins. The kernel
 // shows `name` where it can. NULL: no memory.
 char *as_recorder_map_alone(uint64_t bytes, const char *name);

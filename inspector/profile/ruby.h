@@ -226,7 +226,7 @@ static inline size_t as_cruby_count_same(const struct as_cruby_last *last, uintp
 
 static inline struct as_cruby_known *as_cruby_known_at(uintptr_t iseq)
 {
-    return &as_recorder.iseqs[(iseq >> 3 ^ iseq >> 15) & (AS_CRUBY_KNOWN - 1)];
+    return &as_recorder.iseqs[(iseq >> 3 ^ iseq >> 15) & as_recorder.iseqs_mask];
 }
 
 // All of the body that says, without being followed, whether it is the one that it was.

@@ -10,24 +10,42 @@
 
 // --- Known signatures -------------------------------------------------------------------------------------------------
 
-// Four places for each context, as long as there are any: a place has room for one signature. What stood at a place stands at the right one of
-// two then, or is learnt again.
-static uint64_t grown(uint64_t mask)
+// Two places for each context, as long as there are any. An entry does not say in which half it is of twice as many: it is put into both,
+// and one gives way. What another thread writes meanwhile may be lost, and is learnt again.
+static void grow(void)
 {
-    uint64_t wanted = 4 * __atomic_load_n(&as_recorder.head->contexts.used, __ATOMIC_RELAXED);
-    if (mask + 1 >= as_recorder.most_signatures || mask >= wanted)
-        return mask;
-    mask = mask << 1 | 1;
-    atomic_store_explicit(&as_recorder.signature_mask, mask, memory_order_relaxed);
-    return mask;
+    struct as_recorder *r = &as_recorder;
+    uint64_t wanted = 2 * __atomic_load_n(&r->head->contexts.used, __ATOMIC_RELAXED);
+    uint64_t mask = atomic_load_explicit(&r->signature_mask, memory_order_relaxed);
+    if (mask >= wanted || mask + 1 >= r->most_signatures ||
+        !atomic_compare_exchange_strong(&r->signature_mask, &mask, mask << 1 | 1))
+        return;
+    for (uint64_t i = 0; i <= mask; i++) {
+        uint64_t entry = atomic_load_explicit(&r->signatures[i], memory_order_relaxed);
+        if (entry != 0)
+            atomic_store_explicit(&r->signatures[mask + 1 + i], entry, memory_order_relaxed);
+    }
+}
+
+// Where the signature is, or none, or any other one.
+static _Atomic uint64_t *place_for(uint64_t signature)
+{
+    _Atomic uint64_t *places = as_recorder_signature_places(signature), *found = NULL;
+    for (unsigned way = 0; way < AS_RECORDER_SIGNATURE_WAYS; way++) {
+        uint64_t entry = atomic_load_explicit(&places[way], memory_order_relaxed);
+        if (as_recorder_id_in(entry, signature))
+            return &places[way];
+        if (entry == 0 && !found)
+            found = &places[way];
+    }
+    return found ? found : &places[signature >> AS_PROFILE_ID_BITS & (AS_RECORDER_SIGNATURE_WAYS - 1)];
 }
 
 void as_recorder_learn(struct as_recorder_layout *layout, uint64_t signature, uint32_t id)
 {
     as_recorder_keep_near(layout, signature, id);
-    uint64_t mask = grown(atomic_load_explicit(&as_recorder.signature_mask, memory_order_relaxed));
-    atomic_store_explicit(&as_recorder.signatures[signature & mask], as_recorder_entry(signature, id),
-                          memory_order_relaxed);
+    grow();
+    atomic_store_explicit(place_for(signature), as_recorder_entry(signature, id), memory_order_relaxed);
 }
 
 // --- By the rules -----------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ static bool start(const char *text, bool running, as_recorder_begin *record, uin
     }
     if (entries && !as_recorder_map_entries(entries, why, size))
         return false;
-    if (!as_recorder_map(&rates)) {
+    if (!as_recorder_map(&rates, record != NULL)) {
         snprintf(why, size, "no memory for its tables (%llu bytes of address space)", (unsigned long long)rates.memory);
         return false;
     }

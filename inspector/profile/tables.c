@@ -16,10 +16,16 @@ enum {
     STACKS = 8, // and one for stacks, and one for contexts
     CONTEXTS = 8,
     MOST_CONTEXTS = 1 << 23, // half of what an id can say
-    STACK_BITS = 12,         // at least, of the heads of the smallest level: 16 KiB
-    CONTEXT_BITS = 11,
-    SIGNATURES = 16, // one byte in so many, at most
-    LASTS = 16,      // the same
+    STACK_BITS = 11,         // at least, of the heads of the smallest level: 8 KiB
+    CONTEXT_BITS = 10,
+    FUNCTION_BITS = 8,
+    // Where the contexts of few allocations are looked for: entries of a chain, as a power of two; by how much caches are smaller.
+    SPARSE_LOAD = 3,
+    SPARSE_SHIFT = 3,
+    SPARSE_LAYOUTS = 1 << 11,
+    LARGE_SLOTS = 64, // one byte in so many
+    SIGNATURES = 16,  // one byte in so many, at most
+    LASTS = 16,       // the same
 };
 #define LARGE (UINT64_C(16) << 10)
 
@@ -42,26 +48,37 @@ static unsigned bits_of(uint64_t count)
     return 63 - (unsigned)__builtin_clzll(count);
 }
 
-// The largest level has a head for every two entries or so.
+// Where time counts for more than memory, the largest level has a head for every two entries or so. Else the smallest has only so many
+// as it has to, and chains are longer.
 static struct as_recorder_chains chains(char *base, uint64_t *end, unsigned bits, uint64_t entries)
 {
-    unsigned steps = (bits_of(entries / 2) - bits) / AS_RECORDER_LEVEL_BITS;
-    struct as_recorder_chains c = {.bits = bits_of(entries / 2) - steps * AS_RECORDER_LEVEL_BITS, .levels = steps + 1};
+    const unsigned load = as_recorder.every ? 0 : SPARSE_LOAD, least = as_recorder.every ? bits + 1 : bits;
+    const unsigned most = bits_of(entries / 2) - load, steps = (most - least) / AS_RECORDER_LEVEL_BITS;
+    struct as_recorder_chains c = {
+        .bits = as_recorder.every ? most - steps * AS_RECORDER_LEVEL_BITS : bits, .levels = steps + 1, .load = load};
     c.heads = (void *)(base + reserve(end, as_recorder_heads_below(c.bits, c.levels) * sizeof *c.heads));
     return c;
 }
 
-static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *rates)
+// Of a cache that every allocation may look into, or one of some.
+static uint64_t mask_of(uint64_t most)
+{
+    return (as_recorder.every ? most : most >> SPARSE_SHIFT) - 1;
+}
+
+static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *rates, bool full_record)
 {
     struct as_recorder *r = &as_recorder;
     struct as_profile_head *head = (void *)base;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     r->page_shift = (uint32_t)__builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE));
+    r->every = full_record || rates->page_shift == 0;
     r->watched = as_profile_watched(rates->page_shift);
     r->page_run = as_profile_run(rates->page_shift);
     r->mean = rates->mean;
-    r->large = LARGE;
+    const uint64_t page = UINT64_C(1) << r->page_shift; // no two chunks as large as that begin on the same one
+    r->large = LARGE > page ? LARGE : page;
     r->block_shift = r->page_shift - AS_PROFILE_SLOT_SHIFT + 2; // four bytes a slot
     uint32_t block = 1U << r->block_shift;
     uint64_t end = 0;
@@ -77,6 +94,7 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->scratch = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->scratch));
     r->layouts = (void *)(base + reserve(&end, AS_RECORDER_LAYOUTS * sizeof *r->layouts));
     r->layouts_taken = 0;
+    r->most_layouts = r->every ? AS_RECORDER_LAYOUTS : SPARSE_LAYOUTS;
     r->layout_lines = (void *)(base + reserve(&end, AS_RECORDER_LAYOUT_LINES * sizeof *r->layout_lines));
     r->layout_mask = AS_RECORDER_FIRST_LINES - 1;
     r->signatures = (void *)(base + reserve(&end, signatures * sizeof *r->signatures));
@@ -93,7 +111,10 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     uint64_t lasts = size / LASTS / sizeof *r->lasts;
     r->last_count = lasts < AS_RECORDER_LASTS ? (uint32_t)lasts : AS_RECORDER_LASTS;
     r->lasts = (void *)(base + reserve(&end, r->last_count * sizeof *r->lasts));
-    r->function_index = (void *)(base + reserve(&end, 2 * AS_RECORDER_FUNCTIONS * sizeof *r->function_index));
+    r->function_chains = chains(base, &end, FUNCTION_BITS, AS_RECORDER_FUNCTIONS);
+    r->readable_mask = mask_of(AS_INNER_PAGES);
+    r->names_mask = mask_of(AS_INNER_NAMES);
+    r->iseqs_mask = mask_of(AS_CRUBY_KNOWN);
     *head = (struct as_profile_head){
         .magic = AS_PROFILE_MAGIC,
         .version = AS_PROFILE_VERSION,
@@ -119,9 +140,10 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     head->contexts.used = AS_PROFILE_FIRST;
     head->stacks = table(&end, stacks, sizeof *r->stacks);
     head->stacks.used = 1;
+    head->large_slots = table(&end, size / LARGE_SLOTS / sizeof *r->large_slots, sizeof *r->large_slots);
     head->pages = table(&end, places, sizeof *r->pages);
     head->blocks = table(&end, (size - end - ALIGN) / block < blocks ? (size - end - ALIGN) / block : blocks, block);
-    r->rows->mask = ROWS - 1;
+    r->rows->mask = mask_of(ROWS);
     r->page_mask = places - 1;
     r->modules = (void *)(base + head->modules.offset);
     r->functions = (void *)(base + head->functions.offset);
@@ -131,10 +153,13 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->stacks = (void *)(base + head->stacks.offset);
     r->context_chains.next = (char *)&r->contexts->next;
     r->context_chains.entry = sizeof *r->contexts;
+    r->function_chains.next = (char *)&r->functions->next;
+    r->function_chains.entry = sizeof *r->functions;
     r->stack_chains.next = (char *)&r->stacks->next;
     r->stack_chains.entry = sizeof *r->stacks;
     r->pages = (void *)(base + head->pages.offset);
     r->blocks = (uint8_t *)base + head->blocks.offset;
+    r->large_slots = (void *)(base + head->large_slots.offset);
 }
 
 char *as_recorder_map_alone(uint64_t bytes, const char *name)
@@ -158,7 +183,7 @@ static char *mapped;
 static uint64_t mapped_size;
 
 // Smaller tables lie where larger ones were. What was too small is never unmapped: see as_recorder_unmap.
-bool as_recorder_map(const struct as_recorder_rates *rates)
+bool as_recorder_map(const struct as_recorder_rates *rates, bool full_record)
 {
     as_recorder_unmap();
     if (mapped_size < rates->memory) {
@@ -168,7 +193,7 @@ bool as_recorder_map(const struct as_recorder_rates *rates)
         mapped = fresh;
         mapped_size = rates->memory;
     }
-    lay_out(mapped, rates->memory, rates);
+    lay_out(mapped, rates->memory, rates, full_record);
     return true;
 }
 
@@ -178,6 +203,12 @@ void as_recorder_unmap(void)
         madvise(mapped, mapped_size, MADV_DONTNEED);
 }
 
+static _Atomic uint32_t *slot_in(uint64_t entry, uintptr_t chunk, bool watched)
+{
+    return watched ? as_recorder_slot_in(entry, chunk)
+                   : &as_recorder.large_slots[(entry & ((UINT64_C(1) << AS_PROFILE_BLOCK_BITS) - 1)) - 1];
+}
+
 _Atomic uint32_t *as_recorder_slot(uintptr_t chunk, bool make)
 {
     struct as_recorder *r = &as_recorder;
@@ -185,23 +216,21 @@ _Atomic uint32_t *as_recorder_slot(uintptr_t chunk, bool make)
     uint64_t place = as_profile_place(page, r->page_run, r->page_mask);
     if (page >> AS_PROFILE_PAGE_BITS)
         return NULL;
+    const bool watched = as_recorder_is_watched(chunk);
+    struct as_profile_table *table = watched ? &r->head->blocks : &r->head->large_slots;
     uint64_t taken = 0;
     for (int i = 0; i < AS_PROFILE_PROBES; i++, place = (place + 1) & r->page_mask) {
         uint64_t entry = atomic_load_explicit(&r->pages[place], memory_order_acquire);
         if (entry == 0) {
             if (!make)
                 return NULL;
-            if (taken == 0)
-                taken = __atomic_add_fetch(&r->head->blocks.used, 1, __ATOMIC_RELAXED);
-            if (taken > r->head->blocks.size) {
-                __atomic_fetch_sub(&r->head->blocks.used, 1, __ATOMIC_RELAXED);
+            if (taken == 0 && (taken = as_recorder_take_places(table, 1) + 1) == 0)
                 return NULL;
-            }
             if (atomic_compare_exchange_strong(&r->pages[place], &entry, page << AS_PROFILE_BLOCK_BITS | taken))
-                return as_recorder_slot_in(taken, chunk);
+                return slot_in(taken, chunk, watched);
         }
         if (entry >> AS_PROFILE_BLOCK_BITS == page)
-            return as_recorder_slot_in(entry, chunk);
+            return slot_in(entry, chunk, watched);
     }
     return NULL;
 }

@@ -131,7 +131,7 @@ static void keep(struct as_recorder_last_stack *last, const struct as_recorder_m
 int main(void)
 {
     const struct as_recorder_rates rates = {.memory = UINT64_C(64) << 20};
-    CHECK(as_recorder_map(&rates));
+    CHECK(as_recorder_map(&rates, false));
     remember_names();
     struct as_inner_walk *walk = calloc(2, sizeof *walk);
     struct as_recorder_last_stack *last = calloc(1, sizeof *last);

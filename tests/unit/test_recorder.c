@@ -54,7 +54,7 @@ static void test_lists(void)
     const struct as_recorder_rates rates = {.memory = UINT64_C(64) << 20};
     const struct as_unwind_modules *lists[LISTS];
     const size_t read[READERS] = {0, LISTS / 2, LISTS - 2};
-    CHECK(as_recorder_map(&rates));
+    CHECK(as_recorder_map(&rates, false));
     for (size_t i = 0; i < LISTS; i++) {
         CHECK(as_recorder_modules_load());
         lists[i] = current();
@@ -148,7 +148,7 @@ static void test_contexts_that_nobody_writes(void)
     size_t known;
     int file = memfd_create("record", MFD_CLOEXEC);
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    CHECK(file >= 0 && as_recorder_map(&rates) && as_recorder_buffers_map(UINT64_C(1) << 20));
+    CHECK(file >= 0 && as_recorder_map(&rates, false) && as_recorder_buffers_map(UINT64_C(1) << 20));
     as_recorder_drain_begin(file);
     uint64_t stack = as_recorder_take_places(&as_recorder.head->stacks, 1);
     uint64_t first = as_recorder_take_places(&as_recorder.head->contexts, 4);
@@ -240,7 +240,7 @@ static void test_without_stack(void)
     const uint64_t whole = (uint64_t)BLOCKS * SIZE;
     struct as_recorder *r = &as_recorder;
     void *block = malloc(SIZE);
-    CHECK(as_recorder_map(&rates) && as_recorder_modules_load());
+    CHECK(as_recorder_map(&rates, false) && as_recorder_modules_load());
     as_recorder_threads_begin();
     r->on = true;
     r->allocated = 0;
@@ -283,7 +283,7 @@ static void test_room(void)
     static const uint64_t sizes[] = {UINT64_C(64) << 20, UINT64_C(256) << 20, UINT64_C(4) << 30};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         const struct as_recorder_rates rates = {.mean = MEAN, .memory = sizes[i]};
-        CHECK(as_recorder_map(&rates));
+        CHECK(as_recorder_map(&rates, false));
         const struct as_profile_head *head = as_recorder.head;
         CHECK_EQUAL(head->size, sizes[i]);
         CHECK(as_profile_head_holds(head, head->self, head->size));

@@ -31,6 +31,7 @@ static void begin(void)
     memset(r->signatures, 0, SIGNATURES * sizeof *r->signatures);
     r->head = &head;
     r->layouts_taken = 0;
+    r->most_layouts = AS_RECORDER_LAYOUTS;
     r->layout_mask = AS_RECORDER_FIRST_LINES - 1;
     r->signature_mask = SIGNATURES - 1;
     r->most_signatures = SIGNATURES;
