@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 from tools import cores, harness, kernel
+from tools.control import UNSUPPORTED
 from tools.recording import recording
 from tools.stage import Stage, until
 
@@ -216,6 +217,14 @@ def test_a_head_that_does_not_hold(stage: Stage, arenadump: harness.Arenadump, s
     assert any("is not as this arenadump knows it" in json.dumps(each) for each in summary["warnings"])
     known = [held for held in summary["ledger"].values() if held is not None]
     assert sum(known) == summary["kernel"]["rss"]
+
+
+def test_a_profile_of_another_version(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """It is not said that there is none."""
+    done = arenadump.run("profile", with_version(stage))
+    assert done.returncode == UNSUPPORTED
+    assert "has no profile that this arenadump can read" in done.stderr
+    assert "of the version that the agent in the process has" in done.stderr
 
 
 def with_version(stage: Stage) -> int:

@@ -203,15 +203,27 @@ static void print_text(struct as_stack_printing *p)
         printf("... and %" PRIu64 " more sites (--json lists all)\n", v->profile_site_count - SITES);
 }
 
+static bool fail_without_profile(const struct as_view *v, const char *target, struct as_error *err)
+{
+    for (uint64_t i = 0; i < v->runtime_count; i++)
+        if (v->runtimes[i].kind == AS_RUNTIME_RECORDER && v->runtimes[i].state == AS_REGIONS_UNPROVEN)
+            return as_fail(err, AS_UNSUPPORTED,
+                           "'%s' has no profile that this arenadump can read: what begins as the tables of a recorder "
+                           "is not as it knows them. Look with the arenadump of the version that the agent in the "
+                           "process has",
+                           target);
+    return as_fail(err, AS_UNSUPPORTED,
+                   "'%s' has no profile: run the program by `arenascope run --profile -- COMMAND`, or record the "
+                   "running process (`arenadump record PID -o FILE`)",
+                   target);
+}
+
 bool as_cmd_profile(const struct as_options *o, struct as_error *err)
 {
     struct as_look look;
     bool ok = as_look_open(&look, o->target, err) && as_look_take(&look, o, NULL, false, err);
     if (ok && look.view.profile_count == 0)
-        ok = as_fail(err, AS_UNSUPPORTED,
-                     "'%s' has no profile: run the program by `arenascope run --profile -- COMMAND`, or record the "
-                     "running process (`arenadump record PID -o FILE`)",
-                     o->target);
+        ok = fail_without_profile(&look.view, o->target, err);
     struct as_stack_printing printing = {.view = &look.view, .err = err, .tree = o->tree, .ok = true};
     ok = ok && as_frame_names_open(&printing.names, &look, err);
     if (ok && o->json)
