@@ -259,6 +259,26 @@ def asked_for(path: Path) -> int:
     return int(path.read_text().split()[-1])
 
 
+# --- Large chunks on pages that are not watched ------------------------------------------------------------------------
+
+
+def test_large_chunks_one_after_another_on_a_page(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """Such a page has room for one owner: that of the chunk that began there last."""
+    program = programs.build("large_sites", "-O1", "-fno-inline")
+    threshold = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TOP_PAD_": "0"}
+    process = stage.start([program], ARENASCOPE_PROFILE="pages=65536,bytes=0", **threshold)
+    assert process.stdout
+    assert int(process.stdout.readline()) > 150, "few begin where another one began"
+    told = json.loads(arenadump.check("profile", "--json", process.pid))
+    owners: Counter[str] = Counter()
+    for site in told["sites"]:
+        names = {function["name"] for frame in site["stack"] for function in frame["functions"]}
+        for name in names & {"first_owner", "second_owner"}:
+            owners[name] += site["in_use"]["count"]
+    assert owners == {"second_owner": 200}
+    assert told["unseen"]["count"] == 0
+
+
 # --- What a target may claim ------------------------------------------------------------------------------------------
 
 CLAIMS = """

@@ -179,7 +179,7 @@ extern struct as_recorder as_recorder;
 enum { AS_RECORDER_ROUNDING = 32 };
 
 enum { AS_RECORDER_LAYOUTS = 1 << 15, AS_RECORDER_LAYOUT_LINES = 1 << 13, AS_RECORDER_FIRST_LINES = 1 << 6 };
-enum { AS_RECORDER_FIRST_SIGNATURES = 1 << 9, AS_RECORDER_SIGNATURES = 1 << 20, AS_RECORDER_SIGNATURE_WAYS = 4 };
+enum { AS_RECORDER_FIRST_SIGNATURES = 1 << 15, AS_RECORDER_SIGNATURES = 1 << 20, AS_RECORDER_SIGNATURE_WAYS = 4 };
 enum { AS_RECORDER_WALKS = 64, AS_RECORDER_FUNCTIONS = 1 << 16, AS_INNER_NAMES = 1 << 12 };
 enum { AS_RECORDER_CHECK = 1024 }; // one in so many recognised contexts is unwound nevertheless
 

@@ -3,6 +3,7 @@
 // take at the same time until none are left; the loader's lock in a child of fork(); and what is counted without a stack.
 #define _GNU_SOURCE
 #include "profile/fast.h"
+#include "profile/inner.h"
 #include "profile/read.h"
 #include "record/read.h"
 #include "support/check.h"
@@ -294,6 +295,72 @@ static void test_room(void)
     }
 }
 
+// --- Places of chunks ---------------------------------------------------------------------------------------------------
+
+static uintptr_t find_chunk(bool watched)
+{
+    uintptr_t chunk = UINT64_C(0x5000) << as_recorder.page_shift;
+    while (as_recorder_is_watched(chunk) != watched)
+        chunk += (uintptr_t)1 << as_recorder.page_shift;
+    return chunk;
+}
+
+// A page that is not watched has one slot, and takes no room from those that are.
+static void test_slots(void)
+{
+    enum { BETWEEN = 64, RATE_SHIFT = 6 };
+    const struct as_recorder_rates rates = {.page_shift = RATE_SHIFT, .memory = UINT64_C(64) << 20};
+    CHECK(as_recorder_map(&rates, false));
+    const struct as_profile_head *head = as_recorder.head;
+    CHECK(head->large >= UINT64_C(1) << head->page_shift); // or two of them might begin on one page
+    uintptr_t large = find_chunk(false), watched = find_chunk(true);
+    CHECK(!as_recorder_slot(large, false));
+    _Atomic uint32_t *slot = as_recorder_slot(large, true);
+    CHECK(slot && slot == as_recorder_slot(large + BETWEEN, true) && slot == as_recorder_slot(large, false));
+    CHECK_EQUAL(head->large_slots.used, 1);
+    CHECK_EQUAL(head->blocks.used, 0);
+    slot = as_recorder_slot(watched, true);
+    CHECK(slot && slot != as_recorder_slot(watched + BETWEEN, true) && slot == as_recorder_slot_at(watched));
+    CHECK_EQUAL(head->large_slots.used, 1);
+    CHECK_EQUAL(head->blocks.used, 1);
+    as_recorder.head->large_slots.used = head->large_slots.size;
+    CHECK(as_recorder_slot(large, true));
+    CHECK(!as_recorder_slot(large + (UINT64_C(1) << 40), true)); // there is no room
+}
+
+// --- Functions that are interpreted -------------------------------------------------------------------------------------
+
+static uint32_t function_named(unsigned name, unsigned file, uint32_t first_line)
+{
+    static struct as_inner_walk walk = {.language = AS_PROFILE_PYTHON};
+    snprintf(walk.name, sizeof walk.name, "function%u", name);
+    snprintf(walk.file, sizeof walk.file, "/a/directory/file%u.py", file);
+    return (uint32_t)(as_inner_line(&walk, first_line, first_line + 1) >> AS_PROFILE_LINE_BITS & 0xffffff);
+}
+
+// Each has one entry, by its name, its file and its first line; the file's name is there once.
+static void test_functions(bool every)
+{
+    enum { MANY = 5000, FILES = 50 };
+    const struct as_recorder_rates rates = {.page_shift = every ? 0 : 6, .memory = UINT64_C(64) << 20};
+    static uint32_t ids[MANY];
+    CHECK(as_recorder_map(&rates, false));
+    for (uint32_t i = 0; i < MANY; i++) {
+        ids[i] = function_named(i / 4, i / FILES + (i & 1), i / 8);
+        CHECK(ids[i] != 0);
+        for (uint32_t k = i < 16 ? 0 : i - 16; k < i; k++) {
+            const bool same = k / 4 == i / 4 && k / FILES + (k & 1) == i / FILES + (i & 1) && k / 8 == i / 8;
+            CHECK((ids[k] == ids[i]) == same);
+        }
+        const struct as_profile_function *f = &as_recorder.functions[ids[i]];
+        CHECK_EQUAL(f->first_line, i / 8);
+    }
+    for (uint32_t i = 0; i < MANY; i++)
+        CHECK_EQUAL(function_named(i / 4, i / FILES + (i & 1), i / 8), ids[i]);
+    CHECK(as_recorder.head->functions.used <= MANY / 2 + MANY / FILES + 1);
+    CHECK(as_recorder.head->texts.used < MANY / 2 * sizeof "function1234" + (MANY / FILES + 2) * 64);
+}
+
 int main(void)
 {
     unsetenv("HOME");
@@ -305,5 +372,8 @@ int main(void)
     test_fork();
     test_without_stack();
     test_room();
+    test_slots();
+    test_functions(true);
+    test_functions(false);
     return 0;
 }

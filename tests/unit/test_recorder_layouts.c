@@ -129,6 +129,9 @@ static void test_contexts_are_near(void)
     as_recorder_learn(layout, signature_of(1, 1), 1000); // it was taken for another one
     CHECK(as_recorder_known_by(layout, signature_of(1, 1)) == 1000);
     CHECK(!layout->crowded);
+    // All of its own are near: what another layout has learnt is not looked for among all.
+    as_recorder_learn(keep(key_of(1), 1), signature_of(100, 0), 1001);
+    CHECK(as_recorder_known(signature_of(100, 0)) == 1001);
     CHECK(as_recorder_known_by(layout, signature_of(100, 0)) == 0);
 }
 
@@ -148,8 +151,34 @@ static void test_more_contexts(uint32_t threads)
     CHECK(as_recorder_known_by(layout, second) == 11);
 }
 
+// Those that were learnt stay known while there are more and more of them.
+static void test_signatures_grow(bool every)
+{
+    enum { MANY = SIGNATURES / 4 };
+    begin();
+    as_recorder.every = every;
+    as_recorder.signature_mask = AS_RECORDER_SIGNATURE_WAYS - 1;
+    struct as_recorder_layout *layout = keep(key_of(0), 0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        as_recorder.head->contexts.used = AS_PROFILE_FIRST + i + 1;
+        as_recorder_learn(layout, as_recorder_mix_in(2, i), AS_PROFILE_FIRST + i);
+        CHECK(as_recorder_known(as_recorder_mix_in(2, i)) == AS_PROFILE_FIRST + i);
+        CHECK(as_recorder.signature_mask + 1 >= i * (every ? 2 : 1));
+        CHECK(as_recorder.signature_mask < (every ? 8 : 4) * (i + 1 + AS_PROFILE_FIRST));
+    }
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < MANY; i++) {
+        uint32_t id = as_recorder_known(as_recorder_mix_in(2, i));
+        CHECK(id == 0 || id == AS_PROFILE_FIRST + i);
+        known += id != 0;
+    }
+    CHECK(100 * known >= (every ? 90 : 70) * MANY, "%u of %d", known, MANY);
+}
+
 int main(void)
 {
+    test_signatures_grow(false);
+    test_signatures_grow(true);
     test_they_grow();
     test_the_first_are_written_over();
     test_layouts_of_one_key();
