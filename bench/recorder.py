@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What the recorder costs programs that allocate all the time, beside heaptrack; and each malloc (`make bench`)."""
+"""What the recorder costs programs that allocate all the time, beside heaptrack; each malloc; memory (`make bench`)."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import re
 import resource
 import shutil
 import statistics
@@ -43,6 +44,9 @@ int f%d(struct s%d *p, int k)
 MODES = {"agent, no profile": "0", "default rates": "1", "every chunk": "exact", "full record": "record"}
 HEAPTRACK = "heaptrack"
 TIMES = ("median", "p99", "p99.9", "mean")
+SHARES = ("recorder_share", "tables_share")
+WANTED_SHARE = 0.03
+TABLES_VERSION = 1  # of the files of the unwinder's cache (inspector/unwind/table.h)
 
 
 def programs(folder: Path) -> dict[str, list[str]]:
@@ -121,6 +125,52 @@ def mallocs(program: Path, library: Path, runs: int, record: Path) -> dict[str, 
     return least
 
 
+def shares_of_memory(arenadump: Path, pid: int) -> dict[str, float]:
+    """Of a process's Rss: the row `recorder`; and the tables of the unwinder, which are files that processes share."""
+    done = subprocess.run(
+        [arenadump, "summary", str(pid), "--json"], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    told = json.loads(done.stdout)
+    smaps = Path(f"/proc/{pid}/smaps").read_text()
+    if not smaps:
+        raise ProcessLookupError(pid)
+    tables = sum(
+        int(line.split()[1]) * 1024
+        for part in re.split(r"^(?=[0-9a-f]+-)", smaps, flags=re.MULTILINE)
+        if part.partition("\n")[0].endswith(f".unwind{TABLES_VERSION}")
+        for line in part.splitlines()
+        if line.startswith("Rss:")
+    )
+    rss = told["kernel"]["rss"]
+    return {"rss": rss, "recorder_share": told["ledger"]["recorder"] / rss, "tables_share": tables / rss}
+
+
+def memory(commands: dict[str, list[str]], library: Path, arenadump: Path) -> dict[str, dict[str, float]]:
+    """Each program's shares at the default rates when its Rss was largest, of looks one after another."""
+    largest: dict[str, dict[str, float]] = {}
+    values = environment(library, MODES["default rates"], Path(os.devnull))
+    for name, command in commands.items():
+        with subprocess.Popen(command, env=values, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            while process.poll() is None:
+                try:
+                    found = shares_of_memory(arenadump, process.pid)
+                except (OSError, subprocess.CalledProcessError, TypeError):  # it begins, or ends
+                    continue
+                if found["rss"] >= largest.get(name, found)["rss"]:
+                    largest[name] = found
+    return largest
+
+
+def show_memory(largest: dict[str, dict[str, float]]) -> None:
+    table = Table(title="Memory at the default rates, when Rss was largest")
+    for column in ("program", "Rss, MB", "recorder, of Rss", "tables, of Rss"):
+        table.add_column(column, justify="left" if column == "program" else "right")
+    for name, found in largest.items():
+        table.add_row(name, f"{found['rss'] / 1e6:.1f}", *(f"{found[key]:.1%}" for key in SHARES))
+    table.add_row("wanted", "", f"{WANTED_SHARE:.1%}", "")
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
 def show(least: dict[str, dict[str, float]], times: dict[str, list[float]]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120)
     columns = [*MODES, HEAPTRACK]
@@ -154,6 +204,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--programs", help="of python3, ruby, sort, git, sqlite, clang; comma-separated")
     parser.add_argument("--mallocs", action="store_true", help="only how long each malloc takes")
+    parser.add_argument("--memory", action="store_true", help="only how much of a program's memory is the recorder's")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     library = options.build.resolve() / "inspector/agent/libarenascope.so"
@@ -161,11 +212,18 @@ def main() -> None:
         folder = Path(temporary)
         chosen = [] if options.mallocs else options.programs.split(",") if options.programs else None
         commands = {n: c for n, c in programs(folder).items() if chosen is None or n.split(",")[0] in chosen}
-        least = measure(commands, library, options.runs, folder)
-        times = mallocs(options.build / "bench/malloc_times", library, options.runs, folder / "record")
+        largest = memory(commands, library, options.build.resolve() / "inspector/cli/arenadump")
+        least = {} if options.memory else measure(commands, library, options.runs, folder)
+        times = (
+            {}
+            if options.memory
+            else mallocs(options.build / "bench/malloc_times", library, options.runs, folder / "record")
+        )
     if options.json:
-        print(json.dumps({"programs": least, "mallocs": times}))
-    else:
+        print(json.dumps({"programs": least, "mallocs": times, "memory": largest}))
+        return
+    show_memory(largest)
+    if not options.memory:
         show(least, times)
 
 

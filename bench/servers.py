@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -35,7 +34,6 @@ COMMANDS = {
 LOADS = {"redis": "redis_load.py {port} 200000 64 1024", "rails": "http_load.py {port} 4 {requests}"}
 WARM = {"redis": None, "rails": "http_load.py {port} 1 40"}
 TIMES = ("seconds", "p50_ms", "p99_ms")
-SHARES = ("recorder_share", "tables_share")
 
 
 def free_port() -> int:
@@ -48,21 +46,6 @@ def free_port() -> int:
 def processor_seconds(pid: int) -> float:
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-
-def shares_of_memory(arenadump: Path, pid: int) -> dict[str, float]:
-    """Of a process's Rss: the row `recorder`; and the tables of the unwinder, which are files that processes share."""
-    done = subprocess.run([arenadump, "summary", str(pid), "--json"], check=True, stdout=subprocess.PIPE)
-    told = json.loads(done.stdout)
-    tables = sum(
-        int(line.split()[1]) * 1024
-        for part in re.split(r"^(?=[0-9a-f]+-)", Path(f"/proc/{pid}/smaps").read_text(), flags=re.MULTILINE)
-        if part.partition("\n")[0].endswith(".unwind1")
-        for line in part.splitlines()
-        if line.startswith("Rss:")
-    )
-    rss = told["kernel"]["rss"]
-    return {"recorder_share": told["ledger"]["recorder"] / rss, "tables_share": tables / rss}
 
 
 @contextmanager
@@ -108,7 +91,7 @@ def once(name: str, values: dict[str, str], requests: int, arenadump: Path) -> d
         before = processor_seconds(pid)
         told = load(LOADS[name], port, requests)
         seconds = processor_seconds(pid) - before
-        return {"seconds": seconds, **told, **shares_of_memory(arenadump, pid)}
+        return {"seconds": seconds, **told, **recorder.shares_of_memory(arenadump, pid)}
 
 
 def measure(
@@ -128,7 +111,7 @@ def measure(
                 found = once(name, values, requests, arenadump)
                 known = least[name].get(how, found)
                 least[name][how] = {key: min(found[key], known[key]) for key in TIMES}
-                least[name][how] |= {key: max(found[key], known[key]) for key in SHARES}
+                least[name][how] |= {key: max(found[key], known[key]) for key in recorder.SHARES}
                 for written in [*folder.glob("heaptrack.*"), *folder.glob("record*")]:
                     written.unlink()
     return least
@@ -145,7 +128,7 @@ def show(least: dict[str, dict[str, dict[str, float]]]) -> None:
         for how, figures in ways.items():
             beside = [f"{figures[key] / ways['plain'][key]:.2f}" for key in TIMES]
             shown = [f"{figures['seconds']:.2f} s", *(f"{figures[key]:.2f} ms" for key in TIMES[1:])]
-            table.add_row(name, how, *shown, *beside, *(f"{figures[key]:.1%}" for key in SHARES))
+            table.add_row(name, how, *shown, *beside, *(f"{figures[key]:.1%}" for key in recorder.SHARES))
     Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
