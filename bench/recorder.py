@@ -46,7 +46,7 @@ HEAPTRACK = "heaptrack"
 TIMES = ("median", "p99", "p99.9", "mean")
 SHARES = ("recorder_share", "tables_share")
 WANTED_SHARE = 0.03
-TABLES_VERSION = 1  # of the files of the unwinder's cache (inspector/unwind/table.h)
+TABLES_VERSION = 2  # of the files of the unwinder's cache (inspector/unwind/table.h)
 
 
 def programs(folder: Path) -> dict[str, list[str]]:

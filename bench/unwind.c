@@ -64,7 +64,7 @@ static double load(const char *directory, uint64_t *rows)
     double took = now() - start;
     *rows = 0;
     for (size_t i = 0; loaded && i < loaded->count; i++)
-        *rows += loaded->items[i].table.rows;
+        *rows += loaded->items[i].table.head ? loaded->items[i].table.head->rows : 0;
     as_unwind_modules_free(loaded, NULL);
     return took;
 }

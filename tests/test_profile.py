@@ -259,14 +259,14 @@ def asked_for(path: Path) -> int:
     return int(path.read_text().split()[-1])
 
 
-# --- Large chunks on pages that are not watched ------------------------------------------------------------------------
+# --- Large chunks on pages that are not watched -----------------------------------------------------------------------
 
 
 def test_large_chunks_one_after_another_on_a_page(stage: Stage, arenadump: harness.Arenadump) -> None:
     """Such a page has room for one owner: that of the chunk that began there last."""
     program = programs.build("large_sites", "-O1", "-fno-inline")
     threshold = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TOP_PAD_": "0"}
-    process = stage.start([program], ARENASCOPE_PROFILE="pages=65536,bytes=0", **threshold)
+    process = stage.start([str(program)], ARENASCOPE_PROFILE="pages=65536,bytes=0", **threshold)
     assert process.stdout
     assert int(process.stdout.readline()) > 150, "few begin where another one began"
     told = json.loads(arenadump.check("profile", "--json", process.pid))

@@ -71,7 +71,7 @@ bool as_unwind_cache_directory(char *path, size_t size)
     return fd >= 0;
 }
 
-// BUILD-ID.unwind1: another version of the format is another file.
+// BUILD-ID.unwind2: another version of the format is another file.
 static void name_file(char *name, const struct as_unwind_image *image)
 {
     static const char version[] = {'0' + AS_UNWIND_VERSION, '\0'};
@@ -117,21 +117,34 @@ static bool write_all(int fd, const void *bytes, size_t size)
 }
 
 // A file that appears when it is complete. Failing is no error: the next process makes the table again.
-static void write_file(const struct as_unwind_table *table, int directory, const char *name)
+static bool write_file(const struct as_unwind_table *table, int directory, const char *name)
 {
     uint8_t random[8];
     char temporary[NAME];
     if (getrandom(random, sizeof random, GRND_NONBLOCK) != sizeof random)
-        return;
+        return false;
     append(append_hex(append(temporary, temporary + NAME, ".arenascope-"), temporary + NAME, random, sizeof random),
            temporary + NAME, ".partial");
     int fd = openat(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return;
+        return false;
     bool ok = write_all(fd, table->head, table->bytes);
     close(fd);
-    if (!ok || renameat(directory, temporary, directory, name) != 0)
-        unlinkat(directory, temporary, 0);
+    if (ok && renameat(directory, temporary, directory, name) == 0)
+        return true;
+    unlinkat(directory, temporary, 0);
+    return false;
+}
+
+// A table that was just made goes to its file, and is used from there: as memory of its own the process would have all of it.
+static void hand_over(struct as_unwind_table *table, const struct as_unwind_image *image, int directory,
+                      const char *name)
+{
+    struct as_unwind_table mapped;
+    if (!write_file(table, directory, name) || !read_file(&mapped, image, directory, name))
+        return;
+    as_unwind_table_free(table);
+    *table = mapped;
 }
 
 bool as_unwind_cache_table(struct as_unwind_table *table, const struct as_unwind_image *image, const char *directory,
@@ -145,7 +158,7 @@ bool as_unwind_cache_table(struct as_unwind_table *table, const struct as_unwind
     bool ok = *cached || as_unwind_table_make(table, image);
     if (fd >= 0) {
         if (ok && !*cached)
-            write_file(table, fd, name);
+            hand_over(table, image, fd, name);
         close(fd);
     }
     return ok;

@@ -182,23 +182,55 @@ static void point(struct as_unwind_table *table, const struct as_unwind_head *he
 {
     table->head = head;
     table->rules = (const uint64_t *)(const void *)(head + 1);
-    table->offsets = (const uint32_t *)(const void *)(table->rules + head->rules);
-    table->of = (const uint16_t *)(const void *)(table->offsets + head->rows);
-    table->rows = (uint32_t)head->rows;
+    table->blocks = (const struct as_unwind_block *)(const void *)(table->rules + head->rules);
+    table->rows = (const struct as_unwind_row *)(const void *)(table->blocks + head->blocks);
     table->bytes = bytes;
 }
 
-static size_t bytes_of(uint64_t rows, uint64_t rules)
+static size_t bytes_of(uint64_t rules, uint64_t blocks, uint64_t rows)
 {
-    return sizeof(struct as_unwind_head) + rules * sizeof(uint64_t) + rows * (sizeof(uint32_t) + sizeof(uint16_t));
+    return sizeof(struct as_unwind_head) + rules * sizeof(uint64_t) + blocks * sizeof(struct as_unwind_block) +
+           rows * sizeof(struct as_unwind_row);
+}
+
+// Whether a row cannot be in the block that begins with row `first`.
+static bool begins_block(const struct table_making *making, size_t row, size_t first)
+{
+    return row == 0 || row - first == AS_UNWIND_BLOCK_ROWS ||
+           making->offsets.items[row] - making->offsets.items[first] > UINT16_MAX;
+}
+
+static size_t count_blocks(const struct table_making *making)
+{
+    size_t blocks = 0, first = 0;
+    for (size_t row = 0; row < making->offsets.count; row++) {
+        if (!begins_block(making, row, first))
+            continue;
+        first = row;
+        blocks++;
+    }
+    return blocks;
+}
+
+static void put_rows(const struct table_making *making, struct as_unwind_block *blocks, struct as_unwind_row *rows)
+{
+    size_t first = 0;
+    for (size_t row = 0; row < making->offsets.count; row++) {
+        if (begins_block(making, row, first)) {
+            first = row;
+            *blocks++ = (struct as_unwind_block){making->offsets.items[row], (uint32_t)row};
+        }
+        rows[row].place = (uint16_t)(making->offsets.items[row] - making->offsets.items[first]);
+        rows[row].rule = making->of.items[row];
+    }
 }
 
 // Puts the table together in memory of its own.
 static bool finish(struct table_making *making, struct as_unwind_table *table)
 {
     const struct as_unwind_image *image = making->image;
-    size_t rows = making->offsets.count;
-    size_t bytes = bytes_of(rows, making->rules.count);
+    size_t rows = making->offsets.count, blocks = count_blocks(making);
+    size_t bytes = bytes_of(making->rules.count, blocks, rows);
     if (rows == 0 || making->failed)
         return false;
     struct as_unwind_head *head = as_memory_map(bytes, "an unwind table", NULL);
@@ -214,13 +246,12 @@ static bool finish(struct table_making *making, struct as_unwind_table *table)
     head->source = source_sum(image);
     head->rows = rows;
     head->rules = making->rules.count;
+    head->blocks = blocks;
     head->lost = making->lost;
     point(table, head, bytes);
     memcpy(head + 1, making->rules.items, head->rules * sizeof(uint64_t));
-    memcpy((uint8_t *)head + ((const uint8_t *)table->offsets - (const uint8_t *)head), making->offsets.items,
-           rows * sizeof(uint32_t));
-    memcpy((uint8_t *)head + ((const uint8_t *)table->of - (const uint8_t *)head), making->of.items,
-           rows * sizeof(uint16_t));
+    struct as_unwind_block *first = (void *)((uint64_t *)(void *)(head + 1) + head->rules);
+    put_rows(making, first, (void *)(first + blocks));
     head->checksum = as_unwind_table_sum(head, bytes);
     return true;
 }
@@ -248,12 +279,31 @@ bool as_unwind_table_make(struct as_unwind_table *table, const struct as_unwind_
     return ok;
 }
 
-// Whether rows ascend, and name rules that are there.
+static uint32_t end_of(const struct as_unwind_table *table, uint32_t block)
+{
+    return (uint32_t)(block + 1 < table->head->blocks ? table->blocks[block + 1].row : table->head->rows);
+}
+
+// Whether a block has rows, and these ascend up to the next block's, and name rules that are there.
+static bool is_sound_block(const struct as_unwind_table *table, uint32_t block)
+{
+    const struct as_unwind_head *head = table->head;
+    const struct as_unwind_block *b = &table->blocks[block];
+    const uint64_t limit = block + 1 < head->blocks ? b[1].offset : head->text_size;
+    const uint32_t end = end_of(table, block);
+    if (b->row >= end || end > head->rows || table->rows[b->row].place != 0)
+        return false;
+    bool ok = (uint64_t)b->offset + table->rows[end - 1].place < limit;
+    for (uint32_t i = b->row; i < end; i++)
+        ok &= table->rows[i].rule < head->rules && (i == b->row || table->rows[i - 1].place < table->rows[i].place);
+    return ok;
+}
+
 static bool is_sound(const struct as_unwind_table *table)
 {
-    bool ok = table->of[0] < table->head->rules && table->offsets[table->rows - 1] < table->head->text_size;
-    for (uint32_t i = 1; i < table->rows; i++)
-        ok &= table->offsets[i - 1] < table->offsets[i] && table->of[i] < table->head->rules;
+    bool ok = table->blocks[0].row == 0;
+    for (uint32_t block = 0; ok && block < table->head->blocks; block++)
+        ok = is_sound_block(table, block);
     return ok;
 }
 
@@ -266,8 +316,9 @@ bool as_unwind_table_read(struct as_unwind_table *table, const void *memory, siz
         head->machine != image->machine || head->id_size != image->id_size ||
         memcmp(head->id, image->id, sizeof head->id) != 0 || head->text != image->text ||
         head->text_size != image->text_size || head->rules == 0 || head->rules > MOST_RULES || head->rows == 0 ||
-        head->rows > image->text_size || bytes != bytes_of(head->rows, head->rules) ||
-        head->source != source_sum(image) || head->checksum != as_unwind_table_sum(head, bytes))
+        head->rows > image->text_size || head->blocks == 0 || head->blocks > head->rows ||
+        bytes != bytes_of(head->rules, head->blocks, head->rows) || head->source != source_sum(image) ||
+        head->checksum != as_unwind_table_sum(head, bytes))
         return false;
     point(table, head, bytes);
     if (is_sound(table))
@@ -284,14 +335,22 @@ void as_unwind_table_free(struct as_unwind_table *table)
 
 uint64_t as_unwind_table_rule(const struct as_unwind_table *table, uint64_t offset)
 {
-    if (!table->head || offset >= table->head->text_size || offset < table->offsets[0])
+    if (!table->head || offset >= table->head->text_size || offset < table->blocks[0].offset)
         return as_unwind_special(AS_UNWIND_UNCOVERED);
-    uint32_t low = 0;
-    for (uint32_t count = table->rows; count > 1;) {
+    uint32_t block = 0;
+    for (uint32_t count = (uint32_t)table->head->blocks; count > 1;) {
         uint32_t half = count / 2;
-        if (table->offsets[low + half] <= offset)
-            low += half;
+        if (table->blocks[block + half].offset <= offset)
+            block += half;
         count -= half;
     }
-    return table->rules[table->of[low]];
+    const uint64_t place = offset - table->blocks[block].offset;
+    uint32_t row = table->blocks[block].row;
+    for (uint32_t count = end_of(table, block) - row; count > 1;) {
+        uint32_t half = count / 2;
+        if (table->rows[row + half].place <= place)
+            row += half;
+        count -= half;
+    }
+    return table->rules[table->rows[row].rule];
 }

@@ -1,13 +1,26 @@
 // SPDX-License-Identifier: MIT
 // The rules of a module's code as a sorted table: made from .eh_frame once, or read from the cache (cache.h), where the table lies
-// as it does in memory. Six bytes a row: modules have few different rules, so that a row only names one.
+// as it does in memory. Four bytes a row: modules have few different rules, so that a row only names one; and rows that follow each other
+// are a block, from whose place theirs count. A search looks at the blocks' places, which are few, and at the rows of one block: so little
+// of the table has to be in memory.
 #pragma once
 
 #include "unwind/image.h"
 
-enum { AS_UNWIND_VERSION = 1 };
+enum { AS_UNWIND_VERSION = 2, AS_UNWIND_BLOCK_ROWS = 256 };
 
-// The beginning of a table, in memory and in a file. Behind it: uint64_t rules[rules], uint32_t offsets[rows], uint16_t of[rows].
+// Offsets are from image.text. A block's first row is at its offset.
+struct as_unwind_block {
+    uint32_t offset;
+    uint32_t row;
+};
+struct as_unwind_row {
+    uint16_t place; // from the block's offset
+    uint16_t rule;
+};
+
+// The beginning of a table, in memory and in a file. Behind it: uint64_t rules[], struct as_unwind_block blocks[], struct
+// as_unwind_row rows[].
 struct as_unwind_head {
     char magic[8];
     uint32_t version;
@@ -19,6 +32,7 @@ struct as_unwind_head {
     uint64_t source; // a checksum of .eh_frame_hdr: two modules that claim one build-id are told apart
     uint64_t rows;
     uint64_t rules;
+    uint64_t blocks;
     uint64_t lost;     // rows with the rule "none"
     uint64_t checksum; // of what stands behind
 };
@@ -26,10 +40,9 @@ struct as_unwind_head {
 struct as_unwind_table {
     const struct as_unwind_head *head; // NULL: no table
     const uint64_t *rules;
-    const uint32_t *offsets; // ascending, from image.text
-    const uint16_t *of;      // the rule of each row
-    uint32_t rows;
-    size_t bytes; // of the whole memory, from head on
+    const struct as_unwind_block *blocks; // ascending
+    const struct as_unwind_row *rows;     // ascending within a block
+    size_t bytes;                         // of the whole memory, from head on
 };
 
 // False: there is no memory, or nothing in it that can be read. The work is bounded by the size of the segment.

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,8 +55,11 @@ static void test_without_list(const struct as_unwind_table *table)
     struct as_unwind_table other;
     changed.bytes = copy;
     CHECK(as_unwind_table_make(&other, &changed));
-    CHECK(other.rows == table->rows && other.head->rules == table->head->rules);
-    CHECK(memcmp(other.offsets, table->offsets, table->rows * sizeof *table->offsets) == 0);
+    CHECK(other.bytes == table->bytes && other.head->rows == table->head->rows);
+    CHECK(memcmp(other.blocks, table->blocks, table->head->blocks * sizeof *table->blocks) == 0);
+    for (uint64_t i = 0; i < table->head->rows; i++) // the rules may have other numbers
+        CHECK(other.rows[i].place == table->rows[i].place &&
+              other.rules[other.rows[i].rule] == table->rules[table->rows[i].rule]);
     as_unwind_table_free(&other);
     free(copy);
 }
@@ -96,6 +100,21 @@ static void take_table(struct as_unwind_table *table, const struct as_unwind_tab
     as_unwind_table_free(table);
 }
 
+static bool is_of_file(const void *address)
+{
+    char line[1024];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    CHECK(maps);
+    while (fgets(line, sizeof line, maps)) {
+        unsigned long start, end;
+        if (sscanf(line, "%lx-%lx", &start, &end) == 2 && (uintptr_t)address >= start && (uintptr_t)address < end)
+            found = strstr(line, ".unwind") != NULL;
+    }
+    (void)fclose(maps);
+    return found;
+}
+
 static void change_byte(off_t at)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -110,19 +129,29 @@ static void test_cache(const struct as_unwind_table *truth)
 {
     struct as_unwind_table table;
     struct stat st;
-    take_table(&table, truth, false);
+    bool cached;
+    CHECK(as_unwind_cache_table(&table, &image, directory, &cached) && !cached && same(&table, truth));
+    CHECK(is_of_file(table.head)); // as soon as there is one
+    as_unwind_table_free(&table);
     char *at = path + snprintf(path, sizeof path, "%s/", directory);
     for (int i = 0; i < image.id_size; i++)
         at += sprintf(at, "%02x", image.id[i]);
     snprintf(at, 16, ".unwind%d", AS_UNWIND_VERSION);
     CHECK(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600 && (size_t)st.st_size == truth->bytes);
     take_table(&table, truth, true);
-    const size_t places[] = {offsetof(struct as_unwind_head, magic),   offsetof(struct as_unwind_head, version),
-                             offsetof(struct as_unwind_head, machine), offsetof(struct as_unwind_head, id),
-                             offsetof(struct as_unwind_head, text),    offsetof(struct as_unwind_head, text_size),
-                             offsetof(struct as_unwind_head, source),  offsetof(struct as_unwind_head, rows),
-                             offsetof(struct as_unwind_head, rules),   offsetof(struct as_unwind_head, checksum),
-                             sizeof(struct as_unwind_head) + 20,       truth->bytes - 1};
+    const size_t places[] = {offsetof(struct as_unwind_head, magic),
+                             offsetof(struct as_unwind_head, version),
+                             offsetof(struct as_unwind_head, machine),
+                             offsetof(struct as_unwind_head, id),
+                             offsetof(struct as_unwind_head, text),
+                             offsetof(struct as_unwind_head, text_size),
+                             offsetof(struct as_unwind_head, source),
+                             offsetof(struct as_unwind_head, rows),
+                             offsetof(struct as_unwind_head, rules),
+                             offsetof(struct as_unwind_head, blocks),
+                             offsetof(struct as_unwind_head, checksum),
+                             sizeof(struct as_unwind_head) + 20,
+                             truth->bytes - 1};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         change_byte((off_t)places[i]);
         take_table(&table, truth, false); // and is written anew
@@ -147,38 +176,49 @@ static void test_cache(const struct as_unwind_table *truth)
 static void test_forged(const struct as_unwind_table *truth)
 {
     struct as_unwind_table table;
-    uint8_t *copy = malloc(truth->bytes);
-    CHECK(copy);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (truth->bytes + page - 1) / page * page;
+    uint8_t *memory = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED && mprotect(memory + room, page, PROT_NONE) == 0); // nobody reads beyond
+    uint8_t *copy = memory + (room - truth->bytes) / sizeof(uint64_t) * sizeof(uint64_t);
     struct as_unwind_head *head = (void *)copy;
     memcpy(copy, truth->head, truth->bytes);
     CHECK(as_unwind_table_read(&table, copy, truth->bytes, &image));
-    // The checksum is right each time.
-    uint16_t *of = (uint16_t *)(void *)(copy + ((const uint8_t *)truth->of - (const uint8_t *)truth->head));
-    uint32_t *offsets = (uint32_t *)(void *)(copy + ((const uint8_t *)truth->offsets - (const uint8_t *)truth->head));
-    of[0] = (uint16_t)head->rules;
-    head->checksum = as_unwind_table_sum(head, truth->bytes);
-    CHECK(!as_unwind_table_read(&table, copy, truth->bytes, &image) && !table.head);
-    of[0] = 0;
-    of[7] = (uint16_t)head->rules;
-    head->checksum = as_unwind_table_sum(head, truth->bytes);
-    CHECK(!as_unwind_table_read(&table, copy, truth->bytes, &image));
-    of[7] = 0;
-    offsets[7] = offsets[6];
-    head->checksum = as_unwind_table_sum(head, truth->bytes);
-    CHECK(!as_unwind_table_read(&table, copy, truth->bytes, &image));
-    offsets[7] = truth->offsets[7];
-    offsets[truth->rows - 1] = (uint32_t)head->text_size;
-    head->checksum = as_unwind_table_sum(head, truth->bytes);
-    CHECK(!as_unwind_table_read(&table, copy, truth->bytes, &image));
-    offsets[truth->rows - 1] = (uint32_t)head->text_size - 1;
-    head->checksum = as_unwind_table_sum(head, truth->bytes);
-    CHECK(as_unwind_table_read(&table, copy, truth->bytes, &image));
+    struct as_unwind_block *blocks = (void *)(copy + ((const uint8_t *)truth->blocks - (const uint8_t *)truth->head));
+    struct as_unwind_row *rows = (void *)(copy + ((const uint8_t *)truth->rows - (const uint8_t *)truth->head));
+    const size_t last_block = head->blocks - 1, last = head->rows - 1;
+    CHECK(last_block > 3 && blocks[2].row > 8);
+#define IS_READ(change, undo)                                                                                          \
+    ((change), (head->checksum = as_unwind_table_sum(head, truth->bytes)), /* it is right each time */                 \
+     (read = as_unwind_table_read(&table, copy, truth->bytes, &image)), (undo), read)
+    bool read;
+    CHECK(!IS_READ(rows[0].rule = (uint16_t)head->rules, rows[0].rule = truth->rows[0].rule) && !table.head);
+    CHECK(!IS_READ(rows[7].rule = (uint16_t)head->rules, rows[7].rule = truth->rows[7].rule));
+    CHECK(!IS_READ(rows[7].place = rows[6].place, rows[7].place = truth->rows[7].place));
+    CHECK(!IS_READ(rows[blocks[2].row].place = 1, rows[blocks[2].row].place = 0));
+    CHECK(!IS_READ(blocks[0].row = 1, blocks[0].row = 0));
+    rows[1].place = 0;
+    CHECK(!IS_READ(blocks[0].row = 1, blocks[0].row = 0));
+    rows[1].place = truth->rows[1].place;
+    CHECK(!IS_READ(blocks[2].row = blocks[3].row, blocks[2].row = truth->blocks[2].row));
+    CHECK(!IS_READ(blocks[2].row = (uint32_t)last + 1, blocks[2].row = truth->blocks[2].row));
+    CHECK(
+        !IS_READ(blocks[last_block].row = (uint32_t)last + 1, blocks[last_block].row = truth->blocks[last_block].row));
+    CHECK(!IS_READ(blocks[3].offset = blocks[2].offset, blocks[3].offset = truth->blocks[3].offset));
+    CHECK(!IS_READ(blocks[last_block].row = (uint32_t)last + 1000,
+                   blocks[last_block].row = truth->blocks[last_block].row));
+    const uint32_t end = blocks[last_block].offset + rows[last].place;
+    const uint32_t beyond = (uint32_t)head->text_size - end;
+    CHECK(!IS_READ(blocks[last_block].offset += beyond, blocks[last_block].offset -= beyond));
+    CHECK(IS_READ(blocks[last_block].offset += beyond - 1, blocks[last_block].offset -= beyond - 1));
     head->rows = UINT64_MAX / 6;
     CHECK(!as_unwind_table_read(&table, copy, truth->bytes, &image) && !table.head);
-    head->rows = 0;
+    head->rows = truth->head->rows;
+    head->blocks = UINT64_MAX / 8;
+    CHECK(!as_unwind_table_read(&table, copy, truth->bytes, &image) && !table.head);
+    head->rows = head->blocks = 0;
     CHECK(!as_unwind_table_read(&table, copy, sizeof *head + head->rules * 8, &image));
     CHECK(!as_unwind_table_read(&table, copy, 8, &image));
-    free(copy);
+    munmap(memory, room + page);
 }
 
 static void test_directory(void)
@@ -209,8 +249,8 @@ int main(void)
     struct as_unwind_table table;
     CHECK(dl_iterate_phdr(find_libc, NULL) == 1 && image.id_size > 0);
     test_rules();
-    CHECK(as_unwind_table_make(&table, &image) && table.rows > 1000);
-    CHECK(table.head->lost * 100 < table.rows);
+    CHECK(as_unwind_table_make(&table, &image) && table.head->rows > 1000);
+    CHECK(table.head->lost * 100 < table.head->rows);
     test_without_list(&table);
     test_damage();
     CHECK(mkdtemp(directory));
