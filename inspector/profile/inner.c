@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { FORGET_MS = 10, FILES = 64 };
+enum { FORGET_MS = 10, NEAR_FUNCTIONS = 64 };
 
 // --- What is readable -------------------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ static bool is_function(uint32_t id, const void *wanted)
 // Functions that are near each other are seen one after another: those of a file have its name once, as a rule.
 static uint32_t add_file(const char *file, uint64_t id)
 {
-    for (uint64_t i = id; i-- > 1 && i + FILES >= id;) {
+    for (uint64_t i = id; i-- > 1 && i + NEAR_FUNCTIONS >= id;) {
         uint32_t known = __atomic_load_n(&as_recorder.functions[i].file, __ATOMIC_ACQUIRE);
         if (strcmp(as_recorder.texts + known, file) == 0)
             return known;

@@ -85,7 +85,9 @@ void as_recorder_keep_near(struct as_recorder_layout *layout, uint64_t signature
 {
     _Atomic uint64_t *near = as_recorder_near(layout, signature);
     uint64_t there = atomic_load_explicit(near, memory_order_relaxed);
-    if (there != 0 && !as_recorder_id_in(there, signature))
+    // Each allocation of this layout reads the flag: it is written once.
+    if (there != 0 && !as_recorder_id_in(there, signature) &&
+        !atomic_load_explicit(&layout->crowded, memory_order_relaxed))
         atomic_store_explicit(&layout->crowded, 1, memory_order_relaxed);
     atomic_store_explicit(near, as_recorder_entry(signature, id), memory_order_relaxed);
 }

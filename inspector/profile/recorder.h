@@ -128,7 +128,7 @@ struct as_recorder {
     struct as_recorder_thread *threads;
     struct as_recorder_scratch *scratch;
     struct as_recorder_layout *layouts;
-    uint64_t most_layouts;
+    uint64_t most_layouts;          // that are there at the same time
     _Atomic uint64_t layouts_taken; // the next one lies after so many, or again in the place of the first
     _Atomic uint64_t (*layout_lines)[AS_LAYOUT_WAYS];
     _Atomic uint64_t layout_mask; // of so many lines, less one; it grows
