@@ -292,7 +292,8 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth)
     size_t count;
     bool complete = false, sure;
     const struct as_unwind_modules *modules = unwind_to_end(w, &count, &complete, &sure);
-    signature = as_recorder_make_signature(key, modules, w->caller, depth, inner ^ mark, w->scratch, count, &by);
+    size_t frames = inner && count > AS_RECORDER_INNER_SIGNATURE ? AS_RECORDER_INNER_SIGNATURE : count;
+    signature = as_recorder_make_signature(key, modules, w->caller, depth, inner ^ mark, w->scratch, frames, &by);
     recognisable &= sure && signature != 0;
     id = recognisable ? as_recorder_known(signature) : 0;
     if (!id && sure)

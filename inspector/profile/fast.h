@@ -96,9 +96,10 @@ static inline _Atomic uint32_t *as_recorder_slot_at(uintptr_t chunk)
 // --- Recognising ------------------------------------------------------------------------------------------------------
 
 // Offsets of a layout: words above the stack pointer, four to a group and 16 bits each. The shape: how many groups of frame pointers there
-// are, whether there are return addresses, and whether the frame pointer's register counts.
+// are, whether there are return addresses, and in all groups, and whether the frame pointer's register counts.
 enum { AS_LANES = 4, AS_LANE_BITS = 16, AS_MOST_OFFSET = 0x7fff };
-enum { AS_SHAPE_COUNT = 7, AS_SHAPE_FRAMES = 8, AS_SHAPE_REGISTER = 16 };
+enum { AS_SHAPE_COUNT = 15, AS_SHAPE_FRAMES = 16, AS_SHAPE_MORE = 32, AS_SHAPE_REGISTER = 64 };
+_Static_assert((int)AS_RECORDER_GROUPS <= (int)AS_SHAPE_COUNT, "a shape has their number");
 #define AS_EACH_LANE UINT64_C(0x0001000100010001)
 #define AS_TOP_BITS (AS_EACH_LANE << (AS_LANE_BITS - 1))
 
@@ -216,6 +217,16 @@ static inline bool as_recorder_add_group(struct as_recorder_lanes *l, const _Ato
     return true;
 }
 
+static inline bool as_recorder_add_addresses(struct as_recorder_lanes *l, const _Atomic uint64_t *groups,
+                                             uintptr_t depth, const struct as_unwind_registers *caller)
+{
+#pragma GCC unroll 4
+    for (size_t i = 0; i < AS_RECORDER_INNER_GROUPS; i++)
+        if (!as_recorder_add_group(l, &groups[i], depth, caller->sp, 0))
+            return false;
+    return true;
+}
+
 static inline uint64_t as_recorder_finish(const struct as_recorder_lanes *l, uint64_t rest)
 {
     uint64_t sum = l->a * UINT64_C(0xd6e8feb86659fd93) + l->b * UINT64_C(0xa0761d6478bd642f) +
@@ -231,11 +242,12 @@ static inline uint64_t as_recorder_signature(uint64_t key, const struct as_recor
     uint64_t shape = atomic_load_explicit(&layout->shape, memory_order_relaxed);
     uint64_t seed = atomic_load_explicit(&layout->seed, memory_order_relaxed);
     struct as_recorder_lanes l = {0};
-    if (__builtin_expect(shape & AS_SHAPE_FRAMES, 1))
-#pragma GCC unroll 4
-        for (size_t i = 0; i < AS_RECORDER_GROUPS; i++)
-            if (!as_recorder_add_group(&l, &layout->addresses[i], depth, caller->sp, 0))
-                return 0;
+    if (__builtin_expect(shape & AS_SHAPE_FRAMES, 1) &&
+        !as_recorder_add_addresses(&l, layout->addresses, depth, caller))
+        return 0;
+    if ((shape & AS_SHAPE_MORE) &&
+        !as_recorder_add_addresses(&l, layout->addresses + AS_RECORDER_INNER_GROUPS, depth, caller))
+        return 0;
     for (size_t i = 0; i < (shape & AS_SHAPE_COUNT); i++)
         if (!as_recorder_add_group(&l, &layout->frames[i], depth, caller->sp, caller->sp))
             return 0;

@@ -32,7 +32,8 @@ static bool add_stack(struct as_recorder_recent *r, const struct as_recorder_lay
     uint64_t shape = layout->shape;
     r->words = 0;
     r->by_fp = shape & AS_SHAPE_REGISTER;
-    for (size_t i = 0; (shape & AS_SHAPE_FRAMES) && i < AS_RECORDER_GROUPS; i++)
+    size_t groups = shape & AS_SHAPE_MORE ? AS_RECORDER_GROUPS : AS_RECORDER_INNER_GROUPS;
+    for (size_t i = 0; (shape & AS_SHAPE_FRAMES) && i < groups; i++)
         if (!add_group(r, layout->addresses[i]))
             return false;
     for (size_t i = 0; i < (shape & AS_SHAPE_COUNT); i++)

@@ -46,8 +46,11 @@
 enum {
     AS_RECORDER_THREADS = 4096, // known at the same time, or one after another at different addresses
     AS_RECORDER_DEPTH = AS_PROFILE_DEPTH,
-    AS_RECORDER_SIGNATURE = 16, // return addresses by which a context is recognised, and as many frame pointers
+    // Return addresses by which a context is recognised, and as many frame pointers; fewer where an interpreter's frames are compared, too.
+    AS_RECORDER_SIGNATURE = 32,
+    AS_RECORDER_INNER_SIGNATURE = 16,
     AS_RECORDER_GROUPS = AS_RECORDER_SIGNATURE / 4,
+    AS_RECORDER_INNER_GROUPS = AS_RECORDER_INNER_SIGNATURE / 4,
 };
 
 // A thread, known by its thread pointer: no thread-local variable (for which the loader needs a lock, and room), and nothing to be done
@@ -94,11 +97,11 @@ struct as_recorder_layout {
     _Atomic uint64_t key; // 0: it is being written
     _Atomic uint64_t shape;
     _Atomic uint64_t seed;                          // a hash of the shape and the offsets
-    _Atomic uint64_t addresses[AS_RECORDER_GROUPS]; // of return addresses
     _Atomic uint64_t crowded;                       // more contexts than are near: the others are among all signatures
-    _Atomic uint64_t frames[AS_RECORDER_GROUPS];    // of frame pointers, which count from the stack pointer
+    _Atomic uint64_t addresses[AS_RECORDER_GROUPS]; // of return addresses
     _Atomic uint64_t near[AS_LAYOUT_NEAR];          // as in as_recorder.signatures
-} __attribute__((aligned(128)));
+    _Atomic uint64_t frames[AS_RECORDER_GROUPS];    // of frame pointers, which count from the stack pointer
+} __attribute__((aligned(64)));
 
 struct as_recorder_scratch {
     uintptr_t pcs[AS_RECORDER_DEPTH];

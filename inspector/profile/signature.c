@@ -143,10 +143,12 @@ static struct as_recorder_layout layout_for(uint64_t key, const struct signing *
 {
     struct as_recorder_layout layout = {.key = key};
     size_t frames = (m->relative_count + AS_LANES - 1) / AS_LANES;
-    uint64_t shape = frames | (m->plain_count > 0 ? AS_SHAPE_FRAMES : 0) | (m->has_register ? AS_SHAPE_REGISTER : 0);
+    bool more = m->plain_count > AS_RECORDER_INNER_SIGNATURE;
+    uint64_t shape = frames | (m->plain_count > 0 ? AS_SHAPE_FRAMES : 0) | (more ? AS_SHAPE_MORE : 0) |
+                     (m->has_register ? AS_SHAPE_REGISTER : 0);
     uint64_t seed = as_recorder_mix_in(0, shape);
     if (m->plain_count > 0)
-        pack(layout.addresses, AS_RECORDER_GROUPS, m->plain, m->plain_count, &seed);
+        pack(layout.addresses, more ? AS_RECORDER_GROUPS : AS_RECORDER_INNER_GROUPS, m->plain, m->plain_count, &seed);
     pack(layout.frames, frames, m->relative, m->relative_count, &seed);
     layout.shape = shape;
     layout.seed = seed;

@@ -27,6 +27,7 @@ enum {
     LARGE_SLOTS = 64,           // one byte in so many
     SIGNATURES = 16,            // one byte in so many, at most
     LASTS = 16,                 // the same
+    LAYOUTS = 16,               // the same
 };
 #define LARGE (UINT64_C(16) << 10)
 
@@ -93,9 +94,11 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->head = head;
     r->threads = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->threads));
     r->scratch = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->scratch));
-    r->layouts = (void *)(base + reserve(&end, AS_RECORDER_LAYOUTS * sizeof *r->layouts));
+    uint64_t layouts = size / LAYOUTS / sizeof *r->layouts;
+    layouts = layouts < AS_RECORDER_LAYOUTS ? layouts : AS_RECORDER_LAYOUTS;
+    r->layouts = (void *)(base + reserve(&end, layouts * sizeof *r->layouts));
     r->layouts_taken = 0;
-    r->most_layouts = r->every ? AS_RECORDER_LAYOUTS : SPARSE_LAYOUTS;
+    r->most_layouts = r->every ? layouts : SPARSE_LAYOUTS;
     r->layout_lines = (void *)(base + reserve(&end, AS_RECORDER_LAYOUT_LINES * sizeof *r->layout_lines));
     r->layout_mask = AS_RECORDER_FIRST_LINES - 1;
     r->signatures = (void *)(base + reserve(&end, signatures * sizeof *r->signatures));
