@@ -267,7 +267,8 @@ def test_stacks_that_differ_far_from_malloc(stage: Stage, arenadump: harness.Are
     """32 frames are compared: those that differ are the 5th to 14th, the 12th to 21st, and the 21st to 30th."""
     program = programs.build("turns", "-O1")
     process = stage.start([str(program), str(straight)], ARENASCOPE_PROFILE="exact")
-    assert (lines := process.stdout)
+    lines = process.stdout
+    assert lines
     ways = Counter(iter(lambda: lines.readline().decode().strip(), "end"))
     assert len(ways) > 800
     told = json.loads(arenadump.check("profile", "--json", process.pid))
