@@ -178,3 +178,9 @@ static inline uint32_t as_profile_check(uint64_t chunk, uint64_t size)
 {
     return ((uint32_t)(size >> 4) & 0x7f) << 1 | ((uint32_t)(chunk >> 4) & 1);
 }
+
+// The same in the only slot of a page that is not watched: chunks of one size that begin elsewhere on it have other checks, too.
+static inline uint32_t as_profile_large_check(uint64_t chunk, uint64_t size)
+{
+    return (uint32_t)((chunk >> 4) + (as_profile_mix(size) >> 56)) & 0xff;
+}

@@ -207,9 +207,9 @@ static uint32_t count_chunk(struct profile_tables *r, uint64_t chunk, uint64_t s
         return AS_PROFILE_NOBODY;
     uint32_t slot = slot_of(r, chunk);
     uint32_t id = slot & ID_MASK;
+    uint32_t check = r->page.watched ? as_profile_check(chunk, size) : as_profile_large_check(chunk, size);
     // Another chunk than the one that was seen to begin there.
-    bool unseen = id == AS_PROFILE_NOBODY || id >= r->context_count ||
-                  slot >> AS_PROFILE_ID_BITS != as_profile_check(chunk, size);
+    bool unseen = id == AS_PROFILE_NOBODY || id >= r->context_count || slot >> AS_PROFILE_ID_BITS != check;
     struct as_profile_live *live = unseen ? &r->unseen : &r->live[id];
     live->seen_count++;
     live->seen_bytes += size;

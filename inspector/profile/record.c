@@ -42,16 +42,19 @@ static void sample_interrupting(struct as_recorder_thread *thread, size_t size)
         add_allocated(AS_PROFILE_LOST, ONE, size);
 }
 
-static inline void write_slot(_Atomic uint32_t *slot, uintptr_t chunk, uint64_t chunk_size, uint32_t id)
+static inline void write_slot(_Atomic uint32_t *slot, uint32_t check, uint32_t id)
 {
-    atomic_store_explicit(slot, as_profile_check(chunk, chunk_size) << AS_PROFILE_ID_BITS | id, memory_order_relaxed);
+    atomic_store_explicit(slot, check << AS_PROFILE_ID_BITS | id, memory_order_relaxed);
 }
 
 static void write_down(uintptr_t chunk, uint64_t chunk_size, uint32_t id)
 {
     _Atomic uint32_t *slot = as_recorder_slot(chunk, true);
     if (slot)
-        write_slot(slot, chunk, chunk_size, id);
+        write_slot(slot,
+                   as_recorder_is_watched(chunk) ? as_profile_check(chunk, chunk_size)
+                                                 : as_profile_large_check(chunk, chunk_size),
+                   id);
     if (id == AS_PROFILE_LOST || !slot)
         AS_RECORDER_COUNT(lost);
 }
@@ -126,7 +129,7 @@ void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t s
             uint32_t id = slot ? as_recorder_context_quickly(thread, &caller) : 0;
             if (__builtin_expect(id != 0, 1)) {
                 thread->hits++;
-                write_slot(slot, chunk, chunk_size, id);
+                write_slot(slot, as_profile_check(chunk, chunk_size), id);
                 if (__builtin_expect(id == AS_PROFILE_LOST, 0))
                     AS_RECORDER_COUNT(lost);
                 as_recorder_leave(thread);

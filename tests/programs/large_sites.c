@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Large chunks of which one begins on the page where another one, of another function, began before. Prints how many did; then waits.
+//
+//   large_sites [unseen]     unseen: the second one has the size of the first, and is allocated by no call that is hooked
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { PAIRS = 200, FIRST = 300 << 10, SECOND = 200 << 10, BETWEEN = 1000 };
+enum { PAIRS = 200, FIRST = 300 << 10, SECOND = 200 << 10, BETWEEN = 1000, BEFORE = 1112 };
+
+void *__libc_malloc(size_t); // malloc itself
 
 static void *kept[3 * PAIRS];
 static size_t count;
@@ -24,19 +28,46 @@ static __attribute__((noinline)) void *second_owner(void)
     return block;
 }
 
-int main(void)
+static uintptr_t page_of(const void *block)
 {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    return (uintptr_t)block / (uintptr_t)sysconf(_SC_PAGESIZE);
+}
+
+// What is freed has one chunk before it, and then is behind what is kept.
+static int owned_after_each_other(void)
+{
+    void *old = first_owner();
+    const uintptr_t began = page_of(old);
+    void *behind = malloc(BETWEEN);
+    free(old);
+    kept[count++] = malloc(BETWEEN);
+    kept[count++] = second_owner();
+    return behind && page_of(kept[count - 1]) == began;
+}
+
+// Where the first one was there is room for another chunk before it, so that the next one begins there.
+static int unseen_after_owned(void)
+{
+    void *room = malloc(BEFORE + FIRST);
+    kept[count++] = malloc(BETWEEN); // what is freed is not behind all
+    free(room);
+    void *before = malloc(BEFORE), *old = first_owner();
+    const uintptr_t began = page_of(old);
+    volatile uintptr_t place = (uintptr_t)old; // or the compiler takes it for the block that is freed
+    free(old);
+    free(before);
+    kept[count++] = __libc_malloc(FIRST);
+    const void *last = kept[count - 1];
+    kept[count++] = malloc(BEFORE); // the rest
+    return page_of(last) == began && (uintptr_t)last != place;
+}
+
+int main(int arguments, char **values)
+{
+    (void)values;
     int same = 0;
-    for (int i = 0; i < PAIRS; i++) {
-        void *old = first_owner();
-        const uintptr_t began = (uintptr_t)old / page;
-        kept[count++] = malloc(BETWEEN); // what is behind is not the top
-        free(old);
-        kept[count++] = malloc(BETWEEN);
-        kept[count] = second_owner();
-        same += (uintptr_t)kept[count++] / page == began;
-    }
+    for (int i = 0; i < PAIRS; i++)
+        same += arguments > 1 ? unseen_after_owned() : owned_after_each_other();
     printf("%d\n", same);
     fflush(stdout);
     pause();
