@@ -46,7 +46,6 @@ HEAPTRACK = "heaptrack"
 TIMES = ("median", "p99", "p99.9", "mean")
 SHARES = ("recorder_share", "tables_share")
 WANTED_SHARE = 0.03
-TABLES_VERSION = 2  # of the files of the unwinder's cache (inspector/unwind/table.h)
 
 
 def programs(folder: Path) -> dict[str, list[str]]:
@@ -137,7 +136,7 @@ def shares_of_memory(arenadump: Path, pid: int) -> dict[str, float]:
     tables = sum(
         int(line.split()[1]) * 1024
         for part in re.split(r"^(?=[0-9a-f]+-)", smaps, flags=re.MULTILINE)
-        if part.partition("\n")[0].endswith(f".unwind{TABLES_VERSION}")
+        if re.search(r"\.unwind\d+$", part.partition("\n")[0])
         for line in part.splitlines()
         if line.startswith("Rss:")
     )
@@ -222,7 +221,8 @@ def main() -> None:
     if options.json:
         print(json.dumps({"programs": least, "mallocs": times, "memory": largest}))
         return
-    show_memory(largest)
+    if largest:
+        show_memory(largest)
     if not options.memory:
         show(least, times)
 

@@ -64,12 +64,7 @@ static __attribute__((noinline)) uint32_t slow_context(struct as_recorder_thread
 static struct as_recorder_thread *own_state(void)
 {
     struct as_recorder_thread *t = as_recorder_thread_at(as_recorder_pointer());
-    if (__builtin_expect(t != NULL, 1))
-        return t;
-    // Before its first event: a thread that gets a block from this one sees that there are two.
-    if (atomic_fetch_add(&as_recorder.threads_made, 1) > 0)
-        atomic_store(&as_recorder.threaded, true);
-    return as_recorder_thread_make(as_recorder_pointer());
+    return __builtin_expect(t != NULL, 1) ? t : as_recorder_thread_make(as_recorder_pointer());
 }
 
 // NULL: the event is missed, and counted, or the record has ended.

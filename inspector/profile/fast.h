@@ -259,7 +259,7 @@ static inline uint64_t as_recorder_signature(uint64_t key, const struct as_recor
 // Threads would take lines from each other, as each has contexts of its own: only one that is alone brings nearer what is found.
 static inline bool as_recorder_is_alone(void)
 {
-    return atomic_load_explicit(&as_recorder.lasts_taken, memory_order_relaxed) == 1;
+    return !atomic_load_explicit(&as_recorder.threaded, memory_order_relaxed);
 }
 
 // The context that is near the layout, or among all: 0 where it is not known to be of this layout.

@@ -133,14 +133,17 @@ static uint32_t function_of(const struct function_wanted *wanted)
     struct as_recorder_chain chain = {.used = __atomic_load_n(&table->used, __ATOMIC_RELAXED),
                                       .hash = hash_of(walk->file, hash_of(walk->name, wanted->first_line))};
     uint32_t known = as_recorder_chains_find(&as_recorder.function_chains, &chain, is_function, wanted);
-    uint64_t id = known ? known : as_recorder_take_places(table, 1);
-    if (known || id == UINT64_MAX)
+    if (known)
         return known;
+    uint32_t name = add_text(walk->name);
+    uint64_t id = name ? as_recorder_take_places(table, 1) : UINT64_MAX;
+    if (id == UINT64_MAX)
+        return 0;
     struct as_profile_function *f = &as_recorder.functions[id];
     f->first_line = wanted->first_line;
-    f->name = add_text(walk->name);
+    f->name = name;
     __atomic_store_n(&f->file, add_file(walk->file, id), __ATOMIC_RELEASE);
-    if (f->name == 0 || (f->file == 0 && walk->file[0]))
+    if (f->file == 0 && walk->file[0])
         return 0;
     return as_recorder_chains_add(&as_recorder.function_chains, &chain, (uint32_t)id, is_function, wanted);
 }

@@ -165,7 +165,6 @@ struct as_recorder {
     char *buffers;           // of a full record
     uint32_t *stack_numbers; // of each stack, in a full record's file; 0: it is not there. For the writer's thread
     uint32_t buffer_count;
-    _Atomic uint32_t threads_made;
     _Atomic uint64_t
         missed;           // events of a full record: the thread had no state, or had been interrupted in the recorder
     uint64_t allocated;   // bytes that this process has allocated, by its samples, in earlier profiles, too
@@ -182,7 +181,7 @@ extern struct as_recorder as_recorder;
 enum { AS_RECORDER_ROUNDING = 32 };
 
 enum { AS_RECORDER_LAYOUTS = 1 << 15, AS_RECORDER_LAYOUT_LINES = 1 << 13, AS_RECORDER_FIRST_LINES = 1 << 6 };
-enum { AS_RECORDER_FIRST_SIGNATURES = 1 << 15, AS_RECORDER_SIGNATURES = 1 << 20, AS_RECORDER_SIGNATURE_WAYS = 4 };
+enum { AS_RECORDER_SIGNATURES = 1 << 20, AS_RECORDER_SIGNATURE_WAYS = 4 };
 enum { AS_RECORDER_WALKS = 64, AS_RECORDER_FUNCTIONS = 1 << 16, AS_INNER_NAMES = 1 << 12 };
 enum { AS_RECORDER_CHECK = 1024 }; // one in so many recognised contexts is unwound nevertheless
 

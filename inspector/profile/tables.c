@@ -23,11 +23,12 @@ enum {
     SPARSE_LOAD = 3,
     SPARSE_SHIFT = 3,
     SPARSE_LAYOUTS = 1 << 11,
-    SPARSE_SIGNATURES = 1 << 9, // at first
-    LARGE_SLOTS = 64,           // one byte in so many
-    SIGNATURES = 16,            // one byte in so many, at most
-    LASTS = 16,                 // the same
-    LAYOUTS = 16,               // the same
+    SPARSE_SIGNATURES = 1 << 9, // at first; else:
+    FIRST_SIGNATURES = 1 << 15,
+    LARGE_SLOTS = 64, // one byte in so many
+    SIGNATURES = 16,  // one byte in so many, at most
+    LASTS = 16,       // the same
+    LAYOUTS = 16,     // the same
 };
 #define LARGE (UINT64_C(16) << 10)
 
@@ -103,7 +104,7 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->layout_mask = AS_RECORDER_FIRST_LINES - 1;
     r->signatures = (void *)(base + reserve(&end, signatures * sizeof *r->signatures));
     r->most_signatures = signatures;
-    r->signature_mask = (r->every ? AS_RECORDER_FIRST_SIGNATURES : SPARSE_SIGNATURES) - 1;
+    r->signature_mask = (r->every ? FIRST_SIGNATURES : SPARSE_SIGNATURES) - 1;
     r->stack_chains = chains(base, &end, STACK_BITS, stacks);
     r->context_chains = chains(base, &end, CONTEXT_BITS, contexts);
     r->rows = (void *)(base + reserve(&end, AS_UNWIND_CACHE_BYTES(ROWS)));
@@ -112,6 +113,7 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->names = (void *)(base + reserve(&end, AS_INNER_NAMES * sizeof *r->names));
     r->iseqs = (void *)(base + reserve(&end, AS_CRUBY_KNOWN * sizeof *r->iseqs));
     r->lasts_taken = 0;
+    r->threaded = false;
     uint64_t lasts = size / LASTS / sizeof *r->lasts;
     r->last_count = lasts < AS_RECORDER_LASTS ? (uint32_t)lasts : AS_RECORDER_LASTS;
     r->lasts = (void *)(base + reserve(&end, r->last_count * sizeof *r->lasts));

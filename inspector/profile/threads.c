@@ -107,6 +107,9 @@ struct as_recorder_thread *as_recorder_thread_make(uintptr_t pointer)
         t->main = is_main(pointer);
         find_id(t, pointer);
         uint32_t last = atomic_fetch_add(&as_recorder.lasts_taken, 1);
+        // Before its first event: a thread that gets a block from this one sees that there are two.
+        if (last > 0)
+            atomic_store(&as_recorder.threaded, true);
         t->before = last < as_recorder.last_count ? &as_recorder.lasts[last] : NULL;
         t->random = pointer ^ as_recorder.head->started_ns;
         t->until = as_recorder.mean ? as_recorder_distance(&t->random, as_recorder.mean) : INT64_MAX;

@@ -35,7 +35,7 @@ static void begin(void)
     r->layout_mask = AS_RECORDER_FIRST_LINES - 1;
     r->signature_mask = SIGNATURES - 1;
     r->most_signatures = SIGNATURES;
-    r->lasts_taken = 1;
+    r->threaded = false;
 }
 
 static uint64_t key_of(uint64_t number)
@@ -136,10 +136,10 @@ static void test_contexts_are_near(void)
 }
 
 // Contexts that share a place: each is found, and comes near where the thread is alone.
-static void test_more_contexts(uint32_t threads)
+static void test_more_contexts(bool threaded)
 {
     begin();
-    as_recorder.lasts_taken = threads;
+    as_recorder.threaded = threaded;
     struct as_recorder_layout *layout = keep(key_of(0), 0);
     const uint64_t first = signature_of(0, 2), second = signature_of(1, 2);
     as_recorder_learn(layout, first, 10);
@@ -147,7 +147,7 @@ static void test_more_contexts(uint32_t threads)
     CHECK(layout->crowded);
     CHECK(as_recorder_known_by(layout, second) == 11);
     CHECK(as_recorder_known_by(layout, first) == 10);
-    CHECK(as_recorder_id_in(*as_recorder_near(layout, first), first) == (threads == 1 ? 10 : 0));
+    CHECK(as_recorder_id_in(*as_recorder_near(layout, first), first) == (threaded ? 0 : 10));
     CHECK(as_recorder_known_by(layout, second) == 11);
 }
 
@@ -183,7 +183,7 @@ int main(void)
     test_the_first_are_written_over();
     test_layouts_of_one_key();
     test_contexts_are_near();
-    test_more_contexts(1);
-    test_more_contexts(2);
+    test_more_contexts(false);
+    test_more_contexts(true);
     return 0;
 }
