@@ -316,25 +316,29 @@ start = room + 4096
 assert libc.mprotect(start, SIZE, 3) == 0
 def table(offset, size, used):
     return struct.pack("<QQQ", offset, size, used)
-contexts, stacks, pages, blocks = 4096 * 16, 1 << 30, 2 << 30, 4096 * 1024 * 64
-head = struct.pack("<QIIQQQIIIIQQQ", 0x31666F7270657261, 8, 0, start, SIZE, 1, 1, 12, 0, 512, 16384, 0, 10**18)
+contexts, sampled, frames, blocks, stacks, pages = 1 << 16, 1 << 25, 1 << 26, 1 << 28, 1 << 30, 2 << 30
+head = struct.pack("<QIIQQQIIIIQQQ", 0x31666F7270657261, 9, 0, start, SIZE, 1, 1, 12, 0, 512, 16384, 0, 10**18)
 head += table(pages, 1 << 26, 1 << 26) + table(blocks, 1 << 20, 1 << 20) + table(contexts, 1 << 20, 1 << 20)
+head += table(sampled, 1 << 20, 1 << 40) + table(frames, 1 << 20, 1 << 20)
 head += table(stacks, 1 << 26, 1 << 26) + table(4096, 100, 100)
 head += table(4096 * 8, 1 << 10, 1 << 10) + table(4096 * 2, 4096, 4096) + table(4096 * 3, 1 << 15, 1 << 40)
 head += table(4096 * 4, 1 << 27, 1 << 40) + bytes(80)
 head = head[:12] + struct.pack("<I", len(head)) + head[16:]
 ctypes.memmove(start, head, len(head))
-# Contexts whose stack is right, ends nowhere, is its own caller, is deeper than it may be, or is outside.
-def context(stack, count, thread):
-    return struct.pack("<IHHIIQQ", stack, count, thread, 0, 1, 1024, 1)
-some = context(5, 5, 3) + context(5, 5, 0xFFFF) + context(6, 4, 3) + context(1001, 1, 3) + context(1002, 2, 3)
-some += context(400, 144, 3) + context(1 << 31, 1, 3) + context(0, 0, 3)
-ctypes.memmove(start + contexts, some * (1 << 17), len(some) << 17)
-def stack(frame, caller):
-    return struct.pack("<QII", frame, caller, 0)
-chain = [stack(0xFFFF << 48 | 1 + i if i % 2 else 0xFFFE << 48 | 5 << 24 | 1 + i, i) for i in range(999)]
-chain += [stack(1, 0), stack(1, 1001), stack(1, 1003), stack(1, 1002)]
-ctypes.memmove(start + stacks + 16, b"".join(chain), 16 * len(chain))
+# Contexts whose stack is right, ends nowhere, is its own caller, is deeper than it may be, has no frame, or is outside.
+def context(stack, count, thread, sampled=2):
+    return struct.pack("<IHHII", stack, count, thread, 0, sampled)
+some = context(7, 5, 3) + context(7, 5, 0xFFFF) + context(8, 4, 3) + context(1004, 1, 3) + context(1010, 2, 3)
+some += context(400, 144, 3) + context(1 << 31, 1, 3) + context(1013, 1, 3) + context(7, 5, 3, 1 << 31)
+some += context(2, 1, 3) * 7
+ctypes.memmove(start + contexts, some * (1 << 16), len(some) << 16)
+ctypes.memmove(start + sampled + 2 * 24, struct.pack("<QQII", 1024, 1, 1, 0), 24)
+each = [0xFFFF << 48 | 1 + i if i % 2 else 0xFFFE << 48 | 5 << 24 | 1 + i for i in range(999)]
+ctypes.memmove(start + frames + 8, struct.pack("<999Q", *each), 8 * 999)
+def branch(caller, *places):
+    return [0, 1 << 31 | caller, *places]
+tree = branch(0, *range(1, 1000)) + branch(1004, 1) + branch(1010, 1) + branch(1007, 1) + branch(0, 1 << 30)
+ctypes.memmove(start + stacks + 4, struct.pack(f"<{len(tree)}I", *tree), 4 * len(tree))
 # A function whose name has no end.
 ctypes.memmove(start + 4096 * 8 + 5 * 16, struct.pack("<IIII", 4000, 4095, 1, 1), 16)
 ctypes.memset(start + 4096 * 2, 65, 4096)
@@ -359,7 +363,7 @@ def test_tables_that_claim_more_than_there_is(arenadump: harness.Arenadump) -> N
             told = json.loads(done.stdout)
             assert told["page_rate"] == 1, "it was taken for a profile"
             assert [len(site["stack"]) for site in told["sites"]] == [5]  # the others do not hold
-            assert told["allocated_without_stack"] == {"count": 6 * (1 << 17) + 1, "bytes": 6 * (1 << 17) + 1}
+            assert told["allocated_without_stack"] == {"count": 13 * (1 << 16) + 1, "bytes": 13 * (1 << 16) + 1}
             assert len(told["threads"]) < 1024
             assert {each["thread"] for each in told["sites"][0]["threads"]} == {0, None}
         assert int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) < before + 1000

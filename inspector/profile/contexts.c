@@ -25,17 +25,6 @@ static uint64_t used(const struct as_profile_table *table)
     return __atomic_load_n(&table->used, __ATOMIC_RELAXED);
 }
 
-static bool is_stack(uint32_t id, const void *wanted)
-{
-    const struct as_profile_stack *s = &as_recorder.stacks[id], *w = wanted;
-    return s->frame == w->frame && s->caller == w->caller;
-}
-
-static uint32_t hash_of(const struct as_profile_stack *s)
-{
-    return (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, s->frame), s->caller) >> 32);
-}
-
 static bool is_context(uint32_t id, const void *wanted)
 {
     const struct as_profile_context *c = &as_recorder.contexts[id], *w = wanted;
@@ -74,45 +63,6 @@ static bool is_crowded(void)
     return used(contexts) > contexts->size / 2;
 }
 
-// Adds frames inside of a stack, of which the first has not been found; the innermost one is put into its chain first. So the others can be
-// found only from the first one on, and nobody else can be adding them. Returns the stack with all of them: *fresh. Or with the first
-// alone, *count 1, if another thread has added that one meanwhile. 0: there is no room.
-static uint32_t add_stacks(const struct as_recorder_chain *first, uint32_t caller, const uint64_t *frames,
-                           size_t *count, bool *fresh)
-{
-    uint64_t id = as_recorder_take_places(&as_recorder.head->stacks, *count);
-    if (id == UINT64_MAX)
-        return 0;
-    for (size_t i = 0; i < *count; i++) {
-        as_recorder.stacks[id + i] = (struct as_profile_stack){.frame = frames[i], .caller = caller};
-        caller = (uint32_t)(id + i);
-    }
-    for (size_t i = *count; i-- > 1;) {
-        const struct as_profile_stack *s = &as_recorder.stacks[id + i];
-        struct as_recorder_chain chain = {.used = id, .hash = hash_of(s), .seen = AS_RECORDER_ALL_SEEN};
-        as_recorder_chains_add(&as_recorder.stack_chains, &chain, (uint32_t)(id + i), is_stack, s);
-    }
-    uint32_t added =
-        as_recorder_chains_add(&as_recorder.stack_chains, first, (uint32_t)id, is_stack, &as_recorder.stacks[id]);
-    *fresh = added == id;
-    if (*fresh)
-        return caller;
-    *count = 1;
-    return added;
-}
-
-// The stack with one frame more, or with all of them, where the first is not there yet: *count. As add_stacks().
-static uint32_t find_or_add_stacks(uint32_t caller, const uint64_t *frames, size_t *count, bool *fresh)
-{
-    struct as_profile_stack wanted = {.frame = frames[0], .caller = caller};
-    struct as_recorder_chain chain = {.used = used(&as_recorder.head->stacks), .hash = hash_of(&wanted)};
-    uint32_t known = as_recorder_chains_find(&as_recorder.stack_chains, &chain, is_stack, &wanted);
-    if (!known)
-        return add_stacks(&chain, caller, frames, count, fresh);
-    *count = 1;
-    return known;
-}
-
 // The stack with these frames; only those that differ from the thread's last stack are looked for. 0: there is no room. *fresh: nobody
 // has been on it.
 static uint32_t stack_with(struct as_recorder_last_stack *last, const struct as_recorder_merged *m, bool *fresh)
@@ -127,7 +77,7 @@ static uint32_t stack_with(struct as_recorder_last_stack *last, const struct as_
     atomic_signal_fence(memory_order_seq_cst);
     for (size_t count, i = same; i < m->count; i += count) {
         count = m->count - i;
-        if ((stack = find_or_add_stacks(stack, m->frames + i, &count, fresh)) == 0)
+        if ((stack = as_recorder_find_or_add_stacks(stack, m->frames + i, &count, fresh)) == 0)
             return 0;
         for (size_t j = 0; last && j < count; j++)
             last->stacks[i + j] = stack - (uint32_t)(count - 1 - j);

@@ -91,13 +91,23 @@ static bool put_functions(void)
     return words == 0 || put(AS_RECORD_FUNCTIONS, 0, sink.functions, words * sizeof *sink.functions);
 }
 
+static uint32_t caller_of(uint32_t stack)
+{
+    return as_profile_caller(as_recorder.stacks, stack);
+}
+
+static uint64_t frame_of(uint32_t stack)
+{
+    return as_recorder.frames[as_recorder.stacks[stack]];
+}
+
 // Of the functions that a stack names, those that the file does not have. A stack that can be seen has names that are whole: they were
 // written before it. What is above a stack that has a number is in the file already.
 static bool add_functions(uint32_t stack)
 {
     const uint64_t mask = AS_RECORD_MOST_FUNCTIONS - 1;
-    for (; stack && as_recorder.stack_numbers[stack] == 0; stack = as_recorder.stacks[stack].caller) {
-        uint64_t frame = as_recorder.stacks[stack].frame, index = frame >> AS_PROFILE_LINE_BITS & mask;
+    for (; stack && as_recorder.stack_numbers[stack] == 0; stack = caller_of(stack)) {
+        uint64_t frame = frame_of(stack), index = frame >> AS_PROFILE_LINE_BITS & mask;
         bool interpreted = frame >> 48 == AS_PROFILE_PYTHON || frame >> 48 == AS_PROFILE_RUBY;
         if (!interpreted || index == 0 || sink.has_function[index])
             continue;
@@ -121,7 +131,7 @@ static bool add_functions(uint32_t stack)
 static uint32_t count_new_frames(const struct as_profile_context *c, uint32_t *known)
 {
     uint32_t stack = c->stack, count = 0;
-    for (; stack && as_recorder.stack_numbers[stack] == 0; stack = as_recorder.stacks[stack].caller)
+    for (; stack && as_recorder.stack_numbers[stack] == 0; stack = caller_of(stack))
         count++;
     *known = stack ? as_recorder.stack_numbers[stack] : 0;
     return count;
@@ -132,8 +142,8 @@ static size_t add_context(const struct as_profile_context *c, uint64_t *to)
 {
     uint32_t known, count = count_new_frames(c, &known), stack = c->stack;
     to[0] = as_record_context_word(known, count, c->complete);
-    for (uint32_t i = count; i > 0; i--, stack = as_recorder.stacks[stack].caller) {
-        to[i] = as_recorder.stacks[stack].frame;
+    for (uint32_t i = count; i > 0; i--, stack = caller_of(stack)) {
+        to[i] = frame_of(stack);
         as_recorder.stack_numbers[stack] = sink.stacks + i;
     }
     sink.stacks += count;

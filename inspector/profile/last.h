@@ -19,7 +19,7 @@ struct as_recorder_last_end {
 struct as_recorder_last_stack {
     size_t count;
     uint64_t frames[AS_RECORDER_DEPTH];
-    uint32_t stacks[AS_RECORDER_DEPTH]; // as_profile_stack of each frame
+    uint32_t stacks[AS_RECORDER_DEPTH]; // of each frame
     size_t functions;                   // C functions of which the ends are known
     size_t common;                      // of these, so many are what they were in all that has been unwound since
     struct as_recorder_last_end ends[AS_RECORDER_DEPTH];

@@ -14,7 +14,7 @@
 #define AS_PROFILE_BUFFERS UINT64_C(0x3166756270657261) // "arepbuf1"
 
 enum {
-    AS_PROFILE_VERSION = 8,
+    AS_PROFILE_VERSION = 9,
     AS_PROFILE_SLOT_SHIFT = 5, // chunks are 32 bytes or more: no two begin in the same 32 bytes
     AS_PROFILE_BLOCK_BITS = 28,
     AS_PROFILE_PAGE_BITS = 36,
@@ -77,9 +77,12 @@ struct as_profile_head {
     uint64_t started_ns; // since the epoch
     // uint64_t: the page's number << AS_PROFILE_BLOCK_BITS | its block + 1; of a page that is not watched, its large slot + 1.
     struct as_profile_table pages;
-    struct as_profile_table blocks;    // a slot (uint32_t) for each 32 bytes of the page
-    struct as_profile_table contexts;  // struct as_profile_context; AS_PROFILE_LOST: what was allocated without one
-    struct as_profile_table stacks;    // struct as_profile_stack; the first is not used
+    struct as_profile_table blocks;   // a slot (uint32_t) for each 32 bytes of the page
+    struct as_profile_table contexts; // struct as_profile_context; AS_PROFILE_LOST: what was allocated without one
+    struct as_profile_table sampled;  // struct as_profile_sampled; the first is not used, the next is AS_PROFILE_LOST's
+    struct as_profile_table
+        frames; // uint64_t: index of the module << 48 | offset; or see AS_PROFILE_NO_MODULE; the first is not used
+    struct as_profile_table stacks;    // uint32_t: branches of stacks; the first word is not used
     struct as_profile_table modules;   // struct as_profile_module
     struct as_profile_table functions; // struct as_profile_function; the first is not known
     struct as_profile_table texts;     // char: names, each with its NUL; the first is empty
@@ -102,12 +105,19 @@ struct as_profile_buffers {
     uint64_t reserved[5];
 };
 
-// A frame, and the stack of its caller: stacks that have their outer frames in common have them once.
-struct as_profile_stack {
-    uint64_t frame;  // index of the module << 48 | offset; or see AS_PROFILE_NO_MODULE
-    uint32_t caller; // is before this one; 0: there is none, or it is not known
-    uint32_t next;   // for the recorder: another one with the same hash
-};
+// Stacks that have their outer frames in common have them once: they are a tree, which lies in the table branch by branch. A branch is two
+// words and those of its frames (each the frame's place in the table of frames), each called by the one before it. The first word is for the
+// recorder: another branch with the same hash, or 0. The second one says below which stack it begins. A stack is the index of its innermost
+// frame's word.
+enum { AS_PROFILE_STACK_BITS = 30 };          // of an index
+#define AS_PROFILE_BRANCH (UINT32_C(1) << 31) // of both words: no frame has this bit
+
+// The stack of the caller of a stack's innermost frame. 0: there is none, or it is not known.
+static inline uint32_t as_profile_caller(const uint32_t *stacks, uint32_t stack)
+{
+    uint32_t before = stacks[stack - 1];
+    return before & AS_PROFILE_BRANCH ? before & ~AS_PROFILE_BRANCH : stack - 1;
+}
 
 // A stack, and who was on it. The same stack of another thread is another context.
 struct as_profile_context {
@@ -116,9 +126,15 @@ struct as_profile_context {
     uint16_t complete : 1; // the last frame is the outermost one
     uint16_t thread : AS_PROFILE_THREAD_BITS;
     uint32_t next;    // for the recorder: another one with the same hash
-    uint32_t samples; // allocations sampled by bytes
+    uint32_t sampled; // 0: none of its allocations was
+};
+
+// A context's allocations that were sampled by bytes.
+struct as_profile_sampled {
     uint64_t objects; // what they stand for, in 1/1024
     uint64_t bytes;
+    uint32_t samples;
+    uint32_t reserved;
 };
 
 // A thread that had this id in the process that the profile was begun in, or in its child.

@@ -40,7 +40,9 @@ bool as_profile_head_holds(const struct as_profile_head *head, uint64_t address,
            table_holds(head, &head->blocks, head->block_size, BLOCK_MASK) &&
            table_holds(head, &head->large_slots, sizeof(uint32_t), BLOCK_MASK) &&
            table_holds(head, &head->contexts, sizeof(struct as_profile_context), ID_MASK) &&
-           table_holds(head, &head->stacks, sizeof(struct as_profile_stack), UINT32_MAX) &&
+           table_holds(head, &head->sampled, sizeof(struct as_profile_sampled), ID_MASK) &&
+           table_holds(head, &head->frames, sizeof(uint64_t), AS_PROFILE_BRANCH) &&
+           table_holds(head, &head->stacks, sizeof(uint32_t), UINT64_C(1) << AS_PROFILE_STACK_BITS) &&
            table_holds(head, &head->modules, sizeof(struct as_profile_module), AS_PROFILE_MOST_MODULES) &&
            table_holds(head, &head->functions, sizeof(struct as_profile_function), MOST_FUNCTIONS) &&
            table_holds(head, &head->texts, 1, UINT32_MAX) &&
@@ -84,13 +86,14 @@ struct profile_tables {
     struct as_error *err;
     struct as_profile_head head;
     struct as_profile_pieces blocks;
-    struct as_profile_source page_source, large_source, context_source, stack_source;
+    struct as_profile_source page_source, large_source, context_source, sampled_source, frame_source, stack_source;
     uint64_t *pages;
     uint32_t *large_slots;
     struct as_profile_context *contexts;
-    struct as_profile_stack *stack_table;
-    struct as_profile_stack_state *stack_states;                                 // of each stack
-    uint64_t block_count, large_count, context_count, stack_count, module_count; // that were read
+    struct as_profile_sampled *sampled;
+    struct as_profile_tree tree;
+    struct as_profile_stack_state *stack_states;                                   // of each stack
+    uint64_t block_count, large_count, context_count, sampled_count, module_count; // that were read
     struct counted_page page;
     uint32_t objects_opened;
     struct as_profile_live *live; // of each context
@@ -118,12 +121,16 @@ static void find_sources(struct profile_tables *r)
     r->block_count = used(&r->head.blocks);
     r->large_count = used(&r->head.large_slots);
     r->context_count = used(&r->head.contexts);
-    r->stack_count = used(&r->head.stacks);
+    r->sampled_count = used(&r->head.sampled);
+    r->tree.frame_count = used(&r->head.frames);
+    r->tree.stack_count = used(&r->head.stacks);
     r->blocks.source = source(r, &r->head.blocks, r->block_count, r->head.block_size);
     r->page_source = source(r, &r->head.pages, r->head.pages.size, sizeof *r->pages);
     r->large_source = source(r, &r->head.large_slots, r->large_count, sizeof *r->large_slots);
     r->context_source = source(r, &r->head.contexts, r->context_count, sizeof *r->contexts);
-    r->stack_source = source(r, &r->head.stacks, r->stack_count, sizeof *r->stack_table);
+    r->sampled_source = source(r, &r->head.sampled, r->sampled_count, sizeof *r->sampled);
+    r->frame_source = source(r, &r->head.frames, r->tree.frame_count, sizeof *r->tree.frames);
+    r->stack_source = source(r, &r->head.stacks, r->tree.stack_count, sizeof *r->tree.stacks);
 }
 
 static bool copy_tables(struct profile_tables *r)
@@ -132,9 +139,11 @@ static bool copy_tables(struct profile_tables *r)
     return as_profile_pieces_open(&r->blocks, r->err) && (r->pages = as_profile_copy(&r->page_source, r->err)) &&
            (r->large_slots = as_profile_copy(&r->large_source, r->err)) &&
            (r->contexts = as_profile_copy(&r->context_source, r->err)) &&
-           (r->stack_table = as_profile_copy(&r->stack_source, r->err)) &&
+           (r->sampled = as_profile_copy(&r->sampled_source, r->err)) &&
+           (r->tree.frames = as_profile_copy(&r->frame_source, r->err)) &&
+           (r->tree.stacks = as_profile_copy(&r->stack_source, r->err)) &&
            (r->stack_states =
-                as_memory_map(r->stack_count * sizeof *r->stack_states + 1, "the stacks of a profile", r->err)) &&
+                as_memory_map(r->tree.stack_count * sizeof *r->stack_states + 1, "the stacks of a profile", r->err)) &&
            (r->live = as_memory_map(r->context_count * sizeof *r->live + 1, "the sites of a profile", r->err)) &&
            (r->id_of = as_memory_map_large(r->boundaries->count * sizeof *r->id_of + 1, "the sites of chunks", r->err));
 }
@@ -145,8 +154,10 @@ static void free_tables(struct profile_tables *r)
     as_profile_copy_free(&r->page_source, r->pages);
     as_profile_copy_free(&r->large_source, r->large_slots);
     as_profile_copy_free(&r->context_source, r->contexts);
-    as_profile_copy_free(&r->stack_source, r->stack_table);
-    as_memory_unmap(r->stack_states, r->stack_count * sizeof *r->stack_states + 1);
+    as_profile_copy_free(&r->sampled_source, r->sampled);
+    as_profile_copy_free(&r->frame_source, r->tree.frames);
+    as_profile_copy_free(&r->stack_source, r->tree.stacks);
+    as_memory_unmap(r->stack_states, r->tree.stack_count * sizeof *r->stack_states + 1);
     as_memory_unmap(r->live, r->context_count * sizeof *r->live + 1);
     as_memory_unmap(r->module_of, AS_PROFILE_MOST_MODULES * sizeof *r->module_of);
     as_memory_unmap(r->id_of, r->boundaries->count * sizeof *r->id_of + 1);
@@ -228,6 +239,20 @@ static void count_chunks(struct profile_tables *r)
     }
 }
 
+// --- What was allocated -----------------------------------------------------------------------------------------------
+
+static void add_sampled(struct profile_tables *r)
+{
+    for (uint64_t id = AS_PROFILE_LOST; id < r->context_count; id++) {
+        uint32_t place = r->contexts[id].sampled;
+        if (place == 0 || place >= r->sampled_count)
+            continue;
+        r->live[id].samples = r->sampled[place].samples;
+        r->live[id].allocated = r->sampled[place].objects;
+        r->live[id].allocated_bytes = r->sampled[place].bytes;
+    }
+}
+
 // --- Stacks -----------------------------------------------------------------------------------------------------------
 
 // Another object may be where it was. (The program is never gone, and a core may lack its first page.) The table is the target's word, and
@@ -278,33 +303,28 @@ static bool add_modules(struct profile_tables *r)
     }
     r->stacks = (struct as_profile_stacks){
         .store = r->store, .module_of = r->module_of, .module_count = r->module_count, .line = read_line, .reader = r};
-    as_profile_stacks_measure(r->stack_table, r->stack_states, r->stack_count);
+    as_profile_stacks_measure(&r->tree, r->stack_states);
     return r->module_of != NULL;
 }
 
 // What a stack that does not hold has, nobody is known to have allocated.
 static void lose(struct profile_tables *r, uint64_t id)
 {
-    struct as_profile_live *lost = &r->live[AS_PROFILE_LOST], *live = &r->live[id];
-    struct as_profile_context *without = &r->contexts[AS_PROFILE_LOST], *c = &r->contexts[id];
-    lost->count += live->count;
-    lost->bytes += live->bytes;
-    without->objects += c->objects;
-    without->bytes += c->bytes;
-    *live = (struct as_profile_live){0};
+    as_profile_live_add(&r->live[AS_PROFILE_LOST], &r->live[id]);
+    r->live[id] = (struct as_profile_live){0};
 }
 
 static bool add_site(struct profile_tables *r, uint64_t id)
 {
     const struct as_profile_context *c = &r->contexts[id];
     const struct as_profile_live *live = &r->live[id];
-    if (live->count == 0 && c->samples == 0)
+    if (live->count == 0 && live->samples == 0)
         return true;
-    if (c->stack >= r->stack_count || c->count == 0 || r->stack_states[c->stack].depth != c->count) {
+    if (c->stack >= r->tree.stack_count || c->count == 0 || r->stack_states[c->stack].depth != c->count) {
         lose(r, id);
         return true;
     }
-    uint32_t stack = as_profile_stacks_add_known(&r->stacks, r->stack_table, r->stack_states, c->stack, r->err);
+    uint32_t stack = as_profile_stacks_add_known(&r->stacks, &r->tree, r->stack_states, c->stack, r->err);
     if (stack == UINT32_MAX)
         return false;
     struct as_profile_site_record *site = as_vec_add(&r->store->profile_sites, r->err);
@@ -318,9 +338,9 @@ static bool add_site(struct profile_tables *r, uint64_t id)
                                             .seen_bytes = live->seen_bytes,
                                             .count = live->count,
                                             .bytes = live->bytes,
-                                            .samples = c->samples,
-                                            .alloc_count = as_profile_whole(c->objects),
-                                            .alloc_bytes = c->bytes};
+                                            .samples = live->samples,
+                                            .alloc_count = as_profile_whole(live->allocated),
+                                            .alloc_bytes = live->allocated_bytes};
     return true;
 }
 
@@ -363,14 +383,15 @@ static bool add_profile(struct profile_tables *r)
         .large = h->large,
         .mean = h->mean,
         .started_ns = h->started_ns,
-        .memory = r->block_count * h->block_size + r->stack_count * sizeof *r->stack_table +
-                  r->context_count * sizeof *r->contexts,
+        .memory = r->block_count * h->block_size + r->tree.stack_count * sizeof *r->tree.stacks +
+                  r->tree.frame_count * sizeof *r->tree.frames + r->context_count * sizeof *r->contexts +
+                  r->sampled_count * sizeof *r->sampled,
         .unseen_count = r->unseen.count,
         .unseen_bytes = r->unseen.bytes,
         .lost_count = lost->count,
         .lost_bytes = lost->bytes,
-        .lost_alloc_count = as_profile_whole(r->contexts[AS_PROFILE_LOST].objects),
-        .lost_alloc_bytes = r->contexts[AS_PROFILE_LOST].bytes,
+        .lost_alloc_count = as_profile_whole(lost->allocated),
+        .lost_alloc_bytes = lost->allocated_bytes,
         .lost = h->counts.lost,
         .misses = h->counts.misses,
         .checked = h->counts.checked,
@@ -420,6 +441,7 @@ static bool read_all(struct profile_tables *r)
     if (r->context_count < AS_PROFILE_FIRST)
         return true; // the recorder is about to begin
     count_chunks(r);
+    add_sampled(r);
     const struct as_profile_merging merging = {r->store,         r->contexts, r->live,
                                                r->context_count, r->id_of,    r->boundaries->count};
     if (!add_threads(r) || !as_profile_merge(&merging, r->err) || !add_modules(r))

@@ -6,12 +6,25 @@
 
 enum { ONE = 1024 }; // the weight of an allocation that stands for itself
 
-static void add_allocated(uint32_t id, uint64_t weight, size_t size)
+// What was sampled of a context; where there is no room for it, of what was allocated without one.
+static struct as_profile_sampled *sampled_of(uint32_t id)
 {
-    struct as_profile_context *c = &as_recorder.contexts[id];
+    uint32_t *at = &as_recorder.contexts[id].sampled, there = __atomic_load_n(at, __ATOMIC_RELAXED);
+    if (there == 0) {
+        uint64_t place = as_recorder_take_places(&as_recorder.head->sampled, 1);
+        if (place == UINT64_MAX)
+            there = as_recorder.contexts[AS_PROFILE_LOST].sampled;
+        else if (__atomic_compare_exchange_n(at, &there, (uint32_t)place, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            there = (uint32_t)place;
+    }
+    return &as_recorder.sampled[there];
+}
+
+static void add_allocated(struct as_profile_sampled *s, uint64_t weight, size_t size)
+{
     uint64_t bytes = (uint64_t)((double)weight * (double)size / ONE);
-    __atomic_fetch_add(&c->objects, weight, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&c->bytes, bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&s->objects, weight, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&s->bytes, bytes, __ATOMIC_RELAXED);
     __atomic_fetch_add(&as_recorder.allocated, bytes, __ATOMIC_RELAXED);
 }
 
@@ -20,14 +33,15 @@ static void sample(struct as_recorder_thread *thread, uint32_t id, size_t size)
     uint64_t weight = as_recorder_weight(size ? size : 1, as_recorder.mean);
     thread->until = as_recorder_distance(&thread->random, as_recorder.mean);
     AS_RECORDER_COUNT(samples);
-    __atomic_fetch_add(&as_recorder.contexts[id].samples, 1, __ATOMIC_RELAXED);
-    add_allocated(id, weight, size);
+    struct as_profile_sampled *s = sampled_of(id);
+    __atomic_fetch_add(&s->samples, 1, __ATOMIC_RELAXED);
+    add_allocated(s, weight, size);
 }
 
 void as_recorder_write_missed(size_t size)
 {
     if (as_recorder.mean && atomic_load_explicit(&as_recorder.on, memory_order_relaxed))
-        add_allocated(AS_PROFILE_LOST, ONE, size);
+        add_allocated(sampled_of(AS_PROFILE_LOST), ONE, size);
 }
 
 // A sample is due, and the thread has been interrupted in the recorder. Where the interrupted allocation has made it due, nothing is drawn
@@ -39,7 +53,7 @@ static void sample_interrupting(struct as_recorder_thread *thread, size_t size)
     if (thread->until + (int64_t)size > 0)
         sample(thread, AS_PROFILE_LOST, size);
     else
-        add_allocated(AS_PROFILE_LOST, ONE, size);
+        add_allocated(sampled_of(AS_PROFILE_LOST), ONE, size);
 }
 
 static inline void write_slot(_Atomic uint32_t *slot, uint32_t check, uint32_t id)

@@ -22,6 +22,7 @@
 //   last.h      what a thread's last allocations have found
 //   recent.c    the contexts that a thread has been in lately (recent.h)
 //   merge.c     the frames of a stack, interpreted ones and C's (merge.h)
+//   branches.c  the tree of stacks
 //   contexts.c  from a stack to the id of its context
 //   record.c    writes down one allocation
 //   events.h, events.c  the events of a full record, in buffers of each thread
@@ -138,13 +139,16 @@ struct as_recorder {
     _Atomic uint64_t *signatures;
     _Atomic uint64_t signature_mask; // of so many, less one; it grows
     uint64_t most_signatures;        // a power of two
-    struct as_recorder_chains stack_chains, context_chains, function_chains;
+    struct as_recorder_chains frame_chains, branch_chains, context_chains, function_chains;
     struct as_unwind_cache *rows;
     _Atomic uint64_t *pages;
     uint8_t *blocks;
     _Atomic uint32_t *large_slots;
     struct as_profile_context *contexts;
-    struct as_profile_stack *stacks;
+    struct as_profile_sampled *sampled;
+    uint64_t *frames;
+    uint32_t *stacks;
+    uint32_t *frame_links; // from each frame to another one with the same hash
     struct as_profile_module *modules;
     struct as_profile_function *functions;
     char *texts;
@@ -267,6 +271,10 @@ void as_recorder_learn(struct as_recorder_layout *layout, uint64_t signature, ui
 struct as_recorder_layout *as_recorder_keep_layout(const struct as_recorder_layout *layout);
 // Keeps the context of a signature near its layout; another one may no longer be near.
 void as_recorder_keep_near(struct as_recorder_layout *layout, uint64_t signature, uint32_t id);
+
+// branches.c: the stack `caller` (0: none) with frames[0], or with all of the frames, where that one is not there yet: *count says how many
+// it is. *fresh: nobody has been on it. 0: there is no room.
+uint32_t as_recorder_find_or_add_stacks(uint32_t caller, const uint64_t *frames, size_t *count, bool *fresh);
 
 // contexts.c: the id of the context in which `caller` allocates; AS_PROFILE_LOST: there is no room,
 // or nobody could say which modules there are.

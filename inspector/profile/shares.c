@@ -13,28 +13,29 @@ static uint64_t key_of(const struct as_profile_context *c)
 
 static bool is_empty(const struct as_profile_merging *m, uint64_t id)
 {
-    return m->live[id].count == 0 && m->contexts[id].samples == 0;
+    return m->live[id].count == 0 && m->live[id].samples == 0;
 }
 
 #ifndef AS_AGENT
 static bool add_share(const struct as_profile_merging *m, uint64_t id, uint32_t base, struct as_error *err)
 {
     const struct as_profile_context *c = &m->contexts[id];
+    const struct as_profile_live *has = &m->live[id];
     if (is_empty(m, id))
         return true;
     struct as_profile_share_record *share = as_vec_add(&m->store->profile_shares, err);
     if (!share)
         return false;
     // Rounded so that the shares add up to what is rounded of the site.
-    uint64_t before = base != id ? m->contexts[base].objects : 0;
+    uint64_t before = base != id ? m->live[base].allocated : 0;
     bool known = c->thread > 0 && c->thread <= m->store->profile_threads.count;
     *share = (struct as_profile_share_record){.site = base,
                                               .thread = known ? c->thread - 1U : UINT32_MAX,
-                                              .count = m->live[id].count,
-                                              .bytes = m->live[id].bytes,
+                                              .count = has->count,
+                                              .bytes = has->bytes,
                                               .alloc_count =
-                                                  as_profile_whole(before + c->objects) - as_profile_whole(before),
-                                              .alloc_bytes = c->bytes};
+                                                  as_profile_whole(before + has->allocated) - as_profile_whole(before),
+                                              .alloc_bytes = has->allocated_bytes};
     return true;
 }
 #else
@@ -47,19 +48,9 @@ static bool add_share(const struct as_profile_merging *m, uint64_t id, uint32_t 
 
 static void move(const struct as_profile_merging *m, uint64_t id, uint32_t base)
 {
-    struct as_profile_live *from = &m->live[id], *to = &m->live[base];
-    struct as_profile_context *c = &m->contexts[id], *b = &m->contexts[base];
-    to->seen_count += from->seen_count;
-    to->seen_bytes += from->seen_bytes;
-    to->count += from->count;
-    to->bytes += from->bytes;
-    b->samples += c->samples;
-    b->objects += c->objects;
-    b->bytes += c->bytes;
-    *from = (struct as_profile_live){0};
-    c->samples = 0;
-    c->objects = c->bytes = 0;
-    c->next = base; // which nobody needs any more
+    as_profile_live_add(&m->live[base], &m->live[id]);
+    m->live[id] = (struct as_profile_live){0};
+    m->contexts[id].next = base; // which nobody needs any more
 }
 
 // A context's next becomes its base.

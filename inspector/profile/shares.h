@@ -7,10 +7,23 @@
 #include "profile/layout.h"
 #include "target/target.h"
 
-// Chunks in use of a context: those that were recorded, and what they stand for.
+// What a context has: chunks in use, those that were recorded and what they stand for; samples, and what these stand for.
 struct as_profile_live {
     uint64_t seen_count, seen_bytes, count, bytes;
+    uint64_t samples, allocated; // in 1/1024 of objects
+    uint64_t allocated_bytes;
 };
+
+static inline void as_profile_live_add(struct as_profile_live *to, const struct as_profile_live *from)
+{
+    to->seen_count += from->seen_count;
+    to->seen_bytes += from->seen_bytes;
+    to->count += from->count;
+    to->bytes += from->bytes;
+    to->samples += from->samples;
+    to->allocated += from->allocated;
+    to->allocated_bytes += from->allocated_bytes;
+}
 
 // Objects, of 1/1024 of objects.
 static inline uint64_t as_profile_whole(uint64_t parts)
@@ -20,7 +33,7 @@ static inline uint64_t as_profile_whole(uint64_t parts)
 
 struct as_profile_merging {
     struct as_store *store;
-    struct as_profile_context *contexts; // so many as `count`, and of each what is in use
+    struct as_profile_context *contexts; // so many as `count`, and what each has
     struct as_profile_live *live;
     uint64_t count;
     uint32_t *id_of; // of each of so many chunks: its context

@@ -46,28 +46,34 @@ uint32_t as_profile_stacks_add(struct as_profile_stacks *s, uint32_t caller, uin
     return record == UINT32_MAX ? UINT32_MAX : stack_record(s, caller, record, err);
 }
 
-void as_profile_stacks_measure(const struct as_profile_stack *table, struct as_profile_stack_state *states,
-                               uint64_t count)
+// 0: it is not written yet, or it is no frame.
+static uint64_t frame_at(const struct as_profile_tree *tree, uint64_t stack)
 {
-    for (uint64_t i = 1; i < count; i++) {
-        uint32_t caller = table[i].caller;
-        if (table[i].frame == 0 || caller >= i)
-            continue; // it is not written yet, or not by a recorder
+    uint32_t word = tree->stacks[stack];
+    return word < tree->frame_count ? tree->frames[word] : 0;
+}
+
+void as_profile_stacks_measure(const struct as_profile_tree *tree, struct as_profile_stack_state *states)
+{
+    for (uint64_t i = 1; i < tree->stack_count; i++) {
+        uint32_t caller = as_profile_caller(tree->stacks, (uint32_t)i);
+        if (frame_at(tree, i) == 0 || caller >= i)
+            continue;
         uint32_t depth = caller ? states[caller].depth : 0;
         if (depth < AS_PROFILE_DEPTH && (depth > 0 || !caller))
             states[i].depth = depth + 1;
     }
 }
 
-uint32_t as_profile_stacks_add_known(struct as_profile_stacks *s, const struct as_profile_stack *table,
+uint32_t as_profile_stacks_add_known(struct as_profile_stacks *s, const struct as_profile_tree *tree,
                                      struct as_profile_stack_state *states, uint32_t stack, struct as_error *err)
 {
     uint32_t fresh[AS_PROFILE_DEPTH], count = 0, at = stack;
-    for (; at && states[at].record == 0; at = table[at].caller)
+    for (; at && states[at].record == 0; at = as_profile_caller(tree->stacks, at))
         fresh[count++] = at;
     uint32_t record = at ? states[at].record - 1 : UINT32_MAX;
     while (count-- > 0) {
-        if ((record = as_profile_stacks_add(s, record, table[fresh[count]].frame, err)) == UINT32_MAX)
+        if ((record = as_profile_stacks_add(s, record, frame_at(tree, fresh[count]), err)) == UINT32_MAX)
             return UINT32_MAX;
         states[fresh[count]].record = record + 1;
     }

@@ -6,6 +6,13 @@
 #include "model/store.h"
 #include "profile/layout.h"
 
+// The tables of a recorder, of which so much was read.
+struct as_profile_tree {
+    uint64_t *frames;
+    uint32_t *stacks;
+    uint64_t frame_count, stack_count;
+};
+
 struct as_profile_stacks {
     struct as_store *store;
     const uint32_t *module_of; // the record of each of the recorder's modules
@@ -27,11 +34,10 @@ struct as_profile_stack_state {
     uint32_t depth;  // its frames; 0: it does not hold
 };
 
-// Each depth. A stack does not hold that is deeper than AS_PROFILE_DEPTH, or whose caller is not before it.
-void as_profile_stacks_measure(const struct as_profile_stack *table, struct as_profile_stack_state *states,
-                               uint64_t count);
+// Each depth. A stack does not hold that is deeper than AS_PROFILE_DEPTH, that has a frame that is not there, or whose caller is not before it.
+void as_profile_stacks_measure(const struct as_profile_tree *tree, struct as_profile_stack_state *states);
 // The record of a stack that holds, by which each frame of the table is looked at once. UINT32_MAX: AS_NO_MEMORY.
-uint32_t as_profile_stacks_add_known(struct as_profile_stacks *s, const struct as_profile_stack *table,
+uint32_t as_profile_stacks_add_known(struct as_profile_stacks *s, const struct as_profile_tree *tree,
                                      struct as_profile_stack_state *states, uint32_t stack, struct as_error *err);
 
 void as_profile_stacks_free(struct as_profile_stacks *s);

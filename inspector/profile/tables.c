@@ -12,11 +12,14 @@ enum {
     MODULES = 4096,
     ROWS = 1 << 14,
     ALIGN = 4096,
-    TEXTS = 32, // one byte in so many is for names
-    STACKS = 8, // and one for stacks, and one for contexts
-    CONTEXTS = 8,
+    TEXTS = 32,              // one byte in so many is for names
+    STACKS = 8,              // and one for stacks
+    CONTEXTS = 16,           // and one for contexts, and one for what is sampled of them
     MOST_CONTEXTS = 1 << 23, // half of what an id can say
-    STACK_BITS = 11,         // at least, of the heads of the smallest level: 8 KiB
+    FRAMES = 64,             // one byte in so many is for frames, and half as many for their links
+    FRAME_BITS = 8,
+    BRANCH = 3,     // a branch has so many words or more, as a power of two
+    STACK_BITS = 8, // at least, of the heads of the smallest level: 1 KiB
     CONTEXT_BITS = 10,
     FUNCTION_BITS = 8,
     // Where the contexts of few allocations are looked for: entries of a chain, as a power of two; by how much caches are smaller.
@@ -53,9 +56,9 @@ static unsigned bits_of(uint64_t count)
 
 // Where time counts for more than memory, the largest level has a head for every two entries or so. Else the smallest has only so many
 // as it has to, and chains are longer.
-static struct as_recorder_chains chains(char *base, uint64_t *end, unsigned bits, uint64_t entries)
+static struct as_recorder_chains chains(char *base, uint64_t *end, unsigned bits, uint64_t entries, unsigned words)
 {
-    const unsigned load = as_recorder.every ? 0 : SPARSE_LOAD, least = as_recorder.every ? bits + 1 : bits;
+    const unsigned load = words + (as_recorder.every ? 0 : SPARSE_LOAD), least = as_recorder.every ? bits + 1 : bits;
     const unsigned most = bits_of(entries / 2) - load, steps = (most - least) / AS_RECORDER_LEVEL_BITS;
     struct as_recorder_chains c = {
         .bits = as_recorder.every ? most - steps * AS_RECORDER_LEVEL_BITS : bits, .levels = steps + 1, .load = load};
@@ -105,8 +108,11 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->signatures = (void *)(base + reserve(&end, signatures * sizeof *r->signatures));
     r->most_signatures = signatures;
     r->signature_mask = (r->every ? FIRST_SIGNATURES : SPARSE_SIGNATURES) - 1;
-    r->stack_chains = chains(base, &end, STACK_BITS, stacks);
-    r->context_chains = chains(base, &end, CONTEXT_BITS, contexts);
+    r->branch_chains = chains(base, &end, STACK_BITS, stacks, BRANCH);
+    const uint64_t frames = size / FRAMES / sizeof *r->frames;
+    r->frame_chains = chains(base, &end, FRAME_BITS, frames, 0);
+    r->frame_links = (void *)(base + reserve(&end, frames * sizeof *r->frame_links));
+    r->context_chains = chains(base, &end, CONTEXT_BITS, contexts, 0);
     r->rows = (void *)(base + reserve(&end, AS_UNWIND_CACHE_BYTES(ROWS)));
     r->walks = (void *)(base + reserve(&end, AS_RECORDER_WALKS * sizeof *r->walks));
     r->readable = (void *)(base + reserve(&end, AS_INNER_PAGES * sizeof *r->readable));
@@ -117,7 +123,7 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     uint64_t lasts = size / LASTS / sizeof *r->lasts;
     r->last_count = lasts < AS_RECORDER_LASTS ? (uint32_t)lasts : AS_RECORDER_LASTS;
     r->lasts = (void *)(base + reserve(&end, r->last_count * sizeof *r->lasts));
-    r->function_chains = chains(base, &end, FUNCTION_BITS, AS_RECORDER_FUNCTIONS);
+    r->function_chains = chains(base, &end, FUNCTION_BITS, AS_RECORDER_FUNCTIONS, 0);
     r->readable_mask = mask_of(AS_INNER_PAGES);
     r->names_mask = mask_of(AS_INNER_NAMES);
     r->iseqs_mask = mask_of(AS_CRUBY_KNOWN);
@@ -144,6 +150,11 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     head->threads.used = 1;
     head->contexts = table(&end, contexts, sizeof *r->contexts);
     head->contexts.used = AS_PROFILE_FIRST;
+    const uint64_t sampled = size / CONTEXTS / sizeof *r->sampled;
+    head->sampled = table(&end, sampled < contexts ? sampled : contexts, sizeof *r->sampled);
+    head->sampled.used = AS_PROFILE_FIRST;
+    head->frames = table(&end, frames, sizeof *r->frames);
+    head->frames.used = 1;
     head->stacks = table(&end, stacks, sizeof *r->stacks);
     head->stacks.used = 1;
     head->large_slots = table(&end, size / LARGE_SLOTS / sizeof *r->large_slots, sizeof *r->large_slots);
@@ -156,13 +167,19 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->texts = base + head->texts.offset;
     r->threads_named = (void *)(base + head->threads.offset);
     r->contexts = (void *)(base + head->contexts.offset);
+    r->contexts[AS_PROFILE_LOST].sampled = AS_PROFILE_LOST;
+    r->sampled = (void *)(base + head->sampled.offset);
+    r->frames = (void *)(base + head->frames.offset);
+    r->frame_chains.next = (char *)r->frame_links;
+    r->frame_chains.entry = sizeof *r->frame_links;
     r->stacks = (void *)(base + head->stacks.offset);
     r->context_chains.next = (char *)&r->contexts->next;
     r->context_chains.entry = sizeof *r->contexts;
     r->function_chains.next = (char *)&r->functions->next;
     r->function_chains.entry = sizeof *r->functions;
-    r->stack_chains.next = (char *)&r->stacks->next;
-    r->stack_chains.entry = sizeof *r->stacks;
+    // Of a branch, its first stack is in the chain, and the link is before the word before it.
+    r->branch_chains.next = (char *)((uintptr_t)r->stacks - (AS_PROFILE_BRANCH + UINT64_C(2)) * sizeof *r->stacks);
+    r->branch_chains.entry = sizeof *r->stacks;
     r->pages = (void *)(base + head->pages.offset);
     r->blocks = (uint8_t *)base + head->blocks.offset;
     r->large_slots = (void *)(base + head->large_slots.offset);

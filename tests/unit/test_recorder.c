@@ -151,9 +151,11 @@ static void test_contexts_that_nobody_writes(void)
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     CHECK(file >= 0 && as_recorder_map(&rates, false) && as_recorder_buffers_map(UINT64_C(1) << 20));
     as_recorder_drain_begin(file);
-    uint64_t stack = as_recorder_take_places(&as_recorder.head->stacks, 1);
+    uint64_t stack = as_recorder_take_places(&as_recorder.head->stacks, 3) + 2;
     uint64_t first = as_recorder_take_places(&as_recorder.head->contexts, 4);
-    as_recorder.stacks[stack].frame = 1;
+    as_recorder.stacks[stack - 1] = AS_PROFILE_BRANCH;
+    as_recorder.stacks[stack] = (uint32_t)as_recorder_take_places(&as_recorder.head->frames, 1);
+    as_recorder.frames[as_recorder.stacks[stack]] = 1;
     as_recorder.contexts[first + 1] = (struct as_profile_context){.stack = (uint32_t)stack, .count = 1};
     as_recorder.contexts[first + 3] = as_recorder.contexts[first + 1];
     CHECK(as_recorder_drain(true));
@@ -218,7 +220,7 @@ enum { SIZE = 1000, BLOCKS = 200000, MEAN = 16384 };
 
 static uint64_t lost_bytes(void)
 {
-    return as_recorder.contexts[AS_PROFILE_LOST].bytes;
+    return as_recorder.sampled[as_recorder.contexts[AS_PROFILE_LOST].sampled].bytes;
 }
 
 static void write_blocks(struct as_recorder_thread *thread, void *block)
@@ -251,7 +253,7 @@ static void test_without_stack(void)
     write_blocks(thread, block);
     CHECK(is_near(lost_bytes(), whole), "%llu", (unsigned long long)lost_bytes());
     CHECK(r->head->counts.samples > whole / MEAN / 2, "by chance");
-    CHECK_EQUAL(r->contexts[AS_PROFILE_LOST].samples, r->head->counts.samples);
+    CHECK_EQUAL(r->sampled[AS_PROFILE_LOST].samples, r->head->counts.samples);
     CHECK_EQUAL(r->allocated, lost_bytes());
 
     uint64_t before = lost_bytes();
@@ -268,10 +270,26 @@ static void test_without_stack(void)
     CHECK_EQUAL(r->allocated, lost_bytes());
     as_recorder_note(AS_RECORD_MALLOC, block, SIZE, 0, 0, 0, 0);
     CHECK_EQUAL(lost_bytes() - before, whole + SIZE);
-    uint64_t of_objects = r->contexts[AS_PROFILE_LOST].objects * SIZE / 1024;
+    uint64_t of_objects = r->sampled[AS_PROFILE_LOST].objects * SIZE / 1024;
     CHECK(of_objects >= lost_bytes() &&
           of_objects <= lost_bytes() + r->head->counts.samples); // each one's bytes are whole
 
+    // A context has room for what is sampled of it, and counts with those without a stack where there is none.
+    before = lost_bytes();
+    thread->until = 0;
+    as_recorder_write_known(thread, block, SIZE, AS_PROFILE_FIRST);
+    const uint32_t place = r->contexts[AS_PROFILE_FIRST].sampled;
+    CHECK(place > AS_PROFILE_LOST && r->sampled[place].samples == 1);
+    CHECK_EQUAL(lost_bytes(), before);
+    r->head->sampled.used = r->head->sampled.size;
+    thread->until = 0;
+    as_recorder_write_known(thread, block, SIZE, AS_PROFILE_FIRST);
+    CHECK(r->sampled[place].samples == 2);
+    thread->until = 0;
+    as_recorder_write_known(thread, block, SIZE, AS_PROFILE_FIRST + 1);
+    CHECK(r->contexts[AS_PROFILE_FIRST + 1].sampled == 0 && lost_bytes() > before);
+
+    before = lost_bytes() - whole - SIZE;
     r->on = false;
     as_recorder_note(AS_RECORD_MALLOC, block, SIZE, 0, 0, 0, 0);
     CHECK_EQUAL(lost_bytes() - before, whole + SIZE);

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// The tree of stacks, in branches. No lock is taken. A thread writes all of a branch before others can find it.
+#include "profile/fast.h"
+
+static uint64_t used(const struct as_profile_table *table)
+{
+    return __atomic_load_n(&table->used, __ATOMIC_RELAXED);
+}
+
+// --- Frames -----------------------------------------------------------------------------------------------------------
+
+static bool is_frame(uint32_t place, const void *wanted)
+{
+    return as_recorder.frames[place] == *(const uint64_t *)wanted;
+}
+
+// Its place in the table; 0: there is no room. (Where threads are on different levels of the chains, it has several.)
+static uint32_t find_or_add_frame(uint64_t frame)
+{
+    struct as_profile_table *table = &as_recorder.head->frames;
+    struct as_recorder_chain chain = {.used = used(table), .hash = (uint32_t)(as_recorder_mix_in(0, frame) >> 32)};
+    uint32_t known = as_recorder_chains_find(&as_recorder.frame_chains, &chain, is_frame, &frame);
+    if (known)
+        return known;
+    uint64_t place = as_recorder_take_places(table, 1);
+    if (place == UINT64_MAX)
+        return 0;
+    as_recorder.frames[place] = frame;
+    return as_recorder_chains_add(&as_recorder.frame_chains, &chain, (uint32_t)place, is_frame, &frame);
+}
+
+// --- Branches ---------------------------------------------------------------------------------------------------------
+
+// The first stack of a branch. In its chain it has AS_PROFILE_BRANCH: what links to it looks like no frame.
+struct first_stack {
+    uint64_t frame;
+    uint32_t caller;
+};
+
+static bool has_frame(uint32_t stack, uint64_t frame)
+{
+    return as_recorder.frames[as_recorder.stacks[stack]] == frame;
+}
+
+static bool is_stack(uint32_t id, const void *wanted)
+{
+    const struct first_stack *w = wanted;
+    uint32_t stack = id & ~AS_PROFILE_BRANCH;
+    return has_frame(stack, w->frame) && as_profile_caller(as_recorder.stacks, stack) == w->caller;
+}
+
+// Adds a branch with these frames, of which the first has not been found. Only that one is in a chain: the others are found behind it, and
+// nobody else can be adding them. Returns the stack with all of them: *fresh. Or with the first alone, *count 1, if another thread has
+// added that one meanwhile. 0: there is no room.
+static uint32_t add_branch(const struct as_recorder_chain *chain, const struct first_stack *first,
+                           const uint64_t *frames, size_t *count, bool *fresh)
+{
+    enum { HEAD = 2 }; // words
+    uint64_t branch = as_recorder_take_places(&as_recorder.head->stacks, HEAD + *count);
+    if (branch == UINT64_MAX)
+        return 0;
+    uint32_t id = (uint32_t)branch + HEAD;
+    as_recorder.stacks[id - 1] = AS_PROFILE_BRANCH | first->caller;
+    for (size_t i = 0; i < *count; i++)
+        if ((as_recorder.stacks[id + i] = find_or_add_frame(frames[i])) == 0)
+            return 0;
+    uint32_t added = ~AS_PROFILE_BRANCH &
+                     as_recorder_chains_add(&as_recorder.branch_chains, chain, id | AS_PROFILE_BRANCH, is_stack, first);
+    *fresh = added == id;
+    if (*fresh)
+        return id + (uint32_t)(*count - 1);
+    *count = 1;
+    return added;
+}
+
+// What is behind a stack is of its branch, or begins another one, or is not written yet.
+static bool is_behind(uint32_t stack, uint64_t frame)
+{
+    if (stack == 0 || stack + 1 >= as_recorder.head->stacks.size)
+        return false;
+    uint32_t word = __atomic_load_n(&as_recorder.stacks[stack + 1], __ATOMIC_RELAXED);
+    return word != 0 && !(word & AS_PROFILE_BRANCH) && as_recorder.frames[word] == frame;
+}
+
+uint32_t as_recorder_find_or_add_stacks(uint32_t caller, const uint64_t *frames, size_t *count, bool *fresh)
+{
+    const struct first_stack first = {.frame = frames[0], .caller = caller};
+    struct as_recorder_chain chain = {.used = used(&as_recorder.head->stacks)};
+    uint32_t known = is_behind(caller, first.frame) ? caller + 1 : 0;
+    if (!known) {
+        chain.hash = (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, first.frame), caller) >> 32);
+        known = as_recorder_chains_find(&as_recorder.branch_chains, &chain, is_stack, &first) & ~AS_PROFILE_BRANCH;
+    }
+    if (!known)
+        return add_branch(&chain, &first, frames, count, fresh);
+    *count = 1;
+    return known;
+}
