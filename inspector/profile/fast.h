@@ -183,6 +183,20 @@ static inline struct as_recorder_layout *as_recorder_layout_for(const _Atomic ui
     return atomic_load_explicit(&layout->key, memory_order_acquire) == key ? layout : NULL;
 }
 
+static inline const _Atomic uint64_t *as_recorder_group(const struct as_recorder_layout *layout, unsigned kind,
+                                                        size_t i)
+{
+    return &layout->groups[i / AS_RECORDER_INNER_GROUPS][kind][i % AS_RECORDER_INNER_GROUPS];
+}
+
+static inline void as_recorder_copy_groups(struct as_recorder_layout *to, const struct as_recorder_layout *from)
+{
+    _Atomic uint64_t *group = &to->groups[0][0][0];
+    const _Atomic uint64_t *there = &from->groups[0][0][0];
+    for (size_t i = 0; i < sizeof from->groups / sizeof *there; i++)
+        atomic_store_explicit(&group[i], atomic_load_explicit(&there[i], memory_order_relaxed), memory_order_relaxed);
+}
+
 static inline _Atomic uint64_t *as_recorder_near(struct as_recorder_layout *layout, uint64_t signature)
 {
     return &layout->near[signature & (AS_LAYOUT_NEAR - 1)];
@@ -243,13 +257,13 @@ static inline uint64_t as_recorder_signature(uint64_t key, const struct as_recor
     uint64_t seed = atomic_load_explicit(&layout->seed, memory_order_relaxed);
     struct as_recorder_lanes l = {0};
     if (__builtin_expect(shape & AS_SHAPE_FRAMES, 1) &&
-        !as_recorder_add_addresses(&l, layout->addresses, depth, caller))
+        !as_recorder_add_addresses(&l, layout->groups[0][AS_LAYOUT_ADDRESSES], depth, caller))
         return 0;
     if ((shape & AS_SHAPE_MORE) &&
-        !as_recorder_add_addresses(&l, layout->addresses + AS_RECORDER_INNER_GROUPS, depth, caller))
+        !as_recorder_add_addresses(&l, layout->groups[1][AS_LAYOUT_ADDRESSES], depth, caller))
         return 0;
     for (size_t i = 0; i < (shape & AS_SHAPE_COUNT); i++)
-        if (!as_recorder_add_group(&l, &layout->frames[i], depth, caller->sp, caller->sp))
+        if (!as_recorder_add_group(&l, as_recorder_group(layout, AS_LAYOUT_FRAMES, i), depth, caller->sp, caller->sp))
             return 0;
     if (shape & AS_SHAPE_REGISTER)
         seed = as_recorder_mix_in(seed, caller->fp - caller->sp);

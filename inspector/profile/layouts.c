@@ -3,19 +3,12 @@
 // that where to look costs one line, and what to look at another. No lock is taken: a layout is checked when it is read.
 #include "profile/fast.h"
 
-static void copy_groups(_Atomic uint64_t *to, const _Atomic uint64_t *from)
-{
-    for (size_t i = 0; i < AS_RECORDER_GROUPS; i++)
-        atomic_store_explicit(&to[i], atomic_load_explicit(&from[i], memory_order_relaxed), memory_order_relaxed);
-}
-
 // No reader believes in a half: the key comes last.
 static void put(struct as_recorder_layout *place, const struct as_recorder_layout *layout)
 {
     atomic_store_explicit(&place->key, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    copy_groups(place->addresses, layout->addresses);
-    copy_groups(place->frames, layout->frames);
+    as_recorder_copy_groups(place, layout);
     for (size_t i = 0; i < AS_LAYOUT_NEAR; i++)
         atomic_store_explicit(&place->near[i], 0, memory_order_relaxed);
     atomic_store_explicit(&place->crowded, 0, memory_order_relaxed);

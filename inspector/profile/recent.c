@@ -34,10 +34,10 @@ static bool add_stack(struct as_recorder_recent *r, const struct as_recorder_lay
     r->by_fp = shape & AS_SHAPE_REGISTER;
     size_t groups = shape & AS_SHAPE_MORE ? AS_RECORDER_GROUPS : AS_RECORDER_INNER_GROUPS;
     for (size_t i = 0; (shape & AS_SHAPE_FRAMES) && i < groups; i++)
-        if (!add_group(r, layout->addresses[i]))
+        if (!add_group(r, *as_recorder_group(layout, AS_LAYOUT_ADDRESSES, i)))
             return false;
     for (size_t i = 0; i < (shape & AS_SHAPE_COUNT); i++)
-        if (!add_group(r, layout->frames[i]))
+        if (!add_group(r, *as_recorder_group(layout, AS_LAYOUT_FRAMES, i)))
             return false;
     for (; r->words > 0 && r->words % AS_RECENT_STEP != 0; r->words++) { // so many are compared together
         r->offsets[r->words] = r->offsets[0];
@@ -53,10 +53,7 @@ static bool copy_layout(struct as_recorder_layout *copy, const struct as_recorde
     copy->key = atomic_load_explicit(&layout->key, memory_order_acquire);
     copy->shape = atomic_load_explicit(&layout->shape, memory_order_relaxed);
     copy->seed = atomic_load_explicit(&layout->seed, memory_order_relaxed);
-    for (size_t i = 0; i < AS_RECORDER_GROUPS; i++) {
-        copy->addresses[i] = atomic_load_explicit(&layout->addresses[i], memory_order_relaxed);
-        copy->frames[i] = atomic_load_explicit(&layout->frames[i], memory_order_relaxed);
-    }
+    as_recorder_copy_groups(copy, layout);
     return (copy->shape & AS_SHAPE_COUNT) <= AS_RECORDER_GROUPS &&
            as_recorder_signature(copy->key, copy, caller, depth, inner) == signature;
 }

@@ -92,16 +92,22 @@ struct as_recorder_buffer {
 };
 
 // Where the words of a signature were found the last time that this caller stood at this depth, and contexts that were recognised so
-// (fast.h).
+// (fast.h): a line of a processor's cache for these, one for what is compared where an interpreter's frames are, too, and one for more.
 enum { AS_LAYOUT_NEAR = 4, AS_LAYOUT_WAYS = 8 };
+enum {
+    AS_LAYOUT_ADDRESSES,
+    AS_LAYOUT_FRAMES,
+    AS_LAYOUT_KINDS
+}; // of return addresses; of frame pointers, which count from the stack pointer
+enum { AS_LAYOUT_PARTS = AS_RECORDER_GROUPS / AS_RECORDER_INNER_GROUPS };
+_Static_assert(AS_LAYOUT_PARTS == 2, "what fast.h compares");
 struct as_recorder_layout {
     _Atomic uint64_t key; // 0: it is being written
     _Atomic uint64_t shape;
-    _Atomic uint64_t seed;                          // a hash of the shape and the offsets
-    _Atomic uint64_t crowded;                       // more contexts than are near: the others are among all signatures
-    _Atomic uint64_t addresses[AS_RECORDER_GROUPS]; // of return addresses
-    _Atomic uint64_t near[AS_LAYOUT_NEAR];          // as in as_recorder.signatures
-    _Atomic uint64_t frames[AS_RECORDER_GROUPS];    // of frame pointers, which count from the stack pointer
+    _Atomic uint64_t seed;                 // a hash of the shape and the offsets
+    _Atomic uint64_t crowded;              // more contexts than are near: the others are among all signatures
+    _Atomic uint64_t near[AS_LAYOUT_NEAR]; // as in as_recorder.signatures
+    _Atomic uint64_t groups[AS_LAYOUT_PARTS][AS_LAYOUT_KINDS][AS_RECORDER_INNER_GROUPS];
 } __attribute__((aligned(64)));
 
 struct as_recorder_scratch {

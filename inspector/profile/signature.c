@@ -126,7 +126,8 @@ static bool step(struct signing *m, uint64_t rule, uintptr_t slot)
 }
 
 // What is left of the groups has the last offset again. `seed` takes in the groups.
-static void pack(_Atomic uint64_t *groups, size_t filled, const uint16_t *offsets, size_t count, uint64_t *seed)
+static void pack(struct as_recorder_layout *layout, unsigned kind, size_t filled, const uint16_t *offsets, size_t count,
+                 uint64_t *seed)
 {
     for (size_t i = 0; i < filled; i++) {
         uint64_t group = 0;
@@ -134,7 +135,7 @@ static void pack(_Atomic uint64_t *groups, size_t filled, const uint16_t *offset
             size_t at = i * AS_LANES + lane;
             group = group << AS_LANE_BITS | offsets[at < count ? at : count - 1];
         }
-        groups[i] = group;
+        layout->groups[i / AS_RECORDER_INNER_GROUPS][kind][i % AS_RECORDER_INNER_GROUPS] = group;
         *seed = as_recorder_mix_in(*seed, group);
     }
 }
@@ -148,8 +149,9 @@ static struct as_recorder_layout layout_for(uint64_t key, const struct signing *
                      (m->has_register ? AS_SHAPE_REGISTER : 0);
     uint64_t seed = as_recorder_mix_in(0, shape);
     if (m->plain_count > 0)
-        pack(layout.addresses, more ? AS_RECORDER_GROUPS : AS_RECORDER_INNER_GROUPS, m->plain, m->plain_count, &seed);
-    pack(layout.frames, frames, m->relative, m->relative_count, &seed);
+        pack(&layout, AS_LAYOUT_ADDRESSES, more ? AS_RECORDER_GROUPS : AS_RECORDER_INNER_GROUPS, m->plain,
+             m->plain_count, &seed);
+    pack(&layout, AS_LAYOUT_FRAMES, frames, m->relative, m->relative_count, &seed);
     layout.shape = shape;
     layout.seed = seed;
     return layout;

@@ -45,7 +45,7 @@ static uint64_t key_of(uint64_t number)
 
 static struct as_recorder_layout *keep(uint64_t key, uint64_t seed)
 {
-    struct as_recorder_layout layout = {.key = key, .seed = seed, .addresses = {seed}};
+    struct as_recorder_layout layout = {.key = key, .seed = seed, .groups = {{{seed}}}};
     return as_recorder_keep_layout(&layout);
 }
 
@@ -64,7 +64,7 @@ static uint64_t count_found(uint64_t from, uint64_t to)
     uint64_t found = 0;
     for (uint64_t i = from; i < to; i++) {
         struct as_recorder_layout *layout = find(key_of(i));
-        CHECK(!layout || (layout->key == key_of(i) && layout->seed == i && layout->addresses[0] == i));
+        CHECK(!layout || (layout->key == key_of(i) && layout->seed == i && layout->groups[0][0][0] == i));
         found += layout != NULL;
     }
     return found;
