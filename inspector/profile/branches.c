@@ -46,7 +46,7 @@ static bool is_stack(uint32_t id, const void *wanted)
 {
     const struct first_stack *w = wanted;
     uint32_t stack = id & ~AS_PROFILE_BRANCH;
-    return has_frame(stack, w->frame) && as_profile_caller(as_recorder.stacks, stack) == w->caller;
+    return as_profile_caller(as_recorder.stacks, stack) == w->caller && has_frame(stack, w->frame);
 }
 
 // Adds a branch with these frames, of which the first has not been found. Only that one is in a chain: the others are found behind it, and

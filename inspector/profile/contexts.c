@@ -220,14 +220,16 @@ static struct as_inner_walk *take_walk(const struct stack_to_unwind *w, bool due
 }
 
 // Of C functions alone where an interpreter's frames cannot be read: then it is not recognised the next time.
-static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth)
+static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth, const struct as_recorder_attempt *attempt)
 {
-    uint64_t signature = 0, inner = 0;
-    bool recognisable = as_recorder_inner(w->thread, w->caller->sp, NULL, &inner);
+    uint64_t signature = 0, inner = attempt ? attempt->inner : 0;
+    bool recognisable = attempt ? attempt->recognisable : as_recorder_inner(w->thread, w->caller->sp, NULL, &inner);
     uint64_t key = as_recorder_key(w->caller, depth);
     uint64_t mark = as_recorder_mark(w->thread);
     struct as_recorder_layout *by = NULL;
-    uint32_t id = recognisable ? as_recorder_recognise(NULL, key, w->caller, depth, inner ^ mark, &signature, &by) : 0;
+    uint32_t id = recognisable && !attempt
+                      ? as_recorder_recognise(NULL, key, w->caller, depth, inner ^ mark, &signature, &by)
+                      : 0;
     bool due = id && w->thread->hits++ % AS_RECORDER_CHECK == 0;
     if (id && !due)
         return id;
@@ -265,16 +267,19 @@ static uint32_t find_foreign(struct stack_to_unwind *w)
     return id ? id : AS_PROFILE_LOST;
 }
 
-uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_unwind_registers *caller)
+uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                             const struct as_recorder_attempt *attempt)
 {
     bool own;
     struct stack_to_unwind w = {.thread = thread,
                                 .caller = caller,
                                 .stacks = as_recorder_stacks(thread, caller->sp, &own),
                                 .scratch = &as_recorder.scratch[thread->index]};
-    if (as_recorder_is_another(thread))
+    if (as_recorder_is_another(thread)) {
         as_recorder_thread_name(thread);
-    uint32_t id = own ? find_context(&w, w.stacks.end - caller->sp) : find_foreign(&w);
+        attempt = NULL;
+    }
+    uint32_t id = own ? find_context(&w, w.stacks.end - caller->sp, attempt) : find_foreign(&w);
     if (w.walk)
         as_inner_walk_leave(w.walk);
     return id;

@@ -45,18 +45,12 @@ static inline void add_allocation(struct as_recorder_thread *t, uint32_t kind, c
     atomic_store_explicit(&t->at, at, memory_order_release);
 }
 
-static inline uint32_t quick_context(struct as_recorder_thread *t, const struct as_unwind_registers *caller)
-{
-    uint32_t id = as_recorder_may_recognise(t, caller->sp) ? as_recorder_context_quickly(t, caller) : 0;
-    t->hits += id != 0;
-    return id;
-}
-
 static __attribute__((noinline)) uint32_t slow_context(struct as_recorder_thread *t,
-                                                       const struct as_unwind_registers *caller)
+                                                       const struct as_unwind_registers *caller,
+                                                       const struct as_recorder_attempt *attempt)
 {
     int saved = errno;
-    uint32_t id = as_recorder_context(t, caller);
+    uint32_t id = as_recorder_context(t, caller, attempt);
     errno = saved;
     return id;
 }
@@ -92,9 +86,12 @@ void as_recorder_note(uint32_t kind, void *memory, size_t size, size_t alignment
     }
     // Not before: a handler that allocates would write its events, which are later, in front of this one.
     uint64_t ticks = as_recorder_ticks_after();
-    uint32_t id = quick_context(t, &caller);
+    struct as_recorder_attempt attempt;
+    const bool attempts = as_recorder_may_recognise(t, sp);
+    uint32_t id = attempts ? as_recorder_context_quickly(t, &caller, &attempt) : 0;
+    t->hits += id != 0;
     if (__builtin_expect(id == 0, 0))
-        id = slow_context(t, &caller);
+        id = slow_context(t, &caller, attempts ? &attempt : NULL);
     add_allocation(t, kind, memory, ticks, size, alignment, id);
     if (__builtin_expect(as_recorder_wants(t, memory, size), 0))
         as_recorder_write_known(t, memory, size, id);

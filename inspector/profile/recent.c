@@ -104,13 +104,16 @@ static uint64_t *line_for(struct as_recorder_thread *thread, uint64_t key, uint6
                : NULL;
 }
 
-static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unwind_registers *caller)
+static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                          struct as_recorder_attempt *attempt)
 {
     uintptr_t depth = thread->high - caller->sp;
     uint64_t signature, inner = 0, key = as_recorder_key(caller, depth);
     struct as_recorder_layout *by;
     __builtin_prefetch(as_recorder_layout_line(key)); // for what follows the look at the frames
-    if (!as_recorder_inner(thread, caller->sp, NULL, &inner))
+    attempt->recognisable = as_recorder_inner(thread, caller->sp, NULL, &inner);
+    attempt->inner = inner;
+    if (!attempt->recognisable)
         return 0;
     uint64_t *line = line_for(thread, key, inner), mixed = inner ^ as_recorder_mark(thread);
     __builtin_prefetch(line);
@@ -122,16 +125,17 @@ static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unw
     return id;
 }
 
-uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller)
+uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                            struct as_recorder_attempt *attempt)
 {
     uint32_t id = 0;
     if (!as_recorder.every)
-        return recognise(thread, caller);
+        return recognise(thread, caller, attempt);
     if (atomic_load_explicit(&as_python.found, memory_order_acquire))
         id = as_python_recall(thread, caller);
     else if (atomic_load_explicit(&as_cruby.found, memory_order_acquire))
         id = as_cruby_recall(thread, caller);
-    return __builtin_expect(id != 0, 1) ? id : recognise(thread, caller);
+    return __builtin_expect(id != 0, 1) ? id : recognise(thread, caller, attempt);
 }
 
 void as_recorder_forget_recent(const struct as_recorder_thread *thread)

@@ -51,8 +51,9 @@ static inline uint32_t as_recent_found(struct as_recorder_recent *r)
 }
 
 // recent.c: the context of an allocation in a process with an interpreter, if the thread has been in it lately, or if it is recognised by
-// its signature; else 0.
-uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller);
+// its signature; else 0: *attempt says what was found.
+uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                            struct as_recorder_attempt *attempt);
 
 // The thread has been taken for being in another context than it was in: it forgets all that it was recognised by.
 void as_recorder_forget_recent(const struct as_recorder_thread *thread);
@@ -69,12 +70,14 @@ static inline bool as_recorder_has_interpreter(void)
            atomic_load_explicit(&as_cruby.found, memory_order_acquire);
 }
 
-// The context, if it is recognised; else 0. No function is called where there is no interpreter.
+// The context, if it is recognised; else 0: *attempt says what was found. No function is called where there is no interpreter.
 static inline uint32_t as_recorder_context_quickly(struct as_recorder_thread *thread,
-                                                   const struct as_unwind_registers *caller)
+                                                   const struct as_unwind_registers *caller,
+                                                   struct as_recorder_attempt *attempt)
 {
     if (as_recorder_has_interpreter())
-        return as_recorder_recall(thread, caller);
+        return as_recorder_recall(thread, caller, attempt);
+    *attempt = (struct as_recorder_attempt){.recognisable = true};
     uintptr_t depth = thread->high - caller->sp;
     uint64_t signature;
     struct as_recorder_layout *by;

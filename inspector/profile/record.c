@@ -113,7 +113,7 @@ static __attribute__((noinline)) void write_slowly(struct as_recorder_thread *th
     if (entered && as_recorder_is_over(thread)) {
         watched = false;
     } else if (entered) {
-        id = as_recorder_context(thread, &caller);
+        id = as_recorder_context(thread, &caller, NULL);
         if (sampled)
             sample(thread, id, size);
     } else if (sampled) {
@@ -124,6 +124,16 @@ static __attribute__((noinline)) void write_slowly(struct as_recorder_thread *th
     if (entered)
         as_recorder_leave(thread);
     errno = saved;
+}
+
+static __attribute__((noinline)) uint32_t find_context(struct as_recorder_thread *thread,
+                                                       const struct as_unwind_registers *caller,
+                                                       const struct as_recorder_attempt *attempt)
+{
+    int saved = errno;
+    uint32_t id = as_recorder_context(thread, caller, attempt);
+    errno = saved;
+    return id;
 }
 
 // The usual case first, in which no function is called but for an interpreter's frames: no sample is due, the thread is on the part of its own stack that
@@ -140,9 +150,13 @@ void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t s
             // The slot's place is of this profile from here on, and the state is of this thread's address.
             _Atomic uint32_t *slot =
                 as_recorder_is_over(thread) || as_recorder_is_another(thread) ? NULL : as_recorder_slot_at(chunk);
-            uint32_t id = slot ? as_recorder_context_quickly(thread, &caller) : 0;
-            if (__builtin_expect(id != 0, 1)) {
-                thread->hits++;
+            if (__builtin_expect(slot != NULL, 1)) {
+                struct as_recorder_attempt attempt;
+                uint32_t id = as_recorder_context_quickly(thread, &caller, &attempt);
+                if (__builtin_expect(id != 0, 1))
+                    thread->hits++;
+                else
+                    id = find_context(thread, &caller, &attempt);
                 write_slot(slot, as_profile_check(chunk, chunk_size), id);
                 if (__builtin_expect(id == AS_PROFILE_LOST, 0))
                     AS_RECORDER_COUNT(lost);

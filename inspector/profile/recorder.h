@@ -282,9 +282,16 @@ void as_recorder_keep_near(struct as_recorder_layout *layout, uint64_t signature
 // it is. *fresh: nobody has been on it. 0: there is no room.
 uint32_t as_recorder_find_or_add_stacks(uint32_t caller, const uint64_t *frames, size_t *count, bool *fresh);
 
+// What a look for a context has found that was not recognised: whether the frames of interpreters could be read, and their hash.
+struct as_recorder_attempt {
+    bool recognisable;
+    uint64_t inner;
+};
+
 // contexts.c: the id of the context in which `caller` allocates; AS_PROFILE_LOST: there is no room,
-// or nobody could say which modules there are.
-uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_unwind_registers *caller);
+// or nobody could say which modules there are. `attempt`: of the look right before; NULL: there was none.
+uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                             const struct as_recorder_attempt *attempt);
 
 // record.c: what has just been allocated; size as asked for; where the caller goes on, and its stack and frame pointers. Keeps errno.
 void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t size, uintptr_t pc, uintptr_t sp,

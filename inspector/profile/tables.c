@@ -54,14 +54,14 @@ static unsigned bits_of(uint64_t count)
     return 63 - (unsigned)__builtin_clzll(count);
 }
 
-// Where time counts for more than memory, the largest level has a head for every two entries or so. Else the smallest has only so many
-// as it has to, and chains are longer.
+// Where time counts for more than memory, there are two levels, and in the second one a head for every two entries or so. Else the smallest
+// has only so many as it has to, and chains are longer. `words`: an entry of the chains is so many of the table's, as a power of two.
 static struct as_recorder_chains chains(char *base, uint64_t *end, unsigned bits, uint64_t entries, unsigned words)
 {
-    const unsigned load = words + (as_recorder.every ? 0 : SPARSE_LOAD), least = as_recorder.every ? bits + 1 : bits;
-    const unsigned most = bits_of(entries / 2) - load, steps = (most - least) / AS_RECORDER_LEVEL_BITS;
+    const unsigned load = words + (as_recorder.every ? 0 : SPARSE_LOAD), most = bits_of(entries / 2) - load;
+    const unsigned steps = as_recorder.every ? 1 : (most - bits) / AS_RECORDER_LEVEL_BITS;
     struct as_recorder_chains c = {
-        .bits = as_recorder.every ? most - steps * AS_RECORDER_LEVEL_BITS : bits, .levels = steps + 1, .load = load};
+        .bits = as_recorder.every ? most - AS_RECORDER_LEVEL_BITS : bits, .levels = steps + 1, .load = load};
     c.heads = (void *)(base + reserve(end, as_recorder_heads_below(c.bits, c.levels) * sizeof *c.heads));
     return c;
 }
