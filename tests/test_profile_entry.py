@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -158,14 +159,14 @@ def test_an_inspector_that_is_killed_leaves_no_entries(
     compare(told(arenadump, dump), sites, file)
 
 
-def guards() -> set[int]:
+def guards(commander: int | None = None) -> set[int]:
+    """The PIDs of all guards, or of this commander's. Those of other tests may end meanwhile."""
     found = set()
-    for each in Path("/proc").glob("[0-9]*/comm"):
-        try:
-            if each.read_text() == "arenadump-guard\n":
-                found.add(int(each.parent.name))
-        except OSError:
-            continue
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            name, fields = each.joinpath("stat").read_text().rsplit(")", 1)
+            if name.endswith("(arenadump-guard") and commander in {None, int(fields.split()[1])}:
+                found.add(int(each.name))
     return found
 
 
@@ -176,10 +177,9 @@ def test_when_its_guard_is_killed_too_the_next_one_mends_it(
     """Calls pass through the hooks meanwhile."""
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, libc.command(sites, str(file), "calls", "pointers", "wait", "calls", "thread"), file)
-    before = guards()
     made = Recording(arenadump, pid, dump, "--exact", "--entry")
     assert "records who allocates" in made.said, made.said + made.end()
-    (guard,) = (each for each in guards() - before if f" {made.process.pid} " in Path(f"/proc/{each}/stat").read_text())
+    (guard,) = guards(made.process.pid)
     kill(guard)
     made.process.kill()
     made.end()
@@ -204,9 +204,8 @@ def test_when_its_guard_is_killed_too_the_next_one_mends_it(
 def test_a_guard_that_is_killed_is_replaced(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, [str(sites), str(file), "pointers", "wait", "calls"], file)
-    before = guards()
     with recording(arenadump, pid, dump, "--exact", "--entry") as made:
-        (guard,) = (g for g in guards() - before if f" {made.process.pid} " in Path(f"/proc/{g}/stat").read_text())
+        (guard,) = guards(made.process.pid)
         kill(guard)
         go(file)
         truth(file)
@@ -239,13 +238,14 @@ def test_the_program_may_end_meanwhile(stage: Stage, sites: Path, arenadump: har
     file = stage.folder / "truth"
     process = stage.start([str(sites), str(file), "wait", "calls"], LD_PRELOAD="")
     until(lambda: Path(f"{file}.waiting").exists(), "it does not wait")
-    before = guards()
     made = Recording(arenadump, process.pid, stage.folder / "dump", "--entry")
+    mine = guards(made.process.pid)
+    assert mine
     process.kill()
     process.wait()
     made.process.communicate(timeout=60)
     assert made.process.returncode == GONE
-    until(lambda: not guards() - before, "a guard stays")
+    until(lambda: not mine & guards(), "a guard stays")
 
 
 # --- While threads allocate -------------------------------------------------------------------------------------------
@@ -286,10 +286,9 @@ def test_killed_at_random_moments(stage: Stage, libc: debian.Libc, arenadump: ha
     arenadump.check("inject", process.pid, "--timeout=120s")
     command = [str(arenadump.path), "record", str(process.pid), "-o", str(stage.folder / "dump"), "--entry"]
     for turn in range(20):
-        before = guards()
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as made:
             time.sleep(chance.uniform(0, 0.6))
-            mine = [g for g in guards() - before if f" {made.pid} " in Path(f"/proc/{g}/stat").read_text()]
+            mine = guards(made.pid)
             made.kill()
             for guard in mine if turn % 2 else []:
                 kill(guard)
