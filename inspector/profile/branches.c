@@ -14,11 +14,17 @@ static bool is_frame(uint32_t place, const void *wanted)
     return as_recorder.frames[place] == *(const uint64_t *)wanted;
 }
 
+static struct as_recorder_chain chain_of(uint64_t frame)
+{
+    return (struct as_recorder_chain){.used = used(&as_recorder.head->frames),
+                                      .hash = (uint32_t)(as_recorder_mix_in(0, frame) >> 32)};
+}
+
 // Its place in the table; 0: there is no room. (Where threads are on different levels of the chains, it has several.)
 static uint32_t find_or_add_frame(uint64_t frame)
 {
     struct as_profile_table *table = &as_recorder.head->frames;
-    struct as_recorder_chain chain = {.used = used(table), .hash = (uint32_t)(as_recorder_mix_in(0, frame) >> 32)};
+    struct as_recorder_chain chain = chain_of(frame);
     uint32_t known = as_recorder_chains_find(&as_recorder.frame_chains, &chain, is_frame, &frame);
     if (known)
         return known;
@@ -60,6 +66,11 @@ static uint32_t add_branch(const struct as_recorder_chain *chain, const struct f
     if (branch == UINT64_MAX)
         return 0;
     uint32_t id = (uint32_t)branch + HEAD;
+    for (size_t i = 0; i < *count;
+         i++) { // all at once: one after another, most of the time would be waiting for memory
+        const struct as_recorder_chain frame = chain_of(frames[i]);
+        as_recorder_chains_prefetch(&as_recorder.frame_chains, &frame);
+    }
     as_recorder.stacks[id - 1] = AS_PROFILE_BRANCH | first->caller;
     for (size_t i = 0; i < *count; i++)
         if ((as_recorder.stacks[id + i] = find_or_add_frame(frames[i])) == 0)

@@ -49,6 +49,11 @@ uint32_t as_recorder_chains_find(const struct as_recorder_chains *c, struct as_r
     return 0;
 }
 
+void as_recorder_chains_prefetch(const struct as_recorder_chains *c, const struct as_recorder_chain *chain)
+{
+    __builtin_prefetch((void *)head_at(c, level_for(c, chain->used), chain->hash));
+}
+
 uint32_t as_recorder_chains_add(const struct as_recorder_chains *c, const struct as_recorder_chain *chain, uint32_t id,
                                 as_recorder_is_entry *is_entry, const void *wanted)
 {

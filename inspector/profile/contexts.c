@@ -227,9 +227,8 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth, const s
     uint64_t key = as_recorder_key(w->caller, depth);
     uint64_t mark = as_recorder_mark(w->thread);
     struct as_recorder_layout *by = NULL;
-    uint32_t id = recognisable && !attempt
-                      ? as_recorder_recognise(NULL, key, w->caller, depth, inner ^ mark, &signature, &by)
-                      : 0;
+    uint32_t id =
+        recognisable && !attempt ? as_recorder_recognise(key, w->caller, depth, inner ^ mark, &signature, &by) : 0;
     bool due = id && w->thread->hits++ % AS_RECORDER_CHECK == 0;
     if (id && !due)
         return id;

@@ -297,11 +297,9 @@ static inline void as_recorder_swap(_Atomic uint64_t *a, _Atomic uint64_t *b)
 
 // Several layouts may have one key, as frames further out differ: the one that was right the last time comes first.
 // Another thread may write the layout meanwhile: then the key is another one, before or after.
-// `inner` is of the interpreter's frames: C functions alone do not make a context. *by: the layout by which it was recognised. `line`: only
-// there; NULL: near the layout, and among all signatures.
-static inline uint32_t as_recorder_recognise(uint64_t *line, uint64_t key, const struct as_unwind_registers *caller,
-                                             uintptr_t depth, uint64_t inner, uint64_t *signature,
-                                             struct as_recorder_layout **by)
+// `inner` is of the interpreter's frames: C functions alone do not make a context. *by: the layout by which it was recognised.
+static inline uint32_t as_recorder_recognise(uint64_t key, const struct as_unwind_registers *caller, uintptr_t depth,
+                                             uint64_t inner, uint64_t *signature, struct as_recorder_layout **by)
 {
     _Atomic uint64_t *layouts = as_recorder_layout_line(key);
     unsigned first = AS_LAYOUT_WAYS;
@@ -309,12 +307,11 @@ static inline uint32_t as_recorder_recognise(uint64_t *line, uint64_t key, const
         struct as_recorder_layout *layout = as_recorder_layout_for(layouts, way, key);
         if (!layout || !(*signature = as_recorder_signature(key, layout, caller, depth, inner)))
             continue;
-        uint32_t id = line ? as_recorder_id_in(*as_recorder_place_in(line, *signature), *signature)
-                           : as_recorder_known_by(layout, *signature);
+        uint32_t id = as_recorder_known_by(layout, *signature);
         atomic_thread_fence(memory_order_acquire);
         if (id && atomic_load_explicit(&layout->key, memory_order_relaxed) == key) {
             *by = layout;
-            if (first != AS_LAYOUT_WAYS && !line && as_recorder_is_alone())
+            if (first != AS_LAYOUT_WAYS && as_recorder_is_alone())
                 as_recorder_swap(&layouts[first], &layouts[way]);
             return id;
         }

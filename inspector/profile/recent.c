@@ -104,24 +104,73 @@ static uint64_t *line_for(struct as_recorder_thread *thread, uint64_t key, uint6
                : NULL;
 }
 
+// A look by the layouts of one caller and depth.
+struct look {
+    uint64_t key, inner;
+    uint64_t signatures[AS_LAYOUT_WAYS]; // by each layout; 0: there is none
+    struct as_recorder_layout *layouts[AS_LAYOUT_WAYS];
+    struct as_recorder_layout *by; // the context was found by this one,
+    uint64_t signature;            // and has this signature
+};
+
+static uint32_t take(struct look *l, unsigned way, uint32_t id)
+{
+    atomic_thread_fence(memory_order_acquire);
+    if (!id || atomic_load_explicit(&l->layouts[way]->key, memory_order_relaxed) != l->key)
+        return 0;
+    l->by = l->layouts[way];
+    l->signature = l->signatures[way];
+    return id;
+}
+
+// As as_recorder_recognise(), in the line by all layouts first. What is looked for elsewhere is on its way meanwhile.
+static uint32_t find_in_line(struct look *l, uint64_t *line, const struct as_unwind_registers *caller, uintptr_t depth)
+{
+    _Atomic uint64_t *layouts = as_recorder_layout_line(l->key);
+    unsigned first = AS_LAYOUT_WAYS;
+    for (unsigned way = 0; way < AS_LAYOUT_WAYS; way++) {
+        struct as_recorder_layout *layout = as_recorder_layout_for(layouts, way, l->key);
+        uint64_t signature = layout ? as_recorder_signature(l->key, layout, caller, depth, l->inner) : 0;
+        l->layouts[way] = layout;
+        if ((l->signatures[way] = signature) == 0)
+            continue;
+        first = first < way ? first : way;
+        uint32_t id = take(l, way, as_recorder_id_in(*as_recorder_place_in(line, signature), signature));
+        if (id)
+            return id;
+        __builtin_prefetch((void *)as_recorder_signature_places(signature));
+    }
+    for (unsigned way = 0; way < AS_LAYOUT_WAYS; way++) {
+        uint32_t id = l->signatures[way] ? take(l, way, as_recorder_known_by(l->layouts[way], l->signatures[way])) : 0;
+        if (!id)
+            continue;
+        *as_recorder_place_in(line, l->signature) = as_recorder_entry(l->signature, id);
+        if (way != first && as_recorder_is_alone())
+            as_recorder_swap(&layouts[first], &layouts[way]);
+        return id;
+    }
+    return 0;
+}
+
 static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
                           struct as_recorder_attempt *attempt)
 {
     uintptr_t depth = thread->high - caller->sp;
-    uint64_t signature, inner = 0, key = as_recorder_key(caller, depth);
-    struct as_recorder_layout *by;
+    uint64_t inner = 0, key = as_recorder_key(caller, depth);
     __builtin_prefetch(as_recorder_layout_line(key)); // for what follows the look at the frames
     attempt->recognisable = as_recorder_inner(thread, caller->sp, NULL, &inner);
     attempt->inner = inner;
     if (!attempt->recognisable)
         return 0;
-    uint64_t *line = line_for(thread, key, inner), mixed = inner ^ as_recorder_mark(thread);
+    uint64_t *line = line_for(thread, key, inner);
+    struct look l;
+    l.key = key;
+    l.inner = inner ^ as_recorder_mark(thread);
     __builtin_prefetch(line);
-    uint32_t id = line ? as_recorder_recognise(line, key, caller, depth, mixed, &signature, &by) : 0;
-    if (!id && (id = as_recorder_recognise(NULL, key, caller, depth, mixed, &signature, &by)) && line)
-        *as_recorder_place_in(line, signature) = as_recorder_entry(signature, id);
+    uint32_t id = line ? find_in_line(&l, line, caller, depth)
+                       : as_recorder_recognise(key, caller, depth, l.inner, &l.signature, &l.by);
     if (id && inner && as_recorder.every && thread->hits % KEEP == 0)
-        keep(thread, caller, by, mixed, signature, id);
+        keep(thread, caller, l.by, l.inner, l.signature, id);
     return id;
 }
 
