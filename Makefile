@@ -15,7 +15,7 @@ AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
 PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/rows scripts/wrap-docs
 SCRIPTS = .ci/run $(filter-out $(PYTHON_SCRIPTS),$(shell git ls-files scripts ':!*.meson')) tests/vm/init tests/vm/start
 
-.PHONY: build deps demo test mutants tsan soak soak-watch kills variety suites lint sanitize bench experiments fuzz vm patches-all format clean
+.PHONY: build deps demo test mutants tsan soak soak-watch kills variety suites lint analyze sanitize bench experiments fuzz vm patches-all format clean
 
 build: $(VENV)/built
 
@@ -87,19 +87,22 @@ suites:
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python tests/suites.py $(SUITES)
 
-lint:
-	scripts/install-deps build lint
-	$(MAKE) --no-print-directory build
+# The static analyzer looks at each function for some seconds at most; for as long as it wants in `make analyze`.
+lint: ANALYZER_NODES ?= 25000
+lint: analyze
 	clang-format --dry-run --Werror $(C_FILES)
-	scripts/clang-tidy $(BUILD)
-	$(MAKE) --no-print-directory build-static-arm64/build.ninja
-	scripts/clang-tidy build-static-arm64 $(AARCH64_FILES)
 	shellcheck $(SCRIPTS)
 	cd ruby-ext && rubocop
 	scripts/rows schema --check
 	$(VENV)/bin/ruff format --check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/ruff check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/mypy
+
+analyze:
+	scripts/install-deps build lint
+	$(MAKE) --no-print-directory build build-static-arm64/build.ninja
+	ANALYZER_NODES=$(ANALYZER_NODES) scripts/clang-tidy $(BUILD)
+	ANALYZER_NODES=$(ANALYZER_NODES) scripts/clang-tidy build-static-arm64 $(AARCH64_FILES)
 
 # FUZZ_SECONDS: for each of the nine, 600 unless told. FUZZERS: which of them.
 fuzz:

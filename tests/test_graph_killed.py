@@ -17,7 +17,7 @@ import pytest
 import soak
 from tools import harness
 
-KILLS = int(os.environ.get("KILLS", "6"))
+KILLS = int(os.environ.get("KILLS", "3"))
 PATIENCE = 120  # seconds
 COMMANDS = ("leaks", "owners", "types", "why")
 DONE, NONE, GONE = 0, 3, 7  # exit codes: docs/user-guide.md

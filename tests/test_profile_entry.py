@@ -267,9 +267,9 @@ def is_well(process: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.slow
 def test_on_and_off_in_a_storm(stage: Stage, libc: debian.Libc, arenadump: harness.Arenadump) -> None:
-    """45 times on each of five glibcs."""
+    """100 times on five glibcs."""
     process = storm(stage, libc)
-    for _ in range(45):
+    for _ in range(20):
         arenadump.check(
             "record", process.pid, "-o", stage.folder / "dump", "--for=5ms", "--entry", "--timeout=120s", "--mode=live"
         )
