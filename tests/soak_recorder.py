@@ -191,7 +191,7 @@ def one_round(
         try:
             assert process.stdout
             first = process.stdout.readline()
-            assert first == "ready\n", first + process.stdout.read()
+            assert first == "ready\n", f"no start: {first + process.stdout.read()}; exit {process.wait(PATIENCE)}"
             while process.poll() is None and time.monotonic() < deadline:
                 done += look(process, way, arenadump, rng)
                 time.sleep(rng.uniform(0, 1))

@@ -320,7 +320,7 @@ contexts, sampled, frames, blocks, stacks, pages = 1 << 16, 1 << 25, 1 << 26, 1 
 head = struct.pack("<QIIQQQIIIIQQQ", 0x31666F7270657261, 9, 0, start, SIZE, 1, 1, 12, 0, 512, 16384, 0, 10**18)
 head += table(pages, 1 << 26, 1 << 26) + table(blocks, 1 << 20, 1 << 20) + table(contexts, 1 << 20, 1 << 20)
 head += table(sampled, 1 << 20, 1 << 40) + table(frames, 1 << 20, 1 << 20)
-head += table(stacks, 1 << 26, 1 << 26) + table(4096, 100, 100)
+head += table(stacks, 1 << 27, 1 << 27) + table(4096, 100, 100)
 head += table(4096 * 8, 1 << 10, 1 << 10) + table(4096 * 2, 4096, 4096) + table(4096 * 3, 1 << 15, 1 << 40)
 head += table(4096 * 4, 1 << 27, 1 << 40) + bytes(80)
 head = head[:12] + struct.pack("<I", len(head)) + head[16:]
@@ -334,7 +334,7 @@ some += context(2, 1, 3) * 7
 ctypes.memmove(start + contexts, some * (1 << 16), len(some) << 16)
 ctypes.memmove(start + sampled + 2 * 24, struct.pack("<QQII", 1024, 1, 1, 0), 24)
 each = [0xFFFF << 48 | 1 + i if i % 2 else 0xFFFE << 48 | 5 << 24 | 1 + i for i in range(999)]
-ctypes.memmove(start + frames + 8, struct.pack("<999Q", *each), 8 * 999)
+ctypes.memmove(start + frames, struct.pack("<1000Q", 0xFFFF << 48 | 1, *each), 8 * 1000)
 def branch(caller, *places):
     return [0, 1 << 31 | caller, *places]
 tree = branch(0, *range(1, 1000)) + branch(1004, 1) + branch(1010, 1) + branch(1007, 1) + branch(0, 1 << 30)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -25,7 +26,9 @@ SCHEMA = json.loads((Path(__file__).resolve().parent.parent / "docs/profile.sche
 UNSUPPORTED = 5
 MAGIC = b"areprof1"
 TABLE = struct.Struct("<3Q")  # offset, size, used (inspector/profile/layout.h)
-MODULES_AT = 80 + 4 * TABLE.size
+TABLES_AT = 80
+SAMPLED, FRAMES, STACKS, MODULES = 3, 4, 5, 6  # which of the tables they are, and bytes of an entry:
+ENTRY = {SAMPLED: 24, FRAMES: 8, STACKS: 4}
 MODULE = struct.Struct("<3Q20sI200s")  # start, end, bias, build_id, its size, name
 WORDS = (1, 1 << 47, MASK - 15)
 MOST_MODULES, BUILD_ID = 0x7FFE, 20
@@ -62,7 +65,11 @@ class Tables:
                 memory.seek(each.start)
                 if memory.read(len(MAGIC)) == MAGIC:
                     self.head = each.start
-        self.table = TABLE.unpack(self.read(self.head + MODULES_AT, TABLE.size))
+        self.table = self.table_at(MODULES)
+
+    def table_at(self, index: int) -> tuple[int, int, int]:
+        offset, size, used = TABLE.unpack(self.read(self.head + TABLES_AT + index * TABLE.size, TABLE.size))
+        return offset, size, used
 
     def read(self, address: int, size: int) -> bytes:
         with Path(f"/proc/{self.pid}/mem").open("rb", buffering=0) as memory:
@@ -83,7 +90,7 @@ class Tables:
         self.write(self.head + self.table[0], b"".join(MODULE.pack(*each) for each in modules))
 
     def put_table(self, offset: int, size: int, used: int) -> None:
-        self.write(self.head + MODULES_AT, TABLE.pack(offset, size, used))
+        self.write(self.head + TABLES_AT + MODULES * TABLE.size, TABLE.pack(offset, size, used))
 
 
 @pytest.fixture
@@ -121,6 +128,23 @@ def test_entries_that_say_what_is_not_so(tables: Tables, arenadump: harness.Aren
         assert all(len(each["build_id"]) <= 2 * BUILD_ID for each in told["modules"]), name
     tables.put(good)
     assert read(arenadump, tables.pid)["modules"] == right["modules"]
+
+
+@pytest.mark.parametrize("index", ENTRY, ids=["sampled", "frames", "stacks"])
+def test_words_that_are_none(tables: Tables, arenadump: harness.Arenadump, index: int) -> None:
+    """Nothing ends by a signal, and what is in use stays: with its stacks, or without."""
+    offset, _, used = tables.table_at(index)
+    right = read(arenadump, tables.pid)
+    good = tables.read(tables.head + offset, used * ENTRY[index])
+    noise = random.Random(index)
+    for forged in (b"\xff" * len(good), bytes(len(good)), good[::-1], noise.randbytes(len(good)), good[4:] + good[:4]):
+        tables.write(tables.head + offset, forged)
+        told = read(arenadump, tables.pid)
+        in_use = [told[name]["bytes"] for name in ("known", "unseen", "without_stack")]
+        assert sum(in_use) == sum(right[name]["bytes"] for name in ("known", "unseen", "without_stack")), in_use
+        assert all(1 <= len(site["stack"]) <= 256 for site in told["sites"])
+    tables.write(tables.head + offset, good)
+    assert sums(read(arenadump, tables.pid)) == sums(right)
 
 
 @pytest.mark.parametrize("name", ["all ones", "backwards", "a name that a terminal obeys"])

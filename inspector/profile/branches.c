@@ -2,11 +2,6 @@
 // The tree of stacks, in branches. No lock is taken. A thread writes all of a branch before others can find it.
 #include "profile/fast.h"
 
-static uint64_t used(const struct as_profile_table *table)
-{
-    return __atomic_load_n(&table->used, __ATOMIC_RELAXED);
-}
-
 // --- Frames -----------------------------------------------------------------------------------------------------------
 
 static bool is_frame(uint32_t place, const void *wanted)
@@ -16,7 +11,7 @@ static bool is_frame(uint32_t place, const void *wanted)
 
 static struct as_recorder_chain chain_of(uint64_t frame)
 {
-    return (struct as_recorder_chain){.used = used(&as_recorder.head->frames),
+    return (struct as_recorder_chain){.used = as_recorder_used(&as_recorder.head->frames),
                                       .hash = (uint32_t)(as_recorder_mix_in(0, frame) >> 32)};
 }
 
@@ -35,9 +30,30 @@ static uint32_t find_or_add_frame(uint64_t frame)
     return as_recorder_chains_add(&as_recorder.frame_chains, &chain, (uint32_t)place, is_frame, &frame);
 }
 
+// All at once: one after another, most of the time would be waiting for memory.
+static void prefetch_frames(const uint64_t *frames, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct as_recorder_chain chain = chain_of(frames[i]);
+        as_recorder_chains_prefetch(&as_recorder.frame_chains, &chain);
+    }
+}
+
+// A branch whose frames have no room must not take any of the stacks' room.
+static bool has_room_for(const uint64_t *frames, size_t count)
+{
+    const struct as_profile_table *table = &as_recorder.head->frames;
+    if (as_recorder_used(table) + count <= table->size)
+        return true;
+    for (size_t i = 0; i < count; i++)
+        if (find_or_add_frame(frames[i]) == 0)
+            return false;
+    return true;
+}
+
 // --- Branches ---------------------------------------------------------------------------------------------------------
 
-// The first stack of a branch. In its chain it has AS_PROFILE_BRANCH: what links to it looks like no frame.
+// The first stack of a branch. In its chain it has AS_PROFILE_BRANCH_BIT: what links to it looks like no frame.
 struct first_stack {
     uint64_t frame;
     uint32_t caller;
@@ -51,7 +67,7 @@ static bool has_frame(uint32_t stack, uint64_t frame)
 static bool is_stack(uint32_t id, const void *wanted)
 {
     const struct first_stack *w = wanted;
-    uint32_t stack = id & ~AS_PROFILE_BRANCH;
+    uint32_t stack = id & ~AS_PROFILE_BRANCH_BIT;
     return as_profile_caller(as_recorder.stacks, stack) == w->caller && has_frame(stack, w->frame);
 }
 
@@ -61,22 +77,19 @@ static bool is_stack(uint32_t id, const void *wanted)
 static uint32_t add_branch(const struct as_recorder_chain *chain, const struct first_stack *first,
                            const uint64_t *frames, size_t *count, bool *fresh)
 {
-    enum { HEAD = 2 }; // words
-    uint64_t branch = as_recorder_take_places(&as_recorder.head->stacks, HEAD + *count);
+    prefetch_frames(frames, *count);
+    if (!has_room_for(frames, *count))
+        return 0;
+    uint64_t branch = as_recorder_take_places(&as_recorder.head->stacks, AS_PROFILE_BRANCH_HEAD + *count);
     if (branch == UINT64_MAX)
         return 0;
-    uint32_t id = (uint32_t)branch + HEAD;
-    for (size_t i = 0; i < *count;
-         i++) { // all at once: one after another, most of the time would be waiting for memory
-        const struct as_recorder_chain frame = chain_of(frames[i]);
-        as_recorder_chains_prefetch(&as_recorder.frame_chains, &frame);
-    }
-    as_recorder.stacks[id - 1] = AS_PROFILE_BRANCH | first->caller;
+    uint32_t id = (uint32_t)branch + AS_PROFILE_BRANCH_HEAD;
+    as_recorder.stacks[id - 1] = AS_PROFILE_BRANCH_BIT | first->caller;
     for (size_t i = 0; i < *count; i++)
         if ((as_recorder.stacks[id + i] = find_or_add_frame(frames[i])) == 0)
             return 0;
-    uint32_t added = ~AS_PROFILE_BRANCH &
-                     as_recorder_chains_add(&as_recorder.branch_chains, chain, id | AS_PROFILE_BRANCH, is_stack, first);
+    uint32_t added = ~AS_PROFILE_BRANCH_BIT & as_recorder_chains_add(&as_recorder.branch_chains, chain,
+                                                                     id | AS_PROFILE_BRANCH_BIT, is_stack, first);
     *fresh = added == id;
     if (*fresh)
         return id + (uint32_t)(*count - 1);
@@ -90,17 +103,17 @@ static bool is_behind(uint32_t stack, uint64_t frame)
     if (stack == 0 || stack + 1 >= as_recorder.head->stacks.size)
         return false;
     uint32_t word = __atomic_load_n(&as_recorder.stacks[stack + 1], __ATOMIC_RELAXED);
-    return word != 0 && !(word & AS_PROFILE_BRANCH) && as_recorder.frames[word] == frame;
+    return word != 0 && !(word & AS_PROFILE_BRANCH_BIT) && as_recorder.frames[word] == frame;
 }
 
 uint32_t as_recorder_find_or_add_stacks(uint32_t caller, const uint64_t *frames, size_t *count, bool *fresh)
 {
     const struct first_stack first = {.frame = frames[0], .caller = caller};
-    struct as_recorder_chain chain = {.used = used(&as_recorder.head->stacks)};
+    struct as_recorder_chain chain = {.used = as_recorder_used(&as_recorder.head->stacks)};
     uint32_t known = is_behind(caller, first.frame) ? caller + 1 : 0;
     if (!known) {
         chain.hash = (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, first.frame), caller) >> 32);
-        known = as_recorder_chains_find(&as_recorder.branch_chains, &chain, is_stack, &first) & ~AS_PROFILE_BRANCH;
+        known = as_recorder_chains_find(&as_recorder.branch_chains, &chain, is_stack, &first) & ~AS_PROFILE_BRANCH_BIT;
     }
     if (!known)
         return add_branch(&chain, &first, frames, count, fresh);

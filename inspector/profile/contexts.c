@@ -7,6 +7,7 @@
 #include "profile/merge.h"
 #include "profile/recent.h"
 
+#include <errno.h>
 #include <string.h>
 
 struct stack_to_unwind {
@@ -20,11 +21,6 @@ struct stack_to_unwind {
 
 // --- Stacks and contexts ----------------------------------------------------------------------------------------------
 
-static uint64_t used(const struct as_profile_table *table)
-{
-    return __atomic_load_n(&table->used, __ATOMIC_RELAXED);
-}
-
 static bool is_context(uint32_t id, const void *wanted)
 {
     const struct as_profile_context *c = &as_recorder.contexts[id], *w = wanted;
@@ -37,7 +33,8 @@ static uint32_t find(const struct as_profile_context *wanted, bool fresh, bool a
     struct as_profile_table *table = &as_recorder.head->contexts;
     uint32_t who = (uint32_t)wanted->thread << 1 | wanted->complete;
     struct as_recorder_chain chain = {
-        .used = used(table), .hash = (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, wanted->stack), who) >> 32)};
+        .used = as_recorder_used(table),
+        .hash = (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, wanted->stack), who) >> 32)};
     uint32_t known = 0;
     if (fresh && wanted->thread != 0)
         chain.seen = AS_RECORDER_ALL_SEEN;
@@ -60,7 +57,7 @@ static uint32_t find(const struct as_profile_context *wanted, bool fresh, bool a
 static bool is_crowded(void)
 {
     const struct as_profile_table *contexts = &as_recorder.head->contexts;
-    return used(contexts) > contexts->size / 2;
+    return as_recorder_used(contexts) > contexts->size / 2;
 }
 
 // The stack with these frames; only those that differ from the thread's last stack are looked for. 0: there is no room. *fresh: nobody
@@ -269,6 +266,7 @@ static uint32_t find_foreign(struct stack_to_unwind *w)
 uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
                              const struct as_recorder_attempt *attempt)
 {
+    int saved = errno;
     bool own;
     struct stack_to_unwind w = {.thread = thread,
                                 .caller = caller,
@@ -281,5 +279,6 @@ uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_
     uint32_t id = own ? find_context(&w, w.stacks.end - caller->sp, attempt) : find_foreign(&w);
     if (w.walk)
         as_inner_walk_leave(w.walk);
+    errno = saved;
     return id;
 }

@@ -45,16 +45,6 @@ static inline void add_allocation(struct as_recorder_thread *t, uint32_t kind, c
     atomic_store_explicit(&t->at, at, memory_order_release);
 }
 
-static __attribute__((noinline)) uint32_t slow_context(struct as_recorder_thread *t,
-                                                       const struct as_unwind_registers *caller,
-                                                       const struct as_recorder_attempt *attempt)
-{
-    int saved = errno;
-    uint32_t id = as_recorder_context(t, caller, attempt);
-    errno = saved;
-    return id;
-}
-
 static struct as_recorder_thread *own_state(void)
 {
     struct as_recorder_thread *t = as_recorder_thread_at(as_recorder_pointer());
@@ -91,7 +81,7 @@ void as_recorder_note(uint32_t kind, void *memory, size_t size, size_t alignment
     uint32_t id = attempts ? as_recorder_context_quickly(t, &caller, &attempt) : 0;
     t->hits += id != 0;
     if (__builtin_expect(id == 0, 0))
-        id = slow_context(t, &caller, attempts ? &attempt : NULL);
+        id = as_recorder_context(t, &caller, attempts ? &attempt : NULL);
     add_allocation(t, kind, memory, ticks, size, alignment, id);
     if (__builtin_expect(as_recorder_wants(t, memory, size), 0))
         as_recorder_write_known(t, memory, size, id);

@@ -130,7 +130,7 @@ static uint32_t function_of(const struct function_wanted *wanted)
 {
     struct as_profile_table *table = &as_recorder.head->functions;
     const struct as_inner_walk *walk = wanted->walk;
-    struct as_recorder_chain chain = {.used = __atomic_load_n(&table->used, __ATOMIC_RELAXED),
+    struct as_recorder_chain chain = {.used = as_recorder_used(table),
                                       .hash = hash_of(walk->file, hash_of(walk->name, wanted->first_line))};
     uint32_t known = as_recorder_chains_find(&as_recorder.function_chains, &chain, is_function, wanted);
     if (known)

@@ -80,8 +80,8 @@ struct as_profile_head {
     struct as_profile_table blocks;   // a slot (uint32_t) for each 32 bytes of the page
     struct as_profile_table contexts; // struct as_profile_context; AS_PROFILE_LOST: what was allocated without one
     struct as_profile_table sampled;  // struct as_profile_sampled; the first is not used, the next is AS_PROFILE_LOST's
-    struct as_profile_table
-        frames; // uint64_t: index of the module << 48 | offset; or see AS_PROFILE_NO_MODULE; the first is not used
+    // uint64_t: index of the module << 48 | offset; or see AS_PROFILE_NO_MODULE. The first is not used.
+    struct as_profile_table frames;
     struct as_profile_table stacks;    // uint32_t: branches of stacks; the first word is not used
     struct as_profile_table modules;   // struct as_profile_module
     struct as_profile_table functions; // struct as_profile_function; the first is not known
@@ -105,18 +105,18 @@ struct as_profile_buffers {
     uint64_t reserved[5];
 };
 
-// Stacks that have their outer frames in common have them once: they are a tree, which lies in the table branch by branch. A branch is two
-// words and those of its frames (each the frame's place in the table of frames), each called by the one before it. The first word is for the
-// recorder: another branch with the same hash, or 0. The second one says below which stack it begins. A stack is the index of its innermost
-// frame's word.
-enum { AS_PROFILE_STACK_BITS = 30 };          // of an index
-#define AS_PROFILE_BRANCH (UINT32_C(1) << 31) // of both words: no frame has this bit
+// Stacks that have their outer frames in common have them once: they are a tree, which lies in the table branch by branch. A branch is a
+// head of two words and those of its frames (each the frame's place in the table of frames), each called by the one before it. The first
+// word of the head is for the recorder: another branch with the same hash, or 0. The second one says below which stack the branch begins.
+// A stack is the index of its innermost frame's word.
+enum { AS_PROFILE_STACK_BITS = 27, AS_PROFILE_BRANCH_HEAD = 2 };
+#define AS_PROFILE_BRANCH_BIT (UINT32_C(1) << 31) // of a head's words, but for a first one that is 0: no frame has it
 
 // The stack of the caller of a stack's innermost frame. 0: there is none, or it is not known.
 static inline uint32_t as_profile_caller(const uint32_t *stacks, uint32_t stack)
 {
     uint32_t before = stacks[stack - 1];
-    return before & AS_PROFILE_BRANCH ? before & ~AS_PROFILE_BRANCH : stack - 1;
+    return before & AS_PROFILE_BRANCH_BIT ? before & ~AS_PROFILE_BRANCH_BIT : stack - 1;
 }
 
 // A stack, and who was on it. The same stack of another thread is another context.

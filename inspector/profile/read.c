@@ -41,7 +41,7 @@ bool as_profile_head_holds(const struct as_profile_head *head, uint64_t address,
            table_holds(head, &head->large_slots, sizeof(uint32_t), BLOCK_MASK) &&
            table_holds(head, &head->contexts, sizeof(struct as_profile_context), ID_MASK) &&
            table_holds(head, &head->sampled, sizeof(struct as_profile_sampled), ID_MASK) &&
-           table_holds(head, &head->frames, sizeof(uint64_t), AS_PROFILE_BRANCH) &&
+           table_holds(head, &head->frames, sizeof(uint64_t), AS_PROFILE_BRANCH_BIT) &&
            table_holds(head, &head->stacks, sizeof(uint32_t), UINT64_C(1) << AS_PROFILE_STACK_BITS) &&
            table_holds(head, &head->modules, sizeof(struct as_profile_module), AS_PROFILE_MOST_MODULES) &&
            table_holds(head, &head->functions, sizeof(struct as_profile_function), MOST_FUNCTIONS) &&
@@ -384,8 +384,8 @@ static bool add_profile(struct profile_tables *r)
         .mean = h->mean,
         .started_ns = h->started_ns,
         .memory = r->block_count * h->block_size + r->tree.stack_count * sizeof *r->tree.stacks +
-                  r->tree.frame_count * sizeof *r->tree.frames + r->context_count * sizeof *r->contexts +
-                  r->sampled_count * sizeof *r->sampled,
+                  r->tree.frame_count * (sizeof *r->tree.frames + sizeof(uint32_t)) +
+                  r->context_count * sizeof *r->contexts + r->sampled_count * sizeof *r->sampled,
         .unseen_count = r->unseen.count,
         .unseen_bytes = r->unseen.bytes,
         .lost_count = lost->count,

@@ -126,18 +126,8 @@ static __attribute__((noinline)) void write_slowly(struct as_recorder_thread *th
     errno = saved;
 }
 
-static __attribute__((noinline)) uint32_t find_context(struct as_recorder_thread *thread,
-                                                       const struct as_unwind_registers *caller,
-                                                       const struct as_recorder_attempt *attempt)
-{
-    int saved = errno;
-    uint32_t id = as_recorder_context(thread, caller, attempt);
-    errno = saved;
-    return id;
-}
-
 // The usual case first, in which no function is called but for an interpreter's frames: no sample is due, the thread is on the part of its own stack that
-// is known, the page has slots, and the context is recognised.
+// is known, the page has slots, and the context is recognised, as a rule.
 void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t size, uintptr_t pc, uintptr_t sp,
                        uintptr_t fp)
 {
@@ -156,7 +146,7 @@ void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t s
                 if (__builtin_expect(id != 0, 1))
                     thread->hits++;
                 else
-                    id = find_context(thread, &caller, &attempt);
+                    id = as_recorder_context(thread, &caller, &attempt);
                 write_slot(slot, as_profile_check(chunk, chunk_size), id);
                 if (__builtin_expect(id == AS_PROFILE_LOST, 0))
                     AS_RECORDER_COUNT(lost);

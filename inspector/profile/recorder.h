@@ -93,13 +93,9 @@ struct as_recorder_buffer {
 
 // Where the words of a signature were found the last time that this caller stood at this depth, and contexts that were recognised so
 // (fast.h): a line of a processor's cache for these, one for what is compared where an interpreter's frames are, too, and one for more.
-enum { AS_LAYOUT_NEAR = 4, AS_LAYOUT_WAYS = 8 };
-enum {
-    AS_LAYOUT_ADDRESSES,
-    AS_LAYOUT_FRAMES,
-    AS_LAYOUT_KINDS
-}; // of return addresses; of frame pointers, which count from the stack pointer
-enum { AS_LAYOUT_PARTS = AS_RECORDER_GROUPS / AS_RECORDER_INNER_GROUPS };
+enum { AS_LAYOUT_NEAR = 4, AS_LAYOUT_WAYS = 8, AS_LAYOUT_PARTS = AS_RECORDER_GROUPS / AS_RECORDER_INNER_GROUPS };
+// Offsets of return addresses; of frame pointers, which count from the stack pointer.
+enum { AS_LAYOUT_ADDRESSES, AS_LAYOUT_FRAMES, AS_LAYOUT_KINDS };
 _Static_assert(AS_LAYOUT_PARTS == 2, "what fast.h compares");
 struct as_recorder_layout {
     _Atomic uint64_t key; // 0: it is being written
@@ -228,10 +224,16 @@ void as_recorder_thread_name(struct as_recorder_thread *thread);
 // errno is not kept.
 bool as_recorder_is_readable(uintptr_t address);
 
+// How many of a table's places have been taken.
+static inline uint64_t as_recorder_used(const struct as_profile_table *table)
+{
+    return __atomic_load_n(&table->used, __ATOMIC_RELAXED);
+}
+
 // Takes so many places of a table. UINT64_MAX: it has not so many left. (Nothing is ever given back: others may have taken what is behind.)
 static inline uint64_t as_recorder_take_places(struct as_profile_table *table, uint64_t count)
 {
-    uint64_t used = __atomic_load_n(&table->used, __ATOMIC_RELAXED);
+    uint64_t used = as_recorder_used(table);
     do {
         if (used > table->size || count > table->size - used)
             return UINT64_MAX;
@@ -289,7 +291,7 @@ struct as_recorder_attempt {
 };
 
 // contexts.c: the id of the context in which `caller` allocates; AS_PROFILE_LOST: there is no room,
-// or nobody could say which modules there are. `attempt`: of the look right before; NULL: there was none.
+// or nobody could say which modules there are. `attempt`: of the look right before; NULL: there was none. Keeps errno.
 uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
                              const struct as_recorder_attempt *attempt);
 

@@ -15,7 +15,7 @@
 static void grow(void)
 {
     struct as_recorder *r = &as_recorder;
-    uint64_t wanted = __atomic_load_n(&r->head->contexts.used, __ATOMIC_RELAXED) << (r->every ? 2 : 0);
+    uint64_t wanted = as_recorder_used(&r->head->contexts) << (r->every ? 2 : 0);
     uint64_t mask = atomic_load_explicit(&r->signature_mask, memory_order_relaxed);
     if (mask >= wanted || mask + 1 >= r->most_signatures ||
         !atomic_compare_exchange_strong(&r->signature_mask, &mask, mask << 1 | 1))

@@ -50,7 +50,7 @@ uint32_t as_profile_stacks_add(struct as_profile_stacks *s, uint32_t caller, uin
 static uint64_t frame_at(const struct as_profile_tree *tree, uint64_t stack)
 {
     uint32_t word = tree->stacks[stack];
-    return word < tree->frame_count ? tree->frames[word] : 0;
+    return word != 0 && word < tree->frame_count ? tree->frames[word] : 0;
 }
 
 void as_profile_stacks_measure(const struct as_profile_tree *tree, struct as_profile_stack_state *states)

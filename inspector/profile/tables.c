@@ -18,7 +18,7 @@ enum {
     MOST_CONTEXTS = 1 << 23, // half of what an id can say
     FRAMES = 64,             // one byte in so many is for frames, and half as many for their links
     FRAME_BITS = 8,
-    BRANCH = 3,     // a branch has so many words or more, as a power of two
+    BRANCH = 3,     // words of a branch in the mean, about, as a power of two
     STACK_BITS = 8, // at least, of the heads of the smallest level: 1 KiB
     CONTEXT_BITS = 10,
     FUNCTION_BITS = 8,
@@ -59,7 +59,7 @@ static unsigned bits_of(uint64_t count)
 static struct as_recorder_chains chains(char *base, uint64_t *end, unsigned bits, uint64_t entries, unsigned words)
 {
     const unsigned load = words + (as_recorder.every ? 0 : SPARSE_LOAD), most = bits_of(entries / 2) - load;
-    const unsigned steps = as_recorder.every ? 1 : (most - bits) / AS_RECORDER_LEVEL_BITS;
+    const unsigned steps = as_recorder.every ? 1 : (most - bits + AS_RECORDER_LEVEL_BITS - 1) / AS_RECORDER_LEVEL_BITS;
     struct as_recorder_chains c = {
         .bits = as_recorder.every ? most - AS_RECORDER_LEVEL_BITS : bits, .levels = steps + 1, .load = load};
     c.heads = (void *)(base + reserve(end, as_recorder_heads_below(c.bits, c.levels) * sizeof *c.heads));
@@ -178,7 +178,8 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->function_chains.next = (char *)&r->functions->next;
     r->function_chains.entry = sizeof *r->functions;
     // Of a branch, its first stack is in the chain, and the link is before the word before it.
-    r->branch_chains.next = (char *)((uintptr_t)r->stacks - (AS_PROFILE_BRANCH + UINT64_C(2)) * sizeof *r->stacks);
+    r->branch_chains.next =
+        (char *)((uintptr_t)r->stacks - (AS_PROFILE_BRANCH_BIT + (uint64_t)AS_PROFILE_BRANCH_HEAD) * sizeof *r->stacks);
     r->branch_chains.entry = sizeof *r->stacks;
     r->pages = (void *)(base + head->pages.offset);
     r->blocks = (uint8_t *)base + head->blocks.offset;

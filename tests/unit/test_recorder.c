@@ -153,7 +153,7 @@ static void test_contexts_that_nobody_writes(void)
     as_recorder_drain_begin(file);
     uint64_t stack = as_recorder_take_places(&as_recorder.head->stacks, 3) + 2;
     uint64_t first = as_recorder_take_places(&as_recorder.head->contexts, 4);
-    as_recorder.stacks[stack - 1] = AS_PROFILE_BRANCH;
+    as_recorder.stacks[stack - 1] = AS_PROFILE_BRANCH_BIT;
     as_recorder.stacks[stack] = (uint32_t)as_recorder_take_places(&as_recorder.head->frames, 1);
     as_recorder.frames[as_recorder.stacks[stack]] = 1;
     as_recorder.contexts[first + 1] = (struct as_profile_context){.stack = (uint32_t)stack, .count = 1};
@@ -300,15 +300,18 @@ static void test_without_stack(void)
 static void test_room(void)
 {
     static const uint64_t sizes[] = {UINT64_C(64) << 20, UINT64_C(256) << 20, UINT64_C(4) << 30};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        const struct as_recorder_rates rates = {.mean = MEAN, .memory = sizes[i]};
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof sizes[0]; i++) {
+        const struct as_recorder_rates rates = {.page_shift = i % 2 ? 6 : 0, .mean = MEAN, .memory = sizes[i / 2]};
         CHECK(as_recorder_map(&rates, false));
         const struct as_profile_head *head = as_recorder.head;
-        CHECK_EQUAL(head->size, sizes[i]);
+        CHECK_EQUAL(head->size, sizes[i / 2]);
         CHECK(as_profile_head_holds(head, head->self, head->size));
         CHECK(head->blocks.offset > head->pages.offset && head->pages.offset > head->stacks.offset);
         CHECK(head->blocks.offset + head->blocks.size * head->block_size <= head->size);
         CHECK(head->blocks.size * head->block_size > head->size / 10, "%llu", (unsigned long long)head->blocks.size);
+        const struct as_recorder_chains *branches = &as_recorder.branch_chains;
+        const uint64_t heads = UINT64_C(1) << (branches->bits + AS_RECORDER_LEVEL_BITS * (branches->levels - 1));
+        CHECK(head->stacks.size / 3 / heads < 128, "branches of a frame each, and chains are followed for 256 steps");
         CHECK(as_recorder.most_signatures * sizeof(uint64_t) <= head->size / 16);
     }
 }

@@ -75,8 +75,9 @@ static void test_they_are_read_back(bool every)
     }
     CHECK_EQUAL(as_recorder.head->stacks.used, used); // all of them were known
     for (uint64_t i = 3; i < used; i++) {
-        words += as_recorder.stacks[i] != 0 && !(as_recorder.stacks[i] & AS_PROFILE_BRANCH);
-        branches += as_recorder.stacks[i - 1] & AS_PROFILE_BRANCH && !(as_recorder.stacks[i] & AS_PROFILE_BRANCH);
+        words += as_recorder.stacks[i] != 0 && !(as_recorder.stacks[i] & AS_PROFILE_BRANCH_BIT);
+        branches +=
+            as_recorder.stacks[i - 1] & AS_PROFILE_BRANCH_BIT && !(as_recorder.stacks[i] & AS_PROFILE_BRANCH_BIT);
     }
     CHECK(branches <= STACKS && words > branches);
     CHECK_EQUAL(1 + words + 2 * branches, used);
@@ -95,7 +96,7 @@ static void test_what_is_behind(void)
     count = 2;
     uint32_t second = as_recorder_find_or_add_stacks(0, other, &count, &fresh);
     CHECK(fresh && second > inner);
-    CHECK(as_recorder.stacks[inner + 2] & AS_PROFILE_BRANCH);
+    CHECK(as_recorder.stacks[inner + 2] & AS_PROFILE_BRANCH_BIT);
     count = 1;
     fresh = false;
     uint32_t last = as_recorder_find_or_add_stacks(second, one, &count, &fresh); // behind it, nothing is written yet
@@ -124,6 +125,26 @@ static void test_it_is_full(void)
         CHECK_EQUAL(find_or_add(k), ids[0][k]);
     for (uint64_t k = table->size; k < size && k < table->size + DEPTH; k++)
         CHECK_EQUAL(as_recorder.stacks[k], 0);
+}
+
+// Where there is no room for a frame, the stacks keep theirs.
+static void test_frames_are_full(void)
+{
+    const uint64_t known[] = {1, 2}, unknown[] = {1, 3, 4};
+    size_t count = 2;
+    bool fresh;
+    begin(true);
+    uint32_t there = as_recorder_find_or_add_stacks(0, known, &count, &fresh);
+    CHECK(there != 0);
+    as_recorder.head->frames.size = as_recorder.head->frames.used;
+    const uint64_t used = as_recorder.head->stacks.used;
+    for (int i = 0; i < STACKS; i++) {
+        count = 3;
+        CHECK_EQUAL(as_recorder_find_or_add_stacks(there, unknown, &count, &fresh), 0);
+    }
+    CHECK_EQUAL(as_recorder.head->stacks.used, used);
+    count = 2;
+    CHECK(as_recorder_find_or_add_stacks(there, known, &count, &fresh) != 0 && count == 2);
 }
 
 // What stands behind the table is no stack.
@@ -157,6 +178,10 @@ static void test_threads(bool every)
 {
     pthread_t threads[THREADS];
     begin(every);
+    for (size_t i = 0; i < STACKS; i++)
+        CHECK(find_or_add(i) != 0);
+    const uint64_t alone = as_recorder.head->stacks.used;
+    begin(every);
     CHECK(pthread_barrier_init(&barrier, NULL, THREADS) == 0);
     for (size_t i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, add_all, ids[i]) == 0);
@@ -166,6 +191,7 @@ static void test_threads(bool every)
     for (size_t t = 0; t < THREADS; t++)
         for (size_t i = 0; i < STACKS; i++)
             CHECK(ids[t][i] != 0 && is_at(i, ids[t][i]));
+    CHECK(as_recorder.head->stacks.used < 2 * alone); // some branches that two were about to add, not all of them
 }
 
 int main(void)
@@ -176,6 +202,7 @@ int main(void)
     test_what_is_behind();
     test_it_is_full();
     test_its_end();
+    test_frames_are_full();
     test_threads(true);
     test_threads(false);
     return 0;
