@@ -23,7 +23,7 @@ from arenascope.rows import BY_NAME
 
 SCHEMA = json.loads((Path(__file__).resolve().parent.parent / "docs/summary.schema.json").read_text())
 TABLES, EVENTS = 96 << 20, 24 << 20
-NUMBERS = TABLES // 8 // 16 * 4  # of stacks, which have an eighth of the tables
+NUMBERS = TABLES // 8 // 4 * 4  # of the words of stacks, which have an eighth of the tables
 BUFFERS = EVENTS + NUMBERS  # a size that no other mapping has, as TABLES
 RATES = f"pages=1,memory={TABLES >> 20}M,buffers={EVENTS >> 20}M"
 WORKS = """

@@ -241,11 +241,17 @@ static void count_chunks(struct profile_tables *r)
 
 // --- What was allocated -----------------------------------------------------------------------------------------------
 
+// No process allocates 2^56 bytes, or parts of objects: 1 GB in each second takes two years.
+static bool is_plausible(const struct as_profile_sampled *s)
+{
+    return (s->objects | s->bytes) >> 56 == 0;
+}
+
 static void add_sampled(struct profile_tables *r)
 {
     for (uint64_t id = AS_PROFILE_LOST; id < r->context_count; id++) {
         uint32_t place = r->contexts[id].sampled;
-        if (place == 0 || place >= r->sampled_count)
+        if (place == 0 || place >= r->sampled_count || !is_plausible(&r->sampled[place]))
             continue;
         r->live[id].samples = r->sampled[place].samples;
         r->live[id].allocated = r->sampled[place].objects;
