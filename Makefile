@@ -88,8 +88,9 @@ suites:
 	$(VENV)/bin/python tests/suites.py $(SUITES)
 
 # The static analyzer looks at each function for some seconds at most; for as long as it wants in `make analyze`.
-lint: ANALYZER_NODES ?= 25000
-lint: analyze
+lint:
+	scripts/install-deps build lint
+	$(MAKE) --no-print-directory build
 	clang-format --dry-run --Werror $(C_FILES)
 	shellcheck $(SCRIPTS)
 	cd ruby-ext && rubocop
@@ -97,6 +98,7 @@ lint: analyze
 	$(VENV)/bin/ruff format --check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/ruff check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/mypy
+	$(MAKE) --no-print-directory analyze ANALYZER_NODES=$(or $(ANALYZER_NODES),25000)
 
 analyze:
 	scripts/install-deps build lint
