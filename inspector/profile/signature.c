@@ -10,12 +10,12 @@
 
 // --- Known signatures -------------------------------------------------------------------------------------------------
 
-// One place for each context at least, or four, as long as there are any. An entry does not say in which half it is of twice as many: it is put into both,
+// Two places for each context, or four, as long as there are any. An entry does not say in which half it is of twice as many: it is put into both,
 // and one gives way. What another thread writes meanwhile may be lost, and is learnt again.
 static void grow(void)
 {
     struct as_recorder *r = &as_recorder;
-    uint64_t wanted = as_recorder_used(&r->head->contexts) << (r->every ? 2 : 0);
+    uint64_t wanted = as_recorder_used(&r->head->contexts) << (r->every ? 2 : 1);
     uint64_t mask = atomic_load_explicit(&r->signature_mask, memory_order_relaxed);
     if (mask >= wanted || mask + 1 >= r->most_signatures ||
         !atomic_compare_exchange_strong(&r->signature_mask, &mask, mask << 1 | 1))
