@@ -72,9 +72,10 @@ static struct as_recorder_recent *find_place(struct as_recorder_recent *there, u
     return NULL;
 }
 
-// Right after the walk of its interpreted frames.
-static void keep(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
-                 const struct as_recorder_layout *layout, uint64_t inner, uint64_t signature, uint32_t id)
+// Right after the walk of its interpreted frames. Not inline, so that recognising takes no more of the stack than it has to.
+static __attribute__((noinline)) void keep(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                                           const struct as_recorder_layout *layout, uint64_t inner, uint64_t signature,
+                                           uint32_t id)
 {
     struct as_recorder_last *last = thread->before;
     struct as_recorder_layout copy;
