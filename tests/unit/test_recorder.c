@@ -7,6 +7,7 @@
 #include "profile/read.h"
 #include "record/read.h"
 #include "support/check.h"
+#include "support/together.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -80,13 +81,11 @@ static void test_lists(void)
 
 static struct as_profile_table table;
 static _Atomic unsigned char taken[PLACES];
-static pthread_barrier_t together;
 
 static void *take(void *seed)
 {
     unsigned state = (unsigned)(uintptr_t)seed;
     uint64_t sum = 0;
-    pthread_barrier_wait(&together);
     for (uint64_t count = MOST; count > 0;) {
         uint64_t first = as_recorder_take_places(&table, count);
         for (uint64_t i = 0; first != UINT64_MAX && i < count; i++) {
@@ -104,18 +103,15 @@ static void *take(void *seed)
 
 static void test_places(void)
 {
-    pthread_t threads[THREADS];
+    void *each[THREADS]; // its seed, and then how many places it took
     uint64_t sum = 0;
     table = (struct as_profile_table){.size = PLACES};
     memset((void *)taken, 0, sizeof taken);
-    CHECK(pthread_barrier_init(&together, NULL, THREADS) == 0);
     for (size_t i = 0; i < THREADS; i++)
-        CHECK(pthread_create(&threads[i], NULL, take, (void *)(uintptr_t)(i + 1)) == 0);
-    for (size_t i = 0; i < THREADS; i++) {
-        void *count;
-        CHECK(pthread_join(threads[i], &count) == 0);
-        sum += (uintptr_t)count;
-    }
+        each[i] = (void *)(uintptr_t)(i + 1);
+    in_threads(THREADS, take, each);
+    for (size_t i = 0; i < THREADS; i++)
+        sum += (uintptr_t)each[i];
     CHECK(sum == PLACES && table.used == PLACES);
     CHECK(as_recorder_take_places(&table, 0) == PLACES);
     CHECK(as_recorder_take_places(&table, UINT64_MAX) == UINT64_MAX);

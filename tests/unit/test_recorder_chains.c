@@ -2,8 +2,7 @@
 // What is added to chains is found, over all their levels; and threads that add the same at the same time get the same entry.
 #include "profile/chains.h"
 #include "support/check.h"
-
-#include <pthread.h>
+#include "support/together.h"
 
 enum { KEYS = 1 << 15, THREADS = 4, FIRST_BITS = 6, LEVELS = 4, WIDE_BITS = 12 };
 
@@ -90,13 +89,11 @@ static void test_all_seen(void)
     }
 }
 
-static pthread_barrier_t barrier;
 static uint32_t ids[THREADS][KEYS];
 
 // The same keys, in the same order: all threads are at the same ones, each a little later or earlier.
 static void *add_all(void *own)
 {
-    pthread_barrier_wait(&barrier);
     for (uint32_t key = 1; key < KEYS; key++)
         ((uint32_t *)own)[key] = find_or_add(key);
     return NULL;
@@ -104,14 +101,11 @@ static void *add_all(void *own)
 
 static void test_threads(void)
 {
-    pthread_t threads[THREADS];
+    void *own[THREADS];
     begin(WIDE_BITS, 1); // where there is one level, nothing is there twice
-    CHECK(pthread_barrier_init(&barrier, NULL, THREADS) == 0);
     for (size_t i = 0; i < THREADS; i++)
-        CHECK(pthread_create(&threads[i], NULL, add_all, ids[i]) == 0);
-    for (size_t i = 0; i < THREADS; i++)
-        CHECK(pthread_join(threads[i], NULL) == 0);
-    pthread_barrier_destroy(&barrier);
+        own[i] = ids[i];
+    in_threads(THREADS, add_all, own);
     for (uint32_t key = 1; key < KEYS; key++)
         for (size_t i = 0; i < THREADS; i++) {
             CHECK_EQUAL(ids[i][key], ids[0][key]);
