@@ -24,6 +24,18 @@ def test_broken(number):
     raise ValueError
 """
 
+WAITS = """
+def test_waits():
+    with subprocess.Popen(["sh", "-c", "while kill -0 $PPID; do sleep 0.1; done"]):  # as long as pytest is there
+        raise ValueError  # Popen waits for it first
+"""
+
+
+def run(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    values = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+    values |= {"ARENASCOPE_PYTHON": sys.executable, **variables}
+    return subprocess.run([SCRIPT], cwd=folder, env=values, capture_output=True, text=True, check=False)
+
 
 @pytest.mark.parametrize(
     ("tests", "ci", "status", "said"),
@@ -38,8 +50,13 @@ def test_broken(number):
 def test_who_fails_twice_fails(tests: str, ci: str, status: int, said: str, tmp_path: Path) -> None:
     """And whoever fails once is named."""
     (tmp_path / "test_it.py").write_text(f"from pathlib import Path\nimport pytest\ndef test_right(): pass\n{tests}")
-    values = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
-    values |= {"CI": ci, "ARENASCOPE_PYTHON": sys.executable}
-    done = subprocess.run([SCRIPT], cwd=tmp_path, env=values, capture_output=True, text=True, check=False)
+    done = run(tmp_path, CI=ci)
     assert done.returncode == status, done.stdout
     assert said in done.stdout
+
+
+def test_who_waits_for_ever_fails(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(f"import subprocess\n{WAITS}")
+    done = run(tmp_path, CI="true", TEST_SECONDS="3")
+    assert done.returncode == 1, done.stdout
+    assert "Timeout (>3.0s)" in done.stdout
