@@ -87,7 +87,7 @@ suites:
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python tests/suites.py $(SUITES)
 
-# The static analyzer looks at each function for some seconds at most; for as long as it wants in `make analyze`.
+# The static analyzer looks at so many states of a function at most; in `make analyze`, at as many as it has by itself.
 lint:
 	scripts/install-deps build lint
 	$(MAKE) --no-print-directory build
