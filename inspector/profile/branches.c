@@ -97,13 +97,19 @@ static uint32_t add_branch(const struct as_recorder_chain *chain, const struct f
     return added;
 }
 
+// The place may be one of a branch's head, or not be written yet.
+static bool has_frame_if_any(uint32_t stack, uint64_t frame)
+{
+    uint32_t word = __atomic_load_n(&as_recorder.stacks[stack], __ATOMIC_RELAXED);
+    return word != 0 && !(word & AS_PROFILE_BRANCH_BIT) && as_recorder.frames[word] == frame;
+}
+
 // What is behind a stack is of its branch, or begins another one, or is not written yet.
 static bool is_behind(uint32_t stack, uint64_t frame)
 {
     if (stack == 0 || stack + 1 >= as_recorder.head->stacks.size)
         return false;
-    uint32_t word = __atomic_load_n(&as_recorder.stacks[stack + 1], __ATOMIC_RELAXED);
-    return word != 0 && !(word & AS_PROFILE_BRANCH_BIT) && as_recorder.frames[word] == frame;
+    return has_frame_if_any(stack + 1, frame);
 }
 
 uint32_t as_recorder_find_or_add_stacks(uint32_t caller, const uint64_t *frames, size_t *count, bool *fresh)
@@ -119,4 +125,15 @@ uint32_t as_recorder_find_or_add_stacks(uint32_t caller, const uint64_t *frames,
         return add_branch(&chain, &first, frames, count, fresh);
     *count = 1;
     return known;
+}
+
+// Another thread may have added the stack just now: what it has written may not be seen yet.
+bool as_recorder_has_frames(uint32_t stack, const uint64_t *frames, size_t count)
+{
+    for (; stack != 0 && count > 0; count--) {
+        if (!has_frame_if_any(stack, frames[count - 1]))
+            return false;
+        stack = as_profile_caller(as_recorder.stacks, stack);
+    }
+    return stack == 0 && count == 0;
 }

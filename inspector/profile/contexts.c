@@ -17,6 +17,7 @@ struct stack_to_unwind {
     struct as_recorder_scratch *scratch;
     struct as_inner_walk *walk; // NULL: no interpreter's frames are known
     bool checks;
+    uint32_t expected; // what was recognised, and is checked
 };
 
 // --- Stacks and contexts ----------------------------------------------------------------------------------------------
@@ -89,6 +90,14 @@ static uint32_t stack_with(struct as_recorder_last_stack *last, const struct as_
     return stack;
 }
 
+// Whether the unwound stack is that of the context. It nearly always is, and to look for a stack, a chain is followed for each frame.
+static bool is_expected(uint32_t id, const struct as_profile_context *wanted, const struct as_recorder_merged *m)
+{
+    const struct as_profile_context *c = &as_recorder.contexts[id];
+    return id != AS_PROFILE_LOST && c->count == wanted->count && c->thread == wanted->thread &&
+           c->complete == wanted->complete && as_recorder_has_frames(c->stack, m->frames, m->count);
+}
+
 // Thread 0 stands for all that have no context of their own.
 static uint32_t intern(const struct stack_to_unwind *w, struct as_recorder_last_stack *last,
                        const struct as_recorder_merged *m, bool complete)
@@ -96,6 +105,8 @@ static uint32_t intern(const struct stack_to_unwind *w, struct as_recorder_last_
     struct as_profile_context wanted = {.count = (uint16_t)m->count, .complete = complete};
     wanted.thread = w->thread->name & ((1U << AS_PROFILE_THREAD_BITS) - 1);
     bool own = wanted.thread != 0, fresh;
+    if (w->checks && is_expected(w->expected, &wanted, m))
+        return w->expected;
     if ((wanted.stack = stack_with(last, m, &fresh)) == 0)
         return AS_PROFILE_LOST;
     uint32_t id = find(&wanted, fresh, !own || !is_crowded());
@@ -193,6 +204,7 @@ static uint32_t unwind_whole(const struct stack_to_unwind *w)
 static uint32_t check(struct stack_to_unwind *w, struct as_recorder_layout *by, uint64_t signature, uint32_t id)
 {
     w->checks = true;
+    w->expected = id;
     uint32_t real = unwind_whole(w);
     if (id != AS_PROFILE_LOST)
         AS_RECORDER_COUNT(checked);

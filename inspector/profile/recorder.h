@@ -283,6 +283,8 @@ void as_recorder_keep_near(struct as_recorder_layout *layout, uint64_t signature
 // branches.c: the stack `caller` (0: none) with frames[0], or with all of the frames, where that one is not there yet: *count says how many
 // it is. *fresh: nobody has been on it. 0: there is no room.
 uint32_t as_recorder_find_or_add_stacks(uint32_t caller, const uint64_t *frames, size_t *count, bool *fresh);
+// Whether these are the frames of the stack, the outermost one first.
+bool as_recorder_has_frames(uint32_t stack, const uint64_t *frames, size_t count);
 
 // What a look for a context has found that was not recognised: whether the frames of interpreters could be read, and their hash.
 struct as_recorder_attempt {

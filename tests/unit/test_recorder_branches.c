@@ -69,8 +69,13 @@ static void test_they_are_read_back(bool every)
     for (size_t i = 0; i < STACKS; i++) {
         CHECK(is_at(i, ids[0][i]));
         CHECK_EQUAL(find_or_add(i), ids[0][i]);
-        if (i > 0)
+        CHECK(as_recorder_has_frames(ids[0][i], frames[i], depths[i]));
+        CHECK(!as_recorder_has_frames(ids[0][i], frames[i], depths[i] - 1));
+        CHECK(!as_recorder_has_frames(ids[0][i], frames[i] + 1, depths[i] - 1));
+        if (i > 0) {
             CHECK((ids[0][i] == ids[0][i - 1]) == is_same(i, i - 1));
+            CHECK(as_recorder_has_frames(ids[0][i - 1], frames[i], depths[i]) == is_same(i, i - 1));
+        }
     }
     CHECK_EQUAL(as_recorder.head->stacks.used, used); // all of them were known
     for (uint64_t i = 3; i < used; i++) {
