@@ -127,7 +127,7 @@ def assert_ways(
     found: Counter[tuple[int, tuple[Any, ...]]] = Counter()
     for site in told["sites"]:
         use, stack = site["in_use"], stack_of(site)
-        made = stack and stack[0][0] in {"leaf", "block in leaf", "made", "block in gone"}
+        made = stack and stack[0][0] in {"leaf", "bare", "block in leaf", "made", "block in gone"}
         if use["count"] and made and use["bytes"] >= use["count"] * WAYS[0]:
             (size,) = (each for each in WAYS if each <= use["bytes"] / use["count"] <= each + 16)
             found[size, stack] += use["count"]

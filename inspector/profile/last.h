@@ -26,9 +26,10 @@ struct as_recorder_last_stack {
 };
 
 // A context that was recognised (recent.h).
-enum { AS_RECENT_BITS = 7, AS_RECENT_WAYS = 2, AS_RECENT = AS_RECENT_WAYS << AS_RECENT_BITS }; // entries
-enum { AS_RECENT_WORDS = 32, AS_RECENT_STEP = 4 }; // of the C stack, and how many are compared together
-enum { AS_RECENT_FRAMES = 3, AS_RECENT_SCORE = 4 };
+enum { AS_RECENT_BITS = 6, AS_RECENT_WAYS = 4, AS_RECENT = AS_RECENT_WAYS << AS_RECENT_BITS }; // entries
+enum { AS_RECENT_WORDS = 28, AS_RECENT_STEP = 4 }; // of the C stack, and how many are compared together
+enum { AS_RECENT_TOP = 3, AS_RECENT_NEXT = 2, AS_RECENT_FRAMES = AS_RECENT_TOP + AS_RECENT_NEXT };
+enum { AS_RECENT_SCORE = 4 };
 struct as_recorder_recent {
     uintptr_t sp, pc, fp; // of malloc's caller; sp 0: the entry is empty
     uint64_t version;
@@ -46,7 +47,8 @@ struct as_recorder_recent {
         } python;
         struct {
             uintptr_t frame;
-            struct as_cruby_words top[AS_RECENT_FRAMES];
+            struct as_cruby_words top[AS_RECENT_TOP];
+            uintptr_t next[AS_RECENT_NEXT]; // the instructions of those outside of them
         } ruby;
     };
 } __attribute__((aligned(64)));

@@ -4,8 +4,18 @@
 
 #include <string.h>
 
-// One in so many: what comes again and again is kept soon, and a context that does not costs little.
+// One in so many: what comes again and again is kept soon, and a context that does not costs little. One that is there, outdated, is renewed
+// at once.
 enum { KEEP = 4 };
+
+// A look by the layouts of one caller and depth.
+struct look {
+    uint64_t key, inner;
+    uint64_t signatures[AS_LAYOUT_WAYS]; // by each layout; 0: there is none
+    struct as_recorder_layout *layouts[AS_LAYOUT_WAYS];
+    struct as_recorder_layout *by; // the context was found by this one,
+    uint64_t signature;            // and has this signature
+};
 
 // What was left of a group has the last offset again.
 static bool add_word(struct as_recorder_recent *r, uint16_t offset)
@@ -47,35 +57,47 @@ static bool add_stack(struct as_recorder_recent *r, const struct as_recorder_lay
 }
 
 // Another thread may write a layout while it is copied: what comes of the copy must be the signature that was found.
-static bool copy_layout(struct as_recorder_layout *copy, const struct as_recorder_layout *layout,
-                        const struct as_unwind_registers *caller, uintptr_t depth, uint64_t inner, uint64_t signature)
+static bool copy_layout(struct as_recorder_layout *copy, const struct look *l, const struct as_unwind_registers *caller,
+                        uintptr_t depth)
 {
+    const struct as_recorder_layout *layout = l->by;
     copy->key = atomic_load_explicit(&layout->key, memory_order_acquire);
     copy->shape = atomic_load_explicit(&layout->shape, memory_order_relaxed);
     copy->seed = atomic_load_explicit(&layout->seed, memory_order_relaxed);
     as_recorder_copy_groups(copy, layout);
     return (copy->shape & AS_SHAPE_COUNT) <= AS_RECORDER_GROUPS &&
-           as_recorder_signature(copy->key, copy, caller, depth, inner) == signature;
+           as_recorder_signature(copy->key, copy, caller, depth, l->inner) == l->signature;
+}
+
+// The context's own place, if it was kept with another version; NULL: there is none.
+static struct as_recorder_recent *find_outdated(struct as_recorder_recent *there,
+                                                const struct as_recorder_recent *fresh)
+{
+    for (struct as_recorder_recent *r = there; r < there + AS_RECENT_WAYS; r++)
+        if (r->id == fresh->id && r->sp == fresh->sp && r->version != fresh->version)
+            return r;
+    return NULL;
 }
 
 // A place for another context; NULL: all places have contexts that are found again and again. One of these loses a point of its score.
-static struct as_recorder_recent *find_place(struct as_recorder_recent *there, uint64_t version)
+static struct as_recorder_recent *find_place(struct as_recorder_recent *there, const struct as_recorder_recent *fresh)
 {
     struct as_recorder_recent *least = there;
-    for (size_t way = 0; way < AS_RECENT_WAYS; way++, there++) {
-        if (there->sp == 0 || there->version != version || there->score == 0)
-            return there;
-        if (there->score < least->score)
-            least = there;
+    for (struct as_recorder_recent *r = there; r < there + AS_RECENT_WAYS; r++) {
+        if (r->sp == 0 || r->version != fresh->version)
+            return r;
+        if (r->score < least->score)
+            least = r;
     }
+    if (least->score == 0)
+        return least;
     least->score--;
     return NULL;
 }
 
 // Right after the walk of its interpreted frames. Not inline, so that recognising takes no more of the stack than it has to.
 static __attribute__((noinline)) void keep(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
-                                           const struct as_recorder_layout *layout, uint64_t inner, uint64_t signature,
-                                           uint32_t id)
+                                           const struct look *l, uint32_t id, bool due)
 {
     struct as_recorder_last *last = thread->before;
     struct as_recorder_layout copy;
@@ -85,10 +107,11 @@ static __attribute__((noinline)) void keep(struct as_recorder_thread *thread, co
     if (!last || !(python ? as_python_keep_recent(thread, caller, &fresh, &hash)
                           : as_cruby_keep_recent(thread, caller, &fresh, &hash)))
         return;
-    struct as_recorder_recent *there = find_place(as_recent_at(last, hash), fresh.version);
-    if (!there || !copy_layout(&copy, layout, caller, thread->high - caller->sp, inner, signature) ||
-        !add_stack(&fresh, &copy))
+    struct as_recorder_recent *set = as_recent_at(last, hash), *known = find_outdated(set, &fresh);
+    struct as_recorder_recent *there = known || !due ? known : find_place(set, &fresh);
+    if (!there || !copy_layout(&copy, l, caller, thread->high - caller->sp) || !add_stack(&fresh, &copy))
         return;
+    fresh.score = known && known->score > 0 ? known->score - 1 : 0; // in the end, one that is never found gives way
     there->sp = 0;
     atomic_signal_fence(memory_order_seq_cst);
     fresh.sp = 0;
@@ -104,15 +127,6 @@ static uint64_t *line_for(struct as_recorder_thread *thread, uint64_t key, uint6
                ? thread->before->lines[(key ^ inner) * AS_RECORDER_FACTOR >> (64 - AS_RECORDER_LINE_BITS)]
                : NULL;
 }
-
-// A look by the layouts of one caller and depth.
-struct look {
-    uint64_t key, inner;
-    uint64_t signatures[AS_LAYOUT_WAYS]; // by each layout; 0: there is none
-    struct as_recorder_layout *layouts[AS_LAYOUT_WAYS];
-    struct as_recorder_layout *by; // the context was found by this one,
-    uint64_t signature;            // and has this signature
-};
 
 static uint32_t take(struct look *l, unsigned way, uint32_t id)
 {
@@ -170,8 +184,9 @@ static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unw
     __builtin_prefetch(line);
     uint32_t id = line ? find_in_line(&l, line, caller, depth)
                        : as_recorder_recognise(key, caller, depth, l.inner, &l.signature, &l.by);
-    if (id && inner && as_recorder.every && thread->hits % KEEP == 0)
-        keep(thread, caller, l.by, l.inner, l.signature, id);
+    bool due = thread->hits % KEEP == 0;
+    if (id && inner && as_recorder.every && (due || attempt->outdated))
+        keep(thread, caller, &l, id, due);
     return id;
 }
 
@@ -179,12 +194,13 @@ uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_u
                             struct as_recorder_attempt *attempt)
 {
     uint32_t id = 0;
+    attempt->outdated = false;
     if (!as_recorder.every)
         return recognise(thread, caller, attempt);
     if (atomic_load_explicit(&as_python.found, memory_order_acquire))
-        id = as_python_recall(thread, caller);
+        id = as_python_recall(thread, caller, &attempt->outdated);
     else if (atomic_load_explicit(&as_cruby.found, memory_order_acquire))
-        id = as_cruby_recall(thread, caller);
+        id = as_cruby_recall(thread, caller, &attempt->outdated);
     return __builtin_expect(id != 0, 1) ? id : recognise(thread, caller, attempt);
 }
 

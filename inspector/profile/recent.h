@@ -43,6 +43,13 @@ static inline bool as_recent_has_stack(const struct as_recorder_recent *r, const
     return differ == 0;
 }
 
+// Perhaps the context is this one, and the entry does not hold any more.
+static inline bool as_recent_is_outdated(const struct as_recorder_recent *r, const struct as_unwind_registers *caller,
+                                         uint64_t version)
+{
+    return r->sp == caller->sp && r->pc == caller->pc && r->version != version;
+}
+
 static inline uint32_t as_recent_found(struct as_recorder_recent *r)
 {
     if (r->score != AS_RECENT_SCORE)

@@ -289,6 +289,7 @@ bool as_recorder_has_frames(uint32_t stack, const uint64_t *frames, size_t count
 // What a look for a context has found that was not recognised: whether the frames of interpreters could be read, and their hash.
 struct as_recorder_attempt {
     bool recognisable;
+    bool outdated; // perhaps the thread keeps the context, by words that do not hold any more (recent.h)
     uint64_t inner;
 };
 

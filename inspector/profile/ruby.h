@@ -209,17 +209,27 @@ static inline bool as_cruby_is_same(struct as_cruby_words w, uintptr_t frame)
            as_inner_word(w.environment) == w.flags;
 }
 
+// 0: the instruction of the frame is that of the last walk's frame.
+static inline uintptr_t as_cruby_differs(const struct as_cruby_last *last, uintptr_t frame, size_t i)
+{
+    return as_inner_word(frame + AS_CRUBY_FRAME_PC) ^ last->pcs[i];
+}
+
 // How many of the last walk's frames, from the outermost one on, are what they were; those up to `until` are looked at. Their instructions
 // decide: the same instruction of a frame that has not moved has called the same iseq, and the frame's hash has the rest. What an
 // instruction does not say is whether the call went through C: then the C stack has more on it, which is in the signature.
 static inline size_t as_cruby_count_same(const struct as_cruby_last *last, uintptr_t until)
 {
-    const size_t size = as_cruby.layout.frame_size;
-    const uintptr_t known = last->end - last->count * size;
+    enum { TOGETHER = 4 }; // frames, with one branch: a branch takes longer than to read a frame
+    const uintptr_t size = as_cruby.layout.frame_size;
+    const uintptr_t known = last->end - last->count * size, to = until > known ? until : known;
     uintptr_t at = last->end - size;
     size_t same = 0;
-    for (uintptr_t to = until > known ? until : known;
-         at >= to && as_inner_word(at + AS_CRUBY_FRAME_PC) == last->pcs[same]; at -= size)
+    for (; at - to + size >= TOGETHER * size; same += TOGETHER, at -= TOGETHER * size)
+        if (as_cruby_differs(last, at, same) | as_cruby_differs(last, at - size, same + 1) |
+            as_cruby_differs(last, at - 2 * size, same + 2) | as_cruby_differs(last, at - 3 * size, same + 3))
+            break;
+    for (; at >= to && as_cruby_differs(last, at, same) == 0; at -= size)
         same++;
     return same;
 }
@@ -254,8 +264,8 @@ static inline bool as_cruby_remembers(uintptr_t iseq, uint64_t gcs, uintptr_t *b
     return (atomic_load_explicit(&known->check, memory_order_relaxed) ^ *identity) == as_cruby_print_of(*body);
 }
 
-// ruby_recent.c: the context, if the thread has been in it lately (recent.h); else 0.
-uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller);
+// ruby_recent.c: as as_python_recall().
+uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller, bool *outdated);
 // Where the thread's last walk can be recalled: its innermost frames go into the entry. False: it cannot.
 struct as_recorder_recent;
 bool as_cruby_keep_recent(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,

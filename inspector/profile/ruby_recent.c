@@ -1,56 +1,68 @@
 // SPDX-License-Identifier: MIT
-// Whether a thread is in a context that it has been in lately: its innermost control frames are the entry's, word by word, and the outer ones
-// are those of its last walk.
+// Whether a thread is in a context that it has been in lately: its innermost control frames are the entry's, and the outer ones are those of
+// its last walk. Where an outer frame is another one than then, the thread is walked again: so an entry also has the next frames outside of
+// the few that are compared word by word.
 #include "profile/recent.h"
 
-// Where the thread's control frames are: they end where the VM's stack does. There are some outside of those that an entry has.
-static inline bool find_frames(uintptr_t context, uintptr_t *frame, uintptr_t *end)
+// Where the thread's control frames are, and how many of them an entry has: there are some outside of those.
+struct frames {
+    uintptr_t frame, end; // the innermost one; the VM's stack ends where they do
+    size_t inner;
+};
+
+static inline bool find_frames(uintptr_t context, struct frames *f)
 {
     const uintptr_t size = as_cruby.layout.frame_size;
-    *frame = as_inner_word(context + AS_CRUBY_CURRENT);
-    *end = as_inner_word(context + AS_CRUBY_STACK) + as_inner_word(context + AS_CRUBY_STACK_SIZE) * sizeof(uintptr_t);
-    uintptr_t bytes = *end - *frame;
-    return *frame % sizeof(uintptr_t) == 0 && *frame < *end && bytes > AS_RECENT_FRAMES * size &&
-           as_inner_readable(*frame, (AS_RECENT_FRAMES - 1) * size + AS_CRUBY_FRAME_READ);
+    f->frame = as_inner_word(context + AS_CRUBY_CURRENT);
+    f->end = as_inner_word(context + AS_CRUBY_STACK) + as_inner_word(context + AS_CRUBY_STACK_SIZE) * sizeof(uintptr_t);
+    uintptr_t bytes = f->end - f->frame;
+    f->inner = bytes > AS_RECENT_FRAMES * size ? AS_RECENT_FRAMES : AS_RECENT_TOP;
+    return f->frame % sizeof(uintptr_t) == 0 && f->frame < f->end && bytes > f->inner * size &&
+           as_inner_readable(f->frame, (f->inner - 1) * size + AS_CRUBY_FRAME_READ);
 }
 
 // By which an entry is found: the frames outside of the innermost ones, and the instructions of these. A function in C has none.
-static inline uint64_t hash_at(const struct as_unwind_registers *caller, uintptr_t frame, uint64_t outer)
+static inline uint64_t hash_at(const struct as_unwind_registers *caller, const struct frames *f, uint64_t outer)
 {
-    const uintptr_t size = as_cruby.layout.frame_size;
     uint64_t instructions = 0;
-    for (size_t i = 0; i < AS_RECENT_FRAMES; i++, frame += size)
+    uintptr_t frame = f->frame;
+    for (size_t i = 0; i < f->inner; i++, frame += as_cruby.layout.frame_size)
         instructions = instructions * 5 + as_inner_word(frame + AS_CRUBY_FRAME_PC);
     return as_recent_hash(caller, instructions * AS_RECORDER_FACTOR + outer);
 }
 
-static inline bool has_top(const struct as_recorder_recent *r, uintptr_t frame)
+static inline bool has_innermost(const struct as_recorder_recent *r, const struct frames *f)
 {
-    for (size_t i = 0; i < AS_RECENT_FRAMES; i++, frame += as_cruby.layout.frame_size)
+    const uintptr_t size = as_cruby.layout.frame_size;
+    uintptr_t frame = f->frame, differs = 0;
+    for (size_t i = 0; i < AS_RECENT_TOP; i++, frame += size)
         if (!as_cruby_is_same(r->ruby.top[i], frame))
             return false;
-    return true;
+    for (size_t i = AS_RECENT_TOP; i < f->inner; i++, frame += size)
+        differs |= as_inner_word(frame + AS_CRUBY_FRAME_PC) ^ r->ruby.next[i - AS_RECENT_TOP];
+    return differs == 0;
 }
 
-uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller)
+uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller, bool *outdated)
 {
     struct as_recorder_last *last = thread->before;
-    uintptr_t frame, end;
+    struct frames f;
     uintptr_t context = last ? as_cruby_own_context_again(&last->ruby.own) : 0;
-    if (context == 0 || !find_frames(context, &frame, &end) ||
-        !as_cruby_is_current(&last->ruby, as_cruby.gc_count(), end))
+    if (context == 0 || !find_frames(context, &f) || !as_cruby_is_current(&last->ruby, as_cruby.gc_count(), f.end))
         return 0;
-    const uintptr_t size = as_cruby.layout.frame_size, outer = frame + AS_RECENT_FRAMES * size;
+    const uintptr_t size = as_cruby.layout.frame_size, outer = f.frame + f.inner * size;
     size_t same = as_cruby_count_same(&last->ruby, outer);
-    if (end - same * size != outer)
+    if (f.end - same * size != outer)
         return 0;
     uint64_t outer_hash = last->ruby.frames[same - 1].hash;
-    struct as_recorder_recent *r = as_recent_at(last, hash_at(caller, frame, outer_hash));
-    uint64_t version = as_recent_version(thread, last->ruby.gcs + end);
-    for (size_t way = 0; way < AS_RECENT_WAYS; way++, r++)
-        if (as_recent_has_stack(r, caller, version) && r->ruby.frame == frame && r->outer_hash == outer_hash &&
-            has_top(r, frame))
+    struct as_recorder_recent *r = as_recent_at(last, hash_at(caller, &f, outer_hash));
+    uint64_t version = as_recent_version(thread, last->ruby.gcs + f.end);
+    for (size_t way = 0; way < AS_RECENT_WAYS; way++, r++) {
+        if (as_recent_has_stack(r, caller, version) && r->ruby.frame == f.frame && r->outer_hash == outer_hash &&
+            has_innermost(r, &f))
             return as_recent_found(r);
+        *outdated |= as_recent_is_outdated(r, caller, version);
+    }
     return 0;
 }
 
@@ -58,13 +70,18 @@ bool as_cruby_keep_recent(struct as_recorder_thread *thread, const struct as_unw
                           struct as_recorder_recent *r, uint64_t *hash)
 {
     const struct as_cruby_last *last = &thread->before->ruby;
-    if (last->depth <= AS_RECENT_FRAMES)
+    const size_t inner = last->depth > AS_RECENT_FRAMES ? AS_RECENT_FRAMES : AS_RECENT_TOP;
+    if (last->depth <= inner)
         return false;
-    for (size_t i = 0; i < AS_RECENT_FRAMES; i++)
+    const struct frames f = {
+        .frame = last->end - last->depth * as_cruby.layout.frame_size, .end = last->end, .inner = inner};
+    for (size_t i = 0; i < AS_RECENT_TOP; i++)
         r->ruby.top[i] = as_cruby_words_of(last, last->depth - 1 - i);
+    for (size_t i = AS_RECENT_TOP; i < inner; i++)
+        r->ruby.next[i - AS_RECENT_TOP] = last->pcs[last->depth - 1 - i];
     r->version = as_recent_version(thread, last->gcs + last->end);
-    r->ruby.frame = last->end - last->depth * as_cruby.layout.frame_size;
-    r->outer_hash = last->frames[last->depth - AS_RECENT_FRAMES - 1].hash;
-    *hash = hash_at(caller, r->ruby.frame, r->outer_hash);
+    r->ruby.frame = f.frame;
+    r->outer_hash = last->frames[last->depth - inner - 1].hash;
+    *hash = hash_at(caller, &f, r->outer_hash);
     return true;
 }

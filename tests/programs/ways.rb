@@ -31,10 +31,19 @@ def leaf
   end
 end
 
+# Many callers' lines, and lines of their callers, among the innermost frames.
+def bare
+  way = choose(CHANGE.size)
+  keep(way, DATA[way].public_send(CHANGE[way]))
+end
+eval "def many\n#{"bare\n" * 8}end", TOPLEVEL_BINDING, "many.rb"
+eval "def more\n#{"many\n" * 8}end", TOPLEVEL_BINDING, "more.rb"
+
 def left(depth)
   if depth.zero?
     leaf
     leaf
+    more if choose(8).zero?
   elsif choose(2) == 1
     right(depth - 1)
   else

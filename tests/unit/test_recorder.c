@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "profile/fast.h"
 #include "profile/inner.h"
+#include "profile/last.h"
 #include "profile/read.h"
 #include "record/read.h"
 #include "support/check.h"
@@ -309,6 +310,7 @@ static void test_room(void)
         const uint64_t heads = UINT64_C(1) << (branches->bits + AS_RECORDER_LEVEL_BITS * (branches->levels - 1));
         CHECK(head->stacks.size / 3 / heads < 128, "branches of a frame each, and chains are followed for 256 steps");
         CHECK(as_recorder.most_signatures * sizeof(uint64_t) <= head->size / 16);
+        CHECK(as_recorder.last_count == AS_RECORDER_LASTS || sizes[i / 2] < sizes[1], "docs/profile.md says so");
     }
 }
 
