@@ -16,8 +16,7 @@ struct stack_to_unwind {
     struct as_unwind_stacks stacks;
     struct as_recorder_scratch *scratch;
     struct as_inner_walk *walk; // NULL: no interpreter's frames are known
-    bool checks;
-    uint32_t expected; // what was recognised, and is checked
+    uint32_t expected;          // the context that was recognised, if this is to be checked; else 0
 };
 
 // --- Stacks and contexts ----------------------------------------------------------------------------------------------
@@ -90,11 +89,12 @@ static uint32_t stack_with(struct as_recorder_last_stack *last, const struct as_
     return stack;
 }
 
-// Whether the unwound stack is that of the context. It nearly always is, and to look for a stack, a chain is followed for each frame.
-static bool is_expected(uint32_t id, const struct as_profile_context *wanted, const struct as_recorder_merged *m)
+// Whether the unwound stack is that of the context to be checked. It nearly always is, and to look for a stack, a chain is followed for each frame.
+static bool is_expected(const struct stack_to_unwind *w, const struct as_profile_context *wanted,
+                        const struct as_recorder_merged *m)
 {
-    const struct as_profile_context *c = &as_recorder.contexts[id];
-    return id != AS_PROFILE_LOST && c->count == wanted->count && c->thread == wanted->thread &&
+    const struct as_profile_context *c = &as_recorder.contexts[w->expected];
+    return w->expected >= AS_PROFILE_FIRST && c->count == wanted->count && c->thread == wanted->thread &&
            c->complete == wanted->complete && as_recorder_has_frames(c->stack, m->frames, m->count);
 }
 
@@ -105,7 +105,7 @@ static uint32_t intern(const struct stack_to_unwind *w, struct as_recorder_last_
     struct as_profile_context wanted = {.count = (uint16_t)m->count, .complete = complete};
     wanted.thread = w->thread->name & ((1U << AS_PROFILE_THREAD_BITS) - 1);
     bool own = wanted.thread != 0, fresh;
-    if (w->checks && is_expected(w->expected, &wanted, m))
+    if (is_expected(w, &wanted, m))
         return w->expected;
     if ((wanted.stack = stack_with(last, m, &fresh)) == 0)
         return AS_PROFILE_LOST;
@@ -118,7 +118,7 @@ static uint32_t intern(const struct stack_to_unwind *w, struct as_recorder_last_
 
 static struct as_recorder_last *last_of(const struct stack_to_unwind *w)
 {
-    return w->checks ? NULL : w->thread->before;
+    return w->expected ? NULL : w->thread->before;
 }
 
 // All of the stack: what the thread was on before is compared with it, but where this is to be checked.
@@ -203,7 +203,6 @@ static uint32_t unwind_whole(const struct stack_to_unwind *w)
 
 static uint32_t check(struct stack_to_unwind *w, struct as_recorder_layout *by, uint64_t signature, uint32_t id)
 {
-    w->checks = true;
     w->expected = id;
     uint32_t real = unwind_whole(w);
     if (id != AS_PROFILE_LOST)
