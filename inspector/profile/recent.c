@@ -70,21 +70,20 @@ static bool copy_layout(struct as_recorder_layout *copy, const struct look *l, c
 }
 
 // The context's own place, if it was kept with another version; NULL: there is none.
-static struct as_recorder_recent *find_outdated(struct as_recorder_recent *there,
-                                                const struct as_recorder_recent *fresh)
+static struct as_recorder_recent *find_outdated(struct as_recorder_recent *set, const struct as_recorder_recent *fresh)
 {
-    for (struct as_recorder_recent *r = there; r < there + AS_RECENT_WAYS; r++)
+    for (struct as_recorder_recent *r = set; r < set + AS_RECENT_WAYS; r++)
         if (r->id == fresh->id && r->sp == fresh->sp && r->version != fresh->version)
             return r;
     return NULL;
 }
 
 // A place for another context; NULL: all places have contexts that are found again and again. One of these loses a point of its score.
-static struct as_recorder_recent *find_place(struct as_recorder_recent *there, const struct as_recorder_recent *fresh)
+static struct as_recorder_recent *find_place(struct as_recorder_recent *set, uint64_t version)
 {
-    struct as_recorder_recent *least = there;
-    for (struct as_recorder_recent *r = there; r < there + AS_RECENT_WAYS; r++) {
-        if (r->sp == 0 || r->version != fresh->version)
+    struct as_recorder_recent *least = set;
+    for (struct as_recorder_recent *r = set; r < set + AS_RECENT_WAYS; r++) {
+        if (r->sp == 0 || r->version != version)
             return r;
         if (r->score < least->score)
             least = r;
@@ -93,6 +92,18 @@ static struct as_recorder_recent *find_place(struct as_recorder_recent *there, c
         return least;
     least->score--;
     return NULL;
+}
+
+// NULL: the context is not to be kept now. A renewed entry loses a point, too, and without one it is not renewed before it is due.
+static struct as_recorder_recent *find_place_now(struct as_recorder_recent *set, struct as_recorder_recent *fresh,
+                                                 bool due)
+{
+    struct as_recorder_recent *known = find_outdated(set, fresh);
+    if (known && known->score > 0)
+        fresh->score = known->score - 1;
+    else if (!due)
+        return NULL;
+    return known ? known : find_place(set, fresh->version);
 }
 
 // Right after the walk of its interpreted frames. Not inline, so that recognising takes no more of the stack than it has to.
@@ -107,11 +118,9 @@ static __attribute__((noinline)) void keep(struct as_recorder_thread *thread, co
     if (!last || !(python ? as_python_keep_recent(thread, caller, &fresh, &hash)
                           : as_cruby_keep_recent(thread, caller, &fresh, &hash)))
         return;
-    struct as_recorder_recent *set = as_recent_at(last, hash), *known = find_outdated(set, &fresh);
-    struct as_recorder_recent *there = known || !due ? known : find_place(set, &fresh);
+    struct as_recorder_recent *there = find_place_now(as_recent_at(last, hash), &fresh, due);
     if (!there || !copy_layout(&copy, l, caller, thread->high - caller->sp) || !add_stack(&fresh, &copy))
         return;
-    fresh.score = known && known->score > 0 ? known->score - 1 : 0; // in the end, one that is never found gives way
     there->sp = 0;
     atomic_signal_fence(memory_order_seq_cst);
     fresh.sp = 0;

@@ -43,11 +43,12 @@ static inline bool as_recent_has_stack(const struct as_recorder_recent *r, const
     return differ == 0;
 }
 
-// Perhaps the context is this one, and the entry does not hold any more.
+// Perhaps the context is this one, and the entry does not hold any more. It was found since it was kept or renewed, or not so long ago: what makes
+// entries outdated may come as often as allocations, and then it is not worth while.
 static inline bool as_recent_is_outdated(const struct as_recorder_recent *r, const struct as_unwind_registers *caller,
                                          uint64_t version)
 {
-    return r->sp == caller->sp && r->pc == caller->pc && r->version != version;
+    return r->sp == caller->sp && r->pc == caller->pc && r->version != version && r->score > 0;
 }
 
 static inline uint32_t as_recent_found(struct as_recorder_recent *r)

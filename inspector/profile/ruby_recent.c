@@ -10,15 +10,20 @@ struct frames {
     size_t inner;
 };
 
+// False: there are too few.
+static inline bool choose_inner(struct frames *f)
+{
+    const uintptr_t size = as_cruby.layout.frame_size, bytes = f->end - f->frame;
+    f->inner = bytes > AS_RECENT_FRAMES * size ? AS_RECENT_FRAMES : AS_RECENT_TOP;
+    return bytes > f->inner * size;
+}
+
 static inline bool find_frames(uintptr_t context, struct frames *f)
 {
-    const uintptr_t size = as_cruby.layout.frame_size;
     f->frame = as_inner_word(context + AS_CRUBY_CURRENT);
     f->end = as_inner_word(context + AS_CRUBY_STACK) + as_inner_word(context + AS_CRUBY_STACK_SIZE) * sizeof(uintptr_t);
-    uintptr_t bytes = f->end - f->frame;
-    f->inner = bytes > AS_RECENT_FRAMES * size ? AS_RECENT_FRAMES : AS_RECENT_TOP;
-    return f->frame % sizeof(uintptr_t) == 0 && f->frame < f->end && bytes > f->inner * size &&
-           as_inner_readable(f->frame, (f->inner - 1) * size + AS_CRUBY_FRAME_READ);
+    return f->frame % sizeof(uintptr_t) == 0 && f->frame < f->end && choose_inner(f) &&
+           as_inner_readable(f->frame, (f->inner - 1) * as_cruby.layout.frame_size + AS_CRUBY_FRAME_READ);
 }
 
 // By which an entry is found: the frames outside of the innermost ones, and the instructions of these. A function in C has none.
@@ -70,18 +75,16 @@ bool as_cruby_keep_recent(struct as_recorder_thread *thread, const struct as_unw
                           struct as_recorder_recent *r, uint64_t *hash)
 {
     const struct as_cruby_last *last = &thread->before->ruby;
-    const size_t inner = last->depth > AS_RECENT_FRAMES ? AS_RECENT_FRAMES : AS_RECENT_TOP;
-    if (last->depth <= inner)
+    struct frames f = {.frame = last->end - last->depth * as_cruby.layout.frame_size, .end = last->end};
+    if (!choose_inner(&f))
         return false;
-    const struct frames f = {
-        .frame = last->end - last->depth * as_cruby.layout.frame_size, .end = last->end, .inner = inner};
     for (size_t i = 0; i < AS_RECENT_TOP; i++)
         r->ruby.top[i] = as_cruby_words_of(last, last->depth - 1 - i);
-    for (size_t i = AS_RECENT_TOP; i < inner; i++)
+    for (size_t i = AS_RECENT_TOP; i < f.inner; i++)
         r->ruby.next[i - AS_RECENT_TOP] = last->pcs[last->depth - 1 - i];
     r->version = as_recent_version(thread, last->gcs + last->end);
     r->ruby.frame = f.frame;
-    r->outer_hash = last->frames[last->depth - inner - 1].hash;
+    r->outer_hash = last->frames[last->depth - f.inner - 1].hash;
     *hash = hash_at(caller, &f, r->outer_hash);
     return true;
 }
