@@ -221,7 +221,7 @@ static struct as_inner_walk *take_walk(const struct stack_to_unwind *w, bool due
 {
     struct as_inner_walk *walk = as_inner_walk_take();
     if (!walk || (!due && as_recorder_inner_again(w->thread, w->caller->sp, walk)) ||
-        as_recorder_inner(w->thread, w->caller->sp, walk, inner))
+        as_recorder_inner(w->thread, w->caller->sp, 0, walk, inner))
         return walk;
     as_inner_walk_leave(walk);
     return NULL;
@@ -231,7 +231,7 @@ static struct as_inner_walk *take_walk(const struct stack_to_unwind *w, bool due
 static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth, const struct as_recorder_attempt *attempt)
 {
     uint64_t signature = 0, inner = attempt ? attempt->inner : 0;
-    bool recognisable = attempt ? attempt->recognisable : as_recorder_inner(w->thread, w->caller->sp, NULL, &inner);
+    bool recognisable = attempt ? attempt->recognisable : as_recorder_inner(w->thread, w->caller->sp, 0, NULL, &inner);
     uint64_t key = as_recorder_key(w->caller, depth);
     uint64_t mark = as_recorder_mark(w->thread);
     struct as_recorder_layout *by = NULL;
@@ -268,7 +268,7 @@ static uint32_t find_foreign(struct stack_to_unwind *w)
 {
     uint64_t inner;
     if (atomic_load_explicit(&as_cruby.found, memory_order_acquire) && (w->walk = as_inner_walk_take()) &&
-        !as_cruby_walk(w->thread, w->caller->sp, w->stacks.end, w->walk, &inner))
+        !as_cruby_walk(w->thread, w->caller->sp, w->stacks.end, 0, w->walk, &inner))
         w->walk->count = 0;
     uint32_t id = unwind_whole(w);
     return id ? id : AS_PROFILE_LOST;

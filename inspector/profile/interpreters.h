@@ -9,10 +9,10 @@ void as_interpreters_find(void);
 bool as_interpreters_forget(void);
 
 // A hash of all that says in which interpreted functions and lines the calling thread is, 0 where it is in none; and the frames themselves,
-// if `walk` is not NULL. `sp` and all above it is on the thread's own stack. False: the frames are about to be changed, or are not
+// if `walk` is not NULL. `same`: of the attempt; 0: there was none. `sp` and all above it is on the thread's own stack. False: the frames are about to be changed, or are not
 // what they should be.
-static inline bool as_recorder_inner(const struct as_recorder_thread *thread, uintptr_t sp, struct as_inner_walk *walk,
-                                     uint64_t *hash)
+static inline bool as_recorder_inner(const struct as_recorder_thread *thread, uintptr_t sp, size_t same,
+                                     struct as_inner_walk *walk, uint64_t *hash)
 {
     if (!walk && thread->before)
         thread->before->python.depth = thread->before->ruby.depth = 0;
@@ -20,7 +20,7 @@ static inline bool as_recorder_inner(const struct as_recorder_thread *thread, ui
         (!as_python_walk(thread, sp, walk, hash) || *hash != 0))
         return *hash != 0;
     return !atomic_load_explicit(&as_cruby.found, memory_order_acquire) ||
-           as_cruby_walk(thread, sp, thread->high, walk, hash);
+           as_cruby_walk(thread, sp, thread->high, same, walk, hash);
 }
 
 // The frames again, right after as_recorder_inner() without a walk. False: the thread has not kept them.

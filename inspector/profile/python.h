@@ -120,7 +120,8 @@ void as_python_watch(bool in);
 bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struct as_inner_walk *walk, uint64_t *hash);
 // python_recent.c: the context, if the thread has been in it lately (recent.h); else 0, and *outdated becomes true where an entry with the
 // same call has another version.
-uint32_t as_python_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller, bool *outdated);
+uint32_t as_python_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                          struct as_recorder_attempt *attempt);
 // Where the thread's last walk can be recalled: its innermost frames go into the entry. False: it cannot.
 struct as_recorder_recent;
 bool as_python_keep_recent(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,

@@ -48,7 +48,8 @@ static inline bool has_outer(const struct as_python_last *last, const struct as_
     return true;
 }
 
-uint32_t as_python_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller, bool *outdated)
+uint32_t as_python_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                          struct as_recorder_attempt *attempt)
 {
     struct as_recorder_last *last = thread->before;
     uintptr_t cframe, frame;
@@ -66,7 +67,7 @@ uint32_t as_python_recall(struct as_recorder_thread *thread, const struct as_unw
             (!as_python.layout.is_entry || top->place == cframe) && as_python_is_same(&as_python.layout, top) &&
             has_outer(&last->python, r))
             return as_recent_found(r);
-        *outdated |= as_recent_is_outdated(r, caller, version);
+        attempt->outdated |= as_recent_is_outdated(r, caller, version);
     }
     return 0;
 }

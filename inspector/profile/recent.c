@@ -182,7 +182,7 @@ static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unw
     uintptr_t depth = thread->high - caller->sp;
     uint64_t inner = 0, key = as_recorder_key(caller, depth);
     __builtin_prefetch(as_recorder_layout_line(key)); // for what follows the look at the frames
-    attempt->recognisable = as_recorder_inner(thread, caller->sp, NULL, &inner);
+    attempt->recognisable = as_recorder_inner(thread, caller->sp, attempt->same, NULL, &inner);
     attempt->inner = inner;
     if (!attempt->recognisable)
         return 0;
@@ -204,12 +204,13 @@ uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_u
 {
     uint32_t id = 0;
     attempt->outdated = false;
+    attempt->same = 0;
     if (!as_recorder.every)
         return recognise(thread, caller, attempt);
     if (atomic_load_explicit(&as_python.found, memory_order_acquire))
-        id = as_python_recall(thread, caller, &attempt->outdated);
+        id = as_python_recall(thread, caller, attempt);
     else if (atomic_load_explicit(&as_cruby.found, memory_order_acquire))
-        id = as_cruby_recall(thread, caller, &attempt->outdated);
+        id = as_cruby_recall(thread, caller, attempt);
     return __builtin_expect(id != 0, 1) ? id : recognise(thread, caller, attempt);
 }
 

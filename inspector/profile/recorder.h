@@ -290,6 +290,7 @@ bool as_recorder_has_frames(uint32_t stack, const uint64_t *frames, size_t count
 struct as_recorder_attempt {
     bool recognisable;
     bool outdated; // perhaps the thread keeps the context, by words that do not hold any more (recent.h)
+    size_t same;   // so many of Ruby's outermost frames are those of the thread's last walk; 0: it is not known
     uint64_t inner;
 };
 

@@ -3,7 +3,8 @@
 //
 //   ruby.c        where Ruby is in this process, and which layout its structures have
 //   ruby_places.c what no symbol names: variables, and the functions that run bytecode
-//   ruby_walk.c   the frames of the calling thread
+//   ruby_context.c  the execution context of the calling thread
+//   ruby_walk.c   its frames
 //   ruby_recent.c whether they are those of one of the thread's last contexts
 //   ruby_iseqs.c  what an instruction sequence (iseq) is recognised by
 //   ruby_names.c  method or block, file and line of a frame that is seen for the first time
@@ -121,14 +122,14 @@ bool as_cruby_locate(void);
 enum { AS_CRUBY_STACK = 0, AS_CRUBY_STACK_SIZE = 8, AS_CRUBY_CURRENT = 16, AS_CRUBY_TAG = 24 };
 enum { AS_CRUBY_FRAME_PC = 0, AS_CRUBY_FRAME_ISEQ = 16, AS_CRUBY_FRAME_ENVIRONMENT = 32, AS_CRUBY_FRAME_READ = 40 };
 
-// ruby_walk.c: the calling thread's execution context, if it may be read now; else 0. *own: how it says so.
+// ruby_context.c: the calling thread's execution context, if it may be read now; else 0. *own: how it says so.
 uintptr_t as_cruby_own_context(struct as_cruby_context *own);
 // The same where all that it was found by is what it was, as it mostly is; 0 also where it is not.
 uintptr_t as_cruby_own_context_again(const struct as_cruby_context *own);
 
-// As as_recorder_inner() (interpreters.h); the stack that `sp` is on is readable up to `end`.
-bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t end, struct as_inner_walk *walk,
-                   uint64_t *hash);
+// ruby_walk.c: as as_recorder_inner() (interpreters.h); the stack that `sp` is on is readable up to `end`.
+bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t end, size_t same,
+                   struct as_inner_walk *walk, uint64_t *hash);
 
 // The same frames again, right after a walk for their hash alone. False: the thread has not kept them.
 bool as_cruby_walk_again(const struct as_recorder_thread *thread, uintptr_t sp, struct as_inner_walk *walk);
@@ -215,16 +216,17 @@ static inline uintptr_t as_cruby_differs(const struct as_cruby_last *last, uintp
     return as_inner_word(frame + AS_CRUBY_FRAME_PC) ^ last->pcs[i];
 }
 
-// How many of the last walk's frames, from the outermost one on, are what they were; those up to `until` are looked at. Their instructions
-// decide: the same instruction of a frame that has not moved has called the same iseq, and the frame's hash has the rest. What an
-// instruction does not say is whether the call went through C: then the C stack has more on it, which is in the signature.
-static inline size_t as_cruby_count_same(const struct as_cruby_last *last, uintptr_t until)
+// How many of the last walk's frames, from the outermost one on, are what they were; those up to `until` are looked at, but for the first
+// `same`, which have been (more than the last walk has: none has been). Their instructions decide: the same instruction of a frame that has
+// not moved has called the same iseq, and the frame's hash has the rest. What an instruction does not say is whether the call went through C:
+// then the C stack has more on it, which is in the signature.
+static inline size_t as_cruby_count_same(const struct as_cruby_last *last, uintptr_t until, size_t same)
 {
     enum { TOGETHER = 4 }; // frames, with one branch: a branch takes longer than to read a frame
     const uintptr_t size = as_cruby.layout.frame_size;
     const uintptr_t known = last->end - last->count * size, to = until > known ? until : known;
-    uintptr_t at = last->end - size;
-    size_t same = 0;
+    same = same <= last->count ? same : 0;
+    uintptr_t at = last->end - (same + 1) * size;
     for (; at - to + size >= TOGETHER * size; same += TOGETHER, at -= TOGETHER * size)
         if (as_cruby_differs(last, at, same) | as_cruby_differs(last, at - size, same + 1) |
             as_cruby_differs(last, at - 2 * size, same + 2) | as_cruby_differs(last, at - 3 * size, same + 3))
@@ -233,6 +235,10 @@ static inline size_t as_cruby_count_same(const struct as_cruby_last *last, uintp
         same++;
     return same;
 }
+
+// ruby_walk.c: the frames up to `until` are those of the thread's last walk from now on, as the first `same` of them are. The last walk has
+// to be current. False: one is not what it should be, or they are too many.
+bool as_cruby_walk_outer(struct as_cruby_last *last, size_t same, uintptr_t until);
 
 static inline struct as_cruby_known *as_cruby_known_at(uintptr_t iseq)
 {
@@ -265,7 +271,8 @@ static inline bool as_cruby_remembers(uintptr_t iseq, uint64_t gcs, uintptr_t *b
 }
 
 // ruby_recent.c: as as_python_recall().
-uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller, bool *outdated);
+uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                         struct as_recorder_attempt *attempt);
 // Where the thread's last walk can be recalled: its innermost frames go into the entry. False: it cannot.
 struct as_recorder_recent;
 bool as_cruby_keep_recent(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Whether a thread is in a context that it has been in lately: its innermost control frames are the entry's, and the outer ones are those of
-// its last walk. Where an outer frame is another one than then, the thread is walked again: so an entry also has the next frames outside of
-// the few that are compared word by word.
+// Whether a thread is in a context that it has been in lately: its innermost control frames are the entry's, and so is the hash of the outer
+// ones. These are mostly those of the thread's last walk; where one is not, it is walked from there on: so an entry also has the next frames
+// outside of the few that are compared word by word.
 #include "profile/recent.h"
 
 // Where the thread's control frames are, and how many of them an entry has: there are some outside of those.
@@ -48,7 +48,8 @@ static inline bool has_innermost(const struct as_recorder_recent *r, const struc
     return differs == 0;
 }
 
-uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller, bool *outdated)
+uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                         struct as_recorder_attempt *attempt)
 {
     struct as_recorder_last *last = thread->before;
     struct frames f;
@@ -56,9 +57,13 @@ uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwi
     if (context == 0 || !find_frames(context, &f) || !as_cruby_is_current(&last->ruby, as_cruby.gc_count(), f.end))
         return 0;
     const uintptr_t size = as_cruby.layout.frame_size, outer = f.frame + f.inner * size;
-    size_t same = as_cruby_count_same(&last->ruby, outer);
-    if (f.end - same * size != outer)
-        return 0;
+    size_t same = as_cruby_count_same(&last->ruby, outer, 0);
+    if (f.end - same * size != outer) {
+        if (!as_cruby_walk_outer(&last->ruby, same, outer))
+            return 0;
+        same = last->ruby.count;
+    }
+    attempt->same = same;
     uint64_t outer_hash = last->ruby.frames[same - 1].hash;
     struct as_recorder_recent *r = as_recent_at(last, hash_at(caller, &f, outer_hash));
     uint64_t version = as_recent_version(thread, last->ruby.gcs + f.end);
@@ -66,7 +71,7 @@ uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwi
         if (as_recent_has_stack(r, caller, version) && r->ruby.frame == f.frame && r->outer_hash == outer_hash &&
             has_innermost(r, &f))
             return as_recent_found(r);
-        *outdated |= as_recent_is_outdated(r, caller, version);
+        attempt->outdated |= as_recent_is_outdated(r, caller, version);
     }
     return 0;
 }

@@ -43,17 +43,18 @@ static inline bool is_readable(struct ruby_walking *r, uintptr_t at, uintptr_t s
     return at % sizeof(uintptr_t) == 0 && as_inner_readable_near(at, size, &r->page);
 }
 
-// What a frame that is run there is recognised by. *body: of the iseq.
-static inline bool find_key(struct ruby_walking *r, uintptr_t iseq, uintptr_t pc, uintptr_t *body, uint64_t *key)
+// What a frame that is run there is recognised by.
+static inline bool find_key(struct ruby_walking *r, uintptr_t iseq, uintptr_t pc, uint64_t *key)
 {
+    uintptr_t body;
     uint64_t identity;
-    if (!as_cruby_remembers(iseq, r->gcs, body, &identity)) {
+    if (!as_cruby_remembers(iseq, r->gcs, &body, &identity)) {
         if (!as_cruby_identify(iseq, r->gcs, &identity))
             return false;
-        *body = as_inner_word(iseq + AS_CRUBY_BODY);
+        body = as_inner_word(iseq + AS_CRUBY_BODY);
     }
-    uintptr_t code = as_inner_word(*body + AS_CRUBY_INSTRUCTIONS), at = pc - code;
-    if (at > (uintptr_t)as_inner_half(*body + AS_CRUBY_SIZE) * sizeof(uintptr_t) || at % sizeof(uintptr_t) != 0)
+    uintptr_t code = as_inner_word(body + AS_CRUBY_INSTRUCTIONS), at = pc - code;
+    if (at > (uintptr_t)as_inner_half(body + AS_CRUBY_SIZE) * sizeof(uintptr_t) || at % sizeof(uintptr_t) != 0)
         return false;
     *key = identity + at * AS_RECORDER_FACTOR;
     if (!r->walk)
@@ -66,8 +67,7 @@ static inline bool find_key(struct ruby_walking *r, uintptr_t iseq, uintptr_t pc
 
 static inline bool add_frame(struct ruby_walking *r, uintptr_t frame)
 {
-    uintptr_t body;
-    return find_key(r, as_inner_word(frame + AS_CRUBY_FRAME_ISEQ), as_inner_word(frame + AS_CRUBY_FRAME_PC), &body,
+    return find_key(r, as_inner_word(frame + AS_CRUBY_FRAME_ISEQ), as_inner_word(frame + AS_CRUBY_FRAME_PC),
                     &r->keys[r->count]) &&
            ++r->count;
 }
@@ -229,13 +229,13 @@ static bool look_at(struct ruby_walking *r, struct as_cruby_last *last, uintptr_
     uint64_t flags;
     if (!is_readable(r, frame, AS_CRUBY_FRAME_READ) || !read_flags(r, frame, &flags))
         return false;
-    uintptr_t pc = as_inner_word(frame + AS_CRUBY_FRAME_PC), body;
+    uintptr_t pc = as_inner_word(frame + AS_CRUBY_FRAME_PC);
     last->pcs[i] = UINTPTR_MAX; // no frame is the same until all is there
     atomic_signal_fence(memory_order_seq_cst);
     seen->environment = as_inner_word(frame + AS_CRUBY_FRAME_ENVIRONMENT);
     seen->flags = as_inner_word(seen->environment);
     seen->of_c = flags & FLAG_C;
-    if (!seen->of_c && !find_key(r, as_inner_word(frame + AS_CRUBY_FRAME_ISEQ), pc, &body, &seen->key))
+    if (!seen->of_c && !find_key(r, as_inner_word(frame + AS_CRUBY_FRAME_ISEQ), pc, &seen->key))
         return false;
     atomic_signal_fence(memory_order_seq_cst);
     last->pcs[i] = pc;
@@ -267,8 +267,32 @@ static bool take_frame(struct ruby_walking *r, struct as_cruby_last *last, size_
     return put_behind(seen, i > 0 ? seen - 1 : NULL);
 }
 
+// The last walk's frames are those of this one from now on, of which the first `same` are the last one's. False: one is not what it
+// should be.
+static bool take_frames(struct ruby_walking *r, struct as_cruby_last *last, size_t same, size_t count)
+{
+    if (same == count)
+        return true;
+    last->count = same;
+    atomic_signal_fence(memory_order_seq_cst);
+    for (size_t i = same; i < count; i++)
+        if (!take_frame(r, last, i))
+            return false;
+    atomic_signal_fence(memory_order_seq_cst);
+    last->count = count;
+    return true;
+}
+
+bool as_cruby_walk_outer(struct as_cruby_last *last, size_t same, uintptr_t until)
+{
+    const size_t size = as_cruby.layout.frame_size, count = (last->end - until) / size;
+    struct ruby_walking r = {.page = UINTPTR_MAX, .gcs = last->gcs};
+    last->depth = 0;
+    return last->end - count * size == until && count <= AS_CRUBY_SEEN && take_frames(&r, last, same, count);
+}
+
 // As walk_frames(), from the outermost frame on. *known false: there are too many frames for it.
-static bool walk_known(struct ruby_walking *r, struct as_cruby_last *last, uintptr_t frame, uintptr_t end,
+static bool walk_known(struct ruby_walking *r, struct as_cruby_last *last, uintptr_t frame, uintptr_t end, size_t same,
                        uint64_t *hash, bool *known)
 {
     const size_t count = (end - frame) / as_cruby.layout.frame_size;
@@ -276,16 +300,8 @@ static bool walk_known(struct ruby_walking *r, struct as_cruby_last *last, uintp
     if (!*known)
         return false;
     begin_last(last, r->gcs, end);
-    size_t same = as_cruby_count_same(last, frame);
-    if (same < count) {
-        last->count = same;
-        atomic_signal_fence(memory_order_seq_cst);
-        for (size_t i = same; i < count; i++)
-            if (!take_frame(r, last, i))
-                return false;
-        atomic_signal_fence(memory_order_seq_cst);
-        last->count = count;
-    }
+    if (!take_frames(r, last, as_cruby_count_same(last, frame, same), count))
+        return false;
     const struct as_cruby_seen *top = count > 0 ? &last->frames[count - 1] : NULL;
     *known = !top || top->rubies <= MOST_FRAMES;
     last->depth = *known ? count : 0;
@@ -293,56 +309,14 @@ static bool walk_known(struct ruby_walking *r, struct as_cruby_last *last, uintp
     return *known;
 }
 
-// Another thread may be looking for Ruby anew, after a dlclose: a place is read once.
-static uintptr_t vm_place(size_t i)
-{
-    return __atomic_load_n(&as_cruby.vm_places[i], __ATOMIC_RELAXED);
-}
-
-// 0: it ends, or the variables say different things.
-static uintptr_t current_vm(void)
-{
-    uintptr_t place = vm_place(0);
-    uintptr_t vm = place ? as_inner_word(place) : 0;
-    for (size_t i = 1; vm && i < AS_CRUBY_VM_PLACES && (place = vm_place(i)) != 0; i++)
-        if (as_inner_word(place) != vm)
-            return 0;
-    return vm;
-}
-
-uintptr_t as_cruby_own_context(struct as_cruby_context *own)
-{
-    if (!atomic_load_explicit(&as_cruby.located, memory_order_acquire) && !as_cruby_locate())
-        return 0;
-    uintptr_t vm = current_vm();
-    own->place = as_cruby.ec_variable ? as_cruby.ec_variable : as_recorder_pointer() + as_cruby.ec_offset;
-    if (vm == 0 || (as_cruby.ec_variable && !as_cruby.has_lock()) || !as_inner_readable(own->place, sizeof own->place))
-        return 0;
-    if (as_cruby_vm_of(as_inner_word(own->place), own) != vm || (!as_cruby.layout.blocking && !as_cruby.has_lock()))
-        return 0;
-    return as_cruby.during_gc() ? 0 : own->context;
-}
-
-uintptr_t as_cruby_own_context_again(const struct as_cruby_context *own)
-{
-    const struct as_cruby_layout *l = &as_cruby.layout;
-    if (!atomic_load_explicit(&as_cruby.located, memory_order_acquire) || own->context == 0 ||
-        own->since != atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed) ||
-        current_vm() != own->vm || (as_cruby.ec_variable && !as_cruby.has_lock()) ||
-        as_inner_word(own->place) != own->context || as_inner_word(own->context + l->thread) != own->thread ||
-        !as_cruby_is_own(l, own) || (!as_cruby.ec_variable && !l->blocking && !as_cruby.has_lock()))
-        return 0;
-    return as_cruby.during_gc() ? 0 : own->context;
-}
-
-bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t end, struct as_inner_walk *walk,
-                   uint64_t *hash)
+bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t end, size_t same,
+                   struct as_inner_walk *walk, uint64_t *hash)
 {
     *hash = 0;
     as_inner_walk_begin(walk, AS_PROFILE_RUBY);
     struct as_recorder_last *last = walk ? NULL : thread->before;
     struct as_cruby_context own;
-    uintptr_t context = last ? as_cruby_own_context_again(&last->ruby.own) : 0;
+    uintptr_t context = !last ? 0 : same > 0 ? last->ruby.own.context : as_cruby_own_context_again(&last->ruby.own);
     if (context != 0)
         own = last->ruby.own;
     else if ((context = as_cruby_own_context(&own)) == 0)
@@ -362,7 +336,7 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
     if (size > MOST_STACK || frame <= stack || frame > stack_end || (stack_end - frame) % as_cruby.layout.frame_size)
         return false;
     bool known = false;
-    bool ok = last && walk_known(&r, &last->ruby, frame, stack_end, hash, &known);
+    bool ok = last && walk_known(&r, &last->ruby, frame, stack_end, same, hash, &known);
     if (ok) {
         last->ruby.own = own;
         last->ruby.own.since = last->ruby.since;

@@ -195,6 +195,8 @@ def texts
   instance_eval "[1].each { sink(1) }", "other.rb", 9
   Object.class_eval "def given_by_text\n\n keep String.new(capacity: SIZE)\nend", "class.rb", 11
   given_by_text
+  eval "def long\n#{"sink(0)\n" * 1500}end", TOPLEVEL_BINDING, "long.rb"
+  long
 end
 
 # Methods that die, and others of the same name where they were: only their lines differ, or nothing.

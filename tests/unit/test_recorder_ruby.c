@@ -32,8 +32,10 @@ static void test_all(struct as_cruby_last *last, size_t count)
             *instruction_at(other) ^= UINT64_C(1) << (other * 3);
         for (size_t until = 0; until <= MOST; until++) {
             size_t wanted = other < until ? other : until;
-            CHECK_EQUAL(as_cruby_count_same(last, end - until * as_cruby.layout.frame_size),
-                        wanted < count ? wanted : count);
+            wanted = wanted < count ? wanted : count;
+            for (size_t same = 0; same <= wanted; same++)
+                CHECK_EQUAL(as_cruby_count_same(last, end - until * as_cruby.layout.frame_size, same), wanted);
+            CHECK_EQUAL(as_cruby_count_same(last, end - until * as_cruby.layout.frame_size, count + 1), wanted);
         }
         if (other < count)
             *instruction_at(other) = last->pcs[other];
