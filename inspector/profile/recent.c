@@ -176,8 +176,8 @@ static uint32_t find_in_line(struct look *l, uint64_t *line, const struct as_unw
     return 0;
 }
 
-static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
-                          struct as_recorder_attempt *attempt)
+uint32_t as_recorder_recognise_with_inner(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                                          struct as_recorder_attempt *attempt)
 {
     uintptr_t depth = thread->high - caller->sp;
     uint64_t inner = 0, key = as_recorder_key(caller, depth);
@@ -197,21 +197,6 @@ static uint32_t recognise(struct as_recorder_thread *thread, const struct as_unw
     if (id && inner && as_recorder.every && (due || attempt->outdated))
         keep(thread, caller, &l, id, due);
     return id;
-}
-
-uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
-                            struct as_recorder_attempt *attempt)
-{
-    uint32_t id = 0;
-    attempt->outdated = false;
-    attempt->same = 0;
-    if (!as_recorder.every)
-        return recognise(thread, caller, attempt);
-    if (atomic_load_explicit(&as_python.found, memory_order_acquire))
-        id = as_python_recall(thread, caller, attempt);
-    else if (atomic_load_explicit(&as_cruby.found, memory_order_acquire))
-        id = as_cruby_recall(thread, caller, attempt);
-    return __builtin_expect(id != 0, 1) ? id : recognise(thread, caller, attempt);
 }
 
 void as_recorder_forget_recent(const struct as_recorder_thread *thread)

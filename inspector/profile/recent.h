@@ -58,10 +58,10 @@ static inline uint32_t as_recent_found(struct as_recorder_recent *r)
     return r->id;
 }
 
-// recent.c: the context of an allocation in a process with an interpreter, if the thread has been in it lately, or if it is recognised by
-// its signature; else 0: *attempt says what was found.
-uint32_t as_recorder_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
-                            struct as_recorder_attempt *attempt);
+// recent.c: the context of an allocation in a process with an interpreter, if it is recognised by its signature; else 0: *attempt says what
+// was found. attempt->same is of the look before.
+uint32_t as_recorder_recognise_with_inner(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                                          struct as_recorder_attempt *attempt);
 
 // The thread has been taken for being in another context than it was in: it forgets all that it was recognised by.
 void as_recorder_forget_recent(const struct as_recorder_thread *thread);
@@ -78,14 +78,20 @@ static inline bool as_recorder_has_interpreter(void)
            atomic_load_explicit(&as_cruby.found, memory_order_acquire);
 }
 
-// The context, if it is recognised; else 0: *attempt says what was found. No function is called where there is no interpreter.
+// The context, if the thread has been in it lately, or if it is recognised; else 0: *attempt says what was found. No function is called where
+// there is no interpreter.
 static inline uint32_t as_recorder_context_quickly(struct as_recorder_thread *thread,
                                                    const struct as_unwind_registers *caller,
                                                    struct as_recorder_attempt *attempt)
 {
-    if (as_recorder_has_interpreter())
-        return as_recorder_recall(thread, caller, attempt);
     *attempt = (struct as_recorder_attempt){.recognisable = true};
+    if (as_recorder_has_interpreter()) {
+        bool python = atomic_load_explicit(&as_python.found, memory_order_acquire);
+        uint32_t id = !as_recorder.every ? 0
+                      : python           ? as_python_recall(thread, caller, attempt)
+                                         : as_cruby_recall(thread, caller, attempt);
+        return __builtin_expect(id != 0, 1) ? id : as_recorder_recognise_with_inner(thread, caller, attempt);
+    }
     uintptr_t depth = thread->high - caller->sp;
     uint64_t signature;
     struct as_recorder_layout *by;

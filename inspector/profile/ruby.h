@@ -124,8 +124,36 @@ enum { AS_CRUBY_FRAME_PC = 0, AS_CRUBY_FRAME_ISEQ = 16, AS_CRUBY_FRAME_ENVIRONME
 
 // ruby_context.c: the calling thread's execution context, if it may be read now; else 0. *own: how it says so.
 uintptr_t as_cruby_own_context(struct as_cruby_context *own);
+
+// Another thread may be looking for Ruby anew, after a dlclose: a place is read once.
+static inline uintptr_t as_cruby_vm_place(size_t i)
+{
+    return __atomic_load_n(&as_cruby.vm_places[i], __ATOMIC_RELAXED);
+}
+
+// 0: it ends, or the variables say different things.
+static inline uintptr_t as_cruby_vm(void)
+{
+    uintptr_t place = as_cruby_vm_place(0);
+    uintptr_t vm = place ? as_inner_word(place) : 0;
+    for (size_t i = 1; vm && i < AS_CRUBY_VM_PLACES && (place = as_cruby_vm_place(i)) != 0; i++)
+        if (as_inner_word(place) != vm)
+            return 0;
+    return vm;
+}
+
 // The same where all that it was found by is what it was, as it mostly is; 0 also where it is not.
-uintptr_t as_cruby_own_context_again(const struct as_cruby_context *own);
+static inline uintptr_t as_cruby_own_context_again(const struct as_cruby_context *own)
+{
+    const struct as_cruby_layout *l = &as_cruby.layout;
+    if (!atomic_load_explicit(&as_cruby.located, memory_order_acquire) || own->context == 0 ||
+        own->since != atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed) ||
+        as_cruby_vm() != own->vm || (as_cruby.ec_variable && !as_cruby.has_lock()) ||
+        as_inner_word(own->place) != own->context || as_inner_word(own->context + l->thread) != own->thread ||
+        !as_cruby_is_own(l, own) || (!as_cruby.ec_variable && !l->blocking && !as_cruby.has_lock()))
+        return 0;
+    return as_cruby.during_gc() ? 0 : own->context;
+}
 
 // ruby_walk.c: as as_recorder_inner() (interpreters.h); the stack that `sp` is on is readable up to `end`.
 bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t end, size_t same,
