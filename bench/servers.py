@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -97,39 +99,55 @@ def once(name: str, values: dict[str, str], requests: int, arenadump: Path) -> d
 def measure(
     names: list[str], build: Path, runs: int, requests: int, folder: Path
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """The least times of each server in each way, and the largest shares of memory; all in turn."""
+    """What is shown of each server in each way; all in turn."""
     library, arenadump = build / "inspector/agent/libarenascope.so", build / "inspector/cli/arenadump"
     record = folder / "record"
     ways = {"plain": recorder.environment(library, None, record)}
     ways |= {how: recorder.environment(library, mode, record) for how, mode in recorder.MODES.items()}
     if heaptrack := recorder.preload_of_heaptrack(folder):
         ways[recorder.HEAPTRACK] = ways["plain"] | heaptrack
-    least: dict[str, dict[str, dict[str, float]]] = {name: {} for name in names}
+    found: dict[str, dict[str, list[dict[str, float]]]] = {name: {how: [] for how in ways} for name in names}
     for _ in range(runs):
         for name in names:
             for how, values in ways.items():
-                found = once(name, values, requests, arenadump)
-                known = least[name].get(how, found)
-                least[name][how] = {key: min(found[key], known[key]) for key in TIMES}
-                least[name][how] |= {key: max(found[key], known[key]) for key in recorder.SHARES}
+                found[name][how].append(once(name, values, requests, arenadump))
                 for written in [*folder.glob("heaptrack.*"), *folder.glob("record*")]:
                     written.unlink()
-    return least
+    return {name: {how: figures(each, of["plain"]) for how, each in of.items()} for name, of in found.items()}
 
 
-def show(least: dict[str, dict[str, dict[str, float]]]) -> None:
+def figures(found: list[dict[str, float]], plain: list[dict[str, float]]) -> dict[str, float]:
+    """The least times and the largest shares of memory; and, beside plain, the mean of processor times with its error.
+
+    One run of a server differs from the next by more than what is to be measured, and the least of some runs does, too.
+    """
+    told = {key: min(run[key] for run in found) for key in TIMES}
+    told |= {key: max(run[key] for run in found) for key in recorder.SHARES}
+    seconds, alone = ([run["seconds"] for run in runs] for runs in (found, plain))
+    told["mean"] = statistics.mean(seconds) / statistics.mean(alone)
+    told["mean_error"] = told["mean"] * math.hypot(error(seconds), error(alone)) if len(seconds) > 1 else math.nan
+    return told
+
+
+def error(values: list[float]) -> float:
+    """The standard error of their mean, as a share of it."""
+    return statistics.stdev(values) / math.sqrt(len(values)) / statistics.mean(values)
+
+
+def show(told: dict[str, dict[str, dict[str, float]]]) -> None:
     table = Table(
         title="Servers under load: least processor time and answers beside the server alone, largest shares of memory"
     )
-    columns = ("processor time", "p50", "p99", "beside plain", "p50", "p99", "recorder, of Rss", "tables, of Rss")
-    for column in ("server", "way", *columns):
+    columns = ("processor time", "p50", "p99", "beside plain", "p50", "p99", "mean beside plain")
+    for column in ("server", "way", *columns, "recorder, of Rss", "tables, of Rss"):
         table.add_column(column, justify="left" if column in {"server", "way"} else "right")
-    for name, ways in least.items():
-        for how, figures in ways.items():
-            beside = [f"{figures[key] / ways['plain'][key]:.2f}" for key in TIMES]
-            shown = [f"{figures['seconds']:.2f} s", *(f"{figures[key]:.2f} ms" for key in TIMES[1:])]
-            table.add_row(name, how, *shown, *beside, *(f"{figures[key]:.1%}" for key in recorder.SHARES))
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    for name, ways in told.items():
+        for how, of in ways.items():
+            beside = [f"{of[key] / ways['plain'][key]:.2f}" for key in TIMES]
+            shown = [f"{of['seconds']:.2f} s", *(f"{of[key]:.2f} ms" for key in TIMES[1:])]
+            mean = "" if of is ways["plain"] else f"{of['mean']:.2f} ± {of['mean_error']:.2f}"
+            table.add_row(name, how, *shown, *beside, mean, *(f"{of[key]:.1%}" for key in recorder.SHARES))
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
 def main() -> None:
@@ -142,11 +160,11 @@ def main() -> None:
     options = parser.parse_args()
     names = [name for name in options.servers.split(",") if shutil.which(COMMANDS[name].split(" ")[0])]
     with tempfile.TemporaryDirectory(prefix="arenascope-bench-", dir="/dev/shm") as temporary:
-        least = measure(names, options.build.resolve(), options.runs, options.requests, Path(temporary))
+        told = measure(names, options.build.resolve(), options.runs, options.requests, Path(temporary))
     if options.json:
-        print(json.dumps(least))
+        print(json.dumps(told))
     else:
-        show(least)
+        show(told)
 
 
 if __name__ == "__main__":
