@@ -117,7 +117,9 @@ def measure(
 
 
 def figures(found: list[dict[str, float]], plain: list[dict[str, float]]) -> dict[str, float]:
-    """The least times and the largest shares of memory; and, beside plain, the mean of processor times with its error.
+    """The least times and the largest shares of memory; and, beside plain, the mean of processor times.
+
+    Of more than one run, its error, too.
 
     One run of a server differs from the next by more than what is to be measured, and the least of some runs does, too.
     """
@@ -125,7 +127,8 @@ def figures(found: list[dict[str, float]], plain: list[dict[str, float]]) -> dic
     told |= {key: max(run[key] for run in found) for key in recorder.SHARES}
     seconds, alone = ([run["seconds"] for run in runs] for runs in (found, plain))
     told["mean"] = statistics.mean(seconds) / statistics.mean(alone)
-    told["mean_error"] = told["mean"] * math.hypot(error(seconds), error(alone)) if len(seconds) > 1 else math.nan
+    if len(seconds) > 1:
+        told["mean_error"] = told["mean"] * math.hypot(error(seconds), error(alone))
     return told
 
 
@@ -145,7 +148,8 @@ def show(told: dict[str, dict[str, dict[str, float]]]) -> None:
         for how, of in ways.items():
             beside = [f"{of[key] / ways['plain'][key]:.2f}" for key in TIMES]
             shown = [f"{of['seconds']:.2f} s", *(f"{of[key]:.2f} ms" for key in TIMES[1:])]
-            mean = "" if of is ways["plain"] else f"{of['mean']:.2f} ± {of['mean_error']:.2f}"
+            known = how != "plain" and "mean_error" in of
+            mean = f"{of['mean']:.2f} ± {of['mean_error']:.2f}" if known else ""
             table.add_row(name, how, *shown, *beside, mean, *(f"{of[key]:.1%}" for key in recorder.SHARES))
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
