@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Ruby's control frames as a thread's own allocations see them. docs/profile.md says what is read, and what is not. Internal to profile/.
 //
-//   ruby.c        where Ruby is in this process, and which layout its structures have
-//   ruby_places.c what no symbol names: variables, and the functions that run bytecode
+//   ruby.c          where Ruby is in this process, and which layout its structures have
+//   ruby_places.c   what no symbol names: variables, and the functions that run bytecode
 //   ruby_context.c  the execution context of the calling thread
-//   ruby_walk.c   its frames
-//   ruby_recent.c whether they are those of one of the thread's last contexts
-//   ruby_iseqs.c  what an instruction sequence (iseq) is recognised by
-//   ruby_names.c  method or block, file and line of a frame that is seen for the first time
+//   ruby_walk.c     its frames
+//   ruby_recent.c   whether they are those of one of the thread's last contexts
+//   ruby_iseqs.c    what an instruction sequence (iseq) is recognised by
+//   ruby_names.c    method or block, file and line of a frame that is seen for the first time
 #pragma once
 
 #include "profile/fast.h"
