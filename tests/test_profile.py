@@ -108,7 +108,7 @@ def assert_recognised(
 
 
 def ways_pid(file: Path) -> int:
-    """The PID of a program that has written down what it made by each of its stacks (programs/ways.*)."""
+    """The PID of a program that has written down what it made by each of its stacks (programs/ways.*, nested.*)."""
     until(file.exists, f"no {file.name}")
     return int(file.read_text().splitlines()[-1])
 
@@ -135,6 +135,24 @@ def assert_ways(
     assert truth.total() > 8000
     assert told["wrong"] == 0
     assert found == truth
+
+
+def assert_nested(told: dict[str, Any], file: Path, stack_of: Callable[[dict[str, Any]], tuple[Any, ...]]) -> None:
+    """Each order of the calls in C has a stack of its own (programs/nested.*)."""
+    truth = dict(ast.literal_eval(line) for line in file.read_text().splitlines()[:-1])
+    found: Counter[int] = Counter()
+    stacks = 0
+    for site in told["sites"]:
+        use = site["in_use"]
+        mean = use["bytes"] / use["count"] if use["count"] else 0
+        if not min(truth) <= mean <= max(truth) + 40 or not any("load_one" in name for name, *_ in stack_of(site)):
+            continue
+        (size,) = (each for each in truth if each <= mean <= each + 40)
+        found[size] += use["count"]
+        stacks += 1
+    assert told["wrong"] == 0
+    assert found == truth
+    assert stacks >= len(truth) == 40
 
 
 def by_stack(told: dict[str, Any], program: Path) -> tuple[Stacks, Stacks]:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_profile import assert_recognised, assert_ways, profile, ways_pid
+from test_profile import assert_nested, assert_recognised, assert_ways, profile, ways_pid
 from tools import debian, emulated, harness, interpreters, programs
 from tools.stage import Stage, kill, until
 
 PROGRAM = Path(__file__).parent / "programs" / "frames.py"
 AGAIN = Path(__file__).parent / "programs" / "again.py"
 WAYS = Path(__file__).parent / "programs" / "ways.py"
+NESTED = Path(__file__).parent / "programs" / "nested.py"
 SIZE = 9001
 MOST = 256  # frames of a stack, those of C included
 # Debian has no 3.12: only a developer's machine may.
@@ -105,6 +106,14 @@ def test_stacks_that_differ_in_one_frame(stage: Stage, arenadump: harness.Arenad
     how, environment = command(release, str(file), program=WAYS)
     stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
     assert_ways(profile(arenadump, ways_pid(file)), file, of_python)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_stacks_that_differ_in_a_recursion_in_c(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    file = stage.folder / "truth"
+    how, environment = command(release, str(file), program=NESTED)
+    stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+    assert_nested(profile(arenadump, ways_pid(file)), file, of_python)
 
 
 def test_a_child_of_fork_goes_on(stage: Stage, arenadump: harness.Arenadump) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_profile import assert_recognised, assert_ways, profile, ways_pid
+from test_profile import assert_nested, assert_recognised, assert_ways, profile, ways_pid
 from tools import debian, emulated, harness, interpreters, programs
 from tools.stage import Stage, kill, until
 
@@ -21,6 +21,7 @@ from arenascope.profile.read import profile_of, read_profile
 PROGRAM = Path(__file__).parent / "programs" / "frames.rb"
 AGAIN = Path(__file__).parent / "programs" / "again.rb"
 WAYS = Path(__file__).parent / "programs" / "ways.rb"
+NESTED = Path(__file__).parent / "programs" / "nested.rb"
 SIZE = 9001
 MOST = 256  # frames of a stack, those of C included
 RELEASES = ["2.7", "3.1", "3.3", "3.4"]
@@ -122,6 +123,14 @@ def test_stacks_that_differ_in_one_frame(stage: Stage, arenadump: harness.Arenad
     stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
     told = profile(arenadump, ways_pid(file))
     assert_ways(told, file, lambda site: as_told(of_ruby(site), release), lambda label: CLASS.sub("", label))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_stacks_that_differ_in_a_recursion_in_c(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    file = stage.folder / "truth"
+    how, environment = command(release, NESTED, file)
+    stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+    assert_nested(profile(arenadump, ways_pid(file)), file, of_ruby)
 
 
 @pytest.mark.parametrize("release", ["3.1", "3.4"])

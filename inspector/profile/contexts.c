@@ -202,6 +202,17 @@ static uint32_t unwind_whole(const struct stack_to_unwind *w)
     return id;
 }
 
+// Where more than one in a thousand stacks is taken for another one, there is a recursion that is deeper than what decides.
+static void doubt_signatures(void)
+{
+    enum { LEAST = 4, MOST_SHARE = 1000 };
+    const struct as_profile_counts *counts = &as_recorder.head->counts;
+    uint64_t wrong = __atomic_load_n(&counts->wrong, __ATOMIC_RELAXED);
+    if (wrong >= LEAST && wrong * MOST_SHARE > __atomic_load_n(&counts->checked, __ATOMIC_RELAXED) &&
+        !atomic_exchange(&as_recorder.signs_all, true))
+        as_recorder_modules_unlearn();
+}
+
 static uint32_t check(struct stack_to_unwind *w, struct as_recorder_layout *by, uint64_t signature, uint32_t id)
 {
     w->expected = id;
@@ -214,6 +225,7 @@ static uint32_t check(struct stack_to_unwind *w, struct as_recorder_layout *by, 
         AS_RECORDER_COUNT(wrong);
     as_recorder_learn(by, signature, real);
     as_recorder_forget_recent(w->thread);
+    doubt_signatures();
     return real;
 }
 
@@ -236,8 +248,9 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth, const s
     uint64_t key = as_recorder_key(w->caller, depth);
     uint64_t mark = as_recorder_mark(w->thread);
     struct as_recorder_layout *by = NULL;
-    uint32_t id =
-        recognisable && !attempt ? as_recorder_recognise(key, w->caller, depth, inner ^ mark, &signature, &by) : 0;
+    uint32_t id = recognisable && !attempt
+                      ? as_recorder_recognise(w->thread, key, w->caller, depth, inner ^ mark, &signature, &by)
+                      : 0;
     bool due = id && w->thread->hits++ % AS_RECORDER_CHECK == 0;
     if (id && !due)
         return id;
@@ -252,8 +265,8 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth, const s
     size_t count;
     bool complete = false, sure;
     const struct as_unwind_modules *modules = unwind_to_end(w, &count, &complete, &sure);
-    size_t frames = inner && count > AS_RECORDER_INNER_SIGNATURE ? AS_RECORDER_INNER_SIGNATURE : count;
-    signature = as_recorder_make_signature(key, modules, w->caller, depth, inner ^ mark, w->scratch, frames, &by);
+    signature =
+        as_recorder_make_signature(w->thread, key, modules, w->caller, depth, inner ^ mark, w->walk, count, &by);
     recognisable &= sure && signature != 0;
     id = recognisable ? as_recorder_known(signature) : 0;
     if (!id && sure)

@@ -96,9 +96,11 @@ static inline _Atomic uint32_t *as_recorder_slot_at(uintptr_t chunk)
 // --- Recognising ------------------------------------------------------------------------------------------------------
 
 // Offsets of a layout: words above the stack pointer, four to a group and 16 bits each. The shape: how many groups of frame pointers there
-// are, whether there are return addresses, and in all groups, and whether the frame pointer's register counts.
+// are, whether there are return addresses, and in all groups, and whether the frame pointer's register counts. And how many outer frames there
+// are besides, without offsets (outer.c), and where the first of them begins.
 enum { AS_LANES = 4, AS_LANE_BITS = 16, AS_MOST_OFFSET = 0x7fff };
 enum { AS_SHAPE_COUNT = 15, AS_SHAPE_FRAMES = 16, AS_SHAPE_MORE = 32, AS_SHAPE_REGISTER = 64 };
+enum { AS_SHAPE_OUTER_SHIFT = 16, AS_SHAPE_BOUNDARY_SHIFT = 32, AS_SHAPE_OUTER_BITS = 16 };
 _Static_assert((int)AS_RECORDER_GROUPS <= (int)AS_SHAPE_COUNT, "a shape has their number");
 #define AS_EACH_LANE UINT64_C(0x0001000100010001)
 #define AS_TOP_BITS (AS_EACH_LANE << (AS_LANE_BITS - 1))
@@ -248,9 +250,10 @@ static inline uint64_t as_recorder_finish(const struct as_recorder_lanes *l, uin
     return as_recorder_mix_in(sum ^ sum >> 32, rest);
 }
 
-// 0: it does not fit into the stack. The layout's seed says where the words are: the same words elsewhere are another
-// signature, and so is a layout that two threads wrote at the same time.
-static inline uint64_t as_recorder_signature(uint64_t key, const struct as_recorder_layout *layout,
+// 0: it does not fit into the stack, or outer frames that belong to it are not known. The layout's seed says where the words are: the same words
+// elsewhere are another signature, and so is a layout that two threads wrote at the same time.
+static inline uint64_t as_recorder_signature(const struct as_recorder_thread *thread, uint64_t key,
+                                             const struct as_recorder_layout *layout,
                                              const struct as_unwind_registers *caller, uintptr_t depth, uint64_t inner)
 {
     uint64_t shape = atomic_load_explicit(&layout->shape, memory_order_relaxed);
@@ -267,7 +270,10 @@ static inline uint64_t as_recorder_signature(uint64_t key, const struct as_recor
             return 0;
     if (shape & AS_SHAPE_REGISTER)
         seed = as_recorder_mix_in(seed, caller->fp - caller->sp);
-    return as_recorder_finish(&l, (key + seed) ^ inner);
+    uint64_t signature = as_recorder_finish(&l, (key + seed) ^ inner);
+    return __builtin_expect(shape >> AS_SHAPE_OUTER_SHIFT == 0, 1)
+               ? signature
+               : as_recorder_outer_signature(thread, shape, caller, signature);
 }
 
 // Threads would take lines from each other, as each has contexts of its own: only one that is alone brings nearer what is found.
@@ -298,14 +304,15 @@ static inline void as_recorder_swap(_Atomic uint64_t *a, _Atomic uint64_t *b)
 // Several layouts may have one key, as frames further out differ: the one that was right the last time comes first.
 // Another thread may write the layout meanwhile: then the key is another one, before or after.
 // `inner` is of the interpreter's frames: C functions alone do not make a context. *by: the layout by which it was recognised.
-static inline uint32_t as_recorder_recognise(uint64_t key, const struct as_unwind_registers *caller, uintptr_t depth,
-                                             uint64_t inner, uint64_t *signature, struct as_recorder_layout **by)
+static inline uint32_t as_recorder_recognise(const struct as_recorder_thread *thread, uint64_t key,
+                                             const struct as_unwind_registers *caller, uintptr_t depth, uint64_t inner,
+                                             uint64_t *signature, struct as_recorder_layout **by)
 {
     _Atomic uint64_t *layouts = as_recorder_layout_line(key);
     unsigned first = AS_LAYOUT_WAYS;
     for (unsigned way = 0; way < AS_LAYOUT_WAYS; way++) {
         struct as_recorder_layout *layout = as_recorder_layout_for(layouts, way, key);
-        if (!layout || !(*signature = as_recorder_signature(key, layout, caller, depth, inner)))
+        if (!layout || !(*signature = as_recorder_signature(thread, key, layout, caller, depth, inner)))
             continue;
         uint32_t id = as_recorder_known_by(layout, *signature);
         atomic_thread_fence(memory_order_acquire);

@@ -64,3 +64,6 @@ struct as_recorder_last {
     uint64_t lines[1 << AS_RECORDER_LINE_BITS][AS_RECORDER_LINE];
 };
 enum { AS_RECORDER_LASTS = 1 << 6 };
+
+// outer.c: the frame of the thread's last unwinding, on its own stack, that ends at `sp`; NULL: there is none.
+const struct as_unwind_seen *as_recorder_outer_frame(const struct as_recorder_thread *thread, uintptr_t sp);

@@ -251,6 +251,11 @@ void as_recorder_modules_closed(bool changed)
         as_recorder_modules_find_interpreters();
 }
 
+void as_recorder_modules_unlearn(void)
+{
+    atomic_fetch_add(&as_recorder.epoch, EPOCH);
+}
+
 static bool is_asked_for(uintptr_t page)
 {
     return atomic_load(&list.unknown[page % UNKNOWN_PAGES]) == page + 1 &&

@@ -106,6 +106,12 @@ static inline bool as_python_is_same(const struct as_python_layout *l, const str
            (!l->is_entry || w->previous == 0 || as_inner_word(w->beyond + l->cframe_current) == w->previous);
 }
 
+// Its frames cannot be read, as it begins or ends: it is in functions of C alone, as it seems.
+static inline bool as_python_is_hidden(void)
+{
+    return atomic_load_explicit(&as_python.found, memory_order_acquire) && !as_python.is_initialized();
+}
+
 // python.c: takes the loader's lock.
 void as_python_find(void);
 // CPython is not believed to be there any more, until it is looked for again. Whether it was.

@@ -40,6 +40,8 @@ static bool add_group(struct as_recorder_recent *r, uint64_t group)
 static bool add_stack(struct as_recorder_recent *r, const struct as_recorder_layout *layout)
 {
     uint64_t shape = layout->shape;
+    if (shape >> AS_SHAPE_OUTER_SHIFT != 0)
+        return false;
     r->words = 0;
     r->by_fp = shape & AS_SHAPE_REGISTER;
     size_t groups = shape & AS_SHAPE_MORE ? AS_RECORDER_GROUPS : AS_RECORDER_INNER_GROUPS;
@@ -57,8 +59,8 @@ static bool add_stack(struct as_recorder_recent *r, const struct as_recorder_lay
 }
 
 // Another thread may write a layout while it is copied: what comes of the copy must be the signature that was found.
-static bool copy_layout(struct as_recorder_layout *copy, const struct look *l, const struct as_unwind_registers *caller,
-                        uintptr_t depth)
+static bool copy_layout(struct as_recorder_layout *copy, const struct look *l, const struct as_recorder_thread *thread,
+                        const struct as_unwind_registers *caller, uintptr_t depth)
 {
     const struct as_recorder_layout *layout = l->by;
     copy->key = atomic_load_explicit(&layout->key, memory_order_acquire);
@@ -66,7 +68,7 @@ static bool copy_layout(struct as_recorder_layout *copy, const struct look *l, c
     copy->seed = atomic_load_explicit(&layout->seed, memory_order_relaxed);
     as_recorder_copy_groups(copy, layout);
     return (copy->shape & AS_SHAPE_COUNT) <= AS_RECORDER_GROUPS &&
-           as_recorder_signature(copy->key, copy, caller, depth, l->inner) == l->signature;
+           as_recorder_signature(thread, copy->key, copy, caller, depth, l->inner) == l->signature;
 }
 
 // The context's own place, if it was kept with another version; NULL: there is none.
@@ -119,7 +121,7 @@ static __attribute__((noinline)) void keep(struct as_recorder_thread *thread, co
                           : as_cruby_keep_recent(thread, caller, &fresh, &hash)))
         return;
     struct as_recorder_recent *there = find_place_now(as_recent_at(last, hash), &fresh, due);
-    if (!there || !copy_layout(&copy, l, caller, thread->high - caller->sp) || !add_stack(&fresh, &copy))
+    if (!there || !copy_layout(&copy, l, thread, caller, thread->high - caller->sp) || !add_stack(&fresh, &copy))
         return;
     there->sp = 0;
     atomic_signal_fence(memory_order_seq_cst);
@@ -148,13 +150,14 @@ static uint32_t take(struct look *l, unsigned way, uint32_t id)
 }
 
 // As as_recorder_recognise(), in the line by all layouts first. What is looked for elsewhere is on its way meanwhile.
-static uint32_t find_in_line(struct look *l, uint64_t *line, const struct as_unwind_registers *caller, uintptr_t depth)
+static uint32_t find_in_line(struct look *l, uint64_t *line, const struct as_recorder_thread *thread,
+                             const struct as_unwind_registers *caller, uintptr_t depth)
 {
     _Atomic uint64_t *layouts = as_recorder_layout_line(l->key);
     unsigned first = AS_LAYOUT_WAYS;
     for (unsigned way = 0; way < AS_LAYOUT_WAYS; way++) {
         struct as_recorder_layout *layout = as_recorder_layout_for(layouts, way, l->key);
-        uint64_t signature = layout ? as_recorder_signature(l->key, layout, caller, depth, l->inner) : 0;
+        uint64_t signature = layout ? as_recorder_signature(thread, l->key, layout, caller, depth, l->inner) : 0;
         l->layouts[way] = layout;
         if ((l->signatures[way] = signature) == 0)
             continue;
@@ -191,8 +194,8 @@ uint32_t as_recorder_recognise_with_inner(struct as_recorder_thread *thread, con
     l.key = key;
     l.inner = inner ^ as_recorder_mark(thread);
     __builtin_prefetch(line);
-    uint32_t id = line ? find_in_line(&l, line, caller, depth)
-                       : as_recorder_recognise(key, caller, depth, l.inner, &l.signature, &l.by);
+    uint32_t id = line ? find_in_line(&l, line, thread, caller, depth)
+                       : as_recorder_recognise(thread, key, caller, depth, l.inner, &l.signature, &l.by);
     bool due = thread->hits % KEEP == 0;
     if (id && inner && as_recorder.every && (due || attempt->outdated))
         keep(thread, caller, &l, id, due);

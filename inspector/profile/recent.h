@@ -95,6 +95,6 @@ static inline uint32_t as_recorder_context_quickly(struct as_recorder_thread *th
     uintptr_t depth = thread->high - caller->sp;
     uint64_t signature;
     struct as_recorder_layout *by;
-    return as_recorder_recognise(as_recorder_key(caller, depth), caller, depth, as_recorder_mark(thread), &signature,
-                                 &by);
+    return as_recorder_recognise(thread, as_recorder_key(caller, depth), caller, depth, as_recorder_mark(thread),
+                                 &signature, &by);
 }

@@ -126,6 +126,7 @@ struct as_recorder {
     _Atomic bool threaded;            // more than one thread has been here
     bool ticks;                       // the processor's counter is the record's clock
     bool every;                       // the context of each allocation is looked for: time counts for more than memory
+    _Atomic bool signs_all;           // all return addresses of a stack decide, not only the innermost ones
     uint32_t page_shift, block_shift; // bytes of a page, and of its slots
     uint32_t page_run;                // of the table of pages
     uint64_t watched;                 // a page is watched if its hash is not above
@@ -258,6 +259,8 @@ void as_recorder_modules_closed(bool changed);
 // place of a module. (A page of such code is asked for again after 10 ms: it may be a compiler's.) False: there may be, and nobody
 // could look.
 bool as_recorder_modules_doubt(const struct as_unwind_modules *modules, uintptr_t unknown);
+// What was learned is not found any more.
+void as_recorder_modules_unlearn(void);
 // Looks for interpreters, unless this is a child of fork().
 void as_recorder_modules_find_interpreters(void);
 const struct as_unwind_modules *as_recorder_modules_take(struct as_recorder_thread *thread);
@@ -267,12 +270,16 @@ void as_recorder_modules_leave(struct as_recorder_thread *thread);
 uint64_t as_recorder_frame(const struct as_unwind_modules *modules, const struct as_unwind_module **last, uintptr_t pc);
 void as_recorder_modules_in_child(void);
 
-// signature.c: the signature of frames just unwound, whose layout is kept, and of an interpreter's (0: there are none); 0: they
-// cannot be recognised.
-uint64_t as_recorder_make_signature(uint64_t key, const struct as_unwind_modules *modules,
-                                    const struct as_unwind_registers *caller, uintptr_t depth, uint64_t inner,
-                                    const struct as_recorder_scratch *s, size_t count,
+// signature.c: the signature of the frames that the thread has just unwound, whose layout is kept, and of an interpreter's: their hash (0: there
+// are none), and themselves (NULL: they are not known). 0: they cannot be recognised.
+struct as_inner_walk;
+uint64_t as_recorder_make_signature(const struct as_recorder_thread *thread, uint64_t key,
+                                    const struct as_unwind_modules *modules, const struct as_unwind_registers *caller,
+                                    uintptr_t depth, uint64_t inner, const struct as_inner_walk *walk, size_t count,
                                     struct as_recorder_layout **layout);
+// outer.c: a signature to which outer frames are added, as a layout's shape says (fast.h). 0: they are not those of the thread's last unwinding.
+uint64_t as_recorder_outer_signature(const struct as_recorder_thread *thread, uint64_t shape,
+                                     const struct as_unwind_registers *caller, uint64_t signature);
 void as_recorder_learn(struct as_recorder_layout *layout, uint64_t signature, uint32_t id);
 
 // layouts.c: where the layout is kept, unless it was already.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // A context's signature: the caller of malloc, how deep the stack is, and the words that decide where its next return addresses are:
 // the return addresses themselves, and each frame pointer by which a frame was found. The unwinder's rules say where they lie, so that
-// equal words mean equal frames: each word says where the next one is. What stands above the last frame is not compared.
+// equal words mean equal frames: each word says where the next one is. Of a deep stack, outer frames follow that have no layout (outer.c). What stands
+// above the last frame is not compared.
 //
 // All tables are shared, and no lock is taken: a place is written by one store, or checked when it is read.
 #include "profile/fast.h"
+#include "profile/last.h"
 
 #include "unwind/rule.h"
 
@@ -58,6 +60,7 @@ struct signing {
     bool has_register;
     uint16_t plain[AS_RECORDER_SIGNATURE], relative[AS_RECORDER_SIGNATURE];
     size_t plain_count, relative_count;
+    uint64_t outer; // of the shape
 };
 
 static bool find_offset(const struct signing *m, uintptr_t place, uint16_t *offset)
@@ -125,6 +128,19 @@ static bool step(struct signing *m, uint64_t rule, uintptr_t slot)
     return true;
 }
 
+// Outer frames without offsets: how many they are, and where the first of them begins. The frame pointer goes into the signature if it decides where
+// they are.
+static bool add_outer(struct signing *m, const struct as_recorder_thread *thread, size_t count)
+{
+    uintptr_t words = (m->sp - m->caller->sp) / sizeof(uintptr_t);
+    const struct as_unwind_seen *first = as_recorder_outer_frame(thread, m->sp);
+    if (!first || !thread->before->unwound.is_whole || (first->needs_fp && !add_frame_pointer(m)) ||
+        words >> AS_SHAPE_OUTER_BITS || count >> AS_SHAPE_OUTER_BITS)
+        return false;
+    m->outer = (uint64_t)count << AS_SHAPE_OUTER_SHIFT | (uint64_t)words << AS_SHAPE_BOUNDARY_SHIFT;
+    return true;
+}
+
 // What is left of the groups has the last offset again. `seed` takes in the groups.
 static void pack(struct as_recorder_layout *layout, unsigned kind, size_t filled, const uint16_t *offsets, size_t count,
                  uint64_t *seed)
@@ -146,7 +162,7 @@ static struct as_recorder_layout layout_for(uint64_t key, const struct signing *
     size_t frames = (m->relative_count + AS_LANES - 1) / AS_LANES;
     bool more = m->plain_count > AS_RECORDER_INNER_SIGNATURE;
     uint64_t shape = frames | (m->plain_count > 0 ? AS_SHAPE_FRAMES : 0) | (more ? AS_SHAPE_MORE : 0) |
-                     (m->has_register ? AS_SHAPE_REGISTER : 0);
+                     (m->has_register ? AS_SHAPE_REGISTER : 0) | m->outer;
     uint64_t seed = as_recorder_mix_in(0, shape);
     if (m->plain_count > 0)
         pack(&layout, AS_LAYOUT_ADDRESSES, more ? AS_RECORDER_GROUPS : AS_RECORDER_INNER_GROUPS, m->plain,
@@ -157,19 +173,42 @@ static struct as_recorder_layout layout_for(uint64_t key, const struct signing *
     return layout;
 }
 
-uint64_t as_recorder_make_signature(uint64_t key, const struct as_unwind_modules *modules,
-                                    const struct as_unwind_registers *caller, uintptr_t depth, uint64_t inner,
-                                    const struct as_recorder_scratch *s, size_t count, struct as_recorder_layout **kept)
+// How many return addresses decide. Among interpreted frames, those up to the call that runs one of these: which C functions are between two
+// of them, their instructions do not say.
+static size_t frames_to_sign(const struct as_inner_walk *walk, const uintptr_t *ends, size_t count)
 {
+    if (atomic_load_explicit(&as_recorder.signs_all, memory_order_relaxed) || as_python_is_hidden())
+        return count;
+    if (!walk || walk->count == 0)
+        return count < AS_RECORDER_SIGNATURE ? count : AS_RECORDER_SIGNATURE;
+    if (count <= AS_RECORDER_INNER_SIGNATURE)
+        return count;
+    size_t decide = AS_RECORDER_INNER_SIGNATURE, i = 0;
+    while (i < walk->count && walk->frames[i].place < ends[decide - 1])
+        i++;
+    while (i < walk->count && decide < count && ends[decide] <= walk->frames[i].place)
+        decide++;
+    return decide;
+}
+
+uint64_t as_recorder_make_signature(const struct as_recorder_thread *thread, uint64_t key,
+                                    const struct as_unwind_modules *modules, const struct as_unwind_registers *caller,
+                                    uintptr_t depth, uint64_t inner, const struct as_inner_walk *walk, size_t count,
+                                    struct as_recorder_layout **kept)
+{
+    const struct as_recorder_scratch *s = &as_recorder.scratch[thread->index];
     struct signing m = {.caller = caller, .end = caller->sp + depth, .sp = caller->sp, .fp = caller->fp};
     uintptr_t pc = caller->pc;
+    count = frames_to_sign(walk, s->ends, count);
     for (size_t i = 0; i < count && i < AS_RECORDER_SIGNATURE; i++) {
         if (!step(&m, as_unwind_rule_behind(modules, as_recorder.rows, pc), s->slots[i]))
             return 0;
         pc = s->pcs[i];
     }
+    if (count > AS_RECORDER_SIGNATURE && !add_outer(&m, thread, count - AS_RECORDER_SIGNATURE))
+        return 0;
     struct as_recorder_layout layout = layout_for(key, &m);
-    uint64_t signature = as_recorder_signature(key, &layout, caller, depth, inner);
+    uint64_t signature = as_recorder_signature(thread, key, &layout, caller, depth, inner);
     if (signature)
         *kept = as_recorder_keep_layout(&layout);
     return signature;

@@ -71,15 +71,6 @@ static enum step step_on(struct again *a, uint64_t rule)
     return result;
 }
 
-// The frame before is the one that it was.
-static inline bool is_same(const struct as_unwind_seen *seen, uintptr_t low)
-{
-    return *(const uintptr_t *)seen->slot == seen->word &&
-           (seen->sp_place == 0 || (seen->sp_place >= low && *(const uintptr_t *)seen->sp_place == seen->sp)) &&
-           (!seen->needs_fp || seen->fp_place == 0 ||
-            (seen->fp_place >= low && *(const uintptr_t *)seen->fp_place == seen->fp));
-}
-
 // Whether this frame and all outer ones are those of the last stack: from `cursor` on.
 static inline bool is_known(struct again *a)
 {
@@ -92,7 +83,7 @@ static inline bool is_known(struct again *a)
         (seen->needs_fp && seen->fp != at->fp))
         return false;
     for (size_t i = a->cursor + 1; i < AS_UNWIND_MOST; i++)
-        if (!is_same(&frames[i], a->walk.low)) {
+        if (!as_unwind_is_same(&frames[i], a->walk.low)) {
             a->cursor = i + 1;
             return false;
         }

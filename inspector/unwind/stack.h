@@ -74,3 +74,12 @@ struct as_unwind_last {
     struct as_unwind_seen frames[AS_UNWIND_MOST];
     struct as_unwind_seen fresh[AS_UNWIND_MOST]; // of the stack that is being unwound
 };
+
+// The frame stands where it did, and was reached as it was, if the one before it was: to be asked only of memory from `low` on.
+static inline bool as_unwind_is_same(const struct as_unwind_seen *seen, uintptr_t low)
+{
+    return *(const uintptr_t *)seen->slot == seen->word &&
+           (seen->sp_place == 0 || (seen->sp_place >= low && *(const uintptr_t *)seen->sp_place == seen->sp)) &&
+           (!seen->needs_fp || seen->fp_place == 0 ||
+            (seen->fp_place >= low && *(const uintptr_t *)seen->fp_place == seen->fp));
+}
