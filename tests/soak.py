@@ -142,7 +142,7 @@ class Target:
     def check_free(self, why: str, arenadump: harness.Arenadump) -> None:
         """It is as if nobody had looked, once nobody does: a supervisor outlives its inspector by a moment."""
         deadline = time.monotonic() + 30
-        while lookers(arenadump) and time.monotonic() < deadline:
+        while lookers(arenadump, self.pid) and time.monotonic() < deadline:
             time.sleep(0.01)
         held = self.traced()
         if held:
@@ -190,13 +190,14 @@ def where(pid: int) -> str:
     )
 
 
-def lookers(arenadump: harness.Arenadump) -> list[str]:
-    """The processes that run the inspector."""
+def lookers(arenadump: harness.Arenadump, pid: int) -> list[str]:
+    """The processes that run the inspector on this target."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                if (entry / "exe").samefile(arenadump.path):
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if str(pid).encode() in words and (entry / "exe").samefile(arenadump.path):
                     found.append(entry.name)
     return found
 

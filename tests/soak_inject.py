@@ -179,7 +179,7 @@ def stacks(pid: int) -> str:
 def check_free(target: Target, arenadump: harness.Arenadump, counts: Counts) -> None:
     """Nothing is left once nobody is at work any more: a carrier outlives its inspector by a moment."""
     deadline = time.monotonic() + PATIENCE
-    while soak.lookers(arenadump) and time.monotonic() < deadline:
+    while soak.lookers(arenadump, target.pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     for task in Path(f"/proc/{target.pid}/task").iterdir():
         status = soak.read(task / "status")

@@ -61,7 +61,7 @@ def test_it_is_cancelled_meanwhile(arenadump: harness.Arenadump, tmp_path: Path)
     """The thread ends when it is its own again, with its clean-up handlers, and without the loader's lock."""
     with in_the_middle(arenadump, tmp_path, "cancel") as (process, until):
         time.sleep(0.3)
-        assert carriers(arenadump), "it is not in dlopen any more"
+        assert carriers(arenadump, process.pid), "it is not in dlopen any more"
         until.touch()
         assert line(process) == "cancelled\n"
         assert process.wait(timeout=60) == 0
@@ -73,7 +73,7 @@ def test_another_thread_execs_meanwhile(arenadump: harness.Arenadump, tmp_path: 
         out, _ = process.communicate("still here\n", timeout=60)
         assert out == "still here\n"
         assert process.returncode == 0
-    odd.wait_for(lambda: not carriers(arenadump))
+    odd.wait_for(lambda: not carriers(arenadump, process.pid))
 
 
 def test_the_process_exits_meanwhile(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -83,13 +83,13 @@ def test_the_process_exits_meanwhile(arenadump: harness.Arenadump, tmp_path: Pat
         assert process.poll() is None
         until.touch()
         assert process.wait(timeout=60) == 7
-    odd.wait_for(lambda: not carriers(arenadump))
+    odd.wait_for(lambda: not carriers(arenadump, process.pid))
 
 
 def test_the_process_leaves_meanwhile(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with in_the_middle(arenadump, tmp_path, "leave") as (process, _):
         assert process.wait(timeout=60) == 7
-    odd.wait_for(lambda: not carriers(arenadump))
+    odd.wait_for(lambda: not carriers(arenadump, process.pid))
 
 
 def test_another_thread_forks_meanwhile(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_another_thread_forks_meanwhile(arenadump: harness.Arenadump, tmp_path: 
     with in_the_middle(arenadump, tmp_path, "fork") as (process, until):
         assert line(process) == "forked\n"
         until.touch()
-        odd.wait_for(lambda: not carriers(arenadump))
+        odd.wait_for(lambda: not carriers(arenadump, process.pid))
         assert inject(arenadump, process.pid)["how"] in ("present", "woken")
 
 
@@ -113,7 +113,7 @@ def test_the_process_is_stopped_meanwhile(arenadump: harness.Arenadump, tmp_path
         assert line(process) == "forked\n"
         process.send_signal(signal.SIGSTOP)
         until.touch()
-        odd.wait_for(lambda: not carriers(arenadump), 60)
+        odd.wait_for(lambda: not carriers(arenadump, process.pid), 60)
         odd.wait_for(lambda: all(state(task) == "T" for task in Path(f"/proc/{process.pid}/task").iterdir()))
         process.send_signal(signal.SIGCONT)
         assert inject(arenadump, process.pid)["how"] in ("present", "woken")
@@ -128,7 +128,7 @@ def test_a_debugger_attaches_meanwhile(arenadump: harness.Arenadump, tmp_path: P
         tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(process.pid)], stdin=subprocess.PIPE)
         odd.wait_for(lambda: odd.tracer(process.pid) == tracer.pid)
         until.touch()
-        odd.wait_for(lambda: not carriers(arenadump), 60)
+        odd.wait_for(lambda: not carriers(arenadump, process.pid), 60)
         tracer.communicate()
         assert inject(arenadump, process.pid)["how"] in ("present", "woken")
 

@@ -123,8 +123,8 @@ def line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline()
 
 
-def carriers(arenadump: harness.Arenadump) -> list[str]:
-    return soak.lookers(arenadump)
+def carriers(arenadump: harness.Arenadump, pid: int) -> list[str]:
+    return soak.lookers(arenadump, pid)
 
 
 def state(task: Path) -> str:
