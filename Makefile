@@ -4,8 +4,9 @@
 PYTHON ?= python3
 VENV := .venv
 BUILD := build
-# One for each processor, up to four (memory); tests that cannot run beside others wait for each other (tests/tools/turns.py).
-TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
+# One for each processor and one more, as many tests wait; up to four (memory). Tests that cannot run beside others wait for each other
+# (tests/tools/turns.py).
+TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
 
 # Whatever the C program or the Python package is made from.
 SOURCES := $(shell find inspector visualize tests/unit tests/support setup.py pyproject.toml meson.build meson_options.txt \
