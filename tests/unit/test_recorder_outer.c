@@ -86,7 +86,7 @@ static void test_all_decide_once_some_were_wrong(void)
 static void test_each_path_has_a_context_of_its_own(unsigned depth)
 {
     const struct as_profile_counts *counts = &as_recorder.head->counts;
-    uint32_t contexts[PATHS] = {0};
+    uint32_t contexts[PATHS] = {0}, first = 0;
     uintptr_t sp = 0;
     uint64_t wrong = counts->wrong, checked = counts->checked;
     for (int i = 0; i < 4 * AS_RECORDER_CHECK; i++) {
@@ -95,10 +95,11 @@ static void test_each_path_has_a_context_of_its_own(unsigned depth)
         CHECK(contexts[path] == 0 || contexts[path] == id);
         CHECK(sp == 0 || sp == leaf_sp); // nothing but the return addresses differs
         contexts[path] = id;
+        first = first ? first : id;
         sp = leaf_sp;
         for (unsigned other = 0; other < PATHS; other++)
             CHECK(other == path || contexts[other] != id);
-        CHECK_EQUAL(as_recorder.contexts[id].count, as_recorder.contexts[contexts[path]].count);
+        CHECK_EQUAL(as_recorder.contexts[id].count, as_recorder.contexts[first].count);
     }
     CHECK_EQUAL(counts->wrong, wrong);
     // One that comes again is recognised, as it is what was unwound last.
