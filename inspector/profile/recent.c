@@ -40,8 +40,6 @@ static bool add_group(struct as_recorder_recent *r, uint64_t group)
 static bool add_stack(struct as_recorder_recent *r, const struct as_recorder_layout *layout)
 {
     uint64_t shape = layout->shape;
-    if (shape >> AS_SHAPE_OUTER_SHIFT != 0)
-        return false;
     r->words = 0;
     r->by_fp = shape & AS_SHAPE_REGISTER;
     size_t groups = shape & AS_SHAPE_MORE ? AS_RECORDER_GROUPS : AS_RECORDER_INNER_GROUPS;
@@ -67,7 +65,7 @@ static bool copy_layout(struct as_recorder_layout *copy, const struct look *l, c
     copy->shape = atomic_load_explicit(&layout->shape, memory_order_relaxed);
     copy->seed = atomic_load_explicit(&layout->seed, memory_order_relaxed);
     as_recorder_copy_groups(copy, layout);
-    return (copy->shape & AS_SHAPE_COUNT) <= AS_RECORDER_GROUPS &&
+    return (copy->shape & AS_SHAPE_COUNT) <= AS_RECORDER_GROUPS && copy->shape >> AS_SHAPE_OUTER_SHIFT == 0 &&
            as_recorder_signature(thread, copy->key, copy, caller, depth, l->inner) == l->signature;
 }
 
@@ -117,8 +115,10 @@ static __attribute__((noinline)) void keep(struct as_recorder_thread *thread, co
     struct as_recorder_recent fresh = {.sp = caller->sp, .pc = caller->pc, .fp = caller->fp, .id = id};
     uint64_t hash;
     bool python = last && last->python.depth > 0 && atomic_load_explicit(&as_python.found, memory_order_acquire);
-    if (!last || !(python ? as_python_keep_recent(thread, caller, &fresh, &hash)
-                          : as_cruby_keep_recent(thread, caller, &fresh, &hash)))
+    // An entry has no outer frames: no other one loses a point for it.
+    if (!last || atomic_load_explicit(&l->by->shape, memory_order_relaxed) >> AS_SHAPE_OUTER_SHIFT != 0 ||
+        !(python ? as_python_keep_recent(thread, caller, &fresh, &hash)
+                 : as_cruby_keep_recent(thread, caller, &fresh, &hash)))
         return;
     struct as_recorder_recent *there = find_place_now(as_recent_at(last, hash), &fresh, due);
     if (!there || !copy_layout(&copy, l, thread, caller, thread->high - caller->sp) || !add_stack(&fresh, &copy))
