@@ -184,13 +184,18 @@ bool as_recorder_modules_load(void)
     return ok;
 }
 
+void as_recorder_modules_unlearn(void)
+{
+    atomic_fetch_add(&as_recorder.epoch, EPOCH);
+}
+
 // Signatures of before are forgotten at once, and again those which were learned by the old list meanwhile.
 static bool refresh(void)
 {
     const struct as_unwind_modules *before = atomic_load(&list.current);
     if (!as_unwind_modules_stale(before))
         return true;
-    atomic_fetch_add(&as_recorder.epoch, EPOCH);
+    as_recorder_modules_unlearn();
     struct as_unwind_modules *modules = as_unwind_modules_load(before, list.has_directory ? list.directory : NULL);
     if (!modules)
         return false;
@@ -201,7 +206,7 @@ static bool refresh(void)
         atomic_store(&list.sought, true);
     as_python_watch(true);
     atomic_store(&list.current, modules);
-    atomic_fetch_add(&as_recorder.epoch, EPOCH);
+    as_recorder_modules_unlearn();
     for (size_t i = 0; i < UNKNOWN_PAGES; i++)
         atomic_store_explicit(&list.unknown[i], 0, memory_order_relaxed);
     AS_RECORDER_COUNT(reloads);
@@ -236,7 +241,7 @@ void as_recorder_modules_closing(void)
 static void owe(void)
 {
     atomic_fetch_add(&list.owed, 1);
-    atomic_fetch_add(&as_recorder.epoch, EPOCH);
+    as_recorder_modules_unlearn();
 }
 
 // Waits for a thread that has been loading since before: it may have seen the list as it was.
@@ -249,11 +254,6 @@ void as_recorder_modules_closed(bool changed)
         continue; // 0: a child that was forked in dlclose counts from 0
     if (closing == 1 && atomic_exchange(&list.sought, false))
         as_recorder_modules_find_interpreters();
-}
-
-void as_recorder_modules_unlearn(void)
-{
-    atomic_fetch_add(&as_recorder.epoch, EPOCH);
 }
 
 static bool is_asked_for(uintptr_t page)
@@ -280,7 +280,7 @@ bool as_recorder_modules_doubt(const struct as_unwind_modules *modules, uintptr_
     bool stale = as_unwind_modules_stale(modules);
     as_recorder_loader_leave();
     if (atomic_exchange(&list.unasked, false))
-        atomic_fetch_add(&as_recorder.epoch, EPOCH); // what was learned without an answer is unwound again
+        as_recorder_modules_unlearn(); // what was learned without an answer is unwound again
     if (stale && !refresh_uncancelled(changing ? SOME : FEW))
         return !changing;
     if (asks)

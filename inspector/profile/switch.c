@@ -127,7 +127,6 @@ static bool start(const char *text, bool running, as_recorder_begin *record, uin
     if (syscall(SYS_gettid) == getpid())
         r->main_pointer = as_recorder_pointer();
     r->main_high = getauxval(AT_RANDOM);
-    atomic_store(&r->signs_all, false);
     if (!as_recorder_modules_load()) {
         snprintf(why, size, "no memory for the list of modules");
         return false;

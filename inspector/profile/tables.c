@@ -80,6 +80,7 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     clock_gettime(CLOCK_REALTIME, &now);
     r->page_shift = (uint32_t)__builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE));
     r->every = full_record || rates->page_shift == 0;
+    atomic_store(&r->signs_all, false);
     r->watched = as_profile_watched(rates->page_shift);
     r->page_run = as_profile_run(rates->page_shift);
     r->mean = rates->mean;
