@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -70,6 +71,13 @@ def portable_command(arch: str = debian.NATIVE) -> list[str]:
     return [*command, f"-L{root}/usr/lib/{triplet}", f"-L{root}/lib/{triplet}"]
 
 
+def publish(built: Path, path: Path) -> None:
+    """Not in place of what another worker has built meanwhile: a process may run it."""
+    with contextlib.suppress(FileExistsError):
+        path.hardlink_to(built)
+    built.unlink()
+
+
 def _compile(name: str, command: list[str], libraries: list[str], suffix: str = "c") -> Path:
     sources = sorted((SOURCES / name).glob(f"*.{suffix}")) or [SOURCES / f"{name}.{suffix}"]
     if not shutil.which(command[0]):
@@ -83,5 +91,5 @@ def _compile(name: str, command: list[str], libraries: list[str], suffix: str = 
     if not program.exists():
         scratch = program.with_suffix(f".{os.getpid()}")
         subprocess.run([*command, "-o", str(scratch), *map(str, sources), *libraries], check=True)
-        scratch.rename(program)
+        publish(scratch, program)
     return program

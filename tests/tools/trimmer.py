@@ -48,7 +48,7 @@ def build(arch: str = "amd64") -> Path:
             objects = list(pool.map(compiled, enumerate(sources)))
         built = Path(scratch) / "preload.so"
         subprocess.run([*command, "-shared", "-Wl,-z,defs", "-o", str(built), *objects, "-lpthread"], check=True)
-        built.rename(library)
+        programs.publish(built, library)
     return library
 
 
