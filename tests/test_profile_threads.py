@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from report_fixtures import browser
 from test_profile import profile
+from test_profile_python import RELEASES, command
 from tools import debian, harness, programs
 from tools.recording import recording
 from tools.stage import Stage, kill, until
@@ -26,6 +28,8 @@ from arenascope.profile.pprof import encode
 from arenascope.profile.read import profile_of, read_profile
 
 __all__ = ["browser"]  # a fixture
+PYTHON = Path(__file__).parent / "programs" / "by_thread.py"
+INTERPRETED = 9000  # bytes of its blocks, or more
 KNOWN = 1023  # threads that the recorder's tables have room for
 Truth = dict[int, tuple[int, str]]
 
@@ -47,13 +51,21 @@ def truth(path: Path) -> tuple[int, Truth]:
 
 
 def by_leaf(told: dict[str, Any]) -> dict[int | None, int]:
-    """How many blocks each thread has by the function that all call; all shares of each site are the site."""
+    """How many blocks each thread has by the function that all call; all shares of each site are the site.
+
+    Of an interpreted one, those of a page or more.
+    """
     counts: dict[int | None, int] = defaultdict(int)
     for site in told["sites"]:
         for of in ("in_use", "allocated"):
             for each in ("count", "bytes"):
                 assert sum(share[of][each] for share in site["threads"]) == site[of][each]
-        if any(function["name"] == "leaf" for function in site["stack"][0]["functions"]):
+        use = site["in_use"]
+        native = any(function["name"] == "leaf" for function in site["stack"][0]["functions"])
+        large = use["count"] and use["bytes"] / use["count"] > INTERPRETED
+        if native or (
+            large and any(function["name"] == "leaf" for each in site["stack"] for function in each["functions"])
+        ):
             for share in site["threads"]:
                 tid = told["threads"][share["thread"]]["tid"] if share["thread"] is not None else None
                 counts[tid] += share["in_use"]["count"]
@@ -107,6 +119,22 @@ def test_a_child_of_fork_has_its_own(stage: Stage, program: Path, arenadump: har
         assert names(told)[child] == "by_main"
         assert names(told)[parent] is None
         assert by_leaf(profile(arenadump, parent)) == {tid: count for tid, (count, _) in before.items()}
+    finally:
+        kill(child)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_threads_of_python(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
+    """One line allocates, with one stack: in threads that come where others have ended, and in a child of fork()."""
+    file = stage.folder / "truth"
+    how, environment = command(release, str(file), program=PYTHON)
+    stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+    until(lambda: file.exists() and Path(f"{file}.child").exists(), "it did not fork")
+    parent, counts = ast.literal_eval(file.read_text())
+    child, of_child = ast.literal_eval(Path(f"{file}.child").read_text())
+    try:
+        assert by_leaf(profile(arenadump, parent)) == counts
+        assert by_leaf(profile(arenadump, child)) == of_child
     finally:
         kill(child)
 

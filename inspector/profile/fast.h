@@ -38,7 +38,7 @@ static inline uint64_t as_recorder_mark(const struct as_recorder_thread *thread)
 
 static inline bool as_recorder_is_watched(uintptr_t chunk)
 {
-    return as_profile_page_hash(chunk >> as_recorder.page_shift) <= as_recorder.watched;
+    return as_recorder.all_pages || as_profile_page_hash(chunk >> as_recorder_page_shift()) <= as_recorder.watched;
 }
 
 // Whether the allocation may have to be written down. A thread without a state has to get one first.
@@ -76,21 +76,34 @@ static inline void as_recorder_leave(struct as_recorder_thread *thread)
 
 // --- The slot of a chunk ----------------------------------------------------------------------------------------------
 
-static inline _Atomic uint32_t *as_recorder_slot_in(uint64_t entry, uintptr_t chunk)
+static inline _Atomic uint32_t *as_recorder_slots_in(uint64_t entry)
 {
     uint64_t block = (entry & ((UINT64_C(1) << AS_PROFILE_BLOCK_BITS) - 1)) - 1;
-    uint64_t offset = chunk & ((UINT64_C(1) << as_recorder.page_shift) - 1);
-    return (_Atomic uint32_t *)(as_recorder.blocks + (block << as_recorder.block_shift)) +
-           (offset >> AS_PROFILE_SLOT_SHIFT);
+    return (_Atomic uint32_t *)(as_recorder.blocks + (block << as_recorder.block_shift));
 }
 
-// NULL: the page has none at the first place where it would be.
-static inline _Atomic uint32_t *as_recorder_slot_at(uintptr_t chunk)
+static inline size_t as_recorder_slot_on_page(uintptr_t chunk)
 {
-    uint64_t page = chunk >> as_recorder.page_shift;
+    return (chunk & ((UINT64_C(1) << as_recorder_page_shift()) - 1)) >> AS_PROFILE_SLOT_SHIFT;
+}
+
+// NULL: the page has none at the first place where it would be. Once it has one, it has it until the profile is over, and so is the thread's
+// state: the next chunk is on the same page, as a rule.
+static inline _Atomic uint32_t *as_recorder_slot_at(struct as_recorder_thread *thread, uintptr_t chunk)
+{
+    uint64_t page = chunk >> as_recorder_page_shift();
+    if (page == thread->page)
+        return thread->slots + as_recorder_slot_on_page(chunk);
     uint64_t place = as_profile_place(page, as_recorder.page_run, as_recorder.page_mask);
     uint64_t entry = atomic_load_explicit(&as_recorder.pages[place], memory_order_acquire);
-    return entry >> AS_PROFILE_BLOCK_BITS == page && entry ? as_recorder_slot_in(entry, chunk) : NULL;
+    if (entry >> AS_PROFILE_BLOCK_BITS != page || entry == 0)
+        return NULL;
+    thread->page = 0; // until both are of the same page
+    atomic_signal_fence(memory_order_seq_cst);
+    thread->slots = as_recorder_slots_in(entry);
+    atomic_signal_fence(memory_order_seq_cst);
+    thread->page = page;
+    return thread->slots + as_recorder_slot_on_page(chunk);
 }
 
 // --- Recognising ------------------------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#pragma GCC visibility push(hidden) // of what is declared, too: else its address is read from a table each time
+
 // A frame of the calling thread.
 struct as_inner_frame {
     uintptr_t place; // within the stack frame of the C function that runs it
@@ -53,14 +55,14 @@ static inline bool as_inner_knows_page(uintptr_t page)
 
 static inline bool as_inner_readable(uintptr_t from, uintptr_t size)
 {
-    uintptr_t page = from >> as_recorder.page_shift, last = (from + size - 1) >> as_recorder.page_shift;
+    uintptr_t page = from >> as_recorder_page_shift(), last = (from + size - 1) >> as_recorder_page_shift();
     return __builtin_expect(page == last && as_inner_knows_page(page), 1) || as_inner_ask(from, size);
 }
 
 // The same for what is mostly on the page where the one before was: *page, at first UINTPTR_MAX.
 static inline bool as_inner_readable_near(uintptr_t from, uintptr_t size, uintptr_t *page)
 {
-    uintptr_t first = from >> as_recorder.page_shift, last = (from + size - 1) >> as_recorder.page_shift;
+    uintptr_t first = from >> as_recorder_page_shift(), last = (from + size - 1) >> as_recorder_page_shift();
     if (__builtin_expect(first != *page || last != *page, 0) && !as_inner_readable(from, size))
         return false;
     *page = first;
@@ -94,3 +96,5 @@ uint64_t as_inner_hash(uint64_t hash, uintptr_t at, uintptr_t length);
 
 // What the tables keep of a frame: the function with the names in `walk`, whose first line is known, and a line of it (0: not known).
 uint64_t as_inner_line(const struct as_inner_walk *walk, uint32_t first_line, uint64_t line);
+
+#pragma GCC visibility pop

@@ -43,6 +43,7 @@ struct as_recorder_recent {
     union {
         struct {
             struct as_python_words top;
+            uintptr_t entry;        // 3.11: the place of the innermost frame's entry; else 0
             uintptr_t frame, place; // of the next frame, outwards
             uint32_t outer;         // frames outside of the innermost one
         } python;

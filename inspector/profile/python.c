@@ -87,6 +87,9 @@ static bool take(const struct as_recorder_object *o, const struct as_python_layo
         return false;
     as_python.layout = *l;
     as_python.state = (void *(*)(void))address_of(o, "PyGILState_GetThisThreadState", STT_FUNC);
+    as_python.current = (void *(*)(void))address_of(o, "_PyThreadState_UncheckedGet", STT_FUNC);
+    if (!as_python.current)
+        as_python.current = as_python.state;
     as_python.is_initialized = (int (*)(void))address_of(o, "Py_IsInitialized", STT_FUNC);
     as_python.code_type = address_of(o, "PyCode_Type", STT_OBJECT);
     as_python.text_type = address_of(o, "PyUnicode_Type", STT_OBJECT);

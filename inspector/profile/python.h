@@ -10,6 +10,8 @@
 
 #include "profile/inner.h"
 
+#pragma GCC visibility push(hidden) // of what is declared, too: else its address is read from a table each time
+
 extern _Atomic uint64_t as_python_deaths; // of code objects, as as_python_dealloc() has seen
 
 // Offsets in the structures of one release, all in bytes.
@@ -33,7 +35,8 @@ struct as_python {
     uint32_t unknown; // as in as_profile_head
     struct as_python_layout layout;
     int (*is_initialized)(void);
-    void *(*state)(void); // of the calling thread
+    void *(*state)(void);   // of the calling thread
+    void *(*current)(void); // the one that runs: of the thread that has the GIL, or of the calling thread
     uintptr_t code_type, text_type, bytes_type;
     uintptr_t start, end;            // of the object that has it
     uintptr_t dealloc_slot;          // of the type of code objects
@@ -79,31 +82,36 @@ struct as_python_last {
     uintptr_t state; // of the thread
     size_t count;
     size_t depth;                     // frames of the last walk itself; 0: not all of them are kept
-    uintptr_t page;                   // the last one with a frame
+    uint64_t mark;                    // as_recent_mark()
+    uintptr_t near, room;             // the last page with a frame, and how far into it a frame may begin
     uint8_t places[AS_PYTHON_PLACES]; // by a frame's address, where it may be
     struct as_python_seen frames[AS_PYTHON_SEEN];
     struct as_python_seen fresh[AS_PYTHON_SEEN]; // of this walk, the innermost one first
 };
 
-// Its code objects cannot have died unseen, and what it read is readable still. `state`: of the calling thread.
-static inline bool as_python_is_current(const struct as_python_last *last, uintptr_t state)
+// Its code objects cannot have died unseen, and what it read is readable still.
+static inline bool as_python_is_current(const struct as_python_last *last)
 {
     return last->since == atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed) &&
-           last->deaths == atomic_load_explicit(&as_python_deaths, memory_order_relaxed) && last->state == state;
+           last->deaths == atomic_load_explicit(&as_python_deaths, memory_order_relaxed);
 }
 
-// The frame stands where it did, and leads on to where it did: to be asked only where it has been reached by what leads to it. That an
-// entry of 3.11 ends with another frame than it did is seen by the next entry's.
-static inline bool as_python_is_same(const struct as_python_layout *l, const struct as_python_words *w)
+// The entry that runs the frame leads on to where it did. That an entry of 3.11 ends with another frame than it did is seen by the next entry's.
+static inline bool as_python_enters_same(const struct as_python_layout *l, const struct as_python_words *w)
 {
-    if (as_inner_word(w->frame + l->instruction) != w->instruction ||
-        as_inner_word(w->frame + l->previous) != w->previous)
-        return false;
     if (__builtin_expect(w->entry == 0, 1))
         return true;
     uintptr_t link = l->is_entry ? l->cframe_previous : l->previous;
     return as_inner_word(w->entry + link) == w->beyond &&
            (!l->is_entry || w->previous == 0 || as_inner_word(w->beyond + l->cframe_current) == w->previous);
+}
+
+// The frame stands where it did, and leads on to where it did: to be asked only where it has been reached by what leads to it.
+static inline bool as_python_is_same(const struct as_python_layout *l, const struct as_python_words *w)
+{
+    return ((as_inner_word(w->frame + l->instruction) ^ w->instruction) |
+            (as_inner_word(w->frame + l->previous) ^ w->previous)) == 0 &&
+           as_python_enters_same(l, w);
 }
 
 // Its frames cannot be read, as it begins or ends: it is in functions of C alone, as it seems.
@@ -166,3 +174,5 @@ static inline bool as_python_remembers(uintptr_t code, uint64_t *identity)
     *identity = atomic_load_explicit(&known->identity, memory_order_relaxed);
     return (atomic_load_explicit(&known->check, memory_order_relaxed) ^ *identity) == code;
 }
+
+#pragma GCC visibility pop

@@ -4,7 +4,7 @@
 // thread without the GIL may outlive the interpreter. So each pointer is one into readable memory before it is followed, what
 // it leads to has the right type, and entries stand on the C stack one above the other. An interpreter that ends is not looked at.
 #include "profile/fast.h"
-#include "profile/last.h"
+#include "profile/recent.h"
 
 #define ENTERED UINT64_C(0x5851f42d4c957f2d) // what a key is mixed with: the frame is the outermost one of its entry
 
@@ -81,15 +81,17 @@ static inline bool add_frame(struct walking *w, uintptr_t frame)
 // --- The last walk ----------------------------------------------------------------------------------------------------
 
 // Nothing is readable for ever, and a code object's address may be another one's.
-static void begin_last(struct as_python_last *last, uintptr_t state)
+static void begin_last(struct as_python_last *last, const struct as_recorder_thread *thread, uintptr_t state)
 {
-    if (__builtin_expect(as_python_is_current(last, state), 1))
+    if (__builtin_expect(as_python_is_current(last) && last->state == state, 1))
         return;
     uint64_t since = atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed);
     uint64_t deaths = atomic_load_explicit(&as_python_deaths, memory_order_relaxed);
     last->count = 0;
     atomic_signal_fence(memory_order_seq_cst);
-    last->page = UINTPTR_MAX;
+    last->near = UINTPTR_MAX; // where no frame is, as it is not aligned
+    last->room = 0;
+    last->mark = as_recent_mark(thread, deaths);
     last->since = since;
     last->deaths = deaths;
     last->state = state;
@@ -280,7 +282,7 @@ bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struc
         return false;
     struct as_recorder_last *last = walk || !w.remembers ? NULL : thread->before;
     if (last) {
-        begin_last(&last->python, state);
+        begin_last(&last->python, thread, state);
         w.last = &last->python;
     }
     if (!walk_chain(&w, state))

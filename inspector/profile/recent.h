@@ -20,11 +20,15 @@ static inline struct as_recorder_recent *as_recent_at(struct as_recorder_last *l
     return &last->recent[(hash >> (64 - AS_RECENT_BITS)) * AS_RECENT_WAYS];
 }
 
-// What an entry is valid for: a list of modules, a thread, and what its interpreter has freed so far.
-static inline uint64_t as_recent_version(const struct as_recorder_thread *thread, uint64_t freed)
+// What an entry is valid for: a list of modules, a thread, and what its interpreter has freed so far. The last two are the mark.
+static inline uint64_t as_recent_mark(const struct as_recorder_thread *thread, uint64_t freed)
 {
-    uint64_t epoch = atomic_load_explicit(&as_recorder.epoch, memory_order_relaxed);
-    return epoch + as_recorder_mark(thread) + freed * UINT64_C(0xda942042e4dd58b5);
+    return as_recorder_mark(thread) + freed * UINT64_C(0xda942042e4dd58b5);
+}
+
+static inline uint64_t as_recent_version(uint64_t mark)
+{
+    return atomic_load_explicit(&as_recorder.epoch, memory_order_relaxed) + mark;
 }
 
 // The C stack is the same, as far as a signature tells. It is readable where it was, as the stack pointer is the same. No branch for each
@@ -32,7 +36,8 @@ static inline uint64_t as_recent_version(const struct as_recorder_thread *thread
 static inline bool as_recent_has_stack(const struct as_recorder_recent *r, const struct as_unwind_registers *caller,
                                        uint64_t version)
 {
-    if (r->sp != caller->sp || r->pc != caller->pc || r->version != version || (r->by_fp && r->fp != caller->fp))
+    if (((r->sp ^ caller->sp) | (r->pc ^ caller->pc) | (r->version ^ version)) != 0 ||
+        (r->by_fp && r->fp != caller->fp))
         return false;
     const uintptr_t *stack = (const uintptr_t *)caller->sp;
     uint32_t differ = 0;
@@ -43,12 +48,15 @@ static inline bool as_recent_has_stack(const struct as_recorder_recent *r, const
     return differ == 0;
 }
 
-// Perhaps the context is this one, and the entry does not hold any more. It was found since it was kept or renewed, or not so long ago: what makes
+// Perhaps the context is one of these, and its entry does not hold any more. It was found since it was kept or renewed, or not so long ago: what makes
 // entries outdated may come as often as allocations, and then it is not worth while.
-static inline bool as_recent_is_outdated(const struct as_recorder_recent *r, const struct as_unwind_registers *caller,
-                                         uint64_t version)
+static inline bool as_recent_is_any_outdated(const struct as_recorder_recent *set,
+                                             const struct as_unwind_registers *caller, uint64_t version)
 {
-    return r->sp == caller->sp && r->pc == caller->pc && r->version != version && r->score > 0;
+    bool any = false;
+    for (const struct as_recorder_recent *r = set; r < set + AS_RECENT_WAYS; r++)
+        any |= r->sp == caller->sp && r->pc == caller->pc && r->version != version && r->score > 0;
+    return any;
 }
 
 static inline uint32_t as_recent_found(struct as_recorder_recent *r)
@@ -84,9 +92,9 @@ static inline uint32_t as_recorder_context_quickly(struct as_recorder_thread *th
                                                    const struct as_unwind_registers *caller,
                                                    struct as_recorder_attempt *attempt)
 {
-    *attempt = (struct as_recorder_attempt){.recognisable = true};
-    if (as_recorder_has_interpreter()) {
-        bool python = atomic_load_explicit(&as_python.found, memory_order_acquire);
+    bool python = atomic_load_explicit(&as_python.found, memory_order_acquire);
+    if (python || atomic_load_explicit(&as_cruby.found, memory_order_acquire)) {
+        *attempt = (struct as_recorder_attempt){.recognisable = true};
         uint32_t id = !as_recorder.every ? 0
                       : python           ? as_python_recall(thread, caller, attempt)
                                          : as_cruby_recall(thread, caller, attempt);
@@ -95,6 +103,9 @@ static inline uint32_t as_recorder_context_quickly(struct as_recorder_thread *th
     uintptr_t depth = thread->high - caller->sp;
     uint64_t signature;
     struct as_recorder_layout *by;
-    return as_recorder_recognise(thread, as_recorder_key(caller, depth), caller, depth, as_recorder_mark(thread),
-                                 &signature, &by);
+    uint32_t id = as_recorder_recognise(thread, as_recorder_key(caller, depth), caller, depth, as_recorder_mark(thread),
+                                        &signature, &by);
+    if (__builtin_expect(id == 0, 0))
+        *attempt = (struct as_recorder_attempt){.recognisable = true};
+    return id;
 }

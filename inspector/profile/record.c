@@ -132,29 +132,27 @@ void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t s
                        uintptr_t fp)
 {
     uintptr_t chunk = (uintptr_t)memory - 16;
-    uint64_t chunk_size = size_of(chunk);
-    if (__builtin_expect(
-            thread && thread->until > 0 && as_recorder_may_recognise(thread, sp) && as_recorder_is_watched(chunk), 1)) {
-        if (__builtin_expect(as_recorder_enter(thread, sp), 1)) {
-            struct as_unwind_registers caller = {.pc = pc, .sp = sp, .fp = fp};
-            // The slot's place is of this profile from here on, and the state is of this thread's address.
-            _Atomic uint32_t *slot =
-                as_recorder_is_over(thread) || as_recorder_is_another(thread) ? NULL : as_recorder_slot_at(chunk);
-            if (__builtin_expect(slot != NULL, 1)) {
-                struct as_recorder_attempt attempt;
-                uint32_t id = as_recorder_context_quickly(thread, &caller, &attempt);
-                if (__builtin_expect(id != 0, 1))
-                    thread->hits++;
-                else
-                    id = as_recorder_context(thread, &caller, &attempt);
-                write_slot(slot, as_profile_check(chunk, chunk_size), id);
-                if (__builtin_expect(id == AS_PROFILE_LOST, 0))
-                    AS_RECORDER_COUNT(lost);
-                as_recorder_leave(thread);
-                return;
-            }
+    if (__builtin_expect(thread && thread->until > 0 && as_recorder_may_recognise(thread, sp) &&
+                             as_recorder_is_watched(chunk) && as_recorder_enter(thread, sp),
+                         1)) {
+        struct as_unwind_registers caller = {.pc = pc, .sp = sp, .fp = fp};
+        // The slot's place is of this profile from here on, and the state is of this thread's address.
+        _Atomic uint32_t *slot =
+            as_recorder_is_over(thread) || as_recorder_is_another(thread) ? NULL : as_recorder_slot_at(thread, chunk);
+        if (__builtin_expect(slot != NULL, 1)) {
+            struct as_recorder_attempt attempt;
+            uint32_t id = as_recorder_context_quickly(thread, &caller, &attempt);
+            if (__builtin_expect(id != 0, 1))
+                thread->hits++;
+            else
+                id = as_recorder_context(thread, &caller, &attempt);
+            write_slot(slot, as_profile_check(chunk, size_of(chunk)), id);
+            if (__builtin_expect(id == AS_PROFILE_LOST, 0))
+                AS_RECORDER_COUNT(lost);
             as_recorder_leave(thread);
+            return;
         }
+        as_recorder_leave(thread);
     }
     write_slowly(thread, memory, size, pc, sp, fp);
 }

@@ -44,6 +44,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#pragma GCC visibility push(hidden) // of what is declared, too: else its address is read from a table each time
+
 enum {
     AS_RECORDER_THREADS = 4096, // known at the same time, or one after another at different addresses
     AS_RECORDER_DEPTH = AS_PROFILE_DEPTH,
@@ -70,6 +72,8 @@ struct as_recorder_thread {
     uintptr_t foreign;         // a stack pointer that was not on its own: pages near this one are not asked for again
     _Atomic uintptr_t reading; // the list of modules in use; nobody may free it
     struct as_recorder_last *before; // what its last allocations have found; NULL: others came first
+    uintptr_t page;                  // of its last chunk whose slot was found at once; 0: there is none
+    _Atomic uint32_t *slots;         // of this page's chunks
     uint64_t random;
     // Of a full record. `at` is between the words of `buffer`; both are read by the writer's thread.
     _Atomic(uint64_t *) at;
@@ -126,6 +130,7 @@ struct as_recorder {
     _Atomic bool threaded;            // more than one thread has been here
     bool ticks;                       // the processor's counter is the record's clock
     bool every;                       // the context of each allocation is looked for: time counts for more than memory
+    bool all_pages;                   // are watched
     _Atomic bool signs_all;           // all return addresses of a stack decide, not only the innermost ones
     uint32_t page_shift, block_shift; // bytes of a page, and of its slots
     uint32_t page_run;                // of the table of pages
@@ -183,6 +188,16 @@ struct as_recorder {
         main_high; // thread pointer of the main thread (0: not known), and an address above its frames
 };
 extern struct as_recorder as_recorder;
+
+// Of x86-64 it is known: each allocation shifts by it, some by more than one.
+static inline uint32_t as_recorder_page_shift(void)
+{
+#if defined(__x86_64__)
+    return 12;
+#else
+    return as_recorder.page_shift;
+#endif
+}
 
 // malloc may give a chunk so much larger than asked for: a header and alignment; of a mapping, up to a page.
 enum { AS_RECORDER_ROUNDING = 32 };
@@ -379,3 +394,5 @@ static inline uintptr_t as_recorder_self(void)
     return as_recorder_pointer() - as_recorder.descriptor;
 #endif
 }
+
+#pragma GCC visibility pop

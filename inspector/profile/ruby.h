@@ -13,6 +13,8 @@
 #include "profile/fast.h"
 #include "profile/inner.h"
 
+#pragma GCC visibility push(hidden) // of what is declared, too: else its address is read from a table each time
+
 // Offsets in the structures of one release, all in bytes.
 struct as_cruby_layout {
     uint16_t major, minor;
@@ -308,3 +310,5 @@ bool as_cruby_keep_recent(struct as_recorder_thread *thread, const struct as_unw
 
 // ruby_names.c: the frame as the tables keep it.
 uint64_t as_cruby_name(struct as_inner_walk *walk, const struct as_inner_frame *frame);
+
+#pragma GCC visibility pop

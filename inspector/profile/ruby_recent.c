@@ -65,14 +65,13 @@ uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwi
     }
     attempt->same = same;
     uint64_t outer_hash = last->ruby.frames[same - 1].hash;
-    struct as_recorder_recent *r = as_recent_at(last, hash_at(caller, &f, outer_hash));
-    uint64_t version = as_recent_version(thread, last->ruby.gcs + f.end);
-    for (size_t way = 0; way < AS_RECENT_WAYS; way++, r++) {
+    struct as_recorder_recent *set = as_recent_at(last, hash_at(caller, &f, outer_hash));
+    uint64_t version = as_recent_version(as_recent_mark(thread, last->ruby.gcs + f.end));
+    for (struct as_recorder_recent *r = set; r < set + AS_RECENT_WAYS; r++)
         if (as_recent_has_stack(r, caller, version) && r->ruby.frame == f.frame && r->outer_hash == outer_hash &&
             has_innermost(r, &f))
             return as_recent_found(r);
-        attempt->outdated |= as_recent_is_outdated(r, caller, version);
-    }
+    attempt->outdated = as_recent_is_any_outdated(set, caller, version);
     return 0;
 }
 
@@ -87,7 +86,7 @@ bool as_cruby_keep_recent(struct as_recorder_thread *thread, const struct as_unw
         r->ruby.top[i] = as_cruby_words_of(last, last->depth - 1 - i);
     for (size_t i = AS_RECENT_TOP; i < f.inner; i++)
         r->ruby.next[i - AS_RECENT_TOP] = last->pcs[last->depth - 1 - i];
-    r->version = as_recent_version(thread, last->gcs + last->end);
+    r->version = as_recent_version(as_recent_mark(thread, last->gcs + last->end));
     r->ruby.frame = f.frame;
     r->outer_hash = last->frames[last->depth - f.inner - 1].hash;
     *hash = hash_at(caller, &f, r->outer_hash);

@@ -82,6 +82,7 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->every = full_record || rates->page_shift == 0;
     atomic_store(&r->signs_all, false);
     r->watched = as_profile_watched(rates->page_shift);
+    r->all_pages = rates->page_shift == 0;
     r->page_run = as_profile_run(rates->page_shift);
     r->mean = rates->mean;
     const uint64_t page = UINT64_C(1) << r->page_shift; // no two chunks as large as that begin on the same one
@@ -230,7 +231,7 @@ void as_recorder_unmap(void)
 
 static _Atomic uint32_t *slot_in(uint64_t entry, uintptr_t chunk, bool watched)
 {
-    return watched ? as_recorder_slot_in(entry, chunk)
+    return watched ? as_recorder_slots_in(entry) + as_recorder_slot_on_page(chunk)
                    : &as_recorder.large_slots[(entry & ((UINT64_C(1) << AS_PROFILE_BLOCK_BITS) - 1)) - 1];
 }
 

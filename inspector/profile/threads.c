@@ -79,6 +79,9 @@ void as_recorder_thread_name(struct as_recorder_thread *t)
 {
     struct as_recorder *r = &as_recorder;
     uint32_t tid = (uint32_t)syscall(SYS_gettid);
+    if (t->before)
+        t->before->python.state = 0; // the mark of another name is made anew
+    atomic_signal_fence(memory_order_seq_cst);
     if (*t->tid_at != tid) {
         t->name = 0;
         __atomic_store_n(&t->tid_at, &t->tid, __ATOMIC_RELAXED);

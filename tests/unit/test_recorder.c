@@ -338,10 +338,21 @@ static void test_slots(void)
     CHECK(slot && slot == as_recorder_slot(large + BETWEEN, true) && slot == as_recorder_slot(large, false));
     CHECK_EQUAL(head->large_slots.used, 1);
     CHECK_EQUAL(head->blocks.used, 0);
+    struct as_recorder_thread thread = {0};
+    CHECK(!as_recorder_slot_at(&thread, watched));
     slot = as_recorder_slot(watched, true);
-    CHECK(slot && slot != as_recorder_slot(watched + BETWEEN, true) && slot == as_recorder_slot_at(watched));
+    CHECK(slot && slot == as_recorder_slot_at(&thread, watched));
+    _Atomic uint32_t *beside = as_recorder_slot(watched + BETWEEN, true);
+    CHECK(beside && beside != slot && beside == as_recorder_slot_at(&thread, watched + BETWEEN)); // the page is known
     CHECK_EQUAL(head->large_slots.used, 1);
     CHECK_EQUAL(head->blocks.used, 1);
+    uintptr_t other = watched + (UINT64_C(1) << 30);
+    while (!as_recorder_is_watched(other))
+        other += UINT64_C(1) << head->page_shift;
+    CHECK(!as_recorder_slot_at(&thread, other));
+    slot = as_recorder_slot(other, true);
+    CHECK(slot && slot == as_recorder_slot_at(&thread, other) &&
+          beside == as_recorder_slot_at(&thread, watched + BETWEEN));
     as_recorder.head->large_slots.used = head->large_slots.size;
     CHECK(as_recorder_slot(large, true));
     CHECK(!as_recorder_slot(large + (UINT64_C(1) << 40), true)); // there is no room
