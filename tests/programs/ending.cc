@@ -29,8 +29,9 @@ struct Lost {
 // What earlier calls have left on the stack is not there any more.
 [[gnu::noinline]] void scrub()
 {
-    volatile char stack[64 << 10];
-    std::memset(const_cast<char *>(stack), 0, sizeof stack);
+    char stack[64 << 10];
+    std::memset(stack, 0, sizeof stack);
+    asm volatile("" : : "r"(stack) : "memory"); // a reader of the zeros: else compilers leave out the call
 }
 
 void lose_more()

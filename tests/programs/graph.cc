@@ -43,11 +43,13 @@ template <typename T> T *know(const char *holder, T *object)
     return object;
 }
 
-// What earlier calls have left on the stack and in registers is not there any more.
+// What earlier calls have left on the stack and in registers is not there any more. Without a reader of the zeros, compilers leave out
+// the call, and what is there depends on the processor and the kernel.
 [[gnu::noinline]] void scrub()
 {
-    volatile char stack[256 << 10];
-    std::memset(const_cast<char *>(stack), 0, sizeof stack);
+    char stack[256 << 10];
+    std::memset(stack, 0, sizeof stack);
+    asm volatile("" : : "r"(stack) : "memory");
 }
 
 struct Part {
