@@ -64,7 +64,7 @@ class Names:
         found = (
             self.at(int(frame["offset"], 16) - 1)
             for frame in site["stack"]
-            if frame["module"] is not None and Path(modules[frame["module"]]["path"]).name == program.name
+            if frame["module"] is not None and modules[frame["module"]]["path"].endswith(f"/{program.name}")
         )
         return tuple(name for name in found if name)
 

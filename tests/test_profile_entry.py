@@ -52,7 +52,8 @@ def libc_code(pid: int) -> tuple[int, bytes, bytes]:
 def changed(pid: int) -> list[int]:
     """The addresses of libc's code that differ from its file."""
     start, there, file = libc_code(pid)
-    return [start + i for i in range(len(there)) if there[i] != file[i]] if there != file else []
+    pages = (at for at in range(0, len(there), 4096) if there[at : at + 4096] != file[at : at + 4096])
+    return [start + i for at in pages for i in range(at, min(at + 4096, len(there))) if there[i] != file[i]]
 
 
 def is_as_before(pid: int) -> bool:
