@@ -139,11 +139,12 @@ static size_t unwind(const struct stack_to_unwind *w, const struct as_unwind_mod
     return count;
 }
 
-// The first address of the stack that is in no module; 0: there is none.
-static uintptr_t unknown_code(const struct stack_to_unwind *w, const struct as_unwind_modules *modules, size_t count)
+// The first address of the stack that is in no module; 0: there is none. `known`: so many of the outermost frames are known to be in modules.
+static uintptr_t unknown_code(const struct stack_to_unwind *w, const struct as_unwind_modules *modules, size_t count,
+                              size_t known)
 {
     const struct as_unwind_module *module = NULL;
-    for (size_t i = 0; i <= count; i++) {
+    for (size_t i = 0; i <= count - known; i++) {
         uintptr_t pc = i > 0 ? w->scratch->pcs[i - 1] : w->caller->pc;
         if (module && pc >= module->start && pc < module->end)
             continue;
@@ -158,14 +159,24 @@ static uintptr_t unknown_code(const struct stack_to_unwind *w, const struct as_u
 static const struct as_unwind_modules *unwind_to_end(const struct stack_to_unwind *w, size_t *count, bool *complete,
                                                      bool *sure)
 {
+    struct as_recorder_last *last = last_of(w);
+    bool is_of_modules = last && last->is_of_modules;
+    if (last)
+        last->is_of_modules = false; // until all is written
+    atomic_signal_fence(memory_order_seq_cst);
     const struct as_unwind_modules *modules = as_recorder_modules_take(w->thread);
     uint64_t generation = modules->generation;
     *count = unwind(w, modules, complete);
-    *sure = as_recorder_modules_doubt(modules, unknown_code(w, modules, *count));
+    uintptr_t unknown = unknown_code(w, modules, *count, is_of_modules ? last->unwound.kept : 0);
+    *sure = as_recorder_modules_doubt(modules, unknown);
     as_recorder_modules_leave(w->thread);
     modules = as_recorder_modules_take(w->thread);
-    if (modules->generation != generation)
+    bool again = modules->generation != generation;
+    if (again)
         *count = unwind(w, modules, complete);
+    atomic_signal_fence(memory_order_seq_cst);
+    if (last)
+        last->is_of_modules = last->unwound.is_whole ? unknown == 0 && !again : is_of_modules;
     return modules;
 }
 

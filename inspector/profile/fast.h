@@ -295,15 +295,40 @@ static inline bool as_recorder_is_alone(void)
     return !atomic_load_explicit(&as_recorder.threaded, memory_order_relaxed);
 }
 
+// Whether the context may be among all signatures, and not near the layout. Of 64 bits one is its own, by what an entry has of the signature.
+static inline uint64_t as_recorder_other_bit(uint64_t signature)
+{
+    return UINT64_C(1) << (signature >> 58);
+}
+
+static inline bool as_recorder_is_other(const struct as_recorder_layout *layout, uint64_t signature)
+{
+    return atomic_load_explicit(&layout->others, memory_order_relaxed) & as_recorder_other_bit(signature);
+}
+
+// Keeps the context of a signature near its layout; another one may no longer be near. (A bit that another thread writes meanwhile may be
+// lost: its context is learnt again.)
+static inline void as_recorder_keep_near(struct as_recorder_layout *layout, uint64_t signature, uint32_t id)
+{
+    _Atomic uint64_t *near = as_recorder_near(layout, signature);
+    uint64_t there = atomic_load_explicit(near, memory_order_relaxed);
+    // Each allocation of this layout reads the bits: they are written once.
+    if (there != 0 && !as_recorder_id_in(there, signature) && !as_recorder_is_other(layout, there)) {
+        uint64_t others = atomic_load_explicit(&layout->others, memory_order_relaxed);
+        atomic_store_explicit(&layout->others, others | as_recorder_other_bit(there), memory_order_relaxed);
+    }
+    atomic_store_explicit(near, as_recorder_entry(signature, id), memory_order_relaxed);
+}
+
 // The context that is near the layout, or among all: 0 where it is not known to be of this layout.
 static inline uint32_t as_recorder_known_by(struct as_recorder_layout *layout, uint64_t signature)
 {
-    _Atomic uint64_t *near = as_recorder_near(layout, signature);
+    const _Atomic uint64_t *near = as_recorder_near(layout, signature);
     uint32_t id = as_recorder_id_in(atomic_load_explicit(near, memory_order_relaxed), signature);
-    if (id || !atomic_load_explicit(&layout->crowded, memory_order_relaxed) || !(id = as_recorder_known(signature)))
+    if (id || !as_recorder_is_other(layout, signature) || !(id = as_recorder_known(signature)))
         return id;
     if (as_recorder_is_alone())
-        atomic_store_explicit(near, as_recorder_entry(signature, id), memory_order_relaxed);
+        as_recorder_keep_near(layout, signature, id);
     return id;
 }
 
@@ -312,6 +337,20 @@ static inline void as_recorder_swap(_Atomic uint64_t *a, _Atomic uint64_t *b)
     uint64_t there = atomic_load_explicit(a, memory_order_relaxed);
     atomic_store_explicit(a, atomic_load_explicit(b, memory_order_relaxed), memory_order_relaxed);
     atomic_store_explicit(b, there, memory_order_relaxed);
+}
+
+// All that a signature by these layouts reads: of a new stack each is looked at in vain, and one after another would take as long as all of that.
+static inline void as_recorder_fetch_layouts(const _Atomic uint64_t *layouts, unsigned from, uint64_t key)
+{
+    for (unsigned way = from; way < AS_LAYOUT_WAYS; way++) {
+        uint64_t entry = atomic_load_explicit(&layouts[way], memory_order_relaxed);
+        if ((entry ^ key) >> AS_LAYOUT_INDEX_BITS || entry == 0)
+            continue;
+        const struct as_recorder_layout *layout = as_recorder_layout_in(entry);
+        __builtin_prefetch(layout);
+        for (size_t part = 0; part < AS_LAYOUT_PARTS; part++)
+            __builtin_prefetch(layout->groups[part]);
+    }
 }
 
 // Several layouts may have one key, as frames further out differ: the one that was right the last time comes first.
@@ -335,8 +374,10 @@ static inline uint32_t as_recorder_recognise(const struct as_recorder_thread *th
                 as_recorder_swap(&layouts[first], &layouts[way]);
             return id;
         }
-        if (first == AS_LAYOUT_WAYS)
+        if (first == AS_LAYOUT_WAYS) {
             first = way;
+            as_recorder_fetch_layouts(layouts, way + 1, key);
+        }
     }
     return 0;
 }

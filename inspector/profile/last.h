@@ -57,6 +57,7 @@ struct as_recorder_recent {
 
 struct as_recorder_last {
     struct as_unwind_last unwound;
+    bool is_of_modules; // all code of `unwound` is
     struct as_recorder_last_stack stack;
     struct as_python_last python;
     struct as_cruby_last ruby;

@@ -11,7 +11,7 @@ static void put(struct as_recorder_layout *place, const struct as_recorder_layou
     as_recorder_copy_groups(place, layout);
     for (size_t i = 0; i < AS_LAYOUT_NEAR; i++)
         atomic_store_explicit(&place->near[i], 0, memory_order_relaxed);
-    atomic_store_explicit(&place->crowded, 0, memory_order_relaxed);
+    atomic_store_explicit(&place->others, 0, memory_order_relaxed);
     atomic_store_explicit(&place->shape, layout->shape, memory_order_relaxed);
     atomic_store_explicit(&place->seed, layout->seed, memory_order_relaxed);
     atomic_store_explicit(&place->key, layout->key, memory_order_release);
@@ -72,15 +72,4 @@ struct as_recorder_layout *as_recorder_keep_layout(const struct as_recorder_layo
     grow();
     atomic_store_explicit(place_for(key, index), as_recorder_layout_entry(key, index), memory_order_release);
     return fresh;
-}
-
-void as_recorder_keep_near(struct as_recorder_layout *layout, uint64_t signature, uint32_t id)
-{
-    _Atomic uint64_t *near = as_recorder_near(layout, signature);
-    uint64_t there = atomic_load_explicit(near, memory_order_relaxed);
-    // Each allocation of this layout reads the flag: it is written once.
-    if (there != 0 && !as_recorder_id_in(there, signature) &&
-        !atomic_load_explicit(&layout->crowded, memory_order_relaxed))
-        atomic_store_explicit(&layout->crowded, 1, memory_order_relaxed);
-    atomic_store_explicit(near, as_recorder_entry(signature, id), memory_order_relaxed);
 }

@@ -27,15 +27,24 @@ static uintptr_t pc_of(const struct merging *m, size_t function)
     return i > 0 ? m->u->pcs[i - 1] : m->u->pc;
 }
 
-// The next interpreted frame, inwards, if the C function runs it: it has its place above all that this function calls.
-static const struct as_inner_frame *next_frame(const struct merging *m, size_t function)
+// The next interpreted frame, inwards; NULL: all are taken.
+static inline const struct as_inner_frame *next_frame_of(const struct merging *m)
 {
     const struct as_inner_walk *walk = m->u->walk;
-    if (!walk || m->taken >= walk->count)
-        return NULL;
-    const struct as_inner_frame *frame = &walk->frames[walk->count - 1 - m->taken];
+    return walk && m->taken < walk->count ? &walk->frames[walk->count - 1 - m->taken] : NULL;
+}
+
+// Whether the C function runs the frame: it has its place above all that this function calls.
+static inline bool is_run_by(const struct merging *m, size_t function, const struct as_inner_frame *frame)
+{
     size_t i = index_of(m, function);
-    return i == 0 || frame->place >= m->u->ends[i - 1] ? frame : NULL;
+    return i == 0 || frame->place >= m->u->ends[i - 1];
+}
+
+static const struct as_inner_frame *next_frame(const struct merging *m, size_t function)
+{
+    const struct as_inner_frame *frame = next_frame_of(m);
+    return frame && is_run_by(m, function, frame) ? frame : NULL;
 }
 
 static void take(struct merging *m, const struct as_inner_frame *frame)
@@ -44,21 +53,27 @@ static void take(struct merging *m, const struct as_inner_frame *frame)
     m->taken++;
 }
 
-// Passes over the functions that are what they were, with all that they run.
+// Passes over the functions that are what they were, with all that they run. Of a deep stack these are nearly all, and so little is done
+// for each: but for one that runs interpreted frames, a look at where the next of these is.
 static size_t pass_over(struct merging *m, const struct as_recorder_last_stack *last)
 {
     size_t known = last->common < last->functions ? last->common : last->functions, function = 0;
-    for (; function < known && function < m->u->count; function++) {
-        struct merging before = *m;
-        const struct as_inner_frame *frame;
-        while ((frame = next_frame(m, function)))
-            take(m, frame);
-        if (m->hash != last->ends[function].hash || last->ends[function].count > last->count) {
-            *m = before;
+    if (known > m->u->count)
+        known = m->u->count;
+    struct merging next = *m;
+    const struct as_inner_frame *frame = next_frame_of(&next);
+    for (; function < known; function++) {
+        const struct as_recorder_last_end *end = &last->ends[function];
+        for (; frame && is_run_by(m, function, frame); frame = next_frame_of(&next))
+            take(&next, frame);
+        if (next.hash != end->hash || end->count > last->count)
             break;
-        }
-        m->count = last->ends[function].count;
-        m->runs = last->ends[function].runs;
+        m->hash = next.hash;
+        m->taken = next.taken;
+    }
+    if (function > 0) {
+        m->count = last->ends[function - 1].count;
+        m->runs = last->ends[function - 1].runs;
     }
     return function;
 }

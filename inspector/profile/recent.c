@@ -155,6 +155,7 @@ static uint32_t find_in_line(struct look *l, uint64_t *line, const struct as_rec
 {
     _Atomic uint64_t *layouts = as_recorder_layout_line(l->key);
     unsigned first = AS_LAYOUT_WAYS;
+    as_recorder_fetch_layouts(layouts, 0, l->key);
     for (unsigned way = 0; way < AS_LAYOUT_WAYS; way++) {
         struct as_recorder_layout *layout = as_recorder_layout_for(layouts, way, l->key);
         uint64_t signature = layout ? as_recorder_signature(thread, l->key, layout, caller, depth, l->inner) : 0;
@@ -165,7 +166,8 @@ static uint32_t find_in_line(struct look *l, uint64_t *line, const struct as_rec
         uint32_t id = take(l, way, as_recorder_id_in(*as_recorder_place_in(line, signature), signature));
         if (id)
             return id;
-        __builtin_prefetch((void *)as_recorder_signature_places(signature));
+        if (as_recorder_is_other(layout, signature))
+            __builtin_prefetch((void *)as_recorder_signature_places(signature));
     }
     for (unsigned way = 0; way < AS_LAYOUT_WAYS; way++) {
         uint32_t id = l->signatures[way] ? take(l, way, as_recorder_known_by(l->layouts[way], l->signatures[way])) : 0;

@@ -105,7 +105,7 @@ struct as_recorder_layout {
     _Atomic uint64_t key; // 0: it is being written
     _Atomic uint64_t shape;
     _Atomic uint64_t seed;                 // a hash of the shape and the offsets
-    _Atomic uint64_t crowded;              // more contexts than are near: the others are among all signatures
+    _Atomic uint64_t others;               // a bit for each context that is not near any more, but among all signatures
     _Atomic uint64_t near[AS_LAYOUT_NEAR]; // as in as_recorder.signatures
     _Atomic uint64_t groups[AS_LAYOUT_PARTS][AS_LAYOUT_KINDS][AS_RECORDER_INNER_GROUPS];
 } __attribute__((aligned(64)));
@@ -299,8 +299,6 @@ void as_recorder_learn(struct as_recorder_layout *layout, uint64_t signature, ui
 
 // layouts.c: where the layout is kept, unless it was already.
 struct as_recorder_layout *as_recorder_keep_layout(const struct as_recorder_layout *layout);
-// Keeps the context of a signature near its layout; another one may no longer be near.
-void as_recorder_keep_near(struct as_recorder_layout *layout, uint64_t signature, uint32_t id);
 
 // branches.c: the stack `caller` (0: none) with frames[0], or with all of the frames, where that one is not there yet: *count says how many
 // it is. *fresh: nobody has been on it. 0: there is no room.

@@ -50,7 +50,7 @@ void as_recorder_learn(struct as_recorder_layout *layout, uint64_t signature, ui
     atomic_store_explicit(place_for(signature), as_recorder_entry(signature, id), memory_order_relaxed);
 }
 
-// --- By the rules -----------------------------------------------------------------------------------------------------
+// --- Which words decide -----------------------------------------------------------------------------------------------
 
 struct signing {
     const struct as_unwind_registers *caller;
@@ -128,6 +128,45 @@ static bool step(struct signing *m, uint64_t rule, uintptr_t slot)
     return true;
 }
 
+// Of a frame that was not found by the stack pointer alone.
+static bool add_places(struct signing *m, const struct as_unwind_seen *seen)
+{
+    bool by_fp = seen->by == AS_UNWIND_FP || seen->by == AS_UNWIND_AT_FP;
+    bool at_word = seen->by == AS_UNWIND_AT_FP || seen->by == AS_UNWIND_AT_SP;
+    return (by_fp || at_word) && (!by_fp || add_frame_pointer(m)) && (!at_word || add_address(m, seen->sp_place));
+}
+
+// The same of frames that the thread's last unwinding has kept, with the kinds of the rules and the places where it has read: on the stack, and
+// aligned.
+static bool step_all_seen(struct signing *m, const struct as_unwind_last *last, size_t count)
+{
+    const struct as_unwind_seen *first = &last->frames[AS_UNWIND_MOST - last->count];
+    uintptr_t start = m->caller->sp, furthest = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct as_unwind_seen *seen = &first[i];
+        if (seen->by != AS_UNWIND_SP && !add_places(m, seen))
+            return false;
+        uintptr_t words = (seen->slot - start) / sizeof words;
+        furthest = words > furthest ? words : furthest;
+        m->plain[i] = (uint16_t)words;
+        m->fp_place = seen->fp_place ? seen->fp_place : m->fp_place;
+    }
+    m->plain_count = count;
+    m->sp = count > 0 ? first[count - 1].sp : start;
+    return furthest <= AS_MOST_OFFSET;
+}
+
+static bool step_all(struct signing *m, const struct as_recorder_scratch *s, const struct as_unwind_modules *modules,
+                     size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uintptr_t pc = i > 0 ? s->pcs[i - 1] : m->caller->pc;
+        if (!step(m, as_unwind_rule_behind(modules, as_recorder.rows, pc), s->slots[i]))
+            return false;
+    }
+    return true;
+}
+
 // Outer frames without offsets: how many they are, and where the first of them begins. The frame pointer goes into the signature if it decides where
 // they are.
 static bool add_outer(struct signing *m, const struct as_recorder_thread *thread, size_t count)
@@ -198,13 +237,12 @@ uint64_t as_recorder_make_signature(const struct as_recorder_thread *thread, uin
 {
     const struct as_recorder_scratch *s = &as_recorder.scratch[thread->index];
     struct signing m = {.caller = caller, .end = caller->sp + depth, .sp = caller->sp, .fp = caller->fp};
-    uintptr_t pc = caller->pc;
+    const struct as_unwind_last *last = thread->before ? &thread->before->unwound : NULL;
+    bool seen = last && last->is_whole && last->count == count;
     count = frames_to_sign(walk, s->ends, count);
-    for (size_t i = 0; i < count && i < AS_RECORDER_SIGNATURE; i++) {
-        if (!step(&m, as_unwind_rule_behind(modules, as_recorder.rows, pc), s->slots[i]))
-            return 0;
-        pc = s->pcs[i];
-    }
+    size_t own = count < AS_RECORDER_SIGNATURE ? count : AS_RECORDER_SIGNATURE;
+    if (!(seen ? step_all_seen(&m, last, own) : step_all(&m, s, modules, own)))
+        return 0;
     if (count > AS_RECORDER_SIGNATURE && !add_outer(&m, thread, count - AS_RECORDER_SIGNATURE))
         return 0;
     struct as_recorder_layout layout = layout_for(key, &m);

@@ -67,7 +67,8 @@ static enum step step_on(struct again *a, uint64_t rule)
                                                        .slot = a->walk.slot,
                                                        .word = *(const uintptr_t *)a->walk.slot,
                                                        .fp_place = frame_pointer_place(&before, now, rule),
-                                                       .sp_place = stack_pointer_place(&before, rule)};
+                                                       .sp_place = stack_pointer_place(&before, rule),
+                                                       .by = (uint8_t)as_unwind_kind(rule)};
     return result;
 }
 

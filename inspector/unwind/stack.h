@@ -62,6 +62,7 @@ struct as_unwind_seen {
     uintptr_t slot, word; // where pc stands, and how
     uintptr_t fp_place;   // where fp was read; 0: it is the one of the frame before
     uintptr_t sp_place;   // where sp was read; 0: it was computed
+    uint8_t by;           // the kind of the rule that led here: one of as_unwind_kind
     bool uses_fp;         // the step that leads on from here
     bool needs_fp;        // or one behind it
 };

@@ -122,13 +122,13 @@ static void test_contexts_are_near(void)
     struct as_recorder_layout *layout = keep(key_of(0), 0);
     for (uint32_t i = 0; i < AS_LAYOUT_NEAR; i++)
         as_recorder_learn(layout, signature_of(i, i), AS_PROFILE_FIRST + i);
-    CHECK(!layout->crowded);
+    CHECK(!layout->others);
     memset(as_recorder.signatures, 0, SIGNATURES * sizeof *as_recorder.signatures); // they are found without
     for (uint32_t i = 0; i < AS_LAYOUT_NEAR; i++)
         CHECK(as_recorder_known_by(layout, signature_of(i, i)) == AS_PROFILE_FIRST + i);
     as_recorder_learn(layout, signature_of(1, 1), 1000); // it was taken for another one
     CHECK(as_recorder_known_by(layout, signature_of(1, 1)) == 1000);
-    CHECK(!layout->crowded);
+    CHECK(!layout->others);
     // All of its own are near: what another layout has learnt is not looked for among all.
     as_recorder_learn(keep(key_of(1), 1), signature_of(100, 0), 1001);
     CHECK(as_recorder_known(signature_of(100, 0)) == 1001);
@@ -144,11 +144,15 @@ static void test_more_contexts(bool threaded)
     const uint64_t first = signature_of(0, 2), second = signature_of(1, 2);
     as_recorder_learn(layout, first, 10);
     as_recorder_learn(layout, second, 11);
-    CHECK(layout->crowded);
+    CHECK(layout->others);
     CHECK(as_recorder_known_by(layout, second) == 11);
     CHECK(as_recorder_known_by(layout, first) == 10);
     CHECK(as_recorder_id_in(*as_recorder_near(layout, first), first) == (threaded ? 0 : 10));
     CHECK(as_recorder_known_by(layout, second) == 11);
+    for (uint32_t i = 2; i < 20; i++)
+        as_recorder_learn(layout, signature_of(i, 2), 10 + i);
+    for (uint32_t i = 0; i < 20; i++)
+        CHECK(as_recorder_known_by(layout, signature_of(i, 2)) == 10 + i);
 }
 
 // Those that were learnt stay known while there are more and more of them.
