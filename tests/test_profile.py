@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tools import debian, harness, programs
+from tools.recording import profile
 from tools.stage import Stage, kill, until
 
 if TYPE_CHECKING:
@@ -80,12 +81,6 @@ def truth(path: Path) -> tuple[int, Stacks, Stacks]:
         counts[tuple(stack)] += 1
         sizes[tuple(stack)] += int(size)
     return int(last.split()[1]), counts, sizes
-
-
-def profile(arenadump: harness.Arenadump, target: int | Path) -> dict[str, Any]:
-    command = [str(arenadump.path), "profile", str(target), "--json"]
-    told: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    return told
 
 
 def assert_recognised(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from test_profile import by_stack, compare, sites, truth
 from tools import debian, harness, programs
-from tools.recording import Recording, hooks_left, libc_as_in_its_file, recorded, recording, told
+from tools.recording import Recording, hooks_left, libc_as_in_its_file, profile, recorded, recording
 from tools.stage import Stage, kill, until
 
 __all__ = ["sites"]  # a fixture
@@ -55,7 +55,7 @@ def test_each_chunk_since_has_its_stack(
         assert hooks_left(pid)
         go(file)
         truth(file)
-    found = told(arenadump, dump)
+    found = profile(arenadump, dump)
     assert found["every_page"]
     assert found["checked"] > 0
     assert found["wrong"] == 0
@@ -76,7 +76,7 @@ def test_again_and_again(stage: Stage, libc: debian.Libc, sites: Path, arenadump
     with recording(arenadump, pid, dump, "--rates=pages=1,bytes=64K"):
         go(file)
         truth(file)
-    compare(told(arenadump, dump), sites, file)
+    compare(profile(arenadump, dump), sites, file)
 
 
 def test_the_main_thread_is_recognised(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
@@ -86,7 +86,7 @@ def test_the_main_thread_is_recognised(stage: Stage, sites: Path, arenadump: har
     with recording(arenadump, pid, dump, "--exact"):
         go(file)
         truth(file)
-    found = told(arenadump, dump)
+    found = profile(arenadump, dump)
     assert found["checked"] >= 10  # of those that are recognised one in 1024
     compare(found, sites, file)
 
@@ -97,7 +97,7 @@ def test_a_preloaded_agent_records_when_asked(stage: Stage, sites: Path, arenadu
     with recording(arenadump, pid, dump, "--exact"):
         go(file)
         truth(file)
-    compare(told(arenadump, dump), sites, file)
+    compare(profile(arenadump, dump), sites, file)
 
 
 # --- The end ----------------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def test_a_signal_ends_it(stage: Stage, sites: Path, arenadump: harness.Arenadum
     assert made.end(by) == ""
     assert made.process.returncode == 0
     assert is_clean(pid)
-    assert told(arenadump, dump)["on"]
+    assert profile(arenadump, dump)["on"]
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -130,7 +130,7 @@ def test_an_inspector_that_is_killed_leaves_no_hooks(
     with recording(arenadump, pid, dump, "--exact"):
         go(file)
         truth(file)
-    compare(told(arenadump, dump), sites, file)
+    compare(profile(arenadump, dump), sites, file)
     assert not list(stage.folder.glob("*.partial"))
 
 
@@ -176,7 +176,7 @@ def test_a_child_of_fork_does_not_go_on(
             assert is_clean(child)
         finally:
             kill(child)
-    compare(told(arenadump, dump), sites, file)
+    compare(profile(arenadump, dump), sites, file)
 
 
 # --- Refusals ---------------------------------------------------------------------------------------------------------
@@ -275,5 +275,5 @@ def test_arenascope_records(stage: Stage, sites: Path, arenadump: harness.Arenad
         truth(file)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
-    assert by_stack(told(arenadump, dump), sites)[0]
-    compare(told(arenadump, dump), sites, file)
+    assert by_stack(profile(arenadump, dump), sites)[0]
+    compare(profile(arenadump, dump), sites, file)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -19,7 +18,7 @@ from test_profile import compare, sites, truth
 from test_profile_attach import DENIED, GONE, NO_MALLOC, UNSUPPORTED, go, is_clean, start, waits
 from tools import debian, harness, odd, programs
 from tools.injection import TRACER
-from tools.recording import Recording, hooks_left, recorded, recording, told
+from tools.recording import Recording, hooks_left, profile, recorded, recording
 from tools.stage import Stage, threads, until
 
 __all__ = ["sites"]  # a fixture
@@ -69,7 +68,7 @@ def test_a_stopped_process(stage: Stage, sites: Path, arenadump: harness.Arenadu
     with recording(arenadump, pid, dump, "--exact"):
         go(file)
         truth(file)
-    compare(told(arenadump, dump), sites, file)
+    compare(profile(arenadump, dump), sites, file)
     assert is_clean(pid)
 
 
@@ -135,7 +134,7 @@ def test_redis_with_libcs_malloc(stage: Stage, arenadump: harness.Arenadump) -> 
     assert "records who allocates" in made.said
     subprocess.run([sys.executable, "-c", FILL, str(stage.folder / "socket")], check=True, timeout=60)
     assert made.end() == ""
-    found = told(arenadump, stage.folder / "dump")
+    found = profile(arenadump, stage.folder / "dump")
     assert found["known"]["count"] >= 2000
     assert found["known"]["bytes"] >= 2000 * 900
     assert found["without_stack"]["count"] == 0
@@ -196,11 +195,11 @@ def test_a_container_with_its_own_libc(
     with recording(arenadump, pid, dump, "--exact"):
         go(file)
         until(lambda: file.exists() and "end " in file.read_text(), "no truth")
-        live = json.loads(arenadump.check("profile", "--json", pid))
-    profile = told(arenadump, dump)
-    compare(profile, sites, file)
+        live = profile(arenadump, pid)
+    dumped = profile(arenadump, dump)
+    compare(dumped, sites, file)
     # Its files are nowhere else; a dump's are found while the process runs.
-    for each in (live, profile):
+    for each in (live, dumped):
         assert functions(each, sites.name) >= FUNCTIONS
     assert is_clean(pid)
 
@@ -208,10 +207,10 @@ def test_a_container_with_its_own_libc(
 FUNCTIONS = {"main", "calls", "leaf_posix"}
 
 
-def functions(profile: dict[str, Any], module: str) -> set[str]:
-    frames = [frame for site in profile["sites"] for frame in site["stack"]]
+def functions(told: dict[str, Any], module: str) -> set[str]:
+    frames = [frame for site in told["sites"] for frame in site["stack"]]
     own = [frame for frame in frames if frame["module"] is not None]
-    inside = [frame for frame in own if profile["modules"][frame["module"]]["path"].endswith(module)]
+    inside = [frame for frame in own if told["modules"][frame["module"]]["path"].endswith(module)]
     return {function["name"] for frame in inside for function in frame["functions"]}
 
 
@@ -230,7 +229,7 @@ def test_code_that_is_marked_for_indirect_branches(
     with recording(arenadump, pid, dump, "--exact"):
         go(file)
         truth(file)
-    compare(told(arenadump, dump), marked, file)
+    compare(profile(arenadump, dump), marked, file)
     assert is_clean(pid)
 
 
@@ -277,7 +276,7 @@ def test_it_is_stopped_meanwhile(stage: Stage, sites: Path, arenadump: harness.A
     os.kill(pid, signal.SIGCONT)
     _, said = made.process.communicate(timeout=60)
     assert (made.process.returncode, said) == (0, "")
-    compare(told(arenadump, dump), sites, file)
+    compare(profile(arenadump, dump), sites, file)
     assert is_clean(pid)
 
 
@@ -293,7 +292,7 @@ def test_a_tracer_comes_meanwhile(stage: Stage, sites: Path, arenadump: harness.
         truth(file)
         said = made.end()
         if made.process.returncode == 0:  # it was looked at in another way
-            compare(told(arenadump, dump), sites, file)
+            compare(profile(arenadump, dump), sites, file)
         else:
             assert (made.process.returncode, "traced by" in said) == (DENIED, True), said
             assert files_in(stage.folder) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import soak_profile
 from tools import debian, harness, programs
 from tools.injection import selfcheck, under
-from tools.recording import hooks_left, recorded, recording, told
+from tools.recording import hooks_left, profile, recorded, recording
 from tools.stage import Stage, until
 
 RATE = 1000  # one recognised stack in so many may be wrong
@@ -43,7 +43,7 @@ def test_what_is_unloaded_meanwhile_names_nobody_else(
         for file in files:
             file.touch()
         until(lambda: all("end" in file.read_text() for file in files), "no counts")
-    found = told(arenadump, dump)
+    found = profile(arenadump, dump)
     assert found["checked"] > 0
     assert found["wrong"] <= found["checked"] // RATE
     mine = {library.name for library in libraries}

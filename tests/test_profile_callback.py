@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tools import debian, harness, programs
-from tools.recording import told
+from tools.recording import profile
 from tools.stage import Stage, until
 
 LIBRARY = ("allocates", debian.NATIVE, "-shared", "-fPIC", "-DROOM=64")
@@ -21,7 +21,7 @@ def check(stage: Stage, arenadump: harness.Arenadump, command: list[str], how: s
     process = stage.start([*command, how, str(library), str(file)], ARENASCOPE_PROFILE="exact")
     until(lambda: file.exists() and "end" in file.read_text(), "it hangs")
     assert file.read_text().split() == ["end", str(process.pid), str(BLOCKS), str(BLOCKS)]
-    found = told(arenadump, Path(str(process.pid)))
+    found = profile(arenadump, Path(str(process.pid)))
     lost = 0 if how == "code" else BLOCKS
     assert found["without_stack"] == {"count": lost, "bytes": lost * SIZE}
     uses = [site["in_use"] for site in found["sites"]]

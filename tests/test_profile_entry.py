@@ -18,7 +18,7 @@ import pytest
 from test_profile import FUNCTIONS, by_stack, compare, sites, truth
 from test_profile_attach import go, is_clean, start
 from tools import debian, harness, programs
-from tools.recording import Recording, hooks_left, recorded, recording, told
+from tools.recording import Recording, hooks_left, profile, recorded, recording
 from tools.stage import Stage, kill, until
 
 from arenascope import format as fmt
@@ -84,7 +84,7 @@ def test_each_chunk_since_has_its_stack(
         assert not hooks_left(pid), "a slot has a hook"  # dlclose's might; the program has none
         go(file)
         truth(file)
-    found = told(arenadump, dump)
+    found = profile(arenadump, dump)
     assert found["hooks"] == "entries"
     assert found["every_page"]
     assert found["checked"] > 0
@@ -108,7 +108,7 @@ def test_without_it_what_goes_through_pointers_is_not_seen(
         assert not changed(pid)
         go(file)
         truth(file)
-    found = told(arenadump, dump)
+    found = profile(arenadump, dump)
     assert found["hooks"] == "slots"
     counts = truth(file)[1]
     seen = by_stack(found, sites)[0]
@@ -129,7 +129,7 @@ def test_what_is_allocated_altogether_counts_once(
     with recording(arenadump, pid, dump, "--rates=pages=1,bytes=4K", "--entry"):
         go(file)
         truth(file)
-    found = sum(site["allocated"]["bytes"] for site in told(arenadump, dump)["sites"])
+    found = sum(site["allocated"]["bytes"] for site in profile(arenadump, dump)["sites"])
     # Some 30,000 samples: the error is about half a percent.
     assert 0.95 < found / int(file.read_text().split()[-1]) < 1.05
 
@@ -157,7 +157,7 @@ def test_an_inspector_that_is_killed_leaves_no_entries(
     with recording(arenadump, pid, dump, "--exact", "--entry"):
         go(file)
         truth(file)
-    compare(told(arenadump, dump), sites, file)
+    compare(profile(arenadump, dump), sites, file)
 
 
 def guards(commander: int | None = None) -> set[int]:
@@ -196,7 +196,7 @@ def test_when_its_guard_is_killed_too_the_next_one_mends_it(
             go(file)
             truth(file)
         if then == "entries":
-            found = told(arenadump, dump)
+            found = profile(arenadump, dump)
             assert (found["without_stack"]["count"], found["wrong"]) == (0, 0)
             compare(found, sites, file)
     assert is_as_before(pid)
@@ -210,7 +210,7 @@ def test_a_guard_that_is_killed_is_replaced(stage: Stage, sites: Path, arenadump
         kill(guard)
         go(file)
         truth(file)
-    compare(told(arenadump, dump), sites, file)
+    compare(profile(arenadump, dump), sites, file)
     assert is_as_before(pid)
 
 
@@ -231,7 +231,7 @@ def test_a_child_of_fork_passes_on_and_can_be_mended(
             assert entries(pid) >= 7
         finally:
             kill(child)
-    compare(told(arenadump, dump), sites, file)
+    compare(profile(arenadump, dump), sites, file)
     assert is_as_before(pid)
 
 
@@ -403,7 +403,7 @@ def test_code_that_is_marked_for_cet(stage: Stage, libc: debian.Libc, arenadump:
                 assert there[at] == 0xE9
         go(file)
         truth(file)
-    compare(told(arenadump, dump), program, file)
+    compare(profile(arenadump, dump), program, file)
     assert is_as_before(pid)
 
 
@@ -422,7 +422,7 @@ def test_arenascope_records(stage: Stage, sites: Path, arenadump: harness.Arenad
         truth(file)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
-    compare(told(arenadump, dump), sites, file)
+    compare(profile(arenadump, dump), sites, file)
     assert is_as_before(pid)
     says_its_hooks(stage, arenadump, dump, "Hooks at the entries of malloc and its kin: calls")
     # The next recording is without: nothing of this one is left in its tables.
@@ -437,7 +437,7 @@ def test_arenascope_records(stage: Stage, sites: Path, arenadump: harness.Arenad
     place = data.index(Dump(dump).profile.tobytes()) + fmt.PROFILE.fields["hooks"][1]
     data[place : place + 4] = bytes(4)
     old.write_bytes(data)
-    assert told(arenadump, old)["hooks"] is None
+    assert profile(arenadump, old)["hooks"] is None
     assert "ooks " not in arenadump.check("profile", old).partition("\n\n")[0]
 
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from report_fixtures import browser
-from test_profile import profile
 from tools import harness
+from tools.recording import profile
 from tools.tab import Tab, write
 
 from arenascope.dump import Dump

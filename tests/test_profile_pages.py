@@ -16,9 +16,9 @@ from typing import Any
 import jsonschema
 import pytest
 from test_graph_schemas import closed
-from test_profile import profile
 from test_profile_commands import SCHEMA, arenascope
 from tools import harness, odd, programs
+from tools.recording import profile
 
 from arenascope import format as fmt
 from arenascope.dump import Dump

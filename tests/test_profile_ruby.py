@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_profile import assert_nested, assert_recognised, assert_ways, profile, ways_pid
+from test_profile import assert_nested, assert_recognised, assert_ways, ways_pid
 from tools import debian, emulated, harness, interpreters, programs
+from tools.recording import profile
 from tools.stage import Stage, kill, until
 
 from arenascope.profile.read import profile_of, read_profile

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 from report_fixtures import browser
-from test_profile import profile
 from test_profile_python import RELEASES, command
 from tools import debian, harness, programs
-from tools.recording import recording
+from tools.recording import profile, recording
 from tools.stage import Stage, kill, until
 from tools.tab import Tab, write
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from report_fixtures import browser
-from test_profile import profile
 from test_profile_pages import SITES, Keeper, keeping
 from test_profile_python import command, truth
 from test_report_graph import EVIL, rows
 from tools import harness
+from tools.recording import profile
 from tools.stage import Stage
 from tools.tab import Tab, page_addresses, write
 

@@ -22,7 +22,7 @@ from test_top_live import KILLS, Terminal, driven, has, needs_tmux, program, sho
 from textual.pilot import Pilot
 from tools import debian, harness, interpreters
 from tools.odd import build, running, wait_for
-from tools.recording import hooks_left, recording, told
+from tools.recording import hooks_left, profile, recording
 
 from arenascope.live.app import Live
 
@@ -378,7 +378,7 @@ def test_killed_at_any_moment_it_harms_nobody(tmp_path: Path) -> None:
                 wait_for(lambda: not records() and is_clean(child.pid) and is_as_before(child.pid))
             with recording(arenadump, child.pid, again):
                 assert hooks_left(child.pid)
-            assert told(arenadump, again)["sites"]
+            assert profile(arenadump, again)["sites"]
             wait_for(lambda: is_clean(child.pid) and is_as_before(child.pid))
         child.terminate()
         said, _ = child.communicate(timeout=120)
@@ -387,4 +387,4 @@ def test_killed_at_any_moment_it_harms_nobody(tmp_path: Path) -> None:
     assert dumps
     for each in dumps:
         assert re.fullmatch(rf"arenascope-{child.pid}-[0-9-]+\.profile\.dump", each.name)
-        assert told(arenadump, each)["sites"], "it is not whole"
+        assert profile(arenadump, each)["sites"], "it is not whole"

@@ -52,15 +52,25 @@ def recording(arenadump: harness.Arenadump, pid: int, file: Path, *options: str)
         made.process.communicate()
 
 
-def told(arenadump: harness.Arenadump, dump: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(arenadump.check("profile", "--json", dump))
+def profile(arenadump: harness.Arenadump, target: int | Path) -> dict[str, Any]:
+    """What arenadump says of a profile: the same as without --tree, but read in a fraction of the time.
+
+    Sites share the objects of their frames.
+    """
+    found: dict[str, Any] = json.loads(arenadump.check("profile", "--json", "--tree", target))
+    frames, stacks = found.pop("frames"), found.pop("stacks")
+    for site in found["sites"]:
+        at, site["stack"] = site["stack"], []
+        while at is not None:
+            site["stack"].append(frames[stacks["frame"][at]])
+            at = stacks["caller"][at]
     return found
 
 
 def recorded(arenadump: harness.Arenadump, pid: int, file: Path, seconds: float, *options: str) -> dict[str, Any]:
     """The profile of so many seconds."""
     arenadump.check("record", pid, "-o", file, f"--for={seconds}s", "--timeout=120s", *options)
-    return told(arenadump, file)
+    return profile(arenadump, file)
 
 
 def hooks_left(pid: int) -> Counter[str]:
