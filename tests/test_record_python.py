@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from test_profile_python import RELEASES, blocks, command, compare, on_aarch64, truth
 from tools import harness
+from tools.recording import write_stacks_out
 from tools.records import HEAD, WORD, as_version, changed
 from tools.stage import Stage, until
 
@@ -23,11 +24,8 @@ def read(arenadump: harness.Arenadump, path: Path) -> dict[str, Any]:
     """What a record says, as a profile says it: each site with its frames, and sizes with headers."""
     told: dict[str, Any] = json.loads(arenadump.check("full-record", "--json", path))
     jsonschema.validate(told, SCHEMA)
+    write_stacks_out(told)
     for site in told["sites"]:
-        at, site["stack"] = site["stack"], []
-        while at is not None:
-            site["stack"].append(told["frames"][told["stacks"]["frame"][at]])
-            at = told["stacks"]["caller"][at]
         site["in_use"]["bytes"] += HEADER * site["in_use"]["count"]
     return told
 
