@@ -144,7 +144,8 @@ static uintptr_t unknown_code(const struct stack_to_unwind *w, const struct as_u
                               size_t known)
 {
     const struct as_unwind_module *module = NULL;
-    for (size_t i = 0; i <= count - known; i++) {
+    const size_t last = known < count ? count - known : 0; // of a stack that is cut, more may be known than it has
+    for (size_t i = 0; i <= last; i++) {
         uintptr_t pc = i > 0 ? w->scratch->pcs[i - 1] : w->caller->pc;
         if (module && pc >= module->start && pc < module->end)
             continue;

@@ -15,12 +15,13 @@ enum { OUTER = 3, PATHS = 1 << OUTER, INNER = AS_RECORDER_SIGNATURE + 8, ALL_LEF
 static struct as_recorder_thread *thread;
 static void *block;
 static uintptr_t leaf_sp;
+static uintptr_t behind; // bytes behind the call, where it seems to be: it has not been seen there
 
 static __attribute__((noinline)) uint32_t allocate(void)
 {
     struct as_unwind_registers caller = AS_UNWIND_CALLER();
     leaf_sp = caller.sp;
-    as_recorder_write(thread, block, SIZE, caller.pc, caller.sp, caller.fp);
+    as_recorder_write(thread, block, SIZE, caller.pc + behind, caller.sp, caller.fp);
     const _Atomic uint32_t *slot = as_recorder_slot((uintptr_t)block - 16, false);
     CHECK(slot);
     return *slot & ID_MASK;
@@ -130,6 +131,22 @@ static void test_stacks_of_other_depths(void)
         }
 }
 
+// Stacks that are a frame deeper each time, until they have more than a context has: all code is of modules, and is known to be.
+static void test_stacks_up_to_the_deepest(void)
+{
+    const struct as_recorder_last *last = thread->before;
+    size_t deepest = 0;
+    as_recorder.scratch[thread->index].pcs[AS_RECORDER_DEPTH - 1] = 1; // behind all frames: nobody looks there
+    for (unsigned depth = ALL_LEFT; depth < AS_RECORDER_DEPTH + 2; depth++)
+        for (behind = 0; behind < 3; behind++) {
+            allocate_by(0, depth);
+            CHECK(!last->unwound.is_whole || last->is_of_modules, "%zu frames", last->unwound.count);
+            deepest = last->unwound.count > deepest ? last->unwound.count : deepest;
+        }
+    behind = 0;
+    CHECK_EQUAL(deepest, AS_UNWIND_MOST);
+}
+
 static int has_not_begun(void)
 {
     return 0;
@@ -151,6 +168,7 @@ int main(void)
     test_all_decide_once_some_were_wrong();
     test_each_path_has_a_context_of_its_own(INNER);
     test_stacks_of_other_depths();
+    test_stacks_up_to_the_deepest();
     as_recorder.on = false;
     free(block);
     return 0;
