@@ -52,7 +52,7 @@ def truth(path: Path) -> tuple[int, Truth]:
 def by_leaf(told: dict[str, Any]) -> dict[int | None, int]:
     """How many blocks each thread has by the function that all call; all shares of each site are the site.
 
-    Of an interpreted one, those of a page or more.
+    Where the function is interpreted, those of more than INTERPRETED bytes: smaller ones are the interpreter's own.
     """
     counts: dict[int | None, int] = defaultdict(int)
     for site in told["sites"]:

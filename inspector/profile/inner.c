@@ -30,6 +30,17 @@ bool as_inner_ask(uintptr_t from, uintptr_t size)
     return readable;
 }
 
+// NULL is no place that the kernel has to be asked for.
+bool as_inner_find_near(uintptr_t from, uintptr_t size, struct as_inner_near *near)
+{
+    uintptr_t page = (uintptr_t)1 << as_recorder_page_shift(), start = from & ~(page - 1);
+    if (from == 0 || !as_inner_readable(from, size))
+        return false;
+    if (from - start <= page - size)
+        *near = (struct as_inner_near){.start = start, .bytes = page};
+    return true;
+}
+
 void as_inner_forget_pages(void)
 {
     struct timespec now;

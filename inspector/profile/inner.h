@@ -59,14 +59,19 @@ static inline bool as_inner_readable(uintptr_t from, uintptr_t size)
     return __builtin_expect(page == last && as_inner_knows_page(page), 1) || as_inner_ask(from, size);
 }
 
-// The same for what is mostly on the page where the one before was: *page, at first UINTPTR_MAX.
-static inline bool as_inner_readable_near(uintptr_t from, uintptr_t size, uintptr_t *page)
+// A page that is readable; zeros are none.
+struct as_inner_near {
+    uintptr_t start, bytes;
+};
+
+bool as_inner_find_near(uintptr_t from, uintptr_t size, struct as_inner_near *near);
+
+// The same for what is mostly on the page where the one before was.
+static inline bool as_inner_readable_near(uintptr_t from, uintptr_t size, struct as_inner_near *near)
 {
-    uintptr_t first = from >> as_recorder_page_shift(), last = (from + size - 1) >> as_recorder_page_shift();
-    if (__builtin_expect(first != *page || last != *page, 0) && !as_inner_readable(from, size))
-        return false;
-    *page = first;
-    return true;
+    uintptr_t offset = from - near->start;
+    return __builtin_expect(offset <= near->bytes && size <= near->bytes - offset, 1) ||
+           as_inner_find_near(from, size, near);
 }
 
 // The pages are asked for again, 10 ms after the last time or later.

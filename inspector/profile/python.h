@@ -83,7 +83,7 @@ struct as_python_last {
     size_t count;
     size_t depth;                     // frames of the last walk itself; 0: not all of them are kept
     uint64_t mark;                    // as_recent_mark()
-    uintptr_t near, room;             // the last page with a frame, and how far into it a frame may begin
+    struct as_inner_near near;        // the last page with a frame
     uint8_t places[AS_PYTHON_PLACES]; // by a frame's address, where it may be
     struct as_python_seen frames[AS_PYTHON_SEEN];
     struct as_python_seen fresh[AS_PYTHON_SEEN]; // of this walk, the innermost one first

@@ -14,22 +14,9 @@ static inline bool has_state(uintptr_t state)
     return state != 0 && (uintptr_t)as_python.state() == state;
 }
 
-// Not inline, so that the usual case, a frame on the page of the one before, keeps nothing for this one.
-static __attribute__((noinline)) bool is_readable(struct as_python_last *last, uintptr_t frame)
-{
-    uintptr_t page = (uintptr_t)1 << as_recorder_page_shift(), start = frame & ~(page - 1);
-    if (frame == 0 || !as_inner_readable(frame, AS_PYTHON_FRAME_READ))
-        return false;
-    if (frame - start <= page - AS_PYTHON_FRAME_READ) {
-        last->near = start;
-        last->room = page - AS_PYTHON_FRAME_READ;
-    }
-    return true;
-}
-
 static inline bool is_readable_frame(struct as_python_last *last, uintptr_t frame)
 {
-    return frame % sizeof(uintptr_t) == 0 && (frame - last->near <= last->room || is_readable(last, frame));
+    return frame % sizeof(uintptr_t) == 0 && as_inner_readable_near(frame, AS_PYTHON_FRAME_READ, &last->near);
 }
 
 // The words by which an entry is found, and its innermost frame is compared.

@@ -23,7 +23,7 @@ struct walking {
     struct as_inner_walk *walk;  // NULL: the hash is enough
     uintptr_t sp, end;           // of the C stack
     uintptr_t entry;             // the last place on it
-    uintptr_t page;              // the last one with a frame
+    struct as_inner_near near;   // the last page with a frame
     bool remembers;              // what is known of code objects can be believed
     bool is_plain;               // what `last` can keep: each entry runs a frame
     size_t count;                // of frames
@@ -35,7 +35,7 @@ struct walking {
 
 static inline bool is_readable_frame(struct walking *w, uintptr_t frame)
 {
-    return frame % sizeof(uintptr_t) == 0 && as_inner_readable_near(frame, AS_PYTHON_FRAME_READ, &w->page);
+    return frame % sizeof(uintptr_t) == 0 && as_inner_readable_near(frame, AS_PYTHON_FRAME_READ, &w->near);
 }
 
 static uintptr_t code_of(const struct as_python_layout *l, uintptr_t frame)
@@ -89,8 +89,7 @@ static void begin_last(struct as_python_last *last, const struct as_recorder_thr
     uint64_t deaths = atomic_load_explicit(&as_python_deaths, memory_order_relaxed);
     last->count = 0;
     atomic_signal_fence(memory_order_seq_cst);
-    last->near = UINTPTR_MAX; // where no frame is, as it is not aligned
-    last->room = 0;
+    last->near = (struct as_inner_near){0};
     last->mark = as_recent_mark(thread, deaths);
     last->since = since;
     last->deaths = deaths;
@@ -255,7 +254,7 @@ static void begin_again(struct walking *w)
 {
     w->last->count = 0;
     w->last = NULL;
-    w->page = UINTPTR_MAX;
+    w->near = (struct as_inner_near){0};
     w->entry = w->count = w->first = w->same = 0;
 }
 
@@ -273,7 +272,6 @@ bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struc
                         .walk = walk,
                         .sp = sp,
                         .end = thread->high,
-                        .page = UINTPTR_MAX,
                         .remembers = as_python_sees_deaths(),
                         .is_plain = true,
                         .keys = as_recorder.scratch[thread->index].ends};

@@ -31,7 +31,7 @@ struct ruby_walking {
     uintptr_t sp, end;          // of the C stack
     uintptr_t tag;              // the next one
     uintptr_t place;            // the last one on the C stack
-    uintptr_t page;             // the last one with a control frame or an environment
+    struct as_inner_near near;  // the last page with a control frame or an environment
     uint64_t gcs;
     size_t count;   // of frames
     size_t first;   // of those whose place is not known yet
@@ -40,7 +40,7 @@ struct ruby_walking {
 
 static inline bool is_readable(struct ruby_walking *r, uintptr_t at, uintptr_t size)
 {
-    return at % sizeof(uintptr_t) == 0 && as_inner_readable_near(at, size, &r->page);
+    return at % sizeof(uintptr_t) == 0 && as_inner_readable_near(at, size, &r->near);
 }
 
 // What a frame that is run there is recognised by.
@@ -286,7 +286,7 @@ static bool take_frames(struct ruby_walking *r, struct as_cruby_last *last, size
 bool as_cruby_walk_outer(struct as_cruby_last *last, size_t same, uintptr_t until)
 {
     const size_t size = as_cruby.layout.frame_size, count = (last->end - until) / size;
-    struct ruby_walking r = {.page = UINTPTR_MAX, .gcs = last->gcs};
+    struct ruby_walking r = {.gcs = last->gcs};
     last->depth = 0;
     return last->end - count * size == until && count <= AS_CRUBY_SEEN && take_frames(&r, last, same, count);
 }
@@ -327,7 +327,6 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
                              .sp = sp,
                              .end = end,
                              .tag = as_inner_word(context + AS_CRUBY_TAG),
-                             .page = UINTPTR_MAX,
                              .gcs = as_cruby.gc_count(),
                              .keys = as_recorder.scratch[thread->index].ends};
     if (stack == 0 && frame == 0) // it ends
