@@ -9,6 +9,7 @@
 #include "runtimes/cpython_interpreters.h"
 #include "runtimes/pointers.h"
 #include "runtimes/regions.h"
+#include "runtimes/variables.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,8 +21,7 @@ enum {
     LOOKS = 4,            // more for each place where a pool may be
     TEXT = 256,
 };
-static const uint64_t LARGEST_VARIABLES = UINT64_C(1) << 28; // bytes of .bss
-static const uint64_t LARGEST_MAPPING = UINT64_C(1) << 40;   // bytes: what is larger is a reservation
+static const uint64_t LARGEST_MAPPING = UINT64_C(1) << 40; // bytes: what is larger is a reservation
 
 static const struct as_py_layout layouts[] = {
     {"3.6 to 3.9", 256 << 10, 4 << 10},
@@ -150,18 +150,14 @@ static bool is_cpython(const struct as_target *t, const struct as_mapping *m)
     return as_mapping_of_file(m) && (strncmp(name, "libpython3", 10) == 0 || strncmp(name, "python3", 7) == 0);
 }
 
-// Goes through the interpreter's variables: its writable mappings, and the nameless one behind each (.bss).
+// Goes through the interpreter's variables.
 static bool search(struct as_py_search *s, bool (*visit)(struct as_py_search *s, uint64_t start, uint64_t end))
 {
     const struct as_target *t = s->target;
     for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
-        if (!is_cpython(t, m) || !(m->prot & AS_PROT_WRITE) || (m->prot & AS_PROT_SHARED))
-            continue;
-        const struct as_mapping *next = i + 1 < t->mappings.count ? m + 1 : NULL;
-        bool bss = next && next->start == m->end && as_is_runtime_memory(next) && *as_mapping_path(t, next) == 0 &&
-                   next->end - next->start <= LARGEST_VARIABLES;
-        if (!visit(s, m->start, bss ? next->end : m->end))
+        struct as_range variables;
+        if (is_cpython(t, &t->mappings.items[i]) && as_variables_at(t, i, &variables) &&
+            !visit(s, variables.start, variables.end))
             return false;
     }
     return true;

@@ -19,7 +19,6 @@ enum {
     MOST_ARENAS = 1 << 16,
 };
 static const uint64_t ARENA = UINT64_C(1) << ARENA_BITS;
-static const uint64_t LARGEST_VARIABLES = UINT64_C(1) << 28;
 
 struct go_search {
     struct as_target *target;
@@ -115,7 +114,7 @@ static bool search(struct go_search *s, uint64_t program)
         const struct as_mapping *m = &t->mappings.items[i];
         bool own = m->inode == first->inode && m->dev_major == first->dev_major && m->dev_minor == first->dev_minor;
         struct as_range variables;
-        if (own && as_variables_at(t, i, &variables) && variables.end - variables.start <= LARGEST_VARIABLES)
+        if (own && as_variables_at(t, i, &variables))
             as_words_visit(s->target, &s->looks, variables.start, variables.end, try_variable, s);
     }
     return s->found;

@@ -29,7 +29,6 @@ enum {
     FREE_LOOKS = 1 << 16, // at a descriptor or at 4 KiB, whatever the target's size; and at 4 KiB of variables
     MISMATCHES = 8,       // a thread may stand between two changes of the tree
 };
-static const uint64_t LARGEST_VARIABLES = UINT64_C(1) << 28; // bytes of .bss
 
 // How addresses are divided: each level's table has 2^bits elements, of a word each; in a leaf of leaf_words.
 struct tree_shape {
@@ -378,7 +377,7 @@ static bool may_have_root(const struct jemalloc_search *s, size_t i, struct as_r
 {
     uint64_t size = table_size(s, 0);
     return as_variables_at(s->target, i, v) && v->end - s->target->mappings.items[i].end >= size / 2 &&
-           v->end - v->start >= size && v->end - v->start <= LARGEST_VARIABLES;
+           v->end - v->start >= size;
 }
 
 static bool search_mappings(struct jemalloc_search *s)

@@ -26,7 +26,6 @@ enum {
     SLICES_AT = 4,           // word of it: the number of slices, or one word further
     MOST_KINDS = 15,         // of memory
     MOST_ARENAS = 1024,
-    LARGEST_VARIABLES = 1 << 28,
     FREE_LOOKS = 1 << 16, // at a description or at 4 KiB, whatever the target's size; and at 4 KiB of variables
     MISMATCHES =
         8, // a thread may stand between two changes; and as many more as there are pages: 3.0 never clears the map
@@ -203,7 +202,7 @@ static void search_variables(struct mimalloc3_search *s)
     for (size_t i = 0; i < t->mappings.count && s->ok && !s->found; i++) {
         struct as_range variables;
         int64_t looks = FREE_LOOKS;
-        if (as_variables_at(t, i, &variables) && variables.end - variables.start <= LARGEST_VARIABLES)
+        if (as_variables_at(t, i, &variables))
             as_words_visit(t, &looks, variables.start, variables.end, try_variable, s);
     }
 }

@@ -18,7 +18,6 @@ enum {
     LENGTH_AT = 12, // bit of a description's last word: the group's pages
     NUMBER_BEFORE =
         7, // words from the random number to the first page's address; one more where the size of a page is a variable
-    LARGEST_VARIABLES = 1 << 28,
     FREE_LOOKS = 1 << 16, // at a page, whatever the target's size; and at 4 KiB of variables
     MISMATCHES = 8,       // a thread may stand between two changes
 };
@@ -116,7 +115,7 @@ static void search_mappings(struct musl_search *s)
     for (size_t i = 0; i < t->mappings.count && s->ok && !s->found; i++) {
         struct as_range variables;
         int64_t looks = FREE_LOOKS;
-        if (as_variables_at(t, i, &variables) && variables.end - variables.start <= LARGEST_VARIABLES)
+        if (as_variables_at(t, i, &variables))
             as_words_visit(t, &looks, variables.start, variables.end, try_variable, s);
     }
 }

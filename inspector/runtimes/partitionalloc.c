@@ -19,7 +19,6 @@ enum {
     MOST_BITS = 40,
     ADDRESS_BITS = 47,
     MOST_POOLS = 16,
-    LARGEST_VARIABLES = 1 << 28,
     FREE_LOOKS = 1 << 16, // at a description, whatever the target's size; and at 4 KiB of variables
 };
 
@@ -112,7 +111,7 @@ static void search_variables(struct partition_search *s)
     struct as_target *t = s->target;
     for (size_t i = 0; i < t->mappings.count && s->ok && s->looks > 0 && s->pool_count < MOST_POOLS; i++) {
         int64_t looks = FREE_LOOKS;
-        if (as_variables_at(t, i, &s->variables) && s->variables.end - s->variables.start <= LARGEST_VARIABLES)
+        if (as_variables_at(t, i, &s->variables))
             as_words_visit(t, &looks, s->variables.start, s->variables.end, try_variable, s);
     }
 }

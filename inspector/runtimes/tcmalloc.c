@@ -29,7 +29,6 @@ enum {
     FREE_LOOKS = 1 << 16,    // at a descriptor or at 4 KiB, whatever the target's size; and at 4 KiB of variables
     MISMATCHES = 8,          // a thread may stand between two changes of the map
 };
-static const uint64_t LARGEST_VARIABLES = UINT64_C(1) << 28;
 
 enum { IN_USE, FREE, RETURNED, LOCATIONS };
 struct span {
@@ -293,8 +292,7 @@ static void search_mappings(struct tcmalloc_search *s)
     for (size_t i = 0; i < t->mappings.count && s->ok && !s->found; i++) {
         int64_t looks = FREE_LOOKS;
         s->candidates = CANDIDATES;
-        if (!as_variables_at(t, i, &s->variables) || s->variables.end - s->variables.start < ROOT ||
-            s->variables.end - s->variables.start > LARGEST_VARIABLES)
+        if (!as_variables_at(t, i, &s->variables) || s->variables.end - s->variables.start < ROOT)
             continue;
         as_words_visit(t, &looks, s->variables.start, s->variables.end, try_variable, s);
     }

@@ -2,18 +2,35 @@
 #include "runtimes/variables.h"
 
 #include "base/align.h"
-#include "runtimes/regions.h"
+
+#include <string.h>
 
 enum { STEP = 512 }; // words that are read in one go
+static const uint64_t LARGEST_VARIABLES = UINT64_C(1) << 28;
+
+// Does this mapping, right behind one of `of`'s variables, hold more of them? The kernel has .bss in as many parts as a program has
+// protected, advised or given a protection key; and a program may have protected the last pages of its data.
+static bool goes_on(const struct as_target *t, const struct as_mapping *of, const struct as_mapping *m)
+{
+    const char *path = as_mapping_path(t, m);
+    if (m->prot & AS_PROT_SHARED || !(m->prot & AS_PROT_READ))
+        return false;
+    if (as_mapping_of_file(m))
+        return !(m->prot & AS_PROT_WRITE) && strcmp(path, as_mapping_path(t, of)) == 0;
+    return m->kind == AS_MAP_ANON && *path == 0;
+}
 
 bool as_variables_at(const struct as_target *t, size_t index, struct as_range *variables)
 {
-    const struct as_mapping *m = &t->mappings.items[index];
-    if (!as_mapping_of_file(m) || !(m->prot & AS_PROT_WRITE) || (m->prot & AS_PROT_SHARED))
+    const struct as_mapping *m = &t->mappings.items[index], *end = t->mappings.items + t->mappings.count;
+    if (!as_mapping_of_file(m) || !(m->prot & AS_PROT_WRITE) || (m->prot & AS_PROT_SHARED) ||
+        m->end - m->start > LARGEST_VARIABLES)
         return false;
-    const struct as_mapping *next = index + 1 < t->mappings.count ? m + 1 : NULL;
-    bool nameless = next && next->start == m->end && as_is_runtime_memory(next) && *as_mapping_path(t, next) == 0;
-    *variables = (struct as_range){m->start, nameless ? next->end : m->end};
+    *variables = (struct as_range){m->start, m->end};
+    for (const struct as_mapping *next = m + 1; next < end && next->start == variables->end && goes_on(t, m, next) &&
+                                                next->end - m->start <= LARGEST_VARIABLES;
+         next++)
+        variables->end = next->end;
     return true;
 }
 

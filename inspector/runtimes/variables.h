@@ -4,8 +4,8 @@
 
 #include "target/target.h"
 
-// The variables of a program or library of which mapping `index` is one: from there to the end of the nameless memory behind it. False: it
-// is none that can be written, or it shares its pages.
+// The variables of a program or library of which mapping `index` is one: from there to the end of the nameless memory behind it (.bss and
+// perhaps more), 256 MiB at most. False: it is none that can be written, it shares its pages, or it is larger.
 bool as_variables_at(const struct as_target *t, size_t index, struct as_range *variables);
 
 // What is done with a word that is not 0; false ends it.

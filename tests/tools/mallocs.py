@@ -45,9 +45,9 @@ def library(name: str) -> str:
 
 
 @contextmanager
-def holding(command: Sequence[str | Path]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+def holding(command: Sequence[str | Path], **environment: str) -> Iterator[tuple[int, list[tuple[int, int]]]]:
     """The PID of tests/programs/knows.c, and the blocks that it holds: from where, up to where."""
-    with running(command) as process:
+    with running(command, **environment) as process:
         blocks = []
         while (line := answer(process)) != "ready\n":
             address, size = (int(word, 16) for word in line.split())
