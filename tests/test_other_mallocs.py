@@ -11,31 +11,7 @@ from pathlib import Path
 
 import pytest
 from tools import cores, harness, odd, programs
-from tools.mallocs import MIB, allocator, answer, check_rows, holding, library, outside, packaged, regions_of, running
-
-# --- All of them -----------------------------------------------------------------------------------------------------
-
-LIBRARIES = {
-    "jemalloc": ("libjemalloc2", "libjemalloc.so.2"),
-    "mimalloc": ("libmimalloc2.0", "libmimalloc.so.2.0"),
-    "tcmalloc": ("libtcmalloc-minimal4", "libtcmalloc_minimal.so.4"),
-}
-
-
-@pytest.mark.parametrize("name", LIBRARIES)
-def test_variables_in_many_mappings(name: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    """As PartitionAlloc has them where the processor has protection keys."""
-    split = programs.build("splits_variables", "-shared", "-fPIC")
-    knows = programs.build_portable("knows")
-    with holding([knows], LD_PRELOAD=f"{packaged(*LIBRARIES[name])} {split}") as (pid, blocks):
-        assert Path(f"/proc/{pid}/smaps").read_text().count(" dc") > 2  # not for a child: what the library has split
-        summary = arenadump.summary(pid)
-        regions = regions_of(arenadump, pid, tmp_path / "dump")
-    found = allocator(summary, name)
-    assert found["found"]
-    assert outside(blocks, regions) == []
-    check_rows(summary, found["resident"])
-
+from tools.mallocs import MIB, allocator, answer, check_rows, library, packaged, running
 
 # --- jemalloc ---------------------------------------------------------------------------------------------------------
 

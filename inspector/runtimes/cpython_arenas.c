@@ -6,18 +6,6 @@
 #include "runtimes/pages.h"
 #include "runtimes/regions.h"
 
-// Is all of [start, end) memory that an arena can be in?
-static bool is_mapped(struct as_target *t, uint64_t start, uint64_t end)
-{
-    for (uint64_t at = start; at < end;) {
-        const struct as_mapping *m = as_target_mapping_at(t, at);
-        if (!as_is_runtime_memory(m))
-            return false;
-        at = m->end;
-    }
-    return start < end;
-}
-
 // Of an element without an arena only the next such element is known: the rest was never written.
 bool as_py_is_arena(const struct as_py_search *s, uint64_t table, const struct as_py_arena *o)
 {
@@ -146,7 +134,7 @@ static bool read_headers(struct as_py_search *s, const struct as_py_element *ele
         const struct as_py_arena *o = &elements[i].arena;
         uint64_t first = as_align_up(o->address, s->layout->pool);
         uint32_t used = used_pools(s, o);
-        if (!is_mapped(s->target, o->address, o->address + s->layout->arena) || (s->looks -= used) < 0)
+        if (!as_is_runtime_range(s->target, o->address, s->layout->arena) || (s->looks -= used) < 0)
             return false;
         for (uint32_t k = 0; k < used; k++)
             s->addresses.items[s->addresses.count++] = first + k * (uint64_t)s->layout->pool;

@@ -59,12 +59,6 @@ struct jemalloc_search {
     AS_VEC(struct as_range) blocks;
 };
 
-static bool is_memory(const struct jemalloc_search *s, uint64_t address, uint64_t length)
-{
-    const struct as_mapping *m = as_target_mapping_at(s->target, address);
-    return as_is_runtime_memory(m) && m->end - address >= length;
-}
-
 static unsigned words_of(const struct jemalloc_search *s, unsigned level)
 {
     return level + 1 == s->shape->levels ? s->shape->leaf_words : 1;
@@ -96,7 +90,8 @@ static uint64_t descriptor_of(uint64_t element)
 static bool read_descriptor(struct jemalloc_search *s, uint64_t element, struct extent_descriptor *d)
 {
     uint64_t at = descriptor_of(element);
-    return at != 0 && --s->looks > 0 && is_memory(s, at, sizeof *d) && as_target_read(s->target, at, d, sizeof *d);
+    return at != 0 && --s->looks > 0 && as_is_runtime_range(s->target, at, sizeof *d) &&
+           as_target_read(s->target, at, d, sizeof *d);
 }
 
 // --- jemalloc's own blocks --------------------------------------------------------------------------------------------
@@ -112,9 +107,10 @@ static bool is_known(const struct jemalloc_search *s, uint64_t address)
 // Does a block begin here, whose free rest is at its end?
 static bool read_block(struct jemalloc_search *s, uint64_t address, struct own_block *b)
 {
-    return --s->looks > 0 && is_memory(s, address, sizeof *b) && as_target_read(s->target, address, b, sizeof *b) &&
-           b->size > 0 && b->size % BLOCK == 0 && b->size <= UINT64_MAX - address && b->rest.address > address &&
-           b->rest.address <= address + b->size && b->rest.size == address + b->size - b->rest.address;
+    return --s->looks > 0 && as_is_runtime_range(s->target, address, sizeof *b) &&
+           as_target_read(s->target, address, b, sizeof *b) && b->size > 0 && b->size % BLOCK == 0 &&
+           b->size <= UINT64_MAX - address && b->rest.address > address && b->rest.address <= address + b->size &&
+           b->rest.size == address + b->size - b->rest.address;
 }
 
 // Adds the block that holds `inside`, and those that it leads to.
@@ -209,7 +205,7 @@ struct table_list {
 
 static bool may_be_table(const struct jemalloc_search *s, uint64_t word, unsigned level)
 {
-    return word != 0 && word % ALIGNMENT == 0 && is_memory(s, word, table_size(s, level));
+    return word != 0 && word % ALIGNMENT == 0 && as_is_runtime_range(s->target, word, table_size(s, level));
 }
 
 static bool visit_pointer(struct jemalloc_search *s, void *context, uint64_t index, uint64_t word)

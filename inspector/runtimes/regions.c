@@ -20,6 +20,17 @@ static uint64_t key(uint64_t address, size_t index)
     return address / LEAST_PAGE << INDEX_BITS | index;
 }
 
+bool as_is_runtime_range(const struct as_target *t, uint64_t address, uint64_t length)
+{
+    for (uint64_t at = address; at - address < length;) {
+        const struct as_mapping *m = as_target_mapping_at(t, at);
+        if (!as_is_runtime_memory(m))
+            return false;
+        at = m->end;
+    }
+    return length > 0;
+}
+
 uint32_t as_runtime_add(struct as_store *s, uint32_t kind, uint32_t row, struct as_error *err)
 {
     struct as_runtime_record *record = as_vec_add(&s->runtimes, err);

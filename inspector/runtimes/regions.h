@@ -12,6 +12,9 @@ static inline bool as_is_runtime_memory(const struct as_mapping *m)
     return m && m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED) && (m->prot & AS_PROT_WRITE);
 }
 
+// Could it lie in all of these bytes? What was mapped at once may be in as many mappings as the program has protected or advised parts of it.
+bool as_is_runtime_range(const struct as_target *t, uint64_t address, uint64_t length);
+
 // Adds a record of a runtime without regions. Its index, or UINT32_MAX: our memory ran out.
 uint32_t as_runtime_add(struct as_store *s, uint32_t kind, uint32_t row, struct as_error *err);
 

@@ -4,6 +4,7 @@
 // that fits: then the array is the answer, and proven. Pages that Ruby has given up may look like pages still; they are not in it.
 #include "runtimes/ruby.h"
 
+#include "runtimes/regions.h"
 #include "runtimes/ruby_layouts.h"
 
 #include <string.h>
@@ -90,13 +91,6 @@ static bool fits(const struct as_ruby_layout *layout, const struct page_header *
     return true;
 }
 
-// Is [address, address + length) mapped?
-static bool is_mapped(struct as_target *t, uint64_t address, uint64_t length)
-{
-    const struct as_mapping *m = as_target_mapping_at(t, address);
-    return m && m->end - address >= length;
-}
-
 // Reads `count` structs heap_page, no more than BATCH, and what they say of their pages. False unless each of them fits, and its
 // page points back to it.
 static bool read_pages(struct ruby_search *s, const uint64_t *heap_pages, size_t count, struct as_ruby_page *pages)
@@ -109,14 +103,14 @@ static bool read_pages(struct ruby_search *s, const uint64_t *heap_pages, size_t
     if (s->looks < 0)
         return false;
     for (size_t i = 0; i < count; i++) {
-        if (heap_pages[i] % 8 != 0 || !is_mapped(s->target, heap_pages[i], whole))
+        if (heap_pages[i] % 8 != 0 || !as_is_runtime_range(s->target, heap_pages[i], whole))
             return false;
     }
     as_target_gather(s->target, heap_pages, count, whole, headers, whole, ok);
     for (size_t i = 0; i < count; i++) {
         struct page_header h = {.address = heap_pages[i]};
         memcpy(h.bytes, headers + i * whole, whole);
-        if (!ok[i] || !fits(s->layout, &h, &pages[i]) || !is_mapped(s->target, pages[i].address, sizeof *back))
+        if (!ok[i] || !fits(s->layout, &h, &pages[i]) || !as_target_mapping_at(s->target, pages[i].address))
             return false;
         bodies[i] = pages[i].address;
     }
@@ -162,21 +156,21 @@ static bool find_array(struct ruby_search *s, uint64_t inside)
     const struct as_mapping *m = as_target_mapping_at(t, inside);
     if (!m || inside % 8 != 0)
         return false;
-    uint64_t from = inside - m->start < AROUND ? m->start : inside - AROUND;
-    uint64_t to = m->end - inside < AROUND ? m->end : inside + AROUND;
+    bool before = as_is_runtime_range(t, inside - AROUND, AROUND), behind = as_is_runtime_range(t, inside, AROUND);
+    uint64_t from = inside - m->start < AROUND && !before ? m->start : inside - AROUND;
+    uint64_t to = m->end - inside < AROUND && !behind ? m->end : inside + AROUND;
     uint64_t words[2 * AROUND / 8];
     size_t count = (size_t)(to - from) / 8;
     if (!as_target_read(t, from, words, count * 8))
         return false;
     for (size_t i = 0; i + 1 < count && s->looks > 0; i++) {
-        const struct as_mapping *there = as_target_mapping_at(t, words[i]);
-        if (words[i] % 8 != 0 || !there || there->kind != AS_MAP_ANON)
+        if (words[i] % 8 != 0 || !as_is_runtime_memory(as_target_mapping_at(t, words[i])))
             continue;
         uint64_t length = words[i + 1];
         uint64_t data = words[i] + (uint64_t)layout->array_data;
         if (layout->array_data != 0 && !as_target_read_u64(t, words[i], &length))
             continue;
-        if (length == 0 || data >= there->end || length > (there->end - data) / 8)
+        if (length == 0 || length > LARGEST_MAPPING / 8)
             continue;
         struct as_error failed = {0};
         if (read_array(s, data, length, &failed))

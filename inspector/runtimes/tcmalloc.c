@@ -58,8 +58,7 @@ struct tcmalloc_search {
 
 static bool is_memory(const struct tcmalloc_search *s, uint64_t address, uint64_t length)
 {
-    const struct as_mapping *m = as_target_mapping_at(s->target, address);
-    return address % sizeof(uint64_t) == 0 && as_is_runtime_memory(m) && m->end - address >= length;
+    return address % sizeof(uint64_t) == 0 && as_is_runtime_range(s->target, address, length);
 }
 
 // Takes note that tcmalloc's own memory has something at `address`.

@@ -40,8 +40,7 @@ struct zend_search {
 
 static bool read_chunk(struct zend_search *s, uint64_t address, struct zend_chunk *c)
 {
-    const struct as_mapping *m = as_target_mapping_at(s->target, address);
-    return --s->looks > 0 && address % CHUNK == 0 && as_is_runtime_memory(m) && m->end - address >= CHUNK &&
+    return --s->looks > 0 && address % CHUNK == 0 && as_is_runtime_range(s->target, address, CHUNK) &&
            as_target_read(s->target, address, c, sizeof *c);
 }
 
