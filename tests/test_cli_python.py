@@ -24,7 +24,7 @@ from tools import harness
 
 from arenascope import format as fmt
 from arenascope import text
-from arenascope.cli.main import cli
+from arenascope.cli.main import COMMANDS, cli
 from arenascope.decode import answer
 from arenascope.doctor import software
 from arenascope.doctor.check import Status
@@ -152,8 +152,27 @@ def _options(command: click.Command) -> Iterator[str]:
     for parameter in command.params:
         yield from (*parameter.opts, *parameter.secondary_opts)
     if isinstance(command, click.Group):
-        for each in command.commands.values():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            each = command.get_command(context, name)
+            assert each
             yield from _options(each)
+
+
+def test_a_command_loads_no_other_one() -> None:
+    code = "import sys; from arenascope.cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
+    others = {f"arenascope.cli.{place.partition(':')[0]}" for place in COMMANDS.values()}
+    for arguments, wanted in ((["--version"], set()), (["why", "--help"], {"arenascope.cli.graph"})):
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+        loaded = set(done.stdout.splitlines()[-1].split())
+        assert loaded & others == wanted
+        assert ("numpy" in loaded) == bool(wanted)
+
+
+def test_an_unknown_command() -> None:
+    done = arenascope("reprot")
+    assert done.returncode == Code.USAGE
+    assert "No such command 'reprot'" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["trim", "inject"])

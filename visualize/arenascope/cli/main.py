@@ -6,28 +6,11 @@ from __future__ import annotations
 import io
 import signal
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
 
-from arenascope import __version__
-from arenascope.cli.diff import diff
-from arenascope.cli.doctor import doctor
-from arenascope.cli.dump import dump
-from arenascope.cli.experiment import experiment
-from arenascope.cli.exporter import exporter
-from arenascope.cli.graph import leaks, owners, types, why
-from arenascope.cli.inject import gdb_script, inject
-from arenascope.cli.profile import profile
-from arenascope.cli.record import full_record
-from arenascope.cli.report import report
-from arenascope.cli.run import agent_path
-from arenascope.cli.run import run as run_command
-from arenascope.cli.summary import summary
-from arenascope.cli.timeline import timeline
-from arenascope.cli.top import top
-from arenascope.cli.trim import trim
-from arenascope.cli.watch import watch
 from arenascope.errors import ArenascopeError, Code
 from arenascope.text import printable
 
@@ -35,36 +18,55 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, "-V", "--version", prog_name="arenascope", message="%(prog)s %(version)s")
+# Each subcommand, and where in this package it stands.
+COMMANDS = {
+    "agent-path": "run:agent_path",
+    "diff": "diff:diff",
+    "doctor": "doctor:doctor",
+    "dump": "dump:dump",
+    "experiment": "experiment:experiment",
+    "exporter": "exporter:exporter",
+    "full-record": "record:full_record",
+    "gdb-script": "inject:gdb_script",
+    "inject": "inject:inject",
+    "leaks": "graph:leaks",
+    "owners": "graph:owners",
+    "profile": "profile:profile",
+    "report": "report:report",
+    "run": "run:run",
+    "summary": "summary:summary",
+    "timeline": "timeline:timeline",
+    "top": "top:top",
+    "trim": "trim:trim",
+    "types": "graph:types",
+    "watch": "watch:watch",
+    "why": "graph:why",
+}
+
+
+class Subcommands(click.Group):
+    """A subcommand is loaded when it is asked for: to load all takes longer than most of them need."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names, in alphabetical order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The subcommand of this name; None: there is none."""
+        module, _, name = COMMANDS.get(cmd_name, "").partition(":")
+        command: click.Command | None = getattr(import_module(f"arenascope.cli.{module}"), name) if name else None
+        return command
+
+
+@click.group(cls=Subcommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(
+    None, "-V", "--version", package_name="arenascope", prog_name="arenascope", message="%(prog)s %(version)s"
+)
 def cli() -> None:
     """Where did a process's memory go, and what will bring it back?
 
     TARGET is a PID, a core file or a dump file. A number is a PID; write ./123 for a file of that name.
     """
-
-
-cli.add_command(report)
-cli.add_command(summary)
-cli.add_command(diff)
-cli.add_command(top)
-cli.add_command(watch)
-cli.add_command(timeline)
-cli.add_command(exporter)
-cli.add_command(dump)
-cli.add_command(experiment)
-cli.add_command(run_command)
-cli.add_command(agent_path)
-cli.add_command(inject)
-cli.add_command(gdb_script)
-cli.add_command(trim)
-cli.add_command(types)
-cli.add_command(leaks)
-cli.add_command(owners)
-cli.add_command(why)
-cli.add_command(profile)
-cli.add_command(full_record)
-cli.add_command(doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
