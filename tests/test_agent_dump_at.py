@@ -330,10 +330,16 @@ def test_run_takes_it(agent: Path, tmp_path: Path) -> None:
             [*command, *words], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
         )
 
-    assert run("--dump-at=rss=1M,keep=1", "--", "sleep", "2").returncode == 0
+    def until_there_is(name: str) -> list[str]:
+        """A program that runs until a file has this name."""
+        code = "import glob, sys, time\nwhile not glob.glob(sys.argv[1]): time.sleep(0.05)"
+        return ["--", sys.executable, "-c", code, name]
+
+    assert run("--dump-at=rss=1M,keep=1", *until_there_is("arenascope.dumps/*.dump")).returncode == 0
     assert len(files(tmp_path / "arenascope.dumps")) == 1
-    assert run("--dump-at=rss=1M", "--dumps=%e-%p", "--", "sleep", "2").returncode == 0
-    assert [each.name.rpartition("-")[0] for each in tmp_path.iterdir() if each.name.startswith("sleep-")] == ["sleep"]
+    assert run("--dump-at=rss=1M", "--dumps=%e-%p", *until_there_is("*-*/*.dump")).returncode == 0
+    (folder,) = [each.name for each in tmp_path.iterdir() if "-" in each.name]
+    assert re.fullmatch(r"python[0-9.]*-[0-9]+", folder)
     wrong = run("--dump-at=cgroup=90%", "--", "true")
     assert wrong.returncode == 2
     assert "--dump-at: 'cgroup=90%' is not one of peak, +64M, rss=1G" in wrong.stderr
