@@ -85,7 +85,8 @@ static bool add_arenas(struct go_search *s, uint64_t table)
 // Could a table be there?
 static bool may_be_table(struct go_search *s, uint64_t address)
 {
-    return address % s->target->page_size == 0 && as_is_runtime_range(s->target, address, TABLE) && s->candidates-- > 0;
+    return address % s->target->page_size == 0 && as_is_runtime_range(s->target, address, TABLE, &s->looks) &&
+           s->candidates-- > 0;
 }
 
 static bool try_variable(void *context, uint64_t address, uint64_t word)

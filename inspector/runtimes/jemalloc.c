@@ -90,7 +90,7 @@ static uint64_t descriptor_of(uint64_t element)
 static bool read_descriptor(struct jemalloc_search *s, uint64_t element, struct extent_descriptor *d)
 {
     uint64_t at = descriptor_of(element);
-    return at != 0 && --s->looks > 0 && as_is_runtime_range(s->target, at, sizeof *d) &&
+    return at != 0 && --s->looks > 0 && as_is_runtime_range(s->target, at, sizeof *d, &s->looks) &&
            as_target_read(s->target, at, d, sizeof *d);
 }
 
@@ -107,7 +107,7 @@ static bool is_known(const struct jemalloc_search *s, uint64_t address)
 // Does a block begin here, whose free rest is at its end?
 static bool read_block(struct jemalloc_search *s, uint64_t address, struct own_block *b)
 {
-    return --s->looks > 0 && as_is_runtime_range(s->target, address, sizeof *b) &&
+    return --s->looks > 0 && as_is_runtime_range(s->target, address, sizeof *b, &s->looks) &&
            as_target_read(s->target, address, b, sizeof *b) && b->size > 0 && b->size % BLOCK == 0 &&
            b->size <= UINT64_MAX - address && b->rest.address > address && b->rest.address <= address + b->size &&
            b->rest.size == address + b->size - b->rest.address;
@@ -203,9 +203,9 @@ struct table_list {
     bool fit;
 };
 
-static bool may_be_table(const struct jemalloc_search *s, uint64_t word, unsigned level)
+static bool may_be_table(struct jemalloc_search *s, uint64_t word, unsigned level)
 {
-    return word != 0 && word % ALIGNMENT == 0 && as_is_runtime_range(s->target, word, table_size(s, level));
+    return word != 0 && word % ALIGNMENT == 0 && as_is_runtime_range(s->target, word, table_size(s, level), &s->looks);
 }
 
 static bool visit_pointer(struct jemalloc_search *s, void *context, uint64_t index, uint64_t word)
@@ -396,11 +396,7 @@ bool as_jemalloc_find(struct as_target *t, struct as_store *store, bool *found, 
     *found = false;
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes && t->page_size == PAGE && s.ok && !*found; k++) {
         s.shape = &shapes[k];
-        s.looks = FREE_LOOKS;
-        for (size_t i = 0; i < t->mappings.count; i++) // an extent has a page at least
-            s.looks += as_is_runtime_memory(&t->mappings.items[i])
-                           ? (int64_t)((t->mappings.items[i].end - t->mappings.items[i].start) / PAGE)
-                           : 0;
+        s.looks = FREE_LOOKS + as_runtime_looks(t, PAGE); // an extent has a page at least
         *found = search_mappings(&s);
     }
     if (s.ok && *found) {

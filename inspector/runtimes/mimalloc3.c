@@ -211,9 +211,7 @@ bool as_mimalloc3_find(struct as_target *t, struct as_store *store, bool *found,
 {
     struct mimalloc3_search s = {.target = t, .store = store, .err = err, .looks = FREE_LOOKS, .ok = true};
     uint64_t bytes = 0;
-    for (size_t i = 0; i < t->mappings.count; i++) // a page has a slice at least
-        if (as_is_runtime_memory(&t->mappings.items[i]))
-            s.looks += (int64_t)((t->mappings.items[i].end - t->mappings.items[i].start) >> SLICE_BITS);
+    s.looks += as_runtime_looks(t, UINT64_C(1) << SLICE_BITS); // a page has a slice at least
     search_variables(&s);
     *found = s.ok && s.found;
     if (*found) {

@@ -124,9 +124,7 @@ bool as_musl_find(struct as_target *t, struct as_store *store, bool *found, stru
 {
     struct musl_search s = {.target = t, .store = store, .err = err, .looks = FREE_LOOKS, .ok = true};
     uint64_t bytes = 0;
-    for (size_t i = 0; i < t->mappings.count; i++) // a page of descriptions is a page at least
-        if (as_is_runtime_memory(&t->mappings.items[i]))
-            s.looks += (int64_t)((t->mappings.items[i].end - t->mappings.items[i].start) / PAGE);
+    s.looks += as_runtime_looks(t, PAGE); // a page of descriptions is a page at least
     search_mappings(&s);
     *found = s.ok && s.found;
     if (*found) {

@@ -20,15 +20,52 @@ static uint64_t key(uint64_t address, size_t index)
     return address / LEAST_PAGE << INDEX_BITS | index;
 }
 
-bool as_is_runtime_range(const struct as_target *t, uint64_t address, uint64_t length)
+// The mapping right before or behind this one, by a step of -1 or 1, if a runtime's heap could go on there; else NULL.
+static const struct as_mapping *next_to(const struct as_target *t, const struct as_mapping *m, int step)
 {
-    for (uint64_t at = address; at - address < length;) {
-        const struct as_mapping *m = as_target_mapping_at(t, at);
-        if (!as_is_runtime_memory(m))
+    size_t index = (size_t)(m - t->mappings.items) + (size_t)(ptrdiff_t)step; // before the first: beyond all
+    const struct as_mapping *next = index < t->mappings.count ? &t->mappings.items[index] : NULL;
+    return next && as_is_runtime_memory(next) && (step < 0 ? next->end == m->start : next->start == m->end) ? next
+                                                                                                            : NULL;
+}
+
+bool as_is_runtime_range(const struct as_target *t, uint64_t address, uint64_t length, int64_t *looks)
+{
+    const struct as_mapping *m = as_target_mapping_at(t, address);
+    if (!as_is_runtime_memory(m))
+        return false;
+    while (m->end - address < length)
+        if (--*looks <= 0 || !(m = next_to(t, m, 1)))
             return false;
-        at = m->end;
-    }
-    return length > 0;
+    return true;
+}
+
+int64_t as_runtime_looks(const struct as_target *t, uint64_t unit)
+{
+    uint64_t bytes = 0, count = 0;
+    for (size_t i = 0; i < t->mappings.count; i++)
+        if (as_is_runtime_memory(&t->mappings.items[i])) {
+            bytes += t->mappings.items[i].end - t->mappings.items[i].start;
+            count++;
+        }
+    return (int64_t)(bytes / unit + count);
+}
+
+struct as_range as_runtime_around(const struct as_target *t, uint64_t address, uint64_t reach)
+{
+    const struct as_mapping *m = as_target_mapping_at(t, address);
+    if (!as_is_runtime_memory(m))
+        return (struct as_range){0};
+    struct as_range around = {m->start, m->end};
+    for (const struct as_mapping *before = m; address - around.start < reach && (before = next_to(t, before, -1));)
+        around.start = before->start;
+    for (const struct as_mapping *behind = m; around.end - address < reach && (behind = next_to(t, behind, 1));)
+        around.end = behind->end;
+    if (address - around.start > reach)
+        around.start = address - reach;
+    if (around.end - address > reach)
+        around.end = address + reach;
+    return around;
 }
 
 uint32_t as_runtime_add(struct as_store *s, uint32_t kind, uint32_t row, struct as_error *err)

@@ -103,7 +103,7 @@ static bool read_pages(struct ruby_search *s, const uint64_t *heap_pages, size_t
     if (s->looks < 0)
         return false;
     for (size_t i = 0; i < count; i++) {
-        if (heap_pages[i] % 8 != 0 || !as_is_runtime_range(s->target, heap_pages[i], whole))
+        if (heap_pages[i] % 8 != 0 || !as_target_mapping_at(s->target, heap_pages[i]))
             return false;
     }
     as_target_gather(s->target, heap_pages, count, whole, headers, whole, ok);
@@ -153,15 +153,10 @@ static bool find_array(struct ruby_search *s, uint64_t inside)
 {
     struct as_target *t = s->target;
     const struct as_ruby_layout *layout = s->layout;
-    const struct as_mapping *m = as_target_mapping_at(t, inside);
-    if (!m || inside % 8 != 0)
-        return false;
-    bool before = as_is_runtime_range(t, inside - AROUND, AROUND), behind = as_is_runtime_range(t, inside, AROUND);
-    uint64_t from = inside - m->start < AROUND && !before ? m->start : inside - AROUND;
-    uint64_t to = m->end - inside < AROUND && !behind ? m->end : inside + AROUND;
+    struct as_range around = as_runtime_around(t, inside, AROUND);
     uint64_t words[2 * AROUND / 8];
-    size_t count = (size_t)(to - from) / 8;
-    if (!as_target_read(t, from, words, count * 8))
+    size_t count = (size_t)(around.end - around.start) / 8;
+    if (inside % 8 != 0 || !as_target_read(t, around.start, words, count * 8))
         return false;
     for (size_t i = 0; i + 1 < count && s->looks > 0; i++) {
         if (words[i] % 8 != 0 || !as_is_runtime_memory(as_target_mapping_at(t, words[i])))

@@ -56,9 +56,9 @@ struct tcmalloc_search {
     AS_VEC(uint64_t) pieces; // places in chunks
 };
 
-static bool is_memory(const struct tcmalloc_search *s, uint64_t address, uint64_t length)
+static bool is_memory(struct tcmalloc_search *s, uint64_t address, uint64_t length)
 {
-    return address % sizeof(uint64_t) == 0 && as_is_runtime_range(s->target, address, length);
+    return address % sizeof(uint64_t) == 0 && as_is_runtime_range(s->target, address, length, &s->looks);
 }
 
 // Takes note that tcmalloc's own memory has something at `address`.
@@ -313,9 +313,7 @@ bool as_tcmalloc_find(struct as_target *t, struct as_store *store, bool *found, 
     s.runtime = as_runtime_add(store, AS_RUNTIME_TCMALLOC, AS_ROW_other_malloc, err);
     if (s.runtime == UINT32_MAX)
         return false;
-    for (size_t i = 0; i < t->mappings.count; i++) // a span has a page at least
-        if (as_is_runtime_memory(&t->mappings.items[i]))
-            s.looks += (int64_t)((t->mappings.items[i].end - t->mappings.items[i].start) >> PAGE_BITS);
+    s.looks += as_runtime_looks(t, UINT64_C(1) << PAGE_BITS); // a span has a page at least
     search_mappings(&s);
     *found = s.ok && s.found;
     if (*found) {

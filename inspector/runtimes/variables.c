@@ -16,7 +16,7 @@ static bool goes_on(const struct as_target *t, const struct as_mapping *of, cons
     if (m->prot & AS_PROT_SHARED || !(m->prot & AS_PROT_READ))
         return false;
     if (as_mapping_of_file(m))
-        return !(m->prot & AS_PROT_WRITE) && strcmp(path, as_mapping_path(t, of)) == 0;
+        return !(m->prot & (AS_PROT_WRITE | AS_PROT_EXEC)) && strcmp(path, as_mapping_path(t, of)) == 0;
     return m->kind == AS_MAP_ANON && *path == 0;
 }
 

@@ -40,7 +40,7 @@ struct zend_search {
 
 static bool read_chunk(struct zend_search *s, uint64_t address, struct zend_chunk *c)
 {
-    return --s->looks > 0 && address % CHUNK == 0 && as_is_runtime_range(s->target, address, CHUNK) &&
+    return --s->looks > 0 && address % CHUNK == 0 && as_is_runtime_range(s->target, address, CHUNK, &s->looks) &&
            as_target_read(s->target, address, c, sizeof *c);
 }
 
@@ -145,9 +145,7 @@ static void try_chunk(struct zend_search *s, uint64_t at)
 static void search_mappings(struct zend_search *s)
 {
     const struct as_target *t = s->target;
-    for (size_t i = 0; i < t->mappings.count; i++)
-        if (as_is_runtime_memory(&t->mappings.items[i]))
-            s->looks += LOOKS * (int64_t)((t->mappings.items[i].end - t->mappings.items[i].start) / CHUNK);
+    s->looks += LOOKS * as_runtime_looks(t, CHUNK);
     for (size_t i = 0; i < t->mappings.count && s->ok; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         if (!as_is_runtime_memory(m))
