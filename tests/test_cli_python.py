@@ -166,7 +166,21 @@ def test_a_command_loads_no_other_one() -> None:
         done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
         loaded = set(done.stdout.splitlines()[-1].split())
         assert loaded & others == wanted
-        assert ("numpy" in loaded) == bool(wanted)
+        assert wanted or "numpy" not in loaded
+
+
+def test_the_version_where_nothing_is_installed(tmp_path: Path) -> None:
+    """A source tree, and click: --version needs nothing else."""
+    (tmp_path / "click").symlink_to(Path(click.__file__).parent)
+    (tmp_path / "arenascope").symlink_to(ROOT / "visualize/arenascope")
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "arenascope", "--version"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "arenascope 0+uninstalled\n", "")
 
 
 def test_an_unknown_command() -> None:

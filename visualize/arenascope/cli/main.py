@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+import arenascope
 from arenascope.errors import ArenascopeError, Code
 from arenascope.text import printable
 
@@ -49,18 +50,32 @@ class Subcommands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The names, in alphabetical order."""
-        return list(COMMANDS)
+        return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """The subcommand of this name; None: there is none."""
-        module, _, name = COMMANDS.get(cmd_name, "").partition(":")
-        command: click.Command | None = getattr(import_module(f"arenascope.cli.{module}"), name) if name else None
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(f"arenascope.cli.{module}"), name)
         return command
 
 
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - as click calls it
+    if wanted and not context.resilient_parsing:
+        click.echo(f"arenascope {arenascope.__version__}")
+        context.exit()
+
+
 @click.group(cls=Subcommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(
-    None, "-V", "--version", package_name="arenascope", prog_name="arenascope", message="%(prog)s %(version)s"
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
 )
 def cli() -> None:
     """Where did a process's memory go, and what will bring it back?
