@@ -332,7 +332,13 @@ def test_run_takes_it(agent: Path, tmp_path: Path) -> None:
 
     def until_there_is(name: str) -> list[str]:
         """A program that runs until a file has this name."""
-        code = "import glob, sys, time\nwhile not glob.glob(sys.argv[1]): time.sleep(0.05)"
+        code = """
+import glob, sys, time
+end = time.monotonic() + 240
+while not glob.glob(sys.argv[1]):
+    assert time.monotonic() < end, "there never was one"
+    time.sleep(0.05)
+"""
         return ["--", sys.executable, "-c", code, name]
 
     assert run("--dump-at=rss=1M,keep=1", *until_there_is("arenascope.dumps/*.dump")).returncode == 0

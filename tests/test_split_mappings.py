@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import harness, odd, programs
+from tools import harness, kernel, odd, programs
 from tools.jvms import required
 from tools.mallocs import MIB, allocator, answer, check_rows, holding, outside, packaged, regions_of, running
 
@@ -43,6 +43,17 @@ def pieces(pid: int) -> int:
     return Path(f"/proc/{pid}/smaps").read_text().count(" rr")
 
 
+def bss_of(pid: int, library: str) -> int:
+    """In how many mappings a library's .bss is: those without a name, right behind its own."""
+    count, end = 0, None
+    for mapping in kernel.smaps(pid):
+        if mapping.path == library:
+            count, end = 0, mapping.end
+        elif mapping.start == end and not mapping.path:
+            count, end = count + 1, mapping.end
+    return count
+
+
 def split(pid: int) -> None:
     before = pieces(pid)
     os.kill(pid, SIGNAL)
@@ -54,9 +65,9 @@ def split(pid: int) -> None:
 @pytest.mark.parametrize("name", ALLOCATORS)
 def test_of_an_allocator(name: str, what: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Chromium has its variables so where the processor has protection keys."""
-    preload = f"{packaged(*ALLOCATORS[name])} {splitting()}"
-    with holding([programs.build_portable("knows")], LD_PRELOAD=preload) as (pid, blocks):
-        assert pieces(pid) > 2
+    library = Path(packaged(*ALLOCATORS[name])).resolve()
+    with holding([programs.build_portable("knows")], LD_PRELOAD=f"{library} {splitting()}") as (pid, blocks):
+        assert bss_of(pid, str(library)) > 1
         if what == "everything":
             split(pid)
         summary = arenadump.summary(pid)

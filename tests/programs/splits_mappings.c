@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SIGNAL = 63, TEXT = 1 << 20, APART = 2, MOST = 20000 }; // the kernel allows 65,530 mappings
+enum { SIGNAL = 63, TEXT = 1 << 20, MOST = 20000 }; // the kernel allows 65,530 mappings
 
 static char maps[TEXT]; // the handler must not call malloc
 static int left = MOST;
@@ -30,10 +30,10 @@ static void read_maps(void)
 }
 
 // For memory of no file the advice changes nothing but the mapping's flags.
-static void split(unsigned long start, unsigned long end, unsigned long apart)
+static void split(unsigned long start, unsigned long end)
 {
     const unsigned long size = (unsigned long)sysconf(_SC_PAGESIZE);
-    for (unsigned long page = start; page < end && left > 0; page += apart * size, left--)
+    for (unsigned long page = start; page < end && left > 0; page += 2 * size, left--)
         madvise((void *)page, size, MADV_RANDOM);
 }
 
@@ -46,10 +46,8 @@ static void split_all(bool variables)
         line += *line == '\n';
         int fields = sscanf(line, "%lx-%lx %4s %*s %*s %*s%*[ ]%1[^\n]", &start, &end, prot, path);
         bool writable = fields >= 3 && strcmp(prot, "rw-p") == 0;
-        if (writable && !variables)
-            split(start, end, APART);
-        else if (writable && fields == 3 && start == data_end)
-            split(start, end, APART);
+        if (writable && (!variables || (fields == 3 && start == data_end)))
+            split(start, end);
         data_end = writable && fields == 4 && *path == '/' ? end : 0;
     }
 }
