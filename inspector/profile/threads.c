@@ -121,10 +121,11 @@ struct as_recorder_thread *as_recorder_thread_make(uintptr_t pointer)
     return NULL;
 }
 
-// The kernel reads the set before it refuses what is to be done with it: EFAULT where it cannot. Every sandbox allows this call.
+// The kernel reads the set before it refuses what is to be done with it (EINVAL). libc's own threads need this call, so that sandboxes
+// allow it; one that does not has another error.
 bool as_recorder_is_readable(uintptr_t address)
 {
-    return syscall(SYS_rt_sigprocmask, ~0L, address, NULL, sizeof(uint64_t)) != 0 && errno != EFAULT;
+    return syscall(SYS_rt_sigprocmask, ~0L, address, NULL, sizeof(uint64_t)) != 0 && errno == EINVAL;
 }
 
 // Where readable memory ends above `from`, in whole pages, `most` pages at most; not above `to`.
