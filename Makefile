@@ -16,7 +16,7 @@ AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
 PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/rows scripts/wrap-docs
 SCRIPTS = .ci/run $(filter-out $(PYTHON_SCRIPTS),$(shell git ls-files scripts ':!*.meson')) tests/vm/init tests/vm/start
 
-.PHONY: build deps demo test mutants tsan soak soak-watch kills variety suites lint analyze sanitize bench experiments fuzz vm patches-all format clean
+.PHONY: build deps demo test mutants tsan soak soak-watch kills variety suites lint types analyze sanitize bench experiments fuzz vm patches-all format clean
 
 build: $(VENV)/built
 
@@ -98,8 +98,10 @@ lint:
 	scripts/rows schema --check
 	$(VENV)/bin/ruff format --check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/ruff check $(PYTHON_SCRIPTS) .
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target types analyze ANALYZER_NODES=$(or $(ANALYZER_NODES),25000)
+
+types:
 	$(VENV)/bin/mypy
-	$(MAKE) --no-print-directory analyze ANALYZER_NODES=$(or $(ANALYZER_NODES),25000)
 
 analyze:
 	scripts/install-deps build lint
@@ -136,13 +138,13 @@ vm:
 	$(MAKE) --no-print-directory build build-static-amd64 build-static-arm64
 	cd tests && ../$(VENV)/bin/python -m vm.run --kernels '$(VM_KERNELS)' --processors '$(VM_PROCESSORS)' --checks '$(VM_CHECKS)' $(VM_ARGS)
 
-# What is carried to a machine that has nothing.
+# What is carried to a machine that has nothing. The agent of this machine's own architecture is in build/.
 .PHONY: build-static-amd64 build-static-arm64
 build-static-%/build.ninja:
 	meson setup build-static-$* \
 		$(if $(filter-out $(shell dpkg --print-architecture),$*),--cross-file scripts/$*.meson) -Dstatic=true -Dtests=false
 build-static-amd64 build-static-arm64: build-static-%: build-static-%/build.ninja
-	meson compile -C build-static-$*
+	meson compile -C build-static-$* arenadump $(if $(filter-out $(shell dpkg --print-architecture),$*),arenascope)
 
 # Ruby, patched, of each release that Debian has the source of: 15 minutes. More in patches/README.md.
 patches-all:
@@ -170,7 +172,7 @@ clean:
 $(VENV)/built: $(SOURCES) $(VENV)/bin/python
 	test -f $(BUILD)/build.ninja || meson setup $(BUILD)
 	meson compile -C $(BUILD)
-	$(VENV)/bin/pip install --quiet --no-build-isolation --editable '.[test,lint]'
+	ARENASCOPE_BUILD_DIR=$(BUILD) $(VENV)/bin/pip install --quiet --no-build-isolation --editable '.[test,lint]'
 	touch $@
 
 $(VENV)/bin/python:

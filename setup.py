@@ -2,7 +2,8 @@
 """Builds arenadump and the agent with Meson, and puts them beside the scripts; the rest is pyproject.toml.
 
 $ARENASCOPE_MESON_ARGS adds options to `meson setup` ("-Dlibdw=disabled -Dpng=disabled"); CC, CFLAGS and LDFLAGS are
-honoured as Meson honours them.
+honoured as Meson honours them. $ARENASCOPE_BUILD_DIR is a directory that Meson has set up already: what is built there
+is brought up to date, and taken.
 """
 
 from __future__ import annotations
@@ -55,22 +56,34 @@ class BuildProgram(Command):
         return {self._directory / path: mode for path, mode in BUILT.items()}
 
     @property
+    def _given(self) -> str:
+        return os.environ.get("ARENASCOPE_BUILD_DIR", "")
+
+    @property
     def _directory(self) -> Path:
-        return Path(self.build_temp or "build").resolve() / "meson"
+        return Path(self._given).resolve() if self._given else Path(self.build_temp or "build").resolve() / "meson"
 
     def run(self) -> None:
         """Compile; end with one clear sentence when a tool for it is missing."""
+        self._check_tools()
+        if not self._given:
+            self._set_up()
+        self._tool(["ninja", "-C", str(self._directory), *BUILT])
+
+    @staticmethod
+    def _check_tools() -> None:
         for tool in ("meson", "ninja"):
             if not shutil.which(tool):
                 raise SystemExit(f"arenascope: {tool} was not found; apt-get install meson ninja-build")
         if not os.environ.get("CC") and not any(map(shutil.which, ("cc", "gcc", "clang"))):
             raise SystemExit("arenascope: no C compiler was found; apt-get install gcc libc6-dev (or set $CC)")
+
+    def _set_up(self) -> None:
         setup_command = ["meson", "setup", str(self._directory), str(ROOT), "-Dtests=false"]
         setup_command += shlex.split(os.environ.get("ARENASCOPE_MESON_ARGS", ""))
         if (self._directory / "build.ninja").exists():
             setup_command.append("--wipe")  # the options, the compiler or Meson itself may be others today
         self._tool(setup_command)
-        self._tool(["ninja", "-C", str(self._directory), *BUILT])
 
     @staticmethod
     def _tool(command: list[str]) -> None:

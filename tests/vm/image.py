@@ -120,7 +120,8 @@ class Built:
 def built(arch: str) -> Built:
     """Raises UnavailableError."""
     folder = harness.ROOT / f"build-static-{arch}"
-    found = Built(arch, folder / "inspector/cli/arenadump", folder / "inspector/agent/libarenascope.so")
+    agents = harness.ROOT / "build" if arch == debian.NATIVE else folder
+    found = Built(arch, folder / "inspector/cli/arenadump", agents / "inspector/agent/libarenascope.so")
     if not found.arenadump.exists():
         raise debian.UnavailableError(f"{found.arenadump} does not exist: make build-static-{arch}")
     return found
