@@ -218,9 +218,7 @@ def allocate(child: subprocess.Popen[str], stacks: int) -> int:
 
 def sums(arenadump: harness.Arenadump, target: int | Path) -> tuple[int, int]:
     """What a profile says was allocated, with a stack and without one."""
-    # Of hundreds of megabytes, nearly all are frames.
-    head, *rest = arenadump.check("profile", "--json", target).split('"stack": [\n')
-    found = json.loads(head + "".join('"stack": []' + each.split("\n      ]", 1)[1] for each in rest))
+    found = json.loads(arenadump.check("profile", "--json", "--tree", target))
     without = found["allocated_without_stack"]
     # Each sample's number is in 1/1024, and its bytes are whole.
     assert abs(without["bytes"] - SIZE * without["count"]) <= SIZE + found["samples"]

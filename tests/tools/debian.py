@@ -95,7 +95,7 @@ def sysroot(arch: str = NATIVE) -> Path:
 
 def kernel(suite: str, package: str, arch: str = NATIVE) -> Path:
     """What a suite's kernel package holds; linux-image-cloud-amd64 and the like only name the newest one."""
-    shown = _run(["apt-cache", *_apt_root(suite), "depends", "--important", f"{package}:{arch}"]).split()
+    shown = _run(["apt-cache", *_apt_root(suite, NATIVE), "depends", "--important", f"{package}:{arch}"]).split()
     images = [name.split(":")[0] for name in shown[1:] if name.startswith("linux-image-")]
     return unpack(f"kernel-{package}", suite, arch, {"root": images[:1] or [package]}) / "root"
 
@@ -103,8 +103,8 @@ def kernel(suite: str, package: str, arch: str = NATIVE) -> Path:
 def closure(suite: str, arch: str, packages: list[str]) -> list[str]:
     """Packages and all that they need, none being installed yet."""
     names = [f"{name}:{arch}" for name in packages]
-    options = [*_apt_root(suite), f"-oAPT::Architecture={arch}", "--no-install-recommends"]
-    shown = _run(["apt-get", *options, "-q", "--simulate", "install", *names])
+    options = ["-q", "--simulate", "--no-install-recommends"]
+    shown = _run(["apt-get", *_apt_root(suite, arch), *options, "install", *names])
     return [line.split()[1].split(":")[0] for line in shown.splitlines() if line.startswith("Inst ")]
 
 
@@ -160,12 +160,11 @@ def _download(home: Path, suite: str, arch: str, trees: dict[str, list[str]]) ->
     for tree, packages in trees.items():
         debs = home / "debs"
         debs.mkdir(parents=True)
-        # What is the same for all architectures counts as of apt's own.
-        download = [f"-oAPT::Architecture={arch}", "-q", "download", *(f"{name}:{arch}" for name in packages)]
+        download = ["-q", "download", *(f"{name}:{arch}" for name in packages)]
         try:
-            _run(["apt-get", *_apt_root(suite), *download], cwd=debs)
+            _run(["apt-get", *_apt_root(suite, arch), *download], cwd=debs)
         except UnavailableError:  # the suite has moved on since its lists were fetched
-            _run(["apt-get", *_apt_root(suite, fresh=True), *download], cwd=debs)
+            _run(["apt-get", *_apt_root(suite, arch, fresh=True), *download], cwd=debs)
         for deb in sorted(debs.glob("*.deb")):
             _run(["dpkg-deb", "-x", str(deb), str(home / tree)])
             versions.append(_run(["dpkg-deb", "-W", "--showformat", "${Package} ${Version}\n", str(deb)]))
@@ -175,7 +174,7 @@ def _download(home: Path, suite: str, arch: str, trees: dict[str, list[str]]) ->
 
 
 def _download_source(scratch: Path, suite: str, package: str) -> None:
-    options = _apt_root(suite, sources=True, fresh=True)
+    options = _apt_root(suite, NATIVE, sources=True, fresh=True)
     shown = _run(["apt-cache", *options, "showsrc", "--only-source", package])
     versions = [line.split()[1] for line in shown.splitlines() if line.startswith("Version:")]
     failure = UnavailableError(f"{suite} has no source package {package}")
@@ -190,8 +189,12 @@ def _download_source(scratch: Path, suite: str, package: str) -> None:
     raise failure
 
 
-def _apt_root(suite: str, *, sources: bool = False, fresh: bool = False) -> list[str]:
-    """Options that give apt lists of its own for one suite's packages or sources, and leave the machine's alone."""
+def _apt_root(suite: str, arch: str, *, sources: bool = False, fresh: bool = False) -> list[str]:
+    """Options that give apt lists of its own for one suite's packages or sources, and leave the machine's alone.
+
+    What is the same for all architectures counts as of `arch`. For each of them apt keeps what it makes of the lists,
+    also where the machine's settings forbid it (a container's): to make it anew takes a second.
+    """
     name = f"{suite}-source" if sources else suite
     kind = "deb-src [" if sources else "deb [arch=amd64,arm64 "
     root = CACHE / "apt" / name
@@ -204,7 +207,8 @@ def _apt_root(suite: str, *, sources: bool = False, fresh: bool = False) -> list
         f"-oDir::State::Lists={root}/lists",
         "-oDir::State::Status=/dev/null",
         f"-oDir::Cache={root}",
-        "-oAPT::Architecture=amd64",
+        f"-oDir::Cache::pkgcache=pkgcache-{arch}.bin",
+        f"-oAPT::Architecture={arch}",
         "-oAPT::Architectures::=amd64",
         "-oAPT::Architectures::=arm64",
         "-oAPT::Sandbox::User=" + (_run(["id", "-un"]).strip()),
