@@ -189,10 +189,11 @@ def test_what_several_lead_to_owns_no_object(arenadump: harness.Arenadump) -> No
     sessions, way = max(Tree(told).of("__main__.Session"), key=lambda found: found[0]["count"])
     assert sessions["count"] >= 2900
     assert way[0]["owner"]["kind"] == "interpreter"
-    leading = [(owner["owner"]["kind"], owner["owner"]["name"]) for owner in told["several"]["leading"][:2]]
     assert told["several"]["bytes"] >= 50000
-    assert {kind for kind, _ in leading} == {"interpreter", "variable"}
-    assert ("variable", "optarg") in leading
+    # A word of ld.so's may by chance be an address in the list or the chunk, too.
+    leading = [each["owner"] for each in told["several"]["leading"] if each["bytes"] >= 50000]
+    assert "interpreter" in [owner["kind"] for owner in leading]
+    assert ("variable", "optarg") in [(owner["kind"], owner["name"]) for owner in leading]
 
 
 RULE = "Objects that an interpreter surely holds count for it alone"
