@@ -304,15 +304,15 @@ uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_
                              const struct as_recorder_attempt *attempt)
 {
     int saved = errno;
+    if (as_recorder_is_another(thread)) { // first: what is known of the stack is the other one's
+        as_recorder_thread_name(thread);
+        attempt = NULL;
+    }
     bool own;
     struct stack_to_unwind w = {.thread = thread,
                                 .caller = caller,
                                 .stacks = as_recorder_stacks(thread, caller->sp, &own),
                                 .scratch = &as_recorder.scratch[thread->index]};
-    if (as_recorder_is_another(thread)) {
-        as_recorder_thread_name(thread);
-        attempt = NULL;
-    }
     uint32_t id = own ? find_context(&w, w.stacks.end - caller->sp, attempt) : find_foreign(&w);
     if (w.walk)
         as_inner_walk_leave(w.walk);

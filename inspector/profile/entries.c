@@ -36,12 +36,12 @@ static inline bool is_inner(uintptr_t caller)
     return caller - entries.inner < entries.inner_size || caller - entries.own < entries.own_size;
 }
 
-#define NOTE(memory, size)                                                                                             \
+#define NOTE(memory, size, alignment)                                                                                  \
     do {                                                                                                               \
         if ((memory) && atomic_load_explicit(&as_recorder.on, memory_order_acquire) &&                                 \
             !is_inner((uintptr_t)__builtin_return_address(0))) {                                                       \
             struct as_recorder_thread *thread_ = as_recorder_thread_at(as_recorder_pointer());                         \
-            if (__builtin_expect(as_recorder_wants(thread_, (memory), (size)), 0)) {                                   \
+            if (__builtin_expect(as_recorder_wants(thread_, (memory), (size), (alignment)), 0)) {                      \
                 struct as_unwind_registers caller_ = AS_UNWIND_CALLER();                                               \
                 as_recorder_write(thread_, (memory), (size), caller_.pc, caller_.sp, caller_.fp);                      \
             }                                                                                                          \
@@ -51,35 +51,35 @@ static inline bool is_inner(uintptr_t caller)
 static void *entry_malloc(size_t size)
 {
     void *memory = REAL(MALLOC, malloc_fn *)(size);
-    NOTE(memory, size);
+    NOTE(memory, size, 0);
     return memory;
 }
 
 static void *entry_calloc(size_t count, size_t size)
 {
     void *memory = REAL(CALLOC, two_sizes_fn *)(count, size);
-    NOTE(memory, count * size);
+    NOTE(memory, count * size, 0);
     return memory;
 }
 
 static void *entry_realloc(void *old, size_t size)
 {
     void *memory = REAL(REALLOC, realloc_fn *)(old, size);
-    NOTE(memory, size);
+    NOTE(memory, size, 0);
     return memory;
 }
 
 static void *entry_memalign(size_t alignment, size_t size)
 {
     void *memory = REAL(MEMALIGN, two_sizes_fn *)(alignment, size);
-    NOTE(memory, size);
+    NOTE(memory, size, alignment);
     return memory;
 }
 
 static void *entry_aligned_alloc(size_t alignment, size_t size)
 {
     void *memory = REAL(ALIGNED, two_sizes_fn *)(alignment, size);
-    NOTE(memory, size);
+    NOTE(memory, size, alignment);
     return memory;
 }
 
@@ -87,21 +87,21 @@ static int entry_posix_memalign(void **memory, size_t alignment, size_t size)
 {
     int failed = REAL(POSIX, posix_fn *)(memory, alignment, size);
     if (failed == 0)
-        NOTE(*memory, size);
+        NOTE(*memory, size, alignment);
     return failed;
 }
 
 static void *entry_valloc(size_t size)
 {
     void *memory = REAL(VALLOC, malloc_fn *)(size);
-    NOTE(memory, size);
+    NOTE(memory, size, (size_t)1 << as_recorder_page_shift());
     return memory;
 }
 
 static void *entry_pvalloc(size_t size)
 {
     void *memory = REAL(PVALLOC, malloc_fn *)(size);
-    NOTE(memory, size);
+    NOTE(memory, size, (size_t)1 << as_recorder_page_shift());
     return memory;
 }
 

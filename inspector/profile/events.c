@@ -77,13 +77,13 @@ void as_recorder_note(uint32_t kind, void *memory, size_t size, size_t alignment
     // Not before: a handler that allocates would write its events, which are later, in front of this one.
     uint64_t ticks = as_recorder_ticks_after();
     struct as_recorder_attempt attempt;
-    const bool attempts = as_recorder_may_recognise(t, sp);
+    const bool attempts = as_recorder_may_recognise(t, sp) && !as_recorder_is_another(t);
     uint32_t id = attempts ? as_recorder_context_quickly(t, &caller, &attempt) : 0;
     t->hits += id != 0;
     if (__builtin_expect(id == 0, 0))
         id = as_recorder_context(t, &caller, attempts ? &attempt : NULL);
     add_allocation(t, kind, memory, ticks, size, alignment, id);
-    if (__builtin_expect(as_recorder_wants(t, memory, size), 0))
+    if (__builtin_expect(as_recorder_wants(t, memory, size, alignment), 0))
         as_recorder_write_known(t, memory, size, id);
     as_recorder_leave(t);
 }

@@ -41,21 +41,44 @@ static inline bool as_recorder_is_watched(uintptr_t chunk)
     return as_recorder.all_pages || as_profile_page_hash(chunk >> as_recorder_page_shift()) <= as_recorder.watched;
 }
 
-// Whether the allocation may have to be written down. A thread without a state has to get one first.
-static inline bool as_recorder_wants(struct as_recorder_thread *thread, const void *memory, size_t size)
+// With memory tagging (aarch64's MTE) malloc's pointers have a tag in their top byte; its headers, and what the tables say of addresses, have
+// none.
+static inline void *as_recorder_untagged(void *memory)
+{
+#if defined(__aarch64__)
+    return (void *)((uintptr_t)memory & (UINT64_MAX >> 8));
+#else
+    return memory;
+#endif
+}
+
+// By malloc's header: the chunk is ours.
+static inline uint64_t as_recorder_size_of(uintptr_t chunk)
+{
+    return ((const uint64_t *)chunk)[1] & ~UINT64_C(7);
+}
+
+// Its header says so, which is not read where what was asked for decides: it may be on another line of the processor's cache.
+static inline bool as_recorder_may_be_large(const void *memory, size_t size, size_t alignment)
+{
+    return alignment ? as_recorder_size_of((uintptr_t)memory - 16) >= as_recorder.large
+                     : size + as_recorder_rounding() >= as_recorder.large;
+}
+
+// Whether the allocation may have to be written down. A thread without a state has to get one first. `alignment`: 0 if none was asked for.
+static inline bool as_recorder_wants(struct as_recorder_thread *thread, const void *memory, size_t size,
+                                     size_t alignment)
 {
     return !thread || (thread->until -= (int64_t)size) <= 0 || as_recorder_is_watched((uintptr_t)memory - 16) ||
-           size + AS_RECORDER_ROUNDING >= as_recorder.large;
+           as_recorder_may_be_large(memory, size, alignment);
 }
 
 // --- Into the recorder, and out ------------------------------------------------------------------------------------------
 
-// A handler that interrupted the recorder stands below its frames. What stands above, or on another stack, was left by longjmp or is
-// a coroutine that has been switched away from, which only a handler could do: the recorder calls nobody.
 static inline bool as_recorder_enter(struct as_recorder_thread *thread, uintptr_t sp)
 {
     uintptr_t busy = atomic_load_explicit(&thread->busy, memory_order_relaxed);
-    if (busy != 0 && !(sp > busy && busy >= thread->low && sp < thread->high))
+    if (__builtin_expect(busy != 0, 0) && !as_recorder_was_left(thread, busy, sp))
         return false;
     atomic_store_explicit(&thread->busy, sp, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);

@@ -23,22 +23,23 @@ typedef void free_fn(void *);
 // Macros, as each hook has to look at its own frame.
 #define NOTE(kind, memory, size, alignment)                                                                            \
     do {                                                                                                               \
-        if ((memory) && atomic_load_explicit(&as_recorder.on, memory_order_acquire)) {                                 \
+        void *plain_ = as_recorder_untagged(memory);                                                                   \
+        if (plain_ && atomic_load_explicit(&as_recorder.on, memory_order_acquire)) {                                   \
             if (__builtin_expect(atomic_load_explicit(&as_recorder.recording, memory_order_relaxed), 0)) {             \
                 struct as_unwind_registers caller_ = AS_UNWIND_CALLER();                                               \
-                as_recorder_note((kind), (memory), (size), (alignment), caller_.pc, caller_.sp, caller_.fp);           \
+                as_recorder_note((kind), plain_, (size), (alignment), caller_.pc, caller_.sp, caller_.fp);             \
                 break;                                                                                                 \
             }                                                                                                          \
             struct as_recorder_thread *thread_ = as_recorder_thread_at(as_recorder_pointer());                         \
-            if (__builtin_expect(as_recorder_wants(thread_, (memory), (size)), 0)) {                                   \
+            if (__builtin_expect(as_recorder_wants(thread_, plain_, (size), (alignment)), 0)) {                        \
                 struct as_unwind_registers caller_ = AS_UNWIND_CALLER();                                               \
-                as_recorder_write(thread_, (memory), (size), caller_.pc, caller_.sp, caller_.fp);                      \
+                as_recorder_write(thread_, plain_, (size), caller_.pc, caller_.sp, caller_.fp);                        \
             }                                                                                                          \
         }                                                                                                              \
     } while (0)
 
 #define NOTE_FREE(kind, memory, before)                                                                                \
-    as_recorder_note_free((kind), (memory), (before), (uintptr_t)__builtin_frame_address(0))
+    as_recorder_note_free((kind), as_recorder_untagged(memory), (before), (uintptr_t)__builtin_frame_address(0))
 
 static void *hook_malloc(size_t size)
 {

@@ -73,15 +73,10 @@ static void write_down(uintptr_t chunk, uint64_t chunk_size, uint32_t id)
         AS_RECORDER_COUNT(lost);
 }
 
-static uint64_t size_of(uintptr_t chunk)
-{
-    return ((const uint64_t *)chunk)[1] & ~UINT64_C(7); // malloc's header: the chunk is ours
-}
-
 void as_recorder_write_known(struct as_recorder_thread *thread, void *memory, size_t size, uint32_t id)
 {
     uintptr_t chunk = (uintptr_t)memory - 16;
-    uint64_t chunk_size = size_of(chunk);
+    uint64_t chunk_size = as_recorder_size_of(chunk);
     if (thread->until <= 0)
         sample(thread, id, size);
     if (as_recorder_is_watched(chunk) || chunk_size >= as_recorder.large)
@@ -96,7 +91,7 @@ static __attribute__((noinline)) void write_slowly(struct as_recorder_thread *th
     struct as_unwind_registers caller = {.pc = pc, .sp = sp, .fp = fp};
     int saved = errno;
     uintptr_t chunk = (uintptr_t)memory - 16;
-    uint64_t chunk_size = size_of(chunk);
+    uint64_t chunk_size = as_recorder_size_of(chunk);
     bool fresh = !thread;
     if (fresh && (thread = as_recorder_thread_make(as_recorder_pointer())))
         thread->until -= (int64_t)size;
@@ -146,7 +141,7 @@ void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t s
                 thread->hits++;
             else
                 id = as_recorder_context(thread, &caller, &attempt);
-            write_slot(slot, as_profile_check(chunk, size_of(chunk)), id);
+            write_slot(slot, as_profile_check(chunk, as_recorder_size_of(chunk)), id);
             if (__builtin_expect(id == AS_PROFILE_LOST, 0))
                 AS_RECORDER_COUNT(lost);
             as_recorder_leave(thread);

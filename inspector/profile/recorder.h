@@ -199,8 +199,12 @@ static inline uint32_t as_recorder_page_shift(void)
 #endif
 }
 
-// malloc may give a chunk so much larger than asked for: a header and alignment; of a mapping, up to a page.
-enum { AS_RECORDER_ROUNDING = 32 };
+// malloc gives a chunk at most so much larger than asked for: a header, alignment and a rest that is no chunk; as a mapping of its own, up
+// to a page. Where an alignment is asked for, too, it may be any size.
+static inline size_t as_recorder_rounding(void)
+{
+    return ((size_t)1 << as_recorder_page_shift()) + 48;
+}
 
 enum { AS_RECORDER_LAYOUTS = 1 << 15, AS_RECORDER_LAYOUT_LINES = 1 << 13, AS_RECORDER_FIRST_LINES = 1 << 6 };
 enum { AS_RECORDER_SIGNATURES = 1 << 20, AS_RECORDER_SIGNATURE_WAYS = 4 };
@@ -231,6 +235,10 @@ struct as_recorder_thread *as_recorder_thread_find(uintptr_t pointer);
 struct as_recorder_thread *as_recorder_thread_make(uintptr_t pointer);
 // The readable part of the stack that `sp` is on. *own: it is the thread's own, and its end is that of the thread's outermost frame.
 struct as_unwind_stacks as_recorder_stacks(struct as_recorder_thread *thread, uintptr_t sp, bool *own);
+
+// Whether a signal handler has left the recorder, which the thread entered when its stack pointer was `busy`, by longjmp: the thread is there no
+// more. `sp`: its stack pointer now. False where that is not sure. Keeps errno.
+bool as_recorder_was_left(const struct as_recorder_thread *thread, uintptr_t busy, uintptr_t sp);
 
 // Where libc keeps a thread's id: the kernel tells it, or it is known, and is there. Of the calling thread, which is libc's.
 void as_recorder_threads_begin(void);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -58,15 +59,13 @@ void as_recorder_threads_begin(void)
     as_recorder.tid_offset = found ? (int64_t)((uintptr_t)at - pointer) : INT64_MAX;
 }
 
-// In a full record each event has its thread. Its contexts have none.
 static void find_id(struct as_recorder_thread *t, uintptr_t pointer)
 {
     int saved = errno;
     uintptr_t at = pointer + (uintptr_t)as_recorder.tid_offset;
     t->name = 0;
     t->tid_at = &t->tid;
-    if (as_recorder.tid_offset != INT64_MAX && as_recorder.hooks < AS_RECORDER_HOOKS && at % sizeof(uint32_t) == 0 &&
-        as_recorder_is_readable(at)) {
+    if (as_recorder.tid_offset != INT64_MAX && at % sizeof(uint32_t) == 0 && as_recorder_is_readable(at)) {
         t->tid = 0; // as no thread's
         t->tid_at = (const volatile uint32_t *)at;
     }
@@ -74,11 +73,12 @@ static void find_id(struct as_recorder_thread *t, uintptr_t pointer)
 }
 
 // What is there is its id only if the kernel says so, too: not in a child that was made without libc, nor in a thread whose
-// descriptor is not libc's. Such a one is not known from then on.
+// descriptor is not libc's. Such a one is not known from then on. In a full record each event has its thread: its contexts have none.
 void as_recorder_thread_name(struct as_recorder_thread *t)
 {
     struct as_recorder *r = &as_recorder;
     uint32_t tid = (uint32_t)syscall(SYS_gettid);
+    t->low = t->foreign = 0; // its stack may be smaller than that of the thread that was here before
     if (t->before)
         t->before->python.state = 0; // the mark of another name is made anew
     atomic_signal_fence(memory_order_seq_cst);
@@ -87,9 +87,11 @@ void as_recorder_thread_name(struct as_recorder_thread *t)
         __atomic_store_n(&t->tid_at, &t->tid, __ATOMIC_RELAXED);
         return;
     }
+    t->tid = tid;
+    if (r->hooks == AS_RECORDER_HOOKS)
+        return;
     uint64_t place = as_recorder_take_places(&r->head->threads, 1);
     t->name = place != UINT64_MAX ? (uint16_t)place : 0;
-    t->tid = tid;
     if (t->name)
         r->threads_named[place] = (struct as_profile_thread){.tid = tid, .pid = (uint32_t)r->head->pid};
 }
@@ -161,6 +163,19 @@ static bool is_own(struct as_recorder_thread *t, uintptr_t sp)
     }
     t->low = sp & ~(page - 1);
     return true;
+}
+
+// A handler that has interrupted the recorder stands below its frames, or on another stack: this may be a variable of a function further out,
+// above them. (A coroutine is switched to by a handler alone, as the recorder calls nobody.)
+bool as_recorder_was_left(const struct as_recorder_thread *thread, uintptr_t busy, uintptr_t sp)
+{
+    if (sp < busy || busy < thread->low || sp >= thread->high)
+        return false;
+    int saved = errno;
+    stack_t now;
+    bool left = sigaltstack(NULL, &now) == 0 && !(now.ss_flags & SS_ONSTACK);
+    errno = saved;
+    return left;
 }
 
 struct as_unwind_stacks as_recorder_stacks(struct as_recorder_thread *t, uintptr_t sp, bool *own)

@@ -224,7 +224,7 @@ static void write_blocks(struct as_recorder_thread *thread, void *block)
 {
     struct as_unwind_registers here = AS_UNWIND_CALLER();
     for (int i = 0; i < BLOCKS; i++)
-        if (as_recorder_wants(thread, block, SIZE))
+        if (as_recorder_wants(thread, block, SIZE, 0))
             as_recorder_write(thread, block, SIZE, here.pc, here.sp, here.fp);
 }
 

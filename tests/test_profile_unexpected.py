@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""The recorder where stacks, chunks or pointers are others than one expects: nothing is read that is not there."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from test_profile import Names, compare, truth
+from tools import debian, emulated, harness, programs
+from tools.recording import profile
+from tools.stage import Stage
+
+# Of programs/stepped.c.
+SIZE, PATH_BITS, KEPT, ROUNDED = 504, 6, 1000, 8
+STEPS = pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 has the trap flag")
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["profile", "full record"])
+def test_a_thread_with_a_smaller_stack_at_the_same_place(stage: Stage, *, recorded: bool) -> None:
+    """What was read of the one that was there before is not there any more."""
+    program = programs.build("reused_stack", "-O1", "-fno-inline", "-lpthread")
+    file = {"ARENASCOPE_PROFILE_RECORD": str(stage.folder / "record")} if recorded else {"ARENASCOPE_PROFILE": "exact"}
+    process = stage.start([str(program)], **file)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert said.split() == [b"1", b"ended"], "it is not at the place of another one"
+
+
+@STEPS
+def test_an_alternate_stack_above_all_that_is_interrupted(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """The handler allocates between the recorder's instructions: no block has the other's stack."""
+    program = programs.build("stepped", "-O1", "-fno-inline")
+    process = stage.start([str(program), "alternate"], ARENASCOPE_PROFILE="exact")
+    assert process.stdout
+    assert int(process.stdout.readline().split()[0]) > 10_000
+    told = profile(arenadump, process.pid)
+    names, found = Names(program), Counter[int]()
+    for site in told["sites"]:
+        use = site["in_use"]
+        path, rest = divmod(use["bytes"] / use["count"] - (SIZE - ROUNDED), 16) if use["count"] else (-1, 0)
+        if not 0 <= path < 1 << PATH_BITS:
+            continue
+        bits = ["right" if int(path) >> bit & 1 else "left" for bit in range(PATH_BITS)]
+        assert rest == 0
+        assert list(names.stack(site, told["modules"], program))[:PATH_BITS] == bits
+        found[int(path)] += use["count"]
+    assert found == dict.fromkeys(range(1 << PATH_BITS), 1)
+    assert told["without_stack"]["count"] > 1000, "what the handler allocates is counted"
+    assert told["wrong"] == 0
+
+
+@STEPS
+def test_a_handler_that_leaves_the_recorder(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """The next call comes from the same place: the thread goes on to be recorded."""
+    program = programs.build("stepped", "-O1", "-fno-inline")
+    process = stage.start([str(program), "left"], ARENASCOPE_PROFILE="exact")
+    assert process.stdout
+    process.stdout.readline()
+    told = profile(arenadump, process.pid)
+    size = SIZE + 16 - ROUNDED
+    made = [site["in_use"]["count"] for site in told["sites"] if site["in_use"]["bytes"] == size * KEPT]
+    assert made == [KEPT]
+
+
+def test_requests_that_get_large_chunks(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """They are recorded wherever they begin, as large ones: by the chunk, and not by what was asked for."""
+    program = programs.build("grown_chunks", "-O1", "-fno-inline")
+    process = stage.start([str(program)], ARENASCOPE_PROFILE="pages=65536,bytes=0")
+    assert process.stdout
+    names = ("by_mapping", "by_alignment", "by_pages")
+    large = dict(zip(names, map(int, process.stdout.readline().split()), strict=True))
+    assert min(large.values()) > 50
+    told = profile(arenadump, process.pid)
+    found: Counter[str] = Counter()
+    for site in told["sites"]:
+        for name in {function["name"] for frame in site["stack"] for function in frame["functions"]} & set(names):
+            found[name] += site["in_use"]["count"]
+    assert found == large
+    assert told["unseen"]["count"] == 0
+
+
+@pytest.mark.parametrize("tagging", [1, 3])
+def test_tagged_memory_of_aarch64(stage: Stage, arenadump: harness.Arenadump, tagging: int) -> None:
+    """The pointers of malloc have a tag, its headers have none."""
+    try:
+        libc = debian.libc("bookworm", "arm64")
+        program = programs.build_portable("sites", "arm64")
+        environment = {"GLIBC_TUNABLES": f"glibc.mem.tagging={tagging}", "QEMU_CPU": "max"}
+        file = stage.folder / "truth"
+        command = libc.command(program, str(file), "calls")
+        process = emulated.start(stage, command, ARENASCOPE_PROFILE="exact,memory=64M", **environment)
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    truth(Path(file))
+    assert process.poll() is None
+    with emulated.core(stage, process) as core:
+        told = profile(arenadump, core)
+    for module in told["modules"]:
+        module["path"] = module["path"] or str(program)  # the loader was started, and the program has no name
+    compare(told, program, file)
