@@ -33,7 +33,7 @@ static const struct command commands[] = {
      "  of every chunk, which png needs for heaps (4 bytes for each chunk).\n"
      "  --objects: also how many objects of each type Python or Ruby has. --graph: also\n"
      "  who holds the chunks, of which types they are, and which are lost: names and\n"
-     "  sums; all memory is read for it.\n"},
+     "  sums; all memory is read for it. TARGET is a process or a core.\n"},
     {"png", as_cmd_png, AS_OPTION_OUTPUT | AS_OPTION_PALETTE | AS_OPTION_SCALE,
      "arenadump png TARGET -o DIR [--palette phusion|safe] [--scale N]\n"
      "  Draws every heap (one pixel for 16 bytes) and every arena (one cell for each\n"
@@ -43,7 +43,8 @@ static const struct command commands[] = {
      "arenadump chunks TARGET\n"
      "  Prints one line for each chunk: address, size in bytes (header included), and\n"
      "  state: in_use, tcache, fastbin, binned, top, metadata or unknown, followed by\n"
-     "  \"mmapped\" if the chunk has a mapping of its own.\n"},
+     "  \"mmapped\" if the chunk has a mapping of its own. A dump must have been taken\n"
+     "  with --chunks.\n"},
     {"leaks", as_cmd_leaks, AS_OPTION_JSON,
      "arenadump leaks TARGET [--json]\n"
      "  Finds the chunks in use that nothing points to any more: by type, with an example\n"
@@ -61,10 +62,10 @@ static const struct command commands[] = {
      "  Finds out why the chunk at ADDRESS is still held: the shortest way to it from a\n"
      "  variable, a stack or other memory. TARGET is a process or a core.\n"},
     {"profile", as_cmd_profile, AS_OPTION_JSON | AS_OPTION_TREE,
-     "arenadump profile TARGET [--json] [--tree]\n"
+     "arenadump profile TARGET [--json [--tree]]\n"
      "  Prints the call stacks that allocated what is in use, as a recorder in the\n"
      "  process has written them down (arenascope run --profile, or record). Frames are\n"
-     "  objects and offsets. --tree: in the JSON, each frame and each caller stands once.\n"},
+     "  objects and offsets. With --json, --tree has each frame and each caller once.\n"},
     {"record", as_cmd_record,
      AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH | AS_OPTION_INJECT | AS_OPTION_RECORD,
      "arenadump record PID -o FILE [--for TIME] [--until-eof] [--exact]\n"
@@ -72,20 +73,21 @@ static const struct command commands[] = {
      "                 [--timeout TIME] [--entry]\n"
      "arenadump record PID --stop\n"
      "  Has a running process record who allocates, through the agent, which is injected\n"
-     "  first if necessary. After TIME (60s), or when Ctrl-C is pressed, writes a dump to\n"
-     "  FILE, from which the command profile prints the call stacks, and takes the\n"
-     "  recorder out again. --exact: every chunk. --rates pages=8,bytes=64K,memory=1G: see\n"
-     "  docs/profile.md. --until-eof: the recording also ends with standard input; no\n"
-     "  dump is written then. --entry: patches the entry of malloc and its kin (x86-64),\n"
-     "  so that calls through copied pointers are seen. --stop: ends any recording in\n"
-     "  the process. --chunks, --objects, --graph: as for dump. --force, --timeout: as\n"
-     "  for inject.\n"},
+     "  first if necessary. The recording ends when Ctrl-C is pressed; --for 60s: after\n"
+     "  that time at the latest. Then the command writes a dump to FILE, from which the\n"
+     "  command profile prints the call stacks, and takes the recorder out again.\n"
+     "  --exact: every chunk. --rates pages=8,bytes=64K,memory=1G: see docs/profile.md.\n"
+     "  --until-eof: the recording also ends with standard input; no dump is written\n"
+     "  then. --entry: patches the entry of malloc and its kin (x86-64), so that calls\n"
+     "  through copied pointers are seen. --stop: ends any recording in the process.\n"
+     "  --chunks, --objects, --graph: as for dump. --force, --timeout: as for inject.\n"},
     {"full-record", as_cmd_full_record, AS_OPTION_JSON | AS_OPTION_EVENTS,
      "arenadump full-record FILE [--json | --events]\n"
-     "  Reads the full record of a process (arenascope run --record FILE): what it had\n"
-     "  at most, when, and by which stacks; what it freed at once, and what it had at\n"
-     "  its end. --events: a line for each malloc and free, in the order of their times:\n"
-     "  nanoseconds, thread, function, address, size, number of the stack, alignment.\n"},
+     "  Prints what the full record of a process says (arenascope run --record FILE):\n"
+     "  the most that was in use, when, and by which stacks; what was left at its end;\n"
+     "  and what a thread freed again before its next allocation. --events: a line for\n"
+     "  each malloc and free, in the order of their times: nanoseconds, thread,\n"
+     "  function, address, size, number of the stack, alignment.\n"},
     {"trim", as_cmd_trim, AS_OPTION_JSON | AS_OPTION_INJECT | AS_OPTION_TRIM,
      "arenadump trim PID [--forecast] [--deep] [--max-hold TIME] [--arena ADDRESS]\n"
      "               [--watch TIME] [--force] [--timeout TIME] [--json]\n"
@@ -115,7 +117,9 @@ static void print_help(void)
     printf("Where did the memory of a process on glibc go, and what will bring it back?\n\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("%s", commands[i].help);
-    printf("\nTARGET is a process id, a core file, or a dump made by arenadump dump.\n"
+    printf("\nTARGET is a process id, a core file, or a dump made by arenadump dump. dump,\n"
+           "types, leaks, owners and why refuse a dump (exit code 2): it has no contents of\n"
+           "memory. TIME is a number with us, ms or s (5ms, 0.5s), at most an hour.\n"
            "\nEvery command:\n"
            "  --mode MODE            freeze: stop the target while it is read. snapshot: stop\n"
            "                         it only while a copy-on-write clone is made, and read\n"
@@ -132,9 +136,10 @@ static void print_help(void)
            "  --help                 this text, or that of one command\n"
            "arenadump --version prints the version, and what this build can do.\n"
            "\nExit codes: 0 done, 1 a bug in arenadump, 2 usage, 3 no such target, 4 not\n"
-           "permitted, 5 a target that is not supported, 6 bad input (not a core or dump,\n"
-           "truncated, damaged), 7 the target ended, 8 output could not be written, 9 out of\n"
-           "memory, 10 the target does not use glibc's malloc and the command needs it.\n");
+           "permitted, or not now (the time was up, no answer of the agent), 5 a target that\n"
+           "is not supported or has no profile, 6 bad input (not a core or dump, truncated,\n"
+           "damaged), 7 the target ended, 8 output could not be written, 9 out of memory,\n"
+           "10 the target does not use glibc's malloc and the command needs it.\n");
 }
 
 static void print_version(void)

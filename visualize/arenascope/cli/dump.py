@@ -22,7 +22,7 @@ def dump(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Write a record of every page of TARGET's heaps to a file.
 
-    The dump holds sizes, addresses and names, never the contents of the heap.
+    TARGET is a process or a core. The dump holds sizes, addresses and names, never the contents of the heap.
     """
     asked = {"--chunks": chunks, "--objects": objects, "--graph": graph}
     options = [*how, *(name for name, yes in asked.items() if yes)]

@@ -66,7 +66,7 @@ def experiment() -> None:
 )
 @click.option("--settle", metavar="TIME", help="How long to wait between the end of the work and the last look.")
 @click.option("--seed", metavar="N", type=click.IntRange(0), help="Seed of the random order of runs.")
-@click.option("--timeout", metavar="TIME", help="Time limit for one run.")
+@click.option("--timeout", metavar="TIME", help="Time limit for one run: 30s, 5m, 1h.")
 @click.option("--max-time", metavar="TIME", help="Start no run that would end later than this from now.")
 @click.option("--smoke", is_flag=True, help="Run the small size, to see that everything works.")
 @click.option("--retry", is_flag=True, help="With --resume: repeat failed runs.")

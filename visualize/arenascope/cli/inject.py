@@ -16,7 +16,7 @@ from arenascope.cli.progress import waiting
 @click.option(
     "--timeout",
     metavar="TIME",
-    help="How long to search for a thread that can load the agent safely (the default: 10s).",
+    help="How long to search for a thread that can load the agent safely: 500ms, 30s (the default: 10s).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope.inject/1, docs/injection.md).")
 def inject(pid: str, timeout: str | None, *, force: bool, as_json: bool) -> None:

@@ -80,7 +80,8 @@ def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
 def cli() -> None:
     """Where did a process's memory go, and what will bring it back?
 
-    TARGET is a PID, a core file or a dump file. A number is a PID; write ./123 for a file of that name.
+    TARGET is a PID, a core file or a dump file. A number is a PID; write ./123 for a file of that name. dump, types,
+    leaks, owners and why refuse a dump file: it has no contents of memory.
     """
 
 

@@ -40,7 +40,8 @@ _OPTIONS = (
     click.option(
         "--max-pause",
         metavar="TIME",
-        help="Limit for how long the process is stopped: 5ms, 0.5s. Without it, auto breaks off a freeze after 50ms.",
+        help="Limit for how long the process is stopped: 200us, 5ms, 0.5s. Without it, auto breaks off a freeze after "
+        "50ms.",
     ),
     click.option(
         "--max-memory",

@@ -33,14 +33,16 @@ measure_option = click.option(
     type=click.Choice((*MEASURES, *KEPT)),
     default=MEASURES[-1],
     show_default=True,
-    help="inuse: what is in use now. alloc: all that was allocated since the profile began, estimated from samples. "
-    "pinned: pages that one chunk keeps. stranded: free bytes on pages that chunks in use keep. returned: what "
+    help="inuse_space, inuse_objects: bytes and number of the chunks in use now. alloc_space, alloc_objects: the same "
+    "of all that was allocated since the profile began, estimated from samples. pinned: pages that one chunk keeps. "
+    "stranded: free bytes on pages that chunks in use keep. returned: what "
     "malloc_trim(0) would return if a stack's chunks were freed; a sum of several is the least that comes back.",
 )
 language_option = click.option(
     "--language",
     type=click.Choice(tuple(CHOICES)),
-    help="Of each stack only the functions in this language: what others allocate for them counts as theirs.",
+    help="Show only functions in this language. What other functions allocate on their behalf, the interpreter for "
+    "example, counts as theirs.",
 )
 thread_option = click.option("--by-thread", "by_threads", is_flag=True, help="Each stack below its thread.")
 number_option = click.option(
@@ -71,7 +73,12 @@ def profile() -> None:
 @profile.command()
 @click.argument("pid")
 @click.option("-o", "--output", metavar="FILE", help="Where to write the dump that has the profile.")
-@click.option("--for", "duration", metavar="TIME", help="How long to record: 60s (without it, until Ctrl-C).")
+@click.option(
+    "--for",
+    "duration",
+    metavar="TIME",
+    help="End after this time: 500ms, 60s, at most 3600s. Without it, only Ctrl-C ends.",
+)
 @click.option("--exact", is_flag=True, help="The call stack of every chunk, not of those on one page in 64.")
 @click.option("--rates", metavar="RATES", help="Other rates: pages=8,bytes=64K,memory=1G (see docs/profile.md).")
 @click.option(
@@ -85,7 +92,7 @@ def profile() -> None:
 @click.option(
     "--timeout",
     metavar="TIME",
-    help="How long to search for a thread that can load the agent safely (the default: 10s).",
+    help="How long to search for a thread that can load the agent safely: 500ms, 30s (the default: 10s).",
 )
 def record(  # noqa: PLR0913 - one parameter for each option
     pid: str,

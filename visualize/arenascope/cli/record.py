@@ -18,8 +18,9 @@ from arenascope.render.terminal import console
 def full_record(file: str, number: int, *, as_json: bool) -> None:
     """Read the full record of a process: every malloc and free.
 
-    Shows what was in use at most, when, and by which stacks; what was freed at once; what was left at the end. FILE was
-    written by `arenascope run --record FILE`. Names of functions come from files of this machine.
+    Shows how much was allocated over time; the most that was in use, and by which call stacks; what was left at the
+    end; and what a thread freed again before its next allocation. FILE was written by `arenascope run --record FILE`.
+    Names of functions come from files of this machine.
     """
     with waiting(f"reading {file}"):
         text = printed(file)

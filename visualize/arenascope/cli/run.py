@@ -53,7 +53,7 @@ NOT_RUN = 126
 @click.option(
     "--leaks",
     is_flag=True,
-    help="When a process of the command calls exit(), print on stderr what nothing in it points to any more.",
+    help="When a process of the command calls exit(), print on stderr the chunks in it that nothing points to.",
 )
 @click.option(
     "--profile",

@@ -22,13 +22,15 @@ from arenascope.trim import parse
 @click.option("--max-pause", metavar="TIME", help="Limit for how long the process is stopped (--forecast).")
 @click.option("--arena", metavar="ADDRESS", help="Only the arena at this address (`arenascope summary` lists them).")
 @click.option(
-    "--watch", metavar="TIME", help="After the trim, wait (60s, for example), and print how much is resident again."
+    "--watch",
+    metavar="TIME",
+    help="After the trim, wait, and print how much is resident again: 500ms, 60s, at most 3600s.",
 )
 @click.option("--force", is_flag=True, help="Inject even under a seccomp filter, which may kill the process.")
 @click.option(
     "--timeout",
     metavar="TIME",
-    help="How long to search for a thread that can load the agent safely (the default: 10s).",
+    help="How long to search for a thread that can load the agent safely: 500ms, 30s (the default: 10s).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope.trim/1, docs/injection.md).")
 def trim(  # noqa: PLR0913 - one parameter for each option

@@ -51,7 +51,12 @@ def _read_when(_: click.Context, __: click.Parameter, value: str | None) -> tupl
 @click.option("--cgroup", metavar="PATH", help="Watch all processes of this cgroup and of those below it.")
 @click.option("-o", "--output", metavar="FILE", required=True, help="The timeline to write, or to go on with.")
 @click.option(
-    "--every", metavar="TIME", default="10s", show_default=True, callback=read_seconds, help="Time between two looks."
+    "--every",
+    metavar="TIME",
+    default="10s",
+    show_default=True,
+    callback=read_seconds,
+    help="Time between two looks: 500ms, 10s, 5m, 1h.",
 )
 @click.option(
     "--for", "lasting", metavar="TIME", callback=read_seconds, help="End after this time: 24h. The default: never."
