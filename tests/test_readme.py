@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every command that README.md shows works as shown.
+"""Every command that README.md shows works as shown, and every link of the docs leads somewhere.
 
 Blocks marked `console` hold commands behind "$ ". They run in the order in which they stand, in one directory, with PID
 standing for the truth harness; those that begin with make are what .ci/run runs.
@@ -19,6 +19,7 @@ from tools import debian, harness, programs
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
+PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def commands() -> list[str]:
@@ -32,10 +33,46 @@ def test_what_it_tells_to_make_is_what_ci_makes() -> None:
     assert made <= set((ROOT / ".ci/run").read_text().splitlines())
 
 
+def links_of(page: Path) -> set[str]:
+    """The files, with their headings, that a page of Markdown links to in this repository."""
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    return {link for link in links if "://" not in link}
+
+
 def test_links_lead_somewhere() -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", README.read_text())
-    assert links
-    assert [link for link in links if "://" in link or not (ROOT / link).exists()] == []
+    """From README.md, CONTRIBUTING.md and the pages of docs/ to files that are there, and to headings in them."""
+    assert "](http" not in README.read_text()
+    assert links_of(README)
+    broken = [f"{page.name}: {link}" for page in PAGES for link in links_of(page) if not leads(page, link)]
+    assert broken == []
+
+
+def leads(page: Path, link: str) -> bool:
+    """Whether the file is there, and has the heading that the link names."""
+    file, _, heading = link.partition("#")
+    target = page.parent / file if file else page
+    return target.exists() and (not heading or heading in headings(target))
+
+
+def headings(page: Path) -> set[str]:
+    """What the headings of a page of Markdown are called in links, as GitHub makes it of their text."""
+    found: dict[str, int] = {}
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for title in re.findall(r"^#+ +(.+)$", prose, re.MULTILINE):
+        words = re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
+        found[words] = found.get(words, -1) + 1
+    return {word if not number else f"{word}-{number}" for word, most in found.items() for number in range(most + 1)}
+
+
+def test_each_page_and_schema_is_linked() -> None:
+    linked = {link.partition("#")[0].rpartition("/")[2] for page in PAGES for link in links_of(page)}
+    named = {file.name for file in (ROOT / "docs").glob("*") if file.suffix in {".md", ".json"}}
+    assert named - linked == set()
+
+
+def test_readme_lists_each_schema() -> None:
+    schemas = {f"docs/{file.name}" for file in (ROOT / "docs").glob("*.schema.json")}
+    assert schemas - links_of(README) == set()
 
 
 @pytest.mark.slow
