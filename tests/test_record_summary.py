@@ -137,7 +137,7 @@ def test_the_commands_say_the_same(record: Path, arenadump: harness.Arenadump) -
 def test_a_record_replaces_no_file(record: Path, arenadump: harness.Arenadump) -> None:
     before = record.read_bytes()
     said = arenascope(arenadump, "run", "--record", record, "--", "true", code=8)
-    assert "a record never replaces a file" in said
+    assert "a full record never replaces a file" in said
     assert record.read_bytes() == before
 
 

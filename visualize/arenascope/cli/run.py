@@ -66,8 +66,8 @@ NOT_RUN = 126
 @click.option(
     "--record",
     metavar="FILE",
-    help="Write every malloc and free to FILE, with time and call stack; `arenascope full-record FILE` reads it "
-    "(see docs/record-format.md). What COMMAND executes has FILE.PID.",
+    help="Write a full record to FILE: every malloc and free, with time and call stack. `arenascope full-record FILE` "
+    "reads it (see docs/record-format.md). What COMMAND executes has FILE.PID.",
 )
 @limiting
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -100,7 +100,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
         raise click.UsageError("--dumps needs --dump-at, which says when")
     if record and os.path.lexists(record):
         raise ArenascopeError(
-            Code.IO, f"'{record}' exists: a record never replaces a file; remove it, or choose another name"
+            Code.IO, f"'{record}' exists: a full record never replaces a file; remove it, or choose another name"
         )
     if record is not None and not os.access(Path(record).absolute().parent, os.W_OK | os.X_OK):
         raise ArenascopeError(Code.IO, f"no file can be made in '{Path(record).absolute().parent}', for '{record}'")
