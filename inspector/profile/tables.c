@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,8 +33,10 @@ enum {
     SIGNATURES = 16,  // one byte in so many, at most
     LASTS = 16,       // the same
     LAYOUTS = 16,     // the same
+    REFUSED = 128,    // the same, of what had no room: bits of as much contiguous memory as twice these tables
 };
 #define LARGE (UINT64_C(16) << 10)
+#define TABLES_NAME "arenascope profile"
 
 struct as_recorder as_recorder;
 
@@ -188,12 +191,20 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->large_slots = (void *)(base + head->large_slots.offset);
 }
 
+// By number: each of libc's names would add to an injected library.
+static void unlock(char *from, uint64_t bytes)
+{
+    syscall(SYS_munlock, from, bytes);
+}
+
 char *as_recorder_map_alone(uint64_t bytes, const char *name)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     char *room = mmap(NULL, bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
         return NULL;
+    // Where the program locks what is to come (mlockall), all of it would be made now, and the kernel would not take it back.
+    unlock(room, bytes + 2 * page);
     if (mprotect(room + page, bytes, PROT_READ | PROT_WRITE) != 0) {
         munmap(room, bytes + 2 * page);
         return NULL;
@@ -208,12 +219,40 @@ char *as_recorder_map_alone(uint64_t bytes, const char *name)
 static char *mapped;
 static uint64_t mapped_size;
 
+// Empty tables in the place of those that the kernel does not take back. Others see one or the other: the addresses are never unmapped.
+static bool replace_mapped(void)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    char *fresh = as_recorder_map_alone(mapped_size, TABLES_NAME);
+    if (!fresh)
+        return false;
+    bool moved = syscall(SYS_mremap, fresh, mapped_size, mapped_size, MREMAP_MAYMOVE | MREMAP_FIXED, mapped) != -1;
+    // What was between these two may be another's by now.
+    munmap(fresh - page, page);
+    munmap(fresh + mapped_size, page);
+    if (!moved)
+        munmap(fresh, mapped_size);
+    return moved;
+}
+
+// The program may have locked them meanwhile, too (mlockall): the kernel takes back what is not locked alone. False: what was written is
+// still there, and begins as no tables any more.
+static bool empty_mapped(void)
+{
+    unlock(mapped, mapped_size);
+    if (madvise(mapped, mapped_size, MADV_DONTNEED) == 0 || replace_mapped())
+        return true;
+    ((struct as_profile_head *)(void *)mapped)->magic = 0;
+    return false;
+}
+
 // Smaller tables lie where larger ones were. What was too small is never unmapped: see as_recorder_unmap.
 bool as_recorder_map(const struct as_recorder_rates *rates, bool full_record)
 {
-    as_recorder_unmap();
+    if (mapped && !empty_mapped())
+        return false;
     if (mapped_size < rates->memory) {
-        char *fresh = as_recorder_map_alone(rates->memory, "arenascope profile");
+        char *fresh = as_recorder_map_alone(rates->memory, TABLES_NAME);
         if (!fresh)
             return false;
         mapped = fresh;
@@ -226,7 +265,7 @@ bool as_recorder_map(const struct as_recorder_rates *rates, bool full_record)
 void as_recorder_unmap(void)
 {
     if (mapped)
-        madvise(mapped, mapped_size, MADV_DONTNEED);
+        empty_mapped();
 }
 
 static _Atomic uint32_t *slot_in(uint64_t entry, uintptr_t chunk, bool watched)
