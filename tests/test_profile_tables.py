@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The recorder's tables in a process that locks its memory."""
+"""The recorder's tables: in a process that locks its memory, and when they are full."""
 
 from __future__ import annotations
 
@@ -35,6 +35,22 @@ del kept
 until("never")
 """
 MOST_MIB = 100  # of the tables' 256 MiB the recorder takes a few; the rest is the program, its blocks and the agent
+CHUNK = 1040  # bytes(1000), its header and the rounding
+FILLS = """
+import os, time
+def before(count):
+    return [bytes(1000) for _ in range(count)]
+def after(count):
+    return [bytes(1000) for _ in range(count)]
+kept = before({before})
+open("ready", "w").close()
+while {before} and not os.path.exists("go"):
+    time.sleep(0.01)
+more = after({after})
+open("allocated", "w").close()
+while True:
+    time.sleep(1)
+"""
 
 
 def resident_mib(pid: int) -> int:
@@ -80,3 +96,31 @@ def test_memory_that_is_locked_comes_back(
 def test_memory_that_the_kernel_keeps_is_replaced(stage: Stage, arenadump: harness.Arenadump) -> None:
     preload = programs.build("keeps_memory", "-shared", "-fPIC")
     check_memory_comes_back(stage, arenadump, 0, 0, str(preload))
+
+
+def test_full_tables_do_not_call_it_unseen(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """What is recorded from the start and has no room in the tables is without a stack."""
+    program = FILLS.format(before=0, after=200_000)
+    variables = {"ARENASCOPE_PROFILE": "exact,memory=64M", "PYTHONMALLOC": "malloc"}
+    pid = stage.start([sys.executable, "-c", program], **variables).pid
+    said(stage, "allocated")
+    found = profile(arenadump, pid)
+    assert found["without_stack"]["count"] > 50_000
+    assert found["without_stack"]["count"] <= found["lost"]
+    assert found["unseen"]["bytes"] < 1 << 20
+    text = arenadump.check("profile", pid)
+    assert f"recorded without a stack: {found['lost']} allocations" in text
+
+
+def test_full_tables_leave_unseen_what_was_before(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """Chunks without room are known from those that were there before the profile began."""
+    program = FILLS.format(before=20_000, after=150_000)
+    pid = stage.start([sys.executable, "-c", program], LD_PRELOAD="", PYTHONMALLOC="malloc").pid
+    said(stage, "ready")
+    with recording(arenadump, pid, stage.folder / "dump", "--rates=exact,memory=64M"):
+        stage.go()
+        said(stage, "allocated")
+    found = profile(arenadump, stage.folder / "dump")
+    assert found["without_stack"]["count"] > 50_000
+    # Places in memory share bits: a few chunks of before are taken for refused ones. And Python itself has some.
+    assert 20_000 * CHUNK * 0.8 < found["unseen"]["bytes"] < 20_000 * CHUNK * 1.2 + (8 << 20)

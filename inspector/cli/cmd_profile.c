@@ -176,6 +176,9 @@ static void print_head(const struct as_profile_record *p)
     printf("in use: %s by the stacks below; %s allocated before, or unseen; %s without a stack\n",
            as_format_size(p->known_bytes, known), as_format_size(p->unseen_bytes, unseen),
            as_format_size(p->lost_bytes, lost));
+    if (p->lost)
+        printf("recorded without a stack: %" PRIu64 " allocations, freed or not (no room in the tables, as a rule)\n",
+               p->lost);
     if (p->lost_alloc_bytes)
         printf("allocated without a stack: %s (estimate)\n", as_format_size(p->lost_alloc_bytes, allocated));
     printf("stacks: %" PRIu64 " of %" PRIu64 " that were checked were wrong; %" PRIu64 " lack outer frames\n", p->wrong,

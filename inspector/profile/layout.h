@@ -14,11 +14,12 @@
 #define AS_PROFILE_BUFFERS UINT64_C(0x3166756270657261) // "arepbuf1"
 
 enum {
-    AS_PROFILE_VERSION = 9,
+    AS_PROFILE_VERSION = 10,
     AS_PROFILE_SLOT_SHIFT = 5, // chunks are 32 bytes or more: no two begin in the same 32 bytes
     AS_PROFILE_BLOCK_BITS = 28,
     AS_PROFILE_PAGE_BITS = 36,
     AS_PROFILE_PROBES = 32,
+    AS_PROFILE_PROBES_EXACT = 512, // where each page is there: at a load of a half, runs get so long
     AS_PROFILE_ID_BITS = AS_RECORD_CONTEXT_BITS,
     AS_PROFILE_DEPTH = 256, // frames of a stack; of a deeper one the innermost
     AS_PROFILE_NAME = 200,
@@ -89,6 +90,9 @@ struct as_profile_head {
     struct as_profile_table threads;   // struct as_profile_thread; the first stands for those that are not known
     // A slot for each page that is not watched, but on which a large chunk begins: no two do at the same time.
     struct as_profile_table large_slots;
+    // uint64_t, a power of two of them: a bit for each 32 bytes of memory, of which many share one. It is set where a chunk was allocated for
+    // which there was no room: whose page has no place in the table of pages, or no block. (Once so, it stays so: no room is given back.)
+    struct as_profile_table refused;
     struct as_profile_counts counts;
     // Interpreters that are there, and whose frames are not known: major release << 8 | minor; 0: there is none.
     uint32_t unknown_python, unknown_ruby;
@@ -187,6 +191,18 @@ static inline uint32_t as_profile_run(uint32_t rate_shift)
 static inline uint64_t as_profile_place(uint64_t page, uint32_t run, uint64_t mask)
 {
     return (as_profile_mix(page >> run) << run | (page & ((UINT64_C(1) << run) - 1))) & mask;
+}
+
+// At how many places a page may be.
+static inline uint32_t as_profile_probes(uint32_t rate_shift)
+{
+    return rate_shift == 0 ? AS_PROFILE_PROBES_EXACT : AS_PROFILE_PROBES;
+}
+
+// A chunk's bit among those that were refused.
+static inline uint64_t as_profile_refused_bit(uint64_t chunk, uint64_t words)
+{
+    return (chunk >> AS_PROFILE_SLOT_SHIFT) & (words * 64 - 1);
 }
 
 // What a slot keeps beside the context's id, of the chunk's address and size: a chunk that came there unseen is found out.

@@ -38,7 +38,9 @@ bool as_profile_head_holds(const struct as_profile_head *head, uint64_t address,
            (head->pages.size & (head->pages.size - 1)) == 0 &&
            table_holds(head, &head->pages, sizeof(uint64_t), BLOCK_MASK) &&
            table_holds(head, &head->blocks, head->block_size, BLOCK_MASK) &&
-           table_holds(head, &head->large_slots, sizeof(uint32_t), BLOCK_MASK) &&
+           table_holds(head, &head->large_slots, sizeof(uint32_t), BLOCK_MASK) && head->refused.size > 0 &&
+           (head->refused.size & (head->refused.size - 1)) == 0 &&
+           table_holds(head, &head->refused, sizeof(uint64_t), BLOCK_MASK) &&
            table_holds(head, &head->contexts, sizeof(struct as_profile_context), ID_MASK) &&
            table_holds(head, &head->sampled, sizeof(struct as_profile_sampled), ID_MASK) &&
            table_holds(head, &head->frames, sizeof(uint64_t), AS_PROFILE_BRANCH_BIT) &&
@@ -75,7 +77,7 @@ uint64_t as_profile_find(struct as_target *t)
 // The page on which the last chunk that was counted begins.
 struct counted_page {
     uint64_t number;
-    bool known, watched;
+    bool known, watched, found;
     const uint8_t *block; // its slots; NULL: it has none
     uint32_t large;       // the only slot of a page that is not watched
 };
@@ -87,7 +89,8 @@ struct profile_tables {
     struct as_profile_head head;
     struct as_profile_pieces blocks;
     struct as_profile_source page_source, large_source, context_source, sampled_source, frame_source, stack_source;
-    uint64_t *pages;
+    struct as_profile_source refused_source;
+    uint64_t *pages, *refused;
     uint32_t *large_slots;
     struct as_profile_context *contexts;
     struct as_profile_sampled *sampled;
@@ -127,6 +130,8 @@ static void find_sources(struct profile_tables *r)
     r->blocks.source = source(r, &r->head.blocks, r->block_count, r->head.block_size);
     r->page_source = source(r, &r->head.pages, r->head.pages.size, sizeof *r->pages);
     r->large_source = source(r, &r->head.large_slots, r->large_count, sizeof *r->large_slots);
+    r->refused_source =
+        source(r, &r->head.refused, r->head.counts.lost != 0 ? r->head.refused.size : 0, sizeof *r->refused);
     r->context_source = source(r, &r->head.contexts, r->context_count, sizeof *r->contexts);
     r->sampled_source = source(r, &r->head.sampled, r->sampled_count, sizeof *r->sampled);
     r->frame_source = source(r, &r->head.frames, r->tree.frame_count, sizeof *r->tree.frames);
@@ -138,6 +143,7 @@ static bool copy_tables(struct profile_tables *r)
     find_sources(r);
     return as_profile_pieces_open(&r->blocks, r->err) && (r->pages = as_profile_copy(&r->page_source, r->err)) &&
            (r->large_slots = as_profile_copy(&r->large_source, r->err)) &&
+           (r->refused = as_profile_copy(&r->refused_source, r->err)) &&
            (r->contexts = as_profile_copy(&r->context_source, r->err)) &&
            (r->sampled = as_profile_copy(&r->sampled_source, r->err)) &&
            (r->tree.frames = as_profile_copy(&r->frame_source, r->err)) &&
@@ -153,6 +159,7 @@ static void free_tables(struct profile_tables *r)
     as_profile_pieces_free(&r->blocks);
     as_profile_copy_free(&r->page_source, r->pages);
     as_profile_copy_free(&r->large_source, r->large_slots);
+    as_profile_copy_free(&r->refused_source, r->refused);
     as_profile_copy_free(&r->context_source, r->contexts);
     as_profile_copy_free(&r->sampled_source, r->sampled);
     as_profile_copy_free(&r->frame_source, r->tree.frames);
@@ -172,7 +179,8 @@ static uint64_t find_page(const struct profile_tables *r, uint64_t page, uint64_
 {
     uint64_t mask = r->head.pages.size - 1;
     uint64_t place = as_profile_place(page, as_profile_run(r->head.rate_shift), mask);
-    for (int i = 0; i < AS_PROFILE_PROBES; i++, place = (place + 1) & mask) {
+    const uint32_t probes = as_profile_probes(r->head.rate_shift);
+    for (uint32_t i = 0; i < probes; i++, place = (place + 1) & mask) {
         uint64_t entry = r->pages[place];
         uint64_t number = (entry & BLOCK_MASK) - 1;
         if (entry == 0)
@@ -193,6 +201,7 @@ static void turn_page(struct profile_tables *r, uint64_t page)
     r->page = (struct counted_page){.number = page, .known = true, .watched = watched};
     if (number == UINT64_MAX)
         return;
+    r->page.found = true;
     if (watched)
         r->page.block = as_profile_piece(&r->blocks, number);
     else
@@ -208,6 +217,15 @@ static uint32_t slot_of(const struct profile_tables *r, uint64_t chunk)
     return slot;
 }
 
+// Whether a chunk on a page without slots was seen: there was no room for it.
+static bool was_refused(const struct profile_tables *r, uint64_t chunk)
+{
+    if (r->page.found || r->refused_source.count == 0)
+        return false;
+    uint64_t bit = as_profile_refused_bit(chunk, r->refused_source.count);
+    return r->refused[bit / 64] >> bit % 64 & 1;
+}
+
 // Counts a chunk in use for its context, which it returns; AS_PROFILE_NOBODY: it is not known.
 static uint32_t count_chunk(struct profile_tables *r, uint64_t chunk, uint64_t size)
 {
@@ -221,6 +239,10 @@ static uint32_t count_chunk(struct profile_tables *r, uint64_t chunk, uint64_t s
     uint32_t check = r->page.watched ? as_profile_check(chunk, size) : as_profile_large_check(chunk, size);
     // Another chunk than the one that was seen to begin there.
     bool unseen = id == AS_PROFILE_NOBODY || id >= r->context_count || slot >> AS_PROFILE_ID_BITS != check;
+    if (unseen && was_refused(r, chunk)) {
+        unseen = false;
+        id = AS_PROFILE_LOST;
+    }
     struct as_profile_live *live = unseen ? &r->unseen : &r->live[id];
     live->seen_count++;
     live->seen_bytes += size;

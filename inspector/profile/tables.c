@@ -163,6 +163,7 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     head->stacks = table(&end, stacks, sizeof *r->stacks);
     head->stacks.used = 1;
     head->large_slots = table(&end, size / LARGE_SLOTS / sizeof *r->large_slots, sizeof *r->large_slots);
+    head->refused = table(&end, UINT64_C(1) << bits_of(size / REFUSED / sizeof(uint64_t)), sizeof(uint64_t));
     head->pages = table(&end, places, sizeof *r->pages);
     head->blocks = table(&end, (size - end - ALIGN) / block < blocks ? (size - end - ALIGN) / block : blocks, block);
     r->rows->mask = mask_of(ROWS);
@@ -274,28 +275,38 @@ static _Atomic uint32_t *slot_in(uint64_t entry, uintptr_t chunk, bool watched)
                    : &as_recorder.large_slots[(entry & ((UINT64_C(1) << AS_PROFILE_BLOCK_BITS) - 1)) - 1];
 }
 
+// What has no room is not taken for what nobody has seen.
+static _Atomic uint32_t *refuse(uintptr_t chunk)
+{
+    const struct as_profile_table *table = &as_recorder.head->refused;
+    _Atomic uint64_t *words = (void *)((char *)as_recorder.head + table->offset);
+    uint64_t bit = as_profile_refused_bit(chunk, table->size), mask = UINT64_C(1) << bit % 64;
+    if (!(atomic_load_explicit(&words[bit / 64], memory_order_relaxed) & mask))
+        atomic_fetch_or_explicit(&words[bit / 64], mask, memory_order_relaxed);
+    return NULL;
+}
+
 _Atomic uint32_t *as_recorder_slot(uintptr_t chunk, bool make)
 {
     struct as_recorder *r = &as_recorder;
     uint64_t page = chunk >> r->page_shift;
     uint64_t place = as_profile_place(page, r->page_run, r->page_mask);
-    if (page >> AS_PROFILE_PAGE_BITS)
-        return NULL;
     const bool watched = as_recorder_is_watched(chunk);
     struct as_profile_table *table = watched ? &r->head->blocks : &r->head->large_slots;
     uint64_t taken = 0;
-    for (int i = 0; i < AS_PROFILE_PROBES; i++, place = (place + 1) & r->page_mask) {
+    const uint32_t probes = page >> AS_PROFILE_PAGE_BITS ? 0 : as_profile_probes(r->head->rate_shift);
+    for (uint32_t i = 0; i < probes; i++, place = (place + 1) & r->page_mask) {
         uint64_t entry = atomic_load_explicit(&r->pages[place], memory_order_acquire);
         if (entry == 0) {
             if (!make)
                 return NULL;
             if (taken == 0 && (taken = as_recorder_take_places(table, 1) + 1) == 0)
-                return NULL;
+                return refuse(chunk);
             if (atomic_compare_exchange_strong(&r->pages[place], &entry, page << AS_PROFILE_BLOCK_BITS | taken))
                 return slot_in(taken, chunk, watched);
         }
         if (entry >> AS_PROFILE_BLOCK_BITS == page)
             return slot_in(entry, chunk, watched);
     }
-    return NULL;
+    return make ? refuse(chunk) : NULL;
 }

@@ -358,6 +358,33 @@ static void test_slots(void)
     CHECK(!as_recorder_slot(large + (UINT64_C(1) << 40), true)); // there is no room
 }
 
+static bool is_refused(uintptr_t chunk)
+{
+    const struct as_profile_table *table = &as_recorder.head->refused;
+    const uint64_t *words = (void *)((char *)as_recorder.head + table->offset);
+    uint64_t bit = as_profile_refused_bit(chunk, table->size);
+    return words[bit / 64] >> bit % 64 & 1;
+}
+
+// A heap of which each page is watched: as long as there are blocks, each of its pages gets one. What gets none is noted.
+static void test_slots_of_a_heap(void)
+{
+    const struct as_recorder_rates rates = {.page_shift = 0, .memory = UINT64_C(256) << 20};
+    CHECK(as_recorder_map(&rates, false));
+    const struct as_profile_table *blocks = &as_recorder.head->blocks;
+    uintptr_t chunk = UINT64_C(0x55d000000) << 12, page = (uintptr_t)1 << as_recorder.page_shift;
+    uint64_t refused = 0;
+    for (uint64_t i = 0; i < blocks->size; i++, chunk += page)
+        refused += !as_recorder_slot(chunk, true);
+    CHECK_EQUAL(refused, 0);
+    CHECK_EQUAL(blocks->used, blocks->size);
+    CHECK(!is_refused(chunk - page) && !is_refused(chunk));
+    CHECK(!as_recorder_slot(chunk, false) && !is_refused(chunk));
+    CHECK(!as_recorder_slot(chunk, true) && is_refused(chunk));
+    CHECK(!is_refused(chunk + (1 << AS_PROFILE_SLOT_SHIFT)));
+    CHECK(as_recorder_slot(chunk - page, true));
+}
+
 // --- Functions that are interpreted -------------------------------------------------------------------------------------
 
 static uint32_t function_named(unsigned name, unsigned file, uint32_t first_line)
@@ -403,6 +430,7 @@ int main(void)
     test_without_stack();
     test_room();
     test_slots();
+    test_slots_of_a_heap();
     test_functions(true);
     test_functions(false);
     return 0;
