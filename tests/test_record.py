@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import struct
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_triggers import disk
 from tools import debian, harness, programs
 from tools.stage import Stage, until
 
@@ -214,6 +216,36 @@ def test_a_full_disk_ends_the_record_and_not_the_program(
     assert 0 < told["events"] < sum(map(len, made.truth()))
     assert made.record.stat().st_size <= 300_000
     check_beginning(made)
+
+
+def test_a_twentieth_of_the_disk_stays_free(stage: Stage, recorded: Path, arenadump: harness.Arenadump) -> None:
+    """The program writes to the same disk, and is not to fail for want of what a record took."""
+    with disk(stage.folder / "disk", "size=1m") as place:
+        made = Run(arenadump, place / "record", stage.folder / "own")
+        with made.log.open("wb") as file:
+            file.truncate(64 << 20)
+        process = stage.start(
+            [str(recorded), str(made.log), "2", str(4 * OPERATIONS)], ARENASCOPE_PROFILE_RECORD=str(made.record)
+        )
+        assert process.wait(120) == 0, stage.log()
+        room = os.statvfs(place)
+        assert room.f_blocks // 20 - 1 <= room.f_bavail < room.f_blocks // 2
+        assert "a twentieth of its file system stays free" in stage.log()
+        told = made.told()
+        assert (told["ended"], told["torn_bytes"]) == ("no_space", 0)
+        assert 0 < told["events"] < sum(map(len, made.truth()))
+        check_beginning(made)
+
+
+def test_a_disk_that_is_full_at_the_start(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """There is no record, and not a file that is none; the program runs as it is."""
+    with disk(stage.folder / "disk", "size=1m") as place:
+        (place / "filler").write_bytes(bytes(1020 << 10))
+        process = stage.start(["sh", "-c", "echo it runs; exit 3"], ARENASCOPE_PROFILE_RECORD=str(place / "record"))
+        out, _ = process.communicate(timeout=60)
+        assert (process.returncode, out) == (3, b"it runs\n")
+        assert [path.name for path in place.iterdir()] == ["filler"]
+        assert re.search("ARENASCOPE_PROFILE_RECORD: .*/record: .*a twentieth of its file system", stage.log())
 
 
 def test_what_is_lost_under_overload_is_counted(stage: Stage, recorded: Path, arenadump: harness.Arenadump) -> None:

@@ -14,7 +14,6 @@
 
 enum {
     PART_OF_DISK = 10, // which all dumps may take
-    PART_FREE = 20,    // which a dump leaves free
     TRIES = 50,
     TRY_MS = 20,
     STALE_SECONDS = 3600, // what nobody has finished in this time is of a process that was killed
@@ -179,7 +178,7 @@ static bool make_room(const struct as_dump_wish *wish, int directory, uint64_t n
     uint64_t whole = (uint64_t)disk.f_blocks * unit;
     uint64_t free = (uint64_t)disk.f_bavail * unit;
     uint64_t most = wish->most < whole / PART_OF_DISK ? wish->most : whole / PART_OF_DISK;
-    uint64_t spare = whole / PART_FREE + needed;
+    uint64_t spare = whole / AS_OUTPUT_PART_FREE + needed;
     bool of_use = kept->unfinished + needed <= most && free + kept->bytes >= spare;
     for (int i = 0; i < MOST_GO && of_use && !has_room(kept, needed, most, free, spare); i++) {
         free += kept->oldest_bytes;

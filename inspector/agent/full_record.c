@@ -96,24 +96,38 @@ static bool write_until_the_end(int proc)
     }
 }
 
+static const char *reason(int error)
+{
+    return error == ENOSPC ? "no room is left: a twentieth of its file system stays free" : strerror(error);
+}
+
+static void *fail(int error)
+{
+    record.error = error;
+    become(FAILED);
+    return NULL;
+}
+
 static void *run(void)
 {
     int file = as_agent_leave_descriptors() ? create() : -1;
-    if (file < 0) {
-        record.error = errno;
-        become(FAILED);
-        return NULL;
+    if (file < 0)
+        return fail(errno);
+    if (!as_recorder_drain_begin(file)) {
+        int error = errno;
+        unlink(record.path); // it says nothing
+        close(file);
+        return fail(error);
     }
     prctl(PR_SET_NAME, "arenascope-rec");
     int proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    as_recorder_drain_begin(file);
     become(WRITING);
     as_log("the record is %s", record.path);
     bool whole = write_until_the_end(proc);
     int error = errno;
     atomic_store(&as_recorder.recording, false);
     if (!whole)
-        as_log("the record %s ends here: %s", record.path, strerror(error));
+        as_log("the record %s ends here: %s", record.path, reason(error));
     as_recorder_drain_end();
     close(file);
     become(ENDED);
@@ -148,7 +162,7 @@ bool as_agent_full_record_start(char *why, size_t size)
         atomic_store(&record.stop, true);
     snprintf(why, size, "%.150s: %s", record.path,
              failed    ? strerror(failed)
-             : answers ? strerror(record.error)
+             : answers ? reason(record.error)
                        : "the thread that writes does not answer");
     return false;
 }

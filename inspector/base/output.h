@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// What writes files into a program's surroundings without having been asked for each of them leaves one part in so many of the file system free.
+enum { AS_OUTPUT_PART_FREE = 20 };
+
 struct as_output {
     int fd;
     const char *path;             // as it was given, for error texts: it must live as long as this

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 // From the buffers of a full record into its file, a block at a time. What has been written stays, whatever becomes of the process; a
 // block that the disk had no room for is taken back. Of a thread's buffer that is not full, what is there is written, too.
+#include "base/output.h"
 #include "profile/events.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum {
@@ -19,6 +22,7 @@ enum {
 static struct {
     int file;
     uint64_t size, number; // of the file's whole blocks
+    uint64_t most;         // the size that it may have in this turn
     uint32_t modules, contexts, losses, stacks;
     uint32_t awaited, turns; // a context that was not written down yet, for so many turns
     bool ends;
@@ -33,6 +37,18 @@ static struct {
 } sink;
 _Static_assert((int)AS_RECORDER_FUNCTIONS <= (int)AS_RECORD_MOST_FUNCTIONS, "an index is refused by the reader");
 
+// The program writes to the same file system, as a rule: a part of it stays free. (One that does not say how large it is has no limit.)
+static void look_for_room(void)
+{
+    struct statfs disk;
+    sink.most = UINT64_MAX;
+    if (syscall(SYS_fstatfs, sink.file, &disk) != 0 || disk.f_blocks == 0)
+        return;
+    uint64_t unit = (uint64_t)(disk.f_frsize != 0 ? disk.f_frsize : disk.f_bsize);
+    uint64_t free = (uint64_t)disk.f_bavail * unit, spare = (uint64_t)disk.f_blocks * unit / AS_OUTPUT_PART_FREE;
+    sink.most = sink.size + (free > spare ? free - spare : 0);
+}
+
 static bool put(uint32_t kind, uint32_t thread, const void *payload, size_t bytes)
 {
     struct as_record_block block = {
@@ -41,6 +57,8 @@ static bool put(uint32_t kind, uint32_t thread, const void *payload, size_t byte
     struct iovec parts[2] = {{.iov_base = &block, .iov_len = sizeof block},
                              {.iov_base = (void *)(uintptr_t)payload, .iov_len = bytes}};
     struct iovec *part = parts;
+    if (sink.error == 0 && sink.size + sizeof block + bytes > sink.most)
+        sink.error = ENOSPC;
     for (int left = 2; sink.error == 0 && left > 0;) {
         ssize_t done = writev(sink.file, part, left);
         if (done <= 0 && errno != EINTR)
@@ -303,6 +321,7 @@ static bool put_begun_buffer(uint32_t index)
 bool as_recorder_drain(bool all)
 {
     uint64_t before = sink.number;
+    look_for_room();
     put_full_buffers();
     if (!all || sink.error != 0)
         return sink.error == 0 || (errno = sink.error, false);
@@ -315,11 +334,12 @@ bool as_recorder_drain(bool all)
     return ok || (errno = sink.error, false);
 }
 
-void as_recorder_drain_begin(int file)
+bool as_recorder_drain_begin(int file)
 {
     struct as_record_head *head = (void *)sink.words;
     memset(&sink, 0, sizeof sink);
     sink.file = file;
+    look_for_room();
     sink.contexts = AS_PROFILE_FIRST;
     *head = (struct as_record_head)
     {
@@ -334,10 +354,11 @@ void as_recorder_drain_begin(int file)
     };
     if (readlink("/proc/self/exe", head->program, sizeof head->program - 1) < 0)
         head->program[0] = '\0';
-    (void)(put(AS_RECORD_HEAD, 0, head, sizeof *head) && put_interpreters(true) && put_state());
+    return (put(AS_RECORD_HEAD, 0, head, sizeof *head) && put_interpreters(true) && put_state()) ||
+           (errno = sink.error, false);
 }
 
-// After a failure: what was taken back of a torn block makes room for this one.
+// After a failure: what stays free, or was taken back of a torn block, has room for this one.
 void as_recorder_drain_end(void)
 {
     sink.ends = true;
@@ -348,5 +369,6 @@ void as_recorder_drain_end(void)
         end.reason =
             sink.error == ENOSPC || sink.error == EFBIG || sink.error == EDQUOT ? AS_RECORD_NO_SPACE : AS_RECORD_IO;
     sink.error = 0;
+    sink.most = UINT64_MAX;
     put(AS_RECORD_END, 0, &end, sizeof end);
 }

@@ -354,9 +354,11 @@ void as_recorder_buffer_done(struct as_recorder_buffer *buffer);
 void as_recorder_buffers_wait(uint64_t nanoseconds);
 void as_recorder_buffers_wake(void);
 
-// drain.c: a file that is open and empty, to which all goes from now on. It is written by one thread at a time.
-void as_recorder_drain_begin(int file);
-// Writes what is full; `all`: what is not, too, and what belongs to it. False: the file takes no more, and errno says why.
+// drain.c: a file that is open and empty, to which all goes from now on. It is written by one thread at a time. False: as
+// of the next one.
+bool as_recorder_drain_begin(int file);
+// Writes what is full; `all`: what is not, too, and what belongs to it. False: the file takes no more, and errno says why. (ENOSPC: or
+// less than a twentieth of its file system would be free.)
 bool as_recorder_drain(bool all);
 void as_recorder_drain_end(void);
 

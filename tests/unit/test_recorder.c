@@ -147,7 +147,7 @@ static void test_contexts_that_nobody_writes(void)
     int file = memfd_create("record", MFD_CLOEXEC);
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     CHECK(file >= 0 && as_recorder_map(&rates, false) && as_recorder_buffers_map(UINT64_C(1) << 20));
-    as_recorder_drain_begin(file);
+    CHECK(as_recorder_drain_begin(file));
     uint64_t stack = as_recorder_take_places(&as_recorder.head->stacks, 3) + 2;
     uint64_t first = as_recorder_take_places(&as_recorder.head->contexts, 4);
     as_recorder.stacks[stack - 1] = AS_PROFILE_BRANCH_BIT;
