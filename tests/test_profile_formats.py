@@ -123,6 +123,13 @@ def test_folded_stacks() -> None:
     assert folded(odd, "inuse_space") == "a:b c 3\n"
 
 
+def test_folded_names_are_safe_in_a_terminal() -> None:
+    """A function's name and its file's are the target's words: a terminal obeys none of them."""
+    line = SourceLine("grow\x1b]0;owned\x07\x9b2J", "/srv/a\u202egnp\x1b[31m.py", 3)
+    told = folded(Profile([Site((StackFrame(0, None, (line,), "python"), MAIN), {"inuse_space": 5})]), "inuse_space")
+    assert told == "main;a\\u{202e}gnp\\x1b[31m.py:grow\\x1b]0:owned\\x07\\u{9b}2J 5\n"
+
+
 def test_recursion_counts_once() -> None:
     again = Profile([site(MAIN, OPEN, MAIN, MAIN, objects=1, space=100)])
     assert {row.name: (row.flat, row.cum) for row in rows(again.sites, "inuse_space")} == {
