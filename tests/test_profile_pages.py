@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import subprocess
@@ -22,6 +23,9 @@ from tools.recording import profile
 
 from arenascope import format as fmt
 from arenascope.dump import Dump
+from arenascope.profile.model import Profile
+from arenascope.profile.pprof import encode
+from arenascope.profile.read import profile_of, read_profile
 
 PAGE = 4096
 SITES = "abcdefgh"
@@ -220,6 +224,36 @@ def test_the_commands_have_these_measures(agent: Path, arenadump: harness.Arenad
         )
     assert refused.returncode == 5
     assert "'returned' is unknown unless every chunk is recorded" in refused.stderr
+
+
+def test_without_samples_what_was_allocated_is_unknown(
+    agent: Path, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    """Not 0: who asks for it is told so, and a file for pprof has the other two measures alone."""
+    with keeping(agent, "exact,bytes=0") as keeper:
+        arenadump.check("dump", "-o", tmp_path / "dump", keeper.process.pid)
+    for command in ("top", "tree", "threads", "folded"):
+        refused = subprocess.run(
+            [sys.executable, "-m", "arenascope", "profile", command, tmp_path / "dump", "--measure=alloc_space"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)},
+            check=False,
+        )
+        assert (refused.returncode, refused.stdout) == (5, "")
+        assert "'alloc_space' is unknown in a profile that took no samples of allocations" in refused.stderr
+    top = arenascope("profile", "top", tmp_path / "dump", arenadump=arenadump)
+    assert re.search(r"^ *[0-9].* site_a\b", top, re.MULTILINE)
+    assert "No allocations were sampled (bytes=0): what was allocated is not known." in top
+    told = profile_of(read_profile(str(tmp_path / "dump")))
+    for measures in [*(site.values for site in told.sites), *(share.values for s in told.sites for share in s.shares)]:
+        assert "inuse_space" in measures
+        assert not {"alloc_space", "alloc_objects"} & set(measures)
+    whole = gzip.decompress(encode(told))
+    assert b"inuse_space" in whole
+    assert b"alloc_space" not in whole
+    nothing = Profile([], sampled=False)
+    assert (nothing.has("alloc_space"), nothing.has("inuse_space")) == (False, True)
 
 
 def test_with_pages_left_out_sums_are_estimates(agent: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:

@@ -294,6 +294,27 @@ def test_estimates_are_called_so(agent: Path, arenadump: harness.Arenadump, brow
     assert not tab.said
 
 
+def test_without_samples_nothing_is_said_of_what_was_allocated(
+    agent: Path, arenadump: harness.Arenadump, browser: Any, tmp_path: Path
+) -> None:
+    """No column, and no measure in the chart: a 0 would be a claim."""
+    with keeping(agent, "exact,bytes=0") as keeper:
+        arenadump.check("dump", "-o", tmp_path / "dump", keeper.process.pid)
+    tab = Tab(browser, write(tmp_path, Dump(tmp_path / "dump")))
+    words = tab.page.locator("#profile").inner_text()
+    assert "No allocations were sampled (bytes=0): what was allocated is not known." in words
+    assert "Allocated: since" not in words
+    heads = tab.page.locator("#profile-functions thead th").all_inner_texts()
+    assert "with calls" in heads[3]
+    assert not any("allocated" in each for each in heads)
+    assert not any("allocated" in each for each in tab.page.locator("#flame-measure option").all_inner_texts())
+    assert {len(numbers) for numbers in rows(tab, "profile-functions").values()} == {4}
+    tab.page.select_option("#flame-group", "threads")
+    assert tab.page.locator("#flame g").count() > 5
+    assert not tab.said
+    tab.context.close()
+
+
 def test_without_a_profile_there_is_no_section(browser: Any, tmp_path: Path) -> None:
     tab = Tab(browser, write(tmp_path, Dump(synthetic.write(tmp_path / "dump", synthetic.sections()))))
     assert tab.js("document.getElementById('profile')") is None

@@ -17,7 +17,7 @@ from arenascope.files import write_whole
 from arenascope.profile.folded import folded as folded_stacks
 from arenascope.profile.language import CHOICES, within
 from arenascope.profile.listing import listings
-from arenascope.profile.model import KEPT, MEASURES, Site, by_thread, difference
+from arenascope.profile.model import ALLOCATED, KEPT, MEASURES, Site, by_thread, difference
 from arenascope.profile.pprof import encode
 from arenascope.profile.read import profile_of, read_profile
 from arenascope.render.listing import render_listings
@@ -126,9 +126,14 @@ def _read(target: str, how: list[str], measure: str = MEASURES[-1]) -> ReadProfi
     with waiting(f"inspecting {target}"):
         read = read_profile(target, how)
     if not profile_of(read).has(measure):
-        why = "in a dump that the agent has written" if read.every_page else "unless every chunk is recorded (--exact)"
-        raise ArenascopeError(Code.UNSUPPORTED, f"'{measure}' is unknown {why}")
+        raise ArenascopeError(Code.UNSUPPORTED, f"'{measure}' is unknown {_why_unknown(read, measure)}")
     return read
+
+
+def _why_unknown(read: ReadProfile, measure: str) -> str:
+    if measure in ALLOCATED:
+        return "in a profile that took no samples of allocations: record with a rate such as bytes=512K, not bytes=0"
+    return "in a dump that the agent has written" if read.every_page else "unless every chunk is recorded (--exact)"
 
 
 def _within(read: ReadProfile, language: str | None) -> Profile:

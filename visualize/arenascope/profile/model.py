@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 # The measures, in the order in which pprof shows them; the last is its default.
 MEASURES = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
+ALLOCATED = MEASURES[:2]  # known by samples alone
 # Besides: what the chunks in use keep. A site has no value where it is not known.
 KEPT = ("pinned", "stranded", "returned")
 IN_BYTES = ("alloc_space", "inuse_space", "stranded", "returned")
@@ -121,9 +122,12 @@ class Profile:
     taken_ns: int = 0
     mean: int = 0  # bytes between two samples of allocations
     comments: list[str] = field(default_factory=list)
+    sampled: bool = True  # allocations are; else what was allocated is not known
 
     def has(self, measure: str) -> bool:
         """Whether the measure is known."""
+        if measure in ALLOCATED and not self.sampled:
+            return False
         return all(measure in site.values for site in self.sites)
 
     def total(self, measure: str) -> int:

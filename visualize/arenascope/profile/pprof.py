@@ -131,16 +131,18 @@ class Writer:
 def encode(profile: Profile) -> bytes:
     """The profile, gzipped; the same profile gives the same bytes."""
     writer = Writer()
-    for measure in MEASURES:
+    measures = [measure for measure in MEASURES if profile.has(measure)]
+    for measure in measures:
         writer.add(SAMPLE_TYPE, writer.value_type(measure))
     for site in profile.sites:
         frames = packed(1, map(writer.location, site.frames))
         for share in site.shares or (None,):
-            values = [(share or site).values.get(measure, 0) for measure in MEASURES]
+            values = [(share or site).values.get(measure, 0) for measure in measures]
             writer.add(SAMPLE, frames + packed(2, values) + writer.labels(share))
     writer.out += number(TIME, profile.taken_ns) + number(DURATION, max(0, profile.taken_ns - profile.started_ns))
-    writer.add(PERIOD_TYPE, writer.value_type("alloc_space"))
-    writer.out += number(PERIOD, profile.mean)
+    if profile.sampled:
+        writer.add(PERIOD_TYPE, writer.value_type("alloc_space"))
+        writer.out += number(PERIOD, profile.mean)
     for comment in profile.comments:
         writer.out += number(COMMENT, writer.strings[comment])
     writer.out += number(DEFAULT_TYPE, writer.strings[MEASURES[-1]])

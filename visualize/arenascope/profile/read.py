@@ -15,6 +15,7 @@ from arenascope.profile.language import INTERPRETED
 from arenascope.profile.model import KEPT, Module, Profile, Share, Site, SourceLine, StackFrame, StackThread
 
 SCHEMA: Final = "arenascope.profile/1"
+UNSAMPLED: Final = "no allocations were sampled (bytes=0): what was allocated is not known"
 HOOKED: Final = {
     "slots": "hooks in slots: calls through pointers that were copied before are not seen",
     "entries": "hooks at the entries of malloc and its kin: calls through pointers are seen, too",
@@ -139,6 +140,11 @@ class ReadProfile:
     sites: tuple[ReadSite, ...]
 
     @property
+    def sampled(self) -> bool:
+        """Whether allocations are sampled: what was allocated is known by that alone."""
+        return self.mean > 0
+
+    @property
     def hooked(self) -> str:
         """What a reader is told of how calls of malloc were seen; empty: it is not known."""
         return HOOKED.get(self.hooks or "", "")
@@ -161,25 +167,25 @@ def profile_of(read: ReadProfile) -> Profile:
         Site(
             stack_of(site.stack, read.stacks, frames),
             {
-                **_values(site),
+                **_values(site, read),
                 **{name: value for name in KEPT if (value := getattr(site.kept, name)) is not None},
             },
             tuple(
-                Share(threads[each.thread] if each.thread is not None else None, _values(each)) for each in site.threads
+                Share(threads[each.thread] if each.thread is not None else None, _values(each, read))
+                for each in site.threads
             ),
         )
         for site in read.sites
     ]
-    return Profile(sites, _nanoseconds(read.started), _nanoseconds(read.time), read.mean, _comments(read))
+    return Profile(
+        sites, _nanoseconds(read.started), _nanoseconds(read.time), read.mean, _comments(read), sampled=read.sampled
+    )
 
 
-def _values(told: Union[ReadSite, ReadShare]) -> dict[str, int]:
-    return {
-        "alloc_objects": told.allocated.count,
-        "alloc_space": told.allocated.bytes,
-        "inuse_objects": told.in_use.count,
-        "inuse_space": told.in_use.bytes,
-    }
+def _values(told: Union[ReadSite, ReadShare], read: ReadProfile) -> dict[str, int]:
+    """In the order of MEASURES. Without samples arenadump says 0 for what was allocated, which is not known."""
+    allocated = {"alloc_objects": told.allocated.count, "alloc_space": told.allocated.bytes} if read.sampled else {}
+    return {**allocated, "inuse_objects": told.in_use.count, "inuse_space": told.in_use.bytes}
 
 
 def frames_of(modules: Sequence[ReadModule], frames: Sequence[ReadFrame]) -> list[StackFrame]:
@@ -226,5 +232,7 @@ def _comments(read: ReadProfile) -> list[str]:
 
 
 def _allocated_without(read: ReadProfile) -> list[str]:
+    if not read.sampled:
+        return [UNSAMPLED]
     without = read.allocated_without_stack
     return [f"allocated without a stack: {without.bytes} bytes in {without.count} blocks (estimate)"] if without else []

@@ -11,6 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from arenascope.profile.model import IN_BYTES, rows
+from arenascope.profile.read import UNSAMPLED
 from arenascope.text import count, printable, size
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ def render_head(read: ReadProfile) -> Text:
     if read.without_stack.bytes:
         line.append(f"\n{size(read.without_stack.bytes)} in use has no stack.", "default")
     without = read.allocated_without_stack
-    if without and without.bytes:
+    if not read.sampled:
+        line.append(f"\n{UNSAMPLED.capitalize()}.", "default")
+    elif without and without.bytes:
         line.append(f"\n{size(without.bytes)} (estimate) was allocated without a stack.", "default")
     for each in read.unknown_interpreters or ():
         line.append(f"\n{printable(str(each))}.", "yellow")

@@ -10,7 +10,7 @@ import numpy as np
 from arenascope.profile.calls import grow, numbered, place_of
 from arenascope.profile.keepers import Keeping, narrowest_keeper
 from arenascope.profile.model import MEASURES, by_thread, order, rows_of
-from arenascope.profile.read import ReadProfile, profile_of, read_profile
+from arenascope.profile.read import UNSAMPLED, ReadProfile, profile_of, read_profile
 from arenascope.profile.wording import caller_and_callee, is_for_others
 from arenascope.report.holders import LONGEST, cut, put_in_order
 from arenascope.report.pages import Block, pack
@@ -213,7 +213,7 @@ class FunctionLine(NamedTuple):
     name: str
     flat: Amount
     cum: Amount
-    allocated: Amount
+    allocated: Amount | None
     pinned: int | None
     stranded: Amount
 
@@ -238,6 +238,7 @@ class SitesSection(NamedTuple):
     functions: list[FunctionLine]
     function_count: int
     estimated: bool
+    samples: bool  # what was allocated is known
     keeps: bool  # what sites keep is known
     threads: bool  # which thread allocated is known
     pins: list[SiteLine]
@@ -257,6 +258,7 @@ def section(now: Allocators, tree: Tree) -> SitesSection | None:
         functions=functions[:FUNCTIONS],
         function_count=len(functions),
         estimated=not read.every_page,
+        samples=profile.has("alloc_space"),
         keeps=profile.has("pinned"),
         threads=tree.by_thread is not None,
         pins=list(_pins(read, profile, tree)),
@@ -275,7 +277,9 @@ def _known(read: ReadProfile) -> Iterator[str]:
     if read.without_stack.bytes:
         yield f"{size(read.without_stack.bytes)} has no stack."
     without = read.allocated_without_stack
-    if without and without.bytes:
+    if not read.sampled:
+        yield f"{UNSAMPLED.capitalize()}."
+    elif without and without.bytes:
         yield f"{size(without.bytes)} (estimate) was allocated without a stack."
     for each in read.unknown_interpreters or ():
         yield f"{each}."
@@ -328,18 +332,21 @@ def _functions(profile: Profile, tree: Tree) -> list[FunctionLine]:
     def flat(name: str, measure: str) -> int | None:
         return by[measure][name].flat if measure in by else None
 
+    def allocated(name: str) -> int | None:
+        return by["alloc_space"][name].cum if "alloc_space" in by else None
+
     return [
         FunctionLine(
             light=tree.light(row.name),
             name=shown_name(row.name),
             flat=amount(row.flat, whole),
             cum=amount(row.cum, whole),
-            allocated=amount(by["alloc_space"][row.name].cum),
+            allocated=amount(allocated(row.name)) if "alloc_space" in by else None,
             pinned=flat(row.name, "pinned"),
             stranded=amount(flat(row.name, "stranded")),
         )
         for row in sorted(by["inuse_space"].values(), key=order)
-        if row.cum or by["alloc_space"][row.name].cum
+        if row.cum or allocated(row.name)
     ]
 
 
