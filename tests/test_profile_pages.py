@@ -256,6 +256,21 @@ def test_without_samples_what_was_allocated_is_unknown(
     assert (nothing.has("alloc_space"), nothing.has("inuse_space")) == (False, True)
 
 
+def test_stacks_without_outer_frames_are_told_of(agent: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """A recursion that is deeper than stacks are: what is missing is not taken for the outermost function."""
+    with keeping(agent, "exact", "deep_sites") as keeper:
+        arenadump.check("dump", "-o", tmp_path / "dump", keeper.process.pid)
+    told = read_profile(str(tmp_path / "dump"))
+    words = f"1 of {len(told.sites)} stacks lack outer frames"
+    for command in ("top", "tree"):
+        assert f"\n{words}.\n" in arenascope("profile", command, tmp_path / "dump", arenadump=arenadump)
+    assert words in profile_of(told).comments
+    folded = arenascope("profile", "folded", tmp_path / "dump", arenadump=arenadump)
+    assert len(re.findall(r"^…;(?:(?:odd|even);){200,260}leaf;keep;ask 302400$", folded, re.MULTILINE)) == 1
+    by_thread = arenascope("profile", "folded", "--by-thread", tmp_path / "dump", arenadump=arenadump)
+    assert re.search(r"^thread .*;…;(?:odd|even);.*;leaf;keep;ask 302400$", by_thread, re.MULTILINE)
+
+
 def test_with_pages_left_out_sums_are_estimates(agent: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Unbiased ones: of many programs, whose addresses differ, the mean is the truth."""
     told: dict[str, list[int]] = defaultdict(list)

@@ -24,8 +24,9 @@ from tools.tab import Tab, page_addresses, write
 
 from arenascope import format as fmt
 from arenascope.dump import Dump
+from arenascope.profile.calls import DEEPEST, grow, numbered, place_of
 from arenascope.profile.language import OTHER, UNKNOWN, language_of
-from arenascope.profile.model import Module, SourceLine, StackFrame
+from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame
 from arenascope.text import size
 
 
@@ -292,6 +293,51 @@ def test_estimates_are_called_so(agent: Path, arenadump: harness.Arenadump, brow
     assert tab.js("arenascope.litCounts()")[0] > 50
     tab.context.close()
     assert not tab.said
+
+
+def test_a_deep_stack_belongs_to_its_innermost_function(
+    agent: Path, arenadump: harness.Arenadump, browser: Any, tmp_path: Path
+) -> None:
+    """400 calls deep: in table, chart and card the same function has the bytes, and what is missing is said."""
+    with keeping(agent, "exact", "deep_sites") as keeper:
+        arenadump.check("dump", "--chunks", "-o", tmp_path / "dump", keeper.process.pid)
+    told = profile(arenadump, tmp_path / "dump")
+    (deep,) = (site for site in told["sites"] if not site["complete"])
+    dump = Dump(tmp_path / "dump")
+    kept = Kept(dump, keeper, told, write(tmp_path, dump))
+    tab = Tab(browser, kept.page)
+    assert f"1 of {len(told['sites'])} stacks lack outer frames." in tab.page.locator("#profile").inner_text()
+    bytes_ = deep["in_use"]["bytes"]
+    assert bytes_ == 300 * 1008
+    assert rows(tab, "profile-functions")["leaf"][:2] == [0, bytes_]
+    tab.page.fill("#flame-find", "leaf")
+    assert tab.page.locator("#flame-found").inner_text() == f"1 found, {size(bytes_)} in use"
+    tab.page.locator("#flame g.found").dispatch_event("click")
+    assert lit(tab) == pages_of(kept, "a")
+    alone = min(pages_of(kept, "a") - pages_of(kept, "b?"))
+    tab.js("at => arenascope.setMarker(arenascope.regions.find(at))", alone)
+    assert "Allocated by keep → ask." in tab.page.locator("#card").inner_text()
+    said = tab.page.locator("#flame-said").inner_text()
+    assert re.match(r"… . ((odd|even) . ){200,260}leaf: ", said), said
+    assert not tab.said
+    tab.context.close()
+
+
+def test_what_is_left_out_of_a_deep_stack_is_in_its_middle() -> None:
+    """Of more functions than the chart has, the innermost keeps its bytes, and the outermost its place."""
+    frames = tuple(StackFrame(at, None, (SourceLine(f"f{at}"),)) for at in range(3 * DEEPEST))
+    root = grow(Profile([Site(frames, {"inuse_space": 7}), Site(frames[1:], {"inuse_space": 5}, complete=False)]))
+    for site, outermost in ((frames, f"f{3 * DEEPEST - 1}"), (frames[1:], "…")):
+        way, at = [], root.below[outermost, ""]
+        while at.below:
+            way.append(at.name)
+            (at,) = at.below.values()
+        assert at.name == site[0].lines[0].function
+        assert way.count("…") == (1 if outermost != "…" else 2)
+        assert len(way) == DEEPEST
+    kept = numbered(root, 10 * DEEPEST, ["inuse_space"])
+    assert kept[place_of(root, Site(frames, {}))][1].name == "f0"
+    assert kept[place_of(root, Site(frames[1:], {}, complete=False))][1].name == "f1"
 
 
 def test_without_samples_nothing_is_said_of_what_was_allocated(

@@ -6,14 +6,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from arenascope.profile.language import has_java, language_of
+from arenascope.profile.language import UNKNOWN, has_java, language_of
+from arenascope.profile.model import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from arenascope.profile.model import Module, Profile, Site, StackFrame
 
-DEEPEST: Final = 200  # functions of a stack; of a deeper one the outermost
+DEEPEST: Final = 512  # functions of a stack; of a deeper one the outermost and the innermost, half of them each
 
 
 @dataclass
@@ -29,9 +30,15 @@ class Call:
 
 
 def _steps(site: Site) -> list[tuple[str, StackFrame]]:
-    """The functions of a stack with their frames, outermost first."""
-    inwards = [(name, frame) for frame in site.frames for name in frame.names()]
-    return inwards[::-1][:DEEPEST]
+    """The functions of a stack with their frames, outermost first. What is left out is between others, never innermost.
+
+    The innermost one has the bytes: it is who allocated.
+    """
+    steps = [(name, frame) for frame in site.outwards() for name in frame.names()][::-1]
+    if len(steps) <= DEEPEST:
+        return steps
+    left_out = [(name, MISSING) for name in MISSING.names()]
+    return [*steps[: DEEPEST // 2], *left_out, *steps[-(DEEPEST // 2) :]]
 
 
 def _key(name: str, frame: StackFrame) -> tuple[str, str]:
@@ -47,7 +54,8 @@ def grow(profile: Profile) -> Call:
         for name, frame in _steps(site):
             key = _key(name, frame)
             if key not in at.below:
-                at.below[key] = Call(name, frame.module, language_of(name, frame, java=java))
+                language = UNKNOWN if frame is MISSING else language_of(name, frame, java=java)
+                at.below[key] = Call(name, frame.module, language)
             at = at.below[key]
         _add(at, site.values)
     for call in reversed([root, *(call for _, call in _walk(root))]):

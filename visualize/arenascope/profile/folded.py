@@ -19,6 +19,8 @@ def folded(profile: Profile, measure: str) -> str:
     """
     lines: Counter[str] = Counter()
     for site in profile.sites:
-        names = [printable(" ".join(name.replace(";", ":").split())) for name in site.names()]
+        names = [
+            printable(" ".join(name.replace(";", ":").split())) for frame in site.outwards() for name in frame.names()
+        ]
         lines[";".join(reversed(names))] += site.values.get(measure, 0)
     return "".join(f"{stack} {value}\n" for stack, value in sorted(lines.items()) if value)

@@ -69,6 +69,10 @@ class StackFrame:
         return tuple(line.function or place for line in self.lines) or (place,)
 
 
+MISSING: Final = StackFrame(0, None, (SourceLine("\N{HORIZONTAL ELLIPSIS}"),))
+"""Stands for frames of a stack that are not known, or not shown."""
+
+
 @dataclass(frozen=True)
 class StackThread:
     """Who was on a stack. None: not known."""
@@ -106,6 +110,11 @@ class Site:
     frames: tuple[StackFrame, ...]
     values: dict[str, int]
     shares: tuple[Share, ...] = ()  # none: they are not known
+    complete: bool = True  # else outer frames are missing
+
+    def outwards(self) -> tuple[StackFrame, ...]:
+        """The frames, and behind them one that stands for those that are missing."""
+        return self.frames if self.complete else (*self.frames, MISSING)
 
     def names(self) -> Iterator[str]:
         """All functions, inlined ones too, innermost first."""
@@ -142,7 +151,7 @@ def by_thread(profile: Profile) -> Profile:
         unknown = Share(None, {measure: site.values[measure] for measure in MEASURES if measure in site.values})
         for share in site.shares or (unknown,):
             outermost = StackFrame(0, None, (SourceLine(share.title),))
-            sites.append(Site((*site.frames, outermost), share.values))
+            sites.append(Site((*site.outwards(), outermost), share.values))
     return replace(profile, sites=sites)
 
 

@@ -13,6 +13,7 @@ from arenascope.decode import answer, document
 from arenascope.graph import GraphTarget, Sum
 from arenascope.profile.language import INTERPRETED
 from arenascope.profile.model import KEPT, Module, Profile, Share, Site, SourceLine, StackFrame, StackThread
+from arenascope.text import count
 
 SCHEMA: Final = "arenascope.profile/1"
 UNSAMPLED: Final = "no allocations were sampled (bytes=0): what was allocated is not known"
@@ -145,6 +146,12 @@ class ReadProfile:
         return self.mean > 0
 
     @property
+    def cut(self) -> str:
+        """What a reader is told of stacks that lack outer frames; empty: none does."""
+        cut = sum(not site.complete for site in self.sites)
+        return f"{count(cut)} of {count(len(self.sites))} stacks lack outer frames" if cut else ""
+
+    @property
     def hooked(self) -> str:
         """What a reader is told of how calls of malloc were seen; empty: it is not known."""
         return HOOKED.get(self.hooks or "", "")
@@ -174,6 +181,7 @@ def profile_of(read: ReadProfile) -> Profile:
                 Share(threads[each.thread] if each.thread is not None else None, _values(each, read))
                 for each in site.threads
             ),
+            site.complete,
         )
         for site in read.sites
     ]
@@ -227,6 +235,7 @@ def _comments(read: ReadProfile) -> list[str]:
         f"in use without a stack: {read.without_stack.bytes} bytes; unseen: {read.unseen.bytes} bytes",
         *_allocated_without(read),
         f"stacks: {read.wrong} of {read.checked} that were checked were wrong",
+        *([read.cut] if read.cut else []),
         *map(str, read.unknown_interpreters or ()),
     ]
 

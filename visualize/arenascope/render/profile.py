@@ -50,6 +50,8 @@ def render_head(read: ReadProfile) -> Text:
     line.append(f": {size(read.known.bytes)} in use with a stack, by {how}", "default")
     if read.hooked:
         line.append(f"\n{read.hooked.capitalize()}.", "default")
+    if read.cut:
+        line.append(f"\n{read.cut}.", "default")
     if read.unseen.bytes:
         line.append(f"\n{size(read.unseen.bytes)} in use was allocated before, or by code that is not seen.", "default")
     if read.without_stack.bytes:
@@ -114,7 +116,7 @@ def render_tree(profile: Profile, measure: str) -> Tree:
         value = site.values.get(measure, 0)
         at = top
         at.value += value
-        for name in list(reversed(list(site.names())))[:DEEPEST]:
+        for name in [name for frame in site.outwards() for name in frame.names()][::-1][:DEEPEST]:
             at = at.below.setdefault(name, _Branch())
             at.value += value
     tree = Tree(Text(f"{measured(measure, top.value)} in all"))

@@ -117,7 +117,7 @@ class Tree:
             language.append(languages.setdefault(cut(printable(call.language)), len(languages)))
         self.languages = list(languages)
         columns: list[tuple[str, NDArray[Any]]] = [
-            ("depth", np.array(depth, np.uint8)),
+            ("depth", np.array(depth, np.uint16)),
             ("name", np.array(name, np.uint16)),
             ("module", np.array(module, np.uint16)),
             ("language", np.array(language, np.uint16)),
@@ -142,7 +142,7 @@ class Tree:
         self.left_out_by_thread = _size(self.by_thread) - len(kept) if self.by_thread else 0
         name = [names.setdefault(shown_name(call.name), len(names)) for _, call in kept]
         titles = (cut(printable(call.module.name)) if call.module else "no module" for _, call in kept)
-        yield "thread_depth", np.array([depth for depth, _ in kept], np.uint8)
+        yield "thread_depth", np.array([depth for depth, _ in kept], np.uint16)
         yield "thread_name", np.array(name, np.uint16)
         yield "thread_module", np.array([modules.setdefault(title, len(modules)) for title in titles], np.uint16)
         for measure in measures:
@@ -272,6 +272,8 @@ def _known(read: ReadProfile) -> Iterator[str]:
     yield f"{size(read.known.bytes)} in use has the call stack that allocated it, by {how}."
     if read.hooked:
         yield f"{read.hooked.capitalize()}."
+    if read.cut:
+        yield f"{read.cut}."
     if read.unseen.bytes:
         yield f"{size(read.unseen.bytes)} was allocated before the profile began, or by code that is not seen."
     if read.without_stack.bytes:

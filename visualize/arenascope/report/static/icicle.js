@@ -150,7 +150,7 @@ export class Icicle {
     const rect = document.createElementNS(SVG, "rect");
     const title = document.createElementNS(SVG, "title");
     const found = this.matches(node);
-    const kind = node.rest || node.name === "?" ? "ice-none" : this.shape.kind(node);
+    const kind = node.rest || node.name === "?" || node.name === "…" ? "ice-none" : this.shape.kind(node);
     group.setAttribute("class", `${kind}${found ? " found" : this.wanted ? " faint" : ""}${node === this.marked ? " marked" : ""}`);
     rect.setAttribute("x", x);
     rect.setAttribute("y", y);
