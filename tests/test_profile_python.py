@@ -13,9 +13,15 @@ from typing import Any
 
 import pytest
 from test_profile import assert_nested, assert_recognised, assert_ways, ways_pid
+from test_profile_commands import arenascope
 from tools import debian, emulated, harness, interpreters, programs
 from tools.recording import profile
 from tools.stage import Stage, kill, until
+from tools.tab import write
+
+from arenascope.dump import Dump
+from arenascope.profile.model import rows
+from arenascope.profile.read import profile_of, read_profile
 
 PROGRAM = Path(__file__).parent / "programs" / "frames.py"
 AGAIN = Path(__file__).parent / "programs" / "again.py"
@@ -115,6 +121,38 @@ def test_stacks_that_differ_in_a_recursion_in_c(stage: Stage, arenadump: harness
     how, environment = command(release, str(file), program=NESTED)
     stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
     assert_nested(profile(arenadump, ways_pid(file)), file, of_python)
+
+
+def test_files_of_one_name_are_told_apart(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """Each has a `grow` of its own in its __init__.py: they are two functions, in all that is shown."""
+    program, mark = stage.folder / "main.py", stage.folder / "mark"
+    for package, count in (("aa", 100), ("bb", 300)):
+        (stage.folder / package).mkdir()
+        (stage.folder / package / "__init__.py").write_text(
+            f"kept = []\ndef grow():\n    for i in range({count}):\n        kept.append(bytearray({SIZE}))\n"
+        )
+    program.write_text(
+        "import os, pathlib, sys, time\n"
+        "sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))\n"
+        "import aa, bb\naa.grow()\nbb.grow()\n"
+        "pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))\ntime.sleep(1000)\n"
+    )
+    how, environment = command("3.11", str(mark), program=program)
+    stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
+    dump = stage.folder / "dump"
+    arenadump.check("dump", stage.marked(), "-o", dump)
+    read = read_profile(str(dump))
+    found = {row.name: row.cum for row in rows(profile_of(read).sites, "inuse_space") if row.name.endswith(":grow")}
+    assert set(found) == {"aa/__init__.py:grow", "bb/__init__.py:grow"}
+    assert 100 * SIZE < found["aa/__init__.py:grow"] < 110 * SIZE
+    assert 300 * SIZE < found["bb/__init__.py:grow"] < 330 * SIZE
+    page = write(stage.folder, Dump(dump)).read_text()
+    asked = (["top", "--number=1000"], ["tree"], ["folded"])
+    for shown in (page, *(arenascope("profile", *each, dump, arenadump=arenadump) for each in asked)):
+        assert "aa/__init__.py:grow" in shown
+        assert "bb/__init__.py:grow" in shown
+        assert "main.py:<module>" in shown or "main.py:&lt;module&gt;" in shown
+        assert f"{stage.folder.name}/main.py:" not in shown
 
 
 def test_a_child_of_fork_goes_on(stage: Stage, arenadump: harness.Arenadump) -> None:

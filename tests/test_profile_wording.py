@@ -10,7 +10,7 @@ from rich.console import Console
 
 from arenascope.profile.language import OTHER, within
 from arenascope.profile.listing import plain_name
-from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame, difference, rows
+from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame, apart, difference, rows
 from arenascope.profile.wording import bare_name, caller_and_callee, is_for_others
 from arenascope.render.profile import render_top
 
@@ -104,6 +104,41 @@ def test_a_profile_of_which_nothing_is_left() -> None:
     same = printed(difference(profile, profile), "alloc_space", compared=True)
     assert same == "No function has more or less alloc_space.\n"
     assert printed(Profile([]), "inuse_space") == "No function has any inuse_space.\n"
+
+
+def python(file: str, function: str = "grow") -> StackFrame:
+    return StackFrame(0, None, (SourceLine(function, file, 3),), "python")
+
+
+@pytest.mark.parametrize(
+    ("files", "titles"),
+    [
+        (["/srv/a.py", "/srv/b.py"], ["a.py", "b.py"]),
+        (["/srv/aa/m.py", "/srv/bb/m.py", "/srv/n.py"], ["aa/m.py", "bb/m.py", "n.py"]),
+        (["/x/aa/m.py", "/y/aa/m.py", "/y/bb/m.py"], ["x/aa/m.py", "y/aa/m.py", "bb/m.py"]),
+        (["m.py", "aa/m.py", "/m.py", "/aa/m.py"], ["m.py", "aa/m.py", "/m.py", "/aa/m.py"]),
+        (["", "/srv/", "<string>"], ["?", "srv/", "<string>"]),
+    ],
+)
+def test_files_of_one_name(files: list[str], titles: list[str]) -> None:
+    """Each has as many directories before its name as it takes, and no two are called the same."""
+    (frames,) = apart([[python(file) for file in files]])
+    assert [frame.names() for frame in frames] == [(f"{title}:grow",) for title in titles]
+    native = StackFrame(1, None, (SourceLine("f", "/a/m.c"), SourceLine("f", "/b/m.c")))
+    assert apart([[native], [python("/srv/a.py")]]) == [(native,), (python("/srv/a.py"),)]
+
+
+def test_files_of_one_name_in_one_of_two_profiles() -> None:
+    """What one has alone is told from what both have, by the same names for both."""
+    first, second = python("/srv/aa/m.py"), python("/srv/bb/m.py")
+    before = Profile([Site((first,), {"inuse_space": 5})])
+    after = Profile([Site((first,), {"inuse_space": 7}), Site((second,), {"inuse_space": 4})])
+    after = dataclasses.replace(
+        after, sites=[dataclasses.replace(s, frames=f) for s, f in zip(after.sites, apart([(first,), (second,)]))]
+    )
+    for less, more, sign in ((before, after, 1), (after, before, -1)):
+        found = {row.name: row.flat for row in rows(difference(less, more).sites, "inuse_space")}
+        assert found == {"aa/m.py:grow": sign * 2, "bb/m.py:grow": sign * 4}
 
 
 def test_functions_in_one_language() -> None:

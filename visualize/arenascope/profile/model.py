@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +43,11 @@ class SourceLine:
     line: int = 0
 
 
+def last_part(path: str) -> str:
+    """Of a path: the name of the file."""
+    return path.rpartition("/")[2]
+
+
 NATIVE: Final = "native"
 UNKNOWN_THREAD: Final = "unknown thread"
 
@@ -57,6 +63,7 @@ class StackFrame:
     module: Module | None = None
     lines: tuple[SourceLine, ...] = ()
     language: str = NATIVE
+    place: str = ""  # of an interpreted one: what its file is called, where the last part of the path does not tell it
 
     def names(self) -> tuple[str, ...]:
         """What the functions are called; module+0xoffset, with which another machine can name them later.
@@ -64,9 +71,36 @@ class StackFrame:
         Of an interpreted one with its file's name: each file has its <module>.
         """
         if self.language != NATIVE:
-            return tuple(f"{line.file.rpartition('/')[2] or '?'}:{line.function or '?'}" for line in self.lines)
+            return tuple(f"{self.place or last_part(line.file) or '?'}:{line.function or '?'}" for line in self.lines)
         place = f"{self.module.name}+{self.address - self.module.bias:#x}" if self.module else f"{self.address:#x}"
         return tuple(line.function or place for line in self.lines) or (place,)
+
+
+def apart(stacks: Sequence[Sequence[StackFrame]]) -> list[tuple[StackFrame, ...]]:
+    """The same stacks, with frames of which each name is that of one function in one file.
+
+    Where files of interpreted code share their last part (`__init__.py`, `base.rb`), each is called by as many of the
+    directories above it as only it has: `orders/models.py`. The names are then right wherever functions are added up.
+    """
+    own = {line.file for frames in stacks for f in frames if f.language != NATIVE for line in f.lines}
+    titles = {file: title for file, title in _titles(own) if title != last_part(file)}
+
+    def titled(frame: StackFrame) -> StackFrame:
+        title = titles.get(frame.lines[0].file) if frame.language != NATIVE and frame.lines else None
+        return replace(frame, place=title) if title and title != frame.place else frame
+
+    return [tuple(map(titled, frames)) if titles else tuple(frames) for frames in stacks]
+
+
+def _titles(files: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """What each of these files is called: the shortest end of its path that no other has, at a directory's name."""
+    waiting, length = {file: file.split("/") for file in files}, 0
+    while waiting:
+        length += 1
+        ends = {file: "/".join(parts[-length:]) for file, parts in waiting.items()}
+        shared = Counter(ends.values())
+        yield from ((file, end) for file, end in ends.items() if shared[end] == 1)
+        waiting = {file: parts for file, parts in waiting.items() if shared[ends[file]] > 1}
 
 
 MISSING: Final = StackFrame(0, None, (SourceLine("\N{HORIZONTAL ELLIPSIS}"),))
@@ -206,4 +240,6 @@ def difference(before: Profile, after: Profile) -> Profile:
             for measure, value in site.values.items():
                 same.values[measure] = same.values.get(measure, 0) + sign * value
     sites = [site for site in found.values() if any(site.values.values())]
+    named = apart([site.frames for site in sites])  # of both: a file may be told from one that the other has
+    sites = [replace(site, frames=frames) for site, frames in zip(sites, named)]
     return Profile(sites, before.started_ns, after.taken_ns, after.mean)

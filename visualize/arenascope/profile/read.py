@@ -12,7 +12,7 @@ from arenascope.capture import run_arenadump
 from arenascope.decode import answer, document
 from arenascope.graph import GraphTarget, Sum
 from arenascope.profile.language import INTERPRETED
-from arenascope.profile.model import KEPT, Module, Profile, Share, Site, SourceLine, StackFrame, StackThread
+from arenascope.profile.model import KEPT, Module, Profile, Share, Site, SourceLine, StackFrame, StackThread, apart
 from arenascope.text import count
 
 SCHEMA: Final = "arenascope.profile/1"
@@ -199,7 +199,8 @@ def _values(told: Union[ReadSite, ReadShare], read: ReadProfile) -> dict[str, in
 def frames_of(modules: Sequence[ReadModule], frames: Sequence[ReadFrame]) -> list[StackFrame]:
     """All frames, by their index."""
     made = [Module(m.path, m.build_id, int(m.start, 16), int(m.end, 16), int(m.bias, 16)) for m in modules]
-    return [_frame(frame, made) for frame in frames]
+    (named,) = apart([[_frame(frame, made) for frame in frames]])
+    return list(named)
 
 
 def stack_of(stack: Optional[int], stacks: ReadStacks, frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
