@@ -12,7 +12,7 @@ from arenascope.profile.language import OTHER, within
 from arenascope.profile.listing import plain_name
 from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame, apart, difference, rows
 from arenascope.profile.wording import bare_name, caller_and_callee, is_for_others
-from arenascope.render.profile import render_top
+from arenascope.render.profile import render_top, render_tree
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,56 @@ def printed(profile: Profile, measure: str, *, compared: bool = False) -> str:
     with console.capture() as caught:
         console.print(render_top(profile, measure, 30, compared=compared))
     return caught.get()
+
+
+def native(*names: str, space: int, complete: bool = True) -> Site:
+    """A site, its functions from the outermost one inwards."""
+    frames = tuple(StackFrame(16, None, (SourceLine(name),)) for name in reversed(names))
+    return Site(frames, {"inuse_space": space}, complete=complete)
+
+
+def tree_of(sites: list[Site], width: int = 80) -> list[str]:
+    console = Console(width=width)
+    with console.capture() as caught:
+        console.print(render_tree(Profile(sites), "inuse_space", width))
+    return [line.rstrip() for line in caught.get().splitlines()]
+
+
+def test_a_deep_stack_in_the_tree() -> None:
+    """It is there to its end, without an indentation for each of its functions."""
+    names = ["main", *(f"walk_{at}" for at in range(300))]
+    deep = native(*names, "leaf", space=1000)
+    assert tree_of([deep]) == [
+        "1000 B in all",
+        "└── 1000 B 100.0 %  main",
+        *(f"    1000 B 100.0 %  {name}" for name in [*names[1:], "leaf"]),
+    ]
+    cut = native("walk_298", "walk_299", "leaf", space=1000, complete=False)
+    assert [line[18:] for line in tree_of([cut])[1:]] == ["  …", "  walk_298", "  walk_299", "  leaf"]
+
+
+def test_what_the_tree_leaves_out_is_counted() -> None:
+    """Small branches, and what is so deep that there is no room for its names."""
+    small = [native("main", "read", f"parse_{at}", space=at) for at in (0, 2, 3)]
+    assert tree_of([native("main", "read", "load", space=990), native("main", "tiny", space=5), *small]) == [
+        "1000 B in all",
+        "└── 1000 B 100.0 %  main",
+        "    995 B 99.5 %  read … and 1 smaller one (5 B)",
+        "    990 B 99.0 %  load … and 2 smaller ones (5 B)",
+    ]
+    two = [native("main", "a", space=500), native("main", "b", space=495), *small]
+    assert tree_of(two)[-1] == "    └── … and 1 smaller one (5 B)"
+    # A tree that forks at each of 30 levels; of each two branches one goes on.
+    forks = [native("main", *(f"on_{at}" for at in range(level)), f"end_{level}", space=100) for level in range(30)]
+    forks.append(native("main", *(f"on_{at}" for at in range(30)), "end", space=100))
+    for width, levels in ((80, 10), (120, 20)):
+        lines = tree_of(forks, width)
+        assert max(map(len, lines)) <= width
+        # main is a level, then each fork; of what is left one end a level, and a function that goes on.
+        ends, on = 30 - levels + 2, 30 - levels + 1
+        (said,) = (line for line in lines if "deeper" in line)
+        assert said.endswith(f"… and {ends + on} functions deeper ({100 * ends / 1024:.1f} KiB)"), said
+        assert sum("end_" in line for line in lines) == 31 - ends
 
 
 def test_a_profile_of_which_nothing_is_left() -> None:

@@ -197,7 +197,7 @@ def tree(target: str, how: list[str], measure: str, language: str | None, *, by_
     out = console()
     out.print(render_head(read))
     out.print()
-    out.print(render_tree(_threads(shown, measure) if by_threads else shown, measure), crop=False)
+    out.print(render_tree(_threads(shown, measure) if by_threads else shown, measure, out.width), crop=False)
 
 
 @profile.command(name="list")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.console import Group
 from rich.table import Table
@@ -12,9 +12,11 @@ from rich.tree import Tree
 
 from arenascope.profile.model import IN_BYTES, rows
 from arenascope.profile.read import UNSAMPLED
-from arenascope.text import count, printable, size
+from arenascope.text import count, plural, printable, size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import RenderableType
 
     from arenascope.profile.model import Profile
@@ -24,8 +26,9 @@ STRING: Final = "std::__cxx11::basic_string<char, std::char_traits<char>, std::a
 LONGEST: Final = 100  # of a name; folded stacks and pprof's file have it whole
 IN_USE: Final = ("inuse_objects", "inuse_space")
 ALLOCATED: Final = "alloc_space"
-SMALLEST_SHARE: Final = 100  # what is less than one part in so many is not in the tree
-DEEPEST: Final = 40
+SMALLEST_SHARE: Final = 100  # of what is less than one part in so many, the tree has the number alone
+INDENTATION: Final = 4  # columns of a level of the tree
+ROOM: Final = 40  # columns that a line of the tree has at least
 
 
 def measured(measure: str, value: int) -> str:
@@ -108,25 +111,75 @@ class _Branch:
         self.value = 0
         self.below: dict[str, _Branch] = {}
 
+    def functions(self) -> int:
+        """How many are below it that have something, each as often as it is there."""
+        found, waiting = 0, [self]
+        while waiting:
+            inner = [below for below in waiting.pop().below.values() if below.value]
+            found += len(inner)
+            waiting += inner
+        return found
 
-def render_tree(profile: Profile, measure: str) -> Tree:
-    """From the outermost functions inwards; below each, the largest first."""
+
+class _Drawing(NamedTuple):
+    """How a tree is drawn."""
+
+    measure: str
+    total: int
+    levels: int  # of indentation
+
+    def line(self, name: str, branch: _Branch) -> str:
+        return f"{measured(self.measure, branch.value)} {_share(branch.value, self.total)}  {short_name(name)}"
+
+    def parts(self, branch: _Branch) -> tuple[list[tuple[str, _Branch]], list[_Branch]]:
+        """What is called there: what is shown, the largest first; and the smaller ones."""
+        called = sorted(branch.below.items(), key=lambda item: (-item[1].value, item[0]))
+        large = [item for item in called if item[1].value and item[1].value * SMALLEST_SHARE >= self.total]
+        return large, [below for _, below in called[len(large) :] if below.value]
+
+
+def render_tree(profile: Profile, measure: str, width: int) -> Tree:
+    """From the outermost functions inwards; below each, the largest first. `width`: columns that there are.
+
+    A function that another one calls alone stands below it without more indentation: deep stacks stay on the screen.
+    """
     top = _Branch()
     for site in profile.sites:
         value = site.values.get(measure, 0)
         at = top
         at.value += value
-        for name in [name for frame in site.outwards() for name in frame.names()][::-1][:DEEPEST]:
+        for name in [name for frame in site.outwards() for name in frame.names()][::-1]:
             at = at.below.setdefault(name, _Branch())
             at.value += value
     tree = Tree(Text(f"{measured(measure, top.value)} in all"))
-    _grow(tree, top, measure, top.value)
+    _grow(tree, top, _Drawing(measure, top.value, max(1, (width - ROOM) // INDENTATION)), 1)
     return tree
 
 
-def _grow(tree: Tree, branch: _Branch, measure: str, total: int) -> None:
-    for name, below in sorted(branch.below.items(), key=lambda item: (-item[1].value, item[0])):
-        if below.value * SMALLEST_SHARE < total or below.value == 0:
-            break
-        text = f"{measured(measure, below.value)} {_share(below.value, total)}  {short_name(name)}"
-        _grow(tree.add(Text(text)), below, measure, total)
+def _grow(tree: Tree, branch: _Branch, drawing: _Drawing, level: int) -> None:
+    large, small = drawing.parts(branch)
+    if large and level > drawing.levels:
+        deeper = measured(drawing.measure, sum(below.value for below in branch.below.values()))
+        tree.add(Text(f"… and {plural(branch.functions(), 'function')} deeper ({deeper})"))
+        return
+    for name, below in large:
+        lines, innermost = _chain(name, below, drawing)
+        _grow(tree.add(Text("\n".join(lines))), innermost, drawing, level + 1)
+    if small:
+        tree.add(Text(f"… and {_smaller(small, drawing)}"))
+
+
+def _chain(name: str, branch: _Branch, drawing: _Drawing) -> tuple[list[str], _Branch]:
+    """A function, and those below it as long as each calls one that is shown; and the last of them."""
+    lines, at = [drawing.line(name, branch)], branch
+    while True:
+        large, small = drawing.parts(at)
+        if len(large) != 1:
+            return lines, at
+        ((called, at),) = large
+        lines.append(drawing.line(called, at) + (f" … and {_smaller(small, drawing)}" if small else ""))
+
+
+def _smaller(branches: Sequence[_Branch], drawing: _Drawing) -> str:
+    value = measured(drawing.measure, sum(each.value for each in branches))
+    return f"{plural(len(branches), 'smaller one')} ({value})"
