@@ -323,6 +323,54 @@ def test_a_deep_stack_belongs_to_its_innermost_function(
     tab.context.close()
 
 
+def test_the_marked_bar_of_a_high_chart_is_seen(
+    agent: Path, arenadump: harness.Arenadump, browser: Any, tmp_path: Path
+) -> None:
+    """Keys and Find go to bars far above the root, and leave the chart where it is if they can."""
+    with keeping(agent, "exact", "deep_sites") as keeper:
+        arenadump.check("dump", "--chunks", "-o", tmp_path / "dump", keeper.process.pid)
+    tab = Tab(browser, write(tmp_path, Dump(tmp_path / "dump")))
+    tab.page.locator("#flame").scroll_into_view_if_needed()
+    scrolled = "document.getElementById('flame').scrollTop"
+    bottom = tab.js(scrolled)
+    assert bottom > 2000
+    seen = """kind => {
+        const at = name => document.querySelector(name).getBoundingClientRect();
+        const [bar, chart] = [at(`#flame .${kind} rect`), at("#flame")];
+        const [first, last] = [Math.max(chart.top, 0), Math.min(chart.bottom, innerHeight)];
+        return first - 1 <= bar.top && bar.bottom <= last + 1;
+    }"""
+    tab.page.locator("#flame").focus()
+    for _ in range(60):
+        tab.page.keyboard.press("ArrowUp")
+        assert tab.js(seen, "marked")
+    above = tab.js(scrolled)
+    assert 0 < above < bottom - 300
+    for _ in range(5):
+        tab.page.keyboard.press("ArrowDown")
+    assert tab.js(scrolled) == above
+    tab.page.fill("#flame-find", "leaf")
+    assert tab.js(seen, "found")
+    high = tab.js(scrolled)
+    assert high < above - 1000
+    tab.page.fill("#flame-find", "")
+    assert tab.js(seen, "marked")
+    tab.page.fill("#flame-find", "ask")
+    high = tab.js(scrolled)
+    tab.page.locator("#flame g.found").first.dispatch_event(
+        "click"
+    )  # it calls nothing: it is marked, and not magnified
+    assert tab.js(scrolled) == high
+    assert tab.js(seen, "marked")
+    tab.page.fill("#flame-find", "")
+    tab.page.select_option("#flame-measure", index=1)
+    assert tab.js(scrolled) == bottom
+    tab.page.click("#flame-down-side")
+    assert tab.js(scrolled) == 0
+    assert not tab.said
+    tab.context.close()
+
+
 def test_what_is_left_out_of_a_deep_stack_is_in_its_middle() -> None:
     """Of more functions than the chart has, the innermost keeps its bytes, and the outermost its place."""
     frames = tuple(StackFrame(at, None, (SourceLine(f"f{at}"),)) for at in range(3 * DEEPEST))

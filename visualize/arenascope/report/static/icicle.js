@@ -51,15 +51,16 @@ export class Icicle {
   }
 
   show(node, marked = node) {
+    const other = node !== this.top;
     this.top = node;
     this.up.disabled = node === this.root;
-    this.mark(marked);
+    this.mark(marked, other);
   }
 
-  mark(node) {
+  mark(node, home = false) {
     this.marked = node === this.root ? null : node;
     this.said.textContent = this.marked ? this.words(this.marked) : "";
-    this.draw();
+    this.draw(home || !this.marked);
   }
 
   // The way from the root to a node, and what is said of it.
@@ -81,7 +82,10 @@ export class Icicle {
     };
     if (event.key in moves) {
       const next = moves[event.key]();
-      if (next && next !== this.root && (this.top !== at || event.key === inwards)) this.mark(next);
+      if (next && next !== this.root && (this.top !== at || event.key === inwards)) {
+        this.mark(next);
+        this.element.querySelector(".marked")?.scrollIntoView({ block: "nearest" }); // in the window, too
+      }
     } else if (event.key === "Enter" && this.marked) {
       this.choose(this.marked);
     } else if ((event.key === "Backspace" || event.key === "Escape") && this.top !== this.root) {
@@ -106,6 +110,8 @@ export class Icicle {
     document.getElementById(`${this.shape.id}-found`).textContent =
       this.wanted === "" ? "" : `${found.toLocaleString("en")} found${found ? this.shape.found(sum) : ""}`;
     this.draw();
+    const first = [...this.nodes.values()].find((node) => this.matches(node));
+    if (first) this.reveal(first);
   }
 
   matches(node) {
@@ -113,10 +119,12 @@ export class Icicle {
     return this.wanted !== "" && node !== this.root && (name.toLowerCase().includes(this.wanted) || beside.toLowerCase().includes(this.wanted));
   }
 
-  draw() {
-    const width = this.element.clientWidth;
+  // `home`: scrolls to where the root is; else the chart stays as it was scrolled, but for what shows the marked bar.
+  draw(home = !this.marked) {
+    const { clientWidth: width, scrollTop } = this.element;
     const svg = document.createElementNS(SVG, "svg");
     this.nodes = new Map();
+    this.places = new Map(); // of bars: their upper edges
     const bars = [];
     const put = (node, x, wide, row) => {
       if (wide < BAR_LEAST) return;
@@ -142,7 +150,18 @@ export class Icicle {
     svg.setAttribute("height", rows * height);
     svg.setAttribute("aria-hidden", "true");
     this.element.replaceChildren(svg);
-    if (flame) this.element.scrollTop = this.element.scrollHeight;
+    this.element.scrollTop = !home ? scrollTop : flame ? this.element.scrollHeight : 0;
+    if (this.marked) this.reveal(this.marked);
+  }
+
+  // Scrolls the chart, and nothing else, just as far as it takes to show a bar; one that is too narrow to be drawn has no place.
+  reveal(node) {
+    const upper = this.places.get(node);
+    if (upper === undefined) return;
+    const { scrollTop, clientHeight } = this.element;
+    const lower = upper + this.shape.height;
+    if (upper < scrollTop) this.element.scrollTop = upper;
+    else if (lower > scrollTop + clientHeight) this.element.scrollTop = lower - clientHeight;
   }
 
   bar(svg, node, x, wide, y) {
@@ -168,6 +187,7 @@ export class Icicle {
       group.append(text);
     }
     this.nodes.set(group, node);
+    this.places.set(node, y);
     svg.append(group);
   }
 }
