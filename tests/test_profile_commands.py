@@ -71,8 +71,10 @@ def arenascope(*arguments: str | Path | int, arenadump: harness.Arenadump) -> st
 
 
 @contextmanager
-def served(folder: Path, arenadump: harness.Arenadump, *flags: str) -> Iterator[subprocess.Popen[str]]:
-    (folder / "server.cc").write_text(SERVER)
+def served(
+    folder: Path, arenadump: harness.Arenadump, *flags: str, source: str = SERVER
+) -> Iterator[subprocess.Popen[str]]:
+    (folder / "server.cc").write_text(source)
     subprocess.run(["g++", "-O2", *flags, "-o", folder / "server", folder / "server.cc"], check=True)
     environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
     command = [sys.executable, "-m", "arenascope", "run", "--exact", "--", str(folder / "server")]

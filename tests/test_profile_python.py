@@ -197,6 +197,10 @@ def test_dumps_have_them(stage: Stage, arenadump: harness.Arenadump) -> None:
     assert "frames.py:left" in top
     listed = subprocess.run([*tell, "list", "left", str(dump)], capture_output=True, text=True, check=True).stdout
     assert "keep(bytearray(SIZE))" in listed
+    named = subprocess.run(
+        [*tell, "list", f"{PROGRAM.name}:left", str(dump)], capture_output=True, text=True, check=True
+    )
+    assert named.stdout == listed
     folded = subprocess.run([*tell, "folded", str(dump)], capture_output=True, text=True, check=True).stdout
     assert "frames.py:<module>;frames.py:plain;frames.py:left;" in folded
 

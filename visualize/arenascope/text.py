@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Final
 
 UNKNOWN = "unknown"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_STRING: Final = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >"
+LONGEST: Final = 100  # of a function's name in a line; folded stacks and pprof's file have it whole
 
 
 def size(number: int | None) -> str:
@@ -108,6 +110,12 @@ def plural(number: int | None, noun: str) -> str:
 def printable(name: str) -> str:
     r"""A name that a target chose, safe in a terminal: what is not printable comes out as \xNN or \u{NNNN}."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" if c < "\x80" else f"\\u{{{ord(c):x}}}" for c in name)
+
+
+def short_name(function: str) -> str:
+    """A function's name for a line of a terminal."""
+    short = printable(function).replace(_STRING, "std::string")
+    return short if len(short) <= LONGEST else short[: LONGEST - 1] + "…"
 
 
 def json_text(value: Any) -> bytes:

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from arenascope.profile.listing import is_newer, source_lines
-from arenascope.render.profile import measured, short_name
-from arenascope.text import count, printable, share
+from arenascope.render.profile import measured
+from arenascope.text import count, printable, share, short_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,11 +28,9 @@ WIDEST: Final = 300  # characters of a line
 def render_listings(found: Sequence[Listing], profile: Profile, measure: str) -> Group:
     """The functions, each with its lines."""
     total = profile.total(measure)
-    modules = {line.file: frame.module for site in profile.sites for frame in site.frames for line in frame.lines}
     parts: list[RenderableType] = []
     for listing in found[:SHOWN]:
-        module = modules.get(listing.file)
-        parts += [*_listing(listing, measure, total, module.path if module else ""), ""]
+        parts += [*_listing(listing, measure, total), ""]
     if len(found) > SHOWN:
         parts.append(f"and {count(len(found) - SHOWN)} more functions: give more of the name")
     else:
@@ -40,14 +38,14 @@ def render_listings(found: Sequence[Listing], profile: Profile, measure: str) ->
     return Group(*parts)
 
 
-def _listing(listing: Listing, measure: str, total: int, program: str) -> list[RenderableType]:
+def _listing(listing: Listing, measure: str, total: int) -> list[RenderableType]:
     text = source_lines(listing.file)
     head = Text(short_name(listing.function), "bold")
     head.append(f": {measured(measure, listing.whole)}, {share(listing.whole, total)} of all", "default")
     head.append(f"\n{printable(listing.file) or 'no source file is known'}", "default")
     if listing.file and text is None:
         head.append(" (the source is not here)", "default")
-    elif is_newer(listing.file, program):
+    elif is_newer(listing.file, listing.module.path if listing.module else ""):
         head.append("\nThe source is newer than the program: its lines may have moved.", "yellow")
     return [head, _lines(listing, measure, text)]
 
@@ -56,7 +54,8 @@ def _lines(listing: Listing, measure: str, text: list[str] | None) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("flat", "cum", "line"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("source", no_wrap=True, overflow="ellipsis")
+    # A column that may wrap is made narrower before the others: a long line must not take the place of the numbers.
+    table.add_column("source")
     if 0 in listing.cum:
         table.add_row(*_values(listing, measure, 0), "?", "(no line is known)")
     last = None
@@ -68,7 +67,7 @@ def _lines(listing: Listing, measure: str, text: list[str] | None) -> Table:
         if last is not None and text is not None and number > last + 1:
             table.add_row("", "", "⋮", "")
         source = text[number - 1] if text is not None and number <= len(text) else ""
-        shown = Text(printable(source.expandtabs(4).rstrip("\r"))[:WIDEST])
+        shown = Text(printable(source.expandtabs(4).rstrip("\r"))[:WIDEST], no_wrap=True, overflow="ellipsis")
         table.add_row(*_values(listing, measure, number), str(number), shown)
         last = number
     return table

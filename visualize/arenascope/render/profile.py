@@ -12,7 +12,7 @@ from rich.tree import Tree
 
 from arenascope.profile.model import IN_BYTES, rows
 from arenascope.profile.read import UNSAMPLED
-from arenascope.text import count, plural, printable, size
+from arenascope.text import count, plural, printable, short_name, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arenascope.profile.model import Profile
     from arenascope.profile.read import ReadProfile
 
-STRING: Final = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >"
-LONGEST: Final = 100  # of a name; folded stacks and pprof's file have it whole
 IN_USE: Final = ("inuse_objects", "inuse_space")
 ALLOCATED: Final = "alloc_space"
 SMALLEST_SHARE: Final = 100  # of what is less than one part in so many, the tree has the number alone
@@ -34,12 +32,6 @@ ROOM: Final = 40  # columns that a line of the tree has at least
 def measured(measure: str, value: int) -> str:
     """A value with its unit."""
     return size(value) if measure in IN_BYTES else count(value)
-
-
-def short_name(function: str) -> str:
-    """A function's name for a line of a terminal."""
-    short = printable(function).replace(STRING, "std::string")
-    return short if len(short) <= LONGEST else short[: LONGEST - 1] + "…"
 
 
 def _share(value: int, total: int) -> str:

@@ -9,8 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from arenascope.render.profile import short_name
-from arenascope.text import count, printable, size
+from arenascope.text import count, printable, short_name, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

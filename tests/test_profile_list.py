@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""`arenascope profile list` where lines are long, where no source is known, and by each name that a table prints."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from test_profile_commands import CACHE, MEBIBYTE, SERVER, served
+from tools import harness
+
+from arenascope.profile.listing import Listing, is_newer, listings
+from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame
+from arenascope.profile.read import profile_of, read_profile
+from arenascope.render.listing import render_listings
+from arenascope.text import short_name
+
+SHOWN = f"{CACHE / MEBIBYTE:.1f} MiB"
+
+
+def listed(arenadump: harness.Arenadump, pid: int, folder: Path) -> str:
+    """What `list fill_cache` prints, from this directory."""
+    package = Path(__file__).resolve().parents[1] / "visualize"
+    environment = {
+        **os.environ,
+        "ARENASCOPE_ARENADUMP": str(arenadump.path.resolve()),
+        "COLUMNS": "120",
+        "PYTHONPATH": f"{package}:{os.environ.get('PYTHONPATH', '')}",
+    }
+    command = [sys.executable, "-m", "arenascope", "profile", "list", "fill_cache", str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=True, cwd=folder).stdout
+
+
+def test_a_long_line_leaves_the_numbers_their_place(
+    arenadump: harness.Arenadump, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(arenadump.path))
+    wide = SERVER.replace("// line 20", "// " + "long " * 60)
+    with served(tmp_path, arenadump, "-g", source=wide) as process:
+        told = listed(arenadump, process.pid, tmp_path)
+        read = profile_of(read_profile(str(process.pid)))
+    found = listings(read, "fill_cache", "inuse_space")
+    for width, text in ((120, told), (80, drawn(found, read, 80)), (50, drawn(found, read, 50))):
+        (line,) = (line for line in text.splitlines() if "held.push_back" in line)
+        assert re.fullmatch(rf" *{SHOWN} +{SHOWN} +20 +held\.push_back\(.*…", line)
+        assert max(map(len, text.splitlines()[2:])) <= width
+
+
+def drawn(found: Sequence[Listing], profile: Profile, width: int) -> str:
+    """In a terminal of this width."""
+    out = StringIO()
+    Console(file=out, width=width).print(render_listings(found, profile, "inuse_space"), crop=False)
+    return out.getvalue()
+
+
+def test_where_no_source_is_known_nothing_is_newer(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with served(tmp_path, arenadump) as process:
+        os.utime(tmp_path, (2**32, 2**32))
+        told = listed(arenadump, process.pid, tmp_path)
+    assert "no source file is known" in told
+    assert re.search(rf"{SHOWN} +{SHOWN} +\? +\(no line is known\)", told)
+    assert "may have moved" not in told
+
+
+def test_files_that_are_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "program"
+    program.touch()
+    os.utime(program, (1000, 1000))
+    monkeypatch.chdir(tmp_path)
+    assert is_newer(str(Path(__file__)), str(program))
+    assert not is_newer("", str(program))
+    assert not is_newer(str(Path(__file__)), "")
+
+
+def test_interpreted_code_is_no_older_than_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "late.py"
+    source.write_text("def grow():\n    return bytearray(9001)\n")
+    os.utime(source, (2**32, 2**32))
+    monkeypatch.chdir(tmp_path)
+    library = Module("/usr/lib/libpython3.so")
+    native = StackFrame(0x1000, library, (SourceLine("PyByteArray_Resize"),))
+    python = StackFrame(0, None, (SourceLine("grow", str(source), 2),), "python")
+    profile = Profile([Site((native, python), {"inuse_space": 9001})])
+    told = drawn(listings(profile, "grow", "inuse_space"), profile, 80)
+    assert "return bytearray(9001)" in told
+    assert "may have moved" not in told
+
+
+LONG = (
+    f"app::Table<{', '.join(['std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >'] * 9)}>"
+)
+FRAMES = (
+    StackFrame(0, None, (SourceLine("grow", "/one/__init__.py", 7),), "python"),
+    StackFrame(0, None, (SourceLine("grow", "/two/other.py", 9),), "python"),
+    StackFrame(0x5000, Module("/bin/server"), (SourceLine(f"{LONG}::add(int)", "/src/add.cc", 3),)),
+    StackFrame(0x6000, Module("/bin/server", bias=0x1000)),
+    StackFrame(0x7000, Module("/bin/server", bias=0x1000)),
+)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_each_name_that_is_shown_can_be_asked_for(frame: StackFrame) -> None:
+    """What `top` prints of a function finds that function alone."""
+    sites = [Site((each, *FRAMES[:2]), {"inuse_space": 100}) for each in FRAMES]
+    (name,) = frame.names()
+    for asked in (name, short_name(name)):
+        (found,) = listings(Profile(sites), asked, "inuse_space")
+        (line,) = frame.lines or (SourceLine(),)
+        assert (found.function, found.file) == (name, line.file)
+        assert found.flat == {line.line: 100}
+        assert found.cum == {line.line: 500 if frame in FRAMES[:2] else 100}
+
+
+def test_a_part_of_a_name_finds_all_that_have_it() -> None:
+    profile = Profile([Site(FRAMES, {"inuse_space": 100})])
+
+    def found(part: str) -> set[str]:
+        return {each.function for each in listings(profile, part, "inuse_space")}
+
+    assert found("grow") == {"__init__.py:grow", "other.py:grow"}
+    assert found("gro") == {"__init__.py:grow", "other.py:grow"}
+    assert found("__init__") == {"__init__.py:grow"}
+    assert found("app::Table<std::string, ") == {f"{LONG}::add(int)"}
+    assert found("server") == set(), "what has no name is asked for by the whole of what stands for it"
