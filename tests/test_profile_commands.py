@@ -21,6 +21,8 @@ from test_graph_schemas import closed
 from tools import harness, odd
 from tools.stage import until
 
+from arenascope.text import MINUS
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SCHEMA = json.loads((DOCS / "profile.schema.json").read_text())
 SERVER = """
@@ -72,12 +74,16 @@ def arenascope(*arguments: str | Path | int, arenadump: harness.Arenadump) -> st
 
 @contextmanager
 def served(
-    folder: Path, arenadump: harness.Arenadump, *flags: str, source: str = SERVER
+    folder: Path,
+    arenadump: harness.Arenadump,
+    *flags: str,
+    source: str = SERVER,
+    options: tuple[str, ...] = ("--exact",),
 ) -> Iterator[subprocess.Popen[str]]:
     (folder / "server.cc").write_text(source)
     subprocess.run(["g++", "-O2", *flags, "-o", folder / "server", folder / "server.cc"], check=True)
     environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
-    command = [sys.executable, "-m", "arenascope", "run", "--exact", "--", str(folder / "server")]
+    command = [sys.executable, "-m", "arenascope", "run", *options, "--", str(folder / "server")]
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -293,8 +299,31 @@ def test_what_grew_between_two_dumps(arenadump: harness.Arenadump, tmp_path: Pat
         arenadump.check("dump", process.pid, "-o", tmp_path / "after")
     arguments = (tmp_path / "before", tmp_path / "after", "--measure", "inuse_objects")
     told = arenascope("profile", "diff", *arguments, arenadump=arenadump)
-    assert re.search(r"^ *0 .* 500 .* open_connections", told, re.MULTILINE)
+    assert re.search(r"^ *0 .* \+500 .* open_connections", told, re.MULTILINE)
     assert "fill_cache" not in told
+    for when in ("Before", "After"):
+        head = rf"^{when}: server \(pid {process.pid}\): \S+ MiB in use with a stack, by every chunk$"
+        assert re.search(head, told, re.MULTILINE)
+    assert not re.search("^(Two|Other) ", told, re.MULTILINE)
+    less = arenascope("profile", "diff", tmp_path / "after", tmp_path / "before", arenadump=arenadump)
+    shown = f"{500 * 3008 / MEBIBYTE:.1f} MiB"
+    assert re.search(rf"^ *0 B .* {MINUS}{shown} +{MINUS}100\.0 %  open_connections", less, re.MULTILINE)
+
+
+def test_what_two_profiles_do_not_have_alike_is_said(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    pids = []
+    for name, options in (("exact", ("--exact",)), ("rates", ("--rates", "pages=8,bytes=64K"))):
+        with served(tmp_path, arenadump, options=options) as process:
+            arenadump.check("dump", process.pid, "-o", tmp_path / name)
+            pids.append(process.pid)
+    told = arenascope("profile", "diff", tmp_path / "exact", tmp_path / "rates", arenadump=arenadump)
+    assert re.search(r"^Before: server .*by every chunk$", told, re.MULTILINE)
+    assert re.search(r"^After: server .*by chunks on one page in 8, which stand for all$", told, re.MULTILINE)
+    assert f"Two processes: server (pid {pids[0]}) and server (pid {pids[1]})." in told
+    assert "Two recordings: what was allocated is counted from the beginning of each." in told
+    said = " ".join(told.split())
+    assert "what is in use is known by every chunk before, by chunks on one page in 8 after." in said
+    assert "what was allocated is estimated from a sample in 512.0 KiB before, in 64.0 KiB after." in said
 
 
 def test_a_process_without_a_recorder(arenadump: harness.Arenadump) -> None:

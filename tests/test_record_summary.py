@@ -17,6 +17,8 @@ import pytest
 from test_graph_schemas import closed
 from tools import harness
 
+from arenascope.render.record import duration
+
 SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/record.schema.json").read_text())
 SOURCE = """
 #include <stdlib.h>
@@ -132,6 +134,26 @@ def test_the_commands_say_the_same(record: Path, arenadump: harness.Arenadump) -
     assert "in use over time" in text
     assert re.search(r"5\.2 MiB +1,000 +hold < main", text)
     assert "hold" in arenadump.check("full-record", record)
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "shown"),
+    [
+        (None, "an unknown time"),
+        (0, "0 ns"),
+        (999, "999 ns"),
+        (1234, "1.23 µs"),
+        (999_700, "1 ms"),
+        (999_400_000, "999 ms"),
+        (999_700_000, "1 s"),
+        (100 * 10**9, "100 s"),
+        (999_400_000_000, "999 s"),
+        (999_700_000_000, "16.7 min"),
+        (4_520_000_000_000, "1.3 h"),
+    ],
+)
+def test_times(nanoseconds: int | None, shown: str) -> None:
+    assert duration(nanoseconds) == shown
 
 
 def test_a_record_replaces_no_file(record: Path, arenadump: harness.Arenadump) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any, Final
 
 UNKNOWN = "unknown"
+MINUS: Final = "\N{MINUS SIGN}"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _STRING: Final = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >"
 LONGEST: Final = 100  # of a function's name in a line; folded stacks and pprof's file have it whole
@@ -17,6 +18,8 @@ def size(number: int | None) -> str:
     """Bytes with a binary unit: three digits at most before the point; "unknown" for None."""
     if number is None:
         return UNKNOWN
+    if number < 0:
+        return MINUS + size(-number)
     value, unit = float(number), 0
     # 1023.95 would round up to "1024.0".
     while value >= 1023.95 and unit < len(_UNITS) - 1:  # noqa: PLR2004
@@ -25,9 +28,14 @@ def size(number: int | None) -> str:
 
 
 def compact(number: int | None) -> str:
-    """Bytes in at most five characters, as in a table of many columns: 12.3M is 12.3 MiB; a dash for None."""
+    """Bytes in at most five characters, as in a table of many columns: 12.3M is 12.3 MiB; a dash for None.
+
+    A minus sign is one more.
+    """
     if number is None:
         return "\N{EN DASH}"
+    if number < 0:
+        return MINUS + compact(-number)
     value, unit = float(number), 0
     while value >= 999.5 and unit < len(_UNITS) - 1:  # noqa: PLR2004 - 1000 would have four digits
         value, unit = value / 1024, unit + 1
@@ -50,15 +58,14 @@ def signed(number: int | None) -> str:
     """A difference in bytes with its sign; "unknown" for None."""
     if number is None:
         return UNKNOWN
-    sign = "+" if number > 0 else "\N{MINUS SIGN}" if number < 0 else ""
-    return f"{sign}{size(abs(number))}"
+    return f"+{size(number)}" if number > 0 else size(number)
 
 
 def signed_count(number: int | None) -> str:
     """A difference in numbers of things, likewise."""
     if number is None:
         return UNKNOWN
-    return f"{number:+,}".replace("-", "\N{MINUS SIGN}") if number else "0"
+    return f"{number:+,}".replace("-", MINUS) if number else "0"
 
 
 def rate(per_minute: float | None) -> str:
@@ -83,17 +90,17 @@ def duration(milliseconds: float | None) -> str:
     """A time in the unit that fits; "unknown" for None."""
     if milliseconds is None:
         return UNKNOWN
-    if milliseconds < 1:
+    if milliseconds < 0.9995:  # noqa: PLR2004 - what would show as 1000 µs
         return f"{milliseconds * 1000:.0f} µs"
-    return f"{milliseconds:.1f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"  # noqa: PLR2004
+    return f"{milliseconds:.1f} ms" if milliseconds < 999.95 else f"{milliseconds / 1000:.1f} s"  # noqa: PLR2004
 
 
 def span(seconds: float) -> str:
     """A time between two looks: in milliseconds, seconds, minutes or hours."""
     minute, hour = 60, 3600
-    if seconds < minute:
+    if seconds < 59.95:  # noqa: PLR2004 - what would show as 60.0 s
         return duration(seconds * 1000)
-    return f"{seconds / minute:.1f} min" if seconds < hour else f"{seconds / hour:.1f} h"
+    return f"{seconds / minute:.1f} min" if seconds < 59.95 * minute else f"{seconds / hour:.1f} h"
 
 
 def time_words(time_ns: int) -> str:

@@ -22,6 +22,7 @@ from arenascope.profile.pprof import encode
 from arenascope.profile.read import profile_of, read_profile
 from arenascope.render.listing import render_listings
 from arenascope.render.profile import render_head, render_top, render_tree
+from arenascope.render.profile_diff import render_diff_head
 from arenascope.render.terminal import console
 
 if TYPE_CHECKING:
@@ -253,5 +254,9 @@ def pprof(target: str, how: list[str], output: str) -> None:
 @looking
 def diff(before: str, after: str, how: list[str], measure: str, language: str | None, number: int) -> None:  # noqa: PLR0913, PLR0917 - one parameter for each option
     """List the functions that have more in AFTER than in BEFORE, and less."""
-    less, more = (_within(_read(target, how, measure), language) for target in (before, after))
-    console().print(render_top(difference(less, more), measure, number, compared=True), crop=False)
+    one, other = (_read(target, how, measure) for target in (before, after))
+    out = console()
+    out.print(render_diff_head(one, other))
+    out.print()
+    changes = difference(_within(one, language), _within(other, language))
+    out.print(render_top(changes, measure, number, compared=True), crop=False)

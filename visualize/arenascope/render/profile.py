@@ -12,7 +12,7 @@ from rich.tree import Tree
 
 from arenascope.profile.model import IN_BYTES, rows
 from arenascope.profile.read import UNSAMPLED
-from arenascope.text import count, plural, printable, short_name, size
+from arenascope.text import MINUS, count, plural, printable, short_name, signed, signed_count, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +34,12 @@ def measured(measure: str, value: int) -> str:
     return size(value) if measure in IN_BYTES else count(value)
 
 
+def _changed(measure: str, value: int) -> str:
+    return signed(value) if measure in IN_BYTES else signed_count(value)
+
+
 def _share(value: int, total: int) -> str:
-    return f"{100 * value / total:.1f} %" if total else ""
+    return f"{100 * value / total:.1f} %".replace("-", MINUS) if total else ""
 
 
 def render_head(read: ReadProfile) -> Text:
@@ -73,14 +77,14 @@ def render_top(profile: Profile, measure: str, shown: int, *, what: str = "funct
     for title in ("flat", "flat %", "sum %", "cum", "cum %"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column(what, overflow="fold")
-    seen = 0
+    seen, told = 0, _changed if compared else measured
     for row in found[:shown]:
         seen += row.flat
         table.add_row(
-            measured(measure, row.flat),
+            told(measure, row.flat),
             _share(row.flat, total),
             _share(seen, total),
-            measured(measure, row.cum),
+            told(measure, row.cum),
             _share(row.cum, total),
             Text(short_name(row.name)),
         )

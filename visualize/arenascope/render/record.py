@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from arenascope.text import count, printable, short_name, size
+from arenascope.text import count, printable, short_name, size, span
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,16 +26,21 @@ FRAMES: Final = 4  # of a stack, in the table
 BARS: Final = 60
 LEVELS: Final = " ▁▂▃▄▅▆▇█"
 MICRO: Final = 1_000
-UNITS: Final = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", MICRO))
+SECOND: Final = 1_000_000_000
+UNITS: Final = (("s", SECOND), ("ms", 1_000_000), ("µs", MICRO))
+LONG: Final = 1000 * SECOND  # three digits do not say it in seconds
 
 
 def duration(nanoseconds: int | None) -> str:
-    """With three digits and a unit."""
+    """With three digits and a unit; a long one in minutes or hours."""
     if nanoseconds is None:
         return "an unknown time"
+    rounded = float(f"{nanoseconds:.3g}")  # before a unit is chosen: 999.7 ms are 1 s
+    if rounded >= LONG:
+        return span(nanoseconds / SECOND)
     for unit, factor in UNITS:
-        if nanoseconds >= factor:
-            return f"{nanoseconds / factor:.3g} {unit}"
+        if rounded >= factor:
+            return f"{rounded / factor:.3g} {unit}"
     return f"{nanoseconds} ns"
 
 
