@@ -265,6 +265,28 @@ def test_what_is_run_and_what_is_refused(
     assert (tmp_path / "ran").exists() == (code == Code.OK)
 
 
+@pytest.mark.parametrize("option", [(), ("--leaks",)])
+def test_a_command_ends_by_the_signals_that_end_it(
+    arenadump: harness.Arenadump, tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    """Python ignores SIGPIPE and SIGXFSZ; what the caller ignores stays so."""
+    large = "dd if=/dev/zero of=large bs=1024 count=100 2>/dev/null; echo $?; exit"
+    command = ["sh", "-c", f"grep -E 'Sig(Blk|Ign)' /proc/self/status; ulimit -f 8; {large}"]
+    alone = subprocess.run(
+        [*IGNORING, *command], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert alone.stdout.splitlines()[-1] == str(128 + signal.SIGXFSZ)
+    assert f"{1 << signal.SIGHUP - 1 | 1 << signal.SIGUSR1 - 1:016x}" in alone.stdout
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path.resolve())}
+    run = [*IGNORING, sys.executable, "-m", "arenascope", "run", *option, "--", *command]
+    ours = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120, env=environment)
+    assert ours.stdout == alone.stdout, ours.stderr
+
+
+# A caller that ignores SIGHUP, as nohup does, and SIGUSR1.
+IGNORING = ["sh", "-c", 'trap "" HUP USR1; exec "$@"', "sh"]
+
+
 def test_json_cannot_command_the_terminal_either(arenadump: harness.Arenadump) -> None:
     """Control characters of eight bits, and what turns the direction of writing: escaped, and still what they are."""
     said = "\x9b31m \u202e \u2028 \x7f\x1b é"

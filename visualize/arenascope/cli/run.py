@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal as signals
 import stat
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -132,10 +133,18 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
     try:
         if leaks:
             return run_to_its_end(program, command, environment, ExitLooks(limit))
-        os.execve(program, command, environment)  # noqa: S606 - to become the command is the purpose
+        _become(program, command, environment)
     except OSError as error:
         click.echo(f"arenascope: {program}: {error.strerror}", err=True)
     return NOT_RUN
+
+
+def _become(program: str, command: tuple[str, ...], environment: dict[str, str]) -> NoReturn:
+    # Python ignores these from its start, and execve hands on what is ignored: the command would go on where it has to
+    # end. Python does not say whether its caller ignored them, too. As subprocess does, which starts it for --leaks.
+    for number in (signals.SIGPIPE, signals.SIGXFSZ):
+        signals.signal(number, signals.SIG_DFL)
+    os.execve(program, command, environment)  # noqa: S606 - to become the command is the purpose
 
 
 @click.command("agent-path")
