@@ -285,6 +285,7 @@ def test_pprof_reads_the_file(server: int, arenadump: harness.Arenadump, tmp_pat
         check=True,
         env={**os.environ, "PPROF_TMPDIR": str(tmp_path)},
     ).stdout
+    assert told.startswith("File: server\n")
     assert f"{CACHE}B" in told
     assert f"{CONNECTIONS}B" in told
 

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tools import debian, interpreters
 
+import arenascope
 from arenascope.profile.folded import folded
 from arenascope.profile.model import MEASURES, Module, Profile, Site, SourceLine, StackFrame, difference, rows
-from arenascope.profile.pprof import encode, varint
+from arenascope.profile.pprof import encode, main_module, varint
 
 CACHE = Path(__file__).resolve().parents[1] / ".cache"
 PROGRAM = Module("/usr/bin/server", "ab" * 20, 0x401000, 0x480000, 0x400000)
@@ -109,6 +111,67 @@ def test_pprof_takes_differences_and_odd_text(pprof: Pprof) -> None:
     assert "-77kB" in pprof(less, "-top", "-unit=kB", "-nodefraction=0")
     assert difference(PROFILE, PROFILE).sites == []
     assert pprof(Profile([]), "-raw")
+
+
+LIBRARY = Module("/usr/lib/libstdc++.so.6", "cd" * 20, 0x7F1000, 0x7F2000, 0x7F0000)
+LIBC = Module("/lib/x86_64-linux-gnu/libc.so.6", "", 0x7F5000, 0x7F6000, 0x7F4000)
+
+
+def in_module(module: Module) -> StackFrame:
+    return StackFrame(module.start + 16, module, (SourceLine(f"in {module.name}"),))
+
+
+def test_the_first_mapping_is_the_program(pprof: Pprof) -> None:
+    """Threads of C++ begin in libc and libstdc++, which also allocate."""
+    threads = [site(*map(in_module, (LIBRARY, PROGRAM, LIBRARY, LIBC)), objects=1, space=1000)] * 3
+    profile = Profile([*threads, *PROFILE.sites])
+    assert "File: server\n" in pprof(profile, "-top")
+    assert "File: libstdc++.so.6\n" in pprof(
+        Profile([site(*map(in_module, (LIBC, LIBRARY, LIBC)), objects=1, space=1)]), "-top"
+    )
+
+
+@pytest.mark.parametrize(
+    ("comm", "modules", "main"),
+    [
+        ("server", "/lib/ld.so.1 /opt/other /opt/server", "/opt/server"),
+        ("a_name_of_more_t", "/opt/a_name_of_more_than_15 /opt/other", "/opt/other"),
+        ("a_name_of_more_", "/opt/a_name_of_more_than_15 /opt/other", "/opt/a_name_of_more_than_15"),
+        ("worker 1", "/lib/libm.so.6 /usr/bin/python3.11 /lib/libc-2.31.so [vdso]", "/usr/bin/python3.11"),
+        ("server", "/lib/libx.so /opt/server_(deleted)", "/opt/server_(deleted)"),
+        ("worker 1", "/x.cpython-311-x86_64-linux-gnu.so /lib/libjvm.so /lib/libc.so.6", "/lib/libjvm.so"),
+        ("worker 1", "/lib/libc.so.6", "/lib/libc.so.6"),
+    ],
+)
+def test_which_module_is_the_program(comm: str, modules: str, main: str) -> None:
+    """`modules`: of the frames of a stack, innermost first."""
+    frames = [in_module(Module(path.replace("_(", " ("))) for path in modules.split()]
+    found = main_module(Profile([site(*frames, objects=1, space=1)]), comm)
+    assert found
+    assert found.path == main.replace("_(", " (")
+    assert main_module(Profile([site(JIT, objects=1, space=1)]), comm) is None
+
+
+ENCODES = """
+import sys
+from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame
+from arenascope.profile.pprof import encode
+frames = StackFrame(1, Module("/x")), StackFrame(2, None, (SourceLine("f"), SourceLine("main", "x.c", 3)))
+assert encode(Profile([Site(frames, {"inuse_space": 1})]))
+print(sys.version_info[:2])
+"""
+
+
+def test_the_oldest_python_that_is_supported_writes_it() -> None:
+    try:
+        oldest, library = interpreters.python("3.9"), interpreters.modules("3.9").parent
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    environment = {**oldest.environment, "PYTHONPATH": f"{Path(arenascope.__file__).resolve().parents[1]}:{library}"}
+    done = subprocess.run(
+        oldest.command("-c", ENCODES), check=False, capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert done.stdout == "(3, 9)\n", done.stderr
 
 
 def test_folded_stacks() -> None:

@@ -241,7 +241,8 @@ def folded(target: str, how: list[str], measure: str, language: str | None, *, b
 @looking
 def pprof(target: str, how: list[str], output: str) -> None:
     """Write a file that pprof reads: its web page has flame graphs and source lines."""
-    write_whole(output, encode(profile_of(_read(target, how))))
+    read = _read(target, how)
+    write_whole(output, encode(profile_of(read), read.target.comm))
     click.echo(f"wrote {output}: go tool pprof -http=: {output}", err=True)
 
 

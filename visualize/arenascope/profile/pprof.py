@@ -7,6 +7,8 @@ Its few messages are written by hand, so that no generated code has to fit a ver
 from __future__ import annotations
 
 import gzip
+import re
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from .model import MEASURES, SourceLine
@@ -22,6 +24,9 @@ SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRINGS = 1, 2, 3, 4, 5, 6
 TIME, DURATION, PERIOD_TYPE, PERIOD, COMMENT, DEFAULT_TYPE = 9, 10, 11, 12, 13, 14
 
 
+LIBRARY: Final = re.compile(r"\.so(?:[._]|$)|^\[")  # or the kernel's: [vdso]
+OF_LIBC: Final = re.compile(r"(?:libc|libpthread|ld|ld-linux[^.]*|ld-musl[^.]*)(?:-[0-9.]+)?\.so")
+COMM: Final = 15  # bytes of a program's name that the kernel keeps
 LAST_BYTE: Final = 0x7F  # of a number, and what each byte has of it
 
 
@@ -120,17 +125,33 @@ class Writer:
         identity = self.locations[frame]
         if new:
             described = number(1, identity) + number(2, self.module(frame.module)) + number(3, frame.address)
-            names = frame.names()
-            for name, line in zip(names, frame.lines or (SourceLine(),), strict=True):
+            for name, line in zip(frame.names(), frame.lines or (SourceLine(),)):
                 function = self.function(SourceLine(name, line.file))
                 described += message(4, number(1, function) + number(2, line.line))
             self.add(LOCATION, described)
         return identity
 
 
-def encode(profile: Profile) -> bytes:
-    """The profile, gzipped; the same profile gives the same bytes."""
+def main_module(profile: Profile, comm: str) -> Module | None:
+    """The program's own module, if frames lead to one; else that which is outermost most often, but for libc."""
+    found: Counter[Module] = Counter()
+    for site in profile.sites:
+        modules = [frame.module for frame in reversed(site.frames) if frame.module]
+        found.update(dict.fromkeys(modules, 0))
+        found.update([module for module in modules if not OF_LIBC.match(module.name)][:1])
+
+    def rank(module: Module) -> tuple[bool, bool, bool, int]:
+        name = module.name.replace(" (deleted)", "")
+        own = not name or name.encode("utf-8", "replace")[:COMM] == comm.encode("utf-8", "replace")
+        return own, not LIBRARY.search(name), not OF_LIBC.match(name), found[module]
+
+    return max(found, key=rank, default=None)
+
+
+def encode(profile: Profile, comm: str = "") -> bytes:
+    """The profile, gzipped; the same profile gives the same bytes. `comm`: what the process is called."""
     writer = Writer()
+    writer.module(main_module(profile, comm))  # pprof takes the first mapping for the program
     measures = [measure for measure in MEASURES if profile.has(measure)]
     for measure in measures:
         writer.add(SAMPLE_TYPE, writer.value_type(measure))
