@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,25 @@ def test_recursion_counts_once() -> None:
         "Connection::open": (0, 100),
         "std::string::append(char const*)": (0, 100),
     }
+
+
+def test_work_on_a_frame_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame is on many stacks."""
+    hashed: list[StackFrame] = []
+    ours = StackFrame.__hash__
+
+    def counted(frame: StackFrame) -> int:
+        hashed.append(frame)
+        return ours(frame)
+
+    monkeypatch.setattr(StackFrame, "__hash__", counted)
+    frames = [StackFrame(0x402000 + at, PROGRAM, (SourceLine(f"f{at}"),)) for at in range(10)]
+    many = Profile([site(*frames, objects=1, space=space) for space in range(100)])
+    equal = Profile([site(*map(replace, frames), objects=1, space=space) for space in range(100)])
+    written = encode(many)
+    assert len(hashed) <= 3 * len(frames)
+    assert written == encode(equal), "equal frames are one location, wherever they are"
+    assert all(frame.names() is frame.names() for frame in frames)
 
 
 def test_numbers() -> None:

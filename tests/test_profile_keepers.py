@@ -22,6 +22,7 @@ from tools.tab import Tab, write
 
 from arenascope.dump import Dump
 from arenascope.profile.keepers import LEAST_EXCESS, NEAR, Keeping, narrowest_keeper
+from arenascope.profile.wording import bare_name, is_for_others
 
 __all__ = ["browser"]  # a fixture
 
@@ -51,6 +52,17 @@ def test_the_narrowest_function_is_named() -> None:
     assert narrowest_keeper(nameless) is None, "an offset says nothing"
     through_others = [Keeping(("xmalloc", "a", "main"), 80, 1, 10), Keeping(("xmalloc", "b", "main"), 20, 1, 90)]
     assert narrowest_keeper(through_others) == ("a", 80, 1, 10)
+
+
+def test_work_on_a_name_is_done_once() -> None:
+    """A name is on many stacks, and its letters are looked at one by one."""
+    names = tuple(f"app::only_in_this_test_{at}(int)" for at in range(20))
+    before = bare_name.cache_info().misses, is_for_others.cache_info().misses
+    stacks = [Keeping(names, 5, 5, 1) for _ in range(50)] + [Keeping(("other_of_this_test",), 1, 1, 200)]
+    assert narrowest_keeper(stacks) == ("app::only_in_this_test_0", 250, 250, 50)
+    assert bare_name.cache_info().misses - before[0] == len(names) + 1
+    assert is_for_others.cache_info().misses - before[1] == len(names) + 1
+    assert all(each.cache_info().maxsize for each in (bare_name, is_for_others)), "a bound"
 
 
 # By its bare name. Two functions have one, and two blocks of Ruby's have two.

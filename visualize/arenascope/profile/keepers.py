@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from arenascope.profile.wording import bare_name, is_for_others
+from arenascope.profile.wording import MOST_NAMES, bare_name, is_for_others
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,8 +66,14 @@ def narrowest_keeper(stacks: Iterable[Keeping]) -> FunctionKeeps | None:
 def _functions(names: tuple[str, ...]) -> Iterator[tuple[int, str]]:
     """Each that has a name, once, with its distance from malloc."""
     first: dict[str, int] = {}
-    for at, name in enumerate(names):
-        if not is_for_others(name) and not NAMELESS.search(name):
-            first.setdefault(bare_name(name), at)
+    for at, name in enumerate(map(_counted, names)):
+        if name:
+            first.setdefault(name, at)
     for name, at in first.items():
         yield at, name
+
+
+@lru_cache(MOST_NAMES)
+def _counted(name: str) -> str:
+    """The bare name of a function; empty: it has none, or allocates for others."""
+    return "" if is_for_others(name) or NAMELESS.search(name) else bare_name(name)

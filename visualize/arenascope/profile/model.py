@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -70,6 +71,11 @@ class StackFrame:
 
         Of an interpreted one with its file's name: each file has its <module>.
         """
+        return self._names
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """Made once: a frame is on many stacks."""
         if self.language != NATIVE:
             return tuple(f"{self.place or last_part(line.file) or '?'}:{line.function or '?'}" for line in self.lines)
         place = f"{self.module.name}+{self.address - self.module.bias:#x}" if self.module else f"{self.address:#x}"

@@ -78,6 +78,8 @@ class Writer:
         self.modules = Ids()
         self.functions = Ids()
         self.locations = Ids()
+        # Numbers of locations by id(): it costs much to hash a frame, and one is on many stacks.
+        self.seen: dict[int, bytes] = {}
 
     def add(self, field: int, content: bytes) -> None:
         """Adds a field of Profile."""
@@ -119,8 +121,14 @@ class Writer:
             self.add(FUNCTION, described)
         return identity
 
-    def location(self, frame: StackFrame) -> int:
-        """Its number."""
+    def location(self, frame: StackFrame) -> bytes:
+        """Its number, as a varint. The frame has to stay: its id() is remembered."""
+        found = self.seen.get(id(frame))
+        if found is None:
+            found = self.seen[id(frame)] = varint(self._location(frame))
+        return found
+
+    def _location(self, frame: StackFrame) -> int:
         new = frame not in self.locations.ids
         identity = self.locations[frame]
         if new:
@@ -136,7 +144,7 @@ def main_module(profile: Profile, comm: str) -> Module | None:
     """The program's own module, if frames lead to one; else that which is outermost most often, but for libc."""
     found: Counter[Module] = Counter()
     for site in profile.sites:
-        modules = [frame.module for frame in reversed(site.frames) if frame.module]
+        modules = {id(frame.module): frame.module for frame in reversed(site.frames) if frame.module}.values()
         found.update(dict.fromkeys(modules, 0))
         found.update([module for module in modules if not OF_LIBC.match(module.name)][:1])
 
@@ -156,7 +164,7 @@ def encode(profile: Profile, comm: str = "") -> bytes:
     for measure in measures:
         writer.add(SAMPLE_TYPE, writer.value_type(measure))
     for site in profile.sites:
-        frames = packed(1, map(writer.location, site.frames))
+        frames = message(1, b"".join(map(writer.location, site.frames)))
         for share in site.shares or (None,):
             values = [(share or site).values.get(measure, 0) for measure in measures]
             writer.add(SAMPLE, frames + packed(2, values) + writer.labels(share))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from arenascope.profile.listing import plain_name
@@ -19,9 +20,11 @@ FOR_OTHERS: Final = re.compile(
     r"(?:\d|n|array|_(?:n|num|array|usable|aligned))?$",
     re.IGNORECASE,
 )
+MOST_NAMES: Final = 1 << 16  # that are remembered: a profile has a name on many stacks
 OF_A_FILE: Final = re.compile(r"[^:(]*:(?!:)")  # pool.rb:block in <main>
 
 
+@lru_cache(MOST_NAMES)
 def bare_name(function: str) -> str:
     """A function's name without arguments and without the type that it returns, which templates have before it.
 
@@ -40,6 +43,7 @@ def bare_name(function: str) -> str:
     return name[start:]
 
 
+@lru_cache(MOST_NAMES)
 def is_for_others(function: str) -> bool:
     """Whether a function allocates for its caller."""
     return FOR_OTHERS.match(bare_name(function)) is not None
