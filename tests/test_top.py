@@ -295,6 +295,13 @@ def test_lines_are_sorted_and_the_unknown_comes_last() -> None:
     (one, other) = lines_of(some, Choice(group="cgroup"))
     assert {one.title, other.title} == {"/slice0", "/slice1"}
     assert {line.title: line.cells["releasable"] for line in (one, other)}["/slice1"] == Quantity(12)
+    assert sorted(pids(Choice(within=(("cgroup", "/slice1"),)))) == [1, 3]
+    assert pids(Choice(words="number 3", within=(("cgroup", "/slice1"),))) == [3]
+    assert pids(Choice(within=(("cgroup", "/slice1"), ("command", "no such")))) == []
+    top = [*some, replace(entry(5, 1), cgroup="/"), replace(entry(6, 1), cgroup="")]
+    (line,) = (line for line in lines_of(top, Choice(group="cgroup")) if line.title == "/")
+    inside = lines_of(top, Choice(within=(("cgroup", line.title),)))
+    assert {each.key for each in inside} == {each.identity for each in line.members}
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 200])

@@ -15,7 +15,7 @@ import sys
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
+from textual.widgets import Input
 from tools import harness
 from tools.hoarder import SIZE, Hoarder, hoarding
 from tools.odd import state, wait_for
@@ -116,7 +117,8 @@ def test_the_machine(mark: str) -> None:
             await pilot.press("S", "i", "g")
             lines = await until(live, pilot, has("\N{MULTIPLICATION SIGN}2"))
             await pilot.press("enter")
-            assert screen.choice == Choice("stranded", reverse=True, words=screen.found[0].members[0].process.comm)
+            group = ("command", screen.found[0].members[0].process.comm)
+            assert screen.choice == Choice("stranded", reverse=True, within=(group,))
             await pilot.press("escape", "slash", *str(other.pid), "enter", "down")
             lines = await until(live, pilot, has("1 process, "))
             assert lines[4].split()[0] == str(other.pid)
@@ -130,6 +132,59 @@ def test_the_machine(mark: str) -> None:
             await until(live, pilot, has("choose one process first"))
 
         driven(act, {one.pid, other.pid})
+
+
+def named(pid: int, name: str) -> Callable[[], bool]:
+    return lambda: Path(f"/proc/{pid}/comm").read_text() == f"{name}\n"
+
+
+def test_a_group_has_its_members_alone(tmp_path: Path) -> None:
+    """Not all that have its name in theirs."""
+    with ExitStack() as running:
+        pids = {}
+        for name in ("qz", "qzother", "other"):
+            shutil.copy(shutil.which("sleep") or "sleep", tmp_path / name)
+            child = running.enter_context(subprocess.Popen([tmp_path / name, "600"], env={"IN": "qz"}))
+            running.callback(child.kill)
+            pids[child.pid] = name
+            wait_for(named(child.pid, name))
+
+        async def act(live: Live, pilot: Pilot[int]) -> None:
+            await until(live, pilot, has("3 processes"))
+            screen = live.screen
+            assert isinstance(screen, MachineScreen)
+            await pilot.press("S", "S", "g")
+            assert screen.choice == Choice("command", group="command")
+            await until(live, pilot, lambda _: {line.title for line in screen.found} == set(pids.values()))
+            while (line := screen.line()) and line.title != "qz":
+                await pilot.press("down")
+            await pilot.press("enter")
+            await until(live, pilot, has("1 process,", "filter: command qz (of 3)"))
+            (line,) = screen.found
+            assert [pids[each.process.pid] for each in line.members] == ["qz"]
+            await pilot.press("escape")
+            await until(live, pilot, has("3 processes"))
+
+        driven(act, set(pids))
+
+
+def test_esc_ends_the_typing_of_a_filter(hoarder: Hoarder) -> None:
+    async def act(live: Live, pilot: Pilot[int]) -> None:
+        await until(live, pilot, has("1 looked at"))
+        screen = live.screen
+        assert isinstance(screen, MachineScreen)
+        await pilot.press("slash", *"no such")
+        await until(live, pilot, has("0 processes", "filter: no such (of 1)"))
+        await pilot.press("escape")
+        await until(live, pilot, has("1 process,"))
+        assert not screen.query_one(Input).display
+        await pilot.press("i")
+        assert screen.choice == Choice(reverse=True), "a key is a command, not a part of the filter"
+        await pilot.press("slash", "x", "escape", "q")
+        await pilot.pause()
+        assert live.return_code == 0
+
+    driven(act, {hoarder.pid})
 
 
 def test_one_process(hoarder: Hoarder) -> None:

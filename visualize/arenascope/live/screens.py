@@ -13,7 +13,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
 from arenascope.live.lines import Lines
-from arenascope.live.view import COLUMNS, GROUPINGS, lines_of, matches
+from arenascope.live.view import COLUMNS, GROUPINGS, chosen, lines_of
 from arenascope.live.work import MachineScene, ProcessScene
 from arenascope.render.top import LEAST, Drawing, draw_line, header, said
 from arenascope.render.top_process import draw_process
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 KEYS: Final = (
     ("up, down, PgUp, PgDn, Home, End", "move"),
     ("Enter", "look at one process, or open a group"),
-    ("Esc", "back; remove the filter"),
+    ("Esc", "back; remove the filter, leave the group"),
     ("s, S", "sort by the next column, by the one before"),
     ("i", "invert the order"),
     ("/", "filter: words in PID, name, arguments or cgroup"),
@@ -158,7 +158,7 @@ class MachineScreen(LinesScreen):
         self.choice = choice
         self.machine = machine
         self.scene = MachineScene(machine, every, lambda: live.later(self.draw))
-        self.scene.wanted = lambda entry: matches(entry, choice.words)
+        self.scene.wanted = lambda entry: chosen(entry, choice)
         # There from the beginning, lest keys that are typed fast come before it.
         self._asked = Input(placeholder="words to filter by", compact=True)
         self._asked.display = False
@@ -220,8 +220,8 @@ class MachineScreen(LinesScreen):
 
     def _choose(self, **changes: Any) -> None:
         self.choice = self.choice._replace(**changes)
-        words = self.choice.words
-        self.scene.wanted = lambda entry: matches(entry, words)
+        choice = self.choice
+        self.scene.wanted = lambda entry: chosen(entry, choice)
         self.draw()
 
     def action_sort(self, by: int) -> None:
@@ -238,8 +238,10 @@ class MachineScreen(LinesScreen):
         self._choose(group=GROUPINGS[(GROUPINGS.index(self.choice.group) + 1) % len(GROUPINGS)])
 
     def action_everything(self) -> None:
-        """Without the filter."""
-        self._choose(words="")
+        """Without the filter, also where it is being typed, and out of the groups."""
+        self._asked.value = ""
+        self._end_typing()
+        self._choose(words="", within=())
 
     def action_open(self) -> None:
         """One process; or the members of a group."""
@@ -247,7 +249,8 @@ class MachineScreen(LinesScreen):
         if line and line.entry:
             self.live.open(line.entry.process)
         elif line:
-            self._choose(group="none", words=line.title)
+            # Not by its words, which others may have, too: each path has the "/" of the cgroup at the top.
+            self._choose(group="none", within=(*self.choice.within, (self.choice.group, line.title)))
 
     def action_look(self) -> None:
         """Look at it now."""
@@ -268,6 +271,10 @@ class MachineScreen(LinesScreen):
 
     def on_input_submitted(self, _: Input.Submitted) -> None:
         """That is all."""
+        self._end_typing()
+
+    def _end_typing(self) -> None:
+        """Keys are commands again."""
         self._asked.display = False
         self.set_focus(self._lines)
 

@@ -11,7 +11,7 @@ from arenascope.known import SHORT
 from arenascope.live.machine import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from arenascope.live.machine import Entry
 
@@ -52,6 +52,7 @@ class Choice(NamedTuple):
     reverse: bool = False
     words: str = ""
     group: str = "none"
+    within: tuple[tuple[str, str], ...] = ()  # groups that were opened: by what, and the name
 
 
 def held_of(entry: Entry) -> dict[str, Quantity]:
@@ -100,7 +101,7 @@ def age_of(entry: Entry, now: float | None = None) -> float | None:
 
 def lines_of(entries: Iterable[Entry], choice: Choice) -> list[Listed]:
     """The lines in their order."""
-    found = [entry for entry in entries if matches(entry, choice.words)]
+    found = [entry for entry in entries if chosen(entry, choice)]
     made = [_line(entry) for entry in found] if choice.group == "none" else _groups(found, choice.group)
     known = [line for line in made if _rank(line, choice.sort) is not None]
     unknown = [line for line in made if _rank(line, choice.sort) is None]
@@ -117,20 +118,24 @@ def matches(entry: Entry, words: str) -> bool:
     return all(word in said for word in words.lower().split())
 
 
+def chosen(entry: Entry, choice: Choice) -> bool:
+    """Whether it is in each group that was opened, and has the words."""
+    return all(_group_of(entry, by) == name for by, name in choice.within) and matches(entry, choice.words)
+
+
 def _line(entry: Entry) -> Listed:
     return Listed(entry.identity, title_of(entry), (entry,), held_of(entry), age_of(entry))
 
 
 def _groups(entries: Sequence[Entry], by: str) -> list[Listed]:
     members: dict[str, list[Entry]] = {}
-    name: Callable[[Entry], str] = (lambda entry: entry.cgroup or "/") if by == "cgroup" else _comm
     for entry in entries:
-        members.setdefault(name(entry), []).append(entry)
+        members.setdefault(_group_of(entry, by), []).append(entry)
     return [_group(title, tuple(each)) for title, each in members.items()]
 
 
-def _comm(entry: Entry) -> str:
-    return entry.process.comm
+def _group_of(entry: Entry, by: str) -> str:
+    return entry.cgroup or "/" if by == "cgroup" else entry.process.comm
 
 
 def _group(title: str, members: tuple[Entry, ...]) -> Listed:

@@ -136,8 +136,9 @@ def _words(held: Quantity) -> str:
 
 def _census(entries: Sequence[Entry], census: Census, choice: Choice) -> list[str]:
     words = []
-    if choice.words:
-        words.append(f"filter: {printable(choice.words)} (of {count(census.processes)})")
+    filters = [f"{by} {name}" for by, name in choice.within] + [choice.words] * bool(choice.words)
+    if filters:
+        words.append(f"filter: {printable(', '.join(filters))} (of {count(census.processes)})")
     for standing, what in STANDINGS.items():
         many = sum(entry.standing is standing for entry in entries)
         if many:
