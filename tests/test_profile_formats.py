@@ -175,6 +175,15 @@ def test_the_oldest_python_that_is_supported_writes_it() -> None:
     assert done.stdout == "(3, 9)\n", done.stderr
 
 
+def test_pprof_reads_a_profile_without_samples(pprof: Pprof) -> None:
+    """It has two measures then, and no period."""
+    in_use = [Site(s.frames, {"inuse_objects": 2, "inuse_space": s.values["inuse_space"]}) for s in PROFILE.sites]
+    profile = Profile(in_use, sampled=False)
+    assert re.search(r"4608kB +100% +main$", pprof(profile, "-top", "-unit=kB", "-nodefraction=0"), re.MULTILINE)
+    raw = pprof(profile, "-raw")
+    assert [measure for measure in MEASURES if measure in raw] == ["inuse_objects", "inuse_space"]
+
+
 def test_folded_stacks() -> None:
     assert folded(PROFILE, "inuse_space").splitlines() == [
         "main;0x7f0000001000 524288",
