@@ -11,6 +11,7 @@ from tools.recording import profile
 from tools.stage import Stage, until
 
 LIBRARY = ("allocates", debian.NATIVE, "-shared", "-fPIC", "-DROOM=64")
+OTHER = (*LIBRARY[:-1], "-DROOM=640")
 BLOCKS, SIZE = 50, 3008  # with the lock, and as many afterwards; with malloc's header
 
 
@@ -37,3 +38,20 @@ def test_malloc_waits_for_no_callback(stage: Stage, libc: debian.Libc, arenadump
 def test_dlclose_is_seen_in_a_program_of_today(stage: Stage, arenadump: harness.Arenadump, how: str) -> None:
     """Since glibc 2.34 dlclose has two versions, and each program is bound to the newer one, when it first calls it."""
     check(stage, arenadump, [str(programs.build("callback", "-Wl,-z,lazy"))], how)
+
+
+@pytest.mark.parametrize("how", ["callback", "jump"])
+def test_the_recorder_leaves_no_lock_behind(stage: Stage, arenadump: harness.Arenadump, how: str) -> None:
+    """What another thread loads afterwards is known at once: its blocks have all of their frames."""
+    file = stage.folder / "pid"
+    libraries = [str(programs.build_portable(*each)) for each in (LIBRARY, OTHER)]
+    command = [str(programs.build("left_behind", "-pthread", "-rdynamic")), how, *libraries, str(file)]
+    process = stage.start(command, ARENASCOPE_PROFILE="exact", XDG_CACHE_HOME=str(stage.folder))
+    until(lambda: process.poll() is not None or (file.exists() and "end" in file.read_text()), "it hangs", seconds=60)
+    assert process.poll() is None
+    found = profile(arenadump, Path(str(process.pid)))
+    named = [
+        (site["in_use"]["count"], [frame["functions"][0]["name"] for frame in site["stack"][:3] if frame["functions"]])
+        for site in found["sites"]
+    ]
+    assert (20, ["allocates", "in_other_thread", "loads"]) in named

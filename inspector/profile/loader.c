@@ -5,8 +5,10 @@
 #include "profile/objects.h"
 #include "profile/recorder.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -23,7 +25,31 @@ static struct {
     _Atomic(pthread_mutex_t *) lock; // NULL: not found
     _Atomic bool gave_up;            // nobody has had it since somebody has waited in vain
     _Atomic uint32_t holder;         // the recorder's thread that has it, or tries to; 0: none
+    uint32_t depth; // how often the recorder has it there: the program may have it besides, in a callback; the holder's
 } loader;
+
+// --- Signals ----------------------------------------------------------------------------------------------------------
+
+#define OF(signal) (UINT64_C(1) << ((signal)-1))
+// What says that the thread itself has done something cannot wait, and a sandbox may have a handler for it. The two that libc keeps for
+// itself: another thread may wait for the answer.
+#define NEVER_BLOCKED (OF(SIGSEGV) | OF(SIGBUS) | OF(SIGILL) | OF(SIGFPE) | OF(SIGTRAP) | OF(SIGSYS) | OF(32) | OF(33))
+
+void as_recorder_block_signals(struct as_recorder_signals *before)
+{
+    const uint64_t most = ~NEVER_BLOCKED;
+    int saved = errno;
+    before->blocked = syscall(SYS_rt_sigprocmask, SIG_BLOCK, &most, &before->mask, sizeof most) == 0;
+    errno = saved;
+}
+
+void as_recorder_restore_signals(const struct as_recorder_signals *before)
+{
+    int saved = errno;
+    if (before->blocked)
+        syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before->mask, NULL, sizeof before->mask);
+    errno = saved;
+}
 
 // --- Which one it is --------------------------------------------------------------------------------------------------
 
@@ -99,44 +125,56 @@ static bool try_to_take(pthread_mutex_t *lock, uint32_t self)
     bool again = atomic_load(&loader.holder) == self; // the lock is recursive
     if (!again && !atomic_compare_exchange_strong(&loader.holder, &none, self))
         return false;
-    if (pthread_mutex_trylock(lock) == 0)
+    if (pthread_mutex_trylock(lock) == 0) {
+        loader.depth++;
         return true;
+    }
     if (!again)
         atomic_store(&loader.holder, 0);
     return false;
 }
 
+// No nanosleep, which is a cancellation point, and which a sandbox may forbid: what waits for a mutex needs the futex anyway.
+void as_recorder_nap(long nanoseconds)
+{
+    uint32_t never = 0;
+    syscall(SYS_futex, &never, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = nanoseconds}, NULL, 0);
+}
+
 // Other threads hold the lock while they map a library or make its table. A thread waits for a second at most. After a wait in vain, no
-// thread waits until the lock has been free.
-bool as_recorder_loader_enter(void)
+// thread waits until the lock has been free. Signals are let in between two attempts: who holds the lock may wait for the answer.
+bool as_recorder_loader_enter(struct as_recorder_signals *before)
 {
     pthread_mutex_t *lock = atomic_load(&loader.lock);
-    uint32_t never = 0;
+    as_recorder_block_signals(before);
     if (!lock)
         return true; // dl_iterate_phdr waits
     const uint32_t self = (uint32_t)syscall(SYS_gettid);
     for (int i = 0; !try_to_take(lock, self); i++) {
+        as_recorder_restore_signals(before);
         if (atomic_load(&loader.gave_up) || i == SHORT_NAPS + NAPS) {
             atomic_store(&loader.gave_up, true);
             return false;
         }
-        // No nanosleep, which is a cancellation point, and which a sandbox may forbid: what waits for a mutex needs the futex anyway.
-        const struct timespec nap = {.tv_nsec = i < SHORT_NAPS ? SHORT_NAP_NS : NAP_NS};
-        syscall(SYS_futex, &never, FUTEX_WAIT_PRIVATE, 0, &nap, NULL, 0);
+        as_recorder_nap(i < SHORT_NAPS ? SHORT_NAP_NS : NAP_NS);
+        as_recorder_block_signals(before);
     }
     atomic_store(&loader.gave_up, false);
     return true;
 }
 
-void as_recorder_loader_leave(void)
+// The holder is known for as long as it has the lock: a child of fork() gives back what it had.
+void as_recorder_loader_leave(const struct as_recorder_signals *before)
 {
     pthread_mutex_t *lock = atomic_load(&loader.lock);
-    if (!lock)
-        return;
     uint32_t self = (uint32_t)syscall(SYS_gettid);
-    pthread_mutex_unlock(lock);
-    if (atomic_load(&((struct mutex_words *)(void *)lock)->owner) != self)
-        atomic_compare_exchange_strong(&loader.holder, &self, 0);
+    if (lock && atomic_load(&loader.holder) == self) { // else it was not found yet when the thread entered
+        bool last = --loader.depth == 0;
+        pthread_mutex_unlock(lock);
+        if (last)
+            atomic_store(&loader.holder, 0);
+    }
+    as_recorder_restore_signals(before);
 }
 
 bool as_recorder_loader_is_found(void)
@@ -150,6 +188,7 @@ void as_recorder_loader_in_child(void)
 {
     struct mutex_words *m = (struct mutex_words *)(void *)atomic_load(&loader.lock);
     atomic_store(&loader.gave_up, false);
+    loader.depth = 0;
     uint32_t holder = atomic_exchange(&loader.holder, 0);
     uint32_t owner = m ? atomic_load(&m->owner) : 0;
     if (holder == 0 || !m ||

@@ -136,17 +136,18 @@ static void retire(const struct as_unwind_modules *given_up)
 
 static bool load_first(void)
 {
+    struct as_recorder_signals signals;
     as_recorder_loader_find();
     list.has_directory = as_unwind_cache_directory(list.directory, sizeof list.directory);
     const struct as_unwind_modules *before = atomic_load(&list.current);
-    bool entered = as_recorder_loader_enter(); // noted, as a thread may fork meanwhile
+    bool entered = as_recorder_loader_enter(&signals); // noted, as a thread may fork meanwhile
     struct as_unwind_modules *modules = as_unwind_modules_load(before, list.has_directory ? list.directory : NULL);
     if (modules) {
         add_records(modules);
         as_interpreters_find();
     }
     if (entered)
-        as_recorder_loader_leave();
+        as_recorder_loader_leave(&signals);
     if (!modules)
         return false;
     atomic_store(&list.current, modules);
@@ -176,11 +177,15 @@ static void end_loading(void)
 // A thread that still believes in an earlier profile may be loading the list.
 bool as_recorder_modules_load(void)
 {
-    if (!begin_loading(MANY))
-        return false;
-    bool ok = load_first();
-    atomic_store(&list.child, false); // whoever begins a profile knows that the loader's lock is free
-    end_loading();
+    struct as_recorder_signals signals;
+    as_recorder_block_signals(&signals);
+    bool ok = begin_loading(MANY);
+    if (ok) {
+        ok = load_first();
+        atomic_store(&list.child, false); // whoever begins a profile knows that the loader's lock is free
+        end_loading();
+    }
+    as_recorder_restore_signals(&signals);
     return ok;
 }
 
@@ -215,19 +220,23 @@ static bool refresh(void)
 }
 
 // Files are opened: neither malloc nor dlclose may be where the thread is cancelled. False: another thread loads, or holds the loader's
-// lock, or nobody may.
+// lock, or nobody may. (The lock comes first: whoever waits for it lets signals in, and has nothing that a handler could leave behind.)
 static bool refresh_uncancelled(int attempts)
 {
     int state;
-    if (atomic_load(&list.child) || !begin_loading(attempts))
+    struct as_recorder_signals signals;
+    if (atomic_load(&list.child))
         return false;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    bool ok = as_recorder_loader_enter();
+    bool ok = as_recorder_loader_enter(&signals);
     if (ok) {
-        ok = refresh();
-        as_recorder_loader_leave();
+        ok = begin_loading(attempts);
+        if (ok) {
+            ok = refresh();
+            end_loading();
+        }
+        as_recorder_loader_leave(&signals);
     }
-    end_loading();
     pthread_setcancelstate(state, NULL);
     return ok;
 }
@@ -272,13 +281,14 @@ bool as_recorder_modules_doubt(const struct as_unwind_modules *modules, uintptr_
     if ((!asks && !changing) || atomic_load(&list.child))
         return true;
     atomic_store(&list.checked_ns, now());
-    if (!as_recorder_loader_enter()) {
+    struct as_recorder_signals signals;
+    if (!as_recorder_loader_enter(&signals)) {
         if (asks)
             atomic_store(&list.unasked, true);
         return !changing;
     }
     bool stale = as_unwind_modules_stale(modules);
-    as_recorder_loader_leave();
+    as_recorder_loader_leave(&signals);
     if (atomic_exchange(&list.unasked, false))
         as_recorder_modules_unlearn(); // what was learned without an answer is unwound again
     if (stale && !refresh_uncancelled(changing ? SOME : FEW))
@@ -295,9 +305,10 @@ void as_recorder_modules_find_interpreters(void)
 {
     if (atomic_load(&list.child)) // the loader's lock may be held by a thread that is not there
         return;
-    if (as_recorder_loader_enter()) {
+    struct as_recorder_signals signals;
+    if (as_recorder_loader_enter(&signals)) {
         as_interpreters_find();
-        as_recorder_loader_leave();
+        as_recorder_loader_leave(&signals);
     } else {
         atomic_store(&list.sought, true);
         owe();

@@ -265,11 +265,21 @@ static inline uint64_t as_recorder_take_places(struct as_profile_table *table, u
     return used;
 }
 
-// loader.c: finds the lock, which the caller may wait for. False: it was held all the time, or has been since another thread has waited
-// for a second. (Where it is not found, the result is true, and dl_iterate_phdr waits.)
+// loader.c: a handler that leaves by siglongjmp would leave what the thread has taken behind, the program's own lock among it. Blocks the
+// signals of the calling thread that have handlers, as a rule, and has them back as they were. Both keep errno.
+struct as_recorder_signals {
+    uint64_t mask; // as the kernel has it
+    bool blocked;  // a sandbox may not allow it
+};
+void as_recorder_block_signals(struct as_recorder_signals *before);
+void as_recorder_restore_signals(const struct as_recorder_signals *before);
+// Finds the loader's lock, which the caller may wait for. False: it was held all the time, or has been since another thread has waited
+// for a second. (Where it is not found, the result is true, and dl_iterate_phdr waits.) Signals are blocked from the one to the other.
 void as_recorder_loader_find(void);
-bool as_recorder_loader_enter(void);
-void as_recorder_loader_leave(void);
+bool as_recorder_loader_enter(struct as_recorder_signals *before);
+void as_recorder_loader_leave(const struct as_recorder_signals *before);
+// Less than a second. errno is not kept.
+void as_recorder_nap(long nanoseconds);
 bool as_recorder_loader_is_found(void);
 void as_recorder_loader_in_child(void);
 

@@ -198,10 +198,11 @@ static void pass(struct slot_writing *w)
 {
     w->seen = w->written = w->left = 0;
     w->target = NULL;
-    bool entered = as_recorder_loader_enter(); // noted, as a thread may fork meanwhile
+    struct as_recorder_signals signals;
+    bool entered = as_recorder_loader_enter(&signals); // noted, as a thread may fork meanwhile
     dl_iterate_phdr(write_object, w);
     if (entered)
-        as_recorder_loader_leave();
+        as_recorder_loader_leave(&signals);
     if (w->target)
         as_target_close(w->target);
 }

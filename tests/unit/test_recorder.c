@@ -173,11 +173,12 @@ static atomic_int stage;
 
 static void *has_lock(void *unused)
 {
-    CHECK(as_recorder_loader_enter());
+    struct as_recorder_signals signals;
+    CHECK(as_recorder_loader_enter(&signals));
     stage = 1;
     while (stage == 1)
         usleep(1000);
-    as_recorder_loader_leave();
+    as_recorder_loader_leave(&signals);
     return unused;
 }
 
