@@ -2,14 +2,14 @@
 #include "profile/interpreters.h"
 #include "profile/fast.h"
 
-void as_interpreters_find(void)
+bool as_interpreters_find(void)
 {
-    as_python_find();
-    as_cruby_find();
-    if (!as_recorder.head)
-        return;
-    as_recorder.head->unknown_python = as_python.unknown;
-    as_recorder.head->unknown_ruby = as_cruby.unknown;
+    bool python = as_python_find(), ruby = as_cruby_find();
+    if (as_recorder.head) {
+        as_recorder.head->unknown_python = as_python.unknown;
+        as_recorder.head->unknown_ruby = as_cruby.unknown;
+    }
+    return python && ruby;
 }
 
 bool as_interpreters_forget(void)

@@ -27,8 +27,10 @@ static struct {
     _Atomic uint32_t closing; // threads in dlclose, until the list is as dlclose has left it
     _Atomic uint32_t owed; // times that the loader's lock was held when the list was to be compared with the loader's
     _Atomic bool unasked;  // code of no module was on a stack, and the loader could not be asked
-    _Atomic bool sought;   // interpreters are to be looked for once nobody is in dlclose
-    _Atomic bool child;    // of a fork: the loader's lock may be held by a thread that is not there
+    _Atomic uint32_t finding; // threads that look for interpreters, or write into one
+    _Atomic bool unfinished;  // an interpreter was being loaded when they were looked for
+    _Atomic bool sought;      // interpreters are to be looked for once nobody is in dlclose
+    _Atomic bool child;       // of a fork: the loader's lock may be held by a thread that is not there
     _Atomic uint64_t checked_ns;
     _Atomic uintptr_t unknown[UNKNOWN_PAGES]; // pages of code that was in no module, + 1
     char directory[PATH_MAX];
@@ -134,6 +136,28 @@ static void retire(const struct as_unwind_modules *given_up)
         list.newest = NULL;
 }
 
+// One of them may be what a thread in dlclose is about to unload: then they are looked for when it has. Either this thread sees that one
+// is in dlclose, or that one waits for this thread.
+static void find_interpreters(void)
+{
+    atomic_fetch_add(&list.finding, 1);
+    do {
+        if (atomic_load(&list.closing) == 0)
+            atomic_store(&list.unfinished, !as_interpreters_find());
+        else
+            atomic_store(&list.sought, true);
+    } while (atomic_load(&list.closing) == 0 && atomic_exchange(&list.sought, false));
+    atomic_fetch_sub(&list.finding, 1);
+}
+
+void as_recorder_modules_watch(bool in)
+{
+    atomic_fetch_add(&list.finding, 1);
+    if (atomic_load(&list.closing) == 0)
+        as_python_watch(in);
+    atomic_fetch_sub(&list.finding, 1);
+}
+
 static bool load_first(void)
 {
     struct as_recorder_signals signals;
@@ -144,7 +168,8 @@ static bool load_first(void)
     struct as_unwind_modules *modules = as_unwind_modules_load(before, list.has_directory ? list.directory : NULL);
     if (modules) {
         add_records(modules);
-        as_interpreters_find();
+        as_interpreters_forget(); // of the profile before: it may be unloaded, as dlclose had no hook
+        find_interpreters();
     }
     if (entered)
         as_recorder_loader_leave(&signals);
@@ -205,11 +230,8 @@ static bool refresh(void)
     if (!modules)
         return false;
     add_records(modules);
-    if (atomic_load(&list.closing) == 0)
-        as_interpreters_find();
-    else // one of them may be what is unloaded
-        atomic_store(&list.sought, true);
-    as_python_watch(true);
+    find_interpreters();
+    as_recorder_modules_watch(true);
     atomic_store(&list.current, modules);
     as_recorder_modules_unlearn();
     for (size_t i = 0; i < UNKNOWN_PAGES; i++)
@@ -244,6 +266,8 @@ static bool refresh_uncancelled(int attempts)
 void as_recorder_modules_closing(void)
 {
     atomic_fetch_add(&list.closing, 1);
+    for (int i = 0; i < SOME && atomic_load(&list.finding) > 0; i++)
+        as_recorder_nap(WAIT_NS);
 }
 
 // Until somebody has compared the list with the loader's, no stack is believed, and none that was is recognised.
@@ -278,7 +302,9 @@ bool as_recorder_modules_doubt(const struct as_unwind_modules *modules, uintptr_
     bool asks = unknown && !is_asked_for(page);
     uint32_t owed = atomic_load(&list.owed);
     bool changing = owed > 0 || atomic_load(&list.closing) > 0;
-    if ((!asks && !changing) || atomic_load(&list.child))
+    bool unfinished = atomic_load(&list.unfinished);
+    bool waits = !unfinished || now() - atomic_load(&list.checked_ns) < REFRESH_NS;
+    if ((!asks && !changing && waits) || atomic_load(&list.child))
         return true;
     atomic_store(&list.checked_ns, now());
     struct as_recorder_signals signals;
@@ -288,6 +314,10 @@ bool as_recorder_modules_doubt(const struct as_unwind_modules *modules, uintptr_
         return !changing;
     }
     bool stale = as_unwind_modules_stale(modules);
+    if (unfinished) {
+        find_interpreters();
+        as_recorder_modules_watch(true);
+    }
     as_recorder_loader_leave(&signals);
     if (atomic_exchange(&list.unasked, false))
         as_recorder_modules_unlearn(); // what was learned without an answer is unwound again
@@ -307,7 +337,7 @@ void as_recorder_modules_find_interpreters(void)
         return;
     struct as_recorder_signals signals;
     if (as_recorder_loader_enter(&signals)) {
-        as_interpreters_find();
+        find_interpreters();
         as_recorder_loader_leave(&signals);
     } else {
         atomic_store(&list.sought, true);
@@ -337,5 +367,6 @@ void as_recorder_modules_in_child(void)
     atomic_store(&list.owed, 0);
     atomic_store(&list.unasked, false);
     atomic_store(&list.closing, 0); // threads that are not there
+    atomic_store(&list.finding, 0);
     atomic_store(&list.loading, 0);
 }

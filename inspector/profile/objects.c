@@ -57,6 +57,39 @@ bool as_recorder_read_object(const struct dl_phdr_info *info, struct as_recorder
     return o->strings && o->symbols;
 }
 
+#if defined(__x86_64__)
+enum { DATA = R_X86_64_GLOB_DAT, SLOT = R_X86_64_JUMP_SLOT };
+#else
+enum { DATA = R_AARCH64_GLOB_DAT, SLOT = R_AARCH64_JUMP_SLOT };
+#endif
+
+// Whether the slot has an address of memory, whatever the order of relocations: before, it has none, or an offset in the object. It is not
+// asked of what may be left without: an absolute or weak symbol, and data that another object defines.
+static bool is_done(const struct as_recorder_object *o, const ElfW(Rela) * r, uintptr_t size)
+{
+    uint64_t type = ELF64_R_TYPE(r->r_info);
+    const ElfW(Sym) *s = &o->symbols[ELF64_R_SYM(r->r_info)];
+    bool defined = s->st_shndx != SHN_UNDEF && s->st_shndx != SHN_ABS;
+    if ((type != DATA || !defined) && (type != SLOT || (!defined && ELF64_ST_BIND(s->st_info) != STB_GLOBAL)))
+        return true;
+    return __atomic_load_n((const uintptr_t *)(o->bias + r->r_offset), __ATOMIC_RELAXED) >= size;
+}
+
+bool as_recorder_is_relocated(const struct as_recorder_object *o)
+{
+    uintptr_t size = 0;
+    for (size_t i = 0; i < o->header_count; i++)
+        if (o->headers[i].p_type == PT_LOAD && o->headers[i].p_vaddr + o->headers[i].p_memsz > size)
+            size = o->headers[i].p_vaddr + o->headers[i].p_memsz;
+    if (o->bias < size) // a program that lies where it was linked to: it was relocated before this code
+        return true;
+    for (size_t t = 0; t < 2; t++)
+        for (size_t i = 0; o->tables[t] && i < o->sizes[t] / sizeof *o->tables[t]; i++)
+            if (!is_done(o, &o->tables[t][i], size))
+                return false;
+    return true;
+}
+
 static uint32_t hash_of(const char *name)
 {
     uint32_t hash = 5381;

@@ -104,13 +104,16 @@ static int find(struct dl_phdr_info *info, size_t size, void *context)
 {
     struct as_recorder_object o;
     (void)size;
-    (void)context;
     if (!as_recorder_read_object(info, &o) || !o.hash)
         return 0;
     uintptr_t release = address_of(&o, "Py_Version", STT_OBJECT); // since 3.11
     if (!release && !address_of(&o, "_PyRuntime", STT_OBJECT))
         return 0;
     uint32_t number = release ? as_inner_half(release) >> 16 : AS_PROFILE_RELEASE_UNKNOWN;
+    if (!as_recorder_is_relocated(&o)) {
+        *(bool *)context = true;
+        return 0;
+    }
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         if (number == layouts[i].release && take(&o, &layouts[i]))
             return 1;
@@ -120,15 +123,17 @@ static int find(struct dl_phdr_info *info, size_t size, void *context)
 
 // A program that is not linked to be moved may have copies of a library's variables (R_*_COPY): types are then not found to be right,
 // and no frames are read.
-void as_python_find(void)
+bool as_python_find(void)
 {
+    bool unfinished = false;
     if (atomic_load(&as_python.found))
-        return;
+        return true;
     as_python.unknown = 0;
-    if (!dl_iterate_phdr(find, NULL))
-        return;
+    if (!dl_iterate_phdr(find, &unfinished))
+        return !unfinished;
     as_python.unknown = 0;
     atomic_store_explicit(&as_python.found, true, memory_order_release);
+    return true;
 }
 
 bool as_python_forget(void)

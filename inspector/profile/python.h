@@ -120,8 +120,8 @@ static inline bool as_python_is_hidden(void)
     return atomic_load_explicit(&as_python.found, memory_order_acquire) && !as_python.is_initialized();
 }
 
-// python.c: takes the loader's lock.
-void as_python_find(void);
+// python.c: takes the loader's lock. False: there may be one, which is being loaded.
+bool as_python_find(void);
 // CPython is not believed to be there any more, until it is looked for again. Whether it was.
 bool as_python_forget(void);
 

@@ -136,12 +136,15 @@ static bool take(const struct as_recorder_object *o, const struct dl_phdr_info *
 static int find(struct dl_phdr_info *info, size_t size, void *context)
 {
     struct as_recorder_object o;
-    (void)context;
     if (size < sizeof *info || !as_recorder_read_object(info, &o) || !o.hash)
         return 0;
     uintptr_t release = address_of(&o, "ruby_api_version", STT_OBJECT);
     if (!release)
         return 0;
+    if (!as_recorder_is_relocated(&o)) {
+        *(bool *)context = true;
+        return 0;
+    }
     uint32_t major = as_inner_half(release), minor = as_inner_half(release + sizeof major);
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         if (major == layouts[i].major && minor == layouts[i].minor && take(&o, info, &layouts[i]))
@@ -151,15 +154,17 @@ static int find(struct dl_phdr_info *info, size_t size, void *context)
     return 0;
 }
 
-void as_cruby_find(void)
+bool as_cruby_find(void)
 {
+    bool unfinished = false;
     if (atomic_load(&as_cruby.found))
-        return;
+        return true;
     as_cruby.unknown = 0;
-    if (!dl_iterate_phdr(find, NULL))
-        return;
+    if (!dl_iterate_phdr(find, &unfinished))
+        return !unfinished;
     as_cruby.unknown = 0;
     atomic_store_explicit(&as_cruby.found, true, memory_order_release);
+    return true;
 }
 
 bool as_cruby_forget(void)

@@ -82,8 +82,8 @@ struct as_cruby_context {
     uint64_t since; // as as_recorder.readable_since
 };
 
-// ruby.c: takes the loader's lock.
-void as_cruby_find(void);
+// ruby.c: takes the loader's lock. False: there may be one, which is being loaded.
+bool as_cruby_find(void);
 // Ruby is not believed to be there any more, until it is looked for again. Whether it was.
 bool as_cruby_forget(void);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "profile/switch.h"
-#include "profile/python.h"
+#include "profile/inner.h"
 #include "profile/recorder.h"
 
 #include <fcntl.h>
@@ -9,20 +9,11 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { ATTEMPTS = 1000 };
+enum { NAPS = 1000 };
 
 static bool ends_with_fork;
-
-static bool is_quiet(void)
-{
-    for (size_t i = 0; i < AS_RECORDER_THREADS; i++)
-        if (atomic_load(&as_recorder.threads[i].busy) != 0)
-            return false;
-    return true;
-}
 
 // Waits until no thread is in the tables, for a second at most. A thread names itself busy before it looks whether the recorder is on;
 // after the barrier either it sees that the recorder is off, or we see that it is busy. (A kernel without barriers: the first nap has
@@ -31,12 +22,7 @@ static bool wait_until_quiet(void)
 {
     syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-    for (int i = 0; i < ATTEMPTS; i++) {
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        if (is_quiet())
-            return true;
-    }
-    return false;
+    return as_recorder_hooks_left(NULL, NAPS);
 }
 
 void as_recorder_in_child_of_start(void)
@@ -146,7 +132,7 @@ static bool start(const char *text, bool running, as_recorder_begin *record, uin
     // Not before: a place that a hook has written down might be used again through a slot without one.
     r->head->on = 1;
     atomic_store(&r->on, true);
-    as_python_watch(true);
+    as_recorder_modules_watch(true);
     atomic_store(&r->recording, record != NULL);
     return true;
 }
@@ -178,13 +164,13 @@ bool as_recorder_stop(void)
     if (!atomic_load(&r->on))
         return true;
     as_recorder_write_slots(false, true);
-    as_python_watch(false);
+    as_recorder_modules_watch(false);
     atomic_store(&r->recording, false);
     atomic_store(&r->on, false);
     r->head->on = 0;
     if (!wait_until_quiet())
         return false;
-    as_python_watch(false); // a list of modules that was being loaded may have set it again
+    as_recorder_modules_watch(false); // a list of modules that was being loaded may have set it again
     as_recorder_unmap();
     return true;
 }
