@@ -5,12 +5,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h> // renameat
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NAME = 2 * AS_UNWIND_ID + 32 };
@@ -102,6 +105,30 @@ static bool read_file(struct as_unwind_table *table, const struct as_unwind_imag
     return false;
 }
 
+static const uint64_t beyond_limit = UINT64_C(1) << (SIGXFSZ - 1);
+
+// The thread is the application's. A write beyond RLIMIT_FSIZE fails, and raises a signal in it, which ends a process that has no
+// handler. Returns which of the signals were blocked before, for unblock().
+static uint64_t block(bool *pending)
+{
+    uint64_t before = 0, now = 0;
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &beyond_limit, &before, sizeof before);
+    syscall(SYS_rt_sigpending, &now, sizeof now);
+    *pending = now & beyond_limit;
+    return before;
+}
+
+static void unblock(uint64_t before, bool pending)
+{
+    siginfo_t info;
+    // A signal of the kernel's has this process's pid. A signal that another process sent is sent again.
+    if (!pending &&
+        syscall(SYS_rt_sigtimedwait, &beyond_limit, &info, &(struct timespec){0}, sizeof beyond_limit) > 0 &&
+        info.si_pid != getpid())
+        syscall(SYS_kill, getpid(), SIGXFSZ);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+}
+
 static bool write_all(int fd, const void *bytes, size_t size)
 {
     for (const uint8_t *at = bytes; size > 0;) {
@@ -128,7 +155,10 @@ static bool write_file(const struct as_unwind_table *table, int directory, const
     int fd = openat(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
+    bool pending;
+    uint64_t before = block(&pending);
     bool ok = write_all(fd, table->head, table->bytes);
+    unblock(before, pending);
     close(fd);
     if (ok && renameat(directory, temporary, directory, name) == 0)
         return true;

@@ -9,10 +9,12 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -172,6 +174,21 @@ static void test_cache(const struct as_unwind_table *truth)
     take_table(&table, truth, false);
 }
 
+// Where a table may not be written the process goes on, with no signal and no part of a file.
+static void test_limit(const struct as_unwind_table *truth)
+{
+    struct as_unwind_table table;
+    struct rlimit before;
+    sigset_t pending;
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    const struct rlimit small = {truth->bytes - 1, before.rlim_max};
+    CHECK(mkdir(directory, 0700) == 0 && setrlimit(RLIMIT_FSIZE, &small) == 0);
+    take_table(&table, truth, false);
+    take_table(&table, truth, false);
+    CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 0);
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0 && rmdir(directory) == 0); // nothing was left
+}
+
 // A file whose checksum is right and whose rows are not.
 static void test_forged(const struct as_unwind_table *truth)
 {
@@ -256,6 +273,7 @@ int main(void)
     CHECK(mkdtemp(directory));
     test_directory();
     test_cache(&table);
+    test_limit(&table);
     test_forged(&table);
     as_unwind_table_free(&table);
     return 0;
