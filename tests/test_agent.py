@@ -149,6 +149,41 @@ def test_thread_that_computes_or_waits(stage: Stage, libc: debian.Libc, actor: P
     assert process.poll() is None
 
 
+@pytest.fixture(scope="session")
+def sets_user() -> Path:
+    try:
+        # Bound at its start: where the loader has just found a function, its addresses are on the stack.
+        return programs.build_portable("sets_user", debian.NATIVE, "-Wl,-z,now")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+def waits_for_futex(pid: int) -> bool:
+    futex = {"x86_64": 202, "aarch64": 98}[os.uname().machine]
+    return Path(f"/proc/{pid}/syscall").read_text().startswith(f"{futex} ")
+
+
+def test_setuid_that_waits_for_another_thread(stage: Stage, libc: debian.Libc, sets_user: Path) -> None:
+    """It waits for a futex, and holds the lock that a new thread's stack needs: the handler must wait, too."""
+    stage.start(libc.command(sets_user, "held"))
+    pid = stage.marked()
+    until(lambda: waits_for_futex(pid), "seteuid() does not wait")
+    os.kill(pid, signal.SIGUSR2)
+    until(lambda: not pending(pid) & 1 << 11, "the signal is not handled")
+    stage.go()
+    stage.marked("returned")
+    stage.dump(pid)
+
+
+@pytest.mark.parametrize("how", ["join", "cond"])
+def test_thread_that_waits_for_a_futex(stage: Stage, libc: debian.Libc, sets_user: Path, how: str) -> None:
+    """Even after seteuid(), whose addresses are among the old words of the stack."""
+    stage.start(libc.command(sets_user, how))
+    pid = stage.marked("returned")
+    until(lambda: waits_for_futex(pid), "it does not wait")
+    stage.ask(pid)
+
+
 def test_child_of_fork_has_its_own(stage: Stage, libc: debian.Libc, actor: Path, arenadump: harness.Arenadump) -> None:
     acts = "storm 2 mark parent until go fork hold 20000 200 mark mark sleep"
     stage.start(libc.command(actor, *acts.split()))

@@ -4,6 +4,8 @@
 //   - a thread that waits in a system call which malloc and the loader never make is in neither of them;
 //   - nor is a thread that runs code of the application, unless malloc or the loader called that code (an address of theirs is
 //     among the nearest words of the stack).
+// A futex is waited for everywhere, so the stack is asked there, too: for malloc and the loader, which wait for their locks; and for
+// setuid() and its like, which hold the lock of the threads' stacks while they wait for all other threads.
 // Every other thread counts as unsafe, and the handler tries again later (signals.c).
 #include "agent/signal_safety.h"
 
@@ -34,6 +36,12 @@ enum {
 static struct code codes[CODES];
 static struct code malloc_code; // of libc: a little more than malloc.o
 
+// Of libc, one after the other, without pointers that would have to be relocated.
+static const char set_id_names[] =
+    "setuid\0setgid\0seteuid\0setegid\0setreuid\0setregid\0setresuid\0setresgid\0setgroups\0";
+enum { SET_IDS = 9 };
+static struct code set_ids[SET_IDS];
+
 enum {
     NEAR = 64,          // words of the stack among which a caller's address stands
     AROUND = 32 * 1024, // malloc.o is about as large, and its static functions lie around the public ones
@@ -48,10 +56,66 @@ struct wanted {
     uint64_t address[CODES];
 };
 
+// Of libc, as the loader has mapped them.
+struct symbols {
+    const ElfW(Sym) * table;
+    const char *names;
+    const uint32_t *hash; // DT_GNU_HASH
+};
+
+static struct symbols find_symbols(uint64_t base, const ElfW(Dyn) * d)
+{
+    struct symbols s = {0};
+    for (; d->d_tag != DT_NULL; d++) {
+        // glibc's loader has added the base to these.
+        const void *at = (const void *)(uintptr_t)(d->d_un.d_ptr < base ? base + d->d_un.d_ptr : d->d_un.d_ptr);
+        if (d->d_tag == DT_SYMTAB)
+            s.table = at;
+        else if (d->d_tag == DT_STRTAB)
+            s.names = at;
+        else if (d->d_tag == DT_GNU_HASH)
+            s.hash = at;
+    }
+    return s;
+}
+
+static const ElfW(Sym) * find_symbol(const struct symbols *s, const char *name)
+{
+    uint32_t hash = 5381;
+    for (const char *c = name; *c; c++)
+        hash = hash * 33 + (uint8_t)*c;
+    uint32_t count = s->hash[0], first = s->hash[1];
+    const uint32_t *buckets = s->hash + 4 + s->hash[2] * (sizeof(ElfW(Addr)) / sizeof *s->hash);
+    const uint32_t *chains = buckets + count;
+    for (uint32_t i = count > 0 ? buckets[hash % count] : 0; i >= first && i > 0; i++) {
+        if ((chains[i - first] | 1) == (hash | 1) && strcmp(s->names + s->table[i].st_name, name) == 0)
+            return &s->table[i];
+        if (chains[i - first] & 1) // the last one
+            break;
+    }
+    return NULL;
+}
+
+// By libc's own symbols: another library may have functions of these names in front of libc's, which it calls.
+static void learn_set_ids(uint64_t base, const ElfW(Dyn) * dynamic)
+{
+    struct symbols s = find_symbols(base, dynamic);
+    if (!s.table || !s.names || !s.hash)
+        return;
+    const char *name = set_id_names;
+    for (size_t i = 0; i < SET_IDS; i++, name += strlen(name) + 1) {
+        const ElfW(Sym) *found = find_symbol(&s, name);
+        if (found)
+            set_ids[i] = (struct code){base + found->st_value, base + found->st_value + found->st_size};
+    }
+}
+
 static int learn_object(struct dl_phdr_info *info, size_t size, void *context)
 {
     (void)size;
     const struct wanted *wanted = context;
+    const ElfW(Dyn) *dynamic = NULL;
+    bool is_libc = false;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         struct code c = {info->dlpi_addr + p->p_vaddr, info->dlpi_addr + p->p_vaddr + p->p_memsz};
@@ -59,10 +123,16 @@ static int learn_object(struct dl_phdr_info *info, size_t size, void *context)
             // The loader's base is the address of its header, in whatever segment; its code is what may run.
             bool here = k == LOADER ? info->dlpi_addr == wanted->address[k] && (p->p_flags & PF_X)
                                     : inside(&c, wanted->address[k]);
-            if (here && wanted->address[k] != 0)
+            if (here && wanted->address[k] != 0) {
                 codes[k] = c;
+                is_libc |= k == LIBC;
+            }
         }
+        if (p->p_type == PT_DYNAMIC)
+            dynamic = (const ElfW(Dyn) *)(uintptr_t)c.start;
     }
+    if (is_libc && dynamic)
+        learn_set_ids(info->dlpi_addr, dynamic);
     return 0;
 }
 
@@ -157,20 +227,28 @@ static bool is_in_malloc_or_loader(uint64_t address)
     return inside(&codes[LOADER], address) || inside(&malloc_code, address) || inside(&codes[MALLOC], address);
 }
 
-// Whether one of the nearest words of the stack points into malloc or the loader. True when the stack cannot be read. (libpthread's
-// code is no reason: every thread was called from there, and what of it takes locks calls nobody.)
-static bool may_be_called_from_there(const struct registers *r)
+static bool is_in_set_id(uint64_t address)
+{
+    for (size_t i = 0; i < SET_IDS; i++)
+        if (inside(&set_ids[i], address))
+            return true;
+    return false;
+}
+
+// Whether one of the nearest words of the stack points into that code. True when the stack cannot be read. (libpthread's code is no
+// reason: every thread was called from there, and what of it takes locks calls nobody.)
+static bool may_be_called_from(bool (*is_there)(uint64_t address), const struct registers *r)
 {
     uint64_t words[NEAR];
     struct iovec local = {words, sizeof words};
     struct iovec remote = {(void *)(uintptr_t)r->sp, sizeof words}; // a short stack may end before
-    if (is_in_malloc_or_loader(without_signature(r->lr)))
+    if (is_there(without_signature(r->lr)))
         return true;
     long got = syscall(SYS_process_vm_readv, getpid(), &local, 1UL, &remote, 1UL, 0UL);
     if (got < (long)sizeof *words)
         return true;
     for (size_t i = 0; i < (size_t)got / sizeof *words; i++)
-        if (is_in_malloc_or_loader(without_signature(words[i])))
+        if (is_there(without_signature(words[i])))
             return true;
     return false;
 }
@@ -225,12 +303,14 @@ bool as_signal_is_safe(const void *ucontext)
         return false;
     bool in_libc = inside(&codes[LIBC], r.pc) || inside(&codes[THREADS], r.pc);
     if (!in_libc)
-        return !may_be_called_from_there(&r);
-    // A wait that was cut short, and that the kernel does not restart: malloc and the loader make none of the kind.
+        return !may_be_called_from(is_in_malloc_or_loader, &r);
+    // A wait that was cut short, and that the kernel does not restart: malloc and the loader make none of the kind. A handler of the
+    // application's may have cut short that of setuid().
     if (r.result == -EINTR && is_call(r.pc - CALL_BYTES))
-        return true;
+        return !may_be_called_from(is_in_set_id, &r);
     // One that it will restart as soon as the handler returns: the call stands at pc, and its number in its register.
     if (!is_call(r.pc) || is_fork(r.call))
         return false;
-    return is_waiting_call(r.call) || !may_be_called_from_there(&r);
+    return is_waiting_call(r.call) ||
+           (!may_be_called_from(is_in_malloc_or_loader, &r) && !may_be_called_from(is_in_set_id, &r));
 }

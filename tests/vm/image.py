@@ -46,6 +46,7 @@ GUEST_CHECKOUT = "/checkout"
 PROGRAMS = {
     **dict.fromkeys(("churn", "actor", "selfcheck", "trim_storm", "postures", "posing", "holds", "odd/inside"), ()),
     **dict.fromkeys(("causes", "changes_user", "matrix"), ()),
+    "sets_user": ("-Wl,-z,now",),
     **dict.fromkeys(("slow_disk", "slow_audit", "meddler"), ("-shared", "-fPIC")),
 }
 
