@@ -183,6 +183,27 @@ def test_not_all_old_dumps_go_at_once(stage: Stage) -> None:
     assert len(names_in(folder)) == 71 - 64
 
 
+def test_a_clock_that_was_set_back(stage: Stage) -> None:
+    """Dumps of a time to come go first, and never the one that the log says was written."""
+    folder = stage.folder / "dumps"
+    folder.mkdir(mode=0o700)
+    ahead = [f"a.1.20990101T000000.00{number}Z.peak.dump" for number in range(2)]
+    old = "a.1.20200101T000000.000Z.peak.dump"
+    for name in [*ahead, old]:
+        (folder / name).write_bytes(b"x")
+    with holding(stage, "rss=1M,keep=3") as child:
+        stage.logged(rf"\[{child.pid}\]: wrote")
+        until(lambda: len(names_in(folder)) == 3, "no dump goes", stage.log)
+        child.kill()
+    (first,) = [name for name in names_in(folder) if name not in [*ahead, old]]
+    assert set(names_in(folder)) == {first, ahead[1], old}
+    with holding(stage, "rss=1M,keep=1") as child:
+        stage.logged(rf"\[{child.pid}\]: wrote")
+        until(lambda: len(names_in(folder)) == 1, "no dump goes", stage.log)
+        child.kill()
+    assert f".{child.pid}." in names_in(folder)[0]
+
+
 def test_what_is_not_whole_counts(stage: Stage) -> None:
     """Of an agent that still writes, or was killed: a tenth of the disk is for whole ones and these."""
     with written(stage, stage.folder / "dumps"):

@@ -364,6 +364,32 @@ def test_the_newest_stay(dump: Dump, tmp_path: Path) -> None:
     assert (tmp_path / "dumps" / new).read_bytes() == (tmp_path / "one.dump").read_bytes()
 
 
+def test_a_clock_that_was_set_back(dump: Dump, tmp_path: Path) -> None:
+    """The dumps of a time to come go first, and never the new one."""
+    size = os.fstat(dump.descriptor).st_size
+    place = tmp_path / "dumps"
+    place.mkdir(mode=0o700)
+    ahead = [f"a.1.20990101T000000.00{number}Z.peak.dump" for number in range(2)]
+    for name in ahead:
+        (place / name).write_bytes(bytes(size))
+    with folder_of(place, keep=2) as folder:
+        first = add(folder, dump)
+        assert [each.name for each in folder.kept()] == [first, ahead[1]]
+        time.sleep(0.002)
+        second = add(folder, dump)
+        assert [each.name for each in folder.kept()] == [first, second]
+    (place / ahead[0]).write_bytes(bytes(size))
+    with folder_of(place, max_size=3 * size + 10) as folder:
+        time.sleep(0.002)
+        third = add(folder, dump)
+        assert [each.name for each in folder.kept()] == [first, second, third]
+    (place / ahead[0]).write_bytes(bytes(size))
+    with folder_of(place, keep=1) as folder:
+        time.sleep(0.002)
+        new = add(folder, dump)
+        assert names_in(place) == [new]
+
+
 def test_what_is_not_whole_counts(dump: Dump, tmp_path: Path) -> None:
     size = os.fstat(dump.descriptor).st_size
     place = tmp_path / "dumps"

@@ -22,10 +22,11 @@ enum {
 };
 
 struct kept {
-    uint64_t count, bytes;     // of dumps
-    uint64_t unfinished;       // bytes
-    char oldest[NAME_MAX + 1]; // "": there is none
-    uint64_t oldest_bytes;
+    uint64_t count, bytes;    // of dumps
+    uint64_t unfinished;      // bytes
+    char first[NAME_MAX + 1]; // the one that goes first; "": there is none
+    uint64_t first_bytes;
+    bool first_is_ahead; // its time is still to come
 };
 
 static bool is_digit(char c)
@@ -72,7 +73,50 @@ static bool is_stale(const struct stat *st)
     return st->st_mtime + STALE_SECONDS < now.tv_sec;
 }
 
-static void count(int directory, const char *name, struct kept *kept)
+// 2026-11-23 from the days since 1970: eras of 400 years, in years that begin in March.
+static void now_text(char out[TIME_LENGTH + 1])
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t days = (uint64_t)now.tv_sec / 86400;
+    unsigned second = (unsigned)((uint64_t)now.tv_sec % 86400);
+    uint64_t since = days + 719468; // 0000-03-01
+    uint64_t of_era = since % 146097;
+    uint64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    unsigned of_year = (unsigned)(of_era - (365 * year + year / 4 - year / 100));
+    unsigned month = (5 * of_year + 2) / 153;
+    unsigned day = of_year - (153 * month + 2) / 5 + 1;
+    month = month < 10 ? month + 3 : month - 9;
+    year += since / 146097 * 400 + (month <= 2);
+    char text[64];
+    snprintf(text, sizeof text, "%04u%02u%02uT%02u%02u%02u.%03uZ", (unsigned)year, month, day, second / 3600,
+             second / 60 % 60, second % 60, (unsigned)(now.tv_nsec / 1000000));
+    memcpy(out, text, TIME_LENGTH);
+    out[TIME_LENGTH] = '\0';
+}
+
+// Whether a dump's time is later than now: the clock was set back since.
+static bool is_ahead(const char *time, const char *now)
+{
+    return strncmp(time, now, TIME_LENGTH) > 0;
+}
+
+// Whether `name` goes before the one that would go first so far. Dumps of a time to come go before all others: as the newest they would
+// stay for ever, and each new dump would go at once.
+static bool goes_first(const char *name, const char *now, const struct kept *kept)
+{
+    if (!kept->first[0])
+        return true;
+    const char *time = name + time_of(name);
+    bool ahead = is_ahead(time, now);
+    if (ahead != kept->first_is_ahead)
+        return ahead;
+    int order = strncmp(time, kept->first + time_of(kept->first), TIME_LENGTH);
+    return order < 0 || (order == 0 && strcmp(name, kept->first) < 0);
+}
+
+// `stays`: the name of a dump that does not go; NULL: none.
+static void count(int directory, const char *name, const char *now, const char *stays, struct kept *kept)
 {
     struct stat st;
     size_t at = time_of(name);
@@ -86,15 +130,14 @@ static void count(int directory, const char *name, struct kept *kept)
     }
     kept->count++;
     kept->bytes += (uint64_t)st.st_size;
-    size_t oldest = time_of(kept->oldest);
-    int order = oldest == 0 ? -1 : strncmp(name + at, kept->oldest + oldest, TIME_LENGTH);
-    if (order < 0 || (order == 0 && strcmp(name, kept->oldest) < 0)) {
-        snprintf(kept->oldest, sizeof kept->oldest, "%s", name);
-        kept->oldest_bytes = (uint64_t)st.st_size;
+    if ((!stays || strcmp(name, stays) != 0) && goes_first(name, now, kept)) {
+        snprintf(kept->first, sizeof kept->first, "%s", name);
+        kept->first_bytes = (uint64_t)st.st_size;
+        kept->first_is_ahead = is_ahead(name + at, now);
     }
 }
 
-static bool scan(int directory, struct kept *kept)
+static bool scan(int directory, const char *stays, struct kept *kept)
 {
     struct directory_entry {
         uint64_t inode, offset;
@@ -104,13 +147,15 @@ static bool scan(int directory, struct kept *kept)
     };
     _Alignas(struct directory_entry) char buffer[4096];
     long got;
+    char now[TIME_LENGTH + 1];
+    now_text(now);
     *kept = (struct kept){0};
     if (syscall(SYS_lseek, directory, 0, SEEK_SET) != 0)
         return false;
     while ((got = syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0)
         for (long at = 0; at < got;) {
             const struct directory_entry *entry = (const struct directory_entry *)(buffer + at);
-            count(directory, entry->name, kept);
+            count(directory, entry->name, now, stays, kept);
             at += entry->length;
         }
     return got == 0;
@@ -157,9 +202,9 @@ static int open_folder(const struct as_dump_wish *wish, struct as_error *err)
     return -1;
 }
 
-static bool drop_oldest(int directory, struct kept *kept)
+static bool drop_first(int directory, struct kept *kept)
 {
-    return kept->oldest[0] && unlinkat(directory, kept->oldest, 0) == 0 && scan(directory, kept);
+    return kept->first[0] && unlinkat(directory, kept->first, 0) == 0 && scan(directory, NULL, kept);
 }
 
 static bool has_room(const struct kept *kept, uint64_t needed, uint64_t most, uint64_t free, uint64_t spare)
@@ -172,7 +217,7 @@ static bool make_room(const struct as_dump_wish *wish, int directory, uint64_t n
                       struct as_error *err)
 {
     struct statfs disk;
-    if (!scan(directory, kept) || syscall(SYS_fstatfs, directory, &disk) != 0)
+    if (!scan(directory, NULL, kept) || syscall(SYS_fstatfs, directory, &disk) != 0)
         return io_error(wish, strerror(errno), err);
     uint64_t unit = (uint64_t)(disk.f_frsize != 0 ? disk.f_frsize : disk.f_bsize);
     uint64_t whole = (uint64_t)disk.f_blocks * unit;
@@ -181,8 +226,8 @@ static bool make_room(const struct as_dump_wish *wish, int directory, uint64_t n
     uint64_t spare = whole / AS_OUTPUT_PART_FREE + needed;
     bool of_use = kept->unfinished + needed <= most && free + kept->bytes >= spare;
     for (int i = 0; i < MOST_GO && of_use && !has_room(kept, needed, most, free, spare); i++) {
-        free += kept->oldest_bytes;
-        if (!drop_oldest(directory, kept))
+        free += kept->first_bytes;
+        if (!drop_first(directory, kept))
             return io_error(wish, strerror(errno), err);
     }
     uint64_t ours = kept->bytes + kept->unfinished;
@@ -192,28 +237,6 @@ static bool make_room(const struct as_dump_wish *wish, int directory, uint64_t n
                    "dumps, of which there are %llu bytes, and a twentieth of the disk stays free",
                    (unsigned long long)needed, wish->directory, (unsigned long long)free, (unsigned long long)whole,
                    (unsigned long long)most, (unsigned long long)ours);
-}
-
-// 2026-11-23 from the days since 1970: eras of 400 years, in years that begin in March.
-static void now_text(char out[TIME_LENGTH + 1])
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t days = (uint64_t)now.tv_sec / 86400;
-    unsigned second = (unsigned)((uint64_t)now.tv_sec % 86400);
-    uint64_t since = days + 719468; // 0000-03-01
-    uint64_t of_era = since % 146097;
-    uint64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    unsigned of_year = (unsigned)(of_era - (365 * year + year / 4 - year / 100));
-    unsigned month = (5 * of_year + 2) / 153;
-    unsigned day = of_year - (153 * month + 2) / 5 + 1;
-    month = month < 10 ? month + 3 : month - 9;
-    year += since / 146097 * 400 + (month <= 2);
-    char text[64];
-    snprintf(text, sizeof text, "%04u%02u%02uT%02u%02u%02u.%03uZ", (unsigned)year, month, day, second / 3600,
-             second / 60 % 60, second % 60, (unsigned)(now.tv_nsec / 1000000));
-    memcpy(out, text, TIME_LENGTH);
-    out[TIME_LENGTH] = '\0';
 }
 
 static void name_it(const char *reasons, char name[NAME_MAX + 1])
@@ -257,8 +280,8 @@ bool as_dump_folder_keep(const struct as_dump_wish *wish, int fd, const char *re
         ok = as_output_begin_at(&out, directory, name, err) && copy(&out, fd, (uint64_t)st.st_size, err);
     }
     as_output_close(&out);
-    for (int i = 0; ok && i < MOST_GO && scan(directory, &kept) && kept.count > wish->keep; i++)
-        if (unlinkat(directory, kept.oldest, 0) != 0)
+    for (int i = 0; ok && i < MOST_GO && scan(directory, name, &kept) && kept.count > wish->keep; i++)
+        if (unlinkat(directory, kept.first, 0) != 0)
             break;
     close(directory); // and its lock
     return ok;

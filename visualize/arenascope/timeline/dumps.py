@@ -84,6 +84,15 @@ class DumpFolder:
                         found.append(KeptDump(match[1], name, about.st_size))
         return sorted(found)
 
+    def _to_go(self) -> list[KeptDump]:
+        """Those that `kept` gives, the first to go first.
+
+        Where the clock was set back, there are dumps of a time to come. They go before all others: as the newest ones
+        they would stay for ever, and each new dump would go at once.
+        """
+        now = _stamp(datetime.now(timezone.utc))
+        return sorted(self.kept(), key=lambda each: (each.time <= now, each))
+
     def _unfinished(self) -> int:
         """The bytes of dumps that are not whole, once those of killed writers are gone."""
         left = 0
@@ -110,15 +119,16 @@ class DumpFolder:
             needed = os.fstat(descriptor).st_size
             self._make_room(needed)
             name = self._write(process, kind, descriptor, needed)
-            self._drop(self.kept()[: -self.keep])
+            others = [each for each in self._to_go() if each.name != name]
+            self._drop(others[: max(0, len(others) + 1 - self.keep)])
         except OSError as error:
             raise ArenascopeError(Code.IO, f"cannot keep a dump in '{self.path}': {error.strerror}") from error
         return name
 
     def _write(self, process: Process, kind: str, descriptor: int, needed: int) -> str:
-        now = datetime.now(timezone.utc)
+        now = _stamp(datetime.now(timezone.utc))
         comm = re.sub(r"[^\w+-]", "_", process.comm, flags=re.ASCII) or "_"
-        name = f"{comm}.{process.pid}.{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03}Z.{kind}.dump"
+        name = f"{comm}.{process.pid}.{now}.{kind}.dump"
         part = f".arenascope-{os.getpid()}.partial"
         self._copy(part, descriptor, needed)
         os.rename(part, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
@@ -143,7 +153,7 @@ class DumpFolder:
         disk = os.fstatvfs(self._fd)
         whole, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
         most = min(self.max_size, int(SHARE * whole))
-        ours = self.kept()
+        ours = self._to_go()
         unfinished = self._unfinished()
         held = unfinished + sum(each.size for each in ours)
         if unfinished + needed > most or free + held - unfinished - needed < FREE * whole:
@@ -153,9 +163,9 @@ class DumpFolder:
                 f"{size(most)} is the limit for all dumps, and a twentieth of the disk stays free",
             )
         while ours and (held + needed > most or free - needed < FREE * whole):
-            oldest = ours.pop(0)
-            self._drop([oldest])
-            held, free = held - oldest.size, free + oldest.size
+            first = ours.pop(0)
+            self._drop([first])
+            held, free = held - first.size, free + first.size
 
     def _drop(self, dumps: list[KeptDump]) -> None:
         for each in dumps:
@@ -165,6 +175,11 @@ class DumpFolder:
     def close(self) -> None:
         """Another watch may use it."""
         os.close(self._fd)
+
+
+def _stamp(moment: datetime) -> str:
+    """As dumps have it in their names: its order is that of time."""
+    return f"{moment:%Y%m%dT%H%M%S}.{moment.microsecond // 1000:03}Z"
 
 
 def _send(descriptor: int, out: int, needed: int) -> None:
