@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 // The listener may be busy with other processes, but no process waits for ever.
@@ -26,6 +27,14 @@ static bool is_ours(int connection, struct ucred *peer)
            (peer->uid == 0 || peer->uid == geteuid());
 }
 
+// Seconds of a clock that nobody sets.
+static time_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec;
+}
+
 static void wait_for_look(int connection)
 {
     const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
@@ -39,8 +48,12 @@ static void wait_for_look(int connection)
     }
     // Where Yama is in force, a process may be traced by its ancestors, and by the one that it names.
     prctl(PR_SET_PTRACER, (unsigned long)peer.pid, 0, 0, 0);
-    while (recv(connection, &answer, sizeof answer, 0) < 0 && errno == EINTR)
-        ;
+    // A timer of the program's interrupts each wait, and must not prolong it.
+    const time_t until = now() + PATIENCE_SECONDS;
+    while (recv(connection, &answer, sizeof answer, 0) < 0 && errno == EINTR && now() < until) {
+        const struct timeval left = {.tv_sec = until - now() + 1}; // 0 would be for ever
+        setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &left, sizeof left);
+    }
     prctl(PR_SET_PTRACER, 0, 0, 0, 0);
 }
 

@@ -37,9 +37,13 @@ static void become(uint32_t state)
 // Until the state is another one. False: PATIENCE_SECONDS are over.
 static bool wait_for_change(uint32_t state)
 {
-    const struct timespec patience = {.tv_sec = PATIENCE_SECONDS};
+    struct timespec until; // signals of the program's interrupt the wait, and must not prolong it
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += PATIENCE_SECONDS;
     while (atomic_load(&record.state) == state)
-        if (syscall(SYS_futex, &record.state, FUTEX_WAIT_PRIVATE, state, &patience, NULL, 0) != 0 && errno == ETIMEDOUT)
+        if (syscall(SYS_futex, &record.state, FUTEX_WAIT_BITSET_PRIVATE, state, &until, NULL, FUTEX_BITSET_MATCH_ANY) !=
+                0 &&
+            errno == ETIMEDOUT)
             return false;
     return true;
 }
