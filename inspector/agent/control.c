@@ -31,12 +31,16 @@ void as_control_server_open(struct as_control_server *server)
     }
 }
 
-size_t as_control_server_poll(const struct as_control_server *server, struct pollfd *fds)
+size_t as_control_server_poll(struct as_control_server *server, struct pollfd *fds)
 {
-    fds[0] = (struct pollfd){.fd = server->listener, .events = POLLIN}; // poll() ignores -1
+    size_t count = 0;
+    if (server->listener >= 0 && !server->refused)
+        fds[count++] = (struct pollfd){.fd = server->listener, .events = POLLIN};
+    server->refused = false;
     for (int i = 0; i < AS_CONTROL_CLIENTS; i++)
-        fds[1 + i] = (struct pollfd){.fd = server->clients[i], .events = POLLIN};
-    return AS_CONTROL_FDS;
+        if (server->clients[i] >= 0)
+            fds[count++] = (struct pollfd){.fd = server->clients[i], .events = POLLIN};
+    return count;
 }
 
 // Whether a uid may stand for anybody: a user namespace shows each user that it has no uid for as the overflow uid (nobody), which
@@ -64,8 +68,11 @@ static bool is_allowed(int client)
 static void accept_client(struct as_control_server *server)
 {
     int client = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (client < 0)
+    if (client < 0) {
+        // Where the program or the machine has no descriptor left, the client still waits, and poll() would return at once for ever.
+        server->refused = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
         return;
+    }
     // A client that does not read its reply within a second is disconnected.
     struct timeval patience = {.tv_sec = 1};
     setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
@@ -189,14 +196,24 @@ static bool answer(struct as_control_server *server, int i, const struct as_cont
     return sent;
 }
 
-void as_control_server_handle(struct as_control_server *server, const struct pollfd *fds)
+// What poll() says of a descriptor; 0: nothing, or it was not asked.
+static short said_of(int descriptor, const struct pollfd *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (fds[i].fd == descriptor)
+            return fds[i].revents;
+    return 0;
+}
+
+void as_control_server_handle(struct as_control_server *server, const struct pollfd *fds, size_t count)
 {
     for (int i = 0; i < AS_CONTROL_CLIENTS; i++) {
         struct as_control_request request;
         bool asked;
-        if (server->clients[i] < 0 || !fds[1 + i].revents)
+        short said = said_of(server->clients[i], fds, count);
+        if (!said)
             continue;
-        bool stays = (fds[1 + i].revents & POLLIN) && receive(server->clients[i], &request, &asked);
+        bool stays = (said & POLLIN) && receive(server->clients[i], &request, &asked);
         if (stays && asked)
             stays = answer(server, i, &request);
         if (stays)
@@ -206,6 +223,6 @@ void as_control_server_handle(struct as_control_server *server, const struct pol
             as_log("%s", err.text);
         disconnect(server, i);
     }
-    if (fds[0].revents & POLLIN)
+    if (said_of(server->listener, fds, count) & POLLIN)
         accept_client(server);
 }

@@ -21,6 +21,7 @@
 #include "control/protocol.h"
 #include "target/process/procfs.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -45,6 +46,19 @@ static int earlier(int a, int b)
     return a < 0 ? b : b < 0 || a < b ? a : b;
 }
 
+static const uint64_t wake_mask = UINT64_C(1) << (WAKE_SIGNAL - 1);
+
+// As poll(). A program may lower RLIMIT_NOFILE below the number of our descriptors, which are more than poll() takes then: the signal
+// that wakes us is waited for without them.
+static int wait_for(struct pollfd *fds, size_t count, int ms)
+{
+    int ready = poll(fds, count, ms);
+    if (ready >= 0 || errno == EINTR)
+        return ready;
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    return syscall(SYS_rt_sigtimedwait, &wake_mask, NULL, &time, sizeof wake_mask) == WAKE_SIGNAL ? -1 : 0;
+}
+
 static void *work(void)
 {
     if (!as_agent_leave_descriptors()) {
@@ -55,8 +69,7 @@ static void *work(void)
     }
     prctl(PR_SET_NAME, AS_AGENT_THREAD);
     int proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const uint64_t mask = UINT64_C(1) << (WAKE_SIGNAL - 1);
-    int wake_fd = (int)syscall(SYS_signalfd4, -1, &mask, sizeof mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    int wake_fd = (int)syscall(SYS_signalfd4, -1, &wake_mask, sizeof wake_mask, SFD_CLOEXEC | SFD_NONBLOCK);
     struct as_control_server server;
     struct as_policy policy;
     as_control_server_open(&server);
@@ -72,14 +85,14 @@ static void *work(void)
         struct pollfd fds[1 + AS_CONTROL_FDS] = {{.fd = wake_fd, .events = POLLIN}};
         size_t count = 1 + as_control_server_poll(&server, fds + 1);
         as_agent_thread_release_stack();
-        int ready = poll(fds, count, earlier(wait, ALONE_MS));
+        int ready = wait_for(fds, count, earlier(wait, ALONE_MS));
         if (ready == 0 && is_alone(proc))
             break;
         struct signalfd_siginfo info;
         while (fds[0].revents && read(wake_fd, &info, sizeof info) == sizeof info)
             continue;
         if (ready > 0)
-            as_control_server_handle(&server, fds + 1);
+            as_control_server_handle(&server, fds + 1, count - 1);
     }
     as_log("the agent's thread ends");
     __atomic_store_n(&as_agent.worker_tid, 0, __ATOMIC_SEQ_CST);
