@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The agent in programs that have little: no room for files, few descriptors."""
+"""The agent in programs that have little: no room for files, few descriptors, another file where stderr was."""
 
 from __future__ import annotations
 
 import os
+import re
 import resource
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -94,3 +97,47 @@ def test_table_of_the_unwinder_that_may_not_be_written(stage: Stage) -> None:
     kept = [path.name for path in (stage.folder / ".cache/arenascope").iterdir()]
     assert all(name.endswith(".unwind2") for name in kept)
     assert not any(name.startswith(".") for name in kept)
+
+
+REOPENS = """
+import os, sys, time
+os.close(2)
+assert os.open("database", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600) == 2
+os.write(2, b"page 1")
+print("ready", flush=True)
+sys.stdin.readline()
+os.write(2, b"page 2")
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_file_that_has_got_the_number_of_stderr(stage: Stage, when: str) -> None:
+    """Before or after the agent's thread was started, which keeps the true one."""
+    code = REOPENS if when == "before" else f"import sys\nprint('first', flush=True)\nsys.stdin.readline()\n{REOPENS}"
+    environment = stage.environment(ARENASCOPE_LOG="1")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=environment,
+        cwd=stage.folder,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        bufsize=1,
+    ) as child:
+        assert child.stdin
+        assert child.stdout
+        if when == "after":
+            assert child.stdout.readline() == "first\n"
+            stage.ask(child.pid)
+            child.stdin.write("\n")
+        assert child.stdout.readline() == "ready\n"
+        stage.ask(child.pid, 2 if when == "after" else 1)
+        os.kill(child.pid, signal.SIGUSR2)  # what the thread says of the first is said before it serves the next
+        stage.dump(child.pid, 3 if when == "after" else 2)
+        (_, said) = child.communicate("\n", PATIENCE)
+        assert child.returncode == 0
+    assert (stage.folder / "database").read_bytes() == b"page 1page 2"
+    assert len(re.findall("wrote .*dump", said)) >= (2 if when == "after" else 0)
+    assert when == "after" or said == ""

@@ -38,7 +38,7 @@ static bool close_one_by_one(unsigned first)
 bool as_agent_leave_descriptors(void)
 {
     enum { CLOSE_RANGE = 436, UNSHARE = 2 };
-    bool keep = as_log_wants_stderr();
+    bool keep = as_log_has_stderr();
     if (syscall(CLOSE_RANGE, keep ? 3 : 0, ~0U, UNSHARE) != 0) {
         if (!close_one_by_one(keep ? 3 : 0))
             return false;

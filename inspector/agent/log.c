@@ -6,10 +6,13 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 // An absolute copy: programs change their directory, and write their title over their environment.
 static char path[PATH_MAX] AS_AGENT_RARE; // if is_on
 static bool is_on, to_stderr;
+static dev_t stderr_device; // what stderr was, if to_stderr
+static ino_t stderr_inode;
 
 void as_log_set(const char *where)
 {
@@ -17,6 +20,11 @@ void as_log_set(const char *where)
     to_stderr = where && (strcmp(where, "1") == 0 || strcmp(where, "stderr") == 0);
     if (!where || !*where || strcmp(where, "0") == 0)
         return;
+    struct stat st = {0};
+    if (to_stderr && fstat(STDERR_FILENO, &st) != 0)
+        return;
+    stderr_device = st.st_dev;
+    stderr_inode = st.st_ino;
     char here[PATH_MAX] = "";
     if (!to_stderr && where[0] != '/' && syscall(SYS_getcwd, here, sizeof here) < 0)
         return;
@@ -24,9 +32,11 @@ void as_log_set(const char *where)
     is_on = length >= 0 && (size_t)length < sizeof path;
 }
 
-bool as_log_wants_stderr(void)
+bool as_log_has_stderr(void)
 {
-    return to_stderr;
+    struct stat st;
+    return is_on && to_stderr && fstat(STDERR_FILENO, &st) == 0 && st.st_dev == stderr_device &&
+           st.st_ino == stderr_inode;
 }
 
 // A line is one write, so that lines of several processes do not mix. The file is opened for each line: nothing stays open. These
@@ -34,7 +44,7 @@ bool as_log_wants_stderr(void)
 // which is to be cancelled.
 void as_log(const char *format, ...)
 {
-    if (!is_on)
+    if (!is_on || (to_stderr && !as_log_has_stderr()))
         return;
     char line[1200];
     int length = snprintf(line, sizeof line, "arenascope[%d]: ", (int)getpid());
