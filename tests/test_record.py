@@ -28,6 +28,29 @@ HEAD = struct.Struct("<QQ16Q")
 OPERATIONS = 30_000
 REUSE = "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1"  # an address goes from thread to thread at once
 
+WORKER_SIZE = 777
+WITH_IDLE_THREADS = """
+import threading, time
+barrier, never = threading.Barrier(21), threading.Event()
+def idle():
+    kept = bytes(500)
+    barrier.wait()
+    never.wait()
+def work():
+    global made
+    for made in range(100, 8001, 100):
+        for _ in range(100):
+            bytes(744)
+        time.sleep(0.02)
+for _ in range(20):
+    threading.Thread(target=idle, daemon=True).start()
+barrier.wait()
+worker = threading.Thread(target=work)
+worker.start()
+worker.join()
+print(made)
+"""
+
 # What a thread did, in order: the function, the address, and the size of an allocation.
 Operations = list[tuple[str, int, int]]
 
@@ -259,6 +282,26 @@ def test_what_is_lost_under_overload_is_counted(stage: Stage, recorded: Path, ar
     # The program's libraries have some of their own, which are not in its log.
     assert 0 <= told["events"] + told["lost_allocations"] + told["lost_frees"] - kinds.total() < 100
     assert 0 <= told["frees"] - told["resized"] + told["lost_frees"] - frees < 100
+
+
+def test_threads_that_are_idle_keep_no_buffer(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """1 MiB is 15 buffers: 20 threads that have allocated once do not take them from one that goes on."""
+    record = stage.folder / "record"
+    process = stage.start(
+        [sys.executable, "-I", "-S", "-c", WITH_IDLE_THREADS],
+        ARENASCOPE_PROFILE_RECORD=str(record),
+        ARENASCOPE_PROFILE="pages=64,buffers=1M",
+        PYTHONMALLOC="malloc",
+    )
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, out
+    command = [str(arenadump.path), "full-record", str(record), "--events"]
+    lines = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
+    by = Counter(words[1] for words in map(str.split, lines) if words[2] == "calloc" and words[4] == str(WORKER_SIZE))
+    assert len(by) == 1, "it is one thread"
+    assert int(out) / 2 < by.total() <= int(out)
+    made = Run(arenadump, record, record)
+    assert made.told()["torn_bytes"] == 0
 
 
 def test_each_process_has_a_record_of_its_own(stage: Stage, arenadump: harness.Arenadump) -> None:

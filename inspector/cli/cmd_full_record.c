@@ -312,6 +312,9 @@ static void print_limits(const struct record_reading *r)
         printf("Lost: %" PRIu64 " allocations and %" PRIu64 " frees for want of a buffer, %" PRIu64
                " events otherwise. All sums lack them.\n",
                a->lost_allocations, a->lost_frees, f->last.missed);
+    if (a->lost_allocations + a->lost_frees > 0)
+        printf("A thread that allocates has a buffer of 64 KiB to itself: there were more threads than buffers, or the "
+               "disk was slower than the program. buffers= in ARENASCOPE_PROFILE sets their memory.\n");
     if (a->unknown_frees + a->replaced > 0)
         printf("%" PRIu64 " frees were of blocks that are not in the record; of %" PRIu64
                " blocks the free is not in it.\n",

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The buffers of a full record: as many as there will ever be are reserved at once, and take memory when they are used. A thread fills one
 // after another, and the writer's thread gives them back. The last one given back is taken first: it is in the processor's cache.
-// No lock is taken, and nobody waits for a buffer: an event without one is lost, and counted.
+// No lock is taken, and nobody waits for a buffer: an event without one is lost, and counted. When all have been used, the writer's thread
+// takes back those of threads that have been idle.
 #include "profile/events.h"
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,6 +24,7 @@ static struct {
     _Atomic uint32_t full;  // the last one's index + 1
     _Atomic uint32_t count; // of full ones, since the writer looked
     _Atomic uint32_t asleep;
+    _Atomic uint32_t touched; // so many have been used
 } lists;
 
 struct as_recorder_buffer *as_recorder_buffer_at(uint32_t next)
@@ -42,24 +45,6 @@ void as_recorder_buffer_done(struct as_recorder_buffer *buffer)
     } while (!atomic_compare_exchange_weak(&lists.spare, &first, ((first >> 32) + 1) << 32 | next_of(buffer)));
 }
 
-// One that was given back, else one that nobody has used yet.
-static struct as_recorder_buffer *take(void)
-{
-    uint64_t first = atomic_load(&lists.spare);
-    while ((uint32_t)first != 0) {
-        struct as_recorder_buffer *buffer = as_recorder_buffer_at((uint32_t)first);
-        uint32_t next = atomic_load_explicit(&buffer->next, memory_order_relaxed);
-        if (atomic_compare_exchange_weak(&lists.spare, &first, ((first >> 32) + 1) << 32 | next))
-            return buffer;
-    }
-    static _Atomic uint32_t touched;
-    uint32_t index = atomic_load_explicit(&touched, memory_order_relaxed);
-    while (index < as_recorder.buffer_count)
-        if (atomic_compare_exchange_weak(&touched, &index, index + 1))
-            return as_recorder_buffer_at(index + 1);
-    return NULL;
-}
-
 void as_recorder_buffers_wake(void)
 {
     int saved = errno;
@@ -78,6 +63,25 @@ void as_recorder_buffers_wait(uint64_t nanoseconds)
     atomic_store(&lists.asleep, 0);
 }
 
+// One that was given back, else one that nobody has used yet.
+static struct as_recorder_buffer *take(void)
+{
+    uint64_t first = atomic_load(&lists.spare);
+    while ((uint32_t)first != 0) {
+        struct as_recorder_buffer *buffer = as_recorder_buffer_at((uint32_t)first);
+        uint32_t next = atomic_load_explicit(&buffer->next, memory_order_relaxed);
+        if (atomic_compare_exchange_weak(&lists.spare, &first, ((first >> 32) + 1) << 32 | next))
+            return buffer;
+    }
+    uint32_t index = atomic_load_explicit(&lists.touched, memory_order_relaxed);
+    while (index < as_recorder.buffer_count)
+        if (atomic_compare_exchange_weak(&lists.touched, &index, index + 1))
+            return as_recorder_buffer_at(index + 1);
+    if (atomic_load_explicit(&lists.full, memory_order_relaxed) != 0 && atomic_load(&lists.asleep))
+        as_recorder_buffers_wake();
+    return NULL;
+}
+
 static void hand_over(struct as_recorder_thread *t, struct as_recorder_buffer *buffer)
 {
     buffer->filled = (uint32_t)(atomic_load_explicit(&t->at, memory_order_relaxed) - buffer->words);
@@ -91,12 +95,12 @@ static void hand_over(struct as_recorder_thread *t, struct as_recorder_buffer *b
 
 bool as_recorder_next_buffer(struct as_recorder_thread *t)
 {
-    struct as_recorder_buffer *buffer = atomic_load_explicit(&t->buffer, memory_order_relaxed);
     // A handler may interrupt this and leave it by siglongjmp: there is no room then, until all is as it should be.
     t->end = NULL;
     atomic_signal_fence(memory_order_seq_cst);
     // In this order: once it is handed over, it may soon be another thread's, and the writer's thread must not find it here.
-    atomic_store(&t->buffer, NULL);
+    // NULL: there was none, or the writer's thread has taken it back.
+    struct as_recorder_buffer *buffer = atomic_exchange(&t->buffer, NULL);
     if (buffer)
         hand_over(t, buffer);
     buffer = take();
@@ -124,6 +128,36 @@ struct as_recorder_buffer *as_recorder_full_buffers(void)
         atomic_store_explicit(&buffer->next, newer, memory_order_relaxed);
     }
     return as_recorder_buffer_at(oldest);
+}
+
+bool as_recorder_buffers_scarce(void)
+{
+    return atomic_load_explicit(&lists.touched, memory_order_relaxed) >= as_recorder.buffer_count;
+}
+
+// The thread's next event finds no room, and it hands the buffer over, if it has it still. (It reads `end` while this is written: one aligned
+// word. Where it has just got another buffer, it hands that one over nearly empty.)
+void as_recorder_buffer_ask_back(struct as_recorder_thread *t)
+{
+    __atomic_store_n(&t->end, NULL, __ATOMIC_RELAXED);
+}
+
+bool as_recorder_buffers_barrier(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
+           syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+// A thread names itself busy before it looks for room, and is so until it has stored where the room of another buffer ends. So, after the
+// barrier, one that is not busy, and has no room, has written all that it will write into this buffer: it finds no room when it enters.
+// Then it and this thread may both be about to take the buffer, and one of them gets it. (Nobody but the writer's thread makes it free
+// again: it is the same one still.) Until then `at` stays, too.
+uint32_t as_recorder_buffer_take_back(struct as_recorder_thread *t, struct as_recorder_buffer *buffer)
+{
+    if (atomic_load(&t->busy) != 0 || __atomic_load_n(&t->end, __ATOMIC_ACQUIRE) != NULL)
+        return UINT32_MAX;
+    uint64_t *at = atomic_load(&t->at);
+    return atomic_compare_exchange_strong(&t->buffer, &buffer, NULL) ? (uint32_t)(at - buffer->words) : UINT32_MAX;
 }
 
 // Behind the buffers, the numbers of stacks.

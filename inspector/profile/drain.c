@@ -28,8 +28,10 @@ static struct {
     bool ends;
     struct as_record_interpreters interpreters; // as the file says already
     int error;
-    uint32_t buffers[AS_RECORDER_THREADS]; // of each thread, written to their end
-    uint64_t lost[AS_RECORDER_THREADS];    // as the file says already
+    uint32_t buffers[AS_RECORDER_THREADS];                // of each thread, written to their end
+    uint64_t lost[AS_RECORDER_THREADS];                   // as the file says already
+    uint64_t *at[AS_RECORDER_THREADS];                    // where each thread was in the last turn
+    struct as_recorder_buffer *idle[AS_RECORDER_THREADS]; // whose thread is where it was
     uint64_t words[BLOCK_BYTES / sizeof(uint64_t)];
     uint64_t functions[BLOCK_BYTES / sizeof(uint64_t)]; // that are to be written before the words
     size_t function_words;
@@ -318,6 +320,41 @@ static bool put_begun_buffer(uint32_t index)
     return put_events(buffer, (uint32_t)(at - buffer->words));
 }
 
+// A thread that has come no further since the last turn, and whose older buffers are all in the file.
+static bool is_idle(uint32_t index)
+{
+    struct as_recorder_thread *t = &as_recorder.threads[index];
+    uint64_t *at = atomic_load_explicit(&t->at, memory_order_acquire), *before = sink.at[index];
+    sink.at[index] = at;
+    sink.idle[index] = atomic_load_explicit(&t->buffer, memory_order_acquire);
+    return sink.idle[index] && at == before && sink.idle[index]->number == sink.buffers[index];
+}
+
+// Threads that are idle, or have ended, would keep their buffers for good, and others would have none.
+static void take_idle_buffers(void)
+{
+    bool asked = false, scarce = as_recorder_buffers_scarce();
+    for (uint32_t i = 0; i < AS_RECORDER_THREADS; i++) {
+        if (!is_idle(i) || !scarce) {
+            sink.idle[i] = NULL;
+            continue;
+        }
+        as_recorder_buffer_ask_back(&as_recorder.threads[i]);
+        asked = true;
+    }
+    if (!asked || !as_recorder_buffers_barrier())
+        return;
+    for (uint32_t i = 0; i < AS_RECORDER_THREADS; i++) {
+        struct as_recorder_buffer *buffer = sink.idle[i];
+        uint32_t words = buffer ? as_recorder_buffer_take_back(&as_recorder.threads[i], buffer) : UINT32_MAX;
+        if (words == UINT32_MAX)
+            continue;
+        put_events(buffer, words);
+        sink.buffers[i] = buffer->number + 1;
+        as_recorder_buffer_done(buffer);
+    }
+}
+
 bool as_recorder_drain(bool all)
 {
     uint64_t before = sink.number;
@@ -327,6 +364,8 @@ bool as_recorder_drain(bool all)
         return sink.error == 0 || (errno = sink.error, false);
     for (uint32_t i = 0; i < AS_RECORDER_THREADS && sink.error == 0; i++)
         put_begun_buffer(i);
+    if (sink.error == 0)
+        take_idle_buffers();
     sink.losses = 0;
     bool ok = put_all(put_some_modules) && put_all(put_some_contexts) && put_all(put_some_losses) &&
               put_interpreters(false) && (sink.number == before || put_state());

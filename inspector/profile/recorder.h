@@ -364,6 +364,12 @@ struct as_recorder_buffer *as_recorder_full_buffers(void);
 struct as_recorder_buffer *as_recorder_buffer_at(uint32_t next);
 void as_recorder_buffer_done(struct as_recorder_buffer *buffer);
 void as_recorder_buffers_wait(uint64_t nanoseconds);
+// Whether all of them have been used: then those of idle threads are missing. In this order: one or more are asked back, there is a barrier (false:
+// the kernel has none), and each is taken back. The result is how many words are in it; UINT32_MAX: the thread has it still, or hands it over.
+bool as_recorder_buffers_scarce(void);
+void as_recorder_buffer_ask_back(struct as_recorder_thread *thread);
+bool as_recorder_buffers_barrier(void);
+uint32_t as_recorder_buffer_take_back(struct as_recorder_thread *thread, struct as_recorder_buffer *buffer);
 void as_recorder_buffers_wake(void);
 
 // drain.c: a file that is open and empty, to which all goes from now on. It is written by one thread at a time. False: as

@@ -73,6 +73,12 @@ def _head(record: FullRecord) -> Text:
         line.append(f"\nIts last {count(record.torn_bytes)} bytes are no whole block, and were not read.", "yellow")
     if lost := record.lost_allocations + record.lost_frees + record.missed:
         line.append(f"\n{count(lost)} events were lost: all sums lack them.", "yellow")
+    if record.lost_allocations + record.lost_frees:
+        line.append(
+            "\nThere were more threads than buffers, or the disk was slower than the program: buffers= in "
+            "ARENASCOPE_PROFILE sets their memory.",
+            "yellow",
+        )
     if record.unknown_frees or record.replaced:
         line.append(
             f"\n{count(record.unknown_frees)} frees were of blocks that are not in the record; of "
