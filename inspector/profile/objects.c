@@ -63,7 +63,8 @@ enum { DATA = R_X86_64_GLOB_DAT, SLOT = R_X86_64_JUMP_SLOT };
 enum { DATA = R_AARCH64_GLOB_DAT, SLOT = R_AARCH64_JUMP_SLOT };
 #endif
 
-// Whether the slot has an address of memory, whatever the order of relocations: before, it has none, or an offset in the object. It is not
+// Whether the slot has an address of memory, whatever the order of relocations: before, that of data has 0, and that of a function an offset in
+// the object, as the file has it. (An address of data may be smaller than this: in a program that lies where it was linked to.) It is not
 // asked of what may be left without: an absolute or weak symbol, and data that another object defines.
 static bool is_done(const struct as_recorder_object *o, const ElfW(Rela) * r, uintptr_t size)
 {
@@ -72,7 +73,7 @@ static bool is_done(const struct as_recorder_object *o, const ElfW(Rela) * r, ui
     bool defined = s->st_shndx != SHN_UNDEF && s->st_shndx != SHN_ABS;
     if ((type != DATA || !defined) && (type != SLOT || (!defined && ELF64_ST_BIND(s->st_info) != STB_GLOBAL)))
         return true;
-    return __atomic_load_n((const uintptr_t *)(o->bias + r->r_offset), __ATOMIC_RELAXED) >= size;
+    return __atomic_load_n((const uintptr_t *)(o->bias + r->r_offset), __ATOMIC_RELAXED) >= (type == DATA ? 1 : size);
 }
 
 bool as_recorder_is_relocated(const struct as_recorder_object *o)

@@ -252,7 +252,7 @@ bool as_recorder_map(const struct as_recorder_rates *rates, bool full_record)
 {
     if (mapped && !empty_mapped())
         return false;
-    if (mapped_size < rates->memory) {
+    if (!mapped || mapped_size < rates->memory) {
         char *fresh = as_recorder_map_alone(rates->memory, TABLES_NAME);
         if (!fresh)
             return false;
