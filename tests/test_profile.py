@@ -330,12 +330,12 @@ assert libc.mprotect(start, SIZE, 3) == 0
 def table(offset, size, used):
     return struct.pack("<QQQ", offset, size, used)
 contexts, sampled, frames, blocks, stacks, pages = 1 << 16, 1 << 25, 1 << 26, 1 << 28, 1 << 30, 2 << 30
-head = struct.pack("<QIIQQQIIIIQQQ", 0x31666F7270657261, 9, 0, start, SIZE, 1, 1, 12, 0, 512, 16384, 0, 10**18)
+head = struct.pack("<QIIQQQIIIIQQQ", 0x31666F7270657261, 10, 0, start, SIZE, 1, 1, 12, 0, 512, 16384, 0, 10**18)
 head += table(pages, 1 << 26, 1 << 26) + table(blocks, 1 << 20, 1 << 20) + table(contexts, 1 << 20, 1 << 20)
 head += table(sampled, 1 << 20, 1 << 40) + table(frames, 1 << 20, 1 << 20)
 head += table(stacks, 1 << 27, 1 << 27) + table(4096, 100, 100)
 head += table(4096 * 8, 1 << 10, 1 << 10) + table(4096 * 2, 4096, 4096) + table(4096 * 3, 1 << 15, 1 << 40)
-head += table(4096 * 4, 1 << 27, 1 << 40) + bytes(80)
+head += table(4096 * 4, 1 << 27, 1 << 40) + table(4096 * 5, 1 << 26, 1 << 40) + bytes(80)
 head = head[:12] + struct.pack("<I", len(head)) + head[16:]
 ctypes.memmove(start, head, len(head))
 # Contexts whose stack is right, ends nowhere, is its own caller, is deeper than it may be, has no frame, or is outside.
