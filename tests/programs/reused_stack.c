@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Threads with large stacks, which they use, end; libc gives most of these stacks back. Then a thread with a small stack runs coroutines where
-// the large stacks were, by functions that have been recorded there. Prints whether it is at a large one's descriptor, and "ended".
+// A thread that uses a large stack ends, and most of this stack is given back. Then a thread with a small stack has the end of it, and with it
+// the same thread pointer. It runs coroutines where the large stack was, by functions that have been recorded there. Prints whether both
+// threads had one pointer, and "ended".
 #include <alloca.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -10,10 +11,19 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-enum { THREADS = 12, DEPTH = 6000, SMALL = 64 << 10, COROUTINE = 64 << 10, GUARD = 4096, MOST_PAD = 1024, PAD = 16 };
+enum {
+    DEPTH = 20000,
+    LARGE = 8 << 20,
+    SMALL = 128 << 10,
+    COROUTINE = 128 << 10,
+    GUARD = 64 << 10,
+    MOST_PAD = 1024,
+    PAD = 16
+};
 
 static ucontext_t outside, inside;
-static size_t pad; // so that a coroutine's frames stand where those of a thread have been
+static char *stack; // the large one
+static size_t pad;  // so that a coroutine's frames stand where those of a thread have been
 
 __attribute__((noinline)) static void descend(int depth)
 {
@@ -39,37 +49,41 @@ static void coroutine(void)
 
 static void *small(void *unused)
 {
+    char *below = stack + LARGE - SMALL - GUARD - COROUTINE;
     for (pad = 0; pad < MOST_PAD; pad += PAD) {
-        char *stack = mmap(NULL, COROUTINE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (stack == MAP_FAILED || mprotect(stack, GUARD, PROT_NONE) != 0 || getcontext(&inside) != 0)
+        if (getcontext(&inside) != 0)
             abort();
-        inside.uc_stack.ss_sp = stack;
+        inside.uc_stack.ss_sp = below;
         inside.uc_stack.ss_size = COROUTINE;
         inside.uc_link = NULL;
         makecontext(&inside, coroutine, 0);
         swapcontext(&outside, &inside);
-        munmap(stack, COROUTINE);
     }
     return unused;
 }
 
+static pthread_t run(void *(*function)(void *), char *start, size_t size)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_setstack(&attributes, start, size) != 0 ||
+        pthread_create(&thread, &attributes, function, NULL) != 0)
+        abort();
+    pthread_join(thread, NULL);
+    return thread;
+}
+
 int main(void)
 {
-    pthread_t threads[THREADS], last;
-    pthread_attr_t attributes;
-    int same = 0;
-    for (int i = 0; i < THREADS; i++)
-        if (pthread_create(&threads[i], NULL, large, NULL) != 0)
-            return 2;
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, SMALL);
-    if (pthread_create(&last, &attributes, small, NULL) != 0)
+    stack = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack == MAP_FAILED)
         return 2;
-    for (int i = 0; i < THREADS; i++)
-        same |= pthread_equal(threads[i], last);
-    pthread_join(last, NULL);
-    printf("%d\nended\n", same);
+    pthread_t first = run(large, stack, LARGE);
+    // What the coroutines have stays, and so does the small stack: between them is nothing.
+    if (mprotect(stack + LARGE - SMALL - GUARD, GUARD, PROT_NONE) != 0)
+        return 2;
+    pthread_t last = run(small, stack + LARGE - SMALL, SMALL);
+    printf("%d\nended\n", pthread_equal(first, last) != 0);
     return 0;
 }
