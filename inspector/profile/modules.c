@@ -207,7 +207,7 @@ bool as_recorder_modules_load(void)
     bool ok = begin_loading(MANY);
     if (ok) {
         ok = load_first();
-        atomic_store(&list.child, false); // whoever begins a profile knows that the loader's lock is free
+        atomic_store(&list.child, false); // the loader's lock is free where a profile begins
         end_loading();
     }
     as_recorder_restore_signals(&signals);
@@ -242,7 +242,8 @@ static bool refresh(void)
 }
 
 // Files are opened: neither malloc nor dlclose may be where the thread is cancelled. False: another thread loads, or holds the loader's
-// lock, or nobody may. (The lock comes first: whoever waits for it lets signals in, and has nothing that a handler could leave behind.)
+// lock, or the process is a child. (The lock comes first: a thread that waits for it lets signals in, and a handler that jumps out of this
+// wait leaves nothing behind.)
 static bool refresh_uncancelled(int attempts)
 {
     int state;
