@@ -8,6 +8,7 @@
 // setuid() and its like, which hold the lock of the threads' stacks while they wait for all other threads.
 // Every other thread counts as unsafe, and the handler tries again later (signals.c).
 #include "agent/signal_safety.h"
+#include "profile/objects.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -56,57 +57,17 @@ struct wanted {
     uint64_t address[CODES];
 };
 
-// Of libc, as the loader has mapped them.
-struct symbols {
-    const ElfW(Sym) * table;
-    const char *names;
-    const uint32_t *hash; // DT_GNU_HASH
-};
-
-static struct symbols find_symbols(uint64_t base, const ElfW(Dyn) * d)
-{
-    struct symbols s = {0};
-    for (; d->d_tag != DT_NULL; d++) {
-        // glibc's loader has added the base to these.
-        const void *at = (const void *)(uintptr_t)(d->d_un.d_ptr < base ? base + d->d_un.d_ptr : d->d_un.d_ptr);
-        if (d->d_tag == DT_SYMTAB)
-            s.table = at;
-        else if (d->d_tag == DT_STRTAB)
-            s.names = at;
-        else if (d->d_tag == DT_GNU_HASH)
-            s.hash = at;
-    }
-    return s;
-}
-
-static const ElfW(Sym) * find_symbol(const struct symbols *s, const char *name)
-{
-    uint32_t hash = 5381;
-    for (const char *c = name; *c; c++)
-        hash = hash * 33 + (uint8_t)*c;
-    uint32_t count = s->hash[0], first = s->hash[1];
-    const uint32_t *buckets = s->hash + 4 + s->hash[2] * (sizeof(ElfW(Addr)) / sizeof *s->hash);
-    const uint32_t *chains = buckets + count;
-    for (uint32_t i = count > 0 ? buckets[hash % count] : 0; i >= first && i > 0; i++) {
-        if ((chains[i - first] | 1) == (hash | 1) && strcmp(s->names + s->table[i].st_name, name) == 0)
-            return &s->table[i];
-        if (chains[i - first] & 1) // the last one
-            break;
-    }
-    return NULL;
-}
-
 // By libc's own symbols: another library may have functions of these names in front of libc's, which it calls.
-static void learn_set_ids(uint64_t base, const ElfW(Dyn) * dynamic)
+static void learn_set_ids(const struct dl_phdr_info *info)
 {
-    struct symbols s = find_symbols(base, dynamic);
-    if (!s.table || !s.names || !s.hash)
+    struct as_recorder_object libc;
+    if (!as_recorder_read_object(info, &libc) || !libc.hash)
         return;
     const char *name = set_id_names;
     for (size_t i = 0; i < SET_IDS; i++, name += strlen(name) + 1) {
-        const ElfW(Sym) *found = find_symbol(&s, name);
-        if (found)
-            set_ids[i] = (struct code){base + found->st_value, base + found->st_value + found->st_size};
+        const ElfW(Sym) *found = as_recorder_find_symbol(&libc, name, STT_FUNC);
+        uint64_t start = found ? libc.bias + found->st_value : 0;
+        set_ids[i] = (struct code){start, start + (found ? found->st_size : 0)};
     }
 }
 
@@ -114,8 +75,6 @@ static int learn_object(struct dl_phdr_info *info, size_t size, void *context)
 {
     (void)size;
     const struct wanted *wanted = context;
-    const ElfW(Dyn) *dynamic = NULL;
-    bool is_libc = false;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         struct code c = {info->dlpi_addr + p->p_vaddr, info->dlpi_addr + p->p_vaddr + p->p_memsz};
@@ -125,14 +84,11 @@ static int learn_object(struct dl_phdr_info *info, size_t size, void *context)
                                     : inside(&c, wanted->address[k]);
             if (here && wanted->address[k] != 0) {
                 codes[k] = c;
-                is_libc |= k == LIBC;
+                if (k == LIBC)
+                    learn_set_ids(info);
             }
         }
-        if (p->p_type == PT_DYNAMIC)
-            dynamic = (const ElfW(Dyn) *)(uintptr_t)c.start;
     }
-    if (is_libc && dynamic)
-        learn_set_ids(info->dlpi_addr, dynamic);
     return 0;
 }
 

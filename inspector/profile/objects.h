@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the dynamic section of a loaded object says: its symbols and relocations. Internal to profile/.
+// What the dynamic section of a loaded object says: its symbols and relocations. For the recorder, and for
+// signals that the agent gets.
 #pragma once
 
 #include <link.h>
