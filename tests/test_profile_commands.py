@@ -313,7 +313,8 @@ def test_what_grew_between_two_dumps(arenadump: harness.Arenadump, tmp_path: Pat
 
 def test_what_two_profiles_do_not_have_alike_is_said(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     pids = []
-    for name, options in (("exact", ("--exact",)), ("rates", ("--rates", "pages=8,bytes=64K"))):
+    rates = {"exact": ("--exact",), "rates": ("--rates", "pages=8,bytes=64K"), "none": ("--rates", "bytes=0")}
+    for name, options in rates.items():
         with served(tmp_path, arenadump, options=options) as process:
             arenadump.check("dump", process.pid, "-o", tmp_path / name)
             pids.append(process.pid)
@@ -324,7 +325,10 @@ def test_what_two_profiles_do_not_have_alike_is_said(arenadump: harness.Arenadum
     assert "Two recordings: what was allocated is counted from the beginning of each." in told
     said = " ".join(told.split())
     assert "what is in use is known by every chunk before, by chunks on one page in 8 after." in said
-    assert "what was allocated is estimated from a sample in 512.0 KiB before, in 64.0 KiB after." in said
+    assert "what was allocated is known from a sample in 512.0 KiB before, from a sample in 64.0 KiB after." in said
+    unsampled = arenascope("profile", "diff", tmp_path / "exact", tmp_path / "none", arenadump=arenadump)
+    said = " ".join(unsampled.split())
+    assert "what was allocated is known from a sample in 512.0 KiB before, not at all after." in said
 
 
 def test_a_process_without_a_recorder(arenadump: harness.Arenadump) -> None:

@@ -36,8 +36,8 @@ def _unlike(before: ReadProfile, after: ReadProfile) -> Iterator[str]:
         words = ["every chunk" if rate == 1 else f"chunks on one page in {rate}" for rate in rates]
         yield f"Other rates: what is in use is known by {words[0]} before, by {words[1]} after."
     if before.mean != after.mean:
-        means = [size(each.mean) for each in (before, after)]
-        yield f"Other rates: what was allocated is estimated from a sample in {means[0]} before, in {means[1]} after."
+        known = [f"from a sample in {size(each.mean)}" if each.sampled else "not at all" for each in (before, after)]
+        yield f"Other rates: what was allocated is known {known[0]} before, {known[1]} after."
 
 
 def _process(target: GraphTarget) -> str:
