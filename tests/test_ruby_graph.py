@@ -43,6 +43,7 @@ class Three
     @a, @b, @c = "a%d" % i, "b%d" % i, "c%d" % i
   end
 end
+class Over < Three; end # what is left over of filling these lies where that of the others was
 def address(object) = JSON.parse(ObjectSpace.dump(object))["address"]
 def make(count) = count.times { |i| $sessions["key %d" % i] = Session.new(i) }
 def circles = 500.times { Circle.new.then { |circle| circle.me = circle } }
@@ -59,6 +60,7 @@ $one, $two = [shared], [shared]
 $young = Array.new(1000) { |i| Young.new(i) }
 $threes = Array.new(1000) { Three.new } # side by side
 $threes.each_with_index { |three, i| three.fill(i) }
+Array.new(100) { Over.new }.each_with_index { |over, i| over.fill(i) }
 some = $sessions["key 1234"]
 said = {"session" => address(some), "name" => address(some.name)}
 parts = [some, some.name, some.rows, some.notes, *some.rows, *some.notes.keys]
