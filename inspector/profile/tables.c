@@ -27,6 +27,7 @@ enum {
     SPARSE_LOAD = 3,
     SPARSE_SHIFT = 3,
     SPARSE_LAYOUTS = 1 << 11,
+    SPARSE_ROWS = 1 << 8,       // at first
     SPARSE_SIGNATURES = 1 << 9, // at first; else:
     FIRST_SIGNATURES = 1 << 15,
     LARGE_SLOTS = 64, // one byte in so many
@@ -166,7 +167,8 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     head->refused = table(&end, UINT64_C(1) << bits_of(size / REFUSED / sizeof(uint64_t)), sizeof(uint64_t));
     head->pages = table(&end, places, sizeof *r->pages);
     head->blocks = table(&end, (size - end - ALIGN) / block < blocks ? (size - end - ALIGN) / block : blocks, block);
-    r->rows->mask = mask_of(ROWS);
+    r->rows->most = mask_of(ROWS);
+    r->rows->mask = r->every ? r->rows->most : SPARSE_ROWS - 1;
     r->page_mask = places - 1;
     r->modules = (void *)(base + head->modules.offset);
     r->functions = (void *)(base + head->functions.offset);

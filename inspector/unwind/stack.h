@@ -36,7 +36,10 @@ struct as_unwind_stacks {
 // Rules found before, by address; one for each thread, or shared by all: no lock is needed. Zeros are an empty cache. Its memory is
 // the caller's.
 struct as_unwind_cache {
-    size_t mask; // number of entries - 1; the number is a power of two, 4,096 say
+    _Atomic size_t mask; // number of entries - 1; the number is a power of two, 4,096 say
+    size_t
+        most; // entries that there is room for, less one: `mask` grows up to it, where addresses want each other's; 0: never
+    _Atomic size_t evicted; // entries that others have taken since it grew
     struct as_unwind_cached {
         _Atomic uint64_t check;
         _Atomic uint64_t rule;

@@ -215,6 +215,17 @@ static uint64_t find_rule(const struct as_unwind_modules *modules, const struct 
     return rule;
 }
 
+// Where half of the entries have lost their place, there are twice as many from now on. An entry that is looked for elsewhere is found again.
+static inline void count_evicted(struct as_unwind_cache *cache)
+{
+    size_t mask = atomic_load_explicit(&cache->mask, memory_order_relaxed);
+    if (mask >= cache->most || atomic_fetch_add_explicit(&cache->evicted, 1, memory_order_relaxed) < mask / 2)
+        return;
+    atomic_store_explicit(&cache->evicted, 0, memory_order_relaxed);
+    atomic_compare_exchange_strong_explicit(&cache->mask, &mask, mask << 1 | 1, memory_order_relaxed,
+                                            memory_order_relaxed);
+}
+
 // Two threads may write one entry at the same time: the two words are believed where they belong together.
 static uint64_t cached_rule(const struct as_unwind_modules *modules, struct as_unwind_cache *cache,
                             const struct as_unwind_registers *at)
@@ -222,10 +233,14 @@ static uint64_t cached_rule(const struct as_unwind_modules *modules, struct as_u
     if (!cache)
         return find_rule(modules, at);
     uint64_t key = (at->pc << 1 | at->exact) ^ modules->generation * UINT64_C(0x9e3779b97f4a7c15);
-    struct as_unwind_cached *entry = &cache->entries[((at->pc >> 2) ^ (at->pc >> 13)) & cache->mask];
+    size_t mask = atomic_load_explicit(&cache->mask, memory_order_relaxed);
+    struct as_unwind_cached *entry = &cache->entries[((at->pc >> 2) ^ (at->pc >> 13)) & mask];
     uint64_t rule = atomic_load_explicit(&entry->rule, memory_order_relaxed);
-    if ((atomic_load_explicit(&entry->check, memory_order_relaxed) ^ rule) == key)
+    uint64_t check = atomic_load_explicit(&entry->check, memory_order_relaxed);
+    if ((check ^ rule) == key)
         return rule;
+    if (check != 0)
+        count_evicted(cache);
     rule = find_rule(modules, at);
     atomic_store_explicit(&entry->rule, rule, memory_order_relaxed);
     atomic_store_explicit(&entry->check, rule ^ key, memory_order_relaxed);

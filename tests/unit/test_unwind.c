@@ -17,7 +17,7 @@
 #include <ucontext.h>
 #include <unwind.h>
 
-enum { MOST = 20000, ENTRIES = 1024, DEEP = 10000 };
+enum { MOST = 20000, FIRST_ENTRIES = 16, ENTRIES = 1024, DEEP = 10000 };
 
 static struct as_unwind_modules *modules;
 static struct as_unwind_cache *rules;
@@ -349,7 +349,8 @@ int main(void)
     modules = as_unwind_modules_load(NULL, NULL);
     rules = calloc(1, AS_UNWIND_CACHE_BYTES(ENTRIES));
     CHECK(modules && rules && modules->count > 2);
-    rules->mask = ENTRIES - 1;
+    rules->mask = FIRST_ENTRIES - 1;
+    rules->most = ENTRIES - 1;
     find_stack();
     here();
     CHECK(deep(DEEP) == DEEP + 1 && their_count > DEEP);
@@ -362,6 +363,7 @@ int main(void)
 #if defined(__x86_64__)
     test_each_instruction();
 #endif
+    CHECK(rules->mask > FIRST_ENTRIES - 1 && rules->mask <= rules->most); // it has grown meanwhile
     as_unwind_modules_free(modules, NULL);
     free(rules);
     return 0;
