@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from tools import harness, programs
-from tools.recording import recorded
+from tools.recording import hooks_left, recorded, recording
 from tools.stage import Stage
 
 FLAGS = ("-shared", "-fPIC", f"-I{programs.SOURCES / 'unloads'}")
@@ -53,3 +53,29 @@ def test_it_is_not_called_before_it_is_relocated(stage: Stage) -> None:
     library = programs.build(*LIBRARY, "-Wl,--no-as-needed", str(slow))
     other = programs.build("allocates", "-shared", "-fPIC", "-DROOM=64")
     assert run(stage, "loads", library, other) == 0
+
+
+def test_a_profile_that_ends_while_a_library_is_unloaded(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """Of what is unloaded nothing is written to: the type of code objects has its function back afterwards."""
+    library, other = programs.build(*LIBRARY), programs.build("slow_ending", *FLAGS)
+    command = [str(programs.build("unloads", "-pthread")), "ends", str(library), str(other)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+
+        def go_on(said: bytes) -> None:
+            assert process.stdin
+            assert process.stdout
+            process.stdin.write(b" ")
+            process.stdin.flush()
+            assert process.stdout.readline() == said
+
+        assert process.stdout.readline() == b"ready\n"
+        with recording(arenadump, process.pid, stage.folder / "dump", "--rates=exact"):
+            go_on(b"known\n")
+            assert hooks_left(process.pid)[str(library.resolve())] > 0
+            go_on(b"unloading\n")
+        go_on(b"unloaded\n")
+        assert not hooks_left(process.pid)
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0

@@ -142,10 +142,14 @@ static void find_interpreters(void)
 {
     atomic_fetch_add(&list.finding, 1);
     do {
-        if (atomic_load(&list.closing) == 0)
-            atomic_store(&list.unfinished, !as_interpreters_find());
-        else
+        if (atomic_load(&list.closing) != 0) {
             atomic_store(&list.sought, true);
+            continue;
+        }
+        atomic_store(&list.unfinished, !as_interpreters_find());
+        // The profile may have ended while a thread was in dlclose: nothing was taken out of what was not found then.
+        if (!atomic_load(&as_recorder.on))
+            as_python_watch(false);
     } while (atomic_load(&list.closing) == 0 && atomic_exchange(&list.sought, false));
     atomic_fetch_sub(&list.finding, 1);
 }

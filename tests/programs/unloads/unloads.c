@@ -9,6 +9,7 @@
 //   stuck  the same, but the other one never goes on; twice
 //   loads  LIBRARY needs a library of slow_relocation.c: meanwhile another thread allocates, by OTHER (allocates.c) for the first time, and
 //          by new stacks until Py_IsInitialized is called
+//   ends   by each byte that it reads: allocates below LIBRARY; begins to unload OTHER (slow_ending.c); goes on with that; ends. It says so
 // Ends with 0; 2: it could not do so; 3: Py_IsInitialized was never called.
 #define _GNU_SOURCE
 #include "unloads.h"
@@ -155,6 +156,30 @@ static void wait_for_word(void *library)
     }
 }
 
+static void say_and_read(const char *text)
+{
+    char byte;
+    puts(text);
+    fflush(stdout);
+    while (read(STDIN_FILENO, &byte, 1) < 0)
+        continue;
+}
+
+static void ending(void)
+{
+    say_and_read("unloading");
+}
+
+static void unload_slowly(void *library, void *other)
+{
+    say_and_read("ready");
+    kept = user_of(library, "use")();
+    say_and_read("known");
+    SHARED->ending = ending;
+    dlclose(other);
+    say_and_read("unloaded");
+}
+
 int main(int count, char **words)
 {
     void *page = mmap(SHARED, sizeof *SHARED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -166,7 +191,9 @@ int main(int count, char **words)
         wait_for_word(load(words[2]));
         return 0;
     }
-    if (strcmp(how, "loads") == 0 && count == 4) {
+    if (strcmp(how, "ends") == 0 && count == 4) {
+        unload_slowly(load(words[2]), load(words[3]));
+    } else if (strcmp(how, "loads") == 0 && count == 4) {
         load_meanwhile(words[2], words[3]);
     } else if (strcmp(how, "races") == 0) {
         unload_meanwhile(load(words[2]));
