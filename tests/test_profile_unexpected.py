@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections import Counter
 from pathlib import Path
@@ -80,6 +81,27 @@ def test_requests_that_get_large_chunks(stage: Stage, arenadump: harness.Arenadu
             found[name] += site["in_use"]["count"]
     assert found == large
     assert told["unseen"]["count"] == 0
+
+
+@pytest.mark.parametrize("binding", ["lazy", "now"])
+def test_a_program_with_its_own_malloc(
+    stage: Stage, arenadump: harness.Arenadump, libc: debian.Libc, binding: str
+) -> None:
+    """It calls libc's as __libc_malloc: by a slot that may be bound after the recorder has begun."""
+    program = programs.build_portable("own_malloc", debian.NATIVE, f"-Wl,-z,{binding}")
+    process = stage.start(libc.command(program, str(KEPT), "stays"), ARENASCOPE_PROFILE="exact")
+    assert process.stdout
+    assert process.stdout.readline() == b"ready\n"
+    told = profile(arenadump, process.pid)
+    assert told["unseen"]["count"] == 0
+    made = [site["in_use"]["count"] for site in told["sites"]]
+    assert made.count(KEPT) == 2
+    record = stage.folder / "record"
+    ending = stage.start(libc.command(program, str(KEPT)), ARENASCOPE_PROFILE_RECORD=str(record))
+    assert ending.wait(timeout=120) == 0
+    found = json.loads(arenadump.check("full-record", record, "--json"))
+    assert found["allocated"]["count"] - found["frees"] == found["in_use"]["count"] == 2 * KEPT
+    assert found["frees"] >= KEPT
 
 
 @pytest.mark.parametrize("tagging", [1, 3])

@@ -76,12 +76,25 @@ static bool is_done(const struct as_recorder_object *o, const ElfW(Rela) * r, ui
     return __atomic_load_n((const uintptr_t *)(o->bias + r->r_offset), __ATOMIC_RELAXED) >= (type == DATA ? 1 : size);
 }
 
+// Of its addresses, as they are in the file.
+static uintptr_t end_of(const struct as_recorder_object *o)
+{
+    uintptr_t end = 0;
+    for (size_t i = 0; i < o->header_count; i++)
+        if (o->headers[i].p_type == PT_LOAD && o->headers[i].p_vaddr + o->headers[i].p_memsz > end)
+            end = o->headers[i].p_vaddr + o->headers[i].p_memsz;
+    return end;
+}
+
+bool as_recorder_is_unbound(const struct as_recorder_object *o, const ElfW(Rela) * r)
+{
+    uintptr_t there = __atomic_load_n((const uintptr_t *)(o->bias + r->r_offset), __ATOMIC_RELAXED);
+    return ELF64_R_TYPE(r->r_info) == SLOT && there - o->bias < end_of(o);
+}
+
 bool as_recorder_is_relocated(const struct as_recorder_object *o)
 {
-    uintptr_t size = 0;
-    for (size_t i = 0; i < o->header_count; i++)
-        if (o->headers[i].p_type == PT_LOAD && o->headers[i].p_vaddr + o->headers[i].p_memsz > size)
-            size = o->headers[i].p_vaddr + o->headers[i].p_memsz;
+    uintptr_t size = end_of(o);
     if (o->bias < size) // a program that lies where it was linked to: it was relocated before this code
         return true;
     for (size_t t = 0; t < 2; t++)

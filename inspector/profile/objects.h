@@ -25,6 +25,8 @@ struct as_recorder_object {
 bool as_recorder_read_object(const struct dl_phdr_info *info, struct as_recorder_object *o);
 // Whether its code may be called: not while dlopen relocates it, in another thread, when dl_iterate_phdr has it already.
 bool as_recorder_is_relocated(const struct as_recorder_object *o);
+// Whether a slot of a function has the address of the object's own code that binds it, by the first call.
+bool as_recorder_is_unbound(const struct as_recorder_object *o, const ElfW(Rela) * r);
 // A symbol that the object, which must have a hash table, defines; NULL: it has none of that name and type (STT_*).
 const ElfW(Sym) * as_recorder_find_symbol(const struct as_recorder_object *o, const char *name, int type);
 // The next one of this name and type, of another version; `before` NULL: the first.

@@ -14,10 +14,14 @@
 
 enum { MOST_PASSES = 50, BETWEEN_NS = 2000000 };
 
+// What one function is called: the same dlclose has two versions since glibc 2.34, and a program that has a malloc of its own calls libc's
+// by the last one.
+enum { OWN_NAME, OTHER_VERSION, INNER_NAME, NAMES };
+#define INNER "__libc_"
+
 static struct {
     struct as_recorder_object libc, libdl;
-    ElfW(Sym) * symbols[AS_RECORDER_HOOKS];  // in the tables of these two
-    ElfW(Sym) * versions[AS_RECORDER_HOOKS]; // since glibc 2.34 the same dlclose has two versions; NULL: there is one
+    ElfW(Sym) * symbols[AS_RECORDER_HOOKS][NAMES]; // in the tables of these two; NULL: there is none
     uintptr_t bias[AS_RECORDER_HOOKS];
 } found;
 
@@ -38,9 +42,25 @@ static int find_libc(struct dl_phdr_info *info, size_t size, void *context)
     return strncmp(o.soname, "ld-linux", 8) == 0;
 }
 
+// The symbol, if it is one of the same function.
+static ElfW(Sym) * same(const ElfW(Sym) * symbol, const ElfW(Sym) * other)
+{
+    return other && other->st_value == symbol->st_value ? (ElfW(Sym) *)(uintptr_t)other : NULL;
+}
+
+static void find_names(const struct as_recorder_object *o, const char *name, const ElfW(Sym) * symbol,
+                       ElfW(Sym) * names[NAMES])
+{
+    char inner[32];
+    snprintf(inner, sizeof inner, INNER "%s", name);
+    names[OWN_NAME] = same(symbol, symbol);
+    names[OTHER_VERSION] = same(symbol, as_recorder_next_symbol(o, name, STT_FUNC, symbol));
+    names[INNER_NAME] = same(symbol, as_recorder_find_symbol(o, inner, STT_FUNC));
+}
+
 bool as_recorder_find_libc(char *why, size_t size)
 {
-    if (found.symbols[0])
+    if (found.symbols[0][OWN_NAME])
         return true;
     dl_iterate_phdr(find_libc, NULL);
     if (!found.libc.symbols) {
@@ -56,14 +76,13 @@ bool as_recorder_find_libc(char *why, size_t size)
             o = &found.libdl;
             symbol = as_recorder_find_symbol(o, name, STT_FUNC);
         }
-        const ElfW(Sym) *other = symbol ? as_recorder_next_symbol(o, name, STT_FUNC, symbol) : NULL;
-        found.symbols[i] = (ElfW(Sym) *)(uintptr_t)symbol;
-        found.versions[i] = other && other->st_value == symbol->st_value ? (ElfW(Sym) *)(uintptr_t)other : NULL;
+        if (!symbol)
+            continue;
+        find_names(o, name, symbol, found.symbols[i]);
         found.bias[i] = o->bias;
-        if (symbol)
-            atomic_store(&as_recorder_hooks[i].real, o->bias + symbol->st_value);
+        atomic_store(&as_recorder_hooks[i].real, o->bias + symbol->st_value);
     }
-    if (found.symbols[0])
+    if (found.symbols[0][OWN_NAME])
         return true;
     snprintf(why, size, "libc.so.6 has no malloc");
     return false;
@@ -71,7 +90,8 @@ bool as_recorder_find_libc(char *why, size_t size)
 
 uintptr_t as_recorder_function(size_t index, size_t *size)
 {
-    *size = found.symbols[index] ? found.symbols[index]->st_size : 0;
+    const ElfW(Sym) *symbol = found.symbols[index][OWN_NAME];
+    *size = symbol ? symbol->st_size : 0;
     return *size ? atomic_load(&as_recorder_hooks[index].real) : 0;
 }
 
@@ -81,7 +101,7 @@ struct slot_writing {
     struct as_target *target; // for how its pages are protected now
     const struct as_recorder_object *object;
     bool in, running, failed;
-    size_t seen;    // slots that have a hook or what it stands for
+    size_t seen;    // slots that have a hook or what it stands for, or will have it
     size_t written; // words
     size_t left;    // for the next pass
 };
@@ -119,7 +139,8 @@ static void write_word(struct slot_writing *w, uintptr_t address, uintptr_t valu
     w->written++;
 }
 
-static void replace(struct slot_writing *w, uintptr_t slot)
+// False: it has none of these functions.
+static bool replace(struct slot_writing *w, uintptr_t slot)
 {
     uintptr_t value = __atomic_load_n((const uintptr_t *)slot, __ATOMIC_RELAXED);
     for (size_t i = as_recorder.first; i < as_recorder.hooks; i++) {
@@ -130,8 +151,9 @@ static void replace(struct slot_writing *w, uintptr_t slot)
         w->seen++;
         if (value != (w->in ? hook : real))
             write_word(w, slot, w->in ? hook : real);
-        return;
+        return true;
     }
+    return false;
 }
 
 static bool takes_a_symbol(const ElfW(Rela) * r)
@@ -145,6 +167,26 @@ static bool takes_a_symbol(const ElfW(Rela) * r)
     return ELF64_R_SYM(r->r_info) != 0 && (type == SLOT || type == DATA || type == WORD);
 }
 
+// A slot that the loader has still to bind, to a function of libc's by its last name: then it takes the hook from libc's table. (By the others,
+// it may find the program's own malloc.)
+static bool waits_for_libc(const struct as_recorder_object *o, const ElfW(Rela) * r)
+{
+    const ElfW(Sym) *s = &o->symbols[ELF64_R_SYM(r->r_info)];
+    const char *name = o->strings + s->st_name;
+    if (s->st_shndx != SHN_UNDEF || strncmp(name, INNER, sizeof INNER - 1) != 0 || !as_recorder_is_unbound(o, r))
+        return false;
+    for (size_t i = as_recorder.first; i < as_recorder.hooks; i++)
+        if (found.symbols[i][INNER_NAME] && strcmp(name + sizeof INNER - 1, as_recorder_hooks[i].name) == 0)
+            return true;
+    return false;
+}
+
+static void look_at(struct slot_writing *w, const struct as_recorder_object *o, const ElfW(Rela) * r)
+{
+    if (takes_a_symbol(r) && r->r_offset % sizeof(uintptr_t) == 0 && !replace(w, o->bias + r->r_offset))
+        w->seen += waits_for_libc(o, r);
+}
+
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
 // Libc's table of symbols first: what the loader binds meanwhile is hooked, too, or no more.
@@ -153,10 +195,11 @@ static void write_symbols(struct slot_writing *w)
     for (size_t i = as_recorder.first; i < as_recorder.hooks; i++) {
         uintptr_t real = atomic_load(&as_recorder_hooks[i].real);
         uintptr_t value = (w->in ? as_recorder_hooks[i].hook : real) - found.bias[i];
-        ElfW(Sym) * symbols[] = {found.symbols[i], found.versions[i]};
-        for (size_t k = 0; k < 2; k++)
-            if (symbols[k] && symbols[k]->st_value != value)
-                write_word(w, (uintptr_t)&symbols[k]->st_value, value);
+        for (size_t k = 0; k < NAMES; k++) {
+            ElfW(Sym) *symbol = found.symbols[i][k];
+            if (symbol && symbol->st_value != value)
+                write_word(w, (uintptr_t)&symbol->st_value, value);
+        }
     }
 }
 
@@ -184,8 +227,7 @@ static int write_object(struct dl_phdr_info *info, size_t size, void *context)
     w->object = &o;
     for (size_t t = 0; t < 2; t++)
         for (size_t i = 0; o.tables[t] && i < o.sizes[t] / sizeof *o.tables[t]; i++)
-            if (takes_a_symbol(&o.tables[t][i]) && (o.tables[t][i].r_offset % sizeof(uintptr_t)) == 0)
-                replace(w, o.bias + o.tables[t][i].r_offset);
+            look_at(w, &o, &o.tables[t][i]);
     // ld.so keeps the addresses of the malloc that it calls in variables, which are protected after the start.
     if (strncmp(o.soname, "ld-linux", 8) == 0)
         for (uintptr_t at = o.relro; at + 8 <= o.relro_end; at += 8)
