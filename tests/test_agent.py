@@ -149,6 +149,12 @@ def test_thread_that_computes_or_waits(stage: Stage, libc: debian.Libc, actor: P
     assert process.poll() is None
 
 
+def test_thread_that_ends_in_the_meantime(stage: Stage, libc: debian.Libc, actor: Path) -> None:
+    process = stage.start(libc.command(actor, "block", str(int(signal.SIGUSR2)), "mark", "mark", "brief"))
+    stage.dump(stage.marked())
+    assert process.poll() is None
+
+
 @pytest.fixture(scope="session")
 def sets_user() -> Path:
     try:

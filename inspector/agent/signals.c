@@ -2,7 +2,8 @@
 // When the signal arrives, the handler counts it and wakes the worker thread.
 //
 // Where no worker thread runs yet, the handler starts it, if the interrupted code allows it (signal_safety.c). Else the handler
-// arms a timer of the kernel's, which sends the signal to the same thread again a little later, until the code does.
+// arms a timer of the kernel's, which sends the signal again a little later, until the code does: to the same thread where the signal was
+// sent to a thread, else to the process, as this thread may end before.
 #include "agent/signals.h"
 #include "agent/agent.h"
 #include "agent/log.h"
@@ -39,15 +40,16 @@ static void disarm(void)
     again.armed = false;
 }
 
-// Has the signal sent to this thread after `ns` of `clock`, or of the clock that the timer was first armed with. A timer is a
+// Has the signal sent to this thread, or to the process, after `ns` of `clock`, or as the timer was first armed. A timer is a
 // system call, not a thread; exec and exit end it, and a child of fork() does not get it.
-static bool arm(clockid_t clock, uint64_t ns)
+static bool arm(clockid_t clock, uint64_t ns, bool to_thread)
 {
     if (!again.armed) {
-        struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID,
+        struct sigevent event = {.sigev_notify = to_thread ? SIGEV_THREAD_ID : SIGEV_SIGNAL,
                                  .sigev_signo = __atomic_load_n(&as_agent.signal, __ATOMIC_RELAXED),
                                  .sigev_value.sival_ptr = &again};
-        event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+        if (to_thread)
+            event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
         if (event.sigev_signo == 0 || syscall(SYS_timer_create, clock, &event, &again.timer) != 0)
             return false;
         again.armed = true;
@@ -77,7 +79,7 @@ static void try_to_start(const siginfo_t *info, const void *context)
                TRIES);
     } else {
         uint64_t ns = (uint64_t)FIRST_NS << (again.tries < 7 ? again.tries - 1 : 7);
-        if (!arm(CLOCK_MONOTONIC, ns < LONGEST_NS ? ns : LONGEST_NS))
+        if (!arm(CLOCK_MONOTONIC, ns < LONGEST_NS ? ns : LONGEST_NS, info->si_code == SI_TKILL))
             as_log("no thread could be started for the dump at this moment, and no timer for another attempt: send the "
                    "signal again");
     }
@@ -152,7 +154,7 @@ void as_signal_send_later(uint64_t cpu_ns)
 {
     again.tries = 0;
     if (is_ours(as_agent.signal))
-        arm(CLOCK_THREAD_CPUTIME_ID, cpu_ns);
+        arm(CLOCK_THREAD_CPUTIME_ID, cpu_ns, true);
 }
 
 // A child of fork() has none of its parent's timers.

@@ -149,6 +149,40 @@ static void compute(void)
         __asm__ volatile("");
 }
 
+static void unblock(void)
+{
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR2);
+    pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+}
+
+// The signal interrupts it in libc, and it ends.
+static void *gets_signal(void *unused)
+{
+    unblock();
+    kill(getpid(), SIGUSR2);
+    return unused;
+}
+
+static void *goes_on(void *unused)
+{
+    unblock();
+    compute();
+    return unused;
+}
+
+// The signal, which is blocked here, is for a thread that ends at once. Another one is there later.
+static void brief(void)
+{
+    pthread_t thread;
+    check(pthread_create(&thread, NULL, gets_signal, NULL) == 0, "pthread_create");
+    pthread_join(thread, NULL);
+    nap(50);
+    check(pthread_create(&thread, NULL, goes_on, NULL) == 0, "pthread_create");
+    pthread_join(thread, NULL);
+}
+
 static void wait_in_epoll(void)
 {
     int fd = epoll_create1(EPOLL_CLOEXEC);
@@ -263,6 +297,8 @@ int main(int argc, char **argv)
             i += 2;
         } else if (strcmp(act, "cancelled") == 0) {
             cancelled();
+        } else if (strcmp(act, "brief") == 0) {
+            brief();
         } else if (strcmp(act, "epoll") == 0) {
             wait_in_epoll();
         } else if (strcmp(act, "sleep") == 0) {
