@@ -16,18 +16,32 @@ from tools.stage import Stage
 
 # Of programs/stepped.c.
 SIZE, PATH_BITS, KEPT, ROUNDED = 504, 6, 1000, 8
+RECORDED = pytest.mark.parametrize("recorded", [False, True], ids=["profile", "full record"])
 STEPS = pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 has the trap flag")
 
 
-@pytest.mark.parametrize("recorded", [False, True], ids=["profile", "full record"])
-def test_a_thread_with_a_smaller_stack_at_the_same_place(stage: Stage, *, recorded: bool) -> None:
-    """What was read of the one that was there before is not there any more."""
-    program = programs.build("reused_stack", "-O1", "-fno-inline", "-lpthread")
+def said_by(stage: Stage, program: Path, *, recorded: bool) -> str:
+    """What a program prints that ends by itself."""
     file = {"ARENASCOPE_PROFILE_RECORD": str(stage.folder / "record")} if recorded else {"ARENASCOPE_PROFILE": "exact"}
     process = stage.start([str(program)], **file)
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 0
-    assert said.split() == [b"1", b"ended"], "it is not at the place of another one"
+    return said.decode()
+
+
+@RECORDED
+def test_a_thread_with_a_smaller_stack_at_the_same_place(stage: Stage, *, recorded: bool) -> None:
+    """What was read of the one that was there before is not there any more."""
+    program = programs.build("reused_stack", "-O1", "-fno-inline", "-lpthread")
+    said = said_by(stage, program, recorded=recorded)
+    assert said.split() == ["1", "ended"], "it is not at the place of another one"
+
+
+@RECORDED
+def test_coroutines_right_below_a_stack_without_a_guard(stage: Stage, *, recorded: bool) -> None:
+    """They are not taken for more of it, as their memory may be given back while the thread lives."""
+    program = programs.build("coroutines_below", "-O1", "-fno-inline", "-lpthread")
+    assert said_by(stage, program, recorded=recorded) == "ended\n"
 
 
 @STEPS

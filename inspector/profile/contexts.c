@@ -14,6 +14,7 @@ struct stack_to_unwind {
     struct as_recorder_thread *thread;
     const struct as_unwind_registers *caller;
     struct as_unwind_stacks stacks;
+    uintptr_t low; // the stack was known from here on, and all below was taken for more of it just now; else 0
     struct as_recorder_scratch *scratch;
     struct as_inner_walk *walk; // NULL: no interpreter's frames are known
     uint32_t expected;          // the context that was recognised, if this is to be checked; else 0
@@ -241,6 +242,14 @@ static uint32_t check(struct stack_to_unwind *w, struct as_recorder_layout *by, 
     return real;
 }
 
+// A thread without a guard may have a coroutine's stack right below its own, and all is readable. But the outermost frame is there, too.
+static void doubt_stack(const struct stack_to_unwind *w, size_t count, bool complete)
+{
+    uintptr_t end = count > 0 ? w->scratch->ends[count - 1] : w->caller->sp;
+    if (complete && end <= w->low)
+        as_recorder_stack_is_another(w->thread, w->caller->sp, w->low);
+}
+
 // The interpreter's frames themselves, right after as_recorder_inner(). NULL: there is no room, or they cannot be read.
 static struct as_inner_walk *take_walk(const struct stack_to_unwind *w, bool due, uint64_t *inner)
 {
@@ -260,7 +269,7 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth, const s
     uint64_t key = as_recorder_key(w->caller, depth);
     uint64_t mark = as_recorder_mark(w->thread);
     struct as_recorder_layout *by = NULL;
-    uint32_t id = recognisable && !attempt
+    uint32_t id = recognisable && !attempt && w->low == 0
                       ? as_recorder_recognise(w->thread, key, w->caller, depth, inner ^ mark, &signature, &by)
                       : 0;
     bool due = id && w->thread->hits++ % AS_RECORDER_CHECK == 0;
@@ -277,6 +286,7 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth, const s
     size_t count;
     bool complete = false, sure;
     const struct as_unwind_modules *modules = unwind_to_end(w, &count, &complete, &sure);
+    doubt_stack(w, count, complete);
     signature =
         as_recorder_make_signature(w->thread, key, modules, w->caller, depth, inner ^ mark, w->walk, count, &by);
     recognisable &= sure && signature != 0;
@@ -309,10 +319,12 @@ uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_
         attempt = NULL;
     }
     bool own;
+    const uintptr_t low = thread->low;
     struct stack_to_unwind w = {.thread = thread,
                                 .caller = caller,
                                 .stacks = as_recorder_stacks(thread, caller->sp, &own),
                                 .scratch = &as_recorder.scratch[thread->index]};
+    w.low = thread->low != low ? low : 0;
     uint32_t id = own ? find_context(&w, w.stacks.end - caller->sp, attempt) : find_foreign(&w);
     if (w.walk)
         as_inner_walk_leave(w.walk);

@@ -66,6 +66,7 @@ struct as_recorder_thread {
     uint32_t hits;             // contexts found by their signature
     uint16_t index;
     bool main;
+    bool beside;                     // the stack of a coroutine was found right below its own
     const volatile uint32_t *tid_at; // where libc keeps its id
     uint32_t tid;                    // what was there when it was named
     uint16_t name;                   // its place in the tables' threads; 0: it is not known
@@ -235,6 +236,9 @@ struct as_recorder_thread *as_recorder_thread_find(uintptr_t pointer);
 struct as_recorder_thread *as_recorder_thread_make(uintptr_t pointer);
 // The readable part of the stack that `sp` is on. *own: it is the thread's own, and its end is that of the thread's outermost frame.
 struct as_unwind_stacks as_recorder_stacks(struct as_recorder_thread *thread, uintptr_t sp, bool *own);
+
+// What as_recorder_stacks() has just taken for more of the thread's own stack, known from `low` on before, is another one: it may go away alone.
+void as_recorder_stack_is_another(struct as_recorder_thread *thread, uintptr_t sp, uintptr_t low);
 
 // Whether a signal handler has left the recorder, which the thread entered when its stack pointer was `busy`, by longjmp: the thread is there no
 // more. `sp`: its stack pointer now. False where that is not sure. Keeps errno.

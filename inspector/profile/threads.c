@@ -79,6 +79,7 @@ void as_recorder_thread_name(struct as_recorder_thread *t)
     struct as_recorder *r = &as_recorder;
     uint32_t tid = (uint32_t)syscall(SYS_gettid);
     t->low = t->foreign = 0; // its stack may be smaller than that of the thread that was here before
+    t->beside = false;
     if (t->before)
         t->before->python.state = 0; // the mark of another name is made anew
     atomic_signal_fence(memory_order_seq_cst);
@@ -154,7 +155,7 @@ static bool is_own(struct as_recorder_thread *t, uintptr_t sp)
     }
     uintptr_t known = t->low ? t->low : t->high;
     uintptr_t page = (uintptr_t)1 << as_recorder.page_shift;
-    if (sp >= known || known - sp > MOST_PAGES * page ||
+    if (sp >= known || known - sp > (t->beside ? NEAR : MOST_PAGES * page) ||
         (t->foreign && sp + NEAR > t->foreign && sp < t->foreign + NEAR))
         return false;
     if (readable_end(sp, known, MOST_PAGES + 1) < known) {
@@ -163,6 +164,13 @@ static bool is_own(struct as_recorder_thread *t, uintptr_t sp)
     }
     t->low = sp & ~(page - 1);
     return true;
+}
+
+void as_recorder_stack_is_another(struct as_recorder_thread *t, uintptr_t sp, uintptr_t low)
+{
+    t->low = low;
+    t->foreign = sp;
+    t->beside = true;
 }
 
 // A handler that has interrupted the recorder stands below its frames, or on another stack: this may be a variable of a function further out,
