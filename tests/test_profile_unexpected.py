@@ -4,18 +4,24 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import signal
+import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_profile import Names, compare, truth
 from tools import debian, emulated, harness, programs
-from tools.recording import profile
+from tools.recording import profile, recording
 from tools.stage import Stage
 
 # Of programs/stepped.c.
 SIZE, PATH_BITS, KEPT, ROUNDED = 504, 6, 1000, 8
+# Of programs/coroutines_below.c: blocks of the main thread on its own stack. Of 1,024 recognised ones one is checked.
+ON_MAIN = 500 * 20
 RECORDED = pytest.mark.parametrize("recorded", [False, True], ids=["profile", "full record"])
 STEPS = pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 has the trap flag")
 
@@ -42,6 +48,35 @@ def test_coroutines_right_below_a_stack_without_a_guard(stage: Stage, *, recorde
     """They are not taken for more of it, as their memory may be given back while the thread lives."""
     program = programs.build("coroutines_below", "-O1", "-fno-inline", "-lpthread")
     assert said_by(stage, program, recorded=recorded) == "ended\n"
+
+
+def told_of_running(arenadump: harness.Arenadump, folder: Path, how: str) -> dict[str, Any]:
+    """The profile of what coroutines_below does between SIGUSR1 and "ended"."""
+    program = programs.build("coroutines_below", "-O1", "-fno-inline", "-lpthread")
+    with subprocess.Popen([str(program), how], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout
+            pid = int(process.stdout.readline()) if how == "forked" else process.pid
+            assert process.stdout.readline() == b"ready\n"
+            with recording(arenadump, pid, folder / "dump", "--rates=exact"):
+                os.kill(pid, signal.SIGUSR1)
+                assert process.stdout.readline() == b"ended\n"
+        finally:
+            process.kill()
+    return profile(arenadump, folder / "dump")
+
+
+def test_coroutines_right_below_the_variables_of_the_main_thread(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Who begins a recording of a running process does not know its main thread, whose stack is elsewhere."""
+    told = told_of_running(arenadump, tmp_path, "main")
+    assert told["checked"] > 0, "stacks of the main thread itself are recognised"
+
+
+def test_a_main_thread_on_the_stack_of_another(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """A child of fork() is recorded: its main thread is on the stack of the thread that called fork()."""
+    told = told_of_running(arenadump, tmp_path, "forked")
+    assert told["checked"] > 0, "its stacks are recognised"
+    assert max(site["in_use"]["count"] for site in told["sites"]) == ON_MAIN
 
 
 @STEPS

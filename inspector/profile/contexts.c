@@ -14,7 +14,8 @@ struct stack_to_unwind {
     struct as_recorder_thread *thread;
     const struct as_unwind_registers *caller;
     struct as_unwind_stacks stacks;
-    uintptr_t low; // the stack was known from here on, and all below was taken for more of it just now; else 0
+    bool grown;    // more than before was taken for the thread's own stack just now,
+    uintptr_t low; // which was known from here on; 0: nothing was known of it
     struct as_recorder_scratch *scratch;
     struct as_inner_walk *walk; // NULL: no interpreter's frames are known
     uint32_t expected;          // the context that was recognised, if this is to be checked; else 0
@@ -242,11 +243,21 @@ static uint32_t check(struct stack_to_unwind *w, struct as_recorder_layout *by, 
     return real;
 }
 
+// Whether the main thread may be on a thread's stack, as it has called fork() there, or else on a coroutine's right below its variables.
+static bool may_be_forked(const struct as_recorder_thread *t)
+{
+    return t->main && t->high != as_recorder.main_high && as_recorder.thread_start != 0;
+}
+
 // A thread without a guard may have a coroutine's stack right below its own, and all is readable. But the outermost frame is there, too.
 static void doubt_stack(const struct stack_to_unwind *w, size_t count, bool complete)
 {
     uintptr_t end = count > 0 ? w->scratch->ends[count - 1] : w->caller->sp;
-    if (complete && end <= w->low)
+    uintptr_t start = count > 0 ? w->scratch->pcs[count - 1] : w->caller->pc;
+    bool is_another = complete && end <= w->low;
+    if (w->low == 0 && may_be_forked(w->thread))
+        is_another = !complete || start != as_recorder.thread_start;
+    if (is_another)
         as_recorder_stack_is_another(w->thread, w->caller->sp, w->low);
 }
 
@@ -269,7 +280,7 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth, const s
     uint64_t key = as_recorder_key(w->caller, depth);
     uint64_t mark = as_recorder_mark(w->thread);
     struct as_recorder_layout *by = NULL;
-    uint32_t id = recognisable && !attempt && w->low == 0
+    uint32_t id = recognisable && !attempt && !w->grown
                       ? as_recorder_recognise(w->thread, key, w->caller, depth, inner ^ mark, &signature, &by)
                       : 0;
     bool due = id && w->thread->hits++ % AS_RECORDER_CHECK == 0;
@@ -286,7 +297,8 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth, const s
     size_t count;
     bool complete = false, sure;
     const struct as_unwind_modules *modules = unwind_to_end(w, &count, &complete, &sure);
-    doubt_stack(w, count, complete);
+    if (w->grown)
+        doubt_stack(w, count, complete);
     signature =
         as_recorder_make_signature(w->thread, key, modules, w->caller, depth, inner ^ mark, w->walk, count, &by);
     recognisable &= sure && signature != 0;
@@ -324,7 +336,8 @@ uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_
                                 .caller = caller,
                                 .stacks = as_recorder_stacks(thread, caller->sp, &own),
                                 .scratch = &as_recorder.scratch[thread->index]};
-    w.low = thread->low != low ? low : 0;
+    w.grown = thread->low != low;
+    w.low = low;
     uint32_t id = own ? find_context(&w, w.stacks.end - caller->sp, attempt) : find_foreign(&w);
     if (w.walk)
         as_inner_walk_leave(w.walk);

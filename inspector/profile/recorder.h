@@ -179,12 +179,13 @@ struct as_recorder {
     uint32_t *stack_numbers; // of each stack, in a full record's file; 0: it is not there. For the writer's thread
     uint32_t buffer_count;
     _Atomic uint64_t
-        missed;           // events of a full record: the thread had no state, or had been interrupted in the recorder
-    uint64_t allocated;   // bytes that this process has allocated, by its samples, in earlier profiles, too
-    uintptr_t descriptor; // bytes by which a thread's descriptor is below its pointer: of x86-64 0
-    int64_t tid_offset;   // from a thread pointer to where libc keeps the thread's id; INT64_MAX: it is not known
-    uint32_t hooks;       // that are put into slots: of a profile all but free()'s
-    uint32_t first;       // of them: dlclose's alone, where the others are at the entries
+        missed;             // events of a full record: the thread had no state, or had been interrupted in the recorder
+    uint64_t allocated;     // bytes that this process has allocated, by its samples, in earlier profiles, too
+    uintptr_t descriptor;   // bytes by which a thread's descriptor is below its pointer: of x86-64 0
+    int64_t tid_offset;     // from a thread pointer to where libc keeps the thread's id; INT64_MAX: it is not known
+    uint32_t hooks;         // that are put into slots: of a profile all but free()'s
+    uint32_t first;         // of them: dlclose's alone, where the others are at the entries
+    uintptr_t thread_start; // the outermost return address of libc's threads; 0: it is not known
     uintptr_t main_pointer,
         main_high; // thread pointer of the main thread (0: not known), and an address above its frames
 };
@@ -244,7 +245,8 @@ void as_recorder_stack_is_another(struct as_recorder_thread *thread, uintptr_t s
 // more. `sp`: its stack pointer now. False where that is not sure. Keeps errno.
 bool as_recorder_was_left(const struct as_recorder_thread *thread, uintptr_t busy, uintptr_t sp);
 
-// Where libc keeps a thread's id: the kernel tells it, or it is known, and is there. Of the calling thread, which is libc's.
+// Where libc keeps a thread's id: the kernel tells it, or it is known, and is there. Of the calling thread, which is libc's. And where libc's
+// threads start, if this is not the main thread.
 void as_recorder_threads_begin(void);
 // Another thread may be at the same address. Only as long as it is the one that was named, its contexts are its own.
 void as_recorder_thread_name(struct as_recorder_thread *thread);

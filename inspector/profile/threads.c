@@ -2,6 +2,8 @@
 #include "profile/fast.h"
 #include "profile/last.h"
 
+#include "unwind/rule.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -45,6 +47,21 @@ static bool is_main(uintptr_t pointer)
     return known ? pointer == known : syscall(SYS_gettid) == getpid();
 }
 
+// The uppermost return address on the stack of the thread that begins a profile, behind which there is no caller. (Stacks are unwound from
+// the other end, but an injected agent's frames are in no table.)
+static uintptr_t find_start(uintptr_t pointer)
+{
+    struct as_recorder_thread reader = {0}; // nobody frees the list now
+    const struct as_unwind_modules *modules = as_recorder_modules_take(&reader);
+    const uintptr_t *here = __builtin_frame_address(0), *at = (const uintptr_t *)pointer;
+    while (--at > here) {
+        uint64_t rule = as_unwind_module_at(modules, *at) ? as_unwind_rule_behind(modules, NULL, *at) : 0;
+        if (as_unwind_kind(rule) == AS_UNWIND_SPECIAL && as_unwind_cfa(rule) == AS_UNWIND_END)
+            return *at;
+    }
+    return 0;
+}
+
 // What the kernel clears when the thread ends is the id itself before 2.43. It is asked only where it has to be: a sandbox may not
 // allow this call.
 void as_recorder_threads_begin(void)
@@ -57,6 +74,7 @@ void as_recorder_threads_begin(void)
         found =
             prctl(PR_GET_TID_ADDRESS, &at) == 0 && (uintptr_t)at - pointer + DESCRIPTOR < 2 * DESCRIPTOR && *at == tid;
     as_recorder.tid_offset = found ? (int64_t)((uintptr_t)at - pointer) : INT64_MAX;
+    as_recorder.thread_start = tid == getpid() ? 0 : find_start(pointer);
 }
 
 static void find_id(struct as_recorder_thread *t, uintptr_t pointer)
@@ -149,9 +167,13 @@ static bool is_own(struct as_recorder_thread *t, uintptr_t sp)
     if (sp >= t->low && t->low != 0)
         return sp < t->high;
     // The main thread's is above all libraries, and so above its pointer; below there may be a coroutine's. qemu-user has it below them.
+    // Where the pointer of the one that was started is not known, this may be another one, which has called fork(): on a thread's stack.
     if (t->main && t->low == 0) {
         uintptr_t pointer = atomic_load(&t->pointer), high = as_recorder.main_high;
-        t->high = sp > pointer || (sp < high && high < pointer) ? high : pointer;
+        bool there = sp > pointer || (sp < high && high < pointer);
+        if (!there && as_recorder.main_pointer)
+            return false;
+        t->high = there ? high : pointer;
     }
     uintptr_t known = t->low ? t->low : t->high;
     uintptr_t page = (uintptr_t)1 << as_recorder.page_shift;
