@@ -93,6 +93,23 @@ def test_interpreted_code_is_no_older_than_a_library(tmp_path: Path, monkeypatch
     assert "may have moved" not in told
 
 
+def test_a_source_that_has_become_shorter(tmp_path: Path) -> None:
+    """The lines that it has no more keep their numbers: together they are still the whole."""
+    source = tmp_path / "cut.c"
+    source.write_text("first\nsecond\n")
+    found = Listing("grow", str(source), None)
+    for line, value in ((2, 10), (7, 1000), (22, 2000)):
+        found.flat[line] = found.cum[line] = value
+    found.whole = 3010
+    profile = Profile([Site((StackFrame(0x1000, None, (SourceLine("grow"),)),), {"inuse_space": 3010})])
+    lines = [line.split() for line in drawn([found], profile, 80).splitlines()]
+    assert [each for each in lines if len(each) == 5] == [
+        ["1000", "B", "1000", "B", "7"],
+        ["2.0", "KiB", "2.0", "KiB", "22"],
+    ]
+    assert ["10", "B", "10", "B", "2", "second"] in lines
+
+
 LONG = (
     f"app::Table<{', '.join(['std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >'] * 9)}>"
 )

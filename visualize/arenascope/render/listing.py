@@ -63,7 +63,7 @@ def _lines(listing: Listing, measure: str, text: list[str] | None) -> Table:
         if text is None and number not in listing.cum:
             continue
         if text is not None and number > len(text) and number not in listing.cum:
-            break
+            continue
         if last is not None and text is not None and number > last + 1:
             table.add_row("", "", "⋮", "")
         source = text[number - 1] if text is not None and number <= len(text) else ""
