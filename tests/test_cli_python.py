@@ -216,6 +216,38 @@ def test_an_arenadump_that_fails_oddly(tmp_path: Path) -> None:
     assert "ARENASCOPE_ARENADUMP" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("streams", "code", "says"),
+    [
+        (">&-", Code.IO, "arenascope: output: Bad file descriptor\n"),
+        (">/dev/full", Code.IO, "arenascope: output: No space left on device\n"),
+        ("<&-", Code.OK, ""),
+        ("2>&-", Code.OK, ""),
+        ("2>/dev/full", Code.OK, ""),
+        (">&- 2>&-", Code.IO, ""),
+        (">/dev/full 2>/dev/full", Code.IO, ""),
+    ],
+)
+def test_streams_that_are_closed_or_full(
+    arenadump: harness.Arenadump, synthetic_dump: Path, streams: str, code: int, says: str
+) -> None:
+    """No traceback: an answer that nobody can get is an error, words that nobody can get are none."""
+    shell = ["sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, "-m", "arenascope"]
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
+    whole = subprocess.run([*shell, "summary", synthetic_dump], capture_output=True, env=environment, check=False)
+    assert (whole.returncode, whole.stderr.decode()) == (code, says)
+    assert (b"Verdict" in whole.stdout) == (code == Code.OK)
+
+
+def test_a_report_without_a_stdin(arenadump: harness.Arenadump, synthetic_dump: Path, tmp_path: Path) -> None:
+    """The dump that arenadump gets by its number does not have a standard stream's, which arenadump has itself."""
+    shell = ["sh", "-c", 'exec "$@" <&- >&-', "sh", sys.executable, "-m", "arenascope"]
+    page = tmp_path / "page.html"
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
+    subprocess.run([*shell, "report", synthetic_dump, "-o", page], env=environment, check=True)
+    assert page.stat().st_size > 0
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_told_to_go(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """The temporary dump goes with us, and so does arenadump."""

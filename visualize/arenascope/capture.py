@@ -141,7 +141,8 @@ def run_program(command: Sequence[str], descriptors: Sequence[int] = ()) -> str:
     if code:
         words = remarks.strip() or f"{program} failed with exit code {code} and gave no reason"
         raise ArenascopeError(code, words.removeprefix(f"{PROGRAM}: ").removeprefix("arenascope: "))
-    sys.stderr.write(remarks)
+    with suppress(OSError):  # a full disk: the answer is none the worse
+        sys.stderr.write(remarks)
     return printed
 
 

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -106,10 +108,23 @@ def run() -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     # The temporary dump is removed when we are told to go.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a locale without our bars and arrows
     sys.exit(main())
+
+
+def _open_what_is_closed() -> None:
+    """A standard stream that our caller has closed: else a file of ours gets its number, and Python has None for it.
+
+    What is written to stdout fails, as arenadump's does, and what is written to stderr is for nobody. What we start has
+    the stream closed, as we had.
+    """
+    for name, mode, flags in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            raw = io.FileIO(os.open(os.devnull, flags), mode)  # the lowest number that is free: its own
+            setattr(sys, name, io.TextIOWrapper(raw, encoding="utf-8", write_through=True))
 
 
 def _fail(error: Exception) -> int:
@@ -119,5 +134,6 @@ def _fail(error: Exception) -> int:
         code, words = Code.IO, f"{error.filename or 'output'}: {error.strerror}"
     else:
         code, words = Code.NO_MEMORY, "out of memory"
-    click.echo("arenascope: " + "\n".join(map(printable, words.splitlines())), err=True)
+    with suppress(OSError):  # the exit code says it, too
+        click.echo("arenascope: " + "\n".join(map(printable, words.splitlines())), err=True)
     return int(code)
