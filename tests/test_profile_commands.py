@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from test_graph_schemas import closed
 from tools import harness, odd
 from tools.stage import until
 
+from arenascope.profile.read import profile_of, read_profile
 from arenascope.text import MINUS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -288,6 +290,16 @@ def test_pprof_reads_the_file(server: int, arenadump: harness.Arenadump, tmp_pat
     assert told.startswith("File: server\n")
     assert f"{CACHE}B" in told
     assert f"{CONNECTIONS}B" in told
+
+
+def test_times_are_those_of_the_json(
+    server: int, arenadump: harness.Arenadump, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the nanosecond: 61 bits do not fit into a float."""
+    monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(arenadump.path))
+    told = replace(read_profile(str(server)), started="2026-11-27T16:13:55.338Z", time="2026-11-27T16:14:08.001Z")
+    made = profile_of(told)
+    assert (made.started_ns, made.taken_ns) == (1_795_796_035_338_000_000, 1_795_796_048_001_000_000)
 
 
 def test_what_grew_between_two_dumps(arenadump: harness.Arenadump, tmp_path: Path) -> None:

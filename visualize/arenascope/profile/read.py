@@ -225,7 +225,8 @@ def _nanoseconds(time: Optional[str]) -> int:
     if time is None:
         return 0
     moment = dt.datetime.fromisoformat(time.replace("Z", "+00:00"))
-    return int(moment.timestamp() * 1_000_000_000)
+    # Not by timestamp(): a float has 53 bits, and these are 61.
+    return (moment - dt.datetime.fromtimestamp(0, dt.timezone.utc)) // dt.timedelta(microseconds=1) * 1000
 
 
 def _comments(read: ReadProfile) -> list[str]:
