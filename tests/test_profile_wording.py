@@ -13,6 +13,7 @@ from arenascope.profile.listing import plain_name
 from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame, apart, difference, rows
 from arenascope.profile.wording import bare_name, caller_and_callee, is_for_others
 from arenascope.render.profile import render_top, render_tree
+from arenascope.text import MINUS
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,20 @@ def printed(profile: Profile, measure: str, *, compared: bool = False) -> str:
     with console.capture() as caught:
         console.print(render_top(profile, measure, 30, compared=compared))
     return caught.get()
+
+
+@pytest.mark.parametrize("width", [20, 40, 60])
+def test_a_narrow_terminal_cuts_no_number(width: int) -> None:
+    """Nor does a function lose its name: its line is longer than the terminal's."""
+    sites = [native("main", "a_function_with_a_name", space=-900_000), native("main", "other", space=1_000_000)]
+    console = Console(width=width)
+    with console.capture() as caught:
+        console.print(render_top(Profile(sites), "inuse_space", 30, compared=True), crop=False)
+    lines = [line.split() for line in caught.get().splitlines()]
+    more, less = ["+976.6", "KiB"], [f"{MINUS}878.9", "KiB"]
+    assert [*more, "52.6", "%", "52.6", "%", *more, "52.6", "%", "other"] in lines
+    part = [f"{MINUS}47.4", "%"]
+    assert [*less, *part, "5.3", "%", *less, *part, "a_function_with_a_na"] in lines
 
 
 def native(*names: str, space: int, complete: bool = True) -> Site:

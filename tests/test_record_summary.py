@@ -14,10 +14,12 @@ from typing import Any
 
 import jsonschema
 import pytest
+from rich.console import Console
 from test_graph_schemas import closed
 from tools import harness
 
-from arenascope.render.record import duration
+from arenascope.record.read import parse
+from arenascope.render.record import duration, render_record
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/record.schema.json").read_text())
 SOURCE = """
@@ -134,6 +136,19 @@ def test_the_commands_say_the_same(record: Path, arenadump: harness.Arenadump) -
     assert "in use over time" in text
     assert re.search(r"5\.2 MiB +1,000 +hold < main", text)
     assert "hold" in arenadump.check("full-record", record)
+
+
+def test_a_narrow_terminal_cuts_no_number(record: Path, arenadump: harness.Arenadump) -> None:
+    told = parse(arenadump.check("full-record", "--json", record))
+    drawn = []
+    for width in (120, 40):
+        console = Console(width=width)
+        with console.capture() as caught:
+            console.print(render_record(told, 10), crop=False)
+        drawn.append(caught.get())
+    sums = [re.findall(r"(?m)^(?:allocated|in use at|freed at once) .*[^ ]", text) for text in drawn]
+    assert len(sums[0]) > 4
+    assert [line.split()[:6] for line in sums[1]] == [line.split()[:6] for line in sums[0]]
 
 
 @pytest.mark.parametrize(

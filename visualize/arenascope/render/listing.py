@@ -11,6 +11,7 @@ from rich.text import Text
 
 from arenascope.profile.listing import is_newer, source_lines
 from arenascope.render.profile import measured
+from arenascope.render.terminal import Uncut
 from arenascope.text import count, printable, share, short_name
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _listing(listing: Listing, measure: str, total: int) -> list[RenderableType]
         head.append(" (the source is not here)", "default")
     elif is_newer(listing.file, listing.module.path if listing.module else ""):
         head.append("\nThe source is newer than the program: its lines may have moved.", "yellow")
-    return [head, _lines(listing, measure, text)]
+    return [head, Uncut(_lines(listing, measure, text))]
 
 
 def _lines(listing: Listing, measure: str, text: list[str] | None) -> Table:

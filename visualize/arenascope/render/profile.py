@@ -12,6 +12,7 @@ from rich.tree import Tree
 
 from arenascope.profile.model import IN_BYTES, rows
 from arenascope.profile.read import UNSAMPLED
+from arenascope.render.terminal import Uncut
 from arenascope.text import MINUS, count, plural, printable, short_name, signed, signed_count, size
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def render_top(profile: Profile, measure: str, shown: int, *, what: str = "funct
             _share(row.cum, total),
             Text(short_name(row.name)),
         )
-    parts: list[RenderableType] = [table]
+    parts: list[RenderableType] = [Uncut(table)]
     if len(found) > shown:
         parts.append(f"and {count(len(found) - shown)} more {what}s (--number)")
     return Group(*parts)

@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from arenascope.render.terminal import Uncut
 from arenascope.text import count, printable, short_name, size, span
 
 if TYPE_CHECKING:
@@ -46,16 +47,16 @@ def duration(nanoseconds: int | None) -> str:
 
 def render_record(record: FullRecord, shown: int) -> Group:
     """What happened, how sure that is, and who did it."""
-    parts: list[RenderableType] = [_head(record), Text(), _sums(record)]
+    parts: list[RenderableType] = [_head(record), Text(), Uncut(_sums(record))]
     if record.timeline:
         parts += [Text(), _timeline(record)]
     if record.lifetimes:
-        parts += [Text(), _lifetimes(record)]
-    parts += [Text(), _sites(record, shown, "in use at the peak", "peak")]
+        parts += [Text(), Uncut(_lifetimes(record))]
+    parts += [Text(), Uncut(_sites(record, shown, "in use at the peak", "peak"))]
     if record.temporary.count:
-        parts += [Text(), _sites(record, shown, "freed at once", "temporary")]
+        parts += [Text(), Uncut(_sites(record, shown, "freed at once", "temporary"))]
     if record.in_use.count:
-        parts += [Text(), _sites(record, shown, "in use at the end", "in_use")]
+        parts += [Text(), Uncut(_sites(record, shown, "in use at the end", "in_use"))]
     return Group(*parts)
 
 

@@ -44,6 +44,8 @@ SHOWN_THREADS: Final = 6
 SHOWN_WARNINGS: Final = 12
 SHOWN_TYPES: Final = 12
 STOPPING: Final = ("freeze", "snapshot")  # the modes that stop the target
+NAME: Final = 20  # columns of a name, however narrow the terminal is
+BETWEEN: Final = 2  # columns between two of a table without a box
 BAR_COLUMNS: Final = (16, 8, 4)  # of the ledger's bars: as many as the terminal has room for
 
 # Red: in use. Yellow: cached. Green and cyan: comes back with a trim. Grey: free, but stays.
@@ -83,6 +85,26 @@ class Fitting:
 def fits(rendering: RenderableType, console: Console, options: ConsoleOptions) -> bool:
     """Whether none of its cells has to be cut or wrapped."""
     return console.measure(rendering, options=options.update(width=1000)).maximum <= options.max_width
+
+
+class Uncut:
+    """A table whose numbers are never cut: lines for which a terminal is too narrow, it breaks by itself.
+
+    Numbers are in columns that are not wrapped; each other one has NAME columns of the terminal. For print() with
+    crop=False.
+    """
+
+    def __init__(self, table: Table) -> None:
+        """It has all its rows."""
+        self._table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw it as if there were room."""
+        needed = -BETWEEN
+        for column in self._table.columns:
+            width = max(len(str(cell)) for cell in (column.header, *column.cells))
+            needed += BETWEEN + (width if column.no_wrap else min(width, NAME))
+        yield from console.render(self._table, options.update(width=max(options.max_width, needed)))
 
 
 def render_summary(summary: Summary, *, ascii_only: bool = False) -> RenderableType:
