@@ -109,6 +109,20 @@ def test_errors_have_a_code_and_leave_nothing(
     assert {path.name for path in tmp_path.iterdir()} == {"dump"}
 
 
+def test_a_page_for_which_there_is_no_room(dump: Path, tmp_path: Path) -> None:
+    """The error names the file, and what is left is what was there before."""
+    page = tmp_path / "page.html"
+    page.write_text("of yesterday")
+    command = [sys.executable, "-m", "arenascope", "report", str(dump), "-o", str(page)]
+    limited = ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *command]
+    env = {**os.environ, "ARENASCOPE_ARENADUMP": str(harness.arenadump_path().resolve())}
+    done = subprocess.run(limited, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == Code.IO
+    assert done.stderr == f"arenascope: cannot write '{page}': File too large\n"
+    assert page.read_text() == "of yesterday"
+    assert {path.name for path in tmp_path.iterdir()} == {"dump", "page.html"}
+
+
 def test_a_directory_for_pictures_that_is_none(dump: Path, tmp_path: Path) -> None:
     done = run(dump, "--png", dump, cwd=tmp_path)
     assert done.returncode == Code.IO

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -45,18 +46,19 @@ def write_page(path: str, text: str) -> None:
 
 def write_whole(path: str, content: bytes) -> None:
     """Write a file of mode 0600 that stands under its name only when it is complete; a symlink is not followed."""
-    place = Path(path)
     try:
-        if not stat.S_ISREG(place.lstat().st_mode):
-            raise ArenascopeError(
-                Code.IO, f"'{path}' exists already, and is not a regular file: choose another name with -o"
-            )
-    except FileNotFoundError:
-        pass
-    try:
-        descriptor, new = tempfile.mkstemp(dir=place.parent, prefix=".arenascope-")
+        _put(Path(path), content)
     except OSError as error:
         raise ArenascopeError(Code.IO, f"cannot write '{path}': {error.strerror}") from error
+
+
+def _put(place: Path, content: bytes) -> None:
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(place.lstat().st_mode):
+            raise ArenascopeError(
+                Code.IO, f"'{place}' exists already, and is not a regular file: choose another name with -o"
+            )
+    descriptor, new = tempfile.mkstemp(dir=place.parent, prefix=".arenascope-")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
