@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from arenascope.doctor.check import Check, Status
-from arenascope.doctor.elf import build_id
+from arenascope.elf import build_id
 from arenascope.errors import ArenascopeError, Code
 from arenascope.known import total
 from arenascope.summary import parse, printed

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from arenascope.agent import find_agent
-from arenascope.doctor.elf import machine
+from arenascope.elf import machine
 from arenascope.errors import ArenascopeError, Code
 
 if TYPE_CHECKING:
