@@ -297,6 +297,17 @@ def test_what_is_run_and_what_is_refused(
     assert (tmp_path / "ran").exists() == (code == Code.OK)
 
 
+@pytest.mark.parametrize("flags", [(), ("-static",), ("-static-pie",)])
+def test_a_static_program_has_no_agent(arenadump: harness.Arenadump, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    """Nothing would be recorded, and nobody would know."""
+    program = tmp_path / "program"
+    subprocess.run(["gcc", *flags, "-xc", "-", "-o", program], input=b"int main(void) { return 0; }", check=True)
+    done = arenascope("run", "--profile", program, arenadump=arenadump.path.resolve(), cwd=tmp_path)
+    assert done.returncode == 0
+    static = f"arenascope: {program} is a static program: no loader preloads anything into it\n"
+    assert done.stderr == (static if flags else "")
+
+
 @pytest.mark.parametrize("option", [(), ("--leaks",)])
 def test_a_command_ends_by_the_signals_that_end_it(
     arenadump: harness.Arenadump, tmp_path: Path, option: tuple[str, ...]

@@ -17,6 +17,7 @@ import click
 from arenascope.agent import find_agent
 from arenascope.cli.options import limiting
 from arenascope.cli.run_leaks import ExitLooks, run_to_its_end
+from arenascope.elf import is_static
 from arenascope.errors import ArenascopeError, Code
 
 if TYPE_CHECKING:
@@ -125,11 +126,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
     environment.update({name: value for name, value in given.items() if value is not None})
     if signal or trim or rates or dump_at:
         _refuse_nonsense(environment)
-    if is_privileged(Path(program)):
-        click.echo(
-            f"arenascope: {program} runs with more rights than its caller: the loader preloads nothing into it",
-            err=True,
-        )
+    if why := _not_preloaded(Path(program)):
+        click.echo(f"arenascope: {program} {why}", err=True)
     try:
         if leaks:
             return run_to_its_end(program, command, environment, ExitLooks(limit))
@@ -193,6 +191,15 @@ def _refuse_nonsense(environment: dict[str, str]) -> None:
         found = re.search(rf"^arenascope\[\d+\]: {variable}: (.*)$", words, re.MULTILINE)
         if found:
             raise click.UsageError(f"{option}: {found[1]}")
+
+
+def _not_preloaded(program: Path) -> str:
+    """Why the program gets no agent; empty: it gets one, as far as its file tells."""
+    if is_privileged(program):
+        return "runs with more rights than its caller: the loader preloads nothing into it"
+    if is_static(program):
+        return "is a static program: no loader preloads anything into it"
+    return ""
 
 
 def is_privileged(program: Path) -> bool:
