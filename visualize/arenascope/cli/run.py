@@ -21,6 +21,8 @@ from arenascope.elf import is_static
 from arenascope.errors import ArenascopeError, Code
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from arenascope.suppressions import LeakLimit
 
 NOT_FOUND = 127  # as a shell has it
@@ -96,6 +98,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
     process; with --leaks it is a child, whose exit code is passed on. Programs that it starts also get an agent,
     unless they get another environment.
     """
+    _refuse_empty(click.get_current_context().params)
     if limit.most is not None and not leaks:
         raise click.UsageError("--fail-over is for --leaks")
     if dumps and not dump_at:
@@ -164,6 +167,13 @@ def preloading(library: Path) -> dict[str, str]:
         )
     others = os.environ.get("LD_PRELOAD")
     return {**os.environ, "LD_PRELOAD": f"{library}:{others}" if others else str(library)}
+
+
+def _refuse_empty(options: Mapping[str, object]) -> None:
+    """Of a variable of a script's that is not set: nothing would be recorded, and nobody would know."""
+    for name, value in options.items():
+        if value == "":
+            raise click.UsageError(f"--{name.replace('_', '-')} is empty")
 
 
 def _refuse_nonsense(environment: dict[str, str]) -> None:
