@@ -112,6 +112,7 @@ def test_a_page_says_who_holds_it(keeps: Keeps, page: Path, browser: Any) -> Non
 def test_the_chart_can_be_searched_and_walked(keeps: Keeps, page: Path, browser: Any) -> None:
     tab = Tab(browser, page)
     chart = tab.page.locator("#icicle")
+    assert tab.js("document.querySelector('#icicle title').textContent").startswith("all owners: retains ")
     tab.page.fill("#icicle-find", "connection")
     assert (
         tab.page.locator("#icicle-found").inner_text() == f"2 found, retaining {size(48 * len(keeps.of['Connection']))}"

@@ -151,6 +151,8 @@ def test_the_measures_add_up(kept: Kept, tab: Tab) -> None:
         tab.page.select_option("#flame-measure", label=option)
         shown = size(value) if words.startswith("bytes") else f"{value:,}"
         assert tab.page.locator("#flame g text").first.inner_html().startswith(f"all  {shown}"), words
+        title = tab.page.locator("#flame g title").first.text_content()
+        assert re.fullmatch(rf"all: {shown} .*{words.split()[1]}.* \(100\.0 %\)", title), title
     tab.page.select_option("#flame-measure", label=next(each for each in options if each.startswith("pages")))
     tab.page.fill("#flame-find", "site_e")
     few = sites(kept.told)["e"]["kept"]["pinned"]

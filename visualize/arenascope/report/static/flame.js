@@ -50,7 +50,7 @@ export function callsChart() {
     id: "flame", height: 21, flame: true,
     words: (node, share) => {
       const [, unit, of] = told.calls.measures[state.measure];
-      return `${shown(node.value)}${unit === "bytes" ? "" : ` ${unit}`} ${of}${share}${node.rest || state.group === "modules" || state.group === "languages" ? "" : `; ${node.beside}`}`;
+      return `${shown(node.value)}${unit === "bytes" ? "" : ` ${unit}`} ${of}${share}${node.beside === undefined || state.group === "modules" || state.group === "languages" ? "" : `; ${node.beside}`}`;
     },
     title: (node) => shown(node.value),
     found: (sum) => `, ${shown(sum)} ${told.calls.measures[state.measure][2]}`,

@@ -68,7 +68,7 @@ export class Icicle {
     const way = [];
     for (let at = node; at && at !== this.root; at = at.parent) way.unshift(at.name);
     const share = this.root.value ? ` (${((100 * node.value) / this.root.value).toFixed(1)} %)` : "";
-    return `${way.join(" › ")}: ${this.shape.words(node, share)}`;
+    return `${way.join(" › ") || this.root.name}: ${this.shape.words(node, share)}`;
   }
 
   key(event) {
