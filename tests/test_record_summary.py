@@ -171,6 +171,22 @@ def test_times(nanoseconds: int | None, shown: str) -> None:
     assert duration(nanoseconds) == shown
 
 
+def test_a_program_with_another_malloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Its own calls are not glibc's: the sums are not told as if they were 0."""
+    own = (
+        "#include <stddef.h>\nstatic char held[9000];\n"
+        "void *malloc(size_t size) { return held + (size & 64); }\nvoid free(void *block) { (void)block; }\n"
+        "int main(void) { for (int i = 0; i < 99; i++) free(malloc(i)); return 0; }\n"
+    )
+    program, path = tmp_path / "own", tmp_path / "record"
+    subprocess.run(["gcc", "-O0", "-fno-builtin", "-xc", "-", "-o", program], input=own, text=True, check=True)
+    arenascope(arenadump, "run", "--record", path, "--", program)
+    text = arenascope(arenadump, "full-record", path)
+    assert read(arenadump, path)["allocated"]["count"] == 0
+    assert "No allocation was recorded. Where a program has another malloc than glibc's" in text
+    assert "0 B" not in text
+
+
 def test_a_record_replaces_no_file(record: Path, arenadump: harness.Arenadump) -> None:
     before = record.read_bytes()
     said = arenascope(arenadump, "run", "--record", record, "--", "true", code=8)
