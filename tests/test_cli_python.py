@@ -239,6 +239,16 @@ def test_streams_that_are_closed_or_full(
     assert (b"Verdict" in whole.stdout) == (code == Code.OK)
 
 
+def test_a_watch_outlives_its_log(arenadump: harness.Arenadump, parked: int, tmp_path: Path) -> None:
+    """What it would say is lost where the log's disk is full; it goes on looking, and the timeline is whole."""
+    often = ["--every", "1ms", "--for", "1s"]  # this cannot be, and it would say so
+    command = [sys.executable, "-m", "arenascope", "watch", str(parked), "-o", str(tmp_path / "t.db"), *often]
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stderr=full, env=environment, check=False)
+    assert done.returncode == 0
+
+
 def test_a_report_without_a_stdin(arenadump: harness.Arenadump, synthetic_dump: Path, tmp_path: Path) -> None:
     """The dump that arenadump gets by its number does not have a standard stream's, which arenadump has itself."""
     shell = ["sh", "-c", 'exec "$@" <&- >&-', "sh", sys.executable, "-m", "arenascope"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Final
 
 import click
@@ -173,8 +173,9 @@ def group_of(pid: str | None, name: str | None, cgroup: str | None) -> Watched:
 
 def say(line: str) -> None:
     """Tell the user a line at once."""
-    click.echo(f"arenascope: {line}", err=True)
-    sys.stderr.flush()
+    with suppress(OSError):  # a log on a disk that is full: the looks go on
+        click.echo(f"arenascope: {line}", err=True)
+        sys.stderr.flush()
 
 
 @click.command()
