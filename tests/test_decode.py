@@ -159,6 +159,16 @@ def arenascope(arenadump: Path, *arguments: str, locale: str = "C.UTF-8") -> sub
     return subprocess.run(command, env=environment, capture_output=True, check=False, timeout=60)
 
 
+@pytest.mark.parametrize("command", ["types", "owners", "why", "trim", "inject"])
+def test_json_is_utf_8_in_any_locale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """Latin-1 has some of its letters as other bytes, and the others not at all."""
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    printed = '{"comm": "gr\xfc\xdfe \u2713"}\n'
+    words = ["0x10"] if command == "why" else []
+    done = arenascope(program(tmp_path, printed), command, "--json", "1", *words)
+    assert (done.stdout, done.stderr) == (printed.encode(), b"")
+
+
 def test_the_commands_name_what_is_missing(tmp_path: Path, document: dict[str, Any]) -> None:
     done = arenascope(program(tmp_path, json.dumps(without(document, "kernel.rss"))), "summary", "1")
     assert done.returncode == Code.INTERNAL

@@ -35,7 +35,7 @@ def leaks(target: str, how: list[str], limit: LeakLimit, *, as_json: bool) -> in
         printed = run_arenadump(["leaks", "--json", *how, "--", target])
     facts = parse_leaks(printed)
     if as_json:
-        click.echo(printed, nl=False)
+        click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
     else:
         console().print(render_leaks(facts), crop=False)
     excess = limit.excess(facts)
@@ -58,7 +58,7 @@ def types(target: str, how: list[str], *, as_json: bool) -> None:
     with waiting(f"inspecting {target}"):
         printed = run_arenadump(["types", "--json", *how, "--", target])
     if as_json:
-        click.echo(printed, nl=False)
+        click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
     else:
         console().print(render_types(parse_types(printed)), crop=False)
 
@@ -76,7 +76,7 @@ def owners(target: str, how: list[str], *, as_json: bool) -> None:
     with waiting(f"inspecting {target}"):
         printed = run_arenadump(["owners", "--json", *how, "--", target])
     if as_json:
-        click.echo(printed, nl=False)
+        click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
     else:
         console().print(render_owners(parse_owners(printed)), crop=False)
 
@@ -95,6 +95,6 @@ def why(target: str, address: str, how: list[str], *, as_json: bool) -> None:
     with waiting(f"inspecting {target}"):
         printed = run_arenadump(["why", "--json", *how, "--", target, address])
     if as_json:
-        click.echo(printed, nl=False)
+        click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
     else:
         console().print(render_why(parse_why(printed)), crop=False)

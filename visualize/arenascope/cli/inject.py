@@ -30,7 +30,7 @@ def inject(pid: str, timeout: str | None, *, force: bool, as_json: bool) -> None
         options.append(f"--timeout={timeout}")
     with waiting(f"loading the agent into {pid}"):
         printed = run_arenadump(["inject", *options, "--", pid])
-    click.echo(printed, nl=False)
+    click.echo(printed.encode() if as_json else printed, nl=False)  # JSON is UTF-8, whatever the locale
 
 
 @click.command("gdb-script")

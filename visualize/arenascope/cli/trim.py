@@ -57,6 +57,6 @@ def trim(  # noqa: PLR0913 - one parameter for each option
     with waiting(f"trimming {pid}" if not forecast else f"inspecting {pid}"):
         printed = run_arenadump(["trim", "--json", *options, "--", pid])
     if as_json:
-        click.echo(printed, nl=False)
+        click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
     else:
         console().print(render_trim(parse(printed)))
