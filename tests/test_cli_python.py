@@ -297,6 +297,7 @@ def test_told_to_go(tmp_path: Path, number: signal.Signals, code: int) -> None:
         (["--rates=", "touch", "ran"], Code.USAGE, "--rates is empty"),
         (["--dump-at", "", "touch", "ran"], Code.USAGE, "--dump-at is empty"),
         (["./nothing"], 127, "./nothing: no such program"),
+        (["./\x1b[31m"], 127, "./\\x1b[31m: no such program"),
         (["./text"], 126, "./text: not a program"),
     ],
 )

@@ -81,6 +81,11 @@ def test_default_name(dump: Path, tmp_path: Path) -> None:
     assert not done.stdout
 
 
+def test_the_name_of_the_page_cannot_command_the_terminal(dump: Path, tmp_path: Path) -> None:
+    done = run(dump, "-o", "\x1b[31m.html", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "\\x1b[31m.html: open it in a browser\n")
+
+
 def test_a_symlink_is_not_followed(dump: Path, tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("untouched")
     (tmp_path / "link.html").symlink_to(tmp_path / "victim")

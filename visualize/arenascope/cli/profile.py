@@ -24,6 +24,7 @@ from arenascope.render.listing import render_listings
 from arenascope.render.profile import render_head, render_top, render_tree
 from arenascope.render.profile_diff import render_diff_head
 from arenascope.render.terminal import console
+from arenascope.text import printable
 
 if TYPE_CHECKING:
     from arenascope.profile.model import Profile
@@ -243,7 +244,8 @@ def pprof(target: str, how: list[str], output: str) -> None:
     """Write a file that pprof reads: its web page has flame graphs and source lines."""
     read = _read(target, how)
     write_whole(output, encode(profile_of(read), read.target.comm))
-    click.echo(f"wrote {output}: go tool pprof -http=: {output}", err=True)
+    written = printable(output)
+    click.echo(f"wrote {written}: go tool pprof -http=: {written}", err=True)
 
 
 @profile.command()

@@ -13,6 +13,7 @@ from arenascope.capture import capture, is_dump
 from arenascope.cli.options import graph_option, looking
 from arenascope.cli.progress import waiting
 from arenascope.files import write_page
+from arenascope.text import printable
 from arenascope.timeline.group import files_of
 from arenascope.timeline.store import is_timeline
 
@@ -83,7 +84,7 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
         for kind, folder in (("png", png), ("svg", svg)):
             if folder is not None:
                 stills.write(looks, folder, kind)
-    click.echo(SAID.format(output), err=True)
+    click.echo(SAID.format(printable(output)), err=True)
 
 
 def _of_timeline(target: str, output: str, given: list[str]) -> None:
@@ -94,7 +95,7 @@ def _of_timeline(target: str, output: str, given: list[str]) -> None:
         raise click.UsageError(f"'{target}' is a timeline: its looks are taken already, so {given[0]} cannot be given")
     with waiting("drawing"):
         write_page(output, render(build(target)))
-    click.echo(SAID.format(output), err=True)
+    click.echo(SAID.format(printable(output)), err=True)
 
 
 def _is_small(target: str) -> bool:

@@ -19,6 +19,7 @@ from arenascope.cli.options import limiting
 from arenascope.cli.run_leaks import ExitLooks, run_to_its_end
 from arenascope.elf import is_static
 from arenascope.errors import ArenascopeError, Code
+from arenascope.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,7 +113,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
     program = shutil.which(command[0])
     if program is None:
         there = os.path.sep in command[0] and Path(command[0]).exists()
-        click.echo(f"arenascope: {command[0]}: {'not a program' if there else 'no such program'}", err=True)
+        click.echo(f"arenascope: {printable(command[0])}: {'not a program' if there else 'no such program'}", err=True)
         return NOT_RUN if there else NOT_FOUND
     environment = preloading(find_agent())
     given = {
@@ -130,13 +131,13 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if signal or trim or rates or dump_at:
         _refuse_nonsense(environment)
     if why := _not_preloaded(Path(program)):
-        click.echo(f"arenascope: {program} {why}", err=True)
+        click.echo(f"arenascope: {printable(program)} {why}", err=True)
     try:
         if leaks:
             return run_to_its_end(program, command, environment, ExitLooks(limit))
         _become(program, command, environment)
     except OSError as error:
-        click.echo(f"arenascope: {program}: {error.strerror}", err=True)
+        click.echo(f"arenascope: {printable(program)}: {error.strerror}", err=True)
     return NOT_RUN
 
 

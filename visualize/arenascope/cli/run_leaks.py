@@ -23,6 +23,7 @@ from arenascope.graph import parse_leaks
 from arenascope.interrupts import heard, waking
 from arenascope.render.graph import render_leaks
 from arenascope.render.terminal import console
+from arenascope.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -98,7 +99,8 @@ def run_to_its_end(program: str, command: Sequence[str], environment: dict[str, 
     looks.listener.close()
     if child.pid not in looks.seen:
         how = f"was ended by signal {-status}" if status < 0 else "ended without exit()"
-        click.echo(f"arenascope: {command[0]} {how}, or has no agent: nobody has looked at what it held", err=True)
+        who = printable(command[0])
+        click.echo(f"arenascope: {who} {how}, or has no agent: nobody has looked at what it held", err=True)
         if looks.limit.most is not None and looks.code == Code.OK:
             looks.code = Code.TARGET_GONE
     return 128 - status if status < 0 else status or looks.code
