@@ -194,6 +194,15 @@ def test_a_record_replaces_no_file(record: Path, arenadump: harness.Arenadump) -
     assert record.read_bytes() == before
 
 
+def test_a_record_for_which_there_is_no_place(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """The command is not run: the agent would say in its log alone that it records nothing."""
+    for name, why in (("n" * 300, "File name too long"), ("none/record", "No such file or directory")):
+        path = tmp_path / name
+        said = arenascope(arenadump, "run", "--record", path, "--", "touch", tmp_path / "ran", code=8)
+        assert f"cannot write a full record to '{path}': {why}" in said
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_heaptrack_has_the_same_peak(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     if not shutil.which("heaptrack"):
         pytest.skip("heaptrack is not installed")

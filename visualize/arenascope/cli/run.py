@@ -104,12 +104,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
         raise click.UsageError("--fail-over is for --leaks")
     if dumps and not dump_at:
         raise click.UsageError("--dumps needs --dump-at, which says when")
-    if record and os.path.lexists(record):
-        raise ArenascopeError(
-            Code.IO, f"'{record}' exists: a full record never replaces a file; remove it, or choose another name"
-        )
-    if record is not None and not os.access(Path(record).absolute().parent, os.W_OK | os.X_OK):
-        raise ArenascopeError(Code.IO, f"no file can be made in '{Path(record).absolute().parent}', for '{record}'")
+    if record is not None:
+        _refuse_no_place(Path(record).absolute())
     program = shutil.which(command[0])
     if program is None:
         there = os.path.sep in command[0] and Path(command[0]).exists()
@@ -175,6 +171,19 @@ def _refuse_empty(options: Mapping[str, object]) -> None:
     for name, value in options.items():
         if value == "":
             raise click.UsageError(f"--{name.replace('_', '-')} is empty")
+
+
+def _refuse_no_place(record: Path) -> None:
+    """That there can be no full record the agent says in its log, where nobody may look: so it is tried before."""
+    try:
+        os.close(os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        record.unlink()  # the agent makes it itself
+    except FileExistsError as error:
+        raise ArenascopeError(
+            Code.IO, f"'{record}' exists: a full record never replaces a file; remove it, or choose another name"
+        ) from error
+    except OSError as error:
+        raise ArenascopeError(Code.IO, f"cannot write a full record to '{record}': {error.strerror}") from error
 
 
 def _refuse_nonsense(environment: dict[str, str]) -> None:
