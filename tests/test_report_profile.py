@@ -244,6 +244,18 @@ def test_axe_finds_nothing_and_a_phone_has_room(kept: Kept, browser: Any, scheme
     tab.context.close()
 
 
+def test_a_profile_without_an_allocation(browser: Any, tmp_path: Path) -> None:
+    """A sentence, and no chart and no table of nothing."""
+    made = synthetic.with_graph()
+    for name in ("profile_sites", "profile_places", "profile_kept", "profile_shares"):
+        made[name] = made[name][:0]
+    tab = Tab(browser, write(tmp_path, Dump(synthetic.write(tmp_path / "dump", made))))
+    assert "No allocation was recorded. Where a program has another malloc" in tab.page.locator("#profile").inner_text()
+    assert tab.page.locator("#flame").count() == tab.page.locator("#profile-functions").count() == 0
+    assert not tab.said
+    tab.context.close()
+
+
 def test_names_of_the_target_stay_text(browser: Any, tmp_path: Path) -> None:
     made = synthetic.with_graph()
     strings = bytearray(made["strings"].tobytes())

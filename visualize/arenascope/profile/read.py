@@ -17,6 +17,9 @@ from arenascope.text import count
 
 SCHEMA: Final = "arenascope.profile/1"
 UNSAMPLED: Final = "no allocations were sampled (bytes=0): what was allocated is not known"
+UNRECORDED: Final = (
+    "No allocation was recorded. Where a program has another malloc than glibc's, there is none to record"
+)
 HOOKED: Final = {
     "slots": "hooks in slots: calls through pointers that were copied before are not seen",
     "entries": "hooks at the entries of malloc and its kin: calls through pointers are seen, too",

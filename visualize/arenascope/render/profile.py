@@ -11,7 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from arenascope.profile.model import IN_BYTES, rows
-from arenascope.profile.read import UNSAMPLED
+from arenascope.profile.read import UNRECORDED, UNSAMPLED
 from arenascope.render.terminal import Uncut
 from arenascope.text import MINUS, count, plural, printable, short_name, signed, signed_count, size
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 IN_USE: Final = ("inuse_objects", "inuse_space")
 ALLOCATED: Final = "alloc_space"
-ANOTHER_MALLOC: Final = "Where a program has another malloc than glibc's, there is none to record"
 SMALLEST_SHARE: Final = 100  # of what is less than one part in so many, the tree has the number alone
 INDENTATION: Final = 4  # columns of a level of the tree
 ROOM: Final = 40  # columns that a line of the tree has at least
@@ -98,7 +97,7 @@ def render_top(profile: Profile, measure: str, shown: int, *, what: str = "funct
 
 def _nothing(profile: Profile, measure: str) -> str:
     if not profile.sites:
-        return f"No allocation was recorded. {ANOTHER_MALLOC}: `arenascope summary` names it."
+        return f"{UNRECORDED}: `arenascope summary` names it."
     freed = measure in IN_USE and any(site.values.get(ALLOCATED) for site in profile.sites)
     hint = f" Freed since: --measure {ALLOCATED}." if freed else ""
     return f"No function has any {measure}.{hint}"

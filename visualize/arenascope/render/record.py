@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from arenascope.render.profile import ANOTHER_MALLOC
+from arenascope.profile.read import UNRECORDED
 from arenascope.render.terminal import Uncut
 from arenascope.text import count, printable, short_name, size, span
 
@@ -49,7 +49,7 @@ def duration(nanoseconds: int | None) -> str:
 def render_record(record: FullRecord, shown: int) -> Group:
     """What happened, how sure that is, and who did it."""
     if not record.allocated.count:
-        return Group(_head(record), Text(), Text(f"No allocation was recorded. {ANOTHER_MALLOC}."))
+        return Group(_head(record), Text(), Text(f"{UNRECORDED}."))
     parts: list[RenderableType] = [_head(record), Text(), Uncut(_sums(record))]
     if record.timeline:
         parts += [Text(), _timeline(record)]

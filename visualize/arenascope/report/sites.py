@@ -10,7 +10,7 @@ import numpy as np
 from arenascope.profile.calls import grow, numbered, place_of
 from arenascope.profile.keepers import Keeping, narrowest_keeper
 from arenascope.profile.model import MEASURES, by_thread, order, rows_of
-from arenascope.profile.read import UNSAMPLED, ReadProfile, profile_of, read_profile
+from arenascope.profile.read import UNRECORDED, UNSAMPLED, ReadProfile, profile_of, read_profile
 from arenascope.profile.wording import caller_and_callee, is_for_others
 from arenascope.report.holders import LONGEST, cut, put_in_order
 from arenascope.report.pages import Block, pack
@@ -270,6 +270,8 @@ def section(now: Allocators, tree: Tree) -> SitesSection | None:
 def _known(read: ReadProfile) -> Iterator[str]:
     how = "every chunk" if read.every_page else f"the chunks on one page in {read.page_rate}, which stand for all"
     yield f"{size(read.known.bytes)} in use has the call stack that allocated it, by {how}."
+    if not read.sites:
+        yield f"{UNRECORDED}."
     if read.hooked:
         yield f"{read.hooked.capitalize()}."
     if read.cut:
