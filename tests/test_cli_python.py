@@ -311,6 +311,23 @@ def test_what_is_run_and_what_is_refused(
     assert (tmp_path / "ran").exists() == (code == Code.OK)
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["tops", "1"], "No such command 'tops'"),
+        (["server", "--for", "1s", "-o", "out"], "No such command 'server'"),
+        (["list", "", "1"], "FUNCTION is empty"),
+        (["1"], "give -o FILE, for the dump that has the profile"),
+        (["--for", "1s", "1"], "give -o FILE, for the dump that has the profile"),
+    ],
+)
+def test_a_profile_of_nothing(arenadump: harness.Arenadump, words: list[str], says: str) -> None:
+    """A word that is no command is no process either: a process has a number."""
+    done = arenascope("profile", *words, arenadump=arenadump.path)
+    assert done.returncode == Code.USAGE
+    assert f"Error: {says}" in done.stderr
+
+
 @pytest.mark.parametrize("flags", [(), ("-static",), ("-static-pie",)])
 def test_a_static_program_has_no_agent(arenadump: harness.Arenadump, tmp_path: Path, flags: tuple[str, ...]) -> None:
     """Nothing would be recorded, and nobody would know."""

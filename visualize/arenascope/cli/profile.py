@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,8 @@ class _RecordsUnlessTold(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         asks_for_help = not args or args[0] in ctx.help_option_names
-        if not asks_for_help and args[0] not in self.commands:
+        # Another word is a command that was mistyped, and not a process that is not there.
+        if not asks_for_help and re.match("-|[0-9]+$", args[0]):
             args = ["record", *args]
         return super().parse_args(ctx, args)
 
@@ -213,6 +215,8 @@ def list_(function: str, target: str, how: list[str], measure: str) -> None:
     Where no function has this name (with or without its arguments), all whose name contains it are shown. flat: by
     the line itself. cum: with all functions that it calls.
     """
+    if not function:
+        raise click.UsageError("FUNCTION is empty: give a name, or a part of one")
     read = profile_of(_read(target, how, measure))
     found = listings(read, function, measure)
     if not found:
