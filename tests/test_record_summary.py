@@ -19,7 +19,7 @@ from test_graph_schemas import closed
 from tools import harness
 
 from arenascope.record.read import parse
-from arenascope.render.record import duration, render_record
+from arenascope.render.record import BARS, duration, render_record
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/record.schema.json").read_text())
 SOURCE = """
@@ -146,6 +146,8 @@ def test_a_narrow_terminal_cuts_no_number(record: Path, arenadump: harness.Arena
         with console.capture() as caught:
             console.print(render_record(told, 10), crop=False)
         drawn.append(caught.get())
+    (bars,) = re.findall(r"in use over time\n(.*)\n", drawn[0])
+    assert BARS // 2 < len(bars) <= BARS
     sums = [re.findall(r"(?m)^(?:allocated|in use at|freed at once) .*[^ ]", text) for text in drawn]
     assert len(sums[0]) > 4
     assert [line.split()[:6] for line in sums[1]] == [line.split()[:6] for line in sums[0]]

@@ -25,7 +25,7 @@ NO_END: Final = (
     "100 ms, or more if the disk was slower."
 )
 FRAMES: Final = 4  # of a stack, in the table
-BARS: Final = 60
+BARS: Final = 60  # at most
 LEVELS: Final = " ▁▂▃▄▅▆▇█"
 MICRO: Final = 1_000
 SECOND: Final = 1_000_000_000
@@ -116,7 +116,7 @@ def _sums(record: FullRecord) -> Table:
 def _timeline(record: FullRecord) -> Text:
     """The bytes in use over time, as bars."""
     most = max(record.peak.bytes, 1)
-    step = max(1, len(record.timeline) // BARS)
+    step = -(-len(record.timeline) // BARS)
     parts = [max(m.bytes for m in record.timeline[i : i + step]) for i in range(0, len(record.timeline), step)]
     bars = "".join(LEVELS[-(-value * (len(LEVELS) - 1) // most)] for value in parts)
     return Text.assemble(("in use over time\n", "bold"), bars)
