@@ -197,6 +197,26 @@ def test_another_build_at_the_path_gives_no_names(program: Path) -> None:
     assert {p.function for found in missing.values() for p in found} == {""}
 
 
+@pytest.mark.parametrize("dwarf", [4, 5])
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_a_relative_path_begins_where_the_compiler_ran(tmp_path: Path, compiler: str, dwarf: int) -> None:
+    """Of a file and of one that is included and inlined; where that directory is hidden, the path stays as it is."""
+    (tmp_path / "src").mkdir()
+    always = "static volatile int kept;\nstatic inline __attribute__((always_inline)) void keep(int x) { kept = x; }\n"
+    (tmp_path / "src/near.h").write_text(always)
+    (tmp_path / "src/far.cc").write_text('#include "near.h"\nint main(int n, char **) { keep(n); return kept; }\n')
+    for flags, start in (([], f"{tmp_path}/"), ([f"-fdebug-prefix-map={tmp_path}=."], "")):
+        command = [compiler, f"-gdwarf-{dwarf}", "-O1", *flags, "-Wl,--build-id", "src/far.cc", "-o", "program"]
+        subprocess.run(command, check=True, cwd=tmp_path)
+        program = tmp_path / "program"
+        asked = "".join(f"{address:x}\n" for address in instructions(program, {"main"}))
+        told = subprocess.run(
+            [PLACE_NAMES, program, build_id(program)], input=asked, check=True, capture_output=True, text=True
+        ).stdout
+        files = {line.split("\t")[4] for line in told.splitlines() if line.count("\t") == 5}
+        assert {file.removeprefix("./") for file in files} == {f"{start}src/far.cc", f"{start}src/near.h"}
+
+
 def test_perf_map(tmp_path: Path) -> None:
     path, owner = tmp_path / "perf-1.map", str(os.getuid())
     path.write_text(

@@ -9,6 +9,7 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,8 +175,16 @@ static uint32_t function_name(Dwarf_Die *die, struct as_strings *strings)
     return name ? as_strings_add(strings, as_name_demangled(name, false, text, sizeof text), sizeof text) : 0;
 }
 
-static void set_file(struct as_code_place *place, const char *file, struct as_strings *strings)
+// Compilers call a file as they were told to find it, from the directory in which they ran. (Where packages hide that directory, it is ".".)
+static void set_file(struct as_code_place *place, Dwarf_Die *unit, const char *file, struct as_strings *strings)
 {
+    Dwarf_Attribute attribute;
+    char path[LONGEST];
+    const char *directory = file && file[0] != '/' && dwarf_attr_integrate(unit, DW_AT_comp_dir, &attribute)
+                                ? dwarf_formstring(&attribute)
+                                : NULL;
+    if (directory && directory[0] == '/' && (size_t)snprintf(path, sizeof path, "%s/%s", directory, file) < sizeof path)
+        file = path;
     place->file = file ? as_strings_add(strings, file, LONGEST) : 0;
 }
 
@@ -187,7 +196,7 @@ static void set_line(struct as_code_place *place, Dwarf_Die *unit, uint64_t addr
     if (!line || dwarf_lineno(line, &number) != 0)
         return;
     place->line = number > 0 ? (uint32_t)number : 0;
-    set_file(place, dwarf_linesrc(line, NULL, NULL), strings);
+    set_file(place, unit, dwarf_linesrc(line, NULL, NULL), strings);
 }
 
 // Where the call was that is inlined.
@@ -202,7 +211,7 @@ static void set_call(struct as_code_place *place, Dwarf_Die *unit, Dwarf_Die *in
         place->line = (uint32_t)line;
     if (dwarf_attr(inlined, DW_AT_call_file, &attribute) && dwarf_formudata(&attribute, &index) == 0 &&
         dwarf_getsrcfiles(unit, &files, &count) == 0 && index < count)
-        set_file(place, dwarf_filesrc(files, index, NULL, NULL), strings);
+        set_file(place, unit, dwarf_filesrc(files, index, NULL, NULL), strings);
 }
 
 bool as_source_lines_find(struct as_source_lines *l, uint64_t address, as_place_vec *places, struct as_strings *strings,
