@@ -186,6 +186,55 @@ def test_a_program_that_was_built_anew_has_no_names(arenadump: harness.Arenadump
     assert site["stack"][0]["functions"] == []
 
 
+LIBRARY = """
+#include <stdlib.h>
+void *kept[30000];
+void fill_cache(int count)
+{
+    for (int i = 0; i < count; i++)
+        kept[i] = malloc(100);
+}
+"""
+
+
+def test_what_was_upgraded_and_still_runs_has_its_names(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Of the program and of a library another build has the name by now. The process has mapped what it runs."""
+    source, library = tmp_path / "cache.c", tmp_path / "libcache.so"
+    calls = re.sub(
+        r'(extern "C" )__attribute__\(\(noinline\)\) (void fill_cache\(int count\))\n{.*?\n}',
+        r"\1\2;",
+        SERVER,
+        flags=re.DOTALL,
+    )
+
+    def build(text: str, out: Path) -> None:
+        source.write_text(text)
+        subprocess.run(["gcc", "-O2", "-g", "-shared", "-fPIC", "-Wl,--build-id", "-o", out, source], check=True)
+
+    build(LIBRARY, library)
+    linked = ("-Wl,--build-id", "-Wl,--no-as-needed", str(library), f"-Wl,-rpath,{tmp_path}")
+    dump = tmp_path / "dump"
+    with served(tmp_path, arenadump, "-g", *linked, source=calls) as process:
+        arenadump.check("dump", process.pid, "-o", dump)
+        build(LIBRARY.replace("fill_cache", "other_name"), tmp_path / "new")
+        (tmp_path / "new").replace(library)
+        (tmp_path / "server").unlink()
+        for target in (process.pid, dump):
+            told = read(arenadump, target)
+            assert chunks_by(told, "allocate") == 2000
+            # Whoever has no right to the links to mapped files has the one to the program alone.
+            assert chunks_by(told, "fill_cache") == (30000 if opens_mapped(process.pid) else 0)
+            assert chunks_by(told, "other_name") == 0
+
+
+def opens_mapped(pid: int) -> bool:
+    folder = Path(f"/proc/{pid}/map_files")
+    try:
+        return bool(next(folder.iterdir()).read_bytes())
+    except PermissionError:
+        return False
+
+
 def test_top_and_tree(server: int, arenadump: harness.Arenadump) -> None:
     top = arenascope("profile", "top", server, arenadump=arenadump)
     found = {

@@ -26,6 +26,18 @@ static void set_root(struct as_frame_names *n, const struct as_look *look)
         as_places_set_root(&n->places, root, look->target != NULL);
 }
 
+// After an upgrade the program and its libraries run on, and have no names any more. Where another process has the number by now, the build-ids tell.
+static void set_process(struct as_frame_names *n, const struct as_look *look)
+{
+    char path[64];
+    if (look->view.meta->target_kind != AS_TARGET_PROCESS)
+        return;
+    snprintf(path, sizeof path, "/proc/%" PRIu32, look->view.meta->pid);
+    int process = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (process >= 0)
+        as_places_set_process(&n->places, process, look->target != NULL);
+}
+
 // A compiler names the file by its own number: in a container that is another than ours.
 static bool add_perf_map(struct as_frame_names *n, const struct as_look *look, struct as_error *err)
 {
@@ -70,10 +82,12 @@ bool as_frame_names_open(struct as_frame_names *n, const struct as_look *look, s
     *n = (struct as_frame_names){.view = v};
     for (uint64_t i = 0; i < v->profile_module_count && i < AS_PLACES_JIT; i++) {
         const struct as_profile_module_record *m = &v->profile_modules[i];
-        if (as_places_add_module(&n->places, as_view_string(v, m->path), as_view_string(v, m->build_id), err) != i)
+        if (as_places_add_module(&n->places, as_view_string(v, m->path), as_view_string(v, m->build_id), m->start,
+                                 err) != i)
             return false;
     }
     set_root(n, look);
+    set_process(n, look);
     return add_lines(n, err) && add_perf_map(n, look, err);
 }
 

@@ -19,13 +19,15 @@ enum { LONGEST = 4096, MOST_MODULES = AS_PLACES_JIT };
 struct as_places_module {
     char build_id[41];
     uint32_t path;
+    uint64_t start;
     bool opened;
     bool has_lines;
     struct as_source_lines lines;
     struct as_functions functions;
 };
 
-uint32_t as_places_add_module(struct as_places *p, const char *path, const char *build_id, struct as_error *err)
+uint32_t as_places_add_module(struct as_places *p, const char *path, const char *build_id, uint64_t start,
+                              struct as_error *err)
 {
     if (p->modules.count >= MOST_MODULES) {
         as_fail(err, AS_NO_MEMORY, "more than %d modules", MOST_MODULES);
@@ -35,6 +37,7 @@ uint32_t as_places_add_module(struct as_places *p, const char *path, const char 
     if (!m)
         return UINT32_MAX;
     m->path = as_strings_add(&p->strings, path, PATH_MAX);
+    m->start = start;
     snprintf(m->build_id, sizeof m->build_id, "%s", build_id);
     return (uint32_t)p->modules.count - 1;
 }
@@ -44,6 +47,13 @@ void as_places_set_root(struct as_places *p, int root, bool sure)
     p->root = root;
     p->has_root = true;
     p->root_is_sure = sure;
+}
+
+void as_places_set_process(struct as_places *p, int process, bool sure)
+{
+    p->process = process;
+    p->process_is_sure = sure;
+    p->has_process = true;
 }
 
 bool as_places_add_perf_map(struct as_places *p, const char *path, unsigned owner, struct as_error *err)
@@ -61,15 +71,30 @@ static bool take_file(struct as_places_module *m, const struct as_elf *elf, cons
     return m->functions.list.count > 0 || as_functions_add(&m->functions, elf, false, err);
 }
 
-// The module's file below a root; -1: there is none of this build.
-static int open_build(const struct as_places_module *m, int root, const char *path, struct as_elf *elf)
+// The file, if it is of the module's build; else it is closed: -1.
+static int of_build(const struct as_places_module *m, int fd, struct as_elf *elf)
 {
-    int fd = root < 0 ? -1 : as_path_open_below(root, path);
     if (fd >= 0 && (!as_elf_open(elf, fd, NULL) || strcmp(elf->build_id, m->build_id) != 0)) {
         close(fd);
         return -1;
     }
     return fd;
+}
+
+// The module's file below a root; -1: there is none of this build.
+static int open_build(const struct as_places_module *m, int root, const char *path, struct as_elf *elf)
+{
+    return root < 0 ? -1 : of_build(m, as_path_open_below(root, path), elf);
+}
+
+// As the process has it; -1: there is none of this build.
+static int open_mapped(const struct as_places *p, const struct as_places_module *m, struct as_elf *elf)
+{
+    if (!p->has_process || (!p->process_is_sure && !m->build_id[0]))
+        return -1;
+    int fd = of_build(m, as_proc_open_mapped(p->process, m->start), elf);
+    // Only the build-id tells whether the module is the program.
+    return fd >= 0 || !m->build_id[0] ? fd : of_build(m, as_proc_open_program(p->process), elf);
 }
 
 static bool open_module(struct as_places *p, struct as_places_module *m, struct as_error *err)
@@ -84,7 +109,8 @@ static bool open_module(struct as_places *p, struct as_places_module *m, struct 
     m->opened = true;
     AS_CLEANUP_FD int below_its = open_build(m, its, path, &elf);
     AS_CLEANUP_FD int below_ours = below_its < 0 ? open_build(m, ours, path, &elf) : -1;
-    if (below_its < 0 && below_ours < 0) {
+    AS_CLEANUP_FD int mapped = below_its < 0 && below_ours < 0 ? open_mapped(p, m, &elf) : -1;
+    if (below_its < 0 && below_ours < 0 && mapped < 0) {
         elf = (struct as_elf){.fd = -1}; // another build: its debug file may still be there
         snprintf(elf.build_id, sizeof elf.build_id, "%s", m->build_id);
     }
@@ -162,5 +188,7 @@ void as_places_free(struct as_places *p)
     as_functions_free(&p->jit);
     if (p->has_root && p->root >= 0)
         close(p->root);
+    if (p->has_process)
+        close(p->process);
     *p = (struct as_places){0};
 }

@@ -22,15 +22,22 @@ struct as_places {
     struct as_functions jit;
     int root; // a second directory below which files are looked for, if has_root
     bool has_root, root_is_sure;
+    int process; // that has the modules: /proc/PID, if has_process
+    bool has_process, process_is_sure;
 };
 
 // Files are looked for below `root` (a container's root directory), too, and first. It is closed with the places. `sure`: it is the
 // root of the process that has the modules. Else only files of a known build-id are taken from there.
 void as_places_set_root(struct as_places *p, int root, bool sure);
 
-// A module by its path and build-id (hexadecimal, "": none); returns its number, or UINT32_MAX for AS_NO_MEMORY. Its file is opened when
+// Where the file of a module is deleted, or another build has its name, the one that this process (/proc/PID) has mapped is taken. It is closed with
+// the places. `sure`: as of the root.
+void as_places_set_process(struct as_places *p, int process, bool sure);
+
+// A module by its path, build-id (hexadecimal, "": none) and an address of its code in the process; returns its number, or UINT32_MAX for AS_NO_MEMORY. Its file is opened when
 // its first address is asked for, and used if it still has this build-id.
-uint32_t as_places_add_module(struct as_places *p, const char *path, const char *build_id, struct as_error *err);
+uint32_t as_places_add_module(struct as_places *p, const char *path, const char *build_id, uint64_t start,
+                              struct as_error *err);
 
 // The functions of a process's code that is in no module, by a perf map below the root that was set, else below ours.
 bool as_places_add_perf_map(struct as_places *p, const char *path, unsigned owner, struct as_error *err);

@@ -33,7 +33,7 @@ int main(int argc, char **argv)
         as_places_set_root(&places, open(argv[4], O_PATH | O_DIRECTORY | O_CLOEXEC), true);
     if (map && !as_places_add_perf_map(&places, argv[2], (unsigned)strtoul(argv[3], NULL, 10), &err))
         return 1;
-    uint32_t module = map ? (uint32_t)AS_PLACES_JIT : as_places_add_module(&places, argv[1], argv[2], &err);
+    uint32_t module = map ? (uint32_t)AS_PLACES_JIT : as_places_add_module(&places, argv[1], argv[2], 0, &err);
     while (fgets(line, sizeof line, stdin)) {
         uint64_t address = strtoull(line, NULL, 16);
         size_t count = 0;

@@ -106,3 +106,43 @@ int as_process_open_file(struct as_target *t, const struct as_mapping *m, struct
                 m->start, p->base.pid, strerror(map_files_errno));
     return -1;
 }
+
+// The name of the link to what is mapped there. False: nothing is, or the process has ended.
+static bool find_link(int dir, uint64_t address, char *name, size_t size)
+{
+    struct as_lines lines;
+    const char *line;
+    size_t length;
+    bool found = false;
+    if (!as_lines_open(&lines, dir, "maps"))
+        return false;
+    while (!found && (line = as_lines_next(&lines, &length))) {
+        const char *end = line + length;
+        uint64_t from = as_parse_hex(&line, end);
+        line += line < end;
+        uint64_t to = as_parse_hex(&line, end);
+        found = address >= from && address < to;
+        if (found)
+            snprintf(name, size, "map_files/%" PRIx64 "-%" PRIx64, from, to);
+    }
+    as_lines_close(&lines);
+    return found;
+}
+
+static int open_link(int dir, const char *name)
+{
+    struct stat stat;
+    AS_CLEANUP_FD int handle = openat(dir, name, O_PATH | O_CLOEXEC);
+    return handle < 0 ? -1 : as_path_open(handle, &stat);
+}
+
+int as_proc_open_mapped(int dir, uint64_t address)
+{
+    char name[64];
+    return find_link(dir, address, name, sizeof name) ? open_link(dir, name) : -1;
+}
+
+int as_proc_open_program(int dir)
+{
+    return open_link(dir, "exe");
+}
