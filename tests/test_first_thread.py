@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tools import debian, harness, programs
+from tools.stage import Stage
 
 from arenascope.timeline.group import OfCommand, all_processes, files_of, process_at
 
@@ -83,3 +84,11 @@ def test_its_agent_answers(process: subprocess.Popen[str], arenadump: harness.Ar
     arenadump.check("trim", process.pid)
     arenadump.check("record", process.pid, "--for", "1s", "-o", tmp_path / "dump")
     assert json.loads(arenadump.check("profile", "--json", tmp_path / "dump"))["hooks"] == "slots"
+
+
+def test_a_signal_brings_its_dump(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """The handler reads the stack of the thread that it has interrupted. The first thread has no memory any more."""
+    process = stage.start([str(programs.build("first_leaves"))])
+    assert process.stdout
+    assert process.stdout.readline() == b"ready\n"
+    assert arenadump.summary(stage.ask(process.pid))["ledger"]["in_use"] > BLOCKS

@@ -200,7 +200,8 @@ static bool may_be_called_from(bool (*is_there)(uint64_t address), const struct 
     struct iovec remote = {(void *)(uintptr_t)r->sp, sizeof words}; // a short stack may end before
     if (is_there(without_signature(r->lr)))
         return true;
-    long got = syscall(SYS_process_vm_readv, getpid(), &local, 1UL, &remote, 1UL, 0UL);
+    // By the thread's own number: if the first thread has ended, there is no memory under that of the process.
+    long got = syscall(SYS_process_vm_readv, syscall(SYS_gettid), &local, 1UL, &remote, 1UL, 0UL);
     if (got < (long)sizeof *words)
         return true;
     for (size_t i = 0; i < (size_t)got / sizeof *words; i++)
