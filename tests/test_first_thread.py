@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from tools import debian, harness, programs
-from tools.stage import Stage
+from tools.injection import inject
+from tools.stage import PATIENCE, Stage
 
 from arenascope.timeline.group import OfCommand, all_processes, files_of, process_at
 
@@ -92,3 +94,73 @@ def test_a_signal_brings_its_dump(stage: Stage, arenadump: harness.Arenadump) ->
     assert process.stdout
     assert process.stdout.readline() == b"ready\n"
     assert arenadump.summary(stage.ask(process.pid))["ledger"]["in_use"] > BLOCKS
+
+
+# --- What its end does ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def last_leaves(libc: debian.Libc) -> list[str]:
+    """Its command, with the library that libc loads for pthread_exit()."""
+    try:
+        paths = f"{libc.directory}:{debian.libgcc()}"
+        return [str(libc.loader), "--library-path", paths, str(programs.build_portable("last_leaves"))]
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+def first_leaves(stage: Stage, pid: int) -> None:
+    os.kill(pid, signal.SIGUSR1)
+    assert stage.marked("left") == pid
+
+
+def check_end(stage: Stage, process: subprocess.Popen[bytes], *, its_mask: bool = True) -> None:
+    """exit() has found the program as its own last thread would have."""
+    stage.go()
+    (out, _) = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (7, b"written by exit()\n"), stage.log()
+    assert (stage.folder / "own").read_text() == "begun\nended\n"
+    said = (stage.folder / "below" / "said").read_text()
+    assert said == f"{int(signal.SIGUSR1)} blocked\n" or not its_mask
+
+
+@pytest.mark.parametrize("threads", ["none", "policy", "record", "policy record"])
+def test_exit_finds_the_program(
+    stage: Stage, last_leaves: list[str], arenadump: harness.Arenadump, threads: str
+) -> None:
+    asked = {"ARENASCOPE_TRIM": "every=1h" * ("policy" in threads)}
+    asked["ARENASCOPE_PROFILE_RECORD"] = "record" * ("record" in threads)
+    process = stage.start(last_leaves, **asked)
+    first_leaves(stage, stage.marked())
+    check_end(stage, process)
+    if "record" in threads:
+        assert json.loads(arenadump.check("full-record", stage.folder / "record", "--json"))["ended"] == "exit"
+
+
+@pytest.mark.parametrize("when", ["before", "after", "fork"])
+def test_exit_finds_the_program_that_was_asked_for_a_dump(stage: Stage, last_leaves: list[str], when: str) -> None:
+    """Before its first thread ends, or after; also in a child of another thread."""
+    process = stage.start([*last_leaves, when])
+    pid = stage.marked()
+    if when != "after":
+        stage.ask(pid)
+    first_leaves(stage, pid)
+    if when == "after":
+        stage.ask(pid)
+    check_end(stage, process)
+
+
+@pytest.mark.parametrize("through", ["first", "another", "another, later"])
+def test_exit_finds_the_program_that_was_injected(
+    stage: Stage, last_leaves: list[str], arenadump: harness.Arenadump, through: str
+) -> None:
+    process = stage.start([*last_leaves, "late" if through == "first" else ""], LD_PRELOAD="")
+    pid = stage.marked()
+    if through == "another, later":
+        first_leaves(stage, pid)
+    # Where it has the choice, arenadump takes no thread that waits in sigwait().
+    assert (inject(arenadump, pid)["thread"] == pid) is (through == "first")
+    if through != "another, later":
+        first_leaves(stage, pid)
+    arenadump.check("trim", pid)
+    check_end(stage, process, its_mask=through == "first")

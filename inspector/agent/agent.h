@@ -8,6 +8,7 @@
 //   errors.c         the last error of each thread, and texts for errno
 //   state.c          the state below, and its lock
 //   thread.c         a thread made by libc, and its stack
+//   last_thread.c    the agent's threads, and the one in which exit() runs where no thread of the program is left
 //   self.c           this process as a target, and its malloc
 //   arena_lock.c     locks each arena while a capture walks it
 //   pattern.c        the names of dumps

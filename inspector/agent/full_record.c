@@ -3,13 +3,12 @@
 // when the process is killed. In a child of fork() there is no such thread, and nothing is recorded (profile/switch.c); what the child
 // executes is another program, with a record of its own.
 #include "agent/full_record.h"
-#include "agent/agent.h"
 #include "agent/descriptors.h"
+#include "agent/last_thread.h"
 #include "agent/log.h"
-#include "agent/thread.h"
 #include "profile/recorder.h"
-#include "target/process/procfs.h"
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,14 +63,6 @@ static int create(void)
     return file;
 }
 
-// Whether the main thread has called pthread_exit(), and only the agent's threads are left.
-static bool is_alone(int proc)
-{
-    struct as_proc_stat stat;
-    uint64_t ours = __atomic_load_n(&as_agent.worker_tid, __ATOMIC_SEQ_CST) != 0 ? 2 : 1;
-    return as_proc_stat(proc, "stat", &stat) && as_proc_is_dead(stat.state) && stat.threads <= ours + 1;
-}
-
 static uint64_t milliseconds(void)
 {
     struct timespec t;
@@ -93,7 +84,7 @@ static bool write_until_the_end(int proc)
         if (turn) {
             next = milliseconds() + TURN_MS;
             turns++;
-            if (turns % TURNS_ALONE == 0 && is_alone(proc))
+            if (turns % TURNS_ALONE == 0 && as_agent_is_alone(proc))
                 atomic_store(&record.stop, true);
         }
         as_recorder_buffers_wait((uint64_t)TURN_MS * 1000000);
@@ -158,7 +149,7 @@ bool as_agent_full_record_start(char *why, size_t size)
     }
     memcpy(record.asked, asked, strlen(asked) + 1);
     record.pid = (pid_t)syscall(SYS_getpid);
-    int failed = as_agent_thread_create(run);
+    int failed = as_agent_thread_start(run);
     bool answers = failed == 0 && wait_for_change(STARTING);
     if (answers && atomic_load(&record.state) == WRITING)
         return atexit(at_exit) == 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "agent/self.h"
 #include "agent/agent.h"
+#include "agent/last_thread.h"
 #include "agent/thread.h"
 
 #include <elf.h>
@@ -163,11 +164,10 @@ static bool count_resident(struct as_target *t, uint64_t start, uint64_t end, ui
     return true;
 }
 
-// Resident bytes of the calling thread's stack. Called first, while the stack is about as deep as during a wait. mincore needs
+// Resident bytes of a stack. The calling thread's is counted first, while it is about as deep as during a wait. mincore needs
 // little stack itself, and is exact here: each page that is mapped was written.
-static uint64_t count_stack(void)
+static uint64_t count_stack(struct as_range stack)
 {
-    struct as_range stack = as_agent_thread_stack();
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint8_t present[64];
     uint64_t bytes = 0;
@@ -184,13 +184,14 @@ static uint64_t count_stack(void)
 
 bool as_self_resident(uint64_t *bytes, struct as_error *err)
 {
-    uint64_t stack = count_stack();
+    uint64_t stack = count_stack(as_agent_thread_stack());
+    uint64_t last = count_stack(as_agent_last_thread_stack());
     struct as_target *t = as_target_open_self(false, err);
     *bytes = 0;
     bool ok = t && count_resident(t, (uintptr_t)&__ehdr_start, last_segment().end, bytes, err);
     if (t)
         as_target_close(t);
-    *bytes = stack == AS_UNKNOWN || *bytes == AS_UNKNOWN ? AS_UNKNOWN : *bytes + stack;
+    *bytes = stack == AS_UNKNOWN || last == AS_UNKNOWN || *bytes == AS_UNKNOWN ? AS_UNKNOWN : *bytes + stack + last;
     return ok;
 }
 

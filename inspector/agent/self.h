@@ -14,8 +14,8 @@ struct as_self {
 bool as_self_open(struct as_self *own, bool counted, struct as_error *err);
 void as_self_close(struct as_self *own);
 // How many bytes of this library's mappings and of the calling thread's stack are resident; AS_UNKNOWN where the kernel does not
-// tell. For the worker thread alone (as_agent_thread_stack). The loader's own records of the library are not counted: some hundred
-// bytes in libc's heap.
+// tell. For the worker thread alone (as_agent_thread_stack), and with the stack of the last thread, if there is one (last_thread.h).
+// The loader's own records of the library are not counted: some hundred bytes in libc's heap.
 bool as_self_resident(uint64_t *bytes, struct as_error *err);
 // Where the recorder's code is, or has its room: an injected copy comes without it (inject/carry.c).
 struct as_range as_self_recorder(void);

@@ -2,6 +2,7 @@
 // The start of the library, and of a child of fork().
 #include "agent/agent.h"
 #include "agent/capture.h"
+#include "agent/last_thread.h"
 #include "agent/self.h"
 #include "agent/signal_safety.h"
 #include "agent/signals.h"
@@ -24,6 +25,7 @@ static void in_child(void)
         as_self_forget();
     as_agent.lock = 0;
     as_agent_worker_forget();
+    as_agent_last_thread_in_child();
     as_signal_forget();
 #ifndef AS_NO_RECORDER
     if (as_agent_records)
@@ -43,5 +45,6 @@ __attribute__((constructor(101))) static void prepare(void)
         return;
     as_agent.pid = (pid_t)syscall(SYS_getpid);
     as_signal_safety_learn();
+    as_agent_last_thread_prepare();
     pthread_atfork(NULL, NULL, in_child);
 }

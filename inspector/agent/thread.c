@@ -6,7 +6,6 @@
 #include <signal.h>
 
 enum {
-    STACK_BYTES = 512 * 1024,         // the core keeps buffers of tens of KiB on it
     STACK_SPARED = 128 * 1024,        // at its lower end: libc's guard, and what the agent never reaches
     LOADER_DLOPEN = (int)0x80000000u, // __RTLD_DLOPEN, which __libc_dlopen_mode wants
     LOADER_NOW = 2,
@@ -22,36 +21,23 @@ extern void *__libc_dlsym(void *library, const char *name) __attribute__((weak))
 
 typedef int create_fn(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 typedef int stack_fn(pthread_attr_t *, size_t);
+typedef int create_key_fn(pthread_key_t *, void (*)(void *));
+typedef int set_value_fn(pthread_key_t, const void *);
 
-static bool find_threads(create_fn **create, stack_fn **set_stack)
+static uintptr_t find(void *here, const char *name)
 {
-    *create = pthread_create;
-    *set_stack = pthread_attr_setstacksize;
-    if (*create && *set_stack)
-        return true;
-    if (!__libc_dlopen_mode || !__libc_dlsym)
-        return false;
+    if (here || !__libc_dlopen_mode || !__libc_dlsym)
+        return (uintptr_t)here;
     void *library = __libc_dlopen_mode("libpthread.so.0", LOADER_NOW | LOADER_DLOPEN);
-    if (!library)
-        return false;
-    *create = (create_fn *)(uintptr_t)__libc_dlsym(library, "pthread_create");
-    *set_stack = (stack_fn *)(uintptr_t)__libc_dlsym(library, "pthread_attr_setstacksize");
-    return *create && *set_stack;
+    return library ? (uintptr_t)__libc_dlsym(library, name) : 0;
 }
+#define FIND(name) find((void *)(uintptr_t)(name), #name)
 
-// The creating thread may have blocked the signals that libc sends to every thread: setuid() would wait for this one for ever.
-static void *start(void *run)
+int as_agent_thread_create(void *(*run)(void *), void *argument, size_t stack)
 {
-    const uint64_t open = LIBC_SIGNALS;
-    syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, NULL, sizeof open);
-    return ((void *(*)(void))(uintptr_t)run)();
-}
-
-int as_agent_thread_create(void *(*run)(void))
-{
-    create_fn *create;
-    stack_fn *set_stack;
-    if (!find_threads(&create, &set_stack))
+    create_fn *create = (create_fn *)FIND(pthread_create);
+    stack_fn *set_stack = (stack_fn *)FIND(pthread_attr_setstacksize);
+    if (!create || !set_stack)
         return ENOSYS;
     // The new thread inherits this mask. No signal is unblocked here: a thread that blocks SIGCANCEL must not be cancelled in the
     // middle of this.
@@ -62,21 +48,42 @@ int as_agent_thread_create(void *(*run)(void))
     pthread_t thread;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    set_stack(&attributes, STACK_BYTES);
-    int failed = create(&thread, &attributes, start, (void *)(uintptr_t)run);
+    if (stack != 0)
+        set_stack(&attributes, stack);
+    int failed = create(&thread, &attributes, run, argument);
     if (failed == EINVAL) { // a program with much static TLS, which lies on every thread's stack
-        set_stack(&attributes, (size_t)STACK_BYTES * 16);
-        failed = create(&thread, &attributes, start, (void *)(uintptr_t)run);
+        set_stack(&attributes, (size_t)AS_AGENT_STACK_BYTES * 16);
+        failed = create(&thread, &attributes, run, argument);
     }
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
     return failed;
 }
 
-// libc keeps a thread's descriptor at the upper end of the thread's stack, which has at least the STACK_BYTES asked for.
+void as_agent_thread_begin(void)
+{
+    const uint64_t open = LIBC_SIGNALS;
+    syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, NULL, sizeof open);
+}
+
+bool as_agent_thread_at_end(void (*ending)(void *))
+{
+    static pthread_key_t key;
+    static set_value_fn *set_value; // NULL: there is no key
+    if (!set_value) {
+        create_key_fn *create_key = (create_key_fn *)FIND(pthread_key_create);
+        set_value_fn *found = (set_value_fn *)FIND(pthread_setspecific);
+        if (!create_key || !found || create_key(&key, ending) != 0)
+            return false;
+        set_value = found;
+    }
+    return set_value(key, &key) == 0; // any value but NULL
+}
+
+// libc keeps a thread's descriptor at the upper end of the thread's stack, which has at least the AS_AGENT_STACK_BYTES asked for.
 struct as_range as_agent_thread_stack(void)
 {
     uint64_t descriptor = (uint64_t)pthread_self();
-    return (struct as_range){.start = descriptor - STACK_BYTES + STACK_SPARED, .end = descriptor};
+    return (struct as_range){.start = descriptor - AS_AGENT_STACK_BYTES + STACK_SPARED, .end = descriptor};
 }
 
 void as_agent_thread_release_stack(void)

@@ -4,10 +4,19 @@
 
 #include "target/target.h"
 
-// Starts a detached thread that blocks every signal but those that libc needs. Call it only where malloc and the loader may be
+#define AS_AGENT_STACK_BYTES (512 * 1024) // the core keeps buffers of tens of KiB on it
+
+// Starts a detached thread that blocks every signal, and has a stack of AS_AGENT_STACK_BYTES, or of the size that libc gives the
+// program's own (`stack` is 0). It has to call as_agent_thread_begin() first. Call this only where malloc and the loader may be
 // called. 0, or an errno.
-int as_agent_thread_create(void *(*run)(void));
-// Of the calling thread, which as_agent_thread_create made: memory that is certainly part of its stack, from below all that the
+int as_agent_thread_create(void *(*run)(void *), void *argument, size_t stack);
+// Unblocks the signals that libc sends to every thread, which the creating thread may have blocked: setuid() would wait for this
+// one for ever.
+void as_agent_thread_begin(void);
+// Has `ending` called when the calling thread ends by itself, and not with the process. At the first call, that takes one of the
+// keys that libc has for values of threads, and may have libpthread loaded. False: there is no such key.
+bool as_agent_thread_at_end(void (*ending)(void *));
+// Of the calling thread, which as_agent_thread_create made with AS_AGENT_STACK_BYTES: memory that is certainly part of its stack, from below all that the
 // agent writes up to libc's descriptor of the thread, at the upper end.
 struct as_range as_agent_thread_stack(void);
 // Gives the memory of that stack below the caller's frame back to the kernel: a capture needs tens of KiB of it, a wait does not.

@@ -15,11 +15,11 @@
 #include "agent/capture.h"
 #include "agent/control.h"
 #include "agent/descriptors.h"
+#include "agent/last_thread.h"
 #include "agent/log.h"
 #include "agent/policy.h"
 #include "agent/thread.h"
 #include "control/protocol.h"
-#include "target/process/procfs.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -31,15 +31,8 @@ enum {
     // SIGSTKFLT: no kernel has ever sent it, and no program waits for it. The signal that asks for dumps would not do: a signalfd
     // of it would also take it from a program that blocks it in all of its threads, and waits for it.
     WAKE_SIGNAL = 16,
-    ALONE_MS = 2000, // between two checks whether the worker thread is the last one
+    ALONE_MS = 2000, // between two checks whether the agent's threads are alone
 };
-
-// A process whose main thread has called pthread_exit() ends with its last thread. The worker thread must not be that thread.
-static bool is_alone(int proc)
-{
-    struct as_proc_stat stat;
-    return as_proc_stat(proc, "stat", &stat) && as_proc_is_dead(stat.state) && stat.threads <= 2;
-}
 
 static int earlier(int a, int b)
 {
@@ -86,7 +79,7 @@ static void *work(void)
         size_t count = 1 + as_control_server_poll(&server, fds + 1);
         as_agent_thread_release_stack();
         int ready = wait_for(fds, count, earlier(wait, ALONE_MS));
-        if (ready == 0 && is_alone(proc))
+        if (ready == 0 && as_agent_is_alone(proc))
             break;
         struct signalfd_siginfo info;
         while (fds[0].revents && read(wake_fd, &info, sizeof info) == sizeof info)
@@ -106,7 +99,7 @@ int as_agent_worker_start(void)
     if (!__atomic_compare_exchange_n(&as_agent.worker, &none, AS_AGENT_WORKER_STARTING, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
         return 0;
-    int failed = as_agent_thread_create(work); // which sets the state itself from then on
+    int failed = as_agent_thread_start(work); // which sets the state itself from then on
     if (failed)
         __atomic_store_n(&as_agent.worker, AS_AGENT_WORKER_NONE, __ATOMIC_RELEASE);
     return failed;
