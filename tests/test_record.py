@@ -26,6 +26,7 @@ KINDS = ["free", "malloc", "calloc", "aligned", "resized", "moved_from", "moved_
 FREES = {"free", "moved_from"}
 HEAD = struct.Struct("<QQ16Q")
 OPERATIONS = 30_000
+UNSUPPORTED = 5
 REUSE = "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1"  # an address goes from thread to thread at once
 
 WORKER_SIZE = 777
@@ -269,6 +270,15 @@ def test_a_disk_that_is_full_at_the_start(stage: Stage, arenadump: harness.Arena
         assert (process.returncode, out) == (3, b"it runs\n")
         assert [path.name for path in place.iterdir()] == ["filler"]
         assert re.search("ARENASCOPE_PROFILE_RECORD: .*/record: .*a twentieth of its file system", stage.log())
+
+
+def test_no_profile_is_left_where_a_record_failed(stage: Stage, arenadump: harness.Arenadump) -> None:
+    process = stage.start(["sleep", "600"], ARENASCOPE_PROFILE_RECORD="missing/record")
+    stage.logged("ARENASCOPE_PROFILE_RECORD: missing/record: no such file or directory")
+    until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", "no sleep")
+    done = arenadump.run("profile", process.pid)
+    assert done.returncode == UNSUPPORTED
+    assert "no profile" in done.stderr
 
 
 def test_what_is_lost_under_overload_is_counted(stage: Stage, recorded: Path, arenadump: harness.Arenadump) -> None:

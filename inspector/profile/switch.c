@@ -121,8 +121,10 @@ static bool start(const char *text, bool running, as_recorder_begin *record, uin
     r->head->at_entries = entries != NULL;
     r->hooks = AS_RECORDER_HOOKS - 1;
     r->first = entries ? AS_RECORDER_DLCLOSE : 0;
-    if (record && !begin_record(&rates, record, why, size))
+    if (record && !begin_record(&rates, record, why, size)) {
+        as_recorder_unmap();
         return false;
+    }
     ends_with_fork = running;
     if (!as_recorder_write_slots(true, running) && !entries) {
         as_recorder_unmap();
