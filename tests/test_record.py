@@ -281,6 +281,24 @@ def test_no_profile_is_left_where_a_record_failed(stage: Stage, arenadump: harne
     assert "no profile" in done.stderr
 
 
+@pytest.fixture(scope="session")
+def bare_fork() -> Path:
+    try:
+        return programs.build_portable("bare_fork")
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+def test_a_child_without_the_handlers_of_fork(stage: Stage, libc: debian.Libc, bare_fork: Path) -> None:
+    """Its events fill a buffer that it has, and no other: 2 million would take 30 MiB."""
+    if libc.release < (2, 34):
+        return  # without _Fork()
+    process = stage.start(libc.command(bare_fork), ARENASCOPE_PROFILE_RECORD="record")
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert int(out) < 4096
+
+
 def test_what_is_lost_under_overload_is_counted(stage: Stage, recorded: Path, arenadump: harness.Arenadump) -> None:
     made = run(stage, [str(recorded)], arenadump, "2", "200000", "starve", ARENASCOPE_PROFILE="pages=64,buffers=1M")
     told = made.told()

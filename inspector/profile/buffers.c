@@ -93,8 +93,19 @@ static void hand_over(struct as_recorder_thread *t, struct as_recorder_buffer *b
         as_recorder_buffers_wake();
 }
 
+// A child of _Fork(), in which no handler of fork() has run: libc knows the thread by its new number. It does not in a child of vfork(),
+// which runs in its parent's memory, and must not end the parent's record.
+static bool is_in_child(const struct as_recorder_thread *t)
+{
+    return (uint64_t)syscall(SYS_getpid) != as_recorder.head->pid && *t->tid_at == (uint32_t)syscall(SYS_gettid);
+}
+
 bool as_recorder_next_buffer(struct as_recorder_thread *t)
 {
+    if (is_in_child(t)) {
+        atomic_store(&as_recorder.recording, false); // nobody is there who would write the buffers
+        return false;
+    }
     // A handler may interrupt this and leave it by siglongjmp: there is no room then, until all is as it should be.
     t->end = NULL;
     atomic_signal_fence(memory_order_seq_cst);
