@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from test_triggers import disk
-from tools import debian, harness, programs
+from tools import debian, harness, odd, programs
 from tools.stage import Stage, until
 
 KINDS = ["free", "malloc", "calloc", "aligned", "resized", "moved_from", "moved_to"]
@@ -297,6 +297,15 @@ def test_a_child_without_the_handlers_of_fork(stage: Stage, libc: debian.Libc, b
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert int(out) < 4096
+
+
+@odd.needs_root
+def test_a_child_that_has_its_parents_pid_ends_at_once(stage: Stage, bare_fork: Path) -> None:
+    """In a namespace of its own: it has no writer's thread to wait for, for ten seconds."""
+    process = stage.start([str(bare_fork), "nested"], ARENASCOPE_PROFILE_RECORD="record")
+    begun = time.monotonic()
+    assert process.wait(120) == 0
+    assert time.monotonic() - begun < 9.5
 
 
 def test_what_is_lost_under_overload_is_counted(stage: Stage, recorded: Path, arenadump: harness.Arenadump) -> None:

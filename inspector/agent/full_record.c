@@ -19,7 +19,7 @@ enum { NAMES = 100, PATIENCE_SECONDS = 10, TURN_MS = 100, TURNS_ALONE = 20 };
 enum { STARTING, WRITING, FAILED, ENDED };
 
 static struct {
-    pid_t pid;
+    pid_t pid, writer;
     _Atomic uint32_t state;
     _Atomic bool stop;
     int error;
@@ -114,6 +114,7 @@ static void *run(void)
         close(file);
         return fail(error);
     }
+    record.writer = (pid_t)syscall(SYS_gettid);
     prctl(PR_SET_NAME, "arenascope-rec");
     int proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     become(WRITING);
@@ -129,10 +130,17 @@ static void *run(void)
     return NULL;
 }
 
+// A child may have the process's number in a namespace of its own, but it has no thread that writes.
+static bool has_writer(void)
+{
+    return record.pid == (pid_t)syscall(SYS_getpid) && atomic_load(&record.state) == WRITING &&
+           syscall(SYS_tgkill, record.pid, record.writer, 0) == 0;
+}
+
 // After all of the program's own handlers (exit_look.c).
 static void at_exit(void)
 {
-    if (record.pid != (pid_t)syscall(SYS_getpid) || atomic_load(&record.state) != WRITING)
+    if (!has_writer())
         return;
     atomic_store(&as_recorder.recording, false);
     atomic_store(&record.stop, true);
