@@ -227,6 +227,14 @@ def test_what_was_upgraded_and_still_runs_has_its_names(arenadump: harness.Arena
             assert chunks_by(told, "other_name") == 0
 
 
+def test_folded_stacks_are_utf_8_in_any_locale(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with served(tmp_path, arenadump, source=SERVER.replace("fill_cache", "größe")) as process:
+        environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path), "PYTHONIOENCODING": "latin-1"}
+        command = [sys.executable, "-m", "arenascope", "profile", "folded", str(process.pid)]
+        stacks = subprocess.run(command, capture_output=True, env=environment, check=True).stdout
+    assert ";größe " in stacks.decode()
+
+
 def opens_mapped(pid: int) -> bool:
     folder = Path(f"/proc/{pid}/map_files")
     try:

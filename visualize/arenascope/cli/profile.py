@@ -237,7 +237,8 @@ def list_(function: str, target: str, how: list[str], measure: str) -> None:
 def folded(target: str, how: list[str], measure: str, language: str | None, *, by_threads: bool) -> None:
     """Print folded stacks, a line each, as tools for flame graphs read them."""
     shown = _within(_read(target, how, measure), language)
-    click.echo(folded_stacks(_threads(shown, measure) if by_threads else shown, measure), nl=False)
+    stacks = folded_stacks(_threads(shown, measure) if by_threads else shown, measure)
+    click.echo(stacks.encode(), nl=False)  # UTF-8, whatever the locale
 
 
 @profile.command()
