@@ -47,13 +47,32 @@ static bool is_main(uintptr_t pointer)
     return known ? pointer == known : syscall(SYS_gettid) == getpid();
 }
 
+// The kernel reads the set before it refuses what is to be done with it (EINVAL). libc's own threads need this call, so that sandboxes
+// allow it; one that does not has another error.
+bool as_recorder_is_readable(uintptr_t address)
+{
+    return syscall(SYS_rt_sigprocmask, ~0L, address, NULL, sizeof(uint64_t)) != 0 && errno == EINVAL;
+}
+
+// Where readable memory ends above `from`, in whole pages, `most` pages at most; not above `to`.
+static uintptr_t readable_end(uintptr_t from, uintptr_t to, size_t most)
+{
+    uintptr_t page = (uintptr_t)1 << as_recorder.page_shift;
+    uintptr_t at = (from | (page - 1)) + 1; // the page of `from` itself is in use
+    for (; at < to && most > 0 && as_recorder_is_readable(at); most--)
+        at += page;
+    return at < to ? at : to;
+}
+
 // The uppermost return address on the stack of the thread that begins a profile, behind which there is no caller. (Stacks are unwound from
-// the other end, but an injected agent's frames are in no table.)
+// the other end, but an injected agent's frames are in no table.) 0: it is not found, or a coroutine that runs on another stack begins the profile.
 static uintptr_t find_start(uintptr_t pointer)
 {
     struct as_recorder_thread reader = {0}; // nobody frees the list now
     const struct as_unwind_modules *modules = as_recorder_modules_take(&reader);
     const uintptr_t *here = __builtin_frame_address(0), *at = (const uintptr_t *)pointer;
+    if (readable_end((uintptr_t)here, pointer, MOST_PAGES) < pointer)
+        return 0;
     while (--at > here) {
         uint64_t rule = as_unwind_module_at(modules, *at) ? as_unwind_rule_behind(modules, NULL, *at) : 0;
         if (as_unwind_kind(rule) == AS_UNWIND_SPECIAL && as_unwind_cfa(rule) == AS_UNWIND_END)
@@ -140,23 +159,6 @@ struct as_recorder_thread *as_recorder_thread_make(uintptr_t pointer)
         return t;
     }
     return NULL;
-}
-
-// The kernel reads the set before it refuses what is to be done with it (EINVAL). libc's own threads need this call, so that sandboxes
-// allow it; one that does not has another error.
-bool as_recorder_is_readable(uintptr_t address)
-{
-    return syscall(SYS_rt_sigprocmask, ~0L, address, NULL, sizeof(uint64_t)) != 0 && errno == EINVAL;
-}
-
-// Where readable memory ends above `from`, in whole pages, `most` pages at most; not above `to`.
-static uintptr_t readable_end(uintptr_t from, uintptr_t to, size_t most)
-{
-    uintptr_t page = (uintptr_t)1 << as_recorder.page_shift;
-    uintptr_t at = (from | (page - 1)) + 1; // the page of `from` itself is in use
-    for (; at < to && most > 0 && as_recorder_is_readable(at); most--)
-        at += page;
-    return at < to ? at : to;
 }
 
 // A thread's own stack ends at its thread pointer (libc lays the thread's descriptor there), or above main's frames. Between a stack
