@@ -222,7 +222,7 @@ def test_what_was_upgraded_and_still_runs_has_its_names(arenadump: harness.Arena
         for target in (process.pid, dump):
             told = read(arenadump, target)
             assert chunks_by(told, "allocate") == 2000
-            # Whoever has no right to the links to mapped files has the one to the program alone.
+            # Without the right to open mapped files, only the program can be opened.
             assert chunks_by(told, "fill_cache") == (30000 if opens_mapped(process.pid) else 0)
             assert chunks_by(told, "other_name") == 0
 

@@ -26,16 +26,17 @@ static void set_root(struct as_frame_names *n, const struct as_look *look)
         as_places_set_root(&n->places, root, look->target != NULL);
 }
 
-// After an upgrade the program and its libraries run on, and have no names any more. Where another process has the number by now, the build-ids tell.
-static void set_process(struct as_frame_names *n, const struct as_look *look)
+// After an upgrade the program and its libraries run on, and their files have no names any more. Where another process has the number by now, the
+// build-ids tell.
+static int open_mapped(void *context, uint64_t address)
 {
-    char path[64];
-    if (look->view.meta->target_kind != AS_TARGET_PROCESS)
-        return;
-    snprintf(path, sizeof path, "/proc/%" PRIu32, look->view.meta->pid);
-    int process = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (process >= 0)
-        as_places_set_process(&n->places, process, look->target != NULL);
+    struct as_frame_names *n = context;
+    struct as_error err;
+    if (!n->looked_for)
+        n->process = as_target_open_process((pid_t)n->view->meta->pid, &err);
+    n->looked_for = true;
+    const struct as_mapping *m = n->process ? as_target_mapping_at(n->process, address) : NULL;
+    return m ? n->process->ops->open_file(n->process, m, &err) : -1;
 }
 
 // A compiler names the file by its own number: in a container that is another than ours.
@@ -87,7 +88,8 @@ bool as_frame_names_open(struct as_frame_names *n, const struct as_look *look, s
             return false;
     }
     set_root(n, look);
-    set_process(n, look);
+    if (v->meta->target_kind == AS_TARGET_PROCESS)
+        as_places_set_open(&n->places, open_mapped, n);
     return add_lines(n, err) && add_perf_map(n, look, err);
 }
 
@@ -124,4 +126,6 @@ void as_frame_names_close(struct as_frame_names *n)
 {
     as_places_free(&n->places);
     as_vec_free(&n->lines);
+    if (n->process)
+        as_target_close(n->process);
 }

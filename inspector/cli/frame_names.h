@@ -9,6 +9,8 @@ struct as_frame_names {
     struct as_places places;
     as_place_vec lines; // of interpreted code: of each record in the view
     const struct as_view *view;
+    struct as_target *process; // that has the modules; NULL: it was not needed, or does not run any more
+    bool looked_for;
 };
 
 // For the look's profile; the perf map is that of a process which runs. Close it in either case. False: AS_NO_MEMORY.

@@ -49,11 +49,10 @@ void as_places_set_root(struct as_places *p, int root, bool sure)
     p->root_is_sure = sure;
 }
 
-void as_places_set_process(struct as_places *p, int process, bool sure)
+void as_places_set_open(struct as_places *p, as_places_open *open, void *context)
 {
-    p->process = process;
-    p->process_is_sure = sure;
-    p->has_process = true;
+    p->open_mapped = open;
+    p->context = context;
 }
 
 bool as_places_add_perf_map(struct as_places *p, const char *path, unsigned owner, struct as_error *err)
@@ -90,11 +89,7 @@ static int open_build(const struct as_places_module *m, int root, const char *pa
 // As the process has it; -1: there is none of this build.
 static int open_mapped(const struct as_places *p, const struct as_places_module *m, struct as_elf *elf)
 {
-    if (!p->has_process || (!p->process_is_sure && !m->build_id[0]))
-        return -1;
-    int fd = of_build(m, as_proc_open_mapped(p->process, m->start), elf);
-    // Only the build-id tells whether the module is the program.
-    return fd >= 0 || !m->build_id[0] ? fd : of_build(m, as_proc_open_program(p->process), elf);
+    return p->open_mapped && m->build_id[0] ? of_build(m, p->open_mapped(p->context, m->start), elf) : -1;
 }
 
 static bool open_module(struct as_places *p, struct as_places_module *m, struct as_error *err)
@@ -188,7 +183,5 @@ void as_places_free(struct as_places *p)
     as_functions_free(&p->jit);
     if (p->has_root && p->root >= 0)
         close(p->root);
-    if (p->has_process)
-        close(p->process);
     *p = (struct as_places){0};
 }

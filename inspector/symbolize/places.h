@@ -9,6 +9,9 @@
 
 struct as_places_module;
 
+// Opens the file that the process has mapped at an address, whatever became of its name. -1: it cannot be opened.
+typedef int as_places_open(void *context, uint64_t address);
+
 struct as_places_found {
     uint32_t first, count; // in places
 };
@@ -22,17 +25,16 @@ struct as_places {
     struct as_functions jit;
     int root; // a second directory below which files are looked for, if has_root
     bool has_root, root_is_sure;
-    int process; // that has the modules: /proc/PID, if has_process
-    bool has_process, process_is_sure;
+    as_places_open *open_mapped; // NULL: nobody knows the process
+    void *context;
 };
 
 // Files are looked for below `root` (a container's root directory), too, and first. It is closed with the places. `sure`: it is the
 // root of the process that has the modules. Else only files of a known build-id are taken from there.
 void as_places_set_root(struct as_places *p, int root, bool sure);
 
-// Where the file of a module is deleted, or another build has its name, the one that this process (/proc/PID) has mapped is taken. It is closed with
-// the places. `sure`: as of the root.
-void as_places_set_process(struct as_places *p, int process, bool sure);
+// Where the file of a module is deleted, or another build has its name, the mapped one is asked for. It is taken if it has the module's build-id.
+void as_places_set_open(struct as_places *p, as_places_open *open, void *context);
 
 // A module by its path, build-id (hexadecimal, "": none) and an address of its code in the process; returns its number, or UINT32_MAX for AS_NO_MEMORY. Its file is opened when
 // its first address is asked for, and used if it still has this build-id.

@@ -54,11 +54,6 @@ bool as_lines_open(struct as_lines *lines, int dir, const char *name);
 const char *as_lines_next(struct as_lines *lines, size_t *length);
 void as_lines_close(struct as_lines *lines);
 
-// Opens the file that a process (`dir`: /proc/PID) has mapped at an address, or its program, whatever became of their names. The former takes a
-// capability: see as_process_open_file. -1: it cannot be opened.
-int as_proc_open_mapped(int dir, uint64_t address);
-int as_proc_open_program(int dir);
-
 // Decimal and hexadecimal numbers; they move *text behind the digits and stop at `end`. Overflow yields UINT64_MAX.
 uint64_t as_parse_decimal(const char **text, const char *end);
 uint64_t as_parse_hex(const char **text, const char *end);
