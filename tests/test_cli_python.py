@@ -33,6 +33,7 @@ from arenascope.errors import Code
 from arenascope.render.terminal import render_summary
 from arenascope.rows import RESIDENT
 from arenascope.summary import SCHEMA, Summary, document_of
+from arenascope.timeline.store import is_timeline
 
 ROOT = Path(__file__).resolve().parents[1]
 PARK = "import sys; print('.', flush=True); sys.stdin.read()"
@@ -247,6 +248,7 @@ def test_a_watch_outlives_its_log(arenadump: harness.Arenadump, parked: int, tmp
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stderr=full, env=environment, check=False)
     assert done.returncode == 0
+    assert is_timeline(str(tmp_path / "t.db"))
 
 
 def test_a_report_without_a_stdin(arenadump: harness.Arenadump, synthetic_dump: Path, tmp_path: Path) -> None:
