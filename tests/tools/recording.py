@@ -11,6 +11,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,17 @@ def recorded(arenadump: harness.Arenadump, pid: int, file: Path, seconds: float,
     return profile(arenadump, file)
 
 
+@cache
+def ending() -> int:
+    """Where in the agent the function is that libc calls at the end of the first thread: no hook, and it stays."""
+    agent = harness.agent_path(harness.arenadump_path())
+    symbols = subprocess.run(["nm", agent], capture_output=True, text=True, check=True).stdout
+    (address,) = re.findall(r"^(\w+) t first_leaves$", symbols, re.MULTILINE)
+    return int(address, 16)
+
+
 def hooks_left(pid: int) -> Counter[str]:
-    """How many words of each file's mappings, but the agent's, are addresses in the agent's code."""
+    """How many words of each file's mappings, but the agent's, are addresses in the agent's code, but for `ending`."""
     maps = re.findall(r"^(\w+)-(\w+) (\S+) \S+ \S+ \S+ *(.*)$", Path(f"/proc/{pid}/maps").read_text(), re.MULTILINE)
     ours = [(int(start, 16), int(end, 16)) for start, end, _, name in maps if any(word in name for word in AGENT)]
     if not ours:
@@ -86,6 +96,7 @@ def hooks_left(pid: int) -> Counter[str]:
     low, high = min(start for start, _ in ours), max(end for _, end in ours)
     behind = [end for start, end, access, name in maps if int(start, 16) == high and not name and "x" in access]
     high = max([int(end, 16) for end in behind] + [high])
+    stays = low + ending()
     found: Counter[str] = Counter()
     with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
         for start, end, access, name in maps:
@@ -96,7 +107,8 @@ def hooks_left(pid: int) -> Counter[str]:
                 words = memory.read(int(end, 16) - int(start, 16))
             except OSError:  # it has been unmapped since
                 continue
-            count = sum(low <= word < high for (word,) in struct.iter_unpack("<Q", words[: len(words) // 8 * 8]))
+            words = words[: len(words) // 8 * 8]
+            count = sum(low <= word < high and word != stays for (word,) in struct.iter_unpack("<Q", words))
             if count:
                 found[name] += count
     return found
