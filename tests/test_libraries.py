@@ -203,6 +203,15 @@ def test_structures_of_c(compiler: str) -> None:
     assert kinds_of["inflate"] == names["inflate_state (zlib)"] == 2
 
 
+def test_numbers_beside_a_pointer_that_fit_by_chance() -> None:
+    """The next chunk's size is none of the program's numbers, and what is proven counts more than two numbers."""
+    with running(programs.build("beside")) as (pid, kinds):
+        names = check(pid, {address: kind for address, kind in kinds.items() if kind == "FILE"})
+    assert Counter(kinds.values()) == {"FILE": 50, "plain": 50}
+    assert names["FILE (glibc)"] >= 50
+    assert not names["bytes (pointer, length, capacity)"]
+
+
 def test_structures_in_a_core(tmp_path: Path) -> None:
     with running(build("-lz", "-g0")) as (pid, kinds):
         # gdb leaves out the pages of files, and with them the FILEs' vtables.

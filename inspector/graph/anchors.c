@@ -105,7 +105,7 @@ static bool is_blocks(const uint64_t *w, size_t known)
 
 void as_anchor_look(struct as_anchors *a, uint32_t node, const struct as_beside *b)
 {
-    uint64_t w[DEQUE_WORDS];
+    uint64_t w[DEQUE_WORDS] = {0};
     size_t known = b->count < DEQUE_WORDS ? b->count : DEQUE_WORDS;
     memcpy(w, b->words, known * WORD);
     if (w[1] - 1 < MOST_COUNT) {

@@ -12,8 +12,21 @@
 struct as_beside {
     uint64_t address;     // of the pointer
     const uint8_t *words; // it, and what is behind it
-    size_t before, count; // how many words are known before it (of a chunk: its own), and from it on
+    size_t before, count; // how many words are known before it, and from it on; of a chunk: its own
 };
+
+static inline uint64_t as_word_at(const uint8_t *bytes, ptrdiff_t word)
+{
+    uint64_t value;
+    __builtin_memcpy(&value, bytes + word * (ptrdiff_t)sizeof value, sizeof value);
+    return value;
+}
+
+// The word so many behind the pointer; 0: it is not known, or not the chunk's own.
+static inline uint64_t as_beside_word(const struct as_beside *b, size_t behind)
+{
+    return behind < b->count ? as_word_at(b->words, (ptrdiff_t)behind) : 0;
+}
 
 enum as_anchor_kind {
     AS_ANCHOR_TABLE, // buckets, their number, the first node, how many, the greatest load as a float: std::unordered_map's

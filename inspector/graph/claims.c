@@ -92,7 +92,7 @@ void as_claim_look_first(struct as_claims *c, uint32_t node, uint64_t address, c
 {
     uint64_t w[AS_FIRST_WORDS];
     for (int i = 0; i < AS_FIRST_WORDS; i++)
-        w[i] = as_claim_word(bytes, i);
+        w[i] = as_word_at(bytes, i);
     uint32_t state = (uint32_t)w[1];
     if (w[0] == AS_LLVM_FREE)
         __atomic_store_n(&c->dense, true, __ATOMIC_RELAXED);
@@ -121,8 +121,8 @@ void as_claim_look_first(struct as_claims *c, uint32_t node, uint64_t address, c
 static bool is_php_table(const struct as_claims *c, uint32_t node, const struct as_beside *b)
 {
     enum { PLACE = 32, LIST_PLACE = 16, LIST_HASHES = 8 };
-    uint64_t numbers = as_claim_word(b->words, 1), pointer = as_claim_word(b->words, 0);
-    uint32_t mask = (uint32_t)(as_claim_word(b->words, -1) >> 32), places = (uint32_t)as_claim_word(b->words, 2);
+    uint64_t numbers = as_beside_word(b, 1), pointer = as_word_at(b->words, 0);
+    uint32_t mask = (uint32_t)(as_word_at(b->words, -1) >> 32), places = (uint32_t)as_beside_word(b, 2);
     bool list = mask == 0u - 2, table = mask == 0 - 2 * places;
     uint64_t hashes = list ? LIST_HASHES : (uint64_t)places * WORD, memory = pointer - hashes;
     if ((!list && !table) || places < AS_LEAST_PLACES || (places & (places - 1)) != 0 || (uint32_t)numbers > places ||
@@ -138,11 +138,13 @@ void as_claim_look_inside(struct as_claims *c, uint32_t node, const struct as_be
         as_claim_note(c, AS_CLAIM_PHP_TABLE, node, b->address);
         return;
     }
-    uint64_t behind = as_claim_word(b->words, 1), before = b->before > 0 ? as_claim_word(b->words, -1) : 0;
+    uint64_t behind = as_beside_word(b, 1), before = b->before > 0 ? as_word_at(b->words, -1) : 0;
     bool is_behind = (behind & (behind + 1)) == 0 && behind != 0;
-    uint64_t mask = is_behind ? behind : before, left = as_claim_word(b->words, is_behind ? 2 : 1),
-             items = as_claim_word(b->words, is_behind ? 3 : 2);
-    uint64_t end = as_claim_word(b->words, 0) + mask + 1; // and a group more
+    if (b->count < (is_behind ? 4 : 3))
+        return;
+    uint64_t mask = is_behind ? behind : before, left = as_beside_word(b, is_behind ? 2 : 1),
+             items = as_beside_word(b, is_behind ? 3 : 2);
+    uint64_t end = as_word_at(b->words, 0) + mask + 1; // and a group more
     if (items <= mask && left <= mask && (ends_behind(c, node, end + 2 * WORD) || ends_behind(c, node, end + WORD)))
         as_claim_note(c, AS_CLAIM_SWISS, node, b->address);
 }
@@ -154,13 +156,13 @@ static bool is_table(uint64_t places, uint64_t mask)
 
 void as_claim_look_beside(struct as_claims *c, uint32_t node, const struct as_beside *b)
 {
-    if ((b->before >= 4 && is_table(as_claim_word(b->words, -4), as_claim_word(b->words, -3) >> 32)) ||
-        (b->before >= 3 && is_table((uint32_t)as_claim_word(b->words, -3), (uint32_t)as_claim_word(b->words, -2)))) {
+    if ((b->before >= 4 && is_table(as_word_at(b->words, -4), as_word_at(b->words, -3) >> 32)) ||
+        (b->before >= 3 && is_table((uint32_t)as_word_at(b->words, -3), (uint32_t)as_word_at(b->words, -2)))) {
         as_claim_note(c, AS_CLAIM_GLIB, node, b->address);
         return;
     }
-    uint64_t pointer = as_claim_word(b->words, 0);
-    const uint64_t sizes[2] = {as_claim_word(b->words, 1), b->before > 0 ? as_claim_word(b->words, -1) : 0};
+    uint64_t pointer = as_word_at(b->words, 0);
+    const uint64_t sizes[2] = {as_beside_word(b, 1), b->before > 0 ? as_word_at(b->words, -1) : 0};
     for (int i = 0; i < 2; i++)
         if (sizes[i] - AS_LEAST_SIZED < AS_MOST_NUMBER && is_made_for(c, node, pointer, sizes[i])) {
             as_claim_note(c, AS_CLAIM_SIZED, node, b->address);

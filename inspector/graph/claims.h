@@ -74,13 +74,6 @@ void as_claim_look_first(struct as_claims *c, uint32_t node, uint64_t address, c
 void as_claim_look_inside(struct as_claims *c, uint32_t node, const struct as_beside *b);
 void as_claim_look_beside(struct as_claims *c, uint32_t node, const struct as_beside *b);
 
-static inline uint64_t as_claim_word(const uint8_t *bytes, ptrdiff_t word)
-{
-    uint64_t value;
-    __builtin_memcpy(&value, bytes + word * (ptrdiff_t)sizeof value, sizeof value);
-    return value;
-}
-
 static inline bool as_claim_is_deflate(uint32_t state)
 {
     return state == AS_DEFLATE_INIT || state == AS_DEFLATE_BUSY || state == AS_DEFLATE_FINISH;
@@ -102,15 +95,15 @@ static inline void as_claim_first(struct as_claims *c, uint32_t node, uint64_t a
 {
     if (count < AS_FIRST_WORDS * sizeof(uint64_t))
         return;
-    uint64_t first = as_claim_word(bytes, 0), second = as_claim_word(bytes, 1);
+    uint64_t first = as_word_at(bytes, 0), second = as_word_at(bytes, 1);
     uint32_t state = (uint32_t)second;
-    uint64_t header = as_claim_word(bytes, -1), usable = (header & ~(uint64_t)AS_SIZE_FLAGS) - sizeof header;
+    uint64_t header = as_word_at(bytes, -1), usable = (header & ~(uint64_t)AS_SIZE_FLAGS) - sizeof header;
     uint64_t last = address + usable, spare = header & AS_SIZE_MMAPPED ? AS_SMALLEST_PAGE : AS_MOST_SPARE_BYTES;
     bool end = usable >= AS_LEAST_END &&
-               (last - first < spare || last - second < spare || last - as_claim_word(bytes, 4) < spare ||
+               (last - first < spare || last - second < spare || last - as_word_at(bytes, 4) < spare ||
                 usable + AS_MARIADB_FLAGS - AS_MARIADB_HEADER - second < spare);
     if (end || state - AS_INFLATE_FIRST < AS_INFLATE_STATES || as_claim_is_deflate(state) ||
-        first >> 16 == AS_FILE_MAGIC || first == AS_LLVM_FREE || as_claim_word(bytes, 3) == address + AS_ADDRINFO ||
+        first >> 16 == AS_FILE_MAGIC || first == AS_LLVM_FREE || as_word_at(bytes, 3) == address + AS_ADDRINFO ||
         as_claim_is_php_string(first, second) || (first >> 32 == 0 && as_claim_is_room(second)))
         as_claim_look_first(c, node, address, bytes);
 }
@@ -118,10 +111,10 @@ static inline void as_claim_first(struct as_claims *c, uint32_t node, uint64_t a
 // A word that leads into the middle of a node.
 static inline void as_claim_inside(struct as_claims *c, uint32_t node, const struct as_beside *b)
 {
-    if (b->count < 4)
+    if (b->count < 3)
         return;
-    uint64_t behind = as_claim_word(b->words, 1), before = b->before > 0 ? as_claim_word(b->words, -1) : 0;
-    uint32_t places = (uint32_t)as_claim_word(b->words, 2), mask = (uint32_t)(before >> 32);
+    uint64_t behind = as_beside_word(b, 1), before = b->before > 0 ? as_word_at(b->words, -1) : 0;
+    uint32_t places = (uint32_t)as_beside_word(b, 2), mask = (uint32_t)(before >> 32);
     // A mask, of 4 buckets or more; or PHP's, which is below zero.
     if ((mask > INT32_MAX && places >= AS_LEAST_PLACES && (mask == 0 - 2 * places || mask == 0u - 2)) ||
         (behind >= 3 && behind < UINT32_MAX && (behind & (behind + 1)) == 0) ||
@@ -138,19 +131,19 @@ static inline bool as_claim_is_number(uint64_t word)
 // among other pointers and zeros, and cost no call then.
 static inline bool as_claim_may_be_beside(const struct as_beside *b)
 {
-    if (as_claim_word(b->words, 1) - AS_LEAST_SIZED < AS_MOST_NUMBER ||
-        (b->before > 0 && as_claim_word(b->words, -1) - AS_LEAST_SIZED < AS_MOST_NUMBER))
+    if (as_beside_word(b, 1) - AS_LEAST_SIZED < AS_MOST_NUMBER ||
+        (b->before > 0 && as_word_at(b->words, -1) - AS_LEAST_SIZED < AS_MOST_NUMBER))
         return true;
-    uint64_t third = b->before >= 3 ? as_claim_word(b->words, -3) : 0;
-    return (b->before >= 3 && (uint32_t)third == (uint32_t)as_claim_word(b->words, -2) + 1) ||
-           (b->before >= 4 && as_claim_word(b->words, -4) == (third >> 32) + 1);
+    uint64_t third = b->before >= 3 ? as_word_at(b->words, -3) : 0;
+    return (b->before >= 3 && (uint32_t)third == (uint32_t)as_word_at(b->words, -2) + 1) ||
+           (b->before >= 4 && as_word_at(b->words, -4) == (third >> 32) + 1);
 }
 
 // May the length and the capacity of a text lie beside it (texts.c)?
 static inline bool as_claim_may_be_text(const struct as_beside *b)
 {
-    bool behind = as_claim_is_number(as_claim_word(b->words, 1));
-    bool before = b->before > 0 && as_claim_is_number(as_claim_word(b->words, -1));
-    return (behind && (before || as_claim_is_number(as_claim_word(b->words, 2)))) ||
-           (before && b->before > 1 && as_claim_is_number(as_claim_word(b->words, -2)));
+    bool behind = as_claim_is_number(as_beside_word(b, 1));
+    bool before = b->before > 0 && as_claim_is_number(as_word_at(b->words, -1));
+    return (behind && (before || as_claim_is_number(as_beside_word(b, 2)))) ||
+           (before && b->before > 1 && as_claim_is_number(as_word_at(b->words, -2)));
 }

@@ -61,6 +61,7 @@ struct worker {
     uint64_t address;
     const uint8_t *limit; // where what was read ends
     const uint8_t *known; // where what is known of the words before it begins
+    const uint8_t *own;   // where the current node's own words end, at `limit` at the latest
     uint64_t seen;        // where the block before ended
 };
 
@@ -93,7 +94,7 @@ static void follow(struct worker *w, const uint8_t *at, uint64_t word)
                              (w->object && as_object_holds_nothing(objects, w->node, address - w->memory, to))))
         return;
     size_t known = (size_t)(at - w->known) / WORD, own = (size_t)(address - w->memory) / WORD;
-    const struct as_beside beside = {address, at, known < own ? known : own, (size_t)(w->limit - at) / WORD};
+    const struct as_beside beside = {address, at, known < own ? known : own, (size_t)(w->own - at) / WORD};
     if (begins && !as_object_is_block(objects, to)) // patterns know how malloc rounds up
         as_pattern_look(w->reading->readers->patterns, to, &beside);
     else if (!begins)
@@ -164,6 +165,27 @@ static unsigned words_behind(const struct worker *w, bool late)
     return w->piece->blocks ? 2 + late : !w->mmapped;
 }
 
+static uint64_t starts_at(const struct as_index *x, uint64_t address)
+{
+    const struct as_leaf_word *word = as_index_word(x, address);
+    return word ? word->starts >> (address >> AS_UNIT_SHIFT & 63) : 0;
+}
+
+// Where the current node's own words end; `words` of them from `bytes` on are known; `ends`: these are all. Behind them is the next chunk's
+// size, which is no number of the program's.
+static const uint8_t *end_of_own(const struct worker *w, const uint8_t *bytes, unsigned words, bool ends)
+{
+    const struct as_index *x = w->reading->index;
+    uint64_t own = (uint64_t)(bytes - w->block) + (uint64_t)words * WORD, limit = (uint64_t)(w->limit - w->block);
+    if (!ends) {
+        uint64_t starts = starts_at(x, w->address + own), end = as_align_down(w->piece->end, AS_ALIGNMENT);
+        bool late = starts != 0 ? as_index_is_late(x, w->node + 1) : w->piece->end != end;
+        own = starts != 0 ? own + (uint64_t)__builtin_ctzll(starts) * AS_ALIGNMENT : end - w->address;
+        own += (uint64_t)words_behind(w, late) * WORD;
+    }
+    return w->block + (own < limit ? own : limit);
+}
+
 // Goes through `units` times 16 bytes, in which nodes begin as `starts` says.
 static void read_units(struct worker *w, uint64_t starts, const uint8_t *bytes, unsigned units)
 {
@@ -177,6 +199,7 @@ static void read_units(struct worker *w, uint64_t starts, const uint8_t *bytes, 
             if (w->fresh && at < next)
                 take_first_word(w, bytes + (size_t)at * WORD);
             unsigned last = ends ? next + words_behind(w, late) : words;
+            w->own = end_of_own(w, bytes, last, ends);
             add_words(w, bytes + (size_t)at * WORD, last > at ? last - at : 0);
         }
         if (!ends)
@@ -189,12 +212,6 @@ static void read_units(struct worker *w, uint64_t starts, const uint8_t *bytes, 
         at = next + 2 + late;
         w->taken = at > words ? at - words : 0;
     }
-}
-
-static uint64_t starts_at(const struct as_index *x, uint64_t address)
-{
-    const struct as_leaf_word *word = as_index_word(x, address);
-    return word ? word->starts >> (address >> AS_UNIT_SHIFT & 63) : 0;
 }
 
 // Does any node begin in there?
@@ -260,6 +277,7 @@ static void read_piece(struct worker *w, struct as_piece *p)
         w->address = end;
         w->limit = w->block + (size_t)behind * WORD;
         w->known = w->block;
+        w->own = w->limit;
         add_words(w, w->block, behind);
     } else if (behind > 0) {
         w->set = 1; // nobody knows

@@ -7,7 +7,6 @@
 
 enum {
     WORD = sizeof(uint64_t),
-    TRIPLE = 3,
     MOST_WORDS = 5,   // of struct _IO_FILE: _IO_write_base, _IO_write_ptr, _IO_write_end, _IO_buf_base, _IO_buf_end
     LEAST_TEXT = 15,  // what is shorter, std::string has in itself
     LEAST_PLAIN = 16, // bytes of text that no number is by chance
@@ -108,13 +107,10 @@ static bool is_text_behind(const struct as_beside *b, uint64_t before[2])
 
 void as_pattern_look(struct as_patterns *p, uint32_t node, const struct as_beside *b)
 {
-    uint64_t w[MOST_WORDS] = {0}, before[2], usable;
-    if (b->count < TRIPLE)
-        return;
-    memcpy(w, b->words, TRIPLE * WORD);
+    uint64_t w[MOST_WORDS], before[2], usable;
+    for (size_t i = 0; i < MOST_WORDS; i++)
+        w[i] = as_beside_word(b, i);
     bool more = b->count >= MOST_WORDS;
-    if (more)
-        memcpy(w, b->words, sizeof w);
     uint64_t begin = w[0], chunk = begin - AS_HEADER;
     if (w[1] > begin && w[1] <= w[2] && w[2] - begin < LARGEST && is_made_for(p, node, chunk, w[2] - begin, &usable)) {
         bool stdio = w[3] == begin && w[4] == w[2];
@@ -194,6 +190,8 @@ const char *as_pattern_name(enum as_pattern pattern)
 
 void as_pattern_give(struct as_patterns *p, uint32_t node, enum as_shape shape)
 {
+    if (shape != AS_SHAPE_MARIADB && shape > AS_SHAPE_END && as_pattern_of(p, node) == AS_PATTERN_BYTES)
+        note(p, node, AS_PATTERN_NONE);
     if (shape < AS_SHAPE_FEW)
         p->shape[node] = (uint8_t)shape;
     else if (as_number_map_put(&p->few, (uint64_t)node + 1, (uint32_t)shape, NULL))

@@ -156,7 +156,8 @@ bool as_patterns_open(struct as_patterns *p, const struct as_index *x, const str
                       struct as_error *err);
 void as_patterns_close(struct as_patterns *p);
 
-// Gives a node a shape. One of the few that cannot be kept (there is no memory) changes nothing. By one thread, while no other asks.
+// Gives a node a shape. One of the few that cannot be kept (there is no memory) changes nothing. AS_PATTERN_BYTES, which two numbers left
+// over in a chunk may have made, counts less than a structure that is proven. By one thread, while no other asks.
 void as_pattern_give(struct as_patterns *p, uint32_t node, enum as_shape shape);
 
 static inline enum as_shape as_pattern_shape(const struct as_patterns *p, uint32_t node)

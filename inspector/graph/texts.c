@@ -16,10 +16,10 @@ static bool try_order(struct as_patterns *p, uint32_t node, uint64_t pointer, ui
 
 void as_text_look(struct as_patterns *p, uint32_t node, const struct as_beside *b)
 {
-    uint64_t pointer = as_claim_word(b->words, 0), behind = as_claim_word(b->words, 1);
-    uint64_t before = b->before >= 1 ? as_claim_word(b->words, -1) : 0;
-    if (try_order(p, node, pointer, behind, before) ||
-        try_order(p, node, pointer, as_claim_word(b->words, 2), behind) || b->before < 2)
+    uint64_t pointer = as_word_at(b->words, 0), behind = as_beside_word(b, 1);
+    uint64_t before = b->before >= 1 ? as_word_at(b->words, -1) : 0;
+    if (try_order(p, node, pointer, behind, before) || try_order(p, node, pointer, as_beside_word(b, 2), behind) ||
+        b->before < 2)
         return;
-    try_order(p, node, pointer, before, as_claim_word(b->words, -2));
+    try_order(p, node, pointer, before, as_word_at(b->words, -2));
 }
