@@ -2,6 +2,7 @@
 #include "graph/qt.h"
 #include "graph/qt_tables.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -24,13 +25,20 @@ enum {
 struct array {
     uint32_t node;
     uint64_t address, room, usable;
-    uint64_t elements, size; // of Qt 6: as the words beside a pointer to it say; 0: none do
+    uint64_t elements, size;
+};
+
+// What the words beside a pointer to an array of Qt 6 say of it. They may be left over from an array that was there before.
+struct beside {
+    uint32_t array;
+    uint64_t elements, size;
 };
 
 struct qt_reading {
     struct as_qt qt;
     bool five, six;              // which releases of Qt are there
     AS_VEC(struct array) arrays; // by address
+    AS_VEC(struct beside) beside;
 };
 
 // Is the chunk as large as so many elements of any size make it, beside a header?
@@ -134,8 +142,8 @@ static struct array *find_array(struct qt_reading *r, uint32_t node)
 // Behind the pointer to the array are where its elements begin and how many there are.
 static void look_beside(struct qt_reading *r, uint64_t word, uint32_t to)
 {
-    struct array *a = find_array(r, to);
-    const void *bytes = a && a->elements == 0 ? as_window_at(&r->qt.window, word, 3 * WORD) : NULL;
+    const struct array *a = find_array(r, to);
+    const void *bytes = a && r->beside.count < MOST_ARRAYS ? as_window_at(&r->qt.window, word, 3 * WORD) : NULL;
     uint64_t w[3];
     if (!bytes)
         return;
@@ -144,8 +152,15 @@ static void look_beside(struct qt_reading *r, uint64_t word, uint32_t to)
     if (w[0] != a->address || w[1] < least || w[1] > a->address + a->usable || w[2] > a->room ||
         (a->usable - (w[1] - a->address)) < w[2])
         return;
-    a->elements = w[1];
-    a->size = w[2];
+    struct beside *added = as_vec_add(&r->beside, NULL);
+    if (added)
+        *added = (struct beside){(uint32_t)(a - r->arrays.items), w[1], w[2]};
+}
+
+static int by_array(const void *left, const void *right)
+{
+    const struct beside *a = left, *b = right;
+    return a->array < b->array ? -1 : a->array > b->array;
 }
 
 // May the edge be the pointer to a text? The next word leads into it, too.
@@ -169,9 +184,16 @@ static void prove_texts6(struct qt_reading *r)
             if (may_be_text(e, chunk.node, i, end) && offset + 3 * WORD <= chunk.size - WORD)
                 look_beside(r, chunk.address + AS_HEADER + offset, as_edge_to(e, chunk.node, i));
         }
-    for (size_t i = 0; i < r->arrays.count; i++)
-        if (is_text(&r->qt, &r->arrays.items[i], HEADER6))
-            as_proof_give(&r->qt.proof, r->arrays.items[i].node, AS_SHAPE_QT_TEXT);
+    if (r->beside.count > 0)
+        qsort(r->beside.items, r->beside.count, sizeof *r->beside.items, by_array);
+    for (size_t i = 0; i < r->beside.count; i++) {
+        const struct beside *b = &r->beside.items[i];
+        struct array a = r->arrays.items[b->array];
+        a.elements = b->elements;
+        a.size = b->size;
+        if (is_text(&r->qt, &a, HEADER6))
+            as_proof_give(&r->qt.proof, a.node, AS_SHAPE_QT_TEXT);
+    }
 }
 
 void as_qt_prove(struct as_patterns *patterns, const struct as_edges *e, struct as_target *t)
@@ -190,4 +212,5 @@ void as_qt_prove(struct as_patterns *patterns, const struct as_edges *e, struct 
         prove_texts6(&r);
     as_window_close(&r.qt.window);
     as_vec_free(&r.arrays);
+    as_vec_free(&r.beside);
 }

@@ -86,8 +86,19 @@ void make_numbers(QVector<quint16> (&units)[4])
     }
 }
 
+// As a text that was there before leaves it in memory: its size is not the text's.
+void leave_behind(uint64_t *words, const QString &text)
+{
+    if (text.size() > 2) {
+        words[0] = at(first(text));
+        words[1] = at(text.constData());
+        words[2] = uint64_t(text.size() - 1);
+    }
+}
+
 void make_arrays(int i)
 {
+    uint64_t *before = decoy(3);
     auto *held = new Held;
     for (int k = 0; k <= i * i; k++) {
         held->latin += QChar('a' + k % 26);
@@ -99,6 +110,7 @@ void make_arrays(int i)
     held->greek = QString(40 + i, QChar(0x3b1));
     held->greek += QString::fromUcs4(U"\U0001f600");
     held->texts.resize(1 + i);
+    leave_behind(before, held->latin);
     make_numbers(held->units);
     keep_text(held->latin);
     keep_text(held->greek);
