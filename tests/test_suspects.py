@@ -254,12 +254,12 @@ def test_the_call_stack_that_leaks_is_named(arenadump: harness.Arenadump, tmp_pa
         watching = Watch(file, group_of(server.pid), ["--mode=freeze"], lambda _: None)
         steps, begun = 0, time.monotonic()
         for _ in range(16):
-            # As many as the time asks for: a busy machine has its looks at uneven times.
-            due = int((time.monotonic() - begun) / 0.2) + 1
+            time.sleep(0.2)
+            # As many as the time asks for, right before the look: a busy machine has its looks at uneven times.
+            due = int((time.monotonic() - begun) / 0.05) + 1
             server.stdin.write("o" * (due - steps))
             server.stdin.flush()
             steps = due
-            time.sleep(0.2)
             odd.wait_for_read(server.pid)
             watching.turn(0.001)
     told = answer(path)
