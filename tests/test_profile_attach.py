@@ -187,6 +187,9 @@ def test_what_is_refused(stage: Stage, sites: Path, arenadump: harness.Arenadump
     pid = start(stage, [str(sites), str(file), "wait"], file)
     done = arenadump.run("record", pid, "--for=1s", "-o", dump, "--rates=pages=3")
     assert (done.returncode, "'pages=3' is not a rate" in done.stderr) == (USAGE, True)
+    for rates, flags in (("pages=8", ["--exact"]), ("exact,pages=8", []), ("pages=8,exact", [])):
+        done = arenadump.run("record", pid, "--for=1s", "-o", dump, f"--rates={rates}", *flags)
+        assert (done.returncode, "exact is pages=1, and pages=8 is another rate" in done.stderr) == (USAGE, True)
     done = arenadump.run("record", pid, "--for=1s", "-o", dump, "--rates=" + "exact," * 30)
     assert (done.returncode, "too long" in done.stderr) == (USAGE, True)
     assert not dump.exists()

@@ -29,17 +29,24 @@ static bool read_number(const char *at, const char *end, uint64_t *value)
     return at == end || at + 1 == end;
 }
 
-static bool set(struct as_recorder_rates *rates, const char *word, const char *end)
+// How pages were said to be chosen.
+struct said {
+    bool exact;
+    uint32_t page_shift; // by pages=; 0: every page, as exact
+};
+
+static bool set(struct as_recorder_rates *rates, struct said *said, const char *word, const char *end)
 {
     uint64_t value;
     if (end - word == 5 && memcmp(word, "exact", 5) == 0) {
+        said->exact = true;
         rates->page_shift = 0;
         return true;
     }
     if (end - word > 6 && memcmp(word, "pages=", 6) == 0) {
         if (!read_number(word + 6, end, &value) || value == 0 || (value & (value - 1)) || value > 1 << MAX_PAGES)
             return false;
-        rates->page_shift = (uint32_t)__builtin_ctzll(value);
+        rates->page_shift = said->page_shift = (uint32_t)__builtin_ctzll(value);
         return true;
     }
     if (end - word > 6 && memcmp(word, "bytes=", 6) == 0)
@@ -56,12 +63,13 @@ static bool set(struct as_recorder_rates *rates, const char *word, const char *e
 bool as_recorder_parse(const char *text, struct as_recorder_rates *rates, char *why, size_t size)
 {
     *rates = (struct as_recorder_rates){DEFAULT_PAGES, DEFAULT_MEAN, DEFAULT_MEMORY, DEFAULT_BUFFERS};
+    struct said said = {0};
     if (strcmp(text, "1") == 0)
         return true;
     for (const char *word = text;;) {
         const char *end = strchr(word, ',');
         end = end ? end : word + strlen(word);
-        if (!set(rates, word, end)) {
+        if (!set(rates, &said, word, end)) {
             snprintf(why, size,
                      "'%.*s' is not a rate (exact, pages=64: a power of two, bytes=512K, memory=256M: 64M to 4G, "
                      "buffers=128M: 1M to 4G)",
@@ -71,6 +79,10 @@ bool as_recorder_parse(const char *text, struct as_recorder_rates *rates, char *
         if (*end == '\0')
             break;
         word = end + 1;
+    }
+    if (said.exact && said.page_shift != 0) {
+        snprintf(why, size, "exact is pages=1, and pages=%u is another rate: give one of them", 1U << said.page_shift);
+        return false;
     }
     // Whoever reads the process holds their sizes against those of the mappings.
     rates->memory -= rates->memory % WHOLE_PAGES;
