@@ -15,6 +15,8 @@ import pytest
 from tools import harness
 from tools.stage import Stage, in_use, until
 
+IO = 8  # exit code
+
 # --- The commands -----------------------------------------------------------------------------------------------------
 
 
@@ -45,6 +47,15 @@ def test_run_ends_as_the_command_does(stage: Stage, arenadump: harness.Arenadump
     environment["ARENASCOPE_LIBRARY"] = str(stage.agent)
     done = subprocess.run(arenascope(stage, "run", *command.split()), env=environment, check=False)
     assert done.returncode == code
+
+
+def test_run_refuses_a_log_that_cannot_be(stage: Stage, arenadump: harness.Arenadump) -> None:
+    environment = stage.environment(LD_PRELOAD="", ARENASCOPE_ARENADUMP=str(arenadump.path))
+    environment["ARENASCOPE_LIBRARY"] = str(stage.agent)
+    command = arenascope(stage, "run", "--log", "missing/run.log", "--", "touch", "begun")
+    done = subprocess.run(command, cwd=stage.folder, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, "missing/run.log': no such directory" in done.stderr) == (IO, True)
+    assert not (stage.folder / "begun").exists()
 
 
 def test_agent_path(stage: Stage, arenadump: harness.Arenadump) -> None:

@@ -106,6 +106,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
         raise click.UsageError("--dumps needs --dump-at, which says when")
     if record is not None:
         _refuse_no_place(Path(record).absolute())
+    if log and log != "1" and not Path(log).absolute().parent.is_dir():
+        raise ArenascopeError(Code.IO, f"cannot write the agent's log to '{printable(log)}': no such directory")
     program = shutil.which(command[0])
     if program is None:
         there = os.path.sep in command[0] and Path(command[0]).exists()
