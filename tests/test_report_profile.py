@@ -86,7 +86,8 @@ def test_tables_are_the_profile(kept: Kept, tab: Tab) -> None:
     stacks = rows(tab, "pin-sites-table")
     for letter, site in sites(kept.told).items():
         held, bytes_, allocated = site["kept"], site["in_use"]["bytes"], site["allocated"]["bytes"]
-        told = [bytes_, bytes_, allocated, held["pinned"], held["stranded"]]
+        # What no sample met is not known, and no number.
+        told = [bytes_, bytes_, *([allocated] if allocated else []), held["pinned"], held["stranded"]]
         assert functions[f"site_{letter}"] == told
         if held["pinned"]:
             pair = f"{'in_thread' if letter in 'gh' else 'main'} → site_{letter}"
@@ -400,6 +401,20 @@ def test_what_is_left_out_of_a_deep_stack_is_in_its_middle() -> None:
     kept = numbered(root, 10 * DEEPEST, ["inuse_space"])
     assert kept[place_of(root, Site(frames, {}))][1].name == "f0"
     assert kept[place_of(root, Site(frames[1:], {}, complete=False))][1].name == "f1"
+
+
+def test_what_no_sample_met_is_not_known(
+    agent: Path, arenadump: harness.Arenadump, browser: Any, tmp_path: Path
+) -> None:
+    """A function has bytes in use: that it has allocated 0 B would be a false claim."""
+    with keeping(agent, "exact,bytes=512G") as keeper:
+        arenadump.check("dump", "-o", tmp_path / "dump", keeper.process.pid)
+    tab = Tab(browser, write(tmp_path, Dump(tmp_path / "dump")))
+    cells = tab.page.locator("#profile-functions tbody tr", has_text="site_a").first.locator("td").all_inner_texts()
+    assert cells[4] == "unknown"
+    assert not cells[0].startswith("0 ")
+    assert not tab.said
+    tab.context.close()
 
 
 def test_without_samples_nothing_is_said_of_what_was_allocated(
