@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from test_triggers import disk
-from tools import debian, harness, odd, programs
+from tools import debian, emulated, harness, odd, programs
 from tools.stage import Stage, until
 
 KINDS = ["free", "malloc", "calloc", "aligned", "resized", "moved_from", "moved_to"]
@@ -165,6 +165,24 @@ def test_every_operation_is_in_the_record(  # noqa: PLR0917 - fixtures
     check_addresses(made.events())
     kinds = Counter(kind for operations in truth for kind, _, _ in operations)
     assert all(kinds[kind] > 100 for kind in KINDS)
+
+
+def test_every_operation_with_tagged_memory(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """Of aarch64. A block that stays where it is gets another tag."""
+    made = Run(arenadump, stage.folder / "record", stage.folder / "own")
+    with made.log.open("wb") as file:
+        file.truncate(64 << 20)
+    variables = {"GLIBC_TUNABLES": "glibc.mem.tagging=3", "QEMU_CPU": "max"}
+    try:
+        command = debian.libc("bookworm", "arm64").command(programs.build_portable("recorded", "arm64"))
+        command += [str(made.log), "2", str(OPERATIONS // 10)]
+        process = emulated.start(stage, command, ARENASCOPE_PROFILE_RECORD=str(made.record), **variables)
+    except debian.UnavailableError as reason:
+        pytest.skip(str(reason))
+    assert process.wait(300) == 0, stage.log()
+    truth = made.truth()
+    assert in_order(made.by_thread()) == in_order(truth)
+    assert {kind for operations in truth for kind, _, _ in operations} == set(KINDS)
 
 
 def check_beginning(made: Run) -> None:

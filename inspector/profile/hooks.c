@@ -63,9 +63,10 @@ static void *hook_realloc(void *old, size_t size)
     bool recording = old && as_recorder_is_recording();
     uint64_t before = recording ? as_recorder_ticks() : 0;
     void *memory = REAL(REALLOC, realloc_fn *)(old, size);
-    if (recording && memory != old && (memory || size == 0))
+    bool same = as_recorder_untagged(memory) == as_recorder_untagged(old); // the tag may be another
+    if (recording && !same && (memory || size == 0))
         NOTE_FREE(memory ? AS_RECORD_MOVED_FROM : AS_RECORD_FREE, old, before);
-    NOTE(!recording ? AS_RECORD_MALLOC : memory == old ? AS_RECORD_RESIZED : AS_RECORD_MOVED_TO, memory, size, 0);
+    NOTE(!recording ? AS_RECORD_MALLOC : same ? AS_RECORD_RESIZED : AS_RECORD_MOVED_TO, memory, size, 0);
     return memory;
 }
 

@@ -45,13 +45,18 @@ struct worker {
 };
 static struct worker workers[MOST_THREADS];
 
+// Without the tag that malloc's pointers have with memory tagging (aarch64's MTE).
+static uint64_t untagged(const void *memory)
+{
+    return (uint64_t)(uintptr_t)memory & (UINT64_MAX >> 8);
+}
+
 static void note(const struct worker *w, enum kind kind, const void *address, size_t size)
 {
     uint64_t count = atomic_load_explicit(&written->counts[w->index], memory_order_relaxed);
     if (count == written->room)
         _exit(3);
-    written->entries[w->index * written->room + count] =
-        (struct entry){(uint64_t)(uintptr_t)address, (uint64_t)kind << 56 | size};
+    written->entries[w->index * written->room + count] = (struct entry){untagged(address), (uint64_t)kind << 56 | size};
     atomic_store_explicit(&written->counts[w->index], count + 1, memory_order_release);
 }
 
@@ -103,7 +108,7 @@ static void *resize(struct worker *w, void *memory)
     size_t size = any_size(w);
     uintptr_t old = (uintptr_t)memory;
     void *moved = realloc(memory, size);
-    if ((uintptr_t)moved == old) {
+    if (untagged(moved) == untagged((void *)old)) {
         note(w, RESIZED, moved, size);
     } else {
         note(w, MOVED_FROM, (void *)old, 0);
