@@ -204,6 +204,18 @@ def test_a_child_of_fork_goes_on(stage: Stage, libc: debian.Libc, sites: Path, a
         kill(child)
 
 
+@pytest.mark.parametrize("rates", ["1", "exact"])
+def test_a_child_of_fork_touches_few_pages(stage: Stage, rates: str) -> None:
+    """Those of the recorder's that it has to change, and not the tables of all threads that there might be."""
+
+    def faults(**environment: str) -> int:
+        process = stage.start([str(programs.build("fork_faults"))], ARENASCOPE_SIGNAL="none", **environment)
+        assert process.stdout
+        return int(process.stdout.readline())
+
+    assert faults(ARENASCOPE_PROFILE=rates) < faults() + 32
+
+
 def test_a_dump_of_the_agents_own_has_it(
     stage: Stage, libc: debian.Libc, sites: Path, arenadump: harness.Arenadump
 ) -> None:

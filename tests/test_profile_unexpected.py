@@ -8,6 +8,7 @@ import os
 import platform
 import signal
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,30 @@ def test_a_handler_that_leaves_the_recorder(stage: Stage, arenadump: harness.Are
     size = SIZE + 16 - ROUNDED
     made = [site["in_use"]["count"] for site in told["sites"] if site["in_use"]["bytes"] == size * KEPT]
     assert made == [KEPT]
+
+
+# Its main() is called by Python.
+LEFT = """
+import ctypes, sys
+def outermost():
+    words = (ctypes.c_char_p * 4)(b"stepped", b"left", b"40", None)
+    ctypes.CDLL(sys.argv[1]).main(3, words)
+outermost()
+"""
+
+
+@STEPS
+def test_a_handler_that_leaves_while_pythons_frames_are_read(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """There is room for some threads to read frames at the same time: the room that was left is used again."""
+    library = programs.build("stepped", "-O1", "-fno-inline", "-shared", "-fPIC")
+    process = stage.start([sys.executable, "-c", LEFT, str(library)], ARENASCOPE_PROFILE="exact")
+    assert process.stdout
+    process.stdout.readline()
+    told = profile(arenadump, process.pid)
+    size = SIZE + 16 - ROUNDED
+    (made,) = [site for site in told["sites"] if site["in_use"]["bytes"] == size * KEPT]
+    names = [function["name"] for frame in made["stack"] for function in frame["functions"]]
+    assert "outermost" in names
 
 
 def test_requests_that_get_large_chunks(stage: Stage, arenadump: harness.Arenadump) -> None:

@@ -264,11 +264,11 @@ static void doubt_stack(const struct stack_to_unwind *w, size_t count, bool comp
 // The interpreter's frames themselves, right after as_recorder_inner(). NULL: there is no room, or they cannot be read.
 static struct as_inner_walk *take_walk(const struct stack_to_unwind *w, bool due, uint64_t *inner)
 {
-    struct as_inner_walk *walk = as_inner_walk_take();
+    struct as_inner_walk *walk = as_inner_walk_take(w->thread);
     if (!walk || (!due && as_recorder_inner_again(w->thread, w->caller->sp, walk)) ||
         as_recorder_inner(w->thread, w->caller->sp, 0, walk, inner))
         return walk;
-    as_inner_walk_leave(walk);
+    as_inner_walk_leave(w->thread);
     return NULL;
 }
 
@@ -315,7 +315,7 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth, const s
 static uint32_t find_foreign(struct stack_to_unwind *w)
 {
     uint64_t inner;
-    if (atomic_load_explicit(&as_cruby.found, memory_order_acquire) && (w->walk = as_inner_walk_take()) &&
+    if (atomic_load_explicit(&as_cruby.found, memory_order_acquire) && (w->walk = as_inner_walk_take(w->thread)) &&
         !as_cruby_walk(w->thread, w->caller->sp, w->stacks.end, 0, w->walk, &inner))
         w->walk->count = 0;
     uint32_t id = unwind_whole(w);
@@ -340,7 +340,7 @@ uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_
     w.low = low;
     uint32_t id = own ? find_context(&w, w.stacks.end - caller->sp, attempt) : find_foreign(&w);
     if (w.walk)
-        as_inner_walk_leave(w.walk);
+        as_inner_walk_leave(thread);
     errno = saved;
     return id;
 }

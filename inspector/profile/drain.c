@@ -229,7 +229,8 @@ static bool put_some_losses(bool *more)
 {
     struct as_record_loss *out = (void *)sink.words;
     size_t count = 0;
-    for (; sink.losses < AS_RECORDER_THREADS && count < LOSSES; sink.losses++) {
+    for (; (sink.losses = (uint32_t)as_recorder_next_thread(sink.losses)) < AS_RECORDER_THREADS && count < LOSSES;
+         sink.losses++) {
         uint32_t i = sink.losses;
         struct as_recorder_thread *t = &as_recorder.threads[i];
         if (atomic_load_explicit(&t->pointer, memory_order_relaxed) == 0)
@@ -334,8 +335,8 @@ static bool is_idle(uint32_t index)
 static void take_idle_buffers(void)
 {
     bool asked = false, scarce = as_recorder_buffers_scarce();
-    for (uint32_t i = 0; i < AS_RECORDER_THREADS; i++) {
-        if (!is_idle(i) || !scarce) {
+    for (size_t i = as_recorder_next_thread(0); i < AS_RECORDER_THREADS; i = as_recorder_next_thread(i + 1)) {
+        if (!is_idle((uint32_t)i) || !scarce) {
             sink.idle[i] = NULL;
             continue;
         }
@@ -344,7 +345,7 @@ static void take_idle_buffers(void)
     }
     if (!asked || !as_recorder_buffers_barrier())
         return;
-    for (uint32_t i = 0; i < AS_RECORDER_THREADS; i++) {
+    for (size_t i = as_recorder_next_thread(0); i < AS_RECORDER_THREADS; i = as_recorder_next_thread(i + 1)) {
         struct as_recorder_buffer *buffer = sink.idle[i];
         uint32_t words = buffer ? as_recorder_buffer_take_back(&as_recorder.threads[i], buffer) : UINT32_MAX;
         if (words == UINT32_MAX)
@@ -362,8 +363,9 @@ bool as_recorder_drain(bool all)
     put_full_buffers();
     if (!all || sink.error != 0)
         return sink.error == 0 || (errno = sink.error, false);
-    for (uint32_t i = 0; i < AS_RECORDER_THREADS && sink.error == 0; i++)
-        put_begun_buffer(i);
+    for (size_t i = as_recorder_next_thread(0); i < AS_RECORDER_THREADS; i = as_recorder_next_thread(i + 1))
+        if (sink.error == 0)
+            put_begun_buffer((uint32_t)i);
     if (sink.error == 0)
         take_idle_buffers();
     sink.losses = 0;

@@ -120,7 +120,7 @@ static void hook_free(void *memory)
 bool as_recorder_hooks_left(const struct as_recorder_thread *but, int naps)
 {
     as_recorder_nap(NAP_NS);
-    for (size_t i = 0; as_recorder.threads && i < AS_RECORDER_THREADS; i++) {
+    for (size_t i = as_recorder_next_thread(0); i < AS_RECORDER_THREADS; i = as_recorder_next_thread(i + 1)) {
         const struct as_recorder_thread *t = &as_recorder.threads[i];
         uintptr_t busy = t == but ? 0 : atomic_load(&t->busy);
         for (; busy != 0 && atomic_load(&t->busy) == busy; naps--) {

@@ -56,19 +56,26 @@ void as_inner_forget_pages(void)
 
 // --- Whole walks ------------------------------------------------------------------------------------------------------
 
-struct as_inner_walk *as_inner_walk_take(void)
+_Static_assert(AS_RECORDER_WALKS == 64, "a bit for each");
+
+struct as_inner_walk *as_inner_walk_take(struct as_recorder_thread *thread)
 {
-    for (size_t i = 0; i < AS_RECORDER_WALKS; i++) {
-        struct as_inner_walk *w = &as_recorder.walks[i];
-        if (!atomic_load_explicit(&w->taken, memory_order_relaxed) && !atomic_exchange(&w->taken, true))
-            return w;
+    uint64_t taken = atomic_load_explicit(&as_recorder.walks_taken, memory_order_relaxed);
+    while (thread->walk == 0 && ~taken != 0) {
+        unsigned i = (unsigned)__builtin_ctzll(~taken);
+        taken = atomic_fetch_or_explicit(&as_recorder.walks_taken, UINT64_C(1) << i, memory_order_acquire);
+        if (!(taken >> i & 1))
+            thread->walk = (uint8_t)(i + 1);
     }
-    return NULL;
+    return thread->walk != 0 ? &as_recorder.walks[thread->walk - 1] : NULL;
 }
 
-void as_inner_walk_leave(struct as_inner_walk *walk)
+void as_inner_walk_leave(struct as_recorder_thread *thread)
 {
-    atomic_store_explicit(&walk->taken, false, memory_order_release);
+    unsigned i = thread->walk;
+    thread->walk = 0;
+    if (i != 0)
+        atomic_fetch_and_explicit(&as_recorder.walks_taken, ~(UINT64_C(1) << (i - 1)), memory_order_release);
 }
 
 uint64_t as_inner_hash(uint64_t hash, uintptr_t at, uintptr_t length)

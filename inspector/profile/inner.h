@@ -18,7 +18,6 @@ struct as_inner_frame {
 
 // A whole walk, and what comes of it. A few are shared by all threads, as only first sights need one.
 struct as_inner_walk {
-    _Atomic bool taken;
     bool cut;          // outer frames are missing
     uint16_t language; // AS_PROFILE_PYTHON or AS_PROFILE_RUBY
     size_t count;
@@ -77,9 +76,9 @@ static inline bool as_inner_readable_near(uintptr_t from, uintptr_t size, struct
 // The pages are asked for again, 10 ms after the last time or later.
 void as_inner_forget_pages(void);
 
-// NULL: all are taken.
-struct as_inner_walk *as_inner_walk_take(void);
-void as_inner_walk_leave(struct as_inner_walk *walk);
+// One for the thread, which has one at a time: one that a handler has left by longjmp it takes again. NULL: all are taken.
+struct as_inner_walk *as_inner_walk_take(struct as_recorder_thread *thread);
+void as_inner_walk_leave(struct as_recorder_thread *thread);
 
 static inline void as_inner_walk_begin(struct as_inner_walk *walk, uint16_t language)
 {

@@ -112,7 +112,7 @@ uint64_t as_recorder_frame(const struct as_unwind_modules *modules, const struct
 
 static bool is_read(const struct as_unwind_modules *modules)
 {
-    for (size_t i = 0; i < AS_RECORDER_THREADS; i++)
+    for (size_t i = as_recorder_next_thread(0); i < AS_RECORDER_THREADS; i = as_recorder_next_thread(i + 1))
         if (atomic_load(&as_recorder.threads[i].reading) == (uintptr_t)modules)
             return true;
     return false;

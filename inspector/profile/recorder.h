@@ -70,6 +70,7 @@ struct as_recorder_thread {
     const volatile uint32_t *tid_at; // where libc keeps its id
     uint32_t tid;                    // what was there when it was named
     uint16_t name;                   // its place in the tables' threads; 0: it is not known
+    uint8_t walk;                    // which of the walks it has taken, + 1; 0: none
     uintptr_t foreign;         // a stack pointer that was not on its own: pages near this one are not asked for again
     _Atomic uintptr_t reading; // the list of modules in use; nobody may free it
     struct as_recorder_last *before; // what its last allocations have found; NULL: others came first
@@ -139,6 +140,8 @@ struct as_recorder {
     uint64_t large, mean;
     struct as_profile_head *head;
     struct as_recorder_thread *threads;
+    // A bit for each of them that may have been taken. No page of the others is touched: a child of fork() would be slower by each.
+    _Atomic uint64_t threads_taken[AS_RECORDER_THREADS / 64];
     struct as_recorder_scratch *scratch;
     struct as_recorder_layout *layouts;
     uint64_t most_layouts;          // that are there at the same time
@@ -163,6 +166,7 @@ struct as_recorder {
     char *texts;
     struct as_profile_thread *threads_named;
     struct as_inner_walk *walks;
+    _Atomic uint64_t walks_taken; // a bit for each
     struct as_inner_known *names; // of lines of interpreted code
     struct as_cruby_known *iseqs;
     uint64_t names_mask, iseqs_mask, readable_mask; // of so many, less one
@@ -231,6 +235,17 @@ char *as_recorder_map_alone(uint64_t bytes, const char *name);
 void as_recorder_unmap(void);
 // The slot for a chunk, made where it is missing if `make`; NULL: there is none, or no room.
 _Atomic uint32_t *as_recorder_slot(uintptr_t chunk, bool make);
+
+// The next state of a thread from `at` on that has been taken; AS_RECORDER_THREADS: none has.
+static inline size_t as_recorder_next_thread(size_t at)
+{
+    for (; at < AS_RECORDER_THREADS; at = (at | 63) + 1) {
+        uint64_t taken = atomic_load(&as_recorder.threads_taken[at / 64]) >> at % 64;
+        if (taken != 0)
+            return at + (size_t)__builtin_ctzll(taken);
+    }
+    return AS_RECORDER_THREADS;
+}
 
 // threads.c: the calling thread's state; NULL: there is no room. `find` makes none.
 struct as_recorder_thread *as_recorder_thread_find(uintptr_t pointer);

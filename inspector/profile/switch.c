@@ -38,17 +38,20 @@ void as_recorder_in_child(void)
         return;
     r->allocated = 0;
     uintptr_t own = as_recorder_pointer();
-    for (size_t i = 0; i < AS_RECORDER_THREADS; i++) {
+    uint64_t walks = 0;
+    for (size_t i = as_recorder_next_thread(0); i < AS_RECORDER_THREADS; i = as_recorder_next_thread(i + 1)) {
         struct as_recorder_thread *t = &r->threads[i];
         uintptr_t pointer = atomic_load_explicit(&t->pointer, memory_order_relaxed);
+        if (pointer == own && t->walk != 0)
+            walks = UINT64_C(1) << (t->walk - 1);
         if (pointer == 0 || pointer == own)
             continue;
+        t->walk = 0;
         atomic_store(&t->busy, 0);
         atomic_store(&t->reading, 0);
         t->low = t->foreign = 0;
     }
-    for (size_t i = 0; i < AS_RECORDER_WALKS; i++)
-        atomic_store(&r->walks[i].taken, false);
+    atomic_store(&r->walks_taken, walks);
     atomic_store(&r->recording, false); // nobody is there who would write the buffers
     as_recorder_modules_in_child();
     if (!atomic_load(&r->on))

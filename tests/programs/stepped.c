@@ -4,7 +4,8 @@
 //
 //   stepped alternate   the handler allocates. A block's size says by which functions it was made: SIZE + 16 * path, and each bit of the path,
 //                       the lowest first, is left (0) or right (1), innermost first. The handler's blocks have HANDLER_SIZE
-//   stepped left        the handler leaves by siglongjmp, from each of the first instructions in turn. Then KEPT blocks of SIZE are made
+//   stepped left [N]    the handler leaves by siglongjmp, from each of the first instructions in turn, or from each N-th. Then KEPT blocks of
+//                       SIZE are made
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
@@ -122,9 +123,10 @@ int main(int count, char **words)
     if (count < 2 || sigaltstack(&stack, NULL) != 0 || sigaction(SIGTRAP, &action, NULL) != 0)
         return 2;
     if (strcmp(words[1], "left") == 0) {
+        volatile long every = count > 2 ? atol(words[2]) : 1;
         for (volatile long at = 1; at <= LEFT; at++) {
             steps = 0;
-            leaves_at = at;
+            leaves_at = at * every;
             if (sigsetjmp(way, 1) == 0)
                 kept[MOST - 1] = make(0);
         }
