@@ -139,9 +139,7 @@ void as_claim_look_inside(struct as_claims *c, uint32_t node, const struct as_be
         return;
     }
     uint64_t behind = as_beside_word(b, 1), before = b->before > 0 ? as_word_at(b->words, -1) : 0;
-    bool is_behind = (behind & (behind + 1)) == 0 && behind != 0;
-    if (b->count < (is_behind ? 4 : 3))
-        return;
+    bool is_behind = b->count > 3 && (behind & (behind + 1)) == 0 && behind != 0;
     uint64_t mask = is_behind ? behind : before, left = as_beside_word(b, is_behind ? 2 : 1),
              items = as_beside_word(b, is_behind ? 3 : 2);
     uint64_t end = as_word_at(b->words, 0) + mask + 1; // and a group more

@@ -189,6 +189,8 @@ static void prove_texts6(struct qt_reading *r)
     for (size_t i = 0; i < r->beside.count; i++) {
         const struct beside *b = &r->beside.items[i];
         struct array a = r->arrays.items[b->array];
+        if (r->qt.proof.patterns->shape[a.node] == AS_SHAPE_QT_TEXT) // copies of a QString share it
+            continue;
         a.elements = b->elements;
         a.size = b->size;
         if (is_text(&r->qt, &a, HEADER6))
