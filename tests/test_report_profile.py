@@ -403,13 +403,18 @@ def test_what_is_left_out_of_a_deep_stack_is_in_its_middle() -> None:
     assert kept[place_of(root, Site(frames[1:], {}, complete=False))][1].name == "f1"
 
 
+def page_at(agent: Path, rates: str, arenadump: harness.Arenadump, browser: Any, folder: Path) -> Tab:
+    """The report of a program whose profile was made at these rates."""
+    with keeping(agent, rates) as keeper:
+        arenadump.check("dump", "-o", folder / "dump", keeper.process.pid)
+    return Tab(browser, write(folder, Dump(folder / "dump")))
+
+
 def test_what_no_sample_met_is_not_known(
     agent: Path, arenadump: harness.Arenadump, browser: Any, tmp_path: Path
 ) -> None:
     """A function has bytes in use: that it has allocated 0 B would be a false claim."""
-    with keeping(agent, "exact,bytes=512G") as keeper:
-        arenadump.check("dump", "-o", tmp_path / "dump", keeper.process.pid)
-    tab = Tab(browser, write(tmp_path, Dump(tmp_path / "dump")))
+    tab = page_at(agent, "exact,bytes=512G", arenadump, browser, tmp_path)
     cells = tab.page.locator("#profile-functions tbody tr", has_text="site_a").first.locator("td").all_inner_texts()
     assert cells[4] == "unknown"
     assert not cells[0].startswith("0 ")
@@ -421,9 +426,7 @@ def test_without_samples_nothing_is_said_of_what_was_allocated(
     agent: Path, arenadump: harness.Arenadump, browser: Any, tmp_path: Path
 ) -> None:
     """No column, and no measure in the chart: a 0 would be a claim."""
-    with keeping(agent, "exact,bytes=0") as keeper:
-        arenadump.check("dump", "-o", tmp_path / "dump", keeper.process.pid)
-    tab = Tab(browser, write(tmp_path, Dump(tmp_path / "dump")))
+    tab = page_at(agent, "exact,bytes=0", arenadump, browser, tmp_path)
     words = tab.page.locator("#profile").inner_text()
     assert "No allocations were sampled (bytes=0): what was allocated is not known." in words
     assert "Allocated: since" not in words

@@ -345,7 +345,7 @@ def _functions(profile: Profile, tree: Tree) -> list[FunctionLine]:
             name=shown_name(row.name),
             flat=amount(row.flat, whole),
             cum=amount(row.cum, whole),
-            # That no sample met it says nothing of how much it was.
+            # 0: no sample met it. How much it has allocated is not known.
             allocated=amount(allocated(row.name) or None) if "alloc_space" in by else None,
             pinned=flat(row.name, "pinned"),
             stranded=amount(flat(row.name, "stranded")),
