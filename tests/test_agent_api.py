@@ -49,12 +49,16 @@ def test_run_ends_as_the_command_does(stage: Stage, arenadump: harness.Arenadump
     assert done.returncode == code
 
 
-def test_run_refuses_a_log_that_cannot_be(stage: Stage, arenadump: harness.Arenadump) -> None:
+@pytest.mark.parametrize(
+    ("log", "why"), [("missing/run.log", "No such file or directory"), ("file/run.log", "Not a directory")]
+)
+def test_run_refuses_a_log_that_cannot_be(stage: Stage, arenadump: harness.Arenadump, log: str, why: str) -> None:
+    (stage.folder / "file").touch()
     environment = stage.environment(LD_PRELOAD="", ARENASCOPE_ARENADUMP=str(arenadump.path))
     environment["ARENASCOPE_LIBRARY"] = str(stage.agent)
-    command = arenascope(stage, "run", "--log", "missing/run.log", "--", "touch", "begun")
+    command = arenascope(stage, "run", "--log", log, "--", "touch", "begun")
     done = subprocess.run(command, cwd=stage.folder, env=environment, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, "missing/run.log': no such directory" in done.stderr) == (IO, True)
+    assert (done.returncode, f"{log}': {why}" in done.stderr) == (IO, True)
     assert not (stage.folder / "begun").exists()
 
 

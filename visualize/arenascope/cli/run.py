@@ -106,8 +106,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
         raise click.UsageError("--dumps needs --dump-at, which says when")
     if record is not None:
         _refuse_no_place(Path(record).absolute())
-    if log and log != "1" and not Path(log).absolute().parent.is_dir():
-        raise ArenascopeError(Code.IO, f"cannot write the agent's log to '{printable(log)}': no such directory")
+    if log and log != "1":
+        _refuse_no_folder(Path(log).absolute())
     program = shutil.which(command[0])
     if program is None:
         there = os.path.sep in command[0] and Path(command[0]).exists()
@@ -186,6 +186,14 @@ def _refuse_no_place(record: Path) -> None:
         ) from error
     except OSError as error:
         raise ArenascopeError(Code.IO, f"cannot write a full record to '{record}': {error.strerror}") from error
+
+
+def _refuse_no_folder(log: Path) -> None:
+    """The agent has nowhere to say that it cannot write its log."""
+    try:
+        os.close(os.open(log.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+    except OSError as error:
+        raise ArenascopeError(Code.IO, f"cannot write the agent's log to '{log}': {error.strerror}") from error
 
 
 def _refuse_nonsense(environment: dict[str, str]) -> None:
