@@ -140,8 +140,6 @@ struct as_recorder {
     uint64_t large, mean;
     struct as_profile_head *head;
     struct as_recorder_thread *threads;
-    // A bit for each of them that may have been taken. No page of the others is touched: a child of fork() would be slower by each.
-    _Atomic uint64_t threads_taken[AS_RECORDER_THREADS / 64];
     struct as_recorder_scratch *scratch;
     struct as_recorder_layout *layouts;
     uint64_t most_layouts;          // that are there at the same time
@@ -166,7 +164,6 @@ struct as_recorder {
     char *texts;
     struct as_profile_thread *threads_named;
     struct as_inner_walk *walks;
-    _Atomic uint64_t walks_taken; // a bit for each
     struct as_inner_known *names; // of lines of interpreted code
     struct as_cruby_known *iseqs;
     uint64_t names_mask, iseqs_mask, readable_mask; // of so many, less one
@@ -192,6 +189,11 @@ struct as_recorder {
     uintptr_t thread_start; // the outermost return address of libc's threads; 0: it is not known
     uintptr_t main_pointer,
         main_high; // thread pointer of the main thread (0: not known), and an address above its frames
+    // Written while others read what is above, which allocations need: on lines of their own.
+    // A bit for each of the walks that is taken.
+    _Atomic uint64_t walks_taken __attribute__((aligned(64)));
+    // A bit for each of the threads' states that may have been taken. No page of the others is touched: a child of fork() would be slower by each.
+    _Atomic uint64_t threads_taken[AS_RECORDER_THREADS / 64];
 };
 extern struct as_recorder as_recorder;
 
