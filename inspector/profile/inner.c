@@ -60,10 +60,10 @@ _Static_assert(AS_RECORDER_WALKS == 64, "a bit for each");
 
 struct as_inner_walk *as_inner_walk_take(struct as_recorder_thread *thread)
 {
-    uint64_t taken = atomic_load_explicit(&as_recorder.walks_taken, memory_order_relaxed);
+    uint64_t taken = atomic_load_explicit(&as_recorder_taken.walks, memory_order_relaxed);
     while (thread->walk == 0 && ~taken != 0) {
         unsigned i = (unsigned)__builtin_ctzll(~taken);
-        taken = atomic_fetch_or_explicit(&as_recorder.walks_taken, UINT64_C(1) << i, memory_order_acquire);
+        taken = atomic_fetch_or_explicit(&as_recorder_taken.walks, UINT64_C(1) << i, memory_order_acquire);
         if (!(taken >> i & 1))
             thread->walk = (uint8_t)(i + 1);
     }
@@ -75,7 +75,7 @@ void as_inner_walk_leave(struct as_recorder_thread *thread)
     unsigned i = thread->walk;
     thread->walk = 0;
     if (i != 0)
-        atomic_fetch_and_explicit(&as_recorder.walks_taken, ~(UINT64_C(1) << (i - 1)), memory_order_release);
+        atomic_fetch_and_explicit(&as_recorder_taken.walks, ~(UINT64_C(1) << (i - 1)), memory_order_release);
 }
 
 uint64_t as_inner_hash(uint64_t hash, uintptr_t at, uintptr_t length)

@@ -189,13 +189,16 @@ struct as_recorder {
     uintptr_t thread_start; // the outermost return address of libc's threads; 0: it is not known
     uintptr_t main_pointer,
         main_high; // thread pointer of the main thread (0: not known), and an address above its frames
-    // Written while others read what is above, which allocations need: on lines of their own.
-    // A bit for each of the walks that is taken.
-    _Atomic uint64_t walks_taken __attribute__((aligned(64)));
-    // A bit for each of the threads' states that may have been taken. No page of the others is touched: a child of fork() would be slower by each.
-    _Atomic uint64_t threads_taken[AS_RECORDER_THREADS / 64];
 };
 extern struct as_recorder as_recorder;
+
+// Which of the mapping's walks and threads' states are taken. Written while others read the parts, which allocations need: on lines of their own.
+struct as_recorder_taken {
+    _Atomic uint64_t walks; // a bit for each
+    // A bit for each that may have been taken. No page of the others is touched: a child of fork() would be slower by each.
+    _Atomic uint64_t threads[AS_RECORDER_THREADS / 64];
+} __attribute__((aligned(64)));
+extern struct as_recorder_taken as_recorder_taken;
 
 // Of x86-64 it is known: each allocation shifts by it, some by more than one.
 static inline uint32_t as_recorder_page_shift(void)
@@ -242,7 +245,7 @@ _Atomic uint32_t *as_recorder_slot(uintptr_t chunk, bool make);
 static inline size_t as_recorder_next_thread(size_t at)
 {
     for (; at < AS_RECORDER_THREADS; at = (at | 63) + 1) {
-        uint64_t taken = atomic_load(&as_recorder.threads_taken[at / 64]) >> at % 64;
+        uint64_t taken = atomic_load(&as_recorder_taken.threads[at / 64]) >> at % 64;
         if (taken != 0)
             return at + (size_t)__builtin_ctzll(taken);
     }

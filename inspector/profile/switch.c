@@ -51,7 +51,7 @@ void as_recorder_in_child(void)
         atomic_store(&t->reading, 0);
         t->low = t->foreign = 0;
     }
-    atomic_store(&r->walks_taken, walks);
+    atomic_store(&as_recorder_taken.walks, walks);
     atomic_store(&r->recording, false); // nobody is there who would write the buffers
     as_recorder_modules_in_child();
     if (!atomic_load(&r->on))

@@ -40,6 +40,7 @@ enum {
 #define TABLES_NAME "arenascope profile"
 
 struct as_recorder as_recorder;
+struct as_recorder_taken as_recorder_taken;
 
 static uint64_t reserve(uint64_t *end, uint64_t bytes)
 {
@@ -102,7 +103,7 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     uint64_t places = UINT64_C(1) << (64 - __builtin_clzll(blocks)); // at least as many
     reserve(&end, sizeof *head);
     r->head = head;
-    atomic_store(&r->walks_taken, 0);
+    atomic_store(&as_recorder_taken.walks, 0);
     r->threads = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->threads));
     r->scratch = (void *)(base + reserve(&end, AS_RECORDER_THREADS * sizeof *r->scratch));
     uint64_t layouts = size / LAYOUTS / sizeof *r->layouts;

@@ -143,7 +143,7 @@ struct as_recorder_thread *as_recorder_thread_make(uintptr_t pointer)
         uintptr_t there = 0;
         // Before it is: who looks for threads misses none.
         if (atomic_load_explicit(&t->pointer, memory_order_relaxed) == 0)
-            atomic_fetch_or(&as_recorder.threads_taken[at / 64], UINT64_C(1) << at % 64);
+            atomic_fetch_or(&as_recorder_taken.threads[at / 64], UINT64_C(1) << at % 64);
         if (!atomic_compare_exchange_strong(&t->pointer, &there, pointer) && there != pointer)
             continue;
         if (there == pointer) // a signal handler was here in between

@@ -58,7 +58,7 @@ static void test_lists(void)
     const struct as_unwind_modules *lists[LISTS];
     const size_t read[READERS] = {0, LISTS / 2, LISTS - 2};
     CHECK(as_recorder_map(&rates, false));
-    as_recorder.threads_taken[0] = (UINT64_C(1) << (READERS + 1)) - 1;
+    as_recorder_taken.threads[0] = (UINT64_C(1) << (READERS + 1)) - 1;
     for (size_t i = 0; i < LISTS; i++) {
         CHECK(as_recorder_modules_load());
         lists[i] = current();
