@@ -158,6 +158,15 @@ def test_dumps_that_lack_things(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+def test_pictures_without_chunks(tmp_path: Path) -> None:
+    """What lacks is said, and names no file of ours that is gone by then."""
+    with process("pins") as pid:
+        done = run(pid, "--no-chunks", "-o", tmp_path / "r.html", "--png", tmp_path / "stills")
+    assert done.returncode == 0, done.stderr
+    assert "no chunk records, so there are overviews only" in done.stderr
+    assert ".arenascope-" not in done.stderr
+
+
 def test_all_data_of_two_dumps_stays_below_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dumps = [noise(tmp_path / name, 200_000) for name in ("one", "two")]
     monkeypatch.setattr("arenascope.report.pages.LIMIT", 300_000)

@@ -58,8 +58,8 @@ static bool draw(const struct as_options *o, const struct as_look *look, struct 
     printf("%" PRIu64 " picture%s in %s; README.txt there says what each shows\n", result.pictures,
            result.pictures == 1 ? "" : "s", o->output);
     if (!look->view.chunks)
-        fprintf(stderr, "arenadump: '%s' has no chunk records, so there are overviews only: take it with --chunks\n",
-                o->target);
+        fprintf(stderr,
+                "arenadump: the dump has no chunk records, so there are overviews only: take it with --chunks\n");
     if (result.torn_heaps)
         fprintf(stderr, "arenadump: the chunk records of %" PRIu64 " heaps do not cover them; drawn as unknown\n",
                 result.torn_heaps);
