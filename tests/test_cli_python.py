@@ -260,6 +260,25 @@ def test_a_report_without_a_stdin(arenadump: harness.Arenadump, synthetic_dump: 
     assert page.stat().st_size > 0
 
 
+@pytest.mark.parametrize(
+    ("shell", "code", "says"),
+    [([], -signal.SIGINT, ""), (["sh", "-c", 'trap "" INT; exec "$@"', "sh"], Code.OK, "arenascope ")],
+    ids=["handled", "ignored"],
+)
+@pytest.mark.parametrize(
+    "command", [[Path(sys.executable).with_name("arenascope")], [sys.executable, "-m", "arenascope"]]
+)
+def test_ctrl_c_while_it_is_loaded(tmp_path: Path, command: list[str], shell: list[str], code: int, says: str) -> None:
+    """No traceback, and no matter to those who have it ignored, as in the background of a script."""
+    lines = ("import os, signal, sys", "os.kill(os.getpid(), signal.SIGINT)", f"sys.path.remove({str(tmp_path)!r})")
+    lines += ("del sys.modules['click']", "import click")
+    (tmp_path / "click.py").write_text("\n".join(lines))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([*shell, *command, "-V"], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout.startswith(says)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_told_to_go(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """The temporary dump goes with us, and so does arenadump."""

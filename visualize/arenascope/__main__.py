@@ -1,9 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""`python -m arenascope` is `arenascope`."""
+"""`arenascope`, and `python -m arenascope`: the program is loaded, and then run."""
 
 from __future__ import annotations
 
-from arenascope.cli.main import run
+import signal
+
+
+def run() -> None:
+    """Entry point of the console script."""
+    # Ctrl-C while the modules are loaded ends us at once: Python would show where it was. Who ignores it goes on to.
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from arenascope.cli import main  # noqa: PLC0415 - not before
+
+    if ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    main.run()
+
 
 if __name__ == "__main__":
     run()

@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """What the console script does once the program is loaded."""
     # A reader that goes away (`| head`) ends us as it ends every other filter, without a word.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     # The temporary dump is removed when we are told to go.
