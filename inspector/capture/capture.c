@@ -13,6 +13,7 @@
 #include "malloc/faults.h"
 #include "malloc/find.h"
 #include "malloc/lost.h"
+#include "profile/head.h"
 #include "profile/read.h"
 #include "runtimes/jvm.h"
 

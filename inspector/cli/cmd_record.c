@@ -7,7 +7,7 @@
 #include "cli/text.h"
 #include "inject/carry.h"
 #include "inject/entry_guard.h"
-#include "profile/read.h"
+#include "profile/head.h"
 #include "target/process/process.h"
 #include "target/process/procfs.h"
 

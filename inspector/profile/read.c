@@ -3,7 +3,9 @@
 #include "base/memory.h"
 #include "base/sort.h"
 #include "libc/elf.h"
+#include "profile/chunks.h"
 #include "profile/copy.h"
+#include "profile/head.h"
 #include "profile/keep.h"
 #include "profile/lines.h"
 #include "profile/shares.h"
@@ -12,106 +14,31 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_RATE = 16, LEAST_SHIFT = 12, MOST_SHIFT = 16, MOST_FUNCTIONS = 1 << 24, MOST_OBJECTS = 4096 };
-#define LEAST_BYTES (UINT64_C(32) << 20)
-#define MOST_BYTES (UINT64_C(4) << 30)
-#define BLOCK_MASK ((UINT64_C(1) << AS_PROFILE_BLOCK_BITS) - 1)
-#define ID_MASK ((1U << AS_PROFILE_ID_BITS) - 1)
+enum { MOST_OBJECTS = 4096 };
 
 _Static_assert((int)AS_PROFILE_RELEASE_UNKNOWN == (int)AS_PROFILE_SOME_RELEASE, "a head's and a dump's");
 
-// --- The head ---------------------------------------------------------------------------------------------------------
-
-static bool table_holds(const struct as_profile_head *head, const struct as_profile_table *table, uint64_t entry,
-                        uint64_t most)
-{
-    return table->offset >= sizeof *head && table->offset < head->size && table->offset % 64 == 0 &&
-           table->size <= most && table->size <= (head->size - table->offset) / entry;
-}
-
-bool as_profile_head_holds(const struct as_profile_head *head, uint64_t address, uint64_t room)
-{
-    return head->magic == AS_PROFILE_MAGIC && head->version == AS_PROFILE_VERSION && head->head_size == sizeof *head &&
-           head->self == address && head->size <= room && head->size >= LEAST_BYTES && head->rate_shift <= MOST_RATE &&
-           head->page_shift >= LEAST_SHIFT && head->page_shift <= MOST_SHIFT &&
-           head->block_size == 4U << (head->page_shift - AS_PROFILE_SLOT_SHIFT) && head->pages.size > 0 &&
-           (head->pages.size & (head->pages.size - 1)) == 0 &&
-           table_holds(head, &head->pages, sizeof(uint64_t), BLOCK_MASK) &&
-           table_holds(head, &head->blocks, head->block_size, BLOCK_MASK) &&
-           table_holds(head, &head->large_slots, sizeof(uint32_t), BLOCK_MASK) && head->refused.size > 0 &&
-           (head->refused.size & (head->refused.size - 1)) == 0 &&
-           table_holds(head, &head->refused, sizeof(uint64_t), BLOCK_MASK) &&
-           table_holds(head, &head->contexts, sizeof(struct as_profile_context), ID_MASK) &&
-           table_holds(head, &head->sampled, sizeof(struct as_profile_sampled), ID_MASK) &&
-           table_holds(head, &head->frames, sizeof(uint64_t), AS_PROFILE_BRANCH_BIT) &&
-           table_holds(head, &head->stacks, sizeof(uint32_t), UINT64_C(1) << AS_PROFILE_STACK_BITS) &&
-           table_holds(head, &head->modules, sizeof(struct as_profile_module), AS_PROFILE_MOST_MODULES) &&
-           table_holds(head, &head->functions, sizeof(struct as_profile_function), MOST_FUNCTIONS) &&
-           table_holds(head, &head->texts, 1, UINT32_MAX) &&
-           table_holds(head, &head->threads, sizeof(struct as_profile_thread), 1U << AS_PROFILE_THREAD_BITS);
-}
-
-static uint64_t find(struct as_target *t, struct as_profile_head *head)
-{
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
-        uint64_t magic;
-        if (m->kind != AS_MAP_ANON || m->end - m->start < LEAST_BYTES || m->end - m->start > MOST_BYTES ||
-            !(m->prot & AS_PROT_WRITE) || m->out_of_reach)
-            continue;
-        if (as_target_read_u64(t, m->start, &magic) && magic == AS_PROFILE_MAGIC &&
-            as_target_read(t, m->start, head, sizeof *head) && as_profile_head_holds(head, m->start, m->end - m->start))
-            return m->start;
-    }
-    return 0;
-}
-
-uint64_t as_profile_find(struct as_target *t)
-{
-    struct as_profile_head head;
-    return find(t, &head);
-}
-
 // --- The tables -------------------------------------------------------------------------------------------------------
-
-// The page on which the last chunk that was counted begins.
-struct counted_page {
-    uint64_t number;
-    bool known, watched, found;
-    const uint8_t *block; // its slots; NULL: it has none
-    uint32_t large;       // the only slot of a page that is not watched
-};
 
 struct profile_tables {
     struct as_target *target;
     struct as_store *store;
     struct as_error *err;
     struct as_profile_head head;
-    struct as_profile_pieces blocks;
-    struct as_profile_source page_source, large_source, context_source, sampled_source, frame_source, stack_source;
-    struct as_profile_source refused_source;
-    uint64_t *pages, *refused;
-    uint32_t *large_slots;
+    struct as_profile_source context_source, sampled_source, frame_source, stack_source;
+    struct as_profile_chunks chunks;
     struct as_profile_context *contexts;
     struct as_profile_sampled *sampled;
     struct as_profile_tree tree;
-    struct as_profile_stack_state *stack_states;                                   // of each stack
-    uint64_t block_count, large_count, context_count, sampled_count, module_count; // that were read
-    struct counted_page page;
+    struct as_profile_stack_state *stack_states; // of each stack
+    uint64_t sampled_count, module_count;        // that were read
     uint32_t objects_opened;
-    struct as_profile_live *live; // of each context
-    struct as_profile_live unseen;
-    struct as_profile_stacks stacks;
-    uint32_t *module_of; // a module's record
     const as_boundary_vec *boundaries;
-    uint32_t *id_of;        // of each boundary: the context of the chunk that begins there
+    struct as_profile_counted counted;
+    struct as_profile_stacks stacks;
+    uint32_t *module_of;    // a module's record
     AS_VEC(uint64_t) sites; // of each site's record: its context
 };
-
-static uint64_t used(const struct as_profile_table *table)
-{
-    return table->used < table->size ? table->used : table->size;
-}
 
 static struct as_profile_source source(const struct profile_tables *r, const struct as_profile_table *table,
                                        uint64_t count, uint64_t entry)
@@ -121,18 +48,11 @@ static struct as_profile_source source(const struct profile_tables *r, const str
 
 static void find_sources(struct profile_tables *r)
 {
-    r->block_count = used(&r->head.blocks);
-    r->large_count = used(&r->head.large_slots);
-    r->context_count = used(&r->head.contexts);
-    r->sampled_count = used(&r->head.sampled);
-    r->tree.frame_count = used(&r->head.frames);
-    r->tree.stack_count = used(&r->head.stacks);
-    r->blocks.source = source(r, &r->head.blocks, r->block_count, r->head.block_size);
-    r->page_source = source(r, &r->head.pages, r->head.pages.size, sizeof *r->pages);
-    r->large_source = source(r, &r->head.large_slots, r->large_count, sizeof *r->large_slots);
-    r->refused_source =
-        source(r, &r->head.refused, r->head.counts.lost != 0 ? r->head.refused.size : 0, sizeof *r->refused);
-    r->context_source = source(r, &r->head.contexts, r->context_count, sizeof *r->contexts);
+    r->counted.context_count = as_profile_used(&r->head.contexts);
+    r->sampled_count = as_profile_used(&r->head.sampled);
+    r->tree.frame_count = as_profile_used(&r->head.frames);
+    r->tree.stack_count = as_profile_used(&r->head.stacks);
+    r->context_source = source(r, &r->head.contexts, r->counted.context_count, sizeof *r->contexts);
     r->sampled_source = source(r, &r->head.sampled, r->sampled_count, sizeof *r->sampled);
     r->frame_source = source(r, &r->head.frames, r->tree.frame_count, sizeof *r->tree.frames);
     r->stack_source = source(r, &r->head.stacks, r->tree.stack_count, sizeof *r->tree.stacks);
@@ -141,124 +61,32 @@ static void find_sources(struct profile_tables *r)
 static bool copy_tables(struct profile_tables *r)
 {
     find_sources(r);
-    return as_profile_pieces_open(&r->blocks, r->err) && (r->pages = as_profile_copy(&r->page_source, r->err)) &&
-           (r->large_slots = as_profile_copy(&r->large_source, r->err)) &&
-           (r->refused = as_profile_copy(&r->refused_source, r->err)) &&
+    return as_profile_chunks_open(&r->chunks, r->target, &r->head, r->err) &&
            (r->contexts = as_profile_copy(&r->context_source, r->err)) &&
            (r->sampled = as_profile_copy(&r->sampled_source, r->err)) &&
            (r->tree.frames = as_profile_copy(&r->frame_source, r->err)) &&
            (r->tree.stacks = as_profile_copy(&r->stack_source, r->err)) &&
            (r->stack_states =
                 as_memory_map(r->tree.stack_count * sizeof *r->stack_states + 1, "the stacks of a profile", r->err)) &&
-           (r->live = as_memory_map(r->context_count * sizeof *r->live + 1, "the sites of a profile", r->err)) &&
-           (r->id_of = as_memory_map_large(r->boundaries->count * sizeof *r->id_of + 1, "the sites of chunks", r->err));
+           (r->counted.live = as_memory_map(r->counted.context_count * sizeof *r->counted.live + 1,
+                                            "the sites of a profile", r->err)) &&
+           (r->counted.id_of = as_memory_map_large(r->boundaries->count * sizeof *r->counted.id_of + 1,
+                                                   "the sites of chunks", r->err));
 }
 
 static void free_tables(struct profile_tables *r)
 {
-    as_profile_pieces_free(&r->blocks);
-    as_profile_copy_free(&r->page_source, r->pages);
-    as_profile_copy_free(&r->large_source, r->large_slots);
-    as_profile_copy_free(&r->refused_source, r->refused);
+    as_profile_chunks_free(&r->chunks);
     as_profile_copy_free(&r->context_source, r->contexts);
     as_profile_copy_free(&r->sampled_source, r->sampled);
     as_profile_copy_free(&r->frame_source, r->tree.frames);
     as_profile_copy_free(&r->stack_source, r->tree.stacks);
     as_memory_unmap(r->stack_states, r->tree.stack_count * sizeof *r->stack_states + 1);
-    as_memory_unmap(r->live, r->context_count * sizeof *r->live + 1);
+    as_memory_unmap(r->counted.live, r->counted.context_count * sizeof *r->counted.live + 1);
     as_memory_unmap(r->module_of, AS_PROFILE_MOST_MODULES * sizeof *r->module_of);
-    as_memory_unmap(r->id_of, r->boundaries->count * sizeof *r->id_of + 1);
+    as_memory_unmap(r->counted.id_of, r->boundaries->count * sizeof *r->counted.id_of + 1);
     as_vec_free(&r->sites);
     as_profile_stacks_free(&r->stacks);
-}
-
-// --- Chunks -----------------------------------------------------------------------------------------------------------
-
-// The number of a page's block, or of its large slot; UINT64_MAX: it has none.
-static uint64_t find_page(const struct profile_tables *r, uint64_t page, uint64_t count)
-{
-    uint64_t mask = r->head.pages.size - 1;
-    uint64_t place = as_profile_place(page, as_profile_run(r->head.rate_shift), mask);
-    const uint32_t probes = as_profile_probes(r->head.rate_shift);
-    for (uint32_t i = 0; i < probes; i++, place = (place + 1) & mask) {
-        uint64_t entry = r->pages[place];
-        uint64_t number = (entry & BLOCK_MASK) - 1;
-        if (entry == 0)
-            return UINT64_MAX;
-        if (entry >> AS_PROFILE_BLOCK_BITS == page && number < count)
-            return number;
-    }
-    return UINT64_MAX;
-}
-
-// Chunks come by their addresses: some 40 in a row begin on the same page.
-static void turn_page(struct profile_tables *r, uint64_t page)
-{
-    if (page == r->page.number && r->page.known)
-        return;
-    const bool watched = as_profile_page_hash(page) <= as_profile_watched(r->head.rate_shift);
-    const uint64_t number = find_page(r, page, watched ? r->block_count : r->large_count);
-    r->page = (struct counted_page){.number = page, .known = true, .watched = watched};
-    if (number == UINT64_MAX)
-        return;
-    r->page.found = true;
-    if (watched)
-        r->page.block = as_profile_piece(&r->blocks, number);
-    else
-        r->page.large = r->large_slots[number];
-}
-
-static uint32_t slot_of(const struct profile_tables *r, uint64_t chunk)
-{
-    uint64_t offset = chunk & ((UINT64_C(1) << r->head.page_shift) - 1);
-    uint32_t slot = r->page.large;
-    if (r->page.block)
-        memcpy(&slot, r->page.block + (offset >> AS_PROFILE_SLOT_SHIFT) * sizeof slot, sizeof slot);
-    return slot;
-}
-
-// Whether a chunk on a page without slots was seen: there was no room for it.
-static bool was_refused(const struct profile_tables *r, uint64_t chunk)
-{
-    if (r->page.found || r->refused_source.count == 0)
-        return false;
-    uint64_t bit = as_profile_refused_bit(chunk, r->refused_source.count);
-    return r->refused[bit / 64] >> bit % 64 & 1;
-}
-
-// Counts a chunk in use for its context, which it returns; AS_PROFILE_NOBODY: it is not known.
-static uint32_t count_chunk(struct profile_tables *r, uint64_t chunk, uint64_t size)
-{
-    bool large = size >= r->head.large;
-    uint64_t rate = large ? 1 : UINT64_C(1) << r->head.rate_shift;
-    turn_page(r, chunk >> r->head.page_shift);
-    if (!large && !r->page.watched)
-        return AS_PROFILE_NOBODY;
-    uint32_t slot = slot_of(r, chunk);
-    uint32_t id = slot & ID_MASK;
-    uint32_t check = r->page.watched ? as_profile_check(chunk, size) : as_profile_large_check(chunk, size);
-    // Another chunk than the one that was seen to begin there.
-    bool unseen = id == AS_PROFILE_NOBODY || id >= r->context_count || slot >> AS_PROFILE_ID_BITS != check;
-    if (unseen && was_refused(r, chunk)) {
-        unseen = false;
-        id = AS_PROFILE_LOST;
-    }
-    struct as_profile_live *live = unseen ? &r->unseen : &r->live[id];
-    live->seen_count++;
-    live->seen_bytes += size;
-    live->count += rate;
-    live->bytes += rate * size;
-    return unseen ? AS_PROFILE_NOBODY : id;
-}
-
-static void count_chunks(struct profile_tables *r)
-{
-    for (size_t i = 0; i + 1 < r->boundaries->count; i++) {
-        uint64_t at = r->boundaries->items[i];
-        uint64_t next = as_untagged(r->boundaries->items[i + 1]);
-        if (!(at & (AS_GAP | AS_HEAP_BEGINS)) && next > at)
-            r->id_of[i] = count_chunk(r, at, next - at);
-    }
 }
 
 // --- What was allocated -----------------------------------------------------------------------------------------------
@@ -271,13 +99,13 @@ static bool is_plausible(const struct as_profile_sampled *s)
 
 static void add_sampled(struct profile_tables *r)
 {
-    for (uint64_t id = AS_PROFILE_LOST; id < r->context_count; id++) {
+    for (uint64_t id = AS_PROFILE_LOST; id < r->counted.context_count; id++) {
         uint32_t place = r->contexts[id].sampled;
         if (place == 0 || place >= r->sampled_count || !is_plausible(&r->sampled[place]))
             continue;
-        r->live[id].samples = r->sampled[place].samples;
-        r->live[id].allocated = r->sampled[place].objects;
-        r->live[id].allocated_bytes = r->sampled[place].bytes;
+        r->counted.live[id].samples = r->sampled[place].samples;
+        r->counted.live[id].allocated = r->sampled[place].objects;
+        r->counted.live[id].allocated_bytes = r->sampled[place].bytes;
     }
 }
 
@@ -311,7 +139,7 @@ static uint32_t read_line(void *tables, uint64_t frame, struct as_error *err)
 
 static bool add_modules(struct profile_tables *r)
 {
-    r->module_count = used(&r->head.modules);
+    r->module_count = as_profile_used(&r->head.modules);
     r->module_of = as_memory_map(AS_PROFILE_MOST_MODULES * sizeof *r->module_of, "the modules of a profile", r->err);
     for (uint64_t i = 0; r->module_of && i < r->module_count; i++) {
         struct as_profile_module m;
@@ -338,14 +166,14 @@ static bool add_modules(struct profile_tables *r)
 // What a stack that does not hold has, nobody is known to have allocated.
 static void lose(struct profile_tables *r, uint64_t id)
 {
-    as_profile_live_add(&r->live[AS_PROFILE_LOST], &r->live[id]);
-    r->live[id] = (struct as_profile_live){0};
+    as_profile_live_add(&r->counted.live[AS_PROFILE_LOST], &r->counted.live[id]);
+    r->counted.live[id] = (struct as_profile_live){0};
 }
 
 static bool add_site(struct profile_tables *r, uint64_t id)
 {
     const struct as_profile_context *c = &r->contexts[id];
-    const struct as_profile_live *live = &r->live[id];
+    const struct as_profile_live *live = &r->counted.live[id];
     if (live->count == 0 && live->samples == 0)
         return true;
     if (c->stack >= r->tree.stack_count || c->count == 0 || r->stack_states[c->stack].depth != c->count) {
@@ -386,8 +214,8 @@ static bool sort_sites(struct profile_tables *r)
         keys.items[i] = (most - (sites[i].bytes < most ? sites[i].bytes : most)) << INDEX_BITS | i;
     ok = ok && as_sort_u64(keys.items, count, r->err);
     for (size_t i = 0; ok && i < count; i++) {
-        sorted.items[i] = sites[keys.items[i] & ID_MASK];
-        keys.items[i] = r->sites.items[keys.items[i] & ID_MASK];
+        sorted.items[i] = sites[keys.items[i] & AS_PROFILE_ID_MASK];
+        keys.items[i] = r->sites.items[keys.items[i] & AS_PROFILE_ID_MASK];
     }
     if (ok && count > 0) {
         memcpy(sites, sorted.items, count * sizeof *sites);
@@ -404,18 +232,18 @@ static bool add_profile(struct profile_tables *r)
     const struct as_profile_head *h = &r->head;
     if (!p)
         return false;
-    const struct as_profile_live *lost = &r->live[AS_PROFILE_LOST];
+    const struct as_profile_live *lost = &r->counted.live[AS_PROFILE_LOST];
     *p = (struct as_profile_record){
         .flags = (h->on ? AS_PROFILE_ON : 0) | (h->rate_shift == 0 ? AS_PROFILE_EXACT : 0),
         .page_rate = 1U << h->rate_shift,
         .large = h->large,
         .mean = h->mean,
         .started_ns = h->started_ns,
-        .memory = r->block_count * h->block_size + r->tree.stack_count * sizeof *r->tree.stacks +
+        .memory = r->chunks.block_count * h->block_size + r->tree.stack_count * sizeof *r->tree.stacks +
                   r->tree.frame_count * (sizeof *r->tree.frames + sizeof(uint32_t)) +
-                  r->context_count * sizeof *r->contexts + r->sampled_count * sizeof *r->sampled,
-        .unseen_count = r->unseen.count,
-        .unseen_bytes = r->unseen.bytes,
+                  r->counted.context_count * sizeof *r->contexts + r->sampled_count * sizeof *r->sampled,
+        .unseen_count = r->counted.unseen.count,
+        .unseen_bytes = r->counted.unseen.bytes,
         .lost_count = lost->count,
         .lost_bytes = lost->bytes,
         .lost_alloc_count = as_profile_whole(lost->allocated),
@@ -431,9 +259,9 @@ static bool add_profile(struct profile_tables *r)
         .unknown_ruby = h->unknown_ruby & UINT16_MAX,
         .hooks = h->at_entries ? AS_HOOKS_AT_ENTRIES : AS_HOOKS_IN_SLOTS,
     };
-    for (uint64_t i = AS_PROFILE_FIRST; i < r->context_count; i++) {
-        p->known_count += r->live[i].count;
-        p->known_bytes += r->live[i].bytes;
+    for (uint64_t i = AS_PROFILE_FIRST; i < r->counted.context_count; i++) {
+        p->known_count += r->counted.live[i].count;
+        p->known_bytes += r->counted.live[i].bytes;
     }
     return true;
 }
@@ -445,9 +273,9 @@ static bool add_kept(struct profile_tables *r)
     (void)r;
     return true;
 #else
-    const struct as_site_keeping keeping = {
-        r->boundaries, r->id_of, r->context_count, r->sites.items, r->target->page_size, 1U << r->head.rate_shift,
-        r->head.large};
+    const struct as_site_keeping keeping = {r->boundaries,  r->counted.id_of,     r->counted.context_count,
+                                            r->sites.items, r->target->page_size, 1U << r->head.rate_shift,
+                                            r->head.large};
     return as_sites_keep(&keeping, r->store, r->err) && as_profile_shares_end(r->store, r->sites.items, r->err);
 #endif
 }
@@ -466,15 +294,15 @@ static bool read_all(struct profile_tables *r)
 {
     if (!copy_tables(r))
         return false;
-    if (r->context_count < AS_PROFILE_FIRST)
+    if (r->counted.context_count < AS_PROFILE_FIRST)
         return true; // the recorder is about to begin
-    count_chunks(r);
+    as_profile_chunks_count(&r->chunks, r->boundaries, &r->counted);
     add_sampled(r);
-    const struct as_profile_merging merging = {r->store,         r->contexts, r->live,
-                                               r->context_count, r->id_of,    r->boundaries->count};
+    const struct as_profile_merging merging = {
+        r->store, r->contexts, r->counted.live, r->counted.context_count, r->counted.id_of, r->boundaries->count};
     if (!add_threads(r) || !as_profile_merge(&merging, r->err) || !add_modules(r))
         return false;
-    for (uint64_t i = AS_PROFILE_FIRST; i < r->context_count; i++)
+    for (uint64_t i = AS_PROFILE_FIRST; i < r->counted.context_count; i++)
         if (!add_site(r, i))
             return false;
     return add_profile(r) && sort_sites(r) && add_kept(r);
@@ -483,7 +311,7 @@ static bool read_all(struct profile_tables *r)
 bool as_profile_read(struct as_target *t, const as_boundary_vec *boundaries, struct as_store *s, struct as_error *err)
 {
     struct profile_tables r = {.target = t, .store = s, .err = err, .boundaries = boundaries};
-    if (!find(t, &r.head))
+    if (!as_profile_head_find(t, &r.head))
         return true;
     bool ok = read_all(&r);
     free_tables(&r);

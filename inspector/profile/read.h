@@ -7,16 +7,9 @@
 #include "profile/layout.h"
 #include "target/target.h"
 
-// Where the head of a recorder's tables is; 0: the target has none. It is found without symbols: it begins a mapping, and names its
-// own address. Reads a few bytes of each large private mapping.
-uint64_t as_profile_find(struct as_target *t);
-
 // Adds a runtime's record, and regions, of the memory that a recorder has in the target: tables, and buffers, each found as above, of a
 // profile that has ended, too. What begins as tables and does not hold makes the record one without regions. False: AS_NO_MEMORY.
 bool as_profile_find_regions(struct as_target *t, struct as_store *s, struct as_error *err);
-
-// What seems to be the head of tables: is it one, of which [address, address + room) is private and can be written?
-bool as_profile_head_holds(const struct as_profile_head *head, uint64_t address, uint64_t room);
 
 // Adds the profile's records to the store, if the target has one. `boundaries` as in as_moment_reader, with AS_GAP_FREE. Nothing in the tables is trusted:
 // what does not hold is left out, and work and memory are bounded by the tables' mapping. False: AS_NO_MEMORY.

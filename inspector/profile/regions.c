@@ -2,6 +2,7 @@
 // The memory of a recorder in a target, told apart from all other anonymous memory: it is ours, and not the program's. Each of its
 // mappings begins with a head that names its own address and size.
 #include "runtimes/regions.h"
+#include "profile/head.h"
 #include "profile/read.h"
 
 #include <inttypes.h>

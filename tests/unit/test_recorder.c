@@ -3,9 +3,9 @@
 // take at the same time until none are left; the loader's lock in a child of fork(); and what is counted without a stack.
 #define _GNU_SOURCE
 #include "profile/fast.h"
+#include "profile/head.h"
 #include "profile/inner.h"
 #include "profile/last.h"
-#include "profile/read.h"
 #include "record/read.h"
 #include "support/check.h"
 #include "support/together.h"

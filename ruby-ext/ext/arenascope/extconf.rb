@@ -14,7 +14,7 @@ INSPECTOR = [File.join(__dir__, "inspector"), File.expand_path("../../../inspect
 PARTS = %w[base model target libc malloc runtimes ledger capture dump trim agent].freeze
 LEFT_OUT = %w[libc/dwarf.c agent/environment.c agent/preloaded.c agent/exit_look.c agent/full_record.c].freeze
 # Of the profile only its reader (AS_NO_RECORDER): a gem that is loaded late records nothing. objects.c also serves the agent.
-SINGLE = %w[copy lines objects read regions shares stacks].map { |name| "profile/#{name}.c" }.freeze
+SINGLE = %w[chunks copy head lines objects read regions shares stacks].map { |name| "profile/#{name}.c" }.freeze
 
 def supported?
   RUBY_ENGINE == "ruby" && INSPECTOR &&
