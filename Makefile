@@ -4,9 +4,9 @@
 PYTHON ?= python3
 VENV := .venv
 BUILD := build
-# One for each processor and one more, as many tests wait; up to four (memory). Tests that cannot run beside others wait for each other
+# Two more than there are processors, as many tests wait; up to four (memory). Tests that cannot run beside others wait for each other
 # (tests/tools/turns.py).
-TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
+TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 2 ? n + 2 : 4)))
 
 # Whatever the C program or the Python package is made from.
 SOURCES := $(shell find inspector visualize tests/unit tests/support setup.py pyproject.toml meson.build meson_options.txt \

@@ -270,8 +270,8 @@ def test_a_report_without_a_stdin(arenadump: harness.Arenadump, synthetic_dump: 
 )
 def test_ctrl_c_while_it_is_loaded(tmp_path: Path, command: list[str], shell: list[str], code: int, says: str) -> None:
     """No traceback, and no matter to those who have it ignored, as in the background of a script."""
-    lines = ("import os, signal, sys", "os.kill(os.getpid(), signal.SIGINT)", f"sys.path.remove({str(tmp_path)!r})")
-    lines += ("del sys.modules['click']", "import click")
+    lines = ["import os, signal, sys", "os.kill(os.getpid(), signal.SIGINT)", f"sys.path.remove({str(tmp_path)!r})"]
+    lines += ["del sys.modules['click']", "import click"]
     (tmp_path / "click.py").write_text("\n".join(lines))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([*shell, *command, "-V"], env=environment, capture_output=True, text=True, check=False)

@@ -28,8 +28,8 @@ from tools import harness
 from tools.hoarder import SIZE, Hoarder, hoarding
 from tools.odd import state, wait_for
 
-from arenascope import capture
 from arenascope import format as fmt
+from arenascope.arenadump import leaving
 from arenascope.compare.moment import Pages
 from arenascope.live.app import Live
 from arenascope.live.lines import Lines
@@ -50,7 +50,7 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(harness.arenadump_path().resolve()))
     monkeypatch.chdir(tmp_path)
     yield
-    capture.leaving.clear()  # the next test in this process of pytest looks, too
+    leaving.clear()  # the next test in this process of pytest looks, too
 
 
 @pytest.fixture
@@ -298,7 +298,7 @@ def test_leaving_ends_a_look(hoarder: Hoarder, tmp_path: Path, monkeypatch: pyte
 
     driven(act, {hoarder.pid})
     assert time.monotonic() - begun < 500, "it has waited for the look"
-    assert capture.leaving.is_set()
+    assert leaving.is_set()
 
 
 def test_cells_of_the_map() -> None:

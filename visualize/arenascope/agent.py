@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from arenascope.capture import find_arenadump
+from arenascope.arenadump import find_arenadump
 from arenascope.errors import ArenascopeError, Code
 
 LIBRARY: Final = "libarenascope.so"

@@ -9,7 +9,7 @@ What is not known, or does not apply, is None.
 from dataclasses import dataclass
 from typing import Final, Optional
 
-from arenascope.capture import run_arenadump
+from arenascope.arenadump import run_arenadump
 from arenascope.decode import answer, document
 
 SCHEMA: Final = "arenascope.policy/1"

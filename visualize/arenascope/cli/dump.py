@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from arenascope.capture import run_arenadump
+from arenascope.arenadump import run_arenadump
 from arenascope.cli.options import graph_option, looking, objects_option
 from arenascope.cli.progress import waiting
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arenascope.capture import run_arenadump
+from arenascope.arenadump import run_arenadump
 from arenascope.cli.options import limiting, looking
 from arenascope.cli.progress import waiting
 from arenascope.errors import Code

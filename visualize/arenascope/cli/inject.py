@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from arenascope.agent import GDB_SCRIPT
-from arenascope.capture import run_arenadump
+from arenascope.arenadump import run_arenadump
 from arenascope.cli.progress import waiting
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arenascope.capture import find_arenadump
+from arenascope.arenadump import find_arenadump
 from arenascope.cli.options import looking
 from arenascope.cli.progress import waiting
 from arenascope.errors import ArenascopeError, Code

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from arenascope.capture import run_arenadump
+from arenascope.arenadump import run_arenadump
 from arenascope.errors import ArenascopeError, Code
 from arenascope.graph import parse_leaks
 from arenascope.interrupts import heard, waking

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from arenascope.capture import run_arenadump
+from arenascope.arenadump import run_arenadump
 from arenascope.cli.progress import waiting
 from arenascope.render.terminal import console
 from arenascope.render.trim import render_trim

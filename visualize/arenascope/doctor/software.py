@@ -11,7 +11,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from arenascope import __version__
-from arenascope.capture import find_arenadump, run_arenadump
+from arenascope.arenadump import find_arenadump, run_arenadump
 from arenascope.doctor.check import Check, Status, read_text
 from arenascope.errors import ArenascopeError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Optional
 
-from arenascope.capture import run_arenadump
+from arenascope.arenadump import run_arenadump
 from arenascope.decode import DecodeError, decode
 from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError, Code

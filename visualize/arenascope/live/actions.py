@@ -10,7 +10,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Final
 
-from arenascope.capture import run_arenadump, run_program
+from arenascope.arenadump import run_arenadump, run_program
 from arenascope.errors import ArenascopeError
 from arenascope.text import printable, size
 from arenascope.trim import parse

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar
 from textual.app import App
 from textual.binding import Binding
 
-from arenascope.capture import leaving
+from arenascope.arenadump import leaving
 from arenascope.live.actions import ACTIONS, carried_out
 from arenascope.live.recordings import Recordings
 from arenascope.live.screens import MachineScreen, ProcessScreen, Question

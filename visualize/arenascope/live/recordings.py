@@ -9,7 +9,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Final
 
-from arenascope.capture import PROGRAM, find_arenadump, leaving
+from arenascope.arenadump import PROGRAM, find_arenadump, leaving
 from arenascope.errors import ArenascopeError, Code
 from arenascope.live.actions import new_file
 from arenascope.text import printable

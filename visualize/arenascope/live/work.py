@@ -11,7 +11,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from arenascope.capture import leaving
+from arenascope.arenadump import leaving
 from arenascope.live.purse import SHARE, START, Purse, of_looks
 from arenascope.timeline.look import spent
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Optional, Union
 
-from arenascope.capture import run_arenadump
+from arenascope.arenadump import run_arenadump
 from arenascope.decode import answer, document
 from arenascope.graph import GraphTarget, Sum
 from arenascope.profile.language import INTERPRETED

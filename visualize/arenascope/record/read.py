@@ -6,7 +6,7 @@
 from dataclasses import dataclass
 from typing import Final, Optional
 
-from arenascope.capture import run_arenadump
+from arenascope.arenadump import run_arenadump
 from arenascope.decode import answer, document
 from arenascope.graph import Sum
 from arenascope.profile.model import StackFrame
