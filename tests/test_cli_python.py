@@ -30,7 +30,7 @@ from arenascope.doctor import software
 from arenascope.doctor.check import Status
 from arenascope.dump import Dump
 from arenascope.errors import Code
-from arenascope.render.terminal import render_summary
+from arenascope.render.summary import render_summary
 from arenascope.rows import RESIDENT
 from arenascope.summary import SCHEMA, Summary, document_of
 from arenascope.timeline.store import is_timeline
@@ -160,14 +160,26 @@ def _options(command: click.Command) -> Iterator[str]:
             yield from _options(each)
 
 
-def test_a_command_loads_no_other_one() -> None:
+def _modules(*arguments: str) -> set[str]:
+    """What a command has loaded when it ends."""
     code = "import sys; from arenascope.cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
-    others = {f"arenascope.cli.{place.partition(':')[0]}" for place in COMMANDS.values()}
-    for arguments, wanted in ((["--version"], set()), (["why", "--help"], {"arenascope.cli.graph"})):
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
-        loaded = set(done.stdout.splitlines()[-1].split())
-        assert loaded & others == wanted
-        assert wanted or "numpy" not in loaded
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"), [(["--version"], set()), (["why", "--help"], {"arenascope.cli.graph"})]
+)
+def test_a_command_loads_no_other_one(arguments: list[str], wanted: set[str]) -> None:
+    assert _modules(*arguments) & {f"arenascope.cli.{place.partition(':')[0]}" for place in COMMANDS.values()} == wanted
+
+
+@pytest.mark.parametrize("command", ["summary", "profile", "trim", "types", "leaks", "run", "inject"])
+def test_a_command_that_reads_no_dump_loads_no_numpy(command: str) -> None:
+    """It would take as long to load as all else of theirs."""
+    loaded = _modules(command, "--help")
+    assert "numpy" not in loaded
+    assert command != "run" or "rich" not in loaded
 
 
 def test_the_version_where_nothing_is_installed(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import look, spec
 from arenascope.experiment.store import Store
-from arenascope.render.terminal import render_summary
+from arenascope.render.summary import render_summary
 from arenascope.summary import Summary, document_of, parse
 from arenascope.trim import Trim
 

@@ -30,7 +30,7 @@ from arenascope.compare import compare
 from arenascope.dump import Dump
 from arenascope.findings import Finding, Rank, judge, told
 from arenascope.remedy import trim_command
-from arenascope.render.terminal import render_summary
+from arenascope.render.summary import render_summary
 from arenascope.report.compare import changes
 from arenascope.report.facts import PageFacts
 from arenascope.report.glossary import GLOSSARY

@@ -24,7 +24,7 @@ from arenascope import format as fmt
 from arenascope import rows
 from arenascope.dump import Dump
 from arenascope.errors import DumpError
-from arenascope.render.terminal import render_summary
+from arenascope.render.summary import render_summary
 from arenascope.summary import document_of, summarize
 
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())

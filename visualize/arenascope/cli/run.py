@@ -16,7 +16,6 @@ import click
 
 from arenascope.agent import find_agent
 from arenascope.cli.options import limiting
-from arenascope.cli.run_leaks import ExitLooks, run_to_its_end
 from arenascope.elf import is_static
 from arenascope.errors import ArenascopeError, Code
 from arenascope.text import printable
@@ -132,6 +131,9 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
         click.echo(f"arenascope: {printable(program)} {why}", err=True)
     try:
         if leaks:
+            # What shows them takes a third of the time in which a command without it starts.
+            from arenascope.cli.run_leaks import ExitLooks, run_to_its_end  # noqa: PLC0415
+
             return run_to_its_end(program, command, environment, ExitLooks(limit))
         _become(program, command, environment)
     except OSError as error:
