@@ -4,23 +4,17 @@
 
 #include <string.h>
 
-static struct as_profile_source source(struct as_target *t, const struct as_profile_head *head,
-                                       const struct as_profile_table *table, uint64_t count, uint64_t entry)
-{
-    return (struct as_profile_source){t, head, table, count, entry};
-}
-
 bool as_profile_chunks_open(struct as_profile_chunks *c, struct as_target *t, const struct as_profile_head *head,
                             struct as_error *err)
 {
     c->head = head;
     c->block_count = as_profile_used(&head->blocks);
     c->large_count = as_profile_used(&head->large_slots);
-    c->blocks.source = source(t, head, &head->blocks, c->block_count, head->block_size);
-    c->page_source = source(t, head, &head->pages, head->pages.size, sizeof *c->pages);
-    c->large_source = source(t, head, &head->large_slots, c->large_count, sizeof *c->large_slots);
-    c->refused_source =
-        source(t, head, &head->refused, head->counts.lost != 0 ? head->refused.size : 0, sizeof *c->refused);
+    c->blocks.source = as_profile_source_of(t, head, &head->blocks, c->block_count, head->block_size);
+    c->page_source = as_profile_source_of(t, head, &head->pages, head->pages.size, sizeof *c->pages);
+    c->large_source = as_profile_source_of(t, head, &head->large_slots, c->large_count, sizeof *c->large_slots);
+    c->refused_source = as_profile_source_of(t, head, &head->refused, head->counts.lost != 0 ? head->refused.size : 0,
+                                             sizeof *c->refused);
     return as_profile_pieces_open(&c->blocks, err) && (c->pages = as_profile_copy(&c->page_source, err)) &&
            (c->large_slots = as_profile_copy(&c->large_source, err)) &&
            (c->refused = as_profile_copy(&c->refused_source, err));

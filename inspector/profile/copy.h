@@ -12,6 +12,13 @@ struct as_profile_source {
     uint64_t count, entry; // of its entries the first so many, of so many bytes each
 };
 
+static inline struct as_profile_source as_profile_source_of(struct as_target *t, const struct as_profile_head *head,
+                                                            const struct as_profile_table *table, uint64_t count,
+                                                            uint64_t entry)
+{
+    return (struct as_profile_source){t, head, table, count, entry};
+}
+
 // All of them, to be given back by as_profile_copy_free. It takes as much memory as the target has there: a table may claim any size,
 // and the recorder's are mostly empty. NULL: AS_NO_MEMORY.
 void *as_profile_copy(const struct as_profile_source *s, struct as_error *err);

@@ -40,22 +40,20 @@ struct profile_tables {
     AS_VEC(uint64_t) sites; // of each site's record: its context
 };
 
-static struct as_profile_source source(const struct profile_tables *r, const struct as_profile_table *table,
-                                       uint64_t count, uint64_t entry)
-{
-    return (struct as_profile_source){r->target, &r->head, table, count, entry};
-}
-
 static void find_sources(struct profile_tables *r)
 {
     r->counted.context_count = as_profile_used(&r->head.contexts);
     r->sampled_count = as_profile_used(&r->head.sampled);
     r->tree.frame_count = as_profile_used(&r->head.frames);
     r->tree.stack_count = as_profile_used(&r->head.stacks);
-    r->context_source = source(r, &r->head.contexts, r->counted.context_count, sizeof *r->contexts);
-    r->sampled_source = source(r, &r->head.sampled, r->sampled_count, sizeof *r->sampled);
-    r->frame_source = source(r, &r->head.frames, r->tree.frame_count, sizeof *r->tree.frames);
-    r->stack_source = source(r, &r->head.stacks, r->tree.stack_count, sizeof *r->tree.stacks);
+    r->context_source =
+        as_profile_source_of(r->target, &r->head, &r->head.contexts, r->counted.context_count, sizeof *r->contexts);
+    r->sampled_source =
+        as_profile_source_of(r->target, &r->head, &r->head.sampled, r->sampled_count, sizeof *r->sampled);
+    r->frame_source =
+        as_profile_source_of(r->target, &r->head, &r->head.frames, r->tree.frame_count, sizeof *r->tree.frames);
+    r->stack_source =
+        as_profile_source_of(r->target, &r->head, &r->head.stacks, r->tree.stack_count, sizeof *r->tree.stacks);
 }
 
 static bool copy_tables(struct profile_tables *r)

@@ -4,10 +4,9 @@
 
 #include "malloc/chunk.h"
 #include "model/store.h"
-#include "profile/layout.h"
 #include "target/target.h"
 
-// Adds a runtime's record, and regions, of the memory that a recorder has in the target: tables, and buffers, each found as above, of a
+// Adds a runtime's record, and regions, of the memory that a recorder has in the target: tables, and buffers, each found by its head, of a
 // profile that has ended, too. What begins as tables and does not hold makes the record one without regions. False: AS_NO_MEMORY.
 bool as_profile_find_regions(struct as_target *t, struct as_store *s, struct as_error *err);
 
