@@ -34,9 +34,8 @@ static uint32_t find(const struct as_profile_context *wanted, bool fresh, bool a
 {
     struct as_profile_table *table = &as_recorder.head->contexts;
     uint32_t who = (uint32_t)wanted->thread << 1 | wanted->complete;
-    // Contexts of stacks that lie together, as new ones do, have their heads in the same line of a processor's cache.
     struct as_recorder_chain chain = {.used = as_recorder_used(table),
-                                      .hash = (wanted->stack >> 2) + (uint32_t)(as_recorder_mix_in(0, who) >> 32)};
+                                      .hash = as_recorder_context_hash(wanted->stack, who)};
     uint32_t known = 0;
     if (fresh && wanted->thread != 0)
         chain.seen = AS_RECORDER_ALL_SEEN;
@@ -304,7 +303,7 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth, const s
     recognisable &= sure && signature != 0;
     if (recognisable) // it is learnt below
         __builtin_prefetch((void *)as_recorder_signature_places(signature));
-    // A signature whose layout has given way may be known. Where all is recorded, that is one in 30 to 2,000: each look would wait for memory.
+    // The context may be known by a layout that has given way. Where all is recorded, one in 30 to 2,000 is, and each look waits for memory.
     id = recognisable && !as_recorder.every ? as_recorder_known(signature) : 0;
     if (!id && sure)
         id = context_of(w, modules, count, complete);

@@ -420,6 +420,20 @@ static void test_functions(bool every)
     CHECK(as_recorder.head->texts.used < MANY / 2 * sizeof "function1234" + (MANY / FILES + 2) * 64);
 }
 
+// A chain is followed for 256 steps. Branches may all have the same length, such as a power of two.
+static void test_heads_of_contexts(void)
+{
+    enum { HEADS = 1 << 10, STACKS = 8 * HEADS, MOST = 64 };
+    for (uint32_t distance = 1; distance <= 4096; distance *= 2) {
+        uint32_t lengths[HEADS] = {0}, longest = 0;
+        for (uint32_t i = 0; i < STACKS; i++) {
+            uint32_t length = ++lengths[as_recorder_context_hash(i * distance, 3) % HEADS];
+            longest = length > longest ? length : longest;
+        }
+        CHECK(longest <= MOST, "%u at a distance of %u", longest, distance);
+    }
+}
+
 int main(void)
 {
     unsetenv("HOME");
@@ -431,6 +445,7 @@ int main(void)
     test_fork();
     test_without_stack();
     test_room();
+    test_heads_of_contexts();
     test_slots();
     test_slots_of_a_heap();
     test_functions(true);
