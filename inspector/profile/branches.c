@@ -37,10 +37,6 @@ static void prefetch_frames(const uint64_t *frames, size_t count)
         const struct as_recorder_chain chain = chain_of(frames[i]);
         as_recorder_chains_prefetch(&as_recorder.frame_chains, &chain);
     }
-    for (size_t i = 0; i < count; i++) {
-        struct as_recorder_chain chain = chain_of(frames[i]);
-        __builtin_prefetch(&as_recorder.frames[as_recorder_chains_look(&as_recorder.frame_chains, &chain)]);
-    }
 }
 
 // A branch whose frames have no room must not take any of the stacks' room.
@@ -75,48 +71,47 @@ static bool is_stack(uint32_t id, const void *wanted)
     return as_profile_caller(as_recorder.stacks, stack) == w->caller && has_frame(stack, w->frame);
 }
 
-// A branch to be found or added: where its first stack is in the chains, and its bit. NULL: there are no bits.
+// A branch to be found or added.
 struct branch {
-    struct as_recorder_chain chain;
+    struct as_recorder_chain chain; // of its first stack
     struct first_stack first;
-    _Atomic uint64_t *bits;
+    _Atomic uint64_t *filter; // the word of the filter that has its bit; NULL: there is no filter
     uint64_t bit;
+    bool is_new; // the filter has said so
 };
-
-// Of stacks that lie together, the bits are in the same line of a processor's cache.
-static void find_bit(struct branch *b)
-{
-    enum { LINE_BITS = 9, CALLERS = 6 };
-    const uint64_t line = (uint64_t)b->first.caller >> CALLERS << LINE_BITS;
-    const uint64_t at = (line | b->chain.hash >> (32 - LINE_BITS)) & as_recorder.branch_mark_mask;
-    b->bits = as_recorder.branch_marks ? &as_recorder.branch_marks[at / 64] : NULL;
-    b->bit = UINT64_C(1) << at % 64;
-}
 
 static uint32_t find_branch(struct branch *b)
 {
     return as_recorder_chains_find(&as_recorder.branch_chains, &b->chain, is_stack, &b->first) & ~AS_PROFILE_BRANCH_BIT;
 }
 
-// Most branches that are looked for are not there: a bit says so sooner than the chains of two levels, each of which would be waited for.
-static bool is_new(const struct branch *b)
+// Most branches that are looked for are new. A Bloom filter with one hash says so sooner than the chains of two levels, whose heads and
+// entries would be waited for. Callers that lie together have their bits in the same line of a processor's cache.
+static void look_in_filter(struct branch *b)
 {
-    return b->bits && !(atomic_load_explicit(b->bits, memory_order_relaxed) & b->bit);
+    enum { LINE_BITS = 9, CALLERS = 6 };
+    const uint64_t line = (uint64_t)b->first.caller >> CALLERS << LINE_BITS;
+    const uint64_t at = (line | b->chain.hash >> (32 - LINE_BITS)) & as_recorder.branch_filter_mask;
+    if (!as_recorder.branch_filter)
+        return;
+    b->filter = &as_recorder.branch_filter[at / 64];
+    b->bit = UINT64_C(1) << at % 64;
+    b->is_new = !(atomic_load_explicit(b->filter, memory_order_relaxed) & b->bit);
 }
 
-// Sets the bit of a branch that is new, before it is added. Returns it, if another thread has added it meanwhile; 0: none has, of all that the
-// chain has now: whoever is there has set its bit first.
-static uint32_t mark(struct branch *b)
+// Puts a branch that is new into the filter. Returns the same branch, if another thread has put it there meanwhile and has added it; else 0.
+// A thread puts a branch there before it adds it. So where the bit was not set, what the chain had just before is not this branch.
+static uint32_t put_into_filter(struct branch *b)
 {
-    as_recorder_chains_look(&as_recorder.branch_chains, &b->chain);
-    bool is_set = atomic_fetch_or_explicit(b->bits, b->bit, memory_order_acq_rel) & b->bit;
-    return is_set ? find_branch(b) : 0;
+    as_recorder_chains_skip(&as_recorder.branch_chains, &b->chain);
+    bool was_there = atomic_fetch_or_explicit(b->filter, b->bit, memory_order_acq_rel) & b->bit;
+    return was_there ? find_branch(b) : 0;
 }
 
 // Adds a branch with these frames, of which the first has not been found. Only that one is in a chain: the others are found behind it, and
 // nobody else can be adding them. Returns the stack with all of them: *fresh. Or with the first alone, *count 1, if another thread has
 // added that one meanwhile. 0: there is no room.
-static uint32_t add_branch(struct branch *b, bool new, const uint64_t *frames, size_t *count, bool *fresh)
+static uint32_t add_branch(struct branch *b, const uint64_t *frames, size_t *count, bool *fresh)
 {
     prefetch_frames(frames, *count);
     if (!has_room_for(frames, *count))
@@ -129,7 +124,7 @@ static uint32_t add_branch(struct branch *b, bool new, const uint64_t *frames, s
     for (size_t i = 0; i < *count; i++)
         if ((as_recorder.stacks[id + i] = find_or_add_frame(frames[i])) == 0)
             return 0;
-    uint32_t added = new ? mark(b) : 0;
+    uint32_t added = b->is_new ? put_into_filter(b) : 0;
     if (!added)
         added = ~AS_PROFILE_BRANCH_BIT & as_recorder_chains_add(&as_recorder.branch_chains, &b->chain,
                                                                 id | AS_PROFILE_BRANCH_BIT, is_stack, &b->first);
@@ -160,16 +155,14 @@ uint32_t as_recorder_find_or_add_stacks(uint32_t caller, const uint64_t *frames,
     struct branch b = {.first = {.frame = frames[0], .caller = caller},
                        .chain = {.used = as_recorder_used(&as_recorder.head->stacks)}};
     uint32_t known = is_behind(caller, frames[0]) ? caller + 1 : 0;
-    bool new = false;
     if (!known) {
         b.chain.hash = (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, frames[0]), caller) >> 32);
         as_recorder_chains_prefetch(&as_recorder.branch_chains, &b.chain);
-        find_bit(&b);
-        new = is_new(&b);
-        known = new ? 0 : find_branch(&b);
+        look_in_filter(&b);
+        known = b.is_new ? 0 : find_branch(&b);
     }
     if (!known)
-        return add_branch(&b, new, frames, count, fresh);
+        return add_branch(&b, frames, count, fresh);
     *count = 1;
     return known;
 }

@@ -54,9 +54,9 @@ void as_recorder_chains_prefetch(const struct as_recorder_chains *c, const struc
     __builtin_prefetch((void *)head_at(c, level_for(c, chain->used), chain->hash));
 }
 
-uint32_t as_recorder_chains_look(const struct as_recorder_chains *c, struct as_recorder_chain *chain)
+void as_recorder_chains_skip(const struct as_recorder_chains *c, struct as_recorder_chain *chain)
 {
-    return chain->seen = atomic_load_explicit(head_at(c, level_for(c, chain->used), chain->hash), memory_order_acquire);
+    chain->seen = atomic_load_explicit(head_at(c, level_for(c, chain->used), chain->hash), memory_order_acquire);
 }
 
 uint32_t as_recorder_chains_add(const struct as_recorder_chains *c, const struct as_recorder_chain *chain, uint32_t id,

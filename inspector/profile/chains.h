@@ -46,8 +46,8 @@ uint32_t as_recorder_chains_find(const struct as_recorder_chains *c, struct as_r
 // Asks the processor for what as_recorder_chains_find() reads first.
 void as_recorder_chains_prefetch(const struct as_recorder_chains *c, const struct as_recorder_chain *chain);
 
-// The entry that it looks at first; 0: there is none. Instead of a search: the caller knows that the wanted one is not in the chain.
-uint32_t as_recorder_chains_look(const struct as_recorder_chains *c, struct as_recorder_chain *chain);
+// In place of as_recorder_chains_find(), where the caller knows that what the chain has now is not the wanted entry.
+void as_recorder_chains_skip(const struct as_recorder_chains *c, struct as_recorder_chain *chain);
 
 // Adds an entry that is complete but for its next, and that was not found. Returns it, or the same one that another thread has added
 // meanwhile. (Where two threads are on two levels, both add theirs.)

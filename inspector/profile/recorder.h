@@ -150,9 +150,8 @@ struct as_recorder {
     _Atomic uint64_t signature_mask; // of so many, less one; it grows
     uint64_t most_signatures;        // a power of two
     struct as_recorder_chains frame_chains, branch_chains, context_chains, function_chains;
-    _Atomic uint64_t
-        *branch_marks; // bits of the branches that have been added, by their callers and hashes; NULL: there are none
-    uint64_t branch_mark_mask; // of so many, less one
+    _Atomic uint64_t *branch_filter; // of the branches that were added (branches.c); NULL: there is none
+    uint64_t branch_filter_mask;     // of so many bits, less one
     struct as_unwind_cache *rows;
     _Atomic uint64_t *pages;
     uint8_t *blocks;

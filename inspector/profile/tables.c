@@ -19,9 +19,9 @@ enum {
     MOST_CONTEXTS = 1 << 23, // half of what an id can say
     FRAMES = 64,             // one byte in so many is for frames, and half as many for their links
     FRAME_BITS = 8,
-    BRANCH_WORDS = 3,    // words of a branch in the mean, about, as a power of two
-    BRANCH_BITS = 8,     // at least, of the heads of the smallest level: 1 KiB
-    BRANCH_MARKS = 1024, // one byte in so many is for bits of branches, where time counts for more than memory
+    BRANCH_WORDS = 3,     // words of a branch in the mean, about, as a power of two
+    BRANCH_BITS = 8,      // at least, of the heads of the smallest level: 1 KiB
+    BRANCH_FILTER = 1024, // one byte in so many is for the filter of branches, where time counts for more than memory
     CONTEXT_BITS = 10,
     FUNCTION_BITS = 8,
     // Where the contexts of few allocations are looked for: entries of a chain, as a power of two; by how much caches are smaller.
@@ -118,9 +118,9 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->most_signatures = signatures;
     r->signature_mask = (r->every ? FIRST_SIGNATURES : SPARSE_SIGNATURES) - 1;
     r->branch_chains = chains(base, &end, BRANCH_BITS, stacks, BRANCH_WORDS);
-    const uint64_t marks = r->every ? UINT64_C(8) << bits_of(size / BRANCH_MARKS) : 0;
-    r->branch_marks = marks != 0 ? (void *)(base + reserve(&end, marks / 8)) : NULL;
-    r->branch_mark_mask = marks - 1;
+    const uint64_t filter = r->every ? UINT64_C(8) << bits_of(size / BRANCH_FILTER) : 0;
+    r->branch_filter = filter != 0 ? (void *)(base + reserve(&end, filter / 8)) : NULL;
+    r->branch_filter_mask = filter - 1;
     const uint64_t frames = size / FRAMES / sizeof *r->frames;
     r->frame_chains = chains(base, &end, FRAME_BITS, frames, 0);
     r->frame_links = (void *)(base + reserve(&end, frames * sizeof *r->frame_links));
