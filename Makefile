@@ -35,8 +35,8 @@ test:
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	scripts/test-python --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-# Plants the faults of tests/mutants.txt in a copy of the source, one at a time: each must fail a test. ONLY: a folder, or a part of
-# the line.
+# Plants the faults of tests/mutants.txt in a copy of the source, one at a time: each must fail a test. ONLY: folders, or parts of lines; one
+# with spaces has quotes of its own (ONLY="'return x'").
 mutants:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
