@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The C program arenadump: where it is, and what it says. Whoever only reads its JSON needs no numpy."""
+"""The C program arenadump: where it is, and what it says. A command that reads its JSON alone loads no numpy."""
 
 from __future__ import annotations
 
