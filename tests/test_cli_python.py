@@ -6,58 +6,37 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 import synthetic_dump as synthetic
 from rich.console import Console
 from tools import harness
+from tools.command import PARK, arenascope
+from tools.running import started
 
 from arenascope import format as fmt
-from arenascope import text
-from arenascope.cli.main import COMMANDS, cli
+from arenascope.cli.main import cli
 from arenascope.decode import answer
-from arenascope.doctor import software
-from arenascope.doctor.check import Status
 from arenascope.dump import Dump
 from arenascope.errors import Code
 from arenascope.render.summary import render_summary
 from arenascope.rows import RESIDENT
 from arenascope.summary import SCHEMA, Summary, document_of
-from arenascope.timeline.store import is_timeline
 
 ROOT = Path(__file__).resolve().parents[1]
-PARK = "import sys; print('.', flush=True); sys.stdin.read()"
-
-
-def arenascope(
-    *arguments: object, arenadump: Path | str | None = None, **options: Any
-) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "160"}
-    if arenadump:
-        environment["ARENASCOPE_ARENADUMP"] = str(arenadump)
-    command = [sys.executable, "-m", "arenascope", *map(str, arguments)]
-    options = {"capture_output": True, "text": True, "timeout": 120, "env": environment, **options}
-    done: subprocess.CompletedProcess[str] = subprocess.run(command, check=False, **options)
-    return done
 
 
 @pytest.fixture(scope="module")
 def parked() -> Iterator[int]:
     """The PID of a Python that waits."""
-    with subprocess.Popen([sys.executable, "-c", PARK], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout
-        child.stdout.readline()
-        yield child.pid
+    with started([sys.executable, "-c", PARK], ".") as pid:
+        yield pid
 
 
 @pytest.fixture
@@ -160,42 +139,6 @@ def _options(command: click.Command) -> Iterator[str]:
             yield from _options(each)
 
 
-def _modules(*arguments: str) -> set[str]:
-    """What a command has loaded when it ends."""
-    code = "import sys; from arenascope.cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
-    return set(done.stdout.splitlines()[-1].split())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "wanted"), [(["--version"], set()), (["why", "--help"], {"arenascope.cli.graph"})]
-)
-def test_a_command_loads_no_other_one(arguments: list[str], wanted: set[str]) -> None:
-    assert _modules(*arguments) & {f"arenascope.cli.{place.partition(':')[0]}" for place in COMMANDS.values()} == wanted
-
-
-@pytest.mark.parametrize("command", ["summary", "profile", "trim", "types", "leaks", "run", "inject"])
-def test_a_command_that_reads_no_dump_loads_no_numpy(command: str) -> None:
-    """It would take as long to load as all else of theirs."""
-    loaded = _modules(command, "--help")
-    assert "numpy" not in loaded
-    assert command != "run" or "rich" not in loaded
-
-
-def test_the_version_where_nothing_is_installed(tmp_path: Path) -> None:
-    """A source tree, and click: --version needs nothing else."""
-    (tmp_path / "click").symlink_to(Path(click.__file__).parent)
-    (tmp_path / "arenascope").symlink_to(ROOT / "visualize/arenascope")
-    done = subprocess.run(
-        [sys.executable, "-S", "-m", "arenascope", "--version"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "arenascope 0+uninstalled\n", "")
-
-
 def test_an_unknown_command() -> None:
     done = arenascope("reprot")
     assert done.returncode == Code.USAGE
@@ -227,97 +170,6 @@ def test_an_arenadump_that_fails_oddly(tmp_path: Path) -> None:
     done = arenascope("summary", "1", arenadump=tmp_path / "missing")
     assert done.returncode == Code.USAGE
     assert "ARENASCOPE_ARENADUMP" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("streams", "code", "says"),
-    [
-        (">&-", Code.IO, "arenascope: output: Bad file descriptor\n"),
-        (">/dev/full", Code.IO, "arenascope: output: No space left on device\n"),
-        ("<&-", Code.OK, ""),
-        ("2>&-", Code.OK, ""),
-        ("2>/dev/full", Code.OK, ""),
-        (">&- 2>&-", Code.IO, ""),
-        (">/dev/full 2>/dev/full", Code.IO, ""),
-    ],
-)
-def test_streams_that_are_closed_or_full(
-    arenadump: harness.Arenadump, synthetic_dump: Path, streams: str, code: int, says: str
-) -> None:
-    """No traceback: an answer that nobody can get is an error, words that nobody can get are none."""
-    shell = ["sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, "-m", "arenascope"]
-    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
-    whole = subprocess.run([*shell, "summary", synthetic_dump], capture_output=True, env=environment, check=False)
-    assert (whole.returncode, whole.stderr.decode()) == (code, says)
-    assert (b"Verdict" in whole.stdout) == (code == Code.OK)
-
-
-def test_a_watch_outlives_its_log(arenadump: harness.Arenadump, parked: int, tmp_path: Path) -> None:
-    """What it would say is lost where the log's disk is full; it goes on looking, and the timeline is whole."""
-    often = ["--every", "1ms", "--for", "1s"]  # this cannot be, and it would say so
-    command = [sys.executable, "-m", "arenascope", "watch", str(parked), "-o", str(tmp_path / "t.db"), *often]
-    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command, stderr=full, env=environment, check=False)
-    assert done.returncode == 0
-    assert is_timeline(str(tmp_path / "t.db"))
-
-
-def test_a_report_without_a_stdin(arenadump: harness.Arenadump, synthetic_dump: Path, tmp_path: Path) -> None:
-    """The dump that arenadump gets by its number does not have a standard stream's, which arenadump has itself."""
-    shell = ["sh", "-c", 'exec "$@" <&- >&-', "sh", sys.executable, "-m", "arenascope"]
-    page = tmp_path / "page.html"
-    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
-    subprocess.run([*shell, "report", synthetic_dump, "-o", page], env=environment, check=True)
-    assert page.stat().st_size > 0
-
-
-@pytest.mark.parametrize(
-    ("shell", "code", "says"),
-    [([], -signal.SIGINT, ""), (["sh", "-c", 'trap "" INT; exec "$@"', "sh"], Code.OK, "arenascope ")],
-    ids=["handled", "ignored"],
-)
-@pytest.mark.parametrize(
-    "command", [[Path(sys.executable).with_name("arenascope")], [sys.executable, "-m", "arenascope"]]
-)
-def test_ctrl_c_while_it_is_loaded(tmp_path: Path, command: list[str], shell: list[str], code: int, says: str) -> None:
-    """No traceback, and no matter to those who have it ignored, as in the background of a script."""
-    lines = ["import os, signal, sys", "os.kill(os.getpid(), signal.SIGINT)", f"sys.path.remove({str(tmp_path)!r})"]
-    lines += ["del sys.modules['click']", "import click"]
-    (tmp_path / "click.py").write_text("\n".join(lines))
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([*shell, *command, "-V"], env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (code, "")
-    assert done.stdout.startswith(says)
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_told_to_go(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    """The temporary dump goes with us, and so does arenadump."""
-    program, temporary = tmp_path / "arenadump", tmp_path / "temporary"
-    temporary.mkdir()
-    lines = (
-        "#!/bin/sh",
-        f"echo unfinished > {temporary}/arenascope-*/dump",
-        f"echo $$ > {tmp_path}/pid.new && mv {tmp_path}/pid.new {tmp_path}/pid",
-        "exec sleep 600",
-    )
-    program.write_text("\n".join(lines))
-    program.chmod(0o755)
-    environment = {**os.environ, "TMPDIR": str(temporary), "ARENASCOPE_ARENADUMP": str(program)}
-    command = [sys.executable, "-m", "arenascope", "report", "1", "-o", str(tmp_path / "page.html")]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as running:
-        while not (tmp_path / "pid").exists():
-            assert running.poll() is None
-            time.sleep(0.01)
-        running.send_signal(number)
-        _, words = running.communicate(timeout=60)
-    assert running.returncode == code
-    assert "Traceback" not in words
-    assert list(temporary.iterdir()) == []
-    inspector = int((tmp_path / "pid").read_text())
-    with pytest.raises(ProcessLookupError):
-        os.kill(inspector, 0)
 
 
 @pytest.mark.parametrize(
@@ -372,31 +224,6 @@ def test_a_static_program_has_no_agent(arenadump: harness.Arenadump, tmp_path: P
     assert done.stderr == (static if flags else "")
 
 
-@pytest.mark.parametrize("option", [(), ("--leaks",)])
-def test_a_command_ends_by_the_signals_that_end_it(
-    arenadump: harness.Arenadump, tmp_path: Path, option: tuple[str, ...]
-) -> None:
-    """Python ignores SIGPIPE and SIGXFSZ; what the caller ignores stays so."""
-    large = "dd if=/dev/zero of=large bs=1024 count=100 2>/dev/null; echo $?; exit"
-    command = ["sh", "-c", f"grep -E 'Sig(Blk|Ign)' /proc/self/status; ulimit -f 8; {large}"]
-    alone = subprocess.run(
-        [*IGNORING, *command], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert alone.stdout.splitlines()[-1] == str(128 + signal.SIGXFSZ)
-    found = re.search(r"SigIgn:\s+([0-9a-f]+)", alone.stdout)
-    ignored = 1 << signal.SIGHUP - 1 | 1 << signal.SIGUSR1 - 1  # and what who runs the tests ignores
-    assert found
-    assert int(found[1], 16) & ignored == ignored
-    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path.resolve())}
-    run = [*IGNORING, sys.executable, "-m", "arenascope", "run", *option, "--", *command]
-    ours = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120, env=environment)
-    assert ours.stdout == alone.stdout, ours.stderr
-
-
-# A caller that ignores SIGHUP, as nohup does, and SIGUSR1.
-IGNORING = ["sh", "-c", 'trap "" HUP USR1; exec "$@"', "sh"]
-
-
 def test_json_cannot_command_the_terminal_either(arenadump: harness.Arenadump) -> None:
     """Control characters of eight bits, and what turns the direction of writing: escaped, and still what they are."""
     said = "\x9b31m \u202e \u2028 \x7f\x1b é"
@@ -409,20 +236,6 @@ def test_json_cannot_command_the_terminal_either(arenadump: harness.Arenadump) -
         assert json.loads(printed)["target"]["cmdline"].endswith(said)
         assert [c for c in printed if not c.isprintable() and c != "\n"] == []
         assert "é" in printed
-
-
-def test_told_to_go_while_it_starts(tmp_path: Path) -> None:
-    """Whoever is started goes with us, known already or not."""
-    program = tmp_path / "arenadump"
-    program.write_text(f"#!/bin/sh\nkill -TERM $PPID\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
-    program.chmod(0o755)
-    for _ in range(6):
-        (tmp_path / "pid").unlink(missing_ok=True)
-        assert arenascope("summary", "1", arenadump=program).returncode == 128 + signal.SIGTERM
-        time.sleep(0.05)  # for one that is left to say so
-        with suppress(FileNotFoundError):
-            said = (tmp_path / "pid").read_text()  # nothing where it was ended in the middle of saying so
-            assert not said or not Path(f"/proc/{said.strip()}").exists()
 
 
 def test_a_number_is_a_pid_and_a_path_is_a_file(synthetic_dump: Path) -> None:
@@ -493,105 +306,3 @@ def test_without_residency_the_chunks_are_shown(tmp_path: Path) -> None:
     assert "is unknown" in done.stdout
     line = next(line for line in done.stdout.splitlines() if line.startswith("in use"))
     assert line.split() == ["in", "use", "1,234", "5.0", "MiB"]
-
-
-def test_a_reader_that_goes_away(synthetic_dump: Path) -> None:
-    command = f"{sys.executable} -m arenascope summary --json {synthetic_dump} | true; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert done.returncode in {0, -13, 141}
-    assert done.stderr == ""
-
-
-def test_output_that_cannot_be_written(synthetic_dump: Path) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = arenascope(
-            "summary", "--json", synthetic_dump, capture_output=False, stdout=full, stderr=subprocess.PIPE
-        )
-    assert done.returncode == Code.IO
-    assert "No space left" in done.stderr
-
-
-def test_doctor(arenadump: harness.Arenadump) -> None:
-    done = arenascope("doctor", "--json", arenadump=arenadump.path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(done.stdout)
-    assert report["schema"] == "arenascope.doctor/1"
-    assert report["ok"] is True
-    checks = {check["name"]: check for check in report["checks"]}
-    assert checks["inspection"]["status"] == "ok", checks["inspection"]
-    assert checks["libc"]["status"] == "ok", checks["libc"]
-    assert {check["status"] for check in report["checks"]} <= {"ok", "limited", "missing"}
-    lines = arenascope("doctor", arenadump=arenadump.path).stdout.splitlines()
-    assert sum(line.startswith(("ok ", "limited ", "missing ")) for line in lines) == len(checks)
-
-
-@pytest.mark.parametrize(
-    ("words", "processor", "status"),
-    [
-        ("GNU gdb (Debian 13.1-3) 13.1", "amx", Status.LIMITED),
-        ("GNU gdb (Debian 13.1-3) 13.1", "avx", Status.OK),
-        ("GNU gdb (Debian 16.3-1) 16.3", "amx", Status.OK),
-        ("GNU gdb (GDB) Red Hat Enterprise Linux 10.2-13.el9", "amx", Status.LIMITED),
-        ("GNU gdb (GDB; openSUSE Tumbleweed) 14.2", "amx", Status.OK),
-        ("", "amx", Status.LIMITED),
-    ],
-)
-def test_doctor_tells_which_gdb_can_load_the_agent(words: str, processor: str, status: Status) -> None:
-    check = software.judge_gdb("/usr/bin/gdb", software.gdb_version(words), amx=processor == "amx")
-    assert check.status is status
-    assert ("arenascope inject" in check.found) == (status is Status.LIMITED)
-
-
-def test_doctor_without_arenadump(tmp_path: Path) -> None:
-    done = arenascope("doctor", "--json", arenadump=tmp_path / "missing")
-    assert done.returncode == 1
-    report = json.loads(done.stdout)
-    assert report["ok"] is False
-    assert report["checks"][0]["status"] == "missing"
-    assert report["checks"][0]["fix"]
-
-
-@pytest.mark.parametrize(
-    ("number", "shown"),
-    [
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (1024 * 1024 - 1, "1.0 MiB"),
-        (1536 << 20, "1.5 GiB"),
-        (2**64 - 2, "16.0 EiB"),
-        (-1023, "\N{MINUS SIGN}1023 B"),
-        (-30240000, "\N{MINUS SIGN}28.8 MiB"),
-        (None, "unknown"),
-    ],
-)
-def test_sizes(number: int | None, shown: str) -> None:
-    assert text.size(number) == shown
-    assert text.signed(number) == (f"+{shown}" if number and number > 0 else shown)
-
-
-def test_narrow_sizes() -> None:
-    assert [text.compact(number) for number in (12_900_000, -12_900_000, -5, 0)] == [
-        "12.3M",
-        "\N{MINUS SIGN}12.3M",
-        "\N{MINUS SIGN}5B",
-        "0",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0.0009994, "999 µs"),
-        (0.0009996, "1.0 ms"),
-        (0.9994, "999.4 ms"),
-        (0.99997, "1.0 s"),
-        (59.94, "59.9 s"),
-        (59.96, "1.0 min"),
-        (3596, "59.9 min"),
-        (3599, "1.0 h"),
-        (4520, "1.3 h"),
-    ],
-)
-def test_times_are_rounded_before_the_unit_is_chosen(seconds: float, shown: str) -> None:
-    assert text.span(seconds) == shown

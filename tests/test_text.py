@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""Numbers in words: sizes and times as every surface shows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from arenascope import text
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1024 * 1024 - 1, "1.0 MiB"),
+        (1536 << 20, "1.5 GiB"),
+        (2**64 - 2, "16.0 EiB"),
+        (-1023, "\N{MINUS SIGN}1023 B"),
+        (-30240000, "\N{MINUS SIGN}28.8 MiB"),
+        (None, "unknown"),
+    ],
+)
+def test_sizes(number: int | None, shown: str) -> None:
+    assert text.size(number) == shown
+    assert text.signed(number) == (f"+{shown}" if number and number > 0 else shown)
+
+
+def test_narrow_sizes() -> None:
+    assert [text.compact(number) for number in (12_900_000, -12_900_000, -5, 0)] == [
+        "12.3M",
+        "\N{MINUS SIGN}12.3M",
+        "\N{MINUS SIGN}5B",
+        "0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.0009994, "999 µs"),
+        (0.0009996, "1.0 ms"),
+        (0.9994, "999.4 ms"),
+        (0.99997, "1.0 s"),
+        (59.94, "59.9 s"),
+        (59.96, "1.0 min"),
+        (3596, "59.9 min"),
+        (3599, "1.0 h"),
+        (4520, "1.3 h"),
+    ],
+)
+def test_times_are_rounded_before_the_unit_is_chosen(seconds: float, shown: str) -> None:
+    assert text.span(seconds) == shown
