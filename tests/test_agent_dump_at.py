@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from test_dump_folder import disk, files, names_in, summary_of
 from test_timeline import MIB, told
-from test_triggers import HOLDS, again, disk, files, hold, names_in, summary_of
+from test_triggers import HOLDS, again, hold
 from tools import harness, programs
 from tools.stage import Stage, threads, until
 

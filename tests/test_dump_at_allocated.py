@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 from test_agent_dump_at import has, holding, quiet
+from test_dump_folder import files, program
 from test_timeline import MIB, told
-from test_triggers import files, program, watching
+from test_triggers import watching
 from tools import harness, programs
 from tools.recording import recording
 from tools.stage import Stage, until

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from test_dump_folder import files, summary_of
 from test_timeline import MIB, started, told
-from test_triggers import HOLDS, PATIENCE, Watching, appears, files, hold, hourly, summary_of, watching
+from test_triggers import HOLDS, PATIENCE, Watching, appears, hold, hourly, watching
 from tools import harness, kernel
 
 from arenascope.timeline import notices

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_triggers import disk
+from test_dump_folder import disk
 from tools import debian, emulated, harness, odd, programs
 from tools.stage import Stage, until
 
