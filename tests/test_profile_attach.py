@@ -139,7 +139,7 @@ def test_another_may_end_it(stage: Stage, sites: Path, arenadump: harness.Arenad
     pid = start(stage, [str(sites), str(file), "wait", "calls"], file)
     made = Recording(arenadump, pid, stage.folder / "dump")
     done = arenadump.run("record", pid, "--for=1s", "-o", stage.folder / "other")
-    assert (done.returncode, "one is being made already" in done.stderr) == (USAGE, True)
+    assert (done.returncode, "one is being made already" in done.stderr) == (DENIED, True)
     arenadump.check("record", pid, "--stop")
     _, said = made.process.communicate(timeout=60)
     assert made.process.returncode == GONE

@@ -148,13 +148,11 @@ static void at_exit(void)
     wait_for_change(WRITING);
 }
 
-bool as_agent_full_record_start(char *why, size_t size)
+bool as_agent_full_record_start(struct as_error *err)
 {
     const char *asked = secure_getenv("ARENASCOPE_PROFILE_RECORD");
-    if (!asked || strlen(asked) >= sizeof record.asked) {
-        snprintf(why, size, "the file's name is too long");
-        return false;
-    }
+    if (!asked || strlen(asked) >= sizeof record.asked)
+        return as_fail(err, AS_IO, "the file's name is too long");
     memcpy(record.asked, asked, strlen(asked) + 1);
     record.pid = (pid_t)syscall(SYS_getpid);
     int failed = as_agent_thread_start(run);
@@ -163,9 +161,8 @@ bool as_agent_full_record_start(char *why, size_t size)
         return atexit(at_exit) == 0;
     if (failed == 0 && !answers)
         atomic_store(&record.stop, true);
-    snprintf(why, size, "%.150s: %s", record.path,
-             failed    ? strerror(failed)
-             : answers ? reason(record.error)
-                       : "the thread that writes does not answer");
-    return false;
+    return as_fail(err, AS_IO, "%.150s: %s", record.path,
+                   failed    ? strerror(failed)
+                   : answers ? reason(record.error)
+                             : "the thread that writes does not answer");
 }

@@ -10,11 +10,11 @@
 // A full record has a profile with it.
 static void start_recorder(const char *rates, const char *record)
 {
-    char why[200];
-    if (as_recorder_start(rates ? rates : "1", false, record ? as_agent_full_record_start : NULL, why, sizeof why))
+    struct as_error err;
+    if (as_recorder_start(rates ? rates : "1", false, record ? as_agent_full_record_start : NULL, &err))
         as_agent_records = true;
     else
-        as_log("%s: %s", record ? "ARENASCOPE_PROFILE_RECORD" : "ARENASCOPE_PROFILE", why);
+        as_log("%s: %s", record ? "ARENASCOPE_PROFILE_RECORD" : "ARENASCOPE_PROFILE", err.text);
 }
 
 void as_preloaded_start(const char *(*asked)(const char *variable), unsigned flags)

@@ -28,7 +28,7 @@ bool as_agent_record(const char rates[static AS_CONTROL_RATES], bool entries, st
     const struct as_range code = as_self_recorder();
     char *start = (char *)(uintptr_t)code.start, *end = (char *)(uintptr_t)code.end;
     bool there = as_agent_has_recorder();
-    char why[200];
+    struct as_error refused;
     if (rates[AS_CONTROL_RATES - 1] != '\0')
         return as_fail(err, AS_USAGE, "rates");
     if (mprotect(start, (size_t)(end - start), PROT_READ | (there ? PROT_EXEC : PROT_WRITE)) != 0)
@@ -40,11 +40,11 @@ bool as_agent_record(const char rates[static AS_CONTROL_RATES], bool entries, st
     }
     __builtin___clear_cache(start, end);
     as_agent_starts_recorder = true;
-    bool ok = entries ? as_recorder_start_at_entries(rates, &entries_page, why, sizeof why)
-                      : as_recorder_start(rates, true, NULL, why, sizeof why);
+    bool ok = entries ? as_recorder_start_at_entries(rates, &entries_page, &refused)
+                      : as_recorder_start(rates, true, NULL, &refused);
     as_agent_records = as_agent_records || ok;
     as_agent_starts_recorder = false;
-    return ok || as_fail(err, AS_USAGE, "no profile was begun: %s", why);
+    return ok || as_fail(err, refused.code, "no profile was begun: %s", refused.text);
 }
 
 bool as_agent_record_end(struct as_error *err)

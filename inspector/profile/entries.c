@@ -213,16 +213,14 @@ static void *map_near(uintptr_t libc)
     return found;
 }
 
-bool as_recorder_map_entries(uint64_t *page, char *why, size_t size)
+bool as_recorder_map_entries(uint64_t *page, struct as_error *err)
 {
     size_t length;
     uintptr_t libc = as_recorder_function(MALLOC, &length);
     if (!entries.page) {
         struct as_entry_page *fresh = map_near(libc);
-        if (!fresh) {
-            snprintf(why, size, "there is no room near libc for a page of code");
-            return false;
-        }
+        if (!fresh)
+            return as_fail(err, AS_UNSUPPORTED, "there is no room near libc for a page of code");
         find_own_code();
         fill(fresh);
 #ifdef PR_SET_VMA
@@ -230,8 +228,9 @@ bool as_recorder_map_entries(uint64_t *page, char *why, size_t size)
 #endif
         if (mprotect(fresh, AS_ENTRY_PAGE, PROT_READ | PROT_EXEC) != 0) {
             munmap(fresh, AS_ENTRY_PAGE);
-            snprintf(why, size, "no page of code may be made (a rule of SELinux, or the like)");
-            return false;
+            return as_fail(err, AS_UNSUPPORTED,
+                           "no page of code may be made (systemd's MemoryDenyWriteExecute, a rule of SELinux, or the "
+                           "like): record without --entry");
         }
         entries.page = fresh;
     }
@@ -241,12 +240,11 @@ bool as_recorder_map_entries(uint64_t *page, char *why, size_t size)
 
 #else
 
-bool as_recorder_map_entries(uint64_t *page, char *why, size_t size)
+bool as_recorder_map_entries(uint64_t *page, struct as_error *err)
 {
     *page = 0;
     (void)entries;
-    snprintf(why, size, "entries are patched on x86-64 alone");
-    return false;
+    return as_fail(err, AS_UNSUPPORTED, "entries are patched on x86-64 alone");
 }
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "profile/recorder.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { DEFAULT_PAGES = 6, MAX_PAGES = 16 };
@@ -60,7 +59,7 @@ static bool set(struct as_recorder_rates *rates, struct said *said, const char *
     return false;
 }
 
-bool as_recorder_parse(const char *text, struct as_recorder_rates *rates, char *why, size_t size)
+bool as_recorder_parse(const char *text, struct as_recorder_rates *rates, struct as_error *err)
 {
     *rates = (struct as_recorder_rates){DEFAULT_PAGES, DEFAULT_MEAN, DEFAULT_MEMORY, DEFAULT_BUFFERS};
     struct said said = {0};
@@ -69,21 +68,18 @@ bool as_recorder_parse(const char *text, struct as_recorder_rates *rates, char *
     for (const char *word = text;;) {
         const char *end = strchr(word, ',');
         end = end ? end : word + strlen(word);
-        if (!set(rates, &said, word, end)) {
-            snprintf(why, size,
-                     "'%.*s' is not a rate (exact, pages=64: a power of two, bytes=512K, memory=256M: 64M to 4G, "
-                     "buffers=128M: 1M to 4G)",
-                     (int)(end - word > 100 ? 100 : end - word), word);
-            return false;
-        }
+        if (!set(rates, &said, word, end))
+            return as_fail(err, AS_USAGE,
+                           "'%.*s' is not a rate (exact, pages=64: a power of two, bytes=512K, memory=256M: 64M to 4G, "
+                           "buffers=128M: 1M to 4G)",
+                           (int)(end - word > 100 ? 100 : end - word), word);
         if (*end == '\0')
             break;
         word = end + 1;
     }
-    if (said.exact && said.page_shift != 0) {
-        snprintf(why, size, "exact is pages=1, and pages=%u is another rate: give one of them", 1U << said.page_shift);
-        return false;
-    }
+    if (said.exact && said.page_shift != 0)
+        return as_fail(err, AS_USAGE, "exact is pages=1, and pages=%u is another rate: give one of them",
+                       1U << said.page_shift);
     // Whoever reads the process holds their sizes against those of the mappings.
     rates->memory -= rates->memory % WHOLE_PAGES;
     rates->buffers -= rates->buffers % WHOLE_PAGES;

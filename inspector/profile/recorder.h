@@ -34,6 +34,7 @@
 //   switch.c    on, off, and fork()
 #pragma once
 
+#include "base/error.h"
 #include "profile/chains.h"
 #include "profile/entry_page.h"
 #include "profile/layout.h"
@@ -230,8 +231,8 @@ enum { AS_RECORDER_CHECK = 1024 }; // one in so many recognised contexts is unwo
 int64_t as_recorder_distance(uint64_t *random, uint64_t mean);
 uint64_t as_recorder_weight(uint64_t size, uint64_t mean);
 
-// rates.c: "1", "exact", or a list such as "pages=64,bytes=512K,memory=256M". False: `why` says what is wrong with it.
-bool as_recorder_parse(const char *text, struct as_recorder_rates *rates, char *why, size_t size);
+// rates.c: "1", "exact", or a list such as "pages=64,bytes=512K,memory=256M". AS_USAGE: what is wrong with it.
+bool as_recorder_parse(const char *text, struct as_recorder_rates *rates, struct as_error *err);
 
 // tables.c: for a profile, or a full record. False: no memory. A second call empties the tables.
 bool as_recorder_map(const struct as_recorder_rates *rates, bool full_record);
@@ -421,15 +422,15 @@ extern struct as_recorder_hook as_recorder_hooks[AS_RECORDER_HOOKS];
 bool as_recorder_hooks_left(const struct as_recorder_thread *but, int naps);
 void as_recorder_name_hooks(void); // fills in names and hooks
 
-// slots.c: finds libc's functions. False: `why`.
-bool as_recorder_find_libc(char *why, size_t size);
+// slots.c: finds libc's functions. AS_UNSUPPORTED: there is none that is known.
+bool as_recorder_find_libc(struct as_error *err);
 // Puts the hooks in, or takes them out. `running`: other threads may be loading objects meanwhile. False: there is no slot of malloc's.
 bool as_recorder_write_slots(bool in, bool running);
 // Where a hook's function is, once libc's were found, and the size of its code; 0: there is none.
 uintptr_t as_recorder_function(size_t index, size_t *size);
 
-// entries.c: makes the page for hooks at entries, or finds it again. False: `why`.
-bool as_recorder_map_entries(uint64_t *page, char *why, size_t size);
+// entries.c: makes the page for hooks at entries, or finds it again. AS_UNSUPPORTED: there can be none here.
+bool as_recorder_map_entries(uint64_t *page, struct as_error *err);
 
 static inline uintptr_t as_recorder_pointer(void)
 {

@@ -58,15 +58,13 @@ static void find_names(const struct as_recorder_object *o, const char *name, con
     names[INNER_NAME] = same(symbol, as_recorder_find_symbol(o, inner, STT_FUNC));
 }
 
-bool as_recorder_find_libc(char *why, size_t size)
+bool as_recorder_find_libc(struct as_error *err)
 {
     if (found.symbols[0][OWN_NAME])
         return true;
     dl_iterate_phdr(find_libc, NULL);
-    if (!found.libc.symbols) {
-        snprintf(why, size, "this process has no libc.so.6 with a hash table");
-        return false;
-    }
+    if (!found.libc.symbols)
+        return as_fail(err, AS_UNSUPPORTED, "this process has no libc.so.6 with a hash table");
     as_recorder_name_hooks();
     for (size_t i = 0; i < AS_RECORDER_HOOKS; i++) {
         const struct as_recorder_object *o = &found.libc;
@@ -82,10 +80,7 @@ bool as_recorder_find_libc(char *why, size_t size)
         found.bias[i] = o->bias;
         atomic_store(&as_recorder_hooks[i].real, o->bias + symbol->st_value);
     }
-    if (found.symbols[0][OWN_NAME])
-        return true;
-    snprintf(why, size, "libc.so.6 has no malloc");
-    return false;
+    return found.symbols[0][OWN_NAME] || as_fail(err, AS_UNSUPPORTED, "libc.so.6 has no malloc");
 }
 
 uintptr_t as_recorder_function(size_t index, size_t *size)

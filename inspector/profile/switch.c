@@ -81,58 +81,54 @@ static bool has_ticks(void)
 #endif
 }
 
-static bool begin_record(const struct as_recorder_rates *rates, as_recorder_begin *begin, char *why, size_t size)
+static bool begin_record(const struct as_recorder_rates *rates, as_recorder_begin *begin, struct as_error *err)
 {
     struct as_recorder *r = &as_recorder;
     r->ticks = has_ticks();
-    if (!as_recorder_buffers_map(rates->buffers)) {
-        snprintf(why, size, "no memory for its buffers (%llu bytes of address space)",
-                 (unsigned long long)rates->buffers);
-        return false;
-    }
-    if (!begin(why, size))
+    if (!as_recorder_buffers_map(rates->buffers))
+        return as_fail(err, AS_NO_MEMORY, "no memory for its buffers (%llu bytes of address space)",
+                       (unsigned long long)rates->buffers);
+    if (!begin(err))
         return false;
     r->hooks = AS_RECORDER_HOOKS;
     return true;
 }
 
 // `entries`: the hooks are to be at the entries, of which it gets the page; NULL: in slots.
-static bool start(const char *text, bool running, as_recorder_begin *record, uint64_t *entries, char *why, size_t size)
+static bool start(const char *text, bool running, as_recorder_begin *record, uint64_t *entries, struct as_error *err)
 {
     struct as_recorder *r = &as_recorder;
     struct as_recorder_rates rates;
-    if (!as_recorder_parse(text, &rates, why, size) || !as_recorder_find_libc(why, size))
+    if (!as_recorder_parse(text, &rates, err) || !as_recorder_find_libc(err))
         return false;
-    if (atomic_load(&r->on) || (r->head && !wait_until_quiet())) {
-        snprintf(why, size, atomic_load(&r->on) ? "one is being made already" : "a thread is still in the last one");
+    if (atomic_load(&r->on))
+        return as_fail(err, AS_DENIED, "one is being made already: arenascope profile PID --stop ends it");
+    if (r->head && !wait_until_quiet())
+        return as_fail(err, AS_DENIED, "a thread is still in the last one");
+    if (entries && !as_recorder_map_entries(entries, err))
         return false;
-    }
-    if (entries && !as_recorder_map_entries(entries, why, size))
-        return false;
-    if (!as_recorder_map(&rates, record != NULL)) {
-        snprintf(why, size, "no memory for its tables (%llu bytes of address space)", (unsigned long long)rates.memory);
-        return false;
-    }
+    if (!as_recorder_map(&rates, record != NULL))
+        return as_fail(err, AS_NO_MEMORY, "no memory for its tables (%llu bytes of address space)",
+                       (unsigned long long)rates.memory);
     if (syscall(SYS_gettid) == getpid())
         r->main_pointer = as_recorder_pointer();
     r->main_high = getauxval(AT_RANDOM);
     if (!as_recorder_modules_load()) {
-        snprintf(why, size, "no memory for the list of modules");
-        return false;
+        as_recorder_unmap();
+        return as_fail(err, AS_NO_MEMORY, "no memory for the list of modules");
     }
     as_recorder_threads_begin();
     r->head->at_entries = entries != NULL;
     r->hooks = AS_RECORDER_HOOKS - 1;
     r->first = entries ? AS_RECORDER_DLCLOSE : 0;
-    if (record && !begin_record(&rates, record, why, size)) {
+    if (record && !begin_record(&rates, record, err)) {
         as_recorder_unmap();
         return false;
     }
     ends_with_fork = running;
     if (!as_recorder_write_slots(true, running) && !entries) {
         as_recorder_unmap();
-        snprintf(why, size, "no slot of malloc's was found");
-        return false;
+        return as_fail(err, AS_UNSUPPORTED, "no slot of malloc's was found");
     }
     // Not before: a place that a hook has written down might be used again through a slot without one.
     r->head->on = 1;
@@ -142,14 +138,14 @@ static bool start(const char *text, bool running, as_recorder_begin *record, uin
     return true;
 }
 
-bool as_recorder_start(const char *text, bool running, as_recorder_begin *record, char *why, size_t size)
+bool as_recorder_start(const char *text, bool running, as_recorder_begin *record, struct as_error *err)
 {
-    return start(text, running, record, NULL, why, size);
+    return start(text, running, record, NULL, err);
 }
 
-bool as_recorder_start_at_entries(const char *text, uint64_t *page, char *why, size_t size)
+bool as_recorder_start_at_entries(const char *text, uint64_t *page, struct as_error *err)
 {
-    return start(text, true, NULL, page, why, size);
+    return start(text, true, NULL, page, err);
 }
 
 bool as_recorder_makes_full_record(void)
