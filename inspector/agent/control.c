@@ -177,6 +177,9 @@ static bool answer(struct as_control_server *server, int i, const struct as_cont
             ok = end_recording(server, i, &err);
             reply.missing.entries = as_agent_entries();
             break;
+        case AS_CONTROL_RECORDER_ROOM:
+            ok = as_agent_open_recorder_room(&err);
+            break;
         case AS_CONTROL_POLICY:
             tell_of_policy(&reply);
             break;

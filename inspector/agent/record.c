@@ -16,6 +16,21 @@ bool as_agent_has_recorder(void)
 }
 
 static uint64_t entries_page;
+static bool room_is_writable;
+
+static bool protect_recorder(int protection)
+{
+    const struct as_range code = as_self_recorder();
+    return mprotect((void *)(uintptr_t)code.start, (size_t)(code.end - code.start), protection) == 0;
+}
+
+bool as_agent_open_recorder_room(struct as_error *err)
+{
+    if (as_agent_has_recorder() || room_is_writable)
+        return true;
+    room_is_writable = protect_recorder(PROT_READ | PROT_WRITE);
+    return room_is_writable || as_fail_errno(err, AS_UNSUPPORTED, "no code may be loaded");
+}
 
 uint64_t as_agent_entries(void)
 {
@@ -26,19 +41,18 @@ bool as_agent_record(const char rates[static AS_CONTROL_RATES], bool entries, st
                      struct as_error *err)
 {
     const struct as_range code = as_self_recorder();
-    char *start = (char *)(uintptr_t)code.start, *end = (char *)(uintptr_t)code.end;
-    bool there = as_agent_has_recorder();
     struct as_error refused;
     if (rates[AS_CONTROL_RATES - 1] != '\0')
         return as_fail(err, AS_USAGE, "rates");
-    if (mprotect(start, (size_t)(end - start), PROT_READ | (there ? PROT_EXEC : PROT_WRITE)) != 0)
-        return as_fail_errno(err, AS_UNSUPPORTED, "no code may be loaded");
-    if (!there) {
+    if (!as_agent_has_recorder()) {
         reply->missing.start = code.start;
         reply->missing.size = code.end - code.start;
         return as_fail(err, AS_UNSUPPORTED, "no recorder");
     }
-    __builtin___clear_cache(start, end);
+    if (room_is_writable && !protect_recorder(PROT_READ | PROT_EXEC))
+        return as_fail_errno(err, AS_UNSUPPORTED, "the recorder's code may not be run where it was written");
+    room_is_writable = false;
+    __builtin___clear_cache((char *)(uintptr_t)code.start, (char *)(uintptr_t)code.end);
     as_agent_starts_recorder = true;
     bool ok = entries ? as_recorder_start_at_entries(rates, &entries_page, &refused)
                       : as_recorder_start(rates, true, NULL, &refused);
@@ -65,6 +79,12 @@ bool as_agent_has_recorder(void)
 uint64_t as_agent_entries(void)
 {
     return 0;
+}
+
+bool as_agent_open_recorder_room(struct as_error *err)
+{
+    (void)err;
+    return true;
 }
 
 bool as_agent_record(const char rates[static AS_CONTROL_RATES], bool entries, struct as_control_reply *reply,

@@ -42,6 +42,9 @@ enum as_control_operation {
     AS_CONTROL_POLICY = 7,     // what the policy did so far
     // As AS_CONTROL_RECORD, but with hooks at the entries of libc's functions, which whoever asks has to write (inject/entry_guard.h).
     AS_CONTROL_RECORD_ENTRIES = 8,
+    // Where that code is missing, its room becomes writable, until AS_CONTROL_RECORD. Asked only where a tracer may not write to code
+    // (proc_mem.force_override=never): many services are not allowed to run what was writable once (MemoryDenyWriteExecute).
+    AS_CONTROL_RECORDER_ROOM = 9,
 };
 
 struct as_control_request {

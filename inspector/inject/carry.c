@@ -5,6 +5,7 @@
 #include "libc/elf.h"
 #include "target/process/process.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ enum {
 
 // A library, and where the process has it loaded.
 struct carried {
+    const struct as_client *client;
     struct as_target *target;
     struct as_elf elf;
     const char *path;
@@ -57,16 +59,29 @@ static bool is_same_build(const struct carried *c, const struct as_elf_load *las
                    c->target->pid, c->path);
 }
 
+static bool write_code(int memory, uint64_t address, const uint8_t *code, size_t size)
+{
+    return pwrite(memory, code + FIRST, size - FIRST, (off_t)(address + FIRST)) == (ssize_t)(size - FIRST) &&
+           pwrite(memory, code, FIRST, (off_t)address) == FIRST;
+}
+
+// A tracer may write to code, so its protection stays as it is: a process that may not run what was writable can be recorded, too. Only a
+// kernel that lets no tracer do so (proc_mem.force_override, since Linux 6.12: EIO) needs the room to be writable.
 static bool write_there(const struct carried *c, uint64_t address, const uint8_t *code, size_t size,
                         struct as_error *err)
 {
-    AS_CLEANUP_FD int fd = openat(as_process_of(c->target)->view_fd, "mem", O_WRONLY | O_CLOEXEC);
+    const struct as_control_request room = {.protocol = AS_CONTROL_PROTOCOL, .operation = AS_CONTROL_RECORDER_ROOM};
+    struct as_control_reply reply;
+    AS_CLEANUP_FD int memory = openat(as_process_of(c->target)->view_fd, "mem", O_WRONLY | O_CLOEXEC);
     // An exec since would have made it another program's memory: the agent answers, and its code was just read there.
-    if (fd < 0 || !c->target->ops->stop.intact(c->target, err) ||
-        pwrite(fd, code + FIRST, size - FIRST, (off_t)(address + FIRST)) != (ssize_t)(size - FIRST) ||
-        pwrite(fd, code, FIRST, (off_t)address) != FIRST)
+    if (memory < 0 || !c->target->ops->stop.intact(c->target, err))
         return as_fail_errno(err, AS_DENIED, "the memory of process %d cannot be written", c->target->pid);
-    return true;
+    if (write_code(memory, address, code, size))
+        return true;
+    if (errno == EIO && !as_client_ask(c->client, &room, &reply, NULL, err))
+        return false;
+    return write_code(memory, address, code, size) ||
+           as_fail_errno(err, AS_DENIED, "the memory of process %d cannot be written", c->target->pid);
 }
 
 static bool carry_from(struct carried *c, const struct as_control_reply *reply, struct as_error *err)
@@ -90,10 +105,11 @@ static bool carry_from(struct carried *c, const struct as_control_reply *reply, 
     return ok;
 }
 
-static bool carry(struct as_target *t, const char *library, const struct as_control_reply *reply, struct as_error *err)
+static bool carry(const struct as_client *client, struct as_target *t, const char *library,
+                  const struct as_control_reply *reply, struct as_error *err)
 {
     char found[PATH_MAX];
-    struct carried c = {.target = t, .path = library ? library : found};
+    struct carried c = {.client = client, .target = t, .path = library ? library : found};
     if (!library && !as_inject_library(found, sizeof found, err))
         return false;
     AS_CLEANUP_FD int fd = open(c.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -113,7 +129,7 @@ bool as_carry_and_record(const struct as_client *client, struct as_target *t, co
         return as_fail(err, AS_USAGE, "--rates is too long");
     memcpy(request.rates, rates, strlen(rates));
     bool ok = as_client_ask(client, &request, &reply, NULL, err) ||
-              (err->code == AS_UNSUPPORTED && reply.missing.size != 0 && carry(t, library, &reply, err) &&
+              (err->code == AS_UNSUPPORTED && reply.missing.size != 0 && carry(client, t, library, &reply, err) &&
                as_client_ask(client, &request, &reply, NULL, err));
     *page = ok ? reply.missing.entries : 0;
     return ok;

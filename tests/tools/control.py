@@ -12,7 +12,7 @@ from pathlib import Path
 from . import harness
 
 UNSUPPORTED = 5
-RECORD, RECORD_END = 5, 6  # operations
+RECORD, RECORD_END, RECORDER_ROOM = 5, 6, 9  # operations
 _HEADER = (harness.ROOT / "inspector/control/protocol.h").read_text()
 PROTOCOL = int(re.search(r"AS_CONTROL_PROTOCOL = (\d+)", _HEADER)[1])  # type: ignore[index]
 RATES_AT = 40  # in struct as_control_request

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// hardened HOW COMMAND...: runs the command as a service that may not run memory that was writable.
+//
+//   kernel   by the kernel's own rule (PR_SET_MDWE, since Linux 6.3; exit code 77: there is none)
+//   filter   by a seccomp filter, as systemd's MemoryDenyWriteExecute=yes: a call that would make memory executable fails
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { NO_RULE = 77, SET_MDWE = 65, REFUSE_EXEC_GAIN = 1 };
+
+#define ARGUMENT(i) offsetof(struct seccomp_data, args[i]) // its lower half: little endian
+
+static int set_filter(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 6, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pkey_mprotect, 5, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        // mmap: writable and executable at once
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(2)),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, PROT_WRITE | PROT_EXEC),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PROT_WRITE | PROT_EXEC, 3, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        // mprotect: executable
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(2)),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof code[0], code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Whether the rule is one: what was writable does not become executable.
+static int is_refused(void)
+{
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return page != MAP_FAILED && mprotect(page, 4096, PROT_READ | PROT_EXEC) != 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3)
+        return 2;
+    if (strcmp(argv[1], "kernel") == 0 && prctl(SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0) != 0)
+        return NO_RULE;
+    if (strcmp(argv[1], "filter") == 0 && !set_filter())
+        return 3;
+    if (!is_refused())
+        return 4;
+    execvp(argv[2], argv + 2);
+    perror(argv[2]);
+    return 5;
+}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""Processes that may not run memory that was writable, as many services: they are recorded like others."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_profile import compare, sites, truth
+from test_profile_attach import go, is_clean, start, waits
+from tools import harness, programs
+from tools.control import RECORDER_ROOM, ask, control_socket
+from tools.odd import needs_root
+from tools.recording import profile, recording
+from tools.stage import Stage
+
+__all__ = ["sites"]  # a fixture
+
+UNSUPPORTED = 5
+NO_RULE = 77
+ROOM = re.compile(r"^\w+-\w+ (r\S+) 00000000 00:00 0 *$", re.MULTILINE)
+
+
+@pytest.fixture(params=["kernel", "filter"])
+def hardened(request: pytest.FixtureRequest) -> list[str]:
+    """What begins a command of a process that may not make memory executable."""
+    command = [str(programs.build("hardened")), request.param]
+    if subprocess.run([*command, "true"], check=False).returncode == NO_RULE:
+        pytest.skip("the kernel has no such rule (Linux 6.3)")
+    return command
+
+
+def force(hardened: list[str]) -> list[str]:
+    """What is needed for a process under a seccomp filter."""
+    if hardened[1] == "filter" and os.geteuid() != 0:
+        pytest.skip("to load the agent under a seccomp filter needs root")
+    return ["--force"] if hardened[1] == "filter" else []
+
+
+def is_program(executable: Path, program: Path, file: Path) -> bool:
+    """Whether a process, by its /proc/PID/exe, runs this program with this file."""
+    try:
+        return executable.resolve() == program.resolve() and str(file) in (executable.parent / "cmdline").read_text()
+    except OSError:
+        return False
+
+
+def check(stage: Stage, sites: Path, arenadump: harness.Arenadump, pid: int, *options: str) -> None:
+    """The recording knows each call stack since, and leaves no hook."""
+    file, dump = stage.folder / "truth", stage.folder / "dump"
+    with recording(arenadump, pid, dump, "--exact", *options):
+        go(file)
+        truth(file)
+    compare(profile(arenadump, dump), sites, file)
+    assert is_clean(pid)
+
+
+def test_a_running_process(stage: Stage, sites: Path, arenadump: harness.Arenadump, hardened: list[str]) -> None:
+    """The agent is injected, and the recorder's code is written where no code was."""
+    file = stage.folder / "truth"
+    pid = start(stage, [*hardened, str(sites), str(file), "wait", "calls", "thread"], file)
+    check(stage, sites, arenadump, pid, *force(hardened))
+
+
+def test_a_preloaded_agent(stage: Stage, sites: Path, arenadump: harness.Arenadump, hardened: list[str]) -> None:
+    file = stage.folder / "truth"
+    command = [*hardened, str(sites), str(file), "wait", "calls", "thread"]
+    pid = start(stage, command, file, LD_PRELOAD=str(stage.agent))
+    check(stage, sites, arenadump, pid, *force(hardened))
+
+
+def test_hooks_at_entries_are_refused_in_words(
+    stage: Stage, sites: Path, arenadump: harness.Arenadump, hardened: list[str]
+) -> None:
+    """They need a page of code that did not exist. What is recorded afterwards, by slots, is complete."""
+    file = stage.folder / "truth"
+    pid = start(stage, [*hardened, str(sites), str(file), "wait", "calls", "thread"], file)
+    options = force(hardened)
+    done = arenadump.run("record", pid, "--entry", *options, "--for=1s", "-o", stage.folder / "none")
+    assert (done.returncode, "MemoryDenyWriteExecute" in done.stderr) == (UNSUPPORTED, True), done
+    assert not (stage.folder / "none").exists()
+    check(stage, sites, arenadump, pid, *options)
+
+
+def test_where_no_tracer_may_write_to_code(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
+    """With proc_mem.force_override=never: the agent makes the room writable when asked, and it is code afterwards."""
+    file = stage.folder / "truth"
+    pid = start(stage, [str(sites), str(file), "wait", "calls", "thread"], file)
+    arenadump.check("inject", pid)
+
+    def protections() -> list[str]:
+        """Of the memory behind the agent's own variables."""
+        maps = Path(f"/proc/{pid}/maps").read_text()
+        return ROOM.findall(maps[maps.index("memfd:arenascope-agent") :].partition("libc")[0])
+
+    before = protections()
+    assert "r-xp" in before
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.connect(control_socket(pid))
+        assert ask(client, RECORDER_ROOM) == 0
+        assert "r-xp" not in protections()
+        assert ask(client, RECORDER_ROOM) == 0  # again
+    check(stage, sites, arenadump, pid)
+    assert protections() == before
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.connect(control_socket(pid))
+        assert ask(client, RECORDER_ROOM) == 0  # the code is there: nothing to do
+    assert protections() == before
+
+
+@needs_root
+def test_no_memfd_may_be_executable(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
+    """The strictest of the kernel's rules for them (vm.memfd_noexec=2, since Linux 6.3), in a namespace of its own."""
+    if not Path("/proc/sys/vm/memfd_noexec").exists():
+        pytest.skip("the kernel has no such rule (Linux 6.3)")
+    file = stage.folder / "truth"
+    rule = 'mount -t proc proc /proc && echo 2 > /proc/sys/vm/memfd_noexec && umount /proc && exec "$@"'
+    command = ["unshare", "--pid", "--fork", "--mount", "--kill-child", "sh", "-c", rule, "sh"]
+    stage.start([*command, str(sites), str(file), "wait", "calls", "thread"], LD_PRELOAD="")
+    waits(file)
+    (pid,) = (int(path.parent.name) for path in Path("/proc").glob("[0-9]*/exe") if is_program(path, sites, file))
+    check(stage, sites, arenadump, pid)
