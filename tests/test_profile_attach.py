@@ -18,7 +18,7 @@ from tools.recording import Recording, hooks_left, libc_as_in_its_file, profile,
 from tools.stage import Stage, kill, until
 
 __all__ = ["sites"]  # a fixture
-NO_TARGET, DENIED, UNSUPPORTED, GONE, NO_MALLOC = 3, 4, 5, 7, 10
+NO_TARGET, DENIED, UNSUPPORTED, GONE, NO_MEMORY, NO_MALLOC = 3, 4, 5, 7, 9, 10
 USAGE = 2
 
 
@@ -197,6 +197,21 @@ def test_what_is_refused(stage: Stage, sites: Path, arenadump: harness.Arenadump
     other = stage.start(["sleep", "100"], LD_PRELOAD="").pid
     assert arenadump.run("record", other, "--stop").returncode == NO_TARGET
     assert "arenascope" not in Path(f"/proc/{other}/maps").read_text()
+
+
+def test_a_process_without_room_for_the_tables(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
+    """A limit of its address space: it is left as it was, and recorded with smaller tables."""
+    file, dump = stage.folder / "truth", stage.folder / "dump"
+    command = ["prlimit", f"--as={180 << 20}", str(sites), str(file), "wait", "calls"]
+    pid = start(stage, command, file)
+    done = arenadump.run("record", pid, "--for=1s", "-o", dump)
+    assert (done.returncode, "no memory for its tables" in done.stderr) == (NO_MEMORY, True), done
+    assert not dump.exists()
+    assert is_clean(pid)
+    with recording(arenadump, pid, dump, "--rates=exact,memory=64M"):
+        go(file)
+        truth(file)
+    compare(profile(arenadump, dump), sites, file)
 
 
 def test_a_recorder_of_another_build_is_refused(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:

@@ -61,14 +61,14 @@ class Patience:
 USUAL = Patience()
 
 
-def command(arch: Arch, processor: Processor, files: Files) -> list[str]:
+def command(arch: Arch, processor: Processor, files: Files, says: str = "") -> list[str]:
     qemu = shutil.which(arch.qemu)
     if not qemu:
         raise debian.UnavailableError(f"{arch.qemu} is not installed (scripts/install-deps vm installs {arch.package})")
     found = [qemu, *arch.machine, "-accel", "tcg", "-cpu", processor.model, "-smp", "2", "-m", MEMORY]
     found += ["-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio"]
     found += ["-kernel", str(files.kernel), "-initrd", str(files.initramfs)]
-    found += ["-append", f"console={arch.console} panic=-1 quiet {NO_ISOLATION}"]
+    found += ["-append", f"console={arch.console} panic=-1 quiet {NO_ISOLATION} {says}"]
     for disk in files.disks:
         found += ["-drive", f"if=virtio,format=raw,snapshot=on,file={disk}"]
     return found

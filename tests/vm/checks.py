@@ -78,6 +78,15 @@ CHECKS = (
         },
     ),
     Check(
+        "recorder",
+        {
+            "test_profile.py": ("each_chunk_has", "a_child_of_fork_goes_on", "a_dump_of"),
+            "test_profile_attach.py": ("each_chunk_since", "again_and_again", "a_preloaded", "inspector_that_is_killed"),
+            "test_profile_entry.py": ("each_chunk_since", "an_inspector"),
+            "test_hardened.py": ("",),
+        },
+    ),
+    Check(
         "kill -9",
         {
             "test_modes.py": ("inspector_is_killed", "supervisor", "stopped_while", "target_ends", "execs"),
@@ -97,4 +106,4 @@ SHORT = Check(
 )
 BY_NAME = {check.name: check for check in (*CHECKS, SHORT)}
 # What a processor can change: registers that are saved and put back, and addresses.
-OF_PROCESSORS = ("truth", "freeze", "snapshot", "live", "in-process", "cores", "inject", "trim", "kill -9", "short")
+OF_PROCESSORS = ("truth", "freeze", "snapshot", "live", "in-process", "cores", "inject", "trim", "recorder", "kill -9", "short")

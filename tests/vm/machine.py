@@ -26,6 +26,7 @@ class Kernel:
     arch: str
     suite: str
     package: str
+    says: str = ""  # on its command line
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ KERNELS = {
     for kernel in (
         Kernel("5.10", "amd64", "bullseye", "linux-image-cloud-amd64"),
         Kernel("6.1", "amd64", "bookworm", "linux-image-cloud-amd64"),
+        # Nobody may write to what a process may not write to itself, not even a tracer.
+        Kernel("6.12-strict", "amd64", "trixie", "linux-image-cloud-amd64", "proc_mem.force_override=never"),
         Kernel("6.12", "amd64", "trixie", "linux-image-cloud-amd64"),
         Kernel("5.10-arm64", "arm64", "bullseye", "linux-image-cloud-arm64"),
         Kernel("6.1-arm64", "arm64", "bookworm", "linux-image-cloud-arm64"),
