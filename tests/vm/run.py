@@ -67,7 +67,8 @@ def run(job: Job, scratch: Path, *, verbose: bool, command_: str = "", patience:
     files = Files(kernel, image.initramfs(scratch, arch.name, modules), (root, checkout))
     boots: list[Boot] = []
     while len(boots) < BOOTS and (not boots or boots[-1].failure):
-        boots.append(boot(command(arch, job.processor, files, job.kernel.says), patience, lambda e: tell(job, e, verbose=verbose)))
+        started = command(arch, job.processor, files, job.kernel.says)
+        boots.append(boot(started, patience, lambda e: tell(job, e, verbose=verbose)))
         keep(job, boots)
     return boots
 
