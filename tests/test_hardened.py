@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Processes that may not run memory that was writable, as many services: they are recorded like others."""
+"""Processes under the rules that services have: they are recorded like others, or it is said why not."""
 
 from __future__ import annotations
 
@@ -98,6 +98,26 @@ def test_a_preloaded_agent(stage: Stage, sites: Path, arenadump: harness.Arenadu
     command = [*hardened, str(sites), str(file), "wait", "calls", "thread"]
     pid = start(stage, command, file, LD_PRELOAD=str(stage.agent))
     check(stage, sites, arenadump, pid, *force(hardened))
+
+
+@needs_root
+def test_no_sockets(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
+    """The agent cannot be asked for anything, and arenadump says why. The process runs on."""
+    file = stage.folder / "truth"
+    pid = start(stage, [str(programs.build("hardened")), "sockets", str(sites), str(file), "wait", "calls"], file)
+    for command in (["record", "--for=1s", "-o", stage.folder / "none"], ["trim"]):
+        done = arenadump.run(*command, "--force", pid)
+        assert (done.returncode, "RestrictAddressFamilies" in done.stderr) == (UNSUPPORTED, True), done
+    go(file)
+    truth(file)
+
+
+@needs_root
+def test_no_prctl(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
+    """The agent's thread, by whose name it is found, has its name nevertheless."""
+    file = stage.folder / "truth"
+    command = [str(programs.build("hardened")), "prctl", str(sites), str(file), "wait", "calls", "thread"]
+    check(stage, sites, arenadump, start(stage, command, file), "--force")
 
 
 def test_hooks_at_entries_are_refused_in_words(

@@ -5,6 +5,7 @@
 #include "agent/full_record.h"
 #include "agent/descriptors.h"
 #include "agent/last_thread.h"
+#include "agent/thread.h"
 #include "agent/log.h"
 #include "profile/recorder.h"
 
@@ -12,7 +13,6 @@
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <time.h>
 
 enum { NAMES = 100, PATIENCE_SECONDS = 10, TURN_MS = 100, TURNS_ALONE = 20 };
@@ -115,7 +115,7 @@ static void *run(void)
         return fail(error);
     }
     record.writer = (pid_t)syscall(SYS_gettid);
-    prctl(PR_SET_NAME, "arenascope-rec");
+    as_agent_thread_name("arenascope-rec");
     int proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     become(WRITING);
     as_log("the record is %s", record.path);

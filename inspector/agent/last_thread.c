@@ -19,7 +19,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
 
 enum {
@@ -53,7 +52,7 @@ static void *wait_for_others(void *unused)
     as_agent_thread_begin();
     atomic_store(&last.descriptor, (uint64_t)pthread_self());
     atomic_fetch_add(&last.running, 1);
-    prctl(PR_SET_NAME, "arenascope-exit");
+    as_agent_thread_name("arenascope-exit");
     do {
         uint32_t others;
         while ((others = atomic_load(&last.others)) != 0)

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "agent/thread.h"
+#include "agent/log.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
 
 enum {
     STACK_SPARED = 128 * 1024,        // at its lower end: libc's guard, and what the agent never reaches
@@ -63,6 +66,19 @@ void as_agent_thread_begin(void)
 {
     const uint64_t open = LIBC_SIGNALS;
     syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, NULL, sizeof open);
+}
+
+// A sandbox may forbid prctl, and have /proc.
+void as_agent_thread_name(const char *name)
+{
+    if (prctl(PR_SET_NAME, name) == 0)
+        return;
+    int file = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC);
+    if (file < 0)
+        return;
+    if (write(file, name, strlen(name)) < 0)
+        as_log("the thread %s cannot have its name: %s", name, strerror(errno));
+    close(file);
 }
 
 bool as_agent_thread_at_end(void (*ending)(void *))

@@ -13,6 +13,8 @@ int as_agent_thread_create(void *(*run)(void *), void *argument, size_t stack);
 // Unblocks the signals that libc sends to every thread, which the creating thread may have blocked: setuid() would wait for this
 // one for ever.
 void as_agent_thread_begin(void);
+// Names the calling thread, by which it is found from outside.
+void as_agent_thread_name(const char *name);
 // Has `ending` called when the calling thread ends by itself, and not with the process. At the first call, that takes one of the
 // keys that libc has for values of threads, and may have libpthread loaded. False: there is no such key.
 bool as_agent_thread_at_end(void (*ending)(void *));

@@ -24,7 +24,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 
 enum {
@@ -60,7 +59,7 @@ static void *work(void)
         __atomic_store_n(&as_agent.worker, AS_AGENT_WORKER_NONE, __ATOMIC_RELEASE);
         return NULL;
     }
-    prctl(PR_SET_NAME, AS_AGENT_THREAD);
+    as_agent_thread_name(AS_AGENT_THREAD);
     int proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int wake_fd = (int)syscall(SYS_signalfd4, -1, &wake_mask, sizeof wake_mask, SFD_CLOEXEC | SFD_NONBLOCK);
     struct as_control_server server;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
-// hardened HOW COMMAND...: runs the command as a service that may not run memory that was writable.
+// hardened HOW COMMAND...: runs the command under a rule that services have.
 //
+// It may not run memory that was writable:
 //   kernel   by the kernel's own rule (PR_SET_MDWE, since Linux 6.3; exit code 77: there is none)
 //   filter   by a seccomp filter, as systemd's MemoryDenyWriteExecute=yes: a call that would make memory executable fails
+// A filter lets a system call fail:
+//   sockets  socket(AF_UNIX), as systemd's RestrictAddressFamilies=AF_INET
+//   prctl    all of prctl
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -12,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,7 +24,38 @@ enum { NO_RULE = 77, SET_MDWE = 65, REFUSE_EXEC_GAIN = 1 };
 
 #define ARGUMENT(i) offsetof(struct seccomp_data, args[i]) // its lower half: little endian
 
-static int set_filter(void)
+static int set_filter(struct sock_fprog program)
+{
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+#define SET_FILTER(code) set_filter((struct sock_fprog){sizeof(code) / sizeof *(code), code})
+
+static int forbid_sockets(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(0)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    return SET_FILTER(code);
+}
+
+static int forbid_prctl(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    return SET_FILTER(code);
+}
+
+static int forbid_code(void)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -38,27 +74,35 @@ static int set_filter(void)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {sizeof code / sizeof code[0], code};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    return SET_FILTER(code);
 }
 
-// Whether the rule is one: what was writable does not become executable.
-static int is_refused(void)
+// What was writable does not become executable.
+static int is_code_refused(void)
 {
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return page != MAP_FAILED && mprotect(page, 4096, PROT_READ | PROT_EXEC) != 0;
 }
 
+// Whether the rule holds from now on; < 0: there is none of this name.
+static int rule(const char *how)
+{
+    if (strcmp(how, "kernel") == 0)
+        return prctl(SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0) != 0 ? -NO_RULE : is_code_refused();
+    if (strcmp(how, "filter") == 0)
+        return forbid_code() && is_code_refused();
+    if (strcmp(how, "sockets") == 0)
+        return forbid_sockets() && socket(AF_UNIX, SOCK_STREAM, 0) < 0;
+    if (strcmp(how, "prctl") == 0)
+        return forbid_prctl() && prctl(PR_GET_DUMPABLE) < 0;
+    return -2;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 3)
-        return 2;
-    if (strcmp(argv[1], "kernel") == 0 && prctl(SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0) != 0)
-        return NO_RULE;
-    if (strcmp(argv[1], "filter") == 0 && !set_filter())
-        return 3;
-    if (!is_refused())
-        return 4;
+    int holds = argc < 3 ? -2 : rule(argv[1]);
+    if (holds <= 0)
+        return holds < 0 ? -holds : 3;
     execvp(argv[2], argv + 2);
     perror(argv[2]);
     return 5;
