@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
@@ -15,8 +16,9 @@ from arenascope.cli.options import looking
 from arenascope.cli.progress import waiting
 from arenascope.errors import ArenascopeError, Code
 from arenascope.files import write_whole
+from arenascope.profile.filters import Filters
 from arenascope.profile.folded import folded as folded_stacks
-from arenascope.profile.language import CHOICES, within
+from arenascope.profile.language import CHOICES
 from arenascope.profile.listing import listings
 from arenascope.profile.model import ALLOCATED, KEPT, MEASURES, Site, by_thread, difference
 from arenascope.profile.pprof import encode
@@ -41,16 +43,54 @@ measure_option = click.option(
     "stranded: free bytes on pages that chunks in use keep. returned: what "
     "malloc_trim(0) would return if a stack's chunks were freed; a sum of several is the least that comes back.",
 )
-language_option = click.option(
-    "--language",
-    type=click.Choice(tuple(CHOICES)),
-    help="Show only functions in this language. What other functions allocate on their behalf, the interpreter for "
-    "example, counts as theirs.",
-)
 thread_option = click.option("--by-thread", "by_threads", is_flag=True, help="Each stack below its thread.")
 number_option = click.option(
     "--number", type=click.IntRange(1), default=30, show_default=True, help="How many functions."
 )
+
+
+def _pattern(_: click.Context, __: click.Parameter, value: str | None) -> re.Pattern[str] | None:
+    try:
+        return None if value is None else re.compile(value)
+    except re.error as wrong:
+        raise click.BadParameter(f"'{value}' is no regular expression: {wrong}") from wrong
+
+
+_FILTERS = (
+    click.option(
+        "--language",
+        type=click.Choice(tuple(CHOICES)),
+        help="Show only functions in this language. What other functions allocate on their behalf, the interpreter "
+        "for example, counts as theirs.",
+    ),
+    click.option(
+        "--focus",
+        metavar="PATTERN",
+        callback=_pattern,
+        help="Show only stacks with a function whose name has this regular expression. Shares are of these stacks.",
+    ),
+    click.option(
+        "--hide",
+        metavar="PATTERN",
+        callback=_pattern,
+        help="Leave out functions whose name has this regular expression: '^(xmalloc|operator new)'. What they "
+        "allocate counts as their callers'.",
+    ),
+)
+
+
+def _filtering(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of Filters to a command, which gets them as `filters`."""
+
+    @functools.wraps(command)
+    def run(
+        *args: Any, language: str | None, focus: re.Pattern[str] | None, hide: re.Pattern[str] | None, **options: Any
+    ) -> None:
+        command(*args, filters=Filters(language, focus, hide), **options)
+
+    for option in reversed(_FILTERS):
+        run = option(run)
+    return run
 
 
 class _RecordsUnlessTold(click.Group):
@@ -140,26 +180,35 @@ def _why_unknown(read: ReadProfile, measure: str) -> str:
     return "in a dump that the agent has written" if read.every_page else "unless every chunk is recorded (--exact)"
 
 
-def _within(read: ReadProfile, language: str | None) -> Profile:
-    return within(profile_of(read), CHOICES[language]) if language else profile_of(read)
+def _shown(filters: Filters, *reads: ReadProfile) -> list[Profile]:
+    """The profiles as far as they are to be shown. ArenascopeError BAD_INPUT: there is nothing of them."""
+    shown = [filters.of(profile_of(read)) for read in reads]
+    if filters.focus and not any(profile.sites for profile in shown):
+        raise ArenascopeError(
+            Code.BAD_INPUT,
+            f"no stack has a function with '{printable(filters.focus.pattern)}' in its name (--focus): "
+            "`arenascope profile top` has the names",
+        )
+    return shown
 
 
 @profile.command()
 @click.argument("target")
 @measure_option
-@language_option
+@_filtering
 @number_option
 @looking
-def top(target: str, how: list[str], measure: str, language: str | None, number: int) -> None:
+def top(target: str, how: list[str], measure: str, number: int, filters: Filters) -> None:
     """List the functions that allocated most.
 
     flat: by the function itself. cum: with all functions that it calls. sum: of all lines so far.
     """
     read = _read(target, how, measure)
+    (shown,) = _shown(filters, read)
     out = console()
     out.print(render_head(read))
     out.print()
-    out.print(render_top(_within(read, language), measure, number), crop=False)
+    out.print(render_top(shown, measure, number), crop=False)
 
 
 def _threads(read: Profile, measure: str) -> Profile:
@@ -191,13 +240,13 @@ def threads(target: str, how: list[str], measure: str, number: int) -> None:
 @profile.command()
 @click.argument("target")
 @measure_option
-@language_option
+@_filtering
 @thread_option
 @looking
-def tree(target: str, how: list[str], measure: str, language: str | None, *, by_threads: bool) -> None:
+def tree(target: str, how: list[str], measure: str, *, filters: Filters, by_threads: bool) -> None:
     """Show the calls from the outermost function inwards."""
     read = _read(target, how, measure)
-    shown = _within(read, language)
+    (shown,) = _shown(filters, read)
     out = console()
     out.print(render_head(read))
     out.print()
@@ -231,12 +280,12 @@ def list_(function: str, target: str, how: list[str], measure: str) -> None:
 @profile.command()
 @click.argument("target")
 @measure_option
-@language_option
+@_filtering
 @thread_option
 @looking
-def folded(target: str, how: list[str], measure: str, language: str | None, *, by_threads: bool) -> None:
+def folded(target: str, how: list[str], measure: str, *, filters: Filters, by_threads: bool) -> None:
     """Print folded stacks, a line each, as tools for flame graphs read them."""
-    shown = _within(_read(target, how, measure), language)
+    (shown,) = _shown(filters, _read(target, how, measure))
     stacks = folded_stacks(_threads(shown, measure) if by_threads else shown, measure)
     click.echo(stacks.encode(), nl=False)  # UTF-8, whatever the locale
 
@@ -257,14 +306,14 @@ def pprof(target: str, how: list[str], output: str) -> None:
 @click.argument("before")
 @click.argument("after")
 @measure_option
-@language_option
+@_filtering
 @number_option
 @looking
-def diff(before: str, after: str, how: list[str], measure: str, language: str | None, number: int) -> None:  # noqa: PLR0913, PLR0917 - one parameter for each option
+def diff(before: str, after: str, how: list[str], measure: str, *, filters: Filters, number: int) -> None:  # noqa: PLR0913 - one parameter for each option
     """List the functions that have more in AFTER than in BEFORE, and less."""
     one, other = (_read(target, how, measure) for target in (before, after))
+    changes = difference(*_shown(filters, one, other))
     out = console()
     out.print(render_diff_head(one, other))
     out.print()
-    changes = difference(_within(one, language), _within(other, language))
     out.print(render_top(changes, measure, number, compared=True), crop=False)
