@@ -22,6 +22,7 @@
 //   descriptors.c    a descriptor table of its own for a thread
 //   worker.c         the worker thread, which writes dumps, runs the policy and serves the control socket
 //   signal_safety.c  whether a signal handler may start a thread
+//   exit_dump.c      the wait at exit() for a dump that was asked for
 //   signals.c        the signal that asks for a dump
 //   start.c          the start of the library, and of a child of fork()
 //   exit_look.c      the wait at exit() for a look from outside
@@ -45,10 +46,11 @@ struct as_agent {
     // touch the state.
     pid_t pid;
     // The signal handler uses these, so every access is atomic.
-    uint32_t worker;  // as_agent_worker_state
-    pid_t worker_tid; // 0: there is no worker thread
-    uint32_t wanted;  // dumps asked for so far
-    int32_t signal;   // that asks for one; 0: none
+    uint32_t worker;   // as_agent_worker_state
+    pid_t worker_tid;  // 0: there is no worker thread
+    uint32_t wanted;   // dumps asked for so far
+    uint32_t finished; // of these, so many have been written, or could not be: a futex
+    int32_t signal;    // that asks for one; 0: none
     // Protected by `lock`, which a handler never takes.
     uint32_t lock;
     unsigned flags; // of the dumps: ARENASCOPE_CHUNKS

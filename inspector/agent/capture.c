@@ -7,6 +7,8 @@
 #include "dump/dump.h"
 #include "target/process/procfs.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <string.h>
 
 bool as_agent_records;
@@ -115,6 +117,8 @@ void as_agent_dump_requested(void)
         as_log("wrote %s in %llu ms", path, (unsigned long long)((as_now_ns() - before) / 1000000));
     else
         as_log("no dump: %s", err.text);
+    __atomic_store_n(&as_agent.finished, wanted, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &as_agent.finished, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 void as_agent_summary(const struct as_agent_capture *capture, struct arenascope_summary *out)

@@ -6,6 +6,7 @@
 // sent to a thread, else to the process, as this thread may end before.
 #include "agent/signals.h"
 #include "agent/agent.h"
+#include "agent/exit_dump.h"
 #include "agent/log.h"
 #include "agent/pattern.h"
 #include "agent/signal_safety.h"
@@ -145,7 +146,11 @@ bool as_signal_dump_on(int signal, const char *pattern, unsigned flags, struct a
         as_agent.flags = flags;
         as_agent_unlock();
     }
-    return install(signal, err);
+    if (!install(signal, err))
+        return false;
+    if (signal != 0)
+        as_exit_dump_on();
+    return true;
 }
 
 // The timer counts the thread's own processor time, so it expires while the thread runs, and cuts no sleep short (SA_RESTART does not

@@ -18,7 +18,7 @@
 static void in_child(void)
 {
     as_agent.pid = (pid_t)syscall(SYS_getpid);
-    as_agent.wanted = as_agent.served = 0;
+    as_agent.wanted = as_agent.served = as_agent.finished = 0;
     as_agent.dumps = 0;
     as_agent.stats = (struct arenascope_policy_stats){0};
     if (as_agent.lock != 0)

@@ -7,6 +7,7 @@
 // A filter lets a system call fail:
 //   sockets  socket(AF_UNIX), as systemd's RestrictAddressFamilies=AF_INET
 //   prctl    all of prctl
+//   threads  clone and clone3
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -20,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { NO_RULE = 77, SET_MDWE = 65, REFUSE_EXEC_GAIN = 1 };
+enum { NO_RULE = 77, SET_MDWE = 65, REFUSE_EXEC_GAIN = 1, CLONE3 = 435 };
 
 #define ARGUMENT(i) offsetof(struct seccomp_data, args[i]) // its lower half: little endian
 
@@ -50,6 +51,18 @@ static int forbid_prctl(void)
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    return SET_FILTER(code);
+}
+
+static int forbid_threads(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CLONE3, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     return SET_FILTER(code);
@@ -95,6 +108,8 @@ static int rule(const char *how)
         return forbid_sockets() && socket(AF_UNIX, SOCK_STREAM, 0) < 0;
     if (strcmp(how, "prctl") == 0)
         return forbid_prctl() && prctl(PR_GET_DUMPABLE) < 0;
+    if (strcmp(how, "threads") == 0)
+        return forbid_threads() && fork() < 0;
     return -2;
 }
 

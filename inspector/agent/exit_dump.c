@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// A program that asks for a dump of itself at its end would be gone before the worker thread has written the dump, or has begun. At exit() the
+// agent may call malloc and the loader: the thread is started here if the signal's handler could not.
+#include "agent/exit_dump.h"
+#include "agent/agent.h"
+#include "agent/log.h"
+#include "agent/worker.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATIENCE_SECONDS = 30 };
+
+static time_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec;
+}
+
+// Waits until so many dumps are finished. A sandbox may let the thread end before its first dump.
+static bool wait_for(uint32_t wanted)
+{
+    const struct timespec piece = {.tv_sec = 1};
+    const time_t until = now() + PATIENCE_SECONDS;
+    for (;;) {
+        uint32_t finished = __atomic_load_n(&as_agent.finished, __ATOMIC_ACQUIRE);
+        if ((int32_t)(finished - wanted) >= 0)
+            return true;
+        if (now() >= until || __atomic_load_n(&as_agent.worker, __ATOMIC_ACQUIRE) == AS_AGENT_WORKER_NONE)
+            return false;
+        syscall(SYS_futex, &as_agent.finished, FUTEX_WAIT_PRIVATE, finished, &piece, NULL, 0);
+    }
+}
+
+// A signal that was sent to the process may still be on its way to another thread. A thread whose mask changes looks for such a signal, and takes it.
+static void take_signal(void)
+{
+    const uint64_t all = UINT64_MAX;
+    uint64_t before;
+    if (syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof before) == 0)
+        syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+}
+
+static void at_exit(void)
+{
+    if (as_agent.pid != (pid_t)syscall(SYS_getpid)) // a child of vfork() runs in its parent's memory
+        return;
+    take_signal();
+    uint32_t wanted = __atomic_load_n(&as_agent.wanted, __ATOMIC_SEQ_CST);
+    if (wanted == __atomic_load_n(&as_agent.finished, __ATOMIC_ACQUIRE))
+        return;
+    int failed = as_agent_worker_start();
+    if (failed) {
+        as_log("no dump: no thread could be started for it at exit(): %s", strerror(failed));
+        return;
+    }
+    as_agent_worker_wake();
+    if (!wait_for(wanted))
+        as_log("the process ends before the dump that was asked for is written (the limit is %d s)", PATIENCE_SECONDS);
+}
+
+void as_exit_dump_on(void)
+{
+    static uint32_t on;
+    if (__atomic_exchange_n(&on, 1, __ATOMIC_ACQ_REL) == 0 && atexit(at_exit) != 0)
+        as_log("no handler can be registered for exit(): a dump that is asked for shortly before may be lost");
+}
