@@ -5,8 +5,8 @@
 #include "agent/full_record.h"
 #include "agent/descriptors.h"
 #include "agent/last_thread.h"
-#include "agent/thread.h"
 #include "agent/log.h"
+#include "agent/thread.h"
 #include "profile/recorder.h"
 
 #include <limits.h>
