@@ -28,10 +28,12 @@ struct carried {
     uint64_t base;
 };
 
+// The headers, which the injector has changed (inject.c), may be in the segment of the code: aarch64's linkers have them there.
 static bool is_same(const struct carried *c, const struct as_elf_load *load)
 {
     uint8_t ours[PIECE], theirs[PIECE];
-    for (uint64_t at = 0; at < load->filesz; at += PIECE) {
+    for (uint64_t at = load->offset < c->elf.headers_end ? c->elf.headers_end - load->offset : 0; at < load->filesz;
+         at += PIECE) {
         size_t length = load->filesz - at < PIECE ? (size_t)(load->filesz - at) : PIECE;
         if (!as_elf_read_offset(&c->elf, load->offset + at, ours, length) ||
             !as_target_read(c->target, c->base + load->vaddr + at, theirs, length) || memcmp(ours, theirs, length) != 0)

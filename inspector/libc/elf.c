@@ -282,6 +282,8 @@ bool as_elf_open(struct as_elf *elf, int fd, struct as_error *err)
         return as_fail(err, AS_BAD_INPUT, "the ELF file is truncated: its program headers lie beyond its end");
     if (!take_headers(elf, &header, headers, err))
         return false;
+    if (header.e_phoff == sizeof header)
+        elf->headers_end = sizeof header + header.e_phnum * sizeof *headers;
     take_sections(elf, &header);
     take_notes_and_dynamic(elf, headers, header.e_phnum);
     return true;
