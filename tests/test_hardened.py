@@ -157,6 +157,20 @@ def test_where_no_tracer_may_write_to_code(stage: Stage, sites: Path, arenadump:
 
 
 @needs_root
+def test_libcs_table_of_symbols_cannot_be_written(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
+    """As on aarch64, where it lies with code. Slots that the loader has not bound have their hooks nevertheless."""
+    file = stage.folder / "truth"
+    # The program is under the same libc as this one.
+    found = re.search(r"^(\w+)-(\w+) r--p 00000000 .*libc\.so\.6$", maps(os.getpid()), re.MULTILINE)
+    if not found:
+        pytest.skip("the table lies with code here, too")
+    rule = f"table={int(found[2], 16) - int(found[1], 16)}"
+    command = [str(programs.build("hardened")), rule, str(sites), str(file), "wait", "calls", "thread"]
+    pid = start(stage, command, file, LD_BIND_NOW="")
+    check(stage, sites, arenadump, pid, "--force")
+
+
+@needs_root
 def test_no_memfd_may_be_executable(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
     """The strictest of the kernel's rules for them (vm.memfd_noexec=2, since Linux 6.3), in a namespace of its own."""
     if not Path("/proc/sys/vm/memfd_noexec").exists():

@@ -96,9 +96,12 @@ struct slot_writing {
     struct as_target *target; // for how its pages are protected now
     const struct as_recorder_object *object;
     bool in, running, failed;
-    size_t seen;    // slots that have a hook or what it stands for, or will have it
-    size_t written; // words
-    size_t left;    // for the next pass
+    bool unwritable;   // libc's table of symbols: it lies with code, in a process that may not make code writable
+    bool others_known; // `others` is
+    uint32_t others;   // a bit for each function that another object than libc defines, too
+    size_t seen;       // slots that have a hook or what it stands for, or will have it
+    size_t written;    // words
+    size_t left;       // for the next pass
 };
 
 // The loader is still writing to a page that it will protect, perhaps at the very moment of our store.
@@ -109,16 +112,17 @@ static bool is_being_loaded(const struct slot_writing *w, uintptr_t address)
            address < (w->object->relro_end & ~(page - 1));
 }
 
-// One store of an aligned word: a thread that calls through the slot meanwhile finds the old address or the new one.
-static void write_word(struct slot_writing *w, uintptr_t address, uintptr_t value)
+// One store of an aligned word: a thread that calls through the slot meanwhile finds the old address or the new one. False: the process may
+// not write there.
+static bool write_word(struct slot_writing *w, uintptr_t address, uintptr_t value)
 {
     const struct as_mapping *m = as_target_mapping_at(w->target, address);
     if (address % sizeof(uintptr_t) != 0 || !m || !(m->prot & AS_PROT_READ) || (m->prot & AS_PROT_SHARED))
-        return;
+        return false;
     bool locked = !(m->prot & AS_PROT_WRITE);
     if (!locked && is_being_loaded(w, address)) {
         w->left++;
-        return;
+        return true;
     }
     // The whole mapping, which the kernel would leave in pieces; of code a page, as it goes on to run meanwhile.
     bool code = m->prot & AS_PROT_EXEC;
@@ -127,11 +131,12 @@ static void write_word(struct slot_writing *w, uintptr_t address, uintptr_t valu
     uintptr_t size = code ? page : m->end - m->start;
     int protection = PROT_READ | (code ? PROT_EXEC : 0);
     if (locked && mprotect((void *)start, size, protection | PROT_WRITE) != 0)
-        return;
+        return false;
     __atomic_store_n((uintptr_t *)address, value, __ATOMIC_RELEASE);
     if (locked)
         mprotect((void *)start, size, protection);
     w->written++;
+    return true;
 }
 
 // False: it has none of these functions.
@@ -162,29 +167,55 @@ static bool takes_a_symbol(const ElfW(Rela) * r)
     return ELF64_R_SYM(r->r_info) != 0 && (type == SLOT || type == DATA || type == WORD);
 }
 
-// A slot that the loader has still to bind, to a function of libc's by its last name: then it takes the hook from libc's table. (By the others,
-// it may find the program's own malloc.)
-static bool waits_for_libc(const struct as_recorder_object *o, const ElfW(Rela) * r)
+// Which functions a program has of its own, as it may, or another library.
+static int find_others(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct slot_writing *w = context;
+    struct as_recorder_object o;
+    (void)size;
+    if (!as_recorder_read_object(info, &o) || !o.hash || o.symbols == found.libc.symbols ||
+        o.symbols == found.libdl.symbols || strncmp(o.soname, "ld-linux", 8) == 0)
+        return 0;
+    for (size_t i = 0; i < AS_RECORDER_HOOKS; i++)
+        if (as_recorder_find_symbol(&o, as_recorder_hooks[i].name, STT_FUNC))
+            w->others |= UINT32_C(1) << i;
+    return 0;
+}
+
+// The hook of a slot that the loader has still to bind, to a function of libc's; 0: it is not known to be so. By its last name, as nobody else has
+// that: then it takes the hook from libc's table. By another one, it may be the program's own malloc that is found; so it is asked only where
+// the table cannot be written, who has such a function.
+static uintptr_t hook_for_unbound(struct slot_writing *w, const struct as_recorder_object *o, const ElfW(Rela) * r)
 {
     const ElfW(Sym) *s = &o->symbols[ELF64_R_SYM(r->r_info)];
     const char *name = o->strings + s->st_name;
-    if (s->st_shndx != SHN_UNDEF || strncmp(name, INNER, sizeof INNER - 1) != 0 || !as_recorder_is_unbound(o, r))
-        return false;
+    const bool inner = strncmp(name, INNER, sizeof INNER - 1) == 0;
+    if (s->st_shndx != SHN_UNDEF || (!inner && !w->unwritable) || !as_recorder_is_unbound(o, r))
+        return 0;
+    if (!inner && !w->others_known)
+        dl_iterate_phdr(find_others, w);
+    w->others_known |= !inner;
     for (size_t i = as_recorder.first; i < as_recorder.hooks; i++)
-        if (found.symbols[i][INNER_NAME] && strcmp(name + sizeof INNER - 1, as_recorder_hooks[i].name) == 0)
-            return true;
-    return false;
+        if (found.symbols[i][inner ? INNER_NAME : OWN_NAME] && (inner || !(w->others & UINT32_C(1) << i)) &&
+            strcmp(inner ? name + sizeof INNER - 1 : name, as_recorder_hooks[i].name) == 0)
+            return as_recorder_hooks[i].hook;
+    return 0;
 }
 
 static void look_at(struct slot_writing *w, const struct as_recorder_object *o, const ElfW(Rela) * r)
 {
-    if (takes_a_symbol(r) && r->r_offset % sizeof(uintptr_t) == 0 && !replace(w, o->bias + r->r_offset))
-        w->seen += waits_for_libc(o, r);
+    const uintptr_t slot = o->bias + r->r_offset;
+    if (!takes_a_symbol(r) || r->r_offset % sizeof(uintptr_t) != 0 || replace(w, slot))
+        return;
+    uintptr_t hook = hook_for_unbound(w, o, r);
+    if (hook && (!w->in || !w->unwritable || write_word(w, slot, hook)))
+        w->seen++;
 }
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-// Libc's table of symbols first: what the loader binds meanwhile is hooked, too, or no more.
+// Libc's table of symbols first: what the loader binds meanwhile is hooked, too, or no more. Where it cannot be written, slots that are not bound
+// yet get their hooks now (hook_for_unbound), and what is loaded later has none.
 static void write_symbols(struct slot_writing *w)
 {
     for (size_t i = as_recorder.first; i < as_recorder.hooks; i++) {
@@ -192,8 +223,8 @@ static void write_symbols(struct slot_writing *w)
         uintptr_t value = (w->in ? as_recorder_hooks[i].hook : real) - found.bias[i];
         for (size_t k = 0; k < NAMES; k++) {
             ElfW(Sym) *symbol = found.symbols[i][k];
-            if (symbol && symbol->st_value != value)
-                write_word(w, (uintptr_t)&symbol->st_value, value);
+            if (symbol && symbol->st_value != value && !write_word(w, (uintptr_t)&symbol->st_value, value))
+                w->unwritable = true;
         }
     }
 }

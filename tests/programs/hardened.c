@@ -7,6 +7,7 @@
 // A filter lets a system call fail:
 //   sockets  socket(AF_UNIX), as systemd's RestrictAddressFamilies=AF_INET
 //   prctl    all of prctl
+//   table=N  mprotect of N bytes, to be writable: as many as the segment of libc has that has its table of symbols
 //   threads  clone and clone3
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -54,6 +56,22 @@ static int forbid_prctl(void)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     return SET_FILTER(code);
+}
+
+static int forbid_writing(unsigned bytes)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 5),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(1)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, bytes, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(2)),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_WRITE, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    void *page = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return SET_FILTER(code) && page != MAP_FAILED && mprotect(page, bytes, PROT_READ | PROT_WRITE) != 0;
 }
 
 static int forbid_threads(void)
@@ -108,6 +126,8 @@ static int rule(const char *how)
         return forbid_sockets() && socket(AF_UNIX, SOCK_STREAM, 0) < 0;
     if (strcmp(how, "prctl") == 0)
         return forbid_prctl() && prctl(PR_GET_DUMPABLE) < 0;
+    if (strncmp(how, "table=", 6) == 0)
+        return forbid_writing((unsigned)atoi(how + 6));
     if (strcmp(how, "threads") == 0)
         return forbid_threads() && fork() < 0;
     return -2;
