@@ -76,14 +76,15 @@ static bool write_there(const struct carried *c, uint64_t address, const uint8_t
     struct as_control_reply reply;
     AS_CLEANUP_FD int memory = openat(as_process_of(c->target)->view_fd, "mem", O_WRONLY | O_CLOEXEC);
     // An exec since would have made it another program's memory: the agent answers, and its code was just read there.
-    if (memory < 0 || !c->target->ops->stop.intact(c->target, err))
-        return as_fail_errno(err, AS_DENIED, "the memory of process %d cannot be written", c->target->pid);
-    if (write_code(memory, address, code, size))
-        return true;
-    if (errno == EIO && !as_client_ask(c->client, &room, &reply, NULL, err))
+    if (memory >= 0 && !c->target->ops->stop.intact(c->target, err))
         return false;
-    return write_code(memory, address, code, size) ||
-           as_fail_errno(err, AS_DENIED, "the memory of process %d cannot be written", c->target->pid);
+    bool ok = memory >= 0 && write_code(memory, address, code, size);
+    if (!ok && memory >= 0 && errno == EIO) {
+        if (!as_client_ask(c->client, &room, &reply, NULL, err))
+            return false;
+        ok = write_code(memory, address, code, size);
+    }
+    return ok || as_fail_errno(err, AS_DENIED, "the memory of process %d cannot be written", c->target->pid);
 }
 
 static bool carry_from(struct carried *c, const struct as_control_reply *reply, struct as_error *err)

@@ -123,7 +123,14 @@ bool as_client_reach(struct as_client *client, struct as_target *t, const struct
     }
     if (!as_inject(t, &found, result, err))
         return false;
-    return as_client_connect(client, t->pid, AWAKE_NS, patience, &absent, err) && is_still(client, t, err);
+    if (as_client_connect(client, t->pid, AWAKE_NS, patience, &absent, err))
+        return is_still(client, t, err);
+    // Only now is it known that there is an agent: another thread may have the name of its thread.
+    return absent && is_still(client, t, err) &&
+           as_fail(err, AS_UNSUPPORTED,
+                   "the agent in process %d was started, and has no control socket after %d s: a sandbox may forbid it "
+                   "sockets of AF_UNIX (systemd's RestrictAddressFamilies)",
+                   t->pid, (int)(AWAKE_NS / 1000000000));
 }
 
 // Until the socket can be written to or read from (`events`), or the deadline has passed.

@@ -137,12 +137,7 @@ bool as_control_socket_find(pid_t pid, struct sockaddr_un *address, socklen_t *l
                        "process's user, or as root",
                        pid);
     *absent = true;
-    return agent == 0
-               ? as_fail(err, AS_NO_TARGET, "process %d has no agent that answers", pid)
-               : as_fail(err, AS_UNSUPPORTED,
-                         "the agent in process %d has opened no control socket: a sandbox may forbid it sockets of "
-                         "AF_UNIX (systemd's RestrictAddressFamilies)",
-                         pid);
+    return as_fail(err, AS_NO_TARGET, "process %d has no agent that answers", pid);
 }
 
 // The network of a process, as the first of its threads that lives has it. -1: we may not know it.
