@@ -62,7 +62,7 @@ def is_code(pid: int, address: str) -> bool:
 
 def no_tracer_may_write_to_code() -> bool:
     """Whether the kernel forbids it, to a process itself, too: then its code cannot be loaded in any way."""
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
     page = libc.mmap(None, ctypes.c_size_t(mmap.PAGESIZE), mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     with Path("/proc/self/mem").open("r+b", buffering=0) as memory:

@@ -39,7 +39,7 @@ static bool wait_for(uint32_t wanted)
     }
 }
 
-// A signal that was sent to the process may still be on its way to another thread. A thread whose mask changes looks for such a signal, and takes it.
+// A signal that was sent to the process may not have reached its thread yet. A change of this thread's mask makes the kernel give it to this one.
 static void take_signal(void)
 {
     const uint64_t all = UINT64_MAX;

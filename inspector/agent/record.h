@@ -8,7 +8,7 @@
 
 // Is the recorder's code here? An agent that was injected has room for it only (inject/carry.h).
 bool as_agent_has_recorder(void);
-// Lets the missing code be written by whoever may not write to code: AS_CONTROL_RECORDER_ROOM. AS_UNSUPPORTED: the kernel forbids it.
+// Makes the room for the missing code writable (AS_CONTROL_RECORDER_ROOM). AS_UNSUPPORTED: the kernel forbids it.
 bool as_agent_open_recorder_room(struct as_error *err);
 // Begins a profile; `entries`: AS_CONTROL_RECORD_ENTRIES. False with reply->missing: the code is to be written there first.
 // AS_UNSUPPORTED, too: the code is there, and may not be run.

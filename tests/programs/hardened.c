@@ -47,11 +47,12 @@ static int forbid_sockets(void)
     return SET_FILTER(code);
 }
 
-static int forbid_prctl(void)
+static int forbid_calls(unsigned one, unsigned other)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, one, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, other, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -72,18 +73,6 @@ static int forbid_writing(unsigned bytes)
     };
     void *page = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return SET_FILTER(code) && page != MAP_FAILED && mprotect(page, bytes, PROT_READ | PROT_WRITE) != 0;
-}
-
-static int forbid_threads(void)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CLONE3, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    return SET_FILTER(code);
 }
 
 static int forbid_code(void)
@@ -125,11 +114,11 @@ static int rule(const char *how)
     if (strcmp(how, "sockets") == 0)
         return forbid_sockets() && socket(AF_UNIX, SOCK_STREAM, 0) < 0;
     if (strcmp(how, "prctl") == 0)
-        return forbid_prctl() && prctl(PR_GET_DUMPABLE) < 0;
+        return forbid_calls(SYS_prctl, SYS_prctl) && prctl(PR_GET_DUMPABLE) < 0;
     if (strncmp(how, "table=", 6) == 0)
         return forbid_writing((unsigned)atoi(how + 6));
     if (strcmp(how, "threads") == 0)
-        return forbid_threads() && fork() < 0;
+        return forbid_calls(SYS_clone, CLONE3) && fork() < 0;
     return -2;
 }
 

@@ -198,7 +198,7 @@ def _shown(filters: Filters, *reads: ReadProfile) -> list[Profile]:
 @_filtering
 @number_option
 @looking
-def top(target: str, how: list[str], measure: str, number: int, filters: Filters) -> None:
+def top(target: str, how: list[str], measure: str, *, number: int, filters: Filters) -> None:
     """List the functions that allocated most.
 
     flat: by the function itself. cum: with all functions that it calls. sum: of all lines so far.
