@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from test_profile import compare, sites, truth
 from test_profile_attach import go, start, waits
-from tools import harness, programs
+from tools import debian, harness, programs
 from tools.control import RECORDER_ROOM, ask, control_socket
 from tools.odd import needs_root
 from tools.recording import hooks_left, libc_as_in_its_file, profile, recording
@@ -184,3 +184,25 @@ def test_no_memfd_may_be_executable(stage: Stage, sites: Path, arenadump: harnes
     waits(file)
     (pid,) = (int(path.parent.name) for path in Path("/proc").glob("[0-9]*/exe") if is_program(path, sites, file))
     check(stage, sites, arenadump, pid)
+
+
+SANDBOXED: dict[str, dict[str, str]] = {
+    "off": {},
+    "default": {"ARENASCOPE_PROFILE": "1"},
+    "exact": {"ARENASCOPE_PROFILE": "exact"},
+}
+
+
+@pytest.mark.parametrize("who", ["thread", "process"])
+@pytest.mark.parametrize("how", SANDBOXED)
+def test_a_process_that_goes_into_a_sandbox(stage: Stage, who: str, how: str) -> None:
+    """Its filter ends it for a call that malloc, libc's threads and the loader do not need: the agent makes none."""
+    library = programs.build_portable("allocates", debian.NATIVE, "-shared", "-fPIC", "-DROOM=64")
+    command = [str(programs.build("sandboxed")), who, str(library)]
+    cache = stage.folder / "cache"
+    cache.mkdir()
+    plain = subprocess.run(command, check=False, env={**os.environ, "LD_PRELOAD": ""}, timeout=60)
+    assert plain.returncode == 0
+    process = stage.start(command, XDG_CACHE_HOME=str(cache), **SANDBOXED[how])
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, said

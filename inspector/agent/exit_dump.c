@@ -48,13 +48,14 @@ static void take_signal(void)
         syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
 }
 
+// A sandbox may end the process for any call but those that libc's threads need: others are made only where a dump is to be waited for.
 static void at_exit(void)
 {
-    if (as_agent.pid != (pid_t)syscall(SYS_getpid)) // a child of vfork() runs in its parent's memory
-        return;
     take_signal();
     uint32_t wanted = __atomic_load_n(&as_agent.wanted, __ATOMIC_SEQ_CST);
     if (wanted == __atomic_load_n(&as_agent.finished, __ATOMIC_ACQUIRE))
+        return;
+    if (as_agent.pid != (pid_t)syscall(SYS_getpid)) // a child of vfork() runs in its parent's memory
         return;
     int failed = as_agent_worker_start();
     if (failed) {

@@ -94,17 +94,19 @@ static void hand_over(struct as_recorder_thread *t, struct as_recorder_buffer *b
 }
 
 // A child of _Fork(), in which no handler of fork() has run: libc knows the thread by its new number. It does not in a child of vfork(),
-// which runs in its parent's memory, and must not end the parent's record.
-static bool is_in_child(const struct as_recorder_thread *t)
+// which runs in its parent's memory, and must not end the parent's record. Nobody is in the child who would write the buffers.
+void as_recorder_end_in_child(void)
 {
-    return (uint64_t)syscall(SYS_getpid) != as_recorder.head->pid && *t->tid_at == (uint32_t)syscall(SYS_gettid);
+    if ((uint64_t)syscall(SYS_getpid) != as_recorder.head->pid)
+        atomic_store(&as_recorder.recording, false);
 }
 
 bool as_recorder_next_buffer(struct as_recorder_thread *t)
 {
-    if (is_in_child(t)) {
-        atomic_store(&as_recorder.recording, false); // nobody is there who would write the buffers
-        return false;
+    if (as_recorder_is_another(t)) { // else the kernel is not asked: a sandbox may end the process for the question
+        as_recorder_end_in_child();
+        if (!as_recorder_is_recording())
+            return false;
     }
     // A handler may interrupt this and leave it by siglongjmp: there is no room then, until all is as it should be.
     t->end = NULL;

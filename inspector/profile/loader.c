@@ -149,7 +149,7 @@ bool as_recorder_loader_enter(struct as_recorder_signals *before)
     as_recorder_block_signals(before);
     if (!lock)
         return true; // dl_iterate_phdr waits
-    const uint32_t self = (uint32_t)syscall(SYS_gettid);
+    const uint32_t self = as_recorder_own_id();
     for (int i = 0; !try_to_take(lock, self); i++) {
         as_recorder_restore_signals(before);
         if (atomic_load(&loader.gave_up) || i == SHORT_NAPS + NAPS) {
@@ -167,7 +167,7 @@ bool as_recorder_loader_enter(struct as_recorder_signals *before)
 void as_recorder_loader_leave(const struct as_recorder_signals *before)
 {
     pthread_mutex_t *lock = atomic_load(&loader.lock);
-    uint32_t self = (uint32_t)syscall(SYS_gettid);
+    uint32_t self = as_recorder_own_id();
     if (lock && atomic_load(&loader.holder) == self) { // else it was not found yet when the thread entered
         bool last = --loader.depth == 0;
         pthread_mutex_unlock(lock);

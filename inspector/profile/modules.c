@@ -162,14 +162,21 @@ void as_recorder_modules_watch(bool in)
     atomic_fetch_sub(&list.finding, 1);
 }
 
+// NULL: there is none. The thread may have put itself under a filter since.
+static const char *cache_directory(void)
+{
+    return list.has_directory && !as_unwind_cache_is_forbidden() ? list.directory : NULL;
+}
+
 static bool load_first(void)
 {
     struct as_recorder_signals signals;
     as_recorder_loader_find();
-    list.has_directory = as_unwind_cache_directory(list.directory, sizeof list.directory);
+    list.has_directory =
+        !as_unwind_cache_is_forbidden() && as_unwind_cache_directory(list.directory, sizeof list.directory);
     const struct as_unwind_modules *before = atomic_load(&list.current);
     bool entered = as_recorder_loader_enter(&signals); // noted, as a thread may fork meanwhile
-    struct as_unwind_modules *modules = as_unwind_modules_load(before, list.has_directory ? list.directory : NULL);
+    struct as_unwind_modules *modules = as_unwind_modules_load(before, cache_directory());
     if (modules) {
         add_records(modules);
         as_interpreters_forget(); // of the profile before: it may be unloaded, as dlclose had no hook
@@ -230,7 +237,7 @@ static bool refresh(void)
     if (!as_unwind_modules_stale(before))
         return true;
     as_recorder_modules_unlearn();
-    struct as_unwind_modules *modules = as_unwind_modules_load(before, list.has_directory ? list.directory : NULL);
+    struct as_unwind_modules *modules = as_unwind_modules_load(before, cache_directory());
     if (!modules)
         return false;
     add_records(modules);

@@ -273,6 +273,11 @@ bool as_recorder_was_left(const struct as_recorder_thread *thread, uintptr_t bus
 void as_recorder_threads_begin(void);
 // Another thread may be at the same address. Only as long as it is the one that was named, its contexts are its own.
 void as_recorder_thread_name(struct as_recorder_thread *thread);
+// Makes the calling thread's state, with its name, before its first allocation: it may be in a sandbox by then.
+void as_recorder_thread_introduce(void);
+// The calling thread's id: libc's word for it, once the kernel has said that this is the id; a child of vfork() has its parent's. Else the
+// kernel's, which a sandbox may end the process for.
+uint32_t as_recorder_own_id(void);
 
 // errno is not kept.
 bool as_recorder_is_readable(uintptr_t address);
@@ -387,6 +392,8 @@ void as_recorder_note_free(uint32_t kind, void *memory, uint64_t before, uintptr
 // buffers.c: false: no memory. The profile's tables are there already. Room for a further event of this thread, which has none left; false: no buffer is free.
 bool as_recorder_buffers_map(uint64_t bytes);
 bool as_recorder_next_buffer(struct as_recorder_thread *thread);
+// The full record is over in a process that is not the one in which it was begun.
+void as_recorder_end_in_child(void);
 // For the writer's thread: the full buffers, oldest first (by `next`); a buffer that it has written. It sleeps for so long, or until
 // enough buffers are full.
 struct as_recorder_buffer *as_recorder_full_buffers(void);

@@ -130,6 +130,8 @@ static bool start(const char *text, bool running, as_recorder_begin *record, uin
         as_recorder_unmap();
         return as_fail(err, AS_UNSUPPORTED, "no slot of malloc's was found");
     }
+    if (r->main_pointer == as_recorder_pointer())
+        as_recorder_thread_introduce();
     // Not before: a place that a hook has written down might be used again through a slot without one.
     r->head->on = 1;
     atomic_store(&r->on, true);

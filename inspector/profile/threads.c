@@ -126,12 +126,29 @@ void as_recorder_thread_name(struct as_recorder_thread *t)
         return;
     }
     t->tid = tid;
-    if (r->hooks == AS_RECORDER_HOOKS)
+    if (r->hooks == AS_RECORDER_HOOKS) {
+        as_recorder_end_in_child();
         return;
+    }
     uint64_t place = as_recorder_take_places(&r->head->threads, 1);
     t->name = place != UINT64_MAX ? (uint16_t)place : 0;
     if (t->name)
         r->threads_named[place] = (struct as_profile_thread){.tid = tid, .pid = (uint32_t)r->head->pid};
+}
+
+void as_recorder_thread_introduce(void)
+{
+    struct as_recorder_thread *t = as_recorder_thread_make(as_recorder_pointer());
+    if (t && as_recorder_is_another(t))
+        as_recorder_thread_name(t);
+}
+
+uint32_t as_recorder_own_id(void)
+{
+    const struct as_recorder_thread *t = as_recorder.threads ? as_recorder_thread_find(as_recorder_pointer()) : NULL;
+    if (t && t->tid != 0 && t->tid_at && t->tid_at != &t->tid && *t->tid_at == t->tid)
+        return t->tid;
+    return (uint32_t)syscall(SYS_gettid);
 }
 
 struct as_recorder_thread *as_recorder_thread_make(uintptr_t pointer)
