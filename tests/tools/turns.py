@@ -18,13 +18,27 @@ LOCKS = Path(__file__).resolve().parents[2] / ".cache" / "turns"
 def turn(*, alone: bool) -> Iterator[None]:
     """Lasts while no other process is in a turn of its own with alone=True; with alone=True, while none is in any turn.
 
-    Turns are first come, first served, so that one who wants to be alone gets there.
+    Whoever wants to be alone comes before all others: the kernel serves those that wait for a lock in no certain order.
     """
     with _opened("turn") as lock:
-        with _opened("queue") as queue:
-            fcntl.flock(queue, fcntl.LOCK_EX)
-            fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        if alone:
+            with _opened("waits-to-be-alone") as waits:
+                fcntl.flock(waits, fcntl.LOCK_SH)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        while not alone and not _joined_turn(lock):
+            time.sleep(0.1)
         yield
+
+
+def _joined_turn(lock: IO[str]) -> bool:
+    with _opened("waits-to-be-alone") as waits:
+        if not _alone(waits):
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 @contextlib.contextmanager
