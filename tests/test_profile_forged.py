@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-from tools import harness, kernel
+from tools import harness, kernel, odd
 from tools.vandal import MASK
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ ENTRY = {SAMPLED: 24, FRAMES: 8, STACKS: 4}
 MODULE = struct.Struct("<3Q20sI200s")  # start, end, bias, build_id, its size, name
 WORDS = (1, 1 << 47, MASK - 15)
 MOST_MODULES, BUILD_ID = 0x7FFE, 20
-KEEPS = "import os; kept = [bytes(5000 + i) for i in range(2000)]; print(flush=True); import time; time.sleep(600)"
+KEEPS = (
+    "import os; kept = [bytes(5000 + i) for i in range(2000)]; ends = os.pipe(); print(flush=True); os.read(ends[0], 1)"
+)
 
 Module = tuple[int, int, int, bytes, int, bytes]
 FORGED: dict[str, Callable[[int, Module], Module]] = {
@@ -54,7 +56,7 @@ FORGED: dict[str, Callable[[int, Module], Module]] = {
 
 
 class Tables:
-    """The tables of a recorder in a process that sleeps."""
+    """The tables of a recorder in a process that waits."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -95,9 +97,10 @@ class Tables:
 
 @pytest.fixture
 def tables(stage: Stage) -> Tables:
-    process = stage.start([sys.executable, "-c", KEEPS], ARENASCOPE_PROFILE="exact", PYTHONMALLOC="malloc")
+    process = stage.start([sys.executable, "-c", KEEPS], ARENASCOPE_PROFILE="exact")
     assert process.stdout
     process.stdout.readline()
+    odd.wait_for_read(process.pid)  # printing frees chunks
     found = Tables(process.pid)
     assert found.table[2] > 3, "it has libraries"
     assert any(b"libc.so.6" in each[5] for each in found.modules()), "they are read where they are"

@@ -60,7 +60,7 @@ static char *block_of(size_t size)
     return memset(block, 1, size);
 }
 
-enum { BLOCK = 100 << 10, MAPPED = 4 << 20 };
+enum { BLOCK = 100 << 10, MAPPED = 4 << 20, GAP = 1 << 16 };
 
 static void *keep_arena(void *ready)
 {
@@ -71,10 +71,11 @@ static void *keep_arena(void *ready)
     return NULL;
 }
 
+// A gap stays above it: what a thread's data lie in may be the next mapping, and what is right below is taken for libc's.
 static void keep_own(int fd, int advice)
 {
-    char *map = mmap(NULL, MAPPED, PROT_READ | PROT_WRITE, MAP_PRIVATE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
-    if (map == MAP_FAILED)
+    char *map = mmap(NULL, MAPPED + GAP, PROT_READ | PROT_WRITE, MAP_PRIVATE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
+    if (map == MAP_FAILED || munmap(map + MAPPED, GAP) != 0)
         abort();
     memset(map, 1, MAPPED / 2);
     advise(map, MAPPED, advice);
