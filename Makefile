@@ -32,7 +32,7 @@ test:
 	scripts/install-deps build test gem experiments vm
 	$(MAKE) --no-print-directory build build-static-amd64 build-static-arm64
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
-	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
+	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),5)
 	scripts/test-python --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # Plants the faults of tests/mutants.txt in a copy of the source, one at a time: each must fail a test. ONLY: folders, or parts of lines; one

@@ -15,6 +15,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 
 from arenascope import format as fmt
@@ -161,47 +162,66 @@ def whole_core(pid: int, path: Path) -> None:
     Path(f"{path}.whole").unlink()
 
 
-def runtime_cores(home: Path, scratch: Path) -> None:
+def forged_runtime_core(program: Path, kind: tuple[str, ...], path: Path) -> None:
+    with forged.running(program, *kind) as pid:
+        whole_core(pid, path)
+
+
+def interpreter_core(command: list[str], path: Path) -> None:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        whole_core(process.pid, path)
+        process.kill()
+
+
+def runtime_cores(home: Path, scratch: Path, pool: Executor) -> list[Future[None]]:
     """Cores of processes that have the heap of a runtime, forged or real. The programs stay: cores name them."""
-    for name, source, kind in FORGED:
-        with forged.running(forged.named(name, scratch, *source), *kind) as pid:
-            whole_core(pid, home / f"forged-{name}")
+    # All of them first: a program that is still open for writing in a child of another thread's cannot be started.
+    named = [(forged.named(name, scratch, *source), kind) for name, source, kind in FORGED]
+    made = [pool.submit(forged_runtime_core, program, kind, home / f"forged-{program.name}") for program, kind in named]
     for command in INTERPRETERS:
         path = shutil.which(command[0], path="/usr/bin")
-        if not path:
+        if path:
+            made.append(pool.submit(interpreter_core, [path, *command[1:]], home / command[0]))
+        else:
             print(f"fuzz: there is no {command[0]} here: its memory is not fuzzed", file=sys.stderr)
-            continue
-        with subprocess.Popen([path, *command[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            assert process.stdout
-            assert process.stdout.readline() == b"ready\n"
-            whole_core(process.pid, home / command[0])
-            process.kill()
+    return made
 
 
-def graph_cores(home: Path) -> int:
-    """Cores of programs that hold structures which have a type. Returns how many there are."""
-    count = 0
+def graph_core(program: Path, path: Path) -> None:
+    # Glib before 2.76 has objects in slices of its own.
+    environment = {**os.environ, "G_SLICE": "always-malloc"}
+    with subprocess.Popen([program, FEW], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout
+        for line in process.stdout:
+            if line == b"ready\n":
+                break
+        # With the pages of files: what is code, and the names of classes, gdb would leave out.
+        Path(f"/proc/{process.pid}/coredump_filter").write_text("0x3f")
+        whole_core(process.pid, path)
+        process.kill()
+
+
+def graph_cores(home: Path, pool: Executor) -> list[Future[None]]:
+    """Cores of programs that hold structures which have a type."""
+    made = []
     for name in holding.PROGRAMS:
         try:
-            program = holding.build(name)
+            made.append(pool.submit(graph_core, holding.build(name), home / name))
         except debian.UnavailableError as reason:
             print(f"fuzz: {reason}: what {name} holds is not fuzzed", file=sys.stderr)
-            continue
-        # Glib before 2.76 has objects in slices of its own.
-        environment = {**os.environ, "G_SLICE": "always-malloc"}
-        with subprocess.Popen(
-            [program, FEW], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-        ) as process:
-            assert process.stdout
-            for line in process.stdout:
-                if line == b"ready\n":
-                    break
-            # With the pages of files: what is code, and the names of classes, gdb would leave out.
-            Path(f"/proc/{process.pid}/coredump_filter").write_text("0x3f")
-            whole_core(process.pid, home / name)
-            process.kill()
-        count += 1
-    return count
+    return made
+
+
+def cores(home: Path) -> int:
+    """Of runtimes' heaps, and of graphs. Returns how many there are of the latter."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for a gdb; programs are built by this thread alone
+        made = runtime_cores(home / "images", home / "programs", pool)
+        graphs = graph_cores(home / "graphs", pool)
+        for core in [*made, *graphs]:
+            core.result()
+    return len(graphs)
 
 
 SPLITS = [(compiler, version) for compiler in ("clang++", "g++") for version in (4, 5)]
@@ -325,9 +345,8 @@ def make(arenadump: harness.Arenadump, home: Path) -> None:
     (home / "record" / "version-2").write_bytes(record(2))
     (home / "record" / "version-3").write_bytes(record(3))
     (home / "programs").mkdir(exist_ok=True)
-    runtime_cores(home / "images", home / "programs")
     split_files(home / "splits", home / "split")
-    graphs = graph_cores(home / "graphs")
+    graphs = cores(home)
     rng = random.Random(1)
     for i in range(50):
         (home / "walker" / f"patches-{i}").write_bytes(patches(rng))
