@@ -193,6 +193,11 @@ SANDBOXED: dict[str, dict[str, str]] = {
 }
 
 
+def build_id(library: Path) -> str:
+    notes = subprocess.run(["readelf", "-n", library], capture_output=True, text=True, check=True).stdout
+    return notes.split("Build ID: ")[1].split()[0]
+
+
 @pytest.mark.parametrize("who", ["thread", "process"])
 @pytest.mark.parametrize("how", SANDBOXED)
 def test_a_process_that_goes_into_a_sandbox(stage: Stage, who: str, how: str) -> None:
@@ -206,3 +211,18 @@ def test_a_process_that_goes_into_a_sandbox(stage: Stage, who: str, how: str) ->
     process = stage.start(command, XDG_CACHE_HOME=str(cache), **SANDBOXED[how])
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 0, said
+    tables = {path.name.split(".")[0] for path in cache.glob("arenascope/*.unwind*")}
+    assert bool(tables) == (how != "off"), "what was loaded before the filter"
+    assert build_id(library) not in tables
+
+
+def test_a_filter_that_was_there_is_no_reason_to_do_without_the_cache(stage: Stage) -> None:
+    """All processes of a container are under one."""
+    cache = stage.folder / "cache"
+    cache.mkdir()
+    preloaded = ["env", f"LD_PRELOAD={stage.agent}", "ARENASCOPE_PROFILE=exact", f"XDG_CACHE_HOME={cache}"]
+    command = [str(programs.build("hardened")), "prctl", *preloaded, "sort", os.devnull]
+    process = stage.start(command, LD_PRELOAD="")
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert list(cache.glob("arenascope/*.unwind*"))

@@ -35,6 +35,7 @@ static struct {
     _Atomic uintptr_t unknown[UNKNOWN_PAGES]; // pages of code that was in no module, + 1
     char directory[PATH_MAX];
     bool has_directory;
+    uint64_t filters;                          // as_unwind_cache_filters(), of the thread that began
     struct as_unwind_modules *oldest, *newest; // that may still be read; by the thread that loads
 } list;
 
@@ -162,18 +163,19 @@ void as_recorder_modules_watch(bool in)
     atomic_fetch_sub(&list.finding, 1);
 }
 
-// NULL: there is none. The thread may have put itself under a filter since.
+// NULL: there is none. A filter that the thread has put itself under since the beginning may end the process for what only a cache needs. One that
+// was there (a container's, a service's) has let the calls pass.
 static const char *cache_directory(void)
 {
-    return list.has_directory && !as_unwind_cache_is_forbidden() ? list.directory : NULL;
+    return list.has_directory && as_unwind_cache_filters() == list.filters ? list.directory : NULL;
 }
 
 static bool load_first(void)
 {
     struct as_recorder_signals signals;
     as_recorder_loader_find();
-    list.has_directory =
-        !as_unwind_cache_is_forbidden() && as_unwind_cache_directory(list.directory, sizeof list.directory);
+    list.filters = as_unwind_cache_filters();
+    list.has_directory = as_unwind_cache_directory(list.directory, sizeof list.directory);
     const struct as_unwind_modules *before = atomic_load(&list.current);
     bool entered = as_recorder_loader_enter(&signals); // noted, as a thread may fork meanwhile
     struct as_unwind_modules *modules = as_unwind_modules_load(before, cache_directory());

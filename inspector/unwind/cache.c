@@ -53,27 +53,36 @@ static int open_directory(const char *path)
     return fd;
 }
 
-// In small pieces, as the thread's stack may be small. The line is not the first: a newline is in front of it.
-bool as_unwind_cache_is_forbidden(void)
+// What a line of /proc/PID/status says of filters: the mode, and since Linux 5.9 how many there are. 0: nothing.
+static uint64_t filters_in(const char *line)
 {
-    static const char before[] = "\nSeccomp:\t";
-    const size_t length = sizeof before - 1;
-    char bytes[512];
-    size_t matched = 0;
-    char mode = '\0';
+    if (strncmp(line, "Seccomp:", 8) == 0)
+        return strtoul(line + 8, NULL, 10);
+    return strncmp(line, "Seccomp_filters:", 16) == 0 ? strtoul(line + 16, NULL, 10) << 8 : 0;
+}
+
+// In small pieces, as the thread's stack may be small.
+uint64_t as_unwind_cache_filters(void)
+{
+    char bytes[512], line[32];
+    size_t length = 0;
+    uint64_t filters = 0;
     int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return false;
+        return 0;
     ssize_t got;
-    while (mode == '\0' && (got = read(fd, bytes, sizeof bytes)) > 0)
-        for (ssize_t i = 0; i < got && mode == '\0'; i++) {
-            if (matched == length)
-                mode = bytes[i];
-            else
-                matched = bytes[i] == before[matched] ? matched + 1 : bytes[i] == '\n';
+    while ((got = read(fd, bytes, sizeof bytes)) > 0)
+        for (ssize_t i = 0; i < got; i++) {
+            if (bytes[i] != '\n' && length + 1 < sizeof line)
+                line[length++] = bytes[i];
+            if (bytes[i] != '\n')
+                continue;
+            line[length] = '\0';
+            length = 0;
+            filters += filters_in(line);
         }
     close(fd);
-    return mode != '\0' && mode != '0';
+    return filters;
 }
 
 bool as_unwind_cache_directory(char *path, size_t size)

@@ -8,9 +8,9 @@
 // none, where it is another user's or others may write into it, and in a setuid program. Reads the environment.
 bool as_unwind_cache_directory(char *path, size_t size);
 
-// Whether the calling thread is under a seccomp filter, which may end the process for what only a cache needs: then there is to be none. What is
-// called is what the loader calls for a library (open, read, close). False where /proc cannot be read.
-bool as_unwind_cache_is_forbidden(void);
+// A number that says which seccomp filters the calling thread is under: with a further one it is another; 0: none is known (there is none, or /proc
+// cannot be read). What is called for it is what the loader calls for a library: open, read, close.
+uint64_t as_unwind_cache_filters(void);
 
 // The module's table: the file's in `directory` (NULL: no cache), else made from the image and written there. `cached` says whether
 // a file had it. False: there is no table.
