@@ -73,13 +73,13 @@ uint64_t as_unwind_cache_filters(void)
     ssize_t got;
     while ((got = read(fd, bytes, sizeof bytes)) > 0)
         for (ssize_t i = 0; i < got; i++) {
-            if (bytes[i] != '\n' && length + 1 < sizeof line)
+            if (bytes[i] == '\n') {
+                line[length] = '\0';
+                filters += filters_in(line);
+                length = 0;
+            } else if (length + 1 < sizeof line) {
                 line[length++] = bytes[i];
-            if (bytes[i] != '\n')
-                continue;
-            line[length] = '\0';
-            length = 0;
-            filters += filters_in(line);
+            }
         }
     close(fd);
     return filters;
