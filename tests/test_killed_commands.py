@@ -130,8 +130,9 @@ def test_kill_9_at_any_moment(name: str, longest: float, tmp_path: Path) -> None
     turns = 0
     with growing() as grows:
         grows.grow(2000)
-        for number in range(KILLS):
-            killed(name, grows.pid, tmp_path, chance.uniform(0, longest), f"{tmp_path}.{number}")
+        moments = [chance.uniform(0, longest) for _ in range(KILLS)]
+        for number, after in enumerate(moments):
+            killed(name, grows.pid, tmp_path, after, f"{tmp_path}.{number}")
             until(lambda: is_as_before(grows.pid), "the process is not as it was")
             grows.grow(500)
             kept = list((tmp_path / "tmp").iterdir())
@@ -141,9 +142,11 @@ def test_kill_9_at_any_moment(name: str, longest: float, tmp_path: Path) -> None
                 os.utime(each, (0, 0))
             if name == "watch":
                 turns = is_whole(tmp_path, turns)
+                if turns == 0 and number + 1 == len(moments):  # the machine is slower now than when it was measured
+                    assert after < PATIENCE, "no turn"
+                    moments.append(longest + 2 * after)
     left = {each.name.partition("-")[0] for each in tmp_path.iterdir()}
     assert left == {"tmp"} | ({"timeline", "timeline.dumps"} if name == "watch" else set())
-    assert name != "watch" or turns > 0
 
 
 def is_whole(folder: Path, before: int) -> int:
