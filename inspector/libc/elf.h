@@ -35,7 +35,7 @@ struct as_elf {
     uint64_t strtab, strtab_size, symtab, gnu_hash, hash;
     uint64_t rela, rela_size, relr, relr_size;
     uint64_t tls_start, tls_size, tls_align; // PT_TLS; size 0: none
-    uint64_t headers_end;    // in the file, where the program headers begin right behind the ELF header; 0
+    uint64_t headers_end;    // of the program headers in the file, if they stand right behind the ELF header; else 0
     uint64_t section_offset; // 0: no section headers
     uint32_t section_count, section_names;
     char soname[AS_ELF_NAME_SIZE];

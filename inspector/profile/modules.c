@@ -163,9 +163,9 @@ void as_recorder_modules_watch(bool in)
     atomic_fetch_sub(&list.finding, 1);
 }
 
-// NULL: there is none. A filter that the thread has put itself under since the beginning may end the process for what only a cache needs. One that
-// was there (a container's, a service's) has let the calls pass.
-static const char *cache_directory(void)
+// NULL: there is none. A filter that came since the profile began may end the process for calls that only a cache needs. A filter that was there
+// (a container's, a service's) has let these calls pass.
+static const char *cache_directory_now(void)
 {
     return list.has_directory && as_unwind_cache_filters() == list.filters ? list.directory : NULL;
 }
@@ -178,7 +178,7 @@ static bool load_first(void)
     list.has_directory = as_unwind_cache_directory(list.directory, sizeof list.directory);
     const struct as_unwind_modules *before = atomic_load(&list.current);
     bool entered = as_recorder_loader_enter(&signals); // noted, as a thread may fork meanwhile
-    struct as_unwind_modules *modules = as_unwind_modules_load(before, cache_directory());
+    struct as_unwind_modules *modules = as_unwind_modules_load(before, list.has_directory ? list.directory : NULL);
     if (modules) {
         add_records(modules);
         as_interpreters_forget(); // of the profile before: it may be unloaded, as dlclose had no hook
@@ -239,7 +239,7 @@ static bool refresh(void)
     if (!as_unwind_modules_stale(before))
         return true;
     as_recorder_modules_unlearn();
-    struct as_unwind_modules *modules = as_unwind_modules_load(before, cache_directory());
+    struct as_unwind_modules *modules = as_unwind_modules_load(before, cache_directory_now());
     if (!modules)
         return false;
     add_records(modules);

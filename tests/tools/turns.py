@@ -18,7 +18,7 @@ LOCKS = Path(__file__).resolve().parents[2] / ".cache" / "turns"
 def turn(*, alone: bool) -> Iterator[None]:
     """Lasts while no other process is in a turn of its own with alone=True; with alone=True, while none is in any turn.
 
-    Whoever wants to be alone comes before all others: the kernel serves those that wait for a lock in no certain order.
+    A process that wants to be alone comes before all others. (The kernel does not give a lock to the first that waits.)
     """
     with _opened("turn") as lock:
         if alone:
