@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
-from tools import debian, harness, programs
+from tools import debian, harness, injection, odd, programs
 
 SECONDS = 10
 OK, DENIED, GONE = 0, 4, 7
@@ -49,6 +51,17 @@ def test_no_look_says_that_it_has_ended(arenadump: harness.Arenadump, mode: str)
             )
             said["" if known else done.stderr] += 1
     assert set(said) == {""}, said
+
+
+@pytest.mark.parametrize(("denied", "code"), [(5, OK), (1000, DENIED)], ids=["while it executes", "for good"])
+def test_an_attachment_that_is_refused(selfcheck: Path, arenadump: harness.Arenadump, denied: int, code: int) -> None:
+    """By execs of other threads it may be so several times, one after the other: that is no lack of permission."""
+    library = odd.build("denies_seize", "-shared", "-fPIC", "-ldl")
+    environment = {**os.environ, "LD_PRELOAD": str(library), "DENIED": str(denied)}
+    with injection.selfcheck(str(selfcheck), "threads=2") as pid:
+        done = arenadump.run("summary", pid, "--mode=freeze", env=environment)
+    assert done.returncode == code, done.stderr
+    assert code == OK or "root has no permission to see its threads" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["x"], ["x", "other"]], ids=["main thread", "another thread"])

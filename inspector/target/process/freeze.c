@@ -178,17 +178,22 @@ static void stop_timer(const struct seize_timer *t)
     sigaction(SIGRTMAX, &t->action, NULL);
 }
 
-// EPERM is also the answer for the first thread when it has just ended, and another one, which executes a program, is about to have its id.
-static bool seize(struct as_process *p, pid_t tid)
+// 0, or why it is not: ESRCH where it has ended, or is the leader of threads that outlive it. EPERM is also the answer for a first thread that
+// has just ended, while another one, which executes a program, is about to have its id: it may do so again and again.
+static int seize(struct as_process *p, pid_t tid)
 {
-    bool ok = false;
-    errno = EPERM;
-    for (int tries = 0; !ok && errno == EPERM && tries < 2; tries++) {
+    enum { MOST_TRIES = 50 };
+    for (int tries = 1;; tries++) {
         seizing = p;
-        ok = ptrace(PTRACE_SEIZE, tid, 0, 0) == 0;
+        int why = ptrace(PTRACE_SEIZE, tid, 0, 0) == 0 ? 0 : errno;
         seizing = NULL;
+        if (why == 0)
+            return 0;
+        if (tries > 1 && as_proc_is_dead(thread_state(p, tid)))
+            return ESRCH;
+        if (why != EPERM || tries == MOST_TRIES)
+            return why;
     }
-    return ok;
 }
 
 // Attaches to every thread that is listed and not attached to yet; *added says whether there was one.
@@ -201,15 +206,11 @@ static bool seize_all(struct as_process *p, bool *added, struct as_error *err)
             continue;
         if (!as_vec_reserve(&p->tracees, 1, err))
             return false;
-        if (!seize(p, tid)) {
-            int saved = errno;
-            if (as_proc_is_dead(thread_state(p, tid))) // it ended, or is the leader of threads that outlive it
-                continue;
-            if (saved == ESRCH || saved == EINVAL)
-                continue;
-            errno = saved;
+        const int why = seize(p, tid);
+        if (why == ESRCH || why == EINVAL)
+            continue;
+        if (why != 0)
             return seize_failed(p, tid, err);
-        }
         ptrace(PTRACE_INTERRUPT, tid, 0, 0);
         p->tracees.items[p->tracees.count++] = (struct as_tracee){.tid = tid};
         *added = true;
