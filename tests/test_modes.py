@@ -148,7 +148,7 @@ def test_heap_that_children_do_not_get(postures: Path, arenadump: harness.Arenad
         assert ask(process) == "seen 0, children none"
 
 
-@pytest.mark.parametrize("name", ["own", "ownwipe", "ownfile"])
+@pytest.mark.parametrize("name", ["own", "ownwipe", "ownfile", "ownnear"])
 def test_own_memory_that_children_do_not_get(postures: Path, arenadump: harness.Arenadump, name: str) -> None:
     """Its pages are counted in the target, as those of files are, and malloc's in the clone."""
     with posture(postures, name) as process:

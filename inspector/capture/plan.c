@@ -198,8 +198,9 @@ static const struct as_mapping *kept_of_malloc(const struct as_target *t, const 
     for (size_t i = 0; !kept && i < h->mmapped.count; i++)
         kept = kept_at(t, h->mmapped.items[i].map_start, h->mmapped.items[i].map_end);
     for (size_t i = 0; !kept && i < t->threads.count; i++)
-        if (t->threads.items[i].tp != AS_UNKNOWN) // libc's own data of a thread lies around it
-            kept = kept_at(t, t->threads.items[i].tp - t->page_size, t->threads.items[i].tp + 1);
+        if (t->threads.items[i].tp !=
+            AS_UNKNOWN) // on both sides of it is libc's own data; any mapping may lie next to that
+            kept = kept_at(t, t->threads.items[i].tp - 1, t->threads.items[i].tp + 1);
     return kept;
 }
 

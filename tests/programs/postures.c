@@ -6,6 +6,7 @@
 //     large      as dontfork, with 120 MB in its heap
 //     arena, block, inner    part of a thread's heap, a whole mmapped block, pages within one are not for children (MADV_DONTFORK)
 //     own, ownwipe, ownfile  memory of its own is not: anonymous, likewise by MADV_WIPEONFORK, and a private file's
+//     ownnear    likewise, right below the mapping of the main thread's data
 //     wall       a thread waits for any child at all, also for those that the usual calls do not see (__WALL)
 //     nproc      no further process is allowed (RLIMIT_NPROC; not as root)
 //     ends       has shared memory, and exits as soon as it sees that it has been cloned
@@ -60,7 +61,7 @@ static char *block_of(size_t size)
     return memset(block, 1, size);
 }
 
-enum { BLOCK = 100 << 10, MAPPED = 4 << 20, GAP = 1 << 16 };
+enum { BLOCK = 100 << 10, MAPPED = 4 << 20 };
 
 static void *keep_arena(void *ready)
 {
@@ -71,14 +72,30 @@ static void *keep_arena(void *ready)
     return NULL;
 }
 
-// A gap stays above it: what a thread's data lie in may be the next mapping, and what is right below is taken for libc's.
-static void keep_own(int fd, int advice)
+// `at`: NULL, or where it has to be.
+static void keep_own(char *at, int fd, int advice)
 {
-    char *map = mmap(NULL, MAPPED + GAP, PROT_READ | PROT_WRITE, MAP_PRIVATE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
-    if (map == MAP_FAILED || munmap(map + MAPPED, GAP) != 0)
+    char *map = mmap(at, MAPPED, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | (fd < 0 ? MAP_ANONYMOUS : 0) | (at ? MAP_FIXED_NOREPLACE : 0), fd, 0);
+    if (map == MAP_FAILED)
         abort();
     memset(map, 1, MAPPED / 2);
     advise(map, MAPPED, advice);
+}
+
+// MAPPED bytes that end where the mapping begins in which the thread's own data are.
+static char *below_own_data(void)
+{
+    uintptr_t at = (uintptr_t)__builtin_thread_pointer(), start = 0, end = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    while (maps && (at < start || at >= end) && fgets(line, sizeof line, maps))
+        if (sscanf(line, "%zx-%zx", &start, &end) != 2)
+            abort();
+    if (!maps || at < start || at >= end)
+        abort();
+    fclose(maps);
+    return (char *)start - MAPPED;
 }
 
 // Keeps memory from children, as the posture says.
@@ -102,14 +119,16 @@ static void keep(const char *posture)
     else if (strcmp(posture, "inner") == 0)
         advise(block_of(MAPPED) + MAPPED / 4, MAPPED / 2, MADV_DONTFORK);
     else if (strcmp(posture, "own") == 0)
-        keep_own(-1, MADV_DONTFORK);
+        keep_own(NULL, -1, MADV_DONTFORK);
+    else if (strcmp(posture, "ownnear") == 0)
+        keep_own(below_own_data(), -1, MADV_DONTFORK);
     else if (strcmp(posture, "ownwipe") == 0)
-        keep_own(-1, MADV_WIPEONFORK);
+        keep_own(NULL, -1, MADV_WIPEONFORK);
     else if (strcmp(posture, "ownfile") == 0) {
         FILE *file = tmpfile();
         if (!file || ftruncate(fileno(file), MAPPED) != 0)
             abort();
-        keep_own(fileno(file), MADV_DONTFORK);
+        keep_own(NULL, fileno(file), MADV_DONTFORK);
     }
 }
 
