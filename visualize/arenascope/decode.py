@@ -114,10 +114,14 @@ def _optional(kind: Any) -> Convert:
 
 def _each(kind: Any) -> Convert:
     convert = _converter(kind)
+    itself = set(get_args(kind)) if get_origin(kind) is Union else {kind}  # types of values that need no conversion
+    itself &= {int, str, type(None)}
 
     def read(value: Any, place: str) -> Any:
         if not isinstance(value, list):
             raise DecodeError(f"{place} is no array")
+        if set(map(type, value)) <= itself:  # a profile has millions of numbers
+            return tuple(value)
         return tuple(convert(each, f"{place}[{index}]") for index, each in enumerate(value))
 
     return read
