@@ -8,6 +8,11 @@ BUILD := build
 # (tests/tools/turns.py).
 TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 2 ? n + 2 : 4)))
 
+# Where ccache is installed, no file is compiled twice, in whatever checkout: its path is not part of what is looked for.
+export PATH := /usr/lib/ccache:$(PATH)
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+
 # Whatever the C program or the Python package is made from.
 SOURCES := $(shell find inspector visualize tests/unit tests/support setup.py pyproject.toml meson.build meson_options.txt \
 	-type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
@@ -71,7 +76,7 @@ kills:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
 	KILLS=$(or $(KILLS),100) $(VENV)/bin/python -m pytest tests/test_killed_commands.py tests/test_graph_killed.py \
-		tests/test_top_live.py::test_killed_it_leaves_nobody_stopped \
+		tests/test_profile_entry.py::test_killed_at_random_moments tests/test_top_live.py::test_killed_it_leaves_nobody_stopped \
 		tests/test_top_profile.py::test_killed_at_any_moment_it_harms_nobody \
 		tests/test_timeline.py::test_kill_9_loses_and_tears_nothing
 
