@@ -219,7 +219,10 @@ def allocate(child: subprocess.Popen[str], stacks: int) -> int:
 
 def sums(arenadump: harness.Arenadump, target: int | Path) -> tuple[int, int]:
     """What a profile says was allocated, with a stack and without one."""
-    found = json.loads(arenadump.check("profile", "--json", "--tree", target))
+    said = arenadump.check("profile", "--json", "--tree", target)
+    # Two million frames are not looked at, and take seconds to read.
+    found = json.loads(re.sub(r'"stacks":\s*\{[^{}]*\}', '"stacks": {}', said))
+    assert found["stacks"] == {}
     without = found["allocated_without_stack"]
     # Each sample's number is in 1/1024, and its bytes are whole.
     assert abs(without["bytes"] - SIZE * without["count"]) <= SIZE + found["samples"]

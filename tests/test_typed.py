@@ -223,7 +223,7 @@ def way_to_an_entry(truth: Truth, arenadump: harness.Arenadump) -> Any:
     found: Any = None
     for address in [address for address, name in truth.types.items() if name == "entry"][:40]:
         found = json.loads(arenadump.check("why", "--json", truth.process.pid, hex(address)))
-        if len(found["path"]) == 3 and found["path"][0]["address"] == truth.first("table"):
+        if found["path"][0]["address"] == truth.first("table"):
             break
     return found
 

@@ -82,12 +82,15 @@ class Stage:
 
 
 def until(true: Callable[[], Any], what: str, more: Callable[[], str] = str, seconds: float = PATIENCE) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    """Asks again and again; a question that takes long is not asked all the time."""
+    start = now = time.monotonic()
+    while now < start + seconds:
         found = true()
         if found:
             return found
-        time.sleep(0.02)
+        asked, now = now, time.monotonic()
+        time.sleep(max(0.02, now - asked))
+        now = time.monotonic()
     raise AssertionError(f"{what} within {seconds} s: {more()}")
 
 
