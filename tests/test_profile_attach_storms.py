@@ -87,6 +87,6 @@ def test_setuid_meanwhile(libc: debian.Libc, arenadump: harness.Arenadump, tmp_p
 
 def test_on_and_off_in_a_storm(arenadump: harness.Arenadump, libc: debian.Libc) -> None:
     """A short run of `make soak`'s."""
-    counts = soak_profile.soak_for(20, [libc.suite], arenadump, seed=1)
+    counts = soak_profile.soak_for(8, [libc.suite], arenadump, seed=1)
     assert counts.wrong == []
-    assert counts.switched == 20
+    assert counts.switched == 8

@@ -28,6 +28,7 @@ from arenascope.profile.read import profile_of, read_profile
 __all__ = ["sites"]  # a fixture
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="entries are patched on x86-64 alone")
 DENIED, UNSUPPORTED, GONE = 4, 5, 7
+KILLS = int(os.environ.get("KILLS", "8"))  # `make kills`: 100
 KINDS = ("", "_calloc", "_realloc", "_grown", "_small", "_valloc", "_pvalloc", "_posix")
 POINTERS = {f"leaf_pointer{kind}" for kind in KINDS}
 FUNCTIONS.update({*POINTERS, "leaf_line", "leaf_print"})
@@ -268,9 +269,9 @@ def is_well(process: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.slow
 def test_on_and_off_in_a_storm(stage: Stage, libc: debian.Libc, arenadump: harness.Arenadump) -> None:
-    """100 times on five glibcs."""
+    """Some times on each glibc."""
     process = storm(stage, libc)
-    for _ in range(20):
+    for _ in range(8):
         arenadump.check(
             "record", process.pid, "-o", stage.folder / "dump", "--for=5ms", "--entry", "--timeout=120s", "--mode=live"
         )
@@ -286,7 +287,7 @@ def test_killed_at_random_moments(stage: Stage, libc: debian.Libc, arenadump: ha
     process = storm(stage, libc)
     arenadump.check("inject", process.pid, "--timeout=120s")
     command = [str(arenadump.path), "record", str(process.pid), "-o", str(stage.folder / "dump"), "--entry"]
-    for turn in range(20):
+    for turn in range(KILLS):
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as made:
             time.sleep(chance.uniform(0, 0.6))
             mine = guards(made.pid)

@@ -17,7 +17,7 @@ from tools import debian, harness
 def test_a_service_is_not_harmed(libc: debian.Libc, arenadump: harness.Arenadump, way: str) -> None:
     """Two lives of a service in which all that is hard happens at once, looks at it among them."""
     counts = soak_recorder.Counts()
-    soak_recorder.one_round(libc, way, arenadump, random.Random(1), counts, life=2, lives=2)
+    soak_recorder.one_round(libc, way, arenadump, random.Random(1), counts, life=1, lives=2)
     assert counts.wrong == []
     done = counts.done[libc.suite]
     assert all(done[name] > 0 for name in soak_recorder.COUNTERS), done

@@ -221,8 +221,8 @@ def test_a_list_is_turned_round_and_nothing_else(
 @pytest.mark.parametrize("hold", [0, 200_000])
 def test_storm(libc: debian.Libc, start: Start, storm_program: Path, arenadump: harness.Arenadump, hold: int) -> None:
     with start(harness.under(libc, storm_program, "8", "20000", "1")) as program:
-        program.trim.tell(f"repeat 0.8 1 {hold}")
-        program.ask("storm 1")
+        program.trim.tell(f"repeat 0.4 1 {hold}")
+        program.ask("storm 0.5")
         outcome = program.trim.answer()
         assert outcome.trims > 0, outcome
         program.ask("check")
@@ -252,8 +252,8 @@ def test_storm_in_every_mode(libc: debian.Libc, start: Start, storm_program: Pat
     tunables, environment = MODES[mode]
     command = harness.under(libc, storm_program, "4", "10000", "7")
     with start(command, tunables, **environment) as program:
-        program.trim.tell("repeat 0.5 1 200000")
-        program.ask("storm 0.6")
+        program.trim.tell("repeat 0.3 1 200000")
+        program.ask("storm 0.4")
         outcome = program.trim.answer()
         assert outcome.trims > 0, outcome
         program.ask("free 80")

@@ -389,7 +389,7 @@ static void fuzz_fields(const uint8_t *dump, uint64_t size, int fd, FILE *null, 
             size_t width = at % 8 == 0 ? 8 : 4;
             CHECK(pwrite(fd, &nasty[i], width, (off_t)at) == (ssize_t)width);
             // A picture is some work: drawn where the value may matter to it.
-            *(survives(fd, null, i % 3 == at / 4 % 3 ? directory : -1) ? &opened : &refused) += 1;
+            *(survives(fd, null, i % 5 == at / 4 % 5 ? directory : -1) ? &opened : &refused) += 1;
             CHECK(pwrite(fd, dump + at, width, (off_t)at) == (ssize_t)width);
         }
     }
