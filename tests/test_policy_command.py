@@ -111,6 +111,8 @@ def test_a_stopped_process_keeps_nobody_waiting(stage: Stage, arenadump: harness
     pid = stage.marked()
     until(lambda: policy(arenadump, pid)["policy"] == "on", "no policy")
     os.kill(pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{pid}/task")
+    until(lambda: all(") T " in (each / "stat").read_text() for each in tasks.iterdir()), "it runs on")
     for _ in range(12):  # more than the agent has places for
         begun = time.monotonic()
         done = arenadump.run("policy", "--timeout=100ms", "--json", pid)

@@ -72,14 +72,14 @@ class Names:
 
 def truth(path: Path) -> tuple[int, Stacks, Stacks]:
     """The program's pid; how many blocks it keeps by each stack, and of how many usable bytes."""
-    until(lambda: path.exists() and re.search(r"^end .*\n", path.read_text(), re.MULTILINE), f"no {path.name}")
+    until(lambda: path.exists() and re.search(r"^end .*\n", path.read_text()[-100:], re.MULTILINE), f"no {path.name}")
     *lines, last = path.read_text().splitlines()
     counts: Stacks = Counter()
     sizes: Stacks = Counter()
-    for line in lines:
+    for line, count in Counter(lines).items():
         size, *stack = line.split()
-        counts[tuple(stack)] += 1
-        sizes[tuple(stack)] += int(size)
+        counts[tuple(stack)] += count
+        sizes[tuple(stack)] += int(size) * count
     return int(last.split()[1]), counts, sizes
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import struct
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +13,8 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from . import harness
 
@@ -107,8 +108,8 @@ def hooks_left(pid: int) -> Counter[str]:
                 words = memory.read(int(end, 16) - int(start, 16))
             except OSError:  # it has been unmapped since
                 continue
-            words = words[: len(words) // 8 * 8]
-            count = sum(low <= word < high and word != stays for (word,) in struct.iter_unpack("<Q", words))
+            values = np.frombuffer(words[: len(words) // 8 * 8], "<u8")
+            count = int(((values >= low) & (values < high) & (values != stays)).sum())
             if count:
                 found[name] += count
     return found
