@@ -104,7 +104,7 @@ static bool try_all_threads(struct injector *c, bool touchy_too, bool patient, u
                             struct as_error *err)
 {
     struct as_process *p = c->p;
-    if (!as_proc_threads(p->proc_fd, &p->tids, err))
+    if (!as_process_list_threads(p, err))
         return false;
     for (size_t i = 0; i < p->tids.count && as_now_ns() < deadline; ++i) {
         pid_t tid = p->tids.items[i];

@@ -323,7 +323,7 @@ bool as_process_halt(struct as_process *p, struct as_error *err)
     uint64_t deadline = as_now_ns() + patience(p);
     uint64_t due = as_process_due(p);
     if (p->tracees.count == 0) {
-        if (!as_proc_threads(p->proc_fd, &p->tids, err) || !await_interruptible(p, deadline, err))
+        if (!as_process_list_threads(p, err) || !await_interruptible(p, deadline, err))
             return false;
         p->stop_began = as_now_ns();
         deadline = p->stop_began + patience(p);
@@ -338,7 +338,7 @@ bool as_process_halt(struct as_process *p, struct as_error *err)
     bool added = true;
     for (unsigned looks = 1;; ++looks) {
         uint64_t threads = 0;
-        if (!as_proc_threads(p->proc_fd, &p->tids, err) || !seize_new(p, &added, err))
+        if (!as_process_list_threads(p, err) || !seize_new(p, &added, err))
             return false;
         if (!await_stops(p, deadline < due ? deadline : due))
             return as_now_ns() >= due ? as_process_deadline_exceeded(p, err) : stop_failed(p, err);

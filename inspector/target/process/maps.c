@@ -282,7 +282,7 @@ bool as_process_refresh_threads(struct as_process *p, struct as_error *err)
 {
     struct as_target *t = &p->base;
     t->threads.count = 0;
-    if (!as_proc_threads(p->proc_fd, &p->tids, err))
+    if (!as_process_list_threads(p, err))
         return false;
     for (size_t i = 0; i < p->tids.count; ++i) {
         char name[48];

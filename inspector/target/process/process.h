@@ -122,6 +122,8 @@ bool as_process_alive(const struct as_process *p);
 bool as_process_gone(const struct as_process *p, struct as_error *err);
 // What a file of /proc did not tell, with errno; where that says that the memory is gone, so do we. False.
 bool as_process_unread(const struct as_process *p, const char *what, struct as_error *err);
+// Fills in p->tids. AS_TARGET_GONE, with the process's number; AS_NO_MEMORY, where there are no descriptors, too.
+bool as_process_list_threads(struct as_process *p, struct as_error *err);
 // Does a thread of it live, of whichever program? For a process that could not be opened: beside an exec it may be none of those.
 bool as_process_runs(pid_t pid);
 // As as_target_ops.intact.

@@ -23,10 +23,20 @@ bool as_process_unread(const struct as_process *p, const char *what, struct as_e
     return as_fail_errno(err, as_process_unopened(AS_TARGET_GONE), "process %d: %s", p->base.pid, what);
 }
 
+bool as_process_list_threads(struct as_process *p, struct as_error *err)
+{
+    if (as_proc_threads(p->proc_fd, &p->tids, err))
+        return true;
+    if (err->code == AS_NO_MEMORY)
+        return false;
+    errno = errno == ENOENT ? ESRCH : errno; // the directory of what has ended
+    return as_process_unread(p, "its threads cannot be listed", err);
+}
+
 // Looks for a thread that lives, through its own directory in /proc (a thread's directory in task/ has no map_files).
 static bool view_other_thread(struct as_process *p, struct as_error *err)
 {
-    if (!as_proc_threads(p->proc_fd, &p->tids, err))
+    if (!as_process_list_threads(p, err))
         return false;
     for (size_t i = 0; i < p->tids.count; ++i) {
         char name[32];
