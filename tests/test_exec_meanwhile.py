@@ -56,7 +56,7 @@ def test_no_look_says_that_it_has_ended(arenadump: harness.Arenadump, mode: str)
 @pytest.mark.parametrize(("denied", "code"), [(5, OK), (1000, DENIED)], ids=["while it executes", "for good"])
 def test_an_attachment_that_is_refused(selfcheck: Path, arenadump: harness.Arenadump, denied: int, code: int) -> None:
     """By execs of other threads it may be so several times, one after the other: that is no lack of permission."""
-    library = odd.build("denies_seize", "-shared", "-fPIC", "-ldl")
+    library = odd.build("ptrace_faults", "-shared", "-fPIC", "-ldl")
     environment = {**os.environ, "LD_PRELOAD": str(library), "DENIED": str(denied)}
     with injection.selfcheck(str(selfcheck), "threads=2") as pid:
         done = arenadump.run("summary", pid, "--mode=freeze", env=environment)

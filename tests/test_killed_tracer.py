@@ -24,7 +24,7 @@ class Victim:
 
     def __init__(self, arenadump: harness.Arenadump, log: Path, us: int) -> None:
         self.arenadump, self.log, self.us = arenadump, log, us
-        self.library = odd.build("dies_at", "-shared", "-fPIC", "-ldl")
+        self.library = odd.build("ptrace_faults", "-shared", "-fPIC", "-ldl")
 
     def run(self, command: tuple[str, ...], pid: int, at: int) -> list[str]:
         """What it was seen to do, killed behind request number `at`; 0: never."""

@@ -197,9 +197,9 @@ static const struct as_mapping *kept_of_malloc(const struct as_target *t, const 
         kept = kept_at(t, h->heaps.items[i].start, h->heaps.items[i].end);
     for (size_t i = 0; !kept && i < h->mmapped.count; i++)
         kept = kept_at(t, h->mmapped.items[i].map_start, h->mmapped.items[i].map_end);
+    // On both sides of a thread pointer is libc's own data. Any mapping may lie next to that.
     for (size_t i = 0; !kept && i < t->threads.count; i++)
-        if (t->threads.items[i].tp !=
-            AS_UNKNOWN) // on both sides of it is libc's own data; any mapping may lie next to that
+        if (t->threads.items[i].tp != AS_UNKNOWN)
             kept = kept_at(t, t->threads.items[i].tp - 1, t->threads.items[i].tp + 1);
     return kept;
 }

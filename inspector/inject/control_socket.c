@@ -113,7 +113,7 @@ bool as_control_socket_find(pid_t pid, struct sockaddr_un *address, socklen_t *l
     snprintf(name, sizeof name, "/proc/%d", pid);
     AS_CLEANUP_FD int process = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     AS_CLEANUP_FD int task = process < 0 ? -1 : openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (task < 0 || !as_proc_threads(process, &tids, NULL))
+    if (task < 0 || !as_proc_threads(process, &tids))
         return as_fail(err, AS_TARGET_GONE, "process %d has ended", pid);
     unsigned named = 0;
     pid_t agent = 0;
@@ -148,7 +148,7 @@ static int open_network(pid_t pid)
     int network = -1;
     snprintf(name, sizeof name, "/proc/%d", pid);
     AS_CLEANUP_FD int process = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool listed = process >= 0 && as_proc_threads(process, &tids, NULL);
+    bool listed = process >= 0 && as_proc_threads(process, &tids);
     for (size_t i = 0; listed && network < 0 && i < tids.count; i++) {
         snprintf(name, sizeof name, "task/%d/ns/net", tids.items[i]);
         network = openat(process, name, O_RDONLY | O_CLOEXEC);

@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -104,6 +106,8 @@ def mapped() -> Iterator[tuple[int, dict[str, tuple[int, int]]]]:
                     break
                 name, address, size = line.split()
                 kinds[name] = int(address, 16), int(size)
+            while running.poll() is None and ") S " not in Path(f"/proc/{running.pid}/stat").read_text():
+                time.sleep(0.01)  # on its way to pause() it may touch another page of libc's code
             yield running.pid, kinds
         finally:
             running.kill()

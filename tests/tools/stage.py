@@ -83,14 +83,12 @@ class Stage:
 
 def until(true: Callable[[], Any], what: str, more: Callable[[], str] = str, seconds: float = PATIENCE) -> Any:
     """Asks again and again; a question that takes long is not asked all the time."""
-    start = now = time.monotonic()
-    while now < start + seconds:
+    deadline = time.monotonic() + seconds
+    while (asked := time.monotonic()) < deadline:
         found = true()
         if found:
             return found
-        asked, now = now, time.monotonic()
-        time.sleep(max(0.02, now - asked))
-        now = time.monotonic()
+        time.sleep(max(0.02, time.monotonic() - asked))
     raise AssertionError(f"{what} within {seconds} s: {more()}")
 
 

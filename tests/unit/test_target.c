@@ -533,6 +533,9 @@ static void test_gone(void)
     CHECK(!t->ops->residency.pages(t, (uintptr_t)c->area, (uintptr_t)c->area + c->page, &page, &err) &&
           err.code == AS_TARGET_GONE);
     CHECK(!t->ops->stop.stop(t, &err) && err.code == AS_TARGET_GONE, "%s", err.text);
+    char said[32];
+    snprintf(said, sizeof said, "process %d ended", (int)c->pid);
+    CHECK(strstr(err.text, said), "%s", err.text);
     as_target_close(t);
 
     volatile int *step = share(sizeof *step);

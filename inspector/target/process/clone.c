@@ -115,7 +115,7 @@ bool as_clone_make(struct as_process *p, const struct as_critical *critical, str
 // A process that no thread has told of: our tracee from its first moment, and a child of the target's. 0: there is none.
 static pid_t find_unreported(struct as_process *p)
 {
-    if (!as_proc_threads(p->proc_fd, &p->tids, NULL))
+    if (!as_proc_threads(p->proc_fd, &p->tids))
         return 0;
     for (size_t i = 0; i < p->tids.count; ++i) {
         char name[48];
@@ -197,7 +197,7 @@ static bool reap_once(struct as_process *p, const struct as_critical *critical, 
         return true;
     follow_exec(p);
     for (int pass = 0; pass < 2; ++pass) {
-        if (!as_proc_threads(p->proc_fd, &p->tids, NULL))
+        if (!as_proc_threads(p->proc_fd, &p->tids))
             return false;
         for (size_t i = 0; i < p->tids.count; ++i) {
             if (!is_left(p, made->pid))

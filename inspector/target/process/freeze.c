@@ -189,7 +189,9 @@ static int seize(struct as_process *p, pid_t tid)
         seizing = NULL;
         if (why == 0)
             return 0;
-        if (tries > 1 && as_proc_is_dead(thread_state(p, tid)))
+        if (why == EPERM && tries == 1)
+            continue;
+        if (as_proc_is_dead(thread_state(p, tid)))
             return ESRCH;
         if (why != EPERM || tries == MOST_TRIES)
             return why;

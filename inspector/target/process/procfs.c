@@ -124,21 +124,25 @@ uint64_t as_proc_status(int dir, const char *name, const char *key)
     return AS_PROC_NONE;
 }
 
-bool as_proc_threads(int dir, as_pid_vec *out, struct as_error *err)
+// ENOENT is the answer for the directory of a process that has ended.
+static bool is_unlisted(void)
+{
+    errno = errno == ENOENT ? ESRCH : errno;
+    return false;
+}
+
+bool as_proc_threads(int dir, as_pid_vec *out)
 {
     out->count = 0;
     AS_CLEANUP_FD int fd = openat(dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return as_fail_errno(err, AS_TARGET_GONE, "the threads of the process cannot be listed");
+        return is_unlisted();
     // opendir would allocate.
     _Alignas(struct dirent64) char buffer[4096];
     for (;;) {
         long got = syscall(SYS_getdents64, fd, buffer, sizeof buffer);
-        if (got < 0) {
-            if (errno == ENOENT) // the process ended meanwhile
-                errno = ESRCH;
-            return as_fail_errno(err, AS_TARGET_GONE, "the threads of the process cannot be listed");
-        }
+        if (got < 0)
+            return is_unlisted();
         if (got == 0)
             return true;
         for (long at = 0; at < got;) {
@@ -148,9 +152,11 @@ bool as_proc_threads(int dir, as_pid_vec *out, struct as_error *err)
             uint64_t tid = as_parse_decimal(&name, name + strlen(name));
             if (tid == 0 || tid > INT32_MAX) // "." and ".."
                 continue;
-            pid_t *item = as_vec_add(out, err);
-            if (!item)
+            pid_t *item = as_vec_add(out, NULL);
+            if (!item) {
+                errno = ENOMEM;
                 return false;
+            }
             *item = (pid_t)tid;
         }
     }

@@ -36,8 +36,8 @@ bool as_proc_stat(int dir, const char *name, struct as_proc_stat *out);
 #define AS_PROC_NONE UINT64_MAX
 uint64_t as_proc_status(int dir, const char *name, const char *key);
 
-// The tids in dir/task, in the kernel's order. False: the process is gone, or our memory ran out.
-bool as_proc_threads(int dir, as_pid_vec *out, struct as_error *err);
+// The tids in dir/task, in the kernel's order. False, with errno: ESRCH where the process has ended.
+bool as_proc_threads(int dir, as_pid_vec *out);
 
 // A file of /proc, line by line, however long it is, through one buffer.
 struct as_lines {

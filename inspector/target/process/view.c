@@ -25,12 +25,7 @@ bool as_process_unread(const struct as_process *p, const char *what, struct as_e
 
 bool as_process_list_threads(struct as_process *p, struct as_error *err)
 {
-    if (as_proc_threads(p->proc_fd, &p->tids, err))
-        return true;
-    if (err->code == AS_NO_MEMORY)
-        return false;
-    errno = errno == ENOENT ? ESRCH : errno; // the directory of what has ended
-    return as_process_unread(p, "its threads cannot be listed", err);
+    return as_proc_threads(p->proc_fd, &p->tids) || as_process_unread(p, "its threads cannot be listed", err);
 }
 
 // Looks for a thread that lives, through its own directory in /proc (a thread's directory in task/ has no map_files).
@@ -118,7 +113,7 @@ static bool runs_now(pid_t pid)
     AS_CLEANUP_FD int process = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool there = process >= 0 && as_proc_stat(process, "stat", &stat);
     bool runs = there && (stat.threads == 0 || thread_runs(process, "stat")); // 0: the id goes to another thread
-    bool listed = there && !runs && stat.threads > 1 && as_proc_threads(process, &tids, NULL);
+    bool listed = there && !runs && stat.threads > 1 && as_proc_threads(process, &tids);
     for (size_t i = 0; listed && !runs && i < tids.count; i++) {
         snprintf(name, sizeof name, "task/%d/stat", tids.items[i]);
         runs = thread_runs(process, name);

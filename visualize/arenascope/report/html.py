@@ -49,17 +49,14 @@ def render(page: Page) -> str:
         "require-trusted-types-for": "'script'",
         "trusted-types": "'none'",
     }
-    return (
-        _environment()
-        .get_template(page.template)
-        .render(
-            page.values,
-            policy="; ".join(f"{name} {value}" for name, value in policy.items()),
-            style=Markup(style),  # noqa: S704 - ours, from static/
-            script=Markup(script),  # noqa: S704 - likewise
-            data=Markup(embedded(page.script)),  # noqa: S704 - escaped by embedded()
-            blocks=page.blocks,
-        )
+    template = _environment().get_template(page.template)
+    return template.render(
+        page.values,
+        policy="; ".join(f"{name} {value}" for name, value in policy.items()),
+        style=Markup(style),  # noqa: S704 - ours, from static/
+        script=Markup(script),  # noqa: S704 - likewise
+        data=Markup(embedded(page.script)),  # noqa: S704 - escaped by embedded()
+        blocks=page.blocks,
     )
 
 

@@ -6,9 +6,13 @@
 // Where a death would leave the thread with registers of another's on its own stack, it lives, too. $DIES_LOG tells: a line
 // "exposed N" for each time that a thread gets such registers, to make system call N, "bare" where it was to be killed in such
 // a state, "killed" where it was.
+//
+// The first $DENIED times that a process attaches to a thread the answer is EPERM, as the kernel's is for a first thread that has just
+// ended, while another one, which executes a program, is about to have its id.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -87,12 +91,18 @@ static void die(void)
 long ptrace(enum __ptrace_request request, ...)
 {
     static long (*real)(enum __ptrace_request, ...);
+    static long denied;
     va_list args;
     va_start(args, request);
     pid_t tid = va_arg(args, pid_t);
     void *address = va_arg(args, void *);
     void *data = va_arg(args, void *);
     va_end(args);
+    if (request == PTRACE_SEIZE && denied < wanted("DENIED")) {
+        denied++;
+        errno = EPERM;
+        return -1;
+    }
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "ptrace");
     long result = real(request, tid, address, data);
