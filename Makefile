@@ -8,10 +8,12 @@ BUILD := build
 # (tests/tools/turns.py).
 TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 2 ? n + 2 : 4)))
 
-# Where ccache is installed, no file is compiled twice, in whatever checkout: its path is not part of what is looked for.
+# Where ccache is installed, no file is compiled twice. The builds take what another checkout compiled, too (CCACHE_NOHASHDIR): debug
+# information may then name that checkout, as nothing but a debugger looks for the sources of these. What tests compile is never taken
+# from another directory: where debug information says that it lies is a part of what is tested.
 export PATH := /usr/lib/ccache:$(PATH)
 export CCACHE_BASEDIR := $(CURDIR)
-export CCACHE_NOHASHDIR := 1
+$(VENV)/built build-static-amd64 build-static-arm64: export CCACHE_NOHASHDIR := 1
 
 # Whatever the C program or the Python package is made from.
 SOURCES := $(shell find inspector visualize tests/unit tests/support setup.py pyproject.toml meson.build meson_options.txt \

@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tools import programs
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = "from setuptools import build_meta as b; import sys; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
@@ -23,7 +24,8 @@ pytestmark = pytest.mark.slow
 def build(kind: str, source: Path, folder: Path) -> Path:
     """Build a "wheel" or an "sdist" with the setuptools that is installed here: no network, and not optimized."""
     command = [sys.executable, "-c", BUILD, kind, str(folder)]
-    env = {**os.environ, "ARENASCOPE_MESON_ARGS": f"{os.environ.get('ARENASCOPE_MESON_ARGS', '')} -Doptimization=0"}
+    given = os.environ.get("ARENASCOPE_MESON_ARGS", "")
+    env = {**os.environ, "ARENASCOPE_MESON_ARGS": f"{given} -Doptimization=0", **programs.COMPILED_ANYWHERE}
     done = subprocess.run(command, cwd=source, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / done.stdout.splitlines()[-1]

@@ -19,6 +19,10 @@ COMPILERS = {arch: "gcc" if arch == debian.NATIVE else f"{name}-gcc" for arch, n
 KEEP_MALLOC = [f"-fno-builtin-{name}" for name in ("malloc", "calloc", "realloc", "aligned_alloc")]
 FLAGS = ["-std=gnu11", "-O2", "-g", *KEEP_MALLOC, "-Wall", "-Wextra", "-Werror"]
 
+# The environment to compile in where nobody reads the debug information: ccache then takes what was compiled in another
+# directory, which debug information may name.
+COMPILED_ANYWHERE = {"CCACHE_NOHASHDIR": "1"}
+
 # Libraries of their own before glibc 2.34, with which a program is linked that needs them, and no other.
 LIBRARIES = ["-Wl,--as-needed", "-lpthread", "-ldl", "-lrt"]
 

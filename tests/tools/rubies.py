@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools import debian
+from tools import debian, programs
 
 CACHE = debian.CACHE.parent / "ruby"
 
@@ -127,7 +127,8 @@ def build(tree: Path, jobs: int = 2) -> Path:
         shutil.rmtree(directory, ignore_errors=True)  # of a build that was interrupted
         directory.mkdir()
         (directory / "make.log").write_text(
-            run(["../configure", *CONFIGURE], directory) + run(["make", f"-j{jobs}", "V=1"], directory)
+            run(["../configure", *CONFIGURE], directory)
+            + run(["make", f"-j{jobs}", "V=1"], directory, programs.COMPILED_ANYWHERE)
         )
         (directory / "built").touch()
     return directory
