@@ -48,7 +48,8 @@ def build_portable(name: str, arch: str = debian.NATIVE, *flags: str) -> Path:
 
 def carried_name(name: str, *flags: str) -> str:
     """What a program is called in the directory that $TEST_PROGRAMS names; libraries among them are told by it."""
-    return "-".join([*name.split("/"), *(flag[1:] for flag in flags if flag in {"-static", "-shared"})])
+    told_by = (flag[1:] for flag in flags if flag in {"-static", "-shared"} or flag.startswith("-D"))
+    return "-".join([*name.split("/"), *told_by])
 
 
 def carried(name: str, *flags: str, compiler: str = "gcc") -> Path:

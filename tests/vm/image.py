@@ -45,7 +45,8 @@ GUEST_CHECKOUT = "/checkout"
 # Built against the oldest libc, all of them: the guest's is not this machine's.
 PROGRAMS = {
     **dict.fromkeys(("churn", "actor", "selfcheck", "trim_storm", "postures", "posing", "holds", "odd/inside"), ()),
-    **dict.fromkeys(("causes", "changes_user", "matrix", "sites", "hardened"), ()),
+    **dict.fromkeys(("causes", "changes_user", "matrix", "sites", "hardened", "sandboxed"), ()),
+    "allocates": ("-shared", "-fPIC", "-DROOM=64"),
     "sets_user": ("-Wl,-z,now",),
     **dict.fromkeys(("slow_disk", "slow_audit", "meddler"), ("-shared", "-fPIC")),
 }
