@@ -17,7 +17,7 @@ AGENT = harness.ROOT / "build-static-arm64/inspector/agent/libarenascope.so"
 
 
 def start(stage: Stage, command: list[str], **variables: str) -> subprocess.Popen[bytes]:
-    """Starts what arm64's loader is to run (the first word of the command). Raises UnavailableError."""
+    """Starts what arm64's loader, the first word of the command, is to run. Raises UnavailableError."""
     if not AGENT.exists():
         raise debian.UnavailableError(f"{AGENT} does not exist: make build-static-arm64")
     maps = programs.build_portable("emulated_maps", "arm64", "-shared", "-fPIC")
@@ -25,8 +25,7 @@ def start(stage: Stage, command: list[str], **variables: str) -> subprocess.Pope
     # qemu ends by the same signal, and writes nothing then.
     limited = ["sh", "-c", 'echo 0 > /proc/self/coredump_filter && exec "$@"', "sh", "prlimit", "--core=unlimited"]
     limited.append(debian.emulator("arm64"))
-    # An old loader loses what the kernel tells the process, unless it leaves out an even number of words (glibc 2.31).
-    return stage.start([*limited, *preloaded, command[0], "--inhibit-cache", *command[1:]], LD_PRELOAD="", **variables)
+    return stage.start([*limited, *preloaded, *command], LD_PRELOAD="", **variables)
 
 
 @contextmanager
