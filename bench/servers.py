@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WORKLOADS = recorder.ROOT / "visualize/arenascope/experiment/workloads"
-PATIENCE = 60  # seconds until a server listens
+PATIENCE = 600  # seconds until a server listens: with some profilers it takes its time
 # Debian's redis is linked with jemalloc, of which redis 7 uses only malloc(): libc before it serves instead.
 ON_GLIBC = "libc.so.6"
 COMMANDS = {
@@ -36,6 +36,10 @@ COMMANDS = {
 LOADS = {"redis": "redis_load.py {port} 200000 64 1024", "rails": "http_load.py {port} 4 {requests}"}
 WARM = {"redis": None, "rails": "http_load.py {port} 1 40"}
 TIMES = ("seconds", "p50_ms", "p99_ms")
+
+
+class NotServingError(Exception):
+    """A server that does not listen, with what a profiler makes of it."""
 
 
 def free_port() -> int:
@@ -64,7 +68,7 @@ def serving(name: str, values: dict[str, str], port: int) -> Iterator[int]:
                 if tried.connect_ex(("127.0.0.1", port)) == 0:
                     break
             if process.poll() is not None or time.monotonic() > end:
-                raise SystemExit(f"{name} does not listen; exit code {process.poll()}")
+                raise NotServingError(f"{name} does not listen; exit code {process.poll()}")
             time.sleep(0.05)
         yield process.pid
     finally:
@@ -83,9 +87,9 @@ def load(words: str, port: int, requests: int) -> dict[str, float]:
 
 def once(name: str, values: dict[str, str], requests: int, arenadump: Path) -> dict[str, float]:
     """One run: the server's processor time under load, how long its answers took, and what of its memory is ours."""
-    preload = [ON_GLIBC] if name == "redis" else []
+    last = [ON_GLIBC] if name == "redis" else []  # behind a profiler that has a malloc of its own
     values = {**values, "RAILS_ENV": "production"}
-    values["LD_PRELOAD"] = " ".join([*preload, *values.get("LD_PRELOAD", "").split()])
+    values["LD_PRELOAD"] = " ".join([*values.get("LD_PRELOAD", "").split(), *last])
     port = free_port()
     with serving(name, values, port) as pid:
         if warm := WARM[name]:
@@ -101,19 +105,22 @@ def measure(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """What is shown of each server in each way; all in turn."""
     library, arenadump = build / "inspector/agent/libarenascope.so", build / "inspector/cli/arenadump"
-    record = folder / "record"
-    ways = {"plain": recorder.environment(library, None, record)}
-    ways |= {how: recorder.environment(library, mode, record) for how, mode in recorder.MODES.items()}
-    if heaptrack := recorder.preload_of_heaptrack(folder):
-        ways[recorder.HEAPTRACK] = ways["plain"] | heaptrack
+    ways = recorder.environments(library, folder / "output")
     found: dict[str, dict[str, list[dict[str, float]]]] = {name: {how: [] for how in ways} for name in names}
     for _ in range(runs):
         for name in names:
             for how, values in ways.items():
-                found[name][how].append(once(name, values, requests, arenadump))
-                for written in [*folder.glob("heaptrack.*"), *folder.glob("record*")]:
-                    written.unlink()
-    return {name: {how: figures(each, of["plain"]) for how, each in of.items()} for name, of in found.items()}
+                before = found[name][how]
+                if before and before[0]["seconds"] > recorder.SLOW * found[name]["plain"][0]["seconds"]:
+                    continue
+                try:
+                    with recorder.output_of_one(folder):
+                        before.append(once(name, values, requests, arenadump))
+                except NotServingError as reason:
+                    if how == "plain":
+                        raise
+                    print(f"{how}: {reason}", file=sys.stderr)
+    return {name: {how: figures(each, of["plain"]) for how, each in of.items() if each} for name, of in found.items()}
 
 
 def figures(found: list[dict[str, float]], plain: list[dict[str, float]]) -> dict[str, float]:
