@@ -94,9 +94,13 @@ def hooks_left(pid: int) -> Counter[str]:
         return Counter()
     # The recorder's code is the last segment: of the file where that was preloaded, else anonymous, behind the others.
     # What else is anonymous there is not the agent's: the loader may put a thread's block right behind it.
+    # Addresses of its variables are no hooks: the first thread's block has one, and may lie behind ld.so's variables.
     low, high = min(start for start, _ in ours), max(end for _, end in ours)
-    behind = [end for start, end, access, name in maps if int(start, 16) == high and not name and "x" in access]
-    high = max([int(end, 16) for end in behind] + [high])
+    code = [
+        (int(start, 16), int(end, 16))
+        for start, end, access, name in maps
+        if "x" in access and low <= int(start, 16) and (int(end, 16) <= high or (int(start, 16) == high and not name))
+    ]
     stays = low + ending()
     found: Counter[str] = Counter()
     with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
@@ -109,7 +113,8 @@ def hooks_left(pid: int) -> Counter[str]:
             except OSError:  # it has been unmapped since
                 continue
             values = np.frombuffer(words[: len(words) // 8 * 8], "<u8")
-            count = int(((values >= low) & (values < high) & (values != stays)).sum())
+            inside = sum((values >= start) & (values < end) for start, end in code)
+            count = int((inside & (values != stays)).sum())
             if count:
                 found[name] += count
     return found
