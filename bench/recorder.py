@@ -48,7 +48,7 @@ int f%d(struct s%d *p, int k)
 }
 """
 MODES = {"agent, no profile": "0", "default rates": "1", "every chunk": "exact", "full record": "record"}
-SLOW = 4  # times the program alone: a way that takes longer is not run again
+SLOW = 8  # times the program alone, more than heaptrack takes: a way that takes longer is not run again
 TIMES = ("median", "p99", "p99.9", "mean")
 SHARES = ("recorder_share", "tables_share")
 WANTED_SHARE = 0.03
@@ -93,14 +93,13 @@ def environments(library: Path, output: Path) -> dict[str, dict[str, str]]:
 
 
 @contextmanager
-def output_of_one(folder: Path) -> Iterator[Path]:
-    """A directory for what one run writes, empty before and after."""
-    output = folder / "output"
-    output.mkdir()
+def directory(path: Path) -> Iterator[None]:
+    """Exists meanwhile, for what one run writes."""
+    path.mkdir()
     try:
-        yield output
+        yield
     finally:
-        shutil.rmtree(output)
+        shutil.rmtree(path)
 
 
 def seconds(command: list[str], values: dict[str, str]) -> float:
@@ -113,13 +112,14 @@ def seconds(command: list[str], values: dict[str, str]) -> float:
 def measure(commands: dict[str, list[str]], library: Path, runs: int, folder: Path) -> dict[str, dict[str, float]]:
     """The least processor time of each program in each way; all in turn."""
     least: dict[str, dict[str, float]] = {name: {} for name in commands}
-    ways = environments(library, folder / "output")
+    output = folder / "output"
+    ways = environments(library, output)
     for _ in range(runs):
         for name, command in commands.items():
             for how, values in ways.items():
                 if how in least[name] and least[name][how] > SLOW * least[name]["plain"]:
                     continue
-                with output_of_one(folder):
+                with directory(output):
                     least[name][how] = min(seconds(command, values), least[name].get(how, float("inf")))
     return least
 

@@ -39,7 +39,7 @@ TIMES = ("seconds", "p50_ms", "p99_ms")
 
 
 class NotServingError(Exception):
-    """A server that does not listen, with what a profiler makes of it."""
+    """A server does not listen."""
 
 
 def free_port() -> int:
@@ -105,20 +105,21 @@ def measure(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """What is shown of each server in each way; all in turn."""
     library, arenadump = build / "inspector/agent/libarenascope.so", build / "inspector/cli/arenadump"
-    ways = recorder.environments(library, folder / "output")
+    output = folder / "output"
+    ways = recorder.environments(library, output)
     found: dict[str, dict[str, list[dict[str, float]]]] = {name: {how: [] for how in ways} for name in names}
     for _ in range(runs):
         for name in names:
             for how, values in ways.items():
-                before = found[name][how]
-                if before and before[0]["seconds"] > recorder.SLOW * found[name]["plain"][0]["seconds"]:
+                taken = found[name][how]
+                if taken and taken[0]["seconds"] > recorder.SLOW * found[name]["plain"][0]["seconds"]:
                     continue
                 try:
-                    with recorder.output_of_one(folder):
-                        before.append(once(name, values, requests, arenadump))
-                except NotServingError as reason:
+                    with recorder.directory(output):
+                        taken.append(once(name, values, requests, arenadump))
+                except NotServingError as reason:  # not with every profiler: Debian's redis aborts behind heaptrack
                     if how == "plain":
-                        raise
+                        sys.exit(str(reason))
                     print(f"{how}: {reason}", file=sys.stderr)
     return {name: {how: figures(each, of["plain"]) for how, each in of.items() if each} for name, of in found.items()}
 

@@ -135,8 +135,10 @@ def look(process: subprocess.Popen[str], way: str, arenadump: harness.Arenadump,
         if way == "exact":
             assert found["every_page"], "exact: not every page is watched"
             if not found["sites"]:  # it has just executed itself: all that is in use, its thread is about to record
-                unseen = found["unseen"]["count"] + found["without_stack"]["count"]
-                assert unseen <= 1, f"{unseen} chunks are in use after {found['misses']} stacks, and none has a site"
+                counts = [found[name]["count"] for name in ("unseen", "without_stack")]
+                assert found["known"]["count"] == 0, f"{found['known']['count']} chunks have a stack, and no site"
+                assert found["misses"] <= 1, f"{found['misses']} stacks were unwound, and no site has anything"
+                assert sum(counts) <= 1, f"{sum(counts)} chunks are in use, and none has a site"
                 return Counter(early=1)
     return Counter(looks=1)
 

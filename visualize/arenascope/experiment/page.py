@@ -8,7 +8,6 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from arenascope import __version__
@@ -19,7 +18,7 @@ from arenascope.experiment.expand import PLACEHOLDER
 from arenascope.experiment.verdict import verdict, when
 from arenascope.report.charts import for_page
 from arenascope.report.colours import properties
-from arenascope.report.html import STATIC
+from arenascope.report.html import STATIC, templates
 from arenascope.rows import BY_NAME
 from arenascope.text import plural, printable, size
 
@@ -41,14 +40,8 @@ def render(analysis: Analysis, store: Store, links: dict[int, str]) -> str:
     policy = (
         f"default-src 'none'; style-src 'sha256-{base64.b64encode(told).decode()}'; base-uri 'none'; form-action 'none'"
     )
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("experiment.html.j2").render(
+    template = templates(HERE / "templates").get_template("experiment.html.j2")
+    return template.render(
         policy=policy,
         style=Markup(style),  # noqa: S704 - ours
         version=__version__,

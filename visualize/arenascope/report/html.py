@@ -49,22 +49,25 @@ def render(page: Page) -> str:
         "require-trusted-types-for": "'script'",
         "trusted-types": "'none'",
     }
-    template = _environment().get_template(page.template)
-    return template.render(
-        page.values,
-        policy="; ".join(f"{name} {value}" for name, value in policy.items()),
-        style=Markup(style),  # noqa: S704 - ours, from static/
-        script=Markup(script),  # noqa: S704 - likewise
-        data=Markup(embedded(page.script)),  # noqa: S704 - escaped by embedded()
-        blocks=page.blocks,
+    return (
+        templates(HERE / "templates")
+        .get_template(page.template)
+        .render(
+            page.values,
+            policy="; ".join(f"{name} {value}" for name, value in policy.items()),
+            style=Markup(style),  # noqa: S704 - ours, from static/
+            script=Markup(script),  # noqa: S704 - likewise
+            data=Markup(embedded(page.script)),  # noqa: S704 - escaped by embedded()
+            blocks=page.blocks,
+        )
     )
 
 
 @cache
-def _environment() -> Environment:
-    """It compiles each template once: half a second for a report's."""
+def templates(folder: Path) -> Environment:
+    """The templates in a folder. Each is compiled once: half a second for a report's."""
     made = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
