@@ -15,13 +15,14 @@ from pathlib import Path
 import click
 import pytest
 import synthetic_dump as synthetic
+from click.testing import CliRunner
 from rich.console import Console
 from tools import harness
 from tools.command import PARK, arenascope
 from tools.running import started
 
 from arenascope import format as fmt
-from arenascope.cli.main import cli
+from arenascope.cli.main import COMMANDS, HARMLESS, cli
 from arenascope.decode import answer
 from arenascope.dump import Dump
 from arenascope.errors import Code
@@ -116,6 +117,15 @@ def test_help_is_whole_in_80_columns(group: tuple[str, ...]) -> None:
     commands = done.stdout.partition("Commands:\n")[2].splitlines()
     assert len(commands) >= 2
     assert not [line for line in commands if line.endswith("...") or len(line) > 80]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_names_the_page_of_hazards(name: str) -> None:
+    """The help of each command that touches a process, and the page names that command."""
+    page = (ROOT / "docs/hazards.md").read_text()
+    shown = CliRunner().invoke(cli, [name, "--help"]).output
+    assert ("docs/hazards.md" in shown) == (name not in HARMLESS)
+    assert f"`{name}" in page or name in HARMLESS
 
 
 def test_the_docs_have_every_option_and_no_other() -> None:

@@ -112,6 +112,9 @@ static const struct command commands[] = {
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
+// full-record reads a file alone.
+static const char hazards[] = "docs/hazards.md: all that can happen to a running target.\n";
+
 static void print_help(void)
 {
     printf("Where did the memory of a process on glibc go, and what will bring it back?\n\n");
@@ -135,11 +138,13 @@ static void print_help(void)
            "                         not read then.\n"
            "  --help                 this text, or that of one command\n"
            "arenadump --version prints the version, and what this build can do.\n"
+           "%s"
            "\nExit codes: 0 done, 1 a bug in arenadump, 2 usage, 3 no such target, 4 not\n"
            "permitted, or not now (the time was up, no answer of the agent), 5 a target that\n"
            "is not supported or has no profile, 6 bad input (not a core or dump, truncated,\n"
            "damaged), 7 the target ended, 8 output could not be written, 9 out of memory,\n"
-           "10 the target does not use glibc's malloc and the command needs it.\n");
+           "10 the target does not use glibc's malloc and the command needs it.\n",
+           hazards);
 }
 
 static void print_version(void)
@@ -188,7 +193,7 @@ static bool run(int argc, char **argv, struct as_error *err)
         if (!as_options_read(&options, argc - 1, argv + 1, command->takes, err))
             return false;
         if (options.help) {
-            printf("%s", command->help);
+            printf("%s%s", command->help, command->run == as_cmd_full_record ? "" : hazards);
             return true;
         }
         if (options.max_memory == 0)

@@ -46,6 +46,9 @@ COMMANDS = {
     "why": "graph:why",
 }
 
+# Those that touch no process.
+HARMLESS = {"agent-path", "doctor", "experiment", "full-record", "gdb-script", "timeline"}
+
 
 class Subcommands(click.Group):
     """A subcommand is loaded when it is asked for: to load all takes longer than most of them need."""
@@ -60,6 +63,8 @@ class Subcommands(click.Group):
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(import_module(f"arenascope.cli.{module}"), name)
+        if cmd_name not in HARMLESS:
+            command.epilog = "docs/hazards.md: all that can happen to a running process."
         return command
 
 
