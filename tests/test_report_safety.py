@@ -106,6 +106,16 @@ def test_screenshots_to_look_at(browser: Any, scheme: str, which: str, request: 
     tab.context.close()
 
 
+@pytest.mark.parametrize("which", ["one", "two"])
+def test_no_word_widens_the_page(browser: Any, which: str, request: pytest.FixtureRequest) -> None:
+    """Which file's path, or which thread's name, a finding has differs from run to run."""
+    width, height = SIZES["phone"]
+    tab = Tab(browser, request.getfixturevalue(which)[0], viewport={"width": width, "height": height})
+    tab.lengthen()
+    assert tab.js("document.documentElement.scrollWidth") <= width
+    tab.context.close()
+
+
 def test_prints(browser: Any, one: tuple[Path, Dump]) -> None:
     SHOTS.mkdir(parents=True, exist_ok=True)
     tab = Tab(browser, one[0])

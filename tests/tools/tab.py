@@ -48,6 +48,20 @@ class Tab:
         """Everything that was asked for is drawn."""
         self.js("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
+    def lengthen(self) -> None:
+        """Each sentence ends with a word that does not fit on a phone; labels, keys and tables do not."""
+        self.js(
+            """word => {
+                const not = "script, svg, button, option, label, kbd, .together, table";
+                const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+                const texts = [];
+                while (walk.nextNode()) texts.push(walk.currentNode);
+                for (const text of texts)
+                    if (text.textContent.trim() && !text.parentElement.closest(not)) text.textContent += ` ${word}`;
+            }""",
+            "/" + "long" * 30,
+        )
+
     def until(self, expression: str, value: Any = None) -> None:
         """Wait until it holds. Playwright's own way needs eval, which the page's policy forbids."""
         deadline = time.monotonic() + 10
