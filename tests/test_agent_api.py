@@ -15,7 +15,7 @@ import pytest
 from tools import harness
 from tools.stage import Stage, in_use, until
 
-IO = 8  # exit code
+UNSUPPORTED, IO = 5, 8  # exit codes
 
 # --- The commands -----------------------------------------------------------------------------------------------------
 
@@ -65,7 +65,39 @@ def test_run_refuses_a_log_that_cannot_be(stage: Stage, arenadump: harness.Arena
 def test_agent_path(stage: Stage, arenadump: harness.Arenadump) -> None:
     environment = stage.environment(LD_PRELOAD="", ARENASCOPE_ARENADUMP=str(arenadump.path))
     done = subprocess.run(arenascope(stage, "agent-path"), env=environment, capture_output=True, text=True, check=True)
-    assert Path(done.stdout.rstrip("\n")) == stage.agent
+    assert Path(done.stdout.rstrip("\n")).resolve() == stage.agent.resolve()
+
+
+@pytest.mark.parametrize("name", ["a b", "a:b", "ü ß"])
+def test_a_path_that_ld_preload_cannot_hold(stage: Stage, actor: Path, tmp_path: Path, name: str) -> None:
+    """The command has a link to it in its environment. It stays, for what the command starts later."""
+    library = tmp_path / name / "libarenascope.so"
+    library.parent.mkdir()
+    shutil.copy(stage.agent, library)
+    variables = {"LD_PRELOAD": "", "ARENASCOPE_OUT": "", "ARENASCOPE_LOG": "", "ARENASCOPE_LIBRARY": str(library)}
+    variables["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    for _ in range(2):
+        command = arenascope(stage, "run", "-o", "run.%n", "--", str(actor), "mark", "mark", "sleep")
+        pid = stage.start(command, **variables).pid
+        assert stage.marked() == pid
+        assert str(library) in Path(f"/proc/{pid}/maps").read_text()
+        (stage.folder / "mark").unlink()
+    (link,) = (tmp_path / "cache").rglob("*.so")
+    assert (link.is_symlink(), link.resolve()) == (True, library)
+
+
+def test_no_link_is_made_where_others_may_change_it(stage: Stage, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("it takes root to give a directory to another user")
+    library = tmp_path / "a b" / "libarenascope.so"
+    library.parent.mkdir()
+    shutil.copy(stage.agent, library)
+    (tmp_path / "cache" / "arenascope").mkdir(parents=True)
+    os.chown(tmp_path / "cache", 65534, 65534)
+    variables = {"LD_PRELOAD": "", "ARENASCOPE_LIBRARY": str(library), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = arenascope(stage, "run", "--", "true")
+    done = subprocess.run(command, env=stage.environment(**variables), capture_output=True, text=True, check=False)
+    assert (done.returncode, "LD_PRELOAD cannot hold" in done.stderr) == (UNSUPPORTED, True), done.stderr
 
 
 def test_manual_page() -> None:

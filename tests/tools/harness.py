@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from .debian import NATIVE, Libc, emulator
+from .preload import preloadable
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = 16  # a chunk begins this many bytes before what malloc returned, on every 64-bit glibc
@@ -140,10 +141,10 @@ def smaps(pid: int, field_name: str) -> int:
 
 
 def agent_path(arenadump: Path) -> Path:
-    """The agent's library: beside arenadump when installed, else where the build leaves both."""
+    """The agent's library, by a name to preload: beside arenadump when installed, else where the build leaves both."""
     folder = arenadump.resolve().parent
     places = [folder / "libarenascope.so", folder.parent / "agent" / "libarenascope.so"]
-    return next(place for place in places if place.exists())
+    return preloadable(next(place for place in places if place.exists()))
 
 
 def arenadump_path() -> Path:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from arenascope.agent import find_agent
+from arenascope.agent import OVERRIDE, SEPARATORS, find_agent
 from arenascope.cli.options import limiting
 from arenascope.elf import is_static
 from arenascope.errors import ArenascopeError, Code
@@ -160,11 +160,12 @@ def agent_path() -> None:
 
 def preloading(library: Path) -> dict[str, str]:
     """This environment, with the library before whatever else is to be preloaded."""
-    if any(separator in str(library) for separator in ": \t\n"):
+    if any(separator in str(library) for separator in SEPARATORS):
         raise ArenascopeError(
             Code.UNSUPPORTED,
-            f"LD_PRELOAD cannot hold the path {library}: the loader splits LD_PRELOAD at spaces and colons; "
-            "copy the library elsewhere, and name the copy in $ARENASCOPE_LIBRARY",
+            f"LD_PRELOAD cannot hold the path {library}: the loader splits LD_PRELOAD at spaces and colons, and "
+            "~/.cache/arenascope cannot have a link to it; copy the library elsewhere, and name the copy in "
+            f"${OVERRIDE}",
         )
     others = os.environ.get("LD_PRELOAD")
     return {**os.environ, "LD_PRELOAD": f"{library}:{others}" if others else str(library)}
