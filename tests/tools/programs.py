@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 from . import debian
+from .preload import preloadable
 
 SOURCES = Path(__file__).resolve().parents[1] / "programs"
 BUILT = Path(__file__).resolve().parents[2] / ".cache" / "programs"
@@ -97,4 +98,4 @@ def _compile(name: str, command: list[str], libraries: list[str], suffix: str = 
         scratch = program.with_suffix(f".{os.getpid()}")
         subprocess.run([*command, "-o", str(scratch), *map(str, sources), *libraries], check=True)
         publish(scratch, program)
-    return program
+    return preloadable(program) if "-shared" in libraries else program
