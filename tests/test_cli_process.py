@@ -213,8 +213,10 @@ def test_told_to_go_while_it_starts(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_away(synthetic_dump: Path) -> None:
-    command = f"{sys.executable} -m arenascope summary --json {synthetic_dump} | true; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    command = '"$0" -m arenascope summary --json "$1" | true; exit ${PIPESTATUS[0]}'
+    done = subprocess.run(
+        ["bash", "-c", command, sys.executable, synthetic_dump], capture_output=True, text=True, check=False
+    )
     assert done.returncode in {0, -13, 141}
     assert done.stderr == ""
 

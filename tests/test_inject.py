@@ -231,7 +231,7 @@ def test_another_namespace(arenadump: harness.Arenadump, kinds: list[str]) -> No
 def test_no_proc(arenadump: harness.Arenadump) -> None:
     """What dlopen says, we say."""
     program = odd.build("posing")
-    with odd.running(["unshare", "--mount", "sh", "-c", f"umount -l /proc && exec {program} idle"]) as pid:
+    with odd.running(["unshare", "--mount", "sh", "-c", 'umount -l /proc && exec "$0" idle', str(program)]) as pid:
         refused(arenadump, pid, UNSUPPORTED, "dlopen failed")
         assert descriptors(pid)[0].startswith("/dev/null")
 

@@ -7,6 +7,7 @@ import ctypes.util
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -160,7 +161,7 @@ def test_java(arenadump: harness.Arenadump, tmp_path: Path) -> None:
         assert " used " in shell(heap, arenadump, tmp_path, PATH=path)
         assert re.search(r"6\d\s+6\d{7}\s+\[\[?B|\d+\s+6\d{7}\s+\[B", shell(histogram, arenadump, tmp_path, PATH=path))
         assert "not enabled" in shell(native, arenadump, tmp_path, PATH=path)
-    with restarted(setting, f"{jvm.tool('java')} -Xmx256m {source} 20 20", tmp_path) as java:
+    with restarted(setting, f"{jvm.tool('java')} -Xmx256m {shlex.quote(str(source))} 20 20", tmp_path) as java:
         again = native.replace(str(pid), str(java.pid))
         assert "Java Heap (reserved=" in shell(again, arenadump, tmp_path, PATH=path)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from tools import debian, harness, odd, programs
+from tools.preload import preloadable
 
 OTHER_ROWS = {"other_file", "other_anon", "other_shmem", "stacks", "file_copies", "other_malloc", "managed"}
 CHURN = ("--threads", "3", "--seed", "3")
@@ -75,7 +76,7 @@ def unpacked(package: str, pattern: str) -> Path:
         home = debian.unpack(package, "bookworm", "amd64", {"root": [package]})
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
-    return next(path for path in sorted((home / "root").rglob(pattern)) if path.is_file())
+    return preloadable(next(path for path in sorted((home / "root").rglob(pattern)) if path.is_file()))
 
 
 @pytest.mark.parametrize(

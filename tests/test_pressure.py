@@ -263,7 +263,7 @@ def test_worker_keeps_sharing(arenadump: harness.Arenadump, tmp_path: Path) -> N
     except kernel.NotAllowedError as reason:
         pytest.xfail(f"this machine does not allow it: {reason}")
     with group:
-        command = ["sh", "-c", f"echo $$ >{group.path}/cgroup.procs; exec {sys.executable} -c '{FORKED}'"]
+        command = ["sh", "-c", f'echo $$ >{group.path}/cgroup.procs; exec "$0" -c "$1"', sys.executable, FORKED]
         environment = {**os.environ, "PYTHONMALLOC": "malloc"}
         parent = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True)
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from test_profile import by_stack, compare, sites, truth
 from tools import debian, harness, programs
-from tools.recording import Recording, hooks_left, libc_as_in_its_file, profile, recorded, recording
+from tools.recording import Recording, has_agent, hooks_left, libc_as_in_its_file, profile, recorded, recording
 from tools.stage import Stage, kill, until
 
 __all__ = ["sites"]  # a fixture
@@ -196,7 +196,7 @@ def test_what_is_refused(stage: Stage, sites: Path, arenadump: harness.Arenadump
     assert is_clean(pid)
     other = stage.start(["sleep", "100"], LD_PRELOAD="").pid
     assert arenadump.run("record", other, "--stop").returncode == NO_TARGET
-    assert "arenascope" not in Path(f"/proc/{other}/maps").read_text()
+    assert not has_agent(other)
 
 
 def test_a_process_without_room_for_the_tables(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:

@@ -38,7 +38,7 @@ KIN = ("malloc", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memali
 def libc_code(pid: int) -> tuple[int, bytes, bytes]:
     """Where libc's code is, what is there, and what its file has."""
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-        words = line.split()
+        words = line.split(None, 5)
         if len(words) == 6 and re.search(r"/libc(-2\.31)?\.so", words[5]) and "x" in words[1]:
             start, end = (int(word, 16) for word in words[0].split("-"))
             with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
@@ -309,7 +309,7 @@ def symbol(pid: int, name: str) -> int:
     """The address of a function of libc's."""
     start, _, _ = libc_code(pid)
     line = next(x for x in Path(f"/proc/{pid}/maps").read_text().splitlines() if int(x.split("-")[0], 16) == start)
-    path, offset = line.split()[5], int(line.split()[2], 16)
+    path, offset = line.split(None, 5)[5], int(line.split()[2], 16)
     table = subprocess.run(["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, check=True).stdout
     (value,) = {int(row.split()[1], 16) for row in table.splitlines() if re.search(rf" {name}@@", row)}
     headers = subprocess.run(["readelf", "-W", "-l", path], capture_output=True, text=True, check=True).stdout

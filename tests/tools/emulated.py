@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from . import debian, harness, programs
+from .preload import preloadable
 from .stage import Stage
 
 AGENT = harness.ROOT / "build-static-arm64/inspector/agent/libarenascope.so"
@@ -21,7 +22,7 @@ def start(stage: Stage, command: list[str], **variables: str) -> subprocess.Pope
     if not AGENT.exists():
         raise debian.UnavailableError(f"{AGENT} does not exist: make build-static-arm64")
     maps = programs.build_portable("emulated_maps", "arm64", "-shared", "-fPIC")
-    preloaded = ["-E", f"LD_PRELOAD={maps} {AGENT}"]
+    preloaded = ["-E", f"LD_PRELOAD={maps} {preloadable(AGENT)}"]
     # qemu ends by the same signal, and writes nothing then.
     limited = ["sh", "-c", 'echo 0 > /proc/self/coredump_filter && exec "$@"', "sh", "prlimit", "--core=unlimited"]
     limited.append(debian.emulator("arm64"))

@@ -31,13 +31,13 @@ OPEN_METRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 
 # An arenadump of which the tests can have each call, or those of one command, fail or wait.
 STALLS = """#!/bin/bash
-[[ $1 == {command} ]] || exec {program} "$@"
+[[ $1 == {command} ]] || exec "{program}" "$@"
 [[ ! -e {folder}/fail ]] || {{ echo "arenadump: no right to look" >&2; exit 4; }}
 if [[ -e {folder}/stall ]]; then
     touch {folder}/stalled
     while [[ -e {folder}/stall ]]; do sleep 0.05; done
 fi
-exec {program} "$@"
+exec "{program}" "$@"
 """
 
 

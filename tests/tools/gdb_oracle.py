@@ -73,7 +73,7 @@ class _Oracle:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         for path, base in (settings["libc"], settings["loader"]):
-            gdb.execute(f"add-symbol-file {path} -o {base}", to_string=True)
+            gdb.execute(f'add-symbol-file "{path}" -o {base}', to_string=True)
         self.tls_offset = settings["tls_offset"]
         self.main_arena = gdb.parse_and_eval("&main_arena").dereference()
         self.mp = gdb.parse_and_eval("&mp_").dereference()

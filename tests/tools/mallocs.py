@@ -16,6 +16,7 @@ import pytest
 from arenascope.dump import Dump
 
 from . import debian, harness
+from .preload import preloadable
 
 MIB = 1 << 20
 
@@ -109,4 +110,4 @@ def packaged(package: str, file: str, suite: str = "bookworm") -> str:
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
     (path,) = root.glob(f"root/usr/lib/*/{file}")
-    return str(path)
+    return str(preloadable(path))

@@ -22,6 +22,12 @@ AGENT = ("memfd:arenascope-agent", "libarenascope.so")
 HOOKS = ("malloc", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc", "dlclose")
 
 
+def has_agent(pid: int) -> bool:
+    """Whether the agent's library is mapped, by injection or by preloading."""
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    return any(word in maps for word in AGENT)
+
+
 class Recording:
     """`arenadump record`, from the moment at which it records."""
 
@@ -123,7 +129,7 @@ def hooks_left(pid: int) -> Counter[str]:
 def libc_as_in_its_file(pid: int) -> bool:
     """Whether what libc's file has at its beginning, its table of symbols among it, is so in memory."""
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-        words = line.split()
+        words = line.split(None, 5)
         if len(words) == 6 and re.search(r"/libc(-2\.31)?\.so", words[5]) and words[2] == "00000000":
             start, end = (int(word, 16) for word in words[0].split("-"))
             with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
