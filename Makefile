@@ -55,7 +55,7 @@ tsan:
 	$(MAKE) --no-print-directory build
 	test -d build-tsan || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false -Dtests=false
 	ninja -C build-tsan inspector/cli/arenadump
-	cd tests && TSAN_OPTIONS=halt_on_error=1:exitcode=66 ARENADUMP=$(CURDIR)/build-tsan/inspector/cli/arenadump \
+	cd tests && TSAN_OPTIONS=halt_on_error=1:exitcode=66 ARENADUMP="$(CURDIR)/build-tsan/inspector/cli/arenadump" \
 		../$(VENV)/bin/python -m pytest test_truth.py test_modes.py test_python_objects.py -k 'bookworm or several_threads'
 
 # MINUTES=600, INJECTIONS=20000, ROUNDS=10000 and DAYS=10 for a night.
@@ -157,7 +157,7 @@ build-static-amd64 build-static-arm64: build-static-%: build-static-%/build.ninj
 patches-all:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
-	$(MAKE) --no-print-directory -C patches check PYTHON=$(abspath $(VENV))/bin/python
+	$(MAKE) --no-print-directory -C patches check PYTHON=../$(VENV)/bin/python
 
 # EXPERIMENTS: some of them, article@2.7 for one in a patched Ruby 2.7; EXPERIMENT_ARGS: options, such as --repeats 5 or --max-time 8m.
 experiments:
@@ -175,11 +175,13 @@ clean:
 
 # The developer's build (tests, compile_commands.json) in build/; arenascope and arenadump in .venv/bin, where they work
 # from any directory. pip and setuptools are installed once, so that a later build needs no network; before 21.3, as Debian 11 has
-# it, pip installs nothing editable that is built as pyproject.toml says.
+# it, pip installs nothing editable that is built as pyproject.toml says. What it notes is where the package lies, which Python 3.11 reads
+# in the locale's encoding: LC_ALL=C has no letters beyond ASCII, and where it lies from there has none.
 $(VENV)/built: $(SOURCES) $(VENV)/bin/python
 	test -f $(BUILD)/build.ninja || meson setup $(BUILD)
 	meson compile -C $(BUILD)
 	ARENASCOPE_BUILD_DIR=$(BUILD) $(VENV)/bin/pip install --quiet --no-build-isolation --editable '.[test,lint]'
+	echo ../../../../visualize | tee $(VENV)/lib/python3*/site-packages/__editable__.arenascope-*.pth >/dev/null
 	touch $@
 
 $(VENV)/bin/python:
