@@ -7,6 +7,7 @@ BUILD := build
 # Two more than there are processors, as many tests wait; up to four (memory). Tests that cannot run beside others wait for each other
 # (tests/tools/turns.py).
 TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 2 ? n + 2 : 4)))
+SPREAD = --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 # Where ccache is installed, no file is compiled twice. The builds take what another checkout compiled, too (CCACHE_NOHASHDIR): debug
 # information may then name that checkout, as nothing but a debugger looks for the sources of these. What tests compile is never taken
@@ -23,7 +24,7 @@ AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
 PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/rows scripts/wrap-docs
 SCRIPTS = .ci/run $(filter-out $(PYTHON_SCRIPTS),$(shell git ls-files scripts ':!*.meson')) tests/vm/init tests/vm/start
 
-.PHONY: build deps demo test mutants tsan soak soak-watch kills variety suites lint types analyze sanitize bench experiments fuzz vm patches-all format clean
+.PHONY: build deps demo test check nightly mutants tsan soak soak-watch kills variety suites lint types analyze sanitize bench experiments fuzz vm patches-all format clean
 
 build: $(VENV)/built
 
@@ -35,12 +36,28 @@ demo:
 	$(MAKE) --no-print-directory build
 	scripts/demo
 
+# What takes a minute or two, and needs no network, no rights and nothing installed but what `make build` needs; the linters where they are.
+check: build
+	meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite mock
+	$(if $(shell command -v clang-format),clang-format --dry-run --Werror $(C_FILES),# no clang-format here)
+	$(if $(shell command -v shellcheck),shellcheck $(SCRIPTS),# no shellcheck here)
+	scripts/rows schema --check
+	$(VENV)/bin/ruff format --check $(PYTHON_SCRIPTS) .
+	$(VENV)/bin/ruff check $(PYTHON_SCRIPTS) .
+	$(VENV)/bin/python -m pytest --tier check $(SPREAD) $(PYTEST_ARGS)
+
+# What comes before a merge: all but the parts of `make nightly`.
 test:
-	scripts/install-deps build test gem experiments vm
-	$(MAKE) --no-print-directory build build-static-amd64 build-static-arm64
+	scripts/install-deps build test
+	$(MAKE) --no-print-directory build
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
-	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),5)
-	scripts/test-python --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	scripts/test-python --tier test $(SPREAD) $(PYTEST_ARGS)
+
+# PART: some of the parts that docs/testing.md lists; without it, all of them, one after the other: a night and a day.
+nightly:
+	scripts/install-deps build test
+	$(MAKE) --no-print-directory build
+	$(VENV)/bin/python tests/tools/nightly.py $(PART)
 
 # Plants the faults of tests/mutants.txt in a copy of the source, one at a time: each must fail a test. ONLY: folders, or parts of lines; one
 # with spaces has quotes of its own (ONLY="'return x'").
@@ -155,7 +172,7 @@ build-static-amd64 build-static-arm64: build-static-%: build-static-%/build.ninj
 
 # Ruby, patched, of each release that Debian has the source of: 15 minutes. More in patches/README.md.
 patches-all:
-	scripts/install-deps build test
+	scripts/install-deps build test patches
 	$(MAKE) --no-print-directory build
 	$(MAKE) --no-print-directory -C patches check PYTHON=../$(VENV)/bin/python
 

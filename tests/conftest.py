@@ -6,18 +6,28 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections import Counter
+import time
+from collections import defaultdict
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tools import debian, harness, kernel, programs, turns
+from tools import debian, durations, harness, kernel, programs, tiers, turns
 from tools.keeps import Keeps
 from tools.keeps import running as running_keeps
 from tools.stage import Stage
 
-LONG = 20  # tests without the mark "slow" last as long as one with it, about
+LONG = 10  # seconds of processor time: a test that takes more and has no mark "slow" is named in the end
+
+costs: dict[str, durations.Cost] = defaultdict(lambda: durations.NOTHING)  # of the tests of this run
+slow: set[str] = set()  # of these, those that have the mark
+kept = 0.0  # when they were last written down
+spent = 0.0  # of the processor time of this process and its children, before the phase of a test that runs now
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=tiers.NAMES, help="run the tests of one tier alone; without it, run all")
 
 
 def pytest_configure() -> None:
@@ -27,18 +37,27 @@ def pytest_configure() -> None:
             signal.signal(number, signal.default_int_handler)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make check` does not import what has none of its tests."""
+    tier = config.getoption("--tier")
+    return True if tier == tiers.CHECK and not tiers.may_have_check(collection_path) else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several processes, modules that run alone come first: later they would wait, idle, for the end of others.
+    """Leaves the tests of the chosen tier; with several processes, orders their modules.
 
-    Then come the longest, by the number of tests, so that no process has a long one left in the end.
+    Modules that run alone come first: later they would wait, idle, for the end of others. Then come the longest, so
+    that no process has a long one left in the end.
     """
-    if not hasattr(config, "workerinput"):
-        return
-    lasts: Counter[Path] = Counter()
-    for item in items:
-        lasts[item.path] += LONG if item.get_closest_marker("slow") else 1
-    items.sort(key=lambda item: (item.get_closest_marker("alone") is None, -lasts[item.path], item.path))
+    if tier := config.getoption("--tier"):
+        others = [item for item in items if not tiers.is_in(item, tier)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if tiers.is_in(item, tier)]
+    if hasattr(config, "workerinput"):
+        ids = [item.nodeid for item in items]
+        lasts = durations.expected(ids, durations.read(), durations.committed_table())
+        items.sort(key=lambda item: (item.get_closest_marker("alone") is None, -lasts[item.path.name], item.path))
 
 
 @pytest.hookimpl
@@ -53,11 +72,43 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    global spent
     report = yield
+    now = durations.cpu_seconds()
+    report.cpu, spent = now - spent, now  # type: ignore[attr-defined] # a worker's reports carry it to the first process
+    report.slow = item.get_closest_marker("slow") is not None  # type: ignore[attr-defined]
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI"):
         report.outcome = "failed"
         report.longrepr = f"skipped, which CI does not allow: {report.longrepr}"
     return report
+
+
+def pytest_runtest_logstart() -> None:
+    """Collection is no test's time."""
+    global spent  # noqa: PLW0603
+    spent = spent or durations.cpu_seconds()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Of a run that is stopped, what has been measured until a minute ago is kept."""
+    global kept  # noqa: PLW0603
+    costs[report.nodeid] += durations.Cost(report.duration, report.cpu)
+    if "PYTEST_XDIST_WORKER" not in os.environ and time.monotonic() > kept + 60:
+        durations.merge(costs)
+        kept = time.monotonic()
+    if report.slow:
+        slow.add(report.nodeid)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Keeps what the tests took, and names those that are long and do not say so. Nothing fails by a time."""
+    if costs and not hasattr(config, "workerinput"):
+        durations.merge(costs)
+        for test, cost in sorted(costs.items()):
+            if cost.cpu > LONG and test not in slow:
+                terminalreporter.write_line(f"{test} took {cost.cpu:.0f} s of processor time, and has no mark slow")
+        total = sum(cost.cpu for cost in costs.values())
+        terminalreporter.write_line(f"the tests took {total:.0f} s of processor time")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -80,10 +131,16 @@ def agent(arenadump: harness.Arenadump) -> Path:
     return harness.agent_path(arenadump.path)
 
 
-@pytest.fixture(scope="session", params=debian.SUITES)
+@pytest.fixture(scope="session", params=tiers.EACH_LIBC)
 def libc(request: pytest.FixtureRequest) -> debian.Libc:
     """libc6 of each suite in turn, of this machine's architecture."""
     return fetched(request.param)
+
+
+@pytest.fixture(scope="session")
+def own_libc() -> debian.Libc:
+    """libc6 of the suite that is nearest to this machine's: for tests in which the release decides nothing."""
+    return fetched(tiers.daily_libcs()[-1])
 
 
 @pytest.fixture(scope="session")

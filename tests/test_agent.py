@@ -70,8 +70,8 @@ def test_library_shows_its_own_names_only(agent: Path) -> None:
 # --- On every libc ----------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_started_before_the_signal(stage: Stage, libc: debian.Libc, actor: Path) -> None:
-    process = stage.start(libc.command(actor, "mark", "mark", "sleep"))
+def test_nothing_is_started_before_the_signal(stage: Stage, own_libc: debian.Libc, actor: Path) -> None:
+    process = stage.start(own_libc.command(actor, "mark", "mark", "sleep"))
     pid = stage.marked()
     assert process.pid == pid
     assert len(threads(pid)) == 1
@@ -143,14 +143,14 @@ def test_thread_that_is_always_in_malloc(stage: Stage, libc: debian.Libc, actor:
 
 
 @pytest.mark.parametrize("act", ["compute", "epoll"])
-def test_thread_that_computes_or_waits(stage: Stage, libc: debian.Libc, actor: Path, act: str) -> None:
-    process = stage.start(libc.command(actor, "mark", "mark", act))
+def test_thread_that_computes_or_waits(stage: Stage, own_libc: debian.Libc, actor: Path, act: str) -> None:
+    process = stage.start(own_libc.command(actor, "mark", "mark", act))
     stage.ask(stage.marked())
     assert process.poll() is None
 
 
-def test_thread_that_ends_in_the_meantime(stage: Stage, libc: debian.Libc, actor: Path) -> None:
-    process = stage.start(libc.command(actor, "block", str(int(signal.SIGUSR2)), "mark", "mark", "brief"))
+def test_thread_that_ends_in_the_meantime(stage: Stage, own_libc: debian.Libc, actor: Path) -> None:
+    process = stage.start(own_libc.command(actor, "block", str(int(signal.SIGUSR2)), "mark", "mark", "brief"))
     stage.dump(stage.marked())
     assert process.poll() is None
 
@@ -202,9 +202,9 @@ def test_child_of_fork_has_its_own(stage: Stage, libc: debian.Libc, actor: Path,
     stage.ask(parent, 2)
 
 
-def test_program_replaced_by_exec(stage: Stage, libc: debian.Libc, actor: Path) -> None:
-    again = libc.command(actor, "mark", "second", "sleep")
-    stage.start(libc.command(actor, "mark", "first", "until", "go", "exec", *again))
+def test_program_replaced_by_exec(stage: Stage, own_libc: debian.Libc, actor: Path) -> None:
+    again = own_libc.command(actor, "mark", "second", "sleep")
+    stage.start(own_libc.command(actor, "mark", "first", "until", "go", "exec", *again))
     pid = stage.marked("first")
     stage.ask(pid)
     stage.go()
@@ -214,8 +214,8 @@ def test_program_replaced_by_exec(stage: Stage, libc: debian.Libc, actor: Path) 
     stage.ask(pid)
 
 
-def test_daemon_without_descriptors(stage: Stage, libc: debian.Libc, actor: Path) -> None:
-    stage.start(libc.command(actor, "daemon", "mark", str(stage.folder / "mark"), "sleep"))
+def test_daemon_without_descriptors(stage: Stage, own_libc: debian.Libc, actor: Path) -> None:
+    stage.start(own_libc.command(actor, "daemon", "mark", str(stage.folder / "mark"), "sleep"))
     pid = stage.marked()
     stage.ask(pid)
     assert descriptors(pid) == {}
@@ -353,10 +353,10 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 
 
 @needs_root
-def test_program_that_gives_up_its_rights(stage: Stage, libc: debian.Libc, actor: Path) -> None:
+def test_program_that_gives_up_its_rights(stage: Stage, own_libc: debian.Libc, actor: Path) -> None:
     nobody = pwd.getpwnam("nobody").pw_uid
     let_others_in(stage.folder)
-    stage.start(libc.command(actor, "hold", "20000", "200", "setuid", str(nobody), "mark", "mark", "sleep"))
+    stage.start(own_libc.command(actor, "hold", "20000", "200", "setuid", str(nobody), "mark", "mark", "sleep"))
     dump = stage.ask(stage.marked())
     assert dump.stat().st_uid == nobody
 

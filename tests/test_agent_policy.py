@@ -39,9 +39,9 @@ def test_policy_says_what_was_held_for_longer(stage: Stage, actor: Path) -> None
     stage.logged(rf"\[{stage.marked()}\]: policy: an arena was locked for \d+ us, longer than the 1 us of max-hold")
 
 
-def test_policy_goes_on_in_a_child(stage: Stage, libc: debian.Libc, actor: Path) -> None:
+def test_policy_goes_on_in_a_child(stage: Stage, own_libc: debian.Libc, actor: Path) -> None:
     acts = "storm 2 mark parent until go fork mark mark busy"
-    process = stage.start(libc.command(actor, *acts.split()), ARENASCOPE_TRIM="every=200ms,max-hold=5ms")
+    process = stage.start(own_libc.command(actor, *acts.split()), ARENASCOPE_TRIM="every=200ms,max-hold=5ms")
     parent = stage.marked("parent")
     stage.go()
     child = stage.marked()
@@ -74,8 +74,8 @@ def test_policy_that_makes_no_sense(stage: Stage, actor: Path, words: str) -> No
     stage.logged(re.escape(words) if words != "percent=101" else "percentage above 100")
 
 
-def test_control_socket_answers(stage: Stage, libc: debian.Libc, actor: Path, arenadump: harness.Arenadump) -> None:
-    process = stage.start(libc.command(actor, *["hold", "1000", "200", "storm", "3", "mark", "mark", "sleep"]))
+def test_control_socket_answers(stage: Stage, own_libc: debian.Libc, actor: Path, arenadump: harness.Arenadump) -> None:
+    process = stage.start(own_libc.command(actor, *["hold", "1000", "200", "storm", "3", "mark", "mark", "sleep"]))
     pid = stage.marked()
     stage.ask(pid)
     before = threads(pid)

@@ -25,6 +25,9 @@ class Core:
     mallinfo: dict[str, int]
 
 
+pytestmark = pytest.mark.nightly("emulation")
+
+
 @pytest.fixture(scope="module", params=debian.SUITES)
 def core(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Core]:
     libc = fetched(request.param, "arm64")

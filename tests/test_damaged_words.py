@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import fetched
-from tools import debian, harness, programs, vandal
+from tools import debian, harness, programs, tiers, vandal
 from tools.bounded import MEMORY, OPTIONS, is_sure, look
 
 from arenascope import format as fmt
@@ -64,7 +64,7 @@ def test_a_damaged_limit_of_tcaches(
         assert all(after[tid] in (tcache, fmt.UNKNOWN) for tid, tcache in before.items())
 
 
-@pytest.mark.parametrize("suite", ["forky", "experimental"])
+@pytest.mark.parametrize("suite", tiers.by_tier(["forky", "experimental"]))
 def test_a_map_of_huge_pages_where_there_are_none(
     suite: str, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
 ) -> None:
@@ -82,7 +82,7 @@ def test_a_map_of_huge_pages_where_there_are_none(
         assert not is_sure(seen)
 
 
-@pytest.mark.parametrize("suite", ["forky", "experimental"])
+@pytest.mark.parametrize("suite", tiers.by_tier(["forky", "experimental"]))
 def test_a_pointer_to_a_tcache_that_became_null(
     suite: str, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
 ) -> None:

@@ -229,6 +229,7 @@ def sums(arenadump: harness.Arenadump, target: int | Path) -> tuple[int, int]:
     return sum(site["allocated"]["bytes"] for site in found["sites"]), without["bytes"]
 
 
+@pytest.mark.nightly("limits")
 def test_what_was_allocated_without_a_stack_counts(stage: Stage, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """The tables have room for the frames of some 8,600 such stacks."""
     with (

@@ -14,6 +14,8 @@ import pytest
 from arenascope import errors
 from arenascope import format as fmt
 
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("dump/format.h", "model/enums.h", "model/records.h")
 HEADERS = ("dump/format.h", "model/records.h", "base/error.h")

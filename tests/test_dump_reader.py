@@ -21,6 +21,8 @@ from arenascope.dump import SECTIONS, Dump
 from arenascope.errors import Code, DumpError
 from arenascope.summary import summarize
 
+pytestmark = pytest.mark.check
+
 Sections = dict[str, np.ndarray[Any, Any]]
 
 

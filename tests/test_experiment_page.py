@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 from report_fixtures import browser
 from rich.console import Console
+from tools import tiers
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import maps, spec
@@ -374,7 +375,7 @@ def test_the_page_in_a_browser(browser: Any, page_file: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
 def test_axe_finds_nothing(browser: Any, page_file: Path, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python")
     context = browser.new_context(color_scheme=scheme, bypass_csp=True)

@@ -399,6 +399,7 @@ def test_what_is_not_here_is_refused_plainly(holder: Path, tmp_path: Path) -> No
     assert "far: not available here: libnonesuch.so.3 is not installed; apt-get it" in done.stderr
 
 
+@pytest.mark.nightly("experiments")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", spec.shipped())
 def test_the_smoke_size_of_every_shipped_workload(name: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:

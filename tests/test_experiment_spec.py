@@ -13,6 +13,8 @@ from arenascope.experiment import available, spec
 from arenascope.experiment.expand import UnavailableError, expand, library
 from arenascope.experiment.plan import plan
 
+pytestmark = pytest.mark.check
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:

@@ -12,6 +12,8 @@ from arenascope.experiment.figures import average
 from arenascope.experiment.sampler import Sample
 from arenascope.experiment.statistics import CONFIDENCE, compare, estimate, rank_test
 
+pytestmark = pytest.mark.check
+
 
 def test_an_estimate() -> None:
     found = estimate([5.0, 1.0, 3.0, 2.0, 4.0])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from test_types import LIST_TYPES
-from tools import debian, programs
+from tools import debian, programs, tiers
 
 # What a chunk is, and its name.
 NAMES = {
@@ -142,7 +142,7 @@ def test_debug_information_says_the_same() -> None:
     assert len({name for _, _, _, name in declared if name in DECLARED}) >= 6
 
 
-@pytest.mark.parametrize("suite", debian.SUITES)
+@pytest.mark.parametrize("suite", tiers.EACH_LIBC)
 def test_other_releases(suite: str) -> None:
     """Where conversions are not asked of a cache, libc keeps what it has found, in a tree."""
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_libraries import running
 from test_types import LIST_TYPES
-from tools import debian, holding
+from tools import debian, holding, tiers
 
 CLASSES = ["HeldPlain", "HeldPrivate", "HeldDerived", "HeldLarge"]
 
@@ -41,7 +41,7 @@ def compare(pid: int, kinds: dict[str, str]) -> None:
     assert found["class (GObject)"] == found["type (GObject)"] == found["type's data (GObject)"] >= len(CLASSES)
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("compiler", tiers.compilers(["gcc", "clang"]))
 def test_objects_have_their_class(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("G_SLICE", "always-malloc")  # glib before 2.76 has objects in slices of its own
     with running(build(compiler)) as (pid, kinds):

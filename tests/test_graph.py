@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tools import debian, harness, odd, programs
+from tools import debian, harness, odd, programs, tiers
 from tools.cores import gcore
 from tools.running import started
 
@@ -266,7 +266,7 @@ def sanitized(compiler: str) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("compiler", tiers.compilers(["g++", "clang++"]))
 def test_leak_sanitizer_agrees(compiler: str, arenadump: harness.Arenadump) -> None:
     said = sanitized(compiler)
     (summed,) = re.findall(r"leaked in (\d+) allocation", said)
@@ -297,12 +297,12 @@ def test_valgrind_agrees(arenadump: harness.Arenadump) -> None:
     assert found["indirect"]["count"] == lost["indirectly"]
 
 
-def test_in_a_storm_of_malloc(libc: debian.Libc, actor: Path, arenadump: harness.Arenadump) -> None:
+def test_in_a_storm_of_malloc(own_libc: debian.Libc, actor: Path, arenadump: harness.Arenadump) -> None:
     """Threads that allocate have the only pointers to their blocks in registers, and none of these is lost.
 
     The program forgets 20,000 others. A word that is left over may lead to some of them.
     """
-    command = libc.command(actor, "hold", "20000", "200", "storm", "4", "sleep")
+    command = own_libc.command(actor, "hold", "20000", "200", "storm", "4", "sleep")
     with subprocess.Popen(command) as process:
         try:
             while len(list(Path(f"/proc/{process.pid}/task").iterdir())) < 5:  # the storm begins when all are held

@@ -51,6 +51,7 @@ def longest(arenadump: harness.Arenadump, name: str, pid: int) -> float:
     return 1.2 * (time.monotonic() - start)
 
 
+@pytest.mark.nightly("kills")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_look_is_killed(selfcheck: Path, arenadump: harness.Arenadump, name: str) -> None:
@@ -72,6 +73,7 @@ def test_the_look_is_killed(selfcheck: Path, arenadump: harness.Arenadump, name:
         target.process.wait()
 
 
+@pytest.mark.nightly("kills")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_target_is_killed(selfcheck: Path, arenadump: harness.Arenadump, name: str) -> None:

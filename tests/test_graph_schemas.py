@@ -34,6 +34,7 @@ def check(arenadump: harness.Arenadump, name: str, *arguments: str | int) -> Any
     return told
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schemas_are_schemas(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])

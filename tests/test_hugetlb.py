@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import fetched
-from tools import debian, harness, kernel
+from tools import debian, harness, kernel, tiers
 from tools.pressure import SUITES, Scenario, pressed
 
 from arenascope import format as fmt
@@ -15,7 +15,7 @@ from arenascope import format as fmt
 pytestmark = [pytest.mark.usefixtures("pages_stay"), pytest.mark.alone]
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=tiers.by_tier(SUITES))
 def libc(request: pytest.FixtureRequest) -> debian.Libc:
     return fetched(request.param)
 

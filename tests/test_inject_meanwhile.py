@@ -174,6 +174,7 @@ def test_the_carrier_is_killed(arenadump: harness.Arenadump, tmp_path: Path, how
         process.wait()
 
 
+@pytest.mark.nightly("soak")
 @pytest.mark.slow
 def test_a_short_soak(arenadump: harness.Arenadump) -> None:
     """Each load at least once, under one libc or another; `make soak` does so a thousand times."""

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.check
+
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts/install-deps"
 # installed/ and available/ of a release hold a file for each package; lists is there once apt has been updated.
 PROGRAMS = {

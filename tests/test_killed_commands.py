@@ -123,6 +123,7 @@ def is_as_before(pid: int) -> bool:
     return "TracerPid:\t0\n" in status and not {"T", "t"} & set(states) and not children.strip()
 
 
+@pytest.mark.nightly("kills")
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_kill_9_at_any_moment(name: str, longest: float, tmp_path: Path) -> None:
     chance = random.Random(KILLS)

@@ -90,6 +90,7 @@ def kill_at(victim: Victim, command: tuple[str, ...], how: str, at: int) -> str:
     return said[0] if said else "lived"
 
 
+@pytest.mark.nightly("kills")
 @pytest.mark.slow
 @pytest.mark.parametrize("command", EXPOSED, ids=" ".join)
 @pytest.mark.parametrize("how", held.HOW)

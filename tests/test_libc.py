@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import fetched
-from tools import debian, harness, programs
+from tools import debian, harness, programs, tiers
 
 FIND_LIBC = Path(os.environ.get("FIND_LIBC", harness.ROOT / "build/tests/unit/find_libc"))
 SOURCES = ["dwarf", "symtab", "relocation", "decode"]
@@ -80,8 +80,11 @@ def in_namespace_with(debug: Path, command: list[str]) -> list[str]:
     return ["unshare", "--mount", "sh", "-c", script, str(debug / "usr/lib/debug"), *command]
 
 
-@pytest.mark.parametrize("arch", debian.TRIPLETS)
-@pytest.mark.parametrize("suite", debian.SUITES)
+ARCHS = tiers.daily(debian.TRIPLETS, [debian.NATIVE], part="emulation")
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("suite", tiers.EACH_LIBC)
 def test_sources_agree_on_a_file(suite: str, arch: str) -> None:
     libc = fetched(suite, arch)
     answers = find("file", libc.directory / "libc.so.6", libc.debug)
@@ -96,8 +99,8 @@ def test_sources_agree_on_a_file(suite: str, arch: str) -> None:
     assert (first["state"][0], first["par"][0], first["heap"][0], first["heap"][2]) == SIZES[debian.SUITES[suite]]
 
 
-@pytest.mark.parametrize("arch", debian.TRIPLETS)
-@pytest.mark.parametrize("suite", [suite for suite in debian.SUITES if suite != "bullseye"])
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("suite", tiers.by_tier(suite for suite in debian.SUITES if suite != "bullseye"))
 def test_sources_agree_on_malloc_debug(suite: str, arch: str) -> None:
     libc = fetched(suite, arch)
     answers = find("file", libc.directory / "libc_malloc_debug.so.0", libc.debug)
@@ -164,6 +167,7 @@ def test_core_far_from_its_files(libc: debian.Libc, tmp_path: Path) -> None:
     assert found["par"][1:] == expected["par"][1:]  # mp_'s last field, of 2.43 alone, leaves no trace
 
 
+@pytest.mark.nightly("emulation")
 @pytest.mark.parametrize("suite", debian.SUITES)
 def test_core_that_names_nothing(suite: str, tmp_path: Path) -> None:
     """A core of qemu has no file names and no ELF headers: all that is writable is looked at, and arm64 is found."""

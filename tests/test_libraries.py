@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from test_innodb import mariadb
 from test_types import LIST_TYPES
-from tools import debian, holding, programs
+from tools import debian, holding, programs, tiers
 from tools.cores import gcore
 
 # What a chunk is, and its name.
@@ -193,7 +193,7 @@ def build(*flags: str, compiler: str = "gcc") -> Path:
         pytest.skip(str(reason))
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("compiler", tiers.compilers(["gcc", "clang"]))
 def test_structures_of_c(compiler: str) -> None:
     with running(build("-lz", "-g0", compiler=compiler)) as (pid, kinds):
         names = check(pid, kinds)

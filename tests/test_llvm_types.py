@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from test_libraries import check, running
-from tools import debian, holding
+from tools import debian, holding, tiers
 
 
 def build(compiler: str) -> Path:
@@ -17,7 +17,7 @@ def build(compiler: str) -> Path:
         pytest.skip(str(reason))
 
 
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("compiler", tiers.compilers(["g++", "clang++"]))
 def test_containers(compiler: str) -> None:
     with running(build(compiler)) as (pid, kinds):
         names = check(pid, kinds)

@@ -112,6 +112,7 @@ def left(summary: dict[str, Any]) -> list[int | None]:
     return [by_address(summary)[address]["bytes"] for address in sorted(by_address(summary))]
 
 
+@pytest.mark.check
 def test_the_largest_are_listed_and_the_others_counted(tmp_path: Path) -> None:
     made = synthetic.sections()
     pages = [*range(1, 26), 0]
@@ -122,6 +123,7 @@ def test_the_largest_are_listed_and_the_others_counted(tmp_path: Path) -> None:
     assert listed["rest"] == {"count": 5, "bytes": 15 * PAGE}
 
 
+@pytest.mark.check
 def test_files_that_are_not_listed_are_counted_by_mapping(tmp_path: Path) -> None:
     made = synthetic.sections()
     made["mappings"] = anonymous(*((100, pages) for _ in range(2) for pages in range(1, 24)))
@@ -135,6 +137,7 @@ def test_files_that_are_not_listed_are_counted_by_mapping(tmp_path: Path) -> Non
     assert files["rest"] == {"count": 6, "bytes": 12 * PAGE}
 
 
+@pytest.mark.check
 def test_anonymous_memory_that_may_be_mallocs_is_in_another_row(tmp_path: Path) -> None:
     """No layout of glibc's malloc could be proven: nobody knows whose it is."""
     made = synthetic.sections()
@@ -144,6 +147,7 @@ def test_anonymous_memory_that_may_be_mallocs_is_in_another_row(tmp_path: Path) 
     assert [(each["row"], each["bytes"] // PAGE) for each in listed] == [("unknown", 12), ("other_anon", 8)]
 
 
+@pytest.mark.check
 def test_names_that_are_not_next_to_each_other_are_summed(tmp_path: Path) -> None:
     made = synthetic.sections()
     made["mappings"] = anonymous(*((100, pages) for pages in (1, 2, 4, 8, 16)))
@@ -174,12 +178,14 @@ def regions(*spans: tuple[int, int, int]) -> dict[str, np.ndarray[Any, Any]]:
     return made
 
 
+@pytest.mark.check
 def test_what_is_a_runtimes_is_taken_off(tmp_path: Path) -> None:
     made = regions((0, 4, 3), (8, 4, 4))
     made["mappings"] = anonymous((16, 12), (4, 2))
     assert left(summary_of(made, tmp_path)) == [5 * PAGE, 2 * PAGE]
 
 
+@pytest.mark.check
 def test_a_region_in_two_mappings_leaves_no_guess(tmp_path: Path) -> None:
     """Where only one of the mappings has other memory too, the bytes are known."""
     made = regions((8, 12, 7))
@@ -192,6 +198,7 @@ def test_a_region_in_two_mappings_leaves_no_guess(tmp_path: Path) -> None:
     assert summary["mappings"]["anonymous"]["copies_of_files"] is None
 
 
+@pytest.mark.check
 def test_what_is_not_known_is_null(tmp_path: Path) -> None:
     made = synthetic.sections()
     made["mappings"] = anonymous((16, 12), (4, 3))

@@ -10,15 +10,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tools import cores, debian, harness, programs
+from tools import cores, debian, harness, programs, tiers
 from tools.mallocs import MIB, allocator, answer, check_restless, check_rows, holding, outside, regions_of, running
 
 from arenascope.findings import Facts, judge
 from arenascope.summary import parse
 
 SUITES = ("trixie", "forky")  # 3.0.1; 3.6, where the map begins with a description, and pages are described elsewhere
-SLOW = bool(os.environ.get("ARENASCOPE_SLOW"))
-IN_CI = bool(os.environ.get("CI"))  # which has half an hour for everything
 CONFIGURE = ("./configure", "--quiet", "--disable-gil", "--without-ensurepip", "CFLAGS=-O1 -g0")
 HOLDS = """
 import sys
@@ -42,7 +40,7 @@ def under_mimalloc(suite: str, *args: str, program: str = "knows") -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("suite", tiers.daily(SUITES, SUITES[1:], part="runtimes"))
 def test_all_blocks_are_in_it(suite: str, mode: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Those of 50 MiB, too, which have mappings of their own in 3.0."""
     with holding(under_mimalloc(suite, "50")) as (pid, blocks):
@@ -57,7 +55,7 @@ def test_all_blocks_are_in_it(suite: str, mode: str, arenadump: harness.Arenadum
     assert summary["ledger"]["other_anon"] < MIB  # the variables of the program and its libraries
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("suite", tiers.daily(SUITES, SUITES[1:], part="runtimes"))
 def test_it_is_in_a_core(suite: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     if not shutil.which("gcore"):
         pytest.skip("gdb is not installed")
@@ -66,13 +64,13 @@ def test_it_is_in_a_core(suite: str, arenadump: harness.Arenadump, tmp_path: Pat
     assert outside(blocks, regions_of(arenadump, core, tmp_path / "dump")) == []
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("suite", tiers.daily(SUITES, SUITES[1:], part="runtimes"))
 def test_wherever_it_stands(suite: str, arenadump: harness.Arenadump) -> None:
     """The map of 3.0 still has pages that were freed long ago."""
     check_restless(arenadump, "mimalloc", under_mimalloc(suite, program="restless"))
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("suite", tiers.daily(SUITES, SUITES[1:], part="runtimes"))
 def test_its_next_step_works(suite: str, arenadump: harness.Arenadump) -> None:
     with holding(under_mimalloc(suite)) as (pid, _):
         facts = Facts(parse(arenadump.check("summary", "--json", pid)))
@@ -107,18 +105,16 @@ def free_threaded() -> Path:
     return program
 
 
-if SLOW or not IN_CI:
-
-    @pytest.mark.skipif(not SLOW, reason="builds Python, three minutes: set ARENASCOPE_SLOW=1")
-    def test_python_without_the_gil(arenadump: harness.Arenadump, free_threaded: Path) -> None:
-        """It has mimalloc 2.1 inside, beside glibc's malloc. Its objects are not divided, and a warning says so."""
-        with running([free_threaded, "-S", "-c", HOLDS]) as process:
-            assert answer(process) == "ready\n"
-            summary = arenadump.summary(process.pid, "--objects")
-        found = allocator(summary, "mimalloc")
-        assert found["found"]
-        assert 80 * MIB < found["resident"] <= found["size"]
-        assert summary["allocator"]["malloc"] == "glibc"
-        assert [r["objects"] for r in summary["runtimes"]] == [None, None]
-        assert any("free-threaded build of Python" in warning["text"] for warning in summary["warnings"])
-        assert summary["ledger"]["other_anon"] < MIB
+@pytest.mark.nightly("runtimes")
+def test_python_without_the_gil(arenadump: harness.Arenadump, free_threaded: Path) -> None:
+    """It has mimalloc 2.1 inside, beside glibc's malloc. Its objects are not divided, and a warning says so."""
+    with running([free_threaded, "-S", "-c", HOLDS]) as process:
+        assert answer(process) == "ready\n"
+        summary = arenadump.summary(process.pid, "--objects")
+    found = allocator(summary, "mimalloc")
+    assert found["found"]
+    assert 80 * MIB < found["resident"] <= found["size"]
+    assert summary["allocator"]["malloc"] == "glibc"
+    assert [r["objects"] for r in summary["runtimes"]] == [None, None]
+    assert any("free-threaded build of Python" in warning["text"] for warning in summary["warnings"])
+    assert summary["ledger"]["other_anon"] < MIB

@@ -115,9 +115,9 @@ def test_snapshot_is_what_freeze_says(postures: Path, arenadump: harness.Arenadu
         assert ask(process) == "seen 0, children none"
 
 
-def test_live_stops_nothing(libc: debian.Libc, selfcheck: Path, arenadump: harness.Arenadump) -> None:
+def test_live_stops_nothing(own_libc: debian.Libc, selfcheck: Path, arenadump: harness.Arenadump) -> None:
     counts = soak.Counts()
-    target = soak.Target(libc.command(selfcheck, "storm=4", "waits=1"), counts)
+    target = soak.Target(own_libc.command(selfcheck, "storm=4", "waits=1"), counts)
     for _ in range(LOOKS):
         summary = arenadump.summary(target.pid, "--mode", "live")
         assert summary["snapshot"]["mode"] == "live"

@@ -331,6 +331,7 @@ def test_a_cgroup_of_many_processes_is_asked_once(monkeypatch: pytest.MonkeyPatc
     assert asked == [cgroups_of(os.getpid())]
 
 
+@pytest.mark.check
 def test_conditions_as_they_are_typed() -> None:
     assert parse_when("oom,pressure=10ms") == (When("oom"), When("pressure", 0.01))
     assert parse_when("pressure=1s,pressure=200us") == (When("pressure", 1.0), When("pressure", 0.0002))

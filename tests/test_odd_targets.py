@@ -219,26 +219,26 @@ def test_a_second_libc(arenadump: harness.Arenadump) -> None:
     assert second["noncontiguous"] or second["ledger"]["in_use"] >= 100 * 1008
 
 
-def test_memory_that_looks_like_mmapped_chunks(arenadump: harness.Arenadump, libc: debian.Libc) -> None:
+def test_memory_that_looks_like_mmapped_chunks(arenadump: harness.Arenadump, own_libc: debian.Libc) -> None:
     """As Java's tables do: what mp_ counts tells the true ones."""
     try:
         program = programs.build_portable("odd/decoys")
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
-    with odd.running(libc.command(program)) as pid:
+    with odd.running(own_libc.command(program)) as pid:
         summary = arenadump.summary(pid, *PATIENT)
         check_sum(summary, pid)
     assert summary["warnings"] == []
     assert summary["chunks"]["mmapped"]["count"] == summary["mallocs"][0]["n_mmaps"] == 5
 
 
-def test_memory_that_could_be_an_mmapped_chunk(arenadump: harness.Arenadump, libc: debian.Libc) -> None:
+def test_memory_that_could_be_an_mmapped_chunk(arenadump: harness.Arenadump, own_libc: debian.Libc) -> None:
     """As long as a true one, and met before it: mp_'s count and sum are right either way, and so prove nothing."""
     try:
         program = programs.build_portable("odd/decoys")
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
-    with odd.running(libc.command(program, "twins")) as pid:
+    with odd.running(own_libc.command(program, "twins")) as pid:
         summary = arenadump.summary(pid, *PATIENT)
         check_sum(summary, pid)
     assert not summary["snapshot"]["exact"]
@@ -356,9 +356,11 @@ NAMESPACES = {
 
 
 @odd.needs_root
-def test_a_libc_on_tmpfs(arenadump: harness.Arenadump, libc: debian.Libc, churn_program: Path, tmp_path: Path) -> None:
+def test_a_libc_on_tmpfs(
+    arenadump: harness.Arenadump, own_libc: debian.Libc, churn_program: Path, tmp_path: Path
+) -> None:
     """As in a container or an initramfs that is all memory: its mappings are a file's, though the kernel's shmem."""
-    command = odd.on_tmpfs(libc.command(churn_program, *CHURN), libc.root, tmp_path / "memory")
+    command = odd.on_tmpfs(own_libc.command(churn_program, *CHURN), own_libc.root, tmp_path / "memory")
     with harness.Churn(command) as churn:
         check_heap(arenadump, churn)
         proven = arenadump.summary(churn.pid, *PATIENT)["mallocs"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from test_libraries import check, running
-from tools import debian, holding
+from tools import debian, holding, tiers
 
 
 def build(compiler: str) -> Path:
@@ -18,7 +18,7 @@ def build(compiler: str) -> Path:
         pytest.skip(str(reason))
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("compiler", tiers.compilers(["gcc", "clang"]))
 def test_tables_and_stacks(compiler: str) -> None:
     with running(build(compiler)) as (pid, kinds):
         names = check(pid, kinds)

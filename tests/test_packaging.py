@@ -18,7 +18,7 @@ from tools import programs
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = "from setuptools import build_meta as b; import sys; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly("packaging")]
 
 
 def build(kind: str, source: Path, folder: Path) -> Path:

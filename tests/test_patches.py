@@ -47,15 +47,13 @@ def test_one_text_for_all(name: str) -> None:
     assert core(name) == core(BUILT)
 
 
+@pytest.mark.nightly("patches")
 @pytest.mark.parametrize("name", FROM_DEBIAN)
 def test_applies(name: str) -> None:
     assert f"malloc-trim-ruby-{name}.patch applies to {name}." in check("--apply", name)
 
 
-@pytest.mark.skipif(
-    not os.environ.get("CI") and not os.environ.get("ARENASCOPE_SLOW"),
-    reason="builds Ruby, two minutes: set ARENASCOPE_SLOW=1, or make patches-all for each release",
-)
+@pytest.mark.nightly("patches")
 @pytest.mark.slow
 def test_works() -> None:
     """Built and run: see check.py."""

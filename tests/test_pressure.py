@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from conftest import fetched
-from tools import debian, harness, kernel
+from tools import debian, harness, kernel, tiers
 from tools.pressure import (
     LARGE,
     MODES,
@@ -39,7 +39,7 @@ from arenascope.dump import Dump
 pytestmark = [pytest.mark.usefixtures("pages_stay"), pytest.mark.alone]
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=tiers.by_tier(SUITES))
 def libc(request: pytest.FixtureRequest) -> debian.Libc:
     return fetched(request.param)
 

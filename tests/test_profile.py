@@ -193,9 +193,11 @@ def test_each_chunk_has_the_stack_that_allocated_it(
     compare(told, sites, file)
 
 
-def test_a_child_of_fork_goes_on(stage: Stage, libc: debian.Libc, sites: Path, arenadump: harness.Arenadump) -> None:
+def test_a_child_of_fork_goes_on(
+    stage: Stage, own_libc: debian.Libc, sites: Path, arenadump: harness.Arenadump
+) -> None:
     file = stage.folder / "truth"
-    stage.start(libc.command(sites, str(file), "calls", "fork", "calls", "thread"), ARENASCOPE_PROFILE="exact")
+    stage.start(own_libc.command(sites, str(file), "calls", "fork", "calls", "thread"), ARENASCOPE_PROFILE="exact")
     child, _, _ = truth(stage.folder / "truth.child")
     try:
         pid, _, _ = truth(file)
@@ -258,6 +260,7 @@ def test_a_command_is_run_with_the_recorder(
 # --- Estimates --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly("limits")
 @pytest.mark.slow
 def test_estimates_lie_around_the_truth(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
     """Many processes, each with its own addresses: the pages that are watched differ."""

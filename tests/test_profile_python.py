@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from test_profile import assert_nested, assert_recognised, assert_ways, ways_pid
 from test_profile_commands import arenascope
-from tools import debian, emulated, harness, interpreters, programs
+from tools import debian, emulated, harness, interpreters, programs, tiers
 from tools.recording import profile
 from tools.stage import Stage, kill, until
 from tools.tab import write
@@ -89,7 +89,7 @@ def compare(told: dict[str, Any], stacks: Counter[Stack]) -> None:
     assert found.total() == stacks.total()
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     file = stage.folder / "truth"
     how, environment = command(release, str(file))
@@ -100,13 +100,13 @@ def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.
     compare(profile(arenadump, pid), stacks)
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_the_same_stacks_are_recognised(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """A stack that comes again and again is unwound for the first time alone, and when it is checked."""
     assert_recognised(stage, arenadump, lambda count: command(release, "20", count, program=AGAIN))
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_stacks_that_differ_in_one_frame(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """They come again and again, in no order: each block has its own, and the C function that its size says."""
     file = stage.folder / "truth"
@@ -115,7 +115,7 @@ def test_stacks_that_differ_in_one_frame(stage: Stage, arenadump: harness.Arenad
     assert_ways(profile(arenadump, ways_pid(file)), file, of_python)
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_stacks_that_differ_in_a_recursion_in_c(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     file = stage.folder / "truth"
     how, environment = command(release, str(file), program=NESTED)
@@ -232,7 +232,7 @@ def test_threads_outlive_the_interpreter(stage: Stage) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_c_frames_stand_between_them(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """A callback from C stands between the C functions that it calls, and those that call it. The loop is nowhere."""
     file = stage.folder / "truth"
@@ -272,8 +272,9 @@ def on_aarch64(stage: Stage, release: str, **variables: str) -> tuple[subprocess
         pytest.skip(str(reason))
 
 
+@pytest.mark.nightly("emulation")
 @pytest.mark.slow
-@pytest.mark.parametrize("release", [each for each in RELEASES if each in interpreters.PYTHONS])
+@pytest.mark.parametrize("release", tiers.runtimes([each for each in RELEASES if each in interpreters.PYTHONS]))
 def test_aarch64(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """There a return address is saved below a function's variables. The core has no names of C functions."""
     process, python = on_aarch64(stage, release, ARENASCOPE_PROFILE="exact,memory=64M")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from test_profile import assert_nested, assert_recognised, assert_ways, ways_pid
-from tools import debian, emulated, harness, interpreters, programs
+from tools import debian, emulated, harness, interpreters, programs, tiers
 from tools.recording import profile
 from tools.stage import Stage, kill, until
 
@@ -98,7 +98,7 @@ def compare(told: dict[str, Any], stacks: Counter[Stack], release: str) -> None:
     assert found.total() == stacks.total()
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     file = stage.folder / "truth"
     how, environment = command(release, PROGRAM, file)
@@ -110,13 +110,13 @@ def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.
     compare(told, stacks, release)
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_the_same_stacks_are_recognised(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """A stack that comes again and again is unwound for the first time alone, and when it is checked."""
     assert_recognised(stage, arenadump, lambda count: command(release, AGAIN, "20", count))
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_stacks_that_differ_in_one_frame(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """They come again and again, in no order: each block has its own, and the C function that its size says."""
     file = stage.folder / "truth"
@@ -126,7 +126,7 @@ def test_stacks_that_differ_in_one_frame(stage: Stage, arenadump: harness.Arenad
     assert_ways(told, file, lambda site: as_told(of_ruby(site), release), lambda label: CLASS.sub("", label))
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_stacks_that_differ_in_a_recursion_in_c(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     file = stage.folder / "truth"
     how, environment = command(release, NESTED, file)
@@ -134,7 +134,7 @@ def test_stacks_that_differ_in_a_recursion_in_c(stage: Stage, arenadump: harness
     assert_nested(profile(arenadump, ways_pid(file)), file, of_ruby)
 
 
-@pytest.mark.parametrize("release", ["3.1", "3.4"])
+@pytest.mark.parametrize("release", tiers.runtimes(["3.1", "3.4"]))
 def test_a_child_of_fork_goes_on(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     file = stage.folder / "truth"
     how, environment = command(release, PROGRAM, file, "fork")
@@ -167,7 +167,7 @@ def test_dumps_have_them(stage: Stage, arenadump: harness.Arenadump) -> None:
     assert "frames.rb:plain;frames.rb:right;" in folded
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_c_frames_stand_between_them(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """A block that C calls stands between C's functions, and those that call them. The bytecode loop is nowhere."""
     file = stage.folder / "truth"
@@ -195,8 +195,9 @@ def look_at_callbacks(told: dict[str, Any]) -> None:
     assert seen >= 2
 
 
+@pytest.mark.nightly("emulation")
 @pytest.mark.slow
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_aarch64(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """There thread-local variables are above the thread pointer, tags are larger, and a call is another instruction."""
     file = stage.folder / "truth"
@@ -297,7 +298,7 @@ sleep
 """
 
 
-@pytest.mark.parametrize("release", RELEASES[1:])  # before, fiddle never keeps the lock
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES[1:]))  # before, fiddle never keeps the lock
 def test_a_thread_without_the_lock_is_not_read(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     how, environment = command(release, "-e", WITHOUT_LOCK, more=interpreters.FFI)
     process = stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
@@ -321,7 +322,7 @@ end
 """
 
 
-@pytest.mark.parametrize("release", ["3.1", "3.3", "3.4"])
+@pytest.mark.parametrize("release", tiers.runtimes(["3.1", "3.3", "3.4"]))
 def test_a_process_that_runs(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """Another thread than those of Ruby looks for Ruby. Twice."""
     how, environment = command(release, "-e", RUNS)
@@ -345,7 +346,7 @@ Thread.new { loop { KEPT.map(&:first) } }
 """
 
 
-@pytest.mark.parametrize("release", ["3.1", "3.3", "3.4"])
+@pytest.mark.parametrize("release", tiers.runtimes(["3.1", "3.3", "3.4"]))
 def test_ruby_ends(stage: Stage, release: str) -> None:
     """What the execution context leads to is freed, and its memory given back, before the process ends."""
     how, environment = command(release, "-e", ENDS)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from report_fixtures import browser
 from test_profile_python import RELEASES, command
-from tools import debian, harness, programs
+from tools import debian, harness, programs, tiers
 from tools.recording import profile, recording
 from tools.stage import Stage, kill, until
 from tools.tab import Tab, write
@@ -122,7 +122,7 @@ def test_a_child_of_fork_has_its_own(stage: Stage, program: Path, arenadump: har
         kill(child)
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_threads_of_python(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """One line allocates, with one stack: in threads that come where others have ended, and in a child of fork()."""
     file = stage.folder / "truth"

@@ -178,6 +178,7 @@ def test_a_program_with_its_own_malloc(
     assert found["frees"] >= KEPT
 
 
+@pytest.mark.nightly("emulation")
 @pytest.mark.parametrize("tagging", [1, 3])
 def test_tagged_memory_of_aarch64(stage: Stage, arenadump: harness.Arenadump, tagging: int) -> None:
     """The pointers of malloc have a tag, its headers have none."""

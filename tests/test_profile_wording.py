@@ -15,6 +15,8 @@ from arenascope.profile.wording import bare_name, caller_and_callee, is_for_othe
 from arenascope.render.profile import render_top, render_tree
 from arenascope.text import MINUS
 
+pytestmark = pytest.mark.check
+
 
 @pytest.mark.parametrize(
     ("function", "plain", "bare"),

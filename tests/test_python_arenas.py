@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import cores, debian, harness, interpreters, odd
+from tools import cores, debian, harness, interpreters, odd, tiers
 
 F_SETPIPE_SZ = 1031
 WRITE = "64" if platform.machine() == "aarch64" else "1"  # the system call's number
@@ -122,7 +122,7 @@ def cpython(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", ["freeze", "snapshot"])
-@pytest.mark.parametrize("release", [*interpreters.PYTHONS, *interpreters.OTHER_PYTHONS])
+@pytest.mark.parametrize("release", tiers.runtimes([*interpreters.PYTHONS, *interpreters.OTHER_PYTHONS]))
 def test_all_blocks_are_counted(arenadump: harness.Arenadump, release: str, mode: str) -> None:
     with stuck(release) as program:
         summary = arenadump.summary(program.pid, f"--mode={mode}")

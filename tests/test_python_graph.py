@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from test_python_objects import RELEASES, waiting
 from test_types import LIST_TYPES
-from tools import cores, harness
+from tools import cores, harness, tiers
 from tools.running import started
 from tools.tab import write
 
@@ -123,7 +123,7 @@ def check(tree: Tree, says: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["freeze", "snapshot"])
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_who_holds_what(arenadump: harness.Arenadump, release: str, mode: str) -> None:
     with waiting(release, PROGRAM) as program:
         told = ask(arenadump, "owners", f"--mode={mode}", program.pid)
@@ -143,7 +143,7 @@ def test_a_core(arenadump: harness.Arenadump, tmp_path: Any) -> None:
     check(Tree(ask(arenadump, "owners", core)), says)
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_the_way_to_an_object(arenadump: harness.Arenadump, release: str, tmp_path: Any) -> None:
     with waiting(release, PROGRAM) as program:
         core = cores.gcore(program.pid, tmp_path)

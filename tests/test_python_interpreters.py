@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from test_python_arenas import Says
-from tools import cores, debian, harness, interpreters
+from tools import cores, debian, harness, interpreters, tiers
 
 INTERPRETERS = 20
 # Each interpreter says what its allocator has when it has made all it makes, and does nothing more.
@@ -66,7 +66,7 @@ RELEASES = [
 ]
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_arenas_of_all_interpreters(release: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with running(release, tmp_path) as (pid, says):
         looks = [arenadump.summary(pid, f"--mode={mode}") for mode in ("freeze", "snapshot")]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import cores, debian, harness, interpreters
+from tools import cores, debian, harness, interpreters, tiers
 
 # It has objects of many kinds, takes the list of all that the collector tracks, and waits. What it says then is about
 # that list: nothing was made in between but bytes.
@@ -152,7 +152,7 @@ def check_bytes(found: dict[str, Any], says: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["freeze", "snapshot"])
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_all_objects_are_counted(arenadump: harness.Arenadump, release: str, mode: str) -> None:
     with waiting(release) as program:
         summary = arenadump.summary(program.pid, "--objects", f"--mode={mode}")
@@ -210,7 +210,7 @@ def test_without_arenas_there_is_no_count(arenadump: harness.Arenadump) -> None:
 TOO_OLD = [release for release in ("3.6", "3.7") if release in interpreters.OTHER_PYTHONS]
 if TOO_OLD:  # no package has them
 
-    @pytest.mark.parametrize("release", TOO_OLD)
+    @pytest.mark.parametrize("release", tiers.runtimes(TOO_OLD))
     def test_structures_that_are_not_known(arenadump: harness.Arenadump, release: str) -> None:
         program = "import os; os.write(1, b'.'); os.read(0, 1)"
         with waiting(release, program) as python:
@@ -232,7 +232,7 @@ os.read(0, 1)
 """
 
 
-@pytest.mark.parametrize("release", ["3.9", "3.14"])
+@pytest.mark.parametrize("release", tiers.runtimes(["3.9", "3.14"]))
 def test_several_threads_count_as_one_does(arenadump: harness.Arenadump, release: str, tmp_path: Path) -> None:
     """The objects of a core are counted by one thread; of a process, by as many as there are processors."""
     with waiting(release, LARGE) as program:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from test_libraries import check, running
-from tools import debian, holding
+from tools import debian, holding, tiers
 
 
 def build(release: int, compiler: str) -> Path:
@@ -18,7 +18,7 @@ def build(release: int, compiler: str) -> Path:
         pytest.skip(str(reason))
 
 
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("compiler", tiers.compilers(["g++", "clang++"]))
 @pytest.mark.parametrize("release", [5, 6])
 def test_containers(release: int, compiler: str) -> None:
     with running(build(release, compiler)) as (pid, kinds):

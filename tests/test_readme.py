@@ -27,6 +27,7 @@ def commands() -> list[str]:
     return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
 
 
+@pytest.mark.check
 def test_what_it_tells_to_make_is_what_ci_makes() -> None:
     made = {command for command in commands() if command.startswith("make ")}
     assert made == {"make demo", "make test"}
@@ -39,6 +40,7 @@ def links_of(page: Path) -> set[str]:
     return {link for link in links if "://" not in link}
 
 
+@pytest.mark.check
 def test_links_lead_somewhere() -> None:
     """From README.md, CONTRIBUTING.md and the pages of docs/ to files that are there, and to headings in them."""
     assert "](http" not in README.read_text()
@@ -64,17 +66,20 @@ def headings(page: Path) -> set[str]:
     return {word if not number else f"{word}-{number}" for word, most in found.items() for number in range(most + 1)}
 
 
+@pytest.mark.check
 def test_each_page_and_schema_is_linked() -> None:
     linked = {link.partition("#")[0].rpartition("/")[2] for page in PAGES for link in links_of(page)}
     named = {file.name for file in (ROOT / "docs").glob("*") if file.suffix in {".md", ".json"}}
     assert named - linked == set()
 
 
+@pytest.mark.check
 def test_readme_lists_each_schema() -> None:
     schemas = {f"docs/{file.name}" for file in (ROOT / "docs").glob("*.schema.json")}
     assert schemas - links_of(README) == set()
 
 
+@pytest.mark.nightly("packaging")
 @pytest.mark.slow
 def test_commands_work(tmp_path: Path) -> None:
     shown = [command for command in commands() if not command.startswith("make ")]

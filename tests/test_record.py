@@ -167,6 +167,7 @@ def test_every_operation_is_in_the_record(  # noqa: PLR0917 - fixtures
     assert all(kinds[kind] > 100 for kind in KINDS)
 
 
+@pytest.mark.nightly("emulation")
 def test_every_operation_with_tagged_memory(stage: Stage, arenadump: harness.Arenadump) -> None:
     """Of aarch64. A block that stays where it is gets another tag."""
     made = Run(arenadump, stage.folder / "record", stage.folder / "own")

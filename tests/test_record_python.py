@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 from test_profile_python import RELEASES, blocks, command, compare, on_aarch64, truth
-from tools import harness
+from tools import harness, tiers
 from tools.recording import write_stacks_out
 from tools.records import HEAD, WORD, as_version, changed
 from tools.stage import Stage, until
@@ -40,7 +40,7 @@ def made(stage: Stage, arenadump: harness.Arenadump, release: str) -> tuple[Path
     return record, stacks
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     record, stacks = made(stage, arenadump, release)
     told = read(arenadump, record)
@@ -58,6 +58,7 @@ def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.
     assert "frames.py:" in arenadump.check("full-record", record)
 
 
+@pytest.mark.nightly("emulation")
 @pytest.mark.slow
 def test_aarch64(stage: Stage, arenadump: harness.Arenadump) -> None:
     record = stage.folder / "record"

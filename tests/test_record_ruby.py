@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 from test_profile_ruby import PROGRAM, RELEASES, blocks, command, compare, truth
 from test_record_python import read
-from tools import harness
+from tools import harness, tiers
 from tools.stage import Stage, until
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     file, record = stage.folder / "truth", stage.folder / "record"
     how, environment = command(release, PROGRAM, file)

@@ -32,7 +32,7 @@ def check(found: dict[str, Any]) -> None:
     assert lost or (found["unknown_frees"], found["replaced"]) == (0, 0)
 
 
-def test_fork_exec_and_threads(stage: Stage, libc: debian.Libc, arenadump: harness.Arenadump) -> None:
+def test_fork_exec_and_threads(stage: Stage, own_libc: debian.Libc, arenadump: harness.Arenadump) -> None:
     """Nothing is harmed, nothing hangs, and each program has a record of its own; children of fork() have none."""
     record, never = stage.folder / "record", stage.folder / "never"
     plugins = [
@@ -40,7 +40,7 @@ def test_fork_exec_and_threads(stage: Stage, libc: debian.Libc, arenadump: harne
         for room in (64, 4000)
     ]
     words = ["threads", str(THREADS), "forks", "execs", f"/bin/{CHILD}", "plugins", *plugins, "allocates", "1"]
-    command = libc.command(programs.build_portable("attached"), *words, str(never))
+    command = own_libc.command(programs.build_portable("attached"), *words, str(never))
     process = stage.start(command, ARENASCOPE_PROFILE_RECORD=str(record), GLIBC_TUNABLES=REUSE)
     assert process.stdout
     assert process.stdout.readline() == b"ready\n"

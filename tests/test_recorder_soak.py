@@ -14,6 +14,7 @@ from tools import debian, harness
 MOST_ROUNDS = 10
 
 
+@pytest.mark.nightly("soak")
 @pytest.mark.slow
 @pytest.mark.parametrize("way", soak_recorder.WAYS)
 def test_a_service_is_not_harmed(libc: debian.Libc, arenadump: harness.Arenadump, way: str) -> None:

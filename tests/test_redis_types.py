@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from test_libraries import check, running
 from test_types import LIST_TYPES
-from tools import debian, programs, redises
+from tools import debian, programs, redises, tiers
 
 KEYS = 1000  # of each kind
 MANY = 2000  # elements of a large key
@@ -240,13 +240,13 @@ def test_what_valkey_says_of_its_objects(suite: str, tmp_path: Path) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("compiler", tiers.compilers(["gcc", "clang"]))
 def test_near_misses(compiler: str) -> None:
     with running(programs.build("dicts", "-g0", compiler=compiler)) as (pid, kinds):
         check(pid, kinds)
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("compiler", tiers.compilers(["gcc", "clang"]))
 def test_near_misses_of_late_releases(compiler: str) -> None:
     with running(programs.build("late_dicts", "-g0", compiler=compiler)) as (pid, kinds):
         assert check(pid, kinds)["list node (next, previous)"] == 2 * 20  # the nodes of two sorted sets

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from report_fixtures import browser
+from tools import tiers
 from tools.keeps import Keeps
 from tools.tab import Tab, page_addresses, write
 
@@ -157,7 +158,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
 def test_axe_finds_nothing_and_a_phone_has_room(page: Path, browser: Any, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python")
     source = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")

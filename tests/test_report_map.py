@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from report_fixtures import browser, one, tab, two
-from tools import debian, harness, interpreters
+from tools import debian, harness, interpreters, tiers
 from tools.running import started
 from tools.tab import Tab, near, write
 
@@ -59,7 +59,7 @@ def resident_pages(dump: Dump) -> int:
     return int(((dump.runtime_pages["residency"] & fmt.Residency.PRESENT) != 0).sum())
 
 
-@pytest.mark.parametrize("release", ["3.9", "3.11", "3.13"])
+@pytest.mark.parametrize("release", tiers.runtimes(["3.9", "3.11", "3.13"]))
 def test_pythons_pages_are_the_ledgers_row(arenadump: harness.Arenadump, tmp_path: Path, release: str) -> None:
     dump = dumped(arenadump, tmp_path, "python", release, PYTHON)
     row, pages = int(dump.totals["ledger"]["python_arenas"]), dump.runtime_pages
@@ -78,7 +78,7 @@ def test_pythons_pages_are_the_ledgers_row(arenadump: harness.Arenadump, tmp_pat
     assert not means[(pages["in_use"] == 0) | (pages["free"] == 0)].all()
 
 
-@pytest.mark.parametrize("release", ["3.1", "3.3"])
+@pytest.mark.parametrize("release", tiers.runtimes(["3.1", "3.3"]))
 def test_rubys_pages_are_the_ledgers_row(arenadump: harness.Arenadump, tmp_path: Path, release: str) -> None:
     dump = dumped(arenadump, tmp_path, "ruby", release, RUBY)
     row, ruby, pages = int(dump.totals["ledger"]["ruby_pages"]), dump.ruby, dump.runtime_pages

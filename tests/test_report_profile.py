@@ -17,7 +17,7 @@ from report_fixtures import browser
 from test_profile_pages import SITES, Keeper, keeping
 from test_profile_python import command, truth
 from test_report_graph import EVIL, rows
-from tools import harness
+from tools import harness, tiers
 from tools.recording import profile
 from tools.stage import Stage
 from tools.tab import Tab, page_addresses, write
@@ -227,7 +227,7 @@ def test_the_language_of_compiled_code() -> None:
     assert language_of("0x1", StackFrame(1), java=True) == UNKNOWN
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
 def test_axe_finds_nothing_and_a_phone_has_room(kept: Kept, browser: Any, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python")
     source = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from report_fixtures import browser
-from tools import cores, debian, harness, interpreters
+from tools import cores, debian, harness, interpreters, tiers
 from tools.tab import Tab, page_addresses, write
 
 from arenascope import format as fmt
@@ -61,7 +61,7 @@ def burst(arenadump: harness.Arenadump, release: str, folder: Path, *, core: boo
     return Dump(folder / "dump")
 
 
-@pytest.fixture(scope="module", params=["2.7", "3.1"])
+@pytest.fixture(scope="module", params=tiers.runtimes(["2.7", "3.1"]))
 def bloated(
     request: pytest.FixtureRequest, arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory
 ) -> Dump:

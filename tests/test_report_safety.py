@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from report_fixtures import browser, one, two
+from tools import tiers
 from tools.tab import Tab, violations, write
 
 from arenascope import format as fmt
@@ -84,14 +85,14 @@ def test_the_policy_lets_nothing_in(browser: Any, one: tuple[Path, Dump]) -> Non
     tab.context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
 @pytest.mark.parametrize("which", ["one", "two"])
 def test_axe_finds_nothing(browser: Any, scheme: str, which: str, request: pytest.FixtureRequest) -> None:
     shown = violations(browser, request.getfixturevalue(which)[0], scheme)
     assert not shown, json.dumps(shown, indent=1)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
 @pytest.mark.parametrize("which", ["one", "two"])
 def test_screenshots_to_look_at(browser: Any, scheme: str, which: str, request: pytest.FixtureRequest) -> None:
     SHOTS.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from report_fixtures import browser
 from timeline_fixtures import SIZES, held, one_look, page_of, program, real, screenshots, show, tab, written
+from tools import tiers
 from tools.tab import Tab, near, rgb, violations
 
 from arenascope.compare.moment import HeapHeld, Pages
@@ -252,13 +253,13 @@ def test_areas_are_as_high_as_their_rows(tab: Tab, real: Path) -> None:
     assert [len(area) // 2 for area in corners] == [7, 9], "generations are not joined"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
 def test_axe_finds_nothing(browser: Any, real: Path, scheme: str) -> None:
     shown = violations(browser, page_of(real), scheme)
     assert not shown, json.dumps(shown, indent=1)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
 def test_screenshots_to_look_at(browser: Any, real: Path, scheme: str) -> None:
     screenshots(browser, page_of(real), "timeline", scheme)
 

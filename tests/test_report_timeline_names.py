@@ -14,7 +14,7 @@ from report_fixtures import browser
 from test_suspects import HELD, LOST_RATE, growing_by_type, growing_when_asked
 from test_timeline import look_at, opened, started
 from timeline_fixtures import BEGIN, SECOND, SIZES, moved, page_of, screenshots, written
-from tools import harness
+from tools import harness, tiers
 from tools.tab import Tab, violations
 
 from arenascope.compare.moment import Group, Named, Portion
@@ -208,7 +208,7 @@ def test_hostile_names_stay_text(browser: Any, one_look: Taken, tmp_path: Path) 
     tab.context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
 def test_axe_finds_nothing(browser: Any, leaking: Path, one_look: Taken, tmp_path: Path, scheme: str) -> None:
     group = written(tmp_path / "timeline", [(1, workers(one_look, 3))] * 2)
     for path in (leaking, group):
@@ -216,7 +216,7 @@ def test_axe_finds_nothing(browser: Any, leaking: Path, one_look: Taken, tmp_pat
         assert not shown, json.dumps(shown, indent=1)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
 def test_screenshots_to_look_at(browser: Any, leaking: Path, scheme: str) -> None:
     screenshots(browser, page_of(leaking), "timeline-names", scheme)
 

@@ -85,6 +85,7 @@ def in_order(found: list[str]) -> bool:
 # --- The table --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
@@ -105,6 +106,7 @@ def test_parser_takes_nothing_but_rows(entry: str, why: str) -> None:
         rows.parse(text + entry)
 
 
+@pytest.mark.check
 def test_only_the_table_names_a_row(tmp_path: Path) -> None:
     """One row stands for all: beside the table, its rule, tests and documentation nobody names it."""
     listed = subprocess.run(
@@ -119,6 +121,7 @@ def test_only_the_table_names_a_row(tmp_path: Path) -> None:
 # --- The surfaces, as they are ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_schema_and_header_are_the_tables(tmp_path: Path) -> None:
     subprocess.run([ROOT / "scripts/rows", "schema", "--check"], check=True)
     header = tmp_path / "arenascope.h"

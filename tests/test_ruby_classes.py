@@ -14,7 +14,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tools import cores, debian, harness, interpreters
+from tools import cores, debian, harness, interpreters, tiers
 from tools.waiting import Waiting, waiting
 
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())
@@ -122,7 +122,7 @@ def check(summary: dict[str, Any], says: tuple[Counter[str | None], int, int]) -
     assert sums == sorted(sums, reverse=True)
 
 
-@pytest.mark.parametrize("release", interpreters.RUBIES)
+@pytest.mark.parametrize("release", tiers.runtimes(interpreters.RUBIES))
 def test_objects_are_of_the_classes_that_ruby_says(arenadump: harness.Arenadump, release: str, tmp_path: Path) -> None:
     with waiting(release, PROGRAM, tmp_path) as program:
         summary = arenadump.summary(program.pid, "--objects")

@@ -14,6 +14,7 @@ from tools import programs
 GEM = Path(__file__).resolve().parent.parent / "ruby-ext"
 
 
+@pytest.mark.nightly("gem")
 @pytest.mark.slow
 def test_what_people_get() -> None:
     if not shutil.which("rake"):

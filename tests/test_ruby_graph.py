@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from test_python_graph import Tree, ask
-from tools import cores, debian, harness, interpreters
+from tools import cores, debian, harness, interpreters, tiers
 
 RELEASES = ("3.1", "3.3", "3.4")
 
@@ -116,7 +116,7 @@ def check(tree: Tree, says: dict[str, Any], release: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["freeze", "snapshot"])
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_who_holds_what(arenadump: harness.Arenadump, release: str, mode: str, tmp_path: Path) -> None:
     with running(release, tmp_path) as (pid, says):
         told = ask(arenadump, "owners", f"--mode={mode}", pid)
@@ -129,7 +129,7 @@ def test_who_holds_what(arenadump: harness.Arenadump, release: str, mode: str, t
     assert 0.99 * counted <= told["graph"]["objects"]["count"] <= 1.05 * counted, "but for the transient heap's"
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_the_way_to_an_object_of_a_core(arenadump: harness.Arenadump, release: str, tmp_path: Path) -> None:
     with running(release, tmp_path) as (pid, says):
         core = cores.gcore(pid, tmp_path)
@@ -140,7 +140,7 @@ def test_the_way_to_an_object_of_a_core(arenadump: harness.Arenadump, release: s
     assert [step["address"] for step in told["path"]][-2:] == [says["session"], says["name"]]
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_nothing_of_the_interpreter_is_lost(arenadump: harness.Arenadump, release: str, tmp_path: Path) -> None:
     with running(release, tmp_path) as (pid, _):
         told = ask(arenadump, "leaks", "--mode=freeze", pid)

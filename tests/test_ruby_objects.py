@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import cores, harness, interpreters
+from tools import cores, harness, interpreters, tiers
 from tools.waiting import Waiting, waiting
 
 # It counts its objects and waits without making another. Then it says what they have: slots, and memory of malloc.
@@ -71,7 +71,7 @@ def check(summary: dict[str, Any], says: tuple[dict[str, int], dict[str, tuple[i
         assert 0.97 * size <= whole <= size + 64 * objects + 0.01 * size, name
 
 
-@pytest.mark.parametrize("release", interpreters.RUBIES)
+@pytest.mark.parametrize("release", tiers.runtimes(interpreters.RUBIES))
 def test_all_objects_are_counted(arenadump: harness.Arenadump, release: str, tmp_path: Path) -> None:
     with waiting(release, PROGRAM, tmp_path) as program:
         summary = arenadump.summary(program.pid, "--objects")

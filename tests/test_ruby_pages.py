@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import cores, debian, harness, interpreters, odd
+from tools import cores, debian, harness, interpreters, odd, tiers
 
 # What it says it found out last, with nothing allocated between that and its wait.
 PROGRAM = """
@@ -92,7 +92,7 @@ def check_against(found: dict[str, Any], says: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["freeze", "snapshot"])
-@pytest.mark.parametrize("release", interpreters.RUBIES)
+@pytest.mark.parametrize("release", tiers.runtimes(interpreters.RUBIES))
 def test_all_pages_are_found_and_counted(arenadump: harness.Arenadump, release: str, mode: str) -> None:
     with running(release) as program:
         summary = arenadump.summary(program.pid, f"--mode={mode}")

@@ -14,16 +14,16 @@ import zlib
 from pathlib import Path
 
 import pytest
-from tools import harness
+from tools import harness, tiers
 from tools.typed import SPLIT, TYPES, build_split, pack, running, told
 
-VERSIONS = pytest.mark.parametrize("version", ["-gdwarf-4", "-gdwarf-5"])
+VERSIONS = pytest.mark.parametrize("version", tiers.daily(["-gdwarf-4", "-gdwarf-5"], ["-gdwarf-5"], "compilers"))
 CASES = pytest.mark.parametrize("where", ["target", "machine", "neither"])
 
 
 @VERSIONS
 @pytest.mark.parametrize("flags", [(SPLIT,), (TYPES, SPLIT)], ids=" ".join)
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("compiler", tiers.compilers(["g++", "clang++"]))
 def test_types_in_a_package(
     compiler: str, flags: tuple[str, ...], version: str, tmp_path: Path, arenadump: harness.Arenadump
 ) -> None:

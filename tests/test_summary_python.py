@@ -65,6 +65,7 @@ def printed_by_c(arenadump: harness.Arenadump, path: Path) -> dict[str, Any]:
     return summary
 
 
+@pytest.mark.check
 def test_synthetic_values(tmp_path: Path) -> None:
     summary = document_of(Dump(synthetic.write(tmp_path / "dump", synthetic.sections())))
     jsonschema.validate(summary, SCHEMA)
@@ -78,6 +79,7 @@ def test_synthetic_values(tmp_path: Path) -> None:
     assert sum(summary["ledger"].values()) == summary["kernel"]["rss"]
 
 
+@pytest.mark.check
 def test_what_is_not_known_is_null(tmp_path: Path) -> None:
     made = synthetic.sections()
     for row in (*fmt.LEDGER_ROWS, *fmt.ABSENT_ROWS, *fmt.FORECAST_ROWS, "hugetlb"):
@@ -99,6 +101,7 @@ def test_what_is_not_known_is_null(tmp_path: Path) -> None:
     assert summary["arenas"][0]["attached_threads"] is None
 
 
+@pytest.mark.check
 def test_without_any_glibc(tmp_path: Path) -> None:
     made = synthetic.sections()
     for section in ("mallocs", "arenas", "heaps", "pages", "chunks", "sizes", "threads", "ruby", "warnings"):
@@ -163,6 +166,7 @@ def with_rows(**held: int) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.check
 def test_sums_are_of_the_rows_that_they_name(tmp_path: Path) -> None:
     """Each row holds a power of two, so a sum tells which rows are in it."""
     held = {row.name: 1 << index for index, row in enumerate(rows.RESIDENT)}
@@ -182,6 +186,7 @@ def test_sums_are_of_the_rows_that_they_name(tmp_path: Path) -> None:
     assert sums == {name: sum(held[row] for row in each) for name, each in of.items()} | {"deep_trim_adds": 234}
 
 
+@pytest.mark.check
 def test_a_sum_with_an_unknown_row_is_unknown(tmp_path: Path) -> None:
     made = with_rows(in_use=8, tcache=4, stranded=fmt.UNKNOWN, other_anon=2, deep_trim=fmt.UNKNOWN)
     sums = document_of(Dump(synthetic.write(tmp_path / "dump", made)))["sums"]
@@ -189,12 +194,14 @@ def test_a_sum_with_an_unknown_row_is_unknown(tmp_path: Path) -> None:
     assert (sums["known"], sums["used"], sums["cached"], sums["not_malloc"]) == (14, 8, 4, 2)
 
 
+@pytest.mark.check
 def test_ruby_pages_that_are_not_known_are_in_other_rows(tmp_path: Path) -> None:
     made = with_rows(in_use=8, other_anon=2, ruby_pages=fmt.UNKNOWN)
     sums = document_of(Dump(synthetic.write(tmp_path / "dump", made)))["sums"]
     assert (sums["resident"], sums["known"], sums["not_malloc"]) == (10, 10, 2)
 
 
+@pytest.mark.check
 def test_a_sum_that_does_not_fit_is_unknown(tmp_path: Path) -> None:
     made = with_rows(in_use=1 << 63, mmapped_in_use=1 << 63, deep_trim=1, malloc_trim=2)
     sums = document_of(Dump(synthetic.write(tmp_path / "dump", made)))["sums"]
@@ -202,6 +209,7 @@ def test_a_sum_that_does_not_fit_is_unknown(tmp_path: Path) -> None:
     assert sums["deep_trim_adds"] == 0
 
 
+@pytest.mark.check
 def test_arenas_have_their_names(tmp_path: Path) -> None:
     made = synthetic.sections()
     for mains, names in (([True, False], ["main arena", "arena 1"]), ([True, False, True], None)):

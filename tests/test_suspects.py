@@ -135,6 +135,7 @@ def answer(path: Path) -> Any:
     return told
 
 
+@pytest.mark.check
 def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
@@ -214,6 +215,7 @@ def suspect(kind: str, key: int | str, rate: float) -> Suspect:
     )
 
 
+@pytest.mark.check
 def test_a_growth_has_one_suspect() -> None:
     one, other = suspect(SIZE, 4112, 60), suspect(SIZE, 5008, 20)
     band, all_ = suspect(SIZES, 4096, 100), suspect(CHUNKS, CHUNKS, 110)
@@ -229,6 +231,7 @@ def test_a_growth_has_one_suspect() -> None:
     assert _own([*sizes, small, band]) == [small, band]
 
 
+@pytest.mark.check
 def test_words() -> None:
     assert rate_words(10.2 * MIB, 9.8 * MIB, 10.6 * MIB) == "+10.2 MiB/min (9.8 to 10.6)"
     assert rate_words(1023.99 * MIB, 9.8 * MIB, 1060 * MIB).startswith("+1.0 GiB/min (0.0 to 1.0")
@@ -291,6 +294,7 @@ def stacks(place: int, mean: int = 1 << 19, *, whole: bool = True) -> dict[str, 
     return {"mean": mean, "whole": whole, "listed": listed}
 
 
+@pytest.mark.check
 def test_what_survives_is_said_if_it_is_known() -> None:
     (one,) = suspects([history([stacks(place) for place in range(20)])])
     assert one.kind == SITE
@@ -302,6 +306,7 @@ def test_what_survives_is_said_if_it_is_known() -> None:
         assert "survives" not in evidence(one)
 
 
+@pytest.mark.check
 def test_a_call_stack_that_is_not_listed_is_unknown() -> None:
     """Were it nothing, it would seem to come and go, or to begin at once."""
     found = _series(history([stacks(place, whole=False) for place in range(4)]))
@@ -310,6 +315,7 @@ def test_a_call_stack_that_is_not_listed_is_unknown() -> None:
     assert list(found[SITE, "b"]) == [0, 50 * MIB, 0, 50 * MIB]
 
 
+@pytest.mark.check
 def test_an_unknown_number_is_no_zero() -> None:
     rows = [stacks(place) for place in range(20)]
     made = history(rows)
@@ -420,6 +426,7 @@ def test_what_has_stopped_is_no_suspect_by_type_or_owner(tmp_path: Path, monkeyp
     assert groups[-1]["types"]["listed"]['"app::Entry"'][1:] == [2000 * 1008, 2000], "it was looked for"
 
 
+@pytest.mark.check
 def test_a_type_that_is_not_listed_is_unknown() -> None:
     def types(place: int, *, whole: bool) -> dict[str, Any]:
         listed = {'"a"': ["a", MIB * place, place], '""': ["?", 2 * MIB * place, 1]}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import fetched
-from tools import debian, harness, kernel
+from tools import debian, harness, kernel, tiers
 from tools.pressure import LARGE, SUITES, Look, Scenario, allowed, check, chunks_of, own_pages, pressed
 
 from arenascope import format as fmt
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.usefixtures("pages_stay"), pytest.mark.alone]
 CAP_SYS_NICE, PR_CAPBSET_DROP = 23, 24
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=tiers.by_tier(SUITES))
 def libc(request: pytest.FixtureRequest) -> debian.Libc:
     return fetched(request.param)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tools import harness
+from tools import harness, tiers
 
 PLACE_NAMES = Path(os.environ.get("PLACE_NAMES", harness.ROOT / "build/tests/unit/place_names"))
 UNKNOWN, SYMBOL, PERF_MAP, DEBUG_INFO = range(4)
@@ -198,7 +198,7 @@ def test_another_build_at_the_path_gives_no_names(program: Path) -> None:
 
 
 @pytest.mark.parametrize("dwarf", [4, 5])
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("compiler", tiers.compilers(["g++", "clang++"]))
 def test_a_relative_path_begins_where_the_compiler_ran(tmp_path: Path, compiler: str, dwarf: int) -> None:
     """Of a file and of one that is included and inlined; where that directory is hidden, the path stays as it is."""
     (tmp_path / "src").mkdir()

@@ -7,6 +7,8 @@ import pytest
 
 from arenascope import text
 
+pytestmark = pytest.mark.check
+
 
 @pytest.mark.parametrize(
     ("number", "shown"),

@@ -159,6 +159,7 @@ def intact(path: Path) -> Any:
     return made
 
 
+@pytest.mark.check
 def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
@@ -247,6 +248,7 @@ VALUES = st.recursive(
 BODIES = st.dictionaries(st.sampled_from("-=/abc"), VALUES, max_size=5)
 
 
+@pytest.mark.check
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(BODIES, BODIES)
 def test_what_differs_makes_one_of_the_other(one: dict[str, Any], other: dict[str, Any]) -> None:
@@ -317,6 +319,7 @@ def test_the_clone_that_a_look_reads_is_nobody(arenadump: harness.Arenadump) -> 
         assert clones, "there was none: the test shows nothing"
 
 
+@pytest.mark.check
 def test_groups_by_command_and_by_cgroup() -> None:
     with growing() as grows:
         name = Path(sys.executable).resolve().name
@@ -457,6 +460,7 @@ def test_a_week_stays_below_its_limit(tmp_path: Path) -> None:
     assert len(made.turns) > 30
 
 
+@pytest.mark.check
 def test_old_turns_are_thinned_by_age() -> None:
     now = 100 * WEEK
     turns = [TurnTime(number, now - WEEK + number * 10 * SECOND, 1 + number // 40000) for number in range(60481)]

@@ -45,6 +45,7 @@ def test_types_and_owners_come_back_as_they_were(tmp_path: Path) -> None:
     assert last.types.held("app::Entry") == Portion(300 * 1008, 300)
 
 
+@pytest.mark.check
 def test_what_is_not_listed_is_in_the_others() -> None:
     listed: dict[Hashable, Named] = {
         ("kind", f"{n}", None): Named(f"owner {n}", Portion(1000 - n, None)) for n in range(500)
@@ -136,6 +137,7 @@ def test_a_look_without_types_is_better_than_none(tmp_path: Path, monkeypatch: p
     assert list(groups_of(str(path))) == []
 
 
+@pytest.mark.check
 def test_of_a_span_the_turn_with_types_stays() -> None:
     now = 10 * HOUR
     turns = [TurnTime(number, number * 10 * SECOND, 1, number % 30 == 13) for number in range(2 * 360)]

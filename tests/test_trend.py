@@ -150,6 +150,7 @@ def test_a_leak_is_found_when_it_has_passed_the_noise(kind: Callable[[np.random.
     assert kind is soon_warm or beside <= 0.2 * len(apart), "the interval is too narrow"
 
 
+@pytest.mark.check
 def test_a_leak_that_begins_later() -> None:
     for seed in range(RUNS):
         random = np.random.default_rng(seed)
@@ -176,6 +177,7 @@ def test_a_leak_among_teeth() -> None:
         assert found.stayed < 0.9
 
 
+@pytest.mark.check
 def test_a_straight_line_of_whole_chunks_is_a_leak_after_ten_looks() -> None:
     """What is beside the line is less than a chunk, and lasts from look to look: it says nothing against the line."""
     random = np.random.default_rng(5)
@@ -219,6 +221,7 @@ def test_the_interval_of_a_straight_line_has_the_rate(memory: float, least: floa
     assert within >= least * 200
 
 
+@pytest.mark.check
 def test_the_slope_by_hand() -> None:
     time = np.array([0.0, 1, 2, 4])
     made = theil_sen(time, np.array([0.0, 1, 3, 4]))
@@ -228,12 +231,14 @@ def test_the_slope_by_hand() -> None:
     assert (made.low, made.high) == (-np.inf, np.inf), "so few looks say nothing"
 
 
+@pytest.mark.check
 def test_equal_values_tell_nothing_of_their_order() -> None:
     made = theil_sen(np.arange(4.0), np.array([0.0, 0, 1, 1]))
     # Four of six pairs rise; two pairs of equal values take 2 * 18 from 156.
     assert made.sure == pytest.approx(3 / np.sqrt(120 / 18), abs=1e-9)
 
 
+@pytest.mark.check
 def test_one_wild_look_moves_nothing() -> None:
     time = np.arange(40.0)
     value = 3 * time

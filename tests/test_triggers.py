@@ -310,6 +310,7 @@ def test_a_full_disk_is_said_and_the_watch_goes_on(tmp_path: Path) -> None:
             assert names_in(place) == [each.name for each in watched.folder.kept()]
 
 
+@pytest.mark.check
 def test_conditions_as_they_are_typed() -> None:
     assert parse_when("peak,+64M,allocated=2G,rss=1G,cgroup=90%") == (
         When("peak"),

@@ -174,8 +174,8 @@ def test_what_was_forecast_comes_back(
         assert_flawless(arenadump, program, libc)
 
 
-def test_one_arena_alone(libc: debian.Libc, start: Start, churn_program: Path) -> None:
-    with start(harness.under(libc, churn_program, *SCENARIOS["burst"])) as program:
+def test_one_arena_alone(own_libc: debian.Libc, start: Start, churn_program: Path) -> None:
+    with start(harness.under(own_libc, churn_program, *SCENARIOS["burst"])) as program:
         program.ask("go")
         forecast = program.trim.forecast()
         assert len(forecast.arenas) > 2
@@ -263,8 +263,8 @@ def test_storm_in_every_mode(libc: debian.Libc, start: Start, storm_program: Pat
         program.ask("check")
 
 
-def test_locked_memory_stays(libc: debian.Libc, start: Start, storm_program: Path) -> None:
-    with start(harness.under(libc, storm_program, "1", "20000", "1")) as program:
+def test_locked_memory_stays(own_libc: debian.Libc, start: Start, storm_program: Path) -> None:
+    with start(harness.under(own_libc, storm_program, "1", "20000", "1")) as program:
         program.ask("comb 2000 9000")
         program.ask("lock")
         outcome = program.trim.run(deep=True, hold_ns=BOUNDED)
@@ -309,10 +309,10 @@ def is_left_alone(program: Trimmed, chunk: int, field: int, value: int, what: st
         write(sound)
 
 
-def test_hands_off_a_corrupt_heap(libc: debian.Libc, start: Start, storm_program: Path) -> None:
-    with start(harness.under(libc, storm_program, "1", "20000", "1")) as program:
+def test_hands_off_a_corrupt_heap(own_libc: debian.Libc, start: Start, storm_program: Path) -> None:
+    with start(harness.under(own_libc, storm_program, "1", "20000", "1")) as program:
         program.ask("comb 300 9000")
-        chunk = bins_of(program, libc)[150]
+        chunk = bins_of(program, own_libc)[150]
         for what, (field, value) in DAMAGE.items():
             is_left_alone(program, chunk, field, value, what)
         assert not program.trim.run(hold_ns=BOUNDED).arenas[0].skipped
@@ -338,8 +338,10 @@ def test_hands_off_corrupt_fastbins(
         program.ask("check")
 
 
-def test_what_malloc_trim_does_is_not_known_as_a_number(libc: debian.Libc, start: Start, storm_program: Path) -> None:
-    with start(harness.under(libc, storm_program, "1", "20000", "1")) as program:
+def test_what_malloc_trim_does_is_not_known_as_a_number(
+    own_libc: debian.Libc, start: Start, storm_program: Path
+) -> None:
+    with start(harness.under(own_libc, storm_program, "1", "20000", "1")) as program:
         program.ask("comb 300 9000")
         (arena, *_) = program.trim.run().arenas
         assert arena.returned > 300 * 4096

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import debian, gdb_oracle, harness
+from tools import debian, gdb_oracle, harness, programs
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
 
@@ -106,6 +106,24 @@ def test_in_use_is_what_the_program_holds(look: Look) -> None:
     # Beside the size stands a header of 8 bytes, 16 when mmapped.
     wrong = {a: (in_use[a], usable) for a, (_, usable) in look.held.items() if in_use[a] - usable not in (8, 16)}
     assert wrong == {}
+
+
+@pytest.mark.check
+def test_under_the_libc_of_this_machine(arenadump: harness.Arenadump) -> None:
+    """Of its programs, not of an unpacked one: what is held is found, and every resident byte is in one row."""
+    program = programs.build("churn", "-lpthread")
+    with harness.Churn([str(program), *SCENARIOS[0].options]) as target:
+        baseline = arenadump.chunks(target.pid)["in_use"]
+        target.ask("go")
+        in_use, held = arenadump.chunks(target.pid)["in_use"], target.held()
+        rss, summary = [harness.smaps(target.pid, "Rss")], arenadump.summary(target.pid)
+        rss.append(harness.smaps(target.pid, "Rss"))
+    assert len(held) > 1000
+    assert held.keys() <= in_use.keys()
+    assert in_use.keys() - held.keys() - baseline.keys() == set()
+    assert {in_use[address] - usable for address, (_, usable) in held.items()} <= {8, 16}
+    assert sum(summary["ledger"].values()) == summary["kernel"]["rss"]
+    assert summary["kernel"]["rss"] in rss
 
 
 @pytest.mark.parametrize("look", [CACHES], indirect=True, ids=str)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import debian, harness, odd, programs
+from tools import debian, harness, odd, programs, tiers
 from tools.cores import gcore
 from tools.running import started
 from tools.typed import CHUNK_TYPES, SPLIT, TYPES, Truth, build_split, pack, running, told
@@ -118,7 +118,7 @@ def program() -> Iterator[Truth]:
         yield made
 
 
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("compiler", tiers.compilers(["g++", "clang++"]))
 @pytest.mark.parametrize("flags", [("-O0", "-gdwarf-4"), ("-O2", "-gdwarf-5"), ("-O1", "-gz", "-no-pie")])
 def test_types_are_the_truth(compiler: str, flags: tuple[str, ...]) -> None:
     with running(build(compiler, *flags)) as made:
@@ -139,12 +139,12 @@ def test_types_in_a_core(program: Truth, tmp_path: Path) -> None:
     assert answer.share >= 0.99
 
 
-VERSIONS = pytest.mark.parametrize("version", ["-gdwarf-4", "-gdwarf-5"])
+VERSIONS = pytest.mark.parametrize("version", tiers.daily(["-gdwarf-4", "-gdwarf-5"], ["-gdwarf-5"], "compilers"))
 
 
 @VERSIONS
 @pytest.mark.parametrize("flags", [(TYPES,), (SPLIT,), (TYPES, SPLIT), (SPLIT, "-gz")], ids=" ".join)
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("compiler", tiers.compilers(["g++", "clang++"]))
 def test_types_in_units_and_files_of_their_own(
     compiler: str, flags: tuple[str, ...], version: str, tmp_path: Path, arenadump: harness.Arenadump
 ) -> None:
@@ -310,7 +310,7 @@ def test_rust(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("debug", ["module", ".dwo files", "package"])
 @pytest.mark.parametrize("where", ["program", "library", "later"])
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("compiler", tiers.compilers(["gcc", "clang"]))
 def test_thread_local_variables(where: str, compiler: str, debug: str, tmp_path: Path) -> None:
     """Those of each thread lead on, in whichever of the three places they are."""
     (tmp_path / "library.c").write_text(LIBRARY)

@@ -119,6 +119,7 @@ def test_each_instruction_under_flags(name: str, tmp_path: Path) -> None:
     assert int(out.split()[0]) > 200
 
 
+@pytest.mark.nightly("emulation")
 @pytest.mark.parametrize("name", ARM_FLAGS)
 def test_aarch64(name: str, tmp_path: Path) -> None:
     """Under qemu, whose processor checks the signs of return addresses."""

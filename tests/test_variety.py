@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import debian, harness, programs
+from tools import debian, harness, programs, tiers
 
 FIRST = int(os.environ.get("VARIETY_SEED", "0"))
 COUNT = int(os.environ.get("VARIETY_COUNT", "8"))
+DAILY = range(2)  # the seeds of `make test`
 PAGE = os.sysconf("SC_PAGESIZE")
 # Chance, and values, of each tunable. The thresholds lie on both sides of a tcache_perthread_struct's size.
 TUNABLES: dict[str, tuple[float, list[int]]] = {
@@ -97,7 +98,7 @@ def check(arenadump: harness.Arenadump, pid: int, held: dict[int, tuple[int, int
     return summary
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+@pytest.mark.parametrize("seed", tiers.daily(range(FIRST, FIRST + COUNT), DAILY, part="variety"))
 def test_what_is_in_use(seed: int, libc: debian.Libc, variety: Path, arenadump: harness.Arenadump) -> None:
     of = configuration(seed)
     print(f"GLIBC_TUNABLES={of.tunables} variety {' '.join(of.options)}, then fork: {of.fork}")

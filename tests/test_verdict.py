@@ -65,6 +65,7 @@ def check_order(facts: Facts) -> None:
     )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("largest", ROWS)
 @pytest.mark.parametrize("of", [1 << 14, MIB, 1 << 30])
 def test_each_row_when_it_is_the_largest(
@@ -229,6 +230,7 @@ def test_ruby_whose_garbage_is_not_collected(arenadump: harness.Arenadump) -> No
     assert "gc_on_usr2.rb" in first.next[1].command
 
 
+@pytest.mark.check
 def test_the_docs_name_every_rule(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> None:
     text = printed(arenadump, tmp_path_factory.getbasetemp())
     docs = (Path(__file__).parents[1] / "docs/findings.md").read_text(encoding="utf-8")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`make vm` in short: one old kernel, a few tests in it; and that a machine which fails is said to have failed."""
+"""`make vm` in short, at night: one old kernel, a few tests in it. And that a machine which fails is said to have."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def said(*lines: str, then: str = "", patience: Patience = QUICK) -> Boot:
     return boot(["sh", "-c", f"cat <<'EOF'\n{words}EOF\n{then}"], patience)
 
 
+@pytest.mark.nightly("vm")
 @pytest.mark.slow
 def test_the_oldest_kernel(tmp_path: Path) -> None:
     try:
@@ -136,6 +137,7 @@ sys.exit(pytest.main(["-p", "no:cacheprovider", "--collect-only", "-q", *sys.arg
 """
 
 
+@pytest.mark.nightly("vm")
 def test_each_check_has_its_tests() -> None:
     """With what the guest has: a test file that imports more would be missing from every row of the table.
 
@@ -160,6 +162,7 @@ def test_each_check_has_its_tests() -> None:
                 assert taken, f"{check.name}: {file} has no test_{start}..."
 
 
+@pytest.mark.nightly("vm")
 def test_drivers_are_in_the_order_that_they_need() -> None:
     try:
         _, modules = image.kernel_files(KERNELS["5.10"], "vmlinuz-")
@@ -171,6 +174,7 @@ def test_drivers_are_in_the_order_that_they_need() -> None:
     assert names.index("virtio_ring") < names.index("virtio_blk")
 
 
+@pytest.mark.nightly("vm")
 @pytest.mark.parametrize("name", [name for name in KERNELS if name.endswith("-16k")])
 def test_a_kernel_has_the_disks_file_system(name: str) -> None:
     """Built in, or a module that is taken along: else there is no root."""

@@ -36,7 +36,7 @@ def emulator(arch: str = "arm64") -> str:
     for name in (f"qemu-{machine}-static", f"qemu-{machine}"):
         if shutil.which(name):
             return name
-    raise UnavailableError(f"qemu-{machine} is not installed (scripts/install-deps test)")
+    raise UnavailableError(f"qemu-{machine} is not installed (scripts/install-deps emulation)")
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,18 @@ def told_to_take(loader: Path, libraries: str, arch: str) -> list[str]:
     """
     even = ["--inhibit-cache"] if arch == "arm64" else []
     return [str(loader), "--library-path", libraries, *even]
+
+
+def nearest_suite(machine: str | None = None) -> str:
+    """The suite whose glibc is this machine's, or else the newest that is older, or else the oldest of all."""
+    version = machine or (os.confstr("CS_GNU_LIBC_VERSION") or "").rpartition(" ")[2]
+    own = _release(version)
+    older = [suite for suite, known in SUITES.items() if _release(known) <= own]
+    return older[-1] if older else next(iter(SUITES))
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version.split(".")[:2])
 
 
 def libc(suite: str, arch: str = NATIVE) -> Libc:

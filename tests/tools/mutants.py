@@ -206,16 +206,26 @@ def try_all(tree: Tree, mutants: list[Mutant]) -> int:
     return survivors
 
 
+def slice_of(text: str) -> slice:
+    """Of "2/6": every sixth, from the second on, so that each slice has some of each folder."""
+    number, count = (int(part) for part in text.split("/"))
+    if not 1 <= number <= count:
+        raise ValueError
+    return slice(number - 1, None, count)
+
+
 def main() -> int:
     """Exit status 0: every fault was caught; 1: some survived; 2: the table does not fit the source."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("only", nargs="*", help="try only mutants of these folders, or whose old text has this in it")
+    parser.add_argument("--slice", type=slice_of, default=slice(None), help="2/6: the second of six parts of them")
     parser.add_argument("-j", "--jobs", type=int, default=min(2, os.cpu_count() or 1), help="compilers at a time")
     options = parser.parse_args()
     try:
         mutants = read_table(TABLE)
         if options.only:
             mutants = [m for m in mutants if any(word == m.folder or word in m.old for word in options.only)]
+        mutants = mutants[options.slice]
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
             survivors = try_all(Tree(Path(folder), options.jobs), mutants)
     except TableError as error:

@@ -95,7 +95,7 @@ CHECKS = (
         },
     ),
 )
-# What `make test` tries on the oldest kernel: minutes, not an hour.
+# What tests/test_vm.py tries on the oldest kernel: minutes, not an hour.
 SHORT = Check(
     "short",
     {

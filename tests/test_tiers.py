@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""Which tests a tier has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tools import debian, tiers
+
+ROOT = debian.CACHE.parents[1]
+
+
+@pytest.mark.parametrize(
+    ("machine", "suite"),
+    [("2.36", "bookworm"), ("2.39", "bookworm"), ("2.31", "bullseye"), ("2.28", "bullseye"), ("3.0", "experimental")],
+)
+def test_the_suite_that_is_nearest(machine: str, suite: str) -> None:
+    assert debian.nearest_suite(machine) == suite
+
+
+def test_of_two_suites_none_is_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    for suite in debian.SUITES:
+        monkeypatch.setenv("NEAREST_LIBC", suite)
+        daily = tiers.daily_libcs()
+        assert len(set(daily)) == 2
+        assert {"bullseye", suite} <= set(daily)
+
+
+TESTS = """
+import pytest
+LIBCS = pytest.param("other", marks=pytest.mark.nightly("libcs"))
+@pytest.mark.check
+def test_quick(): pass
+def test_usual(): pass
+@pytest.mark.nightly("gem")
+@pytest.mark.parametrize("libc", ["own", LIBCS])
+def test_gem(libc): pass
+@pytest.mark.parametrize("libc", ["own", LIBCS])
+def test_libc(libc): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("tier", "names"),
+    [
+        ("check", {"quick"}),
+        ("test", {"quick", "usual", "libc[own]"}),
+        ("gem", {"gem[own]", "gem[other]"}),
+        ("libcs", {"libc[other]"}),
+        ("", {"quick", "usual", "gem[own]", "gem[other]", "libc[own]", "libc[other]"}),
+    ],
+)
+def test_each_tier_has_its_tests(tier: str, names: set[str], tmp_path: Path) -> None:
+    """Each runs in exactly one part; without a tier, all do."""
+    (tmp_path / "test_it.py").write_text(TESTS)
+    places = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "--confcutdir", str(tmp_path)]
+    chosen = ["--tier", tier] if tier else []
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--collect-only",
+        "-p",
+        "conftest",
+        *places,
+        *chosen,
+        str(tmp_path),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    found = {line.partition("::test_")[2] for line in done.stdout.splitlines() if "::" in line}
+    assert found == names, done.stdout + done.stderr
