@@ -59,7 +59,7 @@ PARTS = {
     part.name: part
     for part in (
         Part("libcs", "the releases of glibc that `make test` leaves out", (pytest("libcs"),)),
-        Part("runtimes", "other releases of Python, Ruby and allocators", (pytest("runtimes"),)),
+        Part("runtimes", "other releases of Python, Ruby and allocators", (pytest("runtimes"),), ("patches",)),
         Part("compilers", "other compilers, and flags for debug information", (pytest("compilers"),)),
         Part("limits", "what is large, long or many; browsers", (pytest("limits"),)),
         Part("packaging", "wheel, sdist, README's commands", (pytest("packaging"),)),
