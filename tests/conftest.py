@@ -9,7 +9,7 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -35,6 +35,12 @@ def pytest_configure() -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
+    with suppress(ImportError):  # a virtual machine of tests/vm has no Hypothesis, and no test that needs it
+        from hypothesis import HealthCheck, settings  # noqa: PLC0415
+
+        # Its own limits on time fail where the machine is busy.
+        settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        settings.load_profile("any speed")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -273,7 +273,7 @@ def test_what_is_no_dump_at_all(tmp_path: Path) -> None:
     assert caught.value.code == Code.NO_TARGET
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     edits=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=8),
     cut=st.none() | st.integers(0, 1 << 20),

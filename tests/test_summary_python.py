@@ -250,7 +250,7 @@ def test_what_it_means_that_malloc_is_not_glibcs(tmp_path: Path, kind: fmt.Mallo
         assert words["memory"] in text
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_c_and_python_judge_a_damaged_dump_alike(
     arenadump: harness.Arenadump, real_dump: Path, tmp_path: Path, data: st.DataObject

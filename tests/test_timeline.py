@@ -249,7 +249,7 @@ BODIES = st.dictionaries(st.sampled_from("-=/abc"), VALUES, max_size=5)
 
 
 @pytest.mark.check
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(BODIES, BODIES)
 def test_what_differs_makes_one_of_the_other(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert applied(one, json.loads(json.dumps(delta(one, other)))) == other
