@@ -296,19 +296,8 @@ def test_clients_that_say_nothing_keep_nobody_waiting() -> None:
         with ExitStack() as silent:
             for _ in range(CLIENTS):
                 silent.enter_context(socket.create_connection(("127.0.0.1", exporter.port)))
-            time.sleep(0.3)
-            with pytest.raises((urllib.error.URLError, OSError)):
-                exporter.get({}, timeout=3)
+            exporter.get({}, timeout=240)  # it has the place of one of them
             assert len(list(Path(f"/proc/{exporter.child.pid}/task").iterdir())) <= CLIENTS + 8
-        end = time.monotonic() + 240
-        while time.monotonic() < end:
-            try:
-                exporter.get({}, timeout=60)
-                break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            pytest.fail("those that have gone still take places")
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(exporter.url.replace("/metrics", "/secret"), timeout=300)
 

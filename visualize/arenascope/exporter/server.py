@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""HTTP for Prometheus: one page, GET alone, a bounded number of clients."""
+"""HTTP for Prometheus: one page, GET alone, a bounded number of clients, each for a bounded time.
+
+A client that sends its request byte by byte, or reads the page so, keeps nobody out: when all places are taken, the
+next client has the place of the one that has been longest without a whole request.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,8 @@ import re
 import socket
 import sys
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,7 +30,17 @@ if TYPE_CHECKING:
 PATH: Final = "/metrics"
 OPEN_METRICS: Final = "application/openmetrics-text"
 CLIENTS: Final = 8  # at a time
-PATIENCE: Final = 10.0  # seconds that a client may keep silent
+LEAVING: Final = 8  # clients that were cut off, and whose threads have not noticed it yet
+
+
+class Limits(NamedTuple):
+    """How long a client is served, in seconds from its connection on."""
+
+    request: float = 10.0  # until its request is there
+    whole: float = 30.0  # until it has the page
+
+
+USUAL: Final = Limits()
 
 
 class Address(NamedTuple):
@@ -57,12 +72,30 @@ def parse_address(text: str) -> Address | None:
     return Address(ip, int(match[3])) if (version == 6) == bool(match[1]) else None  # noqa: PLR2004
 
 
+class _Client:
+    """A connection."""
+
+    def __init__(self, request: socket.socket) -> None:
+        self.has_asked = False
+        self._socket: Final = request
+        self._begun: Final = time.monotonic()
+
+    def is_late(self, limits: Limits) -> bool:
+        """Whether it has had its time."""
+        return time.monotonic() - self._begun > (limits.whole if self.has_asked else limits.request)
+
+    def cut(self) -> None:
+        """Its thread, which reads or writes, notices this at once."""
+        with suppress(OSError):  # it has gone away itself
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+
 class _Handler(BaseHTTPRequestHandler):
-    timeout = PATIENCE
     server: _Server
 
     def do_GET(self) -> None:
         """The page, or 404."""
+        self.server.has_asked(self.request)
         if self.path.partition("?")[0] != PATH:
             self._send(404, "text/plain; charset=utf-8", f"the metrics are at {PATH}\n".encode())
         elif OPEN_METRICS in self.headers.get("Accept", ""):
@@ -84,10 +117,13 @@ class _Handler(BaseHTTPRequestHandler):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, address: Address, page: MetricsPage) -> None:
+    def __init__(self, address: Address, page: MetricsPage, limits: Limits) -> None:
         self.address_family = socket.AF_INET6 if ":" in address.ip else socket.AF_INET
         self.page: Final = page
-        self._free: Final = threading.BoundedSemaphore(CLIENTS)
+        self._limits: Final = limits
+        self._running: Final = threading.BoundedSemaphore(CLIENTS + LEAVING)
+        self._lock: Final = threading.Lock()
+        self._clients: Final[dict[Any, _Client]] = {}  # by their sockets, the oldest first
         super().__init__((address.ip, address.port), _Handler)
 
     def server_bind(self) -> None:
@@ -97,18 +133,38 @@ class _Server(ThreadingHTTPServer):
         self.server_address = self.socket.getsockname()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """In a thread, unless there are too many already."""
-        if not self._free.acquire(blocking=False):
+        """In a thread. Where all places are taken, another client loses its own."""
+        if not self._running.acquire(blocking=False):
             self.shutdown_request(request)
             return
+        with self._lock:
+            if len(self._clients) >= CLIENTS:
+                waiting = (each for each, client in self._clients.items() if not client.has_asked)
+                self._clients.pop(next(waiting, next(iter(self._clients)))).cut()
+            self._clients[request] = _Client(request)
         super().process_request(request, client_address)
+
+    def has_asked(self, request: Any) -> None:
+        """The client has sent its request."""
+        with self._lock:
+            if request in self._clients:
+                self._clients[request].has_asked = True
+
+    def service_actions(self) -> None:
+        """Twice a second: clients that have had their time go."""
+        with self._lock:
+            for client in self._clients.values():
+                if client.is_late(self._limits):
+                    client.cut()
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """As of the base class."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            with self._lock:
+                self._clients.pop(request, None)
+            self._running.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that has gone away concerns nobody."""
@@ -117,10 +173,10 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(address: Address, page: MetricsPage) -> Iterator[Address]:
+def serving(address: Address, page: MetricsPage, limits: Limits = USUAL) -> Iterator[Address]:
     """Serve the page meanwhile; the address has the port that the kernel chose for port 0."""
     try:
-        server = _Server(address, page)
+        server = _Server(address, page, limits)
     except OSError as error:
         raise ArenascopeError(
             Code.IO, f"cannot listen at {address}: {error.strerror}: choose another address with --listen"
