@@ -16,9 +16,10 @@ from rich.console import Console
 from test_profile_commands import CACHE, MEBIBYTE, SERVER, served
 from tools import harness
 
-from arenascope.profile.listing import Listing, is_newer, listings
+from arenascope.profile.listing import Listing, listings
 from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame
 from arenascope.profile.read import profile_of, read_profile
+from arenascope.profile.sources import is_newer, read_source
 from arenascope.render.listing import render_listings
 from arenascope.text import short_name
 
@@ -74,9 +75,11 @@ def test_files_that_are_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     program.touch()
     os.utime(program, (1000, 1000))
     monkeypatch.chdir(tmp_path)
-    assert is_newer(str(Path(__file__)), str(program))
-    assert not is_newer("", str(program))
-    assert not is_newer(str(Path(__file__)), "")
+    source = read_source(str(Path(__file__).resolve()))
+    assert source
+    assert is_newer(source, str(program))
+    assert not is_newer(source, "")
+    assert read_source("") is None
 
 
 def test_interpreted_code_is_no_older_than_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from arenascope.profile.listing import listings
 from arenascope.profile.model import ALLOCATED, KEPT, MEASURES, Site, by_thread, difference
 from arenascope.profile.pprof import encode
 from arenascope.profile.read import profile_of, read_profile
+from arenascope.profile.sources import rights_of
 from arenascope.render.listing import render_listings
 from arenascope.render.profile import render_head, render_top, render_tree
 from arenascope.render.profile_diff import render_diff_head
@@ -259,13 +260,14 @@ def tree(target: str, how: list[str], measure: str, *, filters: Filters, by_thre
 @measure_option
 @looking
 def list_(function: str, target: str, how: list[str], measure: str) -> None:
-    """Show the source lines of FUNCTION that allocate, with the text of the source where it is on this machine.
+    """Show the source lines of FUNCTION that allocate, with the text of the source where the target may read it.
 
     Where no function has this name (with or without its arguments), all whose name contains it are shown. flat: by
     the line itself. cum: with all functions that it calls.
     """
     if not function:
         raise click.UsageError("FUNCTION is empty: give a name, or a part of one")
+    rights = rights_of(target)
     read = profile_of(_read(target, how, measure))
     found = listings(read, function, measure)
     if not found:
@@ -274,7 +276,7 @@ def list_(function: str, target: str, how: list[str], measure: str) -> None:
             f"no function of the profile that has something of {measure} has '{function}' in its name: "
             f"`arenascope profile top {target}` has the names",
         )
-    console().print(render_listings(found, read, measure), crop=False)
+    console().print(render_listings(found, read, measure, rights), crop=False)
 
 
 @profile.command()

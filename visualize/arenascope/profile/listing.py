@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from arenascope.profile.model import SourceLine
@@ -18,7 +15,6 @@ if TYPE_CHECKING:
 
     from arenascope.profile.model import Module, Profile, Site, StackFrame
 
-LARGEST: Final = 16 << 20  # bytes of a source file that is read
 AROUND: Final = 3  # lines that are shown before and behind one that counts
 
 
@@ -104,37 +100,3 @@ class _Search:
             return None
         self.found.setdefault(key, Listing(name, line.file, frame.module))
         return key, line.line
-
-
-def source_lines(path: str) -> list[str] | None:
-    """The lines of a source file. None: there is no such file, or it is nothing to read (a device, a FIFO, too large).
-
-    The path comes from the target's debug information. So it is opened without effect first, and read only if a regular
-    file is there: nothing that waits, or does something when it is opened.
-    """
-    if not path.startswith("/") or "\0" in path:
-        return None
-    try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        status = os.fstat(place)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
-            return None
-        with Path(f"/proc/self/fd/{place}").open("rb") as file:
-            return file.read(LARGEST).decode("utf-8", "replace").split("\n")
-    except OSError:
-        return None
-    finally:
-        os.close(place)
-
-
-def is_newer(path: str, program: str) -> bool:
-    """Whether a source file was changed after the program was built: its lines may have moved. Empty: not known."""
-    if not path or not program:
-        return False  # an empty path would be the current directory
-    try:
-        return Path(path).stat().st_mtime > Path(program).stat().st_mtime
-    except (OSError, ValueError):
-        return False

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from arenascope.profile.listing import is_newer, source_lines
+from arenascope.profile.sources import is_newer, read_source
 from arenascope.render.profile import measured
 from arenascope.render.terminal import Uncut
 from arenascope.text import count, printable, share, short_name
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 
     from arenascope.profile.listing import Listing
     from arenascope.profile.model import Profile
+    from arenascope.profile.sources import Rights
 
 SHOWN: Final = 10  # functions
 WIDEST: Final = 300  # characters of a line
 
 
-def render_listings(found: Sequence[Listing], profile: Profile, measure: str) -> Group:
-    """The functions, each with its lines."""
+def render_listings(found: Sequence[Listing], profile: Profile, measure: str, rights: Rights | None = None) -> Group:
+    """The functions, each with its lines. `rights`: with which sources are read; None: with our own."""
     total = profile.total(measure)
     parts: list[RenderableType] = []
     for listing in found[:SHOWN]:
-        parts += [*_listing(listing, measure, total), ""]
+        parts += [*_listing(listing, measure, total, rights), ""]
     if len(found) > SHOWN:
         parts.append(f"and {count(len(found) - SHOWN)} more functions: give more of the name")
     else:
@@ -39,16 +40,16 @@ def render_listings(found: Sequence[Listing], profile: Profile, measure: str) ->
     return Group(*parts)
 
 
-def _listing(listing: Listing, measure: str, total: int) -> list[RenderableType]:
-    text = source_lines(listing.file)
+def _listing(listing: Listing, measure: str, total: int, rights: Rights | None) -> list[RenderableType]:
+    source = read_source(listing.file, rights)
     head = Text(short_name(listing.function), "bold")
     head.append(f": {measured(measure, listing.whole)}, {share(listing.whole, total)} of all", "default")
     head.append(f"\n{printable(listing.file) or 'no source file is known'}", "default")
-    if listing.file and text is None:
+    if listing.file and source is None:
         head.append(" (the source is not here)", "default")
-    elif is_newer(listing.file, listing.module.path if listing.module else ""):
+    elif source and is_newer(source, listing.module.path if listing.module else ""):
         head.append("\nThe source is newer than the program: its lines may have moved.", "yellow")
-    return [head, Uncut(_lines(listing, measure, text))]
+    return [head, Uncut(_lines(listing, measure, source.lines if source else None))]
 
 
 def _lines(listing: Listing, measure: str, text: list[str] | None) -> Table:
