@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.timeline import pack
+from arenascope.timeline.columns import select
 from arenascope.timeline.reader import frame_of
 
 if TYPE_CHECKING:
@@ -28,8 +29,7 @@ class Details:
 
     def _take(self, column: str, look: int, *, with_pages: bool) -> Any:
         """A look's column; its frame becomes the one that is kept."""
-        what = f"SELECT frame, {column} FROM looks WHERE id = ?"  # noqa: S608 - one of two names
-        row = self._db.execute(what, (look,)).fetchone()
+        row = next(select(self._db, "looks", ("frame", column), "WHERE id = ?", (look,)), None)
         if row is None:
             raise ArenascopeError(Code.NO_TARGET, f"'{self._path}' no longer has this look: it was thinned out")
         if row[0] != self._number or with_pages > self._with_pages:

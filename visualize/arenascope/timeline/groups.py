@@ -7,7 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from arenascope.compare.moment import NOTHING, Group, Named, Portion
-from arenascope.timeline.pack import unpack_body
+from arenascope.timeline import shape
+from arenascope.timeline.pack import unpack_json
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -70,10 +71,5 @@ def key_from(text: str) -> Hashable:
 
 
 def unpacked(data: bytes) -> Json:
-    """What was told, of its bytes (pack.pack_body made them). Damaged: an error of reader.DAMAGED."""
-    read = unpack_body(data, None)
-    for kind in read.values():
-        for title, *numbers in kind["listed"].values():
-            if not isinstance(title, str) or any(each is not None and type(each) is not int for each in numbers):
-                raise ValueError("the names of a look have something else than numbers")
-    return read
+    """What was told, of its bytes (pack.pack_body made them). DamagedError: something else."""
+    return shape.groups(unpack_json(data))

@@ -16,6 +16,8 @@ import numpy as np
 from arenascope import rows
 from arenascope.compare.moment import ArenaHeld, Group, HeapHeld, Moment, Named, Pages, PinsOf, Portion, Seen
 from arenascope.profile.stacks import group_of
+from arenascope.timeline import shape
+from arenascope.timeline.columns import DamagedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +31,8 @@ GONE: Final = "-"  # of a delta: the names that are no longer there
 SET: Final = "="  # the values that are new
 INTO: Final = "/"  # the mappings that changed
 MOST: Final = 1 << 31  # bytes that a blob may become
+HEAD: Final = 16  # bytes of the states of pages before the runs
+HIGHEST: Final = np.uint64(1 << 62)  # address
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,12 @@ def _squeeze(data: bytes) -> bytes:
 
 def _expand(data: bytes) -> bytes:
     machine = zlib.decompressobj()
-    made = machine.decompress(data, MOST)
+    try:
+        made = machine.decompress(data, MOST)
+    except zlib.error:
+        raise DamagedError("a blob cannot be unpacked") from None
     if not machine.eof:
-        raise ValueError("a blob is cut short")
+        raise DamagedError("a blob is cut short")
     return made
 
 
@@ -161,9 +168,25 @@ def pack_body(body: Json, base: Frame | None) -> bytes:
 
 
 def unpack_body(data: bytes, base: Frame | None) -> Json:
-    """The other way."""
-    read: Json = json.loads(_expand(data).decode("utf-8", "surrogatepass"))
-    return read if base is None else applied(base.body, read)
+    """The other way. DamagedError: it is no body, or does not fit its frame."""
+    read = unpack_json(data)
+    if base is None:
+        return shape.body(read)
+    try:
+        return shape.body(applied(base.body, read))
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        words = str(error) if isinstance(error, DamagedError) else "a look does not fit its frame"
+        raise DamagedError(words) from None
+
+
+def unpack_json(data: bytes) -> Any:
+    """What a blob of JSON says. DamagedError: nothing."""
+    try:
+        return json.loads(_expand(data).decode("utf-8", "surrogatepass"))
+    except DamagedError:
+        raise
+    except (ValueError, RecursionError):
+        raise DamagedError("a blob is not JSON") from None
 
 
 def pack_pages(pages: Pages, page_size: int, base: Pages | None) -> bytes:
@@ -204,13 +227,20 @@ def unpack_runs(data: bytes) -> Runs:
 def _runs_and_states(data: bytes) -> tuple[Runs, NDArray[np.uint8]]:
     """The states are as they are packed: told by their difference from a base."""
     plain = _expand(data)
-    runs, page_size = (int(each) for each in np.frombuffer(plain, "<u8", 2))
-    starts = np.frombuffer(plain, "<u8", runs, 16)
-    counts = np.frombuffer(plain, "<u8", runs, 16 + 8 * runs).astype(np.int64)
-    states = np.frombuffer(plain, np.uint8, -1, 16 + 16 * runs)
-    if page_size < 1 or page_size & (page_size - 1) or (counts < 0).any() or counts.sum() != len(states):
-        raise ValueError("the states of pages do not fit their runs")
-    return Runs(page_size, starts, counts), states
+    runs, page_size = (int(each) for each in np.frombuffer(plain[:HEAD].ljust(HEAD, b"\0"), "<u8"))
+    behind = HEAD + 16 * runs
+    if page_size not in shape.PAGE_SIZES or behind > len(plain):
+        raise DamagedError("the states of pages are cut short")
+    starts = np.frombuffer(plain, "<u8", runs, HEAD)
+    counts = np.frombuffer(plain, "<u8", runs, HEAD + 8 * runs)
+    states = np.frombuffer(plain, np.uint8, -1, behind) if behind < len(plain) else np.empty(0, np.uint8)
+    # No sum below can wrap: no run has more pages than there are states, and no address is beyond half of all.
+    if (counts > len(states)).any() or (starts > HIGHEST).any() or counts.sum() != len(states):
+        raise DamagedError("the states of pages do not fit their runs")
+    ends = starts + counts * np.uint64(page_size)
+    if (ends > HIGHEST).any() or (starts[1:] < ends[:-1]).any() or (starts % np.uint64(page_size)).any():
+        raise DamagedError("runs of pages are out of order")
+    return Runs(page_size, starts, counts.astype(np.int64)), states
 
 
 def _states_at(base: Pages | None, address: NDArray[np.uint64]) -> NDArray[np.uint8]:

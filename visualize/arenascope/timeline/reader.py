@@ -6,12 +6,11 @@ Nothing in the file is believed: what does not fit is an error.
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 import zlib
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +18,8 @@ from urllib.parse import quote
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.text import time_words
-from arenascope.timeline import pack
+from arenascope.timeline import pack, shape
+from arenascope.timeline.columns import MAY_LACK, DamagedError, check_schema, select
 from arenascope.timeline.groups import groups_from, unpacked
 from arenascope.timeline.store import TURN_COLUMNS, TurnHead, check_version, is_timeline
 
@@ -96,6 +96,7 @@ def opened(path: str) -> Iterator[sqlite3.Connection]:
     try:
         with closing(_connect(path)) as db:
             check_version(db, path)
+            check_schema(db)
             yield db
     except sqlite3.Error as error:
         raise ArenascopeError(Code.BAD_INPUT, f"'{path}' cannot be read: {error}") from error
@@ -128,35 +129,30 @@ def read_from(db: sqlite3.Connection) -> Timeline:
     """The timeline of a file that is open, of which everything is one view from then on."""
     db.execute("BEGIN")  # one view, whatever is written meanwhile
     processes = tuple(
-        ProcessRow(*row)
-        for row in db.execute(
-            "SELECT id, pid, started, parent, generation, comm, exe, cmdline FROM processes ORDER BY id"
-        )
+        ProcessRow(*row) for row in select(db, "processes", [each.name for each in fields(ProcessRow)], "ORDER BY id")
     )
     pids = {each.id: each.pid for each in processes}
     looks: dict[int, list[LookRow]] = {}
-    for row in db.execute("SELECT turn, id, process, time_ns, exact, rss, rows FROM looks ORDER BY turn, rss DESC, id"):
-        turn, number, process, time_ns, exact, rss, rows = row
-        look = LookRow(number, process, pids[process], time_ns, bool(exact), rss, _rows(rows))
+    columns = ("turn", "id", "process", "time_ns", "exact", "rss", "rows")
+    for turn, number, process, time_ns, exact, rss, rows in select(db, "looks", columns, "ORDER BY turn, rss DESC, id"):
+        if process not in pids:
+            raise DamagedError("a look is at a process that is not there")
+        look = LookRow(number, process, pids[process], time_ns, bool(exact), rss, shape.rows(rows))
         looks.setdefault(turn, []).append(look)
     turns = tuple(
-        TurnRow(*[*row, tuple(looks.get(row[-1], ()))])
-        for row in db.execute(f"SELECT {', '.join(TURN_COLUMNS)}, id FROM turns ORDER BY id")  # noqa: S608 - names
+        TurnRow(*[*row, tuple(looks.pop(row[-1], ()))])
+        for row in select(db, "turns", (*TURN_COLUMNS, "id"), "ORDER BY id")
     )
-    return Timeline(dict(db.execute("SELECT name, value FROM about")), processes, turns)
-
-
-def _rows(text: str) -> dict[str, int | None]:
-    made = json.loads(text)
-    if not isinstance(made, dict) or any(value is not None and type(value) is not int for value in made.values()):
-        raise ValueError("a look has rows that are no numbers")
-    return made
+    if looks:
+        raise DamagedError("a look is of a turn that is not there")
+    return Timeline(dict(select(db, "about", ("name", "value"))), processes, turns)
 
 
 def moment_of_look(path: str, look: int) -> tuple[Moment, dict[str, int | None]]:
     """Everything that is kept of a look, and its findings."""
     with opened(path) as db:
-        row = db.execute("SELECT time_ns, rss, rows, body, pages, frame FROM looks WHERE id = ?", (look,)).fetchone()
+        columns = ("time_ns", "rss", "rows", "body", "pages", "frame")
+        row = next(select(db, "looks", columns, "WHERE id = ?", (look,)), None)
         if row is None:
             raise ArenascopeError(Code.NO_TARGET, f"'{path}' no longer has this look: it was thinned out")
         time_ns, rss, rows, body, pages, frame = row
@@ -164,7 +160,7 @@ def moment_of_look(path: str, look: int) -> tuple[Moment, dict[str, int | None]]
         whole = pack.unpack_body(body, base)
         states = pack.unpack_pages(pages, base.pages) if pages else None
         named = {kind: group for _, told in groups_in(db, {look}) for kind, group in groups_from(told).items()}
-        moment = pack.moment_from(whole, _rows(rows), rss, (time_words(time_ns), time_ns), states, named)
+        moment = pack.moment_from(whole, shape.rows(rows), rss, (time_words(time_ns), time_ns), states, named)
         return moment, whole["findings"]
 
 
@@ -254,7 +250,7 @@ def bodies(path: str, looks: Collection[int] | None = None) -> Iterator[tuple[in
     """What is kept of each of these looks (None: of all) but its pages, by the look's id: each frame is read once."""
     with opened(path) as db:
         last, base = None, pack.Frame({}, None)
-        for look, frame, body in db.execute("SELECT id, frame, body FROM looks ORDER BY frame, id"):
+        for look, frame, body in select(db, "looks", ("id", "frame", "body"), "ORDER BY frame, id"):
             if looks is not None and look not in looks:
                 continue
             if frame != last:
@@ -272,7 +268,7 @@ def groups_in(db: sqlite3.Connection, looks: Collection[int] | None = None) -> I
     """Likewise, of a file that is open."""
     for look in _with_groups(db):
         if looks is None or look in looks:
-            for (body,) in db.execute("SELECT body FROM groups WHERE look = ?", (look,)):
+            for (body,) in select(db, "groups", ("body",), "WHERE look = ?", (look,)):
                 yield look, unpacked(body)
 
 
@@ -284,11 +280,14 @@ def looks_with_groups(path: str) -> set[int]:
 
 def _with_groups(db: sqlite3.Connection) -> list[int]:
     """The looks that have some. A file by an earlier arenascope has no table for that."""
-    there = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'groups'").fetchone()
-    return [row[0] for row in db.execute("SELECT look FROM groups ORDER BY look")] if there else []
+    there = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (MAY_LACK,)).fetchone()
+    return [look for (look,) in select(db, "groups", ("look",), "ORDER BY look")] if there else []
 
 
 def frame_of(db: sqlite3.Connection, frame: int, *, with_pages: bool) -> pack.Frame:
     """What the looks of a frame are told by their difference from."""
-    body, pages = db.execute("SELECT body, pages FROM frames WHERE id = ?", (frame,)).fetchone()
+    row = next(select(db, "frames", ("body", "pages"), "WHERE id = ?", (frame,)), None)
+    if row is None:
+        raise DamagedError("a look is told by its difference from a frame that is not there")
+    body, pages = row
     return pack.Frame(pack.unpack_body(body, None), pack.unpack_pages(pages, None) if pages and with_pages else None)

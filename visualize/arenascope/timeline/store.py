@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.timeline import groups, pack
+from arenascope.timeline.columns import SCHEMA, DamagedError, check_rows, check_schema, select
 from arenascope.timeline.pack import Frame
 from arenascope.timeline.thin import TurnTime, surplus
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 APPLICATION: Final = 0x4152544C  # "ARTL", in the header of the file
 VERSION: Final = 1
 MAGIC: Final = b"SQLite format 3\0"
-SCHEMA: Final = Path(__file__).with_name("schema.sql")
+HEAD: Final = 72  # bytes of the file that say this
 RESERVE: Final = 1 / 8  # of the limit: for the write-ahead log
 MOST_LOG: Final = 4 << 20  # bytes of the log, from which on it goes into the file
 BATCH: Final = 64  # turns that go in one transaction, at most
@@ -113,11 +114,9 @@ class TimelineStore:
         self._batch = BATCH
         new = self._open()
         self._descriptor = self._claim()
-        try:
+        with _writing(path):
             self._db = sqlite3.connect(path, isolation_level=None, timeout=10)
             self._prepare(about, new=new)
-        except sqlite3.Error as error:
-            raise _failure(path, error) from error
 
     def _open(self) -> bool:
         """Make the file, for its owner alone, if there is none. Whether it is new."""
@@ -154,6 +153,8 @@ class TimelineStore:
             db.execute("PRAGMA journal_mode=WAL")
         else:
             check_version(db, self.path)
+            check_schema(db)
+            check_rows(db)
         with self._transaction():
             for statement in SCHEMA.read_text(encoding="utf-8").split(";"):
                 db.execute(statement)
@@ -182,24 +183,21 @@ class TimelineStore:
         """The generation of the last turn, and its processes, if the machine has not been started again since."""
         from arenascope.timeline.group import Identity  # noqa: PLC0415
 
-        row = self._db.execute("SELECT id, generation FROM turns ORDER BY id DESC LIMIT 1").fetchone()
-        if row is None:
-            return 0, set()
-        found = self._db.execute(
-            "SELECT p.pid, p.started FROM looks JOIN processes AS p ON p.id = process WHERE turn = ? AND boot = ?",
-            (row[0], self.boot),
-        )
-        return row[1], {Identity(*each) for each in found}
+        with _writing(self.path):
+            row = next(select(self._db, "turns", ("id", "generation"), "ORDER BY id DESC LIMIT 1"), None)
+            if row is None:
+                return 0, set()
+            those = "WHERE boot = ? AND id IN (SELECT process FROM looks WHERE turn = ?)"
+            found = select(self._db, "processes", ("pid", "started"), those, (self.boot, row[0]))
+            return row[1], {Identity(*each) for each in found}
 
     def add(self, turn: Turn) -> None:
         """Write a turn. NoRoomError: it is not in the file, which is as it was before."""
-        try:
+        with _writing(self.path):
             self._add(turn)
-        except sqlite3.Error as error:
-            raise _failure(self.path, error) from error
         self._turns += 1
         # The turn is in the file already: what goes wrong with old turns is tried again at the next one.
-        with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error), _damage_told(self.path):
             if self._turns % THIN_EVERY == 0 or self._used() > FILL * self.limit:
                 self.thin(turn.time_ns)
 
@@ -216,8 +214,7 @@ class TimelineStore:
 
     def _process(self, member: Member, generation: int) -> int:
         key = (self.boot, *member.identity)
-        what = "SELECT id FROM processes WHERE boot = ? AND pid = ? AND started = ?"
-        row = self._db.execute(what, key).fetchone()
+        row = next(select(self._db, "processes", ("id",), "WHERE boot = ? AND pid = ? AND started = ?", key), None)
         if row:
             return int(row[0])
         values = (*key, member.parent, generation, member.comm, member.exe, member.cmdline)
@@ -286,15 +283,17 @@ class TimelineStore:
         self.factor *= 2
         try:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._thin(now_ns)
+            with _damage_told(self.path):
+                self._thin(now_ns)
         except sqlite3.Error:
             pass  # a full disk may have no room for that either
         return True
 
     def _thin(self, now_ns: int) -> None:
-        deep = "id IN (SELECT turn FROM looks JOIN groups ON look = looks.id)"
-        found = self._db.execute(f"SELECT id, time_ns, generation, {deep} FROM turns ORDER BY id")  # noqa: S608 - as above
-        turns = [TurnTime(*row) for row in found]
+        with_groups = select(self._db, "looks", ("turn",), "WHERE id IN (SELECT look FROM groups)")
+        deep = {turn for (turn,) in with_groups}
+        found = select(self._db, "turns", ("id", "time_ns", "generation"), "ORDER BY id")
+        turns = [TurnTime(turn, time_ns, generation, turn in deep) for turn, time_ns, generation in found]
         gone = [(turn,) for turn in surplus(turns, now_ns, self.factor)]
         for first in range(0, len(gone), self._batch):
             self._drop(gone[first : first + self._batch])
@@ -314,8 +313,9 @@ class TimelineStore:
 
     def forget(self, alive: set[Identity]) -> None:
         """Processes that have ended need no base any more."""
-        found = self._db.execute("SELECT id, pid, started FROM processes WHERE boot = ?", (self.boot,))
-        living = {row[0] for row in found if (row[1], row[2]) in alive}
+        with _writing(self.path):
+            found = select(self._db, "processes", ("id", "pid", "started"), "WHERE boot = ?", (self.boot,))
+            living = {row[0] for row in found if (row[1], row[2]) in alive}
         self._bases = {process: base for process, base in self._bases.items() if process in living}
 
     def close(self) -> None:
@@ -335,8 +335,11 @@ def is_timeline(path: str) -> bool:
     with os.fdopen(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return False
-        head = file.read(72)
-    return head[:16] == MAGIC and head[68:72] == APPLICATION.to_bytes(4, "big")
+        return _is_head(file.read(HEAD))
+
+
+def _is_head(head: bytes) -> bool:
+    return head[:16] == MAGIC and head[68:HEAD] == APPLICATION.to_bytes(4, "big")
 
 
 def _is_unfinished(db: sqlite3.Connection) -> bool:
@@ -364,8 +367,27 @@ def _storable(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
+@contextmanager
+def _damage_told(path: str) -> Iterator[None]:
+    try:
+        yield
+    except DamagedError as error:
+        raise ArenascopeError(Code.BAD_INPUT, f"'{path}' is damaged: {error}") from error
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    """Errors of SQLite, and what does not fit in the file, become ours."""
+    try:
+        with _damage_told(path):
+            yield
+    except sqlite3.Error as error:
+        raise _failure(path, error) from error
+
+
 def _failure(path: str, error: sqlite3.Error) -> ArenascopeError:
     words = f"cannot write '{path}': {error}"
     # "database or disk is full"; where there is no room for the index of the log, "disk I/O error".
     no_room = isinstance(error, sqlite3.OperationalError) and ("full" in str(error) or "I/O" in str(error))
-    return NoRoomError(Code.IO, words) if no_room else ArenascopeError(Code.IO, words)
+    damaged = type(error) is sqlite3.DatabaseError  # "malformed", "not a database"
+    return NoRoomError(Code.IO, words) if no_room else ArenascopeError(Code.BAD_INPUT if damaged else Code.IO, words)
