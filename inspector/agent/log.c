@@ -39,6 +39,17 @@ bool as_log_has_stderr(void)
            st.st_ino == stderr_inode;
 }
 
+// False: others may have put the file there, or may read what is added to it by another name. A FIFO waits for its reader.
+static bool may_append(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return false;
+    if (S_ISCHR(st.st_mode)) // a terminal, /dev/null
+        return true;
+    return S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0 && st.st_nlink == 1;
+}
+
 // A line is one write, so that lines of several processes do not mix. The file is opened for each line: nothing stays open. These
 // are bare system calls, because libc's functions are cancellation points, and this may be a handler that interrupted a thread
 // which is to be cancelled.
@@ -56,13 +67,14 @@ void as_log(const char *format, ...)
     if ((size_t)length > sizeof line - 2)
         length = (int)sizeof line - 2;
     line[length++] = '\n';
-    const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
+    const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     int fd = to_stderr ? STDERR_FILENO : (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
     if (fd < 0)
         return;
     struct as_signal_mask mask;
     as_signal_mask_block(&mask);
-    syscall(SYS_write, fd, line, (size_t)length);
+    if (to_stderr || may_append(fd))
+        syscall(SYS_write, fd, line, (size_t)length);
     as_signal_mask_restore(&mask);
     if (!to_stderr)
         syscall(SYS_close, fd);

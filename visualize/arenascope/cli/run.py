@@ -18,6 +18,7 @@ from arenascope.agent import OVERRIDE, SEPARATORS, find_agent
 from arenascope.cli.options import limiting
 from arenascope.elf import is_static
 from arenascope.errors import ArenascopeError, Code
+from arenascope.files import why_foreign
 from arenascope.text import printable
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if record is not None:
         _refuse_no_place(Path(record).absolute())
     if log and log != "1":
-        _refuse_no_folder(Path(log).absolute())
+        _refuse_no_log(Path(log).absolute())
     program = shutil.which(command[0])
     if program is None:
         there = os.path.sep in command[0] and Path(command[0]).exists()
@@ -191,12 +192,20 @@ def _refuse_no_place(record: Path) -> None:
         raise ArenascopeError(Code.IO, f"cannot write a full record to '{record}': {error.strerror}") from error
 
 
-def _refuse_no_folder(log: Path) -> None:
-    """The agent has nowhere to say that it cannot write its log."""
+def _refuse_no_log(log: Path) -> None:
+    """The agent has nowhere to say that it cannot write its log, or will not: others may have put the file there."""
     try:
         os.close(os.open(log.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+        status = log.lstat()
+    except FileNotFoundError as error:
+        if not log.parent.is_dir():
+            raise ArenascopeError(Code.IO, f"cannot write the agent's log to '{log}': {error.strerror}") from error
+        return
     except OSError as error:
         raise ArenascopeError(Code.IO, f"cannot write the agent's log to '{log}': {error.strerror}") from error
+    why = None if stat.S_ISCHR(status.st_mode) else why_foreign(status)
+    if why:
+        raise ArenascopeError(Code.IO, f"the agent will not write its log to '{log}', which exists already: {why}")
 
 
 def _refuse_nonsense(environment: dict[str, str]) -> None:

@@ -99,6 +99,7 @@ def _one(store: Store, planned: Planned) -> Record:
 def _build(store: Store) -> None:
     """Compile the workload's programs, once for all runs."""
     spec = store.spec
+    store.check_own()
     if not spec.workload.build or (store.build / "done").exists():
         return
     store.build.mkdir(mode=0o700, exist_ok=True)

@@ -21,7 +21,7 @@ from arenascope.experiment.plan import Planned, plan
 from arenascope.experiment.record import Record
 from arenascope.experiment.sampler import Sample
 from arenascope.experiment.spec import Spec, parse
-from arenascope.files import create_text, write_json
+from arenascope.files import check_own, create_text, is_own, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,6 +66,7 @@ class Store:
                 Code.IO, f"'{folder}' exists already: choose another with -o, or continue it with --resume {folder}"
             )
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_own(folder)
         about = {
             "schema": SCHEMA,
             "spec": data,
@@ -75,6 +76,15 @@ class Store:
         }
         write_json(folder / EXPERIMENT, about)
         return cls(folder)
+
+    def check_own(self) -> None:
+        """ArenascopeError IO: others could have written what is to be run, or can write among the results."""
+        check_own(self.folder)
+        for path in (self.folder / EXPERIMENT, self.folder / "runs", self.build, self.build / "done"):
+            if path.is_symlink() or (path.exists() and not is_own(path)):
+                raise ArenascopeError(
+                    Code.IO, f"will not go on in '{self.folder}': others own '{path}', or may write to it"
+                )
 
     def withdraw(self) -> None:
         """Remove the directory again where no run was made; else nothing."""

@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 from arenascope.arenadump import run_arenadump
 from arenascope.compare import compare
 from arenascope.errors import ArenascopeError, Code
-from arenascope.files import create_new
+from arenascope.files import create
 from arenascope.findings import judge
 from arenascope.report import charts, figures
 from arenascope.report.areas import TITLES
@@ -66,7 +66,7 @@ def write(looks: Sequence[Look], folder: str, kind: str) -> list[Path]:
     written = []
     for name, figure in _figures(looks):
         path = place / f"{name}.{kind}"
-        with create_new(path) as file, mpl.rc_context({**charts.STYLE, "svg.hashsalt": name}):
+        with create(path) as file, mpl.rc_context({**charts.STYLE, "svg.hashsalt": name}):
             figure.set_facecolor("white")
             figure.set_dpi(DPI)
             if kind == "svg":

@@ -21,6 +21,7 @@ from arenascope.text import time_words
 from arenascope.timeline import pack, shape
 from arenascope.timeline.columns import MAY_LACK, DamagedError, check_schema, select
 from arenascope.timeline.groups import groups_from, unpacked
+from arenascope.timeline.own_copy import untouchable
 from arenascope.timeline.store import TURN_COLUMNS, TurnHead, check_version, is_timeline
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def opened(path: str) -> Iterator[sqlite3.Connection]:
     if not is_timeline(path):
         raise ArenascopeError(Code.BAD_INPUT, f"'{path}' is not a timeline of arenascope watch")
     try:
-        with closing(_connect(path)) as db:
+        with closing(_connect(untouchable(path))) as db:
             check_version(db, path)
             check_schema(db)
             yield db

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from arenascope.errors import ArenascopeError, Code
+from arenascope.files import check_companion, go_on, is_shared
 from arenascope.timeline import groups, pack
 from arenascope.timeline.columns import SCHEMA, DamagedError, check_rows, check_schema, select
 from arenascope.timeline.pack import Frame
@@ -32,6 +33,7 @@ APPLICATION: Final = 0x4152544C  # "ARTL", in the header of the file
 VERSION: Final = 1
 MAGIC: Final = b"SQLite format 3\0"
 HEAD: Final = 72  # bytes of the file that say this
+COMPANIONS: Final = ("-wal", "-shm", "-journal")  # of files that SQLite keeps beside it
 RESERVE: Final = 1 / 8  # of the limit: for the write-ahead log
 MOST_LOG: Final = 4 << 20  # bytes of the log, from which on it goes into the file
 BATCH: Final = 64  # turns that go in one transaction, at most
@@ -112,36 +114,43 @@ class TimelineStore:
         self._bases: dict[int, _Base] = {}
         self._turns = 0
         self._batch = BATCH
-        new = self._open()
-        self._descriptor = self._claim()
+        # Open until the end: SQLite's own locks go when any descriptor of the file is closed.
+        self._descriptor: Final = self._open()
+        new = self._claim()
         with _writing(path):
             self._db = sqlite3.connect(path, isolation_level=None, timeout=10)
             self._prepare(about, new=new)
 
-    def _open(self) -> bool:
-        """Make the file, for its owner alone, if there is none. Whether it is new."""
-        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    def _open(self) -> int:
+        """The file, which is made for its owner alone if there is none."""
+        shared = is_shared(Path(self.path).parent)
+        for companion in COMPANIONS:
+            check_companion(self.path + companion)
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_CREAT | os.O_EXCL
         try:
-            os.close(os.open(self.path, flags | os.O_CREAT | os.O_EXCL, 0o600))
+            fd = os.open(self.path, flags, 0o600)
         except FileExistsError:
-            if not is_timeline(self.path) and Path(self.path).lstat().st_size > 0:
-                raise ArenascopeError(
-                    Code.IO, f"'{self.path}' exists already, and is not a timeline: choose another name with -o"
-                ) from None
-            return Path(self.path).stat().st_size == 0
+            fd = go_on(self.path)
         except OSError as error:
             raise ArenascopeError(Code.IO, f"cannot write '{self.path}': {error.strerror}") from error
-        return True
-
-    def _claim(self) -> int:
-        """Have the file alone. Open until the end: SQLite's own locks go when any descriptor of the file is closed."""
-        fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(fd)
-            raise ArenascopeError(Code.IO, f"'{self.path}' is being written by another arenascope watch") from None
+        for companion in COMPANIONS[:2] if shared else ():
+            _reserve(self.path + companion)
         return fd
+
+    def _claim(self) -> bool:
+        """Have the file alone. Whether it is new."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._descriptor)
+            raise ArenascopeError(Code.IO, f"'{self.path}' is being written by another arenascope watch") from None
+        new = os.fstat(self._descriptor).st_size == 0
+        if not new and not _is_head(os.pread(self._descriptor, HEAD, 0)):
+            os.close(self._descriptor)
+            raise ArenascopeError(
+                Code.IO, f"'{self.path}' exists already, and is not a timeline: choose another name with -o"
+            )
+        return new
 
     def _prepare(self, about: Mapping[str, str], *, new: bool) -> None:
         db = self._db
@@ -149,6 +158,7 @@ class TimelineStore:
         db.execute("PRAGMA secure_delete=OFF")  # Debian's default writes zeros over all that goes, through the log
         new = new or _is_unfinished(db)
         if new:
+            db.execute("PRAGMA journal_mode=MEMORY")  # no journal beside the file before there is a write-ahead log
             db.execute(f"PRAGMA application_id={APPLICATION}")
             db.execute("PRAGMA journal_mode=WAL")
         else:
@@ -324,6 +334,14 @@ class TimelineStore:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._db.close()
         os.close(self._descriptor)
+
+
+def _reserve(path: str) -> None:
+    """Make a file before SQLite does, which follows links: in a directory such as /tmp others can make one."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        check_companion(path)
 
 
 def is_timeline(path: str) -> bool:
