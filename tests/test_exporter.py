@@ -188,7 +188,8 @@ def test_names_cannot_break_the_page(name: bytes) -> None:
     with called(name) as pid, exporting(pid) as exporter:
         page = exporter.after_turn()
         plain = exporter.get({})[1]
-    expected = printable(name[:15].decode("utf-8", "replace"))
+    expected = printable(name[:15].decode("utf-8", "surrogateescape"))
+    assert not name.startswith(b"\xff") or expected == r"\xff\xfe\x1b[31m"
     assert {each.labels["command"] for each in page["arenascope_rss_bytes"].samples} == {expected}
     assert len(plain.splitlines()) == len([line for line in plain.split("\n") if line])
     assert checked(plain).returncode == 0

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from arenascope.errors import ArenascopeError, Code
+from arenascope.text import utf8
 
 
 def create(path: Path) -> IO[bytes]:
@@ -124,7 +125,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_page(path: str, text: str) -> None:
     """Write a page as `write_whole` does."""
-    write_whole(path, text.encode("utf-8", "replace"))
+    write_whole(path, utf8(text).encode())
 
 
 def write_whole(path: str, content: bytes) -> None:

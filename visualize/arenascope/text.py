@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timezone
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ UNKNOWN = "unknown"
 MINUS: Final = "\N{MINUS SIGN}"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _STRING: Final = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >"
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 LONGEST: Final = 100  # of a function's name in a line; folded stacks and pprof's file have it whole
 
 
@@ -115,8 +117,28 @@ def plural(number: int | None, noun: str) -> str:
 
 
 def printable(name: str) -> str:
-    r"""A name that a target chose, safe in a terminal: what is not printable comes out as \xNN or \u{NNNN}."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" if c < "\x80" else f"\\u{{{ord(c):x}}}" for c in name)
+    r"""A name that a target chose, safe in a terminal: what is not printable comes out as \xNN or \u{NNNN}.
+
+    A byte that is not UTF-8 is \xNN, too, as arenadump prints it.
+    """
+    return "".join(c if c.isprintable() else _escaped(ord(c)) for c in name)
+
+
+def _escaped(rune: int) -> str:
+    byte = rune - 0xDC00  # as surrogateescape marks it
+    if rune < 0x80 or 0x80 <= byte <= 0xFF:  # noqa: PLR2004 - ASCII, and bytes that are not
+        return f"\\x{rune & 0xFF:02x}"
+    return f"\\u{{{rune:x}}}"
+
+
+def utf8(name: str) -> str:
+    """A name as text that every program takes: U+FFFD for each byte that is not UTF-8, as in a dump's strings."""
+    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", name)
+
+
+def lines(text: str) -> list[str]:
+    """Of a file of the kernel's: names in it may have what else separates lines, to Python."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def short_name(function: str) -> str:
@@ -127,5 +149,5 @@ def short_name(function: str) -> str:
 
 def json_text(value: Any) -> bytes:
     """JSON as a command prints it: UTF-8, whatever the locale. What a terminal might obey is escaped."""
-    plain = json.dumps(value, indent=2, ensure_ascii=False)
+    plain = utf8(json.dumps(value, indent=2, ensure_ascii=False))
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in plain).encode()

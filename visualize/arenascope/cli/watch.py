@@ -22,6 +22,7 @@ from arenascope.cli.options import (
     read_seconds,
 )
 from arenascope.errors import ArenascopeError, Code
+from arenascope.text import printable
 from arenascope.timeline.group import OfCgroup, OfCommand, OfPid, Watched
 from arenascope.timeline.triggers import When, parse_when
 
@@ -174,7 +175,7 @@ def group_of(pid: str | None, name: str | None, cgroup: str | None) -> Watched:
 def say(line: str) -> None:
     """Tell the user a line at once."""
     with suppress(OSError):  # a log on a disk that is full: the looks go on
-        click.echo(f"arenascope: {line}", err=True)
+        click.echo(f"arenascope: {printable(line)}", err=True)  # names of processes are in it
         sys.stderr.flush()
 
 

@@ -66,7 +66,7 @@ def _of_process(pid: int) -> Rights:
     try:
         words = Path(f"/proc/{pid}/status").read_bytes().decode("utf-8", "replace")
         held: Mapping[str, list[str]] = {
-            name: value.split() for name, _, value in (line.partition(":") for line in words.splitlines())
+            name: value.split() for name, _, value in (line.partition(":") for line in words.split("\n"))
         }
         uid, gid = (max(int(held[name][0]), int(held[name][1])) for name in ("Uid", "Gid"))
         reads_all = uid == 0 and bool(int(held["CapEff"][0], 16) & READS_ALL)

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from arenascope.text import lines
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -48,10 +50,10 @@ class Fill(NamedTuple):
 def mounts() -> list[Mount]:
     """Of this mount namespace."""
     found = []
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in lines(Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")):
         first, _, last = line.partition(" - ")
         kind, _, options = last.split(" ", 2)
-        root, place = (re.sub(r"\\([0-7]{3})", lambda at: chr(int(at[1], 8)), each) for each in first.split()[3:5])
+        root, place = (re.sub(r"\\([0-7]{3})", lambda at: chr(int(at[1], 8)), each) for each in first.split(" ")[3:5])
         if kind == "cgroup2":
             found.append(Mount(VERSION_2, root, Path(place)))
         elif kind == "cgroup" and "memory" in options.split(","):
@@ -62,14 +64,14 @@ def mounts() -> list[Mount]:
 def cgroups_of(pid: int) -> str:
     """The cgroups of a process, as the kernel lists them; empty: it has ended."""
     try:
-        return Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8", errors="replace")
+        return Path(f"/proc/{pid}/cgroup").read_bytes().decode("utf-8", "surrogateescape")
     except OSError:
         return ""
 
 
 def fullest(cgroups: str, among: list[Mount]) -> Fill | None:
     """Of `cgroups`, and of those above them, the one that is nearest to a limit; None: there is no limit."""
-    fills = [fill for line in cgroups.splitlines() for mount in among for fill in _fills(line, mount)]
+    fills = [fill for line in lines(cgroups) for mount in among for fill in _fills(line, mount)]
     return max(fills, key=lambda fill: fill.share, default=None)
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from arenascope.text import lines
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
@@ -78,7 +80,7 @@ class Process:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_bytes().decode("utf-8", "replace")
+        return file.read_bytes().decode("utf-8", "surrogateescape")  # as names of files and arguments are
     except OSError:
         return ""
 
@@ -193,7 +195,7 @@ class OfCommand(Watched):
         return (each for each in everything.values() if self._is(each))
 
     def _is(self, each: Process) -> bool:
-        if each.comm == self.name[:COMM]:
+        if os.fsencode(each.comm) == os.fsencode(self.name)[:COMM]:  # the kernel cuts it after so many bytes
             return True
         first = _read(each.files / "cmdline").partition("\0")[0]
         return self.name in {Path(first).name, Path(each.exe or "").name}
@@ -218,8 +220,8 @@ class OfCgroup(Watched):
 def _of_directory(path: str) -> str | None:
     """The cgroup whose directory this is, as /proc/PID/cgroup has it; None: it is none."""
     found: tuple[int, str] | None = None
-    for line in _read(PROC / "self" / "mountinfo").splitlines():
-        fields = line.split()
+    for line in lines(_read(PROC / "self" / "mountinfo")):
+        fields = line.split(" ")
         root, mount = fields[MOUNT_ROOT], fields[MOUNT_POINT].rstrip("/")
         kind = fields[fields.index("-") + 1]
         if kind in {"cgroup", "cgroup2"} and (path + "/").startswith(mount + "/"):
@@ -230,7 +232,7 @@ def _of_directory(path: str) -> str | None:
 
 def cgroups_of(pid: int) -> list[str]:
     """Its cgroups' paths: one, or one for each hierarchy of version 1."""
-    return [line.split(":", 2)[2] for line in _read(PROC / str(pid) / "cgroup").splitlines() if line.count(":") >= 2]  # noqa: PLR2004
+    return [line.split(":", 2)[2] for line in lines(_read(PROC / str(pid) / "cgroup")) if line.count(":") >= 2]  # noqa: PLR2004
 
 
 class OfPid(Watched):

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from arenascope.text import duration
+from arenascope.text import duration, lines
 from arenascope.timeline.alarms import Alarms
 from arenascope.timeline.cgroup import VERSION_2, directories
 
@@ -54,7 +54,7 @@ def counts_of(cgroups: str, among: list[Mount], kinds: frozenset[str], alarms: A
     """For a process in `cgroups`. `alarms`: are set for each file that can wake us."""
     events: dict[tuple[str, str], int] = {}
     stalled = None
-    for line in cgroups.splitlines():
+    for line in lines(cgroups):
         for mount in among:
             for depth, directory in enumerate(directories(line, mount)):
                 read = _version_2 if mount.interface is VERSION_2 else _version_1

@@ -6,6 +6,7 @@ Nothing in the file is believed: what does not fit is an error.
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import zlib
@@ -107,7 +108,7 @@ def opened(path: str) -> Iterator[sqlite3.Connection]:
 
 def _connect(path: str) -> sqlite3.Connection:
     """Without a write-ahead log the file is as it is: so it can be read where nothing may be written."""
-    name = f"file:{quote(str(Path(path).absolute()))}"
+    name = f"file:{quote(os.fsencode(Path(path).absolute()))}"
     db = sqlite3.connect(f"{name}?mode=ro", uri=True, timeout=10, isolation_level=None)
     try:
         db.execute("PRAGMA trusted_schema=OFF")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.files import check_companion, go_on, is_shared
+from arenascope.text import utf8
 from arenascope.timeline import groups, pack
 from arenascope.timeline.columns import SCHEMA, DamagedError, check_rows, check_schema, select
 from arenascope.timeline.pack import Frame
@@ -170,7 +171,9 @@ class TimelineStore:
                 db.execute(statement)
             if new:
                 db.execute(f"PRAGMA user_version={VERSION}")
-                db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+                db.executemany(
+                    "INSERT INTO about VALUES (?, ?)", [tuple(map(_storable, each)) for each in about.items()]
+                )
         page = db.execute("PRAGMA page_size").fetchone()[0]
         db.execute(f"PRAGMA max_page_count={max(self.limit // page, 1)}")
         log = min((self.max_size - self.limit) // 2, MOST_LOG)
@@ -216,7 +219,7 @@ class TimelineStore:
         with self._transaction():
             made = self._db.execute(
                 f"INSERT INTO turns ({', '.join(TURN_COLUMNS)}) VALUES ({_marks(TURN_COLUMNS)})",  # noqa: S608 - names
-                [getattr(turn, name) for name in TURN_COLUMNS],
+                [_storable(getattr(turn, name)) for name in TURN_COLUMNS],
             )
             for look in turn.looks:
                 self._add_look(made.lastrowid or 0, turn.generation, look, bases)
@@ -382,7 +385,7 @@ def _marks(values: Sequence[Any]) -> str:
 
 def _storable(value: Any) -> Any:
     """What a process chose may be no valid UTF-8."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    return utf8(value) if isinstance(value, str) else value
 
 
 @contextmanager
