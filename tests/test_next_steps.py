@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from tools import browser, debian, harness, jvms, programs
 from tools.keeps import Keeps
+from tools.preload import preloadable
 from tools.recording import recording
 from tools.running import process, started
 
@@ -326,7 +327,7 @@ def test_mimalloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
         root = debian.unpack("libmimalloc2.0", "bookworm", debian.NATIVE, {"root": ["libmimalloc2.0"]})
     except debian.UnavailableError as reason:
         pytest.skip(str(reason))
-    (mimalloc,) = map(str, root.glob("root/usr/lib/*/libmimalloc.so.2.0"))
+    (mimalloc,) = (str(preloadable(path)) for path in root.glob("root/usr/lib/*/libmimalloc.so.2.0"))
     with process("in-use", LD_PRELOAD=mimalloc) as pid:
         setting = steps(arenadump, pid)[0]
     done = subprocess.run(
