@@ -5,9 +5,22 @@
 # no glibc, or no Ruby that takes C extensions as MRI does, nothing is built and lib/arenascope/unsupported.rb serves.
 
 require "mkmf"
+require "pathname"
+
+# By the way from the build's folder: make splits names at spaces, which an absolute path may have.
+def from_here(path)
+  Pathname(path).relative_path_from(Pathname.pwd).to_s
+end
+
+# rake-compiler says where the extension goes, by an absolute path, too.
+%w[sitearchdir sitelibdir].each do |name|
+  place = RbConfig::MAKEFILE_CONFIG[name].to_s
+  RbConfig::MAKEFILE_CONFIG[name] = RbConfig::CONFIG[name] = from_here(place) if place.include?(" ")
+end
 
 # In the gem a copy stands here; in arenascope's repository the sources themselves serve.
-INSPECTOR = [File.join(__dir__, "inspector"), File.expand_path("../../../inspector", __dir__)].find { |dir| Dir.exist?(dir) }
+HERE = from_here(__dir__)
+INSPECTOR = [File.join(HERE, "inspector"), from_here(File.join(__dir__, "../../../inspector"))].find { |dir| Dir.exist?(dir) }
 
 # What of the inspector runs inside a process. Not DWARF (libdw), no pictures (libpng), nor what a preloaded library's environment
 # asks for.
@@ -53,14 +66,14 @@ if ENV["ARENASCOPE_WERROR"]
 end
 $INCFLAGS << " -I#{INSPECTOR}/include"
 # Only Init is to be seen: an arenascope preloaded into the process keeps its own functions, and so do we.
-$DLDFLAGS << " -Wl,--version-script=#{__dir__}/exports.map -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-z,nodelete"
+$DLDFLAGS << " -Wl,--version-script=#{HERE}/exports.map -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-z,nodelete"
 # Before glibc 2.34 the inspector's weak and versioned references to threads need the library that has them.
 $LOCAL_LIBS << " -Wl,--push-state,--no-as-needed -lpthread -Wl,--pop-state"
 have_func("mallinfo2", "malloc.h") # glibc 2.33
 have_func("rb_postponed_job_preregister", "ruby/debug.h") # Ruby 3.3
 have_func("rb_ext_ractor_safe", "ruby.h") # Ruby 3.0
 
-$srcs = Dir[File.join(__dir__, "*.c")].sort
+$srcs = Dir[File.join(HERE, "*.c")].sort
 $objs = $srcs.map { |source| "#{File.basename(source, ".c")}.o" } + objects.keys
 
 create_makefile("arenascope/arenascope")
