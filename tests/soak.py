@@ -175,7 +175,7 @@ class Target:
 
 def read(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8", errors="surrogateescape")  # a process may give itself any name
     except OSError:
         return ""
 

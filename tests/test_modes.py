@@ -288,7 +288,10 @@ def caught(target: soak.Target, arenadump: harness.Arenadump) -> tuple[subproces
     for _attempt in range(20):
         # Nobody reads its output: it is there until it is killed.
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        wait_until(lambda pid=process.pid: supervisors(pid) and children(target.pid))
+        wait_until(lambda one=process: one.poll() is not None or (supervisors(one.pid) and children(target.pid)))
+        if process.poll() is not None:
+            process.communicate()
+            continue
         process.send_signal(signal.SIGSTOP)
         assert wait_until(lambda pid=process.pid: "State:\tT" in soak.read(Path(f"/proc/{pid}/status")))
         found = supervisors(process.pid)

@@ -42,6 +42,7 @@ struct as_capture_options {
     bool runtime_pages;               // what lies on each page of CPython's arenas and Ruby's pages is wanted
     uint32_t allowed_sources;         // AS_LAYOUT_ANY, or fewer for tests
     enum as_mode mode;                // freeze, snapshot or live; 0: freeze or snapshot, as max_pause_ns allows
+    bool force;                       // stop it even where a sleep may begin anew for it (as_target_stop.force)
     uint64_t max_pause_ns;            // how long the target may stand still where there is a choice; 0: 50 ms
     const struct as_arena_hold *hold; // NULL: nothing holds an arena
     const struct as_malloc *malloc;   // found before; NULL: it is to be found

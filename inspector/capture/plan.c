@@ -101,9 +101,12 @@ bool as_moment_yield(const struct as_target *t, const struct as_capture_options 
         moment->mode = without_clone(t, options, moment);
         return true;
     }
-    if (!t->stop.deadline_exceeded || options->mode != 0 || moment->mode == AS_MODE_LIVE)
+    bool unrestartable = t->stop.unrestartable;
+    if (!(t->stop.deadline_exceeded || unrestartable) || options->mode != 0 || moment->mode == AS_MODE_LIVE)
         return false;
-    bool clone = moment->mode == AS_MODE_FREEZE && !moment->fallback[0] && t->ops->stop.fork;
+    bool clone = moment->mode == AS_MODE_FREEZE && !moment->fallback[0] && t->ops->stop.fork && !unrestartable;
+    if (unrestartable) // whether it can be cloned does not matter then
+        moment->fallback[0] = '\0';
     moment->mode = clone ? AS_MODE_SNAPSHOT : AS_MODE_LIVE;
     moment->stood_ns += t->stop.duration_ns;
     snprintf(moment->exceeded, sizeof moment->exceeded, "%s", err->text);
@@ -153,6 +156,7 @@ bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_c
         around[critical.count++] = (struct as_range){libc->code_start, libc->code_end};
     }
     bool caught = false;
+    t->stop.force = options->force;
     if (moment->mode == AS_MODE_SNAPSHOT) {
         struct as_error why = {0};
         t->stop.limit_ns = limit(t, options, moment);

@@ -89,6 +89,7 @@ bool as_look_take(struct as_look *look, const struct as_options *options, struct
         .runtime_pages = writer != NULL,
         .allowed_sources = options->allowed_sources,
         .mode = options->mode,
+        .force = options->force,
         .max_pause_ns = options->max_pause_ns,
     };
     if (!as_capture(look->target, &how, &look->store, err))

@@ -131,6 +131,8 @@ static void print_help(void)
            "                         --max-pause and nothing is swapped out, else snapshot.\n"
            "  --max-pause TIME       limit for how long the target is stopped: 5ms, 0.5s (the\n"
            "                         default: auto breaks off a freeze after 50ms).\n"
+           "  --force                stop a target even where a thread's sleep may begin anew\n"
+           "                         for it, or inject, under a seccomp filter.\n"
            "  --layout-source LIST   sources for the layout of glibc's malloc: some of dwarf,\n"
            "                         symtab,relocation,decode,scan (the default: all).\n"
            "  --max-memory SIZE      limit for arenadump's own memory: 512M, 2G. A look that\n"

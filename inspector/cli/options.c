@@ -92,8 +92,6 @@ static uint32_t bit_of(int option)
         return AS_OPTION_PALETTE;
     case OPT_SCALE:
         return AS_OPTION_SCALE;
-    case OPT_FORCE:
-        return AS_OPTION_INJECT;
     case OPT_TIMEOUT:
         return AS_OPTION_INJECT | AS_OPTION_POLICY;
     case OPT_FORECAST:

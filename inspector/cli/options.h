@@ -13,7 +13,7 @@ enum as_option_bits {
     AS_OPTION_OUTPUT = 4,
     AS_OPTION_PALETTE = 8,
     AS_OPTION_SCALE = 16,
-    AS_OPTION_INJECT = 32, // --force, --timeout
+    AS_OPTION_INJECT = 32, // --timeout
     AS_OPTION_TRIM = 64,   // --forecast, --deep, --arena, --watch, --max-hold
     AS_OPTION_OBJECTS = 128,
     AS_OPTION_ADDRESS = 256, // a second argument
@@ -48,6 +48,6 @@ struct as_options {
     bool until_eof; // --until-eof: a recording ends with standard input, too
 };
 
-// Reads what follows the command's name. `takes` is a set of as_option_bits; --help, --layout-source, --mode, --max-pause
-// and --max-memory are taken everywhere. AS_USAGE names what was wrong and what would be right. With --help the rest is not looked at.
+// Reads what follows the command's name. `takes` is a set of as_option_bits; --help, --layout-source, --mode, --max-pause,
+// --max-memory and --force are taken everywhere. AS_USAGE names what was wrong and what would be right. With --help the rest is not looked at.
 bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes, struct as_error *err);

@@ -6,6 +6,7 @@
 #include "control/protocol.h"
 #include "inject/call.h"
 #include "inject/loader_wait.h"
+#include "target/process/one_thread.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -46,6 +46,16 @@ CHECKS = (
     ),
     Check("live", {"test_modes.py": ("live_stops_nothing",)}),
     Check(
+        "seccomp",
+        {
+            "test_seccomp.py": (
+                *("with_rights[snapshot", "without_rights_not_stopped", "forced", "a_filter_that"),
+                *("sleeps_that_end", "a_sleep_ends", "a_signal_comes"),
+            )
+        },
+        r"\[(\w+|.*-3|(with|without)-.*)\]",
+    ),
+    Check(
         "in-process",
         {
             "test_agent.py": (

@@ -45,7 +45,7 @@ GUEST_CHECKOUT = "/checkout"
 # Built against the oldest libc, all of them: the guest's is not this machine's.
 PROGRAMS = {
     **dict.fromkeys(("churn", "actor", "selfcheck", "trim_storm", "postures", "posing", "holds", "odd/inside"), ()),
-    **dict.fromkeys(("causes", "changes_user", "matrix", "sites", "hardened", "sandboxed"), ()),
+    **dict.fromkeys(("causes", "changes_user", "matrix", "sites", "hardened", "sandboxed", "sleeper"), ()),
     "allocates": ("-shared", "-fPIC", "-DROOM=64"),
     "sets_user": ("-Wl,-z,now",),
     **dict.fromkeys(("slow_disk", "slow_audit", "meddler"), ("-shared", "-fPIC")),

@@ -10,7 +10,9 @@
 // which is the second time that it is stopped, for some microseconds.
 #define _GNU_SOURCE
 #include "target/process/clone.h"
+#include "target/process/one_thread.h"
 #include "target/process/remote.h"
+#include "target/process/restart.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,9 +34,17 @@ enum {
     NO_STACK = 16, // an address that nothing is mapped at
 };
 
-static void nap(long ms)
+// Waits, and lets go of escorted threads that wake up meanwhile. SIGCHLD is blocked.
+static void nap(struct as_process *p, long ms)
 {
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    for (uint64_t end = as_now_ns() + (uint64_t)ms * 1000000, now; (now = as_now_ns()) < end; as_restart_serve(p)) {
+        uint64_t left = end - now;
+        sigtimedwait(&child, NULL,
+                     &(struct timespec){.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)});
+    }
 }
 
 // How well a thread suits; 0: not at all.
@@ -226,7 +236,7 @@ void as_clone_reap(struct as_process *p, const struct as_critical *critical, con
     // A target that stands still by SIGSTOP can do nothing before it goes on: then the zombie waits, and so do we.
     uint64_t deadline = as_now_ns() + REAP_HOURS * UINT64_C(3600000000000);
     for (long wait = REAP_WAIT_MS; is_left(p, made->pid) && !reap_once(p, critical, made) && as_now_ns() < deadline;) {
-        nap(wait);
+        nap(p, wait);
         wait = wait * 2 < REAP_MOST_WAIT_MS ? wait * 2 : REAP_MOST_WAIT_MS;
     }
 }

@@ -5,7 +5,7 @@
 // and stopped again, until they have left it; all others stay where they are, so each round leaves fewer. In a storm of
 // malloc calls this takes some ten rounds, where stopping everybody again and again would hardly ever succeed.
 #define _GNU_SOURCE
-#include "target/process/process.h"
+#include "target/process/restart.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -180,14 +180,14 @@ bool as_process_catch(struct as_process *p, const struct as_critical *critical, 
 {
     struct as_target *t = &p->base;
     t->stop.outcome = AS_STOP_CLEAN;
-    t->stop.deadline_exceeded = false;
+    t->stop.deadline_exceeded = t->stop.unrestartable = false;
     t->stop.duration_ns = p->stood_ns = 0;
     uint64_t deadline = as_now_ns() + (uint64_t)OTHERS_MS * 1000000;
     for (int attempt = 1;; ++attempt) {
         p->was_held = false;
-        if (!as_process_halt(p, err) || (critical && !converge(p, critical, err))) {
+        if (!as_restart_permits_stop(p, err) || !as_process_halt(p, err) || (critical && !converge(p, critical, err))) {
             bool wait = !t->stop.deadline_exceeded && (p->was_held || is_held_by_another(p)) && as_now_ns() < deadline;
-            bool began = p->tracees.count > 0;
+            bool began = p->tracees.count > as_restart_escorted(p);
             as_process_resume(t);
             t->stop.duration_ns = began ? p->stood_ns + as_now_ns() - p->stop_began : 0;
             if (!wait)

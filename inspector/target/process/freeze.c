@@ -5,7 +5,8 @@
 // too), the kernel detaches our tracees and they run on: hence no PTRACE_O_EXITKILL, ever. ptrace belongs to a thread:
 // stop and resume have to be called by the same one.
 #define _GNU_SOURCE
-#include "target/process/process.h"
+#include "target/process/machine.h"
+#include "target/process/restart.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -121,7 +122,12 @@ bool as_tracee_look(struct as_tracee *tracee)
             ;
         return false;
     }
+    if (tracee->escorted && info.si_status == AS_SYSCALL_STOP)
+        return as_restart_step(tracee, info.si_status, true);
+    if (tracee->escorted)
+        ptrace(PTRACE_SETOPTIONS, tracee->tid, 0, 0);
     tracee->stopped = true;
+    tracee->escorted = tracee->suspended = false;
     tracee->registers.known = false;
     // PTRACE_EVENT_STOP is our interrupt (SIGTRAP), or a group stop (SIGSTOP and the like), which outlasts a detach by
     // itself. Anything else is a signal on its way into the thread, and the thread must not lose it.
@@ -129,6 +135,7 @@ bool as_tracee_look(struct as_tracee *tracee)
     bool event = info.si_status >> 8 == PTRACE_EVENT_STOP;
     tracee->signal = event ? 0 : signal;
     tracee->group_stopped = event && signal != SIGTRAP;
+    as_restart_guard(tracee);
     return true;
 }
 
@@ -324,7 +331,7 @@ bool as_process_halt(struct as_process *p, struct as_error *err)
 {
     uint64_t deadline = as_now_ns() + patience(p);
     uint64_t due = as_process_due(p);
-    if (p->tracees.count == 0) {
+    if (p->tracees.count == as_restart_escorted(p)) {
         if (!as_process_list_threads(p, err) || !await_interruptible(p, deadline, err))
             return false;
         p->stop_began = as_now_ns();
@@ -372,6 +379,8 @@ static void mend(struct as_tracee *tracee)
 
 void as_process_let_run(struct as_tracee *tracee)
 {
+    if (tracee->guarded) // it sleeps
+        return;
     mend(tracee);
     if (ptrace(PTRACE_CONT, tracee->tid, 0, (long)tracee->signal) != 0)
         return; // killed while it stood still: the next halt finds out
@@ -380,8 +389,10 @@ void as_process_let_run(struct as_tracee *tracee)
 }
 
 // Lets one tracee go; true when it is not ours any more.
-static bool release(struct as_tracee *tracee)
+static bool release(const struct as_process *p, struct as_tracee *tracee)
 {
+    if (tracee->escorted || (tracee->stopped && as_restart_escort(p, tracee)))
+        return false;
     if (tracee->stopped) {
         mend(tracee);
         if (ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0)
@@ -409,13 +420,14 @@ void as_process_resume(struct as_target *t)
         return;
     }
     uint64_t deadline = 0;
-    for (unsigned round = 0; p->tracees.count > 0; ++round) {
+    for (unsigned round = 0; p->tracees.count > as_restart_escorted(p) || round == 0; ++round) {
         size_t kept = 0;
         for (size_t i = 0; i < p->tracees.count; ++i) {
-            if (!release(&p->tracees.items[i]))
+            if (!release(p, &p->tracees.items[i]))
                 p->tracees.items[kept++] = p->tracees.items[i];
         }
         p->tracees.count = kept;
+        kept -= as_restart_escorted(p); // these run
         uint64_t now = as_now_ns();
         if (deadline == 0)
             deadline = now + STRAGGLER_NS;
@@ -427,4 +439,5 @@ void as_process_resume(struct as_target *t)
     if (t->stop.active)
         t->stop.duration_ns = p->stood_ns + as_now_ns() - p->stop_began;
     t->stop.active = false;
+    as_restart_settle(p);
 }

@@ -28,6 +28,12 @@ static inline uint64_t as_registers_unsigned(const struct as_registers *r, uint6
     return word & ~r->signature;
 }
 
+// A system call that a thread sleeps in, by its number (-1: none).
+struct as_sleep {
+    int64_t call;
+    uint64_t arguments[6];
+};
+
 // A thread that we have attached to.
 struct as_tracee {
     pid_t tid;
@@ -35,8 +41,15 @@ struct as_tracee {
     bool stopped;                  // else it is attached and still runs
     bool group_stopped;            // by SIGSTOP and the like: it would not run if we were not here
     bool inside;                   // of the code that it must not be in the middle of
+    bool guarded;                  // its sleep would be restarted under a seccomp filter; see restart.h
+    bool escorted;                 // it runs, and until its sleep has ended a filter may be suspended for it
+    bool suspended;                // while it is escorted: the filter is, it is in restart_syscall or about to be
+    struct as_sleep sleep;         // of one that is guarded
     struct as_registers registers; // while it is stopped, and once they have been asked for
 };
+
+// May threads be escorted (see restart.h)? Only a process that serves them asks.
+enum as_escort { AS_ESCORT_DENIED, AS_ESCORT_UNTRIED, AS_ESCORT_ALLOWED };
 
 // How the target is held by another process of ours, and the clone of it, if there is one, through which we look at the
 // moment at which it was made; see fork.c.
@@ -70,7 +83,8 @@ struct as_process {
     bool no_guard;    // PAGE_IS_GUARD is not known to this kernel
     bool no_smaps;    // the kernel was built without smaps
     bool counting;    // the mappings come from smaps
-    bool was_held;    // another inspector had it when we tried to stop it, and may have let it go since
+    enum as_escort escort;
+    bool was_held; // another inspector had it when we tried to stop it, and may have let it go since
     AS_VEC(struct as_tracee) tracees;
     as_pid_vec tids;                // scratch of the freeze
     uint64_t dev_shmem;             // the kernel's own tmpfs, as AS_DEV: memfd, SysV, shared anonymous
@@ -176,6 +190,24 @@ bool as_registers_waiting(const struct as_registers *r);
 // To be called before a thread runs on: has the kernel restart a call that would fail with EINTR for our sake alone.
 void as_registers_mend(pid_t tid, const struct as_registers *r);
 
+// Does the kernel, as the stopped thread goes on, restart its call by restart_syscall? (On aarch64 it does not show: it may.)
+bool as_registers_restarts_elsewhere(pid_t tid, struct as_sleep *out);
+// What the kernel does with an interrupted call, by its result: let it fail, make it again, or restart it by restart_syscall
+// (linux/errno.h: EINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK).
+enum as_replacement { AS_FAIL_WITH_EINTR = -4, AS_MAKE_AGAIN = -514, AS_RESTART_ELSEWHERE = -516 };
+// Replaces that result, if AS_RESULT_CAN_BE_REPLACED.
+void as_registers_replace_result(pid_t tid, enum as_replacement result);
+#if defined(__x86_64__)
+#define AS_RESULT_CAN_BE_REPLACED 1
+#else
+#define AS_RESULT_CAN_BE_REPLACED 0
+#endif
+// Is it the result of a call that the kernel restarts (-ERESTARTSYS to -ERESTART_RESTARTBLOCK)?
+static inline bool as_is_restart(int64_t result)
+{
+    return result <= -512 && result >= -516;
+}
+
 // converge.c
 // When the target that is being stopped has to run on, as as_now_ns; UINT64_MAX: no limit.
 uint64_t as_process_due(const struct as_process *p);
@@ -223,7 +255,7 @@ struct as_birth {
     uint64_t pause_ns;
     uint64_t due_ns; // of a freeze: when the target is let go in any case; 0: when the socket is closed
     enum as_stop_outcome outcome;
-    bool deadline_exceeded;
+    bool deadline_exceeded, unrestartable; // as as_target_stop
     uint32_t thread_count;
 };
 // The supervisor's whole life, in a process of its own: stops the target or clones it, tells through `socket`, and holds it

@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 
-enum { ERESTARTSYS = 512, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
+enum { ERESTARTNOHAND = 514 };
 
 // The calls in which a thread may wait, and which the kernel restarts. A thread that stands at the `svc` of any other may be in
 // the middle of malloc, and about to make it (mmap, mprotect, madvise, brk).
@@ -132,7 +132,7 @@ bool as_registers_read(pid_t tid, struct as_registers *out)
 bool as_registers_waiting(const struct as_registers *r)
 {
     // (At the exit of a call the restart is not prepared yet.)
-    return r->call >= 0 && ((r->result <= -ERESTARTSYS && r->result >= -ERESTART_RESTARTBLOCK) || r->result == -EINTR);
+    return r->call >= 0 && (as_is_restart(r->result) || r->result == -EINTR);
 }
 
 void as_registers_mend(pid_t tid, const struct as_registers *r)
@@ -140,6 +140,28 @@ void as_registers_mend(pid_t tid, const struct as_registers *r)
     // The call's first argument is gone by then: EINTR it is.
     (void)tid;
     (void)r;
+}
+
+bool as_registers_restarts_elsewhere(pid_t tid, struct as_sleep *out)
+{
+    struct user_regs_struct regs;
+    struct iovec all = {&regs, sizeof regs};
+    *out = (struct as_sleep){.call = -1};
+    if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &all) != 0 || all.iov_len != sizeof regs)
+        return false;
+    errno = 0;
+    if ((uint32_t)ptrace(PTRACE_PEEKTEXT, tid, regs.pc, 0) != AS_SVC || errno != 0)
+        return false;
+    out->call = (int64_t)regs.regs[AS_CALL];
+    memcpy(out->arguments, regs.regs, sizeof out->arguments);
+    return true;
+}
+
+void as_registers_replace_result(pid_t tid, enum as_replacement result)
+{
+    // The kernel has prepared the restart before it stopped the thread.
+    (void)tid;
+    (void)result;
 }
 
 #else

@@ -14,7 +14,7 @@
 #include <sys/user.h>
 
 // Results of an interrupted system call that only the kernel and a tracer see (linux/errno.h): how it is restarted.
-enum { ERESTARTSYS = 512, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
+enum { ERESTARTNOHAND = 514 };
 
 // The calls that fail with EINTR when their thread is stopped, where others are restarted by the kernel (signal(7)); here
 // with no limit of time, so that they can be restarted without harm. The kernel itself restarts those that sleep.
@@ -62,13 +62,30 @@ bool as_registers_read(pid_t tid, struct as_registers *out)
 
 bool as_registers_waiting(const struct as_registers *r)
 {
-    return r->call >= 0 && ((r->result <= -ERESTARTSYS && r->result >= -ERESTART_RESTARTBLOCK) || r->result == -EINTR);
+    return r->call >= 0 && (as_is_restart(r->result) || r->result == -EINTR);
 }
 
 void as_registers_mend(pid_t tid, const struct as_registers *r)
 {
     if (r->known && r->endless && r->result == -EINTR)
         ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, regs.rax), (long)-ERESTARTNOHAND);
+}
+
+bool as_registers_restarts_elsewhere(pid_t tid, struct as_sleep *out)
+{
+    struct user_regs_struct regs;
+    struct iovec all = {&regs, sizeof regs};
+    errno = 0;
+    if (ptrace(PTRACE_PEEKUSER, tid, offsetof(struct user, regs.rax), 0) != AS_RESTART_ELSEWHERE || errno != 0 ||
+        ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &all) != 0 || all.iov_len != sizeof regs)
+        return false;
+    *out = (struct as_sleep){(int64_t)regs.orig_rax, {regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9}};
+    return out->call >= 0; // else the register has that value by chance
+}
+
+void as_registers_replace_result(pid_t tid, enum as_replacement result)
+{
+    ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, regs.rax), (long)result);
 }
 
 #else

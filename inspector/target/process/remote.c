@@ -48,18 +48,12 @@ bool as_remote_await(pid_t tid, uint64_t deadline_ns, int *stop)
 // The kernel's interface, which older headers lack (linux/ptrace.h).
 static const int GET_RSEQ_CONFIGURATION = 0x420f;
 static const int GET_SYSCALL_USER_DISPATCH = 0x4211;
-static const int GET_SYSCALL_INFO = 0x420e;
 struct rseq_configuration {
     uint64_t address;
     uint32_t size, signature, flags, pad;
 };
 struct user_dispatch {
     uint64_t mode, selector, offset, length;
-};
-struct syscall_information { // struct ptrace_syscall_info
-    uint8_t kind, pad[3];
-    uint32_t arch;
-    uint64_t rest[10];
 };
 enum { RSEQ_CS_OFFSET = 8 }; // struct rseq: cpu_id_start, cpu_id, rseq_cs
 
@@ -189,9 +183,9 @@ bool as_remote_put_back(const struct as_remote *r)
 // (32-bit calls have other numbers; before Linux 5.3 they are not told apart.)
 static bool enters_as_told(const struct as_remote *r, long number, const uint64_t arguments[6])
 {
-    struct syscall_information info = {0};
+    struct as_syscall_information info = {0};
     return as_machine_enters(r, number, arguments) &&
-           (ptrace(GET_SYSCALL_INFO, r->tid, sizeof info, &info) <= 0 || info.arch == AS_AUDIT_ARCH);
+           (ptrace(AS_GET_SYSCALL_INFO, r->tid, sizeof info, &info) <= 0 || info.arch == AS_AUDIT_ARCH);
 }
 
 // To the entry of the call, to its exit, and from there into the kernel's handling of signals, where alone it looks at whether a
@@ -213,8 +207,7 @@ static bool make_call(struct as_remote *r, long number, const uint64_t arguments
 // What a call returns that was interrupted: EINTR, or how the kernel restarts it (linux/errno.h), which only a tracer sees.
 static bool is_cut_short(int64_t result)
 {
-    enum { ERESTARTSYS = 512, ERESTART_RESTARTBLOCK = 516 };
-    return result == -EINTR || (result <= -ERESTARTSYS && result >= -ERESTART_RESTARTBLOCK);
+    return result == -EINTR || as_is_restart(result);
 }
 
 bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result,
@@ -317,58 +310,4 @@ uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code
             return found;
     }
     return 0;
-}
-
-enum { STOP_ONE_MS = 2000 }; // for which a thread may be slow to stop
-
-bool as_process_is_touchy(const struct as_process *p, pid_t tid)
-{
-    char name[48];
-    char text[64];
-    snprintf(name, sizeof name, "task/%d/syscall", tid);
-    if (as_proc_read(p->proc_fd, name, text, sizeof text) <= 0 || text[0] < '0' || text[0] > '9')
-        return false;
-    const char *at = text;
-    switch (as_parse_decimal(&at, text + strlen(text))) {
-    case SYS_epoll_pwait:
-#ifdef SYS_epoll_wait
-    case SYS_epoll_wait:
-#endif
-    case 441: // epoll_pwait2
-    case SYS_semtimedop:
-    case SYS_rt_sigtimedwait:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_accept:
-    case SYS_accept4:
-    case SYS_io_getevents:
-        return true;
-    default:
-        return false;
-    }
-}
-
-bool as_process_stop_one(struct as_process *p, pid_t tid)
-{
-    char name[48];
-    struct as_proc_stat stat;
-    snprintf(name, sizeof name, "task/%d/stat", tid);
-    if (!as_proc_stat(p->proc_fd, name, &stat) || stat.state == 'D' || as_proc_is_dead(stat.state) ||
-        !as_vec_reserve(&p->tracees, 1, NULL) || ptrace(PTRACE_SEIZE, tid, 0, 0) != 0)
-        return false;
-    // Behind those that earlier would not stop.
-    size_t index = p->tracees.count++;
-    struct as_tracee *tracee = &p->tracees.items[index];
-    *tracee = (struct as_tracee){.tid = tid};
-    ptrace(PTRACE_INTERRUPT, tid, 0, 0);
-    uint64_t deadline = as_now_ns() + (uint64_t)STOP_ONE_MS * 1000000;
-    while (as_tracee_look(tracee)) {
-        if (tracee->stopped)
-            return as_registers_read(tid, &tracee->registers);
-        if (as_now_ns() > deadline)
-            return false;
-        sched_yield();
-    }
-    p->tracees.count = index;
-    return false;
 }

@@ -76,11 +76,6 @@ uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code
 // Is an instruction at `address` in such a place?
 bool as_remote_is_sound(const struct as_process *p, uint64_t address);
 
-// Stops one thread alone: it becomes the last of the tracees, with its registers. False: it would not stop, or has ended.
-bool as_process_stop_one(struct as_process *p, pid_t tid);
-// Would a stop make the call fail that this thread waits in, though no signal came? Then rather another one.
-bool as_process_is_touchy(const struct as_process *p, pid_t tid);
-
 // supervisor.c
 // For a process of ours that holds a target: apart from the inspector's terminal and process group, hard to kill by mistake,
 // with no file open but those that we look through, and `socket`.

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "target/process/clone.h"
 #include "target/process/remote.h"
+#include "target/process/restart.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -99,16 +101,31 @@ void as_supervisor_stand_apart(const struct as_process *p, int socket)
     close_others(p, socket);
 }
 
-// Until the other end is closed: nothing is ever sent to us. Or until it is due (as_now_ns; 0: never).
-static void await_end(int socket, uint64_t due_ns)
+// While the clone is read, escorted threads wake up, and are waited for. -1: there are none.
+static int open_wakes(const struct as_process *p)
 {
-    struct pollfd other = {.fd = socket, .events = POLLIN};
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    return as_restart_escorted(p) > 0 ? signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
+}
+
+// Until the other end is closed: nothing is ever sent to us. Or until it is due (as_now_ns; 0: never).
+static void await_end(struct as_process *p, int socket, uint64_t due_ns)
+{
+    AS_CLEANUP_FD int wakes = open_wakes(p);
+    struct pollfd others[] = {{.fd = socket, .events = POLLIN}, {.fd = wakes, .events = POLLIN}};
     for (;;) {
         uint64_t now = as_now_ns();
         uint64_t left = due_ns > now ? due_ns - now : 0;
         struct timespec limit = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
-        if (ppoll(&other, 1, due_ns == 0 ? NULL : &limit, NULL) >= 0 || errno != EINTR)
+        int ready = ppoll(others, 2, due_ns == 0 ? NULL : &limit, NULL);
+        if (ready <= 0 ? ready == 0 || errno != EINTR : others[0].revents != 0)
             return;
+        struct signalfd_siginfo wake;
+        while (wakes >= 0 && read(wakes, &wake, sizeof wake) > 0)
+            ;
+        as_restart_serve(p);
     }
 }
 
@@ -123,10 +140,11 @@ static void freeze(struct as_process *p, const struct as_critical *critical, int
         birth.thread_count = (uint32_t)p->base.threads.count;
     }
     birth.deadline_exceeded = p->base.stop.deadline_exceeded;
+    birth.unrestartable = p->base.stop.unrestartable;
     birth.pause_ns = p->base.stop.duration_ns;
     tell(p, &birth, socket);
     if (ok)
-        await_end(socket, birth.due_ns);
+        await_end(p, socket, birth.due_ns);
     as_process_resume(&p->base);
     send_all(socket, &p->base.stop.duration_ns, sizeof p->base.stop.duration_ns);
 }
@@ -163,6 +181,7 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, i
     }
     birth.pause_ns = p->base.stop.duration_ns;
     birth.deadline_exceeded = p->base.stop.deadline_exceeded;
+    birth.unrestartable = p->base.stop.unrestartable;
     if (ok && !as_clone_hold(made.pid))
         ok = as_fail(&birth.err, AS_UNSUPPORTED, "the clone of process %d was killed just after it was made",
                      p->base.pid);
@@ -175,13 +194,14 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, i
     if (made.pid == 0)
         return;
     if (ok)
-        await_end(socket, 0);
+        await_end(p, socket, 0);
     as_clone_reap(p, critical, &made);
 }
 
 _Noreturn void as_supervisor_run(struct as_process *p, const struct as_critical *critical, bool clone, int socket)
 {
     as_supervisor_stand_apart(p, socket);
+    p->escort = AS_ESCORT_UNTRIED;
     if (clone)
         snapshot(p, critical, socket);
     else

@@ -44,6 +44,11 @@ _OPTIONS = (
         "50ms.",
     ),
     click.option(
+        "--force",
+        is_flag=True,
+        help="Stop the process even where a thread sleeps under a seccomp filter and its sleep may begin anew for it.",
+    ),
+    click.option(
         "--max-memory",
         metavar="SIZE",
         help="Limit for the memory of arenadump, which looks: 512M, 2G. A look that needs more fails with exit code "
@@ -98,13 +103,14 @@ def looking(command: Command) -> Command:
         *args: Any,
         mode: str | None,
         max_pause: str | None,
+        force: bool,
         max_memory: str | None,
         layout_source: str | None,
         **others: Any,
     ) -> Any:
         given = {"mode": mode, "max-pause": max_pause, "max-memory": max_memory, "layout-source": layout_source}
         how = [f"--{name}={value}" for name, value in given.items() if value is not None]
-        return command(*args, how=how, **others)
+        return command(*args, how=[*how, "--force"] if force else how, **others)
 
     for option in reversed(_OPTIONS):
         with_how = option(with_how)
