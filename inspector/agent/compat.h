@@ -46,6 +46,7 @@ AS_OLD_SYMBOL(pthread_attr_setstacksize)
 AS_OLD_SYMBOL(pthread_mutex_trylock)
 AS_OLD_SYMBOL(pthread_key_create)
 AS_OLD_SYMBOL(pthread_setspecific)
+AS_OLD_SYMBOL(pthread_getspecific)
 // And before that not every process had libpthread: what may be missing is weak, and called by thread.c alone, which has it
 // loaded, or where it is there; the core starts no threads in here.
 #pragma weak pthread_create
@@ -54,6 +55,7 @@ AS_OLD_SYMBOL(pthread_setspecific)
 #pragma weak pthread_mutex_trylock
 #pragma weak pthread_key_create
 #pragma weak pthread_setspecific
+#pragma weak pthread_getspecific
 
 // stat and its kin are symbols of libc's since 2.33 only (macros for __xstat before). On these machines libc's struct stat is
 // the kernel's.

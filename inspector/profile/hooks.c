@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-enum { NAP_NS = 1000000, MOST_NAPS = 1000, FEW_NAPS = 10 };
+enum { NAP_NS = 1000000 };
 enum { MALLOC, CALLOC, REALLOC, MEMALIGN, ALIGNED, POSIX, VALLOC, PVALLOC, DLCLOSE, FREE };
 _Static_assert(FREE == AS_RECORDER_HOOKS - 1, "only a full record has it");
 _Static_assert((int)DLCLOSE == (int)AS_RECORDER_DLCLOSE && (int)DLCLOSE == (int)AS_ENTRY_COUNT,
@@ -117,12 +117,12 @@ static void hook_free(void *memory)
 // A thread names itself busy before it looks at what the caller has changed. One that is not busy when the first nap is over will see the
 // change: all processors see a store long before. (A barrier is a call that a sandbox may forbid.) Another stack pointer is another call,
 // as no call enters the recorder while its thread is in another.
-bool as_recorder_hooks_left(const struct as_recorder_thread *but, int naps)
+bool as_recorder_hooks_left(int naps)
 {
     as_recorder_nap(NAP_NS);
     for (size_t i = as_recorder_next_thread(0); i < AS_RECORDER_THREADS; i = as_recorder_next_thread(i + 1)) {
         const struct as_recorder_thread *t = &as_recorder.threads[i];
-        uintptr_t busy = t == but ? 0 : atomic_load(&t->busy);
+        uintptr_t busy = atomic_load(&t->busy);
         for (; busy != 0 && atomic_load(&t->busy) == busy; naps--) {
             if (naps <= 0)
                 return false;
@@ -132,31 +132,15 @@ bool as_recorder_hooks_left(const struct as_recorder_thread *but, int naps)
     return true;
 }
 
-// A thread may be about to call the interpreter that is to be unloaded. One that stays in the recorder, as it is stopped or was left by a
-// jump, delays the first dlclose by a second, and others hardly.
-static void wait_for_others(void)
-{
-    static _Atomic bool in_vain;
-    bool left = as_recorder_hooks_left(as_recorder_thread_find(as_recorder_pointer()),
-                                       atomic_load(&in_vain) ? FEW_NAPS : MOST_NAPS);
-    atomic_store(&in_vain, !left);
-}
-
 // Other code may be loaded where this was: signatures and tables of it must not be found.
 static int hook_dlclose(void *library)
 {
     int before = errno;
-    as_recorder_modules_closing();           // until it has ended, no interpreter is found anew
-    bool had_one = as_interpreters_forget(); // which may be what is unloaded
-    if (had_one)
-        wait_for_others();
+    as_recorder_modules_closing();
     errno = before;
     int failed = REAL(DLCLOSE, dlclose_fn *)(library);
     int saved = errno;
-    had_one |= as_interpreters_forget(); // another thread may have been about to find it
     as_recorder_modules_closed(failed == 0 && atomic_load(&as_recorder.on));
-    if (had_one)
-        as_recorder_modules_find_interpreters();
     errno = saved;
     return failed;
 }

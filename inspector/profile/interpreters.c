@@ -12,12 +12,6 @@ bool as_interpreters_find(void)
     return python && ruby;
 }
 
-bool as_interpreters_forget(void)
-{
-    bool had_python = as_python_forget();
-    return as_cruby_forget() || had_python;
-}
-
 uint64_t as_interpreters_name(struct as_inner_walk *walk, const struct as_inner_frame *frame)
 {
     uint64_t key = as_recorder_mix_in(walk->language, frame->key);

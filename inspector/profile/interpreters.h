@@ -4,10 +4,8 @@
 
 #include "profile/last.h"
 
-// All take the loader's lock, but as_interpreters_forget(): none is believed to be there until it is looked for again. Whether one was.
-// as_interpreters_find(): false: there may be one that is being loaded, and has to be looked for again.
+// Takes the loader's lock. False: one of them may come or go unseen, and has to be looked for again.
 bool as_interpreters_find(void);
-bool as_interpreters_forget(void);
 
 // A hash of all that says in which interpreted functions and lines the calling thread is, 0 where it is in none; and the frames themselves,
 // if `walk` is not NULL. `same`: of the attempt (recorder.h); 0: there was none. `sp` and all above it is on the thread's own stack. False: the

@@ -25,12 +25,10 @@ static struct {
     _Atomic(const struct as_unwind_modules *) current;
     _Atomic uint32_t loading; // by one thread
     _Atomic uint32_t closing; // threads in dlclose, until the list is as dlclose has left it
-    _Atomic uint32_t owed; // times that the loader's lock was held when the list was to be compared with the loader's
-    _Atomic bool unasked;  // code of no module was on a stack, and the loader could not be asked
-    _Atomic uint32_t finding; // threads that look for interpreters, or write into one
-    _Atomic bool unfinished;  // an interpreter was being loaded when they were looked for
-    _Atomic bool sought;      // interpreters are to be looked for once nobody is in dlclose
-    _Atomic bool child;       // of a fork: the loader's lock may be held by a thread that is not there
+    _Atomic uint32_t owed;   // times that the loader's lock was held when the list was to be compared with the loader's
+    _Atomic bool unasked;    // code of no module was on a stack, and the loader could not be asked
+    _Atomic bool unfinished; // interpreters are looked for again from time to time
+    _Atomic bool child;      // of a fork: the loader's lock may be held by a thread that is not there
     _Atomic uint64_t checked_ns;
     _Atomic uintptr_t unknown[UNKNOWN_PAGES]; // pages of code that was in no module, + 1
     char directory[PATH_MAX];
@@ -137,30 +135,19 @@ static void retire(const struct as_unwind_modules *given_up)
         list.newest = NULL;
 }
 
-// One of them may be what a thread in dlclose is about to unload: then they are looked for when it has. Either this thread sees that one
-// is in dlclose, or that one waits for this thread.
+// While the loader's lock is held.
 static void find_interpreters(void)
 {
-    atomic_fetch_add(&list.finding, 1);
-    do {
-        if (atomic_load(&list.closing) != 0) {
-            atomic_store(&list.sought, true);
-            continue;
-        }
-        atomic_store(&list.unfinished, !as_interpreters_find());
-        // The profile may have ended while a thread was in dlclose: nothing was taken out of what was not found then.
-        if (!atomic_load(&as_recorder.on))
-            as_python_watch(false);
-    } while (atomic_load(&list.closing) == 0 && atomic_exchange(&list.sought, false));
-    atomic_fetch_sub(&list.finding, 1);
+    atomic_store(&list.unfinished, !as_interpreters_find());
 }
 
 void as_recorder_modules_watch(bool in)
 {
-    atomic_fetch_add(&list.finding, 1);
-    if (atomic_load(&list.closing) == 0)
-        as_python_watch(in);
-    atomic_fetch_sub(&list.finding, 1);
+    struct as_recorder_signals signals;
+    bool entered = as_recorder_loader_enter(&signals); // noted, as a thread may fork meanwhile
+    as_python_watch(in);
+    if (entered)
+        as_recorder_loader_leave(&signals);
 }
 
 // NULL: there is none. A filter that came since the profile began may end the process for calls that only a cache needs. A filter that was there
@@ -181,7 +168,6 @@ static bool load_first(void)
     struct as_unwind_modules *modules = as_unwind_modules_load(before, list.has_directory ? list.directory : NULL);
     if (modules) {
         add_records(modules);
-        as_interpreters_forget(); // of the profile before: it may be unloaded, as dlclose had no hook
         find_interpreters();
     }
     if (entered)
@@ -244,7 +230,7 @@ static bool refresh(void)
         return false;
     add_records(modules);
     find_interpreters();
-    as_recorder_modules_watch(true);
+    as_python_watch(true);
     atomic_store(&list.current, modules);
     as_recorder_modules_unlearn();
     for (size_t i = 0; i < UNKNOWN_PAGES; i++)
@@ -280,8 +266,6 @@ static bool refresh_uncancelled(int attempts)
 void as_recorder_modules_closing(void)
 {
     atomic_fetch_add(&list.closing, 1);
-    for (int i = 0; i < SOME && atomic_load(&list.finding) > 0; i++)
-        as_recorder_nap(WAIT_NS);
 }
 
 // Until somebody has compared the list with the loader's, no stack is believed, and none that was is recognised.
@@ -299,8 +283,6 @@ void as_recorder_modules_closed(bool changed)
     uint32_t closing = atomic_load(&list.closing);
     while (closing > 0 && !atomic_compare_exchange_weak(&list.closing, &closing, closing - 1))
         continue; // 0: a child that was forked in dlclose counts from 0
-    if (closing == 1 && atomic_exchange(&list.sought, false))
-        as_recorder_modules_find_interpreters();
 }
 
 static bool is_asked_for(uintptr_t page)
@@ -330,7 +312,7 @@ bool as_recorder_modules_doubt(const struct as_unwind_modules *modules, uintptr_
     bool stale = as_unwind_modules_stale(modules);
     if (unfinished) {
         find_interpreters();
-        as_recorder_modules_watch(true);
+        as_python_watch(true);
     }
     as_recorder_loader_leave(&signals);
     if (atomic_exchange(&list.unasked, false))
@@ -339,24 +321,9 @@ bool as_recorder_modules_doubt(const struct as_unwind_modules *modules, uintptr_
         return !changing;
     if (asks)
         atomic_store(&list.unknown[page % UNKNOWN_PAGES], page + 1);
-    if (owed > 0 && atomic_compare_exchange_strong(&list.owed, &owed, 0) && atomic_load(&list.closing) == 0 &&
-        atomic_exchange(&list.sought, false))
-        as_recorder_modules_find_interpreters();
+    if (owed > 0)
+        atomic_compare_exchange_strong(&list.owed, &owed, 0);
     return true;
-}
-
-void as_recorder_modules_find_interpreters(void)
-{
-    if (atomic_load(&list.child)) // the loader's lock may be held by a thread that is not there
-        return;
-    struct as_recorder_signals signals;
-    if (as_recorder_loader_enter(&signals)) {
-        find_interpreters();
-        as_recorder_loader_leave(&signals);
-    } else {
-        atomic_store(&list.sought, true);
-        owe();
-    }
 }
 
 const struct as_unwind_modules *as_recorder_modules_take(struct as_recorder_thread *thread)
@@ -381,6 +348,5 @@ void as_recorder_modules_in_child(void)
     atomic_store(&list.owed, 0);
     atomic_store(&list.unasked, false);
     atomic_store(&list.closing, 0); // threads that are not there
-    atomic_store(&list.finding, 0);
     atomic_store(&list.loading, 0);
 }

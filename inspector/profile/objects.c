@@ -58,23 +58,10 @@ bool as_recorder_read_object(const struct dl_phdr_info *info, struct as_recorder
 }
 
 #if defined(__x86_64__)
-enum { DATA = R_X86_64_GLOB_DAT, SLOT = R_X86_64_JUMP_SLOT };
+enum { SLOT = R_X86_64_JUMP_SLOT };
 #else
-enum { DATA = R_AARCH64_GLOB_DAT, SLOT = R_AARCH64_JUMP_SLOT };
+enum { SLOT = R_AARCH64_JUMP_SLOT };
 #endif
-
-// Whether the slot has an address of memory, whatever the order of relocations: before, that of data has 0, and that of a function an offset in
-// the object, as the file has it. (An address of data may be smaller than this: in a program that lies where it was linked to.) It is not
-// asked of what may be left without: an absolute or weak symbol, and data that another object defines.
-static bool is_done(const struct as_recorder_object *o, const ElfW(Rela) * r, uintptr_t size)
-{
-    uint64_t type = ELF64_R_TYPE(r->r_info);
-    const ElfW(Sym) *s = &o->symbols[ELF64_R_SYM(r->r_info)];
-    bool defined = s->st_shndx != SHN_UNDEF && s->st_shndx != SHN_ABS;
-    if ((type != DATA || !defined) && (type != SLOT || (!defined && ELF64_ST_BIND(s->st_info) != STB_GLOBAL)))
-        return true;
-    return __atomic_load_n((const uintptr_t *)(o->bias + r->r_offset), __ATOMIC_RELAXED) >= (type == DATA ? 1 : size);
-}
 
 // Of its addresses, as they are in the file.
 static uintptr_t end_of(const struct as_recorder_object *o)
@@ -86,22 +73,39 @@ static uintptr_t end_of(const struct as_recorder_object *o)
     return end;
 }
 
+void as_recorder_find_ends(const struct as_recorder_object *o, uintptr_t *start, uintptr_t *size)
+{
+    uintptr_t first = UINTPTR_MAX;
+    for (size_t i = 0; i < o->header_count; i++)
+        if (o->headers[i].p_type == PT_LOAD && o->headers[i].p_vaddr < first)
+            first = o->headers[i].p_vaddr;
+    *start = o->bias + first;
+    *size = end_of(o) - first;
+}
+
 bool as_recorder_is_unbound(const struct as_recorder_object *o, const ElfW(Rela) * r)
 {
     uintptr_t there = __atomic_load_n((const uintptr_t *)(o->bias + r->r_offset), __ATOMIC_RELAXED);
     return ELF64_R_TYPE(r->r_info) == SLOT && there - o->bias < end_of(o);
 }
 
-bool as_recorder_is_relocated(const struct as_recorder_object *o)
+bool as_recorder_is_loader(const struct as_recorder_object *o)
 {
-    uintptr_t size = end_of(o);
-    if (o->bias < size) // a program that lies where it was linked to: it was relocated before this code
-        return true;
-    for (size_t t = 0; t < 2; t++)
-        for (size_t i = 0; o->tables[t] && i < o->sizes[t] / sizeof *o->tables[t]; i++)
-            if (!is_done(o, &o->tables[t][i], size))
-                return false;
-    return true;
+    return strncmp(o->soname, "ld-linux", 8) == 0;
+}
+
+bool as_recorder_has_variable(const struct as_recorder_object *o, uintptr_t address, uintptr_t size)
+{
+    bool writable = false;
+    for (size_t i = 0; i < o->header_count; i++) {
+        const ElfW(Phdr) *h = &o->headers[i];
+        uintptr_t start = o->bias + h->p_vaddr, end = start + h->p_memsz;
+        bool inside = address >= start && address < end && size <= end - address;
+        if (h->p_type == PT_GNU_RELRO && inside)
+            return false;
+        writable |= h->p_type == PT_LOAD && inside && (h->p_flags & PF_W);
+    }
+    return writable;
 }
 
 static uint32_t hash_of(const char *name)

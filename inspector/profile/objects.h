@@ -23,8 +23,13 @@ struct as_recorder_object {
 
 // False: it has no symbols.
 bool as_recorder_read_object(const struct dl_phdr_info *info, struct as_recorder_object *o);
-// Whether its code may be called: not while dlopen relocates it, in another thread, when dl_iterate_phdr has it already.
-bool as_recorder_is_relocated(const struct as_recorder_object *o);
+// ld.so. In the list of objects, those before it were there when the process started, and nobody unloads them; of those behind it this is
+// not known.
+bool as_recorder_is_loader(const struct as_recorder_object *o);
+// From its first segment to its last.
+void as_recorder_find_ends(const struct as_recorder_object *o, uintptr_t *start, uintptr_t *size);
+// Whether so many bytes are variables of the object's, which stay writable after its relocation.
+bool as_recorder_has_variable(const struct as_recorder_object *o, uintptr_t address, uintptr_t size);
 // Whether a slot of a function has the address of the object's own code that binds it, by the first call.
 bool as_recorder_is_unbound(const struct as_recorder_object *o, const ElfW(Rela) * r);
 // A symbol that the object, which must have a hash table, defines; NULL: it has none of that name and type (STT_*).

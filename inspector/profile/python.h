@@ -2,6 +2,7 @@
 // CPython's frames as a thread's own allocations see them. docs/profile.md says what is read, and what is not. Internal to profile/.
 //
 //   python.c        where CPython is in this process, and which layout its structures have
+//   python_watch.c  the hook that sees code objects die
 //   python_code.c   what a code object is recognised by
 //   python_walk.c   the frames of the calling thread
 //   python_recent.c whether they are those of one of the thread's last contexts
@@ -9,6 +10,8 @@
 #pragma once
 
 #include "profile/inner.h"
+
+#include <pthread.h>
 
 #pragma GCC visibility push(hidden) // of what is declared, too: else its address is read from a table each time
 
@@ -25,23 +28,33 @@ struct as_python_layout {
     uint16_t bytecode;                      // the same
     uint16_t ascii;                         // of a str: its characters, where all are ASCII
     uint16_t other;                         // where not
+    uint16_t initialized;                   // of _PyRuntime: an int
     struct {
         uint16_t state, frame, code;
     } published; // where _PyRuntime has the offsets in these structures, in words; 0: it has none
 };
 
+// What may be the key of the threads' states: a Py_tss_t in _PyRuntime, an int that is 1 where the key is in use, and the key.
+struct as_python_key {
+    uintptr_t place;
+    _Atomic uint64_t words;
+};
+enum { AS_PYTHON_KEYS = 64 };
+
 struct as_python {
     _Atomic bool found;
     uint32_t unknown; // as in as_profile_head
     struct as_python_layout layout;
-    int (*is_initialized)(void);
-    void *(*state)(void);   // of the calling thread
-    void *(*current)(void); // the one that runs: of the thread that has the GIL, or of the calling thread
+    uintptr_t runtime, runtime_end; // _PyRuntime, as far as it is read
+    bool stays;                     // the object that has it was there when the process started: nobody unloads it
+    _Atomic bool was_initialized;   // when it was seen last, where it may be unloaded
+    _Atomic bool has_keys;          // those of an interpreter that is initialised
+    _Atomic uint32_t key;           // which of `keys` it is, + 1; 0: it is not known
+    _Atomic uint32_t key_count;
+    struct as_python_key keys[AS_PYTHON_KEYS];
+    uintptr_t start, size; // of the object that has it
     uintptr_t code_type, text_type, bytes_type;
-    uintptr_t start, end;            // of the object that has it
-    uintptr_t dealloc_slot;          // of the type of code objects
-    bool may_watch;                  // it can be written
-    void (*_Atomic dealloc)(void *); // what stood there
+    uintptr_t dealloc_slot; // of the type of code objects
 };
 extern struct as_python as_python;
 
@@ -114,18 +127,61 @@ static inline bool as_python_is_same(const struct as_python_layout *l, const str
            as_python_enters_same(l, w);
 }
 
+// Whether it is initialised, and does not end. To be asked only where its variables are there: where it stays, or of a thread that is in it.
+static inline bool as_python_is_initialized(void)
+{
+    bool is = as_inner_half(as_python.runtime + as_python.layout.initialized) != 0;
+    if (__builtin_expect(!is && !as_python.stays, 0))
+        atomic_store_explicit(&as_python.was_initialized, false, memory_order_relaxed);
+    return is;
+}
+
 // Its frames cannot be read, as it begins or ends: it is in functions of C alone, as it seems.
 static inline bool as_python_is_hidden(void)
 {
-    return atomic_load_explicit(&as_python.found, memory_order_acquire) && !as_python.is_initialized();
+    if (!atomic_load_explicit(&as_python.found, memory_order_acquire))
+        return false;
+    return as_python.stays ? !as_python_is_initialized()
+                           : !atomic_load_explicit(&as_python.was_initialized, memory_order_relaxed);
 }
 
-// python.c: takes the loader's lock. False: there may be one, which is being loaded.
+// python.c: takes the loader's lock. False: there may be one that is not there yet, or not any more: it has to be looked for again.
 bool as_python_find(void);
-// CPython is not believed to be there any more, until it is looked for again. Whether it was.
-bool as_python_forget(void);
 
-// Puts as_python_dealloc into its slot, and forgets all code objects; or takes it out.
+// Which key leads to the threads' states, + 1: by that of the calling thread. 0: it has none.
+uint32_t as_python_find_key(void);
+// Whether this is the state of the calling thread.
+bool as_python_is_own_state(uintptr_t state);
+// Whether a state says that the thread is in a function of Python's, by where its frames begin. `begin`: what the state has there.
+static inline bool as_python_is_in(const struct as_python_layout *l, uintptr_t state, uintptr_t begin)
+{
+    enum { BYTES = 512 }; // of a state: the part in which its first _PyCFrame is, which has no frame
+    return l->cframe ? begin - state - 1 >= BYTES - 1 : begin != 0;
+}
+// The same, of a state that may be gone, as it is a variable of an object which may be unloaded: the kernel is asked what is there.
+bool as_python_is_known_in(uintptr_t state);
+// Whether it is such a variable: the first thread's is.
+static inline bool as_python_may_lose(uintptr_t state)
+{
+    return !as_python.stays && state - as_python.start < as_python.size;
+}
+// What is read of a state; and where a type has its tp_dealloc.
+enum { AS_PYTHON_STATE_READ = 168, AS_PYTHON_TYPE_DEALLOC = 48 };
+
+// What CPython keeps as the calling thread's state, without a call of CPython's; 0: there is none. The key is read anew where this can be done:
+// another interpreter has another one.
+static inline uintptr_t as_python_state(void)
+{
+    uint32_t found = atomic_load_explicit(&as_python.key, memory_order_acquire);
+    if (__builtin_expect(found == 0, 0) && (found = as_python_find_key()) == 0)
+        return 0;
+    const struct as_python_key *key = &as_python.keys[found - 1];
+    uint64_t words =
+        as_python.stays ? as_inner_word(key->place) : atomic_load_explicit(&key->words, memory_order_relaxed);
+    return (uint32_t)words == 1 ? (uintptr_t)pthread_getspecific((pthread_key_t)(words >> 32)) : 0;
+}
+
+// python_watch.c: puts as_python_dealloc into its slot, and forgets all code objects; or takes it out. Takes the loader's lock.
 void as_python_watch(bool in);
 
 // python_walk.c: a hash of all that says which Python functions and lines the calling thread is in, 0 where it is in none; and the
@@ -148,12 +204,16 @@ uint64_t as_python_name(struct as_inner_walk *walk, const struct as_inner_frame 
 // It is remembered if `keep`: if its death will be seen.
 bool as_python_identify(uintptr_t code, bool keep, uint64_t *identity);
 bool as_python_is_object(uintptr_t object, uintptr_t size, uintptr_t type);
-void as_python_dealloc(void *code); // stands in the type's slot
+void as_python_code_dies(uintptr_t code);
+void as_python_forget_codes(void); // all that is known of them
+
+void as_python_dealloc(void *code); // python_watch.c: stands in the type's slot
 
 // The frames that the walk before has found, if the last one is kept. False: they have to be read.
 bool as_python_walk_again(const struct as_recorder_thread *thread, struct as_inner_walk *walk);
 
-// Whether a code object's death is seen: then what is known of it by its address can be believed until then.
+// Whether a code object's death is seen: then what is known of it by its address can be believed until then. To be asked as
+// as_python_is_initialized() is.
 static inline bool as_python_sees_deaths(void)
 {
     return as_inner_word(as_python.dealloc_slot) == (uintptr_t)as_python_dealloc;

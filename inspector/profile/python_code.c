@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a code object is recognised by: its names and its table of lines, by their contents. Its address says nothing: the next one may be
 // made where one has died. To read all of that for each frame of each allocation would take too long. So it is remembered by the
-// address, until the code object dies: the type's tp_dealloc, a pointer in CPython's variables, leads here first.
+// address, until the code object dies (python_watch.c).
 #include "profile/fast.h"
 #include "profile/python.h"
 
@@ -56,14 +56,18 @@ static void remember(uintptr_t code, uint64_t identity)
 }
 
 // It dies; or so it seems: of another address at the same place nothing is forgotten.
-void as_python_dealloc(void *code)
+void as_python_code_dies(uintptr_t code)
 {
-    struct as_inner_known *known = as_python_known_at((uintptr_t)code);
+    struct as_inner_known *known = as_python_known_at(code);
     if ((atomic_load_explicit(&known->check, memory_order_relaxed) ^
-         atomic_load_explicit(&known->identity, memory_order_relaxed)) == (uintptr_t)code)
+         atomic_load_explicit(&known->identity, memory_order_relaxed)) == code)
         atomic_store_explicit(&known->check, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&as_python_deaths, 1, memory_order_relaxed);
-    atomic_load_explicit(&as_python.dealloc, memory_order_relaxed)(code); // the last thing: no frame of ours is below
+}
+
+void as_python_forget_codes(void)
+{
+    memset(as_python_codes, 0, sizeof as_python_codes);
 }
 
 // --- What it is recognised by -----------------------------------------------------------------------------------------

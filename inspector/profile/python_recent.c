@@ -4,16 +4,6 @@
 #include "profile/fast.h"
 #include "profile/recent.h"
 
-// Whether `state`, which was the thread's at its last walk, is that still. The one that runs says so at once, if it is this thread's: what
-// another thread has made where one was freed has another thread's id.
-static inline bool has_state(uintptr_t state)
-{
-    if ((uintptr_t)as_python.current() == state && state != 0 &&
-        as_inner_word(state + as_python.layout.thread_id) == as_recorder_self())
-        return true;
-    return state != 0 && (uintptr_t)as_python.state() == state;
-}
-
 static inline bool is_readable_frame(struct as_python_last *last, uintptr_t frame)
 {
     return frame % sizeof(uintptr_t) == 0 && as_inner_readable_near(frame, AS_PYTHON_FRAME_READ, &last->near);
@@ -26,7 +16,7 @@ struct innermost {
     uint64_t hash;   // of its instruction, and its caller's
 };
 
-// Where an entry of 3.11 begins is on the C stack.
+// False: the thread is not in CPython, or not as it should be. Where an entry of 3.11 begins is on the C stack.
 static inline bool find_frame(const struct as_recorder_thread *thread, uintptr_t sp, uintptr_t state,
                               struct innermost *in)
 {
@@ -34,7 +24,7 @@ static inline bool find_frame(const struct as_recorder_thread *thread, uintptr_t
     in->entry = 0;
     if (!l->cframe) {
         in->frame = as_inner_word(state + l->current);
-        return true;
+        return in->frame != 0;
     }
     uintptr_t cframe = as_inner_word(state + l->cframe);
     if (cframe < sp || cframe > thread->high - AS_PYTHON_CFRAME_READ || cframe % sizeof(uintptr_t) != 0)
@@ -86,9 +76,11 @@ uint32_t as_python_recall(struct as_recorder_thread *thread, const struct as_unw
 {
     struct as_recorder_last *last = thread->before;
     struct innermost in;
-    if (!last || !as_python.is_initialized() || !as_python_is_current(&last->python) || !as_python_sees_deaths() ||
-        !has_state(last->python.state) || !find_frame(thread, caller->sp, last->python.state, &in) ||
-        !read_frame(&last->python, &in))
+    if (!last || last->python.state == 0 || as_python_state() != last->python.state ||
+        !as_python_is_current(&last->python) ||
+        (as_python_may_lose(last->python.state) && !as_python_is_known_in(last->python.state)) ||
+        !find_frame(thread, caller->sp, last->python.state, &in) || !as_python_is_initialized() ||
+        !as_python_sees_deaths() || !read_frame(&last->python, &in))
         return 0;
     struct as_recorder_recent *set = as_recent_at(last, as_recent_hash(caller, in.hash));
     uint64_t version = as_recent_version(last->python.mark);

@@ -11,8 +11,6 @@
 enum {
     MOST_FRAMES = AS_RECORDER_DEPTH - 1,
     MOST_STEPS = 1 << 16, // of a walk
-    STATE_READ = 168,     // of a thread's state, what is read
-    STATE_BYTES = 512,    // and the part in which its first _PyCFrame is
     CODE_UNIT = 2,        // bytes of an instruction, or of a cache behind it
     POINTER_TAGS = 7,     // 3.14: of a pointer to a code object
 };
@@ -202,7 +200,7 @@ static bool walk_entries(struct walking *w, uintptr_t frame)
 // The first _PyCFrame is in the state itself, and has no frame.
 static bool is_root(uintptr_t cframe, uintptr_t state)
 {
-    return cframe > state && cframe < state + STATE_BYTES;
+    return !as_python_is_in(&as_python.layout, state, cframe);
 }
 
 // 3.11: an entry is marked. Its place is that of its _PyCFrame.
@@ -231,16 +229,23 @@ static bool walk_marked(struct walking *w, uintptr_t cframe, uintptr_t state)
     return is_root(cframe, state) && frame == 0;
 }
 
+// Whether the thread runs functions of Python: then CPython is there. Else it may be unloaded at any time. *own false: the state is not its own.
+static bool is_inside(uintptr_t state, bool *own)
+{
+    const struct as_python_layout *l = &as_python.layout;
+    *own = true;
+    if (as_python_may_lose(state))
+        return as_python_is_known_in(state);
+    *own = as_python_is_own_state(state);
+    return *own && as_python_is_in(l, state, as_inner_word(state + (l->cframe ? l->cframe : l->current)));
+}
+
 static bool walk_chain(struct walking *w, uintptr_t state)
 {
     const struct as_python_layout *l = w->l;
     if (!l->cframe)
         return walk_entries(w, as_inner_word(state + l->current));
     uintptr_t cframe = as_inner_word(state + l->cframe);
-    if (is_root(cframe, state))
-        return true;
-    if (!is_on_stack(w, cframe))
-        return false;
     return l->is_entry ? walk_marked(w, cframe, state) : walk_entries(w, as_inner_word(cframe + l->cframe_current));
 }
 
@@ -262,22 +267,24 @@ bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struc
 {
     *hash = 0;
     as_inner_walk_begin(walk, AS_PROFILE_PYTHON);
-    if (!as_python.is_initialized())
+    if (as_python.stays && !as_python_is_initialized())
         return true;
-    uintptr_t state = (uintptr_t)as_python.state();
-    if (state == 0)
-        return true;
+    uintptr_t state = as_python_state();
+    bool own = true;
+    if (state == 0 || !is_inside(state, &own))
+        return own;
     struct walking w = {.l = &as_python.layout,
                         .thread = thread,
                         .walk = walk,
                         .sp = sp,
                         .end = thread->high,
-                        .remembers = as_python_sees_deaths(),
                         .is_plain = true,
                         .keys = as_recorder.scratch[thread->index].ends};
-    if (state % sizeof(uintptr_t) != 0 || !as_inner_readable(state, STATE_READ) ||
-        as_inner_word(state + w.l->thread_id) != as_recorder_self())
+    if (w.l->cframe && !is_on_stack(&w, as_inner_word(state + w.l->cframe)))
         return false;
+    if (!as_python_is_initialized())
+        return true;
+    w.remembers = as_python_sees_deaths();
     struct as_recorder_last *last = walk || !w.remembers ? NULL : thread->before;
     if (last) {
         begin_last(&last->python, thread, state);

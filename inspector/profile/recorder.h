@@ -319,7 +319,7 @@ void as_recorder_loader_in_child(void);
 
 // modules.c: loads the list first.
 bool as_recorder_modules_load(void);
-// And again where the loader has changed something: after dlclose. Until then no interpreter is found anew. errno is not kept.
+// And again where the loader has changed something: after dlclose. errno is not kept.
 void as_recorder_modules_closing(void);
 void as_recorder_modules_closed(bool changed);
 // And when a stack has been unwound, if it leads through code of no module (0: it does not), or if there may be other code now in the
@@ -328,10 +328,8 @@ void as_recorder_modules_closed(bool changed);
 bool as_recorder_modules_doubt(const struct as_unwind_modules *modules, uintptr_t unknown);
 // What was learned is not found any more.
 void as_recorder_modules_unlearn(void);
-// as_python_watch(), unless a thread is in dlclose: the interpreter may be what it unloads.
+// as_python_watch(), with signals blocked as long as the loader's lock is held.
 void as_recorder_modules_watch(bool in);
-// Looks for interpreters, unless this is a child of fork().
-void as_recorder_modules_find_interpreters(void);
 const struct as_unwind_modules *as_recorder_modules_take(struct as_recorder_thread *thread);
 void as_recorder_modules_leave(struct as_recorder_thread *thread);
 // The place of a return address as the tables keep it.
@@ -424,9 +422,9 @@ struct as_recorder_hook {
 };
 enum { AS_RECORDER_HOOKS = 10, AS_RECORDER_DLCLOSE = 8 }; // the last one is free()'s
 extern struct as_recorder_hook as_recorder_hooks[AS_RECORDER_HOOKS];
-// Waits until each thread but `but` (NULL: each) has left the recorder, or has been in it another time, since the caller has changed
-// something: all see the change. False: after so many naps of a millisecond one has not, as it is stopped, perhaps. errno is not kept.
-bool as_recorder_hooks_left(const struct as_recorder_thread *but, int naps);
+// Waits until each thread has left the recorder, or has been in it another time, since the caller has changed something: all see the
+// change. False: after so many naps of a millisecond one has not, as it is stopped, perhaps. errno is not kept.
+bool as_recorder_hooks_left(int naps);
 void as_recorder_name_hooks(void); // fills in names and hooks
 
 // slots.c: finds libc's functions. AS_UNSUPPORTED: there is none that is known.

@@ -113,12 +113,15 @@ static void find_functions(const struct as_recorder_object *o)
     as_cruby.line = (unsigned (*)(uintptr_t, size_t))address_of(o, "rb_iseq_line_no", STT_FUNC);
 }
 
-static bool take(const struct as_recorder_object *o, const struct dl_phdr_info *info, const struct as_cruby_layout *l)
+// Where it may be unloaded at any time, a thread's own variables say whether the thread is in it, and so whether it is there.
+static bool take(const struct as_recorder_object *o, const struct dl_phdr_info *info, const struct as_cruby_layout *l,
+                 bool stays)
 {
-    if (!find_context(o, info, l->hidden))
+    if (!find_context(o, info, l->hidden) || (as_cruby.ec_variable && !stays))
         return false;
     find_ends(o);
     find_functions(o);
+    as_cruby.stays = stays;
     as_cruby.layout = *l;
     as_cruby.loop = as_cruby.loop_end = 0;
     as_cruby.secret = as_cruby_find_secret();
@@ -133,21 +136,37 @@ static bool take(const struct as_recorder_object *o, const struct dl_phdr_info *
     return named && as_cruby.during_gc && as_cruby.gc_count && as_cruby.has_lock;
 }
 
+struct ruby_finding {
+    bool is_behind_loader; // what the process did not start with is behind ld.so in the list
+    bool may_change;
+};
+
+// The one that was found before, at the same place, with what is known of it.
+static bool is_known(const struct dl_phdr_info *info, uint32_t major, uint32_t minor)
+{
+    uintptr_t own_offset = (uintptr_t)info->dlpi_tls_data - as_recorder_pointer();
+    return atomic_load(&as_cruby.found) && as_cruby.bias == info->dlpi_addr && as_cruby.layout.major == major &&
+           as_cruby.layout.minor == minor && (as_cruby.ec_variable || as_cruby.own_offset == own_offset);
+}
+
 static int find(struct dl_phdr_info *info, size_t size, void *context)
 {
+    struct ruby_finding *f = context;
     struct as_recorder_object o;
-    if (size < sizeof *info || !as_recorder_read_object(info, &o) || !o.hash)
+    if (size < sizeof *info || !as_recorder_read_object(info, &o))
         return 0;
-    uintptr_t release = address_of(&o, "ruby_api_version", STT_OBJECT);
+    f->is_behind_loader |= as_recorder_is_loader(&o);
+    uintptr_t release = o.hash ? address_of(&o, "ruby_api_version", STT_OBJECT) : 0;
     if (!release)
         return 0;
-    if (!as_recorder_is_relocated(&o)) {
-        *(bool *)context = true;
-        return 0;
-    }
+    f->may_change |= f->is_behind_loader;
     uint32_t major = as_inner_half(release), minor = as_inner_half(release + sizeof major);
+    if (is_known(info, major, minor))
+        return 1;
+    atomic_store(&as_cruby.found, false);
+    as_cruby.bias = info->dlpi_addr;
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
-        if (major == layouts[i].major && minor == layouts[i].minor && take(&o, info, &layouts[i]))
+        if (major == layouts[i].major && minor == layouts[i].minor && take(&o, info, &layouts[i], !f->is_behind_loader))
             return 1;
     bool sayable = major > 0 && major <= UINT8_MAX && minor <= UINT8_MAX;
     as_cruby.unknown = sayable ? major << 8 | minor : AS_PROFILE_RELEASE_UNKNOWN;
@@ -156,18 +175,13 @@ static int find(struct dl_phdr_info *info, size_t size, void *context)
 
 bool as_cruby_find(void)
 {
-    bool unfinished = false;
-    if (atomic_load(&as_cruby.found))
+    struct ruby_finding f = {0};
+    if (atomic_load(&as_cruby.found) && as_cruby.stays)
         return true;
     as_cruby.unknown = 0;
-    if (!dl_iterate_phdr(find, &unfinished))
-        return !unfinished;
-    as_cruby.unknown = 0;
-    atomic_store_explicit(&as_cruby.found, true, memory_order_release);
-    return true;
-}
-
-bool as_cruby_forget(void)
-{
-    return atomic_exchange(&as_cruby.found, false);
+    bool there = dl_iterate_phdr(find, &f) != 0;
+    if (there)
+        as_cruby.unknown = 0;
+    atomic_store_explicit(&as_cruby.found, there, memory_order_release);
+    return !f.may_change;
 }

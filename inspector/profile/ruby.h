@@ -42,15 +42,17 @@ struct as_cruby {
     uintptr_t vm_places[AS_CRUBY_VM_PLACES]; // each has the VM's address; 0: no more
     uintptr_t ec_variable;                   // of all threads; 0: each has its own
     uintptr_t ec_offset;                     // the thread's own, from its thread pointer; it wraps around
-    uintptr_t start, end;                    // of the object that has it
-    uintptr_t code, code_end;                // of its machine code
-    uintptr_t data, data_end;                // of its variables
-    uintptr_t own_offset, own_size;          // of a thread's own variables, likewise
-    uintptr_t unwind;                        // its .eh_frame_hdr
-    uintptr_t secret;                        // by which libc mangles addresses in a jmp_buf; 0: not known
-    uint32_t turn;                           // and by how many bits it turns them around then, on aarch64
-    _Atomic uintptr_t loop;                  // the bytecode loop; 0: not yet known
-    _Atomic uintptr_t loop_end;              // written first
+    bool stays;                     // the object that has it was there when the process started: nobody unloads it
+    uintptr_t bias;                 // of this object
+    uintptr_t start, end;           // the same
+    uintptr_t code, code_end;       // of its machine code
+    uintptr_t data, data_end;       // of its variables
+    uintptr_t own_offset, own_size; // of a thread's own variables, likewise
+    uintptr_t unwind;               // its .eh_frame_hdr
+    uintptr_t secret;               // by which libc mangles addresses in a jmp_buf; 0: not known
+    uint32_t turn;                  // and by how many bits it turns them around then, on aarch64
+    _Atomic uintptr_t loop;         // the bytecode loop; 0: not yet known
+    _Atomic uintptr_t loop_end;     // written first
     _Atomic uintptr_t exec;     // the function that keeps a tag for each call of the bytecode loop; 0: not yet known
     _Atomic uintptr_t exec_end; // written first
     int (*during_gc)(void);
@@ -82,10 +84,8 @@ struct as_cruby_context {
     uint64_t since; // as as_recorder.readable_since
 };
 
-// ruby.c: takes the loader's lock. False: there may be one, which is being loaded.
+// ruby.c: takes the loader's lock. False: there may be one that is not there yet, or not any more: it has to be looked for again.
 bool as_cruby_find(void);
-// Ruby is not believed to be there any more, until it is looked for again. Whether it was.
-bool as_cruby_forget(void);
 
 // ruby_places.c: finds the bytecode loop by the code of one of its instructions.
 void as_cruby_find_loop(uintptr_t instruction);
@@ -127,6 +127,13 @@ enum { AS_CRUBY_FRAME_PC = 0, AS_CRUBY_FRAME_ISEQ = 16, AS_CRUBY_FRAME_ENVIRONME
 // ruby_context.c: the calling thread's execution context, if it may be read now; else 0. *own: how it says so.
 uintptr_t as_cruby_own_context(struct as_cruby_context *own);
 
+// Whether libruby is there: it stays, or the calling thread, whose own context this is, is in a function of Ruby's that has a tag on its C stack.
+// All bytecode is run by such functions, and Ruby's variables and functions are read and called only then.
+static inline bool as_cruby_is_there(uintptr_t context)
+{
+    return as_cruby.stays || as_inner_word(context + AS_CRUBY_TAG) != 0;
+}
+
 // Another thread may be looking for Ruby anew, after a dlclose: a place is read once.
 static inline uintptr_t as_cruby_vm_place(size_t i)
 {
@@ -150,9 +157,10 @@ static inline uintptr_t as_cruby_own_context_again(const struct as_cruby_context
     const struct as_cruby_layout *l = &as_cruby.layout;
     if (!atomic_load_explicit(&as_cruby.located, memory_order_acquire) || own->context == 0 ||
         own->since != atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed) ||
-        as_cruby_vm() != own->vm || (as_cruby.ec_variable && !as_cruby.has_lock()) ||
         as_inner_word(own->place) != own->context || as_inner_word(own->context + l->thread) != own->thread ||
-        !as_cruby_is_own(l, own) || (!as_cruby.ec_variable && !l->blocking && !as_cruby.has_lock()))
+        !as_cruby_is_own(l, own) || !as_cruby_is_there(own->context) || as_cruby_vm() != own->vm ||
+        (as_cruby.ec_variable && !as_cruby.has_lock()) ||
+        (!as_cruby.ec_variable && !l->blocking && !as_cruby.has_lock()))
         return 0;
     return as_cruby.during_gc() ? 0 : own->context;
 }

@@ -62,6 +62,8 @@ bool as_cruby_locate(void)
         uintptr_t found = as_cruby_vm_of(as_inner_word(at), &own);
         if (found && vm)
             return false;
+        if (found && !as_cruby_is_there(own.context))
+            return false;
         vm = found ? found : vm;
         offset = found ? at - as_recorder_pointer() : offset;
     }

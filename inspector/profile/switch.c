@@ -22,7 +22,7 @@ static bool wait_until_quiet(void)
 {
     syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-    return as_recorder_hooks_left(NULL, NAPS);
+    return as_recorder_hooks_left(NAPS);
 }
 
 void as_recorder_in_child_of_start(void)
@@ -167,13 +167,12 @@ bool as_recorder_stop(void)
     if (!atomic_load(&r->on))
         return true;
     as_recorder_write_slots(false, true);
-    as_recorder_modules_watch(false);
     atomic_store(&r->recording, false);
     atomic_store(&r->on, false);
+    as_recorder_modules_watch(false); // nobody puts it in any more
     r->head->on = 0;
     if (!wait_until_quiet())
         return false;
-    as_recorder_modules_watch(false); // a list of modules that was being loaded may have set it again
     as_recorder_unmap();
     return true;
 }

@@ -3,6 +3,7 @@
 // in turn is set to each of several bad values, and memory is allocated.
 //
 //   forged_frames    prints "PID GOOD ALL": how many blocks of SIZE were allocated with right frames, and altogether; and waits
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,25 +46,18 @@ enum {
     FILE_NAME = 112,
     NAME = 128,
     LINES = 136,
-    ROOT = 300
+    ROOT = 300,
+    INITIALIZED = 16, // of _PyRuntime
+    KEY = 1000
 };
 enum { ASCII = 1 << 2 | 1 << 5 | 1 << 6 }; // of characters of one byte, behind the object
 
 unsigned long Py_Version = (unsigned long)RELEASE << 16 | 0xf0;
-char PyCode_Type[512], PyUnicode_Type[512], PyBytes_Type[512], _PyRuntime[4096];
+char PyCode_Type[512], PyUnicode_Type[512], PyBytes_Type[512];
+_Alignas(8) char _PyRuntime[4096];
 
 static char state[1024], code[256], name[64], file[64], lines[64], outer[128], inner[128];
 static unsigned long blocks;
-
-int Py_IsInitialized(void)
-{
-    return 1;
-}
-
-void *PyGILState_GetThisThreadState(void)
-{
-    return state;
-}
 
 static void put(char *object, size_t at, const void *value)
 {
@@ -83,6 +77,18 @@ static void put_frame(char *frame, const char *previous)
     put(frame, CODE, code);
     put(frame, PREVIOUS, previous);
     put(frame, INSTRUCTION, code + BYTECODE + 2);
+}
+
+// Initialised, and each thread's state is a value by the key there.
+static void begin(void)
+{
+    const int is = 1;
+    pthread_key_t key;
+    if (pthread_key_create(&key, NULL) != 0 || pthread_setspecific(key, state) != 0)
+        abort();
+    memcpy(_PyRuntime + KEY, &is, sizeof is);
+    memcpy(_PyRuntime + KEY + sizeof is, &key, sizeof key);
+    memcpy(_PyRuntime + INITIALIZED, &is, sizeof is);
 }
 
 static void __attribute__((noinline)) allocate(int count)
@@ -149,6 +155,7 @@ static void __attribute__((noinline)) run(void)
 
 int main(void)
 {
+    begin();
     run();
     memset(state, 0, sizeof state);
     printf("%d %d %lu\n", (int)getpid(), GOOD, blocks);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 // A library that has what CPython 3.11 is recognised by, and is none: it is never initialised. See unloads.c.
-#include "unloads.h"
-
 #include <stdlib.h>
 
 struct type {
@@ -15,25 +13,9 @@ static void dealloc(void *object)
 
 const unsigned long Py_Version = 0x030b00f0;
 struct type PyCode_Type = {.words[6] = dealloc}, PyUnicode_Type, PyBytes_Type;
-volatile int forged_state; // read through a slot that the loader writes
+unsigned long _PyRuntime[512];
 
-int Py_IsInitialized(void);
-void *PyGILState_GetThisThreadState(void);
 void *use(void);
-
-int Py_IsInitialized(void)
-{
-    void (*called)(void) = SHARED->called;
-    SHARED->calls++;
-    if (called)
-        called();
-    return forged_state;
-}
-
-void *PyGILState_GetThisThreadState(void)
-{
-    return NULL;
-}
 
 void *use(void)
 {

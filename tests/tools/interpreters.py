@@ -120,3 +120,35 @@ def python(release: str, arch: str = "amd64") -> Python:
     root = debian.unpack(f"python{release}", PYTHONS[release], arch, {"root": packages}) / "root"
     program = (*_loader([root], arch), str(root / f"usr/bin/python{release}"))
     return Python(release, program, {**os.environ, "PYTHONHOME": str(root / "usr")})
+
+
+@dataclass(frozen=True)
+class Library:
+    """An interpreter's library, and how programs are run that load it."""
+
+    path: Path
+    prefix: tuple[str, ...]  # of a command: the loader of its suite
+    environment: dict[str, str]
+
+
+def libpython(release: str) -> Library:
+    """Of a release in PYTHONS. Raises debian.UnavailableError."""
+    packages = [
+        f"libpython{release}",
+        f"libpython{release}-minimal",
+        f"libpython{release}-stdlib",
+        "libexpat1",
+        "zlib1g",
+        "libc6",
+    ]
+    root = debian.unpack(f"libpython{release}", PYTHONS[release], "amd64", {"root": packages}) / "root"
+    path = root / f"usr/lib/{debian.TRIPLETS['amd64']}/libpython{release}.so.1.0"
+    return Library(path, tuple(_loader([root], "amd64")), {"PYTHONHOME": str(root / "usr")})
+
+
+def libruby(release: str) -> Library:
+    """Of a release in RUBIES. Raises debian.UnavailableError."""
+    found = ruby(release)
+    roots = list(dict.fromkeys((found.root, found.libraries)))
+    path = next(found.root.glob(f"usr/lib/*/libruby-{release}.so.{release}"))
+    return Library(path, tuple(_loader(roots, "amd64")), {})

@@ -92,20 +92,29 @@ def ending() -> int:
     return int(address, 16)
 
 
+@cache
+def length() -> int:
+    """How many bytes the agent takes, from its first segment to its last."""
+    agent = harness.agent_path(harness.arenadump_path())
+    headers = subprocess.run(["readelf", "-lW", agent], capture_output=True, text=True, check=True).stdout
+    segments = re.findall(r"^ +LOAD +\S+ 0x(\w+) \S+ \S+ 0x(\w+)", headers, re.MULTILINE)
+    return max(int(start, 16) + int(size, 16) for start, size in segments)
+
+
 def hooks_left(pid: int) -> Counter[str]:
     """How many words of each file's mappings, but the agent's, are addresses in the agent's code, but for `ending`."""
     maps = re.findall(r"^(\w+)-(\w+) (\S+) \S+ \S+ \S+ *(.*)$", Path(f"/proc/{pid}/maps").read_text(), re.MULTILINE)
-    ours = [(int(start, 16), int(end, 16)) for start, end, _, name in maps if any(word in name for word in AGENT)]
+    ours = [int(start, 16) for start, _, _, name in maps if any(word in name for word in AGENT)]
     if not ours:
         return Counter()
     # The recorder's code is the last segment: of the file where that was preloaded, else anonymous, behind the others.
-    # What else is anonymous there is not the agent's: the loader may put a thread's block right behind it.
-    # Addresses of its variables are no hooks: the first thread's block has one, and may lie behind ld.so's variables.
-    low, high = min(start for start, _ in ours), max(end for _, end in ours)
+    # What is behind it is not the agent's: the loader may put a thread's block there. Addresses of its variables are no
+    # hooks: the first thread's block has one.
+    low = min(ours)
     code = [
         (int(start, 16), int(end, 16))
-        for start, end, access, name in maps
-        if "x" in access and low <= int(start, 16) and (int(end, 16) <= high or (int(start, 16) == high and not name))
+        for start, end, access, _ in maps
+        if "x" in access and low <= int(start, 16) < low + length()
     ]
     stays = low + ending()
     found: Counter[str] = Counter()

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What unloads.c and its libraries share, at an address that they know without the loader.
+// What unloads.c and slow_ending.c share, at an address that both know without the loader.
 #pragma once
 
 #include <stdatomic.h>
 
 struct shared {
-    _Atomic int relocating, go_on; // slow_relocation.c
-    _Atomic int calls;             // of Py_IsInitialized
-    void (*_Atomic called)(void);  // what each of them calls
-    void (*_Atomic ending)(void);  // slow_ending.c: what its end calls
+    void (*_Atomic ending)(void); // what the end of slow_ending.c calls
 };
 
 #define SHARED ((struct shared *)0x1000000000)
