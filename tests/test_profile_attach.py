@@ -149,6 +149,27 @@ def test_another_may_end_it(stage: Stage, sites: Path, arenadump: harness.Arenad
     arenadump.check("record", pid, "--stop")
 
 
+def test_another_ends_it_as_it_begins(
+    stage: Stage, sites: Path, arenadump: harness.Arenadump, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the agent has begun it, and before arenadump has looked at its tables."""
+    held, file = stage.folder / "held", stage.folder / "truth"
+    pid = start(stage, [str(sites), str(file), "wait", "calls"], file)
+    recorded(arenadump, pid, stage.folder / "first", 0.1)  # from now on the agent has the recorder's code
+    monkeypatch.setenv("LD_PRELOAD", str(programs.build("holds_record", "-shared", "-fPIC")))
+    monkeypatch.setenv("HELD", str(held))
+    command = [str(arenadump.path), "record", str(pid), "-o", str(stage.folder / "dump"), "--rates=exact"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as begun:
+        monkeypatch.undo()
+        until(held.exists, "the agent did not begin", seconds=60)
+        arenadump.check("record", pid, "--stop")
+        held.unlink()
+        _, said = begun.communicate(timeout=120)
+    assert "was ended before its time" in said
+    assert begun.returncode == GONE
+    assert is_clean(pid)
+
+
 def test_what_is_preloaded_with_a_profile_can_be_stopped(
     stage: Stage, sites: Path, arenadump: harness.Arenadump
 ) -> None:

@@ -67,6 +67,15 @@ static bool input_has_ended(void)
     return got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
 }
 
+static bool was_ended(const struct as_client *agent, struct as_error *err)
+{
+    return as_fail(
+        err, AS_TARGET_GONE,
+        "the recording in process %d was ended before its time, by another arenadump, or with the process: no "
+        "dump was written",
+        agent->pid);
+}
+
 // Until the time is over or a signal has come; *abandoned: until standard input has ended. False: the agent has closed the connection.
 static bool wait_for_end(const struct as_client *agent, const struct as_options *o, const struct listening *l,
                          bool *abandoned, struct as_error *err)
@@ -80,27 +89,28 @@ static bool wait_for_end(const struct as_client *agent, const struct as_options 
         if (ppoll(files, 2, o->for_ns ? &limit : NULL, &l->mask) <= 0)
             continue;
         if (files[0].revents)
-            return as_fail(err, AS_TARGET_GONE,
-                           "the recording in process %d was ended before its time, by another arenadump, or with the "
-                           "process: no dump was written",
-                           agent->pid);
+            return was_ended(agent, err);
         *abandoned = files[1].revents && input_has_ended();
     }
     return true;
 }
 
 // An agent that has been in the process for long may be of an earlier build, with its own recorder. What it does is known at the end of
-// the recording, or now.
+// the recording, or now. Where another arenadump has ended the recording since, the agent has closed the connection before it
+// gave the tables back.
 static bool is_readable(const struct as_client *agent, struct as_target *t, struct as_error *err)
 {
     if (!as_process_refresh_maps(as_process_of(t), false, err))
         return false;
-    return as_profile_find(t) != 0 ||
-           as_fail(
-               err, AS_UNSUPPORTED,
-               "the agent in process %d is of another build, whose recordings this arenadump cannot read: nothing is "
-               "recorded; use the arenadump that loaded it, or start the process again",
-               agent->pid);
+    if (as_profile_find(t) != 0)
+        return true;
+    struct pollfd connection = {.fd = agent->socket, .events = POLLIN};
+    return poll(&connection, 1, 0) > 0
+               ? was_ended(agent, err)
+               : as_fail(err, AS_UNSUPPORTED,
+                         "the agent in process %d is of another build, whose recordings this arenadump cannot read: "
+                         "nothing is recorded; use the arenadump that loaded it, or start the process again",
+                         agent->pid);
 }
 
 // Begins the recording. Hooks at entries that somebody left who was killed are taken out.
