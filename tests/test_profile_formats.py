@@ -103,6 +103,15 @@ def test_pprof_shows_our_numbers(pprof: Pprof) -> None:
     assert f"Type: {MEASURES[0]}" in pprof(PROFILE, "-top", f"-sample_index={MEASURES[0]}")
 
 
+def test_pprof_shows_where_modules_are(pprof: Pprof) -> None:
+    """From where to where, and at which offset of the file that begins."""
+    raw = pprof(Profile([*PROFILE.sites, site(in_module(LIBRARY), objects=1, space=1000)]), "-raw")
+    mappings = re.findall(r"^\d+: (\w+)/(\w+)/(\w+) (\S+) (\w+)", raw.partition("\nMappings\n")[2], re.MULTILINE)
+    assert mappings == [
+        (hex(m.start), hex(m.end), hex(m.start - m.bias), m.path, m.build_id) for m in (PROGRAM, LIBRARY)
+    ]
+
+
 def test_pprof_takes_differences_and_odd_text(pprof: Pprof) -> None:
     odd = StackFrame(0x405000, PROGRAM, (SourceLine("a;b\nc\ud800 ⊕", "", 0),))
     more = Profile([*PROFILE.sites, site(odd, MAIN, objects=5, space=77 << 10)])

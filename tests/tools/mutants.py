@@ -20,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "tests" / "mutants.txt"
+PACKAGE = "visualize"  # its faults are in Python
 SUITE = "mock"  # of meson: the tests that need no process and take milliseconds
 ARGUMENT = re.compile(r"(?:\[[^]]*\]|\S)+")  # of pytest; the parameters of a test, in brackets, may have spaces
 PATIENCE = 60  # seconds for one test: a fault may well make a loop endless
@@ -38,7 +39,7 @@ PROGRAMS = (
 class Mutant:
     """One line of the source, and what it is made into."""
 
-    folder: str  # in inspector/
+    folder: str  # in inspector/; or PACKAGE
     line: int  # of the table
     old: str
     new: str
@@ -75,12 +76,15 @@ def read_table(path: Path) -> list[Mutant]:
 def find_place(tree: Path, mutant: Mutant) -> tuple[Path, str]:
     """The one file in the folder that has the old text, and has it once; and that file's text."""
     places = []
-    for path in sorted((tree / "inspector" / mutant.folder).rglob("*.[ch]")):
+    folder, files = tree / "inspector" / mutant.folder, "*.[ch]"
+    if mutant.folder == PACKAGE:
+        folder, files = tree / PACKAGE, "*.py"
+    for path in sorted(folder.rglob(files)):
         text = path.read_text()
         places += [(path, text)] * text.count(mutant.old)
     if len(places) != 1:
         message = (
-            f"{TABLE.name}:{mutant.line}: {mutant.old!r} is {len(places)} times in inspector/{mutant.folder}, "
+            f"{TABLE.name}:{mutant.line}: {mutant.old!r} is {len(places)} times in {folder.relative_to(tree)}, "
             "not once: the line has changed; write down what it is now, or a longer part of it"
         )
         raise TableError(message)
@@ -159,6 +163,7 @@ class Tree:
         if problem := self.make(*PROGRAMS):
             return f"build: {problem}"
         os.environ["ARENADUMP"] = str(self.build / "inspector/cli/arenadump")
+        os.environ["PYTHONPATH"] = str(self.path / PACKAGE)  # before what is installed
         os.environ["CHUNK_TYPES"] = str(self.build / "tests/unit/chunk_types")
         os.environ["LIST_TYPES"] = str(self.build / "tests/unit/list_types")
         os.environ["PLACE_NAMES"] = str(self.build / "tests/unit/place_names")
