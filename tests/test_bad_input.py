@@ -120,13 +120,15 @@ def test_no_permission(arenadump: harness.Arenadump, parked: int, tmp_path: Path
             )
 
 
-def test_a_kernel_thread(arenadump: harness.Arenadump) -> None:
-    def is_kernel_thread(pid: int) -> bool:
-        try:
-            return bool(int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[6]) & PF_KTHREAD)
-        except OSError:
-            return False
+def is_kernel_thread(pid: int) -> bool:
+    """Of any process of the machine, whose name may be no text."""
+    try:
+        return bool(int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()[6]) & PF_KTHREAD)
+    except OSError:
+        return False
 
+
+def test_a_kernel_thread(arenadump: harness.Arenadump) -> None:
     found = next(
         (int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and is_kernel_thread(int(p.name))), 0
     )

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import test_bad_input
+import test_modes
+import test_profile_entry
 from test_timeline_damage import BOOT, MIB, moment
 from tools import harness
 
@@ -85,6 +88,14 @@ def test_a_process_keeps_its_name(arenadump: harness.Arenadump, tmp_path: Path, 
         out = capsysbinary.readouterr().out
         assert b"\x1b[2J" not in out
         out.decode("utf-8")
+
+
+def test_the_tests_look_past_such_a_process() -> None:
+    """Those that ask each process of the machine for its name."""
+    with called() as pid:
+        assert not test_bad_input.is_kernel_thread(pid)
+        assert pid not in test_profile_entry.guards()
+        assert pid not in test_modes.supervisors(os.getpid())
 
 
 def test_the_store_takes_any_name(tmp_path: Path) -> None:

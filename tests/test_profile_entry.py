@@ -166,8 +166,8 @@ def guards(commander: int | None = None) -> set[int]:
     found = set()
     for each in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            name, fields = each.joinpath("stat").read_text().rsplit(")", 1)
-            if name.endswith("(arenadump-guard") and commander in {None, int(fields.split()[1])}:
+            name, fields = each.joinpath("stat").read_bytes().rsplit(b")", 1)
+            if name.endswith(b"(arenadump-guard") and commander in {None, int(fields.split()[1])}:
                 found.add(int(each.name))
     return found
 
