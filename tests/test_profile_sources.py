@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from test_profile_commands import served
+from tools import harness
 
 from arenascope.cli import profile as cli
 from arenascope.cli.main import main
 from arenascope.profile import sources
 from arenascope.profile.model import Profile, Site, SourceLine, StackFrame
+from arenascope.profile.read import profile_of, read_profile
 from arenascope.profile.sources import NOBODY, Rights, read_source, rights_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root reads as another user")
@@ -159,3 +162,17 @@ def test_the_command_prints_no_line_of_roots_files(
     said = capsys.readouterr().out
     assert said.count(SECRET) == 1, said
     assert f"{secret} (the source is not here)" in said.replace("\n", "")
+
+
+def test_functions_of_a_program_that_only_root_may_read(
+    arenadump: harness.Arenadump, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a build-id nothing tells that the dump's process had this file."""
+    monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(arenadump.path))
+    dump = folder / "dump"
+    with served(folder, arenadump, "-Wl,--build-id=none") as process:
+        arenadump.check("dump", "-o", str(dump), str(process.pid))
+    for mode, known in ((0o755, True), (0o750, False)):
+        (folder / "server").chmod(mode)
+        names = {name for site in profile_of(read_profile(str(dump))).sites for name in site.names()}
+        assert any("fill_cache" in name for name in names) == known, mode

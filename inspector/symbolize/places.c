@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { LONGEST = 4096, MOST_MODULES = AS_PLACES_JIT };
@@ -86,6 +87,18 @@ static int open_build(const struct as_places_module *m, int root, const char *pa
     return root < 0 ? -1 : of_build(m, as_path_open_below(root, path), elf);
 }
 
+// The file below our own root; -1: there is none of this build. Without a build-id nothing tells that the process had this file: a
+// dump, or a process with another root directory, may name any. So root shows names only from one that everybody may read.
+static int open_ours(const struct as_places_module *m, int ours, const char *path, struct as_elf *elf)
+{
+    struct stat st;
+    int fd = open_build(m, ours, path, elf);
+    if (fd < 0 || m->build_id[0] || geteuid() != 0 || (fstat(fd, &st) == 0 && (st.st_mode & S_IROTH) != 0))
+        return fd;
+    close(fd);
+    return -1;
+}
+
 // As the process has it; -1: there is none of this build.
 static int open_mapped(const struct as_places *p, const struct as_places_module *m, struct as_elf *elf)
 {
@@ -103,7 +116,7 @@ static bool open_module(struct as_places *p, struct as_places_module *m, struct 
     struct as_elf debug;
     m->opened = true;
     AS_CLEANUP_FD int below_its = open_build(m, its, path, &elf);
-    AS_CLEANUP_FD int below_ours = below_its < 0 ? open_build(m, ours, path, &elf) : -1;
+    AS_CLEANUP_FD int below_ours = below_its < 0 ? open_ours(m, ours, path, &elf) : -1;
     AS_CLEANUP_FD int mapped = below_its < 0 && below_ours < 0 ? open_mapped(p, m, &elf) : -1;
     if (below_its < 0 && below_ours < 0 && mapped < 0) {
         elf = (struct as_elf){.fd = -1}; // another build: its debug file may still be there
