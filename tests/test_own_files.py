@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import stat
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -148,34 +149,38 @@ def test_a_directory_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert refusal(other / "new") == ""
 
 
-def test_in_a_shared_directory_no_name_is_left_to_others(tmp_path: Path) -> None:
+def connecting(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
+    """Does something at the moment at which SQLite opens a file, after all that was made sure of."""
+    real = sqlite3.connect
+
+    def connect(path: str, **options: Any) -> sqlite3.Connection:
+        then()
+        db: sqlite3.Connection = real(path, **options)
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+
+
+def test_in_a_shared_directory_no_name_is_left_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite would make the log and its index by names that others can take before."""
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
+    before: list[set[str]] = []
+    connecting(monkeypatch, lambda: before.append({each.name for each in shared.iterdir()}))
     store = TimelineStore(str(shared / "new"), {"watched": "test"}, 64 * MIB, BOOT)
-    assert {each.name for each in shared.iterdir()} == {"new", "new-wal", "new-shm"}
+    assert before[-1] == {"new", "new-wal", "new-shm"}
     assert all(stat.S_IMODE(each.stat().st_mode) == 0o600 for each in shared.iterdir())
     store.close()
     assert {each.name for each in shared.iterdir()} == {"new"}
 
 
 def test_no_journal_is_made_while_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new file has a rollback journal before it has a write-ahead log: by a name of which nobody has made sure."""
-    made: list[str] = []
-    real = sqlite3.connect
-
-    def connect(path: str, **options: Any) -> sqlite3.Connection:
-        db: sqlite3.Connection = real(path, **options)
-        db.set_trace_callback(lambda _: made.extend(each.name for each in tmp_path.iterdir()))
-        return db
-
-    monkeypatch.setattr(sqlite3, "connect", connect)
-    before = tmp_path.stat().st_mtime_ns
+    """A new file has one before it has a write-ahead log: by a name that SQLite follows if it is a link."""
+    link, nowhere = tmp_path / "new-journal", tmp_path / "nowhere"
+    connecting(monkeypatch, lambda: None if link.is_symlink() else link.symlink_to(nowhere))
     TimelineStore(str(tmp_path / "new"), {"watched": "test"}, 64 * MIB, BOOT).close()
-    assert made
-    assert tmp_path.stat().st_mtime_ns > before
-    assert not [name for name in made if name.endswith("-journal")]
+    assert not nowhere.exists()
 
 
 def test_a_timeline_that_others_may_write_is_read_from_a_copy(timeline: Path, tmp_path: Path) -> None:
