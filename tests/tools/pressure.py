@@ -186,9 +186,13 @@ class Look:
 
     @property
     def reclaimed(self) -> bool:
-        """Did the kernel take pages of files meanwhile, as it does at any time when it has too few free ones?"""
+        """Did the kernel take pages meanwhile, as it does at any time when it has too few free ones?
+
+        It takes those of files, and those that the program has given away (MADV_FREE), which are not swapped out.
+        """
         after = {m.start: m.counts["Rss"] for m in self.after.mappings}
-        return any(after.get(m.start, 0) < m.counts["Rss"] for m in self.before.mappings if not m.anonymous)
+        files = any(after.get(m.start, 0) < m.counts["Rss"] for m in self.before.mappings if not m.anonymous)
+        return files or kernel.total(self.after.mappings, "LazyFree") < kernel.total(self.before.mappings, "LazyFree")
 
 
 def take(arenadump: harness.Arenadump, pid: int, path: Path, mode: str) -> Look:
