@@ -99,7 +99,7 @@ def test_a_limit_needs_a_look(ending: Path, environment: dict[str, str]) -> None
 
 
 def test_a_script_that_runs_programs(ending: Path, environment: dict[str, str]) -> None:
-    ended = Ended(environment, "--", "sh", "-c", f"{ending} exit; {ending} return; exit 5")
+    ended = Ended(environment, "--", "sh", "-c", '"$0" exit; "$0" return; exit 5', ending)
     assert ended.code == 5
     assert ended.lost.count(LOST) == 2
 
