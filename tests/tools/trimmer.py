@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import programs
+from .preload import preloadable
 
 INSPECTOR = Path(__file__).resolve().parents[2] / "inspector"
 FOLDERS = ("base", "model", "target", "libc", "malloc", "trim")
@@ -49,7 +50,7 @@ def build(arch: str = "amd64") -> Path:
         built = Path(scratch) / "preload.so"
         subprocess.run([*command, "-shared", "-Wl,-z,defs", "-o", str(built), *objects, "-lpthread"], check=True)
         programs.publish(built, library)
-    return library
+    return preloadable(library)
 
 
 @dataclass
