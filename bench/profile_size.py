@@ -15,6 +15,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from arenascope.agent import preloadable
+
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = 100
 FUNCTIONS = 300
@@ -113,7 +115,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--chunks", type=int, default=10_000_000)
     options = parser.parse_args()
-    library = options.build.resolve() / "inspector/agent/libarenascope.so"
+    library = preloadable(options.build.resolve() / "inspector/agent/libarenascope.so")
     console = Console(width=None if sys.stdout.isatty() else 120)
     with tempfile.TemporaryDirectory(prefix="arenascope-bench-", dir="/dev/shm") as temporary:
         folder = Path(temporary)

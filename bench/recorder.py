@@ -21,6 +21,8 @@ import profilers
 from rich.console import Console
 from rich.table import Table
 
+from arenascope.agent import preloadable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -219,7 +221,7 @@ def main() -> None:
     parser.add_argument("--memory", action="store_true", help="only how much of a program's memory is the recorder's")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    library = options.build.resolve() / "inspector/agent/libarenascope.so"
+    library = preloadable(options.build.resolve() / "inspector/agent/libarenascope.so")
     with tempfile.TemporaryDirectory(prefix="arenascope-bench-", dir="/dev/shm") as temporary:
         folder = Path(temporary)
         chosen = [] if options.mallocs else options.programs.split(",") if options.programs else None

@@ -22,6 +22,8 @@ import recorder
 from rich.console import Console
 from rich.table import Table
 
+from arenascope.agent import preloadable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -104,7 +106,8 @@ def measure(
     names: list[str], build: Path, runs: int, requests: int, folder: Path
 ) -> dict[str, dict[str, dict[str, float]]]:
     """What is shown of each server in each way; all in turn."""
-    library, arenadump = build / "inspector/agent/libarenascope.so", build / "inspector/cli/arenadump"
+    library = preloadable(build / "inspector/agent/libarenascope.so")
+    arenadump = build / "inspector/cli/arenadump"
     output = folder / "output"
     ways = recorder.environments(library, output)
     found: dict[str, dict[str, list[dict[str, float]]]] = {name: {how: [] for how in ways} for name in names}

@@ -23,7 +23,7 @@ def find_agent() -> Path:
 
     Where that path has a space or a colon it is a link to it, if the user's cache can have one.
     """
-    return _preloadable(_find())
+    return preloadable(_find())
 
 
 def _find() -> Path:
@@ -42,7 +42,7 @@ def _find() -> Path:
     )
 
 
-def _preloadable(library: Path) -> Path:
+def preloadable(library: Path) -> Path:
     """The library, or a link to it that stays: processes that preload it start others later."""
     if not any(separator in str(library) for separator in SEPARATORS):
         return library
