@@ -13,6 +13,7 @@ import platform
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -341,3 +342,30 @@ def test_every_command(sleeper: Path, arenadump: harness.Arenadump, tmp_path: Pa
             done = run(start, command, process.pid, *more.get(command, []))  # type: ignore[arg-type]
             assert done.returncode in ((0,) if command != "why" else (0, 2, 3)), done.stderr
             check_unharmed(process, threads)
+
+
+ARENASCOPE = [sys.executable, "-m", "arenascope"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["watch", "{}", "-o", "t.arenascope", "--every", "300ms", "--for", "1s"],
+        ["watch", "{}", "-o", "t.arenascope", "--every", "300ms", "--for", "1s", "--mode", "freeze"],
+        ["top", "{}", "--once"],
+    ],
+    ids=["watch", "watch-freeze", "top"],
+)
+@pytest.mark.parametrize("which", ["with", "without"])
+def test_commands_that_look_again(
+    sleeper: Path, arenadump: harness.Arenadump, tmp_path: Path, words: list[str], which: str
+) -> None:
+    start = rights(which, arenadump)[:-1]
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
+    with sleeping(sleeper, "kill", "clock_nanosleep", threads=3) as process:
+        command = [*start, *ARENASCOPE, *(word.format(process.pid) for word in words)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+        assert "Traceback" not in done.stderr, done.stderr
+        if "freeze" not in words:
+            assert done.returncode == 0, done.stderr
+        check_unharmed(process, 3)

@@ -237,24 +237,27 @@ bool as_restart_escort(const struct as_process *p, struct as_tracee *tracee)
     as_registers_replace_result(tracee->tid, AS_RESTART_ELSEWHERE);
     ptrace(PTRACE_SYSCALL, tracee->tid, 0, 0); // fails where it has been killed: serve finds out
     tracee->escorted = true;
-    tracee->stopped = tracee->guarded = tracee->suspended = false;
+    tracee->stopped = tracee->guarded = tracee->suspended = tracee->entered = false;
     return true;
 }
 
 // At the entry of a call the filter has not been asked yet; it is suspended for restart_syscall alone. (Another thread of a hostile
-// target may have changed the instruction that makes the call.)
+// target may have changed the instruction that makes the call.) A detach there would interrupt the call at once, so that it is
+// awaited whichever it is.
 static bool step_at_call(struct as_tracee *tracee, bool halt)
 {
     struct as_syscall_information info = {0};
     ptrace(AS_GET_SYSCALL_INFO, tracee->tid, sizeof info, &info);
-    bool enters = info.kind == AS_AT_ENTRY && info.value == SYS_restart_syscall && info.arch == AS_AUDIT_ARCH;
+    bool enters = info.kind == AS_AT_ENTRY;
+    bool restarts = enters && info.value == SYS_restart_syscall && info.arch == AS_AUDIT_ARCH;
     bool interrupted = info.kind == AS_AT_EXIT && as_is_restart(info.value);
-    long suspend = enters ? AS_SUSPEND_SECCOMP : 0;
+    long suspend = restarts ? AS_SUSPEND_SECCOMP : 0;
     if (!enters && !interrupted)
         return false;
     if (halt) // any stop takes back an interrupt that is under way
         ptrace(PTRACE_INTERRUPT, tracee->tid, 0, 0);
-    tracee->suspended = enters;
+    tracee->suspended = restarts;
+    tracee->entered = enters;
     ptrace(PTRACE_SETOPTIONS, tracee->tid, 0, PTRACE_O_TRACESYSGOOD | suspend);
     ptrace(PTRACE_SYSCALL, tracee->tid, 0, 0);
     return true;
@@ -335,8 +338,9 @@ static bool is_settled(const struct as_tracee *tracee)
         return true;
     snprintf(name, sizeof name, "/proc/%d/syscall", tracee->tid);
     snprintf(wanted, sizeof wanted, "%d ", SYS_restart_syscall);
-    return tracee->suspended && as_proc_read(AT_FDCWD, name, text, sizeof text) > 0 &&
-           strncmp(text, wanted, strlen(wanted)) == 0;
+    return (tracee->entered && !tracee->suspended) ||
+           (tracee->suspended && as_proc_read(AT_FDCWD, name, text, sizeof text) > 0 &&
+            strncmp(text, wanted, strlen(wanted)) == 0);
 }
 
 void as_restart_settle(struct as_process *p)
