@@ -81,8 +81,8 @@ def test_each_chunk_since_has_its_stack(
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, libc.command(sites, str(file), "calls", "thread", "pointers", "wait", *acts), file)
     with recording(arenadump, pid, dump, "--exact", "--entry"):
-        assert entries(pid) in {7, 8}  # aligned_alloc was memalign once
-        assert not hooks_left(pid), "a slot has a hook"  # dlclose's might; the program has none
+        assert entries(pid) in {7, 8, 9}  # aligned_alloc was memalign once; dlclose has been libdl's
+        assert not hooks_left(pid), "a slot has a hook"
         go(file)
         truth(file)
     found = profile(arenadump, dump)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from test_profile_entry import libc_code, symbol
 from tools import debian, harness, interpreters, programs
 from tools.recording import Recording, hooks_left, profile, recorded, recording
 from tools.stage import Stage
@@ -76,11 +77,20 @@ def functions(arenadump: harness.Arenadump, pid: int) -> set[str]:
     return {frame["functions"][0]["name"] for frame in frames if frame["language"] == "python"}
 
 
+def jumps(pid: int, name: str) -> bool:
+    """Whether a function of libc's begins with a jump."""
+    start, code, _ = libc_code(pid)
+    entry = code[symbol(pid, name) - start :][:9].removeprefix(b"\xf3\x0f\x1e\xfa")  # endbr64
+    return entry[0] == 0xE9
+
+
 @pytest.mark.parametrize("entry", [False, True], ids=["slots", "entries"])
 @pytest.mark.parametrize("then", ["nothing", "used"])
 @pytest.mark.parametrize("release", PYTHONS)
-def test_unloaded_unseen(stage: Stage, arenadump: harness.Arenadump, release: str, then: str, *, entry: bool) -> None:
-    """By an address of dlclose that was copied before: with hooks at entries it is seen."""
+def test_unloaded_by_a_copied_address(
+    stage: Stage, arenadump: harness.Arenadump, release: str, then: str, *, entry: bool
+) -> None:
+    """With hooks at entries this is seen."""
     library = python_of(release)
     options = ["--rates=exact", *(["--entry"] if entry else [])]
     with loaded(library, "unloads_unseen", str(library.path), "PyCode_Type", then) as told:
@@ -88,6 +98,7 @@ def test_unloaded_unseen(stage: Stage, arenadump: harness.Arenadump, release: st
             told.goes_on()
             told.says("used" if then == "used" else "kept")
             assert (then == "used") == ("f" in functions(arenadump, told.pid))
+            assert entry == jumps(told.pid, "dlclose")
             told.goes_on()
             told.says("unloaded")
             assert library.path.name not in Path(f"/proc/{told.pid}/maps").read_text()

@@ -17,13 +17,13 @@ from tools import harness
 
 # Of libc, which is never unloaded, by the reason: none allocates, or takes a lock that a caller of malloc may hold.
 REASONS = {
-    "bytes and texts of ours, or of the loader's list": "memchr memcmp memcpy memset strchr strcmp strcspn strlen strncmp "
-    "strncpy strtoul",
+    "bytes and texts of ours, or of the loader's list": "memchr memcmp memcpy memset strchr strcmp strcspn strlen "
+    "strncmp strncpy strtoul",
     "texts of ours, without a locale: names of files, errors": "snprintf",
     "system calls as they are, and what the kernel has told the process": "__errno_location clock_gettime getauxval "
     "geteuid getpid madvise mmap64 mprotect munmap nanosleep prctl sigaltstack syscall sysconf",
-    "the cache of the unwinder's tables, a full record's file, and the clock's source": "close ftruncate64 lseek64 mkdir "
-    "open64 openat64 read readlink renameat unlink unlinkat write writev secure_getenv fstatfs64 pread64 pwrite64",
+    "the cache of the unwinder's tables, a full record's file, and the clock's source": "close ftruncate64 lseek64 "
+    "mkdir open64 openat64 read readlink renameat unlink unlinkat write writev secure_getenv fstatfs64 pread64",
     "the list of loaded objects; it waits for the loader's lock, which loader.c takes before": "dl_iterate_phdr",
     "the loader's lock": "pthread_mutex_trylock pthread_mutex_unlock",
     "a value of the thread's own, without a lock: CPython's state of the thread": "pthread_getspecific",
@@ -34,7 +34,7 @@ KNOWN = {name for names in REASONS.values() for name in names.split()}
 
 # Functions with calls by a pointer, or jumps by a table.
 POINTERS = {
-    r"hook_\w+|entry_\w+": "what the hook stands for",
+    r"(?:hook|entry)_\w+|as_recorder_close": "what the hook stands for",
     r"as_python_dealloc": "what the hook stands for: it is called by what is there",
     r"as_cruby_\w+": "seven functions of libruby's, by a thread that is in libruby (ruby.h: as_cruby_is_there)",
     r"as_recorder_chains_\w+|as_recorder_start|as_profile_stacks_add": "a function of ours, which the caller names",

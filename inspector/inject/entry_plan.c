@@ -17,8 +17,8 @@ enum {
 
 const char *as_entry_name(size_t index)
 {
-    static const char *const names[AS_ENTRY_COUNT] = {"malloc",        "calloc",         "realloc", "memalign",
-                                                      "aligned_alloc", "posix_memalign", "valloc",  "pvalloc"};
+    static const char *const names[AS_ENTRY_COUNT] = {
+        "malloc", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc", "dlclose"};
     return index < AS_ENTRY_COUNT ? names[index] : "?";
 }
 
@@ -163,11 +163,11 @@ static uint64_t long_target(const uint8_t *code, uint64_t address)
     return opcode == 0 ? 0 : address + opcode + sizeof distance + (uint64_t)(int64_t)distance;
 }
 
-// From the first of the functions to the end of the last.
+// From the first of malloc and its kin to the end of the last.
 static struct as_range hull_of(const struct as_entry_page *page)
 {
     struct as_range hull = {UINT64_MAX, 0};
-    for (size_t i = 0; i < AS_ENTRY_COUNT; i++) {
+    for (size_t i = 0; i < AS_ENTRY_MALLOCS; i++) {
         const struct as_entry *e = &page->entries[i];
         if (e->function == 0)
             continue;
@@ -177,7 +177,7 @@ static struct as_range hull_of(const struct as_entry_page *page)
     return hull;
 }
 
-// The recorder takes what these functions, and those between them, call for a part of one allocation: whoever else calls one directly
+// The recorder takes what malloc and its kin, and those between them, call for a part of one allocation: whoever else calls one directly
 // must not be there. And nobody may jump behind an entry.
 static bool check_target(struct as_target *t, const struct as_entry_page *page, const struct as_range *hull,
                          uint64_t from, uint64_t to, struct as_error *err)
@@ -188,31 +188,43 @@ static bool check_target(struct as_target *t, const struct as_entry_page *page, 
             continue;
         if (to > e->function + e->at)
             return refuse(t, i, "other code of libc's leads into the bytes that would be overwritten", err);
-        if (from < hull->start || from >= hull->end)
+        if (i < AS_ENTRY_MALLOCS && (from < hull->start || from >= hull->end))
             return refuse(t, i, "code of libc's that is not malloc's calls it directly, and would be taken for it",
                           err);
     }
     return true;
 }
 
-static bool search(struct as_target *t, const struct as_entry_page *page, struct as_error *err)
+static bool search_in(struct as_target *t, const struct as_entry_page *page, const struct as_mapping *m,
+                      struct as_error *err)
 {
     uint8_t code[PIECE];
     const struct as_range hull = hull_of(page);
-    const struct as_mapping *m = code_at(t, hull.start, hull.end - hull.start);
-    if (!m)
-        return refuse(t, 0, "its code and that of its kin lie in several mappings", err);
+    const struct as_entry *last = &page->entries[AS_ENTRY_MALLOCS];
     for (uint64_t at = m->start; at < m->end; at += PIECE - OVERLAP) {
         size_t length = m->end - at < PIECE ? (size_t)(m->end - at) : PIECE;
         if (!read_exactly(t, at, code, length))
             return refuse(t, 0, "libc's code cannot be read", err);
         for (size_t i = 0; i + OVERLAP <= length; i++) {
             uint64_t to = long_target(code + i, at + i);
-            if (to >= hull.start && to < hull.end && !check_target(t, page, &hull, at + i, to, err))
+            bool near =
+                (to >= hull.start && to < hull.end) || (last->function != 0 && to - last->function < last->size);
+            if (near && !check_target(t, page, &hull, at + i, to, err))
                 return false;
         }
     }
     return true;
+}
+
+static bool search(struct as_target *t, const struct as_entry_page *page, struct as_error *err)
+{
+    const struct as_range hull = hull_of(page);
+    const struct as_entry *last = &page->entries[AS_ENTRY_MALLOCS];
+    const struct as_mapping *m = code_at(t, hull.start, hull.end - hull.start);
+    const struct as_mapping *other = last->function != 0 ? code_at(t, last->function, last->size) : NULL;
+    if (!m)
+        return refuse(t, 0, "its code and that of its kin lie in several mappings", err);
+    return search_in(t, page, m, err) && (!other || other == m || search_in(t, page, other, err));
 }
 
 bool as_entry_plan_make(struct as_entry_plan *plan, struct as_target *t, uint64_t address, struct as_error *err)

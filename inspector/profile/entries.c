@@ -21,7 +21,7 @@ static struct {
 
 enum { FIRST_PAGE = 1 << 16 }; // below it nothing may be mapped
 
-enum { MALLOC, CALLOC, REALLOC, MEMALIGN, ALIGNED, POSIX, VALLOC, PVALLOC };
+enum { MALLOC, CALLOC, REALLOC, MEMALIGN, ALIGNED, POSIX, VALLOC, PVALLOC, DLCLOSE };
 
 #define REAL(index, type) ((type)entries.real[index])
 
@@ -105,6 +105,11 @@ static void *entry_pvalloc(size_t size)
     return memory;
 }
 
+static int entry_dlclose(void *library)
+{
+    return as_recorder_close(REAL(DLCLOSE, as_recorder_dlclose *), library);
+}
+
 static uintptr_t hook_at(size_t index)
 {
     switch (index) {
@@ -122,8 +127,10 @@ static uintptr_t hook_at(size_t index)
         return (uintptr_t)entry_posix_memalign;
     case VALLOC:
         return (uintptr_t)entry_valloc;
-    default:
+    case PVALLOC:
         return (uintptr_t)entry_pvalloc;
+    default:
+        return (uintptr_t)entry_dlclose;
     }
 }
 
@@ -152,6 +159,8 @@ static void fill(struct as_entry_page *page)
             e->function = 0;
             continue;
         }
+        if (i >= AS_ENTRY_MALLOCS)
+            continue;
         low = function < low ? function : low;
         high = function + size > high ? function + size : high;
     }

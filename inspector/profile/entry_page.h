@@ -6,10 +6,11 @@
 
 #include <stdint.h>
 
-#define AS_ENTRY_MAGIC UINT64_C(0x317972746e657261) // "arentry1"
+#define AS_ENTRY_MAGIC UINT64_C(0x327972746e657261) // "arentry2"
 
 enum {
-    AS_ENTRY_COUNT = 8,
+    AS_ENTRY_MALLOCS = 8,    // malloc and its kin, which come first
+    AS_ENTRY_COUNT = 9,      // and dlclose, which is libdl's before glibc 2.34
     AS_ENTRY_JUMP = 5,       // bytes of a jump, which is all that is written to a function
     AS_ENTRY_MOST = 16,      // bytes of the instructions that the jump stands on, at most
     AS_ENTRY_PAGE = 4096,    // bytes

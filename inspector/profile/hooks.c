@@ -9,7 +9,7 @@
 enum { NAP_NS = 1000000 };
 enum { MALLOC, CALLOC, REALLOC, MEMALIGN, ALIGNED, POSIX, VALLOC, PVALLOC, DLCLOSE, FREE };
 _Static_assert(FREE == AS_RECORDER_HOOKS - 1, "only a full record has it");
-_Static_assert((int)DLCLOSE == (int)AS_RECORDER_DLCLOSE && (int)DLCLOSE == (int)AS_ENTRY_COUNT,
+_Static_assert((int)DLCLOSE == (int)AS_ENTRY_MALLOCS && (int)FREE == (int)AS_ENTRY_COUNT,
                "the functions with entries come first, in the same order");
 
 #define REAL(index, type) ((type)atomic_load_explicit(&as_recorder_hooks[index].real, memory_order_relaxed))
@@ -18,7 +18,6 @@ typedef void *malloc_fn(size_t);
 typedef void *two_sizes_fn(size_t, size_t);
 typedef void *realloc_fn(void *, size_t);
 typedef int posix_fn(void **, size_t, size_t);
-typedef int dlclose_fn(void *);
 typedef void free_fn(void *);
 
 // Macros, as each hook has to look at its own frame.
@@ -133,16 +132,21 @@ bool as_recorder_hooks_left(int naps)
 }
 
 // Other code may be loaded where this was: signatures and tables of it must not be found.
-static int hook_dlclose(void *library)
+int as_recorder_close(as_recorder_dlclose *real, void *library)
 {
     int before = errno;
     as_recorder_modules_closing();
     errno = before;
-    int failed = REAL(DLCLOSE, dlclose_fn *)(library);
+    int failed = real(library);
     int saved = errno;
     as_recorder_modules_closed(failed == 0 && atomic_load(&as_recorder.on));
     errno = saved;
     return failed;
+}
+
+static int hook_dlclose(void *library)
+{
+    return as_recorder_close(REAL(DLCLOSE, as_recorder_dlclose *), library);
 }
 
 struct as_recorder_hook as_recorder_hooks[AS_RECORDER_HOOKS];

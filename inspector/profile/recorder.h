@@ -188,7 +188,6 @@ struct as_recorder {
     uintptr_t descriptor;   // bytes by which a thread's descriptor is below its pointer: of x86-64 0
     int64_t tid_offset;     // from a thread pointer to where libc keeps the thread's id; INT64_MAX: it is not known
     uint32_t hooks;         // that are put into slots: of a profile all but free()'s
-    uint32_t first;         // of them: dlclose's alone, where the others are at the entries
     uintptr_t thread_start; // the outermost return address of libc's threads; 0: it is not known
     uintptr_t main_pointer,
         main_high; // thread pointer of the main thread (0: not known), and an address above its frames
@@ -420,12 +419,15 @@ struct as_recorder_hook {
     uintptr_t hook;
     _Atomic uintptr_t real; // 0: libc has no such function
 };
-enum { AS_RECORDER_HOOKS = 10, AS_RECORDER_DLCLOSE = 8 }; // the last one is free()'s
+enum { AS_RECORDER_HOOKS = 10 }; // the last one is free()'s
 extern struct as_recorder_hook as_recorder_hooks[AS_RECORDER_HOOKS];
 // Waits until each thread has left the recorder, or has been in it another time, since the caller has changed something: all see the
 // change. False: after so many naps of a millisecond one has not, as it is stopped, perhaps. errno is not kept.
 bool as_recorder_hooks_left(int naps);
 void as_recorder_name_hooks(void); // fills in names and hooks
+// What the hooks of dlclose do.
+typedef int as_recorder_dlclose(void *);
+int as_recorder_close(as_recorder_dlclose *real, void *library);
 
 // slots.c: finds libc's functions. AS_UNSUPPORTED: there is none that is known.
 bool as_recorder_find_libc(struct as_error *err);

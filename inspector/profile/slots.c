@@ -143,7 +143,7 @@ static bool write_word(struct slot_writing *w, uintptr_t address, uintptr_t valu
 static bool replace(struct slot_writing *w, uintptr_t slot)
 {
     uintptr_t value = __atomic_load_n((const uintptr_t *)slot, __ATOMIC_RELAXED);
-    for (size_t i = as_recorder.first; i < as_recorder.hooks; i++) {
+    for (size_t i = 0; i < as_recorder.hooks; i++) {
         uintptr_t real = atomic_load_explicit(&as_recorder_hooks[i].real, memory_order_relaxed);
         uintptr_t hook = as_recorder_hooks[i].hook;
         if (real == 0 || (value != real && value != hook))
@@ -195,7 +195,7 @@ static uintptr_t hook_for_unbound(struct slot_writing *w, const struct as_record
     if (!inner && !w->others_known)
         dl_iterate_phdr(find_others, w);
     w->others_known |= !inner;
-    for (size_t i = as_recorder.first; i < as_recorder.hooks; i++)
+    for (size_t i = 0; i < as_recorder.hooks; i++)
         if (found.symbols[i][inner ? INNER_NAME : OWN_NAME] && (inner || !(w->others & UINT32_C(1) << i)) &&
             strcmp(inner ? name + sizeof INNER - 1 : name, as_recorder_hooks[i].name) == 0)
             return as_recorder_hooks[i].hook;
@@ -218,7 +218,7 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 // yet get their hooks now (hook_for_unbound), and what is loaded later has none.
 static void write_symbols(struct slot_writing *w)
 {
-    for (size_t i = as_recorder.first; i < as_recorder.hooks; i++) {
+    for (size_t i = 0; i < as_recorder.hooks; i++) {
         uintptr_t real = atomic_load(&as_recorder_hooks[i].real);
         uintptr_t value = (w->in ? as_recorder_hooks[i].hook : real) - found.bias[i];
         for (size_t k = 0; k < NAMES; k++) {

@@ -120,13 +120,12 @@ static bool start(const char *text, bool running, as_recorder_begin *record, uin
     as_recorder_threads_begin();
     r->head->at_entries = entries != NULL;
     r->hooks = AS_RECORDER_HOOKS - 1;
-    r->first = entries ? AS_RECORDER_DLCLOSE : 0;
     if (record && !begin_record(&rates, record, err)) {
         as_recorder_unmap();
         return false;
     }
     ends_with_fork = running;
-    if (!as_recorder_write_slots(true, running) && !entries) {
+    if (!entries && !as_recorder_write_slots(true, running)) {
         as_recorder_unmap();
         return as_fail(err, AS_UNSUPPORTED, "no slot of malloc's was found");
     }
@@ -166,7 +165,8 @@ bool as_recorder_stop(void)
     struct as_recorder *r = &as_recorder;
     if (!atomic_load(&r->on))
         return true;
-    as_recorder_write_slots(false, true);
+    if (!r->head->at_entries)
+        as_recorder_write_slots(false, true);
     atomic_store(&r->recording, false);
     atomic_store(&r->on, false);
     as_recorder_modules_watch(false); // nobody puts it in any more
